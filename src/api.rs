@@ -1,0 +1,40 @@
+//! The custom resources `flink.apache.org/v1beta1` as they stand on the wire.
+//!
+//! Types here carry no policy: a field that is absent stays absent, and what this operator does not
+//! know inside a pod template or a Flink configuration is kept as it is.
+
+pub mod blue_green;
+pub mod deployment;
+pub mod job;
+pub mod pod_template;
+pub mod resources;
+pub mod session_job;
+pub mod state_snapshot;
+pub mod status;
+pub mod version;
+
+use serde::{Deserialize, Deserializer};
+
+/// API group of every resource.
+pub const GROUP: &str = "flink.apache.org";
+/// `apiVersion` of every resource.
+pub const API_VERSION: &str = "flink.apache.org/v1beta1";
+/// Keeps a `FlinkDeployment` until its cluster is gone.
+pub const DEPLOYMENT_FINALIZER: &str = "flinkdeployments.flink.apache.org/finalizer";
+/// Keeps a `FlinkSessionJob` until its job is gone.
+pub const SESSION_JOB_FINALIZER: &str = "flinksessionjobs.flink.apache.org/finalizer";
+/// Keeps a `FlinkStateSnapshot` until its data is disposed of.
+pub const STATE_SNAPSHOT_FINALIZER: &str = "flinkstatesnapshots.flink.apache.org/finalizer";
+/// Annotation on a JobManager Deployment: the generation of the resource it was made from.
+pub const GENERATION_ANNOTATION: &str = "flinkdeployment.flink.apache.org/generation";
+/// Label that marks a resource the operator only uses to see that it is alive.
+pub const CANARY_LABEL: &str = "flink.apache.org/canary";
+
+/// Reads an explicit `null` as the type's default, as stored specs of the Java operator write it.
+fn null_as_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Default + Deserialize<'de>,
+{
+    Ok(Option::<T>::deserialize(deserializer)?.unwrap_or_default())
+}

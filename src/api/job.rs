@@ -1,0 +1,81 @@
+//! `spec.job`: shared by `FlinkDeployment` and `FlinkSessionJob`.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::null_as_default;
+
+/// Desired state of the job.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum JobState {
+    #[default]
+    Running,
+    Suspended,
+}
+
+/// How state is carried over an upgrade.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum UpgradeMode {
+    /// Start empty.
+    #[default]
+    Stateless,
+    /// Stop with a savepoint and start from it.
+    Savepoint,
+    /// Start from the latest checkpoint, found through HA metadata or by cancelling the job.
+    LastState,
+}
+
+impl UpgradeMode {
+    /// The spelling in YAML.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Stateless => "stateless",
+            Self::Savepoint => "savepoint",
+            Self::LastState => "last-state",
+        }
+    }
+}
+
+/// The job of an application cluster or of a session job.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct JobSpec {
+    /// Application: path in the container (`local://…`). Session job: fetched and uploaded.
+    #[serde(default, rename = "jarURI", skip_serializing_if = "Option::is_none")]
+    pub jar_uri: Option<String>,
+    /// Ignored when `taskManager.replicas` is set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parallelism: Option<i32>,
+    /// Main class; from the jar's manifest when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub entry_class: Option<String>,
+    /// Program arguments.
+    #[serde(default, deserialize_with = "null_as_default", skip_serializing_if = "Vec::is_empty")]
+    pub args: Vec<String>,
+    /// Desired state.
+    #[serde(default, deserialize_with = "null_as_default")]
+    pub state: JobState,
+    /// Deprecated: a new value takes a savepoint.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub savepoint_trigger_nonce: Option<i64>,
+    /// State for the first start and for a savepoint redeploy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub initial_savepoint_path: Option<String>,
+    /// Deprecated: a new value takes a checkpoint (Flink 1.17 and newer).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checkpoint_trigger_nonce: Option<i64>,
+    /// How state is carried over an upgrade.
+    #[serde(default, deserialize_with = "null_as_default")]
+    pub upgrade_mode: UpgradeMode,
+    /// Start although some state of the restore point has no operator any more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allow_non_restored_state: Option<bool>,
+    /// A new value throws the state away and starts from `initialSavepointPath`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub savepoint_redeploy_nonce: Option<i64>,
+    /// A new value wipes the autoscaler's state.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub autoscaler_reset_nonce: Option<i64>,
+}

@@ -1,0 +1,57 @@
+//! `FlinkSessionJob`: a job in a session cluster.
+
+use kube::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::deployment::FlinkConfiguration;
+use super::job::JobSpec;
+use super::null_as_default;
+use super::status::{JobStatus, LifecycleState, ReconciliationStatus};
+
+/// Desired job in a session cluster of the same namespace.
+#[derive(Clone, CustomResource, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[kube(
+    group = "flink.apache.org",
+    version = "v1beta1",
+    kind = "FlinkSessionJob",
+    plural = "flinksessionjobs",
+    singular = "flinksessionjob",
+    shortname = "sessionjob",
+    namespaced,
+    status = "SessionJobStatus",
+    derive = "PartialEq",
+    printcolumn(name = "Job Status", type_ = "string", json_path = ".status.jobStatus.state"),
+    printcolumn(name = "Lifecycle State", type_ = "string", json_path = ".status.lifecycleState"),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+)]
+pub struct FlinkSessionJobSpec {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub job: Option<JobSpec>,
+    /// A new value forces a restart.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub restart_nonce: Option<i64>,
+    /// Overlays the cluster's options for this job.
+    #[serde(default, deserialize_with = "null_as_default")]
+    pub flink_configuration: FlinkConfiguration,
+    /// The session cluster; cannot change after the first deploy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deployment_name: Option<String>,
+}
+
+/// Status of a `FlinkSessionJob`.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SessionJobStatus {
+    #[serde(default, deserialize_with = "null_as_default")]
+    pub job_status: JobStatus,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lifecycle_state: Option<LifecycleState>,
+    #[serde(default, deserialize_with = "null_as_default")]
+    pub reconciliation_status: ReconciliationStatus,
+}

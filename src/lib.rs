@@ -1,0 +1,25 @@
+//! `kubectl-flink`: a kubectl plugin and an operator for Apache Flink on Kubernetes.
+//!
+//! The layer rule: a module uses only modules that stand **above** it in this file, and shell
+//! modules do not use each other. Pure modules see no clock, no environment, no network and no
+//! files; `clippy.toml` and `tests/it/layers.rs` hold them to it.
+
+// Pure: from facts to decisions and objects.
+pub mod api;
+pub mod config;
+pub mod decide;
+pub mod render;
+
+// Shell: one outside system each, no policy.
+#[allow(clippy::disallowed_methods, clippy::wildcard_enum_match_arm, reason = "shell")]
+pub mod cluster;
+#[allow(clippy::disallowed_methods, clippy::wildcard_enum_match_arm, reason = "shell")]
+pub mod flink;
+
+// Programs.
+#[allow(clippy::disallowed_methods, clippy::wildcard_enum_match_arm, reason = "shell")]
+pub mod cli;
+#[allow(clippy::disallowed_methods, clippy::wildcard_enum_match_arm, reason = "shell")]
+pub mod operator;
+#[allow(clippy::disallowed_methods, clippy::wildcard_enum_match_arm, reason = "shell")]
+pub mod sandbox;

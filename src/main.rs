@@ -1,0 +1,3 @@
+//! The program `kubectl-flink`.
+
+fn main() {}
