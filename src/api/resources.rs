@@ -43,10 +43,14 @@ impl std::fmt::Display for Quantity {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct ResourceRequirements {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    #[schemars(with = "BTreeMap<String, k8s_openapi::apimachinery::pkg::util::intstr::IntOrString>")]
+    #[schemars(
+        with = "BTreeMap<String, k8s_openapi::apimachinery::pkg::util::intstr::IntOrString>"
+    )]
     pub requests: BTreeMap<String, Quantity>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    #[schemars(with = "BTreeMap<String, k8s_openapi::apimachinery::pkg::util::intstr::IntOrString>")]
+    #[schemars(
+        with = "BTreeMap<String, k8s_openapi::apimachinery::pkg::util::intstr::IntOrString>"
+    )]
     pub limits: BTreeMap<String, Quantity>,
     /// Accepted and not used.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

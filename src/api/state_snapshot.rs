@@ -21,7 +21,11 @@ use super::status::SavepointFormatType;
     status = "StateSnapshotStatus",
     derive = "PartialEq",
     printcolumn(name = "Path", type_ = "string", json_path = ".status.path"),
-    printcolumn(name = "Result Timestamp", type_ = "string", json_path = ".status.resultTimestamp"),
+    printcolumn(
+        name = "Result Timestamp",
+        type_ = "string",
+        json_path = ".status.resultTimestamp"
+    ),
     printcolumn(name = "Snapshot State", type_ = "string", json_path = ".status.state"),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]

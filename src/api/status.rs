@@ -152,7 +152,11 @@ pub struct DeploymentStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lifecycle_state: Option<LifecycleState>,
     /// `flink-version`, `flink-revision`, `total-cpu`, `total-memory`, `state-size`, …
-    #[serde(default, deserialize_with = "null_as_default", skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(
+        default,
+        deserialize_with = "null_as_default",
+        skip_serializing_if = "BTreeMap::is_empty"
+    )]
     pub cluster_info: BTreeMap<String, String>,
     #[serde(default, deserialize_with = "null_as_default")]
     pub job_manager_deployment_status: JobManagerDeploymentStatus,
