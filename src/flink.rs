@@ -1,1 +1,40 @@
-//! flink.
+//! Flink's REST API, as an operator and a kubectl plugin use it.
+//!
+//! [`Client`] talks to one JobManager and is cheap to clone; [`access::Connector`] makes clients and
+//! holds the one connection pool of the process. What could not be learnt is an [`Error`], never
+//! an absence: only an answer that Flink itself gave says that a job, a trigger or a jar is not
+//! there, and an answer that was lost says [`Effect::Unknown`].
+//!
+//! ```text
+//! Connector::new(&Options, Option<kube::Client>) -> Result<Connector, Error>
+//! Connector::client(&Target { namespace, cluster_id, port, is_tls }, Deadlines) -> Client
+//! Client::at(base_url, Deadlines) -> Result<Client, Error>            one base URL, for tests and tools
+//! Client::without_retries() -> Client                                 each call is tried once
+//!
+//! config() -> ClusterConfig                                           GET /config
+//! is_up() -> bool                                                     the probe: within one second
+//! jobs_overview() -> JobsOverview            .find(job_id) -> Option<&JobOverview>, .effective_state()
+//! cancel(job_id) -> CancelAnswer             Accepted | AlreadyTerminal(state) | JobNotFound
+//! stop_with_savepoint(job_id, &StopRequest) -> String                 the trigger's id
+//! trigger_savepoint(job_id, &SavepointRequest) -> String              the trigger's id
+//! savepoint_status(job_id, trigger_id) -> SavepointStatus
+//!     InProgress | Completed { location } | CompletedButStopFailed { location, cause } | Failed(cause) | TriggerLost
+//! checkpoints(job_id) -> Checkpoints         Disabled | Statistics(CheckpointStatistics)
+//! CheckpointStatistics::last_state() -> LastState   None | At(StatePoint) | NotAddressable | Discarded
+//! ```
+//!
+//! All return `Result<_, flink::Error>`, except `is_up`. A GET is repeated inside its deadline
+//! while the failure is transient; another call is repeated only where it cannot have reached
+//! Flink, or where Flink said that it has no leader. Rules are those of Flink 1.15 to 2.x.
+
+pub mod access;
+pub mod checkpoints;
+mod client;
+pub mod cluster;
+mod error;
+pub mod jobs;
+pub mod savepoints;
+mod wire;
+
+pub use client::{Client, Deadlines, new_trigger_id};
+pub use error::{Effect, Error};

@@ -1,0 +1,218 @@
+//! The calls' common part: deadlines, repetition, and telling Flink's answers from others.
+
+use std::{sync::Arc, time::Duration};
+
+use backon::{ExponentialBuilder, Retryable};
+use reqwest::Method;
+use serde::{Serialize, de::DeserializeOwned};
+use tokio::time::Instant;
+
+use super::{
+    access::{Route, direct},
+    error::Error,
+    wire,
+};
+
+/// Delay before the first repetition of a call; doubled up to [`RETRY_DELAY_MAX`].
+const RETRY_DELAY_MIN: Duration = Duration::from_millis(100);
+const RETRY_DELAY_MAX: Duration = Duration::from_secs(2);
+
+/// How long the readiness probe waits, as the Java operator does.
+const PROBE_DEADLINE: Duration = Duration::from_secs(1);
+
+/// How long calls may take in all, repetitions included.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Deadlines {
+    /// GETs, triggers, disposal: `kubernetes.operator.flink.client.timeout`.
+    pub request: Duration,
+    /// `kubernetes.operator.flink.client.cancel.timeout`.
+    pub cancel: Duration,
+    /// Jar run, in which `main()` runs: `kubernetes.operator.job.submission.timeout`.
+    pub submission: Duration,
+    /// Stop-with-savepoint until its end: `execution.checkpointing.timeout` of the cluster.
+    pub savepoint: Duration,
+}
+
+impl Default for Deadlines {
+    fn default() -> Self {
+        Self {
+            request: Duration::from_secs(10),
+            cancel: Duration::from_mins(1),
+            submission: Duration::from_mins(10),
+            savepoint: Duration::from_mins(10),
+        }
+    }
+}
+
+/// Talks to the JobManager of one cluster.
+#[derive(Clone, Debug)]
+pub struct Client {
+    route: Arc<Route>,
+    deadlines: Deadlines,
+    is_retrying: bool,
+}
+
+/// One call, before it is put on a route.
+#[derive(Clone, Debug)]
+pub(super) struct Call {
+    pub(super) method: Method,
+    /// Encoded path and query, from `/` on.
+    pub(super) path: String,
+    pub(super) payload: Payload,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum Payload {
+    Empty,
+    Json(Vec<u8>),
+}
+
+/// What came back: any status, and a body inside the limit.
+#[derive(Debug)]
+pub(super) struct Answer {
+    pub(super) status: u16,
+    pub(super) body: Vec<u8>,
+}
+
+impl Call {
+    pub(super) fn new(method: Method, path: String) -> Self {
+        Self { method, path, payload: Payload::Empty }
+    }
+
+    pub(super) fn json(method: Method, path: String, body: &impl Serialize) -> Result<Self, Error> {
+        let body = serde_json::to_vec(body).map_err(|error| Error::Invalid {
+            problem: format!("body of `{method} {path}` cannot be written: {error}"),
+        })?;
+        Ok(Self { method, path, payload: Payload::Json(body) })
+    }
+
+    /// `METHOD /path`, as errors name it.
+    pub(super) fn name(&self) -> String {
+        format!("{} {}", self.method, self.path)
+    }
+}
+
+impl Client {
+    pub(super) fn new(route: Route, deadlines: Deadlines) -> Self {
+        Self { route: Arc::new(route), deadlines, is_retrying: true }
+    }
+
+    /// A client of the REST endpoint at `base_url`, with a connection pool of its own.
+    pub fn at(base_url: &str, deadlines: Deadlines) -> Result<Self, Error> {
+        Ok(Self::new(Route::Direct(direct::Direct::at(base_url)?), deadlines))
+    }
+
+    /// The same, with calls that are tried once each.
+    #[must_use]
+    pub fn without_retries(&self) -> Self {
+        Self { is_retrying: false, ..self.clone() }
+    }
+
+    /// How long calls may take.
+    pub fn deadlines(&self) -> Deadlines {
+        self.deadlines
+    }
+
+    /// Whether the REST endpoint answers at all, within a second; it says nothing about the job.
+    pub async fn is_up(&self) -> bool {
+        self.route.is_up(PROBE_DEADLINE).await
+    }
+
+    pub(super) async fn get<T: DeserializeOwned>(&self, path: String) -> Result<T, Error> {
+        self.call(Call::new(Method::GET, path), self.deadlines.request).await
+    }
+
+    /// Makes the call and reads its success as `T`.
+    pub(super) async fn call<T: DeserializeOwned>(
+        &self,
+        call: Call,
+        within: Duration,
+    ) -> Result<T, Error> {
+        let name = call.name();
+        let body = self.send(call, within).await?;
+        wire::read(&body).map_err(|problem| Error::Malformed { request: name, problem })
+    }
+
+    /// Makes the call, and repeats it inside `within` where that is harmless and may help.
+    pub(super) async fn send(&self, call: Call, within: Duration) -> Result<Vec<u8>, Error> {
+        let deadline = Instant::now() + within;
+        let backoff = ExponentialBuilder::new()
+            .with_min_delay(RETRY_DELAY_MIN)
+            .with_max_delay(RETRY_DELAY_MAX)
+            .with_jitter()
+            .without_max_times();
+        let is_get = call.method == Method::GET;
+        (|| async {
+            let left = deadline.saturating_duration_since(Instant::now());
+            judge(&call, self.route.exchange(&call, left).await?)
+        })
+        .retry(backoff)
+        .sleep(tokio::time::sleep)
+        .when(|error: &Error| {
+            self.is_retrying
+                && if is_get { error.is_worth_asking_again() } else { error.is_safe_to_repeat() }
+        })
+        .adjust(|_, delay| delay.filter(|delay| Instant::now() + *delay < deadline))
+        .notify(|error, delay| tracing::debug!(%error, ?delay, "asking Flink again"))
+        .await
+    }
+}
+
+/// Sorts an answer into success, Flink's refusal, and what others say.
+///
+/// A body that parses as Flink's errors is an error whatever the status.
+fn judge(call: &Call, answer: Answer) -> Result<Vec<u8>, Error> {
+    let Answer { status, body } = answer;
+    if let Some(errors) = wire::errors(&body) {
+        return Err(Error::Refused { request: call.name(), status, errors });
+    }
+    if (200..300).contains(&status) {
+        return Ok(body);
+    }
+    let body = String::from_utf8_lossy(&body).into_owned();
+    Err(Error::NotFlink { request: call.name(), status, body })
+}
+
+/// A fresh id for a trigger: 32 lower case hex digits.
+///
+/// Keep it before the call that uses it: repeating a trigger with the same id is harmless.
+pub fn new_trigger_id() -> String {
+    let mut bytes = [0_u8; 16];
+    rustls::crypto::ring::default_provider()
+        .secure_random
+        .fill(&mut bytes)
+        .expect("the operating system gives random bytes");
+    format!("{:032x}", u128::from_be_bytes(bytes))
+}
+
+/// `/a/b/c`, each segment encoded; refuses segments that would change the path.
+pub(super) fn path(segments: &[&str]) -> Result<String, Error> {
+    let mut path = String::new();
+    for segment in segments {
+        if matches!(*segment, "" | "." | "..") {
+            return Err(Error::Invalid { problem: format!("`{segment}` is not an id of Flink's") });
+        }
+        path.push('/');
+        path.push_str(&encode(segment));
+    }
+    Ok(path)
+}
+
+/// Percent-encodes all but RFC 3986's unreserved characters.
+pub(super) fn encode(text: &str) -> String {
+    const DIGITS: [char; 16] =
+        ['0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'A', 'B', 'C', 'D', 'E', 'F'];
+    let mut encoded = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
+                encoded.push(char::from(byte));
+            }
+            _ => {
+                let digit = |value: u8| DIGITS[usize::from(value & 0xF)];
+                encoded.extend(['%', digit(byte >> 4), digit(byte)]);
+            }
+        }
+    }
+    encoded
+}

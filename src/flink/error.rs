@@ -1,0 +1,165 @@
+//! Why a call to Flink gave no answer to decide on.
+
+use std::{error::Error as StdError, time::Duration};
+
+/// The longest excerpt of a foreign text in a message, in characters.
+const EXCERPT_CHARS: usize = 300;
+
+/// A call to Flink's REST API that failed; `request` is `METHOD /path`.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Nothing that could be Flink was reached, so the request had no effect.
+    #[error("JobManager did not answer `{request}`: {problem}")]
+    Unreachable { request: String, problem: String, source: Option<BoxError> },
+    /// The connection broke after the request was (or may have been) sent.
+    #[error("connection broke before the answer to `{request}` was complete: {problem}")]
+    Disconnected { request: String, problem: String, source: Option<BoxError> },
+    /// No answer inside the deadline.
+    #[error("no answer to `{request}` within {after:?}")]
+    Timeout { request: String, after: Duration, sent_maybe: bool },
+    /// Flink answered, with its error body.
+    #[error("Flink refused `{request}` with {status}: {}", first_line(errors))]
+    Refused { request: String, status: u16, errors: Vec<String> },
+    /// Something answered that is not Flink, such as a gateway or a proxy.
+    #[error("`{request}` was answered with {status}, not by Flink: {}", excerpt(body))]
+    NotFlink { request: String, status: u16, body: String },
+    /// The answer is a success, and its body is not what the call returns.
+    #[error("answer to `{request}` cannot be read: {problem}")]
+    Malformed { request: String, problem: String },
+    /// The answer is larger than we read.
+    #[error("answer to `{request}` is larger than {limit} bytes")]
+    TooLarge { request: String, limit: usize },
+    /// The Kubernetes API server does not let us through to the JobManager.
+    #[error("Kubernetes refused `{request}` with {status}: {message}")]
+    Forbidden { request: String, status: u16, message: String },
+    /// The call cannot be made as asked.
+    #[error("{problem}")]
+    Invalid { problem: String },
+}
+
+pub(super) type BoxError = Box<dyn StdError + Send + Sync>;
+
+/// What a failed call did to the cluster.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Effect {
+    /// Nothing: it was not sent, or it was refused.
+    Nothing,
+    /// It may have been carried out; look at the cluster before repeating it.
+    Unknown,
+}
+
+impl Error {
+    /// Whether the same call may succeed later, unchanged.
+    pub fn is_transient(&self) -> bool {
+        match self {
+            Self::Unreachable { .. } | Self::Disconnected { .. } | Self::Timeout { .. } => true,
+            Self::Refused { status, .. } | Self::NotFlink { status, .. } => {
+                matches!(status, 408 | 429 | 500..)
+            }
+            Self::Malformed { .. }
+            | Self::TooLarge { .. }
+            | Self::Forbidden { .. }
+            | Self::Invalid { .. } => false,
+        }
+    }
+
+    /// Whether the request may have been carried out all the same (not meant for GET).
+    pub fn effect(&self) -> Effect {
+        match self {
+            Self::Unreachable { .. } | Self::Forbidden { .. } | Self::Invalid { .. } => {
+                Effect::Nothing
+            }
+            Self::Timeout { sent_maybe, .. } => {
+                if *sent_maybe {
+                    Effect::Unknown
+                } else {
+                    Effect::Nothing
+                }
+            }
+            // 503: no leader, or the endpoint is starting or shutting down.
+            Self::Refused { status, .. } => match status {
+                408 => Effect::Unknown,
+                400..=499 | 503 => Effect::Nothing,
+                _ => Effect::Unknown,
+            },
+            Self::Disconnected { .. }
+            | Self::NotFlink { .. }
+            | Self::Malformed { .. }
+            | Self::TooLarge { .. } => Effect::Unknown,
+        }
+    }
+
+    /// Stable name: the metric label and the reason of a Kubernetes event.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::Unreachable { .. } => "JobManagerUnreachable",
+            Self::Disconnected { .. } => "FlinkDisconnected",
+            Self::Timeout { .. } => "FlinkTimeout",
+            Self::Refused { .. } => "FlinkRefused",
+            Self::NotFlink { .. } => "NotFlink",
+            Self::Malformed { .. } => "FlinkAnswerMalformed",
+            Self::TooLarge { .. } => "FlinkAnswerTooLarge",
+            Self::Forbidden { .. } => "FlinkAccessForbidden",
+            Self::Invalid { .. } => "InvalidFlinkCall",
+        }
+    }
+
+    /// Flink said that it does not know the job: `Job … not found`, `Could not find Flink job`.
+    ///
+    /// A 404 of an endpoint that this version lacks (`Not found: /…`) is not that.
+    pub fn is_job_not_found(&self) -> bool {
+        self.is_refused_with(404, |text| {
+            text.contains("FlinkJobNotFoundException")
+                || text.contains("Could not find Flink job")
+                || text.contains("Job could not be found")
+                || (text.starts_with("Job ") && text.contains("not found"))
+        })
+    }
+
+    /// Flink answered `status` with a text for which `matches` holds.
+    pub(super) fn is_refused_with(&self, wanted: u16, matches: impl Fn(&str) -> bool) -> bool {
+        match self {
+            Self::Refused { status, errors, .. } => {
+                *status == wanted && errors.iter().any(|text| matches(text))
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether the request certainly did not get to Flink, or Flink had no leader to act on it.
+    pub(super) fn is_safe_to_repeat(&self) -> bool {
+        match self {
+            Self::Unreachable { .. } | Self::Timeout { sent_maybe: false, .. } => true,
+            Self::Refused { status, .. } => *status == 503,
+            _ => false,
+        }
+    }
+
+    /// Whether a GET is worth another try.
+    pub(super) fn is_worth_asking_again(&self) -> bool {
+        match self {
+            Self::Unreachable { .. } | Self::Disconnected { .. } | Self::Timeout { .. } => true,
+            Self::Refused { status, .. } | Self::NotFlink { status, .. } => {
+                matches!(status, 408 | 429 | 502..=504)
+            }
+            _ => false,
+        }
+    }
+}
+
+/// The first line of the first text, for a message of one line.
+fn first_line(errors: &[String]) -> String {
+    let line = errors.iter().flat_map(|text| text.lines()).find(|line| !line.trim().is_empty());
+    excerpt(line.unwrap_or("without a reason"))
+}
+
+/// At most [`EXCERPT_CHARS`] characters of `text`, on one line.
+pub(super) fn excerpt(text: &str) -> String {
+    let line = text.trim().replace(['\n', '\r'], " ");
+    if line.chars().count() <= EXCERPT_CHARS {
+        return line;
+    }
+    let mut cut: String = line.chars().take(EXCERPT_CHARS).collect();
+    cut.push('…');
+    cut
+}

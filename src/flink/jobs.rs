@@ -1,0 +1,171 @@
+//! Jobs: which there are, how they are, and cancelling them.
+
+use std::fmt;
+
+use reqwest::Method;
+use serde::{Deserialize, Deserializer};
+
+use super::{
+    client::{Call, Client, path},
+    error::Error,
+    wire::{null_as_default, timestamp},
+};
+use crate::api::status::JobStatusState;
+
+/// A job's state, as Flink reports it.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub enum JobState {
+    Known(JobStatusState),
+    /// A state of a newer Flink; nothing may be concluded from it.
+    Unknown(String),
+}
+
+impl JobState {
+    pub fn parse(text: &str) -> Self {
+        use serde::de::{IntoDeserializer, value::Error};
+        let deserializer = IntoDeserializer::<Error>::into_deserializer(text);
+        JobStatusState::deserialize(deserializer)
+            .map_or_else(|_| Self::Unknown(text.to_owned()), Self::Known)
+    }
+
+    /// The state, where it is one that we know.
+    pub fn known(&self) -> Option<JobStatusState> {
+        match self {
+            Self::Known(state) => Some(*state),
+            Self::Unknown(_) => None,
+        }
+    }
+
+    /// `FAILED`, `CANCELED` or `FINISHED`.
+    pub fn is_globally_terminal(&self) -> bool {
+        self.known().is_some_and(JobStatusState::is_globally_terminal)
+    }
+}
+
+impl fmt::Display for JobState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Known(state) => f.write_str(state.as_str()),
+            Self::Unknown(text) => f.write_str(text),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for JobState {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Ok(Self::parse(&String::deserialize(deserializer)?))
+    }
+}
+
+/// `GET /jobs/overview`.
+///
+/// An empty list says nothing while the application's `main()` still runs.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+pub struct JobsOverview {
+    pub jobs: Vec<JobOverview>,
+}
+
+impl JobsOverview {
+    /// The job with this id, if it is listed.
+    pub fn find(&self, job_id: &str) -> Option<&JobOverview> {
+        self.jobs.iter().find(|job| job.id == job_id)
+    }
+}
+
+/// One job of the overview; times are milliseconds since the epoch.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(rename_all = "kebab-case")]
+pub struct JobOverview {
+    #[serde(rename = "jid")]
+    pub id: String,
+    #[serde(default, deserialize_with = "null_as_default")]
+    pub name: String,
+    /// As reported; see [`JobOverview::effective_state`].
+    pub state: JobState,
+    #[serde(default, deserialize_with = "timestamp")]
+    pub start_time: Option<i64>,
+    #[serde(default, deserialize_with = "timestamp")]
+    pub end_time: Option<i64>,
+    #[serde(default, deserialize_with = "timestamp")]
+    pub last_modification: Option<i64>,
+    #[serde(default, deserialize_with = "null_as_default")]
+    pub tasks: TaskCounts,
+}
+
+/// How many tasks are in which state.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
+#[serde(default)]
+pub struct TaskCounts {
+    pub total: u32,
+    pub created: u32,
+    pub scheduled: u32,
+    pub deploying: u32,
+    pub running: u32,
+    pub finished: u32,
+    pub canceling: u32,
+    pub canceled: u32,
+    pub failed: u32,
+    pub reconciling: u32,
+    pub initializing: u32,
+}
+
+impl JobOverview {
+    /// `CREATED` where Flink says `RUNNING` and some task does not run (or did not finish) yet.
+    pub fn effective_state(&self) -> JobState {
+        let TaskCounts { total, running, finished, .. } = self.tasks;
+        match self.state {
+            JobState::Known(JobStatusState::Running)
+                if running.saturating_add(finished) < total =>
+            {
+                JobState::Known(JobStatusState::Created)
+            }
+            _ => self.state.clone(),
+        }
+    }
+}
+
+/// Flink's answer to a cancellation.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum CancelAnswer {
+    /// The job is being cancelled; it is `CANCELED` some time later.
+    Accepted,
+    /// It had ended before; the state where Flink names it.
+    AlreadyTerminal(Option<JobState>),
+    /// This JobManager does not know the job.
+    JobNotFound,
+}
+
+impl Client {
+    /// `GET /jobs/overview`.
+    pub async fn jobs_overview(&self) -> Result<JobsOverview, Error> {
+        self.get("/jobs/overview".into()).await
+    }
+
+    /// `PATCH /jobs/:jobid?mode=cancel`.
+    ///
+    /// After an error whose [`Error::effect`] is unknown, the job's state tells what happened.
+    pub async fn cancel(&self, job_id: &str) -> Result<CancelAnswer, Error> {
+        let path = format!("{}?mode=cancel", path(&["jobs", job_id])?);
+        let call = Call::new(Method::PATCH, path);
+        match self.send(call, self.deadlines().cancel).await {
+            Ok(_) => Ok(CancelAnswer::Accepted),
+            Err(error) => already_terminal(&error)
+                .or_else(|| error.is_job_not_found().then_some(CancelAnswer::JobNotFound))
+                .ok_or(error),
+        }
+    }
+}
+
+/// Reads `… already reached another terminal state (FINISHED)` of a 409 or a 400.
+fn already_terminal(error: &Error) -> Option<CancelAnswer> {
+    const MARK: &str = "already reached another terminal state";
+    let Error::Refused { status, errors, .. } = error else { return None };
+    let text = errors.iter().find(|text| text.contains(MARK));
+    let state = text.and_then(|text| {
+        let (_, after) = text.split_once(MARK)?;
+        let (state, _) = after.trim_start().strip_prefix('(')?.split_once(')')?;
+        Some(JobState::parse(state))
+    });
+    (*status == 409 || (*status == 400 && text.is_some()))
+        .then_some(CancelAnswer::AlreadyTerminal(state))
+}

@@ -1,0 +1,219 @@
+//! Savepoints: triggering them, alone or to stop a job, and learning how they ended.
+
+use reqwest::Method;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    client::{Call, Client, path},
+    error::Error,
+    wire::null_as_default,
+};
+use crate::api::status::SavepointFormatType;
+
+/// How to stop a job with a savepoint.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct StopRequest {
+    /// `None` leaves it to Flink's `execution.checkpointing.savepoint-dir`.
+    pub target_directory: Option<String>,
+    /// Sends the end of time through the job: windows fire, and the state is no start for another
+    /// run of the same job.
+    pub drain: bool,
+    pub format: SavepointFormatType,
+    /// Chosen by the caller, see [`super::new_trigger_id`].
+    pub trigger_id: String,
+}
+
+/// How to take a savepoint of a job that goes on.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct SavepointRequest {
+    /// `None` leaves it to Flink's `execution.checkpointing.savepoint-dir`.
+    pub target_directory: Option<String>,
+    pub format: SavepointFormatType,
+    /// Chosen by the caller, see [`super::new_trigger_id`].
+    pub trigger_id: String,
+}
+
+/// Why an asynchronous operation failed.
+#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq)]
+#[serde(rename_all = "kebab-case")]
+pub struct FailureCause {
+    /// The exception's class.
+    #[serde(default, deserialize_with = "null_as_default")]
+    pub class: String,
+    #[serde(default, deserialize_with = "null_as_default")]
+    pub stack_trace: String,
+}
+
+/// How a savepoint stands.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum SavepointStatus {
+    InProgress,
+    Completed {
+        location: String,
+    },
+    /// A stop-with-savepoint whose savepoint is good, and whose job failed while stopping: it
+    /// restarts or fails, and the savepoint counts.
+    CompletedButStopFailed {
+        location: String,
+        cause: FailureCause,
+    },
+    /// There is no savepoint, and the job goes on or was restarted.
+    Failed(FailureCause),
+    /// This JobManager does not know the trigger (it was restarted, or forgot it after five
+    /// minutes). That says nothing about the savepoint, nor about the job.
+    TriggerLost,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct StopBody<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    target_directory: Option<&'a str>,
+    drain: bool,
+    format_type: SavepointFormatType,
+    trigger_id: &'a str,
+}
+
+#[derive(Serialize)]
+struct SavepointBody<'a> {
+    #[serde(rename = "target-directory", skip_serializing_if = "Option::is_none")]
+    target_directory: Option<&'a str>,
+    #[serde(rename = "cancel-job")]
+    cancel_job: bool,
+    #[serde(rename = "formatType")]
+    format_type: SavepointFormatType,
+    #[serde(rename = "triggerId")]
+    trigger_id: &'a str,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case")]
+struct Triggered {
+    request_id: String,
+}
+
+#[derive(Deserialize)]
+struct StatusBody {
+    status: StatusId,
+    #[serde(default)]
+    operation: Option<Operation>,
+}
+
+#[derive(Deserialize)]
+struct StatusId {
+    id: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case")]
+struct Operation {
+    #[serde(default)]
+    location: Option<String>,
+    #[serde(default)]
+    failure_cause: Option<FailureCause>,
+}
+
+impl Client {
+    /// `POST /jobs/:jobid/stop`; answers the trigger's id, to be polled.
+    ///
+    /// After an error whose [`Error::effect`] is unknown the same request may be repeated: with
+    /// the same trigger id it is one operation.
+    pub async fn stop_with_savepoint(
+        &self,
+        job_id: &str,
+        request: &StopRequest,
+    ) -> Result<String, Error> {
+        let body = StopBody {
+            target_directory: request.target_directory.as_deref(),
+            drain: request.drain,
+            format_type: request.format,
+            trigger_id: &request.trigger_id,
+        };
+        self.trigger(path(&["jobs", job_id, "stop"])?, &body).await
+    }
+
+    /// `POST /jobs/:jobid/savepoints`; answers the trigger's id, to be polled.
+    ///
+    /// May be repeated like [`Client::stop_with_savepoint`].
+    pub async fn trigger_savepoint(
+        &self,
+        job_id: &str,
+        request: &SavepointRequest,
+    ) -> Result<String, Error> {
+        let body = SavepointBody {
+            target_directory: request.target_directory.as_deref(),
+            cancel_job: false,
+            format_type: request.format,
+            trigger_id: &request.trigger_id,
+        };
+        self.trigger(path(&["jobs", job_id, "savepoints"])?, &body).await
+    }
+
+    pub(super) async fn trigger(
+        &self,
+        path: String,
+        body: &impl Serialize,
+    ) -> Result<String, Error> {
+        let call = Call::json(Method::POST, path, body)?;
+        let triggered: Triggered = self.call(call, self.deadlines().request).await?;
+        Ok(triggered.request_id)
+    }
+
+    /// `GET /jobs/:jobid/savepoints/:triggerid`, for savepoints and for stops.
+    pub async fn savepoint_status(
+        &self,
+        job_id: &str,
+        trigger_id: &str,
+    ) -> Result<SavepointStatus, Error> {
+        let path = path(&["jobs", job_id, "savepoints", trigger_id])?;
+        let request = format!("GET {path}");
+        match self.get::<StatusBody>(path).await {
+            Ok(body) => {
+                savepoint_status(body).map_err(|problem| Error::Malformed { request, problem })
+            }
+            Err(error) if is_trigger_unknown(&error) => Ok(SavepointStatus::TriggerLost),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// Flink said that it has no operation with this id.
+pub(super) fn is_trigger_unknown(error: &Error) -> bool {
+    error.is_refused_with(404, |text| {
+        text.contains("triggerId")
+            || text.contains("UnknownOperationKey")
+            || text.contains("peration not found")
+    })
+}
+
+fn savepoint_status(body: StatusBody) -> Result<SavepointStatus, String> {
+    match body.status.id.as_str() {
+        "IN_PROGRESS" => return Ok(SavepointStatus::InProgress),
+        "COMPLETED" => {}
+        other => return Err(format!("unknown status `{other}` of a savepoint")),
+    }
+    match body.operation {
+        Some(Operation { location: Some(location), failure_cause: None })
+            if !location.is_empty() =>
+        {
+            Ok(SavepointStatus::Completed { location })
+        }
+        Some(Operation { failure_cause: Some(cause), location: _ }) => {
+            Ok(match savepoint_of_failed_stop(&cause) {
+                Some(location) => SavepointStatus::CompletedButStopFailed { location, cause },
+                None => SavepointStatus::Failed(cause),
+            })
+        }
+        _ => Err("a completed savepoint has neither location nor failure".into()),
+    }
+}
+
+/// The path in `A savepoint has been created at: <path>, but the corresponding job <id> failed
+/// during stopping` of a `StopWithSavepointStoppingException`.
+fn savepoint_of_failed_stop(cause: &FailureCause) -> Option<String> {
+    const EXCEPTION: &str = "StopWithSavepointStoppingException";
+    let mentions = cause.class.contains(EXCEPTION) || cause.stack_trace.contains(EXCEPTION);
+    let (_, after) = cause.stack_trace.split_once("A savepoint has been created at: ")?;
+    let (path, _) = after.split_once(", but the corresponding job")?;
+    (mentions && !path.is_empty()).then(|| path.to_owned())
+}

@@ -1,0 +1,36 @@
+//! Readers that forgive what Flink versions differ in: a null, a missing field, -1 for "not set".
+
+use serde::{Deserialize, Deserializer, de::DeserializeOwned};
+
+/// A null counts as the default.
+pub(super) fn null_as_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de> + Default,
+{
+    Ok(Option::<T>::deserialize(deserializer)?.unwrap_or_default())
+}
+
+/// Milliseconds since the epoch, or none where Flink writes null or -1.
+pub(super) fn timestamp<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<i64>, D::Error> {
+    Ok(Option::<i64>::deserialize(deserializer)?.filter(|millis| *millis >= 0))
+}
+
+/// The body of an error: `{"errors":["text", …]}`.
+pub(super) fn errors(body: &[u8]) -> Option<Vec<String>> {
+    #[derive(Deserialize)]
+    struct ErrorBody {
+        errors: Vec<String>,
+    }
+    serde_json::from_slice::<ErrorBody>(body).ok().map(|body| body.errors)
+}
+
+/// Reads `body`, and says in one line why it cannot.
+pub(super) fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, String> {
+    serde_json::from_slice(body).map_err(|error| {
+        let start = String::from_utf8_lossy(body.get(..200).unwrap_or(body)).into_owned();
+        format!("{error} in `{}`", super::error::excerpt(&start))
+    })
+}
