@@ -4,13 +4,13 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
 	"go.etcd.io/etcd/server/v3/etcdmain"
-	"k8s.io/apiserver/pkg/server"
 	"k8s.io/component-base/cli"
 	_ "k8s.io/component-base/logs/json/register"
 	_ "k8s.io/component-base/metrics/prometheus/clientgo"
@@ -47,7 +47,7 @@ func command(part string) *cobra.Command {
 	case "kube-scheduler":
 		return scheduler.NewSchedulerCommand()
 	case "kubelet":
-		return kubelet.NewKubeletCommand(server.SetupSignalContext())
+		return kubelet.NewKubeletCommand(context.Background())
 	case "kube-proxy":
 		return proxy.NewProxyCommand()
 	}
