@@ -1,1 +1,67 @@
-//! cli.
+//! The command line: one file per command, all printing through [`printer::Printer`].
+//!
+//! [`run`] parses, starts the runtime, runs one command and turns its result into an exit code.
+//! Nothing before the command itself touches the network or the kubeconfig, so that `--help` and
+//! usage errors are immediate.
+
+pub mod args;
+pub mod completion;
+pub mod connection;
+pub mod failure;
+pub mod logging;
+pub mod printer;
+pub mod version;
+
+use std::process::ExitCode;
+
+use anyhow::Context;
+use clap::Parser;
+
+use args::{Cli, Command};
+use printer::Printer;
+
+/// Runs the program with the arguments and terminal of this process.
+pub fn run() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // A closed pipe is the only way this fails, and then nobody reads the reason.
+            drop(error.print());
+            return if error.use_stderr() {
+                ExitCode::from(failure::USAGE)
+            } else {
+                ExitCode::SUCCESS
+            };
+        }
+    };
+    let printer = Printer::from_environment();
+    match start(cli, &printer) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => failure::report(&error, &printer),
+    }
+}
+
+/// Starts the runtime and runs the command on it.
+fn start(cli: Cli, printer: &Printer) -> anyhow::Result<()> {
+    if !cli.command.sets_up_logging() {
+        logging::for_commands();
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .context("while starting the runtime")?;
+    let result = runtime.block_on(dispatch(cli, printer));
+    // A blocking read that nobody waits for any more, such as a prompt, must not hold the exit.
+    runtime.shutdown_background();
+    result
+}
+
+/// Runs the command that was asked for.
+async fn dispatch(cli: Cli, printer: &Printer) -> anyhow::Result<()> {
+    let Cli { command, global } = cli;
+    match command {
+        Command::Completion(args) => completion::run(args, printer),
+        Command::Complete(args) => completion::complete(args, printer),
+        Command::Version(args) => version::run(args, &global, printer).await,
+    }
+}

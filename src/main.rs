@@ -1,3 +1,14 @@
-//! The program `kubectl-flink`.
+//! The program `kubectl-flink`, run by kubectl as `kubectl flink`.
 
-fn main() {}
+use std::process::ExitCode;
+
+#[cfg(feature = "jemalloc")]
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
+fn main() -> ExitCode {
+    // Both HTTP clients take the process-wide provider. It is only refused when one is there
+    // already, which is as good.
+    drop(rustls::crypto::ring::default_provider().install_default());
+    kubectl_flink::cli::run()
+}

@@ -1,0 +1,166 @@
+//! The command tree and the arguments that commands share.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use super::connection::Connection;
+use super::{completion, version};
+
+/// Shown below the commands in `--help`: part of the interface, see `failure`.
+const EXIT_CODES: &str = "\
+Exit codes:
+  0    done
+  1    failed: the cause is on stderr, after `error:`
+  2    the command line is wrong
+  124  the time given by --timeout ran out";
+
+/// Run Apache Flink on Kubernetes: deploy, watch, upgrade and repair jobs.
+#[derive(Parser)]
+#[command(
+    name = "kubectl-flink",
+    bin_name = "kubectl flink",
+    version,
+    disable_help_subcommand = true,
+    after_help = EXIT_CODES,
+    max_term_width = 100
+)]
+pub struct Cli {
+    #[command(flatten)]
+    pub global: Global,
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What to do.
+#[derive(Subcommand)]
+pub enum Command {
+    /// Print a script that completes commands, flags and names in a shell
+    Completion(completion::CompletionArgs),
+    /// Print the version of this program and of what is installed in the cluster
+    Version(version::VersionArgs),
+    /// Answers kubectl's completion requests
+    #[command(name = "__complete", hide = true)]
+    Complete(completion::CompleteArgs),
+}
+
+impl Command {
+    /// Whether the command chooses form and level of the log itself.
+    pub(super) fn sets_up_logging(&self) -> bool {
+        match self {
+            Self::Completion(_) | Self::Version(_) | Self::Complete(_) => false,
+        }
+    }
+}
+
+/// kubectl's flags that say which cluster, as whom and in which namespace.
+#[derive(Args, Clone, Default)]
+#[command(next_help_heading = "Connection, as in kubectl")]
+pub struct Global {
+    /// Namespace to work in
+    #[arg(short, long, global = true, value_name = "NAMESPACE")]
+    pub namespace: Option<String>,
+    /// Kubeconfig context to use
+    #[arg(long, global = true, value_name = "NAME")]
+    pub context: Option<String>,
+    /// Path of the kubeconfig file
+    #[arg(long, global = true, value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+    /// Kubeconfig cluster to use
+    #[arg(long, global = true, value_name = "NAME", hide_short_help = true)]
+    pub cluster: Option<String>,
+    /// Kubeconfig user to use
+    #[arg(long, global = true, value_name = "NAME", hide_short_help = true)]
+    pub user: Option<String>,
+    /// Address of the API server
+    #[arg(short, long, global = true, value_name = "URL", hide_short_help = true)]
+    pub server: Option<String>,
+    /// Bearer token for the API server
+    #[arg(long, global = true, value_name = "TOKEN", hide_short_help = true)]
+    pub token: Option<String>,
+    /// User to impersonate
+    #[arg(long = "as", global = true, value_name = "USER", hide_short_help = true)]
+    pub impersonate: Option<String>,
+    /// Group to impersonate; may be repeated
+    #[arg(long = "as-group", global = true, value_name = "GROUP", hide_short_help = true)]
+    pub impersonate_groups: Vec<String>,
+    /// Do not check the API server's certificate: the connection can be read and changed by others
+    #[arg(long, global = true, hide_short_help = true)]
+    pub insecure_skip_tls_verify: bool,
+    /// File with the certificate authority of the API server
+    #[arg(long, global = true, value_name = "FILE", hide_short_help = true)]
+    pub certificate_authority: Option<PathBuf>,
+    /// Give up one request after this time, such as `30s` or `2m`; 0 waits for ever
+    #[arg(long, global = true, value_name = "DURATION", value_parser = duration, hide_short_help = true)]
+    pub request_timeout: Option<Duration>,
+    /// Used instead of the flags above where the caller is connected already, as tests are.
+    #[arg(skip)]
+    pub connection: Option<Connection>,
+}
+
+/// `-o`, where a command prints objects.
+#[derive(Args, Clone, Copy, Default)]
+pub struct Output {
+    /// Print in this form
+    #[arg(short, long, value_name = "FORMAT")]
+    pub output: Option<OutputFormat>,
+}
+
+/// The forms that kubectl users know.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+pub enum OutputFormat {
+    /// A table with more columns
+    Wide,
+    /// JSON, a contract for programs
+    Json,
+    /// YAML
+    Yaml,
+    /// `kind/name`, one a line
+    Name,
+}
+
+/// `--dry-run`, where a command changes something.
+#[derive(Args, Clone, Copy, Default)]
+pub struct DryRun {
+    /// Change nothing: `client` only shows what would be sent, `server` lets the API server check it
+    #[arg(long, value_name = "WHERE", default_value = "none", hide_default_value = true)]
+    pub dry_run: DryRunMode,
+}
+
+/// How far a change goes.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, ValueEnum)]
+pub enum DryRunMode {
+    /// Make the change
+    #[default]
+    None,
+    /// Show what would be sent
+    Client,
+    /// Send it to be checked, not stored
+    Server,
+}
+
+impl DryRunMode {
+    /// What kubectl adds to the line that reports the change.
+    pub fn suffix(self) -> &'static str {
+        match self {
+            Self::None => "",
+            Self::Client => " (dry run)",
+            Self::Server => " (server dry run)",
+        }
+    }
+}
+
+/// A duration as kubectl takes it: `30s`, `5m`, `1h30m`, or bare seconds.
+pub fn duration(text: &str) -> Result<Duration, String> {
+    if let Ok(seconds) = text.parse() {
+        return Ok(Duration::from_secs(seconds));
+    }
+    text.parse::<jiff::SignedDuration>()
+        .ok()
+        .and_then(|duration| Duration::try_from(duration).ok())
+        .ok_or_else(|| "expected a number with a unit, such as 30s, 5m or 1h30m".to_owned())
+}
+
+#[cfg(test)]
+mod tests;

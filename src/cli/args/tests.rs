@@ -1,0 +1,31 @@
+use super::*;
+use clap::CommandFactory;
+
+#[test]
+fn command_tree_is_sound() {
+    Cli::command().debug_assert();
+}
+
+#[test]
+fn connection_flags_stand_before_or_after_the_command() {
+    for line in [
+        "kubectl-flink -n team --context lab version",
+        "kubectl-flink version --context=lab -n team",
+    ] {
+        let cli = Cli::try_parse_from(line.split(' ')).unwrap();
+        assert_eq!(cli.global.namespace.as_deref(), Some("team"));
+        assert_eq!(cli.global.context.as_deref(), Some("lab"));
+    }
+}
+
+#[test]
+fn durations_are_read_as_kubectl_reads_them() {
+    let seconds = |text| duration(text).unwrap().as_secs();
+    assert_eq!(
+        [seconds("30"), seconds("30s"), seconds("5m"), seconds("1h30m")],
+        [30, 30, 300, 5400]
+    );
+    for wrong in ["", "-5s", "soon", "5 parsecs"] {
+        assert!(duration(wrong).is_err(), "{wrong}");
+    }
+}

@@ -1,0 +1,132 @@
+//! From an error to what a person reads and to the exit code.
+//!
+//! One `error:` line, the chain of causes below it, and `hint:` lines that say what would help.
+//! The exit codes are part of the interface and stand in `--help`.
+
+use std::error::Error;
+use std::fmt;
+use std::io;
+use std::process::ExitCode;
+
+use super::printer::Printer;
+
+/// The command line is wrong.
+pub const USAGE: u8 = 2;
+/// A `--timeout` ran out, as `timeout(1)` reports it.
+pub const TIMED_OUT: u8 = 124;
+
+/// What kind of failure it is, which decides the exit code.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Kind {
+    #[default]
+    Failed,
+    Usage,
+    TimedOut,
+}
+
+/// A failure with a message that stands alone, and what would help.
+#[derive(Debug, Default)]
+pub struct Failure {
+    kind: Kind,
+    message: String,
+    hints: Vec<String>,
+    source: Option<anyhow::Error>,
+}
+
+impl Failure {
+    /// The command could not do what it was asked to.
+    pub fn new(message: impl Into<String>) -> Self {
+        Self { message: message.into(), ..Self::default() }
+    }
+
+    /// The command line asks for something that cannot be.
+    pub fn usage(message: impl Into<String>) -> Self {
+        Self { kind: Kind::Usage, ..Self::new(message) }
+    }
+
+    /// The time given ran out.
+    pub fn timed_out(message: impl Into<String>) -> Self {
+        Self { kind: Kind::TimedOut, ..Self::new(message) }
+    }
+
+    /// Adds a line that says what would help.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hints.push(hint.into());
+        self
+    }
+
+    /// Adds what caused it, shown below the message.
+    #[must_use]
+    pub fn caused_by(mut self, source: impl Into<anyhow::Error>) -> Self {
+        self.source = Some(source.into());
+        self
+    }
+
+    /// What kind of failure it is.
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.message)
+    }
+}
+
+impl Error for Failure {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.source.as_ref().map(|source| &**source as &(dyn Error + 'static))
+    }
+}
+
+/// Prints the error with its causes and hints, and returns its exit code.
+pub fn report(error: &anyhow::Error, printer: &Printer) -> ExitCode {
+    if is_closed_pipe(error) {
+        return ExitCode::FAILURE;
+    }
+    let mut shown = String::new();
+    for (depth, cause) in error.chain().enumerate() {
+        let text = cause.to_string();
+        // Some libraries repeat the cause in the text of what it caused.
+        if shown.contains(text.trim()) {
+            continue;
+        }
+        if depth == 0 {
+            printer.error(&text);
+        } else {
+            printer.note(format_args!("  caused by: {text}"));
+        }
+        shown.push_str(&text);
+    }
+    for hint in
+        error.chain().filter_map(|cause| cause.downcast_ref::<Failure>()).flat_map(|f| &f.hints)
+    {
+        printer.hint(hint);
+    }
+    match kind_of(error) {
+        Kind::Failed => ExitCode::FAILURE,
+        Kind::Usage => ExitCode::from(USAGE),
+        Kind::TimedOut => ExitCode::from(TIMED_OUT),
+    }
+}
+
+/// The kind that the outermost [`Failure`] in the chain names.
+pub fn kind_of(error: &anyhow::Error) -> Kind {
+    error
+        .chain()
+        .find_map(|cause| cause.downcast_ref::<Failure>())
+        .map_or(Kind::Failed, Failure::kind)
+}
+
+/// The reader of our output left, as `head` does; there is nobody to tell.
+fn is_closed_pipe(error: &anyhow::Error) -> bool {
+    error
+        .chain()
+        .filter_map(|cause| cause.downcast_ref::<io::Error>())
+        .any(|error| error.kind() == io::ErrorKind::BrokenPipe)
+}
+
+#[cfg(test)]
+mod tests;

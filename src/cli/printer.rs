@@ -1,0 +1,200 @@
+//! The only place that writes to stdout and stderr.
+//!
+//! Data goes to stdout; notes, warnings, questions and progress go to stderr. Colour and progress
+//! appear on terminals only, and `NO_COLOR` is honoured.
+
+use std::fmt::Display;
+use std::io::{self, BufRead, IsTerminal, Write};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use anstyle::{AnsiColor, Style};
+use serde::Serialize;
+
+use super::args::OutputFormat;
+
+/// A word that wants attention.
+pub const BOLD: Style = Style::new().bold();
+/// Background detail.
+pub const DIM: Style = Style::new().dimmed();
+/// All is well.
+pub const GREEN: Style = AnsiColor::Green.on_default();
+/// On the way.
+pub const YELLOW: Style = AnsiColor::Yellow.on_default();
+/// Broken.
+pub const RED: Style = AnsiColor::Red.on_default();
+
+/// `text` in `style`; the codes are stripped where the stream is not a terminal.
+pub fn styled(style: Style, text: impl Display) -> String {
+    format!("{style}{text}{style:#}")
+}
+
+/// Which of the three streams a person is at.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Terminals {
+    pub input: bool,
+    pub output: bool,
+    pub error: bool,
+}
+
+/// Writes what commands have to say.
+pub struct Printer {
+    output: Mutex<Box<dyn Write + Send>>,
+    error: Mutex<Box<dyn Write + Send>>,
+    terminals: Terminals,
+}
+
+impl Printer {
+    /// The streams of this process.
+    pub fn from_environment() -> Self {
+        Self {
+            output: Mutex::new(Box::new(anstream::AutoStream::auto(io::stdout()))),
+            error: Mutex::new(Box::new(anstream::AutoStream::auto(io::stderr()))),
+            terminals: Terminals {
+                input: io::stdin().is_terminal(),
+                output: io::stdout().is_terminal(),
+                error: io::stderr().is_terminal(),
+            },
+        }
+    }
+
+    /// A printer that keeps what it is given, without colours, for tests.
+    pub fn in_memory() -> (Self, Transcript) {
+        let transcript = Transcript::default();
+        let printer = Self {
+            output: Mutex::new(Box::new(transcript.output.clone())),
+            error: Mutex::new(Box::new(transcript.error.clone())),
+            terminals: Terminals::default(),
+        };
+        (printer, transcript)
+    }
+
+    /// Which streams are terminals.
+    pub fn terminals(&self) -> Terminals {
+        self.terminals
+    }
+
+    /// One line of data.
+    pub fn line(&self, text: impl Display) -> io::Result<()> {
+        let mut output = lock(&self.output);
+        writeln!(output, "{text}")?;
+        output.flush()
+    }
+
+    /// Data as it is, without a line end of its own.
+    pub fn raw(&self, text: impl Display) -> io::Result<()> {
+        let mut output = lock(&self.output);
+        write!(output, "{text}")?;
+        output.flush()
+    }
+
+    /// A value as JSON or YAML; other formats are the caller's.
+    pub fn value<T: Serialize>(&self, value: &T, format: ValueFormat) -> anyhow::Result<()> {
+        match format {
+            ValueFormat::Json => self.line(serde_json::to_string_pretty(value)?)?,
+            ValueFormat::Yaml => self.raw(serde_yaml::to_string(value)?)?,
+        }
+        Ok(())
+    }
+
+    /// A line for the person who watches; no data.
+    pub fn note(&self, text: impl Display) {
+        self.to_error(&format!("{text}"));
+    }
+
+    /// Something that did not stop the command and should be known.
+    pub fn warning(&self, text: impl Display) {
+        self.to_error(&format!("{} {text}", styled(YELLOW, "warning:")));
+    }
+
+    /// What a person can do next.
+    pub fn hint(&self, text: impl Display) {
+        self.to_error(&format!("{} {text}", styled(DIM, "hint:")));
+    }
+
+    /// Why the command failed.
+    pub(super) fn error(&self, text: impl Display) {
+        self.to_error(&format!("{} {text}", styled(RED.bold(), "error:")));
+    }
+
+    /// A line to stderr. There is no better place to tell that this failed.
+    fn to_error(&self, text: &str) {
+        drop(writeln!(lock(&self.error), "{text}"));
+    }
+
+    /// Asks a question that is answered by yes or no; anything but yes is no.
+    ///
+    /// The caller makes sure that stdin is a terminal, and offers a flag to everybody else.
+    pub fn confirm(&self, question: impl Display) -> io::Result<bool> {
+        {
+            let mut error = lock(&self.error);
+            write!(error, "{question} [y/N] ")?;
+            error.flush()?;
+        }
+        let mut answer = String::new();
+        io::stdin().lock().read_line(&mut answer)?;
+        Ok(matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes"))
+    }
+}
+
+/// Formats that show a whole value.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum ValueFormat {
+    Json,
+    Yaml,
+}
+
+impl OutputFormat {
+    /// The format for a whole value, where this is one.
+    pub fn for_value(self) -> Option<ValueFormat> {
+        match self {
+            Self::Json => Some(ValueFormat::Json),
+            Self::Yaml => Some(ValueFormat::Yaml),
+            Self::Wide | Self::Name => None,
+        }
+    }
+}
+
+/// What a printer in memory was given.
+#[derive(Clone, Default)]
+pub struct Transcript {
+    output: Buffer,
+    error: Buffer,
+}
+
+impl Transcript {
+    /// What went to stdout.
+    pub fn output(&self) -> String {
+        self.output.text()
+    }
+
+    /// What went to stderr.
+    pub fn error(&self) -> String {
+        self.error.text()
+    }
+}
+
+/// Bytes written so far, shared with the reader.
+#[derive(Clone, Default)]
+struct Buffer(Arc<Mutex<Vec<u8>>>);
+
+impl Buffer {
+    fn text(&self) -> String {
+        anstream::adapter::strip_str(&String::from_utf8_lossy(&lock(&self.0))).to_string()
+    }
+}
+
+impl Write for Buffer {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        lock(&self.0).extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A stream stays usable when a thread panicked while it wrote.
+fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
