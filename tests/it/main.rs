@@ -1,1 +1,3 @@
+//! Tests that see the crate from outside.
 
+mod layers;

@@ -1,0 +1,39 @@
+# make help     lists the recipes
+# Everything they need beyond Rust, Go, Java and Maven they install themselves or name.
+
+CARGO ?= cargo
+export CARGO_TERM_COLOR ?= auto
+
+.PHONY: help build release test test-fast demo bench format clean
+
+help: ## list the recipes
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+build: ## build the program (target/debug/kubectl-flink)
+	$(CARGO) build --locked
+
+release: ## build what is released (target/release/kubectl-flink)
+	$(CARGO) build --locked --release --features jemalloc
+
+format: ## format the code
+	$(CARGO) fmt
+
+test-fast: ## format, lints, unit, property, golden and command line tests, documentation
+	$(CARGO) fmt --check
+	$(CARGO) clippy --locked --all-targets -- -D warnings
+	$(CARGO) test --locked
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps --document-private-items
+	@if $(CARGO) deny --version >/dev/null 2>&1; then $(CARGO) deny --locked check bans licenses sources; \
+	else echo "cargo-deny is not installed: deny.toml is not checked"; fi
+
+test: test-fast ## all tests: also against a real API server, and end to end with real Flink
+	tests/cluster.sh
+
+demo: ## from nothing to a running job; CONTEXT=name uses a cluster that is there
+	CONTEXT="$(CONTEXT)" examples/demo.sh
+
+bench: release ## figures of 200 deployments, beside the Java operator's
+	bench/run.sh
+
+clean: ## remove what was built
+	$(CARGO) clean
