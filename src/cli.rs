@@ -18,7 +18,10 @@ use anyhow::Context;
 use clap::Parser;
 
 use args::{Cli, Command};
+use failure::Failure;
 use printer::Printer;
+
+use crate::cluster;
 
 /// Runs the program with the arguments and terminal of this process.
 pub fn run() -> ExitCode {
@@ -59,9 +62,41 @@ fn start(cli: Cli, printer: &Printer) -> anyhow::Result<()> {
 /// Runs the command that was asked for.
 async fn dispatch(cli: Cli, printer: &Printer) -> anyhow::Result<()> {
     let Cli { command, global } = cli;
+    let result = run_command(command, &global, printer).await;
+    match result {
+        Err(error) if is_unreachable(&error) => Err(name_server(error, &global).await),
+        other => other,
+    }
+}
+
+fn is_unreachable(error: &anyhow::Error) -> bool {
+    matches!(error.downcast_ref(), Some(cluster::Error::Unreachable { .. }))
+}
+
+/// Says which API server did not answer: the first thing to check is whether it is the right one.
+async fn name_server(error: anyhow::Error, global: &args::Global) -> anyhow::Error {
+    match (global.config().await, error.downcast_ref()) {
+        (Ok(config), Some(cluster::Error::Unreachable { message })) => {
+            let server = config.cluster_url.to_string();
+            Failure::new(format!(
+                "cannot reach the cluster at `{}`: {message}",
+                server.trim_end_matches('/')
+            ))
+            .hint("check that it runs, and that --context names the right one")
+            .into()
+        }
+        _ => error,
+    }
+}
+
+async fn run_command(
+    command: Command,
+    global: &args::Global,
+    printer: &Printer,
+) -> anyhow::Result<()> {
     match command {
         Command::Completion(args) => completion::run(args, printer),
         Command::Complete(args) => completion::complete(args, printer),
-        Command::Version(args) => version::run(args, &global, printer).await,
+        Command::Version(args) => version::run(args, global, printer).await,
     }
 }

@@ -9,6 +9,7 @@ use std::io;
 use std::process::ExitCode;
 
 use super::printer::Printer;
+use crate::cluster;
 
 /// The command line is wrong.
 pub const USAGE: u8 = 2;
@@ -109,6 +110,19 @@ pub fn report(error: &anyhow::Error, printer: &Printer) -> ExitCode {
         Kind::Failed => ExitCode::FAILURE,
         Kind::Usage => ExitCode::from(USAGE),
         Kind::TimedOut => ExitCode::from(TIMED_OUT),
+    }
+}
+
+/// What helps against an answer of the API server, whichever command met it.
+fn cluster_hint(error: &cluster::Error) -> Option<&'static str> {
+    match error {
+        cluster::Error::KindMissing { .. } => {
+            Some("the Flink resources are not installed; install them with: kubectl flink init")
+        }
+        cluster::Error::Unauthorized { .. } => {
+            Some("log in again, or choose another --context or --user")
+        }
+        _ => None,
     }
 }
 

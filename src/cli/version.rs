@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::args::{Global, Output};
 use super::printer::Printer;
-use crate::api;
+use crate::{api, cluster};
 
 /// Plural names of the kinds that the program works with.
 const PLURALS: [&str; 4] =
@@ -51,14 +51,14 @@ pub async fn run(args: VersionArgs, global: &Global, printer: &Printer) -> anyho
 
 async fn ask_cluster(versions: &mut Versions, global: &Global) -> anyhow::Result<()> {
     let connection = global.connect().await?;
-    let info = connection.client.apiserver_version().await?;
+    let info = connection.client.apiserver_version().await.map_err(cluster::Error::from)?;
     versions.kubernetes_version = Some(info.git_version);
     let resources = Api::<CustomResourceDefinition>::all(connection.client);
     let names = PLURALS.map(|plural| format!("{plural}.{}", api::GROUP));
     let found = join_all(names.iter().map(|name| resources.get_metadata_opt(name))).await;
     let mut installed = Vec::new();
     for (plural, found) in PLURALS.iter().zip(found) {
-        if found?.is_some() {
+        if found.map_err(cluster::Error::from)?.is_some() {
             installed.push((*plural).to_owned());
         }
     }

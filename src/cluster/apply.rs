@@ -1,0 +1,258 @@
+//! Writes: server-side apply, create, patch, delete, and the status subresource.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::api::{
+    Api, DeleteParams, DynamicObject, Patch, PatchParams, PostParams, Preconditions,
+    PropagationPolicy,
+};
+use kube::core::{ApiResource, GroupVersionKind};
+use kube::{Client, Resource};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use super::{Error, Result};
+
+/// Field manager of what a person does with this program.
+pub const CLI_MANAGER: &str = "kubectl-flink";
+/// Field manager of the operator.
+pub const OPERATOR_MANAGER: &str = "kubectl-flink-operator";
+
+/// Which object.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub struct ObjectId {
+    pub api_version: String,
+    pub kind: String,
+    /// Absent for cluster-scoped kinds.
+    pub namespace: Option<String>,
+    pub name: String,
+}
+
+impl ObjectId {
+    /// A namespaced object of a kind that is known at compile time.
+    pub fn of<K: Resource<DynamicType = ()>>(namespace: &str, name: &str) -> Self {
+        Self {
+            api_version: K::api_version(&()).into_owned(),
+            kind: K::kind(&()).into_owned(),
+            namespace: Some(namespace.to_owned()),
+            name: name.to_owned(),
+        }
+    }
+
+    /// The object that a manifest describes.
+    pub fn in_manifest(object: &Value) -> Result<Self> {
+        let text = |path: &str| object.pointer(path).and_then(Value::as_str).map(str::to_owned);
+        let missing = |field: &str| Error::Invalid {
+            message: format!("the object has no `{field}`"),
+            causes: Vec::new(),
+        };
+        Ok(Self {
+            api_version: text("/apiVersion").ok_or_else(|| missing("apiVersion"))?,
+            kind: text("/kind").ok_or_else(|| missing("kind"))?,
+            namespace: text("/metadata/namespace"),
+            name: text("/metadata/name").ok_or_else(|| missing("metadata.name"))?,
+        })
+    }
+
+    /// Where the API server keeps it.
+    fn api(&self, client: &Client) -> Api<DynamicObject> {
+        let (group, version) = self.api_version.split_once('/').unwrap_or(("", &self.api_version));
+        let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, &self.kind));
+        match &self.namespace {
+            Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
+            None => Api::all_with(client.clone(), &resource),
+        }
+    }
+}
+
+/// On whose behalf, and how firmly, a write is made.
+#[derive(Clone, Copy, Debug)]
+pub struct Writer<'a> {
+    /// Field manager that owns what is written.
+    pub manager: &'a str,
+    /// Take fields from other managers. Only for objects that are ours.
+    pub is_forced: bool,
+    /// Let the API server check the write and store nothing.
+    pub is_dry_run: bool,
+}
+
+impl Writer<'static> {
+    /// The operator, on objects it owns.
+    pub const OPERATOR: Self =
+        Self { manager: OPERATOR_MANAGER, is_forced: true, is_dry_run: false };
+    /// A person, on objects that others may manage too.
+    pub const CLI: Self = Self { manager: CLI_MANAGER, is_forced: false, is_dry_run: false };
+}
+
+impl Writer<'_> {
+    fn post(self) -> PostParams {
+        PostParams { dry_run: self.is_dry_run, field_manager: Some(self.manager.to_owned()) }
+    }
+
+    fn patch(self) -> PatchParams {
+        PatchParams {
+            dry_run: self.is_dry_run,
+            field_manager: Some(self.manager.to_owned()),
+            ..PatchParams::default()
+        }
+    }
+}
+
+/// Server-side apply of a manifest with `apiVersion`, `kind` and name; returns the stored object.
+pub async fn apply(client: &Client, object: &Value, writer: Writer<'_>) -> Result<Value> {
+    let id = ObjectId::in_manifest(object)?;
+    let params = PatchParams { force: writer.is_forced, ..writer.patch() };
+    let stored = id.api(client).patch(&id.name, &params, &Patch::Apply(object)).await?;
+    to_value(&stored)
+}
+
+/// Server-side apply of a typed object.
+///
+/// Kubernetes types carry `apiVersion` and `kind` when they are serialised, so nothing else is
+/// needed.
+pub async fn apply_typed<K>(client: &Client, object: &K, writer: Writer<'_>) -> Result<K>
+where
+    K: Serialize + DeserializeOwned,
+{
+    from_value(apply(client, &to_value(object)?, writer).await?)
+}
+
+/// Creates an object that must not exist yet.
+pub async fn create(client: &Client, object: &Value, writer: Writer<'_>) -> Result<Value> {
+    let id = ObjectId::in_manifest(object)?;
+    let object: DynamicObject = from_value(object.clone())?;
+    to_value(&id.api(client).create(&writer.post(), &object).await?)
+}
+
+/// Replaces a whole object; with `metadata.resourceVersion` only if nobody wrote meanwhile.
+pub async fn replace(client: &Client, object: &Value, writer: Writer<'_>) -> Result<Value> {
+    let id = ObjectId::in_manifest(object)?;
+    let object: DynamicObject = from_value(object.clone())?;
+    to_value(&id.api(client).replace(&id.name, &writer.post(), &object).await?)
+}
+
+/// JSON merge patch. With `metadata.resourceVersion` in the patch a stale write is a conflict.
+pub async fn merge_patch(
+    client: &Client,
+    id: &ObjectId,
+    patch: &Value,
+    writer: Writer<'_>,
+) -> Result<Value> {
+    to_value(&id.api(client).patch(&id.name, &writer.patch(), &Patch::Merge(patch)).await?)
+}
+
+/// Replaces the finalizers of the object as it was read.
+pub async fn set_finalizers<K>(client: &Client, object: &K, finalizers: &[String]) -> Result<Value>
+where
+    K: Resource<DynamicType = ()>,
+{
+    let (id, resource_version) = as_read(object)?;
+    let patch =
+        json!({"metadata": {"resourceVersion": resource_version, "finalizers": finalizers}});
+    merge_patch(client, &id, &patch, Writer::OPERATOR).await
+}
+
+/// Replaces the status of the object as it was read: a newer resource version is a conflict.
+///
+/// Only identity, resource version and status are sent. The API server takes everything else from
+/// what it has stored, so nothing that our types do not know can get lost.
+pub async fn replace_status<K, S>(
+    client: &Client,
+    object: &K,
+    status: &S,
+    writer: Writer<'_>,
+) -> Result<K>
+where
+    K: Resource<DynamicType = ()> + DeserializeOwned,
+    S: Serialize,
+{
+    let (id, resource_version) = as_read(object)?;
+    let body = json!({
+        "apiVersion": id.api_version,
+        "kind": id.kind,
+        "metadata": {"name": id.name, "namespace": id.namespace, "resourceVersion": resource_version},
+        "status": status,
+    });
+    let body: DynamicObject = from_value(body)?;
+    let stored = id.api(client).replace_status(&id.name, &writer.post(), &body).await?;
+    from_value(to_value(&stored)?)
+}
+
+/// What happens to the objects that the deleted one owns.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Propagation {
+    /// They go first; the object stays visible until they are gone.
+    Foreground,
+    /// They go later.
+    Background,
+    /// They stay.
+    Orphan,
+}
+
+/// Which incarnation to delete, and how.
+#[derive(Clone, Copy, Debug)]
+pub struct Deletion<'a> {
+    pub propagation: Propagation,
+    /// Delete only this incarnation; another one is a conflict.
+    pub uid: Option<&'a str>,
+    /// Let the API server check the deletion and do nothing.
+    pub is_dry_run: bool,
+}
+
+impl Deletion<'static> {
+    /// Deletes whichever incarnation is there.
+    pub fn with(propagation: Propagation) -> Self {
+        Self { propagation, uid: None, is_dry_run: false }
+    }
+}
+
+/// Deletes an object; returns whether it was there.
+pub async fn delete(client: &Client, id: &ObjectId, deletion: Deletion<'_>) -> Result<bool> {
+    let Deletion { propagation, uid, is_dry_run } = deletion;
+    let params = DeleteParams {
+        dry_run: is_dry_run,
+        propagation_policy: Some(match propagation {
+            Propagation::Foreground => PropagationPolicy::Foreground,
+            Propagation::Background => PropagationPolicy::Background,
+            Propagation::Orphan => PropagationPolicy::Orphan,
+        }),
+        preconditions: uid
+            .map(|uid| Preconditions { uid: Some(uid.to_owned()), resource_version: None }),
+        ..DeleteParams::default()
+    };
+    match id.api(client).delete(&id.name, &params).await.map_err(Error::from) {
+        Ok(_) => Ok(true),
+        Err(Error::NotFound { .. }) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Identity and resource version of an object that came from the API server.
+fn as_read<K: Resource<DynamicType = ()>>(object: &K) -> Result<(ObjectId, &str)> {
+    let ObjectMeta { name, namespace, resource_version, .. } = object.meta();
+    match (name, resource_version) {
+        (Some(name), Some(version)) => {
+            let id = ObjectId {
+                api_version: K::api_version(&()).into_owned(),
+                kind: K::kind(&()).into_owned(),
+                namespace: namespace.clone(),
+                name: name.clone(),
+            };
+            Ok((id, version))
+        }
+        _ => Err(Error::Invalid {
+            message: "the object has no name or resource version: it was never stored".to_owned(),
+            causes: Vec::new(),
+        }),
+    }
+}
+
+fn to_value<T: Serialize>(value: &T) -> Result<Value> {
+    serde_json::to_value(value)
+        .map_err(|source| Error::Unreadable { source: kube::Error::SerdeError(source) })
+}
+
+fn from_value<T: DeserializeOwned>(value: Value) -> Result<T> {
+    serde_json::from_value(value)
+        .map_err(|source| Error::Unreadable { source: kube::Error::SerdeError(source) })
+}

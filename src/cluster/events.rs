@@ -1,0 +1,246 @@
+//! Kubernetes events of the operator, named so that they continue those of the Java operator.
+//!
+//! The name is a hash of what is told about which object, so the same message again raises a
+//! count instead of adding an object.
+//! Rule: `EventUtils.generateEventName` of the Flink Kubernetes operator.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use kube::api::{Api, Patch, PatchParams, PostParams};
+use kube::{Client, Resource};
+use serde_json::json;
+
+use super::apply::OPERATOR_MANAGER;
+use super::{Error, Result};
+
+/// Characters of a message that are kept; longer ones are cut.
+const MESSAGE_LIMIT: usize = 4096;
+/// Times that a racing write of the same event is tried again.
+const ATTEMPTS: usize = 3;
+
+/// Whether something went as it should.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum EventType {
+    Normal,
+    Warning,
+}
+
+impl EventType {
+    /// Kubernetes' spelling.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Normal => "Normal",
+            Self::Warning => "Warning",
+        }
+    }
+}
+
+/// Which part an event is about; the first part of its name.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum Component {
+    Operator,
+    JobManagerDeployment,
+    Job,
+    Snapshot,
+}
+
+impl Component {
+    /// The Java operator's spelling.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Operator => "Operator",
+            Self::JobManagerDeployment => "JobManagerDeployment",
+            Self::Job => "Job",
+            Self::Snapshot => "Snapshot",
+        }
+    }
+}
+
+/// How a second event of the same name is treated.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+pub enum Repeat {
+    /// Raises the count and renews time and message.
+    #[default]
+    Count,
+    /// Changes nothing.
+    Once,
+}
+
+/// What to tell about an object.
+#[derive(Clone, Debug)]
+pub struct EventRequest {
+    /// The object, with its uid.
+    pub regarding: ObjectReference,
+    pub event_type: EventType,
+    pub reason: String,
+    pub component: Component,
+    pub message: String,
+    /// Stands for the message in the name, for messages that vary.
+    pub key: Option<String>,
+    pub repeat: Repeat,
+    pub labels: BTreeMap<String, String>,
+    pub annotations: BTreeMap<String, String>,
+    pub now: Timestamp,
+}
+
+impl EventRequest {
+    /// An event about `object` without key, labels and annotations, counted when it repeats.
+    pub fn about<K: Resource<DynamicType = ()>>(
+        object: &K,
+        event_type: EventType,
+        component: Component,
+        reason: impl Into<String>,
+        message: impl Into<String>,
+        now: Timestamp,
+    ) -> Self {
+        Self {
+            regarding: object.object_ref(&()),
+            event_type,
+            reason: reason.into(),
+            component,
+            message: message.into(),
+            key: None,
+            repeat: Repeat::default(),
+            labels: BTreeMap::new(),
+            annotations: BTreeMap::new(),
+            now,
+        }
+    }
+
+    /// `<component>.<hash>`.
+    pub fn name(&self) -> String {
+        let text = [
+            self.reason.as_str(),
+            self.key.as_deref().unwrap_or(&self.message),
+            self.event_type.as_str(),
+            self.regarding.kind.as_deref().unwrap_or_default(),
+            self.regarding.name.as_deref().unwrap_or_default(),
+            self.regarding.uid.as_deref().unwrap_or_default(),
+        ]
+        .concat();
+        format!("{}.{}", self.component.as_str(), java_hash(&text) & i32::MAX)
+    }
+}
+
+/// `java.lang.String.hashCode`: over UTF-16 units, wrapping.
+fn java_hash(text: &str) -> i32 {
+    text.encode_utf16()
+        .fold(0, |hash: i32, unit| hash.wrapping_mul(31).wrapping_add(i32::from(unit)))
+}
+
+/// Creates the event, or counts it where it exists. May be called again after any failure.
+///
+/// Events are a courtesy: where RBAC forbids them, that is logged and nothing fails.
+pub async fn record(client: &Client, request: &EventRequest) -> Result<()> {
+    match create_or_count(client, request).await {
+        Err(error @ Error::Forbidden { .. }) => {
+            tracing::debug!(%error, reason = request.reason, "event not recorded");
+            Ok(())
+        }
+        // The namespace is going away and takes its events along.
+        Err(Error::NotFound { .. } | Error::Rejected { .. }) => Ok(()),
+        other => other,
+    }
+}
+
+async fn create_or_count(client: &Client, request: &EventRequest) -> Result<()> {
+    let namespace = request.regarding.namespace.as_deref().unwrap_or("default");
+    let events: Api<Event> = Api::namespaced(client.clone(), namespace);
+    let event = new_event(request, namespace);
+    let name = request.name();
+    for _ in 0..ATTEMPTS {
+        match events.create(&PostParams::default(), &event).await.map_err(Error::from) {
+            Ok(_) => return Ok(()),
+            Err(Error::AlreadyExists { .. }) if request.repeat == Repeat::Once => return Ok(()),
+            Err(Error::AlreadyExists { .. }) => {}
+            Err(error) => return Err(error),
+        }
+        let existing = match events.get(&name).await.map_err(Error::from) {
+            Ok(existing) => existing,
+            // It expired between the two calls.
+            Err(Error::NotFound { .. }) => continue,
+            Err(error) => return Err(error),
+        };
+        let patch = json!({
+            "metadata": {"resourceVersion": existing.metadata.resource_version},
+            "count": existing.count.unwrap_or(1).saturating_add(1),
+            "lastTimestamp": Time(request.now),
+            "message": cut(&request.message),
+        });
+        let params = PatchParams {
+            field_manager: Some(OPERATOR_MANAGER.to_owned()),
+            ..PatchParams::default()
+        };
+        match events.patch(&name, &params, &Patch::Merge(&patch)).await.map_err(Error::from) {
+            Ok(_) => return Ok(()),
+            Err(Error::Conflict { .. } | Error::NotFound { .. }) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    tracing::debug!(name, "event not counted: others write it all the time");
+    Ok(())
+}
+
+fn new_event(request: &EventRequest, namespace: &str) -> Event {
+    let some = |map: &BTreeMap<String, String>| (!map.is_empty()).then(|| map.clone());
+    Event {
+        metadata: ObjectMeta {
+            name: Some(request.name()),
+            namespace: Some(namespace.to_owned()),
+            labels: some(&request.labels),
+            annotations: some(&request.annotations),
+            ..ObjectMeta::default()
+        },
+        involved_object: request.regarding.clone(),
+        type_: Some(request.event_type.as_str().to_owned()),
+        reason: Some(request.reason.clone()),
+        message: Some(cut(&request.message)),
+        count: Some(1),
+        first_timestamp: Some(Time(request.now)),
+        last_timestamp: Some(Time(request.now)),
+        source: Some(EventSource {
+            component: Some(request.component.as_str().to_owned()),
+            host: None,
+        }),
+        ..Event::default()
+    }
+}
+
+fn cut(message: &str) -> String {
+    message.chars().take(MESSAGE_LIMIT).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hash_is_javas() {
+        // Values of `"…".hashCode()` in Java 17; the last has characters outside the BMP.
+        assert_eq!(java_hash(""), 0);
+        assert_eq!(java_hash("hello"), 99_162_322);
+        assert_eq!(java_hash("polygenelubricants"), i32::MIN);
+        assert_eq!(java_hash("😀"), 1_772_899);
+    }
+
+    #[test]
+    fn name_never_has_a_sign() {
+        let request = EventRequest {
+            regarding: ObjectReference::default(),
+            event_type: EventType::Normal,
+            reason: String::new(),
+            component: Component::Job,
+            message: String::new(),
+            key: Some("polygenelubricants".to_owned()),
+            repeat: Repeat::Once,
+            labels: BTreeMap::new(),
+            annotations: BTreeMap::new(),
+            now: Timestamp::UNIX_EPOCH,
+        };
+        let name = request.name();
+        assert!(name.starts_with("Job.") && !name.contains('-'), "{name}");
+    }
+}
