@@ -1,1 +1,18 @@
-//! config.
+//! Flink's and the operator's configuration: keys, defaults, value syntax, files and layers.
+//!
+//! Everything here is text in and text out, in exactly Flink's syntax. A value that cannot be read
+//! is an [`option::InvalidValue`] that names its key; nothing here panics or falls back silently.
+
+pub mod cluster;
+pub mod duration;
+pub mod file;
+mod flink_config;
+pub mod memory;
+mod operator_config;
+pub mod option;
+pub mod options;
+pub mod quantity;
+pub mod structure;
+
+pub use flink_config::FlinkConfig;
+pub use operator_config::OperatorConfig;

@@ -1,0 +1,102 @@
+//! Configuration files: the old `flink-conf.yaml`, one `key: value` per line, which is not YAML, and
+//! `config.yaml`, which is.
+
+use serde_json::{Map, Value};
+
+use super::FlinkConfig;
+
+/// A file that cannot be read as standard YAML.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("{message}")]
+pub struct ParseError {
+    /// Says where, with the line.
+    pub message: String,
+}
+
+/// A key that is also the beginning of another one, which nested YAML cannot hold.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("`{key}` and `{longer}` cannot both be set: in config.yaml a key is a value or a group")]
+pub struct KeyConflict {
+    pub key: String,
+    pub longer: String,
+}
+
+/// Reads the old format as Flink does: `#` starts a comment anywhere, the first `: ` separates, and
+/// a line without a pair is skipped (see [`skipped_lines`]).
+pub fn parse_flink_conf(text: &str) -> FlinkConfig {
+    text.lines().filter_map(|line| pair(line).ok().flatten()).collect()
+}
+
+/// Numbers of the lines, from 1, that hold something but no `key: value`.
+pub fn skipped_lines(text: &str) -> Vec<usize> {
+    text.lines()
+        .enumerate()
+        .filter(|(_, line)| pair(line).is_err())
+        .map(|(index, _)| index + 1)
+        .collect()
+}
+
+/// Nothing for a blank line, an error for one without a pair.
+fn pair(line: &str) -> Result<Option<(&str, &str)>, ()> {
+    let content = line.split('#').next().unwrap_or_default().trim();
+    if content.is_empty() {
+        return Ok(None);
+    }
+    let (key, value) = content.split_once(": ").ok_or(())?;
+    let (key, value) = (key.trim(), value.trim());
+    if key.is_empty() || value.is_empty() { Err(()) } else { Ok(Some((key, value))) }
+}
+
+/// Reads standard YAML and flattens it; lists keep the form `[a, b]`, a key without value is unset.
+/// Only `true` and `false` are booleans, so that `yes` and `on` stay text.
+pub fn parse_config_yaml(text: &str) -> Result<FlinkConfig, ParseError> {
+    let options = serde_yaml::options! { strict_booleans: true };
+    let root: Option<Map<String, Value>> = serde_yaml::from_str_with_options(text, options)
+        .map_err(|error| ParseError { message: error.to_string() })?;
+    let mut flat = FlinkConfig::new();
+    flatten(&mut flat, "", &root.unwrap_or_default());
+    Ok(flat)
+}
+
+fn flatten(flat: &mut FlinkConfig, prefix: &str, entries: &Map<String, Value>) {
+    for (name, value) in entries {
+        let key = if prefix.is_empty() { name.clone() } else { format!("{prefix}.{name}") };
+        match value {
+            Value::Null => {}
+            Value::Object(inner) => flatten(flat, &key, inner),
+            Value::String(text) => flat.set(key, text),
+            // JSON is YAML's flow form, which Flink's own reader keeps for lists as well.
+            Value::Array(_) | Value::Bool(_) | Value::Number(_) => flat.set(key, value.to_string()),
+        }
+    }
+}
+
+/// The nested form of flat options, every value a text.
+pub fn nest(config: &FlinkConfig) -> Result<Map<String, Value>, KeyConflict> {
+    let mut root = Map::new();
+    for (key, text) in config.iter() {
+        let mut level = &mut root;
+        let mut parts: Vec<&str> = key.split('.').collect();
+        let last = parts.pop().unwrap_or_default();
+        for (depth, part) in parts.iter().enumerate() {
+            let entry = level.entry(*part).or_insert_with(|| Value::Object(Map::new()));
+            level = entry.as_object_mut().ok_or_else(|| KeyConflict {
+                key: parts[..=depth].join("."),
+                longer: key.to_owned(),
+            })?;
+        }
+        if level.contains_key(last) {
+            // Keys come in order, but `a-b` stands between `a` and `a.b`.
+            let longer = config.iter().find(|(k, _)| k.starts_with(&format!("{key}.")));
+            return Err(KeyConflict {
+                key: key.to_owned(),
+                longer: longer.map_or_else(String::new, |(k, _)| k.to_owned()),
+            });
+        }
+        let _previous = level.insert(last.to_owned(), Value::String(text.to_owned()));
+    }
+    Ok(root)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,81 @@
+use expect_test::{Expect, expect};
+use proptest::prelude::*;
+
+use super::*;
+
+fn check(config: &FlinkConfig, expected: Expect) {
+    let lines: Vec<_> = config.iter().map(|(key, value)| format!("{key}={value}\n")).collect();
+    expected.assert_eq(&lines.concat());
+}
+
+#[test]
+fn old_format_is_lines_with_comments_anywhere() {
+    let text = "# comment\n\na: 1\nb : two words # rest\nurl: s3://b/x: y\nno pair\nempty: \nc:d\n: v\n'q': \"v\"\na: 2\n";
+    check(
+        &parse_flink_conf(text),
+        expect![[r#"
+            'q'="v"
+            a=2
+            b=two words
+            url=s3://b/x: y
+        "#]],
+    );
+    assert_eq!(skipped_lines(text), [6, 7, 8, 9]);
+}
+
+#[test]
+fn standard_yaml_is_flattened() {
+    let text = "a:\n  b.c: 1\n  d: [x, 2]\n  e: yes\n  f: true\n  g:\n\"h\": \"007\"\ni: 1.0\nj: on # comment\n";
+    check(
+        &parse_config_yaml(text).unwrap(),
+        expect![[r#"
+            a.b.c=1
+            a.d=["x",2]
+            a.e=yes
+            a.f=true
+            h=007
+            i=1.0
+            j=on
+        "#]],
+    );
+    assert!(parse_config_yaml("").unwrap().is_empty());
+    assert!(parse_config_yaml("# nothing\n").unwrap().is_empty());
+}
+
+#[test]
+fn broken_yaml_is_an_error_with_its_line() {
+    let error = parse_config_yaml("a: 1\na: 2\n").unwrap_err();
+    assert!(error.message.contains('2'), "{error}");
+    assert!(parse_config_yaml("just text").is_err());
+    assert!(parse_config_yaml("- a\n").is_err());
+}
+
+#[test]
+fn a_key_cannot_be_a_value_and_a_group() {
+    let config: FlinkConfig = [("a.b", "1"), ("a.b-c", "2"), ("a.b.c", "3")].into_iter().collect();
+    let error = nest(&config).unwrap_err();
+    assert_eq!((error.key.as_str(), error.longer.as_str()), ("a.b", "a.b.c"));
+}
+
+proptest! {
+    #[test]
+    fn nested_options_flatten_back(
+        entries in prop::collection::btree_map("[a-c$-]{1,3}(\\.[a-c]{1,2}){0,3}", "\\PC{0,12}", 0..12),
+    ) {
+        let config: FlinkConfig = entries.into_iter().collect();
+        if let Ok(nested) = nest(&config) {
+            let mut flat = FlinkConfig::new();
+            flatten(&mut flat, "", &nested);
+            prop_assert_eq!(&flat, &config);
+            let yaml = serde_yaml::to_string(&nested).unwrap();
+            prop_assert_eq!(parse_config_yaml(&yaml).unwrap(), config);
+        }
+    }
+
+    #[test]
+    fn no_text_panics(text in "(\\PC|\n){0,60}") {
+        drop(parse_flink_conf(&text));
+        drop(skipped_lines(&text));
+        drop(parse_config_yaml(&text));
+    }
+}

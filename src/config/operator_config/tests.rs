@@ -1,0 +1,42 @@
+use super::*;
+
+fn operator(entries: &[(&str, &str)]) -> OperatorConfig {
+    OperatorConfig::new(entries.iter().copied().collect())
+}
+
+#[test]
+fn version_defaults_beat_namespace_defaults_and_the_exact_version_beats_all() {
+    let operator = operator(&[
+        ("k", "base"),
+        ("kubernetes.operator.default-configuration.namespace.shop.k", "namespace"),
+        ("kubernetes.operator.default-configuration.flink-version.v1_18+.k", "from 1.18"),
+        ("kubernetes.operator.default-configuration.flink-version.v1_20+.k", "from 1.20"),
+        ("kubernetes.operator.default-configuration.flink-version.v2_0.k", "2.0"),
+    ]);
+    let k = |namespace, version| {
+        operator.defaults(namespace, version).get_text("k").map(str::to_owned).unwrap()
+    };
+    assert_eq!(k("default", None), "base");
+    assert_eq!(k("default", Some(FlinkVersion::V1_17)), "base");
+    assert_eq!(k("shop", Some(FlinkVersion::V1_17)), "namespace");
+    assert_eq!(k("shop", None), "namespace");
+    assert_eq!(k("shop", Some(FlinkVersion::V1_19)), "from 1.18");
+    assert_eq!(k("shop", Some(FlinkVersion::V1_20)), "from 1.20");
+    assert_eq!(k("shop", Some(FlinkVersion::V2_0)), "2.0");
+    assert_eq!(k("shop", Some(FlinkVersion::V2_1)), "from 1.20");
+}
+
+#[test]
+fn a_namespace_cannot_define_version_defaults() {
+    let operator = operator(&[(
+        "kubernetes.operator.default-configuration.namespace.shop.kubernetes.operator.default-configuration.flink-version.v1_20.k",
+        "x",
+    )]);
+    assert!(!operator.defaults("shop", Some(FlinkVersion::V1_20)).contains("k"));
+}
+
+#[test]
+fn unknown_versions_are_named() {
+    let key = "kubernetes.operator.default-configuration.flink-version.v9_9+.k";
+    assert_eq!(operator(&[(key, "x")]).unknown_version_keys(), [key]);
+}
