@@ -313,7 +313,8 @@ impl Operator {
         let (user, system) = ticks(11).zip(ticks(12)).context("no times in /proc/PID/stat")?;
         let status = fs::read_to_string(process.join("status"))?;
         let field = |name: &str| -> Result<f64> {
-            let line = status.lines().find(|line| line.starts_with(name)).context(name.to_owned())?;
+            let line =
+                status.lines().find(|line| line.starts_with(name)).context(name.to_owned())?;
             Ok(line.split_whitespace().nth(1).context("no value")?.parse()?)
         };
         Ok(Usage {
