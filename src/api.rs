@@ -3,7 +3,10 @@
 //! Types here carry no policy: a field that is absent stays absent, and what this operator does not
 //! know inside a pod template or a Flink configuration is kept as it is.
 
+#![allow(clippy::duplicated_attributes, reason = "printer columns share a type")]
+
 pub mod blue_green;
+pub mod crd;
 pub mod deployment;
 pub mod job;
 pub mod pod_template;

@@ -7,6 +7,7 @@
 pub mod args;
 pub mod completion;
 pub mod connection;
+pub mod crds;
 pub mod failure;
 pub mod logging;
 pub mod printer;
@@ -97,6 +98,7 @@ async fn run_command(
     match command {
         Command::Completion(args) => completion::run(args, printer),
         Command::Complete(args) => completion::complete(args, printer),
+        Command::Crds(args) => crds::run(args, global, printer).await,
         Command::Version(args) => version::run(args, global, printer).await,
     }
 }

@@ -4,6 +4,7 @@
 //! line that a person can act on.
 
 pub mod apply;
+pub mod crds;
 pub mod events;
 pub mod read;
 

@@ -22,6 +22,7 @@ use super::status::JobStatus;
     singular = "flinkbluegreendeployment",
     shortname = "flinkbgdep",
     namespaced,
+    doc = "Two `FlinkDeployment`s of which one serves, switched without a gap.",
     status = "BlueGreenStatus",
     derive = "PartialEq",
     printcolumn(name = "Job Status", type_ = "string", json_path = ".status.jobStatus.state"),

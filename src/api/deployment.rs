@@ -1,9 +1,10 @@
 //! `FlinkDeployment`: an application cluster (with `job`) or a session cluster (without).
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use kube::CustomResource;
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -24,9 +25,24 @@ pub enum DeploymentMode {
 }
 
 /// Flink options: a flat map or nested YAML, kept as the user wrote it.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(transparent)]
 pub struct FlinkConfiguration(pub Map<String, Value>);
+
+/// No type at all, as the Java operator's schema has it.
+impl JsonSchema for FlinkConfiguration {
+    fn schema_name() -> Cow<'static, str> {
+        "FlinkConfiguration".into()
+    }
+
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "x-kubernetes-preserve-unknown-fields": true })
+    }
+}
 
 /// Desired cluster and job.
 #[derive(Clone, CustomResource, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
@@ -39,6 +55,7 @@ pub struct FlinkConfiguration(pub Map<String, Value>);
     singular = "flinkdeployment",
     shortname = "flinkdep",
     namespaced,
+    doc = "A Flink cluster that the operator keeps running: with `spec.job` an application cluster of that one job, without it a session cluster.",
     status = "DeploymentStatus",
     derive = "PartialEq",
     scale(

@@ -20,6 +20,7 @@ use super::status::{JobStatus, LifecycleState, ReconciliationStatus};
     singular = "flinksessionjob",
     shortname = "sessionjob",
     namespaced,
+    doc = "A job in a session cluster, which is a `FlinkDeployment` without `spec.job`.",
     status = "SessionJobStatus",
     derive = "PartialEq",
     printcolumn(name = "Job Status", type_ = "string", json_path = ".status.jobStatus.state"),

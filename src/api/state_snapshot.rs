@@ -18,6 +18,7 @@ use super::status::SavepointFormatType;
     singular = "flinkstatesnapshot",
     shortname = "flinksnp",
     namespaced,
+    doc = "One savepoint or checkpoint of a job.",
     status = "StateSnapshotStatus",
     derive = "PartialEq",
     printcolumn(name = "Path", type_ = "string", json_path = ".status.path"),

@@ -143,7 +143,7 @@ pub enum CheckpointType {
 pub struct DeploymentStatus {
     #[serde(default, deserialize_with = "null_as_default")]
     pub job_status: JobStatus,
-    /// A JSON document, see `decide::error_document`.
+    /// A JSON document with `type`, `message` and the causes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     /// Generation of the spec in `lastReconciledSpec`.

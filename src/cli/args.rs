@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use super::connection::Connection;
-use super::{completion, version};
+use super::{completion, crds, version};
 
 /// Shown below the commands in `--help`: part of the interface, see `failure`.
 const EXIT_CODES: &str = "\
@@ -38,6 +38,8 @@ pub struct Cli {
 pub enum Command {
     /// Print a script that completes commands, flags and names in a shell
     Completion(completion::CompletionArgs),
+    /// Print the definitions of the four kinds of resources, or put them into the cluster
+    Crds(crds::CrdsArgs),
     /// Print the version of this program and of what is installed in the cluster
     Version(version::VersionArgs),
     /// Answers kubectl's completion requests
@@ -49,7 +51,7 @@ impl Command {
     /// Whether the command chooses form and level of the log itself.
     pub(super) fn sets_up_logging(&self) -> bool {
         match self {
-            Self::Completion(_) | Self::Version(_) | Self::Complete(_) => false,
+            Self::Completion(_) | Self::Crds(_) | Self::Version(_) | Self::Complete(_) => false,
         }
     }
 }

@@ -1,0 +1,122 @@
+//! `crds`: prints the definitions of the four kinds, or puts them into the cluster.
+
+use std::time::Duration;
+
+use clap::Args;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use serde_json::json;
+
+use super::args::{DryRun, DryRunMode, Global, Output, OutputFormat, duration};
+use super::failure::Failure;
+use super::printer::{Printer, ValueFormat};
+use crate::api::crd;
+use crate::cluster::crds::{self, Change};
+
+/// Arguments of `crds`.
+#[derive(Args)]
+pub struct CrdsArgs {
+    /// Put them into the cluster and wait until the API server serves them
+    #[arg(long, conflicts_with = "output")]
+    apply: bool,
+    #[command(flatten)]
+    dry_run: DryRun,
+    /// How long to wait with --apply
+    #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "1m")]
+    timeout: Duration,
+    #[command(flatten)]
+    output: Output,
+}
+
+/// Prints or applies.
+pub async fn run(args: CrdsArgs, global: &Global, printer: &Printer) -> anyhow::Result<()> {
+    let CrdsArgs { apply, dry_run: DryRun { dry_run }, timeout, output: Output { output } } = args;
+    if apply {
+        return put(global, printer, dry_run, timeout).await;
+    }
+    if dry_run != DryRunMode::None {
+        return Err(Failure::usage("--dry-run goes with --apply; printing changes nothing").into());
+    }
+    print(printer, output.unwrap_or(OutputFormat::Yaml))
+}
+
+/// Prints all definitions, as documents or as a `List`.
+fn print(printer: &Printer, format: OutputFormat) -> anyhow::Result<()> {
+    let definitions = crd::all();
+    match format {
+        OutputFormat::Json => {
+            let list = json!({ "apiVersion": "v1", "kind": "List", "items": definitions });
+            printer.value(&list, ValueFormat::Json)
+        }
+        OutputFormat::Yaml => {
+            for definition in &definitions {
+                printer.line("---")?;
+                printer.value(definition, ValueFormat::Yaml)?;
+            }
+            Ok(())
+        }
+        OutputFormat::Name => {
+            for definition in &definitions {
+                printer.line(object_name(definition))?;
+            }
+            Ok(())
+        }
+        OutputFormat::Wide => {
+            Err(Failure::usage("definitions have no wide form; use -o yaml, json or name").into())
+        }
+    }
+}
+
+/// Applies all definitions and waits for them.
+async fn put(
+    global: &Global,
+    printer: &Printer,
+    dry_run: DryRunMode,
+    timeout: Duration,
+) -> anyhow::Result<()> {
+    if dry_run == DryRunMode::Client {
+        for definition in crd::all() {
+            printer.line(format_args!(
+                "{} applied{}",
+                object_name(&definition),
+                dry_run.suffix()
+            ))?;
+        }
+        return Ok(());
+    }
+    let client = global.connect().await?.client;
+    let definitions = crds::for_server(&client).await?;
+    let applied =
+        crds::apply(&client, &definitions, dry_run == DryRunMode::Server).await.map_err(explain)?;
+    for (definition, applied) in definitions.iter().zip(applied) {
+        let change = match applied.change {
+            Change::Created => "created",
+            Change::Configured => "configured",
+            Change::Unchanged => "unchanged",
+        };
+        printer.line(format_args!("{} {change}{}", object_name(definition), dry_run.suffix()))?;
+    }
+    if dry_run == DryRunMode::None {
+        crds::wait_until_established(&client, &definitions, timeout).await.map_err(explain)?;
+    }
+    Ok(())
+}
+
+/// Adds what would help.
+fn explain(error: crds::Error) -> anyhow::Error {
+    match error {
+        crds::Error::WouldDropFields { .. } => Failure::new(error.to_string())
+            .hint("install a newer kubectl-flink, or give the fields up: kubectl flink crds | kubectl apply --server-side --force-conflicts -f -")
+            .into(),
+        crds::Error::NotEstablished { .. } => Failure::timed_out(error.to_string()).into(),
+        crds::Error::Kubernetes(error) => error.into(),
+        crds::Error::Watch { .. } => error.into(),
+    }
+}
+
+/// As kubectl names them.
+fn object_name(definition: &CustomResourceDefinition) -> String {
+    format!(
+        "customresourcedefinition.apiextensions.k8s.io/{}",
+        definition.metadata.name.as_deref().unwrap_or_default()
+    )
+}
