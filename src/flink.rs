@@ -6,7 +6,7 @@
 //! there, and an answer that was lost says [`Effect::Unknown`].
 //!
 //! ```text
-//! Connector::new(&Options, Option<kube::Client>) -> Result<Connector, Error>
+//! Connector::new(&Options, Option<&kube::Config>) -> Result<Connector, Error>
 //! Connector::client(&Target { namespace, cluster_id, port, is_tls }, Deadlines) -> Client
 //! Client::at(base_url, Deadlines) -> Result<Client, Error>            one base URL, for tests and tools
 //! Client::without_retries() -> Client                                 each call is tried once

@@ -1,7 +1,17 @@
 //! How to reach a JobManager: by Service DNS from inside the cluster, from anywhere else through
 //! the Kubernetes API server.
+//!
+//! Whatever lies between us and Flink, only Flink's own answers count as answers: a Service that
+//! is not there, a pod that does not listen or a gateway's page are [`Error::Unreachable`],
+//! [`Error::Disconnected`] or [`Error::NotFlink`], and never a missing job.
 
-use std::{fmt, time::Duration};
+use std::{
+    fmt,
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
+
+use http::HeaderMap;
 
 use super::{
     client::{Answer, Call, Client, Deadlines},
@@ -9,6 +19,14 @@ use super::{
 };
 
 pub(super) mod direct;
+mod port_forward;
+mod proxy;
+
+/// The largest answer that is read. `/jobs/overview` of 10,000 session jobs takes 4 MiB.
+const ANSWER_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// An endpoint that does not accept a connection in this time is not reached.
+const CONNECT_DEADLINE: Duration = Duration::from_secs(3);
 
 /// The way that requests take.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, clap::ValueEnum)]
@@ -16,19 +34,33 @@ pub enum Access {
     /// By Service DNS inside the cluster, else through the API server.
     #[default]
     Auto,
-    /// Straight to `<id>-rest.<namespace>`.
+    /// Straight to the Service's DNS name.
     Service,
+    /// Through the API server's service proxy (permission: `services/proxy`).
+    Proxy,
+    /// Through a port-forward to a ready JobManager pod (permission: `pods/portforward`).
+    PortForward,
 }
 
 /// What the connector needs to know of the process.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     pub access: Access,
-    /// `host:port` that stands for every cluster's REST endpoint; the `Host` header still names
-    /// the cluster.
+    /// `host:port` that stands for every cluster's Service; the `Host` header still names the
+    /// cluster. Implies [`Access::Service`].
     pub rest_address: Option<String>,
     /// Lines `Name:value` to add to every request: the environment's `FLINK_REST_CLIENT_HEADERS`.
     pub extra_headers: String,
+    /// Certificates (PEM) to trust besides the system's, where Flink serves https.
+    pub certificate_authorities: Vec<u8>,
+}
+
+impl Options {
+    /// These, with the headers that the environment names.
+    pub fn from_environment(access: Access, rest_address: Option<String>) -> Self {
+        let extra_headers = std::env::var("FLINK_REST_CLIENT_HEADERS").unwrap_or_default();
+        Self { access, rest_address, extra_headers, certificate_authorities: Vec::new() }
+    }
 }
 
 /// One cluster's REST endpoint.
@@ -53,48 +85,161 @@ impl Target {
 /// Makes clients that share one connection pool.
 #[derive(Clone)]
 pub struct Connector {
+    access: Access,
     http: reqwest::Client,
     rest_address: Option<String>,
+    headers: HeaderMap,
+    kubernetes: Option<kube::Client>,
 }
 
 impl fmt::Debug for Connector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Connector")
-            .field("rest_address", &self.rest_address)
-            .finish_non_exhaustive()
+        f.debug_struct("Connector").field("access", &self.access).finish_non_exhaustive()
     }
 }
 
 impl Connector {
-    /// A connector for this process; make one.
-    pub fn new(options: &Options, _kubernetes: Option<kube::Client>) -> Result<Self, Error> {
-        let headers = direct::parse_headers(&options.extra_headers)?;
-        Ok(Self { http: direct::pool(headers)?, rest_address: options.rest_address.clone() })
+    /// A connector for this process; make one, inside a Tokio runtime.
+    ///
+    /// `kubernetes` says how the API server is reached; without it there is only
+    /// [`Access::Service`].
+    pub fn new(options: &Options, kubernetes: Option<&kube::Config>) -> Result<Self, Error> {
+        let Options { access, rest_address, extra_headers, certificate_authorities } = options;
+        let is_inside = kubernetes.is_none_or(is_inside);
+        let access = match access {
+            Access::Auto if rest_address.is_some() || is_inside => Access::Service,
+            Access::Proxy | Access::PortForward if kubernetes.is_none() => {
+                return Err(Error::Invalid {
+                    problem: "no Kubernetes API server to reach Flink through".into(),
+                });
+            }
+            other => *other,
+        };
+        let headers = direct::parse_headers(extra_headers)?;
+        let kubernetes = match access {
+            Access::Service => None,
+            Access::Auto | Access::Proxy | Access::PortForward => {
+                kubernetes.map(kubernetes_client).transpose()?
+            }
+        };
+        Ok(Self {
+            access,
+            http: direct::pool(headers.clone(), certificate_authorities)?,
+            rest_address: rest_address.clone(),
+            headers,
+            kubernetes,
+        })
     }
 
     /// A client of the JobManager at `target`.
     pub fn client(&self, target: &Target, deadlines: Deadlines) -> Client {
-        let direct = direct::Direct::of(self.http.clone(), target, self.rest_address.as_deref());
-        Client::new(Route::Direct(direct), deadlines)
+        let proxy = |kubernetes: &kube::Client| {
+            proxy::Proxy::new(kubernetes.clone(), target, &self.headers)
+        };
+        let forward = |kubernetes: &kube::Client| {
+            port_forward::PortForward::new(kubernetes.clone(), target, &self.headers)
+        };
+        let route = match (self.access, &self.kubernetes) {
+            (Access::Service, _) | (_, None) => Route::Direct(direct::Direct::of(
+                self.http.clone(),
+                target,
+                self.rest_address.as_deref(),
+            )),
+            (Access::Proxy, Some(kubernetes)) => Route::Proxy(proxy(kubernetes)),
+            (Access::PortForward, Some(kubernetes)) => {
+                Route::PortForward(Box::new(forward(kubernetes)))
+            }
+            (Access::Auto, Some(kubernetes)) => Route::ProxyElsePortForward(Box::new(Fallback {
+                proxy: proxy(kubernetes),
+                forward: forward(kubernetes),
+                is_forwarding: AtomicBool::new(false),
+            })),
+        };
+        Client::new(route, deadlines)
     }
+}
+
+/// Whether this process runs inside the very cluster that `config` points to.
+///
+/// A pod with a kubeconfig of another cluster is not inside: the same Service name may exist here
+/// too, and belong to another job.
+pub fn is_inside(config: &kube::Config) -> bool {
+    let Ok(host) = std::env::var("KUBERNETES_SERVICE_HOST") else { return false };
+    let host = host.trim_matches(['[', ']']);
+    let server = config.cluster_url.host().unwrap_or_default().trim_matches(['[', ']']);
+    !host.is_empty() && (server == host || server == "kubernetes.default.svc")
+}
+
+/// A client of its own, which leaves repeating to us: only we know which calls may be repeated.
+fn kubernetes_client(config: &kube::Config) -> Result<kube::Client, Error> {
+    direct::install_tls_provider();
+    let mut config = config.clone();
+    config.default_retry = false;
+    config.connect_timeout = Some(CONNECT_DEADLINE);
+    kube::Client::try_from(config).map_err(|error| Error::Invalid {
+        problem: format!("Kubernetes client: {}", direct::innermost(&error)),
+    })
 }
 
 /// The way to one JobManager.
 #[derive(Debug)]
 pub(super) enum Route {
     Direct(direct::Direct),
+    Proxy(proxy::Proxy),
+    PortForward(Box<port_forward::PortForward>),
+    ProxyElsePortForward(Box<Fallback>),
+}
+
+/// The proxy until it refuses us, or the size of a body; the port-forward from then on.
+#[derive(Debug)]
+pub(super) struct Fallback {
+    proxy: proxy::Proxy,
+    forward: port_forward::PortForward,
+    is_forwarding: AtomicBool,
+}
+
+impl Fallback {
+    async fn exchange(&self, call: &Call, within: Duration) -> Result<Answer, Error> {
+        let Self { proxy, forward, is_forwarding } = self;
+        if is_forwarding.load(Ordering::Relaxed) {
+            return forward.exchange(call, within).await;
+        }
+        let refusal = match proxy.exchange(call, within).await {
+            // Both are said before the request reaches Flink: it may be sent again.
+            Err(error @ Error::Forbidden { .. }) => error,
+            Ok(answer) if answer.status == 413 && !answer.is_flinks() => answer.not_flink(call),
+            other => return other,
+        };
+        tracing::debug!(%refusal, "trying a port-forward instead");
+        match forward.exchange(call, within).await {
+            Err(Error::Forbidden { .. }) => Err(refusal),
+            other => {
+                is_forwarding.store(true, Ordering::Relaxed);
+                other
+            }
+        }
+    }
 }
 
 impl Route {
     pub(super) async fn exchange(&self, call: &Call, within: Duration) -> Result<Answer, Error> {
         match self {
             Self::Direct(direct) => direct.exchange(call, within).await,
+            Self::Proxy(proxy) => proxy.exchange(call, within).await,
+            Self::PortForward(forward) => forward.exchange(call, within).await,
+            Self::ProxyElsePortForward(fallback) => fallback.exchange(call, within).await,
         }
     }
 
+    /// Whether something listens: a connection to the port, or any answer of Flink's.
     pub(super) async fn is_up(&self, within: Duration) -> bool {
-        match self {
-            Self::Direct(direct) => direct.is_up(within).await,
+        if let Self::Direct(direct) = self {
+            return direct.is_up(within).await;
+        }
+        let call = Call::new(http::Method::GET, "/config".into());
+        match self.exchange(&call, within).await {
+            Ok(answer) => answer.status == 200 || answer.is_flinks(),
+            Err(_) => false,
         }
     }
 }

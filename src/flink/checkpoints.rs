@@ -175,10 +175,8 @@ impl Client {
         match self.get(path(&["jobs", job_id, "checkpoints"])?).await {
             Ok(statistics) => Ok(Checkpoints::Statistics(Box::new(statistics))),
             Err(error)
-                if error.is_refused_with(404, |text| {
-                    text.contains("Checkpointing has not been enabled")
-                        || text.contains("Checkpointing was not enabled")
-                }) =>
+                if matches!(error, Error::Refused { status: 404, .. })
+                    && error.says(|line| line.contains("Checkpointing has not been enabled")) =>
             {
                 Ok(Checkpoints::Disabled)
             }

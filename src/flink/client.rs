@@ -3,7 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 use backon::{ExponentialBuilder, Retryable};
-use reqwest::Method;
+use bytes::Bytes;
+use http::Method;
 use serde::{Serialize, de::DeserializeOwned};
 use tokio::time::Instant;
 
@@ -64,7 +65,8 @@ pub(super) struct Call {
 #[derive(Clone, Debug)]
 pub(super) enum Payload {
     Empty,
-    Json(Vec<u8>),
+    Json(Bytes),
+    Multipart { content_type: String, body: Bytes },
 }
 
 /// What came back: any status, and a body inside the limit.
@@ -72,6 +74,19 @@ pub(super) enum Payload {
 pub(super) struct Answer {
     pub(super) status: u16,
     pub(super) body: Vec<u8>,
+}
+
+impl Answer {
+    /// Whether it is Flink's error body.
+    pub(super) fn is_flinks(&self) -> bool {
+        wire::errors(&self.body).is_some()
+    }
+
+    /// The error of an answer that is not Flink's.
+    pub(super) fn not_flink(self, call: &Call) -> Error {
+        let body = String::from_utf8_lossy(&self.body).into_owned();
+        Error::NotFlink { request: call.name(), status: self.status, body }
+    }
 }
 
 impl Call {
@@ -83,7 +98,16 @@ impl Call {
         let body = serde_json::to_vec(body).map_err(|error| Error::Invalid {
             problem: format!("body of `{method} {path}` cannot be written: {error}"),
         })?;
-        Ok(Self { method, path, payload: Payload::Json(body) })
+        Ok(Self { method, path, payload: Payload::Json(body.into()) })
+    }
+
+    /// The content type and the body, if it has one.
+    pub(super) fn body(&self) -> (Option<&str>, Bytes) {
+        match &self.payload {
+            Payload::Empty => (None, Bytes::new()),
+            Payload::Json(body) => (Some("application/json"), body.clone()),
+            Payload::Multipart { content_type, body } => (Some(content_type), body.clone()),
+        }
     }
 
     /// `METHOD /path`, as errors name it.
@@ -162,15 +186,13 @@ impl Client {
 ///
 /// A body that parses as Flink's errors is an error whatever the status.
 fn judge(call: &Call, answer: Answer) -> Result<Vec<u8>, Error> {
-    let Answer { status, body } = answer;
-    if let Some(errors) = wire::errors(&body) {
-        return Err(Error::Refused { request: call.name(), status, errors });
+    if let Some(errors) = wire::errors(&answer.body) {
+        return Err(Error::Refused { request: call.name(), status: answer.status, errors });
     }
-    if (200..300).contains(&status) {
-        return Ok(body);
+    if (200..300).contains(&answer.status) {
+        return Ok(answer.body);
     }
-    let body = String::from_utf8_lossy(&body).into_owned();
-    Err(Error::NotFlink { request: call.name(), status, body })
+    Err(answer.not_flink(call))
 }
 
 /// A fresh id for a trigger: 32 lower case hex digits.

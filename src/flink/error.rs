@@ -5,6 +5,9 @@ use std::{error::Error as StdError, time::Duration};
 /// The longest excerpt of a foreign text in a message, in characters.
 const EXCERPT_CHARS: usize = 300;
 
+/// Wraps most of the texts, and says nothing.
+const REST_EXCEPTION: &str = "org.apache.flink.runtime.rest.handler.RestHandlerException: ";
+
 /// A call to Flink's REST API that failed; `request` is `METHOD /path`.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -104,24 +107,28 @@ impl Error {
         }
     }
 
-    /// Flink said that it does not know the job: `Job … not found`, `Could not find Flink job`.
+    /// Flink said that it does not know the job.
     ///
-    /// A 404 of an endpoint that this version lacks (`Not found: /…`) is not that.
+    /// A 404 of an endpoint that this version lacks (`Unable to load requested file …`,
+    /// `Not found: /…`) is not that.
     pub fn is_job_not_found(&self) -> bool {
-        self.is_refused_with(404, |text| {
-            text.contains("FlinkJobNotFoundException")
-                || text.contains("Could not find Flink job")
-                || text.contains("Job could not be found")
-                || (text.starts_with("Job ") && text.contains("not found"))
-        })
+        matches!(self, Self::Refused { status: 404, .. })
+            && self.says(|line| {
+                line.contains("FlinkJobNotFoundException")
+                    || line.contains("Could not find Flink job")
+                    || line.contains("Job could not be found")
+                    || names_a_missing_job(line)
+            })
     }
 
-    /// Flink answered `status` with a text for which `matches` holds.
-    pub(super) fn is_refused_with(&self, wanted: u16, matches: impl Fn(&str) -> bool) -> bool {
+    /// Flink refused with a text of which one line (stack frames aside) `matches`.
+    pub(super) fn says(&self, matches: impl Fn(&str) -> bool) -> bool {
         match self {
-            Self::Refused { status, errors, .. } => {
-                *status == wanted && errors.iter().any(|text| matches(text))
-            }
+            Self::Refused { errors, .. } => errors
+                .iter()
+                .flat_map(|text| text.lines())
+                .filter(|line| !line.trim_start().starts_with("at "))
+                .any(matches),
             _ => false,
         }
     }
@@ -147,10 +154,21 @@ impl Error {
     }
 }
 
-/// The first line of the first text, for a message of one line.
+/// `… Job <32 hex digits> not found`
+fn names_a_missing_job(line: &str) -> bool {
+    line.split_once("Job ").is_some_and(|(_, after)| {
+        let id = after.bytes().take_while(u8::is_ascii_hexdigit).count();
+        id == 32 && after.get(id..).is_some_and(|rest| rest.starts_with(" not found"))
+    })
+}
+
+/// What Flink says, in one line: without the wrappers that name no cause.
 fn first_line(errors: &[String]) -> String {
-    let line = errors.iter().flat_map(|text| text.lines()).find(|line| !line.trim().is_empty());
-    excerpt(line.unwrap_or("without a reason"))
+    let line = errors.iter().flat_map(|text| text.lines()).map(str::trim).find(|line| {
+        !matches!(*line, "" | "Internal server error." | "<Exception on server side:")
+    });
+    let line = line.unwrap_or("without a reason");
+    excerpt(line.strip_prefix(REST_EXCEPTION).unwrap_or(line))
 }
 
 /// At most [`EXCERPT_CHARS`] characters of `text`, on one line.
@@ -163,3 +181,6 @@ pub(super) fn excerpt(text: &str) -> String {
     cut.push('…');
     cut
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use reqwest::Method;
+use http::Method;
 use serde::{Deserialize, Deserializer};
 
 use super::{

@@ -1,6 +1,6 @@
 //! Savepoints: triggering them, alone or to stop a job, and learning how they ended.
 
-use reqwest::Method;
+use http::Method;
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -179,11 +179,12 @@ impl Client {
 
 /// Flink said that it has no operation with this id.
 pub(super) fn is_trigger_unknown(error: &Error) -> bool {
-    error.is_refused_with(404, |text| {
-        text.contains("triggerId")
-            || text.contains("UnknownOperationKey")
-            || text.contains("peration not found")
-    })
+    matches!(error, Error::Refused { status: 404, .. })
+        && error.says(|line| {
+            line.contains("There is no savepoint operation")
+                || line.contains("There is no checkpoint operation")
+                || line.contains("Operation not found under key")
+        })
 }
 
 fn savepoint_status(body: StatusBody) -> Result<SavepointStatus, String> {

@@ -27,6 +27,22 @@ pub(super) fn errors(body: &[u8]) -> Option<Vec<String>> {
     serde_json::from_slice::<ErrorBody>(body).ok().map(|body| body.errors)
 }
 
+/// The Kubernetes `Status` object that the API server answers with: its code, reason and message.
+pub(super) fn kubernetes_status(body: &[u8]) -> Option<(u16, String)> {
+    #[derive(Deserialize)]
+    struct Status {
+        kind: String,
+        #[serde(rename = "apiVersion")]
+        api_version: String,
+        #[serde(default)]
+        code: u16,
+        #[serde(default, deserialize_with = "null_as_default")]
+        message: String,
+    }
+    let status = serde_json::from_slice::<Status>(body).ok()?;
+    (status.kind == "Status" && status.api_version == "v1").then_some((status.code, status.message))
+}
+
 /// Reads `body`, and says in one line why it cannot.
 pub(super) fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, String> {
     serde_json::from_slice(body).map_err(|error| {

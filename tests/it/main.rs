@@ -1,3 +1,4 @@
 //! Tests that see the crate from outside.
 
+mod flink_access;
 mod layers;

@@ -2,30 +2,38 @@
 
 use std::time::Duration;
 
-use reqwest::header::{HOST, HeaderMap, HeaderName, HeaderValue};
+use http::{
+    HeaderMap, HeaderName, HeaderValue,
+    header::{CONTENT_TYPE, HOST},
+};
 use tokio::time::Instant;
 
-use super::Target;
+use super::{ANSWER_BYTES_MAX, CONNECT_DEADLINE, Target};
 use crate::flink::{
-    client::{Answer, Call, Payload},
+    client::{Answer, Call},
     error::{BoxError, Error},
 };
-
-/// The largest answer that is read. `/jobs/overview` of 10,000 session jobs takes 4 MiB.
-pub(super) const ANSWER_BYTES_MAX: usize = 16 * 1024 * 1024;
-
-/// A JobManager that does not accept a connection in this time is not reached.
-const CONNECT_DEADLINE: Duration = Duration::from_secs(3);
 
 /// A Service's address outlives its pods: idle connections are dropped before the usual reconcile
 /// interval has passed, so that the next look at a cluster finds the pod of the day.
 const POOL_IDLE: Duration = Duration::from_secs(10);
+/// Per host; a reconcile asks one question at a time.
+const POOL_IDLE_CONNECTIONS: usize = 16;
 
-/// The process's connections to Flink.
-pub(super) fn pool(headers: HeaderMap) -> Result<reqwest::Client, Error> {
-    // reqwest's builder panics where the process has no TLS provider; a second one is refused.
+/// reqwest's builder panics where the process has no TLS provider; a second one is refused.
+pub(super) fn install_tls_provider() {
     drop(rustls::crypto::ring::default_provider().install_default());
+}
+
+/// The process's connections to Flink; trusts `authorities` (PEM) besides the system's.
+pub(super) fn pool(headers: HeaderMap, authorities: &[u8]) -> Result<reqwest::Client, Error> {
+    install_tls_provider();
+    let invalid = |error: reqwest::Error| Error::Invalid {
+        problem: format!("HTTP client: {}", innermost(&error)),
+    };
+    let authorities = reqwest::Certificate::from_pem_bundle(authorities).map_err(invalid)?;
     reqwest::Client::builder()
+        .tls_certs_merge(authorities)
         .default_headers(headers)
         .user_agent(concat!("kubectl-flink/", env!("CARGO_PKG_VERSION")))
         .http1_only()
@@ -35,10 +43,10 @@ pub(super) fn pool(headers: HeaderMap) -> Result<reqwest::Client, Error> {
         .no_proxy()
         .connect_timeout(CONNECT_DEADLINE)
         .pool_idle_timeout(POOL_IDLE)
-        .pool_max_idle_per_host(2)
+        .pool_max_idle_per_host(POOL_IDLE_CONNECTIONS)
         .tcp_nodelay(true)
         .build()
-        .map_err(|error| Error::Invalid { problem: format!("HTTP client: {}", chain(&error)) })
+        .map_err(invalid)
 }
 
 /// Reads `Name:value` lines.
@@ -74,7 +82,7 @@ impl Direct {
             problem: format!("invalid base URL `{base_url}`: {error}"),
         })?;
         let base_url = base_url.trim_end_matches('/').to_owned();
-        Ok(Self { http: pool(HeaderMap::new())?, base_url, host: None })
+        Ok(Self { http: pool(HeaderMap::new(), &[])?, base_url, host: None })
     }
 
     pub(super) fn of(http: reqwest::Client, target: &Target, address: Option<&str>) -> Self {
@@ -99,12 +107,10 @@ impl Direct {
         if let Some(host) = &self.host {
             request = request.header(HOST, host);
         }
-        request = match &call.payload {
-            Payload::Empty => request,
-            Payload::Json(body) => {
-                request.header("Content-Type", "application/json").body(body.clone())
-            }
-        };
+        let (content_type, body) = call.body();
+        if let Some(content_type) = content_type {
+            request = request.header(CONTENT_TYPE, content_type).body(body);
+        }
         let fail = |error| failure(call, error, started.elapsed());
         let mut response = request.send().await.map_err(fail)?;
         let status = response.status().as_u16();
@@ -135,21 +141,21 @@ impl Direct {
 fn failure(call: &Call, error: reqwest::Error, elapsed: Duration) -> Error {
     let request = call.name();
     if error.is_connect() {
-        let problem = chain(&error);
+        let problem = innermost(&error);
         return Error::Unreachable { request, problem, source: Some(Box::new(error)) };
     }
     if error.is_builder() {
-        return Error::Invalid { problem: format!("`{request}`: {}", chain(&error)) };
+        return Error::Invalid { problem: format!("`{request}`: {}", innermost(&error)) };
     }
     if error.is_timeout() {
         return Error::Timeout { request, after: elapsed, sent_maybe: true };
     }
-    let problem = chain(&error);
+    let problem = innermost(&error);
     Error::Disconnected { request, problem, source: Some(Box::new(error) as BoxError) }
 }
 
 /// The innermost cause, which is the one that says something ("Connection refused").
-pub(super) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
+pub(super) fn innermost(error: &(dyn std::error::Error + 'static)) -> String {
     let mut innermost = error;
     while let Some(source) = innermost.source() {
         innermost = source;

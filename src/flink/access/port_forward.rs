@@ -1,0 +1,195 @@
+//! Requests over a port-forward to a ready JobManager pod.
+//!
+//! Needs no listening port on this machine: HTTP is spoken over the forwarded stream itself. One
+//! idle connection is kept per cluster; calls at the same time open further ones.
+
+use std::{
+    fmt,
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Request, header};
+use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
+use hyper::client::conn::http1::{SendRequest, handshake};
+use hyper_util::rt::TokioIo;
+use k8s_openapi::api::core::v1::Pod;
+use kube::{
+    Api,
+    api::{ListParams, Portforwarder},
+};
+use tokio::time::Instant;
+
+use super::{ANSWER_BYTES_MAX, Target, direct::innermost};
+use crate::flink::{
+    client::{Answer, Call},
+    error::{Error, excerpt},
+};
+
+/// The REST endpoint of one cluster's JobManager pods.
+pub(in crate::flink) struct PortForward {
+    pods: Api<Pod>,
+    target: Target,
+    headers: HeaderMap,
+    idle: Mutex<Option<SendRequest<Full<Bytes>>>>,
+}
+
+impl fmt::Debug for PortForward {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PortForward").field("target", &self.target).finish_non_exhaustive()
+    }
+}
+
+impl PortForward {
+    pub(super) fn new(kubernetes: kube::Client, target: &Target, headers: &HeaderMap) -> Self {
+        let host = format!("{}.{}:{}", target.service(), target.namespace, target.port);
+        let mut headers = headers.clone();
+        if let Ok(host) = HeaderValue::from_str(&host) {
+            headers.insert(header::HOST, host);
+        }
+        Self {
+            pods: Api::namespaced(kubernetes, &target.namespace),
+            target: target.clone(),
+            headers,
+            idle: Mutex::new(None),
+        }
+    }
+
+    pub(super) async fn exchange(&self, call: &Call, within: Duration) -> Result<Answer, Error> {
+        if self.target.is_tls {
+            return Err(Error::Invalid {
+                problem: "a port-forward to a REST endpoint with TLS is not supported: \
+                          use `--flink-access proxy` or `service`"
+                    .into(),
+            });
+        }
+        let started = Instant::now();
+        let sent = AtomicBool::new(false);
+        let sending = self.send(call, &sent);
+        tokio::time::timeout(within, sending).await.unwrap_or_else(|_| {
+            let sent_maybe = sent.load(Ordering::Relaxed);
+            Err(Error::Timeout { request: call.name(), after: started.elapsed(), sent_maybe })
+        })
+    }
+
+    async fn send(&self, call: &Call, sent: &AtomicBool) -> Result<Answer, Error> {
+        let (content_type, body) = call.body();
+        let mut request = Request::builder().method(call.method.clone()).uri(&call.path);
+        for (name, value) in &self.headers {
+            request = request.header(name, value);
+        }
+        if let Some(content_type) = content_type {
+            request = request.header(header::CONTENT_TYPE, content_type);
+        }
+        let request = request
+            .body(Full::new(body))
+            .map_err(|error| Error::Invalid { problem: format!("`{}`: {error}", call.name()) })?;
+        let kept = self.idle.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let usable = match kept {
+            Some(mut kept) => kept.ready().await.is_ok().then_some(kept),
+            None => None,
+        };
+        let mut connection = match usable {
+            Some(usable) => usable,
+            None => self.connect(call).await?,
+        };
+        sent.store(true, Ordering::Relaxed);
+        let broken = |error: hyper::Error| {
+            let request = call.name();
+            let problem = innermost(&error);
+            // Cancelled means that the connection was gone before the request was written.
+            if error.is_canceled() {
+                Error::Unreachable { request, problem, source: Some(Box::new(error)) }
+            } else {
+                Error::Disconnected { request, problem, source: Some(Box::new(error)) }
+            }
+        };
+        let response = connection.send_request(request).await.map_err(broken)?;
+        let status = response.status().as_u16();
+        match Limited::new(response.into_body(), ANSWER_BYTES_MAX).collect().await {
+            Ok(body) => {
+                *self.idle.lock().unwrap_or_else(PoisonError::into_inner) = Some(connection);
+                Ok(Answer { status, body: body.to_bytes().into() })
+            }
+            Err(error) if error.is::<LengthLimitError>() => {
+                Err(Error::TooLarge { request: call.name(), limit: ANSWER_BYTES_MAX })
+            }
+            Err(error) => Err(Error::Disconnected {
+                request: call.name(),
+                problem: innermost(error.as_ref()),
+                source: Some(error),
+            }),
+        }
+    }
+
+    /// A new connection to one ready JobManager pod.
+    async fn connect(&self, call: &Call) -> Result<SendRequest<Full<Bytes>>, Error> {
+        let port = self.target.port;
+        let labels = format!("app={},component=jobmanager", self.target.cluster_id);
+        let pods = self
+            .pods
+            .list(&ListParams::default().labels(&labels))
+            .await
+            .map_err(|error| refused(call, error))?;
+        let pod = pods.items.iter().find(|pod| is_ready(pod));
+        let Some(name) = pod.and_then(|pod| pod.metadata.name.as_deref()) else {
+            let problem = format!("no pod with labels `{labels}` is ready");
+            return Err(Error::Unreachable { request: call.name(), problem, source: None });
+        };
+        let mut forwarder =
+            self.pods.portforward(name, &[port]).await.map_err(|error| refused(call, error))?;
+        let unreachable = |problem: String| Error::Unreachable {
+            request: call.name(),
+            problem: format!("port-forward to pod `{name}`: {problem}"),
+            source: None,
+        };
+        let stream = forwarder.take_stream(port).ok_or_else(|| unreachable("no stream".into()))?;
+        let (sender, connection) = handshake::<_, Full<Bytes>>(TokioIo::new(stream))
+            .await
+            .map_err(|error| unreachable(innermost(&error)))?;
+        tokio::spawn(drive(connection, forwarder, name.to_owned()));
+        Ok(sender)
+    }
+}
+
+/// Moves bytes until either side closes the connection.
+async fn drive(
+    connection: hyper::client::conn::http1::Connection<
+        TokioIo<impl tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin>,
+        Full<Bytes>,
+    >,
+    forwarder: Portforwarder,
+    pod: String,
+) {
+    if let Err(error) = connection.await {
+        tracing::debug!(%pod, %error, "port-forward ended");
+    }
+    forwarder.abort();
+}
+
+fn is_ready(pod: &Pod) -> bool {
+    let conditions = pod.status.as_ref().and_then(|status| status.conditions.as_ref());
+    pod.metadata.deletion_timestamp.is_none()
+        && conditions.is_some_and(|conditions| {
+            conditions
+                .iter()
+                .any(|condition| condition.type_ == "Ready" && condition.status == "True")
+        })
+}
+
+/// The API server did not give us the pod; nothing was sent to Flink.
+fn refused(call: &Call, error: kube::Error) -> Error {
+    let request = call.name();
+    if let kube::Error::Api(status) = &error
+        && matches!(status.code, 401 | 403)
+    {
+        let message = excerpt(&status.message);
+        return Error::Forbidden { request, status: status.code, message };
+    }
+    let problem = format!("API server: {}", excerpt(&innermost(&error)));
+    Error::Unreachable { request, problem, source: Some(Box::new(error)) }
+}

@@ -1,0 +1,154 @@
+//! Requests through the API server's service proxy,
+//! `/api/v1/namespaces/<namespace>/services/<service>:<port>/proxy/…`.
+//!
+//! It passes every verb and body on; permission is `services/proxy` with the verb `get`, `create`
+//! (POST), `update` (PUT), `patch` or `delete`. The API server answers for itself with a `Status`
+//! object or with text that begins `error trying to reach service`; Flink never does.
+
+use std::{fmt, time::Duration};
+
+use http::{HeaderMap, Request, header};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use tokio::time::Instant;
+
+use super::{ANSWER_BYTES_MAX, Target, direct::innermost};
+use crate::flink::{
+    client::{Answer, Call},
+    error::{Error, excerpt},
+    wire,
+};
+
+/// The REST endpoint behind one Service.
+pub(in crate::flink) struct Proxy {
+    kubernetes: kube::Client,
+    base_path: String,
+    headers: HeaderMap,
+}
+
+impl fmt::Debug for Proxy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Proxy").field("base_path", &self.base_path).finish_non_exhaustive()
+    }
+}
+
+impl Proxy {
+    pub(super) fn new(kubernetes: kube::Client, target: &Target, headers: &HeaderMap) -> Self {
+        let scheme = if target.is_tls { "https:" } else { "" };
+        let base_path = format!(
+            "/api/v1/namespaces/{}/services/{scheme}{}:{}/proxy",
+            target.namespace,
+            target.service(),
+            target.port
+        );
+        let mut headers = headers.clone();
+        // What authenticates at Flink is not what authenticates at the API server.
+        headers.remove(header::AUTHORIZATION);
+        Self { kubernetes, base_path, headers }
+    }
+
+    pub(super) async fn exchange(&self, call: &Call, within: Duration) -> Result<Answer, Error> {
+        let started = Instant::now();
+        let answered = tokio::time::timeout(within, self.send(call)).await.unwrap_or_else(|_| {
+            let after = started.elapsed();
+            Err(Error::Timeout { request: call.name(), after, sent_maybe: true })
+        });
+        let answer = answered?;
+        match own_words(&answer) {
+            Some((code, message)) => Err(sort(call, code, message)),
+            None => Ok(answer),
+        }
+    }
+
+    async fn send(&self, call: &Call) -> Result<Answer, Error> {
+        let (content_type, body) = call.body();
+        let mut request = Request::builder()
+            .method(call.method.clone())
+            .uri(format!("{}{}", self.base_path, call.path));
+        for (name, value) in &self.headers {
+            request = request.header(name, value);
+        }
+        if let Some(content_type) = content_type {
+            request = request.header(header::CONTENT_TYPE, content_type);
+        }
+        let request = request
+            .body(kube::client::Body::from(body))
+            .map_err(|error| Error::Invalid { problem: format!("`{}`: {error}", call.name()) })?;
+        let response = self.kubernetes.send(request).await.map_err(|error| lost(call, error))?;
+        let status = response.status().as_u16();
+        match Limited::new(response.into_body(), ANSWER_BYTES_MAX).collect().await {
+            Ok(body) => Ok(Answer { status, body: body.to_bytes().into() }),
+            Err(error) if error.is::<LengthLimitError>() => {
+                Err(Error::TooLarge { request: call.name(), limit: ANSWER_BYTES_MAX })
+            }
+            Err(error) => Err(Error::Disconnected {
+                request: call.name(),
+                problem: innermost(error.as_ref()),
+                source: Some(error),
+            }),
+        }
+    }
+}
+
+/// The API server's code and message, where the answer is its own and not Flink's.
+fn own_words(answer: &Answer) -> Option<(u16, String)> {
+    if (200..300).contains(&answer.status) || answer.is_flinks() {
+        return None;
+    }
+    if let Some((code, message)) = wire::kubernetes_status(&answer.body) {
+        return Some((if code == 0 { answer.status } else { code }, message));
+    }
+    let text = String::from_utf8_lossy(&answer.body);
+    let is_proxy_text = text.trim_start().to_ascii_lowercase().starts_with("error trying to reach");
+    is_proxy_text.then(|| (answer.status, text.into_owned()))
+}
+
+/// What the API server's own words say about the request.
+fn sort(call: &Call, code: u16, message: String) -> Error {
+    // Said before anything was sent to the pod.
+    const NOT_REACHED: [&str; 6] = [
+        "no endpoints available",
+        "dial tcp",
+        "connection refused",
+        "no such host",
+        "no route to host",
+        "tls handshake",
+    ];
+    let request = call.name();
+    let lower = message.to_ascii_lowercase();
+    let problem = excerpt(&message);
+    match code {
+        401 | 403 => Error::Forbidden { request, status: code, message: problem },
+        // The Service is not there, or the API server has too much to do.
+        404 | 429 => Error::Unreachable { request, problem, source: None },
+        500.. if NOT_REACHED.iter().any(|words| lower.contains(words)) => {
+            Error::Unreachable { request, problem, source: None }
+        }
+        500.. => Error::Disconnected { request, problem, source: None },
+        _ => Error::NotFlink { request, status: code, body: message },
+    }
+}
+
+/// The API server itself gave no answer.
+fn lost(call: &Call, error: kube::Error) -> Error {
+    let request = call.name();
+    let problem = format!("API server: {}", innermost(&error));
+    if let kube::Error::Auth(_) = error {
+        return Error::Forbidden { request, status: 401, message: problem };
+    }
+    let mut source: Option<&(dyn std::error::Error + 'static)> = Some(&error);
+    let mut is_connect = false;
+    while let Some(error) = source {
+        is_connect |= error
+            .downcast_ref::<hyper_util::client::legacy::Error>()
+            .is_some_and(hyper_util::client::legacy::Error::is_connect);
+        source = error.source();
+    }
+    if is_connect {
+        Error::Unreachable { request, problem, source: Some(Box::new(error)) }
+    } else {
+        Error::Disconnected { request, problem, source: Some(Box::new(error)) }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,80 @@
+//! Every way to a JobManager on a real Kubernetes gives the same answers.
+//!
+//! Needs a kubeconfig, and `KUBECTL_FLINK_TEST_NAMESPACE` with: Service `demo-rest` in front of a
+//! JobManager (pod labels `app=demo,component=jobmanager`), Service `empty-rest` that selects
+//! nothing, and Service `deaf-rest` whose target port nobody listens on.
+
+use kubectl_flink::flink::{
+    Client, Deadlines, Effect, Error,
+    access::{Access, Connector, Options, Target},
+    jobs::CancelAnswer,
+    new_trigger_id,
+    savepoints::{SavepointRequest, SavepointStatus},
+};
+
+const NO_JOB: &str = "0123456789abcdef0123456789abcdef";
+
+async fn client(access: Access, cluster_id: &str) -> Client {
+    let config = kube::Config::infer().await.unwrap();
+    let options = Options { access, ..Options::default() };
+    let target = Target {
+        namespace: std::env::var("KUBECTL_FLINK_TEST_NAMESPACE").unwrap(),
+        cluster_id: cluster_id.into(),
+        port: 8081,
+        is_tls: false,
+    };
+    let deadlines =
+        Deadlines { request: std::time::Duration::from_secs(5), ..Deadlines::default() };
+    Connector::new(&options, Some(&config)).unwrap().client(&target, deadlines)
+}
+
+async fn same_answers(access: Access) {
+    let client = client(access, "demo").await;
+    assert!(client.is_up().await);
+    assert!(client.config().await.unwrap().flink_version.starts_with("1.20"));
+    assert!(client.jobs_overview().await.unwrap().find(NO_JOB).is_none());
+    // PATCH, POST with a body and Flink's own 404 come through.
+    assert_eq!(client.cancel(NO_JOB).await.unwrap(), CancelAnswer::JobNotFound);
+    let missing = client.checkpoints(NO_JOB).await.unwrap_err();
+    assert!(missing.is_job_not_found(), "{missing}");
+    let request = SavepointRequest {
+        target_directory: Some("file:///tmp".into()),
+        format: Default::default(),
+        trigger_id: new_trigger_id(),
+    };
+    let trigger_id = client.trigger_savepoint(NO_JOB, &request).await.unwrap();
+    assert_eq!(trigger_id, request.trigger_id);
+    let status = client.savepoint_status(NO_JOB, &new_trigger_id()).await.unwrap();
+    assert_eq!(status, SavepointStatus::TriggerLost);
+}
+
+async fn nothing_behind_it_is_unreachable(access: Access, cluster_id: &str) {
+    let client = client(access, cluster_id).await.without_retries();
+    assert!(!client.is_up().await, "{cluster_id}");
+    let error = client.cancel(NO_JOB).await.unwrap_err();
+    assert!(matches!(error, Error::Unreachable { .. }), "{cluster_id}: {error:?}");
+    assert_eq!(error.effect(), Effect::Nothing);
+    assert!(!error.is_job_not_found());
+}
+
+#[tokio::test]
+#[ignore = "needs a real Flink on Kubernetes"]
+async fn service_proxy() {
+    same_answers(Access::Proxy).await;
+    for cluster_id in ["missing", "empty", "deaf"] {
+        nothing_behind_it_is_unreachable(Access::Proxy, cluster_id).await;
+    }
+}
+
+#[tokio::test]
+#[ignore = "needs a real Flink on Kubernetes"]
+async fn port_forward() {
+    same_answers(Access::PortForward).await;
+    nothing_behind_it_is_unreachable(Access::PortForward, "missing").await;
+}
+
+#[tokio::test]
+#[ignore = "needs a real Flink on Kubernetes"]
+async fn automatic() {
+    same_answers(Access::Auto).await;
+}
