@@ -6,7 +6,9 @@
 pub mod apply;
 pub mod crds;
 pub mod events;
+pub mod pods;
 pub mod read;
+pub mod revisions;
 
 use kube::core::Status;
 

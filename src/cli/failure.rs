@@ -101,10 +101,12 @@ pub fn report(error: &anyhow::Error, printer: &Printer) -> ExitCode {
         }
         shown.push_str(&text);
     }
-    for hint in
-        error.chain().filter_map(|cause| cause.downcast_ref::<Failure>()).flat_map(|f| &f.hints)
-    {
-        printer.hint(hint);
+    for cause in error.chain() {
+        if let Some(failure) = cause.downcast_ref::<Failure>() {
+            failure.hints.iter().for_each(|hint| printer.hint(hint));
+        } else if let Some(hint) = cause.downcast_ref().and_then(cluster_hint) {
+            printer.hint(hint);
+        }
     }
     match kind_of(error) {
         Kind::Failed => ExitCode::FAILURE,

@@ -1,0 +1,86 @@
+//! The history of a deployment, kept as `apps/v1` `ControllerRevision` objects it owns.
+
+use k8s_openapi::api::apps::v1::ControllerRevision;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use k8s_openapi::apimachinery::pkg::runtime::RawExtension;
+use kube::api::{Api, PostParams};
+use kube::{Client, Resource};
+
+use super::apply::{self, Deletion, ObjectId, Propagation};
+use super::read::{self, Scope};
+use super::{Error, Result};
+use crate::api::deployment::FlinkDeployment;
+use crate::decide::revision::{self, Content, Revision};
+
+/// The revisions of a deployment, oldest first. What cannot be read is passed over with a warning:
+/// one foreign object must not take the history away.
+pub async fn list(client: &Client, namespace: &str, deployment: &str) -> Result<Vec<Revision>> {
+    let selector = revision::label_selector(deployment);
+    let objects =
+        read::list::<ControllerRevision>(client, Scope::Namespace(namespace), Some(&selector))
+            .await?;
+    let mut revisions = objects.into_iter().filter_map(from_object).collect::<Vec<_>>();
+    revisions.sort_by_key(|revision| revision.number);
+    Ok(revisions)
+}
+
+/// Puts a spec with its restore point into the history and prunes the history to its bound.
+/// May be called again after any failure.
+pub async fn record(client: &Client, owner: &FlinkDeployment, content: Content) -> Result<()> {
+    let ObjectMeta { name, namespace, .. } = &owner.metadata;
+    let (Some(name), Some(namespace)) = (name.as_deref(), namespace.as_deref()) else {
+        return Err(Error::Invalid {
+            message: "the deployment has no name or namespace: it was never stored".to_owned(),
+            causes: Vec::new(),
+        });
+    };
+    let existing = list(client, namespace, name).await?;
+    let change = revision::decide_revision(&existing, content);
+    if let Some(created) = &change.create {
+        let revisions: Api<ControllerRevision> = Api::namespaced(client.clone(), namespace);
+        revisions
+            .create(&PostParams::default(), &to_object(owner, namespace, name, created)?)
+            .await?;
+    }
+    for number in change.prune {
+        let id =
+            ObjectId::of::<ControllerRevision>(namespace, &revision::object_name(name, number));
+        apply::delete(client, &id, Deletion::with(Propagation::Background)).await?;
+    }
+    Ok(())
+}
+
+fn to_object(
+    owner: &FlinkDeployment,
+    namespace: &str,
+    name: &str,
+    revision: &Revision,
+) -> Result<ControllerRevision> {
+    let data = serde_json::to_value(&revision.content)
+        .map_err(|source| Error::Unreadable { source: kube::Error::SerdeError(source) })?;
+    let owner_references = owner
+        .controller_owner_ref(&())
+        .map(|reference| vec![OwnerReference { block_owner_deletion: Some(false), ..reference }]);
+    Ok(ControllerRevision {
+        metadata: ObjectMeta {
+            name: Some(revision::object_name(name, revision.number)),
+            namespace: Some(namespace.to_owned()),
+            labels: Some(revision::labels(name)),
+            owner_references,
+            ..ObjectMeta::default()
+        },
+        data: RawExtension(data),
+        revision: Some(revision.number),
+    })
+}
+
+fn from_object(object: ControllerRevision) -> Option<Revision> {
+    let ControllerRevision { metadata, data, revision } = object;
+    match serde_json::from_value::<Content>(data.0) {
+        Ok(content) => Some(Revision { number: revision?, content }),
+        Err(error) => {
+            tracing::warn!(name = metadata.name, %error, "revision cannot be read");
+            None
+        }
+    }
+}

@@ -1,0 +1,96 @@
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::*;
+
+fn content(image: &str) -> Content {
+    Content {
+        spec: json!({"image": image}),
+        restore_point: RestorePoint {
+            kind: RestoreKind::Savepoint,
+            path: Some("s3://b/savepoint-1".to_owned()),
+            upgrade_mode: UpgradeMode::Savepoint,
+        },
+        reconciled_at: "2026-01-01T00:00:00Z".parse().unwrap(),
+    }
+}
+
+fn revision(number: i64) -> Revision {
+    Revision { number, content: content(&format!("job:{number}")) }
+}
+
+#[test]
+fn content_is_stored_in_the_agreed_form() {
+    let stored = serde_json::to_value(content("a")).unwrap();
+    assert_eq!(
+        stored,
+        json!({
+            "spec": {"image": "a"},
+            "restorePoint": {"kind": "savepoint", "path": "s3://b/savepoint-1", "upgradeMode": "savepoint"},
+            "reconciledAt": "2026-01-01T00:00:00Z",
+        })
+    );
+    assert_eq!(serde_json::from_value::<Content>(stored).unwrap(), content("a"));
+}
+
+#[test]
+fn first_revision_is_number_one() {
+    let change = decide_revision(&[], content("a"));
+    assert_eq!(change.create.unwrap().number, 1);
+    assert!(change.prune.is_empty());
+}
+
+#[test]
+fn the_same_fact_told_twice_is_one_revision() {
+    let existing = [revision(4), revision(3)];
+    let again =
+        Content { reconciled_at: "2026-02-02T00:00:00Z".parse().unwrap(), ..content("job:4") };
+    assert_eq!(decide_revision(&existing, again), Change::default());
+    assert!(
+        decide_revision(&existing, content("job:3")).create.is_some(),
+        "an older spec came back"
+    );
+}
+
+#[test]
+fn rollback_keeps_requests_and_state() {
+    let current = json!({"image": "broken", "restartNonce": 7,
+        "job": {"state": "running", "upgradeMode": "last-state", "parallelism": 4, "savepointRedeployNonce": 2}});
+    let old = json!({"image": "good", "restartNonce": 3,
+        "job": {"state": "suspended", "upgradeMode": "stateless", "parallelism": 2, "savepointRedeployNonce": 1,
+            "savepointTriggerNonce": 9}});
+    let rollback = decide_rollback(&current, &old);
+    assert_eq!(
+        rollback.spec,
+        json!({"image": "good", "restartNonce": 7,
+            "job": {"state": "running", "upgradeMode": "last-state", "parallelism": 2, "savepointRedeployNonce": 2}})
+    );
+    assert_eq!(rollback.refused_upgrade_mode, Some(UpgradeMode::Stateless));
+}
+
+#[test]
+fn stateless_jobs_stay_stateless() {
+    let spec = json!({"job": {"upgradeMode": "stateless"}});
+    let rollback = decide_rollback(&json!({"job": {}}), &spec);
+    assert_eq!(rollback, Rollback { spec, refused_upgrade_mode: None });
+}
+
+proptest! {
+    /// However specs come, numbers grow, the history stays bounded, and the newest are kept.
+    #[test]
+    fn history_is_bounded_and_ordered(images in proptest::collection::vec(0..4_u8, 0..40)) {
+        let mut existing: Vec<Revision> = Vec::new();
+        for image in images {
+            let before = existing.iter().map(|revision| revision.number).max().unwrap_or(0);
+            let change = decide_revision(&existing, content(&image.to_string()));
+            if let Some(created) = &change.create {
+                prop_assert_eq!(created.number, before + 1);
+                existing.push(created.clone());
+            }
+            let kept_from = change.prune.iter().max().copied().unwrap_or(0);
+            existing.retain(|revision| !change.prune.contains(&revision.number));
+            prop_assert!(existing.iter().all(|revision| revision.number > kept_from));
+            prop_assert!(!existing.is_empty() && existing.len() <= LIMIT);
+        }
+    }
+}
