@@ -36,7 +36,7 @@ const STABLE_LIMIT: Duration = Duration::from_secs(400);
 /// Time after start in which an operator loads what it needs; its size then is its idle size.
 const IDLE_AFTER: Duration = Duration::from_secs(12);
 const SETTLE: Duration = Duration::from_secs(15);
-const REST: Duration = Duration::from_secs(60);
+const REST: Duration = Duration::from_mins(1);
 const UPGRADES: usize = 10;
 /// Ticks a second in `/proc/PID/stat`: the same on every Linux that Rust runs on.
 const TICKS: f64 = 100.0;
@@ -66,7 +66,7 @@ async fn measure(ground: &Ground, count: usize, command: &[String], log: &Path) 
     let operator = Operator::start(command, log)?;
     ground.create("probe0").await?;
     while ground.lifecycle("probe0").await?.is_none() {
-        if start.elapsed() > Duration::from_secs(120) {
+        if start.elapsed() > Duration::from_mins(2) {
             bail!("no status after two minutes; the operator's log is {}", log.display());
         }
         sleep(Duration::from_millis(5)).await;

@@ -1,0 +1,73 @@
+#!/bin/sh
+# From nothing to a running Flink job. `make demo` calls this.
+#
+#   CONTEXT=name examples/demo.sh    uses that context of your kubeconfig instead of a sandbox
+set -eu
+cd "$(dirname "$0")/.."
+
+say() { printf '\n\033[1m%s\033[0m\n' "$*"; }
+# Shows the command, then runs it.
+flink() {
+    printf '$ kubectl flink %s\n' "$*"
+    "$program" "$@"
+}
+
+say "Building kubectl-flink"
+cargo build --locked
+program=$PWD/target/debug/kubectl-flink
+
+if [ -n "${CONTEXT:-}" ]; then
+    context=$CONTEXT
+else
+    context=flink-sandbox
+    say "Starting a Kubernetes of one node, for this demo"
+    flink sandbox up --install
+fi
+
+folder=$PWD/target/demo
+mkdir -p "$folder"
+operator=
+finish() {
+    status=$?
+    trap - EXIT
+    if [ -n "$operator" ]; then
+        kill -INT "$operator" 2>/dev/null || true
+        wait "$operator" 2>/dev/null || true
+    fi
+    if [ "$status" -ne 0 ]; then
+        say "That went wrong. The end of the operator's log, $folder/operator.log:" >&2
+        tail -n 20 "$folder/operator.log" >&2 || true
+    fi
+    exit "$status"
+}
+trap finish EXIT
+trap 'exit 130' INT TERM
+
+say "Installing what a namespace needs"
+flink init --yes --context "$context"
+
+say "Starting the operator in the background"
+printf '$ kubectl flink operate &\n'
+"$program" operate --context "$context" > "$folder/operator.log" 2>&1 &
+operator=$!
+
+say "Deploying examples/basic.yaml"
+flink deploy -f examples/basic.yaml --wait --timeout 5m --context "$context"
+flink status basic --context "$context"
+
+say "Taking a savepoint"
+flink savepoint basic --context "$context"
+
+say "Suspending the job with its state, and resuming it"
+flink suspend basic --wait --timeout 5m --context "$context"
+flink resume basic --wait --timeout 5m --context "$context"
+flink status basic --context "$context"
+
+say "The job runs. The operator of this demo stops now; what to type next:"
+cat <<NEXT
+    export PATH=$PWD/target/debug:\$PATH          # makes \`kubectl flink\` known
+    kubectl flink operate --context $context                 # in one terminal: the operator
+    kubectl flink status basic -w --context $context         # in another: what happens
+    kubectl flink delete basic --context $context            # ends the job, after a savepoint
+NEXT
+[ -n "${CONTEXT:-}" ] || echo "    kubectl flink sandbox down                               # removes this Kubernetes"

@@ -1,0 +1,31 @@
+#!/bin/sh
+# Run the tests that need a cluster, in a sandbox of their own that is gone afterwards.
+#
+#   tests/cluster.sh [NAME]          only tests whose name contains NAME
+#
+# Needs root on Linux, Go, a JDK and Maven; Debian packages it installs. KUBECTL_FLINK_TEST_KUBECONFIG uses a
+# sandbox that is there. KUBECTL_FLINK_TEST_KEEP=1 leaves namespaces behind, to look at.
+set -eu
+cd "$(dirname "$0")/.."
+cargo build --locked
+program=$PWD/target/debug/kubectl-flink
+sandbox=test-$$
+folder=$(mktemp -d)
+
+finish() {
+    status=$?
+    trap - EXIT
+    if [ -z "${KUBECTL_FLINK_TEST_KUBECONFIG:-}" ] || [ "$KUBECTL_FLINK_TEST_KUBECONFIG" = "$folder/kubeconfig" ]; then
+        "$program" sandbox down --name "$sandbox" --kubeconfig "$folder/kubeconfig" || status=1
+    fi
+    rm -rf "$folder"
+    exit "$status"
+}
+trap finish EXIT
+trap 'exit 130' INT TERM
+
+if [ -z "${KUBECTL_FLINK_TEST_KUBECONFIG:-}" ]; then
+    export KUBECTL_FLINK_TEST_KUBECONFIG="$folder/kubeconfig"
+    "$program" sandbox up --name "$sandbox" --install --kubeconfig "$KUBECTL_FLINK_TEST_KUBECONFIG"
+fi
+cargo test --locked --test it -- --ignored --nocapture --test-threads 1 "$@"

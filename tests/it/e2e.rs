@@ -1,0 +1,189 @@
+//! Real Flink jobs on a real Kubernetes, driven as a user would drive them.
+//!
+//! `tests/cluster.sh` brings a sandbox up and runs these. The job writes each record exactly once, so
+//! its output tells at the end whether any step lost or doubled one.
+
+mod cluster;
+
+use std::thread;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use cluster::{Cluster, JOB, said};
+
+#[test]
+#[ignore = "needs a sandbox with real Flink"]
+fn upgrades_lose_and_double_nothing() {
+    let mut cluster = Cluster::new("upgrades");
+    cluster.start_operator();
+    let mut job = cluster.job();
+    cluster.deploy(&job);
+    cluster.wait_until_stable();
+    cluster.wait_until_writing();
+
+    // A savepoint upgrade, to another parallelism.
+    job["spec"]["job"]["parallelism"] = json!(2);
+    cluster.deploy(&job);
+    let upgraded = cluster.wait_until_stable();
+    let savepoint = upgraded["status"]["jobStatus"]["upgradeSavepointPath"].as_str();
+    let savepoint = savepoint.expect("the upgrade's savepoint is in the status");
+    assert!(cluster.savepoint_exists(savepoint), "`{savepoint}` exists");
+    cluster.wait_until_writing();
+
+    // A last-state upgrade of a job whose JobManager is dead.
+    job["spec"]["job"]["upgradeMode"] = json!("last-state");
+    job["spec"]["job"]["parallelism"] = json!(1);
+    let (before, _) = cluster.job_manager_incarnation();
+    cluster.kill_job_manager();
+    cluster.deploy(&job);
+    cluster.wait_until_stable();
+    let (after, _) = cluster.job_manager_incarnation();
+    assert_ne!(before, after, "the upgrade made a new JobManager");
+    cluster.wait_until_writing();
+
+    // Suspend, and resume.
+    cluster.flink(&["suspend", JOB]);
+    cluster.wait_until("SUSPENDED", |deployment| is(deployment, "lifecycleState", "SUSPENDED"));
+    let suspended_at = cluster.records();
+    thread::sleep(Duration::from_secs(6));
+    assert_eq!(cluster.records(), suspended_at, "a suspended job writes nothing");
+    cluster.flink(&["resume", JOB]);
+    cluster.wait_until_stable();
+    cluster.wait_until_writing();
+
+    // An image that does not exist, and back.
+    let good_image = job["spec"]["image"].clone();
+    job["spec"]["image"] = json!("flink:does-not-exist");
+    cluster.deploy(&job);
+    let broken = cluster
+        .wait_until("in error", |deployment| is(deployment, "jobManagerDeploymentStatus", "ERROR"));
+    assert!(
+        broken["status"]["error"].as_str().is_some_and(|error| error.contains("ImagePull")),
+        "the status tells what is wrong: {}",
+        broken["status"]["error"]
+    );
+    let shown = cluster.flink(&["status", JOB]);
+    assert!(shown.contains("does-not-exist"), "`status` names the image");
+    cluster.flink(&["rollback", JOB]);
+    let back = cluster.wait_until_stable();
+    assert_eq!(back["spec"]["image"], good_image);
+    cluster.wait_until_writing();
+
+    // Gone, with a savepoint left behind.
+    cluster.flink(&["delete", JOB, "--yes"]);
+    cluster.wait_until("deleted", Value::is_null);
+    cluster.assert_nothing_lost_or_doubled();
+}
+
+#[test]
+#[ignore = "needs a sandbox with real Flink"]
+fn a_bad_edit_leaves_the_job_alone() {
+    let mut cluster = Cluster::new("edits");
+    cluster.start_operator();
+    let mut job = cluster.job();
+    cluster.deploy(&job);
+    let stable = cluster.wait_until_stable();
+    let incarnation = cluster.job_manager_incarnation();
+
+    // `deploy` refuses, and names every violation.
+    let good = job.clone();
+    job["spec"]["job"]["parallelism"] = json!(0);
+    job["spec"]["jobManager"]["resources"]["requests"]["memory"] = json!("100Mi");
+    let file = cluster.write(&job);
+    let refused = cluster.try_flink(&["deploy", "-f", file.to_str().unwrap()]);
+    assert_eq!(refused.status.code(), Some(1), "{}", said(&refused));
+    for field in ["spec.job.parallelism", "spec.jobManager"] {
+        assert!(said(&refused).contains(field), "names `{field}`: {}", said(&refused));
+    }
+    let generation = |deployment: &Value| deployment["metadata"]["generation"].clone();
+    assert_eq!(generation(&cluster.observed()), generation(&stable), "nothing was sent");
+
+    // The same by another way: the operator says so and goes on with what it has.
+    cluster.edit(json!({"spec": {"jobManager": job["spec"]["jobManager"]}}));
+    cluster.wait_until("refused", |deployment| deployment["status"]["error"].is_string());
+    cluster.wait_until_writing();
+    assert_eq!(cluster.job_manager_incarnation(), incarnation, "the job is left alone");
+    cluster.edit(json!({"spec": {"jobManager": good["spec"]["jobManager"]}}));
+    cluster.wait_until("accepted", |deployment| {
+        deployment["status"]["error"].is_null() && is(deployment, "lifecycleState", "STABLE")
+    });
+    assert_eq!(cluster.job_manager_incarnation(), incarnation, "there was nothing to do");
+
+    // What the operator itself wrote down can no longer be read.
+    let record = |deployment: &Value| {
+        deployment["status"]["reconciliationStatus"]["lastReconciledSpec"].clone()
+    };
+    let last_reconciled = record(&cluster.observed());
+    let corrupt = json!({"reconciliationStatus": {"lastReconciledSpec": "{\"spec\":"}});
+    cluster.kill_operator();
+    cluster.edit_status(corrupt);
+    cluster.edit(json!({"spec": {"job": {"parallelism": 2}}}));
+    cluster.start_operator();
+    cluster.wait_until("refused", |deployment| {
+        deployment["status"]["error"]
+            .as_str()
+            .is_some_and(|error| error.contains("lastReconciledSpec"))
+    });
+    cluster.wait_until_writing();
+    assert_eq!(cluster.job_manager_incarnation(), incarnation, "the job is left alone");
+    assert_eq!(record(&cluster.observed()), "{\"spec\":", "evidence is not overwritten");
+
+    // Repaired, the waiting edit is carried out.
+    cluster.edit_status(json!({"reconciliationStatus": {"lastReconciledSpec": last_reconciled}}));
+    cluster.wait_until_stable();
+    assert_ne!(cluster.job_manager_incarnation(), incarnation, "the edit was carried out");
+    cluster.flink(&["delete", JOB, "--yes"]);
+    cluster.wait_until("deleted", Value::is_null);
+    cluster.assert_nothing_lost_or_doubled();
+}
+
+#[test]
+#[ignore = "needs a sandbox with real Flink"]
+fn a_killed_operator_goes_on_where_it_was() {
+    let mut cluster = Cluster::new("crashes");
+    cluster.start_operator();
+    let mut job = cluster.job();
+    cluster.deploy(&job);
+    cluster.wait_until_stable();
+    // Into the savepoint, the deletion, the new cluster, and anything between.
+    for (round, millis) in [300, 1_000, 2_500, 6_000].into_iter().enumerate() {
+        job["spec"]["job"]["parallelism"] = json!(2 - round % 2);
+        cluster.deploy(&job);
+        thread::sleep(Duration::from_millis(millis));
+        cluster.kill_operator();
+        println!("-- killed the operator {millis} ms after the edit");
+        cluster.start_operator();
+        cluster.wait_until_stable();
+        cluster.wait_until_writing();
+    }
+    cluster.flink(&["delete", JOB, "--yes"]);
+    cluster.wait_until("deleted", Value::is_null);
+    cluster.assert_nothing_lost_or_doubled();
+}
+
+#[test]
+#[ignore = "needs a sandbox with real Flink"]
+fn until_stable_tells_by_its_exit_code() {
+    let cluster = Cluster::new("exit-codes");
+    let mut job = cluster.job();
+    cluster.deploy(&job);
+    let operate = |timeout: &str| {
+        let output = cluster.try_flink(&["operate", "--until-stable", "--timeout", timeout]);
+        println!("-- operate --until-stable --timeout {timeout}: {}", said(&output));
+        output.status.code()
+    };
+    assert_eq!(operate("3s"), Some(124), "no job starts in three seconds");
+    assert_eq!(operate("4m"), Some(0), "the job is STABLE");
+
+    // A job that fails for good: no record can be due every 1/0 seconds.
+    job["spec"]["job"]["args"][5] = json!("0");
+    job["spec"]["job"]["upgradeMode"] = json!("stateless");
+    job["spec"]["flinkConfiguration"]["restart-strategy.type"] = json!("none");
+    cluster.deploy(&job);
+    assert_eq!(operate("4m"), Some(1), "the job is FAILED");
+}
+
+fn is(deployment: &Value, field: &str, value: &str) -> bool {
+    deployment["status"][field] == value
+}
