@@ -19,8 +19,18 @@
 //! trigger_savepoint(job_id, &SavepointRequest) -> String              the trigger's id
 //! savepoint_status(job_id, trigger_id) -> SavepointStatus
 //!     InProgress | Completed { location } | CompletedButStopFailed { location, cause } | Failed(cause) | TriggerLost
+//! await_savepoint(job_id, trigger_id) -> SavepointStatus              polls until its end
+//! find_stop(job_id, trigger_id) -> StopOutcome                        after a lost answer
+//!     Known(SavepointStatus) | FinishedWith { location, .. } | NotStopped(state) | Unknown { state }
+//! dispose_savepoint(location) -> String, disposal_status, await_disposal -> DisposalStatus
 //! checkpoints(job_id) -> Checkpoints         Disabled | Statistics(CheckpointStatistics)
 //! CheckpointStatistics::last_state() -> LastState   None | At(StatePoint) | NotAddressable | Discarded
+//! trigger_checkpoint(job_id, CheckpointKind, trigger_id) -> String, checkpoint_status, checkpoint
+//! job(job_id) -> JobDetails, exceptions(job_id, limit) -> JobExceptions
+//! execution_result(job_id) -> ExecutionResult    InProgress | Completed { status, failure }
+//! overview, taskmanagers, job_manager_config, job_metrics(job_id, names), …
+//! upload_jar(name, bytes) -> jar_id, run_jar(jar_id, version, &RunRequest) -> RunAnswer, delete_jar
+//! resource_requirements(job_id), set_resource_requirements(job_id, &ResourceRequirements)
 //! ```
 //!
 //! All return `Result<_, flink::Error>`, except `is_up`. A GET is repeated inside its deadline
@@ -32,7 +42,11 @@ pub mod checkpoints;
 mod client;
 pub mod cluster;
 mod error;
+pub mod failures;
+pub mod jars;
 pub mod jobs;
+pub mod metrics;
+pub mod rescale;
 pub mod savepoints;
 mod wire;
 

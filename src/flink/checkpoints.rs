@@ -1,10 +1,12 @@
 //! Checkpoints: statistics, and the newest state that a job can be restored from.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::{
     client::{Client, path},
     error::Error,
+    failures::{FailureCause, StatusId},
+    savepoints::is_trigger_unknown,
     wire::{null_as_default, timestamp},
 };
 
@@ -158,6 +160,17 @@ impl CheckpointStatistics {
         }
     }
 
+    /// The savepoint that a stop-with-savepoint ended the job with, if it is the newest state.
+    ///
+    /// Flink calls it `SYNC_SAVEPOINT`; any other savepoint may be followed by records that only
+    /// the job's end saw.
+    pub fn stopped_with(&self) -> Option<StatePoint> {
+        let savepoint = self.latest.savepoint.as_ref()?;
+        let LastState::At(point) = self.last_state() else { return None };
+        let is_stop = savepoint.checkpoint_type == "SYNC_SAVEPOINT";
+        (is_stop && savepoint.id == Some(point.checkpoint_id)).then_some(point)
+    }
+
     /// The checkpoint that is being taken: the newest in the history, if it is in progress.
     pub fn in_progress(&self) -> Option<&Checkpoint> {
         self.history.first().filter(|checkpoint| checkpoint.status == "IN_PROGRESS")
@@ -169,7 +182,147 @@ impl CheckpointStatistics {
     }
 }
 
+/// What a triggered checkpoint contains.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum CheckpointKind {
+    /// As the job is configured.
+    Configured,
+    Full,
+}
+
+/// How a triggered checkpoint stands.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum CheckpointStatus {
+    InProgress,
+    /// [`Client::checkpoint`] tells its path.
+    Completed {
+        checkpoint_id: i64,
+    },
+    Failed(FailureCause),
+    /// This JobManager does not know the trigger; that says nothing about the checkpoint.
+    TriggerLost,
+}
+
+/// How the job takes checkpoints; times are milliseconds.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+pub struct CheckpointConfig {
+    /// `exactly_once` or `at_least_once`.
+    #[serde(default, deserialize_with = "null_as_default")]
+    pub mode: String,
+    #[serde(default)]
+    pub interval: Option<i64>,
+    #[serde(default)]
+    pub timeout: Option<i64>,
+    #[serde(default, deserialize_with = "null_as_default")]
+    pub externalization: Externalization,
+    #[serde(default, deserialize_with = "null_as_default")]
+    pub state_backend: String,
+    #[serde(default, deserialize_with = "null_as_default")]
+    pub checkpoint_storage: String,
+}
+
+/// What stays of checkpoints when the job ends.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
+#[serde(default)]
+pub struct Externalization {
+    pub enabled: bool,
+    pub delete_on_cancellation: bool,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct TriggerBody<'a> {
+    checkpoint_type: CheckpointKind,
+    trigger_id: &'a str,
+}
+
+#[derive(Deserialize)]
+struct StatusBody {
+    status: StatusId,
+    #[serde(default)]
+    operation: Option<Operation>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Operation {
+    #[serde(default)]
+    checkpoint_id: Option<i64>,
+    #[serde(default)]
+    failure_cause: Option<FailureCause>,
+}
+
 impl Client {
+    /// `POST /jobs/:jobid/checkpoints` (1.17 and newer); answers the trigger's id, to be polled.
+    ///
+    /// May be repeated with the same trigger id, see [`super::new_trigger_id`].
+    pub async fn trigger_checkpoint(
+        &self,
+        job_id: &str,
+        kind: CheckpointKind,
+        trigger_id: &str,
+    ) -> Result<String, Error> {
+        let body = TriggerBody { checkpoint_type: kind, trigger_id };
+        self.trigger(path(&["jobs", job_id, "checkpoints"])?, &body).await
+    }
+
+    /// `GET /jobs/:jobid/checkpoints/:triggerid`.
+    pub async fn checkpoint_status(
+        &self,
+        job_id: &str,
+        trigger_id: &str,
+    ) -> Result<CheckpointStatus, Error> {
+        let path = path(&["jobs", job_id, "checkpoints", trigger_id])?;
+        let request = format!("GET {path}");
+        let body = match self.get::<StatusBody>(path).await {
+            Ok(body) => body,
+            Err(error) if is_trigger_unknown(&error) => return Ok(CheckpointStatus::TriggerLost),
+            Err(error) => return Err(error),
+        };
+        match (body.status.id.as_str(), body.operation) {
+            ("IN_PROGRESS", _) => Ok(CheckpointStatus::InProgress),
+            ("COMPLETED", Some(Operation { failure_cause: Some(cause), checkpoint_id: _ })) => {
+                Ok(CheckpointStatus::Failed(cause))
+            }
+            (
+                "COMPLETED",
+                Some(Operation { checkpoint_id: Some(checkpoint_id), failure_cause: None }),
+            ) => Ok(CheckpointStatus::Completed { checkpoint_id }),
+            (other, _) => Err(Error::Malformed {
+                request,
+                problem: format!("status `{other}` with neither checkpoint nor failure"),
+            }),
+        }
+    }
+
+    /// `GET /jobs/:jobid/checkpoints/details/:checkpointid`; none where the history, which is
+    /// short, no longer has it.
+    pub async fn checkpoint(
+        &self,
+        job_id: &str,
+        checkpoint_id: i64,
+    ) -> Result<Option<Checkpoint>, Error> {
+        let id = checkpoint_id.to_string();
+        match self.get(path(&["jobs", job_id, "checkpoints", "details", &id])?).await {
+            Ok(checkpoint) => Ok(Some(checkpoint)),
+            Err(error)
+                if matches!(error, Error::Refused { status: 404, .. })
+                    && error.says(|line| {
+                        line.contains("Could not find checkpointing statistics for checkpoint")
+                    }) =>
+            {
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// `GET /jobs/:jobid/checkpoints/config`.
+    pub async fn checkpoint_config(&self, job_id: &str) -> Result<CheckpointConfig, Error> {
+        self.get(path(&["jobs", job_id, "checkpoints", "config"])?).await
+    }
+
     /// `GET /jobs/:jobid/checkpoints`.
     pub async fn checkpoints(&self, job_id: &str) -> Result<Checkpoints, Error> {
         match self.get(path(&["jobs", job_id, "checkpoints"])?).await {
@@ -184,3 +337,6 @@ impl Client {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -18,6 +18,10 @@ use super::{
 const RETRY_DELAY_MIN: Duration = Duration::from_millis(100);
 const RETRY_DELAY_MAX: Duration = Duration::from_secs(2);
 
+/// Delay between two looks at something asynchronous, as the Java operator does.
+const POLL_DELAY_MIN: Duration = Duration::from_millis(10);
+const POLL_DELAY_MAX: Duration = Duration::from_secs(2);
+
 /// How long the readiness probe waits, as the Java operator does.
 const PROBE_DEADLINE: Duration = Duration::from_secs(1);
 
@@ -193,6 +197,32 @@ fn judge(call: &Call, answer: Answer) -> Result<Vec<u8>, Error> {
         return Ok(answer.body);
     }
     Err(answer.not_flink(call))
+}
+
+/// Asks until the answer is no longer pending, or `within` has passed; then gives the last one.
+pub(super) async fn poll<T, F, A>(
+    within: Duration,
+    mut ask: F,
+    is_pending: impl Fn(&T) -> bool,
+) -> Result<T, Error>
+where
+    F: FnMut() -> A,
+    A: Future<Output = Result<T, Error>>,
+{
+    let deadline = Instant::now() + within;
+    let mut delay = POLL_DELAY_MIN;
+    loop {
+        let answer = ask().await;
+        let is_open = match &answer {
+            Ok(answer) => is_pending(answer),
+            Err(error) => error.is_transient(),
+        };
+        if !is_open || Instant::now() + delay >= deadline {
+            return answer;
+        }
+        tokio::time::sleep(delay).await;
+        delay = (delay * 2).min(POLL_DELAY_MAX);
+    }
 }
 
 /// A fresh id for a trigger: 32 lower case hex digits.

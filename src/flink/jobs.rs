@@ -1,6 +1,6 @@
 //! Jobs: which there are, how they are, and cancelling them.
 
-use std::fmt;
+use std::{collections::BTreeMap, fmt};
 
 use http::Method;
 use serde::{Deserialize, Deserializer};
@@ -124,6 +124,72 @@ impl JobOverview {
     }
 }
 
+/// `GET /jobs/:jobid`; times are milliseconds since the epoch.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(rename_all = "kebab-case")]
+pub struct JobDetails {
+    #[serde(rename = "jid")]
+    pub id: String,
+    #[serde(default, deserialize_with = "null_as_default")]
+    pub name: String,
+    pub state: JobState,
+    #[serde(default, deserialize_with = "timestamp")]
+    pub start_time: Option<i64>,
+    #[serde(default, deserialize_with = "timestamp")]
+    pub end_time: Option<i64>,
+    /// When the job came into each state; zero for never.
+    #[serde(default, deserialize_with = "null_as_default")]
+    pub timestamps: BTreeMap<String, i64>,
+    /// May be empty while the job is `INITIALIZING`.
+    #[serde(default, deserialize_with = "null_as_default")]
+    pub vertices: Vec<Vertex>,
+    #[serde(default, deserialize_with = "null_as_default")]
+    pub plan: Plan,
+}
+
+/// One vertex of the job graph.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+pub struct Vertex {
+    pub id: String,
+    #[serde(default, deserialize_with = "null_as_default")]
+    pub name: String,
+    #[serde(rename = "maxParallelism", default)]
+    pub max_parallelism: Option<i32>,
+    #[serde(default, deserialize_with = "null_as_default")]
+    pub parallelism: u32,
+    #[serde(default, deserialize_with = "null_as_default")]
+    pub status: String,
+    /// How many subtasks are in which state.
+    #[serde(default, deserialize_with = "null_as_default")]
+    pub tasks: BTreeMap<String, u32>,
+    /// Records, bytes and times so far.
+    #[serde(default, deserialize_with = "null_as_default")]
+    pub metrics: serde_json::Map<String, serde_json::Value>,
+}
+
+/// How the vertices are connected.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+pub struct Plan {
+    #[serde(default, deserialize_with = "null_as_default")]
+    pub nodes: Vec<PlanNode>,
+}
+
+/// One vertex of the plan.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+pub struct PlanNode {
+    pub id: String,
+    #[serde(default, deserialize_with = "null_as_default")]
+    pub inputs: Vec<PlanInput>,
+}
+
+/// An edge, seen from the vertex that it leads to.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+pub struct PlanInput {
+    pub id: String,
+    #[serde(default, deserialize_with = "null_as_default")]
+    pub ship_strategy: String,
+}
+
 /// Flink's answer to a cancellation.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum CancelAnswer {
@@ -139,6 +205,11 @@ impl Client {
     /// `GET /jobs/overview`.
     pub async fn jobs_overview(&self) -> Result<JobsOverview, Error> {
         self.get("/jobs/overview".into()).await
+    }
+
+    /// `GET /jobs/:jobid`.
+    pub async fn job(&self, job_id: &str) -> Result<JobDetails, Error> {
+        self.get(path(&["jobs", job_id])?).await
     }
 
     /// `PATCH /jobs/:jobid?mode=cancel`.
@@ -169,3 +240,6 @@ fn already_terminal(error: &Error) -> Option<CancelAnswer> {
     (*status == 409 || (*status == 400 && text.is_some()))
         .then_some(CancelAnswer::AlreadyTerminal(state))
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,11 +4,13 @@ use http::Method;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    client::{Call, Client, path},
+    checkpoints::{Checkpoints, StatePoint},
+    client::{Call, Client, path, poll},
     error::Error,
-    wire::null_as_default,
+    failures::{FailureCause, StatusId},
+    jobs::JobState,
 };
-use crate::api::status::SavepointFormatType;
+use crate::api::status::{JobStatusState, SavepointFormatType};
 
 /// How to stop a job with a savepoint.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -33,17 +35,6 @@ pub struct SavepointRequest {
     pub trigger_id: String,
 }
 
-/// Why an asynchronous operation failed.
-#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq)]
-#[serde(rename_all = "kebab-case")]
-pub struct FailureCause {
-    /// The exception's class.
-    #[serde(default, deserialize_with = "null_as_default")]
-    pub class: String,
-    #[serde(default, deserialize_with = "null_as_default")]
-    pub stack_trace: String,
-}
-
 /// How a savepoint stands.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum SavepointStatus {
@@ -61,6 +52,29 @@ pub enum SavepointStatus {
     Failed(FailureCause),
     /// This JobManager does not know the trigger (it was restarted, or forgot it after five
     /// minutes). That says nothing about the savepoint, nor about the job.
+    TriggerLost,
+}
+
+/// What became of a stop-with-savepoint whose answer, or whose JobManager, was lost.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum StopOutcome {
+    /// The JobManager still knows the trigger: this is how it stands.
+    Known(SavepointStatus),
+    /// The trigger is lost; the job is `FINISHED`, and this is the savepoint that stopped it.
+    FinishedWith { location: String, checkpoint_id: i64 },
+    /// The trigger is lost and the job has not ended: it may be stopped again.
+    NotStopped(JobState),
+    /// Nothing can be concluded: the job is not listed, or it ended in another way.
+    Unknown { state: Option<JobState> },
+}
+
+/// How the deletion of a savepoint stands.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum DisposalStatus {
+    InProgress,
+    Completed,
+    Failed(FailureCause),
+    /// This JobManager does not know the trigger: ask for the deletion again.
     TriggerLost,
 }
 
@@ -86,6 +100,12 @@ struct SavepointBody<'a> {
     trigger_id: &'a str,
 }
 
+#[derive(Serialize)]
+#[serde(rename_all = "kebab-case")]
+struct DisposalBody<'a> {
+    savepoint_path: &'a str,
+}
+
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case")]
 struct Triggered {
@@ -97,11 +117,6 @@ struct StatusBody {
     status: StatusId,
     #[serde(default)]
     operation: Option<Operation>,
-}
-
-#[derive(Deserialize)]
-struct StatusId {
-    id: String,
 }
 
 #[derive(Deserialize)]
@@ -147,6 +162,74 @@ impl Client {
             trigger_id: &request.trigger_id,
         };
         self.trigger(path(&["jobs", job_id, "savepoints"])?, &body).await
+    }
+
+    /// Asks for the savepoint until it has ended, or [`super::Deadlines::savepoint`] has passed:
+    /// then it is still [`SavepointStatus::InProgress`], and may complete later.
+    pub async fn await_savepoint(
+        &self,
+        job_id: &str,
+        trigger_id: &str,
+    ) -> Result<SavepointStatus, Error> {
+        let ask = || self.savepoint_status(job_id, trigger_id);
+        poll(self.deadlines().savepoint, ask, |status| *status == SavepointStatus::InProgress).await
+    }
+
+    /// Finds out how a stop-with-savepoint ended, after an answer that was lost.
+    pub async fn find_stop(&self, job_id: &str, trigger_id: &str) -> Result<StopOutcome, Error> {
+        let status = self.savepoint_status(job_id, trigger_id).await?;
+        if status != SavepointStatus::TriggerLost {
+            return Ok(StopOutcome::Known(status));
+        }
+        let jobs = self.jobs_overview().await?;
+        let Some(state) = jobs.find(job_id).map(|job| job.state.clone()) else {
+            return Ok(StopOutcome::Unknown { state: None });
+        };
+        let known = state.known();
+        if known.is_some_and(|known| !known.is_globally_terminal()) {
+            return Ok(StopOutcome::NotStopped(state));
+        }
+        if known == Some(JobStatusState::Finished)
+            && let Checkpoints::Statistics(statistics) = self.checkpoints(job_id).await?
+            && let Some(point) = statistics.stopped_with()
+        {
+            let StatePoint { checkpoint_id, path, .. } = point;
+            return Ok(StopOutcome::FinishedWith { location: path, checkpoint_id });
+        }
+        Ok(StopOutcome::Unknown { state: Some(state) })
+    }
+
+    /// `POST /savepoint-disposal`; answers the trigger's id, to be polled.
+    pub async fn dispose_savepoint(&self, location: &str) -> Result<String, Error> {
+        let body = DisposalBody { savepoint_path: location };
+        self.trigger("/savepoint-disposal".into(), &body).await
+    }
+
+    /// `GET /savepoint-disposal/:triggerid`.
+    pub async fn disposal_status(&self, trigger_id: &str) -> Result<DisposalStatus, Error> {
+        let path = path(&["savepoint-disposal", trigger_id])?;
+        let request = format!("GET {path}");
+        let body = match self.get::<StatusBody>(path).await {
+            Ok(body) => body,
+            Err(error) if is_trigger_unknown(&error) => return Ok(DisposalStatus::TriggerLost),
+            Err(error) => return Err(error),
+        };
+        let cause = body.operation.and_then(|operation| operation.failure_cause);
+        match (body.status.id.as_str(), cause) {
+            ("IN_PROGRESS", _) => Ok(DisposalStatus::InProgress),
+            ("COMPLETED", None) => Ok(DisposalStatus::Completed),
+            ("COMPLETED", Some(cause)) => Ok(DisposalStatus::Failed(cause)),
+            (other, _) => Err(Error::Malformed {
+                request,
+                problem: format!("unknown status `{other}` of a disposal"),
+            }),
+        }
+    }
+
+    /// Asks for the deletion's end, for at most [`super::Deadlines::request`].
+    pub async fn await_disposal(&self, trigger_id: &str) -> Result<DisposalStatus, Error> {
+        let ask = || self.disposal_status(trigger_id);
+        poll(self.deadlines().request, ask, |status| *status == DisposalStatus::InProgress).await
     }
 
     pub(super) async fn trigger(
@@ -218,3 +301,6 @@ fn savepoint_of_failed_stop(cause: &FailureCause) -> Option<String> {
     let (path, _) = after.split_once(", but the corresponding job")?;
     (mentions && !path.is_empty()).then(|| path.to_owned())
 }
+
+#[cfg(test)]
+mod tests;

@@ -18,6 +18,21 @@ pub(super) fn timestamp<'de, D: Deserializer<'de>>(
     Ok(Option::<i64>::deserialize(deserializer)?.filter(|millis| *millis >= 0))
 }
 
+/// A number, or none where Flink writes null, `"NaN"` or another text.
+pub(super) fn number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<f64>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Number {
+        Number(f64),
+        Text(String),
+    }
+    Ok(match Option::<Number>::deserialize(deserializer)? {
+        Some(Number::Number(number)) => Some(number),
+        Some(Number::Text(text)) => text.parse().ok().filter(|number: &f64| number.is_finite()),
+        None => None,
+    })
+}
+
 /// The body of an error: `{"errors":["text", …]}`.
 pub(super) fn errors(body: &[u8]) -> Option<Vec<String>> {
     #[derive(Deserialize)]

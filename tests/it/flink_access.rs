@@ -4,12 +4,15 @@
 //! JobManager (pod labels `app=demo,component=jobmanager`), Service `empty-rest` that selects
 //! nothing, and Service `deaf-rest` whose target port nobody listens on.
 
-use kubectl_flink::flink::{
-    Client, Deadlines, Effect, Error,
-    access::{Access, Connector, Options, Target},
-    jobs::CancelAnswer,
-    new_trigger_id,
-    savepoints::{SavepointRequest, SavepointStatus},
+use kubectl_flink::{
+    api::status::SavepointFormatType,
+    flink::{
+        Client, Deadlines, Effect, Error,
+        access::{Access, Connector, Options, Target},
+        jobs::CancelAnswer,
+        new_trigger_id,
+        savepoints::{SavepointRequest, SavepointStatus},
+    },
 };
 
 const NO_JOB: &str = "0123456789abcdef0123456789abcdef";
@@ -39,7 +42,7 @@ async fn same_answers(access: Access) {
     assert!(missing.is_job_not_found(), "{missing}");
     let request = SavepointRequest {
         target_directory: Some("file:///tmp".into()),
-        format: Default::default(),
+        format: SavepointFormatType::Canonical,
         trigger_id: new_trigger_id(),
     };
     let trigger_id = client.trigger_savepoint(NO_JOB, &request).await.unwrap();

@@ -1,0 +1,180 @@
+//! Jars: upload, run, delete. Session jobs are submitted with them.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use bytes::{BufMut, Bytes, BytesMut};
+use http::Method;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    client::{Call, Client, Payload, new_trigger_id, path},
+    error::Error,
+};
+use crate::api::version::FlinkVersion;
+
+/// The slowest link that an upload allows for: its deadline grows by a second for each of these.
+const UPLOAD_BYTES_PER_SECOND: u64 = 1024 * 1024;
+
+/// How to run an uploaded jar.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RunRequest {
+    /// Chosen before, so that a lost answer can be looked up: 32 hex digits.
+    pub job_id: String,
+    pub entry_class: Option<String>,
+    pub args: Vec<String>,
+    pub parallelism: Option<u32>,
+    pub allow_non_restored_state: bool,
+    pub savepoint_path: Option<String>,
+    /// The job's configuration; only 1.17 and newer take it.
+    pub configuration: BTreeMap<String, String>,
+}
+
+/// What came of running a jar.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum RunAnswer {
+    Submitted {
+        job_id: String,
+    },
+    /// Flink has (or had) a job with this id: look whether it is listed.
+    AlreadySubmitted,
+    /// The JobManager that answered does not have the jar: upload it again.
+    JarMissing,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct RunBody<'a> {
+    job_id: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    entry_class: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    program_args_list: Option<&'a [String]>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    parallelism: Option<u32>,
+    allow_non_restored_state: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    savepoint_path: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    restore_mode: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    claim_mode: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    flink_configuration: Option<&'a BTreeMap<String, String>>,
+}
+
+#[derive(Deserialize)]
+struct Uploaded {
+    filename: String,
+}
+
+#[derive(Deserialize)]
+struct Started {
+    jobid: String,
+}
+
+impl RunRequest {
+    /// The body for this version: older ones refuse fields that came later.
+    fn body(&self, version: FlinkVersion) -> RunBody<'_> {
+        let (restore_mode, claim_mode) = match &self.savepoint_path {
+            None => (None, None),
+            Some(_) if version >= FlinkVersion::V1_20 => (None, Some("NO_CLAIM")),
+            Some(_) => (Some("NO_CLAIM"), None),
+        };
+        RunBody {
+            job_id: &self.job_id,
+            entry_class: self.entry_class.as_deref(),
+            program_args_list: (!self.args.is_empty()).then_some(self.args.as_slice()),
+            parallelism: self.parallelism.filter(|parallelism| *parallelism > 0),
+            allow_non_restored_state: self.allow_non_restored_state,
+            savepoint_path: self.savepoint_path.as_deref(),
+            restore_mode,
+            claim_mode,
+            flink_configuration: (version >= FlinkVersion::V1_17 && !self.configuration.is_empty())
+                .then_some(&self.configuration),
+        }
+    }
+}
+
+impl Client {
+    /// `POST /jars/upload`; answers the jar's id. `file_name` ends with `.jar`.
+    pub async fn upload_jar(&self, file_name: &str, jar: Bytes) -> Result<String, Error> {
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+        if file_name.strip_suffix(".jar").is_none_or(str::is_empty)
+            || !file_name.bytes().all(is_plain)
+        {
+            return Err(Error::Invalid {
+                problem: format!(
+                    "invalid jar name `{file_name}`: expected letters, digits, `.`, `_` and `-`, \
+                     and `.jar` at the end"
+                ),
+            });
+        }
+        let within = self.deadlines().request
+            + Duration::from_secs(jar.len() as u64 / UPLOAD_BYTES_PER_SECOND);
+        let boundary = new_trigger_id();
+        let head = format!(
+            "--{boundary}\r\nContent-Disposition: form-data; name=\"jarfile\"; \
+             filename=\"{file_name}\"\r\nContent-Type: application/java-archive\r\n\r\n"
+        );
+        let tail = format!("\r\n--{boundary}--\r\n");
+        let mut body = BytesMut::with_capacity(head.len() + jar.len() + tail.len());
+        body.put(head.as_bytes());
+        body.put(jar);
+        body.put(tail.as_bytes());
+        let call = Call {
+            method: Method::POST,
+            path: "/jars/upload".into(),
+            payload: Payload::Multipart {
+                content_type: format!("multipart/form-data; boundary={boundary}"),
+                body: body.freeze(),
+            },
+        };
+        let uploaded: Uploaded = self.call(call, within).await?;
+        Ok(uploaded.filename.rsplit('/').next().unwrap_or_default().to_owned())
+    }
+
+    /// `POST /jars/:jarid/run`: `main()` runs in the JobManager until this answers.
+    ///
+    /// After an error whose [`Error::effect`] is unknown, `/jobs/overview` tells whether the job
+    /// was submitted.
+    pub async fn run_jar(
+        &self,
+        jar_id: &str,
+        version: FlinkVersion,
+        request: &RunRequest,
+    ) -> Result<RunAnswer, Error> {
+        let path = path(&["jars", jar_id, "run"])?;
+        let call = Call::json(Method::POST, path, &request.body(version))?;
+        match self.call::<Started>(call, self.deadlines().submission).await {
+            Ok(started) => Ok(RunAnswer::Submitted { job_id: started.jobid }),
+            Err(error) if error.says(is_duplicate) => Ok(RunAnswer::AlreadySubmitted),
+            // 400 in some versions, 500 in others.
+            Err(error) if error.says(is_missing_jar) => Ok(RunAnswer::JarMissing),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// `DELETE /jars/:jarid`; whether there was one to delete.
+    pub async fn delete_jar(&self, jar_id: &str) -> Result<bool, Error> {
+        let call = Call::new(Method::DELETE, path(&["jars", jar_id])?);
+        match self.send(call, self.deadlines().request).await {
+            Ok(_) => Ok(true),
+            Err(error)
+                if matches!(error, Error::Refused { status: 400 | 404, .. })
+                    && error.says(|line| line.contains("does not exist in")) =>
+            {
+                Ok(false)
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+fn is_duplicate(line: &str) -> bool {
+    line.contains("DuplicateJobSubmissionException")
+        || line.contains("Job has already been submitted")
+}
+
+fn is_missing_jar(line: &str) -> bool {
+    line.contains("Jar file ") && line.contains(" does not exist")
+}
