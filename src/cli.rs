@@ -5,13 +5,23 @@
 //! usage errors are immediate.
 
 pub mod args;
+pub mod change;
+pub mod complete;
 pub mod completion;
 pub mod connection;
 pub mod crds;
+pub mod delete;
+pub mod deployment;
+pub mod desired_state;
 pub mod failure;
+pub mod job_manager;
 pub mod logging;
+pub mod logs;
 pub mod printer;
+pub mod savepoint;
+pub mod table;
 pub mod version;
+pub mod wait;
 
 use std::process::ExitCode;
 
@@ -22,6 +32,7 @@ use args::{Cli, Command};
 use failure::Failure;
 use printer::Printer;
 
+use crate::api::job::JobState;
 use crate::cluster;
 
 /// Runs the program with the arguments and terminal of this process.
@@ -99,6 +110,13 @@ async fn run_command(
         Command::Completion(args) => completion::run(args, printer),
         Command::Complete(args) => completion::complete(args, printer),
         Command::Crds(args) => crds::run(args, global, printer).await,
+        Command::Suspend(args) => {
+            desired_state::run(args, JobState::Suspended, global, printer).await
+        }
+        Command::Resume(args) => desired_state::run(args, JobState::Running, global, printer).await,
+        Command::Savepoint(args) => savepoint::run(args, global, printer).await,
+        Command::Delete(args) => delete::run(args, global, printer).await,
+        Command::Logs(args) => logs::run(args, global, printer).await,
         Command::Version(args) => version::run(args, global, printer).await,
     }
 }

@@ -6,7 +6,8 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use super::connection::Connection;
-use super::{completion, crds, version};
+use super::{complete, completion, crds, delete, desired_state, logs, savepoint, version};
+use crate::flink::access::Access;
 
 /// Shown below the commands in `--help`: part of the interface, see `failure`.
 const EXIT_CODES: &str = "\
@@ -36,10 +37,20 @@ pub struct Cli {
 /// What to do.
 #[derive(Subcommand)]
 pub enum Command {
-    /// Print a script that completes commands, flags and names in a shell
-    Completion(completion::CompletionArgs),
+    /// Stop a job and keep its state as spec.job.upgradeMode says
+    Suspend(desired_state::DesiredStateArgs),
+    /// Start a suspended job from the state it left
+    Resume(desired_state::DesiredStateArgs),
+    /// Take a savepoint of a running job and print its path
+    Savepoint(savepoint::SavepointArgs),
+    /// Print the logs of JobManager and TaskManagers
+    Logs(logs::LogsArgs),
+    /// Delete a deployment, by default after saving the state of its job
+    Delete(delete::DeleteArgs),
     /// Print the definitions of the four kinds of resources, or put them into the cluster
     Crds(crds::CrdsArgs),
+    /// Print a script that completes commands, flags and names in a shell
+    Completion(completion::CompletionArgs),
     /// Print the version of this program and of what is installed in the cluster
     Version(version::VersionArgs),
     /// Answers kubectl's completion requests
@@ -48,10 +59,18 @@ pub enum Command {
 }
 
 impl Command {
-    /// Whether the command chooses form and level of the log itself.
+    /// Whether the command chooses form and level of the log itself, as one that runs for long.
     pub(super) fn sets_up_logging(&self) -> bool {
         match self {
-            Self::Completion(_) | Self::Crds(_) | Self::Version(_) | Self::Complete(_) => false,
+            Self::Suspend(_)
+            | Self::Resume(_)
+            | Self::Savepoint(_)
+            | Self::Logs(_)
+            | Self::Delete(_)
+            | Self::Crds(_)
+            | Self::Completion(_)
+            | Self::Version(_)
+            | Self::Complete(_) => false,
         }
     }
 }
@@ -61,10 +80,10 @@ impl Command {
 #[command(next_help_heading = "Connection, as in kubectl")]
 pub struct Global {
     /// Namespace to work in
-    #[arg(short, long, global = true, value_name = "NAMESPACE")]
+    #[arg(short, long, global = true, value_name = "NAMESPACE", add = complete::namespaces())]
     pub namespace: Option<String>,
     /// Kubeconfig context to use
-    #[arg(long, global = true, value_name = "NAME")]
+    #[arg(long, global = true, value_name = "NAME", add = complete::contexts())]
     pub context: Option<String>,
     /// Path of the kubeconfig file
     #[arg(long, global = true, value_name = "FILE")]
@@ -151,6 +170,25 @@ impl DryRunMode {
             Self::Server => " (server dry run)",
         }
     }
+}
+
+/// `--wait` and `--timeout`, where the operator carries a change out.
+#[derive(Args, Clone, Copy)]
+pub struct Wait {
+    /// Wait until the change is carried out; without it the command ends when it is accepted
+    #[arg(short, long)]
+    pub wait: bool,
+    /// How long to wait; exit code 124 afterwards
+    #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "5m")]
+    pub timeout: Duration,
+}
+
+/// How a JobManager is reached.
+#[derive(Args, Clone, Copy, Default)]
+pub struct FlinkAccess {
+    /// Way to the JobManager's REST API
+    #[arg(long, value_name = "WAY", value_enum, default_value_t)]
+    pub flink_access: Access,
 }
 
 /// A duration as kubectl takes it: `30s`, `5m`, `1h30m`, or bare seconds.

@@ -27,8 +27,10 @@ pub struct Connection {
     pub client: Client,
     /// From `--namespace`, the context, or `default`.
     pub namespace: String,
-    /// Address of the API server, for messages.
-    pub server: String,
+    /// How the API server is reached; absent where the client was made by the caller.
+    pub config: Option<Config>,
+    /// `host:port` of a JobManager that stands for every cluster's, for tests.
+    pub rest_address: Option<String>,
 }
 
 impl Global {
@@ -43,9 +45,8 @@ impl Global {
         }
         let config = self.config().await?;
         let namespace = self.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
-        let server = config.cluster_url.to_string().trim_end_matches('/').to_owned();
-        let client = Client::try_from(config).context("while preparing the connection")?;
-        Ok(Connection { client, namespace, server })
+        let client = Client::try_from(config.clone()).context("while preparing the connection")?;
+        Ok(Connection { client, namespace, config: Some(config), rest_address: None })
     }
 
     /// The resolved configuration.
@@ -62,6 +63,12 @@ impl Global {
             }
         }
         Ok(config)
+    }
+
+    /// Names of the contexts in the kubeconfig.
+    pub fn context_names(&self) -> anyhow::Result<Vec<String>> {
+        let contexts = self.kubeconfig()?.map(|kubeconfig| kubeconfig.contexts).unwrap_or_default();
+        Ok(contexts.into_iter().map(|named| named.name).collect())
     }
 
     /// The kubeconfig, or nothing where the pod's own service account is to be used.

@@ -6,8 +6,10 @@
 use std::fmt::Display;
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use anstyle::{AnsiColor, Style};
+use indicatif::ProgressBar;
 use serde::Serialize;
 
 use super::args::OutputFormat;
@@ -121,6 +123,31 @@ impl Printer {
         drop(writeln!(lock(&self.error), "{text}"));
     }
 
+    /// A line on stderr that follows work under way: redrawn on a terminal, else a line per change.
+    pub fn progress(&self) -> Progress<'_> {
+        let bar = self.terminals.error.then(|| {
+            let bar = ProgressBar::new_spinner();
+            bar.enable_steady_tick(TICK);
+            bar
+        });
+        Progress { printer: self, bar, last: Mutex::default() }
+    }
+
+    /// Replaces what the last call drew on the terminal.
+    pub fn redraw(&self, drawn: &mut Drawn, text: &str) -> io::Result<()> {
+        let mut output = lock(&self.output);
+        if drawn.lines > 0 {
+            // Up to the first line drawn, and clear from there on.
+            write!(output, "\x1b[{}F\x1b[J", drawn.lines)?;
+        }
+        drawn.lines = text.lines().count();
+        write!(output, "{text}")?;
+        if !text.ends_with('\n') {
+            writeln!(output)?;
+        }
+        output.flush()
+    }
+
     /// Asks a question that is answered by yes or no; anything but yes is no.
     ///
     /// The caller makes sure that stdin is a terminal, and offers a flag to everybody else.
@@ -133,6 +160,62 @@ impl Printer {
         let mut answer = String::new();
         io::stdin().lock().read_line(&mut answer)?;
         Ok(matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes"))
+    }
+}
+
+/// How much of the terminal the last drawing takes.
+#[derive(Debug, Default)]
+pub struct Drawn {
+    lines: usize,
+}
+
+/// Redraws of the spinner.
+const TICK: Duration = Duration::from_millis(120);
+
+/// Shows how far work has come; the line goes away with it.
+pub struct Progress<'a> {
+    printer: &'a Printer,
+    bar: Option<ProgressBar>,
+    last: Mutex<String>,
+}
+
+impl Progress<'_> {
+    /// Where the work is now.
+    pub fn set(&self, text: impl Display) {
+        let text = text.to_string();
+        let mut last = lock(&self.last);
+        if *last == text {
+            return;
+        }
+        match &self.bar {
+            Some(bar) => bar.set_message(text.clone()),
+            None => self.printer.note(&text),
+        }
+        *last = text;
+    }
+
+    /// A line that stays, above the progress.
+    pub fn note(&self, text: impl Display) {
+        match &self.bar {
+            Some(bar) => bar.suspend(|| self.printer.note(text)),
+            None => self.printer.note(text),
+        }
+    }
+
+    /// A hint that stays, above the progress.
+    pub fn hint(&self, text: impl Display) {
+        match &self.bar {
+            Some(bar) => bar.suspend(|| self.printer.hint(text)),
+            None => self.printer.hint(text),
+        }
+    }
+}
+
+impl Drop for Progress<'_> {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
     }
 }
 

@@ -55,7 +55,7 @@ impl ObjectId {
     }
 
     /// Where the API server keeps it.
-    fn api(&self, client: &Client) -> Api<DynamicObject> {
+    pub(super) fn api(&self, client: &Client) -> Api<DynamicObject> {
         let (group, version) = self.api_version.split_once('/').unwrap_or(("", &self.api_version));
         let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, &self.kind));
         match &self.namespace {
@@ -247,7 +247,7 @@ fn as_read<K: Resource<DynamicType = ()>>(object: &K) -> Result<(ObjectId, &str)
     }
 }
 
-fn to_value<T: Serialize>(value: &T) -> Result<Value> {
+pub(super) fn to_value<T: Serialize>(value: &T) -> Result<Value> {
     serde_json::to_value(value)
         .map_err(|source| Error::Unreadable { source: kube::Error::SerdeError(source) })
 }

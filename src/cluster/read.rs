@@ -2,12 +2,17 @@
 
 use std::fmt::Debug;
 
+use futures::{Stream, StreamExt};
 use k8s_openapi::NamespaceResourceScope;
-use kube::api::{Api, ListParams};
+use kube::api::{Api, DynamicObject, ListParams};
+use kube::core::ApiResource;
+use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Client, Resource};
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 
-use super::Result;
+use super::apply::{ObjectId, to_value};
+use super::{Error, Result};
 
 /// Objects asked for in one request of a list.
 const PAGE_SIZE: u32 = 500;
@@ -43,7 +48,7 @@ where
     match Api::<K>::namespaced(client.clone(), namespace)
         .get(name)
         .await
-        .map_err(super::Error::from)
+        .map_err(Error::from)
     {
         Ok(object) => Ok(Some(object)),
         Err(error) if error.is_not_found() => Ok(None),
@@ -63,7 +68,13 @@ where
         + Debug
         + DeserializeOwned,
 {
-    let api: Api<K> = scope.api(client);
+    list_pages(&scope.api(client), label_selector).await
+}
+
+async fn list_pages<K>(api: &Api<K>, label_selector: Option<&str>) -> Result<Vec<K>>
+where
+    K: Clone + Debug + DeserializeOwned,
+{
     let mut params = ListParams::default().limit(PAGE_SIZE);
     if let Some(selector) = label_selector {
         params = params.labels(selector);
@@ -76,5 +87,113 @@ where
             Some(token) => params = params.continue_token(&token),
             None => return Ok(objects),
         }
+    }
+}
+
+/// The object as it is stored, fields that our types do not know included; nothing when it is not
+/// there.
+pub async fn get_value(client: &Client, id: &ObjectId) -> Result<Option<Value>> {
+    match id.api(client).get(&id.name).await.map_err(Error::from) {
+        Ok(object) => to_value(&object).map(Some),
+        Err(error) if error.is_not_found() => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// All objects of the kind as they are stored.
+pub async fn list_values<K>(
+    client: &Client,
+    scope: Scope<'_>,
+    label_selector: Option<&str>,
+) -> Result<Vec<Value>>
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+{
+    let objects = list_pages(&dynamic_api::<K>(client, scope), label_selector).await?;
+    let resource = ApiResource::erase::<K>(&());
+    objects
+        .into_iter()
+        .map(|mut object| {
+            // Items of a list carry no type of their own.
+            object.types.get_or_insert_with(|| kube::core::TypeMeta {
+                api_version: resource.api_version.clone(),
+                kind: resource.kind.clone(),
+            });
+            to_value(&object)
+        })
+        .collect()
+}
+
+/// One object over time: its present state first, then each change; nothing when it is gone.
+///
+/// Lost connections are made again with growing pauses, so the stream does not end.
+pub fn watch_value(
+    client: &Client,
+    id: &ObjectId,
+) -> impl Stream<Item = Result<Option<Value>>> + use<> {
+    watcher::watch_object(id.api(client), &id.name).default_backoff().map(|seen| match seen {
+        Ok(Some(object)) => to_value(&object).map(Some),
+        Ok(None) => Ok(None),
+        Err(error) => Err(from_watch(error)),
+    })
+}
+
+/// All objects of the kind over time: the present ones first, then each change.
+pub fn watch_values<K>(
+    client: &Client,
+    scope: Scope<'_>,
+    label_selector: Option<&str>,
+) -> impl Stream<Item = Result<Seen>> + use<K>
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+{
+    let mut config = watcher::Config::default();
+    if let Some(selector) = label_selector {
+        config = config.labels(selector);
+    }
+    watcher(dynamic_api::<K>(client, scope), config).default_backoff().filter_map(|event| async {
+        match event {
+            Ok(watcher::Event::Apply(object) | watcher::Event::InitApply(object)) => {
+                Some(to_value(&object).map(Seen::Present))
+            }
+            Ok(watcher::Event::Delete(object)) => Some(to_value(&object).map(Seen::Gone)),
+            Ok(watcher::Event::InitDone) => Some(Ok(Seen::Complete)),
+            Ok(watcher::Event::Init) => Some(Ok(Seen::Restart)),
+            Err(error) => Some(Err(from_watch(error))),
+        }
+    })
+}
+
+/// What a watch over many objects tells.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Seen {
+    /// All that was told is to be forgotten: the objects follow again.
+    Restart,
+    /// The object exists, as given.
+    Present(Value),
+    /// The object was deleted; its last state is given.
+    Gone(Value),
+    /// All objects that exist have been told.
+    Complete,
+}
+
+fn dynamic_api<K>(client: &Client, scope: Scope<'_>) -> Api<DynamicObject>
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+{
+    let resource = ApiResource::erase::<K>(&());
+    match scope {
+        Scope::Namespace(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
+        Scope::AllNamespaces => Api::all_with(client.clone(), &resource),
+    }
+}
+
+fn from_watch(error: watcher::Error) -> Error {
+    match error {
+        watcher::Error::InitialListFailed(error)
+        | watcher::Error::WatchStartFailed(error)
+        | watcher::Error::WatchFailed(error) => error.into(),
+        watcher::Error::WatchError(status) => kube::Error::Api(status).into(),
+        other @ watcher::Error::NoResourceVersion => Error::Expired { message: other.to_string() },
     }
 }

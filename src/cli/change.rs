@@ -1,0 +1,59 @@
+//! What commands that write one object share: how the result is told.
+
+use serde_json::Value;
+
+use super::args::{DryRunMode, OutputFormat};
+use super::failure::Failure;
+use super::printer::Printer;
+use crate::cluster::apply::Writer;
+
+/// The writer for a change that a person makes.
+pub fn writer(dry_run: DryRunMode) -> Writer<'static> {
+    Writer { is_dry_run: dry_run == DryRunMode::Server, ..Writer::CLI }
+}
+
+/// Reports a write as kubectl does: `flinkdeployment.flink.apache.org/x suspended`, or the object
+/// in the form that `-o` names.
+pub fn report(
+    object: &Value,
+    verb: &str,
+    dry_run: DryRunMode,
+    output: Option<OutputFormat>,
+    printer: &Printer,
+) -> anyhow::Result<()> {
+    let name = qualified_name(object);
+    match output {
+        None => printer.line(format_args!("{name} {verb}{}", dry_run.suffix()))?,
+        Some(OutputFormat::Name) => printer.line(name)?,
+        Some(OutputFormat::Wide) => {
+            return Err(
+                Failure::usage("a change has no wide form; use -o yaml, json or name").into()
+            );
+        }
+        Some(OutputFormat::Json | OutputFormat::Yaml) => {
+            if let Some(format) = output.and_then(OutputFormat::for_value) {
+                printer.value(&without_managed_fields(object.clone()), format)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// `kind.group/name`, as `-o name` prints it.
+pub fn qualified_name(object: &Value) -> String {
+    let text = |path| object.pointer(path).and_then(Value::as_str).unwrap_or_default();
+    let kind = text("/kind").to_lowercase();
+    let name = text("/metadata/name");
+    match text("/apiVersion").split_once('/') {
+        Some((group, _)) => format!("{kind}.{group}/{name}"),
+        None => format!("{kind}/{name}"),
+    }
+}
+
+/// Field ownership is noise to a reader, as kubectl found.
+pub fn without_managed_fields(mut object: Value) -> Value {
+    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.remove("managedFields");
+    }
+    object
+}

@@ -1,0 +1,215 @@
+//! `delete`: by default the state is saved first, and nothing goes without being said.
+
+use std::time::Duration;
+
+use clap::Args;
+
+use super::args::{DryRun, DryRunMode, FlinkAccess, Global, Wait};
+use super::deployment::{self, Deployment};
+use super::failure::Failure;
+use super::printer::Printer;
+use super::savepoint::{self, Order};
+use super::wait::{self, Goal};
+use super::{change, complete};
+use crate::api::status::SavepointFormatType;
+use crate::cluster::apply::{self, Deletion, Propagation};
+
+/// Arguments of `delete`.
+#[derive(Args)]
+pub struct DeleteArgs {
+    /// The FlinkDeployment
+    #[arg(add = complete::deployments())]
+    name: String,
+    /// Take no savepoint: the state since the last checkpoint is lost
+    #[arg(long)]
+    no_savepoint: bool,
+    /// Do not ask
+    #[arg(short, long)]
+    yes: bool,
+    /// Directory for the savepoint; default: execution.checkpointing.savepoint-dir of the job
+    #[arg(long, value_name = "DIRECTORY", conflicts_with = "no_savepoint")]
+    savepoint_path: Option<String>,
+    #[command(flatten)]
+    wait: Wait,
+    #[command(flatten)]
+    access: FlinkAccess,
+    #[command(flatten)]
+    dry_run: DryRun,
+}
+
+/// What becomes of the job's state.
+#[derive(Debug, Eq, PartialEq)]
+enum State {
+    /// A savepoint can be taken of the running job.
+    Save { job_id: String },
+    /// Nothing runs: what there is stays as it is.
+    AtRest,
+    /// There is state that cannot be saved, and why.
+    Endangered(String),
+}
+
+/// Decides what can be done about the state.
+fn decide_state(deployment: &Deployment, has_directory: bool) -> State {
+    let is_over = matches!(deployment.job_state(), Some("FINISHED" | "CANCELED" | "FAILED"));
+    if deployment.is_session()
+        || !deployment.was_deployed()
+        || is_over
+        || deployment.lifecycle() == Some("SUSPENDED")
+    {
+        return State::AtRest;
+    }
+    match savepoint::running_job(deployment) {
+        Ok(_) if !has_directory => {
+            State::Endangered("no savepoint directory is configured".to_owned())
+        }
+        Ok(job_id) => State::Save { job_id: job_id.to_owned() },
+        Err(_) => State::Endangered(format!(
+            "its job is {}",
+            deployment.job_state().unwrap_or("not started")
+        )),
+    }
+}
+
+/// Saves the state where it can, then deletes.
+pub async fn run(args: DeleteArgs, global: &Global, printer: &Printer) -> anyhow::Result<()> {
+    let DeleteArgs {
+        name,
+        no_savepoint,
+        yes,
+        savepoint_path,
+        wait,
+        access,
+        dry_run: DryRun { dry_run },
+    } = args;
+    let connection = global.connect().await?;
+    let present = deployment::fetch(&connection, &name).await?;
+    let has_directory = savepoint_path.is_some() || present.savepoint_directory().is_some();
+    let state = if no_savepoint { State::AtRest } else { decide_state(&present, has_directory) };
+    if let State::Endangered(reason) = &state
+        && !yes
+        && !printer.terminals().input
+    {
+        return Err(Failure::new(format!(
+            "`{name}` was not deleted: no savepoint can be taken, because {reason}"
+        ))
+        .hint("delete it without one: --no-savepoint")
+        .hint("or say where savepoints go: --savepoint-path DIRECTORY")
+        .into());
+    }
+    if !yes && dry_run == DryRunMode::None && printer.terminals().input {
+        let about_state = match &state {
+            State::Save { .. } => "its job is stopped with a savepoint first".to_owned(),
+            State::AtRest if no_savepoint => "no savepoint is taken".to_owned(),
+            State::AtRest => "no job of its own runs".to_owned(),
+            State::Endangered(reason) => format!("NO savepoint can be taken, because {reason}"),
+        };
+        let question = format!(
+            "Delete FlinkDeployment `{name}` in namespace `{}`? ({about_state})",
+            connection.namespace
+        );
+        if !printer.confirm(question)? {
+            return Err(Failure::new("nothing was deleted").into());
+        }
+    }
+    let mut path = None;
+    if let State::Save { job_id } = state
+        && dry_run == DryRunMode::None
+    {
+        let timeout = wait.timeout.max(Duration::from_secs(1));
+        let order = Order {
+            job_id,
+            path: savepoint_path,
+            format: SavepointFormatType::Canonical,
+            stops_job: true,
+            timeout,
+        };
+        let location = savepoint::take(&connection, &present, access.flink_access, &order, printer)
+            .await
+            .map_err(|error| {
+                Failure::new(format!(
+                    "`{name}` was not deleted, because its state could not be saved"
+                ))
+                .caused_by(error)
+                .hint("delete it without a savepoint: --no-savepoint")
+            })?;
+        // Printed before anything is deleted: it must be known even if the rest fails.
+        printer.line(&location)?;
+        path = Some(location);
+    }
+    if dry_run != DryRunMode::Client {
+        let deletion = Deletion {
+            propagation: Propagation::Background,
+            uid: present.uid(),
+            is_dry_run: dry_run == DryRunMode::Server,
+        };
+        apply::delete(&connection.client, &deployment::id(&connection, &name), deletion).await?;
+    }
+    printer.note(format_args!(
+        "{} deleted{}",
+        change::qualified_name(&present.0),
+        dry_run.suffix()
+    ));
+    if let Some(path) = &path {
+        printer.hint(format_args!(
+            "to start from its state again, deploy it with spec.job.initialSavepointPath: {path}"
+        ));
+    }
+    if wait.wait && dry_run == DryRunMode::None {
+        let goal = Goal::Deleted { uid: present.uid().map(str::to_owned) };
+        wait::until(&connection, &name, &goal, wait.timeout, printer).await?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn deployment(job_status: Value, lifecycle: &str) -> Deployment {
+        Deployment(json!({"metadata": {"name": "x"}, "spec": {"job": {}}, "status": {
+            "jobStatus": job_status, "lifecycleState": lifecycle,
+            "reconciliationStatus": {"lastReconciledSpec": "{}"}}}))
+    }
+
+    #[test]
+    fn running_job_is_saved_where_there_is_a_directory() {
+        let running = deployment(json!({"state": "RUNNING", "jobId": "a"}), "STABLE");
+        assert_eq!(decide_state(&running, true), State::Save { job_id: "a".to_owned() });
+        assert_eq!(
+            decide_state(&running, false),
+            State::Endangered("no savepoint directory is configured".to_owned())
+        );
+    }
+
+    #[test]
+    fn state_that_cannot_be_saved_is_said_to_be_in_danger() {
+        let restarting = deployment(json!({"state": "RESTARTING", "jobId": "a"}), "STABLE");
+        assert_eq!(
+            decide_state(&restarting, true),
+            State::Endangered("its job is RESTARTING".to_owned())
+        );
+    }
+
+    #[test]
+    fn nothing_is_in_danger_at_rest() {
+        for (state, lifecycle) in
+            [("FINISHED", "STABLE"), ("RECONCILING", "SUSPENDED"), ("FAILED", "FAILED")]
+        {
+            assert_eq!(
+                decide_state(&deployment(json!({"state": state}), lifecycle), true),
+                State::AtRest
+            );
+        }
+        assert_eq!(
+            decide_state(&Deployment(json!({"spec": {"job": {}}})), true),
+            State::AtRest,
+            "never deployed"
+        );
+        assert_eq!(
+            decide_state(&Deployment(json!({"spec": {}})), true),
+            State::AtRest,
+            "session cluster"
+        );
+    }
+}

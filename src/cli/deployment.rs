@@ -1,0 +1,225 @@
+//! A `FlinkDeployment` as commands look at it.
+//!
+//! It is read leniently: what another version wrote, or what our types would refuse, must still be
+//! shown and must survive being written back.
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::connection::Connection;
+use super::failure::Failure;
+use crate::api::deployment::{FlinkConfiguration, FlinkDeployment};
+use crate::cluster::apply::ObjectId;
+use crate::cluster::read::{self, Scope};
+use crate::config::FlinkConfig;
+use crate::config::options;
+
+/// Names shown in a hint at most.
+const NAMES_SHOWN: usize = 8;
+
+/// One stored object.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Deployment(pub Value);
+
+impl Deployment {
+    fn text(&self, path: &str) -> Option<&str> {
+        self.0.pointer(path).and_then(Value::as_str).filter(|text| !text.is_empty())
+    }
+
+    fn number(&self, path: &str) -> Option<i64> {
+        self.0.pointer(path).and_then(Value::as_i64)
+    }
+
+    pub fn name(&self) -> &str {
+        self.text("/metadata/name").unwrap_or_default()
+    }
+
+    pub fn namespace(&self) -> &str {
+        self.text("/metadata/namespace").unwrap_or_default()
+    }
+
+    pub fn uid(&self) -> Option<&str> {
+        self.text("/metadata/uid")
+    }
+
+    pub fn resource_version(&self) -> Option<&str> {
+        self.text("/metadata/resourceVersion")
+    }
+
+    pub fn is_being_deleted(&self) -> bool {
+        self.text("/metadata/deletionTimestamp").is_some()
+    }
+
+    /// Raised by the API server with every change of the spec.
+    pub fn generation(&self) -> i64 {
+        self.number("/metadata/generation").unwrap_or_default()
+    }
+
+    /// The generation that the operator has reconciled.
+    pub fn observed_generation(&self) -> Option<i64> {
+        self.number("/status/observedGeneration")
+    }
+
+    /// Whether the operator has reconciled this spec, or at least begun to.
+    pub fn is_taken_up(&self) -> bool {
+        self.observed_generation().is_some_and(|observed| observed >= self.generation())
+    }
+
+    /// `STABLE`, `UPGRADING`, …; absent before the operator has seen it.
+    pub fn lifecycle(&self) -> Option<&str> {
+        self.text("/status/lifecycleState")
+    }
+
+    /// `RUNNING`, `FAILED`, …
+    pub fn job_state(&self) -> Option<&str> {
+        self.text("/status/jobStatus/state")
+    }
+
+    pub fn job_id(&self) -> Option<&str> {
+        self.text("/status/jobStatus/jobId")
+    }
+
+    /// `READY`, `DEPLOYING`, …
+    pub fn job_manager_status(&self) -> Option<&str> {
+        self.text("/status/jobManagerDeploymentStatus")
+    }
+
+    /// The spec that was reconciled last, with the operator's metadata.
+    pub fn last_reconciled_spec(&self) -> Option<Value> {
+        let text = self.text("/status/reconciliationStatus/lastReconciledSpec")?;
+        let document: Value = serde_json::from_str(text).ok()?;
+        // The oldest form is the spec itself.
+        Some(document.get("spec").cloned().unwrap_or(document))
+    }
+
+    /// Whether the operator has ever deployed it.
+    pub fn was_deployed(&self) -> bool {
+        self.text("/status/reconciliationStatus/lastReconciledSpec").is_some()
+    }
+
+    /// When the last reconciled spec was written.
+    pub fn reconciled_at(&self) -> Option<Timestamp> {
+        let milliseconds = self.number("/status/reconciliationStatus/reconciliationTimestamp")?;
+        Timestamp::from_millisecond(milliseconds).ok().filter(|at| *at > Timestamp::UNIX_EPOCH)
+    }
+
+    /// Without a job it is a session cluster.
+    pub fn is_session(&self) -> bool {
+        self.0.pointer("/spec/job").is_none_or(Value::is_null)
+    }
+
+    /// What the spec wants the job to be; `running` when it does not say.
+    pub fn desired_state(&self) -> &str {
+        self.text("/spec/job/state").unwrap_or("running")
+    }
+
+    /// `stateless` when the spec does not say.
+    pub fn upgrade_mode(&self) -> &str {
+        self.text("/spec/job/upgradeMode").unwrap_or("stateless")
+    }
+
+    pub fn flink_version(&self) -> Option<&str> {
+        self.text("/spec/flinkVersion")
+    }
+
+    pub fn image(&self) -> Option<&str> {
+        self.text("/spec/image")
+    }
+
+    pub fn parallelism(&self) -> Option<i64> {
+        self.number("/spec/job/parallelism")
+    }
+
+    /// TaskManagers that the operator counts on.
+    pub fn task_managers(&self) -> Option<i64> {
+        self.number("/status/taskManager/replicas")
+    }
+
+    pub fn created_at(&self) -> Option<Timestamp> {
+        self.text("/metadata/creationTimestamp")?.parse().ok()
+    }
+
+    /// The state that the next start would take.
+    pub fn upgrade_savepoint_path(&self) -> Option<&str> {
+        self.text("/status/jobStatus/upgradeSavepointPath")
+    }
+
+    /// The spec's own Flink configuration, flattened; the operator's defaults are not known here.
+    pub fn flink_config(&self) -> FlinkConfig {
+        let configuration = self.0.pointer("/spec/flinkConfiguration").and_then(Value::as_object);
+        configuration
+            .map(|map| FlinkConfig::flatten(&FlinkConfiguration(map.clone())))
+            .unwrap_or_default()
+    }
+
+    /// Where the spec wants savepoints to go.
+    pub fn savepoint_directory(&self) -> Option<String> {
+        self.flink_config().text_of(&options::SAVEPOINT_DIRECTORY).map(str::to_owned)
+    }
+
+    /// The last error with its causes, on one line.
+    pub fn error(&self) -> Option<String> {
+        let text = self.text("/status/error")?;
+        let Ok(document) = serde_json::from_str::<Value>(text) else {
+            return Some(text.to_owned());
+        };
+        let Some(message) = message_of(&document) else { return Some(text.to_owned()) };
+        let mut line = message;
+        for cause in document.get("throwableList").and_then(Value::as_array).into_iter().flatten() {
+            if let Some(cause) = message_of(cause).filter(|cause| !line.contains(cause.as_str())) {
+                line.push_str(": ");
+                line.push_str(&cause);
+            }
+        }
+        Some(line)
+    }
+}
+
+/// An exception's message, or its class where it has none.
+fn message_of(throwable: &Value) -> Option<String> {
+    let field =
+        |name| throwable.get(name).and_then(Value::as_str).filter(|text: &&str| !text.is_empty());
+    let class = || field("type").map(|class| class.rsplit('.').next().unwrap_or(class));
+    field("message").or_else(class).map(|text| text.trim().replace('\n', " "))
+}
+
+/// Identity of a deployment in the connection's namespace.
+pub fn id(connection: &Connection, name: &str) -> ObjectId {
+    ObjectId::of::<FlinkDeployment>(&connection.namespace, name)
+}
+
+/// Reads the deployment; a missing one is a failure that names those that are there.
+pub async fn fetch(connection: &Connection, name: &str) -> anyhow::Result<Deployment> {
+    match read::get_value(&connection.client, &id(connection, name)).await? {
+        Some(value) => Ok(Deployment(value)),
+        None => Err(not_found(connection, name).await.into()),
+    }
+}
+
+/// Says what there is instead.
+pub async fn not_found(connection: &Connection, name: &str) -> Failure {
+    let namespace = &connection.namespace;
+    let failure = Failure::new(format!("no FlinkDeployment `{name}` in namespace `{namespace}`"));
+    let scope = Scope::Namespace(namespace);
+    // The hint is a courtesy; without the right to list there is none.
+    let Ok(others) = read::list_values::<FlinkDeployment>(&connection.client, scope, None).await
+    else {
+        return failure;
+    };
+    let others = others.into_iter().map(Deployment).collect::<Vec<_>>();
+    if others.is_empty() {
+        return failure.hint("the namespace has none; look in all with: kubectl flink status -A");
+    }
+    let mut names = others
+        .iter()
+        .take(NAMES_SHOWN)
+        .map(|other| format!("`{}`", other.name()))
+        .collect::<Vec<_>>();
+    if others.len() > NAMES_SHOWN {
+        names.push("…".to_owned());
+    }
+    failure.hint(format!("the namespace has {}", names.join(", ")))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,57 @@
+use serde_json::json;
+
+use super::*;
+
+#[test]
+fn error_is_one_line_with_its_causes() {
+    let with = |error: &str| Deployment(json!({"status": {"error": error}})).error();
+    assert_eq!(with("Job Not Found").unwrap(), "Job Not Found");
+    assert_eq!(with(""), None);
+    let document = json!({
+        "type": "org.apache.flink.Foo", "message": "Deployment failed",
+        "throwableList": [{"type": "a.B", "message": "image `x` cannot be pulled"}, {"type": "java.lang.IllegalStateException"}],
+    });
+    assert_eq!(
+        with(&document.to_string()).unwrap(),
+        "Deployment failed: image `x` cannot be pulled: IllegalStateException"
+    );
+}
+
+#[test]
+fn generation_counts_as_taken_up_once_observed() {
+    let with = |observed| {
+        Deployment(
+            json!({"metadata": {"generation": 3}, "status": {"observedGeneration": observed}}),
+        )
+    };
+    assert!(with(json!(3)).is_taken_up());
+    assert!(!with(json!(2)).is_taken_up());
+    assert!(!with(Value::Null).is_taken_up());
+}
+
+#[test]
+fn savepoint_directory_is_found_in_any_shape() {
+    let with = |configuration| {
+        Deployment(json!({"spec": {"flinkConfiguration": configuration}})).savepoint_directory()
+    };
+    assert_eq!(with(json!({"state.savepoints.dir": "s3://b"})).as_deref(), Some("s3://b"));
+    assert_eq!(
+        with(json!({"execution": {"checkpointing": {"savepoint-dir": "s3://c"}}})).as_deref(),
+        Some("s3://c")
+    );
+    assert_eq!(with(Value::Null), None);
+}
+
+#[test]
+fn both_forms_of_the_reconciled_spec_are_read() {
+    let with = |text: &str| {
+        Deployment(json!({"status": {"reconciliationStatus": {"lastReconciledSpec": text}}}))
+            .last_reconciled_spec()
+    };
+    assert_eq!(
+        with(r#"{"spec":{"image":"a"},"resource_metadata":{}}"#),
+        Some(json!({"image": "a"}))
+    );
+    assert_eq!(with(r#"{"image":"a"}"#), Some(json!({"image": "a"})));
+    assert_eq!(with("{broken"), None);
+}

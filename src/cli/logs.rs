@@ -1,0 +1,200 @@
+//! `logs`: of all pods of a deployment, each line marked with its pod.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use futures::StreamExt;
+use k8s_openapi::api::core::v1::Pod;
+use kube::Client;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+
+use super::args::Global;
+use super::failure::Failure;
+use super::printer::{DIM, Printer, styled};
+use super::{complete, deployment};
+use crate::cluster::logs::{self, LogRequest};
+use crate::cluster::{self, pods};
+
+/// Pods that are read at the same time; the others are named and left out.
+const PODS_MAX: usize = 50;
+/// Lines waiting to be printed; a slow terminal slows the readers down.
+const LINES_WAITING: usize = 1024;
+/// While following, new pods are looked for this often.
+const LOOK_AGAIN: Duration = Duration::from_secs(3);
+/// The container that runs Flink.
+const MAIN_CONTAINER: &str = "flink-main-container";
+
+/// Arguments of `logs`.
+#[derive(Args)]
+pub struct LogsArgs {
+    /// The FlinkDeployment
+    #[arg(add = complete::deployments())]
+    name: String,
+    /// Only these pods
+    #[arg(long, value_enum)]
+    role: Option<RoleArg>,
+    /// Stay and print what comes, from new pods too
+    #[arg(short, long, conflicts_with = "previous")]
+    follow: bool,
+    /// Of the containers' run before the present one
+    #[arg(short, long)]
+    previous: bool,
+    /// Last lines of each pod; -1 for all
+    #[arg(long, value_name = "LINES", default_value_t = 200, allow_negative_numbers = true)]
+    tail: i64,
+    /// Container to read
+    #[arg(short, long, default_value = MAIN_CONTAINER)]
+    container: String,
+}
+
+/// Parts of a cluster, with kubectl-short names.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+pub enum RoleArg {
+    /// JobManager
+    #[value(alias = "jobmanager")]
+    Jm,
+    /// TaskManager
+    #[value(alias = "taskmanager")]
+    Tm,
+}
+
+/// A line, or the end of a pod's log, on its way to the printer.
+enum Message {
+    Line(String),
+    Trouble { pod: String, error: cluster::Error },
+}
+
+/// Prints the logs.
+pub async fn run(args: LogsArgs, global: &Global, printer: &Printer) -> anyhow::Result<()> {
+    let connection = global.connect().await?;
+    let role = args.role.map(|role| match role {
+        RoleArg::Jm => pods::Role::JobManager,
+        RoleArg::Tm => pods::Role::TaskManager,
+    });
+    let (client, namespace) = (&connection.client, &connection.namespace);
+    let mut found = pods::list(client, namespace, &args.name, role).await?;
+    if found.is_empty() {
+        let deployment = deployment::fetch(&connection, &args.name).await?;
+        let which = role.map_or("", |role| match role {
+            pods::Role::JobManager => "JobManager ",
+            pods::Role::TaskManager => "TaskManager ",
+        });
+        if !args.follow {
+            return Err(Failure::new(format!("`{}` has no {which}pods", args.name))
+                .hint(format!("it is {}", super::wait::phase(&deployment)))
+                .into());
+        }
+        printer.note(format_args!("`{}` has no {which}pods yet; waiting for them", args.name));
+    }
+    if found.len() > PODS_MAX {
+        printer.warning(format_args!(
+            "{} pods: only the first {PODS_MAX} are read; narrow down with --role",
+            found.len()
+        ));
+        found.truncate(PODS_MAX);
+    }
+    let is_prefixed = args.follow || found.len() > 1;
+    let mut readers = Readers {
+        client: client.clone(),
+        namespace: namespace.clone(),
+        args: &args,
+        is_prefixed,
+        seen: HashSet::new(),
+        tasks: JoinSet::new(),
+    };
+    let (sender, mut lines) = mpsc::channel(LINES_WAITING);
+    found.iter().for_each(|pod| readers.start(pod, &sender));
+    // Without `follow` the channel closes with the last reader.
+    let keep_open = args.follow.then(|| sender.clone());
+    drop(sender);
+    let mut failed = None;
+    loop {
+        tokio::select! {
+            message = lines.recv() => match message {
+                None => break,
+                Some(Message::Line(line)) => printer.line(line)?,
+                Some(Message::Trouble { pod, error }) => {
+                    if args.follow || is_prefixed {
+                        printer.warning(format_args!("{pod}: {error}"));
+                    }
+                    failed = Some((pod, error));
+                }
+            },
+            () = tokio::time::sleep(LOOK_AGAIN), if args.follow => {
+                // A missed look is made up for by the next one.
+                let present = pods::list(client, namespace, &args.name, role).await.unwrap_or_default();
+                if let Some(sender) = &keep_open {
+                    present.iter().for_each(|pod| readers.start(pod, sender));
+                }
+            }
+        }
+    }
+    match failed {
+        Some((pod, error)) => {
+            Err(anyhow::Error::new(error).context(format!("the log of `{pod}` cannot be read")))
+        }
+        None => Ok(()),
+    }
+}
+
+/// One task per pod.
+struct Readers<'a> {
+    client: Client,
+    namespace: String,
+    args: &'a LogsArgs,
+    is_prefixed: bool,
+    /// Pods that are, or were, read: by uid, so that a new incarnation is read again.
+    seen: HashSet<String>,
+    tasks: JoinSet<()>,
+}
+
+impl Readers<'_> {
+    /// Reads the pod, unless it is read already or has nothing to read yet.
+    fn start(&mut self, pod: &Pod, sender: &mpsc::Sender<Message>) {
+        let (Some(name), Some(uid)) = (pod.metadata.name.clone(), pod.metadata.uid.clone()) else {
+            return;
+        };
+        let is_waiting = self.args.follow
+            && pod.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Pending");
+        if is_waiting || self.seen.len() >= PODS_MAX || !self.seen.insert(uid) {
+            return;
+        }
+        let request = LogRequest {
+            namespace: self.namespace.clone(),
+            pod: name.clone(),
+            container: Some(self.args.container.clone()),
+            is_following: self.args.follow,
+            is_previous: self.args.previous,
+            tail_lines: (self.args.tail >= 0).then_some(self.args.tail),
+        };
+        let prefix = if self.is_prefixed {
+            format!("{} ", styled(DIM, format_args!("[{name}]")))
+        } else {
+            String::new()
+        };
+        let (client, sender) = (self.client.clone(), sender.clone());
+        self.tasks.spawn(async move {
+            if let Err(error) = read(&client, &request, &prefix, &sender).await {
+                // The printer is gone only when the command is over.
+                drop(sender.send(Message::Trouble { pod: name, error }).await);
+            }
+        });
+    }
+}
+
+async fn read(
+    client: &Client,
+    request: &LogRequest,
+    prefix: &str,
+    sender: &mpsc::Sender<Message>,
+) -> cluster::Result<()> {
+    let mut lines = Box::pin(logs::lines(client, request).await?);
+    while let Some(line) = lines.next().await {
+        if sender.send(Message::Line(format!("{prefix}{}", line?))).await.is_err() {
+            return Ok(());
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,223 @@
+//! `savepoint`: takes one now, without the operator, and prints its path.
+
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use serde_json::json;
+use tokio::time::Instant;
+
+use super::args::{FlinkAccess, Global, Output, OutputFormat, duration};
+use super::connection::Connection;
+use super::deployment::{self, Deployment};
+use super::failure::Failure;
+use super::printer::{Printer, Progress};
+use super::{complete, job_manager};
+use crate::api::status::SavepointFormatType;
+use crate::flink::access::Access;
+use crate::flink::savepoints::{SavepointRequest, SavepointStatus, StopRequest};
+use crate::flink::{self, Client, Deadlines, new_trigger_id};
+
+/// First pause between two questions after the savepoint; doubled up to [`POLL_MAX`].
+const POLL_MIN: Duration = Duration::from_millis(100);
+const POLL_MAX: Duration = Duration::from_secs(2);
+
+/// Arguments of `savepoint`.
+#[derive(Args)]
+pub struct SavepointArgs {
+    /// The FlinkDeployment
+    #[arg(add = complete::deployments())]
+    name: String,
+    /// Directory for the savepoint; default: execution.checkpointing.savepoint-dir of the job
+    #[arg(long, value_name = "DIRECTORY")]
+    path: Option<String>,
+    /// Layout of the savepoint
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+    /// How long to wait; the savepoint itself is not stopped then
+    #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "10m")]
+    timeout: Duration,
+    #[command(flatten)]
+    access: FlinkAccess,
+    #[command(flatten)]
+    output: Output,
+}
+
+/// Savepoint layouts.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, ValueEnum)]
+pub enum Format {
+    /// The same for every state backend: can be restored with another one
+    #[default]
+    Canonical,
+    /// That of the state backend: faster
+    Native,
+}
+
+impl Format {
+    fn of_flink(self) -> SavepointFormatType {
+        match self {
+            Self::Canonical => SavepointFormatType::Canonical,
+            Self::Native => SavepointFormatType::Native,
+        }
+    }
+}
+
+/// Triggers a savepoint, waits for it and prints its path.
+pub async fn run(args: SavepointArgs, global: &Global, printer: &Printer) -> anyhow::Result<()> {
+    let SavepointArgs { name, path, format, timeout, access, output: Output { output } } = args;
+    if output == Some(OutputFormat::Wide) {
+        return Err(
+            Failure::usage("a savepoint has no wide form; use -o yaml, json or name").into()
+        );
+    }
+    let connection = global.connect().await?;
+    let deployment = deployment::fetch(&connection, &name).await?;
+    let job_id = running_job(&deployment)?.to_owned();
+    let order = Order { job_id, path, format: format.of_flink(), stops_job: false, timeout };
+    let location = take(&connection, &deployment, access.flink_access, &order, printer).await?;
+    match output.and_then(OutputFormat::for_value) {
+        Some(format) => {
+            let taken = json!({"name": name, "namespace": connection.namespace, "path": location});
+            printer.value(&taken, format)?;
+        }
+        None => printer.line(location)?,
+    }
+    Ok(())
+}
+
+/// The job's id, where a savepoint of it can be taken.
+pub fn running_job(deployment: &Deployment) -> Result<&str, Failure> {
+    let name = deployment.name();
+    if deployment.is_session() {
+        return Err(Failure::new(format!(
+            "`{name}` is a session cluster: it has no job of its own"
+        ))
+        .hint("take savepoints of its FlinkSessionJobs instead"));
+    }
+    match (deployment.job_state(), deployment.job_id()) {
+        (Some("RUNNING"), Some(job_id)) => Ok(job_id),
+        (state, _) => Err(Failure::new(format!(
+            "job of `{name}` is {}, and only a RUNNING one can take a savepoint",
+            state.unwrap_or("not started")
+        ))
+        .hint(format!("look why with: kubectl flink status {name}"))),
+    }
+}
+
+/// Which savepoint to take.
+pub struct Order {
+    pub job_id: String,
+    /// Target directory; absent leaves it to the job's configuration.
+    pub path: Option<String>,
+    pub format: SavepointFormatType,
+    /// Stop the job at the savepoint, so that nothing is processed after it.
+    pub stops_job: bool,
+    pub timeout: Duration,
+}
+
+/// Takes the savepoint and returns where it is.
+pub async fn take(
+    connection: &Connection,
+    deployment: &Deployment,
+    access: Access,
+    order: &Order,
+    printer: &Printer,
+) -> anyhow::Result<String> {
+    let name = deployment.name();
+    let deadlines = Deadlines { savepoint: order.timeout, ..Deadlines::default() };
+    let client = job_manager::client(connection, deployment, access, deadlines)?;
+    let trigger_id = new_trigger_id();
+    let progress = printer.progress();
+    progress.set(format_args!("{name}: triggering a savepoint"));
+    trigger(&client, order, &trigger_id).await.map_err(|error| explain(name, error))?;
+    follow(&client, name, order, &trigger_id, &progress).await
+}
+
+async fn trigger(client: &Client, order: &Order, trigger_id: &str) -> Result<(), flink::Error> {
+    let (target_directory, format, trigger_id) =
+        (order.path.clone(), order.format, trigger_id.to_owned());
+    if order.stops_job {
+        let request = StopRequest { target_directory, drain: false, format, trigger_id };
+        client.stop_with_savepoint(&order.job_id, &request).await.map(drop)
+    } else {
+        let request = SavepointRequest { target_directory, format, trigger_id };
+        client.trigger_savepoint(&order.job_id, &request).await.map(drop)
+    }
+}
+
+/// Asks until the savepoint is there, has failed, or the time is over.
+async fn follow(
+    client: &Client,
+    name: &str,
+    order: &Order,
+    trigger_id: &str,
+    progress: &Progress<'_>,
+) -> anyhow::Result<String> {
+    let started = Instant::now();
+    let mut pause = POLL_MIN;
+    loop {
+        let elapsed = started.elapsed();
+        if elapsed >= order.timeout {
+            return Err(Failure::timed_out(format!(
+                "the savepoint of `{name}` is not done after {}s",
+                order.timeout.as_secs()
+            ))
+            .hint(format!(
+                "Flink goes on with it (trigger {trigger_id}); give it more time with --timeout"
+            ))
+            .into());
+        }
+        match client.savepoint_status(&order.job_id, trigger_id).await {
+            Ok(SavepointStatus::Completed { location }) => return Ok(location),
+            Ok(SavepointStatus::CompletedButStopFailed { location, cause }) => {
+                progress.note(format_args!(
+                    "warning: the savepoint is good, but the job failed while it stopped: {}",
+                    summary(&cause.stack_trace, &cause.class)
+                ));
+                return Ok(location);
+            }
+            Ok(SavepointStatus::Failed(cause)) => {
+                return Err(Failure::new(format!(
+                    "the savepoint of `{name}` failed: {}",
+                    summary(&cause.stack_trace, &cause.class)
+                ))
+                .hint(format!(
+                    "the job was not stopped; look at it with: kubectl flink status {name}"
+                ))
+                .into());
+            }
+            Ok(SavepointStatus::TriggerLost) => {
+                return Err(Failure::new(format!("the JobManager of `{name}` was restarted and has forgotten the savepoint"))
+                    .hint("whether it was completed is not known; take another when the job is RUNNING again")
+                    .into());
+            }
+            Ok(SavepointStatus::InProgress) => {
+                progress.set(format_args!("{name}: savepoint in progress, {}s", elapsed.as_secs()));
+            }
+            Err(error) if error.is_transient() => progress.set(format_args!("{name}: {error}")),
+            Err(error) => return Err(explain(name, error)),
+        }
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(POLL_MAX);
+    }
+}
+
+/// The first line of a Java stack trace says what happened.
+fn summary<'a>(stack_trace: &'a str, class: &'a str) -> &'a str {
+    stack_trace.lines().next().map(str::trim).filter(|line| !line.is_empty()).unwrap_or(class)
+}
+
+/// Adds what would help against Flink's refusals.
+fn explain(name: &str, error: flink::Error) -> anyhow::Error {
+    let text = error.to_string();
+    let failure = Failure::new(format!("the savepoint of `{name}` was not taken")).caused_by(error);
+    if text.contains("target-directory")
+        || text.contains("targetDirectory")
+        || text.contains("savepoint directory")
+    {
+        failure
+            .hint("the job has no savepoint directory; name one with --path, or set execution.checkpointing.savepoint-dir")
+            .into()
+    } else {
+        failure.into()
+    }
+}

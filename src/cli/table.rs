@@ -1,0 +1,102 @@
+//! Tables as kubectl prints them: no lines, three spaces between columns.
+
+use comfy_table::{Table, presets};
+
+/// Spaces between columns.
+const GAP: u16 = 3;
+
+/// A table with capital headers; an empty one has no lines.
+pub fn render(headers: &[&str], rows: Vec<Vec<String>>) -> String {
+    if rows.is_empty() {
+        return String::new();
+    }
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING).set_header(headers.to_vec()).add_rows(rows);
+    for column in table.column_iter_mut() {
+        column.set_padding((0, GAP));
+    }
+    table.trim_fmt()
+}
+
+/// `—` for a cell without a value would not be readable by `cut` and `awk`; kubectl has this.
+pub const NONE: &str = "<none>";
+
+/// An age as kubectl shows it: two units while they matter.
+pub fn age(seconds: i64) -> String {
+    const MINUTE: i64 = 60;
+    const HOUR: i64 = 60 * MINUTE;
+    const DAY: i64 = 24 * HOUR;
+    const YEAR: i64 = 365 * DAY;
+    let two = |unit: i64, name: char, part: i64, part_name: char| match (seconds % unit) / part {
+        0 => format!("{}{name}", seconds / unit),
+        rest => format!("{}{name}{rest}{part_name}", seconds / unit),
+    };
+    match seconds.max(0) {
+        0..120 => format!("{}s", seconds.max(0)),
+        120..600 => two(MINUTE, 'm', 1, 's'),
+        600..10_800 => format!("{}m", seconds / MINUTE),
+        10_800..28_800 => two(HOUR, 'h', MINUTE, 'm'),
+        28_800..172_800 => format!("{}h", seconds / HOUR),
+        172_800..691_200 => two(DAY, 'd', HOUR, 'h'),
+        691_200..63_072_000 => format!("{}d", seconds / DAY),
+        _ => two(YEAR, 'y', DAY, 'd'),
+    }
+}
+
+/// Bytes with a binary unit, for a person.
+pub fn bytes(count: i64) -> String {
+    let mut value = i32::try_from(count / 1024).map_or(f64::MAX, f64::from);
+    if count < 1024 {
+        return format!("{count} B");
+    }
+    for unit in ["KiB", "MiB"] {
+        if value < 1024.0 {
+            return format!("{value:.1} {unit}");
+        }
+        value /= 1024.0;
+    }
+    format!("{value:.1} GiB")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use expect_test::expect;
+
+    #[test]
+    fn columns_are_aligned_and_lines_end_at_their_text() {
+        let rows = vec![
+            vec!["a".to_owned(), "RUNNING".to_owned()],
+            vec!["longer".to_owned(), String::new()],
+        ];
+        expect![[r#"
+            NAME     JOB
+            a        RUNNING
+            longer"#]]
+        .assert_eq(&render(&["NAME", "JOB"], rows));
+    }
+
+    #[test]
+    fn ages_are_kubectls() {
+        let cases =
+            [(0, "0s"), (119, "119s"), (120, "2m"), (135, "2m15s"), (700, "11m"), (10_860, "3h1m")];
+        let more = [
+            (30_000, "8h"),
+            (200_000, "2d7h"),
+            (900_000, "10d"),
+            (70_000_000, "2y80d"),
+            (-5, "0s"),
+        ];
+        for (seconds, expected) in cases.into_iter().chain(more) {
+            assert_eq!(age(seconds), expected);
+        }
+    }
+
+    #[test]
+    fn sizes_have_units() {
+        let cases = [(5, "5 B"), (2048, "2.0 KiB"), (5 << 20, "5.0 MiB"), (3 << 30, "3.0 GiB")];
+        for (count, expected) in cases {
+            assert_eq!(bytes(count), expected);
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! Follows a deployment until the operator has carried a change out.
+//!
+//! [`judge`] decides from one look at the object and is pure; [`until`] watches, shows progress,
+//! says when nobody seems to act, and gives up at the timeout.
+
+use std::time::Duration;
+
+use futures::StreamExt;
+use tokio::time::{Instant, sleep_until};
+
+use super::connection::Connection;
+use super::deployment::{self, Deployment};
+use super::failure::Failure;
+use super::printer::Printer;
+use crate::cluster;
+use crate::cluster::read;
+
+/// After this time without a sign of an operator the person is told.
+const OPERATOR_PATIENCE: Duration = Duration::from_secs(20);
+
+/// What is waited for.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Goal {
+    /// The spec, as it stands in this object, is carried out: `STABLE`, or `SUSPENDED` where it
+    /// wants that. The object is the answer to the write, so what differs from it is newer.
+    Reconciled { written: Box<Deployment> },
+    /// This incarnation is gone.
+    Deleted { uid: Option<String> },
+}
+
+/// What one look at the object says.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Verdict {
+    Reached,
+    /// It will not come without another change.
+    Failed(String),
+    Waiting {
+        /// For the progress line.
+        phase: String,
+        /// Whether an operator has shown itself since the write.
+        is_taken_up: bool,
+    },
+}
+
+/// Compares the object, or its absence, with the goal.
+pub fn judge(goal: &Goal, seen: Option<&Deployment>) -> Verdict {
+    match (goal, seen) {
+        (Goal::Deleted { .. }, None) => Verdict::Reached,
+        (Goal::Deleted { uid }, Some(seen)) if uid.is_some() && uid.as_deref() != seen.uid() => {
+            Verdict::Reached
+        }
+        (Goal::Deleted { .. }, Some(seen)) => {
+            let is_taken_up = matches!(seen.lifecycle(), Some("DELETING" | "DELETED"));
+            Verdict::Waiting { phase: phase(seen), is_taken_up }
+        }
+        (Goal::Reconciled { .. }, None) => Verdict::Failed("it was deleted meanwhile".to_owned()),
+        (Goal::Reconciled { written }, Some(seen)) => judge_reconciled(written, seen),
+    }
+}
+
+fn judge_reconciled(written: &Deployment, seen: &Deployment) -> Verdict {
+    if seen.is_being_deleted() {
+        return Verdict::Failed("it is being deleted".to_owned());
+    }
+    if seen.generation() > written.generation() {
+        return Verdict::Failed("its spec was changed again meanwhile".to_owned());
+    }
+    let is_new = seen.resource_version() != written.resource_version();
+    let cause = || seen.error().unwrap_or_else(|| "the operator gives no reason".to_owned());
+    if !seen.is_taken_up() {
+        // The operator has refused the spec when it says something new without taking it up.
+        let is_refused = is_new && seen.error().is_some() && seen.error() != written.error();
+        return match seen.lifecycle() {
+            Some("FAILED") if is_new && !seen.was_deployed() => Verdict::Failed(cause()),
+            _ if is_refused => Verdict::Failed(cause()),
+            _ => Verdict::Waiting { phase: phase(seen), is_taken_up: false },
+        };
+    }
+    let goal = if !seen.is_session() && seen.desired_state() == "suspended" {
+        "SUSPENDED"
+    } else {
+        "STABLE"
+    };
+    match seen.lifecycle() {
+        Some(state) if state == goal => Verdict::Reached,
+        Some("FAILED") if is_new => Verdict::Failed(cause()),
+        Some("ROLLED_BACK") if is_new => {
+            Verdict::Failed(format!("the change was rolled back: {}", cause()))
+        }
+        _ => Verdict::Waiting { phase: phase(seen), is_taken_up: true },
+    }
+}
+
+/// `UPGRADING · JobManager DEPLOYING · job RECONCILING`.
+pub fn phase(seen: &Deployment) -> String {
+    let mut parts = Vec::new();
+    parts.push(match seen.lifecycle() {
+        Some(lifecycle) => lifecycle.to_owned(),
+        None => "not yet seen by an operator".to_owned(),
+    });
+    parts.extend(seen.job_manager_status().map(|status| format!("JobManager {status}")));
+    parts.extend(seen.job_state().map(|state| format!("job {state}")));
+    parts.join(" · ")
+}
+
+/// Watches the deployment until the goal is reached, cannot be reached, or the time is over.
+pub async fn until(
+    connection: &Connection,
+    name: &str,
+    goal: &Goal,
+    timeout: Duration,
+    printer: &Printer,
+) -> anyhow::Result<()> {
+    let progress = printer.progress();
+    let started = Instant::now();
+    let mut patience = Some(started + OPERATOR_PATIENCE);
+    let mut watch =
+        Box::pin(read::watch_value(&connection.client, &deployment::id(connection, name)));
+    let mut last_seen: Option<Deployment> = None;
+    let mut last_error: Option<cluster::Error> = None;
+    loop {
+        tokio::select! {
+            () = sleep_until(started + timeout) => {
+                return Err(timed_out(name, goal, timeout, last_seen.as_ref(), last_error).into());
+            }
+            () = sleep_until(patience.unwrap_or(started)), if patience.is_some() => {
+                patience = None;
+                if let Some(cause) = last_seen.as_ref().filter(|seen| !seen.is_taken_up()).and_then(Deployment::error)
+                    && matches!(goal, Goal::Reconciled { .. })
+                {
+                    return Err(failed(name, &cause).into());
+                }
+                progress.hint(format_args!(
+                    "no operator has taken this up yet; start one with: kubectl flink operate -n {}",
+                    connection.namespace
+                ));
+            }
+            seen = watch.next() => match seen {
+                Some(Ok(seen)) => {
+                    last_error = None;
+                    last_seen = seen.map(Deployment);
+                    match judge(goal, last_seen.as_ref()) {
+                        Verdict::Reached => return Ok(()),
+                        Verdict::Failed(cause) => return Err(failed(name, &cause).into()),
+                        Verdict::Waiting { phase, is_taken_up } => {
+                            if is_taken_up {
+                                patience = None;
+                            }
+                            progress.set(format_args!("{name}: {phase}"));
+                        }
+                    }
+                }
+                Some(Err(error)) if error.is_transient() => {
+                    progress.set(format_args!("{name}: {error}"));
+                    last_error = Some(error);
+                }
+                Some(Err(error)) => return Err(error.into()),
+                None => return Err(Failure::new(format!("the watch of `{name}` ended")).into()),
+            },
+        }
+    }
+}
+
+fn failed(name: &str, cause: &str) -> Failure {
+    Failure::new(format!("`{name}` failed: {cause}"))
+        .hint(format!("look closer with: kubectl flink status {name}; kubectl flink logs {name}"))
+}
+
+fn timed_out(
+    name: &str,
+    goal: &Goal,
+    timeout: Duration,
+    seen: Option<&Deployment>,
+    error: Option<cluster::Error>,
+) -> Failure {
+    let wanted = match goal {
+        Goal::Deleted { .. } => "gone",
+        Goal::Reconciled { written }
+            if written.desired_state() == "suspended" && !written.is_session() =>
+        {
+            "SUSPENDED"
+        }
+        Goal::Reconciled { .. } => "STABLE",
+    };
+    let state = seen.map_or_else(String::new, |seen| format!(": it is {}", phase(seen)));
+    let failure =
+        Failure::timed_out(format!("`{name}` is not {wanted} after {}s{state}", timeout.as_secs()))
+            .hint(format!(
+                "it goes on without this command; look with: kubectl flink status {name}"
+            ));
+    match (error, seen.and_then(Deployment::error)) {
+        (Some(error), _) => failure.caused_by(error),
+        (None, Some(cause)) => failure.caused_by(anyhow::Error::msg(cause)),
+        (None, None) => failure,
+    }
+}
+
+#[cfg(test)]
+mod tests;

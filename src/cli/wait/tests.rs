@@ -1,0 +1,99 @@
+use serde_json::{Value, json};
+
+use super::*;
+
+/// A deployment written as generation 2, before the operator has looked at it.
+fn written() -> Deployment {
+    Deployment(json!({
+        "metadata": {"name": "x", "generation": 2, "resourceVersion": "10", "uid": "u"},
+        "spec": {"job": {"state": "running"}},
+        "status": {"observedGeneration": 1, "lifecycleState": "STABLE",
+            "reconciliationStatus": {"lastReconciledSpec": "{}"}},
+    }))
+}
+
+fn seen(resource_version: &str, status: Value) -> Deployment {
+    let mut seen = written();
+    seen.0["metadata"]["resourceVersion"] = json!(resource_version);
+    seen.0["status"] = status;
+    seen
+}
+
+#[track_caller]
+fn check(seen: &Deployment, expected: Verdict) {
+    assert_eq!(judge(&Goal::Reconciled { written: Box::new(written()) }, Some(seen)), expected);
+}
+
+fn waiting(phase: &str, is_taken_up: bool) -> Verdict {
+    Verdict::Waiting { phase: phase.to_owned(), is_taken_up }
+}
+
+#[test]
+fn stable_of_the_old_generation_does_not_count() {
+    check(&written(), waiting("STABLE", false));
+    check(
+        &seen("11", json!({"observedGeneration": 2, "lifecycleState": "STABLE"})),
+        Verdict::Reached,
+    );
+    check(
+        &seen(
+            "11",
+            json!({"observedGeneration": 2, "lifecycleState": "UPGRADING", "jobManagerDeploymentStatus": "MISSING", "jobStatus": {"state": "FINISHED"}}),
+        ),
+        waiting("UPGRADING · JobManager MISSING · job FINISHED", true),
+    );
+}
+
+#[test]
+fn refused_edit_fails_at_once_and_old_errors_do_not() {
+    let mut old = written();
+    old.0["status"]["error"] = json!("old trouble");
+    check(&old, waiting("STABLE", false));
+    let refused = seen(
+        "11",
+        json!({"observedGeneration": 1, "lifecycleState": "STABLE", "error": "parallelism must be positive",
+        "reconciliationStatus": {"lastReconciledSpec": "{}"}}),
+    );
+    check(&refused, Verdict::Failed("parallelism must be positive".to_owned()));
+}
+
+#[test]
+fn failed_names_the_cause() {
+    check(
+        &seen(
+            "11",
+            json!({"observedGeneration": 2, "lifecycleState": "FAILED", "error": "no such image"}),
+        ),
+        Verdict::Failed("no such image".to_owned()),
+    );
+    check(
+        &seen("11", json!({"lifecycleState": "FAILED", "error": "flinkVersion is missing"})),
+        Verdict::Failed("flinkVersion is missing".to_owned()),
+    );
+}
+
+#[test]
+fn suspended_is_the_goal_where_the_spec_wants_it() {
+    let mut suspended = seen("11", json!({"observedGeneration": 2, "lifecycleState": "SUSPENDED"}));
+    suspended.0["spec"]["job"]["state"] = json!("suspended");
+    check(&suspended, Verdict::Reached);
+}
+
+#[test]
+fn deletion_ends_with_this_incarnation() {
+    let goal = Goal::Deleted { uid: Some("u".to_owned()) };
+    assert_eq!(judge(&goal, None), Verdict::Reached);
+    let mut other = written();
+    assert_eq!(judge(&goal, Some(&other)), waiting("STABLE", false));
+    other.0["metadata"]["uid"] = json!("another");
+    assert_eq!(judge(&goal, Some(&other)), Verdict::Reached);
+}
+
+#[test]
+fn deleted_or_changed_meanwhile_fails() {
+    let goal = Goal::Reconciled { written: Box::new(written()) };
+    assert_eq!(judge(&goal, None), Verdict::Failed("it was deleted meanwhile".to_owned()));
+    let mut changed = written();
+    changed.0["metadata"]["generation"] = json!(3);
+    check(&changed, Verdict::Failed("its spec was changed again meanwhile".to_owned()));
+}
