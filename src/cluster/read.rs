@@ -45,11 +45,7 @@ where
         + Debug
         + DeserializeOwned,
 {
-    match Api::<K>::namespaced(client.clone(), namespace)
-        .get(name)
-        .await
-        .map_err(Error::from)
-    {
+    match Api::<K>::namespaced(client.clone(), namespace).get(name).await.map_err(Error::from) {
         Ok(object) => Ok(Some(object)),
         Err(error) if error.is_not_found() => Ok(None),
         Err(error) => Err(error),
