@@ -17,7 +17,9 @@ pub mod failure;
 pub mod job_manager;
 pub mod logging;
 pub mod logs;
+pub mod operator_config;
 pub mod printer;
+pub mod render;
 pub mod savepoint;
 pub mod table;
 pub mod version;
@@ -117,6 +119,7 @@ async fn run_command(
         Command::Savepoint(args) => savepoint::run(args, global, printer).await,
         Command::Delete(args) => delete::run(args, global, printer).await,
         Command::Logs(args) => logs::run(args, global, printer).await,
+        Command::Render(args) => render::run(args, global, printer),
         Command::Version(args) => version::run(args, global, printer).await,
     }
 }

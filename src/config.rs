@@ -11,6 +11,7 @@ pub mod memory;
 mod operator_config;
 pub mod option;
 pub mod options;
+pub mod process_memory;
 pub mod quantity;
 pub mod structure;
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use super::connection::Connection;
-use super::{complete, completion, crds, delete, desired_state, logs, savepoint, version};
+use super::{complete, completion, crds, delete, desired_state, logs, render, savepoint, version};
 use crate::flink::access::Access;
 
 /// Shown below the commands in `--help`: part of the interface, see `failure`.
@@ -49,6 +49,8 @@ pub enum Command {
     Delete(delete::DeleteArgs),
     /// Print the definitions of the four kinds of resources, or put them into the cluster
     Crds(crds::CrdsArgs),
+    /// Print, offline, the objects that the operator would create for a manifest
+    Render(render::RenderArgs),
     /// Print a script that completes commands, flags and names in a shell
     Completion(completion::CompletionArgs),
     /// Print the version of this program and of what is installed in the cluster
@@ -69,6 +71,7 @@ impl Command {
             | Self::Delete(_)
             | Self::Crds(_)
             | Self::Completion(_)
+            | Self::Render(_)
             | Self::Version(_)
             | Self::Complete(_) => false,
         }

@@ -124,6 +124,14 @@ impl OptionValue for i64 {
     }
 }
 
+impl OptionValue for u32 {
+    const EXPECTED: &str = "a whole number";
+
+    fn parse(text: &str) -> Option<Self> {
+        text.trim().parse().ok()
+    }
+}
+
 impl OptionValue for u16 {
     const EXPECTED: &str = "a port number";
 

@@ -265,6 +265,8 @@ pub const HA_JOB_MANAGER_PORT: ConfigOption<String> =
         .formerly(&["recovery.jobmanager.port"]);
 pub const CLUSTER_EXECUTION_MODE: ConfigOption<String> =
     ConfigOption::new("internal.cluster.execution-mode");
+/// Level of the root logger in the default logging configuration.
+pub const LOG_LEVEL: ConfigOption<String> = ConfigOption::new("env.log.level").or("INFO");
 pub const JOB_RESULT_STORE_PATH: ConfigOption<String> =
     ConfigOption::new("job-result-store.storage-path");
 pub const JOB_RESULT_STORE_DELETE_ON_COMMIT: ConfigOption<bool> =
@@ -281,6 +283,12 @@ pub const JOB_MANAGER_HEAP_MEMORY: ConfigOption<MemorySize> =
     ConfigOption::new("jobmanager.memory.heap.size");
 pub const JOB_MANAGER_OFF_HEAP_MEMORY: ConfigOption<MemorySize> =
     ConfigOption::new("jobmanager.memory.off-heap.size").or("128 mb");
+/// Of old; on Kubernetes the memory of the whole process.
+pub const JOB_MANAGER_LEGACY_HEAP: ConfigOption<MemorySize> =
+    ConfigOption::new("jobmanager.heap.size");
+/// Of old, in MiB.
+pub const JOB_MANAGER_LEGACY_HEAP_MEBIBYTES: ConfigOption<u32> =
+    ConfigOption::new("jobmanager.heap.mb");
 pub const JOB_MANAGER_METASPACE: ConfigOption<MemorySize> =
     ConfigOption::new("jobmanager.memory.jvm-metaspace.size").or("256 mb");
 pub const JOB_MANAGER_OVERHEAD_MIN: ConfigOption<MemorySize> =

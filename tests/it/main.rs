@@ -8,4 +8,5 @@
 
 mod e2e;
 mod flink_access;
+mod golden;
 mod layers;

@@ -1,0 +1,177 @@
+//! `render`: prints, offline, the objects that the operator would create.
+
+use std::path::PathBuf;
+
+use anyhow::Context;
+use clap::Args;
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+use super::args::{Global, Output, OutputFormat};
+use super::failure::Failure;
+use super::operator_config;
+use super::printer::Printer;
+use crate::api::deployment::FlinkDeployment;
+use crate::config::OperatorConfig;
+use crate::config::cluster::{ResourceId, deploy_config};
+use crate::render::{Objects, RenderInput, Submission, render_cluster};
+
+/// Arguments of `render`.
+#[derive(Args)]
+pub struct RenderArgs {
+    /// Manifest with one or more FlinkDeployments; - reads stdin
+    #[arg(short, long, value_name = "FILE")]
+    filename: PathBuf,
+    /// Configuration of the operator: a file, or a directory with flink-conf.yaml or config.yaml
+    #[arg(long, value_name = "FILE")]
+    operator_config: Option<PathBuf>,
+    #[command(flatten)]
+    output: Output,
+}
+
+/// Prints every object of every `FlinkDeployment` in the file, in the order of creation.
+pub fn run(args: RenderArgs, global: &Global, printer: &Printer) -> anyhow::Result<()> {
+    let RenderArgs { filename, operator_config, output } = args;
+    let operator = match operator_config {
+        Some(path) => operator_config::load(Some(&path), printer)?,
+        None => OperatorConfig::default(),
+    };
+    let mut objects = Vec::new();
+    for deployment in read(&filename, printer)? {
+        let name = deployment.metadata.name.clone().unwrap_or_default();
+        let rendered = render(&deployment, global, &operator)
+            .with_context(|| format!("while rendering FlinkDeployment `{name}`"))?;
+        objects.extend(rendered.iter().map(sorted));
+    }
+    if objects.is_empty() {
+        return Err(Failure::new(format!("no FlinkDeployment in `{}`", filename.display())).into());
+    }
+    print(&objects, output.output, printer)
+}
+
+fn print(objects: &[Value], format: Option<OutputFormat>, printer: &Printer) -> anyhow::Result<()> {
+    match format {
+        Some(OutputFormat::Json) => {
+            let list = serde_json::json!({ "apiVersion": "v1", "kind": "List", "items": objects });
+            printer.line(serde_json::to_string_pretty(&list)?)?;
+        }
+        Some(OutputFormat::Name) => {
+            for object in objects {
+                let kind = object["kind"].as_str().unwrap_or_default().to_lowercase();
+                let name = object["metadata"]["name"].as_str().unwrap_or_default();
+                printer.line(format_args!("{kind}/{name}"))?;
+            }
+        }
+        None | Some(OutputFormat::Yaml | OutputFormat::Wide) => {
+            for (index, object) in objects.iter().enumerate() {
+                let separator = if index == 0 { "" } else { "---\n" };
+                printer.raw(format_args!("{separator}{}", serde_yaml::to_string(object)?))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn read(filename: &std::path::Path, printer: &Printer) -> anyhow::Result<Vec<FlinkDeployment>> {
+    let text = if filename.as_os_str() == "-" {
+        std::io::read_to_string(std::io::stdin()).context("while reading stdin")?
+    } else {
+        std::fs::read_to_string(filename)
+            .with_context(|| format!("while reading `{}`", filename.display()))?
+    };
+    let options = serde_yaml::options! { legacy_octal_numbers: true };
+    let documents: Vec<Value> = serde_yaml::from_multiple_with_options(&text, options)
+        .with_context(|| format!("while reading `{}`", filename.display()))?;
+    let mut deployments = Vec::new();
+    for document in documents.into_iter().filter(|document| !document.is_null()) {
+        let kind = document["kind"].as_str().unwrap_or_default().to_owned();
+        if kind != "FlinkDeployment" {
+            printer.note(format_args!("skipped {kind}: only a FlinkDeployment has objects"));
+            continue;
+        }
+        deployments.push(
+            serde_json::from_value(document)
+                .with_context(|| format!("while reading `{}`", filename.display()))?,
+        );
+    }
+    Ok(deployments)
+}
+
+/// The objects of a first deployment. Ids that the API server and the operator would give are
+/// derived from the name, so that the same manifest always prints the same.
+fn render(
+    deployment: &FlinkDeployment,
+    global: &Global,
+    operator: &OperatorConfig,
+) -> anyhow::Result<Objects> {
+    let metadata = &deployment.metadata;
+    let name = metadata.name.clone().filter(|name| !name.is_empty());
+    let name = name.ok_or_else(|| Failure::new("`metadata.name` is missing"))?;
+    let namespace = namespace(metadata.namespace.as_deref(), global.namespace.as_deref())?;
+    let placeholder = |purpose: &str| digest(&format!("{namespace}/{name}/{purpose}"));
+    let id = ResourceId {
+        uid: metadata.uid.clone().unwrap_or_else(|| uuid(&placeholder("resource"))),
+        namespace: namespace.clone(),
+        name: name.clone(),
+    };
+    let spec = &deployment.spec;
+    let job = spec.job.as_ref();
+    let upgrade_mode = job.map(|job| job.upgrade_mode);
+    let generation = metadata.generation.unwrap_or(1);
+    let config = deploy_config(operator, &id, spec, upgrade_mode, generation)?;
+    let submission = Submission {
+        job_id: placeholder("job"),
+        savepoint_path: job
+            .and_then(|job| job.initial_savepoint_path.clone())
+            .filter(|path| !path.trim().is_empty()),
+        job_result_store_id: uuid(&placeholder("run")),
+    };
+    let input = RenderInput { id: &id, spec, config: &config, submission: &submission };
+    Ok(render_cluster(&input)?.owned_by(&uuid(&placeholder("deployment"))))
+}
+
+/// kubectl's rule: the manifest may leave the namespace open, but not contradict `-n`.
+fn namespace(stated: Option<&str>, asked: Option<&str>) -> anyhow::Result<String> {
+    match (stated, asked) {
+        (Some(stated), Some(asked)) if stated != asked => Err(Failure::new(format!(
+            "the namespace of the manifest, `{stated}`, is not the one of --namespace, `{asked}`"
+        ))
+        .into()),
+        (Some(namespace), _) | (None, Some(namespace)) => Ok(namespace.to_owned()),
+        (None, None) => Ok("default".to_owned()),
+    }
+}
+
+/// 32 hexadecimal digits.
+fn digest(text: &str) -> String {
+    let hash = Sha256::digest(text.as_bytes());
+    hash.iter().take(16).map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().concat()
+}
+
+/// The digits in the form of a uuid.
+fn uuid(digits: &str) -> String {
+    let mut uuid = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if [8, 12, 16, 20].contains(&index) {
+            uuid.push('-');
+        }
+        uuid.push(digit);
+    }
+    uuid
+}
+
+/// The same value with the keys of every object in order.
+fn sorted(value: &Value) -> Value {
+    match value {
+        Value::Object(object) => {
+            let mut entries: Vec<_> = object.iter().collect();
+            entries.sort_by_key(|(key, _)| *key);
+            entries.into_iter().map(|(key, value)| (key.clone(), sorted(value))).collect()
+        }
+        Value::Array(items) => items.iter().map(sorted).collect(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => value.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,38 @@
+//! Names of a cluster's objects; `id` is the name of the resource.
+
+/// The container that runs Flink.
+pub const MAIN_CONTAINER: &str = "flink-main-container";
+/// Label that tells JobManager from TaskManagers.
+pub const COMPONENT_LABEL: &str = "component";
+pub const JOB_MANAGER: &str = "jobmanager";
+pub const TASK_MANAGER: &str = "taskmanager";
+
+/// The JobManager's Deployment.
+pub fn job_manager(id: &str) -> String {
+    id.to_owned()
+}
+
+/// The TaskManagers' Deployment of a standalone cluster.
+pub fn task_manager(id: &str) -> String {
+    format!("{id}-taskmanager")
+}
+
+/// The Service in front of the REST API and the web UI.
+pub fn rest_service(id: &str) -> String {
+    format!("{id}-rest")
+}
+
+/// The headless Service through which TaskManagers find the JobManager.
+pub fn internal_service(id: &str) -> String {
+    id.to_owned()
+}
+
+/// The ConfigMap with the Flink configuration.
+pub fn config_map(id: &str) -> String {
+    format!("flink-config-{id}")
+}
+
+/// The ConfigMap with the template of native TaskManager pods.
+pub fn pod_template_config_map(id: &str) -> String {
+    format!("pod-template-{id}")
+}
