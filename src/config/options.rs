@@ -4,6 +4,8 @@
 //! those of the Java operator and of Flink; names in [`ConfigOption::formerly`] are deprecated ones
 //! that still count.
 
+pub mod autoscaler;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -311,6 +313,13 @@ pub const TASK_MANAGER_TASK_OFF_HEAP: ConfigOption<MemorySize> =
     ConfigOption::new("taskmanager.memory.task.off-heap.size").or("0 bytes");
 pub const TASK_MANAGER_MANAGED_MEMORY: ConfigOption<MemorySize> =
     ConfigOption::new("taskmanager.memory.managed.size").formerly(&["taskmanager.memory.size"]);
+pub const TASK_MANAGER_MANAGED_FRACTION: ConfigOption<f64> =
+    ConfigOption::new("taskmanager.memory.managed.fraction").or("0.4");
+/// Used instead of the network's sizes where none of those is set.
+pub const NETWORK_BUFFERS: ConfigOption<i32> =
+    ConfigOption::new("taskmanager.network.numberOfBuffers");
+pub const MEMORY_SEGMENT_SIZE: ConfigOption<MemorySize> =
+    ConfigOption::new("taskmanager.memory.segment-size").or("32 kb");
 pub const TASK_MANAGER_NETWORK_MIN: ConfigOption<MemorySize> =
     ConfigOption::new("taskmanager.memory.network.min")
         .or("64 mb")

@@ -1,0 +1,111 @@
+//! Whether a resource can be run, asked before anything is done about it.
+//!
+//! Pure, and shared by commands and operator. All violations are returned, each with the field to
+//! blame, so that one edit can mend them. The rules carry the numbers of the Java operator's
+//! checks (D for deployments, J for session jobs, S for snapshots, R for resources, A for the
+//! autoscaler); beyond them only what is sure to fail later is refused.
+
+mod autoscaler;
+mod deployment;
+mod excluded_period;
+mod jar_uri;
+mod memory_model;
+mod options_form;
+mod resources;
+pub mod session_job;
+pub mod state_snapshot;
+
+use std::fmt;
+
+use crate::api::deployment::FlinkDeploymentSpec;
+use crate::config::option::{ConfigOption, InvalidValue, OptionValue};
+use crate::config::{FlinkConfig, OperatorConfig};
+
+/// One thing that is wrong with a resource.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Violation {
+    /// The field to blame, such as `spec.job.parallelism`.
+    pub path: String,
+    /// What is wrong with it and what would be right.
+    pub message: String,
+}
+
+impl Violation {
+    pub(super) fn new(path: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { path: path.into(), message: message.into() }
+    }
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.path, self.message)
+    }
+}
+
+/// What the validation of a `FlinkDeployment` looks at.
+#[derive(Clone, Copy, Debug)]
+pub struct ValidationInput<'a> {
+    pub name: &'a str,
+    pub namespace: &'a str,
+    pub spec: &'a FlinkDeploymentSpec,
+    /// The spec in `status.reconciliationStatus.lastReconciledSpec`, once there is one.
+    pub last_reconciled: Option<&'a FlinkDeploymentSpec>,
+    pub operator: &'a OperatorConfig,
+}
+
+/// All violations of a `FlinkDeployment`; none means that it can be deployed.
+pub fn validate(input: &ValidationInput<'_>) -> Vec<Violation> {
+    deployment::check(input)
+}
+
+/// Tells where an option was set, to blame the right place.
+struct Places {
+    /// What the resource itself sets.
+    own: FlinkConfig,
+}
+
+impl Places {
+    /// The place of `option`, where it is set or where it would be.
+    fn of<T: OptionValue>(&self, config: &FlinkConfig, option: &ConfigOption<T>) -> String {
+        let set = option.keys().find(|key| config.contains(key));
+        self.of_key(set.unwrap_or(option.key()), set.is_some())
+    }
+
+    fn of_key(&self, key: &str, is_set: bool) -> String {
+        if is_set && !self.own.contains(key) {
+            return format!("operator configuration `{key}`");
+        }
+        format!("spec.flinkConfiguration.{key}")
+    }
+
+    fn invalid(&self, invalid: &InvalidValue) -> Violation {
+        let InvalidValue { key, value, expected } = invalid;
+        // What follows from a field of the spec is named by that field already.
+        let path = if key.starts_with("spec.") { key.clone() } else { self.of_key(key, true) };
+        Violation::new(path, format!("invalid value `{value}`: expected {expected}"))
+    }
+}
+
+/// D1: `[a-z]([-a-z0-9]{0,43}[a-z0-9])?`, so that the names derived from it are names too.
+fn is_valid_name(name: &str) -> bool {
+    let is_end = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+    name.len() <= 45
+        && name.starts_with(|c: char| c.is_ascii_lowercase())
+        && name.ends_with(is_end)
+        && name.chars().all(|c| is_end(c) || c == '-')
+}
+
+/// What [`is_valid_name`] asks for.
+const NAME_RULE: &str = "it must start with a lower case letter, end with a letter or digit, and \
+     have at most 45 lower case letters, digits and `-`";
+
+/// Absent and blank are the same to every path and directory.
+fn is_blank(text: Option<&str>) -> bool {
+    text.is_none_or(|text| text.trim().is_empty())
+}
+
+/// Violations as tests compare them, one a line.
+#[cfg(test)]
+fn lines(violations: &[Violation]) -> String {
+    violations.iter().map(|violation| violation.to_string() + "\n").collect()
+}

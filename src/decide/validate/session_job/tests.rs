@@ -1,0 +1,170 @@
+use expect_test::{Expect, expect};
+use serde_json::{Value, json};
+
+use super::*;
+use crate::decide::validate::lines;
+
+fn spec(value: Value) -> FlinkSessionJobSpec {
+    serde_json::from_value(value).unwrap()
+}
+
+fn job() -> Value {
+    json!({ "jarURI": "https://repo.example.com/job.jar", "parallelism": 1 })
+}
+
+fn input<'a>(spec: &'a FlinkSessionJobSpec, operator: &'a OperatorConfig) -> SessionJobInput<'a> {
+    SessionJobInput {
+        namespace: "ns",
+        spec,
+        last_reconciled: None,
+        cluster: None,
+        operator,
+        host: None,
+    }
+}
+
+#[track_caller]
+fn check(input: &SessionJobInput<'_>, expected: Expect) {
+    let text = lines(&validate(input));
+    expected.assert_eq(&text);
+}
+
+#[test]
+fn cluster_and_job_are_needed() {
+    let operator = OperatorConfig::default();
+    check(&input(&spec(json!({ "deploymentName": "s", "job": job() })), &operator), expect![""]);
+    check(
+        &input(&spec(json!({})), &operator),
+        expect![[r#"
+            spec.deploymentName: invalid name ``: it must start with a lower case letter, end with a letter or digit, and have at most 45 lower case letters, digits and `-`
+            spec.job: must be set
+        "#]],
+    );
+}
+
+#[test]
+fn cluster_cannot_change() {
+    let operator = OperatorConfig::default();
+    let before = spec(json!({ "deploymentName": "old", "job": job() }));
+    let after = spec(json!({ "deploymentName": "new", "job": job() }));
+    check(
+        &SessionJobInput { last_reconciled: Some(&before), ..input(&after, &operator) },
+        expect![[r#"
+            spec.deploymentName: cannot change from `old`: delete the job and create it in the other cluster
+        "#]],
+    );
+}
+
+#[track_caller]
+fn check_jar(jar: &str, operator: &[(&str, &str)], host: Option<HostLookup>, expected: Expect) {
+    let operator = OperatorConfig::new(operator.iter().copied().collect());
+    let spec = spec(json!({ "deploymentName": "s", "job": { "jarURI": jar, "parallelism": 1 } }));
+    check(&SessionJobInput { host, ..input(&spec, &operator) }, expected);
+}
+
+#[test]
+fn jars_come_from_allowed_places() {
+    let schemes = ("kubernetes.operator.user.artifacts.allowed-schemes", "https;s3;http");
+    check_jar("s3://bucket/a.jar", &[schemes], None, expect![""]);
+    check_jar(
+        "local:///a.jar",
+        &[],
+        None,
+        expect![[r#"
+            spec.job.jarURI: scheme `local` is not one of `https`: the operator allows more with `kubernetes.operator.user.artifacts.allowed-schemes`
+        "#]],
+    );
+    check_jar(
+        "a.jar",
+        &[],
+        None,
+        expect![[r#"
+            spec.job.jarURI: `a.jar` has no scheme, such as `https://`
+        "#]],
+    );
+    check_jar(
+        "https:///a.jar",
+        &[],
+        None,
+        expect![[r#"
+            spec.job.jarURI: `https:///a.jar` names no host
+        "#]],
+    );
+}
+
+#[test]
+fn jars_come_from_public_hosts() {
+    let jar = "https://repo.example.com/a.jar";
+    let at = |text: &str| Some(HostLookup::Address(text.parse().unwrap()));
+    check_jar(jar, &[], at("93.184.216.34"), expect![""]);
+    check_jar(
+        jar,
+        &[],
+        Some(HostLookup::Unknown),
+        expect![[r#"
+            spec.job.jarURI: host `repo.example.com` cannot be resolved
+        "#]],
+    );
+    for address in [
+        "127.0.0.1",
+        "169.254.169.254",
+        "10.1.2.3",
+        "172.31.0.1",
+        "192.168.0.1",
+        "0.0.0.0",
+        "224.0.0.1",
+        "100.64.0.1",
+        "::1",
+        "fe80::1",
+        "fd00::1",
+        "fec0::1",
+        "ff02::1",
+        "::",
+        "::ffff:10.0.0.1",
+    ] {
+        let address: IpAddr = address.parse().unwrap();
+        assert!(is_restricted(address), "{address}");
+    }
+    for address in ["100.128.0.1", "172.32.0.1", "2606:4700::1111"] {
+        let address: IpAddr = address.parse().unwrap();
+        assert!(!is_restricted(address), "{address}");
+    }
+    let open = ("kubernetes.operator.user.artifacts.disallow-restricted-hosts", "false");
+    check_jar(jar, &[open], at("127.0.0.1"), expect![""]);
+}
+
+#[test]
+fn only_web_hosts_are_looked_up() {
+    let operator = OperatorConfig::default();
+    let host = |jar: &str| {
+        let spec = spec(json!({ "job": { "jarURI": jar } }));
+        host_to_look_up(&spec, &operator).map(ToOwned::to_owned)
+    };
+    assert_eq!(host("HTTPS://example.com/a.jar").as_deref(), Some("example.com"));
+    assert_eq!(host("s3://bucket/a.jar"), None);
+    assert_eq!(host("not a uri"), None);
+}
+
+#[test]
+fn what_the_cluster_adds() {
+    let operator = OperatorConfig::default();
+    let application: FlinkDeploymentSpec =
+        serde_json::from_value(json!({ "flinkVersion": "v1_20", "job": {} })).unwrap();
+    let spec = spec(json!({
+        "deploymentName": "s",
+        "job": { "jarURI": "https://h/a.jar", "upgradeMode": "savepoint" },
+        "flinkConfiguration": { "job.autoscaler.enabled": "true", "job.autoscaler.utilization.target": 3 }
+    }));
+    let cluster = Some(SessionCluster { name: "other", spec: &application });
+    check(
+        &SessionJobInput { cluster, ..input(&spec, &operator) },
+        expect![[r#"
+            spec.deploymentName: `other` is an application cluster, which runs its own job only
+            spec.deploymentName: does not name the session cluster `other`
+            spec.flinkConfiguration.state.checkpoints.dir: must be set: upgrade mode `savepoint` restores from it
+            spec.flinkConfiguration.state.savepoints.dir: must be set: upgrade mode `savepoint` writes to it
+            spec.job.parallelism: is missing: it must be 1 or more
+            spec.flinkConfiguration.job.autoscaler.utilization.target: `3` is out of range: it must be from 0 to 1
+        "#]],
+    );
+}

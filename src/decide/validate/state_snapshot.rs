@@ -1,0 +1,46 @@
+//! Rules S1 to S3, for a `FlinkStateSnapshot`.
+
+use crate::api::state_snapshot::{FlinkStateSnapshotSpec, JobReference, SnapshotState};
+
+use super::Violation;
+
+/// What the validation of a `FlinkStateSnapshot` looks at.
+#[derive(Clone, Copy, Debug)]
+pub struct StateSnapshotInput<'a> {
+    pub spec: &'a FlinkStateSnapshotSpec,
+    /// Absent: not looked at yet.
+    pub state: Option<SnapshotState>,
+    /// Whether the job that `jobReference` names exists; false where it names none.
+    pub has_target: bool,
+}
+
+/// All violations of a `FlinkStateSnapshot`.
+pub fn validate(input: &StateSnapshotInput<'_>) -> Vec<Violation> {
+    let StateSnapshotInput { spec, state, has_target } = input;
+    let mut violations = Vec::new();
+    if spec.savepoint.is_some() == spec.checkpoint.is_some() {
+        violations.push(Violation::new(
+            "spec",
+            "exactly one of `savepoint` and `checkpoint` must be set",
+        ));
+    }
+    let is_record = spec.savepoint.as_ref().is_some_and(|s| s.already_exists == Some(true));
+    if is_record {
+        return violations;
+    }
+    let Some(JobReference { kind: _, name }) = &spec.job_reference else {
+        violations.push(Violation::new("spec.jobReference", "must be set"));
+        return violations;
+    };
+    // A snapshot that was taken may outlive its job.
+    let is_new = matches!(state, None | Some(SnapshotState::TriggerPending));
+    if is_new && !has_target {
+        let name = name.as_deref().unwrap_or_default();
+        violations
+            .push(Violation::new("spec.jobReference", format!("there is no job `{name}` here")));
+    }
+    violations
+}
+
+#[cfg(test)]
+mod tests;
