@@ -22,6 +22,7 @@ else
     context=flink-sandbox
     say "Starting a Kubernetes of one node, for this demo"
     flink sandbox up --install
+    flink sandbox flink-image --install
 fi
 
 folder=$PWD/target/demo

@@ -16,7 +16,7 @@ finish() {
     status=$?
     trap - EXIT
     if [ -z "${KUBECTL_FLINK_TEST_KUBECONFIG:-}" ] || [ "$KUBECTL_FLINK_TEST_KUBECONFIG" = "$folder/kubeconfig" ]; then
-        "$program" sandbox down --name "$sandbox" --kubeconfig "$folder/kubeconfig" || status=1
+        "$program" sandbox down --name "$sandbox" || status=1
     fi
     rm -rf "$folder"
     exit "$status"
@@ -27,5 +27,6 @@ trap 'exit 130' INT TERM
 if [ -z "${KUBECTL_FLINK_TEST_KUBECONFIG:-}" ]; then
     export KUBECTL_FLINK_TEST_KUBECONFIG="$folder/kubeconfig"
     "$program" sandbox up --name "$sandbox" --install --kubeconfig "$KUBECTL_FLINK_TEST_KUBECONFIG"
+    "$program" sandbox flink-image --name "$sandbox" --install
 fi
 cargo test --locked --test it -- --ignored --nocapture --test-threads 1 "$@"

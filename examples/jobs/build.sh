@@ -3,23 +3,32 @@
 #
 #   examples/jobs/build.sh [JAR]        default: target/exactly-once-counter.jar
 #
-# Compiles against $FLINK_HOME/lib where that is set, else against the same jars from Maven Central
-# (about 30 MB, kept in ${XDG_CACHE_HOME:-~/.cache}/kubectl-flink). Runs on Flink 1.17 to 2.x.
+# Compiles against $FLINK_HOME where that is set, else against the Flink that `kubectl flink sandbox flink-image`
+# has put together, else against the jars from Maven Central (30 MB, kept in the cache folder). The jar runs
+# on Flink 1.17 to 2.x.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 jar=${1:-$here/../../target/exactly-once-counter.jar}
+cache=${XDG_CACHE_HOME:-$HOME/.cache}/kubectl-flink
 version=1.20.1
+
+fail() { echo "build.sh: $*" >&2; exit 1; }
+command -v javac >/dev/null || fail "needs a JDK (javac and jar), such as Debian's default-jdk-headless"
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
 
 if [ -n "${FLINK_HOME:-}" ]; then
     lib=$FLINK_HOME/lib
-    [ -d "$lib" ] || { echo "build.sh: FLINK_HOME is set and \`$lib\` is no folder" >&2; exit 1; }
+    [ -d "$lib" ] || fail "FLINK_HOME is set, and \`$lib\` is no folder"
 else
-    lib=${XDG_CACHE_HOME:-$HOME/.cache}/kubectl-flink/flink-jars-$version
-    if [ ! -d "$lib" ]; then
-        command -v mvn >/dev/null || { echo "build.sh: needs mvn, or FLINK_HOME with a Flink distribution" >&2; exit 1; }
-        part=$(mktemp -d)
-        trap 'rm -rf "$part"' EXIT
-        cat > "$part/pom.xml" <<POM
+    lib=
+    for found in "$cache"/flink/1.20.*/distribution/lib "$cache/flink-jars-$version"; do
+        [ ! -d "$found" ] || lib=$found
+    done
+fi
+if [ -z "$lib" ]; then
+    command -v mvn >/dev/null || fail "needs mvn (such as Debian's maven), or FLINK_HOME with a Flink distribution"
+    cat > "$work/pom.xml" <<POM
 <project xmlns="http://maven.apache.org/POM/4.0.0">
   <modelVersion>4.0.0</modelVersion>
   <groupId>local</groupId><artifactId>flink-jars</artifactId><version>1</version><packaging>pom</packaging>
@@ -29,19 +38,16 @@ else
   </dependencies>
 </project>
 POM
-        mvn -q -B -f "$part/pom.xml" \
-            org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies -DoutputDirectory="$part/lib"
-        mkdir -p "$(dirname "$lib")"
-        mv "$part/lib" "$lib"
-    fi
+    mvn -q -B -f "$work/pom.xml" \
+        org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies -DoutputDirectory="$work/lib" >&2
+    mkdir -p "$cache"
+    lib=$cache/flink-jars-$version
+    mv "$work/lib" "$lib"
 fi
 
-classes=$(mktemp -d)
-trap 'rm -rf "$classes" ${part:+"$part"}' EXIT
-find "$here/src" -name '*.java' > "$classes.files"
-javac --release 11 -Xlint:all,-processing,-classfile -cp "$lib/*" -d "$classes" "@$classes.files"
-rm -f "$classes.files"
+mkdir "$work/classes"
+find "$here/src" -name '*.java' > "$work/sources"
+javac --release 11 -Xlint:all,-processing,-classfile -cp "$lib/*" -d "$work/classes" "@$work/sources"
 mkdir -p "$(dirname "$jar")"
-# `jar` belongs to the JDK, as javac does.
-jar --create --file "$jar" --main-class io.github.kubectlflink.examples.ExactlyOnceCounter -C "$classes" .
+jar --create --file "$jar" --main-class io.github.kubectlflink.examples.ExactlyOnceCounter -C "$work/classes" .
 echo "$jar"

@@ -7,6 +7,7 @@
 )]
 
 mod e2e;
+mod examples;
 mod flink_access;
 mod golden;
 mod layers;

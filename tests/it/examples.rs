@@ -1,0 +1,102 @@
+//! Every manifest under `examples/` is one that a person can apply: it has no field that the resource
+//! has not, and it renders. What it renders to is kept under `tests/golden/examples/`.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use assert_cmd::Command;
+use expect_test::expect_file;
+use kubectl_flink::api::crd;
+use serde_json::Value;
+
+#[test]
+fn examples_have_no_field_that_the_resource_has_not() {
+    let definition = crd::all().remove(0);
+    let schema = serde_json::to_value(crd::root(&definition).unwrap()).unwrap();
+    let mut unknown = Vec::new();
+    for file in manifests() {
+        let mut fields = Vec::new();
+        find_unknown(&manifest(&file), &schema, String::new(), &mut fields);
+        unknown.extend(fields.into_iter().map(|field| format!("{}: {field}", file.display())));
+    }
+    assert!(unknown.is_empty(), "{unknown:#?}");
+}
+
+#[test]
+fn an_unknown_field_is_found() {
+    let definition = crd::all().remove(0);
+    let schema = serde_json::to_value(crd::root(&definition).unwrap()).unwrap();
+    let mut manifest = manifest(&project().join("examples/basic.yaml"));
+    manifest["spec"]["podTemplate"]["spec"]["containers"][0]["imge"] = "flink:1.20".into();
+    let mut fields = Vec::new();
+    find_unknown(&manifest, &schema, String::new(), &mut fields);
+    assert_eq!(fields, [".spec.podTemplate.spec.containers[0].imge"]);
+}
+
+#[test]
+fn examples_render() {
+    for file in manifests() {
+        let rendered = Command::cargo_bin("kubectl-flink")
+            .unwrap()
+            .args(["render", "-f"])
+            .arg(&file)
+            .assert()
+            .success()
+            .get_output()
+            .stdout
+            .clone();
+        let golden = project().join("tests/golden/examples").join(file.file_name().unwrap());
+        expect_file![golden].assert_eq(&String::from_utf8(rendered).unwrap());
+    }
+}
+
+fn project() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn manifests() -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for folder in ["examples", "examples/jobs"] {
+        for entry in fs::read_dir(project().join(folder)).unwrap() {
+            let path = entry.unwrap().path();
+            if path.extension().is_some_and(|extension| extension == "yaml") {
+                files.push(path);
+            }
+        }
+    }
+    files.sort();
+    assert!(files.len() > 5, "found {files:?} only");
+    files
+}
+
+fn manifest(file: &Path) -> Value {
+    serde_yaml::from_str(&fs::read_to_string(file).unwrap()).unwrap()
+}
+
+/// Paths of all fields of `value` that `schema` does not name.
+fn find_unknown(value: &Value, schema: &Value, path: String, unknown: &mut Vec<String>) {
+    // A pod template keeps fields that this program does not know; an example has none of those.
+    let is_open = schema["x-kubernetes-preserve-unknown-fields"] == true
+        && schema["properties"].as_object().is_none_or(serde_json::Map::is_empty);
+    match value {
+        Value::Object(object) => {
+            for (key, value) in object {
+                let path = format!("{path}.{key}");
+                let known = schema["properties"].get(key).or(schema.get("additionalProperties"));
+                match known {
+                    Some(schema) => find_unknown(value, schema, path, unknown),
+                    // The API server knows these of every object.
+                    None if is_open || path.starts_with(".metadata") => {}
+                    None if ["apiVersion", "kind", "metadata"].contains(&key.as_str()) => {}
+                    None => unknown.push(path),
+                }
+            }
+        }
+        Value::Array(items) => {
+            for (index, item) in items.iter().enumerate() {
+                find_unknown(item, &schema["items"], format!("{path}[{index}]"), unknown);
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
