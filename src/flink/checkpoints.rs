@@ -1,5 +1,7 @@
 //! Checkpoints: statistics, and the newest state that a job can be restored from.
 
+use std::{collections::BTreeMap, time::Duration};
+
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -9,9 +11,16 @@ use super::{
     savepoints::is_trigger_unknown,
     wire::{null_as_default, timestamp},
 };
+use crate::config::duration;
 
 /// What Flink writes as the path of a checkpoint in the JobManager's memory.
 const NOT_ADDRESSABLE: &str = "<checkpoint-not-externally-addressable>";
+
+const STATISTICS_AGE_OPTION: &str = "rest.cache.checkpoint-statistics.timeout";
+/// Default of `web.refresh-interval`.
+const STATISTICS_AGE_DEFAULT: Duration = Duration::from_secs(3);
+/// Longer than this we do not wait for fresh ones.
+const STATISTICS_AGE_LIMIT: Duration = Duration::from_mins(1);
 
 /// Answer of `GET /jobs/:jobid/checkpoints`.
 #[derive(Clone, Debug, PartialEq)]
@@ -297,7 +306,7 @@ impl Client {
     }
 
     /// `GET /jobs/:jobid/checkpoints/details/:checkpointid`; none where the history, which is
-    /// short, no longer has it.
+    /// short, no longer has it, or does not have it yet: it is up to 3 s old.
     pub async fn checkpoint(
         &self,
         job_id: &str,
@@ -323,7 +332,18 @@ impl Client {
         self.get(path(&["jobs", job_id, "checkpoints", "config"])?).await
     }
 
-    /// `GET /jobs/:jobid/checkpoints`.
+    /// [`Client::checkpoints`] of a job that was seen to have ended, not older than that.
+    ///
+    /// The JobManager hands statistics out that are up to 3 s old, also when the job has ended
+    /// meanwhile: the last checkpoint, or the savepoint that stopped the job, may be missing. So
+    /// this waits until no such answer is left, and then asks.
+    pub async fn final_checkpoints(&self, job_id: &str) -> Result<Checkpoints, Error> {
+        let age = statistics_age_max(&self.job_manager_config().await?)?;
+        tokio::time::sleep(age + age / 5).await;
+        self.checkpoints(job_id).await
+    }
+
+    /// `GET /jobs/:jobid/checkpoints`: up to 3 s old, see [`Client::final_checkpoints`].
     pub async fn checkpoints(&self, job_id: &str) -> Result<Checkpoints, Error> {
         match self.get(path(&["jobs", job_id, "checkpoints"])?).await {
             Ok(statistics) => Ok(Checkpoints::Statistics(Box::new(statistics))),
@@ -336,6 +356,29 @@ impl Client {
             Err(error) => Err(error),
         }
     }
+}
+
+/// How long the JobManager hands the same statistics out.
+///
+/// Up to 1.18 that is `web.refresh-interval`, later an option of its own that defaults to it.
+fn statistics_age_max(config: &BTreeMap<String, String>) -> Result<Duration, Error> {
+    let option = |key: &str| match config.get(key).map(String::as_str) {
+        None => Ok(None),
+        Some(text) => duration::parse(text).map(Some).ok_or_else(|| Error::Invalid {
+            problem: format!("invalid duration `{text}` of the JobManager's `{key}`"),
+        }),
+    };
+    let refresh = option("web.refresh-interval")?.unwrap_or(STATISTICS_AGE_DEFAULT);
+    let age = option(STATISTICS_AGE_OPTION)?.map_or(refresh, |own| own.max(refresh));
+    if age > STATISTICS_AGE_LIMIT {
+        return Err(Error::Invalid {
+            problem: format!(
+                "checkpoint statistics may be {age:?} old: set `{STATISTICS_AGE_OPTION}` and \
+                 `web.refresh-interval` to a minute or less"
+            ),
+        });
+    }
+    Ok(age)
 }
 
 #[cfg(test)]

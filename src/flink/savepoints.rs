@@ -190,7 +190,7 @@ impl Client {
             return Ok(StopOutcome::NotStopped(state));
         }
         if known == Some(JobStatusState::Finished)
-            && let Checkpoints::Statistics(statistics) = self.checkpoints(job_id).await?
+            && let Checkpoints::Statistics(statistics) = self.final_checkpoints(job_id).await?
             && let Some(point) = statistics.stopped_with()
         {
             let StatePoint { checkpoint_id, path, .. } = point;

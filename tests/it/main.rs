@@ -1,13 +1,18 @@
 //! Tests that see the crate from outside.
 #![allow(
     clippy::disallowed_methods,
+    clippy::panic,
     clippy::print_stdout,
     clippy::unwrap_used,
+    clippy::wildcard_enum_match_arm,
     reason = "tests see the world, and fail loudly"
 )]
 
 mod e2e;
 mod examples;
 mod flink_access;
+mod flink_client;
+mod flink_scenarios;
 mod golden;
 mod layers;
+mod support;

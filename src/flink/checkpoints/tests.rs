@@ -79,6 +79,21 @@ fn only_a_synchronous_savepoint_stopped_the_job() {
 }
 
 #[test]
+fn statistics_are_as_old_as_the_job_manager_caches_them() {
+    let age = |options: &[(&str, &str)]| {
+        let config = options.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect();
+        statistics_age_max(&config).map_err(|error| error.to_string())
+    };
+    let own = "rest.cache.checkpoint-statistics.timeout";
+    assert_eq!(age(&[]), Ok(Duration::from_secs(3)));
+    assert_eq!(age(&[("web.refresh-interval", "5000")]), Ok(Duration::from_secs(5)));
+    assert_eq!(age(&[(own, "10 s")]), Ok(Duration::from_secs(10)));
+    assert_eq!(age(&[(own, "1 s")]), Ok(Duration::from_secs(3)));
+    assert!(age(&[(own, "10 min")]).unwrap_err().contains("to a minute or less"));
+    assert!(age(&[(own, "soon")]).unwrap_err().contains("`soon`"));
+}
+
+#[test]
 fn statistics_without_latest_are_no_answer() {
     assert!(wire::read::<CheckpointStatistics>(br#"{"counts":{}}"#).is_err());
 }

@@ -1,0 +1,3 @@
+//! Stand-ins for the systems outside, and what tests share.
+
+pub(crate) mod fake_flink;

@@ -1,0 +1,289 @@
+//! A Flink cluster without Flink: its REST API over stateful jobs, on a port of 127.0.0.1.
+//!
+//! It answers as Flink 1.20 was seen to answer, texts included; `flink_scenarios` holds both to
+//! the same expectations. One server plays many clusters, told apart by the `Host` header
+//! `<id>-rest.<namespace>`; a plain address is the cluster "". Time passes by requests: each one
+//! moves every job on by one step, so that tests neither sleep nor race.
+
+mod job;
+mod rest;
+
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    sync::{Arc, Mutex, MutexGuard},
+    time::Duration,
+};
+
+use axum::{
+    body::{Body, Bytes},
+    http::{HeaderMap, Method, StatusCode, Uri},
+    response::Response,
+};
+pub(crate) use job::Job;
+use kubectl_flink::flink::{Client, Deadlines};
+use serde_json::json;
+
+/// What goes wrong with one request.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Fault {
+    /// 503 of a JobManager without a leader; nothing is done.
+    NoLeader,
+    /// 502 of a gateway in front, in HTML; nothing is done.
+    BadGateway,
+    /// 500 of Flink's, without a reason; nothing is done.
+    InternalError,
+    /// No answer, and nothing is done.
+    SilentBefore,
+    /// It is done, and no answer comes.
+    SilentAfter,
+    /// It is done, and the connection breaks in the middle of the answer.
+    CutAnswer,
+    /// It is done, and the answer is no JSON.
+    Garbage,
+    /// It is done, and the answer is larger than anybody should read.
+    Endless,
+    /// The list of jobs is empty, as while `main()` still runs.
+    NoJobs,
+}
+
+struct Injected {
+    path_part: String,
+    fault: Fault,
+    times: usize,
+}
+
+/// One cluster's state.
+#[derive(Default)]
+pub(crate) struct Cluster {
+    pub(crate) jobs: BTreeMap<String, Job>,
+    /// Uploaded jars by id.
+    jars: BTreeMap<String, usize>,
+    /// Savepoints that were deleted.
+    disposed: BTreeSet<String>,
+    /// Job and trigger, where the job was not there.
+    orphans: BTreeSet<(String, String)>,
+    /// How a disposal ended, by trigger id.
+    disposals: BTreeMap<String, Option<String>>,
+    pub(crate) default_savepoint_directory: Option<String>,
+    count: u64,
+}
+
+impl Cluster {
+    /// Whether a savepoint at `path` was taken, and not deleted since.
+    fn has_savepoint(&self, path: &str) -> bool {
+        let mut taken = self.jobs.values().flat_map(|job| &job.checkpoints);
+        !self.disposed.contains(path)
+            && taken.any(|one| one.kind != "CHECKPOINT" && one.path == path)
+    }
+
+    /// A number that was not given before.
+    fn next(&mut self) -> u64 {
+        self.count += 1;
+        self.count
+    }
+}
+
+#[derive(Default)]
+struct World {
+    clusters: BTreeMap<String, Cluster>,
+    faults: VecDeque<Injected>,
+    /// `METHOD /path`, in order.
+    requests: Vec<String>,
+    /// Milliseconds since the epoch; a second passes with each request.
+    now: i64,
+}
+
+/// The server; it ends when this is dropped.
+pub(crate) struct FakeFlink {
+    address: String,
+    world: Arc<Mutex<World>>,
+    server: tokio::task::JoinHandle<()>,
+}
+
+impl Drop for FakeFlink {
+    fn drop(&mut self) {
+        self.server.abort();
+    }
+}
+
+impl FakeFlink {
+    pub(crate) async fn start() -> Self {
+        let world = Arc::new(Mutex::new(World { now: 1_750_000_000_000, ..World::default() }));
+        let shared = Arc::clone(&world);
+        let router = axum::Router::new()
+            .fallback(move |method: Method, uri: Uri, headers: HeaderMap, body: Bytes| {
+                answer(Arc::clone(&shared), method, uri, headers, body)
+            })
+            .layer(axum::extract::DefaultBodyLimit::disable());
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let server = tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
+        Self { address, world, server }
+    }
+
+    /// `127.0.0.1:port`.
+    pub(crate) fn address(&self) -> &str {
+        &self.address
+    }
+
+    pub(crate) fn base_url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// A client of the cluster "".
+    pub(crate) fn client(&self) -> Client {
+        Client::at(&self.base_url(), deadlines()).unwrap()
+    }
+
+    fn world(&self) -> MutexGuard<'_, World> {
+        self.world.lock().unwrap()
+    }
+
+    /// Looks at, or changes, the cluster `namespace/name`, or "".
+    pub(crate) fn with<T>(&self, cluster: &str, change: impl FnOnce(&mut Cluster) -> T) -> T {
+        change(self.world().clusters.entry(cluster.to_owned()).or_default())
+    }
+
+    /// A job of the cluster "" that runs, with checkpoints.
+    pub(crate) fn run_job(&self, job_id: &str) {
+        let now = self.world().now;
+        self.with("", |cluster| cluster.jobs.insert(job_id.into(), Job::running(job_id, now)));
+    }
+
+    /// Looks at, or changes, a job of the cluster "".
+    pub(crate) fn with_job<T>(&self, job_id: &str, change: impl FnOnce(&mut Job) -> T) -> T {
+        self.with("", |cluster| change(cluster.jobs.get_mut(job_id).unwrap()))
+    }
+
+    /// Another JobManager takes the cluster "" over: what only memory held is lost.
+    pub(crate) fn change_leader(&self) {
+        self.with("", |cluster| {
+            cluster.disposals.clear();
+            cluster.jars.clear();
+            for job in cluster.jobs.values_mut() {
+                job.forget();
+            }
+        });
+    }
+
+    /// The next `times` requests whose `METHOD /path` contains `path_part` go wrong.
+    pub(crate) fn inject(&self, path_part: &str, fault: Fault, times: usize) {
+        self.world().faults.push_back(Injected { path_part: path_part.into(), fault, times });
+    }
+
+    /// The requests so far that contain `path_part`, as `METHOD /path`.
+    pub(crate) fn requests(&self, path_part: &str) -> Vec<String> {
+        self.world().requests.iter().filter(|line| line.contains(path_part)).cloned().collect()
+    }
+}
+
+/// Short ones, so that a test of a timeout does not take long.
+pub(crate) fn deadlines() -> Deadlines {
+    Deadlines {
+        request: Duration::from_millis(1500),
+        cancel: Duration::from_millis(1500),
+        submission: Duration::from_secs(5),
+        savepoint: Duration::from_secs(5),
+    }
+}
+
+impl World {
+    /// The fault that this request is to suffer.
+    fn fault_for(&mut self, request: &str) -> Option<Fault> {
+        let position = self
+            .faults
+            .iter()
+            .position(|injected| injected.times > 0 && request.contains(&injected.path_part))?;
+        let injected = &mut self.faults[position];
+        injected.times -= 1;
+        Some(injected.fault)
+    }
+
+    fn handle(
+        &mut self,
+        host: &str,
+        method: &Method,
+        uri: &Uri,
+        headers: &HeaderMap,
+        body: &[u8],
+    ) -> (StatusCode, String) {
+        self.now += 1000;
+        let host = host.split(':').next().unwrap_or_default();
+        let key = match host.split_once("-rest.") {
+            Some((id, namespace)) => format!("{namespace}/{id}"),
+            None => String::new(),
+        };
+        let now = self.now;
+        let cluster = if key.is_empty() {
+            self.clusters.entry(key).or_default()
+        } else if let Some(cluster) = self.clusters.get_mut(&key) {
+            cluster
+        } else {
+            return rest::no_leader();
+        };
+        for job in cluster.jobs.values_mut() {
+            job.step(now);
+        }
+        rest::handle(cluster, now, method, uri, headers, body)
+    }
+}
+
+async fn answer(
+    world: Arc<Mutex<World>>,
+    method: Method,
+    uri: Uri,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Response {
+    let request = format!("{method} {uri}");
+    let host = headers.get("host").and_then(|host| host.to_str().ok()).unwrap_or_default();
+    let fault = {
+        let mut world = world.lock().unwrap();
+        world.requests.push(request.clone());
+        world.fault_for(&request)
+    };
+    match fault {
+        Some(Fault::NoLeader) => return respond(rest::no_leader()),
+        Some(Fault::BadGateway) => {
+            let page = "<html><h1>502 Bad Gateway</h1></html>".to_owned();
+            return respond((StatusCode::BAD_GATEWAY, page));
+        }
+        Some(Fault::InternalError) => {
+            return respond(rest::refuse(
+                StatusCode::INTERNAL_SERVER_ERROR,
+                "Internal server error.",
+            ));
+        }
+        Some(Fault::NoJobs) => return respond((StatusCode::OK, json!({"jobs": []}).to_string())),
+        Some(Fault::SilentBefore) => std::future::pending::<()>().await,
+        Some(Fault::SilentAfter | Fault::CutAnswer | Fault::Garbage | Fault::Endless) | None => {}
+    }
+    let (status, text) = world.lock().unwrap().handle(host, &method, &uri, &headers, &body);
+    match fault {
+        Some(Fault::SilentAfter) => std::future::pending::<Response>().await,
+        Some(Fault::Garbage) => respond((status, "{\"jobs\":[{".into())),
+        Some(Fault::CutAnswer) => {
+            let half = Bytes::from(text[..text.len() / 2].to_owned());
+            let cut = [Ok(half), Err(std::io::Error::other("cut"))];
+            Response::builder()
+                .status(status)
+                .header("content-length", text.len())
+                .body(Body::from_stream(futures::stream::iter(cut)))
+                .unwrap()
+        }
+        Some(Fault::Endless) => {
+            let blank = Bytes::from(vec![b' '; 1 << 20]);
+            let body = std::iter::repeat_n(blank, 64).map(Ok::<_, std::io::Error>);
+            Response::new(Body::from_stream(futures::stream::iter(body)))
+        }
+        _ => respond((status, text)),
+    }
+}
+
+fn respond((status, text): (StatusCode, String)) -> Response {
+    Response::builder()
+        .status(status)
+        .header("content-type", "application/json; charset=UTF-8")
+        .body(Body::from(text))
+        .unwrap()
+}

@@ -1,0 +1,372 @@
+//! A job of the fake: its states, its checkpoints and the operations on it.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    time::{Duration, Instant},
+};
+
+use serde_json::{Value, json};
+
+/// How long the same statistics are handed out (Flink: 3 s).
+pub(crate) const STATISTICS_AGE: Duration = Duration::from_millis(20);
+
+/// Flink keeps this many checkpoints in a job's history.
+const HISTORY: usize = 10;
+
+#[derive(Clone, Debug)]
+pub(crate) struct Job {
+    pub(crate) id: String,
+    pub(crate) name: String,
+    pub(crate) state: String,
+    /// Tasks that run, of two.
+    pub(crate) running_tasks: u32,
+    pub(crate) is_checkpointing: bool,
+    pub(crate) start: i64,
+    pub(crate) end: i64,
+    /// Oldest first.
+    pub(crate) checkpoints: Vec<Snapshot>,
+    pub(crate) restored: Option<Snapshot>,
+    /// Newest first: class, message, time.
+    pub(crate) exceptions: Vec<(String, String, i64)>,
+    /// The next savepoints fail for this reason.
+    pub(crate) savepoint_failure: Option<String>,
+    /// The next stop leaves a savepoint, and a job that failed while stopping.
+    pub(crate) fails_while_stopping: bool,
+    /// Requests that a savepoint takes.
+    pub(crate) savepoint_steps: usize,
+    pub(crate) operations: BTreeMap<String, Operation>,
+    next_states: VecDeque<(&'static str, u32)>,
+    next_checkpoint: i64,
+    /// The statistics last handed out.
+    cached: Option<(Instant, Vec<Snapshot>)>,
+}
+
+/// A checkpoint or savepoint.
+#[derive(Clone, Debug)]
+pub(crate) struct Snapshot {
+    pub(crate) id: i64,
+    pub(crate) path: String,
+    pub(crate) time: i64,
+    /// `CHECKPOINT`, `SAVEPOINT` or `SYNC_SAVEPOINT`.
+    pub(crate) kind: &'static str,
+    pub(crate) is_discarded: bool,
+}
+
+/// Something that was triggered.
+#[derive(Clone, Debug)]
+pub(crate) struct Operation {
+    pub(crate) kind: Triggered,
+    pub(crate) steps_left: usize,
+    pub(crate) result: Option<Result<Done, (String, String)>>,
+}
+
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) enum Triggered {
+    Savepoint { path: String },
+    Stop { path: String },
+    Checkpoint,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Done {
+    Path(String),
+    Checkpoint(i64),
+}
+
+impl Job {
+    /// A job whose tasks all run.
+    pub(crate) fn running(id: &str, now: i64) -> Self {
+        let mut job = Self::submitted(id, now);
+        job.next_states.clear();
+        (job.state, job.running_tasks) = ("RUNNING".into(), 2);
+        job
+    }
+
+    /// A job that is on its way to running.
+    pub(crate) fn submitted(id: &str, now: i64) -> Self {
+        Self {
+            id: id.into(),
+            name: "CarTopSpeedWindowingExample".into(),
+            state: "INITIALIZING".into(),
+            running_tasks: 0,
+            is_checkpointing: true,
+            start: now,
+            end: -1,
+            checkpoints: Vec::new(),
+            restored: None,
+            exceptions: Vec::new(),
+            savepoint_failure: None,
+            fails_while_stopping: false,
+            savepoint_steps: 2,
+            operations: BTreeMap::new(),
+            next_states: [("CREATED", 0), ("RUNNING", 0), ("RUNNING", 1), ("RUNNING", 2)].into(),
+            next_checkpoint: 1,
+            cached: None,
+        }
+    }
+
+    pub(crate) fn is_terminal(&self) -> bool {
+        matches!(self.state.as_str(), "FAILED" | "CANCELED" | "FINISHED")
+    }
+
+    /// Starts from `path`, whose checkpoint had the number `id`.
+    pub(crate) fn restore(&mut self, id: i64, path: &str, time: i64) {
+        let path = path.to_owned();
+        self.restored = Some(Snapshot { id, path, time, kind: "SAVEPOINT", is_discarded: false });
+        self.next_checkpoint = id + 1;
+    }
+
+    pub(crate) fn cancel(&mut self) {
+        self.state = "CANCELLING".into();
+        self.next_states = [("CANCELED", 0)].into();
+    }
+
+    pub(crate) fn fail(&mut self, class: &str, message: &str, now: i64) {
+        self.exceptions.insert(0, (class.into(), message.into(), now));
+        self.end(now, "FAILED");
+    }
+
+    fn end(&mut self, now: i64, state: &str) {
+        (self.state, self.running_tasks, self.end) = (state.into(), 0, now);
+        self.next_states.clear();
+        if state == "FINISHED" {
+            // A job that finished needs its checkpoints no longer.
+            for checkpoint in self.checkpoints.iter_mut().filter(|one| one.kind == "CHECKPOINT") {
+                checkpoint.is_discarded = true;
+            }
+        }
+    }
+
+    /// What a JobManager holds in memory only is gone.
+    pub(crate) fn forget(&mut self) {
+        self.operations.clear();
+        self.cached = None;
+        if !self.is_terminal() {
+            let newest = self.checkpoints.last().cloned();
+            self.restored = newest.or_else(|| self.restored.take());
+            self.checkpoints.clear();
+        }
+    }
+
+    /// One request's worth of time.
+    pub(crate) fn step(&mut self, now: i64) {
+        match self.next_states.pop_front() {
+            Some((state @ ("CANCELED" | "FINISHED" | "FAILED"), _)) => self.end(now, state),
+            Some((state, running)) => {
+                (self.state, self.running_tasks) = (state.into(), running);
+            }
+            None => {}
+        }
+        if self.is_checkpointing && self.state == "RUNNING" && self.running_tasks == 2 {
+            for older in self.checkpoints.iter_mut().filter(|one| one.kind == "CHECKPOINT") {
+                older.is_discarded = true;
+            }
+            let path = format!("file:/checkpoints/{}/chk-{}", self.id, self.next_checkpoint);
+            self.add("CHECKPOINT", path, now);
+        }
+        let mut operations = std::mem::take(&mut self.operations);
+        for operation in operations.values_mut().filter(|operation| operation.result.is_none()) {
+            if operation.steps_left > 0 {
+                operation.steps_left -= 1;
+            } else {
+                operation.result = Some(self.carry_out(&operation.kind, now));
+            }
+        }
+        self.operations = operations;
+    }
+
+    fn carry_out(&mut self, kind: &Triggered, now: i64) -> Result<Done, (String, String)> {
+        const CHECKPOINT_EXCEPTION: &str =
+            "org.apache.flink.runtime.checkpoint.CheckpointException";
+        if self.is_terminal() {
+            return Err(job_not_found(&self.id));
+        }
+        let is_in_proc = match kind {
+            Triggered::Savepoint { path } | Triggered::Stop { path } => path.contains("/proc/"),
+            Triggered::Checkpoint => false,
+        };
+        if is_in_proc {
+            let reason =
+                "An Exception occurred while triggering the checkpoint. IO-problem detected.";
+            self.savepoint_failure = Some(reason.into());
+        }
+        if let Some(reason) = self.savepoint_failure.take() {
+            return Err((
+                CHECKPOINT_EXCEPTION.into(),
+                format!("{CHECKPOINT_EXCEPTION}: {reason}\n\tat org.apache.flink.X"),
+            ));
+        }
+        match kind {
+            Triggered::Checkpoint => {
+                let path = format!("file:/checkpoints/{}/chk-{}", self.id, self.next_checkpoint);
+                Ok(Done::Checkpoint(self.add("CHECKPOINT", path, now)))
+            }
+            Triggered::Savepoint { path } => {
+                self.add("SAVEPOINT", path.clone(), now);
+                Ok(Done::Path(path.clone()))
+            }
+            Triggered::Stop { path } => {
+                self.add("SYNC_SAVEPOINT", path.clone(), now);
+                if self.fails_while_stopping {
+                    self.fail("java.lang.RuntimeException", "while finishing", now);
+                    let class = "org.apache.flink.runtime.scheduler.stopwithsavepoint.StopWithSavepointStoppingException";
+                    let text = format!(
+                        "{class}: A savepoint has been created at: {path}, but the corresponding \
+                         job {} failed during stopping. The savepoint is consistent, but might \
+                         have uncommitted transactions.",
+                        self.id
+                    );
+                    return Err((class.into(), text));
+                }
+                self.end(now, "FINISHED");
+                Ok(Done::Path(path.clone()))
+            }
+        }
+    }
+
+    fn add(&mut self, kind: &'static str, path: String, time: i64) -> i64 {
+        let id = self.next_checkpoint;
+        self.next_checkpoint += 1;
+        self.checkpoints.push(Snapshot { id, path, time, kind, is_discarded: false });
+        id
+    }
+
+    pub(crate) fn overview(&self, now: i64) -> Value {
+        let count = |state| if self.state == state { 2 } else { 0 };
+        let scheduled = if self.is_terminal() { 0 } else { 2 - self.running_tasks };
+        json!({
+            "jid": self.id, "name": self.name, "start-time": self.start, "end-time": self.end,
+            "duration": now - self.start, "state": self.state, "last-modification": now,
+            "tasks": {
+                "total": 2, "created": 0, "scheduled": scheduled, "deploying": 0,
+                "running": self.running_tasks, "finished": count("FINISHED"), "canceling": 0,
+                "canceled": count("CANCELED"), "failed": count("FAILED"), "reconciling": 0,
+                "initializing": 0,
+            },
+        })
+    }
+
+    pub(crate) fn details(&self, now: i64) -> Value {
+        let vertex = |id: &str, name: &str| {
+            json!({
+                "id": id, "name": name, "maxParallelism": 128, "parallelism": 1,
+                "status": self.state, "start-time": self.start, "end-time": self.end,
+                "duration": now - self.start, "tasks": {"RUNNING": self.running_tasks / 2},
+                "metrics": {"read-records": 0, "read-records-complete": true},
+            })
+        };
+        let source = "cbc357ccb763df2852fee8c4fc7d55f2";
+        let window = "90bea66de1c231edf33913ecd54406c1";
+        json!({
+            "jid": self.id, "name": self.name, "isStoppable": false, "state": self.state,
+            "job-type": "STREAMING", "start-time": self.start, "end-time": self.end,
+            "duration": now - self.start, "maxParallelism": -1, "now": now,
+            "timestamps": {"INITIALIZING": self.start, "RUNNING": self.start, "FAILED": 0},
+            "vertices": [vertex(source, "Source: Car data"), vertex(window, "GlobalWindows -> Sink")],
+            "status-counts": {"RUNNING": self.running_tasks},
+            "plan": {"jid": self.id, "name": self.name, "type": "STREAMING", "nodes": [
+                {"id": window, "parallelism": 1, "operator": "", "operator_strategy": "",
+                 "description": "", "optimizer_properties": {},
+                 "inputs": [{"num": 0, "id": source, "ship_strategy": "HASH", "exchange": "pipelined_bounded"}]},
+                {"id": source, "parallelism": 1, "operator": "", "operator_strategy": "",
+                 "description": "", "optimizer_properties": {}},
+            ]},
+        })
+    }
+
+    /// The checkpoints, as they were when the statistics were last made.
+    fn known_checkpoints(&mut self) -> Vec<Snapshot> {
+        match &self.cached {
+            Some((since, known)) if since.elapsed() < STATISTICS_AGE => known.clone(),
+            _ => {
+                self.cached = Some((Instant::now(), self.checkpoints.clone()));
+                self.checkpoints.clone()
+            }
+        }
+    }
+
+    pub(crate) fn checkpoint(&mut self, id: &str) -> Option<Value> {
+        let known = self.known_checkpoints();
+        let found = known.iter().rev().take(HISTORY).find(|one| one.id.to_string() == id);
+        found.map(Snapshot::json)
+    }
+
+    pub(crate) fn statistics(&mut self) -> Value {
+        let checkpoints = self.known_checkpoints();
+        let quantiles = json!({"min": 0, "max": 0, "avg": 0, "p50": "NaN", "p99": "NaN"});
+        let newest = |wanted: fn(&str) -> bool| {
+            checkpoints.iter().rev().find(|one| wanted(one.kind)).map(Snapshot::json)
+        };
+        let restored = self.restored.as_ref().map(|one| {
+            json!({"id": one.id, "restore_timestamp": one.time,
+                   "is_savepoint": one.kind != "CHECKPOINT", "external_path": one.path})
+        });
+        let history: Vec<Value> =
+            checkpoints.iter().rev().take(HISTORY).map(Snapshot::json).collect();
+        let total = checkpoints.len();
+        json!({
+            "counts": {"restored": u8::from(self.restored.is_some()), "total": total,
+                       "in_progress": 0, "completed": total, "failed": 0},
+            "summary": {"state_size": quantiles, "end_to_end_duration": quantiles},
+            "latest": {
+                "completed": newest(|kind| kind == "CHECKPOINT"),
+                "savepoint": newest(|kind| kind != "CHECKPOINT"),
+                "failed": null, "restored": restored,
+            },
+            "history": history,
+        })
+    }
+
+    pub(crate) fn exceptions(&self, limit: usize) -> Value {
+        let entry = |(class, message, time): &(String, String, i64)| {
+            json!({"exceptionName": class, "stacktrace": format!("{class}: {message}\n\tat x"),
+                   "timestamp": time, "taskName": null, "endpoint": null, "location": null,
+                   "taskManagerId": null, "failureLabels": {}, "concurrentExceptions": []})
+        };
+        let entries: Vec<Value> = self.exceptions.iter().take(limit).map(entry).collect();
+        json!({"root-exception": null, "timestamp": null, "all-exceptions": [], "truncated": false,
+               "exceptionHistory": {"entries": entries, "truncated": self.exceptions.len() > limit}})
+    }
+
+    pub(crate) fn result(&self) -> Value {
+        if !self.is_terminal() {
+            return json!({"status": {"id": "IN_PROGRESS"}});
+        }
+        let status = if self.state == "FINISHED" { "SUCCEEDED" } else { &self.state };
+        let mut result = json!({"id": self.id, "application-status": status,
+                                "accumulator-results": {}, "net-runtime": self.end - self.start});
+        if let (true, Some((class, message, _))) = (self.state == "FAILED", self.exceptions.first())
+        {
+            result["failure-cause"] = json!({
+                "class": class, "stack-trace": format!("{class}: {message}\n\tat x"),
+                "serialized-throwable": "rO0AB",
+            });
+        }
+        json!({"status": {"id": "COMPLETED"}, "job-execution-result": result})
+    }
+}
+
+/// Class and text of the failure of an operation on a job that is not there.
+pub(crate) fn job_not_found(id: &str) -> (String, String) {
+    let class = "java.util.concurrent.CompletionException";
+    let text = format!(
+        "{class}: org.apache.flink.runtime.messages.FlinkJobNotFoundException: \
+         Could not find Flink job ({id})\n\tat x"
+    );
+    (class.into(), text)
+}
+
+impl Snapshot {
+    pub(crate) fn json(&self) -> Value {
+        json!({
+            "className": "completed", "id": self.id, "status": "COMPLETED",
+            "is_savepoint": self.kind != "CHECKPOINT",
+            "savepointFormat": if self.kind == "CHECKPOINT" { Value::Null } else { json!("CANONICAL") },
+            "trigger_timestamp": self.time, "latest_ack_timestamp": self.time + 20,
+            "checkpointed_size": 7144, "state_size": 7144, "end_to_end_duration": 20,
+            "alignment_buffered": 0, "processed_data": 0, "persisted_data": 0, "num_subtasks": 2,
+            "num_acknowledged_subtasks": 2, "checkpoint_type": self.kind, "tasks": {},
+            "external_path": self.path, "discarded": self.is_discarded,
+        })
+    }
+}
