@@ -14,13 +14,17 @@ pub mod delete;
 pub mod deployment;
 pub mod desired_state;
 pub mod failure;
+pub mod history;
+pub mod init;
 pub mod job_manager;
 pub mod logging;
 pub mod logs;
 pub mod operator_config;
 pub mod printer;
 pub mod render;
+pub mod rollback;
 pub mod savepoint;
+pub mod status;
 pub mod table;
 pub mod version;
 pub mod wait;
@@ -116,6 +120,10 @@ async fn run_command(
             desired_state::run(args, JobState::Suspended, global, printer).await
         }
         Command::Resume(args) => desired_state::run(args, JobState::Running, global, printer).await,
+        Command::Status(args) => status::run(args, global, printer).await,
+        Command::Init(args) => init::run(args, global, printer).await,
+        Command::History(args) => history::run(args, global, printer).await,
+        Command::Rollback(args) => rollback::run(args, global, printer).await,
         Command::Savepoint(args) => savepoint::run(args, global, printer).await,
         Command::Delete(args) => delete::run(args, global, printer).await,
         Command::Logs(args) => logs::run(args, global, printer).await,

@@ -6,7 +6,10 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use super::connection::Connection;
-use super::{complete, completion, crds, delete, desired_state, logs, render, savepoint, version};
+use super::{
+    complete, completion, crds, delete, desired_state, history, init, logs, render, rollback,
+    savepoint, status, version,
+};
 use crate::flink::access::Access;
 
 /// Shown below the commands in `--help`: part of the interface, see `failure`.
@@ -37,10 +40,18 @@ pub struct Cli {
 /// What to do.
 #[derive(Subcommand)]
 pub enum Command {
+    /// Prepare the cluster and a namespace: definitions, service account and rights of the jobs
+    Init(init::InitArgs),
+    /// Show deployments, or everything about one
+    Status(status::StatusArgs),
     /// Stop a job and keep its state as spec.job.upgradeMode says
     Suspend(desired_state::DesiredStateArgs),
     /// Start a suspended job from the state it left
     Resume(desired_state::DesiredStateArgs),
+    /// Show the specs that a deployment had, with the state each left
+    History(history::HistoryArgs),
+    /// Go back to an earlier spec, with the present state
+    Rollback(rollback::RollbackArgs),
     /// Take a savepoint of a running job and print its path
     Savepoint(savepoint::SavepointArgs),
     /// Print the logs of JobManager and TaskManagers
@@ -64,8 +75,12 @@ impl Command {
     /// Whether the command chooses form and level of the log itself, as one that runs for long.
     pub(super) fn sets_up_logging(&self) -> bool {
         match self {
-            Self::Suspend(_)
+            Self::Init(_)
+            | Self::Status(_)
+            | Self::Suspend(_)
             | Self::Resume(_)
+            | Self::History(_)
+            | Self::Rollback(_)
             | Self::Savepoint(_)
             | Self::Logs(_)
             | Self::Delete(_)

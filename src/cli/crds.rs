@@ -67,7 +67,7 @@ fn print(printer: &Printer, format: OutputFormat) -> anyhow::Result<()> {
 }
 
 /// Applies all definitions and waits for them.
-async fn put(
+pub(super) async fn put(
     global: &Global,
     printer: &Printer,
     dry_run: DryRunMode,

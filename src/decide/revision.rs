@@ -120,15 +120,6 @@ pub fn decide_revision(existing: &[Revision], content: Content) -> Change {
     Change { create, prune: numbers }
 }
 
-/// A spec to go back to, and what was kept of the present one.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Rollback {
-    /// What to write into `spec`.
-    pub spec: Value,
-    /// The upgrade mode that the old spec asked for and does not get, because it drops the state.
-    pub refused_upgrade_mode: Option<UpgradeMode>,
-}
-
 /// Fields of `spec.job` that ask for an action now and do not belong to a version of the job.
 const JOB_REQUESTS: [&str; 5] = [
     "state",
@@ -141,27 +132,27 @@ const JOB_REQUESTS: [&str; 5] = [
 /// The spec that brings `old` back while `current` is deployed.
 ///
 /// Nonces and the desired state stay as they are: an old `savepointRedeployNonce` would throw the
-/// state away. For the same reason the present upgrade mode stays where the old one is stateless
-/// and the present one is not.
-pub fn decide_rollback(current: &Value, old: &Value) -> Rollback {
+/// state away. The upgrade mode stays too, because a reconciled spec names the mode that was used,
+/// not the one that was wanted (a first deployment is always stateless). Only a stateless one gives
+/// way to one that keeps the state.
+pub fn decide_rollback(current: &Value, old: &Value) -> Value {
     let mut spec = old.clone();
     copy_field(current, &mut spec, "restartNonce");
-    let mut refused_upgrade_mode = None;
     if let (Some(job), Some(current_job)) = (spec.get_mut("job"), current.get("job")) {
         for field in JOB_REQUESTS {
             copy_field(current_job, job, field);
         }
-        let mode_of = |job: &Value| {
-            job.get("upgradeMode").and_then(|mode| UpgradeMode::deserialize(mode).ok())
-        };
-        let old_mode = mode_of(job).unwrap_or_default();
-        let current_mode = mode_of(current_job).unwrap_or_default();
-        if old_mode == UpgradeMode::Stateless && current_mode != UpgradeMode::Stateless {
-            refused_upgrade_mode = Some(old_mode);
+        if mode_of(current_job) != UpgradeMode::Stateless || mode_of(job) == UpgradeMode::Stateless
+        {
             copy_field(current_job, job, "upgradeMode");
         }
     }
-    Rollback { spec, refused_upgrade_mode }
+    spec
+}
+
+/// The upgrade mode of a job; stateless when it does not say.
+fn mode_of(job: &Value) -> UpgradeMode {
+    job.get("upgradeMode").and_then(|mode| UpgradeMode::deserialize(mode).ok()).unwrap_or_default()
 }
 
 /// Makes `field` in `to` what it is in `from`, absence included.

@@ -59,20 +59,27 @@ fn rollback_keeps_requests_and_state() {
     let old = json!({"image": "good", "restartNonce": 3,
         "job": {"state": "suspended", "upgradeMode": "stateless", "parallelism": 2, "savepointRedeployNonce": 1,
             "savepointTriggerNonce": 9}});
-    let rollback = decide_rollback(&current, &old);
     assert_eq!(
-        rollback.spec,
+        decide_rollback(&current, &old),
         json!({"image": "good", "restartNonce": 7,
             "job": {"state": "running", "upgradeMode": "last-state", "parallelism": 2, "savepointRedeployNonce": 2}})
     );
-    assert_eq!(rollback.refused_upgrade_mode, Some(UpgradeMode::Stateless));
 }
 
 #[test]
-fn stateless_jobs_stay_stateless() {
-    let spec = json!({"job": {"upgradeMode": "stateless"}});
-    let rollback = decide_rollback(&json!({"job": {}}), &spec);
-    assert_eq!(rollback, Rollback { spec, refused_upgrade_mode: None });
+fn rollback_never_makes_an_upgrade_stateless() {
+    let mode = |current: Value, old: Value| {
+        decide_rollback(
+            &json!({"job": {"upgradeMode": current}}),
+            &json!({"job": {"upgradeMode": old}}),
+        )["job"]["upgradeMode"]
+            .clone()
+    };
+    assert_eq!(mode(json!("savepoint"), json!("stateless")), "savepoint");
+    assert_eq!(mode(json!("savepoint"), json!("last-state")), "savepoint");
+    assert_eq!(mode(json!("stateless"), json!("savepoint")), "savepoint");
+    assert_eq!(mode(json!("stateless"), json!("stateless")), "stateless");
+    assert_eq!(mode(Value::Null, json!("last-state")), "last-state");
 }
 
 proptest! {

@@ -1,0 +1,146 @@
+//! `init`: what a namespace needs before the first job, said first and done idempotently.
+//!
+//! The rights are those that Flink's native Kubernetes mode uses: a JobManager creates
+//! TaskManager pods and keeps high availability data in `ConfigMaps`.
+
+use std::time::Duration;
+
+use clap::Args;
+use k8s_openapi::api::core::v1::Namespace;
+use kube::Api;
+use serde_json::{Value, json};
+
+use super::args::{DryRun, DryRunMode, Global, duration};
+use super::connection::Connection;
+use super::failure::Failure;
+use super::printer::Printer;
+use super::{change, crds};
+use crate::cluster;
+use crate::cluster::apply::{self, ObjectId, Writer};
+use crate::cluster::read;
+
+/// Service account of the jobs, as the examples and the Helm chart of the Java operator name it.
+const SERVICE_ACCOUNT: &str = "flink";
+
+/// Arguments of `init`.
+#[derive(Args)]
+pub struct InitArgs {
+    /// Leave the definitions of the Flink resources as they are, for people who may not change them
+    #[arg(long)]
+    skip_crds: bool,
+    /// Name of the service account, Role and `RoleBinding` of the jobs
+    #[arg(long, value_name = "NAME", default_value = SERVICE_ACCOUNT)]
+    service_account: String,
+    /// Do not ask
+    #[arg(short, long)]
+    yes: bool,
+    /// How long to wait until the API server serves the definitions
+    #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "1m")]
+    timeout: Duration,
+    #[command(flatten)]
+    dry_run: DryRun,
+}
+
+/// Shows the plan, asks, and applies it.
+pub async fn run(args: InitArgs, global: &Global, printer: &Printer) -> anyhow::Result<()> {
+    let InitArgs { skip_crds, service_account, yes, timeout, dry_run: DryRun { dry_run } } = args;
+    let connection = global.connect().await?;
+    let objects = namespace_objects(&connection.namespace, &service_account);
+    check_namespace(&connection).await?;
+    let is_asking = printer.terminals().input && !yes && dry_run == DryRunMode::None;
+    show_plan(&connection, skip_crds, &objects, printer).await?;
+    if is_asking && !printer.confirm("Go on?")? {
+        return Err(Failure::new("nothing was changed").into());
+    }
+    if !skip_crds {
+        crds::put(global, printer, dry_run, timeout).await?;
+    }
+    let writer = Writer { is_forced: true, ..change::writer(dry_run) };
+    for object in &objects {
+        let applied = match dry_run {
+            DryRunMode::Client => object.clone(),
+            DryRunMode::None | DryRunMode::Server => {
+                apply::apply(&connection.client, object, writer).await?
+            }
+        };
+        change::report(&applied, "applied", dry_run, None, printer)?;
+    }
+    if dry_run == DryRunMode::None {
+        printer.hint(format_args!(
+            "start the operator: kubectl flink operate -n {0}; then deploy: kubectl flink deploy -n {0}",
+            connection.namespace
+        ));
+    }
+    Ok(())
+}
+
+/// The namespace itself is the user's: a typing error must not create one.
+async fn check_namespace(connection: &Connection) -> anyhow::Result<()> {
+    let namespaces: Api<Namespace> = Api::all(connection.client.clone());
+    let name = &connection.namespace;
+    match namespaces.get_metadata(name).await.map_err(cluster::Error::from) {
+        Ok(_) => Ok(()),
+        Err(error) if error.is_not_found() => {
+            Err(Failure::new(format!("namespace `{name}` does not exist"))
+                .hint(format!("create it: kubectl create namespace {name}"))
+                .into())
+        }
+        // Who may write into the namespace need not be allowed to read it.
+        Err(cluster::Error::Forbidden { .. }) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+async fn show_plan(
+    connection: &Connection,
+    skip_crds: bool,
+    objects: &[Value],
+    printer: &Printer,
+) -> anyhow::Result<()> {
+    printer.note(format_args!("In namespace `{}`:", connection.namespace));
+    for object in objects {
+        let id = ObjectId::in_manifest(object)?;
+        let action = match read::get_value(&connection.client, &id).await? {
+            Some(_) => "exists, is brought up to date",
+            None => "is created",
+        };
+        let about = object
+            .pointer("/rules")
+            .map_or("", |_| " (pods, configmaps and deployments of this namespace)");
+        printer.note(format_args!("  {} {action}{about}", change::qualified_name(object)));
+    }
+    if !skip_crds {
+        printer.note("In the whole cluster:");
+        printer.note("  definitions of the Flink resources are installed, or brought up to date");
+    }
+    Ok(())
+}
+
+/// Service account, Role and `RoleBinding` of the jobs.
+fn namespace_objects(namespace: &str, name: &str) -> Vec<Value> {
+    let metadata = json!({
+        "name": name,
+        "namespace": namespace,
+        "labels": {"app.kubernetes.io/managed-by": "kubectl-flink"},
+    });
+    let verbs = json!(["get", "list", "watch", "create", "update", "patch", "delete"]);
+    vec![
+        json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata}),
+        json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "Role",
+            "metadata": metadata,
+            "rules": [
+                {"apiGroups": [""], "resources": ["pods", "configmaps"], "verbs": verbs},
+                {"apiGroups": ["apps"], "resources": ["deployments", "deployments/finalizers"], "verbs": verbs},
+            ],
+        }),
+        json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "RoleBinding",
+            "metadata": metadata,
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name},
+            "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": namespace}],
+        }),
+    ]
+}

@@ -1,0 +1,234 @@
+//! `rollback`: writes an earlier spec again, with everything that keeps the state.
+//!
+//! It is an ordinary upgrade to an old spec: the job goes on from its present state, as
+//! `upgradeMode` says. What to write is decided in [`crate::decide::revision`].
+
+use anstyle::Style;
+use clap::Args;
+use serde_json::{Value, json};
+use similar::{ChangeTag, TextDiff};
+
+use super::args::{DryRun, DryRunMode, Global, Output, Wait};
+use super::deployment::{self, Deployment};
+use super::failure::Failure;
+use super::history::without_nulls;
+use super::printer::{GREEN, Printer, RED, styled};
+use super::wait::{self, Goal};
+use super::{change, complete};
+use crate::cluster::{apply, revisions};
+use crate::decide::revision::{self, Revision};
+
+/// Lines around a difference.
+const CONTEXT_LINES: usize = 2;
+
+/// Arguments of `rollback`.
+#[derive(Args)]
+pub struct RollbackArgs {
+    /// The FlinkDeployment
+    #[arg(add = complete::deployments())]
+    name: String,
+    /// Revision to go back to, see `history`; default: the newest that differs from the present spec
+    #[arg(long, value_name = "NUMBER")]
+    to_revision: Option<i64>,
+    /// Do not ask
+    #[arg(short, long)]
+    yes: bool,
+    #[command(flatten)]
+    wait: Wait,
+    #[command(flatten)]
+    dry_run: DryRun,
+    #[command(flatten)]
+    output: Output,
+}
+
+/// Shows the difference, asks, and writes the old spec.
+pub async fn run(args: RollbackArgs, global: &Global, printer: &Printer) -> anyhow::Result<()> {
+    let RollbackArgs {
+        name,
+        to_revision,
+        yes,
+        wait,
+        dry_run: DryRun { dry_run },
+        output: Output { output },
+    } = args;
+    let connection = global.connect().await?;
+    let present = deployment::fetch(&connection, &name).await?;
+    let revisions = revisions::list(&connection.client, &connection.namespace, &name).await?;
+    let present_spec = present.0.get("spec").cloned().unwrap_or_else(|| json!({}));
+    let (target, rollback) = choose(&name, &present_spec, &revisions, to_revision)?;
+    show(&name, &present_spec, target, &rollback, printer);
+    if present.is_session() != is_session(&rollback) {
+        return Err(Failure::new(
+            "a session cluster cannot become an application, nor the other way round",
+        )
+        .into());
+    }
+    let is_asking = printer.terminals().input && !yes && dry_run == DryRunMode::None;
+    if is_asking
+        && !printer.confirm(format_args!("Roll `{name}` back to revision {}?", target.number))?
+    {
+        return Err(Failure::new("nothing was changed").into());
+    }
+    let mut object = present.0.clone();
+    object["spec"] = rollback;
+    let written = match dry_run {
+        DryRunMode::Client => object,
+        // With the resource version as read, so that nobody's change in between is lost.
+        DryRunMode::None | DryRunMode::Server => {
+            apply::replace(&connection.client, &object, change::writer(dry_run)).await?
+        }
+    };
+    let verb = format!("rolled back to revision {}", target.number);
+    change::report(&written, &verb, dry_run, output, printer)?;
+    if wait.wait && dry_run == DryRunMode::None {
+        let goal = Goal::Reconciled { written: Box::new(Deployment(written)) };
+        wait::until(&connection, &name, &goal, wait.timeout, printer).await?;
+    }
+    Ok(())
+}
+
+fn is_session(spec: &Value) -> bool {
+    spec.get("job").is_none_or(Value::is_null)
+}
+
+/// The revision asked for, or the newest one that would change something.
+fn choose<'a>(
+    name: &str,
+    present: &Value,
+    revisions: &'a [Revision],
+    to_revision: Option<i64>,
+) -> Result<(&'a Revision, Value), Failure> {
+    let rolled_back = |revision: &'a Revision| {
+        let rollback = revision::decide_rollback(present, &without_nulls(&revision.content.spec));
+        let is_change = without_nulls(present) != rollback;
+        (revision, rollback, is_change)
+    };
+    let hint = format!("see them with: kubectl flink history {name}");
+    let Some(number) = to_revision else {
+        return revisions
+            .iter()
+            .rev()
+            .map(rolled_back)
+            .find(|(_, _, is_change)| *is_change)
+            .map(|(revision, rollback, _)| (revision, rollback))
+            .ok_or_else(|| {
+                Failure::new(format!("`{name}` has no earlier revision to go back to")).hint(
+                    "revisions are kept by the operator, when a spec is superseded or suspended",
+                )
+            });
+    };
+    let revision =
+        revisions.iter().find(|revision| revision.number == number).ok_or_else(|| {
+            Failure::new(format!("`{name}` has no revision {number}")).hint(hint.clone())
+        })?;
+    match rolled_back(revision) {
+        (revision, rollback, true) => Ok((revision, rollback)),
+        (_, _, false) => {
+            Err(Failure::new(format!("`{name}` has the spec of revision {number} already"))
+                .hint(hint))
+        }
+    }
+}
+
+/// Says on stderr what would change.
+fn show(name: &str, present: &Value, target: &Revision, rollback: &Value, printer: &Printer) {
+    printer.note(format_args!(
+        "`{name}` goes back to revision {}, of {}:",
+        target.number, target.content.reconciled_at
+    ));
+    printer.note(difference(present, rollback).trim_end());
+}
+
+/// The two specs as YAML, line by line, fields in the order of the present one.
+fn difference(present: &Value, wanted: &Value) -> String {
+    let yaml = |spec: &Value| serde_yaml::to_string(&sorted(spec)).unwrap_or_default();
+    let (before, after) = (yaml(present), yaml(wanted));
+    let diff = TextDiff::from_lines(&before, &after);
+    let mut text = String::new();
+    for (index, group) in diff.grouped_ops(CONTEXT_LINES).iter().enumerate() {
+        if index > 0 {
+            text.push_str("  …\n");
+        }
+        for change in group.iter().flat_map(|operation| diff.iter_changes(operation)) {
+            let (sign, style) = match change.tag() {
+                ChangeTag::Delete => ("-", RED),
+                ChangeTag::Insert => ("+", GREEN),
+                ChangeTag::Equal => (" ", Style::new()),
+            };
+            let line = change.value().trim_end_matches('\n');
+            text.push_str(&styled(style, format_args!("{sign} {line}")));
+            text.push('\n');
+        }
+    }
+    text
+}
+
+/// With keys in one order, so that only real differences show.
+fn sorted(value: &Value) -> Value {
+    match value {
+        Value::Object(map) => {
+            let mut entries = map.iter().filter(|(_, value)| !value.is_null()).collect::<Vec<_>>();
+            entries.sort_by_key(|(key, _)| key.as_str());
+            entries
+                .into_iter()
+                .map(|(key, value)| (key.clone(), sorted(value)))
+                .collect::<serde_json::Map<_, _>>()
+                .into()
+        }
+        Value::Array(items) => items.iter().map(sorted).collect(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => value.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::decide::revision::{Content, RestorePoint};
+    use expect_test::expect;
+
+    fn revision(number: i64, image: &str) -> Revision {
+        Revision {
+            number,
+            content: Content {
+                spec: json!({"image": image, "mode": null, "job": {"parallelism": 1, "upgradeMode": "savepoint"}}),
+                restore_point: RestorePoint::default(),
+                reconciled_at: "2026-01-01T00:00:00Z".parse().unwrap(),
+            },
+        }
+    }
+
+    fn present(image: &str) -> Value {
+        json!({"image": image, "job": {"upgradeMode": "savepoint", "parallelism": 1}})
+    }
+
+    #[test]
+    fn newest_revision_that_differs_is_chosen() {
+        let revisions = [revision(1, "a"), revision(2, "b"), revision(3, "c")];
+        let chosen = |image, to| {
+            choose("x", &present(image), &revisions, to).map(|(revision, _)| revision.number)
+        };
+        assert_eq!(chosen("broken", None).unwrap(), 3);
+        assert_eq!(chosen("c", None).unwrap(), 2, "the newest is the present spec");
+        assert_eq!(chosen("c", Some(1)).unwrap(), 1);
+        assert_eq!(chosen("c", Some(9)).unwrap_err().to_string(), "`x` has no revision 9");
+        assert_eq!(
+            chosen("c", Some(3)).unwrap_err().to_string(),
+            "`x` has the spec of revision 3 already"
+        );
+    }
+
+    #[test]
+    fn difference_shows_only_what_changes() {
+        let shown = difference(
+            &present("broken"),
+            &json!({"job": {"parallelism": 1, "upgradeMode": "savepoint"}, "image": "good"}),
+        );
+        expect![[r#"
+            - image: broken
+            + image: good
+              job:
+                parallelism: 1
+        "#]]
+        .assert_eq(&anstream::adapter::strip_str(&shown).to_string());
+    }
+}

@@ -1,0 +1,106 @@
+//! Reads everything that the tree shows, all at the same time.
+//!
+//! A part that cannot be read is a fact as well: the tree shows the reason in its place.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Pod;
+use serde_json::Value;
+
+use crate::api::state_snapshot::FlinkStateSnapshot;
+use crate::cli::connection::Connection;
+use crate::cli::deployment::{self, Deployment};
+use crate::cli::job_manager;
+use crate::cluster::read::{self, Scope};
+use crate::cluster::{self, pods};
+use crate::flink::access::Access;
+use crate::flink::checkpoints::Checkpoints;
+use crate::flink::cluster::TaskManagers;
+use crate::flink::failures::JobExceptions;
+use crate::flink::jobs::JobDetails;
+use crate::flink::{self, Deadlines};
+
+/// A person waits: what the JobManager does not say in this time is shown as missing.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// All that is known of one deployment.
+pub(super) struct Facts {
+    pub(super) deployment: Deployment,
+    pub(super) pods: cluster::Result<Vec<Pod>>,
+    /// Those that refer to it, newest first.
+    pub(super) snapshots: cluster::Result<Vec<Value>>,
+    /// Absent where there is no JobManager to ask.
+    pub(super) flink: Option<FlinkFacts>,
+}
+
+/// What the JobManager says.
+pub(super) struct FlinkFacts {
+    pub(super) task_managers: Result<TaskManagers, flink::Error>,
+    /// The facts of the job; absent in a session cluster.
+    pub(super) job: Option<JobFacts>,
+}
+
+/// What the JobManager says of the job.
+pub(super) struct JobFacts {
+    pub(super) details: Result<JobDetails, flink::Error>,
+    pub(super) checkpoints: Result<Checkpoints, flink::Error>,
+    pub(super) exceptions: Result<JobExceptions, flink::Error>,
+}
+
+/// Reads the deployment, and with it in hand everything else.
+pub(super) async fn observe(
+    connection: &Connection,
+    name: &str,
+    access: Access,
+) -> anyhow::Result<Facts> {
+    let (client, namespace) = (&connection.client, connection.namespace.as_str());
+    // Pods and snapshots go by name and need not wait for the deployment.
+    let (deployment, pods, snapshots) = tokio::join!(
+        deployment::fetch(connection, name),
+        pods::list(client, namespace, name, None),
+        read::list_values::<FlinkStateSnapshot>(client, Scope::Namespace(namespace), None),
+    );
+    let deployment = deployment?;
+    let flink = match deployment.job_manager_status() {
+        Some("READY" | "DEPLOYED_NOT_READY") => {
+            observe_flink(connection, &deployment, access).await?
+        }
+        _ => None,
+    };
+    Ok(Facts { deployment, pods, snapshots: snapshots.map(|all| of_deployment(all, name)), flink })
+}
+
+async fn observe_flink(
+    connection: &Connection,
+    deployment: &Deployment,
+    access: Access,
+) -> anyhow::Result<Option<FlinkFacts>> {
+    let deadlines = Deadlines { request: PATIENCE, ..Deadlines::default() };
+    let client = job_manager::client(connection, deployment, access, deadlines)?.without_retries();
+    let Some(job_id) = deployment.job_id().filter(|_| !deployment.is_session()) else {
+        return Ok(Some(FlinkFacts { task_managers: client.taskmanagers().await, job: None }));
+    };
+    let (task_managers, details, checkpoints, exceptions) = tokio::join!(
+        client.taskmanagers(),
+        client.job(job_id),
+        client.checkpoints(job_id),
+        client.exceptions(job_id, 1),
+    );
+    Ok(Some(FlinkFacts { task_managers, job: Some(JobFacts { details, checkpoints, exceptions }) }))
+}
+
+/// The snapshots of this deployment, newest first.
+fn of_deployment(snapshots: Vec<Value>, name: &str) -> Vec<Value> {
+    let text =
+        |value: &Value, path: &str| value.pointer(path).and_then(Value::as_str).map(str::to_owned);
+    let mut snapshots = snapshots
+        .into_iter()
+        .filter(|snapshot| {
+            text(snapshot, "/spec/jobReference/kind").as_deref() == Some("FlinkDeployment")
+                && text(snapshot, "/spec/jobReference/name").as_deref() == Some(name)
+        })
+        .collect::<Vec<_>>();
+    snapshots
+        .sort_by_key(|snapshot| std::cmp::Reverse(text(snapshot, "/metadata/creationTimestamp")));
+    snapshots
+}

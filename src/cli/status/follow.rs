@@ -1,0 +1,196 @@
+//! `status --watch`: a view that is redrawn on a terminal, or one line per change elsewhere.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use dialoguer::console::{Term, truncate_str};
+use futures::StreamExt;
+use jiff::Timestamp;
+
+use super::{Listing, facts, render_table, tree};
+use crate::api::deployment::FlinkDeployment;
+use crate::cli::connection::Connection;
+use crate::cli::deployment::{self, Deployment};
+use crate::cli::failure::Failure;
+use crate::cli::printer::{DIM, Drawn, Printer, styled};
+use crate::cli::wait;
+use crate::cluster;
+use crate::cluster::read::{self, Seen};
+use crate::flink::access::Access;
+
+/// Pause between two drawings: Flink tells nothing by itself.
+const REDRAW: Duration = Duration::from_secs(2);
+
+/// Follows one deployment until it is gone.
+pub(super) async fn one(
+    connection: &Connection,
+    name: &str,
+    access: Access,
+    is_wide: bool,
+    printer: &Printer,
+) -> anyhow::Result<()> {
+    if !printer.terminals().output {
+        return one_by_lines(connection, name, printer).await;
+    }
+    let mut drawn = Drawn::default();
+    let mut shown;
+    loop {
+        let now = Timestamp::now();
+        match facts::observe(connection, name, access).await {
+            Ok(facts) => shown = tree::render(&facts, is_wide, now),
+            Err(error) if is_transient(&error) => shown = format!("{error}; trying again\n"),
+            Err(error) => return Err(error),
+        }
+        let footer = styled(DIM, format_args!("{} · Ctrl-C to leave", clock(now)));
+        let text = format!("{shown}{footer}\n");
+        printer.redraw(&mut drawn, &fit(&text))?;
+        tokio::time::sleep(REDRAW).await;
+    }
+}
+
+fn is_transient(error: &anyhow::Error) -> bool {
+    error.downcast_ref().is_some_and(cluster::Error::is_transient)
+}
+
+/// One line whenever what it says has changed.
+async fn one_by_lines(
+    connection: &Connection,
+    name: &str,
+    printer: &Printer,
+) -> anyhow::Result<()> {
+    let mut watch =
+        Box::pin(read::watch_value(&connection.client, &deployment::id(connection, name)));
+    let mut last = String::new();
+    while let Some(seen) = watch.next().await {
+        match seen {
+            Ok(Some(value)) => print_change(&Deployment(value), false, &mut last, printer)?,
+            Ok(None) if last.is_empty() => {
+                return Err(deployment::not_found(connection, name).await.into());
+            }
+            Ok(None) => {
+                printer.line(format_args!("{name}: gone"))?;
+                return Ok(());
+            }
+            Err(error) if error.is_transient() => printer.warning(&error),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Err(Failure::new("the watch ended").into())
+}
+
+fn print_change(
+    deployment: &Deployment,
+    has_namespace: bool,
+    last: &mut String,
+    printer: &Printer,
+) -> anyhow::Result<()> {
+    let error = deployment.error().map_or_else(String::new, |error| format!(" · error: {error}"));
+    let namespace =
+        if has_namespace { format!("{}/", deployment.namespace()) } else { String::new() };
+    let line = format!("{namespace}{}: {}{error}", deployment.name(), wait::phase(deployment));
+    if *last != line {
+        printer.line(&line)?;
+        *last = line;
+    }
+    Ok(())
+}
+
+/// Follows all deployments of a listing; ends only with the process.
+pub(super) async fn many(
+    connection: &Connection,
+    listing: Listing<'_>,
+    printer: &Printer,
+) -> anyhow::Result<()> {
+    let mut watch = Box::pin(read::watch_values::<FlinkDeployment>(
+        &connection.client,
+        listing.scope,
+        listing.selector,
+    ));
+    let is_terminal = printer.terminals().output;
+    let mut deployments: BTreeMap<(String, String), (Deployment, String)> = BTreeMap::new();
+    let mut drawn = Drawn::default();
+    let mut is_complete = false;
+    loop {
+        let seen = tokio::select! {
+            seen = watch.next() => seen,
+            // Ages grow although nothing changes.
+            () = tokio::time::sleep(REDRAW), if is_terminal && is_complete => {
+                draw(&deployments, listing, &mut drawn, printer)?;
+                continue;
+            }
+        };
+        match seen {
+            Some(Ok(Seen::Restart)) => deployments.clear(),
+            Some(Ok(Seen::Complete)) => is_complete = true,
+            Some(Ok(Seen::Present(value))) => {
+                let deployment = Deployment(value);
+                let key = (deployment.namespace().to_owned(), deployment.name().to_owned());
+                let mut last = deployments.remove(&key).map(|(_, last)| last).unwrap_or_default();
+                if !is_terminal {
+                    print_change(&deployment, true, &mut last, printer)?;
+                }
+                deployments.insert(key, (deployment, last));
+            }
+            Some(Ok(Seen::Gone(value))) => {
+                let deployment = Deployment(value);
+                if !is_terminal {
+                    printer.line(format_args!(
+                        "{}/{}: gone",
+                        deployment.namespace(),
+                        deployment.name()
+                    ))?;
+                }
+                deployments
+                    .remove(&(deployment.namespace().to_owned(), deployment.name().to_owned()));
+            }
+            Some(Err(error)) if error.is_transient() => printer.warning(&error),
+            Some(Err(error)) => return Err(error.into()),
+            None => return Err(Failure::new("the watch ended").into()),
+        }
+        if is_terminal && is_complete {
+            draw(&deployments, listing, &mut drawn, printer)?;
+        }
+    }
+}
+
+fn draw(
+    deployments: &BTreeMap<(String, String), (Deployment, String)>,
+    listing: Listing<'_>,
+    drawn: &mut Drawn,
+    printer: &Printer,
+) -> anyhow::Result<()> {
+    let now = Timestamp::now();
+    let all = deployments.values().map(|(deployment, _)| deployment.clone()).collect::<Vec<_>>();
+    let table = if all.is_empty() {
+        "no FlinkDeployments yet".to_owned()
+    } else {
+        render_table(&all, listing, now)
+    };
+    let footer = styled(DIM, format_args!("{} · Ctrl-C to leave", clock(now)));
+    printer.redraw(drawn, &fit(&format!("{table}\n{footer}\n")))?;
+    Ok(())
+}
+
+/// `14:03:59`.
+fn clock(now: Timestamp) -> String {
+    now.to_zoned(jiff::tz::TimeZone::system()).strftime("%H:%M:%S").to_string()
+}
+
+/// Cuts the text to the terminal: a line that wraps, or one above the top, could not be redrawn.
+fn fit(text: &str) -> String {
+    let (height, width) = Term::stdout().size();
+    let (height, width) = (usize::from(height), usize::from(width));
+    let lines = text.lines().collect::<Vec<_>>();
+    let room = height.saturating_sub(1).max(1);
+    let mut shown = lines
+        .iter()
+        .take(room)
+        .map(|line| truncate_str(line, width, "…").into_owned())
+        .collect::<Vec<_>>();
+    if lines.len() > room {
+        let hidden = lines.len() - room + 1;
+        shown.truncate(room - 1);
+        shown.push(format!("… {hidden} more lines"));
+    }
+    shown.join("\n") + "\n"
+}

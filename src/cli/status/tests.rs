@@ -1,0 +1,150 @@
+use expect_test::{Expect, expect};
+use k8s_openapi::api::core::v1::Pod;
+use serde::de::DeserializeOwned;
+use serde_json::json;
+
+use super::facts::{Facts, FlinkFacts, JobFacts};
+use super::*;
+use crate::flink::checkpoints::Checkpoints;
+
+fn now() -> Timestamp {
+    "2026-01-01T00:10:00Z".parse().unwrap()
+}
+
+fn from<T: DeserializeOwned>(value: Value) -> T {
+    serde_json::from_value(value).unwrap()
+}
+
+/// A job that runs and is stable.
+fn deployment() -> Deployment {
+    Deployment(json!({
+        "metadata": {"name": "wordcount", "namespace": "team", "generation": 2, "creationTimestamp": "2026-01-01T00:00:00Z"},
+        "spec": {"flinkVersion": "v1_20", "image": "flink:1.20", "job": {"upgradeMode": "savepoint", "parallelism": 2}},
+        "status": {
+            "observedGeneration": 2, "lifecycleState": "STABLE", "jobManagerDeploymentStatus": "READY",
+            "jobStatus": {"state": "RUNNING", "jobId": "5a3e"}, "taskManager": {"replicas": 1},
+            "reconciliationStatus": {"lastReconciledSpec": "{}"},
+        },
+    }))
+}
+
+fn pod(name: &str, component: &str) -> Pod {
+    from(json!({
+        "metadata": {"name": name, "creationTimestamp": "2026-01-01T00:00:30Z", "labels": {"app": "wordcount", "component": component}},
+        "status": {"phase": "Running", "containerStatuses": [
+            {"name": "flink-main-container", "ready": true, "restartCount": 0, "image": "", "imageID": ""}]},
+    }))
+}
+
+fn flink() -> FlinkFacts {
+    FlinkFacts {
+        task_managers: Ok(from(
+            json!({"taskmanagers": [{"id": "t", "path": "", "slotsNumber": 2, "freeSlots": 0}]}),
+        )),
+        job: Some(JobFacts {
+            details: Ok(from(json!({
+                "jid": "5a3e", "name": "WordCount", "state": "RUNNING", "start-time": 1_767_225_660_000_i64,
+                "vertices": [{"id": "v", "name": "Source", "parallelism": 2, "status": "RUNNING", "tasks": {"RUNNING": 2},
+                    "metrics": {"read-records": 0, "write-records": 70}}],
+            }))),
+            checkpoints: Ok(Checkpoints::Statistics(from(json!({
+                "counts": {"restored": 1, "total": 4, "in_progress": 0, "completed": 3, "failed": 1},
+                "latest": {
+                    "completed": {"id": 4, "status": "COMPLETED", "is_savepoint": false, "latest_ack_timestamp": 1_767_226_190_000_i64,
+                        "state_size": 2048, "end_to_end_duration": 15, "external_path": "s3://b/chk-4"},
+                    "restored": {"id": 1, "restore_timestamp": 1, "is_savepoint": true, "external_path": "s3://b/savepoint-1"}},
+            })))),
+            exceptions: Ok(crate::flink::failures::JobExceptions {
+                entries: Vec::new(),
+                is_truncated: false,
+            }),
+        }),
+    }
+}
+
+fn facts() -> Facts {
+    Facts {
+        deployment: deployment(),
+        pods: Ok(vec![
+            pod("wordcount-6d", "jobmanager"),
+            pod("wordcount-taskmanager-1-1", "taskmanager"),
+        ]),
+        snapshots: Ok(Vec::new()),
+        flink: Some(flink()),
+    }
+}
+
+#[track_caller]
+fn check(facts: &Facts, expected: Expect) {
+    let text = tree::render(facts, false, now());
+    expected.assert_eq(&anstream::adapter::strip_str(&text).to_string());
+}
+
+#[test]
+fn running_job_is_shown_with_all_its_parts() {
+    check(&facts(), expect![[r#"
+        wordcount STABLE (namespace team, v1_20, upgrade mode savepoint, 10m old)
+        ├─ JobManager READY
+        │  └─ wordcount-6d Running 1/1 ready, 9m30s
+        ├─ TaskManagers 1 registered, 0 of 2 slots free
+        │  └─ wordcount-taskmanager-1-1 Running 1/1 ready, 9m30s
+        ├─ Job RUNNING WordCount (5a3e, for 9m)
+        │  └─ Source RUNNING 2/2 tasks, 0 in, 70 out
+        └─ Last checkpoint #4, 10s ago, 2.0 KiB, 15 ms, s3://b/chk-4 (3 completed, 1 failed)
+           └─ restored from savepoint s3://b/savepoint-1
+    "#]]);
+}
+
+#[test]
+fn suspended_job_says_where_it_goes_on() {
+    let mut deployment = deployment();
+    deployment.0["status"] = json!({"observedGeneration": 2, "lifecycleState": "SUSPENDED", "jobManagerDeploymentStatus": "MISSING",
+        "jobStatus": {"state": "FINISHED", "jobId": "5a3e", "upgradeSavepointPath": "s3://b/savepoint-2"}});
+    check(&Facts { deployment, pods: Ok(Vec::new()), flink: None, ..facts() }, expect![[r#"
+        wordcount SUSPENDED (namespace team, v1_20, upgrade mode savepoint, 10m old)
+        ├─ JobManager MISSING
+        └─ Job FINISHED
+           └─ next start from s3://b/savepoint-2
+    "#]]);
+}
+
+#[test]
+fn broken_deployment_shows_pod_and_cause() {
+    let mut deployment = deployment();
+    deployment.0["status"] = json!({"observedGeneration": 1, "lifecycleState": "DEPLOYED", "jobManagerDeploymentStatus": "ERROR",
+        "jobStatus": {"state": "RECONCILING"}, "error": "{\"message\":\"image cannot be pulled\"}"});
+    let mut broken = pod("wordcount-6d", "jobmanager");
+    broken.status.as_mut().unwrap().container_statuses = Some(vec![from(
+        json!({"name": "flink-main-container", "ready": false,
+        "restartCount": 3, "image": "", "imageID": "", "state": {"waiting": {"reason": "ImagePullBackOff"}}}),
+    )]);
+    check(&Facts { deployment, pods: Ok(vec![broken]), flink: None, ..facts() }, expect![[r#"
+        wordcount DEPLOYED (namespace team, v1_20, upgrade mode savepoint, 10m old)
+        ├─ the operator works on generation 1; the spec is at 2
+        ├─ JobManager ERROR
+        │  └─ wordcount-6d ImagePullBackOff 0/1 ready, 3 restarts, 9m30s
+        ├─ Job RECONCILING
+        └─ error: image cannot be pulled
+    "#]]);
+}
+
+#[test]
+fn table_is_kubectls_with_more_columns() {
+    let mut failed = deployment();
+    failed.0["metadata"]["name"] = json!("broken");
+    failed.0["status"] = json!({"lifecycleState": "FAILED", "error": "a very long reason that does not fit into the width that a column of the table has"});
+    let new = Deployment(
+        json!({"metadata": {"name": "cluster", "namespace": "team"}, "spec": {"flinkVersion": "v2_0"}}),
+    );
+    let listing = Listing { scope: Scope::AllNamespaces, selector: None, is_wide: false };
+    let table = render_table(&[deployment(), failed, new], listing, now());
+    expect![[r#"
+        NAMESPACE   NAME        JOB STATUS   LIFECYCLE STATE   VERSION   UPGRADE MODE   AGE   ERROR
+        team        wordcount   RUNNING      STABLE            v1_20     savepoint      10m
+        team        broken                   FAILED            v1_20     savepoint      10m   a very long reason that does not fit into the width that a …
+        team        cluster                                    v2_0      session"#]].assert_eq(&table);
+    let wide = Listing { scope: Scope::Namespace("team"), is_wide: true, ..listing };
+    expect![[r#"
+        NAME        JOB STATUS   LIFECYCLE STATE   VERSION   UPGRADE MODE   AGE   JOBMANAGER   TASKMANAGERS   PARALLELISM   JOB ID   IMAGE        ERROR
+        wordcount   RUNNING      STABLE            v1_20     savepoint      10m   READY        1              2             5a3e     flink:1.20"#]].assert_eq(&render_table(&[deployment()], wide, now()));
+}

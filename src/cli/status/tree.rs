@@ -1,0 +1,347 @@
+//! Draws the facts of one deployment as a tree. Pure: the same facts give the same text.
+
+use anstyle::Style;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Pod;
+use serde_json::Value;
+
+use super::facts::{Facts, FlinkFacts, JobFacts};
+use crate::api::status::LAST_STATE_PATH;
+use crate::cli::deployment::Deployment;
+use crate::cli::printer::{BOLD, DIM, GREEN, RED, YELLOW, styled};
+use crate::cli::table::{age, bytes};
+use crate::cluster::pods::Role;
+use crate::flink::checkpoints::{Checkpoint, Checkpoints};
+use crate::flink::jobs::{JobDetails, JobState, Vertex};
+
+/// Snapshots shown; the others are counted.
+const SNAPSHOTS_SHOWN: usize = 5;
+/// Pods of one role shown; the others are counted.
+const PODS_SHOWN: usize = 10;
+
+/// One line and what hangs below it.
+struct Node {
+    label: String,
+    children: Vec<Self>,
+}
+
+impl Node {
+    fn leaf(label: impl Into<String>) -> Self {
+        Self { label: label.into(), children: Vec::new() }
+    }
+
+    fn with(label: impl Into<String>, children: Vec<Self>) -> Self {
+        Self { label: label.into(), children }
+    }
+
+    fn draw(&self, indent: &str, text: &mut String) {
+        text.push_str(&self.label);
+        text.push('\n');
+        for (index, child) in self.children.iter().enumerate() {
+            let is_last = index + 1 == self.children.len();
+            let (branch, below) = if is_last { ("└─ ", "   ") } else { ("├─ ", "│  ") };
+            text.push_str(indent);
+            text.push_str(branch);
+            child.draw(&format!("{indent}{below}"), text);
+        }
+    }
+}
+
+/// The tree, each line ended.
+pub(super) fn render(facts: &Facts, is_wide: bool, now: Timestamp) -> String {
+    let Facts { deployment, pods, snapshots, flink } = facts;
+    let of_role = |role| match pods {
+        Ok(pods) => pod_nodes(pods, role, is_wide, now),
+        Err(error) => vec![Node::leaf(styled(RED, error))],
+    };
+    let mut children = Vec::new();
+    children.extend(reconciliation(deployment));
+    let job_manager = deployment.job_manager_status().unwrap_or("not deployed");
+    children.push(Node::with(
+        format!("JobManager {}", coloured(job_manager)),
+        of_role(Role::JobManager),
+    ));
+    let task_managers = of_role(Role::TaskManager);
+    if !task_managers.is_empty() || flink.is_some() {
+        let label = format!("TaskManagers{}", slots(flink.as_ref()));
+        children.push(Node::with(label, task_managers));
+    }
+    if !deployment.is_session() {
+        let job = flink.as_ref().and_then(|flink| flink.job.as_ref());
+        children.push(job_node(deployment, job, now));
+        children.extend(job.and_then(|job| checkpoint_node(job, now)));
+    }
+    children.extend(snapshot_node(snapshots.as_deref().unwrap_or_default(), now));
+    children.extend(
+        deployment.error().map(|error| Node::leaf(format!("{} {error}", styled(RED, "error:")))),
+    );
+    let mut text = String::new();
+    Node::with(headline(deployment, now), children).draw("", &mut text);
+    text
+}
+
+fn headline(deployment: &Deployment, now: Timestamp) -> String {
+    let mut about = vec![format!("namespace {}", deployment.namespace())];
+    about.extend(deployment.flink_version().map(str::to_owned));
+    about.push(if deployment.is_session() {
+        "session cluster".to_owned()
+    } else {
+        format!("upgrade mode {}", deployment.upgrade_mode())
+    });
+    about.extend(
+        deployment.created_at().map(|created| format!("{} old", since(created.as_second(), now))),
+    );
+    let state = if deployment.is_being_deleted() {
+        "DELETING"
+    } else {
+        deployment.lifecycle().unwrap_or("new")
+    };
+    format!(
+        "{} {} {}",
+        styled(BOLD, deployment.name()),
+        coloured(state),
+        styled(DIM, format_args!("({})", about.join(", ")))
+    )
+}
+
+/// Says when the operator has not taken the present spec up.
+fn reconciliation(deployment: &Deployment) -> Option<Node> {
+    if deployment.is_taken_up() {
+        return None;
+    }
+    let text = match deployment.observed_generation() {
+        None => "no operator has taken it up yet".to_owned(),
+        Some(observed) => {
+            format!(
+                "the operator works on generation {observed}; the spec is at {}",
+                deployment.generation()
+            )
+        }
+    };
+    Some(Node::leaf(styled(YELLOW, text)))
+}
+
+fn pod_nodes(pods: &[Pod], role: Role, is_wide: bool, now: Timestamp) -> Vec<Node> {
+    let pods = pods.iter().filter(|pod| Role::of(pod) == Some(role)).collect::<Vec<_>>();
+    let mut nodes =
+        pods.iter().take(PODS_SHOWN).map(|pod| pod_node(pod, is_wide, now)).collect::<Vec<_>>();
+    if pods.len() > PODS_SHOWN {
+        nodes.push(Node::leaf(format!("… and {} more", pods.len() - PODS_SHOWN)));
+    }
+    nodes
+}
+
+fn pod_node(pod: &Pod, is_wide: bool, now: Timestamp) -> Node {
+    let status = pod.status.as_ref();
+    let containers =
+        status.and_then(|status| status.container_statuses.as_deref()).unwrap_or_default();
+    let ready = containers.iter().filter(|container| container.ready).count();
+    let restarts: i32 = containers.iter().map(|container| container.restart_count).sum();
+    let waiting = containers.iter().find_map(|container| {
+        let waiting = container.state.as_ref()?.waiting.as_ref()?;
+        waiting
+            .reason
+            .as_deref()
+            .filter(|reason| *reason != "ContainerCreating" && *reason != "PodInitializing")
+    });
+    let phase = waiting.or_else(|| status?.phase.as_deref()).unwrap_or("Unknown");
+    let mut about = vec![format!("{ready}/{} ready", containers.len())];
+    if restarts > 0 {
+        about.push(format!("{restarts} restarts"));
+    }
+    about.extend(pod.metadata.creation_timestamp.as_ref().map(|at| since(at.0.as_second(), now)));
+    if is_wide {
+        about.extend(status.and_then(|status| status.pod_ip.clone()));
+        about.extend(pod.spec.as_ref().and_then(|spec| spec.node_name.clone()));
+    }
+    let name = pod.metadata.name.as_deref().unwrap_or_default();
+    Node::leaf(format!("{name} {} {}", coloured(phase), styled(DIM, about.join(", "))))
+}
+
+/// ` 2, 1 of 4 slots free`.
+fn slots(flink: Option<&FlinkFacts>) -> String {
+    let Some(flink) = flink else { return String::new() };
+    match &flink.task_managers {
+        Ok(registered) => {
+            let all = &registered.taskmanagers;
+            let slots: u32 = all.iter().map(|one| one.slots_number).sum();
+            let free: u32 = all.iter().map(|one| one.free_slots).sum();
+            format!(" {} registered, {free} of {slots} slots free", all.len())
+        }
+        Err(error) => format!(" {}", styled(YELLOW, error)),
+    }
+}
+
+fn job_node(deployment: &Deployment, job: Option<&JobFacts>, now: Timestamp) -> Node {
+    let known = deployment.job_state();
+    match job.map(|job| &job.details) {
+        Some(Ok(details)) => running_job(details, job, now),
+        Some(Err(error)) if error.is_job_not_found() => Node::leaf(format!(
+            "Job {}, unknown to the JobManager",
+            coloured(known.unwrap_or("not started"))
+        )),
+        Some(Err(error)) => Node::with(
+            format!("Job {} as last seen", coloured(known.unwrap_or("not started"))),
+            vec![Node::leaf(styled(YELLOW, error))],
+        ),
+        None => {
+            let next = deployment.upgrade_savepoint_path().map(|path| match path {
+                LAST_STATE_PATH => "next start from its last checkpoint".to_owned(),
+                path => format!("next start from {path}"),
+            });
+            Node::with(
+                format!("Job {}", coloured(known.unwrap_or("not started"))),
+                next.into_iter().map(Node::leaf).collect(),
+            )
+        }
+    }
+}
+
+fn running_job(details: &JobDetails, job: Option<&JobFacts>, now: Timestamp) -> Node {
+    let mut about = vec![details.id.clone()];
+    about.extend(details.start_time.map(|at| format!("for {}", since(at / 1000, now))));
+    let mut children = details.vertices.iter().map(vertex_node).collect::<Vec<_>>();
+    let latest = job
+        .and_then(|job| job.exceptions.as_ref().ok())
+        .and_then(|exceptions| exceptions.entries.first());
+    if let Some(exception) = latest {
+        let when = exception
+            .timestamp
+            .map_or_else(String::new, |at| format!(" {} ago", since(at / 1000, now)));
+        let first = exception.stacktrace.lines().next().unwrap_or(&exception.name);
+        children.push(Node::leaf(format!(
+            "{} {first}",
+            styled(YELLOW, format_args!("last failure{when}:"))
+        )));
+    }
+    Node::with(
+        format!(
+            "Job {} {} {}",
+            coloured(&state_text(&details.state)),
+            details.name,
+            styled(DIM, format_args!("({})", about.join(", ")))
+        ),
+        children,
+    )
+}
+
+fn state_text(state: &JobState) -> String {
+    match state {
+        JobState::Known(known) => known.as_str().to_owned(),
+        JobState::Unknown(text) => text.clone(),
+    }
+}
+
+fn vertex_node(vertex: &Vertex) -> Node {
+    let running = vertex.tasks.get("RUNNING").copied().unwrap_or_default()
+        + vertex.tasks.get("FINISHED").copied().unwrap_or_default();
+    let records = |key| vertex.metrics.get(key).and_then(Value::as_i64).unwrap_or_default();
+    Node::leaf(format!(
+        "{} {} {}",
+        vertex.name,
+        coloured(&vertex.status),
+        styled(
+            DIM,
+            format_args!(
+                "{running}/{} tasks, {} in, {} out",
+                vertex.parallelism,
+                records("read-records"),
+                records("write-records")
+            )
+        )
+    ))
+}
+
+fn checkpoint_node(job: &JobFacts, now: Timestamp) -> Option<Node> {
+    let statistics = match &job.checkpoints {
+        Ok(Checkpoints::Statistics(statistics)) => statistics,
+        Ok(Checkpoints::Disabled) => {
+            return Some(Node::leaf(format!("Checkpoints {}", styled(YELLOW, "are off"))));
+        }
+        // The job's own line says that the JobManager does not answer.
+        Err(_) => return None,
+    };
+    let mut children = Vec::new();
+    if let Some(failed) = statistics.latest.failed.as_ref() {
+        let why = failed.failure_message.as_deref().unwrap_or("no reason given");
+        children.push(Node::leaf(format!(
+            "{} #{} {why}",
+            styled(YELLOW, "last failed:"),
+            failed.id.unwrap_or_default()
+        )));
+    }
+    if let Some(restored) = statistics.latest.restored.as_ref() {
+        let kind = if restored.is_savepoint { "savepoint" } else { "checkpoint" };
+        let path = restored.external_path.as_deref().unwrap_or("of unknown path");
+        children.push(Node::leaf(styled(DIM, format_args!("restored from {kind} {path}"))));
+    }
+    let counts = &statistics.counts;
+    let totals = format!("{} completed, {} failed", counts.completed, counts.failed);
+    let label = match &statistics.latest.completed {
+        Some(checkpoint) => format!(
+            "Last checkpoint {} {}",
+            checkpoint_text(checkpoint, now),
+            styled(DIM, format_args!("({totals})"))
+        ),
+        None => format!("Last checkpoint none yet {}", styled(DIM, format_args!("({totals})"))),
+    };
+    Some(Node::with(label, children))
+}
+
+fn checkpoint_text(checkpoint: &Checkpoint, now: Timestamp) -> String {
+    let mut parts = vec![format!("#{}", checkpoint.id.unwrap_or_default())];
+    parts
+        .extend(checkpoint.latest_ack_timestamp.map(|at| format!("{} ago", since(at / 1000, now))));
+    parts.extend(checkpoint.state_size.map(bytes));
+    parts.extend(checkpoint.end_to_end_duration.map(|duration| format!("{duration} ms")));
+    parts.extend(checkpoint.external_path.clone());
+    parts.join(", ")
+}
+
+fn snapshot_node(snapshots: &[Value], now: Timestamp) -> Option<Node> {
+    let text = |value: &Value, path: &str| {
+        value.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned()
+    };
+    let mut nodes = snapshots
+        .iter()
+        .take(SNAPSHOTS_SHOWN)
+        .map(|snapshot| {
+            let created = text(snapshot, "/metadata/creationTimestamp").parse::<Timestamp>();
+            let age = created
+                .map_or_else(|_| String::new(), |at| format!("{} ago", since(at.as_second(), now)));
+            let detail = match text(snapshot, "/status/path") {
+                path if path.is_empty() => text(snapshot, "/status/error"),
+                path => path,
+            };
+            Node::leaf(format!(
+                "{} {} {detail} {}",
+                text(snapshot, "/metadata/name"),
+                coloured(&text(snapshot, "/status/state")),
+                styled(DIM, age)
+            ))
+        })
+        .collect::<Vec<_>>();
+    if nodes.is_empty() {
+        return None;
+    }
+    if snapshots.len() > SNAPSHOTS_SHOWN {
+        nodes.push(Node::leaf(format!("… and {} more", snapshots.len() - SNAPSHOTS_SHOWN)));
+    }
+    Some(Node::with("Snapshots", nodes))
+}
+
+fn since(second: i64, now: Timestamp) -> String {
+    age(now.as_second() - second)
+}
+
+/// Good is green, on the way is yellow, broken is red; the word itself says it without colour.
+pub(super) fn coloured(state: &str) -> String {
+    let style = match state {
+        "STABLE" | "READY" | "RUNNING" | "Running" | "COMPLETED" | "FINISHED" => GREEN,
+        "FAILED" | "FAILING" | "ERROR" | "ROLLED_BACK" | "ABANDONED" | "Failed"
+        | "CrashLoopBackOff" | "ImagePullBackOff" | "ErrImagePull" => RED,
+        "SUSPENDED" => Style::new().bold(),
+        _ => YELLOW,
+    };
+    styled(style, state)
+}
