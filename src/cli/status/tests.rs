@@ -82,7 +82,9 @@ fn check(facts: &Facts, expected: Expect) {
 
 #[test]
 fn running_job_is_shown_with_all_its_parts() {
-    check(&facts(), expect![[r#"
+    check(
+        &facts(),
+        expect![[r#"
         wordcount STABLE (namespace team, v1_20, upgrade mode savepoint, 10m old)
         ├─ JobManager READY
         │  └─ wordcount-6d Running 1/1 ready, 9m30s
@@ -92,7 +94,8 @@ fn running_job_is_shown_with_all_its_parts() {
         │  └─ Source RUNNING 2/2 tasks, 0 in, 70 out
         └─ Last checkpoint #4, 10s ago, 2.0 KiB, 15 ms, s3://b/chk-4 (3 completed, 1 failed)
            └─ restored from savepoint s3://b/savepoint-1
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
@@ -100,12 +103,15 @@ fn suspended_job_says_where_it_goes_on() {
     let mut deployment = deployment();
     deployment.0["status"] = json!({"observedGeneration": 2, "lifecycleState": "SUSPENDED", "jobManagerDeploymentStatus": "MISSING",
         "jobStatus": {"state": "FINISHED", "jobId": "5a3e", "upgradeSavepointPath": "s3://b/savepoint-2"}});
-    check(&Facts { deployment, pods: Ok(Vec::new()), flink: None, ..facts() }, expect![[r#"
+    check(
+        &Facts { deployment, pods: Ok(Vec::new()), flink: None, ..facts() },
+        expect![[r#"
         wordcount SUSPENDED (namespace team, v1_20, upgrade mode savepoint, 10m old)
         ├─ JobManager MISSING
         └─ Job FINISHED
            └─ next start from s3://b/savepoint-2
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
@@ -118,14 +124,17 @@ fn broken_deployment_shows_pod_and_cause() {
         json!({"name": "flink-main-container", "ready": false,
         "restartCount": 3, "image": "", "imageID": "", "state": {"waiting": {"reason": "ImagePullBackOff"}}}),
     )]);
-    check(&Facts { deployment, pods: Ok(vec![broken]), flink: None, ..facts() }, expect![[r#"
+    check(
+        &Facts { deployment, pods: Ok(vec![broken]), flink: None, ..facts() },
+        expect![[r#"
         wordcount DEPLOYED (namespace team, v1_20, upgrade mode savepoint, 10m old)
         ├─ the operator works on generation 1; the spec is at 2
         ├─ JobManager ERROR
         │  └─ wordcount-6d ImagePullBackOff 0/1 ready, 3 restarts, 9m30s
         ├─ Job RECONCILING
         └─ error: image cannot be pulled
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
