@@ -65,7 +65,7 @@ fn upgrades_lose_and_double_nothing() {
     );
     let shown = cluster.flink(&["status", JOB]);
     assert!(shown.contains("does-not-exist"), "`status` names the image");
-    cluster.flink(&["rollback", JOB]);
+    cluster.flink(&["rollback", JOB, "--yes"]);
     let back = cluster.wait_until_stable();
     assert_eq!(back["spec"]["image"], good_image);
     cluster.wait_until_writing();
