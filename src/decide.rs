@@ -1,4 +1,23 @@
-//! From facts to decisions: pure, total, and the only place that branches on state.
+//! From observed facts to a plan, without touching the world.
+//!
+//! Each decision is a total, deterministic function: the same facts give the same plan, byte for
+//! byte. The operator carries a plan out and `kubectl flink plan` prints it; neither branches on
+//! state again. What a decision needs and nobody has looked up yet it asks for, see [`world`].
 
+pub mod application;
+pub mod care;
+pub mod deletion;
+pub mod deploy;
+pub mod diff;
+pub mod error_document;
+pub mod lifecycle;
+pub mod observe;
+pub mod plan;
+pub mod reconciled;
+pub mod record;
+pub mod restore;
 pub mod revision;
+pub mod stop;
+pub mod upgrade;
 pub mod validate;
+pub mod world;

@@ -1,0 +1,294 @@
+//! One pass over a native application cluster: observe, validate, reconcile.
+//!
+//! A pass makes at most one decision that changes the cluster. What it intends is in the status
+//! before anything is destroyed or submitted, so that any pass, of any process, can go on from what
+//! it finds.
+
+use super::diff::{ChangeClass, diff};
+use super::error_document::ErrorType;
+use super::observe::{SOON, foreign_deployment};
+use super::plan::{Component, Event, Plan, Step};
+use super::reconciled::ReconciledSpec;
+use super::restore::RestorePoint;
+use super::world::{Question, World};
+use crate::api::deployment::{DeploymentMode, FlinkDeploymentSpec};
+use crate::api::job::{JobState, UpgradeMode};
+use crate::api::status::{DeploymentStatus, JobStatusState, ReconciliationState};
+use crate::api::{CANARY_LABEL, DEPLOYMENT_FINALIZER};
+
+/// Something that is wrong and is told to the user: status, event and log say the same.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Problem {
+    pub(super) kind: ErrorType,
+    /// Reason of the event.
+    pub(super) reason: &'static str,
+    pub(super) component: Component,
+    pub(super) message: String,
+    /// Machine-readable detail, such as Kubernetes' reason.
+    pub(super) detail: Option<String>,
+    pub(super) causes: Vec<String>,
+}
+
+impl Problem {
+    pub(super) fn upgrade(reason: &'static str, message: impl Into<String>) -> Self {
+        Self {
+            kind: ErrorType::UpgradeFailure,
+            reason,
+            component: Component::JobManagerDeployment,
+            message: message.into(),
+            detail: None,
+            causes: vec![],
+        }
+    }
+}
+
+/// Why a pass ends early.
+#[derive(Debug)]
+pub(super) enum Halt {
+    Ask(Question),
+    /// Something cannot be read now; nothing is changed.
+    Cannot(String),
+    /// Something is wrong; nothing but the status is changed.
+    Problem(Box<Problem>),
+}
+
+impl Halt {
+    pub(super) fn cannot(because: impl Into<String>) -> Self {
+        Self::Cannot(because.into())
+    }
+
+    pub(super) fn problem(problem: Problem) -> Self {
+        Self::Problem(Box::new(problem))
+    }
+}
+
+impl From<Question> for Halt {
+    fn from(question: Question) -> Self {
+        Self::Ask(question)
+    }
+}
+
+/// The state of one pass.
+pub(super) struct Pass<'w> {
+    pub(super) world: &'w World<'w>,
+    pub(super) status: DeploymentStatus,
+    pub(super) steps: Vec<Step>,
+    pub(super) last: Option<ReconciledSpec>,
+    /// The spec to bring about: the user's, or the last good one while the user's is invalid.
+    pub(super) spec: FlinkDeploymentSpec,
+    /// Generation of `spec`.
+    pub(super) generation: i64,
+    pub(super) problem: Option<Problem>,
+    /// Why the JobManager's REST API does not answer.
+    pub(super) unreachable: Option<String>,
+    /// The Deployment exists, and what belongs beside it may not.
+    pub(super) is_cluster_unfinished: bool,
+}
+
+/// Decides what to do with a `FlinkDeployment` now.
+///
+/// # Errors
+/// The question to answer before the decision can be made.
+pub fn decide(world: &World<'_>) -> Result<Plan, Question> {
+    let mut pass = Pass::new(world);
+    match pass.run() {
+        Ok(plan) => Ok(plan),
+        Err(Halt::Ask(question)) => Err(question),
+        Err(Halt::Cannot(because)) => Ok(pass.finish(because, Some(SOON))),
+        Err(Halt::Problem(problem)) => {
+            let because = problem.message.clone();
+            pass.problem = Some(*problem);
+            Ok(pass.finish(because, Some(pass.interval())))
+        }
+    }
+}
+
+impl<'w> Pass<'w> {
+    fn new(world: &'w World<'w>) -> Self {
+        Self {
+            world,
+            status: world.status.clone(),
+            steps: Vec::new(),
+            last: None,
+            spec: world.resource.spec.clone(),
+            generation: world.generation(),
+            problem: None,
+            unreachable: None,
+            is_cluster_unfinished: false,
+        }
+    }
+
+    fn run(&mut self) -> Result<Plan, Halt> {
+        let metadata = &self.world.resource.metadata;
+        let label = metadata.labels.as_ref().and_then(|labels| labels.get(CANARY_LABEL));
+        if label.is_some_and(|value| value.eq_ignore_ascii_case("true")) {
+            return Ok(self.untouched("canary resource"));
+        }
+        if metadata.deletion_timestamp.is_some() {
+            return self.delete();
+        }
+        if !self.spec.flink_version.is_some_and(|version| version.is_supported()) {
+            let version = self.spec.flink_version.map_or("null", |version| version.as_str());
+            let message =
+                format!("Flink version {version} is not supported by this operator version");
+            let mut plan = self.untouched(message.clone());
+            plan.steps.push(Step::Event(Event::warning(
+                "UnsupportedFlinkVersion",
+                Component::Operator,
+                message,
+            )));
+            return Ok(plan);
+        }
+        if let Some(text) = &self.status.reconciliation_status.last_reconciled_spec {
+            match ReconciledSpec::parse(text) {
+                Ok(last) => self.last = Some(last),
+                Err(error) => return Err(Halt::problem(corrupt_spec(&error.reason))),
+            }
+        }
+        let is_native_application =
+            self.spec.job.is_some() && self.spec.mode.unwrap_or_default() == DeploymentMode::Native;
+        if !is_native_application && self.last.is_none() {
+            return Err(Halt::problem(unsupported_kind(&self.spec)));
+        }
+        let finalizers = metadata.finalizers.as_deref().unwrap_or_default();
+        if !finalizers.iter().any(|finalizer| finalizer == DEPLOYMENT_FINALIZER) {
+            self.steps.push(Step::AddFinalizer);
+        }
+        self.observe()?;
+        self.reconcile()
+    }
+
+    fn reconcile(&mut self) -> Result<Plan, Halt> {
+        let Some(last) = self.last.clone() else { return self.first_deployment() };
+        if self.is_cluster_unfinished {
+            let objects = self.render_running()?;
+            self.steps.push(Step::FinishCluster(Box::new(objects)));
+            return Ok(self.finish("the JobManager was created already", Some(SOON)));
+        }
+        if let Some(trigger_id) = self.pending_stop() {
+            return self.go_on_stopping(&last, &trigger_id);
+        }
+        if self.status.reconciliation_status.state == ReconciliationState::Upgrading {
+            if self.status.job_status.state == Some(JobStatusState::Cancelling) {
+                return Ok(self.finish("waiting for the job to be cancelled", Some(SOON)));
+            }
+            return self.start_again(&last);
+        }
+        let deployed = self.deployed_spec(&last);
+        let diff = diff(&last.spec, &self.spec);
+        let is_resumed =
+            last.job_state() == JobState::Suspended && self.desired_state() == JobState::Running;
+        if diff.class() == ChangeClass::Ignore {
+            self.refresh_metadata(&last);
+            return self.look_after(&last);
+        }
+        if self.status.reconciliation_status.state == ReconciliationState::RolledBack
+            && super::diff::diff(&deployed, &self.spec).class() == ChangeClass::Ignore
+        {
+            let spec = self.spec.clone();
+            self.store_deployed(ReconciledSpec::new(spec, false), ReconciliationState::Deployed);
+            return Ok(self.finish(
+                "the spec is the one that runs since the rollback",
+                Some(self.interval()),
+            ));
+        }
+        if diff.class() == ChangeClass::SavepointRedeploy {
+            return self.redeploy_from_savepoint(&last, &diff);
+        }
+        if last.job_state() == JobState::Running {
+            return self.stop(&last, &diff);
+        }
+        if is_resumed {
+            self.announce(&diff);
+            return self.start_again(&last);
+        }
+        // Suspended before and after: the new spec is what a resume will start.
+        self.store_suspended(last.spec.job.as_ref().map(|job| job.upgrade_mode));
+        Ok(self.finish("the suspended job's spec is updated", Some(self.interval())))
+    }
+
+    fn first_deployment(&mut self) -> Result<Plan, Halt> {
+        if self.desired_state() == JobState::Suspended {
+            return Ok(
+                self.finish("created suspended: waiting to be resumed", Some(self.interval()))
+            );
+        }
+        if let Some(job_manager) = self.read_job_manager()? {
+            if job_manager.owner_uid.as_deref() != Some(self.world.uid()) {
+                return Err(Halt::problem(foreign_deployment(self.world.name())));
+            }
+            return Err(Halt::problem(lost_status(self.world.name())));
+        }
+        let initial =
+            self.job().initial_savepoint_path.clone().filter(|path| !path.trim().is_empty());
+        if initial.is_none() && self.job().upgrade_mode != UpgradeMode::Stateless {
+            self.refuse_left_over_state()?;
+        }
+        let restore = initial.map_or(RestorePoint::Empty, RestorePoint::Path);
+        self.deploy(restore, true, false)
+    }
+
+    /// A stateful job must not start empty beside HA metadata that somebody left under its name.
+    fn refuse_left_over_state(&self) -> Result<(), Halt> {
+        if !self.is_high_availability_on()? {
+            return Ok(());
+        }
+        match self.world.ha_metadata()? {
+            Ok(metadata) if metadata.has_checkpoint => Err(Halt::problem(Problem::upgrade(
+                "RestoreFailed",
+                format!(
+                    "HA metadata with checkpoints of an earlier `{}` exists, and this resource has \
+                     no record of it: set `spec.job.initialSavepointPath` to the state to start \
+                     from, or delete the ConfigMaps `{}-*-config-map` to start without it",
+                    self.world.name(),
+                    self.world.name()
+                ),
+            ))),
+            Ok(_) => Ok(()),
+            Err(reason) => Err(Halt::cannot(format!("HA metadata cannot be read: {reason}"))),
+        }
+    }
+}
+
+fn corrupt_spec(reason: &str) -> Problem {
+    Problem {
+        kind: ErrorType::Reconciliation,
+        reason: "Error",
+        component: Component::Operator,
+        message: format!(
+            "status.reconciliationStatus.lastReconciledSpec is not readable ({reason}): the \
+             cluster is left as it is. Restore the field from a backup, or take a savepoint, \
+             delete this resource with `--cascade=orphan` and create it again with \
+             `spec.job.initialSavepointPath`"
+        ),
+        detail: None,
+        causes: vec![],
+    }
+}
+
+fn lost_status(name: &str) -> Problem {
+    Problem {
+        kind: ErrorType::Reconciliation,
+        reason: "Error",
+        component: Component::JobManagerDeployment,
+        message: format!(
+            "the JobManager Deployment `{name}` runs already, but the status that describes it is \
+             lost: nothing is touched. Restore the status from a backup, or take a savepoint, delete \
+             the Deployment and set `spec.job.initialSavepointPath`"
+        ),
+        detail: None,
+        causes: vec![],
+    }
+}
+
+fn unsupported_kind(spec: &FlinkDeploymentSpec) -> Problem {
+    let what = if spec.job.is_none() { "session clusters" } else { "standalone mode" };
+    Problem {
+        kind: ErrorType::Reconciliation,
+        reason: "ValidationError",
+        component: Component::Operator,
+        message: format!("this version does not operate {what}: the resource is left alone"),
+        detail: None,
+        causes: vec![],
+    }
+}

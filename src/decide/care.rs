@@ -1,0 +1,149 @@
+//! A deployment whose spec is in place: recover it, clean up after it, or let it be.
+
+use std::time::Duration;
+
+use super::application::{Halt, Pass, Problem};
+use super::deploy::mode_of;
+use super::observe::SOON;
+use super::plan::{Component, Event, Plan, Step};
+use super::reconciled::ReconciledSpec;
+use super::restore::{HighAvailability, RestoreFacts, RestorePoint};
+use crate::api::job::{JobState, UpgradeMode};
+use crate::api::status::{JobManagerDeploymentStatus, JobStatusState};
+use crate::config::{FlinkConfig, options};
+
+impl Pass<'_> {
+    /// Nothing to change: recover, clean up, or rest.
+    pub(super) fn look_after(&mut self, last: &ReconciledSpec) -> Result<Plan, Halt> {
+        let config = self.observe_config()?;
+        let job_manager = self.status.job_manager_deployment_status;
+        let state = self.status.job_status.state;
+        let is_terminal = state.is_some_and(JobStatusState::is_globally_terminal);
+        let is_running = last.job_state() == JobState::Running;
+        if is_running && !is_terminal && job_manager == JobManagerDeploymentStatus::Missing {
+            let is_enabled = config
+                .get(&options::JM_DEPLOYMENT_RECOVERY_ENABLED)
+                .map_err(|error| Halt::cannot(error.to_string()))?;
+            if is_enabled {
+                return self.recover(last);
+            }
+        }
+        if is_terminal && job_manager != JobManagerDeploymentStatus::Missing {
+            return self.retire(&config);
+        }
+        let because = self.resting_because();
+        let look_again = match job_manager {
+            JobManagerDeploymentStatus::Ready if state == Some(JobStatusState::Running) => {
+                self.interval()
+            }
+            JobManagerDeploymentStatus::Ready if !is_running => self.interval(),
+            JobManagerDeploymentStatus::Ready => Duration::from_secs(1),
+            JobManagerDeploymentStatus::Deploying
+            | JobManagerDeploymentStatus::DeployedNotReady => SOON,
+            JobManagerDeploymentStatus::Error => Duration::from_secs(10),
+            JobManagerDeploymentStatus::Missing => self.interval(),
+        };
+        Ok(self.finish(because, Some(look_again)))
+    }
+
+    fn resting_because(&self) -> String {
+        let state = self.status.job_status.state.map_or("not seen yet", JobStatusState::as_str);
+        match self.status.job_manager_deployment_status {
+            JobManagerDeploymentStatus::Ready => format!("the job is {state}"),
+            JobManagerDeploymentStatus::DeployedNotReady => format!(
+                "the JobManager does not answer: {}",
+                self.unreachable.as_deref().unwrap_or("no reason given")
+            ),
+            JobManagerDeploymentStatus::Deploying => "the JobManager is starting".to_owned(),
+            JobManagerDeploymentStatus::Error => self.problem.as_ref().map_or_else(
+                || "the JobManager failed".to_owned(),
+                |problem| problem.message.clone(),
+            ),
+            JobManagerDeploymentStatus::Missing => {
+                format!("there is no JobManager, the job is {state}")
+            }
+        }
+    }
+
+    /// A job that has ended keeps its JobManager for a while, so that its end can be looked at.
+    fn retire(&mut self, config: &FlinkConfig) -> Result<Plan, Halt> {
+        let ttl: Duration = config
+            .get(&options::JM_DEPLOYMENT_SHUTDOWN_TTL)
+            .map_err(|error| Halt::cannot(error.to_string()))?;
+        let ended = self
+            .status
+            .job_status
+            .update_time
+            .as_deref()
+            .and_then(|text| text.parse::<i64>().ok())
+            .unwrap_or_else(|| self.world.now.as_millisecond());
+        let age = u64::try_from(self.world.now.as_millisecond() - ended).unwrap_or(0);
+        let left = ttl.saturating_sub(Duration::from_millis(age));
+        if left > Duration::ZERO {
+            let because = self.resting_because();
+            return Ok(self.finish(because, Some(left.min(self.interval()))));
+        }
+        if let Some(job_manager) = self.read_job_manager()? {
+            let uid = job_manager.uid.clone();
+            self.steps.push(Step::DeleteJobManager { uid });
+        }
+        self.status.job_manager_deployment_status = JobManagerDeploymentStatus::Missing;
+        Ok(self.finish("the job ended long ago: its JobManager is removed", Some(self.interval())))
+    }
+}
+
+impl Pass<'_> {
+    /// The JobManager is lost although nothing asked for that: start the deployed spec again.
+    fn recover(&mut self, last: &ReconciledSpec) -> Result<Plan, Halt> {
+        if self.has_old_pods()? {
+            return Ok(self.finish("waiting for the lost JobManager's pods to end", Some(SOON)));
+        }
+        let spec = self.deployed_spec(last);
+        let high_availability = self.high_availability(&spec)?;
+        let keeps_job_id = high_availability != HighAvailability::Off;
+        let restore = match high_availability {
+            HighAvailability::Off => self.recover_without_metadata()?,
+            high_availability @ (HighAvailability::Unknown(_) | HighAvailability::Known(_)) => {
+                let started_empty = self.last_mode() == UpgradeMode::Stateless;
+                self.point(RestoreFacts {
+                    wanted: UpgradeMode::LastState,
+                    stopped_as: UpgradeMode::LastState,
+                    path: self.savepoint_path().filter(|_| !started_empty),
+                    high_availability,
+                })?
+            }
+        };
+        self.steps.push(Step::Event(Event::warning(
+            "RecoverDeployment",
+            Component::Job,
+            "Recovering lost deployment",
+        )));
+        self.note_restore(&spec, &restore, keeps_job_id)?;
+        let mut recovered = last.clone();
+        if let Some(job) = &mut recovered.spec.job {
+            job.upgrade_mode = mode_of(&restore);
+        }
+        self.store_last(recovered);
+        // Of the spec that runs, not of a newer one that still waits.
+        let generation = self.status.observed_generation.unwrap_or(self.generation);
+        let objects = self.render(&spec, generation, &restore)?;
+        self.write_intent();
+        self.submit(&spec, objects, keeps_job_id, false)?;
+        let because = format!("recovering the lost JobManager from {}", restore.describe());
+        Ok(self.finish(because, Some(SOON)))
+    }
+
+    /// Without HA metadata a stateless job starts over; any other waits for a person.
+    fn recover_without_metadata(&self) -> Result<RestorePoint, Halt> {
+        let wanted = self.world.resource.spec.job.as_ref().map(|job| job.upgrade_mode);
+        if wanted == Some(UpgradeMode::Stateless) {
+            return Ok(RestorePoint::Empty);
+        }
+        Err(Halt::problem(Problem::upgrade(
+            "UpgradeFailed",
+            "JobManager deployment is missing and HA metadata is not available to make stateful \
+             upgrades. It is possible that the job has finished or terminally failed, or the \
+             configmaps have been deleted. Manual restore required.",
+        )))
+    }
+}

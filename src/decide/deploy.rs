@@ -1,0 +1,247 @@
+//! Starting a JobManager: the restore point is chosen, written down, and then used.
+
+use std::time::Duration;
+
+use super::application::{Halt, Pass, Problem};
+use super::observe::{SOON, foreign_deployment};
+use super::plan::{Component, Event, Plan, Step};
+use super::reconciled::ReconciledSpec;
+use super::restore::{HighAvailability, Refusal, RestoreFacts, RestorePoint, restore_point};
+use crate::api::deployment::FlinkDeploymentSpec;
+use crate::api::job::{JobState, UpgradeMode};
+use crate::api::status::{
+    JobManagerDeploymentStatus, JobStatusState, LAST_STATE_PATH, ReconciliationState,
+};
+use crate::config::cluster::{is_high_availability_on, is_kubernetes_high_availability_on};
+use crate::config::options;
+use crate::render::{Objects, RenderInput, Submission, render_cluster};
+
+/// Pause while an old JobManager goes away; its end also wakes the resource.
+const GOING: Duration = Duration::from_millis(500);
+
+impl Pass<'_> {
+    /// The job is stopped: start it from its restore point, or leave it suspended.
+    pub(super) fn start_again(&mut self, last: &ReconciledSpec) -> Result<Plan, Halt> {
+        let job_manager = self.read_job_manager()?.cloned();
+        if let Some(job_manager) = &job_manager
+            && job_manager.owner_uid.as_deref() != Some(self.world.uid())
+        {
+            return Err(Halt::problem(foreign_deployment(self.world.name())));
+        }
+        if self.desired_state() == JobState::Suspended {
+            // A job that was stopped with a savepoint keeps its JobManager to be looked at.
+            if let Some(job_manager) = job_manager
+                && self.last_mode() != UpgradeMode::Savepoint
+            {
+                return Ok(self.remove(job_manager.is_deleting, &job_manager.uid));
+            }
+            self.store_suspended(None);
+            return Ok(self.finish("suspended", Some(self.interval())));
+        }
+        let restore = self.choose(last)?;
+        if let Some(job_manager) = job_manager {
+            if self.status.reconciliation_status.state != ReconciliationState::Upgrading {
+                self.store_stopping(self.last_mode());
+                self.status.job_manager_deployment_status = JobManagerDeploymentStatus::Missing;
+                self.write_intent();
+            }
+            return Ok(self.remove(job_manager.is_deleting, &job_manager.uid));
+        }
+        if self.has_old_pods()? {
+            return Ok(self.finish("waiting for the old JobManager's pods to end", Some(GOING)));
+        }
+        let keeps_job_id = self.last_mode() == UpgradeMode::LastState;
+        self.deploy(restore, false, keeps_job_id)
+    }
+
+    fn remove(&mut self, is_deleting: bool, uid: &str) -> Plan {
+        if !is_deleting {
+            self.steps.push(Step::DeleteJobManager { uid: uid.to_owned() });
+        }
+        self.finish("waiting for the old JobManager to end", Some(GOING))
+    }
+
+    /// Two JobManagers must never run the same job: wait until the last pod is gone.
+    pub(super) fn has_old_pods(&self) -> Result<bool, Halt> {
+        match self.world.pods()? {
+            Ok(pods) => Ok(!pods.is_empty()),
+            Err(reason) => {
+                Err(Halt::cannot(format!("the JobManager's pods cannot be read: {reason}")))
+            }
+        }
+    }
+
+    /// The restore point of the next start, or the refusal as a problem.
+    fn choose(&self, last: &ReconciledSpec) -> Result<RestorePoint, Halt> {
+        let stopped_as = self.last_mode();
+        let wanted = if self.is_savepoint_redeploy(last) {
+            UpgradeMode::Savepoint
+        } else {
+            self.job().upgrade_mode
+        };
+        let reads_ha_metadata =
+            stopped_as == UpgradeMode::LastState && wanted != UpgradeMode::Stateless;
+        let high_availability = if reads_ha_metadata {
+            self.high_availability(&self.spec)?
+        } else {
+            HighAvailability::Off
+        };
+        let path = self.savepoint_path();
+        self.point(RestoreFacts { wanted, stopped_as, path, high_availability })
+    }
+
+    /// Names the restore point, or says why not.
+    pub(super) fn point(&self, facts: RestoreFacts) -> Result<RestorePoint, Halt> {
+        restore_point(&facts).map_err(|refusal| match refusal {
+            Refusal::NotYet(message) => Halt::cannot(message),
+            Refusal::NeedsPerson(message) => {
+                Halt::problem(Problem::upgrade("RestoreFailed", message))
+            }
+        })
+    }
+
+    /// High availability of `spec`, with the job's metadata.
+    pub(super) fn high_availability(
+        &self,
+        spec: &FlinkDeploymentSpec,
+    ) -> Result<HighAvailability, Halt> {
+        if !is_high_availability_on(&self.deploy_config(spec, self.generation)?) {
+            return Ok(HighAvailability::Off);
+        }
+        Ok(match self.world.ha_metadata()? {
+            Ok(metadata) => HighAvailability::Known(*metadata),
+            Err(reason) => HighAvailability::Unknown(reason.to_owned()),
+        })
+    }
+
+    /// Whether the stop was for a savepoint redeploy: then the path given by the user counts, in
+    /// whatever mode the job is upgraded otherwise.
+    fn is_savepoint_redeploy(&self, last: &ReconciledSpec) -> bool {
+        let Some(job) = &last.spec.job else { return false };
+        job.savepoint_redeploy_nonce.is_some()
+            && job.upgrade_mode == UpgradeMode::Savepoint
+            && job.initial_savepoint_path.is_some()
+            && job.initial_savepoint_path == self.status.job_status.upgrade_savepoint_path
+    }
+
+    /// Starts the wanted spec from `restore`.
+    pub(super) fn deploy(
+        &mut self,
+        restore: RestorePoint,
+        is_first: bool,
+        keeps_job_id: bool,
+    ) -> Result<Plan, Halt> {
+        let mode = mode_of(&restore);
+        let spec = self.spec.clone();
+        self.note_restore(&spec, &restore, keeps_job_id)?;
+        self.store_before_deploy(mode, is_first);
+        let objects = self.render(&spec, self.generation, &restore)?;
+        self.status.job_manager_deployment_status = JobManagerDeploymentStatus::Missing;
+        self.write_intent();
+        let keeps_ha_metadata = keeps_job_id || restore == RestorePoint::HaMetadata;
+        self.submit(&spec, objects, keeps_ha_metadata, is_first)?;
+        self.store_running(mode, is_first);
+        let because = format!("deploying the job from {}", restore.describe());
+        Ok(self.finish(because, Some(SOON)))
+    }
+
+    /// Writes into the status what the start restores, and under which job id.
+    pub(super) fn note_restore(
+        &mut self,
+        spec: &FlinkDeploymentSpec,
+        restore: &RestorePoint,
+        keeps_job_id: bool,
+    ) -> Result<(), Halt> {
+        let config = self.deploy_config(spec, self.generation)?;
+        let job = &mut self.status.job_status;
+        let keeps_job_id = keeps_job_id || *restore == RestorePoint::HaMetadata;
+        job.job_id = match (config.text_of(&options::FIXED_JOB_ID), &job.job_id) {
+            (Some(fixed), _) => Some(fixed.to_owned()),
+            (None, Some(id)) if keeps_job_id => Some(id.clone()),
+            (None, Some(_) | None) => Some(self.world.fresh.job_id.clone()),
+        };
+        job.upgrade_savepoint_path = match restore {
+            RestorePoint::Empty => None,
+            RestorePoint::Path(path) => Some(path.clone()),
+            RestorePoint::HaMetadata => Some(LAST_STATE_PATH.to_owned()),
+        };
+        if *restore == RestorePoint::Empty
+            && let Some(info) = &mut job.savepoint_info
+        {
+            // It must not come back as the state of a job that never had it.
+            info.last_savepoint = None;
+        }
+        Ok(())
+    }
+
+    /// The steps that create the cluster; the intent is written before them.
+    pub(super) fn submit(
+        &mut self,
+        spec: &FlinkDeploymentSpec,
+        objects: Objects,
+        keeps_ha_metadata: bool,
+        is_first: bool,
+    ) -> Result<(), Halt> {
+        self.steps.push(Step::Event(Event::normal(
+            "Submit",
+            Component::JobManagerDeployment,
+            "Starting deployment",
+        )));
+        let config = self.deploy_config(spec, self.generation)?;
+        if is_high_availability_on(&config) {
+            if !keeps_ha_metadata && !is_first {
+                self.steps.push(Step::DeleteHaMetadata);
+            } else if is_kubernetes_high_availability_on(&config) {
+                self.steps.push(Step::ForgetJobGraphs);
+            }
+        }
+        self.steps.push(Step::CreateCluster(Box::new(objects)));
+        self.set_job_state(JobStatusState::Reconciling);
+        self.status.job_manager_deployment_status = JobManagerDeploymentStatus::Deploying;
+        self.status.cluster_info.remove("ClusterHealthInfo");
+        Ok(())
+    }
+
+    /// The objects of a start from `restore`.
+    pub(super) fn render(
+        &self,
+        spec: &FlinkDeploymentSpec,
+        generation: i64,
+        restore: &RestorePoint,
+    ) -> Result<Objects, Halt> {
+        let config = self.deploy_config(spec, generation)?;
+        let submission = Submission {
+            job_id: self.job_id()?,
+            savepoint_path: match restore {
+                RestorePoint::Empty => None,
+                RestorePoint::Path(path) => Some(path.clone()),
+                // Flink finds the checkpoint by the job id. Should it be gone by then, a start from
+                // this path fails, where a start without one would silently be empty.
+                RestorePoint::HaMetadata => Some(LAST_STATE_PATH.to_owned()),
+            },
+            job_result_store_id: self.world.fresh.uuid.clone(),
+        };
+        let id = self.id();
+        render_cluster(&RenderInput { id: &id, spec, config: &config, submission: &submission })
+            .map_err(|error| Halt::problem(Problem::upgrade("Error", error.to_string())))
+    }
+
+    /// The objects of the cluster that was created already.
+    pub(super) fn render_running(&self) -> Result<Objects, Halt> {
+        let restore = match self.savepoint_path() {
+            Some(path) if path == LAST_STATE_PATH => RestorePoint::HaMetadata,
+            Some(path) => RestorePoint::Path(path),
+            None => RestorePoint::Empty,
+        };
+        self.render(&self.spec, self.generation, &restore)
+    }
+}
+
+/// How a start from `restore` is noted.
+pub fn mode_of(restore: &RestorePoint) -> UpgradeMode {
+    match restore {
+        RestorePoint::Empty => UpgradeMode::Stateless,
+        RestorePoint::Path(_) => UpgradeMode::Savepoint,
+        RestorePoint::HaMetadata => UpgradeMode::LastState,
+    }
+}

@@ -1,0 +1,219 @@
+//! What changed between two specs, and how much it takes to bring the change about.
+
+use serde_json::Value;
+
+use super::reconciled::spec_value;
+use crate::api::deployment::{DeploymentMode, FlinkDeploymentSpec};
+use crate::config::FlinkConfig;
+
+/// How a change is brought about; the greatest of all changes decides.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub enum ChangeClass {
+    /// Nothing to do for the running cluster.
+    Ignore,
+    /// May be done in place.
+    Scale,
+    /// Stop and start again with the state carried over.
+    Upgrade,
+    /// Drop the state and start from `initialSavepointPath`.
+    SavepointRedeploy,
+}
+
+impl ChangeClass {
+    /// The word in events, as the Java operator writes it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Ignore => "IGNORE",
+            Self::Scale => "SCALE",
+            Self::Upgrade => "UPGRADE",
+            Self::SavepointRedeploy => "SAVEPOINT_REDEPLOY",
+        }
+    }
+}
+
+/// One field that changed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Change {
+    /// Such as `job.parallelism` or `flinkConfiguration.state.backend.type`.
+    pub field: String,
+    pub from: Value,
+    pub to: Value,
+    pub class: ChangeClass,
+}
+
+/// All changes from one spec to another, in the order of the spec's fields.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SpecDiff {
+    pub changes: Vec<Change>,
+}
+
+impl SpecDiff {
+    /// The greatest class; [`ChangeClass::Ignore`] when nothing changed.
+    pub fn class(&self) -> ChangeClass {
+        self.changes.iter().map(|change| change.class).max().unwrap_or(ChangeClass::Ignore)
+    }
+}
+
+impl std::fmt::Display for SpecDiff {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Diff: FlinkDeploymentSpec[")?;
+        for (index, Change { field, from, to, class: _ }) in self.changes.iter().enumerate() {
+            let comma = if index == 0 { "" } else { ", " };
+            write!(f, "{comma}{field} : {} -> {}", plain(from), plain(to))?;
+        }
+        f.write_str("]")
+    }
+}
+
+/// Text without quotes, anything else as JSON.
+fn plain(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+/// Compares the spec that was reconciled with the one that is wanted. Defaults count as written:
+/// an absent `jobManager.replicas` equals 1. Pod templates are compared without `apiVersion`,
+/// `kind`, `status` and nulls, which do not reach a pod.
+pub fn diff(last: &FlinkDeploymentSpec, wanted: &FlinkDeploymentSpec) -> SpecDiff {
+    let mode = wanted.mode.unwrap_or_default();
+    let mut changes = Vec::new();
+    let (last_value, wanted_value) = (comparable(last), comparable(wanted));
+    for (field, to) in wanted_value.as_object().into_iter().flatten() {
+        let from = last_value.get(field).unwrap_or(&Value::Null);
+        match field.as_str() {
+            "flinkConfiguration" => configuration_changes(last, wanted, mode, &mut changes),
+            "job" | "taskManager" if from.is_object() && to.is_object() => {
+                object_changes(field, from, to, mode, &mut changes);
+            }
+            _ => push_change(field.clone(), from, to, mode, &mut changes),
+        }
+    }
+    SpecDiff { changes }
+}
+
+fn object_changes(
+    parent: &str,
+    from: &Value,
+    to: &Value,
+    mode: DeploymentMode,
+    changes: &mut Vec<Change>,
+) {
+    let names = from.as_object().into_iter().chain(to.as_object()).flat_map(|o| o.keys());
+    let mut seen = Vec::new();
+    for name in names {
+        if seen.contains(&name) {
+            continue;
+        }
+        seen.push(name);
+        let from = from.get(name).unwrap_or(&Value::Null);
+        let to = to.get(name).unwrap_or(&Value::Null);
+        push_change(format!("{parent}.{name}"), from, to, mode, changes);
+    }
+}
+
+fn push_change(
+    field: String,
+    from: &Value,
+    to: &Value,
+    mode: DeploymentMode,
+    changes: &mut Vec<Change>,
+) {
+    if from == to {
+        return;
+    }
+    let class = field_class(&field, to, mode);
+    changes.push(Change { field, from: from.clone(), to: to.clone(), class });
+}
+
+fn field_class(field: &str, to: &Value, mode: DeploymentMode) -> ChangeClass {
+    match field {
+        "job.savepointTriggerNonce"
+        | "job.checkpointTriggerNonce"
+        | "job.initialSavepointPath"
+        | "job.upgradeMode"
+        | "job.allowNonRestoredState"
+        | "job.autoscalerResetNonce" => ChangeClass::Ignore,
+        "job.parallelism" | "taskManager.replicas" => match mode {
+            DeploymentMode::Standalone => ChangeClass::Scale,
+            DeploymentMode::Native => ChangeClass::Upgrade,
+        },
+        "job.savepointRedeployNonce" | "restartNonce" if to.is_null() => ChangeClass::Ignore,
+        "job.savepointRedeployNonce" => ChangeClass::SavepointRedeploy,
+        _ => ChangeClass::Upgrade,
+    }
+}
+
+fn configuration_changes(
+    last: &FlinkDeploymentSpec,
+    wanted: &FlinkDeploymentSpec,
+    mode: DeploymentMode,
+    changes: &mut Vec<Change>,
+) {
+    let last = FlinkConfig::flatten(&last.flink_configuration);
+    let wanted = FlinkConfig::flatten(&wanted.flink_configuration);
+    let mut keys: Vec<&str> = last.iter().chain(wanted.iter()).map(|(key, _)| key).collect();
+    keys.sort_unstable();
+    keys.dedup();
+    let as_value = |text: Option<&str>| text.map_or(Value::Null, Value::from);
+    for key in keys {
+        let (from, to) = (last.get_text(key), wanted.get_text(key));
+        if from != to {
+            changes.push(Change {
+                field: format!("flinkConfiguration.{key}"),
+                from: as_value(from),
+                to: as_value(to),
+                class: configuration_class(key, mode),
+            });
+        }
+    }
+}
+
+/// Prefixes have no trailing dot: upstream compares them so.
+fn configuration_class(key: &str, mode: DeploymentMode) -> ChangeClass {
+    const IGNORED: [&str; 3] = ["job.autoscaler", "parallelism.default", "kubernetes.operator"];
+    if IGNORED.iter().any(|prefix| key.starts_with(prefix)) {
+        return ChangeClass::Ignore;
+    }
+    if key.starts_with("pipeline.jobvertex-parallelism-overrides") {
+        return match mode {
+            DeploymentMode::Native => ChangeClass::Scale,
+            DeploymentMode::Standalone => ChangeClass::Upgrade,
+        };
+    }
+    ChangeClass::Upgrade
+}
+
+/// The spec as JSON with what cannot matter taken out.
+fn comparable(spec: &FlinkDeploymentSpec) -> Value {
+    let mut value = spec_value(spec);
+    for path in ["/podTemplate", "/jobManager/podTemplate", "/taskManager/podTemplate"] {
+        if let Some(template) = value.pointer_mut(path) {
+            for name in ["apiVersion", "kind", "status"] {
+                template.as_object_mut().map(|template| template.remove(name));
+            }
+        }
+    }
+    if value.pointer("/mode").is_some_and(Value::is_null) {
+        value["mode"] = Value::from("native");
+    }
+    if let Value::Object(fields) = &mut value {
+        for field in fields.values_mut() {
+            *field = without_nulls(field.take());
+        }
+    }
+    value
+}
+
+/// Nulls below the top level mean nothing.
+fn without_nulls(value: Value) -> Value {
+    match value {
+        Value::Object(object) => Value::Object(
+            object
+                .into_iter()
+                .filter(|(_, value)| !value.is_null())
+                .map(|(key, value)| (key, without_nulls(value)))
+                .collect(),
+        ),
+        Value::Array(items) => Value::Array(items.into_iter().map(without_nulls).collect()),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => value,
+    }
+}

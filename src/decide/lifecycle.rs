@@ -1,0 +1,118 @@
+//! The lifecycle state and the `Running` condition, both derived from the rest of the status.
+
+use jiff::Timestamp;
+
+use super::reconciled::{ReconciledSpec, same_spec};
+use crate::api::job::JobState;
+use crate::api::status::{
+    Condition, DeploymentStatus, JobManagerDeploymentStatus, JobStatusState, LifecycleState,
+    ReconciliationState,
+};
+
+/// Texts in `status.error` that mean that a person has to choose the state to restore.
+pub const TERMINAL_ERRORS: [&str; 3] = [
+    "Manual restore required.",
+    "It is possible that the job has finished or terminally failed, or the configmaps have been deleted.",
+    "HA metadata is not available",
+];
+
+/// The lifecycle state that the other fields imply; the first rule that matches wins.
+pub fn lifecycle_state(status: &DeploymentStatus) -> LifecycleState {
+    if let Some(state @ (LifecycleState::Deleting | LifecycleState::Deleted)) =
+        status.lifecycle_state
+    {
+        return state;
+    }
+    let reconciliation = &status.reconciliation_status;
+    let Some(last_reconciled) = &reconciliation.last_reconciled_spec else {
+        return if status.error.is_some() {
+            LifecycleState::Failed
+        } else {
+            LifecycleState::Created
+        };
+    };
+    match reconciliation.state {
+        ReconciliationState::Upgrading => return LifecycleState::Upgrading,
+        ReconciliationState::RollingBack => return LifecycleState::RollingBack,
+        ReconciliationState::Deployed | ReconciliationState::RolledBack => {}
+    }
+    let is_suspended = ReconciledSpec::parse(last_reconciled)
+        .is_ok_and(|reconciled| reconciled.job_state() == JobState::Suspended);
+    if is_suspended {
+        return LifecycleState::Suspended;
+    }
+    if status.job_status.state == Some(JobStatusState::Failed) || needs_a_person(status) {
+        return LifecycleState::Failed;
+    }
+    if reconciliation.state == ReconciliationState::RolledBack {
+        return LifecycleState::RolledBack;
+    }
+    match &reconciliation.last_stable_spec {
+        Some(stable) if same_spec(stable, last_reconciled) => LifecycleState::Stable,
+        Some(_) | None => LifecycleState::Deployed,
+    }
+}
+
+fn needs_a_person(status: &DeploymentStatus) -> bool {
+    let is_gone = matches!(
+        status.job_manager_deployment_status,
+        JobManagerDeploymentStatus::Missing | JobManagerDeploymentStatus::Error
+    );
+    let error = status.error.as_deref().unwrap_or_default();
+    is_gone && TERMINAL_ERRORS.iter().any(|text| error.contains(text))
+}
+
+/// The one condition, `Running`. Its transition time is kept while True or False stays.
+pub fn running_condition(
+    status: &DeploymentStatus,
+    is_application: bool,
+    now: Timestamp,
+) -> Option<Condition> {
+    let (is_true, reason, message) = if is_application {
+        let state = status.job_status.state?;
+        let message = format!("Job status {}", state.as_str());
+        (state == JobStatusState::Running, capitalised(state.as_str()), message)
+    } else {
+        let (reason, message) = match status.job_manager_deployment_status {
+            JobManagerDeploymentStatus::Ready => {
+                ("JobManagerReady", "JobManager is running and ready to receive REST API calls")
+            }
+            JobManagerDeploymentStatus::DeployedNotReady => (
+                "DeployedNotReady",
+                "JobManager is running but not ready yet to receive REST API calls",
+            ),
+            JobManagerDeploymentStatus::Deploying => {
+                ("JobManagerIsDeploying", "JobManager process is starting up")
+            }
+            JobManagerDeploymentStatus::Missing => {
+                ("JobManagerDeploymentMissing", "JobManager deployment not found")
+            }
+            JobManagerDeploymentStatus::Error => ("Error", "JobManager deployment failed"),
+        };
+        let is_ready = status.job_manager_deployment_status == JobManagerDeploymentStatus::Ready;
+        (is_ready, reason.to_owned(), message.to_owned())
+    };
+    let text = if is_true { "True" } else { "False" };
+    let before = status.conditions.iter().find(|condition| {
+        condition.type_.as_deref() == Some("Running") && condition.status.as_deref() == Some(text)
+    });
+    let since = before
+        .and_then(|condition| condition.last_transition_time.clone())
+        .unwrap_or_else(|| now.to_string());
+    Some(Condition {
+        type_: Some("Running".to_owned()),
+        status: Some(text.to_owned()),
+        observed_generation: None,
+        last_transition_time: Some(since),
+        reason: Some(reason),
+        message: Some(message),
+    })
+}
+
+/// `RECONCILING` → `Reconciling`.
+fn capitalised(state: &str) -> String {
+    let mut letters = state.chars();
+    letters.next().map_or_else(String::new, |first| {
+        std::iter::once(first).chain(letters.map(|c| c.to_ascii_lowercase())).collect()
+    })
+}

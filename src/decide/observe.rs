@@ -1,0 +1,376 @@
+//! What the facts say about a deployment that was reconciled before: the status follows the world.
+//!
+//! An answer that could not be had changes nothing but `RUNNING` to `RECONCILING`: silence is not
+//! the news that a job is gone.
+
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::application::{Halt, Pass, Problem};
+use super::error_document::ErrorType;
+use super::plan::{Component, Event, Step};
+use super::reconciled::ReconciledSpec;
+use super::world::{Job, JobManager, Pod, PodProblem};
+use crate::api::job::{JobState, UpgradeMode};
+use crate::api::status::{
+    JobManagerDeploymentStatus, JobStatusState, LAST_STATE_PATH, ReconciliationState,
+};
+
+/// A job that its JobManager does not list is reported as lost after this long: the list is empty
+/// while `main()` runs, and while a new leader recovers its jobs.
+const JOB_ABSENT_MAX: SignedDuration = SignedDuration::from_secs(120);
+
+/// Reasons that a registry or a slow volume can cause for a moment; they count after a while.
+const PASSING_PROBLEMS: [(&str, SignedDuration); 5] = [
+    ("ErrImagePull", SignedDuration::from_secs(30)),
+    ("ImagePullBackOff", SignedDuration::from_secs(30)),
+    ("CreateContainerConfigError", SignedDuration::from_secs(30)),
+    ("FailedMount", SignedDuration::from_secs(120)),
+    ("FailedCreate", SignedDuration::from_secs(30)),
+];
+
+impl Pass<'_> {
+    /// Brings the status up to date with the world.
+    pub(super) fn observe(&mut self) -> Result<(), Halt> {
+        let Some(last) = self.last.clone() else { return Ok(()) };
+        let state = self.status.reconciliation_status.state;
+        let is_cancelling = self.status.job_status.state == Some(JobStatusState::Cancelling);
+        match state {
+            ReconciliationState::Upgrading if !is_cancelling => {
+                if !self.adopt_finished_upgrade(&last)? {
+                    if last.is_first_deployment() {
+                        // Nothing was made: the first deployment starts over.
+                        self.last = None;
+                        self.status.reconciliation_status.last_reconciled_spec = None;
+                    }
+                    return Ok(());
+                }
+            }
+            ReconciliationState::RollingBack => return Ok(()),
+            ReconciliationState::Upgrading
+            | ReconciliationState::Deployed
+            | ReconciliationState::RolledBack => {}
+        }
+        let last = self.last.clone().unwrap_or(last);
+        self.observe_job_manager(&last)?;
+        let is_ready =
+            self.status.job_manager_deployment_status == JobManagerDeploymentStatus::Ready;
+        if is_ready && last.job_state() == JobState::Running {
+            self.observe_job()?;
+        }
+        Ok(())
+    }
+
+    /// An upgrade whose Deployment was made, but whose success was not written: taken as done.
+    fn adopt_finished_upgrade(&mut self, last: &ReconciledSpec) -> Result<bool, Halt> {
+        let job_manager = self.read_job_manager()?;
+        let observed_generation = self.status.observed_generation.unwrap_or(-1);
+        let is_ours = job_manager.is_some_and(|job_manager| {
+            !job_manager.is_deleting
+                && job_manager.generation == Some(observed_generation)
+                && job_manager.owner_uid.as_deref() == Some(self.world.uid())
+        });
+        if !is_ours {
+            return Ok(false);
+        }
+        let mut last = last.clone();
+        if let Some(job) = &mut last.spec.job {
+            job.state = JobState::Running;
+        }
+        self.store_last(last);
+        self.status.reconciliation_status.state = ReconciliationState::Deployed;
+        self.status.job_status.state = Some(JobStatusState::Reconciling);
+        self.status.job_manager_deployment_status = JobManagerDeploymentStatus::Deploying;
+        self.status.task_manager = self.task_manager_info();
+        self.is_cluster_unfinished = true;
+        Ok(true)
+    }
+
+    /// The Deployment, or a halt when it could not be read.
+    pub(super) fn read_job_manager(&self) -> Result<Option<&JobManager>, Halt> {
+        match self.world.job_manager()? {
+            Ok(job_manager) => Ok(job_manager.as_ref()),
+            Err(reason) => {
+                Err(Halt::cannot(format!("the JobManager Deployment cannot be read: {reason}")))
+            }
+        }
+    }
+
+    fn observe_job_manager(&mut self, last: &ReconciledSpec) -> Result<(), Halt> {
+        let before = self.status.job_manager_deployment_status;
+        let is_suspended = last.job_state() == JobState::Suspended;
+        let Some(job_manager) = self.read_job_manager()?.cloned() else {
+            self.observe_missing_job_manager(before, is_suspended);
+            return Ok(());
+        };
+        if job_manager.owner_uid.as_deref() != Some(self.world.uid()) {
+            return Err(Halt::problem(foreign_deployment(self.world.name())));
+        }
+        if is_suspended {
+            // It only shows how the job ended.
+            self.status.job_manager_deployment_status = if job_manager.is_deleting {
+                JobManagerDeploymentStatus::Missing
+            } else {
+                JobManagerDeploymentStatus::Ready
+            };
+            return Ok(());
+        }
+        if job_manager.is_deleting {
+            self.lose_sight(JobManagerDeploymentStatus::Deploying);
+            return Ok(());
+        }
+        if job_manager.available_replicas > 0 {
+            match self.world.jobs()? {
+                Ok(_) => {
+                    self.status.job_manager_deployment_status = JobManagerDeploymentStatus::Ready;
+                }
+                Err(reason) => {
+                    let reason = reason.to_owned();
+                    self.lose_sight(JobManagerDeploymentStatus::DeployedNotReady);
+                    self.unreachable = Some(reason);
+                }
+            }
+            return Ok(());
+        }
+        match self.start_problem(&job_manager)? {
+            Some(PodProblem { reason, message }) => {
+                self.lose_sight(JobManagerDeploymentStatus::Error);
+                self.problem = Some(Problem {
+                    kind: ErrorType::DeploymentFailed,
+                    reason: "Error",
+                    component: Component::JobManagerDeployment,
+                    message,
+                    detail: Some(reason),
+                    causes: vec![],
+                });
+            }
+            None => self.lose_sight(JobManagerDeploymentStatus::Deploying),
+        }
+        Ok(())
+    }
+
+    fn observe_missing_job_manager(
+        &mut self,
+        before: JobManagerDeploymentStatus,
+        is_suspended: bool,
+    ) {
+        self.status.job_manager_deployment_status = JobManagerDeploymentStatus::Missing;
+        if is_suspended {
+            return;
+        }
+        self.lose_sight(JobManagerDeploymentStatus::Missing);
+        let is_news = !matches!(
+            before,
+            JobManagerDeploymentStatus::Missing | JobManagerDeploymentStatus::Error
+        );
+        if is_news {
+            self.steps.push(Step::Event(Event::warning(
+                "Missing",
+                Component::JobManagerDeployment,
+                "Missing JobManager deployment",
+            )));
+        }
+    }
+
+    /// The JobManager is in `state` and does not answer: what the job does is not known.
+    fn lose_sight(&mut self, state: JobManagerDeploymentStatus) {
+        self.status.job_manager_deployment_status = state;
+        let may_have_changed = match self.status.job_status.state {
+            Some(JobStatusState::Running) | None => true,
+            // Its JobManager is gone or new: nothing but an end that was seen still holds.
+            Some(other) => {
+                state != JobManagerDeploymentStatus::DeployedNotReady
+                    && !other.is_globally_terminal()
+                    && other != JobStatusState::Cancelling
+            }
+        };
+        if may_have_changed {
+            self.set_job_state(JobStatusState::Reconciling);
+        }
+    }
+
+    /// What keeps the JobManager from starting, once it is more than a passing event.
+    fn start_problem(&self, job_manager: &JobManager) -> Result<Option<PodProblem>, Halt> {
+        if let Some(message) = &job_manager.replica_failure
+            && has_lasted(self.world.now, job_manager.created, "FailedCreate")
+        {
+            return Ok(Some(PodProblem {
+                reason: "FailedCreate".to_owned(),
+                message: message.clone(),
+            }));
+        }
+        let pods: &[Pod] = self.world.pods()?.map_or(&[], Vec::as_slice);
+        Ok(pods
+            .iter()
+            .filter_map(|pod| pod.problem.as_ref().map(|problem| (pod, problem)))
+            .find(|(pod, problem)| has_lasted(self.world.now, pod.created, &problem.reason))
+            .map(|(_, problem)| problem.clone()))
+    }
+
+    fn observe_job(&mut self) -> Result<(), Halt> {
+        let Ok(jobs) = self.world.jobs()? else { return Ok(()) };
+        let id = self.status.job_status.job_id.clone();
+        let job = jobs.iter().find(|job| Some(&job.id) == id.as_ref()).cloned();
+        match job {
+            Some(job) => self.observe_listed_job(&job),
+            None => {
+                self.observe_absent_job();
+                Ok(())
+            }
+        }
+    }
+
+    fn observe_listed_job(&mut self, job: &Job) -> Result<(), Halt> {
+        let before = self.status.job_status.state;
+        let was_terminal = before.is_some_and(JobStatusState::is_globally_terminal);
+        if job.state.is_globally_terminal() && !was_terminal {
+            self.record_last_state(job.state)?;
+        }
+        if job.state == JobStatusState::Failed {
+            self.report_failure(before)?;
+        }
+        self.status.job_status.job_name = Some(job.name.clone());
+        self.status.job_status.start_time = Some(job.start_time.to_string());
+        let was_cancelling = before == Some(JobStatusState::Cancelling);
+        self.set_job_state(job.state);
+        if job.state == JobStatusState::Canceled
+            || (was_cancelling && job.state.is_globally_terminal())
+        {
+            self.store_stopped();
+        }
+        let is_up = matches!(job.state, JobStatusState::Running | JobStatusState::Finished);
+        let is_deployed = self.status.reconciliation_status.state == ReconciliationState::Deployed;
+        if is_up && is_deployed {
+            self.mark_stable();
+        }
+        if job.state == JobStatusState::Running
+            && (before != Some(JobStatusState::Running) || self.status.cluster_info.is_empty())
+        {
+            self.refresh_cluster_info()?;
+        }
+        Ok(())
+    }
+
+    /// The state that an ended job leaves, read while its JobManager still knows it.
+    fn record_last_state(&mut self, state: JobStatusState) -> Result<(), Halt> {
+        let checkpoints = match self.world.checkpoints()? {
+            Ok(checkpoints) => checkpoints,
+            Err(reason) => {
+                return Err(Halt::cannot(format!(
+                    "the job is {}, but its last checkpoint cannot be read yet: {reason}",
+                    state.as_str()
+                )));
+            }
+        };
+        let started_empty =
+            self.last_mode() == UpgradeMode::Stateless || state == JobStatusState::Canceled;
+        match &checkpoints.latest {
+            Some(latest) => {
+                self.status.job_status.upgrade_savepoint_path = Some(latest.path.clone());
+            }
+            // There was state, and nobody can start from it: the next start must be refused.
+            None if checkpoints.unusable.is_some() => {
+                self.status.job_status.upgrade_savepoint_path = Some(LAST_STATE_PATH.to_owned());
+            }
+            None if started_empty => self.status.job_status.upgrade_savepoint_path = None,
+            None => {}
+        }
+        Ok(())
+    }
+
+    fn report_failure(&mut self, before: Option<JobStatusState>) -> Result<(), Halt> {
+        if before == Some(JobStatusState::Failed) {
+            return Ok(());
+        }
+        let (message, causes) = match self.world.failure()? {
+            Ok(failure) => (failure.message.clone(), failure.causes.clone()),
+            Err(reason) => {
+                (format!("the job failed; its exception cannot be read: {reason}"), vec![])
+            }
+        };
+        self.problem = Some(Problem {
+            kind: ErrorType::Reconciliation,
+            reason: "Error",
+            component: Component::Job,
+            message,
+            detail: None,
+            causes,
+        });
+        Ok(())
+    }
+
+    fn observe_absent_job(&mut self) {
+        let before = self.status.job_status.state;
+        if before.is_some_and(JobStatusState::is_globally_terminal) {
+            // An ended job leaves the list after a while.
+            return;
+        }
+        let since = self.job_state_since();
+        let is_lost = before == Some(JobStatusState::Cancelling)
+            || self.world.now.duration_since(since) > JOB_ABSENT_MAX;
+        self.set_job_state(JobStatusState::Reconciling);
+        if !is_lost {
+            return;
+        }
+        self.status.reconciliation_status.state = ReconciliationState::Deployed;
+        self.problem = Some(Problem {
+            kind: ErrorType::Reconciliation,
+            reason: "Missing",
+            component: Component::Job,
+            message: "Job Not Found".to_owned(),
+            detail: None,
+            causes: vec![],
+        });
+    }
+
+    /// When the job got the state it has, or was deployed, whichever is later.
+    fn job_state_since(&self) -> Timestamp {
+        let updated = self
+            .status
+            .job_status
+            .update_time
+            .as_deref()
+            .and_then(|text| text.parse().ok())
+            .unwrap_or(0);
+        let deployed = self.status.reconciliation_status.reconciliation_timestamp;
+        Timestamp::from_millisecond(deployed.max(updated)).unwrap_or(self.world.now)
+    }
+
+    fn refresh_cluster_info(&mut self) -> Result<(), Halt> {
+        if let Ok(cluster) = self.world.cluster()? {
+            let totals = self.totals(cluster.task_managers);
+            let info = &mut self.status.cluster_info;
+            info.insert("flink-version".to_owned(), cluster.flink_version.clone());
+            info.insert("flink-revision".to_owned(), cluster.flink_revision.clone());
+            info.extend(totals);
+        }
+        Ok(())
+    }
+}
+
+fn has_lasted(now: Timestamp, since: Option<Timestamp>, reason: &str) -> bool {
+    let grace = PASSING_PROBLEMS
+        .iter()
+        .find(|(passing, _)| *passing == reason)
+        .map_or(SignedDuration::ZERO, |(_, grace)| *grace);
+    since.is_none_or(|since| now.duration_since(since) >= grace)
+}
+
+/// A Deployment of the name exists and is not this resource's.
+pub(super) fn foreign_deployment(name: &str) -> Problem {
+    Problem {
+        kind: ErrorType::Reconciliation,
+        reason: "Error",
+        component: Component::JobManagerDeployment,
+        message: format!(
+            "a Deployment `{name}` exists that does not belong to this FlinkDeployment; rename one \
+             of the two, or delete the Deployment after saving its job's state"
+        ),
+        detail: None,
+        causes: vec![],
+    }
+}
+
+/// How soon to look again while a JobManager starts or a job is scheduled.
+pub(super) const SOON: Duration = Duration::from_secs(2);

@@ -1,0 +1,119 @@
+//! A plan: the steps that a decision wants taken, in order.
+
+use std::time::Duration;
+
+use crate::api::deployment::FlinkDeploymentSpec;
+use crate::api::status::{DeploymentStatus, SavepointFormatType};
+use crate::render::Objects;
+
+use super::restore::RestorePoint;
+
+/// The object that an event is about, in upstream's words.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Component {
+    Operator,
+    JobManagerDeployment,
+    Job,
+}
+
+impl Component {
+    /// The word in the event.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Operator => "Operator",
+            Self::JobManagerDeployment => "JobManagerDeployment",
+            Self::Job => "Job",
+        }
+    }
+}
+
+/// A Kubernetes event on the resource.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Event {
+    pub is_warning: bool,
+    pub reason: &'static str,
+    pub component: Component,
+    pub message: String,
+    /// Stands for the message where repeated events must fold into one although it differs.
+    pub key: Option<String>,
+}
+
+impl Event {
+    pub(super) fn normal(
+        reason: &'static str,
+        component: Component,
+        message: impl Into<String>,
+    ) -> Self {
+        Self { is_warning: false, reason, component, message: message.into(), key: None }
+    }
+
+    pub(super) fn warning(
+        reason: &'static str,
+        component: Component,
+        message: impl Into<String>,
+    ) -> Self {
+        Self { is_warning: true, reason, component, message: message.into(), key: None }
+    }
+}
+
+/// A spec that is superseded, with the state it left.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Superseded {
+    pub spec: FlinkDeploymentSpec,
+    pub restore_point: RestorePoint,
+}
+
+/// One idempotent effect. Steps run in order and stop at the first error; the next pass starts from
+/// what the world then is.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Step {
+    AddFinalizer,
+    RemoveFinalizer,
+    /// Writes the status now: an intent, before what follows it.
+    WriteStatus(Box<DeploymentStatus>),
+    Event(Event),
+    /// Keeps the superseded spec for `history` and `rollback`.
+    RecordRevision(Box<Superseded>),
+    /// Makes a completed savepoint visible as a `FlinkStateSnapshot`.
+    RecordSavepoint {
+        path: String,
+        format: SavepointFormatType,
+    },
+    /// Stop-with-savepoint; the trigger id is in the status already.
+    TriggerStop {
+        job_id: String,
+        trigger_id: String,
+        directory: Option<String>,
+        format: SavepointFormatType,
+        drain: bool,
+    },
+    /// Cancels the job; with `is_best_effort` an error does not stop the plan.
+    CancelJob {
+        job_id: String,
+        is_best_effort: bool,
+    },
+    /// Deletes the JobManager Deployment with this uid and everything that it owns.
+    DeleteJobManager {
+        uid: String,
+    },
+    /// Deletes the HA metadata of the cluster.
+    DeleteHaMetadata,
+    /// Deletes the stored job graphs, so that a JobManager starts with the new one.
+    ForgetJobGraphs,
+    /// Creates ConfigMaps, Deployment and Services, ConfigMaps first.
+    CreateCluster(Box<Objects>),
+    /// Creates what a crash between two steps may have left out beside the Deployment.
+    FinishCluster(Box<Objects>),
+}
+
+/// What to do now, why, and when to look again.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan {
+    pub steps: Vec<Step>,
+    /// The status at the end of the plan; written when it differs from the last one.
+    pub status: Box<DeploymentStatus>,
+    /// One phrase: logged, shown by `plan`, asserted by tests.
+    pub because: String,
+    /// `None`: wait for a change.
+    pub look_again: Option<Duration>,
+}

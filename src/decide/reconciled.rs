@@ -1,0 +1,205 @@
+//! `lastReconciledSpec` and `lastStableSpec`: a spec kept as text inside the status.
+//!
+//! The text is the Java operator's: every field in its order, nulls included, beside the
+//! `resource_metadata` block. An older form is the bare spec with an `apiVersion`. Whatever cannot
+//! be read is reported as corrupt and never guessed at.
+
+use serde_json::{Map, Value, json};
+
+use crate::api::API_VERSION;
+use crate::api::deployment::{FlinkDeploymentSpec, JobManagerSpec, TaskManagerSpec};
+use crate::api::job::{JobSpec, JobState};
+use crate::api::resources::Resource;
+
+/// A spec that was reconciled, with what was noted about it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ReconciledSpec {
+    pub spec: FlinkDeploymentSpec,
+    /// True until a later deployment: lets a failed first one start over. Absent in the old form.
+    pub first_deployment: Option<bool>,
+}
+
+/// Why a stored spec cannot be used.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("the stored spec is not readable: {reason}")]
+pub struct CorruptSpec {
+    pub reason: String,
+}
+
+impl ReconciledSpec {
+    /// A spec about to be deployed.
+    pub fn new(spec: FlinkDeploymentSpec, first_deployment: bool) -> Self {
+        Self { spec, first_deployment: Some(first_deployment) }
+    }
+
+    /// Reads the text of a status field.
+    ///
+    /// # Errors
+    /// When the text is no JSON object, or its spec does not have the shape of a spec.
+    pub fn parse(text: &str) -> Result<Self, CorruptSpec> {
+        let corrupt = |reason: String| CorruptSpec { reason };
+        let value: Value =
+            serde_json::from_str(text).map_err(|error| corrupt(error.to_string()))?;
+        let Value::Object(mut document) = value else {
+            return Err(corrupt("expected a JSON object".to_owned()));
+        };
+        let metadata = document.remove("resource_metadata");
+        let (spec, first_deployment) = match (document.remove("spec"), metadata) {
+            (Some(spec), metadata) => {
+                let first = metadata.as_ref().and_then(|m| m.get("firstDeployment"));
+                (spec, first.and_then(Value::as_bool))
+            }
+            // The old form: the whole document is the spec.
+            (None, None) if document.contains_key("apiVersion") => {
+                document.remove("apiVersion");
+                (Value::Object(document), None)
+            }
+            (None, _) => return Err(corrupt("it has no `spec`".to_owned())),
+        };
+        if !spec.is_object() {
+            return Err(corrupt("its `spec` is not an object".to_owned()));
+        }
+        let spec = serde_json::from_value(spec).map_err(|error| corrupt(error.to_string()))?;
+        Ok(Self { spec, first_deployment })
+    }
+
+    /// Whether nothing has replaced the first deployment yet.
+    pub fn is_first_deployment(&self) -> bool {
+        self.first_deployment.unwrap_or(false)
+    }
+
+    /// The desired state that was really reached; a session cluster counts as running.
+    pub fn job_state(&self) -> JobState {
+        self.spec.job.as_ref().map_or(JobState::Running, |job| job.state)
+    }
+
+    /// The text for the status field.
+    pub fn to_text(&self) -> String {
+        let mut metadata = Map::new();
+        metadata.insert("apiVersion".to_owned(), json!(API_VERSION));
+        metadata.insert("firstDeployment".to_owned(), json!(self.is_first_deployment()));
+        let mut document = Map::new();
+        document.insert("spec".to_owned(), spec_value(&self.spec));
+        document.insert("resource_metadata".to_owned(), Value::Object(metadata));
+        Value::Object(document).to_string()
+    }
+}
+
+/// Whether two stored texts mean the same spec. Upstream compares the texts; comparing what they
+/// say keeps a job stable when only field order or nulls differ.
+pub fn same_spec(one: &str, other: &str) -> bool {
+    one == other
+        || match (ReconciledSpec::parse(one), ReconciledSpec::parse(other)) {
+            (Ok(one), Ok(other)) => spec_value(&one.spec) == spec_value(&other.spec),
+            (Ok(_) | Err(_), Err(_)) | (Err(_), Ok(_)) => false,
+        }
+}
+
+/// The spec with every field in the order of the Java operator, absent ones as null.
+pub fn spec_value(spec: &FlinkDeploymentSpec) -> Value {
+    let FlinkDeploymentSpec {
+        job,
+        restart_nonce,
+        flink_configuration,
+        image,
+        image_pull_policy,
+        service_account,
+        flink_version,
+        ingress,
+        pod_template,
+        job_manager,
+        task_manager,
+        log_configuration,
+        mode,
+    } = spec;
+    json!({
+        "job": job.as_ref().map(job_value),
+        "restartNonce": restart_nonce,
+        "flinkConfiguration": flink_configuration,
+        "image": image,
+        "imagePullPolicy": image_pull_policy,
+        "serviceAccount": service_account,
+        "flinkVersion": flink_version,
+        "ingress": ingress.as_ref().map(|ingress| json!({
+            "template": ingress.template,
+            "className": ingress.class_name,
+            "annotations": ingress.annotations,
+            "labels": ingress.labels,
+            "tls": ingress.tls,
+        })),
+        "podTemplate": pod_template,
+        "jobManager": job_manager.as_ref().map(job_manager_value),
+        "taskManager": task_manager.as_ref().map(task_manager_value),
+        "logConfiguration": log_configuration,
+        "mode": mode,
+    })
+}
+
+fn job_value(job: &JobSpec) -> Value {
+    let JobSpec {
+        jar_uri,
+        parallelism,
+        entry_class,
+        args,
+        state,
+        savepoint_trigger_nonce,
+        initial_savepoint_path,
+        checkpoint_trigger_nonce,
+        upgrade_mode,
+        allow_non_restored_state,
+        savepoint_redeploy_nonce,
+        autoscaler_reset_nonce,
+    } = job;
+    json!({
+        "jarURI": jar_uri,
+        "parallelism": parallelism.unwrap_or(0),
+        "entryClass": entry_class,
+        "args": args,
+        "state": state,
+        "savepointTriggerNonce": savepoint_trigger_nonce,
+        "initialSavepointPath": initial_savepoint_path,
+        "checkpointTriggerNonce": checkpoint_trigger_nonce,
+        "upgradeMode": upgrade_mode,
+        "allowNonRestoredState": allow_non_restored_state,
+        "savepointRedeployNonce": savepoint_redeploy_nonce,
+        "autoscalerResetNonce": autoscaler_reset_nonce,
+    })
+}
+
+fn resource_value(resource: &Resource) -> Value {
+    json!({
+        "cpu": resource.cpu,
+        "memory": resource.memory,
+        "ephemeralStorage": resource.ephemeral_storage,
+    })
+}
+
+fn job_manager_value(job_manager: &JobManagerSpec) -> Value {
+    let JobManagerSpec { resource, resources, replicas, pod_template } = job_manager;
+    let mut value = json!({
+        "resource": resource.as_ref().map(resource_value),
+        "replicas": replicas.unwrap_or(1),
+        "podTemplate": pod_template,
+    });
+    insert_resources(&mut value, resources.as_ref());
+    value
+}
+
+fn task_manager_value(task_manager: &TaskManagerSpec) -> Value {
+    let TaskManagerSpec { resource, resources, replicas, pod_template } = task_manager;
+    let mut value = json!({
+        "resource": resource.as_ref().map(resource_value),
+        "replicas": replicas,
+        "podTemplate": pod_template,
+    });
+    insert_resources(&mut value, resources.as_ref());
+    value
+}
+
+/// `resources` is younger than the rest: left out when absent, so that older operators still
+/// find the text that they would have written.
+fn insert_resources<T: serde::Serialize>(value: &mut Value, resources: Option<&T>) {
+    if let (Some(resources), Some(object)) = (resources, value.as_object_mut()) {
+        object.insert("resources".to_owned(), json!(resources));
+    }
+}

@@ -1,0 +1,388 @@
+//! What a pass writes down: the stored specs, the job's state, errors, and the end of the plan.
+
+use std::time::Duration;
+
+use super::application::{Halt, Pass, Problem};
+use super::diff::{ChangeClass, SpecDiff};
+use super::error_document::error_document;
+use super::lifecycle::{lifecycle_state, running_condition};
+use super::plan::{Component, Event, Plan, Step, Superseded};
+use super::reconciled::{ReconciledSpec, same_spec};
+use super::restore::RestorePoint;
+use crate::api::deployment::FlinkDeploymentSpec;
+use crate::api::job::{JobSpec, JobState, UpgradeMode};
+use crate::api::status::{
+    JobManagerDeploymentStatus, JobStatusState, LifecycleState, ReconciliationState,
+    TaskManagerInfo,
+};
+use crate::config::cluster::{self, ResourceId, is_high_availability_on};
+use crate::config::memory::MemorySize;
+use crate::config::option::ConfigOption;
+use crate::config::{FlinkConfig, options};
+
+impl Pass<'_> {
+    pub(super) fn id(&self) -> ResourceId {
+        ResourceId {
+            namespace: self.world.namespace().to_owned(),
+            name: self.world.name().to_owned(),
+            uid: self.world.uid().to_owned(),
+        }
+    }
+
+    /// The job of the spec; an empty one for a session cluster.
+    pub(super) fn job(&self) -> JobSpec {
+        self.spec.job.clone().unwrap_or_default()
+    }
+
+    pub(super) fn desired_state(&self) -> JobState {
+        self.spec.job.as_ref().map_or(JobState::Running, |job| job.state)
+    }
+
+    /// How the running job was started, or the stopped one was stopped.
+    pub(super) fn last_mode(&self) -> UpgradeMode {
+        let job = self.last.as_ref().and_then(|last| last.spec.job.as_ref());
+        job.map_or(UpgradeMode::Stateless, |job| job.upgrade_mode)
+    }
+
+    /// What runs: after a rollback not the last spec but the last stable one.
+    pub(super) fn deployed_spec(&self, last: &ReconciledSpec) -> FlinkDeploymentSpec {
+        let reconciliation = &self.status.reconciliation_status;
+        if reconciliation.state == ReconciliationState::RolledBack
+            && let Some(stable) = &reconciliation.last_stable_spec
+            && let Ok(stable) = ReconciledSpec::parse(stable)
+        {
+            return stable.spec;
+        }
+        last.spec.clone()
+    }
+
+    /// The restore point on record: the path of the last savepoint or checkpoint.
+    pub(super) fn savepoint_path(&self) -> Option<String> {
+        let job = &self.status.job_status;
+        let legacy = || {
+            let info = job.savepoint_info.as_ref()?;
+            info.last_savepoint.as_ref()?.location.clone()
+        };
+        job.upgrade_savepoint_path.clone().or_else(legacy).filter(|path| !path.trim().is_empty())
+    }
+
+    pub(super) fn job_id(&self) -> Result<String, Halt> {
+        let id = self.status.job_status.job_id.clone().filter(|id| !id.is_empty());
+        id.ok_or_else(|| Halt::cannot("the status names no job id"))
+    }
+
+    /// The configuration that the running cluster is looked at with.
+    pub(super) fn observe_config(&self) -> Result<FlinkConfig, Halt> {
+        let deployed =
+            self.last.as_ref().map_or_else(|| self.spec.clone(), |last| self.deployed_spec(last));
+        cluster::observe_config(self.world.operator, &self.id(), &deployed, &self.spec)
+            .map_err(|error| Halt::problem(invalid_configuration(&error.to_string())))
+    }
+
+    /// The configuration that the spec is submitted with.
+    pub(super) fn deploy_config(
+        &self,
+        spec: &FlinkDeploymentSpec,
+        generation: i64,
+    ) -> Result<FlinkConfig, Halt> {
+        let mode = self.world.resource.spec.job.as_ref().map(|job| job.upgrade_mode);
+        cluster::deploy_config(self.world.operator, &self.id(), spec, mode, generation)
+            .map_err(|error| Halt::problem(invalid_configuration(&error.to_string())))
+    }
+
+    /// Whether the wanted spec has high availability.
+    pub(super) fn is_high_availability_on(&self) -> Result<bool, Halt> {
+        Ok(is_high_availability_on(&self.deploy_config(&self.spec, self.generation)?))
+    }
+
+    pub(super) fn savepoint_directory(&self, config: &FlinkConfig) -> Option<String> {
+        config
+            .text_of(&options::SAVEPOINT_DIRECTORY)
+            .map(str::trim)
+            .filter(|directory| !directory.is_empty())
+            .map(str::to_owned)
+    }
+
+    /// `kubernetes.operator.reconcile.interval`.
+    pub(super) fn interval(&self) -> Duration {
+        self.observe_config()
+            .ok()
+            .and_then(|config| config.get(&options::RECONCILE_INTERVAL).ok())
+            .unwrap_or(Duration::from_secs(60))
+    }
+
+    pub(super) fn set_job_state(&mut self, state: JobStatusState) {
+        let before = self.status.job_status.state;
+        if before == Some(state) {
+            return;
+        }
+        self.status.job_status.state = Some(state);
+        self.status.job_status.update_time = Some(self.world.now.as_millisecond().to_string());
+        // Losing sight of a job for a moment is no news, and the status tells it.
+        if state == JobStatusState::Reconciling {
+            return;
+        }
+        let message = before.map_or_else(
+            || format!("Job status changed to {}", state.as_str()),
+            |before| format!("Job status changed from {} to {}", before.as_str(), state.as_str()),
+        );
+        self.steps.push(Step::Event(Event::normal("JobStatusChanged", Component::Job, message)));
+    }
+
+    /// Text of `spec` as stored, with the trigger nonces that were used up so far.
+    pub(super) fn store_last(&mut self, mut last: ReconciledSpec) {
+        let before = self.last.as_ref().and_then(|last| last.spec.job.as_ref());
+        if let (Some(job), Some(before)) = (&mut last.spec.job, before) {
+            job.savepoint_trigger_nonce = before.savepoint_trigger_nonce;
+            job.checkpoint_trigger_nonce = before.checkpoint_trigger_nonce;
+        }
+        self.status.reconciliation_status.last_reconciled_spec = Some(last.to_text());
+        self.last = Some(last);
+    }
+
+    fn stored(&self, state: JobState, mode: UpgradeMode, is_first: bool) -> ReconciledSpec {
+        let mut spec = self.spec.clone();
+        if let Some(job) = &mut spec.job {
+            job.state = state;
+            job.upgrade_mode = mode;
+        }
+        ReconciledSpec::new(spec, is_first)
+    }
+
+    /// The wanted spec is about to replace what runs: nothing runs for it yet.
+    pub(super) fn store_stopping(&mut self, mode: UpgradeMode) {
+        self.store_before_deploy(mode, false);
+    }
+
+    pub(super) fn store_before_deploy(&mut self, mode: UpgradeMode, is_first: bool) {
+        self.store_last(self.stored(JobState::Suspended, mode, is_first));
+        self.status.observed_generation = Some(self.generation);
+        self.status.reconciliation_status.state = ReconciliationState::Upgrading;
+        self.status.reconciliation_status.reconciliation_timestamp =
+            self.world.now.as_millisecond();
+        self.status.error = None;
+        self.status.task_manager = Some(TaskManagerInfo::default());
+    }
+
+    /// The wanted spec runs, or is about to.
+    pub(super) fn store_running(&mut self, mode: UpgradeMode, is_first: bool) {
+        let last = self.stored(JobState::Running, mode, is_first);
+        self.store_deployed(last, ReconciliationState::Deployed);
+        self.status.task_manager = self.task_manager_info();
+    }
+
+    pub(super) fn store_deployed(&mut self, last: ReconciledSpec, state: ReconciliationState) {
+        self.store_last(last);
+        self.status.observed_generation = Some(self.generation);
+        self.status.reconciliation_status.state = state;
+        self.status.reconciliation_status.reconciliation_timestamp =
+            self.world.now.as_millisecond();
+        self.status.error = None;
+    }
+
+    /// The job is stopped and stays so; `mode` says how it was stopped.
+    pub(super) fn store_suspended(&mut self, mode: Option<UpgradeMode>) {
+        let mode = mode.unwrap_or_else(|| self.last_mode());
+        let last = self.stored(JobState::Suspended, mode, false);
+        self.store_deployed(last, ReconciliationState::Deployed);
+        self.status.task_manager = Some(TaskManagerInfo::default());
+        self.mark_stable();
+    }
+
+    /// The job ended on request: the stored spec no longer runs.
+    pub(super) fn store_stopped(&mut self) {
+        let Some(mut last) = self.last.clone() else { return };
+        last.first_deployment = Some(false);
+        let has_no_state = self.status.job_status.upgrade_savepoint_path.is_none();
+        if let Some(job) = &mut last.spec.job {
+            job.state = JobState::Suspended;
+            if has_no_state {
+                // Its statistics were read, and it never completed a checkpoint.
+                job.upgrade_mode = UpgradeMode::Stateless;
+            }
+        }
+        self.store_last(last);
+    }
+
+    pub(super) fn mark_stable(&mut self) {
+        let reconciliation = &mut self.status.reconciliation_status;
+        let Some(last) = &reconciliation.last_reconciled_spec else { return };
+        let is_marked =
+            reconciliation.last_stable_spec.as_ref().is_some_and(|stable| same_spec(stable, last));
+        if !is_marked {
+            reconciliation.last_stable_spec = Some(last.clone());
+        }
+    }
+
+    /// A change that needs nothing done is still noted as seen.
+    pub(super) fn refresh_metadata(&mut self, last: &ReconciledSpec) {
+        if self.status.observed_generation == Some(self.generation) {
+            return;
+        }
+        self.status.observed_generation = Some(self.generation);
+        // What no change of a cluster follows from is taken over, so that it is not seen again.
+        let mut refreshed = last.clone();
+        if let (Some(stored), Some(wanted)) = (&mut refreshed.spec.job, &self.spec.job) {
+            stored.initial_savepoint_path.clone_from(&wanted.initial_savepoint_path);
+            stored.allow_non_restored_state = wanted.allow_non_restored_state;
+        }
+        let was_stable = self.is_stable();
+        self.store_last(refreshed);
+        if was_stable {
+            self.mark_stable();
+        }
+    }
+
+    fn is_stable(&self) -> bool {
+        let reconciliation = &self.status.reconciliation_status;
+        match (&reconciliation.last_reconciled_spec, &reconciliation.last_stable_spec) {
+            (Some(last), Some(stable)) => same_spec(last, stable),
+            (Some(_) | None, None) | (None, Some(_)) => false,
+        }
+    }
+
+    pub(super) fn task_manager_info(&self) -> Option<TaskManagerInfo> {
+        self.spec.job.as_ref()?;
+        let config = self.deploy_config(&self.spec, self.generation).ok()?;
+        let slots = config.get(&options::TASK_SLOTS).unwrap_or(1).max(1);
+        let parallelism = config.get(&options::PARALLELISM).unwrap_or(1).max(1);
+        let replicas = (parallelism - 1) / slots + 1;
+        Some(TaskManagerInfo {
+            label_selector: format!("component=taskmanager,app={}", self.world.name()),
+            replicas,
+        })
+    }
+
+    /// `total-cpu` in cores and `total-memory` in bytes, limits included.
+    pub(super) fn totals(&self, task_managers: i64) -> Vec<(String, String)> {
+        let Ok(config) = self.observe_config() else { return vec![] };
+        let count = f64::from(i32::try_from(task_managers).unwrap_or(i32::MAX));
+        let replicas = f64::from(config.get(&options::JOB_MANAGER_REPLICAS).unwrap_or(1));
+        let cpu = config.get(&options::JOB_MANAGER_CPU).unwrap_or(1.0)
+            * config.get(&options::JOB_MANAGER_CPU_LIMIT_FACTOR).unwrap_or(1.0)
+            * replicas
+            + config.get(&options::TASK_MANAGER_CPU).unwrap_or(1.0)
+                * config.get(&options::TASK_MANAGER_CPU_LIMIT_FACTOR).unwrap_or(1.0)
+                * count;
+        // Whole mebibytes fit a float exactly.
+        let bytes = |option: &ConfigOption<MemorySize>| {
+            let size = config.find(option).ok().flatten().unwrap_or_default();
+            f64::from(u32::try_from(size.mebibytes()).unwrap_or(u32::MAX)) * 1024.0 * 1024.0
+        };
+        let memory = bytes(&options::JOB_MANAGER_PROCESS_MEMORY)
+            * config.get(&options::JOB_MANAGER_MEMORY_LIMIT_FACTOR).unwrap_or(1.0)
+            * replicas
+            + bytes(&options::TASK_MANAGER_PROCESS_MEMORY)
+                * config.get(&options::TASK_MANAGER_MEMORY_LIMIT_FACTOR).unwrap_or(1.0)
+                * count;
+        vec![
+            ("total-cpu".to_owned(), format!("{cpu:?}")),
+            ("total-memory".to_owned(), format!("{memory:.0}")),
+        ]
+    }
+
+    /// Says once per generation what changed.
+    pub(super) fn announce(&mut self, diff: &SpecDiff) {
+        if diff.class() == ChangeClass::Ignore {
+            return;
+        }
+        let message = format!(
+            "{} change(s) detected ({diff}), starting reconciliation.",
+            diff.class().as_str()
+        );
+        let mut event = Event::normal("SpecChanged", Component::JobManagerDeployment, message);
+        event.key = Some(format!("SpecChange: {}", self.generation));
+        self.steps.push(Step::Event(event));
+    }
+
+    pub(super) fn announce_stop(&mut self) {
+        self.steps.push(Step::Event(Event::normal(
+            "Suspended",
+            Component::JobManagerDeployment,
+            "Suspending existing deployment.",
+        )));
+    }
+
+    /// Keeps the spec that ran, and the state that it leaves, for `history` and `rollback`.
+    pub(super) fn supersede(&mut self, last: &ReconciledSpec, restore_point: RestorePoint) {
+        let spec = self.deployed_spec(last);
+        self.steps.push(Step::RecordRevision(Box::new(Superseded { spec, restore_point })));
+    }
+
+    /// The status as it is now must be stored before the steps that follow.
+    pub(super) fn write_intent(&mut self) {
+        self.settle();
+        self.steps.push(Step::WriteStatus(Box::new(self.status.clone())));
+    }
+
+    /// Brings the derived fields in line with the rest.
+    fn settle(&mut self) {
+        match &self.problem {
+            Some(problem) => {
+                let Problem { kind, reason: _, component: _, message, detail, causes } = problem;
+                self.status.error = Some(error_document(*kind, message, detail.as_deref(), causes));
+            }
+            None => {
+                let is_fine = self.status.job_manager_deployment_status
+                    != JobManagerDeploymentStatus::Error
+                    && self.status.job_status.state != Some(JobStatusState::Failed)
+                    && (self.is_stable()
+                        || self.status.reconciliation_status.last_reconciled_spec.is_none());
+                if is_fine {
+                    self.status.error = None;
+                }
+            }
+        }
+        self.status.lifecycle_state = Some(lifecycle_state(&self.status));
+        let is_application = self.spec.job.is_some();
+        self.status.conditions =
+            running_condition(&self.status, is_application, self.world.now).into_iter().collect();
+    }
+
+    /// The plan as it stands, with its reason.
+    pub(super) fn finish(
+        &mut self,
+        because: impl Into<String>,
+        look_again: Option<Duration>,
+    ) -> Plan {
+        self.settle();
+        if let Some(Problem { reason, component, message, causes, .. }) = &self.problem
+            && self.status.error != self.world.status.error
+        {
+            let chain = std::iter::once(message).chain(causes).take(3).map(String::as_str);
+            let text = chain.collect::<Vec<_>>().join(" -> ");
+            self.steps.push(Step::Event(Event::warning(reason, *component, text)));
+        }
+        Plan {
+            steps: std::mem::take(&mut self.steps),
+            status: Box::new(self.status.clone()),
+            because: because.into(),
+            look_again,
+        }
+    }
+
+    /// A plan that changes nothing at all, not even the status.
+    pub(super) fn untouched(&self, because: impl Into<String>) -> Plan {
+        Plan {
+            steps: vec![],
+            status: Box::new(self.world.status.clone()),
+            because: because.into(),
+            look_again: None,
+        }
+    }
+
+    pub(super) fn is_marked_deleting(&self) -> bool {
+        self.status.lifecycle_state == Some(LifecycleState::Deleting)
+    }
+}
+
+fn invalid_configuration(message: &str) -> Problem {
+    Problem {
+        kind: super::error_document::ErrorType::Reconciliation,
+        reason: "ValidationError",
+        component: Component::Operator,
+        message: message.to_owned(),
+        detail: None,
+        causes: vec![],
+    }
+}

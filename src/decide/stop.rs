@@ -1,0 +1,285 @@
+//! How a running job is stopped so that its state survives: the upgrade table.
+//!
+//! The rows and their order are those of the Java operator; where it would go on with unknown
+//! state, this one waits or refuses.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::world::{Checkpoints, HaMetadata};
+use crate::api::job::UpgradeMode;
+use crate::api::status::{JobManagerDeploymentStatus, JobStatusState, LAST_STATE_PATH};
+
+/// How a job is stopped.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum StopDecision {
+    /// It has stopped; the next start restores as this mode.
+    AlreadyStopped(UpgradeMode),
+    /// Drop it and its state, as the user asked.
+    Stateless,
+    /// Stop with a savepoint.
+    Savepoint,
+    /// Cancel it and start again from the checkpoint that it leaves.
+    Cancel,
+    /// Delete the JobManager and start again from HA metadata.
+    LastState,
+    /// The JobManager never ran: remove it and start as the failed start would have.
+    NeverStarted(UpgradeMode),
+    /// Not now, for this reason.
+    Wait(String),
+    /// A person has to choose the state.
+    Refuse(String),
+}
+
+/// What must be looked up before the table can go on.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Need {
+    HaMetadata,
+    Checkpoints,
+    /// Whether the JobManager ever ran.
+    NeverStarted,
+}
+
+/// A fact that is read only when a row depends on it.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Lazy<T> {
+    NotAsked,
+    Unknown(String),
+    Known(T),
+}
+
+/// All that the table looks at.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StopFacts {
+    pub now: Timestamp,
+    /// `spec.job.upgradeMode` as the user has it now.
+    pub mode: UpgradeMode,
+    /// The mode stored with the last start: how the running job was started.
+    pub started_as: UpgradeMode,
+    pub state: Option<JobStatusState>,
+    pub job_manager: JobManagerDeploymentStatus,
+    pub is_high_availability_on: bool,
+    pub is_version_changed: bool,
+    pub has_savepoint_directory: bool,
+    /// `job.upgrade.last-state-fallback.enabled`.
+    pub may_fall_back: bool,
+    /// `job.upgrade.last-state.job-cancel.enabled`.
+    pub may_cancel: bool,
+    /// Checkpoints outlive a cancelled job.
+    pub retains_checkpoints: bool,
+    /// `job.upgrade.last-state.max.allowed.checkpoint.age`.
+    pub checkpoint_age_max: Option<Duration>,
+    pub job_started: Option<Timestamp>,
+    /// `status.jobStatus.upgradeSavepointPath`, else the deprecated last savepoint.
+    pub path: Option<String>,
+    pub ha_metadata: Lazy<HaMetadata>,
+    pub checkpoints: Lazy<Checkpoints>,
+    pub never_started: Lazy<bool>,
+}
+
+/// Goes through the table; the first row that matches wins.
+///
+/// # Errors
+/// The fact that the next row depends on, when it was not looked up yet.
+pub fn decide_stop(facts: &StopFacts) -> Result<StopDecision, Need> {
+    let state = facts.state;
+    let is_terminal = state.is_some_and(JobStatusState::is_globally_terminal);
+    if facts.mode == UpgradeMode::Stateless {
+        return Ok(if is_terminal {
+            StopDecision::AlreadyStopped(UpgradeMode::Stateless)
+        } else {
+            StopDecision::Stateless
+        });
+    }
+    if is_terminal {
+        let is_ready = facts.job_manager == JobManagerDeploymentStatus::Ready;
+        let is_canceled = state == Some(JobStatusState::Canceled);
+        if is_ready || is_canceled || !may_have_ha_metadata(facts)? {
+            return terminal(facts);
+        }
+        return last_resort(facts, true);
+    }
+    if state == Some(JobStatusState::Cancelling) {
+        return Ok(StopDecision::Wait("the job is being cancelled".to_owned()));
+    }
+    let is_running = state == Some(JobStatusState::Running)
+        && facts.job_manager == JobManagerDeploymentStatus::Ready;
+    if facts.mode == UpgradeMode::Savepoint {
+        if is_running {
+            return Ok(StopDecision::Savepoint);
+        }
+        if !facts.may_fall_back && !facts.is_version_changed {
+            return last_resort(facts, false);
+        }
+    }
+    if facts.is_version_changed {
+        return version_change(facts, is_running);
+    }
+    if is_running {
+        return by_checkpoint_age(facts);
+    }
+    if may_cancel(facts)? {
+        return Ok(StopDecision::Cancel);
+    }
+    last_resort(facts, true)
+}
+
+/// The job ended by itself: its last state was recorded when that was seen.
+fn terminal(facts: &StopFacts) -> Result<StopDecision, Need> {
+    match facts.path.as_deref() {
+        Some(LAST_STATE_PATH) => Ok(StopDecision::Refuse(
+            "Job is in terminal state but last checkpoint is unknown, possibly due to an \
+             unrecoverable restore error. Manual restore required."
+                .to_owned(),
+        )),
+        Some(_) => Ok(StopDecision::AlreadyStopped(UpgradeMode::Savepoint)),
+        None => match &facts.checkpoints {
+            Lazy::NotAsked => Err(Need::Checkpoints),
+            Lazy::Known(Checkpoints { unusable: Some(reason), .. }) => {
+                Ok(StopDecision::Refuse(format!("{reason}. Manual restore required.")))
+            }
+            Lazy::Known(Checkpoints { latest: None, unusable: None, .. }) => {
+                // It never had any state, so there is none to lose.
+                Ok(StopDecision::AlreadyStopped(UpgradeMode::Stateless))
+            }
+            Lazy::Known(Checkpoints { latest: Some(_), unusable: None, .. }) => {
+                Ok(StopDecision::AlreadyStopped(UpgradeMode::Savepoint))
+            }
+            Lazy::Unknown(reason) => Ok(StopDecision::Refuse(format!(
+                "the job has ended and whether it left any state is not known ({reason}); set \
+                 `spec.job.initialSavepointPath` and a new `spec.job.savepointRedeployNonce`. \
+                 Manual restore required."
+            ))),
+        },
+    }
+}
+
+fn version_change(facts: &StopFacts, is_running: bool) -> Result<StopDecision, Need> {
+    if is_running && facts.has_savepoint_directory {
+        return Ok(StopDecision::Savepoint);
+    }
+    if is_cancellable(facts) {
+        return Ok(if facts.retains_checkpoints {
+            StopDecision::Cancel
+        } else {
+            StopDecision::Wait(
+                "the Flink version changes and the job's checkpoints are not retained when it is \
+                 cancelled: waiting until it runs; set `execution.checkpointing.savepoint-dir`"
+                    .to_owned(),
+            )
+        });
+    }
+    last_resort(facts, false)
+}
+
+fn by_checkpoint_age(facts: &StopFacts) -> Result<StopDecision, Need> {
+    let default = |facts: &StopFacts| -> Result<StopDecision, Need> {
+        if may_cancel(facts)? {
+            return Ok(StopDecision::Cancel);
+        }
+        match &facts.ha_metadata {
+            Lazy::NotAsked => Err(Need::HaMetadata),
+            Lazy::Known(HaMetadata { has_job: true, .. }) => Ok(StopDecision::LastState),
+            Lazy::Known(HaMetadata { has_job: false, .. }) if facts.has_savepoint_directory => {
+                Ok(StopDecision::Savepoint)
+            }
+            Lazy::Known(HaMetadata { has_job: false, .. }) => Ok(StopDecision::Wait(
+                "there is no HA metadata of the job, and its checkpoints are not retained when it \
+                 is cancelled: set `execution.checkpointing.savepoint-dir`"
+                    .to_owned(),
+            )),
+            Lazy::Unknown(reason) => {
+                Ok(StopDecision::Wait(format!("HA metadata cannot be read: {reason}")))
+            }
+        }
+    };
+    let Some(age_max) = facts.checkpoint_age_max else {
+        return default(facts);
+    };
+    let is_recent = |at: Option<Timestamp>| {
+        at.is_some_and(|at| {
+            facts.now.duration_since(at)
+                <= jiff::SignedDuration::try_from(age_max).unwrap_or_default()
+        })
+    };
+    if is_recent(facts.job_started) {
+        return default(facts);
+    }
+    match &facts.checkpoints {
+        Lazy::NotAsked => Err(Need::Checkpoints),
+        Lazy::Unknown(reason) => {
+            Ok(StopDecision::Wait(format!("the checkpoint statistics cannot be read: {reason}")))
+        }
+        Lazy::Known(checkpoints) => {
+            let latest = checkpoints.latest.as_ref().and_then(|latest| latest.at);
+            if is_recent(latest) {
+                default(facts)
+            } else if is_recent(checkpoints.pending_since) {
+                Ok(StopDecision::Wait("a checkpoint is about to complete".to_owned()))
+            } else {
+                Ok(StopDecision::Savepoint)
+            }
+        }
+    }
+}
+
+/// The job does not run: HA metadata, or a JobManager that never ran, or patience.
+fn last_resort(facts: &StopFacts, may_use_ha_metadata: bool) -> Result<StopDecision, Need> {
+    let is_gone = matches!(
+        facts.job_manager,
+        JobManagerDeploymentStatus::Missing | JobManagerDeploymentStatus::Error
+    );
+    let has_metadata = may_have_ha_metadata(facts)?;
+    if may_use_ha_metadata && has_metadata {
+        return Ok(match &facts.ha_metadata {
+            Lazy::Unknown(reason) => {
+                StopDecision::Wait(format!("HA metadata cannot be read: {reason}"))
+            }
+            Lazy::Known(_) | Lazy::NotAsked => StopDecision::LastState,
+        });
+    }
+    let is_missing = facts.job_manager == JobManagerDeploymentStatus::Missing;
+    if !is_missing && facts.started_as != UpgradeMode::LastState {
+        match &facts.never_started {
+            Lazy::NotAsked => return Err(Need::NeverStarted),
+            Lazy::Known(true) => return Ok(StopDecision::NeverStarted(facts.started_as)),
+            Lazy::Known(false) | Lazy::Unknown(_) => {}
+        }
+    }
+    if is_gone && !has_metadata {
+        return Ok(StopDecision::Refuse(
+            "JobManager deployment is missing and HA metadata is not available to make stateful \
+             upgrades. It is possible that the job has finished or terminally failed, or the \
+             configmaps have been deleted. Manual restore required."
+                .to_owned(),
+        ));
+    }
+    Ok(StopDecision::Wait("the job does not run, so its state cannot be saved yet".to_owned()))
+}
+
+/// HA metadata of the job exists, or it is not known that it does not.
+fn may_have_ha_metadata(facts: &StopFacts) -> Result<bool, Need> {
+    if !facts.is_high_availability_on {
+        return Ok(false);
+    }
+    match &facts.ha_metadata {
+        Lazy::NotAsked => Err(Need::HaMetadata),
+        Lazy::Unknown(_) => Ok(true),
+        Lazy::Known(metadata) => Ok(metadata.has_job),
+    }
+}
+
+fn is_cancellable(facts: &StopFacts) -> bool {
+    facts.job_manager == JobManagerDeploymentStatus::Ready
+        && facts.state.is_some_and(|state| {
+            state != JobStatusState::Reconciling && !state.is_globally_terminal()
+        })
+}
+
+/// Cancelling keeps the state only where checkpoints are retained.
+fn may_cancel(facts: &StopFacts) -> Result<bool, Need> {
+    Ok(is_cancellable(facts)
+        && facts.retains_checkpoints
+        && (facts.may_cancel || !may_have_ha_metadata(facts)?))
+}

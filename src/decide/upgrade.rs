@@ -1,0 +1,353 @@
+//! Stopping a running job so that its changed spec can start: the table's decision, carried out.
+
+use std::time::Duration;
+
+use super::application::{Halt, Pass, Problem};
+use super::diff::SpecDiff;
+use super::observe::SOON;
+use super::plan::{Plan, Step};
+use super::reconciled::ReconciledSpec;
+use super::restore::RestorePoint;
+use super::stop::{Lazy, Need, StopDecision, StopFacts, decide_stop};
+use super::world::{Answer, Stop};
+use crate::api::job::{JobState, UpgradeMode};
+use crate::api::status::{
+    JobManagerDeploymentStatus, JobStatusState, ReconciliationState, SavepointFormatType,
+    SavepointInfo, SnapshotTriggerType,
+};
+use crate::config::FlinkConfig;
+use crate::config::cluster;
+use crate::config::options;
+
+/// What became of a stop-with-savepoint.
+pub(super) enum StopOutcome {
+    Pending,
+    Saved(String),
+    Failed(String),
+    /// Nobody can tell any more by its trigger.
+    Lost,
+}
+
+impl Pass<'_> {
+    pub(super) fn stop(&mut self, last: &ReconciledSpec, diff: &SpecDiff) -> Result<Plan, Halt> {
+        let decision = self.decide_stop(last)?;
+        match decision {
+            StopDecision::Wait(reason) => {
+                let plan = self.look_after(last)?;
+                Ok(Plan { because: format!("the change waits: {reason}"), ..plan })
+            }
+            StopDecision::Refuse(message) => {
+                Err(Halt::problem(Problem::upgrade("UpgradeFailed", message)))
+            }
+            StopDecision::Savepoint => {
+                self.announce(diff);
+                self.announce_stop();
+                self.begin_stop()
+            }
+            StopDecision::Cancel => {
+                self.announce(diff);
+                self.announce_stop();
+                self.begin_cancel(last)
+            }
+            StopDecision::Stateless => {
+                self.announce(diff);
+                self.announce_stop();
+                self.supersede(last, RestorePoint::Empty);
+                self.status.job_status.upgrade_savepoint_path = None;
+                self.take_down(UpgradeMode::Stateless, true)
+            }
+            StopDecision::LastState => {
+                self.announce(diff);
+                self.announce_stop();
+                self.supersede(last, RestorePoint::HaMetadata);
+                if self.last_mode() == UpgradeMode::Stateless {
+                    // What the job started from, should HA metadata name no checkpoint.
+                    self.status.job_status.upgrade_savepoint_path = None;
+                }
+                self.take_down(UpgradeMode::LastState, false)
+            }
+            StopDecision::AlreadyStopped(mode) | StopDecision::NeverStarted(mode) => {
+                self.announce(diff);
+                let restore = match (mode, self.savepoint_path()) {
+                    (UpgradeMode::Savepoint, Some(path)) => RestorePoint::Path(path),
+                    (UpgradeMode::LastState, _) => RestorePoint::HaMetadata,
+                    (UpgradeMode::Stateless | UpgradeMode::Savepoint, _) => RestorePoint::Empty,
+                };
+                self.supersede(last, restore);
+                if mode == UpgradeMode::Stateless {
+                    self.status.job_status.upgrade_savepoint_path = None;
+                }
+                if self.desired_state() == JobState::Suspended
+                    && matches!(decision, StopDecision::AlreadyStopped(_))
+                {
+                    self.store_suspended(Some(mode));
+                    return Ok(self.finish("suspended: the job had ended", Some(self.interval())));
+                }
+                self.take_down(mode, false)
+            }
+        }
+    }
+
+    fn decide_stop(&self, last: &ReconciledSpec) -> Result<StopDecision, Halt> {
+        let config = self.observe_config()?;
+        let get = |option| config.get(option).map_err(|error| Halt::cannot(error.to_string()));
+        let now = self.world.now;
+        let deployed = self.deployed_spec(last);
+        let mut facts = StopFacts {
+            now,
+            mode: self.job().upgrade_mode,
+            started_as: self.last_mode(),
+            state: self.status.job_status.state,
+            job_manager: self.status.job_manager_deployment_status,
+            is_high_availability_on: cluster::is_high_availability_on(&config)
+                && self.is_high_availability_on()?,
+            is_version_changed: deployed.flink_version != self.spec.flink_version,
+            has_savepoint_directory: self.savepoint_directory(&config).is_some(),
+            may_fall_back: get(&options::JOB_UPGRADE_LAST_STATE_FALLBACK_ENABLED)?,
+            may_cancel: get(&options::JOB_UPGRADE_LAST_STATE_JOB_CANCEL_ENABLED)?,
+            retains_checkpoints: retains_checkpoints(&config),
+            checkpoint_age_max: config
+                .find(&options::JOB_UPGRADE_LAST_STATE_MAX_ALLOWED_CHECKPOINT_AGE)
+                .map_err(|error| Halt::cannot(error.to_string()))?,
+            job_started: self
+                .status
+                .job_status
+                .start_time
+                .as_deref()
+                .and_then(|text| text.parse().ok())
+                .and_then(|at| jiff::Timestamp::from_millisecond(at).ok()),
+            path: self.savepoint_path(),
+            ha_metadata: Lazy::NotAsked,
+            checkpoints: Lazy::NotAsked,
+            never_started: Lazy::NotAsked,
+        };
+        loop {
+            // Each need is met once, so this ends after at most four rounds.
+            match decide_stop(&facts) {
+                Ok(decision) => return Ok(decision),
+                Err(Need::HaMetadata) => facts.ha_metadata = lazy(self.world.ha_metadata()?),
+                Err(Need::Checkpoints) => facts.checkpoints = lazy(self.world.checkpoints()?),
+                Err(Need::NeverStarted) => {
+                    facts.never_started = Lazy::Known(self.job_manager_never_started()?);
+                }
+            }
+        }
+    }
+
+    /// True only when neither the Deployment nor any of its pods ever got to run a JobManager.
+    fn job_manager_never_started(&self) -> Result<bool, Halt> {
+        let Some(job_manager) = self.read_job_manager()? else { return Ok(false) };
+        if !job_manager.was_never_available {
+            return Ok(false);
+        }
+        Ok(match self.world.pods()? {
+            Ok(pods) => pods.iter().all(|pod| !pod.has_started),
+            Err(_) => false,
+        })
+    }
+
+    /// Notes the trigger id, then asks Flink: after a crash in between the same id is sent again.
+    pub(super) fn begin_stop(&mut self) -> Result<Plan, Halt> {
+        let config = self.observe_config()?;
+        let format = savepoint_format(&config)?;
+        let info = self.status.job_status.savepoint_info.get_or_insert_with(SavepointInfo::default);
+        info.trigger_id = Some(self.world.fresh.trigger_id.clone());
+        info.trigger_timestamp = Some(self.world.now.as_millisecond());
+        info.trigger_type = Some(SnapshotTriggerType::Upgrade);
+        info.format_type = Some(format);
+        self.write_intent();
+        let trigger_id = self.world.fresh.trigger_id.clone();
+        self.trigger_stop(&config, trigger_id, format)?;
+        Ok(self.finish("stopping the job with a savepoint", Some(Duration::from_millis(500))))
+    }
+
+    fn trigger_stop(
+        &mut self,
+        config: &FlinkConfig,
+        trigger_id: String,
+        format: SavepointFormatType,
+    ) -> Result<(), Halt> {
+        let job_id = self.job_id()?;
+        let is_deleting = self.world.resource.metadata.deletion_timestamp.is_some();
+        let drain = is_deleting
+            && config
+                .get(&options::JOB_DRAIN_ON_SAVEPOINT_DELETION)
+                .map_err(|error| Halt::cannot(error.to_string()))?;
+        self.steps.push(Step::TriggerStop {
+            job_id,
+            trigger_id,
+            directory: self.savepoint_directory(config),
+            format,
+            drain,
+        });
+        Ok(())
+    }
+
+    /// Trigger id of the stop-with-savepoint that is under way.
+    pub(super) fn pending_stop(&self) -> Option<String> {
+        let info = self.status.job_status.savepoint_info.as_ref()?;
+        (info.trigger_type == Some(SnapshotTriggerType::Upgrade))
+            .then(|| info.trigger_id.clone())
+            .flatten()
+            .filter(|id| !id.is_empty())
+    }
+
+    pub(super) fn forget_stop(&mut self) {
+        if let Some(info) = &mut self.status.job_status.savepoint_info {
+            info.trigger_id = None;
+            info.trigger_timestamp = None;
+            info.trigger_type = None;
+            info.format_type = None;
+        }
+    }
+
+    /// What became of the stop-with-savepoint, as far as it can be known.
+    pub(super) fn stop_outcome(&mut self, trigger_id: &str) -> Result<StopOutcome, Halt> {
+        if self.status.job_manager_deployment_status != JobManagerDeploymentStatus::Ready {
+            let is_gone =
+                self.status.job_manager_deployment_status == JobManagerDeploymentStatus::Missing;
+            return Ok(if is_gone { StopOutcome::Lost } else { StopOutcome::Pending });
+        }
+        match self.world.stop()? {
+            Err(_) | Ok(Stop::Pending) => Ok(StopOutcome::Pending),
+            Ok(Stop::Completed { path }) => Ok(StopOutcome::Saved(path.clone())),
+            Ok(Stop::Failed { message }) => Ok(StopOutcome::Failed(message.clone())),
+            Ok(Stop::NotFound) => match self.status.job_status.state {
+                // Flink never got it, or lost it with its JobManager: the same id is safe to send.
+                Some(JobStatusState::Running) => {
+                    let config = self.observe_config()?;
+                    let format = savepoint_format(&config)?;
+                    self.trigger_stop(&config, trigger_id.to_owned(), format)?;
+                    Ok(StopOutcome::Pending)
+                }
+                Some(state) if state.is_globally_terminal() => Ok(StopOutcome::Lost),
+                Some(_) | None => Ok(StopOutcome::Pending),
+            },
+        }
+    }
+
+    pub(super) fn go_on_stopping(
+        &mut self,
+        last: &ReconciledSpec,
+        trigger_id: &str,
+    ) -> Result<Plan, Halt> {
+        match self.stop_outcome(trigger_id)? {
+            StopOutcome::Pending => {
+                Ok(self.finish("waiting for the savepoint", Some(Duration::from_millis(500))))
+            }
+            // The table decides again, now from the job's end or its missing JobManager.
+            StopOutcome::Lost => {
+                self.forget_stop();
+                Ok(self.finish("the stop-with-savepoint was lost", Some(Duration::ZERO)))
+            }
+            StopOutcome::Failed(message) => {
+                self.forget_stop();
+                Err(Halt::problem(Problem::upgrade(
+                    "SavepointError",
+                    format!("the job could not be stopped with a savepoint and goes on: {message}"),
+                )))
+            }
+            StopOutcome::Saved(path) => {
+                self.record_savepoint(&path);
+                self.supersede(last, RestorePoint::Path(path));
+                self.set_job_state(JobStatusState::Finished);
+                if self.desired_state() == JobState::Suspended {
+                    self.store_suspended(Some(UpgradeMode::Savepoint));
+                    return Ok(self.finish("suspended with a savepoint", Some(self.interval())));
+                }
+                self.take_down(UpgradeMode::Savepoint, false)
+            }
+        }
+    }
+
+    /// A completed savepoint of the job: the next restore point.
+    pub(super) fn record_savepoint(&mut self, path: &str) {
+        let format = self
+            .status
+            .job_status
+            .savepoint_info
+            .as_ref()
+            .and_then(|info| info.format_type)
+            .unwrap_or_default();
+        self.forget_stop();
+        self.status.job_status.upgrade_savepoint_path = Some(path.to_owned());
+        self.steps.push(Step::RecordSavepoint { path: path.to_owned(), format });
+    }
+
+    fn begin_cancel(&mut self, last: &ReconciledSpec) -> Result<Plan, Halt> {
+        let job_id = self.job_id()?;
+        let mut last = last.clone();
+        last.first_deployment = Some(false);
+        if let Some(job) = &mut last.spec.job {
+            job.upgrade_mode = UpgradeMode::Savepoint;
+        }
+        self.store_last(last);
+        self.status.reconciliation_status.state = ReconciliationState::Upgrading;
+        self.set_job_state(JobStatusState::Cancelling);
+        self.write_intent();
+        self.steps.push(Step::CancelJob { job_id, is_best_effort: false });
+        Ok(self.finish("cancelling the job, its checkpoint is kept", Some(SOON)))
+    }
+
+    pub(super) fn redeploy_from_savepoint(
+        &mut self,
+        last: &ReconciledSpec,
+        diff: &SpecDiff,
+    ) -> Result<Plan, Halt> {
+        self.announce(diff);
+        self.announce_stop();
+        let path = self.job().initial_savepoint_path.clone();
+        self.supersede(last, RestorePoint::HaMetadata);
+        self.status.job_status.upgrade_savepoint_path = path;
+        self.forget_stop();
+        self.take_down(UpgradeMode::Savepoint, true)
+    }
+
+    /// Writes what is intended, then deletes the JobManager; the next pass starts the new one.
+    fn take_down(&mut self, mode: UpgradeMode, cancel: bool) -> Result<Plan, Halt> {
+        let job_id = self.status.job_status.job_id.clone();
+        let is_cancellable = self.status.job_manager_deployment_status
+            == JobManagerDeploymentStatus::Ready
+            && self.status.job_status.state.is_some_and(|state| {
+                !state.is_globally_terminal() && state != JobStatusState::Reconciling
+            });
+        self.store_stopping(mode);
+        let state = self.status.job_status.state;
+        if !state.is_some_and(JobStatusState::is_globally_terminal) {
+            self.set_job_state(JobStatusState::Finished);
+        }
+        let uid = self.read_job_manager()?.map(|job_manager| job_manager.uid.clone());
+        self.status.job_manager_deployment_status = JobManagerDeploymentStatus::Missing;
+        self.write_intent();
+        if let (true, true, Some(job_id)) = (cancel, is_cancellable, job_id) {
+            self.steps.push(Step::CancelJob { job_id, is_best_effort: true });
+        }
+        if let Some(uid) = uid {
+            self.steps.push(Step::DeleteJobManager { uid });
+        }
+        let because = match mode {
+            UpgradeMode::Stateless => "stopping the job without its state",
+            UpgradeMode::Savepoint => "removing the JobManager, the job's state is recorded",
+            UpgradeMode::LastState => "removing the JobManager, HA metadata is kept",
+        };
+        Ok(self.finish(because, Some(Duration::from_millis(500))))
+    }
+}
+
+fn lazy<T: Clone>(answer: Answer<'_, T>) -> Lazy<T> {
+    match answer {
+        Ok(value) => Lazy::Known(value.clone()),
+        Err(reason) => Lazy::Unknown(reason.to_owned()),
+    }
+}
+
+/// Whether a cancelled job leaves its checkpoint; what this operator sets unless the user does.
+fn retains_checkpoints(config: &FlinkConfig) -> bool {
+    config
+        .get_text("execution.checkpointing.externalized-checkpoint-retention")
+        .is_none_or(|value| value.trim().eq_ignore_ascii_case("RETAIN_ON_CANCELLATION"))
+}
+
+fn savepoint_format(config: &FlinkConfig) -> Result<SavepointFormatType, Halt> {
+    config.get(&options::SAVEPOINT_FORMAT_TYPE).map_err(|error| Halt::cannot(error.to_string()))
+}

@@ -1,0 +1,243 @@
+//! What a decision may look at, and how it asks for what nobody has looked up yet.
+//!
+//! A fact is read only when a decision depends on it: a decision that meets one that was not asked
+//! for returns the question, the shell answers it and asks for the decision again. Each question is
+//! asked at most once per pass, so a pass is bounded. What could not be read is
+//! [`Fact::Unknown`], which is never the same as absent.
+
+use jiff::Timestamp;
+
+use crate::api::deployment::FlinkDeployment;
+use crate::api::status::{DeploymentStatus, JobStatusState};
+use crate::config::OperatorConfig;
+
+/// Something that was looked up, or not.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Fact<T> {
+    #[default]
+    NotAsked,
+    /// It could not be read, for this reason.
+    Unknown(String),
+    Known(T),
+}
+
+/// What a decision still has to know.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum Question {
+    /// The JobManager Deployment, read so that an absence is a fact and not a late cache.
+    JobManager,
+    /// The JobManager's pods.
+    Pods,
+    /// `GET /jobs/overview`.
+    Jobs,
+    /// `GET /jobs/:id/checkpoints`.
+    Checkpoints,
+    /// HA metadata of the job.
+    HaMetadata,
+    /// The stop-with-savepoint that is under way.
+    Stop,
+    /// `GET /config` and `/taskmanagers`.
+    Cluster,
+    /// Why the job failed.
+    Failure,
+}
+
+/// A fact as a decision reads it: the value, or why it could not be read.
+pub type Answer<'a, T> = Result<&'a T, &'a str>;
+
+/// The JobManager Deployment.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct JobManager {
+    pub uid: String,
+    /// Uid of the `FlinkDeployment` that owns it.
+    pub owner_uid: Option<String>,
+    /// Value of the generation annotation.
+    pub generation: Option<i64>,
+    pub is_deleting: bool,
+    pub replicas: i32,
+    pub available_replicas: i32,
+    /// Message of condition `ReplicaFailure` when its reason is `FailedCreate`.
+    pub replica_failure: Option<String>,
+    /// Condition `Available` has been false since the Deployment was made.
+    pub was_never_available: bool,
+    pub created: Option<Timestamp>,
+}
+
+/// A JobManager pod.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Pod {
+    pub name: String,
+    pub created: Option<Timestamp>,
+    /// Whether its main container ever ran.
+    pub has_started: bool,
+    /// What keeps it from running.
+    pub problem: Option<PodProblem>,
+}
+
+/// What keeps a pod from running.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PodProblem {
+    /// Kubernetes' reason, such as `ImagePullBackOff`.
+    pub reason: String,
+    /// `[container] message`.
+    pub message: String,
+}
+
+/// A job in `/jobs/overview`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Job {
+    pub id: String,
+    pub name: String,
+    /// With `CREATED` for a running job whose tasks are not all running.
+    pub state: JobStatusState,
+    /// Milliseconds since the epoch.
+    pub start_time: i64,
+}
+
+/// What the checkpoint statistics say.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Checkpoints {
+    /// Newest usable state.
+    pub latest: Option<CompletedState>,
+    /// There is a newest state, and it cannot be started from, for this reason.
+    pub unusable: Option<String>,
+    /// Trigger time of a checkpoint that is under way.
+    pub pending_since: Option<Timestamp>,
+    /// Bytes of the last completed checkpoint.
+    pub state_size: Option<i64>,
+}
+
+/// A completed checkpoint or savepoint.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CompletedState {
+    pub path: String,
+    pub at: Option<Timestamp>,
+}
+
+/// HA metadata of the job, by its job id.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct HaMetadata {
+    /// The job has an entry.
+    pub has_job: bool,
+    /// The entry names at least one checkpoint.
+    pub has_checkpoint: bool,
+}
+
+/// The stop-with-savepoint that is under way.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Stop {
+    Pending,
+    Completed {
+        path: String,
+    },
+    Failed {
+        message: String,
+    },
+    /// Flink does not know the trigger: it was never received, or its JobManager restarted.
+    NotFound,
+}
+
+/// What a cluster says of itself.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Cluster {
+    pub flink_version: String,
+    pub flink_revision: String,
+    pub task_managers: i64,
+}
+
+/// Why a job failed: its exception and the causes.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Failure {
+    pub message: String,
+    pub causes: Vec<String>,
+}
+
+/// Everything that was looked up in this pass.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Facts {
+    pub job_manager: Fact<Option<JobManager>>,
+    pub pods: Fact<Vec<Pod>>,
+    pub jobs: Fact<Vec<Job>>,
+    pub checkpoints: Fact<Checkpoints>,
+    pub ha_metadata: Fact<HaMetadata>,
+    pub stop: Fact<Stop>,
+    pub cluster: Fact<Cluster>,
+    pub failure: Fact<Failure>,
+}
+
+/// Names that may be used up by this decision; drawn by the shell, so that a decision is repeatable.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Fresh {
+    /// 32 hex digits.
+    pub job_id: String,
+    /// 32 hex digits.
+    pub trigger_id: String,
+    /// With hyphens.
+    pub uuid: String,
+}
+
+/// All that one decision may look at.
+#[derive(Clone, Debug)]
+pub struct World<'a> {
+    /// The only clock.
+    pub now: Timestamp,
+    /// Metadata and spec; its status may be older than `status`.
+    pub resource: &'a FlinkDeployment,
+    /// The status that was written last.
+    pub status: &'a DeploymentStatus,
+    pub operator: &'a OperatorConfig,
+    /// Whether `FlinkStateSnapshot` is installed.
+    pub has_snapshot_resources: bool,
+    pub fresh: Fresh,
+    pub facts: Facts,
+}
+
+macro_rules! questions {
+    ($($name:ident: $type:ty => $question:ident;)*) => {
+        impl World<'_> {
+            $(
+                /// The fact, or the question to answer first.
+                pub fn $name(&self) -> Result<Answer<'_, $type>, Question> {
+                    match &self.facts.$name {
+                        Fact::NotAsked => Err(Question::$question),
+                        Fact::Unknown(reason) => Ok(Err(reason)),
+                        Fact::Known(value) => Ok(Ok(value)),
+                    }
+                }
+            )*
+        }
+    };
+}
+
+questions! {
+    job_manager: Option<JobManager> => JobManager;
+    pods: Vec<Pod> => Pods;
+    jobs: Vec<Job> => Jobs;
+    checkpoints: Checkpoints => Checkpoints;
+    ha_metadata: HaMetadata => HaMetadata;
+    stop: Stop => Stop;
+    cluster: Cluster => Cluster;
+    failure: Failure => Failure;
+}
+
+impl World<'_> {
+    /// `metadata.name`.
+    pub fn name(&self) -> &str {
+        self.resource.metadata.name.as_deref().unwrap_or_default()
+    }
+
+    /// `metadata.namespace`.
+    pub fn namespace(&self) -> &str {
+        self.resource.metadata.namespace.as_deref().unwrap_or("default")
+    }
+
+    /// `metadata.uid`.
+    pub fn uid(&self) -> &str {
+        self.resource.metadata.uid.as_deref().unwrap_or_default()
+    }
+
+    /// `metadata.generation`.
+    pub fn generation(&self) -> i64 {
+        self.resource.metadata.generation.unwrap_or_default()
+    }
+}
