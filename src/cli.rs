@@ -19,6 +19,7 @@ pub mod init;
 pub mod job_manager;
 pub mod logging;
 pub mod logs;
+pub mod operate;
 pub mod operator_config;
 pub mod printer;
 pub mod render;
@@ -128,6 +129,7 @@ async fn run_command(
         Command::Delete(args) => delete::run(args, global, printer).await,
         Command::Logs(args) => logs::run(args, global, printer).await,
         Command::Render(args) => render::run(args, global, printer),
+        Command::Operate(args) => operate::run(*args, global, printer).await,
         Command::Version(args) => version::run(args, global, printer).await,
     }
 }

@@ -7,8 +7,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use super::connection::Connection;
 use super::{
-    complete, completion, crds, delete, desired_state, history, init, logs, render, rollback,
-    savepoint, status, version,
+    complete, completion, crds, delete, desired_state, history, init, logs, operate, render,
+    rollback, savepoint, status, version,
 };
 use crate::flink::access::Access;
 
@@ -58,6 +58,8 @@ pub enum Command {
     Logs(logs::LogsArgs),
     /// Delete a deployment, by default after saving the state of its job
     Delete(delete::DeleteArgs),
+    /// Run the operator in the foreground
+    Operate(Box<operate::OperateArgs>),
     /// Print the definitions of the four kinds of resources, or put them into the cluster
     Crds(crds::CrdsArgs),
     /// Print, offline, the objects that the operator would create for a manifest
@@ -75,6 +77,7 @@ impl Command {
     /// Whether the command chooses form and level of the log itself, as one that runs for long.
     pub(super) fn sets_up_logging(&self) -> bool {
         match self {
+            Self::Operate(_) => true,
             Self::Init(_)
             | Self::Status(_)
             | Self::Suspend(_)

@@ -10,6 +10,7 @@ use super::observe::{SOON, foreign_deployment};
 use super::plan::{Component, Event, Plan, Step};
 use super::reconciled::ReconciledSpec;
 use super::restore::RestorePoint;
+use super::validate;
 use super::world::{Question, World};
 use crate::api::deployment::{DeploymentMode, FlinkDeploymentSpec};
 use crate::api::job::{JobState, UpgradeMode};
@@ -155,7 +156,44 @@ impl<'w> Pass<'w> {
             self.steps.push(Step::AddFinalizer);
         }
         self.observe()?;
+        if !self.validate() {
+            return Ok(self.finish("the spec is invalid and nothing was deployed yet", None));
+        }
         self.reconcile()
+    }
+
+    /// Whether to go on. An invalid edit never touches a running job: the last good spec stays.
+    fn validate(&mut self) -> bool {
+        let input = validate::ValidationInput {
+            name: self.world.name(),
+            namespace: self.world.namespace(),
+            spec: &self.world.resource.spec,
+            last_reconciled: self.last.as_ref().map(|last| &last.spec),
+            operator: self.world.operator,
+        };
+        let violations = validate::validate(&input);
+        if violations.is_empty() {
+            return true;
+        }
+        let message = violations.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+        self.problem = Some(Problem {
+            kind: ErrorType::Reconciliation,
+            reason: "ValidationError",
+            component: Component::Operator,
+            message,
+            detail: None,
+            causes: vec![],
+        });
+        let Some(last) = &self.last else { return false };
+        self.spec = last.spec.clone();
+        let state = self.status.reconciliation_status.state;
+        if let Some(job) = &mut self.spec.job
+            && matches!(state, ReconciliationState::Upgrading | ReconciliationState::RollingBack)
+        {
+            job.state = JobState::Running;
+        }
+        self.generation = self.status.observed_generation.unwrap_or(self.generation);
+        true
     }
 
     fn reconcile(&mut self) -> Result<Plan, Halt> {

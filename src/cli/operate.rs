@@ -1,0 +1,210 @@
+//! `operate`: the operator in the foreground.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use clap::Args;
+use kube::ResourceExt;
+
+use super::args::{Global, duration};
+use super::failure::Failure;
+use super::logging::{self, LogFormat};
+use super::printer::Printer;
+use crate::api::deployment::FlinkDeployment;
+use crate::api::status::LifecycleState;
+use crate::flink::access::{Access, Connector, Options};
+use crate::operator::context::Context;
+use crate::operator::run::{Operator, Watch, start};
+
+/// How often `--until-stable` looks at what the watch has seen.
+const LOOK_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Run the operator in the foreground, against the current kubeconfig or inside a pod
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  # Operate the current namespace until Ctrl-C
+  kubectl flink operate
+
+  # Operate the whole cluster and log JSON, as a pod does
+  kubectl flink operate -A --log-format json
+
+  # In CI: leave with 0 once everything is STABLE or SUSPENDED, 1 when something FAILED, 124 on timeout
+  kubectl flink operate -n shop --until-stable --timeout 5m")]
+pub struct OperateArgs {
+    /// Operate all namespaces
+    #[arg(short = 'A', long, conflicts_with_all = ["watch_namespaces", "namespace"])]
+    all_namespaces: bool,
+    /// Operate these namespaces
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', env = "WATCH_NAMESPACES")]
+    watch_namespaces: Vec<String>,
+    /// Operate only resources with these labels
+    #[arg(short = 'l', long, value_name = "SELECTOR")]
+    selector: Option<String>,
+    /// File or directory with the operator's configuration
+    #[arg(long, value_name = "PATH", env = "FLINK_CONF_DIR")]
+    operator_config: Option<std::path::PathBuf>,
+    /// How JobManagers are reached
+    #[arg(long, value_enum, value_name = "WAY", default_value = "auto")]
+    flink_access: Access,
+    /// `host:port` that answers for every JobManager; the Host header names the cluster
+    #[arg(long, value_name = "ADDRESS", hide = true)]
+    flink_rest_address: Option<String>,
+    /// Leave once every resource is STABLE or SUSPENDED (0) or one FAILED (1)
+    #[arg(long)]
+    until_stable: bool,
+    /// With --until-stable: give up after this time (124)
+    #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "5m")]
+    timeout: Duration,
+    /// Form of the log
+    #[arg(long, value_enum, value_name = "FORMAT", default_value = "text")]
+    log_format: LogFormat,
+}
+
+/// Runs until Ctrl-C, SIGTERM, or what `--until-stable` waits for.
+pub async fn run(args: OperateArgs, global: &Global, printer: &Printer) -> anyhow::Result<()> {
+    logging::set_up("warn,kubectl_flink=info", args.log_format);
+    let connection = global.connect().await?;
+    let client = connection.client.clone();
+    let operator = super::operator_config::load(args.operator_config.as_deref(), printer)?;
+    let options = Options::from_environment(args.flink_access, args.flink_rest_address.clone());
+    let connector = Connector::new(&options, Some(&global.config().await?))
+        .context("while preparing to talk to JobManagers")?;
+    let watch = if args.all_namespaces {
+        Watch::AllNamespaces
+    } else if args.watch_namespaces.is_empty() {
+        Watch::Namespaces(vec![connection.namespace.clone()])
+    } else {
+        Watch::Namespaces(args.watch_namespaces.clone())
+    };
+    let has_snapshot_resources = preflight(&client, &watch).await?;
+    let context = Context::new(client, operator, connector, has_snapshot_resources);
+    let scope = match &watch {
+        Watch::AllNamespaces => "all namespaces".to_owned(),
+        Watch::Namespaces(names) => format!("namespace {}", names.join(", ")),
+    };
+    tracing::info!(version = env!("CARGO_PKG_VERSION"), "operating {scope}");
+    let operator = start(context, &watch, args.selector.as_deref());
+    let end = tokio::select! {
+        end = wait(&args, &operator) => end,
+        () = asked_to_stop() => Ok(()),
+    };
+    tracing::info!("leaving: finishing what is being written");
+    operator.stop().await;
+    if args.until_stable && end.is_ok() {
+        printer.note("all resources are STABLE or SUSPENDED");
+    }
+    end
+}
+
+/// Checks what must hold before anything is watched; says whether snapshots are resources here.
+async fn preflight(client: &kube::Client, watch: &Watch) -> anyhow::Result<bool> {
+    let probe = kube::api::ListParams::default().limit(1);
+    let namespaces: Vec<Option<&str>> = match watch {
+        Watch::AllNamespaces => vec![None],
+        Watch::Namespaces(names) => names.iter().map(|name| Some(name.as_str())).collect(),
+    };
+    for namespace in namespaces {
+        let api: kube::Api<FlinkDeployment> = match namespace {
+            Some(namespace) => kube::Api::namespaced(client.clone(), namespace),
+            None => kube::Api::all(client.clone()),
+        };
+        api.list(&probe).await.map_err(crate::cluster::Error::from).map_err(|error| {
+            let is_missing = matches!(error, crate::cluster::Error::KindMissing { .. });
+            let failure = anyhow::Error::from(error);
+            if is_missing {
+                failure.context(
+                    "the FlinkDeployment resource is not installed: run `kubectl flink crds --apply`",
+                )
+            } else {
+                failure
+            }
+        })?;
+    }
+    let snapshots: kube::Api<crate::api::state_snapshot::FlinkStateSnapshot> =
+        kube::Api::all(client.clone());
+    let found = match watch {
+        Watch::AllNamespaces => snapshots.list(&probe).await,
+        Watch::Namespaces(names) => {
+            let name = names.first().map_or("default", String::as_str);
+            let api: kube::Api<crate::api::state_snapshot::FlinkStateSnapshot> =
+                kube::Api::namespaced(client.clone(), name);
+            api.list(&probe).await
+        }
+    };
+    Ok(found.is_ok())
+}
+
+/// Ends when `--until-stable` has its answer; never without that flag.
+async fn wait(args: &OperateArgs, operator: &Operator) -> anyhow::Result<()> {
+    operator.ready().await;
+    if !args.until_stable {
+        return std::future::pending().await;
+    }
+    let settled = async {
+        loop {
+            if let Some(end) = settled(&operator.resources()) {
+                return end;
+            }
+            tokio::time::sleep(LOOK_INTERVAL).await;
+        }
+    };
+    match tokio::time::timeout(args.timeout, settled).await {
+        Ok(end) => end,
+        Err(_) => Err(Failure::timed_out(format!(
+            "not STABLE after {:?}: {}",
+            args.timeout,
+            unsettled(&operator.resources())
+        ))
+        .into()),
+    }
+}
+
+/// `None` while something is under way.
+fn settled(resources: &[Arc<FlinkDeployment>]) -> Option<anyhow::Result<()>> {
+    let mut is_settled = true;
+    for resource in resources {
+        let status = resource.status.clone().unwrap_or_default();
+        let is_seen = status.observed_generation == resource.metadata.generation;
+        match status.lifecycle_state {
+            Some(LifecycleState::Failed) => {
+                let error = status.error.unwrap_or_default();
+                let message = crate::decide::error_document::message_of(&error);
+                let text = format!("`{}` is FAILED: {message}", resource.name_any());
+                return Some(Err(Failure::new(text).into()));
+            }
+            Some(LifecycleState::Stable | LifecycleState::Suspended) if is_seen => {}
+            Some(_) | None => is_settled = false,
+        }
+    }
+    is_settled.then_some(Ok(()))
+}
+
+fn unsettled(resources: &[Arc<FlinkDeployment>]) -> String {
+    let states: BTreeMap<String, &str> = resources
+        .iter()
+        .filter_map(|resource| {
+            let state = resource.status.as_ref().and_then(|status| status.lifecycle_state);
+            match state {
+                Some(LifecycleState::Stable | LifecycleState::Suspended) => None,
+                state => Some((resource.name_any(), state.map_or("not seen", |s| s.as_str()))),
+            }
+        })
+        .collect();
+    let each = states.iter().take(10).map(|(name, state)| format!("`{name}` is {state}"));
+    each.collect::<Vec<_>>().join(", ")
+}
+
+async fn asked_to_stop() {
+    let Ok(mut terminate) =
+        tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())
+    else {
+        return std::future::pending().await;
+    };
+    tokio::select! {
+        _ = tokio::signal::ctrl_c() => {}
+        _ = terminate.recv() => {}
+    }
+}

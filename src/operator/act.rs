@@ -1,0 +1,489 @@
+//! Takes a plan's steps: one arm each, a call or two, each safe to repeat.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::ResourceExt;
+use serde_json::{Value, json};
+
+use super::context::{Context, Written, resource_version};
+use super::observe::{Subject, ha_config_maps, tell};
+use crate::api::DEPLOYMENT_FINALIZER;
+use crate::api::deployment::FlinkDeployment;
+use crate::api::state_snapshot::{
+    FlinkStateSnapshot, FlinkStateSnapshotSpec, JobKind, JobReference, SavepointSpec,
+    SnapshotState, StateSnapshotStatus,
+};
+use crate::api::status::{DeploymentStatus, Savepoint, SavepointFormatType, SnapshotTriggerType};
+use crate::cluster::apply::{self, Deletion, ObjectId, Writer};
+use crate::cluster::events::{self, EventRequest, EventType, Repeat};
+use crate::cluster::{self, revisions};
+use crate::config::options;
+use crate::decide::plan::{Component, Event, Step, Superseded};
+use crate::decide::restore::RestorePoint;
+use crate::decide::revision;
+use crate::flink::savepoints::StopRequest;
+use crate::flink::{self, Effect};
+use crate::render::Objects;
+
+/// Times that a status is written again after somebody changed another part of the resource.
+const CONFLICTS_MAX: usize = 3;
+
+/// Why a plan stopped.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error(transparent)]
+    Cluster(#[from] cluster::Error),
+    /// Flink refused, or what it did is not known.
+    #[error("{what}: {message}")]
+    Flink { what: &'static str, message: String },
+    /// The JobManager cannot be addressed.
+    #[error("the JobManager cannot be addressed: {0}")]
+    Address(String),
+    #[error("the object cannot be written: {0}")]
+    Serialize(#[from] serde_json::Error),
+    /// Somebody else wrote the status in between: nothing of it is overwritten.
+    #[error("somebody else changed the status of the resource meanwhile")]
+    StatusTaken,
+}
+
+impl Error {
+    /// Stable name for logs.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::Cluster(error) => error.reason(),
+            Self::Flink { .. } => "FlinkRefused",
+            Self::Address(_) => "JobManagerAddress",
+            Self::Serialize(_) => "Serialize",
+            Self::StatusTaken => "StatusTaken",
+        }
+    }
+}
+
+/// One resource while a plan is carried out.
+pub(super) struct Act<'a> {
+    pub(super) context: &'a Context,
+    /// With the resource version of the last write.
+    pub(super) resource: FlinkDeployment,
+    /// The status that is stored.
+    pub(super) stored: DeploymentStatus,
+    pub(super) uid: String,
+}
+
+impl Act<'_> {
+    /// Takes the steps in order and stops at the first error.
+    pub(super) async fn take(&mut self, steps: Vec<Step>) -> Result<(), Error> {
+        for step in steps {
+            self.step(step).await?;
+        }
+        Ok(())
+    }
+
+    async fn step(&mut self, step: Step) -> Result<(), Error> {
+        match step {
+            Step::AddFinalizer => self.change_finalizers(true).await,
+            Step::RemoveFinalizer => self.change_finalizers(false).await,
+            Step::WriteStatus(status) => self.write_status(&status).await,
+            Step::Event(event) => self.record_event(event).await,
+            Step::RecordRevision(superseded) => self.record_revision(*superseded).await,
+            Step::RecordSavepoint { path, format } => self.record_savepoint(&path, format).await,
+            Step::TriggerStop { job_id, trigger_id, directory, format, drain } => {
+                let request =
+                    StopRequest { target_directory: directory, drain, format, trigger_id };
+                self.trigger_stop(&job_id, &request).await
+            }
+            Step::CancelJob { job_id, is_best_effort } => {
+                self.cancel(&job_id, is_best_effort).await
+            }
+            Step::DeleteJobManager { uid } => self.delete_job_manager(&uid).await,
+            Step::DeleteHaMetadata => self.delete_ha_metadata().await,
+            Step::ForgetJobGraphs => self.forget_job_graphs().await,
+            Step::CreateCluster(objects) => self.create_cluster(*objects).await,
+            Step::FinishCluster(objects) => self.finish_cluster(*objects).await,
+        }
+    }
+
+    fn namespace(&self) -> String {
+        self.resource.namespace().unwrap_or_else(|| "default".to_owned())
+    }
+
+    async fn change_finalizers(&mut self, add: bool) -> Result<(), Error> {
+        let mut finalizers = self.resource.finalizers().to_vec();
+        finalizers.retain(|finalizer| finalizer != DEPLOYMENT_FINALIZER);
+        if add {
+            finalizers.push(DEPLOYMENT_FINALIZER.to_owned());
+        }
+        let answer = apply::set_finalizers(&self.context.client, &self.resource, &finalizers).await;
+        let stored = match answer {
+            Ok(stored) => stored,
+            // It is gone already, which is what removing the last finalizer leads to.
+            Err(cluster::Error::NotFound { .. }) if !add => return Ok(()),
+            Err(error) => return Err(error.into()),
+        };
+        let version = stored.pointer("/metadata/resourceVersion").and_then(Value::as_str);
+        self.resource.metadata.resource_version = version.map(str::to_owned);
+        self.resource.metadata.finalizers = Some(finalizers);
+        self.remember();
+        Ok(())
+    }
+
+    /// Notes that the watch has not shown our last write yet.
+    fn remember(&self) {
+        let resource_version = resource_version(&self.resource);
+        self.context.remember(&self.uid, Written { resource_version, pending: None });
+    }
+
+    /// Replaces the stored status. When another part of the resource changed meanwhile the write is
+    /// repeated; when the status itself did, nothing is written.
+    pub(super) async fn write_status(&mut self, status: &DeploymentStatus) -> Result<(), Error> {
+        if *status == self.stored {
+            return Ok(());
+        }
+        let client = &self.context.client;
+        for _ in 0..CONFLICTS_MAX {
+            match apply::replace_status(client, &self.resource, status, Writer::OPERATOR).await {
+                Ok(written) => {
+                    self.resource.metadata = written.metadata;
+                    self.stored = status.clone();
+                    self.remember();
+                    return Ok(());
+                }
+                Err(cluster::Error::Conflict { .. }) => {}
+                Err(error) => return Err(error.into()),
+            }
+            let found: Option<FlinkDeployment> =
+                cluster::read::get(client, &self.namespace(), &self.resource.name_any()).await?;
+            let Some(latest) = found else { return Err(Error::StatusTaken) };
+            let is_same = latest.metadata.uid == self.resource.metadata.uid
+                && latest.status.clone().unwrap_or_default() == self.stored;
+            if !is_same {
+                return Err(Error::StatusTaken);
+            }
+            self.resource.metadata = latest.metadata;
+        }
+        Err(Error::StatusTaken)
+    }
+
+    async fn record_event(&self, event: Event) -> Result<(), Error> {
+        let Event { is_warning, reason, component, message, key } = event;
+        let event_type = if is_warning { EventType::Warning } else { EventType::Normal };
+        let component = match component {
+            Component::Operator => events::Component::Operator,
+            Component::JobManagerDeployment => events::Component::JobManagerDeployment,
+            Component::Job => events::Component::Job,
+        };
+        let now = Timestamp::now();
+        let mut request =
+            EventRequest::about(&self.resource, event_type, component, reason, message, now);
+        request.repeat = if key.is_some() { Repeat::Once } else { Repeat::Count };
+        request.key = key;
+        if let Err(error) = events::record(&self.context.client, &request).await {
+            // An event tells what happens; it must not keep it from happening.
+            tracing::warn!(reason, error = tell(&error), "event not recorded");
+        }
+        Ok(())
+    }
+
+    async fn record_revision(&self, superseded: Superseded) -> Result<(), Error> {
+        let Superseded { spec, restore_point } = superseded;
+        let upgrade_mode = crate::decide::deploy::mode_of(&restore_point);
+        let (kind, path) = match restore_point {
+            RestorePoint::Empty => (revision::RestoreKind::None, None),
+            RestorePoint::HaMetadata => (revision::RestoreKind::LastState, None),
+            RestorePoint::Path(path) if path.contains("/chk-") => {
+                (revision::RestoreKind::Checkpoint, Some(path))
+            }
+            RestorePoint::Path(path) => (revision::RestoreKind::Savepoint, Some(path)),
+        };
+        let reconciled = self.stored.reconciliation_status.reconciliation_timestamp;
+        let content = revision::Content {
+            spec: serde_json::to_value(&spec)?,
+            restore_point: revision::RestorePoint { kind, path, upgrade_mode },
+            reconciled_at: Timestamp::from_millisecond(reconciled).unwrap_or(Timestamp::UNIX_EPOCH),
+        };
+        match revisions::record(&self.context.client, &self.resource, content).await {
+            // History is a convenience: an upgrade goes on without the right to write it.
+            Err(error @ cluster::Error::Forbidden { .. }) => {
+                tracing::warn!(error = tell(&error), "revision not recorded");
+                Ok(())
+            }
+            other => Ok(other?),
+        }
+    }
+
+    /// A completed savepoint as a `FlinkStateSnapshot`, or in the deprecated history where that
+    /// kind is not installed.
+    async fn record_savepoint(
+        &mut self,
+        path: &str,
+        format: SavepointFormatType,
+    ) -> Result<(), Error> {
+        let now = Timestamp::now();
+        if !self.context.has_snapshot_resources {
+            let mut status = self.stored.clone();
+            let info = status.job_status.savepoint_info.get_or_insert_default();
+            let savepoint = Savepoint {
+                time_stamp: now.as_millisecond(),
+                location: Some(path.to_owned()),
+                trigger_type: Some(SnapshotTriggerType::Upgrade),
+                format_type: Some(format),
+                trigger_nonce: None,
+            };
+            let is_known = info.savepoint_history.iter().any(|s| s.location == savepoint.location);
+            if !is_known {
+                info.savepoint_history.push(savepoint.clone());
+            }
+            info.last_savepoint = Some(savepoint);
+            return self.write_status(&status).await;
+        }
+        let snapshot = upgrade_snapshot(&self.resource, path, format, now);
+        let value = serde_json::to_value(&snapshot)?;
+        let client = &self.context.client;
+        let stored = match apply::create(client, &value, Writer::OPERATOR).await {
+            Ok(stored) => stored,
+            Err(cluster::Error::AlreadyExists { .. }) => return Ok(()),
+            // The savepoint is on record in the status; this object only shows it.
+            Err(
+                error @ (cluster::Error::Forbidden { .. }
+                | cluster::Error::KindMissing { .. }
+                | cluster::Error::Rejected { .. }),
+            ) => {
+                tracing::warn!(error = tell(&error), path, "savepoint not recorded as a resource");
+                return Ok(());
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let stored: FlinkStateSnapshot = serde_json::from_value(stored)?;
+        apply::replace_status(client, &stored, &snapshot.status, Writer::OPERATOR).await?;
+        Ok(())
+    }
+
+    fn flink(&self) -> Result<flink::Client, Error> {
+        self.subject().flink(self.context).map_err(Error::Address)
+    }
+
+    fn subject(&self) -> Subject<'_> {
+        Subject {
+            resource: &self.resource,
+            status: &self.stored,
+            namespace: self.resource.metadata.namespace.as_deref().unwrap_or("default"),
+            name: self.resource.metadata.name.as_deref().unwrap_or_default(),
+        }
+    }
+
+    async fn trigger_stop(&self, job_id: &str, request: &StopRequest) -> Result<(), Error> {
+        match self.flink()?.stop_with_savepoint(job_id, request).await {
+            Ok(_trigger_id) => Ok(()),
+            // Whether it arrived is found out by asking for the trigger.
+            Err(error) if error.effect() == Effect::Unknown => {
+                tracing::debug!(error = tell(&error), "the stop may have been received");
+                Ok(())
+            }
+            Err(error) => Err(Error::Flink {
+                what: "the job cannot be stopped with a savepoint",
+                message: tell(&error),
+            }),
+        }
+    }
+
+    async fn cancel(&self, job_id: &str, is_best_effort: bool) -> Result<(), Error> {
+        let answer = self.flink()?.cancel(job_id).await;
+        match answer {
+            Ok(_) => Ok(()),
+            Err(error) if is_best_effort || error.effect() == Effect::Unknown => {
+                tracing::debug!(error = tell(&error), "cancel not confirmed");
+                Ok(())
+            }
+            Err(error) => {
+                Err(Error::Flink { what: "the job cannot be cancelled", message: tell(&error) })
+            }
+        }
+    }
+
+    async fn delete_job_manager(&self, uid: &str) -> Result<(), Error> {
+        let config = self.subject().config(self.context).unwrap_or_default();
+        let propagation = match config.get(&options::RESOURCE_DELETION_PROPAGATION) {
+            Ok(crate::config::option::DeletionPropagation::Background) => {
+                apply::Propagation::Background
+            }
+            Ok(crate::config::option::DeletionPropagation::Orphan) => apply::Propagation::Orphan,
+            Ok(crate::config::option::DeletionPropagation::Foreground) | Err(_) => {
+                apply::Propagation::Foreground
+            }
+        };
+        let id = ObjectId {
+            api_version: "apps/v1".to_owned(),
+            kind: "Deployment".to_owned(),
+            namespace: Some(self.namespace()),
+            name: self.resource.name_any(),
+        };
+        let deletion = Deletion { propagation, uid: Some(uid), is_dry_run: false };
+        match apply::delete(&self.context.client, &id, deletion).await {
+            // Another incarnation: the next pass looks at it.
+            Ok(_) | Err(cluster::Error::Conflict { .. }) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    async fn ha_config_maps(&self) -> Result<Vec<ConfigMap>, Error> {
+        let name = self.resource.name_any();
+        Ok(ha_config_maps(&self.namespace(), &name, &self.context.client).await?)
+    }
+
+    async fn delete_ha_metadata(&self) -> Result<(), Error> {
+        for map in self.ha_config_maps().await? {
+            let id = ObjectId::of::<ConfigMap>(&self.namespace(), &map.name_any());
+            let deletion = Deletion::with(apply::Propagation::Background);
+            apply::delete(&self.context.client, &id, deletion).await?;
+        }
+        Ok(())
+    }
+
+    async fn forget_job_graphs(&self) -> Result<(), Error> {
+        for map in self.ha_config_maps().await? {
+            let stale: BTreeMap<&str, Value> = map
+                .data
+                .iter()
+                .flatten()
+                .filter(|(key, _)| {
+                    key.starts_with("jobGraph-") || key.starts_with("executionPlan-")
+                })
+                .map(|(key, _)| (key.as_str(), Value::Null))
+                .collect();
+            if stale.is_empty() {
+                continue;
+            }
+            let id = ObjectId::of::<ConfigMap>(&self.namespace(), &map.name_any());
+            let patch = json!({
+                "metadata": {"resourceVersion": map.metadata.resource_version},
+                "data": stale,
+            });
+            apply::merge_patch(&self.context.client, &id, &patch, Writer::OPERATOR).await?;
+        }
+        Ok(())
+    }
+
+    /// ConfigMaps come first, so that no pod waits for one; they get their owner, the Deployment,
+    /// once it exists. A Deployment that exists already is left to the next pass.
+    async fn create_cluster(&mut self, objects: Objects) -> Result<(), Error> {
+        let client = &self.context.client;
+        for map in &objects.config_maps {
+            create_or_replace(client, map).await?;
+        }
+        let deployment = match apply::create(client, &objects.deployment, Writer::OPERATOR).await {
+            Ok(deployment) => deployment,
+            Err(error @ cluster::Error::AlreadyExists { .. }) => {
+                tracing::debug!(error = tell(&error), "looking at the Deployment that is there");
+                return Ok(());
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let uid = deployment.pointer("/metadata/uid").and_then(Value::as_str).unwrap_or_default();
+        self.add_belongings(objects, uid).await
+    }
+
+    async fn finish_cluster(&mut self, objects: Objects) -> Result<(), Error> {
+        let found: Option<k8s_openapi::api::apps::v1::Deployment> =
+            cluster::read::get(&self.context.client, &self.namespace(), &self.resource.name_any())
+                .await?;
+        match found.and_then(|deployment| deployment.metadata.uid) {
+            Some(uid) => self.add_belongings(objects, &uid).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Services, Ingress, and the ownership of the ConfigMaps.
+    async fn add_belongings(&self, objects: Objects, deployment_uid: &str) -> Result<(), Error> {
+        let client = &self.context.client;
+        let objects = objects.owned_by(deployment_uid);
+        for service in &objects.services {
+            create_or_replace(client, service).await?;
+        }
+        for map in &objects.config_maps {
+            let id = ObjectId::in_manifest(map)?;
+            let owners = &map["metadata"]["ownerReferences"];
+            let patch = json!({"metadata": {"ownerReferences": owners}});
+            apply::merge_patch(client, &id, &patch, Writer::OPERATOR).await?;
+        }
+        if let Some(ingress) = &objects.ingress {
+            apply::apply(client, ingress, Writer::OPERATOR).await?;
+        }
+        Ok(())
+    }
+
+    /// Keeps a status that is true and may wait, or writes it.
+    pub(super) async fn end_with(
+        &mut self,
+        status: DeploymentStatus,
+        may_wait: bool,
+        since: Option<Instant>,
+    ) -> Result<(), Error> {
+        if status == self.stored {
+            return Ok(());
+        }
+        if may_wait {
+            let resource_version = resource_version(&self.resource);
+            let pending = Some((status, since.unwrap_or_else(Instant::now)));
+            self.context.remember(&self.uid, Written { resource_version, pending });
+            return Ok(());
+        }
+        self.write_status(&status).await
+    }
+}
+
+/// Creates an object, or makes the existing one equal to it.
+async fn create_or_replace(client: &kube::Client, object: &Value) -> Result<(), Error> {
+    match apply::create(client, object, Writer::OPERATOR).await {
+        Ok(_) => Ok(()),
+        Err(cluster::Error::AlreadyExists { .. }) => {
+            apply::apply(client, object, Writer::OPERATOR).await?;
+            Ok(())
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn upgrade_snapshot(
+    resource: &FlinkDeployment,
+    path: &str,
+    format: SavepointFormatType,
+    now: Timestamp,
+) -> FlinkStateSnapshot {
+    let name = resource.name_any();
+    let spec = FlinkStateSnapshotSpec {
+        job_reference: Some(JobReference {
+            kind: Some(JobKind::FlinkDeployment),
+            name: Some(name.clone()),
+        }),
+        savepoint: Some(SavepointSpec {
+            path: Some(path.to_owned()),
+            format_type: Some(format),
+            dispose_on_delete: Some(false),
+            already_exists: Some(true),
+        }),
+        checkpoint: None,
+        backoff_limit: Some(0),
+    };
+    let object_name = format!("{name}-savepoint-upgrade-{}", now.as_millisecond());
+    let mut snapshot = FlinkStateSnapshot::new(&object_name, spec);
+    snapshot.metadata.namespace = resource.namespace();
+    snapshot.metadata.labels = Some(BTreeMap::from([
+        ("snapshot.type".to_owned(), "SAVEPOINT".to_owned()),
+        ("snapshot.trigger-type".to_owned(), "UPGRADE".to_owned()),
+        ("snapshot.state".to_owned(), "COMPLETED".to_owned()),
+        ("job-reference.kind".to_owned(), "FlinkDeployment".to_owned()),
+        ("job-reference.name".to_owned(), name),
+    ]));
+    snapshot.status = Some(StateSnapshotStatus {
+        state: SnapshotState::Completed,
+        trigger_id: None,
+        trigger_timestamp: Some(now.to_string()),
+        result_timestamp: Some(now.to_string()),
+        path: Some(path.to_owned()),
+        error: None,
+        failures: 0,
+    });
+    snapshot
+}

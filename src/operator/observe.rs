@@ -1,0 +1,322 @@
+//! Answers to the questions of a decision, each read when it is asked and not before.
+//!
+//! What Flink does not answer is [`Fact::Unknown`]. What the API server does not answer is an error
+//! of the pass, which is then tried again: no decision is made on half of the objects.
+
+use jiff::Timestamp;
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::{ConfigMap, Event, Pod};
+use kube::api::{Api, ListParams};
+
+use super::context::Context;
+use super::pods;
+use crate::api::deployment::FlinkDeployment;
+use crate::api::status::{
+    DeploymentStatus, JobManagerDeploymentStatus, JobStatusState, ReconciliationState,
+};
+use crate::cluster;
+use crate::config::cluster::{ResourceId, is_kubernetes_high_availability_on, observe_config};
+use crate::config::{FlinkConfig, options};
+use crate::decide::reconciled::ReconciledSpec;
+use crate::decide::world::{
+    Checkpoints, Cluster, CompletedState, Fact, Facts, Failure, HaMetadata, Job, PodProblem,
+    Question, Stop,
+};
+use crate::flink::access::Target;
+use crate::flink::checkpoints::LastState;
+use crate::flink::failures::ExecutionResult;
+use crate::flink::savepoints::SavepointStatus;
+use crate::flink::{self, Client, Deadlines};
+
+/// Most objects that one list may bring; a JobManager has a handful of pods and ConfigMaps.
+const LIST_MAX: u32 = 500;
+
+/// One resource as this pass sees it.
+pub(super) struct Subject<'a> {
+    pub(super) resource: &'a FlinkDeployment,
+    pub(super) status: &'a DeploymentStatus,
+    pub(super) namespace: &'a str,
+    pub(super) name: &'a str,
+}
+
+impl Subject<'_> {
+    fn job_id(&self) -> Option<&str> {
+        self.status.job_status.job_id.as_deref()
+    }
+
+    /// The configuration that the running cluster was submitted with.
+    pub(super) fn config(&self, context: &Context) -> Result<FlinkConfig, String> {
+        let id = ResourceId {
+            namespace: self.namespace.to_owned(),
+            name: self.name.to_owned(),
+            uid: self.resource.metadata.uid.clone().unwrap_or_default(),
+        };
+        let last = self.status.reconciliation_status.last_reconciled_spec.as_deref();
+        let deployed = match last.map(ReconciledSpec::parse) {
+            Some(Ok(last)) => last.spec,
+            Some(Err(error)) => return Err(error.to_string()),
+            None => self.resource.spec.clone(),
+        };
+        observe_config(&context.operator, &id, &deployed, &self.resource.spec)
+            .map_err(|error| error.to_string())
+    }
+
+    /// A client of the running JobManager.
+    pub(super) fn flink(&self, context: &Context) -> Result<Client, String> {
+        let config = self.config(context)?;
+        let get = |option| config.get(option).map_err(|error| error.to_string());
+        let target = Target {
+            namespace: self.namespace.to_owned(),
+            cluster_id: self.name.to_owned(),
+            port: config.get(&options::REST_PORT).map_err(|error| error.to_string())?,
+            is_tls: config.get(&options::SSL_REST_ENABLED).map_err(|error| error.to_string())?,
+        };
+        let deadlines = Deadlines {
+            request: get(&options::FLINK_CLIENT_TIMEOUT)?,
+            cancel: get(&options::FLINK_CLIENT_CANCEL_TIMEOUT)?,
+            submission: get(&options::JOB_SUBMISSION_TIMEOUT)?,
+            savepoint: get(&options::CHECKPOINTING_TIMEOUT)?,
+        };
+        Ok(context.connector.client(&target, deadlines))
+    }
+}
+
+/// Answers one question.
+pub(super) async fn answer(
+    question: Question,
+    subject: &Subject<'_>,
+    context: &Context,
+    facts: &mut Facts,
+) -> Result<(), cluster::Error> {
+    match question {
+        Question::JobManager => {
+            facts.job_manager = Fact::Known(job_manager(subject, context).await?)
+        }
+        Question::Pods => facts.pods = Fact::Known(job_manager_pods(subject, context).await?),
+        Question::HaMetadata => facts.ha_metadata = ha_metadata(subject, context).await?,
+        Question::Jobs => facts.jobs = fact(jobs(subject, context).await),
+        Question::Checkpoints => facts.checkpoints = fact(checkpoints(subject, context).await),
+        Question::Stop => facts.stop = fact(stop(subject, context).await),
+        Question::Cluster => facts.cluster = fact(cluster_info(subject, context).await),
+        Question::Failure => facts.failure = fact(failure(subject, context).await),
+    }
+    Ok(())
+}
+
+fn fact<T>(answer: Result<T, String>) -> Fact<T> {
+    match answer {
+        Ok(value) => Fact::Known(value),
+        Err(reason) => Fact::Unknown(reason),
+    }
+}
+
+/// From the watch while nothing moves; in between an absence must be a fact, so it is read.
+async fn job_manager(
+    subject: &Subject<'_>,
+    context: &Context,
+) -> Result<Option<crate::decide::world::JobManager>, cluster::Error> {
+    let is_steady = subject.status.reconciliation_status.state == ReconciliationState::Deployed
+        && subject.status.job_manager_deployment_status == JobManagerDeploymentStatus::Ready
+        && subject.resource.metadata.deletion_timestamp.is_none();
+    if is_steady && let Some(cached) = context.cached_job_manager(subject.namespace, subject.name) {
+        return Ok(Some(pods::job_manager(&cached)));
+    }
+    let found: Option<Deployment> =
+        cluster::read::get(&context.client, subject.namespace, subject.name).await?;
+    Ok(found.as_ref().map(pods::job_manager))
+}
+
+async fn job_manager_pods(
+    subject: &Subject<'_>,
+    context: &Context,
+) -> Result<Vec<crate::decide::world::Pod>, cluster::Error> {
+    let api: Api<Pod> = Api::namespaced(context.client.clone(), subject.namespace);
+    let selector = format!("app={},component=jobmanager", subject.name);
+    let list = api.list(&ListParams::default().labels(&selector).limit(LIST_MAX)).await?;
+    let mut facts = Vec::new();
+    for pod in &list.items {
+        let Some(mut fact) = pods::pod(pod) else { continue };
+        if fact.problem.is_none() && !fact.has_started && pods::waits_for_volumes(pod) {
+            fact.problem = failed_mount(subject.namespace, &fact.name, context).await?;
+        }
+        facts.push(fact);
+    }
+    Ok(facts)
+}
+
+async fn failed_mount(
+    namespace: &str,
+    pod: &str,
+    context: &Context,
+) -> Result<Option<PodProblem>, cluster::Error> {
+    let api: Api<Event> = Api::namespaced(context.client.clone(), namespace);
+    let fields = format!("involvedObject.name={pod},reason=FailedMount");
+    let events = api.list(&ListParams::default().fields(&fields).limit(LIST_MAX)).await?;
+    Ok(events.items.last().map(|event| PodProblem {
+        reason: "FailedMount".to_owned(),
+        message: event.message.clone().unwrap_or_default(),
+    }))
+}
+
+/// HA metadata of the job: read from the API server, never from a cache, as state depends on it.
+async fn ha_metadata(
+    subject: &Subject<'_>,
+    context: &Context,
+) -> Result<Fact<HaMetadata>, cluster::Error> {
+    let config = match subject.config(context) {
+        Ok(config) => config,
+        Err(reason) => return Ok(Fact::Unknown(reason)),
+    };
+    if !is_kubernetes_high_availability_on(&config) {
+        let kind = config.text_of(&options::HA_TYPE).unwrap_or("NONE");
+        return Ok(Fact::Unknown(format!(
+            "`high-availability.type: {kind}` keeps it where this version cannot look"
+        )));
+    }
+    let maps = ha_config_maps(subject.namespace, subject.name, &context.client).await?;
+    Ok(Fact::Known(ha_metadata_in(&maps, subject.name, subject.job_id())))
+}
+
+/// The ConfigMaps that Flink keeps for the cluster; the autoscaler's has the same labels.
+pub(super) async fn ha_config_maps(
+    namespace: &str,
+    name: &str,
+    client: &kube::Client,
+) -> Result<Vec<ConfigMap>, cluster::Error> {
+    let api: Api<ConfigMap> = Api::namespaced(client.clone(), namespace);
+    let selector = format!("app={name},type=flink-native-kubernetes,component!=autoscaler");
+    let list = api.list(&ListParams::default().labels(&selector).limit(LIST_MAX)).await?;
+    let is_ha = |map: &ConfigMap| {
+        let name = map.metadata.name.as_deref().unwrap_or_default();
+        name.ends_with("-config-map") || name.ends_with("-leader")
+    };
+    Ok(list.items.into_iter().filter(is_ha).collect())
+}
+
+/// Metadata of the job with this id, or of any job where the id is not known.
+fn ha_metadata_in(maps: &[ConfigMap], cluster: &str, job_id: Option<&str>) -> HaMetadata {
+    let of_job: Vec<&ConfigMap> = maps
+        .iter()
+        .filter(|map| map.metadata.deletion_timestamp.is_none())
+        .filter(|map| {
+            let name = map.metadata.name.as_deref().unwrap_or_default();
+            match job_id {
+                Some(id) => {
+                    name == format!("{cluster}-{id}-config-map")
+                        || name == format!("{cluster}-{id}-jobmanager-leader")
+                }
+                None => {
+                    !name.ends_with("-cluster-config-map")
+                        && (name.ends_with("-config-map") || name.ends_with("-jobmanager-leader"))
+                }
+            }
+        })
+        .collect();
+    HaMetadata {
+        has_job: !of_job.is_empty(),
+        has_checkpoint: of_job
+            .iter()
+            .any(|map| map.data.iter().flatten().any(|(key, _)| key.starts_with("checkpointID-"))),
+    }
+}
+
+async fn jobs(subject: &Subject<'_>, context: &Context) -> Result<Vec<Job>, String> {
+    let client = subject.flink(context)?.without_retries();
+    let overview = client.jobs_overview().await.map_err(|error| tell(&error))?;
+    Ok(overview
+        .jobs
+        .iter()
+        .map(|job| Job {
+            id: job.id.clone(),
+            name: job.name.clone(),
+            // A state of a newer Flink: nothing may be concluded from it.
+            state: job.effective_state().known().unwrap_or(JobStatusState::Reconciling),
+            start_time: job.start_time.unwrap_or_default(),
+        })
+        .collect())
+}
+
+async fn checkpoints(subject: &Subject<'_>, context: &Context) -> Result<Checkpoints, String> {
+    let id = subject.job_id().ok_or("the status names no job id")?;
+    let answer = subject.flink(context)?.checkpoints(id).await.map_err(|error| tell(&error))?;
+    let flink::checkpoints::Checkpoints::Statistics(statistics) = answer else {
+        return Ok(Checkpoints::default());
+    };
+    let at = |millis: i64| Timestamp::from_millisecond(millis).ok();
+    let (latest, unusable) = match statistics.last_state() {
+        LastState::None => (None, None),
+        LastState::At(point) => {
+            let at = point.timestamp.and_then(at);
+            (Some(CompletedState { path: point.path, at }), None)
+        }
+        LastState::NotAddressable { .. } => {
+            (None, Some("the last checkpoint lives in the JobManager's memory".to_owned()))
+        }
+        LastState::Discarded { .. } => (None, Some("the last checkpoint was discarded".to_owned())),
+    };
+    Ok(Checkpoints {
+        latest,
+        unusable,
+        pending_since: statistics
+            .in_progress()
+            .and_then(|checkpoint| checkpoint.trigger_timestamp)
+            .and_then(at),
+        state_size: statistics.state_size_bytes(),
+    })
+}
+
+async fn stop(subject: &Subject<'_>, context: &Context) -> Result<Stop, String> {
+    let job_id = subject.job_id().ok_or("the status names no job id")?;
+    let info = subject.status.job_status.savepoint_info.as_ref();
+    let trigger = info.and_then(|info| info.trigger_id.as_deref()).ok_or("no trigger is noted")?;
+    let answer = subject
+        .flink(context)?
+        .savepoint_status(job_id, trigger)
+        .await
+        .map_err(|error| tell(&error))?;
+    Ok(match answer {
+        SavepointStatus::InProgress => Stop::Pending,
+        SavepointStatus::Completed { location }
+        | SavepointStatus::CompletedButStopFailed { location, .. } => {
+            Stop::Completed { path: location }
+        }
+        SavepointStatus::Failed(cause) => Stop::Failed { message: cause.chain().join(" -> ") },
+        SavepointStatus::TriggerLost => Stop::NotFound,
+    })
+}
+
+async fn cluster_info(subject: &Subject<'_>, context: &Context) -> Result<Cluster, String> {
+    let client = subject.flink(context)?.without_retries();
+    let (config, task_managers) = tokio::join!(client.config(), client.taskmanagers());
+    let config = config.map_err(|error| tell(&error))?;
+    let count = task_managers.map_err(|error| tell(&error))?.taskmanagers.len();
+    Ok(Cluster {
+        flink_version: config.flink_version,
+        flink_revision: config.flink_revision,
+        task_managers: i64::try_from(count).unwrap_or(i64::MAX),
+    })
+}
+
+async fn failure(subject: &Subject<'_>, context: &Context) -> Result<Failure, String> {
+    let id = subject.job_id().ok_or("the status names no job id")?;
+    let result =
+        subject.flink(context)?.execution_result(id).await.map_err(|error| tell(&error))?;
+    let ExecutionResult::Completed { failure: Some(cause), .. } = result else {
+        return Err("Flink names no cause".to_owned());
+    };
+    let mut chain = cause.chain().into_iter().map(str::to_owned);
+    let message = chain.next().unwrap_or_default();
+    Ok(Failure { message, causes: chain.collect() })
+}
+
+/// The error and its causes on one line.
+pub(super) fn tell(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        text.push_str(": ");
+        text.push_str(&cause.to_string());
+        next = cause.source();
+    }
+    text
+}
