@@ -155,7 +155,7 @@ impl Pod {
         {
             let path = format!("spec.containers[].resources.{group}");
             let entries = object(container, group, &path)?;
-            let _template_cpu = entries.insert("cpu".to_owned(), format!("{cpu:?}").into());
+            let _template_cpu = entries.insert("cpu".to_owned(), cores(cpu).into());
             let _template_memory =
                 entries.insert("memory".to_owned(), format!("{memory}Mi").into());
         }
@@ -251,7 +251,13 @@ impl Resources {
     reason = "Flink cuts the product of doubles too; a float cast saturates"
 )]
 fn scaled(mebibytes: u64, factor: f64) -> u64 {
-    (mebibytes as f64 * factor) as u64
+    // A factor is a quotient: 1.536 times 1000 must not end as 1535.
+    (mebibytes as f64 * factor + 1e-6) as u64
+}
+
+/// Cores as a quantity, which knows no more than nine digits.
+fn cores(number: f64) -> String {
+    format!("{:?}", (number * 1e9).round() / 1e9)
 }
 
 /// A limit below the request is refused by Kubernetes, so it is refused here.
