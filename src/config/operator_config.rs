@@ -4,6 +4,26 @@ use crate::api::version::FlinkVersion;
 
 use super::FlinkConfig;
 
+/// Packages of `java.base` and others that Flink reaches into. A Flink image opens them in its own
+/// configuration file, which the cluster's ConfigMap hides: without them no job starts on Java 17.
+const JAVA_MODULE_OPTIONS: [&str; 15] = [
+    "--add-exports=java.base/sun.net.util=ALL-UNNAMED",
+    "--add-exports=java.rmi/sun.rmi.registry=ALL-UNNAMED",
+    "--add-exports=java.security.jgss/sun.security.krb5=ALL-UNNAMED",
+    "--add-opens=java.base/java.lang=ALL-UNNAMED",
+    "--add-opens=java.base/java.net=ALL-UNNAMED",
+    "--add-opens=java.base/java.io=ALL-UNNAMED",
+    "--add-opens=java.base/java.nio=ALL-UNNAMED",
+    "--add-opens=java.base/sun.nio.ch=ALL-UNNAMED",
+    "--add-opens=java.base/java.lang.reflect=ALL-UNNAMED",
+    "--add-opens=java.base/java.text=ALL-UNNAMED",
+    "--add-opens=java.base/java.time=ALL-UNNAMED",
+    "--add-opens=java.base/java.util=ALL-UNNAMED",
+    "--add-opens=java.base/java.util.concurrent=ALL-UNNAMED",
+    "--add-opens=java.base/java.util.concurrent.atomic=ALL-UNNAMED",
+    "--add-opens=java.base/java.util.concurrent.locks=ALL-UNNAMED",
+];
+
 const DEFAULTS: &str = "kubernetes.operator.default-configuration.";
 
 /// What the operator's files say, before any resource.
@@ -17,11 +37,13 @@ impl OperatorConfig {
         Self { base }
     }
 
-    /// The configuration of a resource before its own: the base, then the namespace's defaults,
-    /// then those of every `vX_Y+` up to `version`, oldest first, then those of exactly `version`.
+    /// The configuration of a resource before its own: what every cluster of the version needs, the
+    /// base, then the namespace's defaults, then those of every `vX_Y+` up to `version`, oldest
+    /// first, then those of exactly `version`.
     /// Defaults are read from the base alone; the prefixed keys themselves stay in the result.
     pub fn defaults(&self, namespace: &str, version: Option<FlinkVersion>) -> FlinkConfig {
-        let mut config = self.base.clone();
+        let mut config = built_in(version);
+        config.overlay(&self.base);
         let namespace_prefix = format!("{DEFAULTS}namespace.{namespace}.");
         self.overlay_below(&mut config, &namespace_prefix);
         let Some(version) = version else { return config };
@@ -53,6 +75,17 @@ impl OperatorConfig {
             })
             .collect()
     }
+}
+
+/// The defaults that an installation of the Java operator brings in its configuration file. Flink
+/// before 1.18 does not run on Java 17; 1.19 has a key that leaves the user's own options alone.
+fn built_in(version: Option<FlinkVersion>) -> FlinkConfig {
+    let key = match version {
+        Some(version) if version >= FlinkVersion::V1_19 => "env.java.default-opts.all",
+        Some(FlinkVersion::V1_18) => "env.java.opts.all",
+        _ => return FlinkConfig::new(),
+    };
+    [(key, JAVA_MODULE_OPTIONS.join(" "))].into_iter().collect()
 }
 
 #[cfg(test)]

@@ -2,8 +2,9 @@ use expect_test::{Expect, expect};
 use serde_json::json;
 
 use super::*;
-use crate::config::OperatorConfig;
 use crate::config::cluster::deploy_config;
+use crate::config::memory::StatedMemory;
+use crate::config::{OperatorConfig, quantity};
 
 fn id() -> ResourceId {
     ResourceId { namespace: "shop".into(), name: "orders".into(), uid: "u1".into() }
@@ -156,8 +157,8 @@ fn owners_are_filled_in_when_the_deployment_exists() {
     let objects = render(json!({"ingress": {"template": "x"}}));
     assert!(objects.config_maps[0]["metadata"].get("ownerReferences").is_none());
     let owner = |object: &Value| object["metadata"]["ownerReferences"][0].clone();
-    let owned = objects.clone().owned_by("d1");
-    for object in owned.config_maps.iter().chain(&owned.services) {
+    let adopted = objects.clone().owned_by("d1");
+    for object in adopted.config_maps.iter().chain(&adopted.services) {
         check(
             &owner(object),
             expect![[
@@ -165,10 +166,10 @@ fn owners_are_filled_in_when_the_deployment_exists() {
             ]],
         );
     }
-    assert_eq!(owned.deployment, objects.deployment);
-    assert_eq!(owner(&owned.deployment)["uid"], "u1");
-    assert_eq!(owner(&owned.deployment)["controller"], false);
-    assert_eq!(owner(owned.ingress.as_ref().unwrap())["controller"], true);
+    assert_eq!(adopted.deployment, objects.deployment);
+    assert_eq!(owner(&adopted.deployment)["uid"], "u1");
+    assert_eq!(owner(&adopted.deployment)["controller"], false);
+    assert_eq!(owner(adopted.ingress.as_ref().unwrap())["controller"], true);
 }
 
 #[test]
@@ -317,18 +318,10 @@ fn limits_stated_beside_requests_come_out_as_stated() {
             "requests": {"cpu": cpu, "memory": memory}, "limits": {"cpu": cpu_limit, "memory": memory_limit},
         }}}));
         let limits = &main_container(&objects.deployment)["resources"]["limits"];
-        let stated = |text: &str| {
-            let quantity = crate::config::quantity::parse(text).unwrap();
-            crate::config::memory::StatedMemory::parse(text)
-                .map_or(quantity, |m| m.size().mebibytes() as f64)
-        };
-        assert_eq!(
-            crate::config::quantity::parse(limits["cpu"].as_str().unwrap()),
-            crate::config::quantity::parse(cpu_limit)
-        );
-        let mebibytes =
-            limits["memory"].as_str().unwrap().trim_end_matches("Mi").parse::<f64>().unwrap();
-        assert_eq!(mebibytes, stated(memory_limit), "{memory} {memory_limit}");
+        let cores = |text: &str| quantity::parse(text).map(|cores| format!("{cores:.6}"));
+        assert_eq!(cores(limits["cpu"].as_str().unwrap()), cores(cpu_limit), "{cpu} {cpu_limit}");
+        let mebibytes = StatedMemory::parse(memory_limit).unwrap().size().mebibytes();
+        assert_eq!(limits["memory"], format!("{mebibytes}Mi"), "{memory} {memory_limit}");
     }
 }
 

@@ -18,6 +18,7 @@ fn operator() -> OperatorConfig {
 /// The derived part: without what every cluster has.
 fn check(config: &FlinkConfig, expected: Expect) {
     let common = [
+        "env.java.default-opts.all",
         "kubernetes.namespace",
         "kubernetes.cluster-id",
         "web.cancel.enable",

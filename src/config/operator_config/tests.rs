@@ -40,3 +40,17 @@ fn unknown_versions_are_named() {
     let key = "kubernetes.operator.default-configuration.flink-version.v9_9+.k";
     assert_eq!(operator(&[(key, "x")]).unknown_version_keys(), [key]);
 }
+
+#[test]
+fn java_17_is_opened_for_flink_unless_configured() {
+    let keys = |version| {
+        let config = operator(&[]).defaults("default", version);
+        config.iter().map(|(key, _)| key.to_owned()).collect::<Vec<_>>()
+    };
+    assert!(keys(None).is_empty() && keys(Some(FlinkVersion::V1_17)).is_empty());
+    assert_eq!(keys(Some(FlinkVersion::V1_18)), ["env.java.opts.all"]);
+    assert_eq!(keys(Some(FlinkVersion::V2_0)), ["env.java.default-opts.all"]);
+    let own = operator(&[("env.java.default-opts.all", "mine")]);
+    let config = own.defaults("default", Some(FlinkVersion::V1_20));
+    assert_eq!(config.get_text("env.java.default-opts.all"), Some("mine"));
+}
