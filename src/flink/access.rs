@@ -7,7 +7,10 @@
 
 use std::{
     fmt,
-    sync::atomic::{AtomicBool, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -27,6 +30,10 @@ const ANSWER_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// An endpoint that does not accept a connection in this time is not reached.
 const CONNECT_DEADLINE: Duration = Duration::from_secs(3);
+
+/// A cluster's address outlives its pods: idle connections are dropped before the usual reconcile
+/// interval has passed, so that the next look at a cluster finds the pod of the day.
+const POOL_IDLE: Duration = Duration::from_secs(10);
 
 /// The way that requests take.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, clap::ValueEnum)]
@@ -86,7 +93,7 @@ impl Target {
 #[derive(Clone)]
 pub struct Connector {
     access: Access,
-    http: reqwest::Client,
+    pools: Arc<direct::Pools>,
     rest_address: Option<String>,
     headers: HeaderMap,
     kubernetes: Option<kube::Client>,
@@ -124,7 +131,7 @@ impl Connector {
         };
         Ok(Self {
             access,
-            http: direct::pool(headers.clone(), certificate_authorities)?,
+            pools: Arc::new(direct::Pools::new(headers.clone(), certificate_authorities)?),
             rest_address: rest_address.clone(),
             headers,
             kubernetes,
@@ -140,11 +147,9 @@ impl Connector {
             port_forward::PortForward::new(kubernetes.clone(), target, &self.headers)
         };
         let route = match (self.access, &self.kubernetes) {
-            (Access::Service, _) | (_, None) => Route::Direct(direct::Direct::of(
-                self.http.clone(),
-                target,
-                self.rest_address.as_deref(),
-            )),
+            (Access::Service, _) | (_, None) => {
+                Route::Direct(direct::Direct::of(&self.pools, target, self.rest_address.as_deref()))
+            }
             (Access::Proxy, Some(kubernetes)) => Route::Proxy(proxy(kubernetes)),
             (Access::PortForward, Some(kubernetes)) => {
                 Route::PortForward(Box::new(forward(kubernetes)))

@@ -65,3 +65,6 @@ pub(super) fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, String> {
         format!("{error} in `{}`", super::error::excerpt(&start))
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -18,7 +18,10 @@ use kubectl_flink::{
 const NO_JOB: &str = "0123456789abcdef0123456789abcdef";
 
 async fn client(access: Access, cluster_id: &str) -> Client {
-    let config = kube::Config::infer().await.unwrap();
+    client_with(access, cluster_id, &kube::Config::infer().await.unwrap())
+}
+
+fn client_with(access: Access, cluster_id: &str, config: &kube::Config) -> Client {
     let options = Options { access, ..Options::default() };
     let target = Target {
         namespace: std::env::var("KUBECTL_FLINK_TEST_NAMESPACE").unwrap(),
@@ -28,7 +31,7 @@ async fn client(access: Access, cluster_id: &str) -> Client {
     };
     let deadlines =
         Deadlines { request: std::time::Duration::from_secs(5), ..Deadlines::default() };
-    Connector::new(&options, Some(&config)).unwrap().client(&target, deadlines)
+    Connector::new(&options, Some(config)).unwrap().client(&target, deadlines)
 }
 
 async fn same_answers(access: Access) {
@@ -80,4 +83,40 @@ async fn port_forward() {
 #[ignore = "needs a real Flink on Kubernetes"]
 async fn automatic() {
     same_answers(Access::Auto).await;
+}
+
+/// Multipart bodies come through whole: Flink refuses any that is not.
+async fn jar_goes_up_and_away(access: Access) {
+    let client = client(access, "demo").await;
+    let jar = bytes::Bytes::from(vec![7_u8; 3 << 20]);
+    let jar_id = client.upload_jar("access.jar", jar).await.unwrap();
+    assert!(jar_id.ends_with("_access.jar"), "{jar_id}");
+    assert!(client.delete_jar(&jar_id).await.unwrap());
+    assert!(!client.delete_jar(&jar_id).await.unwrap());
+}
+
+#[tokio::test]
+#[ignore = "needs a real Flink on Kubernetes"]
+async fn jars_through_the_proxy_and_the_port_forward() {
+    jar_goes_up_and_away(Access::Proxy).await;
+    jar_goes_up_and_away(Access::PortForward).await;
+}
+
+/// A user who may read pods and forward ports, and nothing else, needs no flag.
+///
+/// Role and binding `forwarder` of the user `forwarder` have to be there.
+#[tokio::test]
+#[ignore = "needs a real Flink on Kubernetes"]
+async fn port_forward_where_the_proxy_is_forbidden() {
+    let as_forwarder = |access| async move {
+        let mut config = kube::Config::infer().await.unwrap();
+        config.auth_info.impersonate = Some("forwarder".into());
+        client_with(access, "demo", &config)
+    };
+    let forbidden = as_forwarder(Access::Proxy).await.config().await.unwrap_err();
+    assert!(matches!(forbidden, Error::Forbidden { status: 403, .. }), "{forbidden:?}");
+    assert!(forbidden.to_string().contains("services/proxy"), "{forbidden}");
+    let client = as_forwarder(Access::Auto).await;
+    assert!(!client.config().await.unwrap().flink_version.is_empty());
+    assert_eq!(client.cancel(NO_JOB).await.unwrap(), CancelAnswer::JobNotFound);
 }

@@ -1,6 +1,6 @@
 //! Requests straight to the REST endpoint, over the process's connection pool.
 
-use std::time::Duration;
+use std::{sync::OnceLock, time::Duration};
 
 use http::{
     HeaderMap, HeaderName, HeaderValue,
@@ -8,15 +8,12 @@ use http::{
 };
 use tokio::time::Instant;
 
-use super::{ANSWER_BYTES_MAX, CONNECT_DEADLINE, Target};
+use super::{ANSWER_BYTES_MAX, CONNECT_DEADLINE, POOL_IDLE, Target};
 use crate::flink::{
     client::{Answer, Call},
     error::{BoxError, Error},
 };
 
-/// A Service's address outlives its pods: idle connections are dropped before the usual reconcile
-/// interval has passed, so that the next look at a cluster finds the pod of the day.
-const POOL_IDLE: Duration = Duration::from_secs(10);
 /// Per host; a reconcile asks one question at a time.
 const POOL_IDLE_CONNECTIONS: usize = 16;
 
@@ -25,16 +22,42 @@ pub(super) fn install_tls_provider() {
     drop(rustls::crypto::ring::default_provider().install_default());
 }
 
-/// The process's connections to Flink; trusts `authorities` (PEM) besides the system's.
-pub(super) fn pool(headers: HeaderMap, authorities: &[u8]) -> Result<reqwest::Client, Error> {
-    install_tls_provider();
-    let invalid = |error: reqwest::Error| Error::Invalid {
-        problem: format!("HTTP client: {}", innermost(&error)),
-    };
-    let authorities = reqwest::Certificate::from_pem_bundle(authorities).map_err(invalid)?;
-    reqwest::Client::builder()
-        .tls_certs_merge(authorities)
-        .default_headers(headers)
+/// The process's connections to Flink.
+pub(super) struct Pools {
+    headers: HeaderMap,
+    authorities: Vec<reqwest::Certificate>,
+    plain: reqwest::Client,
+    /// Made when it is first wanted: reading the system's certificates takes a while.
+    secure: OnceLock<Result<reqwest::Client, String>>,
+}
+
+impl Pools {
+    /// Connections that send `headers`, and trust `authorities` (PEM) besides the system's.
+    pub(super) fn new(headers: HeaderMap, authorities: &[u8]) -> Result<Self, Error> {
+        install_tls_provider();
+        let invalid = |problem| Error::Invalid { problem };
+        let authorities = reqwest::Certificate::from_pem_bundle(authorities)
+            .map_err(|error| invalid(format!("certificates: {}", innermost(&error))))?;
+        let plain = pool(&headers, |builder| builder.tls_certs_only([])).map_err(invalid)?;
+        Ok(Self { headers, authorities, plain, secure: OnceLock::new() })
+    }
+
+    fn of(&self, is_tls: bool) -> Result<reqwest::Client, String> {
+        if !is_tls {
+            return Ok(self.plain.clone());
+        }
+        let make =
+            || pool(&self.headers, |builder| builder.tls_certs_merge(self.authorities.clone()));
+        self.secure.get_or_init(make).clone()
+    }
+}
+
+fn pool(
+    headers: &HeaderMap,
+    trusting: impl FnOnce(reqwest::ClientBuilder) -> reqwest::ClientBuilder,
+) -> Result<reqwest::Client, String> {
+    let builder = reqwest::Client::builder()
+        .default_headers(headers.clone())
         .user_agent(concat!("kubectl-flink/", env!("CARGO_PKG_VERSION")))
         .http1_only()
         .redirect(reqwest::redirect::Policy::none())
@@ -44,9 +67,8 @@ pub(super) fn pool(headers: HeaderMap, authorities: &[u8]) -> Result<reqwest::Cl
         .connect_timeout(CONNECT_DEADLINE)
         .pool_idle_timeout(POOL_IDLE)
         .pool_max_idle_per_host(POOL_IDLE_CONNECTIONS)
-        .tcp_nodelay(true)
-        .build()
-        .map_err(invalid)
+        .tcp_nodelay(true);
+    trusting(builder).build().map_err(|error| format!("HTTP client: {}", innermost(&error)))
 }
 
 /// Reads `Name:value` lines.
@@ -69,7 +91,8 @@ pub(super) fn parse_headers(lines: &str) -> Result<HeaderMap, Error> {
 /// The REST endpoint at one URL.
 #[derive(Clone, Debug)]
 pub(in crate::flink) struct Direct {
-    http: reqwest::Client,
+    /// Or why there is none.
+    http: Result<reqwest::Client, String>,
     /// Without a `/` at its end.
     base_url: String,
     /// What to send as `Host` where the URL does not say it.
@@ -78,14 +101,16 @@ pub(in crate::flink) struct Direct {
 
 impl Direct {
     pub(in crate::flink) fn at(base_url: &str) -> Result<Self, Error> {
-        url::Url::parse(base_url).map_err(|error| Error::Invalid {
+        let url = url::Url::parse(base_url).map_err(|error| Error::Invalid {
             problem: format!("invalid base URL `{base_url}`: {error}"),
         })?;
+        let pools = Pools::new(HeaderMap::new(), &[])?;
         let base_url = base_url.trim_end_matches('/').to_owned();
-        Ok(Self { http: pool(HeaderMap::new(), &[])?, base_url, host: None })
+        Ok(Self { http: pools.of(url.scheme() == "https"), base_url, host: None })
     }
 
-    pub(super) fn of(http: reqwest::Client, target: &Target, address: Option<&str>) -> Self {
+    pub(super) fn of(pools: &Pools, target: &Target, address: Option<&str>) -> Self {
+        let http = pools.of(target.is_tls);
         let scheme = if target.is_tls { "https" } else { "http" };
         let host = format!("{}.{}:{}", target.service(), target.namespace, target.port);
         match address {
@@ -100,8 +125,9 @@ impl Direct {
 
     pub(super) async fn exchange(&self, call: &Call, within: Duration) -> Result<Answer, Error> {
         let started = Instant::now();
-        let mut request = self
-            .http
+        let http =
+            self.http.as_ref().map_err(|problem| Error::Invalid { problem: problem.clone() })?;
+        let mut request = http
             .request(call.method.clone(), format!("{}{}", self.base_url, call.path))
             .timeout(within);
         if let Some(host) = &self.host {

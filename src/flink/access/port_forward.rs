@@ -24,7 +24,7 @@ use kube::{
 };
 use tokio::time::Instant;
 
-use super::{ANSWER_BYTES_MAX, Target, direct::innermost};
+use super::{ANSWER_BYTES_MAX, POOL_IDLE, Target, direct::innermost};
 use crate::flink::{
     client::{Answer, Call},
     error::{Error, excerpt},
@@ -35,7 +35,8 @@ pub(in crate::flink) struct PortForward {
     pods: Api<Pod>,
     target: Target,
     headers: HeaderMap,
-    idle: Mutex<Option<SendRequest<Full<Bytes>>>>,
+    /// The connection that was used last, and when.
+    idle: Mutex<Option<(SendRequest<Full<Bytes>>, Instant)>>,
 }
 
 impl fmt::Debug for PortForward {
@@ -90,8 +91,10 @@ impl PortForward {
             .map_err(|error| Error::Invalid { problem: format!("`{}`: {error}", call.name()) })?;
         let kept = self.idle.lock().unwrap_or_else(PoisonError::into_inner).take();
         let usable = match kept {
-            Some(mut kept) => kept.ready().await.is_ok().then_some(kept),
-            None => None,
+            Some((mut kept, since)) if since.elapsed() < POOL_IDLE => {
+                kept.ready().await.is_ok().then_some(kept)
+            }
+            Some(_) | None => None,
         };
         let mut connection = match usable {
             Some(usable) => usable,
@@ -112,7 +115,8 @@ impl PortForward {
         let status = response.status().as_u16();
         match Limited::new(response.into_body(), ANSWER_BYTES_MAX).collect().await {
             Ok(body) => {
-                *self.idle.lock().unwrap_or_else(PoisonError::into_inner) = Some(connection);
+                let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+                *idle = Some((connection, Instant::now()));
                 Ok(Answer { status, body: body.to_bytes().into() })
             }
             Err(error) if error.is::<LengthLimitError>() => {
