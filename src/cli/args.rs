@@ -7,8 +7,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use super::connection::Connection;
 use super::{
-    complete, completion, crds, delete, deploy, desired_state, history, init, logs, operate, render,
-    rollback, savepoint, status, version,
+    complete, completion, crds, delete, deploy, desired_state, history, init, logs, operate,
+    render, rollback, savepoint, status, version,
 };
 use crate::flink::access::Access;
 
