@@ -12,8 +12,9 @@ use super::failure::Failure;
 use super::operator_config;
 use super::printer::Printer;
 use crate::api::deployment::FlinkDeployment;
-use crate::config::OperatorConfig;
 use crate::config::cluster::{ResourceId, deploy_config};
+use crate::config::{OperatorConfig, options};
+use crate::decide::validate::{ValidationInput, validate};
 use crate::render::{Objects, RenderInput, Submission, render_cluster};
 
 /// Arguments of `render`.
@@ -38,9 +39,10 @@ pub fn run(args: RenderArgs, global: &Global, printer: &Printer) -> anyhow::Resu
     };
     let mut objects = Vec::new();
     for deployment in read(&filename, printer)? {
-        let name = deployment.metadata.name.clone().unwrap_or_default();
-        let rendered = render(&deployment, global, &operator)
-            .with_context(|| format!("while rendering FlinkDeployment `{name}`"))?;
+        let id = resource_id(&deployment, global)?;
+        refuse_invalid(&id, &deployment, &operator)?;
+        let rendered = render(&id, &deployment, &operator)
+            .with_context(|| format!("while rendering FlinkDeployment `{}`", id.name))?;
         objects.extend(rendered.iter().map(sorted));
     }
     if objects.is_empty() {
@@ -97,37 +99,71 @@ fn read(filename: &std::path::Path, printer: &Printer) -> anyhow::Result<Vec<Fli
     Ok(deployments)
 }
 
-/// The objects of a first deployment. Ids that the API server and the operator would give are
-/// derived from the name, so that the same manifest always prints the same.
-fn render(
-    deployment: &FlinkDeployment,
-    global: &Global,
-    operator: &OperatorConfig,
-) -> anyhow::Result<Objects> {
+fn resource_id(deployment: &FlinkDeployment, global: &Global) -> anyhow::Result<ResourceId> {
     let metadata = &deployment.metadata;
     let name = metadata.name.clone().filter(|name| !name.is_empty());
     let name = name.ok_or_else(|| Failure::new("`metadata.name` is missing"))?;
     let namespace = namespace(metadata.namespace.as_deref(), global.namespace.as_deref())?;
-    let placeholder = |purpose: &str| digest(&format!("{namespace}/{name}/{purpose}"));
-    let id = ResourceId {
-        uid: metadata.uid.clone().unwrap_or_else(|| uuid(&placeholder("resource"))),
-        namespace: namespace.clone(),
-        name: name.clone(),
-    };
+    let mut id = ResourceId { namespace, name, uid: String::new() };
+    id.uid = metadata.uid.clone().unwrap_or_else(|| uuid(&placeholder(&id, "resource")));
+    Ok(id)
+}
+
+/// What the operator would refuse has no objects; everything that is wrong with it is said at once.
+fn refuse_invalid(
+    id: &ResourceId,
+    deployment: &FlinkDeployment,
+    operator: &OperatorConfig,
+) -> anyhow::Result<()> {
+    let violations = validate(&ValidationInput {
+        name: &id.name,
+        namespace: &id.namespace,
+        spec: &deployment.spec,
+        last_reconciled: None,
+        operator,
+    });
+    if violations.is_empty() {
+        return Ok(());
+    }
+    let lines: Vec<String> =
+        violations.iter().map(|violation| format!("\n  {violation}")).collect();
+    let message = format!("`{}` cannot be deployed:{}", id.name, lines.concat());
+    let failure = Failure::new(message);
+    Err(if operator.base.is_empty() {
+        failure.hint("what the operator's configuration sets is given with --operator-config")
+    } else {
+        failure
+    }
+    .into())
+}
+
+/// The objects of a first deployment. Ids that the API server and the operator would give are
+/// derived from the name, so that the same manifest always prints the same.
+fn render(
+    id: &ResourceId,
+    deployment: &FlinkDeployment,
+    operator: &OperatorConfig,
+) -> anyhow::Result<Objects> {
     let spec = &deployment.spec;
     let job = spec.job.as_ref();
     let upgrade_mode = job.map(|job| job.upgrade_mode);
-    let generation = metadata.generation.unwrap_or(1);
-    let config = deploy_config(operator, &id, spec, upgrade_mode, generation)?;
+    let generation = deployment.metadata.generation.unwrap_or(1);
+    let config = deploy_config(operator, id, spec, upgrade_mode, generation)?;
     let submission = Submission {
-        job_id: placeholder("job"),
+        // A job id that the user fixes is the one that the operator would use.
+        job_id: config.find(&options::FIXED_JOB_ID)?.unwrap_or_else(|| placeholder(id, "job")),
         savepoint_path: job
             .and_then(|job| job.initial_savepoint_path.clone())
             .filter(|path| !path.trim().is_empty()),
-        job_result_store_id: uuid(&placeholder("run")),
+        job_result_store_id: uuid(&placeholder(id, "run")),
     };
-    let input = RenderInput { id: &id, spec, config: &config, submission: &submission };
-    Ok(render_cluster(&input)?.owned_by(&uuid(&placeholder("deployment"))))
+    let input = RenderInput { id, spec, config: &config, submission: &submission };
+    Ok(render_cluster(&input)?.owned_by(&uuid(&placeholder(id, "deployment"))))
+}
+
+/// Digits that stand for one id of the resource.
+fn placeholder(id: &ResourceId, purpose: &str) -> String {
+    digest(&format!("{}/{}/{purpose}", id.namespace, id.name))
 }
 
 /// kubectl's rule: the manifest may leave the namespace open, but not contradict `-n`.

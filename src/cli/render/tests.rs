@@ -9,6 +9,7 @@ spec:
   flinkVersion: v1_20
   serviceAccount: flink
   jobManager: {resource: {memory: 1g}}
+  taskManager: {resource: {memory: 1g}}
 ";
 
 fn run_on(manifest: &str, format: OutputFormat, namespace: Option<&str>) -> anyhow::Result<String> {
@@ -82,10 +83,10 @@ fn the_namespace_may_be_given_once() {
 fn what_cannot_be_rendered_says_which_and_why() {
     let broken = ONE.replace("memory: 1g", "memory: 1.5g");
     let error = format!("{:#}", run_on(&broken, OutputFormat::Yaml, None).unwrap_err());
-    assert!(
-        error.contains("`orders`") && error.contains("`spec.jobManager.resource.memory`"),
-        "{error}"
-    );
+    for part in ["`orders`", "spec.jobManager.resource.memory", "spec.taskManager.resource.memory"]
+    {
+        assert!(error.contains(part), "{error}");
+    }
     let error = run_on("kind: Secret\n", OutputFormat::Yaml, None).unwrap_err();
     assert!(error.to_string().starts_with("no FlinkDeployment in"));
 }
