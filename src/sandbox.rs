@@ -1,1 +1,26 @@
-//! sandbox.
+//! A real one-node Kubernetes on this machine, for people without one.
+//!
+//! Each instance lives in its own network and mount namespace, its own control groups and its
+//! own folder: it changes nothing of the host but one cable, one route and one kubeconfig entry,
+//! and taking it down removes all of it, whatever was killed before.
+//!
+//! `up` makes sure of one thing after another; the parts are ordinary Kubernetes programs, built
+//! once from sources inside this program, and Debian's container runtime.
+
+mod cgroup;
+mod command;
+mod control_plane;
+pub mod down;
+pub mod error;
+pub mod flink_image;
+pub mod image;
+mod kubeconfig;
+mod network;
+mod node;
+mod process;
+mod programs;
+pub mod progress;
+mod requirements;
+pub mod state;
+pub mod status;
+pub mod up;

@@ -1,0 +1,77 @@
+use super::*;
+
+const MIRROR: &str = "http://mirror.example/debian";
+
+fn found(components: &[&str]) -> Mirror {
+    Mirror {
+        address: MIRROR.to_owned(),
+        components: components.iter().map(|name| (*name).to_owned()).collect(),
+    }
+}
+
+#[test]
+fn mirror_is_read_from_paragraphs() {
+    let text = "\
+Types: deb-src
+URIs: http://sources.example/debian
+Suites: bookworm
+Components: main
+
+Types: deb
+# a comment
+URIs: http://mirror.example/debian
+Suites: bookworm bookworm-updates
+Components: main contrib
+Signed-By: /usr/share/keyrings/x.gpg
+";
+    assert_eq!(mirror_in_paragraphs(text, "bookworm"), Some(found(&["main", "contrib"])));
+    assert_eq!(mirror_in_paragraphs(text, "trixie"), None);
+    let switched_off = format!("{text}Enabled: no\n");
+    assert_eq!(mirror_in_paragraphs(&switched_off, "bookworm"), None);
+}
+
+#[test]
+fn mirror_is_read_from_lines() {
+    let text = "\
+# deb http://commented.example/debian bookworm main
+deb cdrom:[Debian 12]/ bookworm main
+deb-src http://sources.example/debian bookworm main
+deb http://security.example/debian bookworm-security main
+deb [arch=amd64 signed-by=/x.gpg] http://mirror.example/debian bookworm main universe
+";
+    assert_eq!(mirror_in_lines(text, "bookworm"), Some(found(&["main", "universe"])));
+    assert_eq!(mirror_in_lines(text, "jammy"), None);
+}
+
+#[test]
+fn version_is_read_from_the_name_of_the_source_package() {
+    assert_eq!(version_of("apache_flink_libraries-1.20.5.tar.gz").as_deref(), Some("1.20.5"));
+    assert_eq!(version_of("apache-flink-libraries-1.13.6.tar.gz").as_deref(), Some("1.13.6"));
+    assert_eq!(version_of("apache-flink-1.20.5.tar.gz"), None);
+}
+
+#[test]
+fn code_name_is_read_with_and_without_quotes() {
+    assert_eq!(code_name("ID=debian\nVERSION_CODENAME=bookworm\n").as_deref(), Some("bookworm"));
+    assert_eq!(code_name("VERSION_CODENAME=\"jammy\"").as_deref(), Some("jammy"));
+    assert_eq!(code_name("ID=arch\n"), None);
+}
+
+#[tokio::test]
+async fn flink_layer_lies_where_the_image_expects_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let (distribution, work) = (folder.path().join("distribution"), folder.path().join("work"));
+    fs::create_dir_all(distribution.join("lib")).unwrap();
+    fs::create_dir_all(&work).unwrap();
+    fs::write(distribution.join("lib/flink-dist.jar"), "jar").unwrap();
+    let layer = flink_layer(&distribution, &work).await.unwrap();
+    let listed = run(program("tar").arg("-tvf").arg(&layer.file), SHORT).await.unwrap();
+    let entry = |name: &str| {
+        listed
+            .lines()
+            .find(|line| line.split_whitespace().last() == Some(name))
+            .unwrap_or_else(|| panic!("`{name}` is not in\n{listed}"))
+    };
+    assert!(entry("opt/flink/lib/flink-dist.jar").contains("9999/9999"));
+    assert!(entry("docker-entrypoint.sh").starts_with("-rwxr-xr-x 0/0"));
+}

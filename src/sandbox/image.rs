@@ -1,0 +1,250 @@
+//! Images without a registry: archives made of files, and brought into an instance.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+use tokio::process::Command;
+
+use super::command::{SHORT, program, run, run_reading};
+use super::control_plane::Setup;
+use super::error::Error;
+use super::node::{HOLDER, PAUSE, SOCKET, inside};
+use super::process::ProcessId;
+use super::programs::hex;
+use super::state::{Folder, Instance, Kind};
+
+/// Bound for making or reading an archive of an image.
+const ARCHIVE: Duration = Duration::from_mins(15);
+
+/// What a container of an image starts with.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Start<'a> {
+    pub(super) entrypoint: &'a [&'a str],
+    pub(super) arguments: &'a [&'a str],
+    pub(super) environment: &'a [String],
+    pub(super) folder: &'a str,
+}
+
+/// One layer: a tar archive, and its digest.
+#[derive(Clone, Debug)]
+pub(super) struct Layer {
+    pub(super) file: PathBuf,
+    pub(super) digest: String,
+}
+
+impl Layer {
+    /// The layer in the file at `path`, which is read once for its digest.
+    pub(super) async fn of_file(path: &Path) -> Result<Self, Error> {
+        let file = path.to_owned();
+        let digest = tokio::task::spawn_blocking(move || digest(&file)).await;
+        let digest = digest.map_err(|error| Error::Refused(error.to_string()))?;
+        let digest = digest.map_err(Error::file("read", path))?;
+        Ok(Self { file: path.to_owned(), digest })
+    }
+}
+
+fn digest(path: &Path) -> std::io::Result<String> {
+    let mut file = File::open(path)?;
+    let mut digest = Sha256::new();
+    let mut buffer = vec![0; 1 << 20];
+    loop {
+        match file.read(&mut buffer)? {
+            0 => return Ok(hex(&digest.finalize())),
+            length => digest.update(&buffer[..length]),
+        }
+    }
+}
+
+/// The `config` of an image, as the image specification has it.
+fn configuration(start: &Start<'_>, layers: &[Layer]) -> Value {
+    let digests: Vec<String> =
+        layers.iter().map(|layer| format!("sha256:{}", layer.digest)).collect();
+    json!({
+        "architecture": architecture(),
+        "os": "linux",
+        "config": {
+            "Env": start.environment,
+            "Entrypoint": start.entrypoint,
+            "Cmd": start.arguments,
+            "WorkingDir": start.folder,
+        },
+        "rootfs": { "type": "layers", "diff_ids": digests },
+    })
+}
+
+/// The `manifest.json` of an archive as `docker save` writes it.
+fn manifest(tag: &str, layers: &[Layer]) -> Value {
+    let files: Vec<_> = layers.iter().map(|layer| format!("{}.tar", layer.digest)).collect();
+    json!([{ "Config": "config.json", "RepoTags": [tag], "Layers": files }])
+}
+
+/// This machine's architecture in the words of images.
+pub(super) fn architecture() -> &'static str {
+    match std::env::consts::ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        other => other,
+    }
+}
+
+/// Writes an archive of an image to `target`, by way of the folder `work`.
+pub(super) async fn write_archive(
+    tag: &str,
+    start: &Start<'_>,
+    layers: &[Layer],
+    work: &Path,
+    target: &Path,
+) -> Result<(), Error> {
+    std::fs::create_dir_all(work).map_err(Error::file("make", work))?;
+    let mut names = vec!["manifest.json".to_owned(), "config.json".to_owned()];
+    for (name, value) in
+        [("manifest.json", manifest(tag, layers)), ("config.json", configuration(start, layers))]
+    {
+        let path = work.join(name);
+        std::fs::write(&path, value.to_string()).map_err(Error::file("write", &path))?;
+    }
+    for layer in layers {
+        let name = format!("{}.tar", layer.digest);
+        let link = work.join(&name);
+        super::process::remove(&link)?;
+        std::os::unix::fs::symlink(&layer.file, &link).map_err(Error::file("make", &link))?;
+        names.push(name);
+    }
+    let unfinished = target.with_extension("new");
+    let mut command = program("tar");
+    command.arg("--dereference").arg("-C").arg(work).arg("-cf").arg(&unfinished).args(&names);
+    run(&mut command, ARCHIVE).await?;
+    std::fs::rename(&unfinished, target).map_err(Error::file("write", target))
+}
+
+/// Makes the image that every pod needs, and imports it, unless it is there.
+pub(super) async fn ensure_pause(setup: &Setup<'_>, holder: ProcessId) -> Result<(), Error> {
+    if run(runtime(holder).args(["image", "ls", "-q"]), SHORT).await?.lines().any(|it| it == PAUSE)
+    {
+        return Ok(());
+    }
+    let work = setup.folder.file("tmp/pause");
+    std::fs::create_dir_all(&work).map_err(Error::file("make", &work))?;
+    let program_path = setup.programs.path("pause");
+    let folder = program_path.parent().unwrap_or(Path::new("/"));
+    let layer = work.join("layer.tar");
+    let mut command = program("tar");
+    command.args(["--owner=0", "--group=0", "--mtime=@0", "-C"]).arg(folder);
+    run(command.arg("-cf").arg(&layer).arg("pause"), SHORT).await?;
+    let layer = Layer::of_file(&layer).await?;
+    let archive = work.join("image.tar");
+    let start = Start { entrypoint: &["/pause"], folder: "/", ..Start::default() };
+    write_archive(PAUSE, &start, &[layer], &work, &archive).await?;
+    import(holder, &archive).await?;
+    std::fs::remove_dir_all(&work).map_err(Error::file("remove", &work))
+}
+
+/// Whether the container runtime answers.
+pub(super) async fn answers(holder: ProcessId) -> bool {
+    run(runtime(holder).arg("version"), Duration::from_secs(5)).await.is_ok()
+}
+
+/// Imports an archive of images and answers their names.
+async fn import(holder: ProcessId, archive: &Path) -> Result<Vec<String>, Error> {
+    let file = File::open(archive).map_err(Error::file("read", archive))?;
+    let mut command = runtime(holder);
+    // Through stdin, since the instance may not see the file under its name.
+    command.args(["image", "import", "-"]);
+    let said = run_reading(&mut command, Stdio::from(file), ARCHIVE).await?;
+    Ok(imported(&said))
+}
+
+/// The names out of lines such as `unpacking docker.io/library/flink:1.20 (sha256:..)...done`.
+fn imported(said: &str) -> Vec<String> {
+    said.lines()
+        .filter_map(|line| line.strip_prefix("unpacking "))
+        .filter_map(|line| line.split_whitespace().next())
+        .map(str::to_owned)
+        .collect()
+}
+
+/// Images that an instance has, but for the one that belongs to pods themselves.
+pub(super) async fn list(holder: ProcessId) -> Result<Vec<String>, Error> {
+    let said = run(runtime(holder).args(["image", "ls", "-q"]), SHORT).await?;
+    Ok(said
+        .lines()
+        .filter(|name| !name.starts_with("sha256:") && *name != PAUSE)
+        .map(|name| name.trim_start_matches("docker.io/library/").to_owned())
+        .collect())
+}
+
+fn runtime(holder: ProcessId) -> Command {
+    let mut command = inside(holder, "ctr");
+    command.args(["--address", SOCKET, "--namespace", "k8s.io"]);
+    command
+}
+
+/// Brings the images of an archive into the instance `name`, and answers their names.
+pub async fn load(name: &str, archive: &Path) -> Result<Vec<String>, Error> {
+    let folder = Folder::of(name)?;
+    let _lock = folder.lock().await?;
+    let (mut instance, holder) = running_node(&folder)?;
+    let names = import(holder, archive).await?;
+    if names.is_empty() {
+        return Err(Error::Refused(format!(
+            "`{}` has no image with a name: expected an archive as `docker save NAME:TAG` writes it",
+            archive.display()
+        )));
+    }
+    let short: Vec<String> =
+        names.iter().map(|name| name.trim_start_matches("docker.io/library/").to_owned()).collect();
+    // What came from the cache under one of these names has been replaced.
+    instance.images.retain(|(tag, _)| !short.contains(tag));
+    folder.write(&instance)?;
+    Ok(short)
+}
+
+/// Brings an archive of the cache into an instance, unless it already came.
+pub(super) async fn load_cached(
+    folder: &Folder,
+    tag: &str,
+    key: &str,
+    archive: &Path,
+) -> Result<bool, Error> {
+    let _lock = folder.lock().await?;
+    let (mut instance, holder) = running_node(folder)?;
+    let known = (tag.to_owned(), key.to_owned());
+    if instance.images.contains(&known) && list(holder).await?.iter().any(|name| name == tag) {
+        return Ok(false);
+    }
+    import(holder, archive).await?;
+    instance.images.retain(|(other, _)| other != tag);
+    instance.images.push(known);
+    folder.write(&instance)?;
+    Ok(true)
+}
+
+/// The instance and its holder, where it has a node that runs.
+pub(super) fn running_node(folder: &Folder) -> Result<(Instance, ProcessId), Error> {
+    let down = || {
+        Error::Refused(format!(
+            "there is no running sandbox `{name}`: start it with `kubectl flink sandbox up --name {name}`",
+            name = folder.name()
+        ))
+    };
+    let instance = folder.read()?.ok_or_else(down)?;
+    if matches!(instance.kind, Kind::ControlPlane { .. }) {
+        return Err(Error::Refused(format!(
+            "sandbox `{}` is a control plane without a node, so it runs no images",
+            instance.name
+        )));
+    }
+    let holder = folder.running(&instance, HOLDER).ok_or_else(down)?;
+    if folder.running(&instance, "containerd").is_none() {
+        return Err(down());
+    }
+    Ok((instance, holder))
+}
+
+#[cfg(test)]
+mod tests;

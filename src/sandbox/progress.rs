@@ -1,0 +1,112 @@
+//! Tells a person how far a long task is: a bar or spinner on a terminal, plain lines elsewhere.
+
+use std::fmt::Display;
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+/// Where progress goes.
+#[derive(Clone, Copy)]
+pub enum Progress<'a> {
+    /// A spinner or bar on stderr.
+    Terminal,
+    /// One line when a task starts, and one when it took long; through the caller's printer.
+    Lines(&'a (dyn Fn(&str) + Sync)),
+}
+
+/// One task under way.
+pub(super) struct Task<'a> {
+    name: String,
+    started: Instant,
+    shown: Shown<'a>,
+}
+
+enum Shown<'a> {
+    Bar(ProgressBar),
+    Lines(&'a (dyn Fn(&str) + Sync)),
+}
+
+/// How often a spinner moves.
+const TICK: Duration = Duration::from_millis(120);
+/// A task that took longer says so when it is done.
+const WORTH_TELLING: Duration = Duration::from_secs(1);
+
+impl<'a> Progress<'a> {
+    /// Starts a task of unknown length.
+    pub(super) fn task(&self, name: impl Display) -> Task<'a> {
+        let name = name.to_string();
+        let shown = match *self {
+            Self::Terminal => {
+                let bar = ProgressBar::new_spinner();
+                bar.set_style(style("{spinner} {prefix} {wide_msg:.dim} {elapsed:.dim}"));
+                bar.set_prefix(name.clone());
+                bar.enable_steady_tick(TICK);
+                Shown::Bar(bar)
+            }
+            Self::Lines(say) => {
+                say(&name);
+                Shown::Lines(say)
+            }
+        };
+        Task { name, started: Instant::now(), shown }
+    }
+
+    /// Starts a task of `length` steps.
+    pub(super) fn bar(&self, name: impl Display, length: u64) -> Task<'a> {
+        let task = self.task(name);
+        if let Shown::Bar(bar) = &task.shown {
+            bar.set_style(style(
+                "{spinner} {prefix} {bar:30} {pos}/{len} {wide_msg:.dim} {elapsed:.dim}",
+            ));
+            bar.set_length(length);
+        }
+        task
+    }
+}
+
+impl Task<'_> {
+    /// What is being done right now; shown on terminals only.
+    pub(super) fn detail(&self, text: &str) {
+        if let Shown::Bar(bar) = &self.shown {
+            bar.set_message(text.trim().to_owned());
+        }
+    }
+
+    /// One more step is done.
+    pub(super) fn advance(&self) {
+        if let Shown::Bar(bar) = &self.shown {
+            bar.inc(1);
+        }
+    }
+
+    /// The task is done.
+    pub(super) fn done(self) {
+        let elapsed = self.started.elapsed();
+        match &self.shown {
+            Shown::Bar(bar) => {
+                bar.set_style(style("✓ {prefix} {msg:.dim}"));
+                bar.finish_with_message(format!("{:.1}s", elapsed.as_secs_f64()));
+            }
+            Shown::Lines(say) if elapsed >= WORTH_TELLING => {
+                say(&format!("{} took {:.1}s", self.name, elapsed.as_secs_f64()));
+            }
+            Shown::Lines(_) => {}
+        }
+    }
+}
+
+impl Drop for Task<'_> {
+    /// A task that failed leaves no spinner behind.
+    fn drop(&mut self) {
+        if let Shown::Bar(bar) = &self.shown
+            && !bar.is_finished()
+        {
+            bar.abandon();
+        }
+    }
+}
+
+fn style(template: &str) -> ProgressStyle {
+    // The templates are constants of this file; a wrong one shows as the default style.
+    ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_spinner())
+}
