@@ -11,7 +11,6 @@ pub mod completion;
 pub mod connection;
 pub mod crds;
 pub mod delete;
-pub mod deploy;
 pub mod deployment;
 pub mod desired_state;
 pub mod failure;
@@ -25,6 +24,7 @@ pub mod operator_config;
 pub mod printer;
 pub mod render;
 pub mod rollback;
+pub mod sandbox;
 pub mod savepoint;
 pub mod status;
 pub mod table;
@@ -122,7 +122,6 @@ async fn run_command(
             desired_state::run(args, JobState::Suspended, global, printer).await
         }
         Command::Resume(args) => desired_state::run(args, JobState::Running, global, printer).await,
-        Command::Deploy(args) => deploy::run(args, global, printer).await,
         Command::Status(args) => status::run(args, global, printer).await,
         Command::Init(args) => init::run(args, global, printer).await,
         Command::History(args) => history::run(args, global, printer).await,
@@ -132,6 +131,7 @@ async fn run_command(
         Command::Logs(args) => logs::run(args, global, printer).await,
         Command::Render(args) => render::run(args, global, printer),
         Command::Operate(args) => operate::run(*args, global, printer).await,
+        Command::Sandbox(args) => sandbox::run(args, global, printer).await,
         Command::Version(args) => version::run(args, global, printer).await,
     }
 }

@@ -7,8 +7,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use super::connection::Connection;
 use super::{
-    complete, completion, crds, delete, deploy, desired_state, history, init, logs, operate,
-    render, rollback, savepoint, status, version,
+    complete, completion, crds, delete, desired_state, history, init, logs, operate, render,
+    rollback, sandbox, savepoint, status, version,
 };
 use crate::flink::access::Access;
 
@@ -42,8 +42,6 @@ pub struct Cli {
 pub enum Command {
     /// Prepare the cluster and a namespace: definitions, service account and rights of the jobs
     Init(init::InitArgs),
-    /// Deploy a job from a manifest, from flags or from a dialogue
-    Deploy(deploy::DeployArgs),
     /// Show deployments, or everything about one
     Status(status::StatusArgs),
     /// Stop a job and keep its state as spec.job.upgradeMode says
@@ -66,6 +64,8 @@ pub enum Command {
     Crds(crds::CrdsArgs),
     /// Print, offline, the objects that the operator would create for a manifest
     Render(render::RenderArgs),
+    /// Start, look at and remove a one-node Kubernetes for trying Flink out
+    Sandbox(sandbox::SandboxArgs),
     /// Print a script that completes commands, flags and names in a shell
     Completion(completion::CompletionArgs),
     /// Print the version of this program and of what is installed in the cluster
@@ -81,7 +81,6 @@ impl Command {
         match self {
             Self::Operate(_) => true,
             Self::Init(_)
-            | Self::Deploy(_)
             | Self::Status(_)
             | Self::Suspend(_)
             | Self::Resume(_)
@@ -91,6 +90,7 @@ impl Command {
             | Self::Logs(_)
             | Self::Delete(_)
             | Self::Crds(_)
+            | Self::Sandbox(_)
             | Self::Completion(_)
             | Self::Render(_)
             | Self::Version(_)

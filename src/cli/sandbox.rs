@@ -1,0 +1,315 @@
+//! `kubectl flink sandbox`: a real one-node Kubernetes on this machine.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Subcommand, ValueEnum};
+
+use super::args::{Global, Output, OutputFormat, duration};
+use super::failure::Failure;
+use super::printer::{GREEN, Printer, RED, YELLOW, styled};
+use super::table;
+use crate::sandbox::error::Error;
+use crate::sandbox::flink_image::{self, DEFAULT_REGISTRY, Source};
+use crate::sandbox::progress::Progress;
+use crate::sandbox::status::{State, Status};
+use crate::sandbox::{down, image, state, status, up};
+
+/// Start, look at and remove a one-node Kubernetes for trying Flink out.
+#[derive(Args)]
+pub struct SandboxArgs {
+    #[command(subcommand)]
+    command: SandboxCommand,
+}
+
+#[derive(Subcommand)]
+enum SandboxCommand {
+    /// Start the sandbox, or what is missing of it, and write its context into the kubeconfig
+    Up(UpArgs),
+    /// Remove the sandbox: processes, network, files and kubeconfig entry
+    Down(DownArgs),
+    /// Show the sandbox's parts, addresses, node and images
+    Status(StatusArgs),
+    /// Bring the images of an archive (of `docker save`, or an OCI layout) into the sandbox
+    LoadImage(LoadImageArgs),
+    /// Pull a Flink image, or build it from packages, and bring it into the sandbox
+    FlinkImage(FlinkImageArgs),
+}
+
+/// Which sandbox.
+#[derive(Args)]
+struct Name {
+    /// Name of the sandbox, of its node and of its context
+    #[arg(long, value_name = "NAME", default_value = "flink-sandbox")]
+    name: String,
+}
+
+#[derive(Args)]
+struct UpArgs {
+    #[command(flatten)]
+    name: Name,
+    /// Start only etcd, API server and the controllers for owners and namespaces, on free loopback
+    /// ports: takes seconds, needs no root, runs no pods
+    #[arg(long)]
+    control_plane_only: bool,
+    /// Install what is missing: Debian packages by apt-get, Go by pip
+    #[arg(long)]
+    install: bool,
+    /// Make the sandbox the current context, also where another one is current
+    #[arg(long)]
+    switch_context: bool,
+    /// Give up after this time, not counting what is installed and built
+    #[arg(long, value_name = "DURATION", default_value = "3m", value_parser = duration)]
+    timeout: Duration,
+    #[command(flatten)]
+    output: Output,
+}
+
+#[derive(Args)]
+struct DownArgs {
+    #[command(flatten)]
+    name: Name,
+    /// Remove all sandboxes
+    #[arg(long, conflicts_with = "name")]
+    all: bool,
+}
+
+#[derive(Args)]
+struct StatusArgs {
+    #[command(flatten)]
+    name: Name,
+    #[command(flatten)]
+    output: Output,
+}
+
+#[derive(Args)]
+struct LoadImageArgs {
+    /// Archive with one or more images
+    #[arg(value_name = "FILE")]
+    archive: PathBuf,
+    #[command(flatten)]
+    name: Name,
+}
+
+#[derive(Args)]
+struct FlinkImageArgs {
+    #[command(flatten)]
+    name: Name,
+    /// Version of Flink: `1.20` for the newest of its kind, or `1.20.1`
+    #[arg(long, value_name = "VERSION", default_value = "1.20")]
+    version: String,
+    /// Name of the image in the sandbox, by default `flink:1.20` with the version wanted
+    #[arg(long, value_name = "NAME:TAG")]
+    tag: Option<String>,
+    /// Where the image comes from
+    #[arg(
+        long,
+        value_name = "SOURCE",
+        value_enum,
+        default_value_t,
+        env = "KUBECTL_FLINK_IMAGE_FROM"
+    )]
+    from: From,
+    /// Registry to pull from
+    #[arg(long, value_name = "URL", default_value = DEFAULT_REGISTRY, hide_short_help = true)]
+    registry: String,
+    /// Only make the archive in the cache; no sandbox has to run
+    #[arg(long)]
+    no_import: bool,
+    /// Install what is missing: Debian packages by apt-get
+    #[arg(long)]
+    install: bool,
+    #[command(flatten)]
+    output: Output,
+}
+
+#[derive(Clone, Copy, Default, ValueEnum)]
+enum From {
+    /// The cache, else the registry if it answers, else packages
+    #[default]
+    Auto,
+    /// The official image
+    Registry,
+    /// Packages of Debian and Python, through apt's and pip's configuration
+    Packages,
+}
+
+/// Runs the command.
+pub async fn run(args: SandboxArgs, global: &Global, printer: &Printer) -> anyhow::Result<()> {
+    match args.command {
+        SandboxCommand::Up(args) => up(args, global, printer).await,
+        SandboxCommand::Down(args) => down(args, printer).await,
+        SandboxCommand::Status(args) => status(args, printer).await,
+        SandboxCommand::LoadImage(args) => load_image(args, printer).await,
+        SandboxCommand::FlinkImage(args) => flink_image(args, printer).await,
+    }
+}
+
+async fn up(args: UpArgs, global: &Global, printer: &Printer) -> anyhow::Result<()> {
+    let options = up::Options {
+        name: args.name.name,
+        control_plane_only: args.control_plane_only,
+        install: args.install,
+        kubeconfig: global.kubeconfig.clone(),
+        switch_context: args.switch_context,
+        timeout: args.timeout,
+    };
+    let lines = |line: &str| printer.note(line);
+    let running = up::up(&options, &progress(printer, &lines)).await.map_err(failure)?;
+    if print_value(args.output, &running, printer)? {
+        return Ok(());
+    }
+    printer.note(format_args!(
+        "sandbox `{}` {}, API server at {}",
+        running.name,
+        if running.was_running { "was running" } else { "is up" },
+        running.server
+    ));
+    if !running.is_current {
+        printer.hint(format_args!(
+            "use it with --context {0}, or: kubectl config use-context {0}",
+            running.context
+        ));
+    }
+    // What a script asks for: `export KUBECONFIG=$(kubectl flink sandbox up ...)`.
+    printer.line(running.kubeconfig.display())?;
+    Ok(())
+}
+
+async fn down(args: DownArgs, printer: &Printer) -> anyhow::Result<()> {
+    let names = if args.all { state::names().map_err(failure)? } else { vec![args.name.name] };
+    let lines = |line: &str| printer.note(line);
+    for name in names {
+        let was_there = down::down(&name, &progress(printer, &lines)).await.map_err(failure)?;
+        if was_there {
+            printer.note(format_args!("sandbox `{name}` is gone"));
+        } else {
+            printer.note(format_args!("there is no sandbox `{name}`"));
+        }
+    }
+    Ok(())
+}
+
+async fn status(args: StatusArgs, printer: &Printer) -> anyhow::Result<()> {
+    let name = args.name.name;
+    let Some(status) = status::status(&name).await.map_err(failure)? else {
+        return Err(Failure::new(format!("there is no sandbox `{name}`"))
+            .hint(format!("start it with: kubectl flink sandbox up --name {name}"))
+            .into());
+    };
+    if print_value(args.output, &status, printer)? {
+        return Ok(());
+    }
+    print_status(&status, printer)
+}
+
+fn print_status(status: &Status, printer: &Printer) -> anyhow::Result<()> {
+    let state = match status.state {
+        State::Running => styled(GREEN, "running"),
+        State::Degraded => styled(YELLOW, "degraded: `up` starts what is missing"),
+        State::Stopped => styled(RED, "stopped: `up` begins anew"),
+    };
+    let kind = if status.has_node { "" } else { ", control plane only" };
+    printer.line(format_args!("Sandbox:     {} ({state}{kind})", status.name))?;
+    printer.line(format_args!("API server:  {}", status.server))?;
+    printer.line(format_args!("Kubeconfig:  {}", status.kubeconfig.display()))?;
+    printer.line(format_args!("Context:     {}", status.context))?;
+    printer.line(format_args!("Files:       {}", status.folder.display()))?;
+    if let Some(network) = &status.network {
+        printer.line(format_args!(
+            "Network:     pods {}, services {}, node {}, names {} (all reachable from this machine)",
+            network.pods, network.services, network.node, network.name_server
+        ))?;
+    }
+    for node in &status.nodes {
+        let ready = if node.ready { styled(GREEN, "ready") } else { styled(RED, "not ready") };
+        printer.line(format_args!("Node:        {} {ready}, {}", node.name, node.version))?;
+    }
+    if !status.images.is_empty() {
+        printer.line(format_args!("Images:      {}", status.images.join(", ")))?;
+    }
+    printer.line("")?;
+    let megabytes = |bytes: u64| format!("{}Mi", bytes / (1 << 20));
+    let rows = status.parts.iter().map(|part| {
+        vec![
+            part.name.clone(),
+            if part.running { "running" } else { "ended" }.to_owned(),
+            part.pid.to_string(),
+            part.resident_bytes.map(megabytes).unwrap_or_default(),
+            part.log.display().to_string(),
+        ]
+    });
+    let parts = table::render(&["PART", "STATE", "PID", "MEMORY", "LOG"], rows.collect());
+    printer.line(parts)?;
+    Ok(())
+}
+
+async fn load_image(args: LoadImageArgs, printer: &Printer) -> anyhow::Result<()> {
+    let names = image::load(&args.name.name, &args.archive).await.map_err(failure)?;
+    for name in names {
+        printer.line(name)?;
+    }
+    Ok(())
+}
+
+async fn flink_image(args: FlinkImageArgs, printer: &Printer) -> anyhow::Result<()> {
+    let options = flink_image::Options {
+        version: args.version,
+        tag: args.tag,
+        source: match args.from {
+            From::Auto => Source::Auto,
+            From::Registry => Source::Registry,
+            From::Packages => Source::Packages,
+        },
+        registry: args.registry,
+        install: args.install,
+        instance: (!args.no_import).then_some(args.name.name),
+    };
+    let lines = |line: &str| printer.note(line);
+    let image =
+        flink_image::flink_image(&options, &progress(printer, &lines)).await.map_err(failure)?;
+    if print_value(args.output, &image, printer)? {
+        return Ok(());
+    }
+    printer.line(image.image)?;
+    Ok(())
+}
+
+/// A bar or spinner where a person looks on, else a line for each step.
+fn progress<'a>(printer: &Printer, lines: &'a (dyn Fn(&str) + Sync)) -> Progress<'a> {
+    if printer.terminals().error { Progress::Terminal } else { Progress::Lines(lines) }
+}
+
+/// Prints `value` where a form for values is wanted; whether it did.
+fn print_value(
+    output: Output,
+    value: &impl serde::Serialize,
+    printer: &Printer,
+) -> anyhow::Result<bool> {
+    match output.output {
+        None | Some(OutputFormat::Wide) => Ok(false),
+        Some(OutputFormat::Name) => {
+            Err(Failure::usage("a sandbox is no Kubernetes object: use -o json or -o yaml").into())
+        }
+        Some(format @ (OutputFormat::Json | OutputFormat::Yaml)) => {
+            if let Some(format) = format.for_value() {
+                printer.value(value, format)?;
+            }
+            Ok(true)
+        }
+    }
+}
+
+fn failure(error: Error) -> anyhow::Error {
+    let failure = if error.is_timeout() {
+        Failure::timed_out(error.to_string())
+    } else {
+        Failure::new(error.to_string())
+    };
+    let failure = error.hints().into_iter().fold(failure, Failure::hint);
+    match error {
+        // The text has what they say already.
+        Error::Missing(_) | Error::Refused(_) => failure.into(),
+        other => failure.caused_by(other).into(),
+    }
+}
