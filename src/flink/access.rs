@@ -4,9 +4,13 @@
 //! Whatever lies between us and Flink, only Flink's own answers count as answers: a Service that
 //! is not there, a pod that does not listen or a gateway's page are [`Error::Unreachable`],
 //! [`Error::Disconnected`] or [`Error::NotFlink`], and never a missing job.
+//!
+//! kube logs every answer of 500 and more as an error of its own (target
+//! `kube_client::client::builder`), a JobManager that is not up yet included: programs filter that.
 
 use std::{
     fmt,
+    path::PathBuf,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -58,15 +62,19 @@ pub struct Options {
     pub rest_address: Option<String>,
     /// Lines `Name:value` to add to every request: the environment's `FLINK_REST_CLIENT_HEADERS`.
     pub extra_headers: String,
-    /// Certificates (PEM) to trust besides the system's, where Flink serves https.
-    pub certificate_authorities: Vec<u8>,
+    /// File of certificates (PEM) to trust besides the system's, where Flink serves https: the
+    /// environment's `FLINK_REST_CA_FILE`.
+    pub certificate_authorities: Option<PathBuf>,
 }
 
 impl Options {
-    /// These, with the headers that the environment names.
+    /// These, with the headers and certificates that the environment names.
     pub fn from_environment(access: Access, rest_address: Option<String>) -> Self {
         let extra_headers = std::env::var("FLINK_REST_CLIENT_HEADERS").unwrap_or_default();
-        Self { access, rest_address, extra_headers, certificate_authorities: Vec::new() }
+        let certificate_authorities = std::env::var_os("FLINK_REST_CA_FILE")
+            .filter(|file| !file.is_empty())
+            .map(PathBuf::from);
+        Self { access, rest_address, extra_headers, certificate_authorities }
     }
 }
 
@@ -123,6 +131,12 @@ impl Connector {
             other => *other,
         };
         let headers = direct::parse_headers(extra_headers)?;
+        let authorities = match certificate_authorities {
+            None => Vec::new(),
+            Some(file) => std::fs::read(file).map_err(|error| Error::Invalid {
+                problem: format!("certificates in `{}`: {error}", file.display()),
+            })?,
+        };
         let kubernetes = match access {
             Access::Service => None,
             Access::Auto | Access::Proxy | Access::PortForward => {
@@ -131,7 +145,7 @@ impl Connector {
         };
         Ok(Self {
             access,
-            pools: Arc::new(direct::Pools::new(headers.clone(), certificate_authorities)?),
+            pools: Arc::new(direct::Pools::new(headers.clone(), &authorities)?),
             rest_address: rest_address.clone(),
             headers,
             kubernetes,

@@ -120,3 +120,27 @@ async fn port_forward_where_the_proxy_is_forbidden() {
     assert!(!client.config().await.unwrap().flink_version.is_empty());
     assert_eq!(client.cancel(NO_JOB).await.unwrap(), CancelAnswer::JobNotFound);
 }
+
+/// `KUBECTL_FLINK_TEST_FLINK_TLS` is `host:port` of a REST endpoint that serves https with a
+/// certificate of its own, which is in the file `KUBECTL_FLINK_TEST_FLINK_TLS_CERTIFICATE`.
+#[tokio::test]
+#[ignore = "needs a real Flink with TLS"]
+async fn https_with_a_certificate_of_its_own() {
+    let certificate = std::env::var("KUBECTL_FLINK_TEST_FLINK_TLS_CERTIFICATE").unwrap();
+    let client = |certificate_authorities| {
+        let rest_address = std::env::var("KUBECTL_FLINK_TEST_FLINK_TLS").ok();
+        let options = Options { rest_address, certificate_authorities, ..Options::default() };
+        let target = Target {
+            namespace: "default".into(),
+            cluster_id: "demo".into(),
+            port: 8081,
+            is_tls: true,
+        };
+        Connector::new(&options, None).unwrap().client(&target, Deadlines::default())
+    };
+    let trusting = client(Some(certificate.into()));
+    assert!(!trusting.config().await.unwrap().flink_version.is_empty());
+    let error = client(None).without_retries().config().await.unwrap_err();
+    assert!(matches!(error, Error::Unreachable { .. }), "{error:?}");
+    assert!(error.to_string().contains("certificate"), "{error}");
+}

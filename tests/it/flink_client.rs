@@ -282,10 +282,14 @@ async fn one_address_for_all_clusters_keeps_them_apart() {
 }
 
 #[test]
-fn headers_that_are_none_are_refused_without_telling_them() {
+fn options_that_cannot_be_used_are_refused_at_once() {
     let options = Options { extra_headers: "secret-token".into(), ..Options::default() };
     let error = Connector::new(&options, None).unwrap_err();
     assert!(!error.to_string().contains("secret-token"), "{error}");
+    let file = Some("/no/such/file.pem".into());
+    let options = Options { certificate_authorities: file, ..Options::default() };
+    let error = Connector::new(&options, None).unwrap_err();
+    assert!(error.to_string().contains("/no/such/file.pem"), "{error}");
     let options = Options { access: Access::Proxy, ..Options::default() };
     assert!(matches!(Connector::new(&options, None), Err(Error::Invalid { .. })));
 }
