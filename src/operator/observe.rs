@@ -95,7 +95,10 @@ pub(super) async fn answer(
         Question::Pods => facts.pods = Fact::Known(job_manager_pods(subject, context).await?),
         Question::HaMetadata => facts.ha_metadata = ha_metadata(subject, context).await?,
         Question::Jobs => facts.jobs = fact(jobs(subject, context).await),
-        Question::Checkpoints => facts.checkpoints = fact(checkpoints(subject, context).await),
+        Question::Checkpoints => {
+            let has_ended = has_ended(subject, &facts.jobs);
+            facts.checkpoints = fact(checkpoints(subject, context, has_ended).await);
+        }
         Question::Stop => facts.stop = fact(stop(subject, context).await),
         Question::Cluster => facts.cluster = fact(cluster_info(subject, context).await),
         Question::Failure => facts.failure = fact(failure(subject, context).await),
@@ -236,9 +239,29 @@ async fn jobs(subject: &Subject<'_>, context: &Context) -> Result<Vec<Job>, Stri
         .collect())
 }
 
-async fn checkpoints(subject: &Subject<'_>, context: &Context) -> Result<Checkpoints, String> {
+/// Whether the job was just seen to have ended, or else was so when last looked at.
+fn has_ended(subject: &Subject<'_>, jobs: &Fact<Vec<Job>>) -> bool {
+    match jobs {
+        Fact::Known(jobs) => jobs.iter().any(|job| {
+            subject.job_id() == Some(job.id.as_str()) && job.state.is_globally_terminal()
+        }),
+        Fact::NotAsked | Fact::Unknown(_) => {
+            subject.status.job_status.state.is_some_and(JobStatusState::is_globally_terminal)
+        }
+    }
+}
+
+/// Of a job that has ended, statistics from before its end would lack its last state.
+async fn checkpoints(
+    subject: &Subject<'_>,
+    context: &Context,
+    has_ended: bool,
+) -> Result<Checkpoints, String> {
     let id = subject.job_id().ok_or("the status names no job id")?;
-    let answer = subject.flink(context)?.checkpoints(id).await.map_err(|error| tell(&error))?;
+    let client = subject.flink(context)?;
+    let answer =
+        if has_ended { client.final_checkpoints(id).await } else { client.checkpoints(id).await };
+    let answer = answer.map_err(|error| tell(&error))?;
     let flink::checkpoints::Checkpoints::Statistics(statistics) = answer else {
         return Ok(Checkpoints::default());
     };
