@@ -9,6 +9,7 @@ pub mod blue_green;
 pub mod crd;
 pub mod deployment;
 pub mod job;
+pub mod manifest;
 pub mod pod_template;
 pub mod resources;
 pub mod session_job;

@@ -11,6 +11,7 @@ pub mod completion;
 pub mod connection;
 pub mod crds;
 pub mod delete;
+pub mod deploy;
 pub mod deployment;
 pub mod desired_state;
 pub mod failure;
@@ -122,6 +123,7 @@ async fn run_command(
             desired_state::run(args, JobState::Suspended, global, printer).await
         }
         Command::Resume(args) => desired_state::run(args, JobState::Running, global, printer).await,
+        Command::Deploy(args) => deploy::run(args, global, printer).await,
         Command::Status(args) => status::run(args, global, printer).await,
         Command::Init(args) => init::run(args, global, printer).await,
         Command::History(args) => history::run(args, global, printer).await,

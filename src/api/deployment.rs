@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use kube::CustomResource;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
 
 use super::job::JobSpec;
@@ -46,7 +46,7 @@ impl JsonSchema for FlinkConfiguration {
 
 /// Desired cluster and job.
 #[derive(Clone, CustomResource, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", remote = "Self")]
 #[kube(
     group = "flink.apache.org",
     version = "v1beta1",
@@ -105,6 +105,27 @@ pub struct FlinkDeploymentSpec {
     /// Absent means native.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<DeploymentMode>,
+}
+
+/// A resource without a spec reads as one with an empty spec: canaries need none, and a list that
+/// holds one must not fail as a whole.
+impl<'de> Deserialize<'de> for FlinkDeploymentSpec {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Present(FlinkDeploymentSpec);
+        impl<'de> Deserialize<'de> for Present {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                FlinkDeploymentSpec::deserialize(deserializer).map(Self)
+            }
+        }
+        let present = Option::<Present>::deserialize(deserializer)?;
+        Ok(present.map(|Present(spec)| spec).unwrap_or_default())
+    }
+}
+
+impl Serialize for FlinkDeploymentSpec {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        Self::serialize(self, serializer)
+    }
 }
 
 /// The JobManager.

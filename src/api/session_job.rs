@@ -2,7 +2,7 @@
 
 use kube::CustomResource;
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::deployment::FlinkConfiguration;
 use super::job::JobSpec;
@@ -11,7 +11,7 @@ use super::status::{JobStatus, LifecycleState, ReconciliationStatus};
 
 /// Desired job in a session cluster of the same namespace.
 #[derive(Clone, CustomResource, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", remote = "Self")]
 #[kube(
     group = "flink.apache.org",
     version = "v1beta1",
@@ -39,6 +39,26 @@ pub struct FlinkSessionJobSpec {
     /// The session cluster; cannot change after the first deploy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deployment_name: Option<String>,
+}
+
+/// As in `FlinkDeploymentSpec`: a canary has no spec.
+impl<'de> Deserialize<'de> for FlinkSessionJobSpec {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Present(FlinkSessionJobSpec);
+        impl<'de> Deserialize<'de> for Present {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                FlinkSessionJobSpec::deserialize(deserializer).map(Self)
+            }
+        }
+        let present = Option::<Present>::deserialize(deserializer)?;
+        Ok(present.map(|Present(spec)| spec).unwrap_or_default())
+    }
+}
+
+impl Serialize for FlinkSessionJobSpec {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        Self::serialize(self, serializer)
+    }
 }
 
 /// Status of a `FlinkSessionJob`.

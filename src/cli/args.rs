@@ -7,8 +7,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use super::connection::Connection;
 use super::{
-    complete, completion, crds, delete, desired_state, history, init, logs, operate, render,
-    rollback, sandbox, savepoint, status, version,
+    complete, completion, crds, delete, deploy, desired_state, history, init, logs, operate,
+    render, rollback, sandbox, savepoint, status, version,
 };
 use crate::flink::access::Access;
 
@@ -42,6 +42,8 @@ pub struct Cli {
 pub enum Command {
     /// Prepare the cluster and a namespace: definitions, service account and rights of the jobs
     Init(init::InitArgs),
+    /// Deploy a job from a manifest, from flags or from a dialogue
+    Deploy(deploy::DeployArgs),
     /// Show deployments, or everything about one
     Status(status::StatusArgs),
     /// Stop a job and keep its state as spec.job.upgradeMode says
@@ -81,6 +83,7 @@ impl Command {
         match self {
             Self::Operate(_) => true,
             Self::Init(_)
+            | Self::Deploy(_)
             | Self::Status(_)
             | Self::Suspend(_)
             | Self::Resume(_)

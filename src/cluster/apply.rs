@@ -3,7 +3,7 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{
     Api, DeleteParams, DynamicObject, Patch, PatchParams, PostParams, Preconditions,
-    PropagationPolicy,
+    PropagationPolicy, ValidationDirective,
 };
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Client, Resource};
@@ -74,14 +74,17 @@ pub struct Writer<'a> {
     pub is_forced: bool,
     /// Let the API server check the write and store nothing.
     pub is_dry_run: bool,
+    /// Fields that the schema does not know are an error; otherwise they are dropped in silence.
+    pub is_strict: bool,
 }
 
 impl Writer<'static> {
     /// The operator, on objects it owns.
     pub const OPERATOR: Self =
-        Self { manager: OPERATOR_MANAGER, is_forced: true, is_dry_run: false };
+        Self { manager: OPERATOR_MANAGER, is_forced: true, is_dry_run: false, is_strict: false };
     /// A person, on objects that others may manage too.
-    pub const CLI: Self = Self { manager: CLI_MANAGER, is_forced: false, is_dry_run: false };
+    pub const CLI: Self =
+        Self { manager: CLI_MANAGER, is_forced: false, is_dry_run: false, is_strict: true };
 }
 
 impl Writer<'_> {
@@ -93,6 +96,7 @@ impl Writer<'_> {
         PatchParams {
             dry_run: self.is_dry_run,
             field_manager: Some(self.manager.to_owned()),
+            field_validation: self.is_strict.then_some(ValidationDirective::Strict),
             ..PatchParams::default()
         }
     }

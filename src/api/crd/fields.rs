@@ -54,7 +54,7 @@ pub(super) fn list(path: &str, schema: &JSONSchemaProps) -> Vec<Field> {
 }
 
 /// The type that `schema` asks for.
-pub(super) fn kind(schema: &JSONSchemaProps) -> &str {
+pub(in crate::api) fn kind(schema: &JSONSchemaProps) -> &str {
     if schema.x_kubernetes_int_or_string == Some(true) {
         return "int-or-string";
     }
@@ -62,7 +62,7 @@ pub(super) fn kind(schema: &JSONSchemaProps) -> &str {
 }
 
 /// The values that `schema` allows, where it lists them.
-pub(super) fn values(schema: &JSONSchemaProps) -> Vec<String> {
+pub(in crate::api) fn values(schema: &JSONSchemaProps) -> Vec<String> {
     schema
         .enum_
         .iter()

@@ -1,0 +1,360 @@
+//! `deploy`: from a manifest, from flags or from a dialogue; checked as a whole before it is sent.
+
+mod dialogue;
+mod flags;
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use clap::Args;
+use k8s_openapi::api::core::v1::ServiceAccount;
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::args::{DryRun, DryRunMode, Global, Output, OutputFormat, Wait};
+use super::connection::Connection;
+use super::deployment::{self, Deployment};
+use super::failure::Failure;
+use super::printer::Printer;
+use super::wait::{self, Goal};
+use super::{change, operator_config};
+use crate::api;
+use crate::api::deployment::FlinkDeploymentSpec;
+use crate::cluster;
+use crate::cluster::apply::{self, ObjectId, Writer};
+use crate::cluster::read;
+use crate::config::OperatorConfig;
+use crate::decide::validate::{ValidationInput, Violation, validate};
+use flags::Flags;
+
+/// The kind that this command deploys.
+const KIND: &str = "FlinkDeployment";
+
+/// Arguments of `deploy`.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  kubectl flink deploy -f job.yaml --wait
+  kubectl flink deploy wordcount --image registry/wordcount:1 --flink-version v1_20 \\
+      --jar local:///opt/flink/usrlib/wordcount.jar --parallelism 2
+  kubectl flink deploy wordcount --image registry/wordcount:2    # changes only the image
+  kubectl flink deploy                                           # asks, on a terminal")]
+pub struct DeployArgs {
+    /// Manifest with FlinkDeployments; - reads stdin
+    #[arg(short, long, value_name = "FILE")]
+    filename: Option<PathBuf>,
+    #[command(flatten)]
+    flags: Flags,
+    /// Configuration of the operator, whose defaults count in the checks: a file, or a directory
+    /// with flink-conf.yaml or config.yaml
+    #[arg(long, value_name = "FILE")]
+    operator_config: Option<PathBuf>,
+    /// Take fields that other field managers own
+    #[arg(long)]
+    force_conflicts: bool,
+    #[command(flatten)]
+    wait: Wait,
+    #[command(flatten)]
+    dry_run: DryRun,
+    #[command(flatten)]
+    output: Output,
+}
+
+/// What is to be sent for one deployment.
+enum Request {
+    /// A whole manifest, by server-side apply.
+    Manifest(Value),
+    /// Only what the flags say, on top of what is there.
+    Patch { name: String, patch: Value },
+}
+
+/// Reads, checks everything, sends, and waits where asked to.
+pub async fn run(args: DeployArgs, global: &Global, printer: &Printer) -> anyhow::Result<()> {
+    let DeployArgs { filename, flags, operator_config, force_conflicts, wait, dry_run, output } =
+        args;
+    let (dry_run, output) = (dry_run.dry_run, output.output);
+    if output == Some(OutputFormat::Wide) {
+        return Err(Failure::usage("a change has no wide form; use -o yaml, json or name").into());
+    }
+    if filename.is_none() && flags.is_empty() && !printer.terminals().input {
+        return Err(Failure::usage(
+            "nothing to deploy: give a manifest with -f, or a name with flags",
+        )
+        .hint("see: kubectl flink deploy --help")
+        .into());
+    }
+    let operator = match operator_config {
+        Some(path) => operator_config::load(Some(&path), printer)?,
+        None => OperatorConfig::default(),
+    };
+    // Manifests are read before anything is connected: their faults need no cluster to be seen.
+    let manifests = filename.as_deref().map(|file| manifests(file, global)).transpose()?;
+    let mut connection = global.connect().await?;
+    let requests = match manifests {
+        Some(manifests) => manifests.into_iter().map(Request::Manifest).collect(),
+        None if flags.is_empty() => match dialogue::ask(&connection, printer).await? {
+            Some(manifest) => vec![Request::Manifest(manifest)],
+            None => return Err(Failure::new("nothing was deployed").into()),
+        },
+        None => vec![from_flags(&flags, &connection).await?],
+    };
+    let mut checked = Vec::new();
+    let mut violations = Vec::new();
+    for request in requests {
+        let (request, found) = check(request, &mut connection, &operator).await?;
+        violations.extend(found);
+        checked.push(request);
+    }
+    if !violations.is_empty() {
+        return Err(refusal(&violations).into());
+    }
+    let writer = Writer { is_forced: force_conflicts, ..change::writer(dry_run) };
+    for request in &checked {
+        let written = send(request, &connection, writer, dry_run).await?;
+        change::report(&written.object, written.verb, dry_run, output, printer)?;
+        if wait.wait && dry_run == DryRunMode::None {
+            let deployment = Deployment(written.object);
+            let name = deployment.name().to_owned();
+            let connection =
+                Connection { namespace: deployment.namespace().to_owned(), ..connection.clone() };
+            let goal = Goal::Reconciled { written: Box::new(deployment) };
+            wait::until(&connection, &name, &goal, wait.timeout, printer).await?;
+        }
+    }
+    Ok(())
+}
+
+/// A request with what is stored under its name now.
+struct Checked {
+    id: ObjectId,
+    request: Request,
+    present: Option<Deployment>,
+    /// The object as it would be, for `--dry-run=client`.
+    wanted: Value,
+}
+
+/// Everything that is wrong with one request, found before anything is sent.
+async fn check(
+    request: Request,
+    connection: &mut Connection,
+    operator: &OperatorConfig,
+) -> anyhow::Result<(Checked, Vec<(String, Violation)>)> {
+    let id = match &request {
+        Request::Manifest(manifest) => ObjectId {
+            namespace: Some(namespace_of(manifest, connection).to_owned()),
+            ..ObjectId::in_manifest(manifest)?
+        },
+        Request::Patch { name, .. } => deployment::id(connection, name),
+    };
+    let present = read::get_value(&connection.client, &id).await?.map(Deployment);
+    let wanted = match &request {
+        Request::Manifest(manifest) => {
+            let mut manifest = manifest.clone();
+            manifest["metadata"]["namespace"] = Value::from(id.namespace.clone());
+            manifest
+        }
+        Request::Patch { patch, .. } => {
+            let mut object = present.as_ref().map_or(Value::Null, |present| present.0.clone());
+            merge(&mut object, patch);
+            object
+        }
+    };
+    let spec = FlinkDeploymentSpec::deserialize(&wanted["spec"])
+        .with_context(|| format!("FlinkDeployment `{}` cannot be read", id.name))?;
+    let last_reconciled = present
+        .as_ref()
+        .and_then(Deployment::last_reconciled_spec)
+        .and_then(|spec| FlinkDeploymentSpec::deserialize(spec).ok());
+    let namespace = id.namespace.clone().unwrap_or_default();
+    let mut violations = validate(&ValidationInput {
+        name: &id.name,
+        namespace: &namespace,
+        spec: &spec,
+        last_reconciled: last_reconciled.as_ref(),
+        operator,
+    });
+    violations.extend(missing_service_account(connection, &namespace, &spec).await?);
+    let violations = violations.into_iter().map(|violation| (id.name.clone(), violation)).collect();
+    let request = match request {
+        Request::Manifest(_) => Request::Manifest(wanted.clone()),
+        patch @ Request::Patch { .. } => patch,
+    };
+    Ok((Checked { id, request, present, wanted }, violations))
+}
+
+/// Pods of a service account that is not there are never created, and nothing else says why.
+async fn missing_service_account(
+    connection: &Connection,
+    namespace: &str,
+    spec: &FlinkDeploymentSpec,
+) -> anyhow::Result<Option<Violation>> {
+    let Some(name) = spec.service_account.as_deref().filter(|name| !name.trim().is_empty()) else {
+        // That is a violation of its own.
+        return Ok(None);
+    };
+    match read::get::<ServiceAccount>(&connection.client, namespace, name).await {
+        Ok(Some(_)) => Ok(None),
+        Ok(None) => Ok(Some(Violation {
+            path: "spec.serviceAccount".to_owned(),
+            message: format!(
+                "service account `{name}` does not exist in namespace `{namespace}`; create it with: \
+                 kubectl flink init -n {namespace} --service-account {name}"
+            ),
+        })),
+        // Who may deploy need not be allowed to look.
+        Err(cluster::Error::Forbidden { .. }) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// All violations at once; nothing was sent.
+fn refusal(violations: &[(String, Violation)]) -> Failure {
+    let mut names = violations.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>();
+    names.dedup();
+    let subject = names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+    let mut message = format!("{subject} cannot be deployed; nothing was changed:");
+    for (name, violation) in violations {
+        let prefix = if names.len() > 1 { format!("{name}: ") } else { String::new() };
+        message.push_str(&format!("\n  {prefix}{violation}"));
+    }
+    let needs_operator = violations
+        .iter()
+        .any(|(_, violation)| violation.path.starts_with("spec.flinkConfiguration"));
+    let failure = Failure::new(message);
+    if needs_operator {
+        failure.hint("options that only the operator's configuration sets are not known here; name it with --operator-config")
+    } else {
+        failure
+    }
+}
+
+/// What came of a request.
+struct Written {
+    object: Value,
+    verb: &'static str,
+}
+
+async fn send(
+    checked: &Checked,
+    connection: &Connection,
+    writer: Writer<'_>,
+    dry_run: DryRunMode,
+) -> anyhow::Result<Written> {
+    let Checked { id, request, present, wanted } = checked;
+    let object = match (dry_run, request) {
+        (DryRunMode::Client, _) => wanted.clone(),
+        (_, Request::Manifest(manifest)) => apply::apply(&connection.client, manifest, writer)
+            .await
+            .map_err(|error| explain(error, &id.name))?,
+        (_, Request::Patch { patch, .. }) => {
+            apply::merge_patch(&connection.client, id, patch, writer).await?
+        }
+    };
+    let version = |object: &Value| object.pointer("/metadata/resourceVersion").cloned();
+    let verb = match present {
+        None => "created",
+        Some(present) if dry_run == DryRunMode::None && version(&present.0) == version(&object) => {
+            "unchanged"
+        }
+        Some(_) => "configured",
+    };
+    Ok(Written { object, verb })
+}
+
+fn explain(error: cluster::Error, name: &str) -> anyhow::Error {
+    match error {
+        cluster::Error::FieldConflict { .. } => Failure::new(format!(
+            "`{name}` was not deployed: {error}"
+        ))
+        .hint("leave those fields out of the manifest, or take them over with --force-conflicts")
+        .into(),
+        other => other.into(),
+    }
+}
+
+/// The manifest's own namespace, else that of the connection.
+fn namespace_of<'a>(manifest: &'a Value, connection: &'a Connection) -> &'a str {
+    manifest.pointer("/metadata/namespace").and_then(Value::as_str).unwrap_or(&connection.namespace)
+}
+
+/// The manifests in a file; anything but a `FlinkDeployment` is refused, because it would be left out.
+fn manifests(file: &Path, global: &Global) -> anyhow::Result<Vec<Value>> {
+    let shown =
+        if file.as_os_str() == "-" { "stdin".to_owned() } else { file.display().to_string() };
+    let text = if file.as_os_str() == "-" {
+        std::io::read_to_string(std::io::stdin())
+    } else {
+        std::fs::read_to_string(file)
+    };
+    let text = text.map_err(|error| Failure::new(format!("`{shown}` cannot be read: {error}")))?;
+    let options = serde_yaml::options! { legacy_octal_numbers: true };
+    let documents: Vec<Value> =
+        serde_yaml::from_multiple_with_options(&text, options).map_err(|error| {
+            Failure::new(format!("`{shown}` is not YAML"))
+                .caused_by(anyhow::Error::msg(error.to_string()))
+        })?;
+    let mut manifests = Vec::new();
+    for document in documents.into_iter().filter(|document| !document.is_null()) {
+        let text = |path: &str| document.pointer(path).and_then(Value::as_str).unwrap_or_default();
+        let (version, kind) = (text("/apiVersion"), text("/kind"));
+        if version != api::API_VERSION || kind != KIND {
+            return Err(Failure::new(format!(
+                "`{shown}` has a `{version}` `{kind}`, and only a `{}` `{KIND}` can be deployed",
+                api::API_VERSION
+            ))
+            .hint("apply other objects with: kubectl apply -f")
+            .into());
+        }
+        if text("/metadata/name").is_empty() {
+            return Err(
+                Failure::new(format!("`{shown}` has a {KIND} without `metadata.name`")).into()
+            );
+        }
+        let stated = text("/metadata/namespace");
+        if let Some(asked) =
+            global.namespace.as_deref().filter(|asked| !stated.is_empty() && *asked != stated)
+        {
+            return Err(Failure::new(format!(
+                "the namespace of `{}`, `{stated}`, is not the one of --namespace, `{asked}`",
+                text("/metadata/name")
+            ))
+            .into());
+        }
+        manifests.push(document);
+    }
+    if manifests.is_empty() {
+        return Err(Failure::new(format!("`{shown}` has no {KIND}")).into());
+    }
+    Ok(manifests)
+}
+
+/// A new deployment from the flags, or a change of one that is there.
+async fn from_flags(flags: &Flags, connection: &Connection) -> anyhow::Result<Request> {
+    let name = flags.name()?.to_owned();
+    match read::get_value(&connection.client, &deployment::id(connection, &name)).await? {
+        Some(_) => Ok(Request::Patch { patch: flags.patch(), name }),
+        None => Ok(Request::Manifest(flags.manifest(&connection.namespace)?)),
+    }
+}
+
+/// JSON merge patch (RFC 7386), as the API server will do it.
+fn merge(target: &mut Value, patch: &Value) {
+    let Value::Object(patch) = patch else {
+        *target = patch.clone();
+        return;
+    };
+    if !target.is_object() {
+        *target = Value::Object(serde_json::Map::new());
+    }
+    let Some(target) = target.as_object_mut() else { return };
+    for (key, value) in patch {
+        if value.is_null() {
+            target.remove(key);
+        } else {
+            merge(target.entry(key).or_insert(Value::Null), value);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,128 @@
+//! Asks for what a deployment needs, on a terminal, and shows the manifest before it is sent.
+
+use anyhow::Context;
+use dialoguer::theme::ColorfulTheme;
+use dialoguer::{Confirm, FuzzySelect, Input};
+use serde_json::Value;
+
+use super::flags::{Flags, Mode, version_of_image};
+use crate::api::version::FlinkVersion;
+use crate::cli::connection::Connection;
+use crate::cli::deployment;
+use crate::cli::printer::Printer;
+use crate::cluster::read;
+
+/// An example that every Flink image brings along.
+const EXAMPLE_JAR: &str = "local:///opt/flink/examples/streaming/StateMachineExample.jar";
+
+/// Asks until the manifest is complete; nothing when the person does not want it after all.
+pub(super) async fn ask(
+    connection: &Connection,
+    printer: &Printer,
+) -> anyhow::Result<Option<Value>> {
+    printer.note(format_args!("A new Flink job in namespace `{}`:", connection.namespace));
+    // Prompts block; what needs the cluster is asked between them.
+    let name = tokio::task::spawn_blocking(ask_name).await.context("while asking")??;
+    if read::get_value(&connection.client, &deployment::id(connection, &name)).await?.is_some() {
+        printer.warning(format_args!("`{name}` exists: what you say replaces its fields"));
+    }
+    let namespace = connection.namespace.clone();
+    let flags =
+        tokio::task::spawn_blocking(move || ask_rest(name)).await.context("while asking")??;
+    let manifest = flags.manifest(&namespace)?;
+    printer.note(serde_yaml::to_string(&manifest)?);
+    let is_wanted = tokio::task::spawn_blocking(|| {
+        Confirm::with_theme(&ColorfulTheme::default())
+            .with_prompt("Deploy this?")
+            .default(true)
+            .interact()
+    })
+    .await
+    .context("while asking")??;
+    Ok(is_wanted.then_some(manifest))
+}
+
+fn ask_name() -> dialoguer::Result<String> {
+    Input::with_theme(&ColorfulTheme::default())
+        .with_prompt("Name")
+        .validate_with(|name: &String| {
+            if name.starts_with(|c: char| c.is_ascii_lowercase())
+                && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-')
+            {
+                Ok(())
+            } else {
+                Err("lower case letters, digits and `-`, with a letter first")
+            }
+        })
+        .interact_text()
+}
+
+fn ask_rest(name: String) -> dialoguer::Result<Flags> {
+    let theme = ColorfulTheme::default();
+    let text = |prompt: &str, default: &str| -> dialoguer::Result<String> {
+        Input::with_theme(&theme)
+            .with_prompt(prompt)
+            .default(default.to_owned())
+            .allow_empty(true)
+            .interact_text()
+    };
+    let image = text("Image", "flink:1.20")?;
+    let guessed = version_of_image(&image);
+    let supported =
+        FlinkVersion::ALL.into_iter().filter(|version| version.is_supported()).collect::<Vec<_>>();
+    let version = match guessed {
+        Some(version) => Some(version),
+        None => FuzzySelect::with_theme(&theme)
+            .with_prompt("Flink version in the image")
+            .items(supported.iter().map(|version| version.as_str()).collect::<Vec<_>>())
+            .default(supported.len().saturating_sub(1))
+            .interact_opt()?
+            .and_then(|index| supported.get(index).copied()),
+    };
+    let jar = text("Jar in the image", EXAMPLE_JAR)?;
+    let class = text("Main class (empty: the jar's own)", "")?;
+    let arguments = text("Arguments, separated by spaces", "")?;
+    let parallelism: i32 =
+        Input::with_theme(&theme).with_prompt("Parallelism").default(1).interact_text()?;
+    let modes = [Mode::Savepoint, Mode::LastState, Mode::Stateless];
+    let mode = FuzzySelect::with_theme(&theme)
+        .with_prompt("When the job is upgraded, its state")
+        .items([
+            "is saved in a savepoint, and the job starts from it",
+            "is taken from the last checkpoint (needs high availability)",
+            "is dropped",
+        ])
+        .default(0)
+        .interact_opt()?
+        .and_then(|index| modes.get(index).copied());
+    let mut config = Vec::new();
+    if mode != Some(Mode::Stateless) {
+        let checkpoints = text(
+            "Directory for checkpoints, which all nodes can reach",
+            "s3://bucket/checkpoints",
+        )?;
+        let savepoints =
+            text("Directory for savepoints", &checkpoints.replace("checkpoints", "savepoints"))?;
+        config.push(("state.checkpoints.dir".to_owned(), checkpoints));
+        config.push(("state.savepoints.dir".to_owned(), savepoints));
+        config.push(("execution.checkpointing.interval".to_owned(), "1 min".to_owned()));
+    }
+    if mode == Some(Mode::LastState) {
+        let storage = text("Directory for high availability data", "s3://bucket/ha")?;
+        config.push(("high-availability.type".to_owned(), "kubernetes".to_owned()));
+        config.push(("high-availability.storageDir".to_owned(), storage));
+    }
+    let given = |text: String| (!text.trim().is_empty()).then_some(text);
+    Ok(Flags {
+        name: Some(name),
+        image: Some(image),
+        jar: given(jar),
+        class: given(class),
+        args: arguments.split_whitespace().map(str::to_owned).collect(),
+        parallelism: Some(parallelism),
+        flink_version: version,
+        upgrade_mode: mode,
+        config,
+        ..Flags::default()
+    })
+}

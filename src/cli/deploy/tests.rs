@@ -1,0 +1,148 @@
+use std::io::Write;
+
+use clap::Parser;
+use expect_test::{Expect, expect};
+use serde_json::json;
+
+use super::*;
+
+#[derive(Parser)]
+struct Line {
+    #[command(flatten)]
+    flags: Flags,
+    #[arg(short, long)]
+    filename: Option<String>,
+}
+
+fn flags(line: &str) -> Flags {
+    Line::try_parse_from(std::iter::once("deploy").chain(line.split_whitespace())).unwrap().flags
+}
+
+#[test]
+fn flags_make_a_whole_manifest() {
+    let flags = flags(
+        "wordcount --image flink:1.20-java17 --jar local:///a.jar --args --in --args x --config taskmanager.numberOfTaskSlots=2",
+    );
+    expect![[r#"
+        apiVersion: flink.apache.org/v1beta1
+        kind: FlinkDeployment
+        metadata:
+          name: wordcount
+          namespace: team
+        spec:
+          image: flink:1.20-java17
+          flinkVersion: v1_20
+          serviceAccount: flink
+          flinkConfiguration:
+            taskmanager.numberOfTaskSlots: "2"
+          jobManager:
+            resources:
+              requests:
+                memory: 1600m
+          taskManager:
+            resources:
+              requests:
+                memory: 1728m
+          job:
+            jarURI: local:///a.jar
+            args:
+            - --in
+            - x
+            parallelism: 1
+            upgradeMode: stateless
+    "#]]
+    .assert_eq(&serde_yaml::to_string(&flags.manifest("team").unwrap()).unwrap());
+}
+
+#[test]
+fn flags_change_only_what_they_say() {
+    assert_eq!(
+        flags("wordcount --image flink:1.20 --parallelism 4").patch(),
+        json!({"spec": {"image": "flink:1.20", "job": {"parallelism": 4}}})
+    );
+}
+
+#[test]
+fn what_a_new_deployment_lacks_is_a_usage_error() {
+    let problem = |line| flags(line).manifest("team").unwrap_err().to_string();
+    assert_eq!(
+        problem("x --jar local:///a.jar"),
+        "`x` does not exist yet, and a new deployment needs --image"
+    );
+    assert!(problem("x --image flink:1.20").contains("needs --jar"));
+    assert!(problem("x --image mine:7 --jar local:///a.jar").contains("--flink-version"));
+}
+
+#[test]
+fn version_is_guessed_from_flink_images_only() {
+    let guessed = |image| flags::version_of_image(image).map(|version| version.as_str());
+    assert_eq!(guessed("flink:1.20"), Some("v1_20"));
+    assert_eq!(guessed("registry:5000/library/flink:2.0.1-scala_2.12"), Some("v2_0"));
+    assert_eq!(guessed("my-job:1.20"), None);
+    assert_eq!(guessed("flink:latest"), None);
+}
+
+#[test]
+fn merge_is_that_of_the_api_server() {
+    let mut target =
+        json!({"spec": {"image": "a", "job": {"parallelism": 1, "args": ["x"]}, "ingress": {}}});
+    merge(
+        &mut target,
+        &json!({"spec": {"job": {"args": ["y"]}, "ingress": null, "new": {"a": 1}}}),
+    );
+    assert_eq!(
+        target,
+        json!({"spec": {"image": "a", "job": {"parallelism": 1, "args": ["y"]}, "new": {"a": 1}}})
+    );
+}
+
+#[track_caller]
+fn check_file(text: &str, namespace: Option<&str>, expected: Expect) {
+    let mut file = tempfile::Builder::new().prefix("job").suffix(".yaml").tempfile().unwrap();
+    file.write_all(text.as_bytes()).unwrap();
+    let global = Global { namespace: namespace.map(str::to_owned), ..Global::default() };
+    let result = manifests(file.path(), &global);
+    let shown = match result {
+        Ok(manifests) => format!("{} manifests", manifests.len()),
+        Err(error) => error.to_string().replace(&file.path().display().to_string(), "job.yaml"),
+    };
+    expected.assert_eq(&shown);
+}
+
+#[test]
+fn only_deployments_are_deployed() {
+    const ONE: &str = "apiVersion: flink.apache.org/v1beta1\nkind: FlinkDeployment\nmetadata: {name: x, namespace: a}\nspec: {}\n";
+    check_file(ONE, None, expect!["1 manifests"]);
+    check_file(&format!("{ONE}---\n---\n{ONE}"), Some("a"), expect!["2 manifests"]);
+    check_file(
+        ONE,
+        Some("b"),
+        expect!["the namespace of `x`, `a`, is not the one of --namespace, `b`"],
+    );
+    check_file(
+        "apiVersion: v1\nkind: ConfigMap\n",
+        None,
+        expect![
+            "`job.yaml` has a `v1` `ConfigMap`, and only a `flink.apache.org/v1beta1` `FlinkDeployment` can be deployed"
+        ],
+    );
+    check_file("# nothing\n", None, expect!["`job.yaml` has no FlinkDeployment"]);
+    check_file("a: [", None, expect!["`job.yaml` is not YAML"]);
+}
+
+#[test]
+fn all_violations_are_told_at_once() {
+    let violation = |path: &str, message: &str| Violation {
+        path: path.to_owned(),
+        message: message.to_owned(),
+    };
+    let violations = [
+        ("x".to_owned(), violation("spec.image", "is missing")),
+        ("x".to_owned(), violation("spec.job.parallelism", "must be positive")),
+    ];
+    expect![[r#"
+        `x` cannot be deployed; nothing was changed:
+          spec.image: is missing
+          spec.job.parallelism: must be positive"#]]
+    .assert_eq(&refusal(&violations).to_string());
+}
