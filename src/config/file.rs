@@ -24,12 +24,25 @@ pub struct KeyConflict {
 /// Reads the old format as Flink does: `#` starts a comment anywhere, the first `: ` separates, and
 /// a line without a pair is skipped (see [`skipped_lines`]).
 pub fn parse_flink_conf(text: &str) -> FlinkConfig {
+    let text = with_plain_line_ends(text);
     text.lines().filter_map(|line| pair(line).ok().flatten()).collect()
+}
+
+/// Flink ends a line at a lone carriage return as well.
+fn with_plain_line_ends(text: &str) -> String {
+    text.replace("\r\n", "\n").replace('\r', "\n")
+}
+
+/// Whether a value comes back from `flink-conf.yaml` as it was written there: the format has no
+/// escapes, so a comment sign or a line break cuts it.
+pub fn survives_flink_conf(value: &str) -> bool {
+    !value.contains(['#', '\n', '\r'])
 }
 
 /// Numbers of the lines, from 1, that hold something but no `key: value`.
 pub fn skipped_lines(text: &str) -> Vec<usize> {
-    text.lines()
+    with_plain_line_ends(text)
+        .lines()
         .enumerate()
         .filter(|(_, line)| pair(line).is_err())
         .map(|(index, _)| index + 1)

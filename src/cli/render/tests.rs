@@ -3,6 +3,7 @@ use expect_test::{Expect, expect};
 use super::*;
 
 const ONE: &str = "\
+apiVersion: flink.apache.org/v1beta1
 kind: FlinkDeployment
 metadata: {name: orders}
 spec:
@@ -48,7 +49,10 @@ fn objects_come_in_the_order_of_creation() {
 
 #[test]
 fn every_deployment_of_the_file_is_rendered() {
-    let two = format!("{ONE}---\nkind: Secret\n---\n{}", ONE.replace("orders", "carts"));
+    let two = format!(
+        "{ONE}---\napiVersion: v1\nkind: Secret\nmetadata: {{name: s}}\n---\n{}",
+        ONE.replace("orders", "carts")
+    );
     let names = run_on(&two, OutputFormat::Name, None).unwrap();
     assert!(names.contains("deployment/orders\n") && names.contains("deployment/carts\n"));
 }
@@ -87,6 +91,8 @@ fn what_cannot_be_rendered_says_which_and_why() {
     {
         assert!(error.contains(part), "{error}");
     }
-    let error = run_on("kind: Secret\n", OutputFormat::Yaml, None).unwrap_err();
+    let error =
+        run_on("apiVersion: v1\nkind: Secret\nmetadata: {name: s}\n", OutputFormat::Yaml, None)
+            .unwrap_err();
     assert!(error.to_string().starts_with("no FlinkDeployment in"));
 }

@@ -73,6 +73,17 @@ proptest! {
     }
 
     #[test]
+    fn what_survives_the_old_format_reads_back(value in "[a#:' \n\r]{1,8}|\\PC{1,12}") {
+        let read = parse_flink_conf(&format!("k: {value}\n"));
+        let is_trimmed = value.trim() == value && !value.is_empty();
+        if survives_flink_conf(&value) && is_trimmed {
+            prop_assert_eq!(read.get_text("k"), Some(value.as_str()));
+        } else {
+            prop_assert_ne!(read.get_text("k"), Some(value.as_str()));
+        }
+    }
+
+    #[test]
     fn no_text_panics(text in "(\\PC|\n){0,60}") {
         drop(parse_flink_conf(&text));
         drop(skipped_lines(&text));

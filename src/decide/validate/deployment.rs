@@ -7,6 +7,7 @@ use crate::api::job::{JobSpec, JobState, UpgradeMode};
 use crate::api::resources::{Resource, ResourceRequirements};
 use crate::api::version::FlinkVersion;
 use crate::config::cluster::{ResourceId, deploy_config, is_for_operator, is_high_availability_on};
+use crate::config::file::survives_flink_conf;
 use crate::config::memory::StatedMemory;
 use crate::config::option::ConfigOption;
 use crate::config::{FlinkConfig, options};
@@ -238,7 +239,29 @@ impl Check<'_> {
                 format!("`{uri}` is not a URI: {problem}"),
             ));
         }
+        violations.extend(self.args(job));
         violations
+    }
+
+    /// Native clusters hand arguments over in the configuration file; before Flink 2.0 its format
+    /// would cut some of them, and the job would run with others than it was given.
+    fn args(&self, job: &JobSpec) -> Vec<Violation> {
+        let is_native = self.spec.mode.unwrap_or_default() == DeploymentMode::Native;
+        let is_cut = |arg: &str| !survives_flink_conf(arg);
+        if !is_native || self.spec.flink_version >= Some(FlinkVersion::V2_0) {
+            return Vec::new();
+        }
+        let cut = job.args.iter().enumerate().filter(|(_, arg)| is_cut(arg));
+        cut.map(|(index, arg)| {
+            Violation::new(
+                format!("spec.job.args[{index}]"),
+                format!(
+                    "{arg:?} has a `#` or a line break, where flink-conf.yaml would cut it; Flink \
+                     2.0 and standalone mode pass it on whole"
+                ),
+            )
+        })
+        .collect()
     }
 
     /// D15 to D19.

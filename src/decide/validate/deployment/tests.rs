@@ -384,3 +384,14 @@ fn pods() {
         "#]]);
     case(&[("/serviceAccount", json!(""))]).check(expect![""]);
 }
+
+#[test]
+fn arguments_that_the_old_file_would_cut_are_refused_where_they_pass_through_it() {
+    let args = ("/job/args", json!(["--ok", "a#b", " it's; fine ", "two\nlines"]));
+    case(&[args.clone()]).check(expect![[r##"
+        spec.job.args[1]: "a#b" has a `#` or a line break, where flink-conf.yaml would cut it; Flink 2.0 and standalone mode pass it on whole
+        spec.job.args[3]: "two\nlines" has a `#` or a line break, where flink-conf.yaml would cut it; Flink 2.0 and standalone mode pass it on whole
+    "##]]);
+    case(&[args.clone(), ("/flinkVersion", json!("v2_0"))]).check(expect![""]);
+    case(&[args, ("/mode", json!("standalone"))]).check(expect![""]);
+}
