@@ -1,8 +1,11 @@
 //! A Flink image on this machine: pulled from a registry where one can be reached, else built
 //! from packages; kept in the user's cache, and imported into the instances that want it.
 
+mod distribution;
+mod mirror;
 mod packages;
 mod registry;
+mod system;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,6 +14,7 @@ use std::time::Duration;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
+use super::command::program;
 use super::error::Error;
 use super::image;
 use super::process::remove;
@@ -20,6 +24,8 @@ use super::state::{Folder, Lock, cache, lock};
 
 /// The registry that image names without a host mean.
 pub const DEFAULT_REGISTRY: &str = "https://registry-1.docker.io";
+/// User and group of Flink's containers, the ids of the official image.
+const FLINK_ID: u32 = 9999;
 /// How long a command waits for another one that makes an image.
 const LOCK_WAIT: Duration = Duration::from_mins(30);
 
@@ -215,6 +221,19 @@ fn write_whole(path: &Path, text: &str) -> Result<(), Error> {
     remove(&unfinished)?;
     fs::write(&unfinished, text).map_err(Error::file("write", &unfinished))?;
     fs::rename(&unfinished, path).map_err(Error::file("write", path))
+}
+
+/// What is in a folder.
+fn files(folder: &Path) -> Result<Vec<PathBuf>, Error> {
+    let entries = fs::read_dir(folder).map_err(Error::file("read", folder))?;
+    Ok(entries.filter_map(Result::ok).map(|entry| entry.path()).collect())
+}
+
+/// `tar` whose archives depend on nothing but the files.
+fn tar_command() -> tokio::process::Command {
+    let mut command = program("tar");
+    command.args(["--numeric-owner", "--sort=name"]);
+    command
 }
 
 #[cfg(test)]

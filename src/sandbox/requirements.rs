@@ -34,7 +34,8 @@ const CLUSTER: [(&str, &str); 10] = [
     ("mount", "mount"),
     ("tar", "tar"),
 ];
-const FLINK_IMAGE: [(&str, &str); 5] = [
+const FLINK_IMAGE: [(&str, &str); 6] = [
+    ("mvn", "maven"),
     ("debootstrap", "debootstrap"),
     ("unshare", "util-linux"),
     ("chroot", "coreutils"),

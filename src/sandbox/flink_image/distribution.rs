@@ -1,0 +1,188 @@
+//! Flink itself, out of Python's packages: jars from one, scripts and configuration from the
+//! other. An example job, which neither has, comes from Maven's repository.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::time::Duration;
+
+use super::packages::{folder, resolution};
+use super::{FLINK_ID, files, make_empty, minor, tar_command};
+use crate::sandbox::command::{SHORT, program, run, run_logged};
+use crate::sandbox::error::Error;
+use crate::sandbox::image::Layer;
+use crate::sandbox::progress::Progress;
+use crate::sandbox::requirements::pip;
+use crate::sandbox::state::cache;
+
+pub(super) const ENTRYPOINT: &str =
+    include_str!("../../../sandbox/flink-image/docker-entrypoint.sh");
+/// Python versions that wheels of Flink were made for.
+const PYTHON_VERSIONS: [&str; 7] = ["3.11", "3.10", "3.9", "3.12", "3.8", "3.7", "3.6"];
+/// The example job that the official image has too, and this project's examples run.
+const EXAMPLE: &str = "TopSpeedWindowing";
+/// First version of the Maven plugin that copies an artifact as it is told.
+const MAVEN_PLUGIN: &str = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy";
+/// Bound for each download.
+const LONG: Duration = Duration::from_mins(20);
+
+/// Makes sure that Flink itself is in the cache, and answers its exact version.
+pub(super) async fn distribution(asked: &str, progress: &Progress<'_>) -> Result<String, Error> {
+    let is_exact = asked.split('.').count() == 3;
+    let known = if is_exact {
+        Some(asked.to_owned())
+    } else {
+        fs::read_to_string(resolution(asked)?).ok().map(|version| version.trim().to_owned())
+    };
+    if let Some(version) = known
+        && folder(&version)?.join("distribution").exists()
+    {
+        return Ok(version);
+    }
+    let work = cache()?.join("flink/download");
+    make_empty(&work)?;
+    let task = progress.task(format!("downloading Flink {asked} (once, 230 MB)"));
+    let wanted = if is_exact { asked.to_owned() } else { format!("{asked}.*") };
+    let libraries = ["--no-binary=:all:".to_owned(), format!("apache-flink-libraries=={wanted}")];
+    pip_download(&work, &libraries, |line| task.detail(line)).await?;
+    let source = downloaded(&work, ".tar.gz")?;
+    let version = version_of(&source).ok_or_else(|| {
+        Error::Refused(format!("`{source}` is no source package of apache-flink-libraries"))
+    })?;
+    wheel(&work, &version).await?;
+    task.done();
+
+    let task = progress.task(format!("unpacking Flink {version}"));
+    let mut command = program("tar");
+    command.arg("-xzf").arg(work.join(&source)).arg("-C").arg(&work);
+    run(&mut command, LONG).await?;
+    let unpacked = work.join("wheel");
+    let mut command = program("python3");
+    command.args(["-m", "zipfile", "-e"]).arg(work.join(downloaded(&work, ".whl")?)).arg(&unpacked);
+    run(&mut command, LONG).await?;
+
+    let made = work.join(source.trim_end_matches(".tar.gz")).join("deps");
+    for part in ["bin", "conf"] {
+        let mut command = program("cp");
+        command.arg("-r").arg(unpacked.join("pyflink").join(part)).arg(&made);
+        run(&mut command, SHORT).await?;
+    }
+    for path in files(&made.join("bin"))? {
+        // The archive of a wheel is unpacked without its permissions.
+        let permissions =
+            if path.extension().is_some_and(|end| end == "jar") { 0o644 } else { 0o755 };
+        fs::set_permissions(&path, fs::Permissions::from_mode(permissions))
+            .map_err(Error::file("change", &path))?;
+    }
+    for empty in ["log", "usrlib"] {
+        let path = made.join(empty);
+        fs::create_dir_all(&path).map_err(Error::file("make", &path))?;
+    }
+    add_example(&made, &version).await?;
+    let target = folder(&version)?;
+    make_empty(&target)?;
+    let target = target.join("distribution");
+    fs::rename(&made, &target).map_err(Error::file("make", &target))?;
+    fs::remove_dir_all(&work).map_err(Error::file("remove", &work))?;
+    task.done();
+    Ok(version)
+}
+
+/// Flink's scripts and default configuration; no wheel is for every Python and every system.
+async fn wheel(work: &Path, version: &str) -> Result<(), Error> {
+    let machine = std::env::consts::ARCH;
+    let mut refused = None;
+    for python in PYTHON_VERSIONS {
+        let arguments = [
+            "--only-binary=:all:".to_owned(),
+            format!("--python-version={python}"),
+            format!("--platform=manylinux1_{machine}"),
+            format!("--platform=manylinux2014_{machine}"),
+            format!("apache-flink=={version}"),
+        ];
+        match pip_download(work, &arguments, |_| {}).await {
+            Ok(()) => return Ok(()),
+            Err(error) => refused = refused.or(Some(error)),
+        }
+    }
+    Err(refused.unwrap_or_else(|| Error::Refused("no Python version is known".to_owned())))
+}
+
+async fn pip_download(
+    work: &Path,
+    arguments: &[String],
+    each_line: impl FnMut(&str),
+) -> Result<(), Error> {
+    let Some(pip) = pip().await else {
+        return Err(Error::Refused("pip has gone since it was looked for".to_owned()));
+    };
+    let mut command = program(&pip[0]);
+    command.args(&pip[1..]).args(["download", "--no-deps", "--disable-pip-version-check"]);
+    command.arg("--progress-bar=off").arg("--dest").arg(work).args(arguments);
+    run_logged(&mut command, LONG, &cache()?.join("flink/download.log"), each_line).await
+}
+
+/// Name of the file in `work` that ends like this.
+fn downloaded(work: &Path, end: &str) -> Result<String, Error> {
+    let names = files(work)?
+        .into_iter()
+        .filter_map(|path| path.file_name().map(|name| name.to_string_lossy().into_owned()));
+    names
+        .into_iter()
+        .find(|name| name.ends_with(end))
+        .ok_or_else(|| Error::Refused(format!("pip left no file `*{end}` in `{}`", work.display())))
+}
+
+/// The version out of `apache_flink_libraries-1.20.5.tar.gz`.
+fn version_of(source: &str) -> Option<String> {
+    let (name, version) = source.strip_suffix(".tar.gz")?.rsplit_once('-')?;
+    (name.replace('_', "-") == "apache-flink-libraries").then(|| version.to_owned())
+}
+
+/// Puts the example job where the official image has it.
+async fn add_example(distribution: &Path, version: &str) -> Result<(), Error> {
+    let target = distribution.join("examples/streaming");
+    fs::create_dir_all(&target).map_err(Error::file("make", &target))?;
+    let first = format!("{}.0", minor(version));
+    let mut refused = Ok(());
+    // Some later versions were released without it.
+    for version in [version, &first] {
+        let mut command = program("mvn");
+        command.args(["--quiet", "--batch-mode", MAVEN_PLUGIN]).current_dir(&target);
+        command.arg(format!(
+            "-Dartifact=org.apache.flink:flink-examples-streaming:{version}:jar:{EXAMPLE}"
+        ));
+        command.arg(format!("-DoutputDirectory={}", target.display()));
+        let log = cache()?.join("flink/download.log");
+        match run_logged(&mut command, LONG, &log, |_| {}).await {
+            Ok(()) => {
+                let copied =
+                    target.join(format!("flink-examples-streaming-{version}-{EXAMPLE}.jar"));
+                let plain = target.join(format!("{EXAMPLE}.jar"));
+                return fs::rename(&copied, &plain).map_err(Error::file("rename", &copied));
+            }
+            Err(error) => refused = refused.and(Err(error)),
+        }
+    }
+    refused
+}
+
+/// The layer with Flink, as it is seen from the image's root.
+pub(super) async fn flink_layer(distribution: &Path, work: &Path) -> Result<Layer, Error> {
+    let script = work.join("docker-entrypoint.sh");
+    fs::write(&script, ENTRYPOINT).map_err(Error::file("write", &script))?;
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755))
+        .map_err(Error::file("change", &script))?;
+    let layer = work.join("flink.tar");
+    let mut command = tar_command();
+    command.args(["--owner=0", "--group=0"]).arg("-C").arg(work);
+    run(command.arg("-cf").arg(&layer).arg("docker-entrypoint.sh"), LONG).await?;
+    let mut command = tar_command();
+    command.arg(format!("--owner={FLINK_ID}")).arg(format!("--group={FLINK_ID}"));
+    command.arg("--transform=s,^[.],opt/flink,S").arg("-C").arg(distribution);
+    run(command.arg("-rf").arg(&layer).arg("."), LONG).await?;
+    Layer::of_file(&layer).await
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,27 @@
+use super::*;
+
+#[test]
+fn version_is_read_from_the_name_of_the_source_package() {
+    assert_eq!(version_of("apache_flink_libraries-1.20.5.tar.gz").as_deref(), Some("1.20.5"));
+    assert_eq!(version_of("apache-flink-libraries-1.13.6.tar.gz").as_deref(), Some("1.13.6"));
+    assert_eq!(version_of("apache-flink-1.20.5.tar.gz"), None);
+}
+
+#[tokio::test]
+async fn flink_layer_lies_where_the_image_expects_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let (distribution, work) = (folder.path().join("distribution"), folder.path().join("work"));
+    fs::create_dir_all(distribution.join("lib")).unwrap();
+    fs::create_dir_all(&work).unwrap();
+    fs::write(distribution.join("lib/flink-dist.jar"), "jar").unwrap();
+    let layer = flink_layer(&distribution, &work).await.unwrap();
+    let listed = run(program("tar").arg("-tvf").arg(&layer.file), SHORT).await.unwrap();
+    let entry = |name: &str| {
+        listed
+            .lines()
+            .find(|line| line.split_whitespace().last() == Some(name))
+            .unwrap_or_else(|| panic!("`{name}` is not in\n{listed}"))
+    };
+    assert!(entry("opt/flink/lib/flink-dist.jar").contains("9999/9999"));
+    assert!(entry("docker-entrypoint.sh").starts_with("-rwxr-xr-x 0/0"));
+}
