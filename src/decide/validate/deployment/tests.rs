@@ -388,7 +388,7 @@ fn pods() {
 #[test]
 fn arguments_that_the_old_file_would_cut_are_refused_where_they_pass_through_it() {
     let args = ("/job/args", json!(["--ok", "a#b", " it's; fine ", "two\nlines"]));
-    case(&[args.clone()]).check(expect![[r##"
+    case(std::slice::from_ref(&args)).check(expect![[r##"
         spec.job.args[1]: "a#b" has a `#` or a line break, where flink-conf.yaml would cut it; Flink 2.0 and standalone mode pass it on whole
         spec.job.args[3]: "two\nlines" has a `#` or a line break, where flink-conf.yaml would cut it; Flink 2.0 and standalone mode pass it on whole
     "##]]);
