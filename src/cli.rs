@@ -20,6 +20,7 @@ pub mod init;
 pub mod job_manager;
 pub mod logging;
 pub mod logs;
+mod manifest;
 pub mod operate;
 pub mod operator_config;
 pub mod printer;

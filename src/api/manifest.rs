@@ -21,7 +21,7 @@ use super::blue_green::FlinkBlueGreenDeployment;
 use super::deployment::FlinkDeployment;
 use super::session_job::FlinkSessionJob;
 use super::state_snapshot::FlinkStateSnapshot;
-use super::{API_VERSION, crd};
+use super::{API_VERSION, GROUP, crd};
 
 /// Making them takes longer than reading a manifest.
 static DEFINITIONS: LazyLock<Vec<CustomResourceDefinition>> = LazyLock::new(crd::all);
@@ -60,26 +60,34 @@ pub enum Resource {
     SessionJob(Box<FlinkSessionJob>),
     StateSnapshot(Box<FlinkStateSnapshot>),
     BlueGreenDeployment(Box<FlinkBlueGreenDeployment>),
+    /// Of another API group; only its form as YAML was checked.
+    Foreign {
+        api_version: String,
+        kind: String,
+        name: String,
+    },
 }
 
 impl Resource {
     /// Its kind, as in the manifest.
-    pub fn kind(&self) -> &'static str {
+    pub fn kind(&self) -> &str {
         match self {
             Self::Deployment(_) => "FlinkDeployment",
             Self::SessionJob(_) => "FlinkSessionJob",
             Self::StateSnapshot(_) => "FlinkStateSnapshot",
             Self::BlueGreenDeployment(_) => "FlinkBlueGreenDeployment",
+            Self::Foreign { kind, .. } => kind,
         }
     }
 
-    /// Its name; a manifest without one is not read.
+    /// Its name; a manifest of ours without one is not read.
     pub fn name(&self) -> String {
         match self {
             Self::Deployment(resource) => resource.name_any(),
             Self::SessionJob(resource) => resource.name_any(),
             Self::StateSnapshot(resource) => resource.name_any(),
             Self::BlueGreenDeployment(resource) => resource.name_any(),
+            Self::Foreign { name, .. } => name.clone(),
         }
     }
 }
@@ -114,7 +122,7 @@ impl Document {
     }
 }
 
-/// Reads all documents of `text`, which came from `file`, or returns all that is wrong with them.
+/// Reads all documents of `text`, foreign ones too, which came from `file`, or returns all that is wrong with them.
 pub fn parse(file: &str, text: &str) -> Result<Vec<Document>, Vec<Problem>> {
     let roots = node::read(text).map_err(|problem| vec![problem.into_problem(file)])?;
     let mut reader =
@@ -158,19 +166,30 @@ impl Reader<'_> {
             }
             return;
         }
-        let Some(schema) = self.schemas.of_kind(kind).filter(|_| api_version == API_VERSION) else {
-            let found = match (api_version, kind) {
-                ("", "") => "the document has no apiVersion and kind".to_owned(),
-                (api_version, kind) => {
-                    format!("`{kind}` of `{api_version}` is not a Flink resource")
-                }
+        let group = api_version.split('/').next().unwrap_or_default();
+        if !api_version.is_empty() && !kind.is_empty() && group != GROUP {
+            let name = node.get("metadata").and_then(|metadata| metadata.get("name"));
+            let resource = Resource::Foreign {
+                api_version: api_version.to_owned(),
+                kind: kind.to_owned(),
+                name: name.and_then(Node::as_str).unwrap_or_default().to_owned(),
             };
+            documents.push(Document {
+                resource,
+                value: node.to_value(),
+                places: node.all_places(),
+            });
+            return;
+        }
+        let Some(schema) = self.schemas.of_kind(kind).filter(|_| api_version == API_VERSION) else {
             let kinds = self.schemas.kinds().map(|kind| format!("`{kind}`")).collect::<Vec<_>>();
-            self.blame(
-                node,
-                path,
-                format!("{found}: expected {} of `{API_VERSION}`", kinds.join(", ")),
-            );
+            let found = match (api_version, kind) {
+                ("", _) => "has no `apiVersion`".to_owned(),
+                (_, "") => "has no `kind`".to_owned(),
+                (api_version, kind) => format!("there is no `{kind}` in `{api_version}`"),
+            };
+            let message = format!("{found}: expected {} of `{API_VERSION}`", kinds.join(", "));
+            self.blame(node, path, message);
             return;
         };
         let found = check::object(schema, self.schemas.metadata(), path, node);
@@ -206,9 +225,7 @@ impl Reader<'_> {
         };
         match resource {
             Ok(resource) => {
-                let mut places = Vec::new();
-                node.places("", &mut places);
-                documents.push(Document { resource, value, places });
+                documents.push(Document { resource, value, places: node.all_places() });
             }
             Err(error) => self.blame(node, path, error.to_string()),
         }

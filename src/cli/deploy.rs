@@ -8,18 +8,18 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use clap::Args;
 use k8s_openapi::api::core::v1::ServiceAccount;
-use serde::Deserialize;
 use serde_json::Value;
 
 use super::args::{DryRun, DryRunMode, Global, Output, OutputFormat, Wait};
 use super::connection::Connection;
 use super::deployment::{self, Deployment};
 use super::failure::Failure;
+use super::manifest;
 use super::printer::Printer;
 use super::wait::{self, Goal};
 use super::{change, operator_config};
-use crate::api;
 use crate::api::deployment::FlinkDeploymentSpec;
+use crate::api::manifest::Resource;
 use crate::cluster;
 use crate::cluster::apply::{self, ObjectId, Writer};
 use crate::cluster::read;
@@ -279,51 +279,32 @@ fn namespace_of<'a>(manifest: &'a Value, connection: &'a Connection) -> &'a str 
 
 /// The manifests in a file; anything but a `FlinkDeployment` is refused, because it would be left out.
 fn manifests(file: &Path, global: &Global) -> anyhow::Result<Vec<Value>> {
-    let shown =
-        if file.as_os_str() == "-" { "stdin".to_owned() } else { file.display().to_string() };
-    let text = if file.as_os_str() == "-" {
-        std::io::read_to_string(std::io::stdin())
-    } else {
-        std::fs::read_to_string(file)
-    };
-    let text = text.map_err(|error| Failure::new(format!("`{shown}` cannot be read: {error}")))?;
-    let options = serde_yaml::options! { legacy_octal_numbers: true };
-    let documents: Vec<Value> =
-        serde_yaml::from_multiple_with_options(&text, options).map_err(|error| {
-            Failure::new(format!("`{shown}` is not YAML"))
-                .caused_by(anyhow::Error::msg(error.to_string()))
-        })?;
     let mut manifests = Vec::new();
-    for document in documents.into_iter().filter(|document| !document.is_null()) {
-        let text = |path: &str| document.pointer(path).and_then(Value::as_str).unwrap_or_default();
-        let (version, kind) = (text("/apiVersion"), text("/kind"));
-        if version != api::API_VERSION || kind != KIND {
+    for document in manifest::read(file)? {
+        let Resource::Deployment(deployment) = &document.resource else {
             return Err(Failure::new(format!(
-                "`{shown}` has a `{version}` `{kind}`, and only a `{}` `{KIND}` can be deployed",
-                api::API_VERSION
+                "{}:{}: a {} cannot be deployed, only a {KIND}",
+                manifest::shown(file),
+                document.locate("").0,
+                document.resource.kind()
             ))
             .hint("apply other objects with: kubectl apply -f")
             .into());
-        }
-        if text("/metadata/name").is_empty() {
-            return Err(
-                Failure::new(format!("`{shown}` has a {KIND} without `metadata.name`")).into()
-            );
-        }
-        let stated = text("/metadata/namespace");
+        };
+        let stated = deployment.metadata.namespace.as_deref().unwrap_or_default();
         if let Some(asked) =
             global.namespace.as_deref().filter(|asked| !stated.is_empty() && *asked != stated)
         {
             return Err(Failure::new(format!(
                 "the namespace of `{}`, `{stated}`, is not the one of --namespace, `{asked}`",
-                text("/metadata/name")
+                document.resource.name()
             ))
             .into());
         }
-        manifests.push(document);
+        manifests.push(document.value);
     }
     if manifests.is_empty() {
-        return Err(Failure::new(format!("`{shown}` has no {KIND}")).into());
+        return Err(Failure::new(format!("`{}` has no {KIND}", manifest::shown(file))).into());
     }
     Ok(manifests)
 }

@@ -9,9 +9,11 @@ use sha2::{Digest, Sha256};
 
 use super::args::{Global, Output, OutputFormat};
 use super::failure::Failure;
+use super::manifest;
 use super::operator_config;
 use super::printer::Printer;
 use crate::api::deployment::FlinkDeployment;
+use crate::api::manifest::Resource;
 use crate::config::cluster::{ResourceId, deploy_config};
 use crate::config::{OperatorConfig, options};
 use crate::decide::validate::{ValidationInput, validate};
@@ -75,26 +77,16 @@ fn print(objects: &[Value], format: Option<OutputFormat>, printer: &Printer) -> 
 }
 
 fn read(filename: &std::path::Path, printer: &Printer) -> anyhow::Result<Vec<FlinkDeployment>> {
-    let text = if filename.as_os_str() == "-" {
-        std::io::read_to_string(std::io::stdin()).context("while reading stdin")?
-    } else {
-        std::fs::read_to_string(filename)
-            .with_context(|| format!("while reading `{}`", filename.display()))?
-    };
-    let options = serde_yaml::options! { legacy_octal_numbers: true };
-    let documents: Vec<Value> = serde_yaml::from_multiple_with_options(&text, options)
-        .with_context(|| format!("while reading `{}`", filename.display()))?;
     let mut deployments = Vec::new();
-    for document in documents.into_iter().filter(|document| !document.is_null()) {
-        let kind = document["kind"].as_str().unwrap_or_default().to_owned();
-        if kind != "FlinkDeployment" {
-            printer.note(format_args!("skipped {kind}: only a FlinkDeployment has objects"));
-            continue;
+    for document in manifest::read(filename)? {
+        match document.resource {
+            Resource::Deployment(deployment) => deployments.push(*deployment),
+            other => printer.note(format_args!(
+                "skipped {} `{}`: only a FlinkDeployment has objects",
+                other.kind(),
+                other.name()
+            )),
         }
-        deployments.push(
-            serde_json::from_value(document)
-                .with_context(|| format!("while reading `{}`", filename.display()))?,
-        );
     }
     Ok(deployments)
 }

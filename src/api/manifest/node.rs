@@ -146,8 +146,14 @@ impl Node {
         }
     }
 
-    /// Where each field at and below `path` stands.
-    pub(super) fn places(&self, path: &str, places: &mut Vec<Place>) {
+    /// Where each field stands.
+    pub(super) fn all_places(&self) -> Vec<Place> {
+        let mut places = Vec::new();
+        self.places("", &mut places);
+        places
+    }
+
+    fn places(&self, path: &str, places: &mut Vec<Place>) {
         let Self { line, column, content } = self;
         places.push(Place { path: path.to_owned(), line: *line, column: *column });
         match content {

@@ -185,21 +185,27 @@ fn pod_templates_are_open_and_typed() {
 #[test]
 fn what_is_no_flink_resource() {
     problems(
-        "apiVersion: apps/v1\nkind: Deployment\n",
+        &BASIC.replace("v1beta1", "v1"),
         expect![[r#"
-        job.yaml:1:1: `Deployment` of `apps/v1` is not a Flink resource: expected `FlinkDeployment`, `FlinkSessionJob`, `FlinkStateSnapshot`, `FlinkBlueGreenDeployment` of `flink.apache.org/v1beta1`
+        job.yaml:1:1: there is no `FlinkDeployment` in `flink.apache.org/v1`: expected `FlinkDeployment`, `FlinkSessionJob`, `FlinkStateSnapshot`, `FlinkBlueGreenDeployment` of `flink.apache.org/v1beta1`
     "#]],
     );
     problems(
-        &BASIC.replace("v1beta1", "v1"),
+        &BASIC.replace("kind: FlinkDeployment", "kind: FlinkDeploymnet"),
         expect![[r#"
-        job.yaml:1:1: `FlinkDeployment` of `flink.apache.org/v1` is not a Flink resource: expected `FlinkDeployment`, `FlinkSessionJob`, `FlinkStateSnapshot`, `FlinkBlueGreenDeployment` of `flink.apache.org/v1beta1`
+        job.yaml:1:1: there is no `FlinkDeploymnet` in `flink.apache.org/v1beta1`: expected `FlinkDeployment`, `FlinkSessionJob`, `FlinkStateSnapshot`, `FlinkBlueGreenDeployment` of `flink.apache.org/v1beta1`
     "#]],
     );
     problems(
         "just text",
         expect![[r#"
-        job.yaml:1:1: the document has no apiVersion and kind: expected `FlinkDeployment`, `FlinkSessionJob`, `FlinkStateSnapshot`, `FlinkBlueGreenDeployment` of `flink.apache.org/v1beta1`
+        job.yaml:1:1: has no `apiVersion`: expected `FlinkDeployment`, `FlinkSessionJob`, `FlinkStateSnapshot`, `FlinkBlueGreenDeployment` of `flink.apache.org/v1beta1`
+    "#]],
+    );
+    problems(
+        "apiVersion: v1\nmetadata: {}\n",
+        expect![[r#"
+        job.yaml:1:1: has no `kind`: expected `FlinkDeployment`, `FlinkSessionJob`, `FlinkStateSnapshot`, `FlinkBlueGreenDeployment` of `flink.apache.org/v1beta1`
     "#]],
     );
     problems(
@@ -208,6 +214,15 @@ fn what_is_no_flink_resource() {
         job.yaml:1:1: metadata.name: must be set
     "#]],
     );
+}
+
+#[test]
+fn foreign_resources_are_passed_on() {
+    let text = format!("{BASIC}---\napiVersion: v1\nkind: Service\nmetadata: {{name: s}}\n");
+    let documents = parse("f", &text).unwrap();
+    assert_eq!(documents[1].resource.kind(), "Service");
+    assert_eq!(documents[1].resource.name(), "s");
+    assert_eq!(documents[1].locate(""), (16, 1));
 }
 
 #[test]

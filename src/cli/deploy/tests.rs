@@ -122,12 +122,16 @@ fn only_deployments_are_deployed() {
     check_file(
         "apiVersion: v1\nkind: ConfigMap\n",
         None,
-        expect![
-            "`job.yaml` has a `v1` `ConfigMap`, and only a `flink.apache.org/v1beta1` `FlinkDeployment` can be deployed"
-        ],
+        expect!["job.yaml:1: a ConfigMap cannot be deployed, only a FlinkDeployment"],
     );
     check_file("# nothing\n", None, expect!["`job.yaml` has no FlinkDeployment"]);
-    check_file("a: [", None, expect!["`job.yaml` is not YAML"]);
+    check_file(
+        &ONE.replace("spec: {}", "specs: {}"),
+        None,
+        expect![[r#"
+            `job.yaml` cannot be used:
+              job.yaml:4:1: specs: unknown field; did you mean `spec`? allowed here: `apiVersion`, `kind`, `metadata`, `spec`, `status`"#]],
+    );
 }
 
 #[test]

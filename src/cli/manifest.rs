@@ -1,0 +1,26 @@
+//! Manifest files, as `-f` names them.
+
+use std::path::Path;
+
+use super::failure::Failure;
+use crate::api::manifest::{self, Document};
+
+/// Reads a manifest strictly; `-` is stdin. All that is wrong with it is told at once.
+pub(super) fn read(file: &Path) -> anyhow::Result<Vec<Document>> {
+    let shown = shown(file);
+    let text = if file.as_os_str() == "-" {
+        std::io::read_to_string(std::io::stdin())
+    } else {
+        std::fs::read_to_string(file)
+    };
+    let text = text.map_err(|error| Failure::new(format!("`{shown}` cannot be read: {error}")))?;
+    manifest::parse(&shown, &text).map_err(|problems| {
+        let lines = problems.iter().map(|problem| format!("\n  {problem}")).collect::<Vec<_>>();
+        Failure::new(format!("`{shown}` cannot be used:{}", lines.concat())).into()
+    })
+}
+
+/// The file as messages name it.
+pub(super) fn shown(file: &Path) -> String {
+    if file.as_os_str() == "-" { "stdin".to_owned() } else { file.display().to_string() }
+}
