@@ -8,6 +8,7 @@
     reason = "tests see the world, and fail loudly"
 )]
 
+mod api_server;
 mod e2e;
 mod examples;
 mod flink_access;

@@ -1,0 +1,86 @@
+//! What a real API server makes of our resources.
+//!
+//! `KUBECTL_FLINK_TEST_KUBECONFIG` names its kubeconfig; etcd and kube-apiserver are enough.
+
+mod crds;
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Namespace;
+use kube::api::{
+    ApiResource, DeleteParams, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams,
+};
+use kube::config::{Config, KubeConfigOptions, Kubeconfig};
+use kube::{Api, Client};
+use kubectl_flink::api::crd;
+use kubectl_flink::cluster::crds as definitions;
+use serde_json::{Value, json};
+use tokio::sync::OnceCell;
+
+/// The definitions are the same for all tests.
+static INSTALLED: OnceCell<()> = OnceCell::const_new();
+
+/// A namespace of one's own in a cluster that has our definitions.
+struct Server {
+    client: Client,
+    namespace: String,
+}
+
+impl Server {
+    async fn with_namespace(namespace: &str) -> Self {
+        // Refused where another test was first, which is as good.
+        drop(rustls::crypto::ring::default_provider().install_default());
+        let path = std::env::var("KUBECTL_FLINK_TEST_KUBECONFIG")
+            .expect("KUBECTL_FLINK_TEST_KUBECONFIG names the kubeconfig of an API server");
+        let kubeconfig = Kubeconfig::read_from(path).unwrap();
+        let config =
+            Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;
+        let client = Client::try_from(config.unwrap()).unwrap();
+        INSTALLED.get_or_init(|| async { install(&client, &crd::all()).await }).await;
+        let namespace = format!("{namespace}-{}", std::process::id());
+        let object = json!({
+            "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": namespace }
+        });
+        let params = PatchParams::apply("kubectl-flink-test");
+        let namespaces = Api::<Namespace>::all(client.clone());
+        namespaces.patch(&namespace, &params, &Patch::Apply(object)).await.unwrap();
+        Self { client, namespace }
+    }
+
+    /// Leaves the cluster as it was, but for the definitions.
+    async fn clean_up(self) {
+        let namespaces = Api::<Namespace>::all(self.client);
+        let _deletion = namespaces.delete(&self.namespace, &DeleteParams::default()).await.unwrap();
+    }
+
+    fn api(&self, group: &str, kind: &str) -> Api<DynamicObject> {
+        let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, "v1beta1", kind));
+        Api::namespaced_with(self.client.clone(), &self.namespace, &resource)
+    }
+
+    fn api_of(&self, object: &Value) -> Api<DynamicObject> {
+        let group = object["apiVersion"].as_str().unwrap().split('/').next().unwrap();
+        self.api(group, object["kind"].as_str().unwrap())
+    }
+
+    async fn create(&self, object: &Value) -> Result<Value, kube::Error> {
+        let typed: DynamicObject = serde_json::from_value(object.clone()).unwrap();
+        let created = self.api_of(object).create(&PostParams::default(), &typed).await?;
+        Ok(serde_json::to_value(created).unwrap())
+    }
+
+    /// What the API server says against `object`; `None` where it takes it. Nothing is stored.
+    async fn refusal(&self, object: &Value) -> Option<String> {
+        let typed: DynamicObject = serde_json::from_value(object.clone()).unwrap();
+        let params = PostParams { dry_run: true, ..PostParams::default() };
+        self.api_of(object).create(&params, &typed).await.err().map(|error| error.to_string())
+    }
+}
+
+async fn install(
+    client: &Client,
+    all: &[k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition],
+) {
+    definitions::apply(client, all, false).await.unwrap();
+    definitions::wait_until_established(client, all, Duration::from_secs(30)).await.unwrap();
+}
