@@ -56,7 +56,7 @@ pub(super) fn url_problem(url: &str) -> Option<String> {
         }
         None => server.split_once(':').unwrap_or((server, "")),
     };
-    if server.starts_with('[') && host.parse::<std::net::Ipv6Addr>().is_err() {
+    if server.starts_with('[') && host.parse::<core::net::Ipv6Addr>().is_err() {
         return Some(format!("`{host}` is not an IPv6 address"));
     }
     if port.is_empty() || port.parse::<i32>().is_ok_and(|port| port >= -1) {
@@ -97,7 +97,7 @@ fn host_of(authority: &str) -> Option<&str> {
         let (address, _) = bracketed.split_once(']')?;
         // A zone such as `%25eth0` is not part of the address.
         let plain = address.split('%').next().unwrap_or(address);
-        return plain.parse::<std::net::Ipv6Addr>().is_ok().then_some(address);
+        return plain.parse::<core::net::Ipv6Addr>().is_ok().then_some(address);
     }
     let (host, port) = server.split_once(':').unwrap_or((server, ""));
     let is_port = port.bytes().all(|byte| byte.is_ascii_digit());
@@ -106,7 +106,7 @@ fn host_of(authority: &str) -> Option<&str> {
 
 /// Labels of letters, digits and inner `-`, the last one starting with a letter; or IPv4.
 fn is_host_name(host: &str) -> bool {
-    if host.parse::<std::net::Ipv4Addr>().is_ok() {
+    if host.parse::<core::net::Ipv4Addr>().is_ok() {
         return true;
     }
     let host = host.strip_suffix('.').unwrap_or(host);

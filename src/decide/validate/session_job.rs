@@ -1,6 +1,6 @@
 //! Rules J1 to J13, for a `FlinkSessionJob`.
 
-use std::net::IpAddr;
+use core::net::IpAddr;
 
 use crate::api::deployment::FlinkDeploymentSpec;
 use crate::api::session_job::FlinkSessionJobSpec;
