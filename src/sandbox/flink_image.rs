@@ -121,7 +121,11 @@ async fn archive(options: &Options, tag: &str, progress: &Progress<'_>) -> Resul
         Source::Auto => match (packages::cached(options, tag)?, pulled_before(options, tag)?) {
             (Some(archive), _) | (None, Some(archive)) => Ok(archive),
             (None, None) => match pulled(options, tag, progress).await {
-                Err(Error::Registry { .. }) => packages::archive(options, tag, progress).await,
+                Err(Error::Registry { message, .. }) => {
+                    tracing::debug!(message, "no registry");
+                    progress.task("no registry can be reached: building from packages").done();
+                    packages::archive(options, tag, progress).await
+                }
                 other => other,
             },
         },

@@ -5,6 +5,7 @@
 //! and the API server through them; pods reach each other and nothing outside.
 
 use std::net::Ipv4Addr;
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
@@ -103,8 +104,17 @@ impl Network {
         })
     }
 
+    /// Whether the kernel translates addresses also between pods of the same bridge.
+    pub(super) fn translates_on_bridges() -> bool {
+        Path::new("/proc/sys/net/bridge").exists()
+    }
+
     /// Lays the cable, and sets up what is inside the namespaces of `holder`.
     pub(super) async fn connect(self, holder: ProcessId) -> Result<(), Error> {
+        if !Self::translates_on_bridges() {
+            // Where the kernel has no such module, `kube-proxy` is told to do without.
+            drop(run(program("modprobe").arg("br_netfilter"), SHORT).await);
+        }
         let Commands { host, inside } = self.commands(holder);
         for arguments in host {
             run(program("ip").args(&arguments), SHORT).await?;
@@ -121,10 +131,10 @@ impl Network {
     /// Removes the host's end of the cable, and with it the other end and the route.
     pub(super) async fn disconnect(self) -> Result<(), Error> {
         let link = self.link();
-        if std::path::Path::new("/sys/class/net").join(&link).exists() {
+        if Path::new("/sys/class/net").join(&link).exists() {
             let removed = run(program("ip").args(["link", "delete", &link]), SHORT).await;
             // The kernel may have removed it meanwhile, together with the namespace.
-            if std::path::Path::new("/sys/class/net").join(&link).exists() {
+            if Path::new("/sys/class/net").join(&link).exists() {
                 removed?;
             }
         }

@@ -142,7 +142,10 @@ impl Node<'_> {
             ("containerd.toml", self.containerd(&plugins)),
             ("networks/10-pods.conflist", pretty(&self.pod_network())),
             ("kubelet.json", pretty(&self.kubelet_configuration())),
-            ("kube-proxy.json", pretty(&self.proxy_configuration())),
+            (
+                "kube-proxy.json",
+                pretty(&self.proxy_configuration(Network::translates_on_bridges())),
+            ),
             ("Corefile", self.name_server_configuration()),
             ("root.zone", ROOT_ZONE.to_owned()),
             ("resolv.conf", bridge),
@@ -244,12 +247,15 @@ disabled_plugins = [
         })
     }
 
-    fn proxy_configuration(&self) -> Value {
+    fn proxy_configuration(&self, translates_on_bridges: bool) -> Value {
         json!({
             "apiVersion": "kubeproxy.config.k8s.io/v1alpha1",
             "kind": "KubeProxyConfiguration",
             "mode": "iptables",
             "clusterCIDR": self.network.pods(),
+            // Else a pod that answers a neighbour would bypass the translation back: then all
+            // traffic to services comes from the bridge's own address, and returns to it.
+            "iptables": { "masqueradeAll": !translates_on_bridges },
             // The table's size is the whole machine's.
             "conntrack": { "maxPerCore": 0 },
             "hostnameOverride": self.name(),

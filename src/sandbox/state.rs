@@ -99,6 +99,12 @@ impl Folder {
         Ok(Self { root: root()?, name: name.to_owned() })
     }
 
+    /// The folder of an instance below another root.
+    #[cfg(test)]
+    pub(super) fn within(root: &Path, name: &str) -> Self {
+        Self { root: root.to_owned(), name: name.to_owned() }
+    }
+
     /// Name of the instance.
     pub(super) fn name(&self) -> &str {
         &self.name

@@ -12,6 +12,7 @@ use tokio::time::timeout;
 use super::control_plane::Setup;
 use super::error::Error;
 use super::image;
+use super::node::HOLDER;
 use super::programs::Programs;
 use super::state::{Folder, Instance, Kind};
 use super::up::is_ready;
@@ -49,7 +50,7 @@ pub enum State {
     Running,
     /// Some do; `up` starts the others.
     Degraded,
-    /// None does; `up` begins anew.
+    /// None does, or the first does not, without which the others are lost; `up` begins anew.
     Stopped,
 }
 
@@ -138,8 +139,10 @@ fn state(parts: &[Part], nodes: &[Node], has_node: bool) -> State {
     let expected = if has_node { 9 } else { 3 };
     let running = parts.iter().filter(|part| part.running).count();
     let is_node_ready = !has_node || nodes.iter().any(|node| node.ready);
+    let first = if has_node { HOLDER } else { "etcd" };
+    let runs_first = parts.iter().any(|part| part.running && part.name == first);
     match running {
-        0 => State::Stopped,
+        _ if !runs_first => State::Stopped,
         all if all == expected && is_node_ready => State::Running,
         _ => State::Degraded,
     }
@@ -177,7 +180,8 @@ mod tests {
 
     #[test]
     fn instance_runs_only_when_all_of_it_does() {
-        let all: Vec<_> = (0..9).map(|number| part(&number.to_string(), true)).collect();
+        let mut all: Vec<_> = (1..9).map(|number| part(&number.to_string(), true)).collect();
+        all.insert(0, part(HOLDER, true));
         let ready = [Node { name: "n".into(), ready: true, version: "v1".into() }];
         let not_ready = [Node { ready: false, ..ready[0].clone() }];
         assert_eq!(state(&all, &ready, true), State::Running);
@@ -186,7 +190,10 @@ mod tests {
         let mut one_died = all.clone();
         one_died[3].running = false;
         assert_eq!(state(&one_died, &ready, true), State::Degraded);
+        assert_eq!(state(&all[1..], &ready, true), State::Stopped, "the namespaces are lost");
         assert_eq!(state(&[part("etcd", false)], &[], false), State::Stopped);
-        assert_eq!(state(&all[..3], &[], false), State::Running);
+        let control_plane = ["etcd", "api", "controllers"].map(|name| part(name, true));
+        assert_eq!(state(&control_plane, &[], false), State::Running);
+        assert_eq!(state(&control_plane[..2], &[], false), State::Degraded);
     }
 }

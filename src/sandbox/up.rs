@@ -91,11 +91,11 @@ fn usable(folder: &Folder, options: &Options) -> Result<Option<Instance>, Error>
         Kind::Full { .. } => HOLDER,
         Kind::ControlPlane { .. } => "etcd",
     };
-    let is_connected = options.control_plane_only || folder.file(CONNECTED).exists();
-    if folder.running(&instance, first).is_none() || !is_connected {
+    if folder.running(&instance, first).is_none() {
         return Ok(None);
     }
-    if matches!(instance.kind, Kind::ControlPlane { .. }) != options.control_plane_only {
+    let is_control_plane = matches!(instance.kind, Kind::ControlPlane { .. });
+    if is_control_plane != options.control_plane_only {
         return Err(Error::Refused(format!(
             "sandbox `{name}` runs, {kind}: choose another name, or take it down with \
              `kubectl flink sandbox down --name {name}`",
@@ -107,7 +107,9 @@ fn usable(folder: &Folder, options: &Options) -> Result<Option<Instance>, Error>
             },
         )));
     }
-    Ok(Some(instance))
+    // Namespaces that were not finished are no ground to build on; nothing runs in them yet.
+    let is_complete = is_control_plane || folder.file(CONNECTED).exists();
+    Ok(Some(instance).filter(|_| is_complete))
 }
 
 fn new_instance(
@@ -391,3 +393,6 @@ pub(super) fn is_ready(node: &KubernetesNode) -> bool {
         .flat_map(|status| status.conditions.iter().flatten())
         .any(|condition| condition.type_ == "Ready" && condition.status == "True")
 }
+
+#[cfg(test)]
+mod tests;

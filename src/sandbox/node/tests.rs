@@ -73,8 +73,10 @@ fn name_server_looks_into_the_cluster_first_and_nowhere_else() {
 #[test]
 fn service_routing_leaves_the_machines_tables_alone() {
     with_node(|node, _| {
-        let configuration = node.proxy_configuration();
+        let configuration = node.proxy_configuration(true);
         assert_eq!(configuration["conntrack"], json!({ "maxPerCore": 0 }));
         assert_eq!(configuration["clusterCIDR"], "10.200.0.0/18");
+        assert_eq!(configuration["iptables"]["masqueradeAll"], false);
+        assert_eq!(node.proxy_configuration(false)["iptables"]["masqueradeAll"], true);
     });
 }
