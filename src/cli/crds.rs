@@ -120,3 +120,6 @@ fn object_name(definition: &CustomResourceDefinition) -> String {
         definition.metadata.name.as_deref().unwrap_or_default()
     )
 }
+
+#[cfg(test)]
+mod tests;
