@@ -36,7 +36,8 @@ pub mod wait;
 use std::process::ExitCode;
 
 use anyhow::Context;
-use clap::Parser;
+use clap::{CommandFactory, Parser};
+use clap_complete::CompleteEnv;
 
 use args::{Cli, Command};
 use failure::Failure;
@@ -47,6 +48,16 @@ use crate::cluster;
 
 /// Runs the program with the arguments and terminal of this process.
 pub fn run() -> ExitCode {
+    // A shell that asks for completions sets a variable and takes the answer from stdout.
+    let words = std::env::args_os();
+    match CompleteEnv::with_factory(Cli::command)
+        .var(completion::VARIABLE)
+        .try_complete(words, None)
+    {
+        Ok(true) => return ExitCode::SUCCESS,
+        Ok(false) => {}
+        Err(_) => return ExitCode::FAILURE,
+    }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
@@ -111,14 +122,15 @@ async fn name_server(error: anyhow::Error, global: &args::Global) -> anyhow::Err
     }
 }
 
-async fn run_command(
+/// Runs one command, whoever connected it and whatever it prints to.
+pub async fn run_command(
     command: Command,
     global: &args::Global,
     printer: &Printer,
 ) -> anyhow::Result<()> {
     match command {
         Command::Completion(args) => completion::run(args, printer),
-        Command::Complete(args) => completion::complete(args, printer),
+        Command::Complete(args) => completion::complete(args, printer).await,
         Command::Crds(args) => crds::run(args, global, printer).await,
         Command::Suspend(args) => {
             desired_state::run(args, JobState::Suspended, global, printer).await

@@ -6,10 +6,13 @@
 use std::ffi::OsString;
 
 use clap::{Args, CommandFactory, ValueEnum};
-use clap_complete::Shell;
+use clap_complete::env::{Bash, Elvish, EnvCompleter, Fish, Powershell, Zsh};
 
 use super::args::Cli;
 use super::printer::Printer;
+
+/// Name of the program when it is run without kubectl.
+const PROGRAM: &str = "kubectl-flink";
 
 /// kubectl runs a program of this name on the PATH to complete `kubectl flink …`.
 const KUBECTL_SCRIPT: &str = include_str!("../../completions/kubectl_complete-flink");
@@ -37,19 +40,23 @@ pub struct CompleteArgs {
 const NO_FILES: &str = ":4";
 
 /// Prints what could stand in place of the last word.
-pub fn complete(args: CompleteArgs, printer: &Printer) -> anyhow::Result<()> {
-    let mut words = vec![OsString::from("kubectl-flink")];
+pub async fn complete(args: CompleteArgs, printer: &Printer) -> anyhow::Result<()> {
+    let mut words = vec![OsString::from(PROGRAM)];
     words.extend(args.words);
     if words.len() == 1 {
         words.push(OsString::new());
     }
     let last = words.len() - 1;
-    let candidates = clap_complete::engine::complete(&mut Cli::command(), words, last, None)?;
+    // Live names are asked for in a runtime of their own, which cannot start inside another one.
+    let ask = move || clap_complete::engine::complete(&mut Cli::command(), words, last, None);
+    let candidates = tokio::task::spawn_blocking(ask).await??;
     for candidate in candidates.iter().filter(|candidate| !candidate.is_hide_set()) {
         let value = candidate.get_value().to_string_lossy();
         match candidate.get_help().map(ToString::to_string) {
-            Some(help) => printer
-                .line(format_args!("{value}\t{}", help.lines().next().unwrap_or_default()))?,
+            Some(help) => {
+                printer
+                    .line(format_args!("{value}\t{}", help.lines().next().unwrap_or_default()))?;
+            }
             None => printer.line(value)?,
         }
     }
@@ -70,22 +77,25 @@ pub enum Target {
 
 /// Prints the script.
 pub fn run(args: CompletionArgs, printer: &Printer) -> anyhow::Result<()> {
-    printer.raw(script(args.shell))?;
+    printer.raw(script(args.shell)?)?;
     Ok(())
 }
 
-/// The script for one target.
-pub fn script(target: Target) -> String {
-    let shell = match target {
-        Target::Kubectl => return KUBECTL_SCRIPT.to_owned(),
-        Target::Bash => Shell::Bash,
-        Target::Elvish => Shell::Elvish,
-        Target::Fish => Shell::Fish,
-        Target::Powershell => Shell::PowerShell,
-        Target::Zsh => Shell::Zsh,
+/// Set by the scripts of shells, to the shell's name, when they ask for completions.
+pub(super) const VARIABLE: &str = "KUBECTL_FLINK_COMPLETE";
+
+/// The script for one target. It asks the program each time, so that it never grows old and knows
+/// the names in the cluster.
+pub fn script(target: Target) -> anyhow::Result<String> {
+    let shell: &dyn EnvCompleter = match target {
+        Target::Kubectl => return Ok(KUBECTL_SCRIPT.to_owned()),
+        Target::Bash => &Bash,
+        Target::Elvish => &Elvish,
+        Target::Fish => &Fish,
+        Target::Powershell => &Powershell,
+        Target::Zsh => &Zsh,
     };
     let mut text = Vec::new();
-    let mut command = Cli::command().bin_name("kubectl-flink");
-    clap_complete::generate(shell, &mut command, "kubectl-flink", &mut text);
-    String::from_utf8_lossy(&text).into_owned()
+    shell.write_registration(VARIABLE, PROGRAM, PROGRAM, PROGRAM, &mut text)?;
+    Ok(String::from_utf8(text)?)
 }

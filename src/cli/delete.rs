@@ -5,14 +5,18 @@ use std::time::Duration;
 use clap::Args;
 
 use super::args::{DryRun, DryRunMode, FlinkAccess, Global, Wait};
+use super::connection::Connection;
 use super::deployment::{self, Deployment};
 use super::failure::Failure;
 use super::printer::Printer;
 use super::savepoint::{self, Order};
 use super::wait::{self, Goal};
-use super::{change, complete};
+use super::{change, complete, job_manager};
 use crate::api::status::SavepointFormatType;
 use crate::cluster::apply::{self, Deletion, Propagation};
+use crate::config::options;
+use crate::flink::Deadlines;
+use crate::flink::access::Access;
 
 /// Arguments of `delete`.
 #[derive(Args)]
@@ -83,7 +87,10 @@ pub async fn run(args: DeleteArgs, global: &Global, printer: &Printer) -> anyhow
     } = args;
     let connection = global.connect().await?;
     let present = deployment::fetch(&connection, &name).await?;
-    let has_directory = savepoint_path.is_some() || present.savepoint_directory().is_some();
+    let has_directory = savepoint_path.is_some()
+        || present.savepoint_directory().is_some()
+        || (!no_savepoint
+            && is_directory_configured(&connection, &present, access.flink_access).await);
     let state = if no_savepoint { State::AtRest } else { decide_state(&present, has_directory) };
     if let State::Endangered(reason) = &state
         && !yes
@@ -159,6 +166,24 @@ pub async fn run(args: DeleteArgs, global: &Global, printer: &Printer) -> anyhow
         wait::until(&connection, &name, &goal, wait.timeout, printer).await?;
     }
     Ok(())
+}
+
+/// Whether the running cluster has a savepoint directory that its spec does not name: the
+/// operator's own configuration may set one. A JobManager that does not answer has none to use.
+async fn is_directory_configured(
+    connection: &Connection,
+    deployment: &Deployment,
+    access: Access,
+) -> bool {
+    if savepoint::running_job(deployment).is_err() {
+        return false;
+    }
+    let Ok(client) = job_manager::client(connection, deployment, access, Deadlines::default())
+    else {
+        return false;
+    };
+    let config = client.without_retries().job_manager_config().await.unwrap_or_default();
+    options::SAVEPOINT_DIRECTORY.keys().any(|key| config.contains_key(key))
 }
 
 #[cfg(test)]

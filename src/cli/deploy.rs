@@ -19,7 +19,7 @@ use super::printer::Printer;
 use super::wait::{self, Goal};
 use super::{change, operator_config};
 use crate::api::deployment::FlinkDeploymentSpec;
-use crate::api::manifest::Resource;
+use crate::api::manifest::{Document, Resource};
 use crate::cluster;
 use crate::cluster::apply::{self, ObjectId, Writer};
 use crate::cluster::read;
@@ -63,7 +63,7 @@ pub struct DeployArgs {
 /// What is to be sent for one deployment.
 enum Request {
     /// A whole manifest, by server-side apply.
-    Manifest(Value),
+    Manifest { manifest: Value, source: Option<Source> },
     /// Only what the flags say, on top of what is there.
     Patch { name: String, patch: Value },
 }
@@ -91,9 +91,16 @@ pub async fn run(args: DeployArgs, global: &Global, printer: &Printer) -> anyhow
     let manifests = filename.as_deref().map(|file| manifests(file, global)).transpose()?;
     let mut connection = global.connect().await?;
     let requests = match manifests {
-        Some(manifests) => manifests.into_iter().map(Request::Manifest).collect(),
+        Some(documents) => {
+            let file = filename.as_deref().map(manifest::shown).unwrap_or_default();
+            let of_document = |document: Document| Request::Manifest {
+                manifest: document.value.clone(),
+                source: Some(Source { file: file.clone(), document }),
+            };
+            documents.into_iter().map(of_document).collect()
+        }
         None if flags.is_empty() => match dialogue::ask(&connection, printer).await? {
-            Some(manifest) => vec![Request::Manifest(manifest)],
+            Some(manifest) => vec![Request::Manifest { manifest, source: None }],
             None => return Err(Failure::new("nothing was deployed").into()),
         },
         None => vec![from_flags(&flags, &connection).await?],
@@ -124,6 +131,12 @@ pub async fn run(args: DeployArgs, global: &Global, printer: &Printer) -> anyhow
     Ok(())
 }
 
+/// Where a manifest came from, to blame its lines.
+struct Source {
+    file: String,
+    document: Document,
+}
+
 /// A request with what is stored under its name now.
 struct Checked {
     id: ObjectId,
@@ -140,7 +153,7 @@ async fn check(
     operator: &OperatorConfig,
 ) -> anyhow::Result<(Checked, Vec<(String, Violation)>)> {
     let id = match &request {
-        Request::Manifest(manifest) => ObjectId {
+        Request::Manifest { manifest, .. } => ObjectId {
             namespace: Some(namespace_of(manifest, connection).to_owned()),
             ..ObjectId::in_manifest(manifest)?
         },
@@ -148,7 +161,7 @@ async fn check(
     };
     let present = read::get_value(&connection.client, &id).await?.map(Deployment);
     let wanted = match &request {
-        Request::Manifest(manifest) => {
+        Request::Manifest { manifest, .. } => {
             let mut manifest = manifest.clone();
             manifest["metadata"]["namespace"] = Value::from(id.namespace.clone());
             manifest
@@ -174,11 +187,19 @@ async fn check(
         operator,
     });
     violations.extend(missing_service_account(connection, &namespace, &spec).await?);
-    let violations = violations.into_iter().map(|violation| (id.name.clone(), violation)).collect();
-    let request = match request {
-        Request::Manifest(_) => Request::Manifest(wanted.clone()),
-        patch @ Request::Patch { .. } => patch,
+    let source = match &request {
+        Request::Manifest { source, .. } => source.as_ref(),
+        Request::Patch { .. } => None,
     };
+    let place = |violation: &Violation| match source {
+        None => id.name.clone(),
+        Some(Source { file, document }) => match document.locate(&violation.path) {
+            (0, _) => file.clone(),
+            (line, column) => format!("{file}:{line}:{column}"),
+        },
+    };
+    let violations =
+        violations.into_iter().map(|violation| (place(&violation), violation)).collect();
     Ok((Checked { id, request, present, wanted }, violations))
 }
 
@@ -207,15 +228,14 @@ async fn missing_service_account(
     }
 }
 
-/// All violations at once; nothing was sent.
+/// All violations at once, each with the name or the line to blame; nothing was sent.
 fn refusal(violations: &[(String, Violation)]) -> Failure {
-    let mut names = violations.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>();
-    names.dedup();
-    let subject = names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
-    let mut message = format!("{subject} cannot be deployed; nothing was changed:");
-    for (name, violation) in violations {
-        let prefix = if names.len() > 1 { format!("{name}: ") } else { String::new() };
-        message.push_str(&format!("\n  {prefix}{violation}"));
+    let mut message = "nothing was deployed, and nothing was changed:".to_owned();
+    for (place, violation) in violations {
+        message.push_str("\n  ");
+        message.push_str(place);
+        message.push_str(": ");
+        message.push_str(&violation.to_string());
     }
     let needs_operator = violations
         .iter()
@@ -243,7 +263,7 @@ async fn send(
     let Checked { id, request, present, wanted } = checked;
     let object = match (dry_run, request) {
         (DryRunMode::Client, _) => wanted.clone(),
-        (_, Request::Manifest(manifest)) => apply::apply(&connection.client, manifest, writer)
+        (_, Request::Manifest { .. }) => apply::apply(&connection.client, wanted, writer)
             .await
             .map_err(|error| explain(error, &id.name))?,
         (_, Request::Patch { patch, .. }) => {
@@ -278,9 +298,9 @@ fn namespace_of<'a>(manifest: &'a Value, connection: &'a Connection) -> &'a str 
 }
 
 /// The manifests in a file; anything but a `FlinkDeployment` is refused, because it would be left out.
-fn manifests(file: &Path, global: &Global) -> anyhow::Result<Vec<Value>> {
-    let mut manifests = Vec::new();
-    for document in manifest::read(file)? {
+fn manifests(file: &Path, global: &Global) -> anyhow::Result<Vec<Document>> {
+    let documents = manifest::read(file)?;
+    for document in &documents {
         let Resource::Deployment(deployment) = &document.resource else {
             return Err(Failure::new(format!(
                 "{}:{}: a {} cannot be deployed, only a {KIND}",
@@ -301,12 +321,11 @@ fn manifests(file: &Path, global: &Global) -> anyhow::Result<Vec<Value>> {
             ))
             .into());
         }
-        manifests.push(document.value);
     }
-    if manifests.is_empty() {
+    if documents.is_empty() {
         return Err(Failure::new(format!("`{}` has no {KIND}", manifest::shown(file))).into());
     }
-    Ok(manifests)
+    Ok(documents)
 }
 
 /// A new deployment from the flags, or a change of one that is there.
@@ -314,7 +333,9 @@ async fn from_flags(flags: &Flags, connection: &Connection) -> anyhow::Result<Re
     let name = flags.name()?.to_owned();
     match read::get_value(&connection.client, &deployment::id(connection, &name)).await? {
         Some(_) => Ok(Request::Patch { patch: flags.patch(), name }),
-        None => Ok(Request::Manifest(flags.manifest(&connection.namespace)?)),
+        None => {
+            Ok(Request::Manifest { manifest: flags.manifest(&connection.namespace)?, source: None })
+        }
     }
 }
 

@@ -212,7 +212,7 @@ fn explain(name: &str, error: flink::Error) -> anyhow::Error {
     let failure = Failure::new(format!("the savepoint of `{name}` was not taken")).caused_by(error);
     if text.contains("target-directory")
         || text.contains("targetDirectory")
-        || text.contains("savepoint directory")
+        || text.contains("savepoint-dir")
     {
         failure
             .hint("the job has no savepoint directory; name one with --path, or set execution.checkpointing.savepoint-dir")

@@ -9,6 +9,7 @@
 )]
 
 mod api_server;
+mod cli;
 mod e2e;
 mod examples;
 mod flink_access;

@@ -1,3 +1,4 @@
 //! Stand-ins for the systems outside, and what tests share.
 
+pub(crate) mod fake_cluster;
 pub(crate) mod fake_flink;

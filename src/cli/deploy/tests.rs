@@ -111,7 +111,7 @@ fn check_file(text: &str, namespace: Option<&str>, expected: Expect) {
 
 #[test]
 fn only_deployments_are_deployed() {
-    const ONE: &str = "apiVersion: flink.apache.org/v1beta1\nkind: FlinkDeployment\nmetadata: {name: x, namespace: a}\nspec: {}\n";
+    const ONE: &str = "apiVersion: flink.apache.org/v1beta1\nkind: FlinkDeployment\nmetadata: {name: x, namespace: a}\nspec: {flinkVersion: v1_20}\n";
     check_file(ONE, None, expect!["1 manifests"]);
     check_file(&format!("{ONE}---\n---\n{ONE}"), Some("a"), expect!["2 manifests"]);
     check_file(
@@ -119,18 +119,34 @@ fn only_deployments_are_deployed() {
         Some("b"),
         expect!["the namespace of `x`, `a`, is not the one of --namespace, `b`"],
     );
+    let session_job = ONE
+        .replace("FlinkDeployment", "FlinkSessionJob")
+        .replace("flinkVersion: v1_20", "deploymentName: cluster");
     check_file(
-        "apiVersion: v1\nkind: ConfigMap\n",
+        &session_job,
         None,
-        expect!["job.yaml:1: a ConfigMap cannot be deployed, only a FlinkDeployment"],
+        expect!["job.yaml:1: a FlinkSessionJob cannot be deployed, only a FlinkDeployment"],
     );
     check_file("# nothing\n", None, expect!["`job.yaml` has no FlinkDeployment"]);
+}
+
+#[test]
+fn faults_of_a_manifest_are_told_with_their_lines() {
     check_file(
-        &ONE.replace("spec: {}", "specs: {}"),
+        "a: [",
+        None,
+        expect![[r#"
+        `job.yaml` cannot be used:
+          job.yaml:1:4: is not valid YAML: unclosed bracket '['"#]],
+    );
+    check_file(
+        "apiVersion: flink.apache.org/v1beta1\nkind: FlinkDeployment\nmetadata: {name: x}\nspec:\n  flinkVersion: v9_9\n  job:\n    paralellism: 2\n    parallelism: two\n",
         None,
         expect![[r#"
             `job.yaml` cannot be used:
-              job.yaml:4:1: specs: unknown field; did you mean `spec`? allowed here: `apiVersion`, `kind`, `metadata`, `spec`, `status`"#]],
+              job.yaml:5:17: spec.flinkVersion: unknown value `v9_9`; did you mean `v1_19`? allowed: `v1_13`, `v1_14`, `v1_15`, `v1_16`, `v1_17`, `v1_18`, `v1_19`, `v1_20`, `v2_0`, `v2_1`, `v2_2`, `v2_3`, `v2_4`
+              job.yaml:7:5: spec.job.paralellism: unknown field; did you mean `parallelism`? allowed here: `allowNonRestoredState`, `args`, `autoscalerResetNonce`, `checkpointTriggerNonce`, `entryClass`, `initialSavepointPath`, `jarURI`, `parallelism`, `savepointRedeployNonce`, `savepointTriggerNonce`, `state`, `upgradeMode`
+              job.yaml:8:18: spec.job.parallelism: expected a whole number, found the text `two`"#]],
     );
 }
 
@@ -141,12 +157,12 @@ fn all_violations_are_told_at_once() {
         message: message.to_owned(),
     };
     let violations = [
-        ("x".to_owned(), violation("spec.image", "is missing")),
-        ("x".to_owned(), violation("spec.job.parallelism", "must be positive")),
+        ("job.yaml:3:1".to_owned(), violation("spec.image", "is missing")),
+        ("job.yaml:9:5".to_owned(), violation("spec.job.parallelism", "must be positive")),
     ];
     expect![[r#"
-        `x` cannot be deployed; nothing was changed:
-          spec.image: is missing
-          spec.job.parallelism: must be positive"#]]
+        nothing was deployed, and nothing was changed:
+          job.yaml:3:1: spec.image: is missing
+          job.yaml:9:5: spec.job.parallelism: must be positive"#]]
     .assert_eq(&refusal(&violations).to_string());
 }

@@ -1,0 +1,1 @@
+complete --keep-order --exclusive --command kubectl-flink --arguments "(KUBECTL_FLINK_COMPLETE=fish kubectl-flink -- (commandline --current-process --tokenize --cut-at-cursor) (commandline --current-token))"

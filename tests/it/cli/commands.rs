@@ -1,0 +1,470 @@
+use axum::http::Method;
+use clap::Parser;
+use expect_test::expect;
+use kubectl_flink::cli;
+use kubectl_flink::cli::args::{Cli, Command, Global};
+use kubectl_flink::cli::connection::Connection;
+use kubectl_flink::cli::failure::{Kind, kind_of};
+use kubectl_flink::cli::printer::Printer;
+use serde_json::{Value, json};
+
+use crate::support::fake_cluster::{FakeCluster, Fault};
+use crate::support::fake_flink::{FakeFlink, Job};
+
+/// What a command printed and how it ended.
+struct Ran {
+    output: String,
+    error: String,
+    /// The chain of causes, outermost first.
+    failure: Option<(Kind, Vec<String>)>,
+}
+
+impl Ran {
+    #[track_caller]
+    fn succeeded(self) -> Self {
+        assert_eq!(self.failure, None, "{}", self.error);
+        self
+    }
+
+    #[track_caller]
+    fn failed(&self, kind: Kind, message: &str) {
+        let (actual, causes) = self.failure.as_ref().expect("it fails");
+        assert_eq!(*actual, kind, "{causes:?}");
+        assert!(
+            causes.iter().any(|cause| cause.contains(message)),
+            "{causes:?} has no `{message}`"
+        );
+    }
+}
+
+/// Runs a command line in this process, against the fakes.
+async fn run(cluster: &FakeCluster, rest_address: Option<String>, line: &str) -> Ran {
+    let words = std::iter::once("kubectl-flink").chain(line.split_whitespace());
+    let Cli { command, global } = Cli::try_parse_from(words).unwrap();
+    let connection = Connection {
+        client: cluster.client(),
+        namespace: "default".to_owned(),
+        config: None,
+        rest_address,
+    };
+    let global = Global { connection: Some(connection), ..global };
+    let (printer, transcript) = Printer::in_memory();
+    let result = cli::run_command(command, &global, &printer).await;
+    let failure = result
+        .err()
+        .map(|error| (kind_of(&error), error.chain().map(ToString::to_string).collect()));
+    Ran { output: transcript.output(), error: transcript.error(), failure }
+}
+
+/// A cluster with the job `wordcount`, RUNNING and STABLE as generation 1.
+fn cluster() -> FakeCluster {
+    let cluster = FakeCluster::new();
+    cluster
+        .insert(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}}));
+    cluster.insert(json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "flink", "namespace": "default"}}));
+    cluster.insert(wordcount());
+    cluster
+}
+
+fn wordcount() -> Value {
+    json!({
+        "apiVersion": "flink.apache.org/v1beta1", "kind": "FlinkDeployment",
+        "metadata": {"name": "wordcount", "namespace": "default", "generation": 1, "creationTimestamp": "2026-01-01T00:00:00Z"},
+        "spec": {
+            "image": "flink:1.20", "flinkVersion": "v1_20", "serviceAccount": "flink",
+            "flinkConfiguration": {"state.savepoints.dir": "s3://b/savepoints", "state.checkpoints.dir": "s3://b/checkpoints"},
+            "jobManager": {"resources": {"requests": {"memory": "2Gi"}}},
+            "taskManager": {"resources": {"requests": {"memory": "2Gi"}}},
+            "job": {"jarURI": "local:///job.jar", "parallelism": 2, "state": "running", "upgradeMode": "savepoint"},
+        },
+        "status": {
+            "observedGeneration": 1, "lifecycleState": "STABLE", "jobManagerDeploymentStatus": "READY",
+            "jobStatus": {"state": "RUNNING", "jobId": JOB_ID},
+            "reconciliationStatus": {"state": "DEPLOYED", "reconciliationTimestamp": 1_767_225_600_000_i64,
+                "lastReconciledSpec": json!({"spec": {"image": "flink:1.20", "job": {"state": "running", "parallelism": 2}}}).to_string()},
+        },
+    })
+}
+
+const JOB_ID: &str = "0123456789abcdef0123456789abcdef";
+
+fn stored(cluster: &FakeCluster) -> Value {
+    cluster.object("flinkdeployments", "default", "wordcount").expect("it is there")
+}
+
+#[tokio::test]
+async fn suspend_writes_one_field_and_resume_takes_it_back() {
+    let cluster = cluster();
+    let ran = run(&cluster, None, "suspend wordcount").await.succeeded();
+    assert_eq!(ran.output, "flinkdeployment.flink.apache.org/wordcount suspended\n");
+    assert_eq!(stored(&cluster)["spec"]["job"]["state"], "suspended");
+    let writes = cluster.writes();
+    assert_eq!(writes.len(), 1);
+    assert_eq!(writes[0].body, json!({"spec": {"job": {"state": "suspended"}}}));
+    run(&cluster, None, "resume wordcount -o name").await.succeeded();
+    assert_eq!(stored(&cluster)["spec"], wordcount()["spec"]);
+}
+
+#[tokio::test]
+async fn dry_runs_change_nothing() {
+    let cluster = cluster();
+    for line in [
+        "suspend wordcount",
+        "rollback wordcount --to-revision 1",
+        "delete wordcount",
+        "deploy wordcount --parallelism 3",
+    ] {
+        add_revision(&cluster, 1, "flink:1.19");
+        let before = cluster.objects("flinkdeployments");
+        let client = run(&cluster, None, &format!("{line} --dry-run=client")).await.succeeded();
+        assert!(format!("{}{}", client.output, client.error).contains("(dry run)"), "{line}");
+        assert_eq!(cluster.writes(), [], "{line}");
+        let server = run(&cluster, None, &format!("{line} --dry-run=server")).await.succeeded();
+        assert!(
+            format!("{}{}", server.output, server.error).contains("(server dry run)"),
+            "{line}"
+        );
+        assert_eq!(cluster.objects("flinkdeployments"), before, "{line}");
+        let cluster_was_asked = cluster.writes().iter().any(|write| {
+            write.uri.contains("dryRun=All") || write.body["dryRun"] == json!(["All"])
+        });
+        assert!(cluster_was_asked, "{line}: {:?}", cluster.writes());
+        cluster.forget_requests();
+    }
+}
+
+fn add_revision(cluster: &FakeCluster, number: i64, image: &str) {
+    let mut spec = wordcount()["spec"].clone();
+    spec["image"] = json!(image);
+    spec["job"]["upgradeMode"] = json!("stateless");
+    cluster.insert(json!({
+        "apiVersion": "apps/v1", "kind": "ControllerRevision", "revision": number,
+        "metadata": {"name": format!("wordcount-{number}"), "namespace": "default",
+            "labels": {"app": "wordcount", "component": "flink-revision"}},
+        "data": {"spec": spec, "reconciledAt": "2026-01-01T00:00:00Z",
+            "restorePoint": {"kind": "savepoint", "path": "s3://b/sp", "upgradeMode": "savepoint"}},
+    }));
+}
+
+/// Gives the command a moment and walks away from it.
+async fn abandon(cluster: &FakeCluster, line: &str) {
+    let moment = std::time::Duration::from_millis(300);
+    assert!(tokio::time::timeout(moment, run(cluster, None, line)).await.is_err(), "it hangs");
+}
+
+#[tokio::test]
+async fn a_command_whose_answer_was_lost_may_be_repeated() {
+    let cluster = cluster();
+    cluster.fail(Method::PATCH, "flinkdeployments/wordcount", Fault::SilentBefore, 1);
+    abandon(&cluster, "suspend wordcount").await;
+    assert_eq!(stored(&cluster)["spec"]["job"]["state"], "running");
+    cluster.fail(Method::PATCH, "flinkdeployments/wordcount", Fault::SilentAfter, 1);
+    abandon(&cluster, "suspend wordcount").await;
+    assert_eq!(stored(&cluster)["metadata"]["generation"], 2);
+    run(&cluster, None, "suspend wordcount").await.succeeded();
+    assert_eq!(stored(&cluster)["metadata"]["generation"], 2, "nothing changed the second time");
+}
+
+#[tokio::test]
+async fn session_clusters_have_nothing_to_suspend() {
+    let cluster = cluster();
+    cluster.insert(json!({"apiVersion": "flink.apache.org/v1beta1", "kind": "FlinkDeployment",
+        "metadata": {"name": "session", "namespace": "default"}, "spec": {"flinkVersion": "v1_20"}}));
+    let ran = run(&cluster, None, "suspend session").await;
+    ran.failed(Kind::Failed, "`session` is a session cluster");
+    assert_eq!(cluster.writes(), []);
+}
+
+#[tokio::test]
+async fn missing_deployment_is_named_with_those_that_are_there() {
+    let ran = run(&cluster(), None, "status wordcoutn").await;
+    ran.failed(Kind::Failed, "no FlinkDeployment `wordcoutn` in namespace `default`");
+}
+
+#[tokio::test]
+async fn missing_kind_is_told_from_an_empty_namespace() {
+    let cluster = FakeCluster::new();
+    let ran = run(&cluster, None, "status").await.succeeded();
+    assert_eq!(
+        (ran.output.as_str(), ran.error.as_str()),
+        ("", "no FlinkDeployments found in namespace `default`\n")
+    );
+    cluster.remove_kind("flinkdeployments");
+    run(&cluster, None, "status").await.failed(Kind::Failed, "does not know this kind of resource");
+}
+
+#[tokio::test]
+async fn table_asks_one_question() {
+    let cluster = cluster();
+    let ran = run(&cluster, None, "status -o name").await.succeeded();
+    assert_eq!(ran.output, "flinkdeployment.flink.apache.org/wordcount\n");
+    run(&cluster, None, "status -A").await.succeeded();
+    assert_eq!(cluster.requests().len(), 2);
+}
+
+#[tokio::test]
+async fn wait_ends_when_the_operator_is_done() {
+    let cluster = cluster();
+    let operator = cluster.clone();
+    let acting = tokio::spawn(async move {
+        while stored(&operator)["spec"]["job"]["state"] != "suspended" {
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+        operator.set_status(
+            "flinkdeployments",
+            "default",
+            "wordcount",
+            &json!({"observedGeneration": 2, "lifecycleState": "UPGRADING"}),
+        );
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+        operator.set_status(
+            "flinkdeployments",
+            "default",
+            "wordcount",
+            &json!({"lifecycleState": "SUSPENDED"}),
+        );
+    });
+    let ran = run(&cluster, None, "suspend wordcount --wait --timeout 20s").await.succeeded();
+    acting.await.unwrap();
+    assert!(
+        ran.error.contains("wordcount: UPGRADING · JobManager READY · job RUNNING"),
+        "{}",
+        ran.error
+    );
+}
+
+#[tokio::test]
+async fn wait_fails_with_the_cause_the_operator_gives() {
+    let cluster = cluster();
+    let operator = cluster.clone();
+    let acting = tokio::spawn(async move {
+        while stored(&operator)["metadata"]["generation"] != 2 {
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+        operator.set_status(
+            "flinkdeployments",
+            "default",
+            "wordcount",
+            &json!({"error": "{\"message\":\"savepoint failed\"}"}),
+        );
+    });
+    let ran = run(&cluster, None, "suspend wordcount -w --timeout 20s").await;
+    acting.await.unwrap();
+    ran.failed(Kind::Failed, "`wordcount` failed: savepoint failed");
+}
+
+#[tokio::test]
+async fn a_wait_ends_at_its_timeout_and_says_where_things_are() {
+    let ran = run(&cluster(), None, "suspend wordcount --wait --timeout 1s").await;
+    ran.failed(
+        Kind::TimedOut,
+        "`wordcount` is not SUSPENDED after 1s: it is STABLE · JobManager READY · job RUNNING",
+    );
+}
+
+#[tokio::test]
+async fn deploy_refuses_with_all_violations_and_changes_nothing() {
+    let cluster = cluster();
+    let line = "deploy new --image flink:1.20 --jar local:///a.jar --upgrade-mode savepoint --service-account absent --task-manager-memory 10m";
+    let ran = run(&cluster, None, line).await;
+    ran.failed(Kind::Failed, "nothing was deployed, and nothing was changed");
+    for part in
+        ["spec.serviceAccount: service account `absent` does not exist", "savepoint", "emory"]
+    {
+        ran.failed(Kind::Failed, part);
+    }
+    assert_eq!(cluster.writes(), []);
+}
+
+#[tokio::test]
+async fn deploy_creates_then_changes_only_what_flags_say() {
+    let cluster = cluster();
+    let line = "deploy new --image flink:1.20 --jar local:///a.jar";
+    let ran = run(&cluster, None, line).await.succeeded();
+    assert_eq!(ran.output, "flinkdeployment.flink.apache.org/new created\n");
+    let ran = run(&cluster, None, "deploy new --parallelism 3").await.succeeded();
+    assert_eq!(ran.output, "flinkdeployment.flink.apache.org/new configured\n");
+    let new = cluster.object("flinkdeployments", "default", "new").unwrap();
+    assert_eq!(new["spec"]["job"]["parallelism"], 3);
+    assert_eq!(new["spec"]["image"], "flink:1.20");
+    assert!(
+        cluster.writes().iter().all(|write| write.uri.contains("fieldValidation=Strict")),
+        "{:?}",
+        cluster.writes()
+    );
+}
+
+#[tokio::test]
+async fn foreign_fields_are_taken_only_when_told() {
+    let cluster = cluster();
+    let mut theirs = wordcount();
+    theirs["metadata"]["annotations"] = json!({"fake/owner.spec.image": "helm"});
+    cluster.insert(theirs);
+    let mut manifest = wordcount();
+    manifest["spec"]["image"] = json!("flink:1.20-java17");
+    manifest.as_object_mut().unwrap().remove("status");
+    manifest["metadata"] = json!({"name": "wordcount"});
+    let file = tempfile::Builder::new().suffix(".json").tempfile().unwrap();
+    std::fs::write(file.path(), manifest.to_string()).unwrap();
+    let line = format!("deploy -f {}", file.path().display());
+    let ran = run(&cluster, None, &line).await;
+    ran.failed(
+        Kind::Failed,
+        "`wordcount` was not deployed: other field managers own spec.image (`helm`)",
+    );
+    assert_eq!(stored(&cluster)["spec"]["image"], "flink:1.20");
+    run(&cluster, None, &format!("{line} --force-conflicts")).await.succeeded();
+    assert_eq!(stored(&cluster)["spec"]["image"], "flink:1.20-java17");
+}
+
+#[tokio::test]
+async fn rollback_keeps_what_keeps_the_state() {
+    let cluster = cluster();
+    add_revision(&cluster, 1, "flink:1.19");
+    add_revision(&cluster, 2, "flink:1.20");
+    let history = run(&cluster, None, "history wordcount").await.succeeded();
+    assert!(history.output.contains("savepoint s3://b/sp"), "{}", history.output);
+    let ran = run(&cluster, None, "rollback wordcount").await.succeeded();
+    assert_eq!(
+        ran.output,
+        "flinkdeployment.flink.apache.org/wordcount rolled back to revision 1\n"
+    );
+    expect![[r"
+        - image: flink:1.20
+        + image: flink:1.19"]]
+    .assert_eq(
+        &ran.error
+            .lines()
+            .filter(|line| line.starts_with(['-', '+']))
+            .collect::<Vec<_>>()
+            .join("\n"),
+    );
+    let spec = &stored(&cluster)["spec"];
+    assert_eq!(
+        (&spec["image"], &spec["job"]["upgradeMode"]),
+        (&json!("flink:1.19"), &json!("savepoint"))
+    );
+}
+
+#[tokio::test]
+async fn rollback_loses_to_a_change_in_between() {
+    let cluster = cluster();
+    add_revision(&cluster, 1, "flink:1.19");
+    cluster.fail(Method::PUT, "flinkdeployments/wordcount", Fault::Status(409), 1);
+    let ran = run(&cluster, None, "rollback wordcount").await;
+    ran.failed(Kind::Failed, "changed by somebody else meanwhile");
+    assert_eq!(stored(&cluster)["spec"]["image"], "flink:1.20");
+}
+
+/// A JobManager with the job RUNNING.
+async fn flink() -> (FakeFlink, String) {
+    let flink = FakeFlink::start().await;
+    flink.with("default/wordcount", |cluster| {
+        cluster.jobs.insert(JOB_ID.to_owned(), Job::running(JOB_ID, 0));
+        cluster.default_savepoint_directory = Some("s3://b/savepoints".to_owned());
+    });
+    let address = flink.address().to_owned();
+    (flink, address)
+}
+
+#[tokio::test]
+async fn savepoint_prints_its_path() {
+    let cluster = cluster();
+    let (_flink, address) = flink().await;
+    let ran = run(&cluster, Some(address), "savepoint wordcount").await.succeeded();
+    assert!(ran.output.starts_with("s3://b/savepoints/savepoint-"), "{}", ran.output);
+    assert_eq!(ran.output.lines().count(), 1);
+}
+
+#[tokio::test]
+async fn only_a_running_job_takes_a_savepoint() {
+    let cluster = cluster();
+    cluster.set_status(
+        "flinkdeployments",
+        "default",
+        "wordcount",
+        &json!({"jobStatus": {"state": "RESTARTING"}}),
+    );
+    let ran = run(&cluster, None, "savepoint wordcount").await;
+    ran.failed(
+        Kind::Failed,
+        "job of `wordcount` is RESTARTING, and only a RUNNING one can take a savepoint",
+    );
+}
+
+#[tokio::test]
+async fn delete_saves_the_state_before_it_deletes() {
+    let cluster = cluster();
+    let (_flink, address) = flink().await;
+    let ran = run(&cluster, Some(address), "delete wordcount").await.succeeded();
+    let path = ran.output.trim().to_owned();
+    assert!(path.starts_with("s3://b/savepoints/savepoint-"), "{path}");
+    assert!(ran.error.contains(&format!("spec.job.initialSavepointPath: {path}")), "{}", ran.error);
+    assert_eq!(cluster.object("flinkdeployments", "default", "wordcount"), None);
+}
+
+#[tokio::test]
+async fn delete_stops_where_the_state_cannot_be_saved() {
+    let cluster = cluster();
+    let unreachable = Some("127.0.0.1:1".to_owned());
+    let ran = run(&cluster, unreachable, "delete wordcount --timeout 2s").await;
+    ran.failed(Kind::Failed, "`wordcount` was not deleted, because its state could not be saved");
+    assert_eq!(cluster.writes(), []);
+    cluster.set_status(
+        "flinkdeployments",
+        "default",
+        "wordcount",
+        &json!({"jobStatus": {"state": "RESTARTING"}}),
+    );
+    let ran = run(&cluster, None, "delete wordcount").await;
+    ran.failed(Kind::Failed, "no savepoint can be taken, because its job is RESTARTING");
+    assert_eq!(cluster.writes(), []);
+    run(&cluster, None, "delete wordcount --no-savepoint").await.succeeded();
+    assert_eq!(cluster.object("flinkdeployments", "default", "wordcount"), None);
+}
+
+#[tokio::test]
+async fn init_is_idempotent_and_says_what_it_does() {
+    let cluster = cluster();
+    let ran = run(&cluster, None, "init --yes --skip-crds").await.succeeded();
+    assert!(
+        ran.error.contains("serviceaccount/flink exists, is brought up to date"),
+        "{}",
+        ran.error
+    );
+    assert!(ran.error.contains("role.rbac.authorization.k8s.io/flink is created"), "{}", ran.error);
+    run(&cluster, None, "init --yes --skip-crds").await.succeeded();
+    let role = cluster.object("roles", "default", "flink").unwrap();
+    assert_eq!(role["rules"].as_array().unwrap().len(), 2);
+    let missing = run(&cluster, None, "init --yes -n nowhere").await;
+    missing.failed(Kind::Failed, "namespace `nowhere` does not exist");
+}
+
+#[tokio::test]
+async fn forbidden_names_verb_and_resource() {
+    let cluster = cluster();
+    cluster.refuse(
+        Method::PATCH,
+        "flinkdeployments/wordcount",
+        403,
+        "flinkdeployments.flink.apache.org \"wordcount\" is forbidden: User \"jane\" cannot patch resource \"flinkdeployments\" in API group \"flink.apache.org\" in the namespace \"default\"",
+    );
+    let ran = run(&cluster, None, "suspend wordcount").await;
+    ran.failed(
+        Kind::Failed,
+        "forbidden: `jane` may not patch flinkdeployments.flink.apache.org in namespace `default`",
+    );
+    assert_eq!(ran.failure.unwrap().1.len(), 1, "one line");
+}
+
+/// The commands that are parsed here exist; this fails when one is renamed.
+#[test]
+fn commands_parse() {
+    for line in ["status -w", "logs wordcount --role tm -f", "version --client"] {
+        let words = std::iter::once("kubectl-flink").chain(line.split_whitespace());
+        assert!(
+            !matches!(Cli::try_parse_from(words).unwrap().command, Command::Complete(_)),
+            "{line}"
+        );
+    }
+}
