@@ -17,6 +17,9 @@ use crate::api::job::{JobState, UpgradeMode};
 use crate::api::status::{DeploymentStatus, JobStatusState, ReconciliationState};
 use crate::api::{CANARY_LABEL, DEPLOYMENT_FINALIZER};
 
+/// Reason of an error that ends with the next valid spec.
+pub(super) const VALIDATION_ERROR: &str = "ValidationError";
+
 /// Something that is wrong and is told to the user: status, event and log say the same.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Problem {
@@ -82,6 +85,8 @@ pub(super) struct Pass<'w> {
     pub(super) problem: Option<Problem>,
     /// Why the JobManager's REST API does not answer.
     pub(super) unreachable: Option<String>,
+    /// The job was asked to cancel, and its JobManager does not know of it.
+    pub(super) is_cancel_lost: bool,
     /// The Deployment exists, and what belongs beside it may not.
     pub(super) is_cluster_unfinished: bool,
 }
@@ -115,6 +120,7 @@ impl<'w> Pass<'w> {
             generation: world.generation(),
             problem: None,
             unreachable: None,
+            is_cancel_lost: false,
             is_cluster_unfinished: false,
         }
     }
@@ -178,10 +184,10 @@ impl<'w> Pass<'w> {
         let message = violations.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
         self.problem = Some(Problem {
             kind: ErrorType::Reconciliation,
-            reason: "ValidationError",
+            reason: VALIDATION_ERROR,
             component: Component::Operator,
             message,
-            detail: None,
+            detail: Some(VALIDATION_ERROR.to_owned()),
             causes: vec![],
         });
         let Some(last) = &self.last else { return false };
@@ -208,6 +214,10 @@ impl<'w> Pass<'w> {
         }
         if self.status.reconciliation_status.state == ReconciliationState::Upgrading {
             if self.status.job_status.state == Some(JobStatusState::Cancelling) {
+                if self.is_cancel_lost {
+                    let job_id = self.job_id()?;
+                    self.steps.push(Step::CancelJob { job_id, is_best_effort: false });
+                }
                 return Ok(self.finish("waiting for the job to be cancelled", Some(SOON)));
             }
             return self.start_again(&last);

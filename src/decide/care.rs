@@ -85,6 +85,7 @@ impl Pass<'_> {
         }
         if let Some(job_manager) = self.read_job_manager()? {
             let uid = job_manager.uid.clone();
+            self.write_intent();
             self.steps.push(Step::DeleteJobManager { uid });
         }
         self.status.job_manager_deployment_status = JobManagerDeploymentStatus::Missing;

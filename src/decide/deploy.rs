@@ -7,6 +7,7 @@ use super::observe::{SOON, foreign_deployment};
 use super::plan::{Component, Event, Plan, Step};
 use super::reconciled::ReconciledSpec;
 use super::restore::{HighAvailability, Refusal, RestoreFacts, RestorePoint, restore_point};
+use super::world::JobManager;
 use crate::api::deployment::FlinkDeploymentSpec;
 use crate::api::job::{JobState, UpgradeMode};
 use crate::api::status::{
@@ -29,14 +30,18 @@ impl Pass<'_> {
             return Err(Halt::problem(foreign_deployment(self.world.name())));
         }
         if self.desired_state() == JobState::Suspended {
-            // A job that was stopped with a savepoint keeps its JobManager to be looked at.
+            let keeps_job_manager =
+                self.last_mode() == UpgradeMode::Savepoint && self.keeps_ended_job_manager()?;
             if let Some(job_manager) = job_manager
-                && self.last_mode() != UpgradeMode::Savepoint
+                && !keeps_job_manager
             {
                 return Ok(self.remove(job_manager.is_deleting, &job_manager.uid));
             }
             self.store_suspended(None);
             return Ok(self.finish("suspended", Some(self.interval())));
+        }
+        if let Some(job_manager) = &job_manager {
+            self.note_end_before_removal(job_manager)?;
         }
         let restore = self.choose(last)?;
         if let Some(job_manager) = job_manager {
@@ -54,8 +59,38 @@ impl Pass<'_> {
         self.deploy(restore, false, keeps_job_id)
     }
 
+    /// Between the decision to go by HA metadata and the removal of the JobManager the job may have
+    /// ended, and taken its metadata along. Its JobManager still knows the last checkpoint.
+    fn note_end_before_removal(&mut self, job_manager: &JobManager) -> Result<(), Halt> {
+        let is_answering = job_manager.available_replicas > 0 && !job_manager.is_deleting;
+        if self.last_mode() != UpgradeMode::LastState || !is_answering {
+            return Ok(());
+        }
+        let Ok(jobs) = self.world.jobs()? else { return Ok(()) };
+        let id = self.status.job_status.job_id.as_ref();
+        let end = jobs
+            .iter()
+            .find(|job| Some(&job.id) == id && job.state.is_globally_terminal())
+            .map(|job| job.state);
+        if let Some(state) = end {
+            self.record_last_state(state)?;
+            self.set_job_state(state);
+            self.store_stopping(UpgradeMode::Savepoint);
+        }
+        Ok(())
+    }
+
+    /// Whether the JobManager of a job that ended may stay to be looked at. Without high
+    /// availability it must go: should its pod be moved, it would not know that the job has ended
+    /// and run it again.
+    pub(super) fn keeps_ended_job_manager(&self) -> Result<bool, Halt> {
+        Ok(is_high_availability_on(&self.observe_config()?))
+    }
+
     fn remove(&mut self, is_deleting: bool, uid: &str) -> Plan {
         if !is_deleting {
+            // What was just seen of the job must not go with its JobManager.
+            self.write_intent();
             self.steps.push(Step::DeleteJobManager { uid: uid.to_owned() });
         }
         self.finish("waiting for the old JobManager to end", Some(GOING))

@@ -63,6 +63,12 @@ pub fn message_of(error: &str) -> String {
         .unwrap_or_else(|| error.to_owned())
 }
 
+/// The machine-readable reason of a stored error.
+pub fn reason_of(error: &str) -> Option<String> {
+    let document: Value = serde_json::from_str(error).ok()?;
+    Some(document.pointer("/additionalMetadata/reason")?.as_str()?.to_owned())
+}
+
 fn cut(text: &str) -> String {
     text.chars().take(FIELD_LENGTH_MAX).collect()
 }

@@ -159,6 +159,11 @@ impl Pass<'_> {
         if is_suspended {
             return;
         }
+        if self.status.job_status.state == Some(JobStatusState::Cancelling) {
+            // How the job ended will never be known from it: the upgrade is decided again.
+            self.set_job_state(JobStatusState::Reconciling);
+            self.status.reconciliation_status.state = ReconciliationState::Deployed;
+        }
         self.lose_sight(JobManagerDeploymentStatus::Missing);
         let is_news = !matches!(
             before,
@@ -233,6 +238,11 @@ impl Pass<'_> {
         self.status.job_status.job_name = Some(job.name.clone());
         self.status.job_status.start_time = Some(job.start_time.to_string());
         let was_cancelling = before == Some(JobStatusState::Cancelling);
+        if was_cancelling && !job.state.is_globally_terminal() {
+            // Only its end counts now. A request that never arrived is made again.
+            self.is_cancel_lost = job.state != JobStatusState::Cancelling;
+            return Ok(());
+        }
         self.set_job_state(job.state);
         if job.state == JobStatusState::Canceled
             || (was_cancelling && job.state.is_globally_terminal())
@@ -253,7 +263,7 @@ impl Pass<'_> {
     }
 
     /// The state that an ended job leaves, read while its JobManager still knows it.
-    fn record_last_state(&mut self, state: JobStatusState) -> Result<(), Halt> {
+    pub(super) fn record_last_state(&mut self, state: JobStatusState) -> Result<(), Halt> {
         let checkpoints = match self.world.checkpoints()? {
             Ok(checkpoints) => checkpoints,
             Err(reason) => {
@@ -263,8 +273,9 @@ impl Pass<'_> {
                 )));
             }
         };
-        let started_empty =
-            self.last_mode() == UpgradeMode::Stateless || state == JobStatusState::Canceled;
+        // Statistics without any state are no proof that there is none: a job that could not read
+        // its restore point looks the same. Only what it was started from tells.
+        let started_empty = self.last_mode() == UpgradeMode::Stateless;
         match &checkpoints.latest {
             Some(latest) => {
                 self.status.job_status.upgrade_savepoint_path = Some(latest.path.clone());
@@ -280,7 +291,7 @@ impl Pass<'_> {
     }
 
     fn report_failure(&mut self, before: Option<JobStatusState>) -> Result<(), Halt> {
-        if before == Some(JobStatusState::Failed) {
+        if before == Some(JobStatusState::Failed) && self.status.error.is_some() {
             return Ok(());
         }
         let (message, causes) = match self.world.failure()? {

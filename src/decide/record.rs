@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use super::application::{Halt, Pass, Problem};
+use super::application::{Halt, Pass, Problem, VALIDATION_ERROR};
 use super::diff::{ChangeClass, SpecDiff};
-use super::error_document::error_document;
+use super::error_document::{error_document, reason_of};
 use super::lifecycle::{lifecycle_state, running_condition};
 use super::plan::{Component, Event, Plan, Step, Superseded};
 use super::reconciled::{ReconciledSpec, same_spec};
@@ -197,7 +197,7 @@ impl Pass<'_> {
         if let Some(job) = &mut last.spec.job {
             job.state = JobState::Suspended;
             if has_no_state {
-                // Its statistics were read, and it never completed a checkpoint.
+                // Started empty, its statistics were read, and it never completed a checkpoint.
                 job.upgrade_mode = UpgradeMode::Stateless;
             }
         }
@@ -323,12 +323,17 @@ impl Pass<'_> {
                 self.status.error = Some(error_document(*kind, message, detail.as_deref(), causes));
             }
             None => {
+                let was_invalid = self
+                    .status
+                    .error
+                    .as_deref()
+                    .is_some_and(|error| reason_of(error).as_deref() == Some(VALIDATION_ERROR));
                 let is_fine = self.status.job_manager_deployment_status
                     != JobManagerDeploymentStatus::Error
                     && self.status.job_status.state != Some(JobStatusState::Failed)
                     && (self.is_stable()
                         || self.status.reconciliation_status.last_reconciled_spec.is_none());
-                if is_fine {
+                if is_fine || was_invalid {
                     self.status.error = None;
                 }
             }

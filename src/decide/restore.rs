@@ -135,3 +135,6 @@ fn last_state(
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -139,9 +139,18 @@ fn terminal(facts: &StopFacts) -> Result<StopDecision, Need> {
             Lazy::Known(Checkpoints { unusable: Some(reason), .. }) => {
                 Ok(StopDecision::Refuse(format!("{reason}. Manual restore required.")))
             }
-            Lazy::Known(Checkpoints { latest: None, unusable: None, .. }) => {
-                // It never had any state, so there is none to lose.
+            Lazy::Known(Checkpoints { latest: None, unusable: None, .. })
+                if facts.started_as == UpgradeMode::Stateless =>
+            {
+                // Started empty, and never completed a checkpoint: there is no state to lose.
                 Ok(StopDecision::AlreadyStopped(UpgradeMode::Stateless))
+            }
+            Lazy::Known(Checkpoints { latest: None, unusable: None, .. }) => {
+                Ok(StopDecision::Refuse(
+                    "the job has ended without a checkpoint of its own, and the state that it was \
+                     started from is not on record. Manual restore required."
+                        .to_owned(),
+                ))
             }
             Lazy::Known(Checkpoints { latest: Some(_), unusable: None, .. }) => {
                 Ok(StopDecision::AlreadyStopped(UpgradeMode::Savepoint))
@@ -283,3 +292,6 @@ fn may_cancel(facts: &StopFacts) -> Result<bool, Need> {
         && facts.retains_checkpoints
         && (facts.may_cancel || !may_have_ha_metadata(facts)?))
 }
+
+#[cfg(test)]
+mod tests;

@@ -79,6 +79,7 @@ impl Pass<'_> {
                 }
                 if self.desired_state() == JobState::Suspended
                     && matches!(decision, StopDecision::AlreadyStopped(_))
+                    && self.keeps_ended_job_manager()?
                 {
                     self.store_suspended(Some(mode));
                     return Ok(self.finish("suspended: the job had ended", Some(self.interval())));
@@ -251,7 +252,7 @@ impl Pass<'_> {
                 self.record_savepoint(&path);
                 self.supersede(last, RestorePoint::Path(path));
                 self.set_job_state(JobStatusState::Finished);
-                if self.desired_state() == JobState::Suspended {
+                if self.desired_state() == JobState::Suspended && self.keeps_ended_job_manager()? {
                     self.store_suspended(Some(UpgradeMode::Savepoint));
                     return Ok(self.finish("suspended with a savepoint", Some(self.interval())));
                 }
@@ -276,6 +277,10 @@ impl Pass<'_> {
 
     fn begin_cancel(&mut self, last: &ReconciledSpec) -> Result<Plan, Halt> {
         let job_id = self.job_id()?;
+        if self.last_mode() == UpgradeMode::Stateless {
+            // What the job started from, should it leave no checkpoint of its own.
+            self.status.job_status.upgrade_savepoint_path = None;
+        }
         let mut last = last.clone();
         last.first_deployment = Some(false);
         if let Some(job) = &mut last.spec.job {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use jiff::Timestamp;
+use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::ResourceExt;
 use serde_json::{Value, json};
@@ -370,7 +371,17 @@ impl Act<'_> {
     async fn create_cluster(&mut self, objects: Objects) -> Result<(), Error> {
         let client = &self.context.client;
         for map in &objects.config_maps {
-            create_or_replace(client, map).await?;
+            match apply::create(client, map, Writer::OPERATOR).await {
+                Ok(_) => {}
+                Err(cluster::Error::AlreadyExists { .. }) => {
+                    if self.find_deployment().await?.is_some() {
+                        // Its JobManager would start with another job's configuration.
+                        return Ok(());
+                    }
+                    apply::apply(client, map, Writer::OPERATOR).await?;
+                }
+                Err(error) => return Err(error.into()),
+            }
         }
         let deployment = match apply::create(client, &objects.deployment, Writer::OPERATOR).await {
             Ok(deployment) => deployment,
@@ -384,11 +395,13 @@ impl Act<'_> {
         self.add_belongings(objects, uid).await
     }
 
+    async fn find_deployment(&self) -> Result<Option<Deployment>, Error> {
+        let name = self.resource.name_any();
+        Ok(cluster::read::get(&self.context.client, &self.namespace(), &name).await?)
+    }
+
     async fn finish_cluster(&mut self, objects: Objects) -> Result<(), Error> {
-        let found: Option<k8s_openapi::api::apps::v1::Deployment> =
-            cluster::read::get(&self.context.client, &self.namespace(), &self.resource.name_any())
-                .await?;
-        match found.and_then(|deployment| deployment.metadata.uid) {
+        match self.find_deployment().await?.and_then(|deployment| deployment.metadata.uid) {
             Some(uid) => self.add_belongings(objects, &uid).await,
             None => Ok(()),
         }

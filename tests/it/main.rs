@@ -17,4 +17,5 @@ mod flink_client;
 mod flink_scenarios;
 mod golden;
 mod layers;
+mod simulation;
 mod support;

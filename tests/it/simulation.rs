@@ -1,0 +1,634 @@
+//! The decision against a world in memory: a cluster, Flink, users and crashes, on virtual time.
+//!
+//! Every job counts records. What a checkpoint or a savepoint holds is durable, and the laws are
+//! about it: a stateful job never starts behind what is durable, there is never a second
+//! JobManager, a world at rest is left alone, and when the faults stop the resource settles. A
+//! failing case prints its seed, which replays it.
+
+use std::collections::BTreeMap;
+
+use jiff::{SignedDuration, Timestamp};
+use kubectl_flink::api::deployment::FlinkDeployment;
+use kubectl_flink::api::job::{JobState, UpgradeMode};
+use kubectl_flink::api::status::{
+    DeploymentStatus, JobStatusState, LAST_STATE_PATH, LifecycleState,
+};
+use kubectl_flink::config::OperatorConfig;
+use kubectl_flink::decide::application::decide;
+use kubectl_flink::decide::plan::{Plan, Step};
+use kubectl_flink::decide::world::{
+    Checkpoints, Cluster, CompletedState, Fact, Facts, Failure, Fresh, HaMetadata, Job, JobManager,
+    Pod, PodProblem, Question, Stop, World,
+};
+use kubectl_flink::render::Objects;
+use serde_json::json;
+
+const BROKEN_IMAGE: &str = "flink:no-such-tag";
+
+/// A small generator of repeatable choices (SplitMix64).
+struct Choices(u64);
+
+impl Choices {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+
+    fn below(&mut self, bound: u64) -> u64 {
+        self.next() % bound
+    }
+}
+
+struct Running {
+    id: String,
+    state: JobStatusState,
+    /// Records counted.
+    records: u64,
+    /// Records in the newest completed checkpoint or restored state, with its path.
+    checkpoint: Option<(u64, String)>,
+}
+
+struct Sim {
+    now: Timestamp,
+    resource: FlinkDeployment,
+    status: DeploymentStatus,
+    operator: OperatorConfig,
+    job_manager: Option<JobManager>,
+    is_image_broken: bool,
+    /// Seconds until the pods of a deleted JobManager are gone.
+    pods_linger: u64,
+    /// Seconds until the JobManager answers.
+    starts_in: u64,
+    job: Option<Running>,
+    /// What the JobManager will start when it is up: job id and restore path.
+    submission: Option<(String, Option<String>)>,
+    /// HA metadata by job id: records of the checkpoint that it names.
+    ha: BTreeMap<String, Option<u64>>,
+    /// Records in each savepoint and retained checkpoint.
+    states: BTreeMap<String, u64>,
+    /// Stop-with-savepoint by trigger id.
+    triggers: BTreeMap<String, String>,
+    /// Records that must never be lost again.
+    durable: u64,
+    ids: u64,
+    log: Vec<String>,
+    is_high_availability_on: bool,
+}
+
+fn resource(mode: &str) -> FlinkDeployment {
+    serde_json::from_value(json!({
+        "apiVersion": "flink.apache.org/v1beta1",
+        "kind": "FlinkDeployment",
+        "metadata": {"name": "orders", "namespace": "shop", "uid": "u1", "generation": 1},
+        "spec": {
+            "image": "flink:1.20",
+            "flinkVersion": "v1_20",
+            "serviceAccount": "flink",
+            "flinkConfiguration": {
+                "taskmanager.numberOfTaskSlots": "2",
+                "high-availability.type": "kubernetes",
+                "high-availability.storageDir": "s3://lake/ha",
+                "execution.checkpointing.dir": "s3://lake/chk",
+                "execution.checkpointing.savepoint-dir": "s3://lake/sp",
+            },
+            "jobManager": {"resource": {"memory": "1g", "cpu": 1}},
+            "taskManager": {"resource": {"memory": "1g", "cpu": 1}},
+            "job": {"jarURI": "local:///job.jar", "parallelism": 2, "upgradeMode": mode},
+        },
+    }))
+    .unwrap()
+}
+
+impl Sim {
+    fn without_high_availability(mode: &str) -> Self {
+        let mut sim = Self::new(mode);
+        sim.is_high_availability_on = false;
+        sim.resource.spec.flink_configuration.0.shift_remove("high-availability.type");
+        sim
+    }
+
+    fn new(mode: &str) -> Self {
+        Self {
+            is_high_availability_on: true,
+            now: "2026-01-01T00:00:00Z".parse().unwrap(),
+            resource: resource(mode),
+            status: DeploymentStatus::default(),
+            operator: OperatorConfig::default(),
+            job_manager: None,
+            is_image_broken: false,
+            pods_linger: 0,
+            starts_in: 0,
+            job: None,
+            submission: None,
+            ha: BTreeMap::new(),
+            states: BTreeMap::new(),
+            triggers: BTreeMap::new(),
+            durable: 0,
+            ids: 0,
+            log: Vec::new(),
+        }
+    }
+
+    fn id(&mut self) -> String {
+        self.ids += 1;
+        format!("{:032x}", self.ids)
+    }
+
+    fn edit(&mut self, edit: impl FnOnce(&mut FlinkDeployment)) {
+        let before = self.resource.spec.clone();
+        edit(&mut self.resource);
+        let job = before.job.clone().unwrap();
+        let wanted = self.resource.spec.job.clone().unwrap();
+        self.log.push(format!(
+            "  user: {:?} {:?} {:?} {:?} -> {:?} {:?} {:?} {:?}",
+            before.image,
+            job.parallelism,
+            job.state,
+            job.upgrade_mode,
+            self.resource.spec.image,
+            wanted.parallelism,
+            wanted.state,
+            wanted.upgrade_mode,
+        ));
+        if self.resource.spec != before {
+            *self.resource.metadata.generation.as_mut().unwrap() += 1;
+        }
+    }
+
+    fn job_mut(resource: &mut FlinkDeployment) -> &mut kubectl_flink::api::job::JobSpec {
+        resource.spec.job.as_mut().unwrap()
+    }
+
+    // --- the operator ---
+
+    /// One pass that dies before step `crash_at`, or after the last one without writing status.
+    fn pass(&mut self, crash_at: Option<usize>) -> Plan {
+        let plan = self.plan();
+        let line = format!("{}: {:?}", plan.because, names(&plan.steps));
+        if self.log.last().is_none_or(|last| !last.ends_with(&line)) {
+            self.log.push(format!("{} {line}", self.now));
+        }
+        for (index, step) in plan.steps.iter().enumerate() {
+            if crash_at == Some(index) {
+                self.log.push(format!("  crash before step {index}"));
+                return plan;
+            }
+            self.take(step);
+        }
+        if crash_at.is_some_and(|at| at >= plan.steps.len()) {
+            self.log.push("  crash before the last status".to_owned());
+        } else {
+            self.status = (*plan.status).clone();
+        }
+        plan
+    }
+
+    fn plan(&mut self) -> Plan {
+        let fresh = Fresh { job_id: self.id(), trigger_id: self.id(), uuid: self.id() };
+        let mut facts = Facts::default();
+        for _ in 0..10 {
+            let world = World {
+                now: self.now,
+                resource: &self.resource,
+                status: &self.status,
+                operator: &self.operator,
+                has_snapshot_resources: true,
+                fresh: fresh.clone(),
+                facts: facts.clone(),
+            };
+            match decide(&world) {
+                Ok(plan) => return plan,
+                Err(question) => self.answer(question, &mut facts),
+            }
+        }
+        panic!("no decision after ten questions: {facts:?}");
+    }
+
+    fn is_up(&self) -> bool {
+        self.job_manager.as_ref().is_some_and(|jm| jm.available_replicas > 0 && !jm.is_deleting)
+    }
+
+    fn answer(&self, question: Question, facts: &mut Facts) {
+        let is_up = self.is_up();
+        match question {
+            Question::JobManager => facts.job_manager = Fact::Known(self.job_manager.clone()),
+            Question::Pods => facts.pods = Fact::Known(self.pods()),
+            Question::Jobs => facts.jobs = fact(is_up, || self.jobs()),
+            Question::Checkpoints => facts.checkpoints = fact(is_up, || self.checkpoints()),
+            Question::HaMetadata => facts.ha_metadata = Fact::Known(self.ha_metadata()),
+            Question::Stop => facts.stop = fact(is_up, || self.stop()),
+            Question::Cluster => facts.cluster = fact(is_up, Cluster::default),
+            Question::Failure => facts.failure = fact(is_up, Failure::default),
+        }
+    }
+
+    fn pods(&self) -> Vec<Pod> {
+        let is_there = self.job_manager.is_some() || self.pods_linger > 0;
+        let has_started = self.job_manager.as_ref().is_none_or(|jm| !jm.was_never_available);
+        let problem = self.is_image_broken.then(|| PodProblem {
+            reason: "ImagePullBackOff".to_owned(),
+            message: "[flink-main-container] no such image".to_owned(),
+        });
+        let created = self.job_manager.as_ref().and_then(|jm| jm.created);
+        is_there
+            .then(|| Pod { name: "orders-0".to_owned(), created, has_started, problem })
+            .into_iter()
+            .collect()
+    }
+
+    fn jobs(&self) -> Vec<Job> {
+        let job = |job: &Running| Job {
+            id: job.id.clone(),
+            name: "orders".to_owned(),
+            state: job.state,
+            start_time: 1,
+        };
+        self.job.iter().map(job).collect()
+    }
+
+    fn checkpoints(&self) -> Checkpoints {
+        let latest = self.job.as_ref().and_then(|job| job.checkpoint.as_ref());
+        Checkpoints {
+            latest: latest.map(|(_, path)| CompletedState { path: path.clone(), at: None }),
+            ..Checkpoints::default()
+        }
+    }
+
+    fn ha_metadata(&self) -> HaMetadata {
+        let entry = match self.status.job_status.job_id.as_ref() {
+            Some(id) => self.ha.get(id),
+            None => self.ha.values().next(),
+        };
+        HaMetadata { has_job: entry.is_some(), has_checkpoint: entry.is_some_and(Option::is_some) }
+    }
+
+    fn stop(&self) -> Stop {
+        let info = self.status.job_status.savepoint_info.as_ref();
+        let trigger = info.and_then(|info| info.trigger_id.as_ref());
+        trigger
+            .and_then(|trigger| self.triggers.get(trigger))
+            .map_or(Stop::NotFound, |path| Stop::Completed { path: path.clone() })
+    }
+
+    fn take(&mut self, step: &Step) {
+        match step {
+            Step::AddFinalizer => {
+                let finalizer = kubectl_flink::api::DEPLOYMENT_FINALIZER.to_owned();
+                self.resource.metadata.finalizers = Some(vec![finalizer]);
+            }
+            Step::RemoveFinalizer => self.resource.metadata.finalizers = None,
+            Step::WriteStatus(status) => self.status = (**status).clone(),
+            Step::Event(_)
+            | Step::RecordRevision(_)
+            | Step::RecordSavepoint { .. }
+            | Step::FinishCluster(_)
+            | Step::ForgetJobGraphs => {}
+            Step::TriggerStop { job_id, trigger_id, .. } => self.flink_stop(job_id, trigger_id),
+            Step::CancelJob { job_id, .. } => self.flink_cancel(job_id),
+            Step::DeleteJobManager { uid } => {
+                if self.job_manager.as_ref().is_some_and(|jm| jm.uid == *uid) {
+                    self.lose_job_manager();
+                }
+            }
+            Step::DeleteHaMetadata => self.ha.clear(),
+            Step::CreateCluster(objects) => self.create(objects),
+        }
+    }
+
+    fn flink_stop(&mut self, job_id: &str, trigger_id: &str) {
+        let path = format!("s3://lake/sp/{trigger_id}");
+        let is_up = self.is_up();
+        let Some(job) = &mut self.job else { return };
+        if !is_up || job.id != job_id || job.state != JobStatusState::Running {
+            return;
+        }
+        job.state = JobStatusState::Finished;
+        job.checkpoint = Some((job.records, path.clone()));
+        self.states.insert(path.clone(), job.records);
+        self.durable = self.durable.max(job.records);
+        self.ha.remove(job_id);
+        self.triggers.insert(trigger_id.to_owned(), path);
+    }
+
+    fn flink_cancel(&mut self, job_id: &str) {
+        if let Some(job) = &mut self.job
+            && job.id == job_id
+            && !job.state.is_globally_terminal()
+        {
+            job.state = JobStatusState::Canceled;
+            self.ha.remove(job_id);
+        }
+    }
+
+    fn lose_job_manager(&mut self) {
+        self.job_manager = None;
+        self.job = None;
+        self.submission = None;
+        self.triggers.clear();
+        self.pods_linger = 3;
+    }
+
+    fn create(&mut self, objects: &Objects) {
+        if self.job_manager.is_some() {
+            return;
+        }
+        assert_eq!(self.pods_linger, 0, "a second JobManager beside the pods of the first");
+        let uid = self.id();
+        let text = objects.config_maps[0]["data"]["flink-conf.yaml"].as_str().unwrap();
+        let value = |key: &str| {
+            let line = text.lines().find_map(|line| line.strip_prefix(&format!("{key}: ")));
+            line.map(str::to_owned)
+        };
+        let annotations = &objects.deployment["metadata"]["annotations"];
+        let generation = annotations[kubectl_flink::api::GENERATION_ANNOTATION].as_str().unwrap();
+        let image = &objects.deployment["spec"]["template"]["spec"]["containers"][0]["image"];
+        self.is_image_broken = image == BROKEN_IMAGE;
+        self.submission = Some((
+            value("$internal.pipeline.job-id").unwrap(),
+            value("execution.state-recovery.path").or_else(|| value("execution.savepoint.path")),
+        ));
+        self.starts_in = 5;
+        self.job_manager = Some(JobManager {
+            uid,
+            owner_uid: Some("u1".to_owned()),
+            generation: generation.parse().ok(),
+            is_deleting: false,
+            replicas: 1,
+            available_replicas: 0,
+            replica_failure: None,
+            was_never_available: true,
+            created: Some(self.now),
+        });
+    }
+
+    // --- the world ---
+
+    /// A second passes.
+    fn tick(&mut self) {
+        self.now += SignedDuration::from_secs(1);
+        self.pods_linger = self.pods_linger.saturating_sub(1);
+        if self.job_manager.is_some() && !self.is_image_broken && !self.is_up() {
+            self.starts_in = self.starts_in.saturating_sub(1);
+            if self.starts_in == 0 {
+                let job_manager = self.job_manager.as_mut().unwrap();
+                job_manager.available_replicas = 1;
+                job_manager.was_never_available = false;
+                // The job result store knows a job that has ended: it is not run again.
+                if self.job.is_none() {
+                    self.flink_start();
+                }
+            }
+        }
+        if let Some(job) = &mut self.job
+            && job.state == JobStatusState::Running
+        {
+            job.records += 7;
+        }
+    }
+
+    fn flink_start(&mut self) {
+        let (id, path) = self.submission.clone().unwrap();
+        let in_metadata = self.ha.get(&id).copied();
+        let restored = match (in_metadata, path.as_deref()) {
+            // HA metadata wins over the path of the configuration.
+            (Some(Some(records)), _) => {
+                Some((records, format!("s3://lake/chk/{id}/chk-{records}")))
+            }
+            (_, Some(LAST_STATE_PATH)) => {
+                // No such savepoint: the start fails, as it must when HA metadata is gone.
+                self.job = Some(Running {
+                    id,
+                    state: JobStatusState::Failed,
+                    records: 0,
+                    checkpoint: None,
+                });
+                return;
+            }
+            (_, Some(path)) => {
+                let records = *self.states.get(path).expect("a path that was never written");
+                Some((records, path.to_owned()))
+            }
+            (_, None) => None,
+        };
+        let records = restored.as_ref().map_or(0, |(records, _)| *records);
+        let is_stateful =
+            self.resource.spec.job.as_ref().unwrap().upgrade_mode != UpgradeMode::Stateless;
+        if is_stateful {
+            assert!(
+                records >= self.durable,
+                "started from {records} records although {} are durable",
+                self.durable
+            );
+        } else {
+            self.durable = records;
+        }
+        if self.is_high_availability_on {
+            self.ha.entry(id.clone()).or_insert(None);
+        }
+        let job = Running { id, state: JobStatusState::Running, records, checkpoint: restored };
+        self.job = Some(job);
+    }
+
+    fn checkpoint(&mut self) {
+        let Some(job) = &mut self.job else { return };
+        if job.state != JobStatusState::Running {
+            return;
+        }
+        let path = format!("s3://lake/chk/{}/chk-{}", job.id, job.records);
+        self.states.insert(path.clone(), job.records);
+        if self.is_high_availability_on {
+            self.ha.insert(job.id.clone(), Some(job.records));
+        }
+        self.durable = self.durable.max(job.records);
+        job.checkpoint = Some((job.records, path));
+    }
+
+    /// The JobManager's process dies and comes back in the same Deployment.
+    fn crash_job_manager(&mut self) {
+        if !self.is_up() {
+            return;
+        }
+        let ended = self.job.as_ref().is_some_and(|job| job.state.is_globally_terminal());
+        let job_manager = self.job_manager.as_mut().unwrap();
+        job_manager.available_replicas = 0;
+        self.triggers.clear();
+        self.starts_in = 3;
+        if !ended {
+            self.job = None;
+        }
+    }
+
+    fn misfortune(&mut self, choices: &mut Choices) {
+        match choices.below(14) {
+            0 => self.edit(|r| {
+                let job = Self::job_mut(r);
+                job.parallelism = Some(job.parallelism.unwrap_or(1) % 8 + 1);
+            }),
+            1 => self.edit(|r| Self::job_mut(r).state = JobState::Suspended),
+            2 | 3 => self.edit(|r| Self::job_mut(r).state = JobState::Running),
+            4 => self.edit(|r| r.spec.image = Some(BROKEN_IMAGE.to_owned())),
+            5 | 6 => self.edit(|r| r.spec.image = Some("flink:1.20".to_owned())),
+            7 => self.edit(|r| Self::job_mut(r).upgrade_mode = UpgradeMode::Savepoint),
+            8 => self.edit(|r| Self::job_mut(r).upgrade_mode = UpgradeMode::LastState),
+            // An edit that cannot work.
+            9 => self.edit(|r| Self::job_mut(r).parallelism = Some(-1)),
+            10 if self.is_high_availability_on => self.crash_job_manager(),
+            // Restart attempts are used up.
+            11 => {
+                if let Some(job) = &mut self.job
+                    && job.state == JobStatusState::Running
+                {
+                    job.state = JobStatusState::Failed;
+                    self.ha.remove(&job.id);
+                }
+            }
+            _ => self.edit(|r| Self::job_mut(r).parallelism = Some(3)),
+        }
+    }
+
+    fn heal(&mut self) {
+        self.edit(|r| {
+            r.spec.image = Some("flink:1.20".to_owned());
+            // A job that has failed stays so until a person asks for another try.
+            r.spec.restart_nonce = Some(r.spec.restart_nonce.unwrap_or(0) + 1);
+            let job = Self::job_mut(r);
+            job.parallelism = Some(4);
+            job.state = JobState::Running;
+        });
+    }
+
+    fn settle(&mut self) {
+        for _ in 0..400 {
+            self.tick();
+            self.pass(None);
+            let is_stable = self.status.lifecycle_state == Some(LifecycleState::Stable)
+                && self.status.observed_generation == self.resource.metadata.generation;
+            if is_stable {
+                return;
+            }
+        }
+        panic!("not stable: {:?} {:?}", self.status.lifecycle_state, self.status.error);
+    }
+}
+
+fn fact<T>(is_up: bool, value: impl FnOnce() -> T) -> Fact<T> {
+    if is_up { Fact::Known(value()) } else { Fact::Unknown("no answer".to_owned()) }
+}
+
+fn names(steps: &[Step]) -> Vec<&'static str> {
+    steps.iter().map(kubectl_flink::operator::reconcile::step_name).collect()
+}
+
+/// How many seeds to try; `KUBECTL_FLINK_SIMULATION_CASES` asks for more or fewer.
+fn cases(default: u64) -> u64 {
+    std::env::var("KUBECTL_FLINK_SIMULATION_CASES")
+        .ok()
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(default)
+}
+
+/// Runs `scenario` and shows what led to a failure.
+fn show_on_failure(seed: u64, sim: &mut Sim, scenario: impl FnOnce(&mut Sim)) {
+    let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| scenario(sim)));
+    if let Err(panic) = result {
+        for line in sim.log.iter().rev().take(40).rev() {
+            println!("{line}");
+        }
+        println!("seed {seed}");
+        std::panic::resume_unwind(panic);
+    }
+}
+
+#[test]
+fn a_new_job_becomes_stable_and_is_then_left_alone() {
+    for mode in ["stateless", "savepoint", "last-state"] {
+        let mut sim = Sim::new(mode);
+        sim.settle();
+        for _ in 0..5 {
+            sim.tick();
+            let before = sim.status.clone();
+            let plan = sim.pass(None);
+            assert!(plan.steps.is_empty(), "{mode}: at rest: {:?}", names(&plan.steps));
+            assert_eq!(before, sim.status, "{mode}");
+        }
+    }
+}
+
+#[test]
+fn users_faults_and_crashes_lose_no_record() {
+    for seed in 0..cases(150) {
+        let mut choices = Choices(seed);
+        let mode = if seed % 2 == 0 { "savepoint" } else { "last-state" };
+        let mut sim =
+            if seed % 3 == 0 { Sim::without_high_availability(mode) } else { Sim::new(mode) };
+        show_on_failure(seed, &mut sim, |sim| {
+            sim.settle();
+            for _ in 0..120 {
+                sim.tick();
+                if choices.below(4) == 0 {
+                    sim.checkpoint();
+                }
+                if choices.below(9) == 0 {
+                    sim.misfortune(&mut choices);
+                }
+                let crash_at =
+                    (choices.below(5) == 0).then(|| usize::try_from(choices.below(7)).unwrap());
+                sim.pass(crash_at);
+            }
+            sim.heal();
+            sim.settle();
+        });
+    }
+}
+
+#[test]
+fn a_crash_before_any_step_of_an_upgrade_changes_nothing_in_the_end() {
+    for mode in ["savepoint", "last-state", "stateless"] {
+        for crash_pass in 0..12 {
+            for crash_at in 0..8 {
+                let mut sim = Sim::new(mode);
+                show_on_failure(crash_pass * 100 + crash_at, &mut sim, |sim| {
+                    sim.settle();
+                    sim.checkpoint();
+                    sim.edit(|r| Sim::job_mut(r).parallelism = Some(5));
+                    for pass in 0..40 {
+                        sim.tick();
+                        let at = usize::try_from(crash_at).unwrap();
+                        sim.pass((pass == crash_pass).then_some(at));
+                    }
+                    sim.settle();
+                });
+            }
+        }
+    }
+}
+
+#[test]
+fn a_deleted_resource_ends_whatever_its_state() {
+    for seed in 0..cases(40) {
+        let mut choices = Choices(seed);
+        let mut sim = Sim::new("last-state");
+        show_on_failure(seed, &mut sim, |sim| {
+            for _ in 0..choices.below(30) {
+                sim.tick();
+                if choices.below(6) == 0 {
+                    sim.misfortune(&mut choices);
+                }
+                sim.pass(None);
+            }
+            sim.resource.metadata.deletion_timestamp =
+                Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(sim.now));
+            for _ in 0..60 {
+                sim.tick();
+                let crash_at =
+                    (choices.below(4) == 0).then(|| usize::try_from(choices.below(4)).unwrap());
+                sim.pass(crash_at);
+            }
+            assert!(sim.job_manager.is_none());
+            assert!(sim.resource.metadata.finalizers.as_ref().is_none_or(Vec::is_empty));
+        });
+    }
+}
