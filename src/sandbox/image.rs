@@ -189,12 +189,12 @@ pub async fn load(name: &str, archive: &Path) -> Result<Vec<String>, Error> {
     let folder = Folder::of(name)?;
     let _lock = folder.lock().await?;
     let (mut instance, holder) = running_node(&folder)?;
-    let names = import(holder, archive).await?;
+    let names = import(holder, archive).await.map_err(|error| match error {
+        Error::Command { log: Some(log), .. } => no_archive(archive, log.lines.join("; ").trim()),
+        other => other,
+    })?;
     if names.is_empty() {
-        return Err(Error::Refused(format!(
-            "`{}` has no image with a name: expected an archive as `docker save NAME:TAG` writes it",
-            archive.display()
-        )));
+        return Err(no_archive(archive, "it has no image with a name"));
     }
     let short: Vec<String> =
         names.iter().map(|name| name.trim_start_matches("docker.io/library/").to_owned()).collect();
@@ -202,6 +202,13 @@ pub async fn load(name: &str, archive: &Path) -> Result<Vec<String>, Error> {
     instance.images.retain(|(tag, _)| !short.contains(tag));
     folder.write(&instance)?;
     Ok(short)
+}
+
+fn no_archive(archive: &Path, because: &str) -> Error {
+    Error::Refused(format!(
+        "`{}` cannot be imported: {because}: expected an archive as `docker save NAME:TAG` writes it",
+        archive.display()
+    ))
 }
 
 /// Brings an archive of the cache into an instance, unless it already came.

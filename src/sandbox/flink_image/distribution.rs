@@ -11,6 +11,7 @@ use super::{FLINK_ID, files, make_empty, minor, tar_command};
 use crate::sandbox::command::{SHORT, program, run, run_logged};
 use crate::sandbox::error::Error;
 use crate::sandbox::image::Layer;
+use crate::sandbox::process::remove;
 use crate::sandbox::progress::Progress;
 use crate::sandbox::requirements::pip;
 use crate::sandbox::state::cache;
@@ -78,7 +79,11 @@ pub(super) async fn distribution(asked: &str, progress: &Progress<'_>) -> Result
         let path = made.join(empty);
         fs::create_dir_all(&path).map_err(Error::file("make", &path))?;
     }
-    add_example(&made, &version).await?;
+    if !add_example(&made, &version).await? {
+        let missing =
+            format!("there is no example job for Flink {version}: the image goes without");
+        progress.task(missing).done();
+    }
     let target = folder(&version)?;
     make_empty(&target)?;
     let target = target.join("distribution");
@@ -139,12 +144,11 @@ fn version_of(source: &str) -> Option<String> {
     (name.replace('_', "-") == "apache-flink-libraries").then(|| version.to_owned())
 }
 
-/// Puts the example job where the official image has it.
-async fn add_example(distribution: &Path, version: &str) -> Result<(), Error> {
+/// Puts the example job where the official image has it; whether there is one.
+async fn add_example(distribution: &Path, version: &str) -> Result<bool, Error> {
     let target = distribution.join("examples/streaming");
     fs::create_dir_all(&target).map_err(Error::file("make", &target))?;
     let first = format!("{}.0", minor(version));
-    let mut refused = Ok(());
     // Some later versions were released without it.
     for version in [version, &first] {
         let mut command = program("mvn");
@@ -153,18 +157,31 @@ async fn add_example(distribution: &Path, version: &str) -> Result<(), Error> {
             "-Dartifact=org.apache.flink:flink-examples-streaming:{version}:jar:{EXAMPLE}"
         ));
         command.arg(format!("-DoutputDirectory={}", target.display()));
-        let log = cache()?.join("flink/download.log");
+        let log = cache()?.join("flink/example.log");
+        remove(&log)?;
         match run_logged(&mut command, LONG, &log, |_| {}).await {
             Ok(()) => {
                 let copied =
                     target.join(format!("flink-examples-streaming-{version}-{EXAMPLE}.jar"));
                 let plain = target.join(format!("{EXAMPLE}.jar"));
-                return fs::rename(&copied, &plain).map_err(Error::file("rename", &copied));
+                fs::rename(&copied, &plain).map_err(Error::file("rename", &copied))?;
+                return Ok(true);
             }
-            Err(error) => refused = refused.and(Err(error)),
+            Err(error) if is_absence(&error) => {}
+            Err(error) => return Err(error),
         }
     }
-    refused
+    let folder = distribution.join("examples");
+    fs::remove_dir_all(&folder).map_err(Error::file("remove", &folder))?;
+    Ok(false)
+}
+
+/// Whether Maven says that there is no such artifact, rather than that it could not look.
+fn is_absence(error: &Error) -> bool {
+    let Error::Command { log: Some(log), .. } = error else { return false };
+    // The second is what it says when it has looked before.
+    let told = ["Could not find artifact", "was not found in"];
+    log.lines.iter().any(|line| told.iter().any(|told| line.contains(told)))
 }
 
 /// The layer with Flink, as it is seen from the image's root.

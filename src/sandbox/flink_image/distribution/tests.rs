@@ -1,10 +1,26 @@
 use super::*;
+use crate::sandbox::error::LogTail;
 
 #[test]
 fn version_is_read_from_the_name_of_the_source_package() {
     assert_eq!(version_of("apache_flink_libraries-1.20.5.tar.gz").as_deref(), Some("1.20.5"));
     assert_eq!(version_of("apache-flink-libraries-1.13.6.tar.gz").as_deref(), Some("1.13.6"));
     assert_eq!(version_of("apache-flink-1.20.5.tar.gz"), None);
+}
+
+#[test]
+fn artifact_that_does_not_exist_is_told_from_a_repository_that_does_not_answer() {
+    let said = |text: &str| Error::Command {
+        command: "mvn".into(),
+        status: "exit status: 1".into(),
+        log: Some(LogTail::of_text(text)),
+    };
+    let absent = "[ERROR] Unable to resolve artifact. Could not find artifact org.apache.flink:x";
+    assert!(is_absence(&said(absent)));
+    let again = "[ERROR] org.apache.flink:x was not found in https://repository during a previous";
+    assert!(is_absence(&said(again)));
+    assert!(!is_absence(&said("[ERROR] Could not transfer artifact: Connection refused")));
+    assert!(!is_absence(&Error::Refused("no".into())));
 }
 
 #[tokio::test]
