@@ -95,7 +95,7 @@ fn start(cli: Cli, printer: &Printer) -> anyhow::Result<()> {
 /// Runs the command that was asked for.
 async fn dispatch(cli: Cli, printer: &Printer) -> anyhow::Result<()> {
     let Cli { command, global } = cli;
-    let result = run_command(command, &global, printer).await;
+    let result = Box::pin(run_command(command, &global, printer)).await;
     match result {
         Err(error) if is_unreachable(&error) => Err(name_server(error, &global).await),
         other => other,
@@ -136,17 +136,17 @@ pub async fn run_command(
             desired_state::run(args, JobState::Suspended, global, printer).await
         }
         Command::Resume(args) => desired_state::run(args, JobState::Running, global, printer).await,
-        Command::Deploy(args) => deploy::run(args, global, printer).await,
-        Command::Status(args) => status::run(args, global, printer).await,
+        Command::Deploy(args) => Box::pin(deploy::run(*args, global, printer)).await,
+        Command::Status(args) => Box::pin(status::run(args, global, printer)).await,
         Command::Init(args) => init::run(args, global, printer).await,
         Command::History(args) => history::run(args, global, printer).await,
         Command::Rollback(args) => rollback::run(args, global, printer).await,
         Command::Savepoint(args) => savepoint::run(args, global, printer).await,
-        Command::Delete(args) => delete::run(args, global, printer).await,
+        Command::Delete(args) => Box::pin(delete::run(args, global, printer)).await,
         Command::Logs(args) => logs::run(args, global, printer).await,
         Command::Render(args) => render::run(args, global, printer),
-        Command::Operate(args) => operate::run(*args, global, printer).await,
-        Command::Sandbox(args) => sandbox::run(args, global, printer).await,
+        Command::Operate(args) => Box::pin(operate::run(*args, global, printer)).await,
+        Command::Sandbox(args) => Box::pin(sandbox::run(args, global, printer)).await,
         Command::Version(args) => version::run(args, global, printer).await,
     }
 }

@@ -43,7 +43,7 @@ pub enum Command {
     /// Prepare the cluster and a namespace: definitions, service account and rights of the jobs
     Init(init::InitArgs),
     /// Deploy a job from a manifest, from flags or from a dialogue
-    Deploy(deploy::DeployArgs),
+    Deploy(Box<deploy::DeployArgs>),
     /// Show deployments, or everything about one
     Status(status::StatusArgs),
     /// Stop a job and keep its state as spec.job.upgradeMode says

@@ -214,7 +214,8 @@ async fn missing_service_account(
         return Ok(None);
     };
     match read::get::<ServiceAccount>(&connection.client, namespace, name).await {
-        Ok(Some(_)) => Ok(None),
+        // Who may deploy need not be allowed to look.
+        Ok(Some(_)) | Err(cluster::Error::Forbidden { .. }) => Ok(None),
         Ok(None) => Ok(Some(Violation {
             path: "spec.serviceAccount".to_owned(),
             message: format!(
@@ -222,8 +223,6 @@ async fn missing_service_account(
                  kubectl flink init -n {namespace} --service-account {name}"
             ),
         })),
-        // Who may deploy need not be allowed to look.
-        Err(cluster::Error::Forbidden { .. }) => Ok(None),
         Err(error) => Err(error.into()),
     }
 }

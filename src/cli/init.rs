@@ -79,14 +79,13 @@ async fn check_namespace(connection: &Connection) -> anyhow::Result<()> {
     let namespaces: Api<Namespace> = Api::all(connection.client.clone());
     let name = &connection.namespace;
     match namespaces.get_metadata(name).await.map_err(cluster::Error::from) {
-        Ok(_) => Ok(()),
+        // Who may write into the namespace need not be allowed to read it.
+        Ok(_) | Err(cluster::Error::Forbidden { .. }) => Ok(()),
         Err(error) if error.is_not_found() => {
             Err(Failure::new(format!("namespace `{name}` does not exist"))
                 .hint(format!("create it: kubectl create namespace {name}"))
                 .into())
         }
-        // Who may write into the namespace need not be allowed to read it.
-        Err(cluster::Error::Forbidden { .. }) => Ok(()),
         Err(error) => Err(error.into()),
     }
 }

@@ -105,7 +105,9 @@ pub async fn run(args: LogsArgs, global: &Global, printer: &Printer) -> anyhow::
         tasks: JoinSet::new(),
     };
     let (sender, mut lines) = mpsc::channel(LINES_WAITING);
-    found.iter().for_each(|pod| readers.start(pod, &sender));
+    for pod in &found {
+        readers.start(pod, &sender);
+    }
     // Without `follow` the channel closes with the last reader.
     let keep_open = args.follow.then(|| sender.clone());
     drop(sender);
@@ -126,7 +128,9 @@ pub async fn run(args: LogsArgs, global: &Global, printer: &Printer) -> anyhow::
                 // A missed look is made up for by the next one.
                 let present = pods::list(client, namespace, &args.name, role).await.unwrap_or_default();
                 if let Some(sender) = &keep_open {
-                    present.iter().for_each(|pod| readers.start(pod, sender));
+                    for pod in &present {
+                        readers.start(pod, sender);
+                    }
                 }
             }
         }

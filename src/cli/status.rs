@@ -98,7 +98,7 @@ async fn show_one(
             let deployment = deployment::fetch(connection, name).await?;
             match output.and_then(OutputFormat::for_value) {
                 Some(format) => {
-                    printer.value(&change::without_managed_fields(deployment.0), format)?
+                    printer.value(&change::without_managed_fields(deployment.0), format)?;
                 }
                 None => printer.line(change::qualified_name(&deployment.0))?,
             }

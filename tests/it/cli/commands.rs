@@ -49,7 +49,7 @@ async fn run(cluster: &FakeCluster, rest_address: Option<String>, line: &str) ->
     };
     let global = Global { connection: Some(connection), ..global };
     let (printer, transcript) = Printer::in_memory();
-    let result = cli::run_command(command, &global, &printer).await;
+    let result = Box::pin(cli::run_command(command, &global, &printer)).await;
     let failure = result
         .err()
         .map(|error| (kind_of(&error), error.chain().map(ToString::to_string).collect()));

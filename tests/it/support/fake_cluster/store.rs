@@ -328,17 +328,14 @@ impl Store {
             merge(&mut after, &request.body);
         }
         after["metadata"]["resourceVersion"] = before["metadata"]["resourceVersion"].clone();
-        match request.subresource.as_deref() {
-            Some("status") => {
-                let status = after["status"].take();
-                after = before.clone();
-                after["status"] = status;
-            }
-            _ => {
-                restore(&mut after, &before, "status");
-                if is_apply {
-                    own(&mut after, request);
-                }
+        if request.subresource.as_deref() == Some("status") {
+            let status = after["status"].take();
+            after = before.clone();
+            after["status"] = status;
+        } else {
+            restore(&mut after, &before, "status");
+            if is_apply {
+                own(&mut after, request);
             }
         }
         if after == before {
@@ -397,7 +394,7 @@ impl Store {
 
     /// Garbage collection: what the deleted object owned goes too.
     fn collect(&mut self, owner: &Value) {
-        let owned = self
+        let orphans = self
             .objects
             .iter()
             .filter(|(_, object)| {
@@ -407,7 +404,7 @@ impl Store {
             })
             .map(|(key, object)| (key.clone(), object.clone()))
             .collect::<Vec<_>>();
-        for (key, object) in owned {
+        for (key, object) in orphans {
             let uid = object["metadata"]["uid"].clone();
             self.put("DELETED", key, object);
             self.collect(&uid);
@@ -469,7 +466,9 @@ fn foreign_field(before: &Value, request: &Request) -> Option<Answer> {
 fn leaves(value: &Value, path: &str, fields: &mut Vec<String>) {
     match value {
         Value::Object(map) => {
-            map.iter().for_each(|(key, value)| leaves(value, &format!("{path}.{key}"), fields))
+            for (key, value) in map {
+                leaves(value, &format!("{path}.{key}"), fields);
+            }
         }
         Value::Null => {}
         _ => fields.push(path.to_owned()),
