@@ -37,7 +37,7 @@ else
 fi
 export KUBECONFIG
 "$program" crds --apply
-"$program" init --yes --namespace default
+"$program" init --yes --skip-crds --namespace default
 
 "$out/flinkworld" -kubeconfig "$KUBECONFIG" -listen "$world" > "$out/flinkworld.log" 2>&1 &
 world_pid=$!
