@@ -89,7 +89,7 @@ pub async fn run(args: OperateArgs, global: &Global, printer: &Printer) -> anyho
     let operator = start(context, &watch, args.selector.as_deref());
     let end = tokio::select! {
         end = wait(&args, &operator) => end,
-        () = asked_to_stop() => Ok(()),
+        () = asked_to_stop() => stopped(&args),
     };
     tracing::info!("leaving: finishing what is being written");
     operator.stop().await;
@@ -139,11 +139,11 @@ async fn preflight(client: &kube::Client, watch: &Watch) -> anyhow::Result<bool>
 
 /// Ends when `--until-stable` has its answer; never without that flag.
 async fn wait(args: &OperateArgs, operator: &Operator) -> anyhow::Result<()> {
-    operator.ready().await;
     if !args.until_stable {
         return std::future::pending().await;
     }
     let settled = async {
+        operator.ready().await;
         loop {
             if let Some(end) = settled(&operator.resources()) {
                 return end;
@@ -160,6 +160,14 @@ async fn wait(args: &OperateArgs, operator: &Operator) -> anyhow::Result<()> {
         ))
         .into()),
     }
+}
+
+/// What being asked to stop means: the usual end, or that what was waited for did not come.
+fn stopped(args: &OperateArgs) -> anyhow::Result<()> {
+    if args.until_stable {
+        return Err(Failure::new("stopped before all resources were STABLE or SUSPENDED").into());
+    }
+    Ok(())
 }
 
 /// `None` while something is under way.

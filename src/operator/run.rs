@@ -17,6 +17,8 @@ use super::observe::tell;
 use super::reconcile::{self, flush, reconcile, retry_after};
 use crate::api::deployment::FlinkDeployment;
 
+/// How soon a watch that has shown what is there is noticed.
+const READY_LOOK: std::time::Duration = std::time::Duration::from_millis(50);
 /// Reconciles that run at the same time.
 const CONCURRENCY: u16 = 50;
 
@@ -133,8 +135,9 @@ impl Operator {
     /// Waits until the watches have shown what is there.
     pub async fn ready(&self) {
         for store in &self.stores {
+            // A store wakes only the last one that waits, which may be its controller: look again.
             // An error means that the task ended, which `stop` reports.
-            let _ready = store.wait_until_ready().await;
+            while tokio::time::timeout(READY_LOOK, store.wait_until_ready()).await.is_err() {}
         }
     }
 
