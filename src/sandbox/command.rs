@@ -1,6 +1,6 @@
 //! Runs programs to their end, with a bound on their time, and keeps what they said.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
@@ -11,6 +11,8 @@ use tokio::time::timeout;
 
 use super::error::{Error, LogTail};
 
+/// Where programs for root are.
+const SYSTEM_FOLDERS: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
 /// Bound for programs that only set something up.
 pub(super) const SHORT: Duration = Duration::from_mins(1);
 
@@ -100,9 +102,17 @@ pub(super) async fn run_logged(
 pub(super) fn find(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path)
-        .chain(["/usr/local/sbin", "/usr/sbin", "/sbin"].map(PathBuf::from))
+        .chain(SYSTEM_FOLDERS.map(PathBuf::from))
         .map(|folder| folder.join(program))
         .find(|candidate| is_executable(candidate))
+}
+
+/// `PATH` with the folders of system programs, which a user's own may lack.
+pub(super) fn system_path() -> OsString {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = std::env::split_paths(&path).chain(SYSTEM_FOLDERS.map(PathBuf::from));
+    // What was split joins again.
+    std::env::join_paths(folders).unwrap_or(path)
 }
 
 /// Whether the file at `path` can be run.

@@ -39,12 +39,7 @@ impl Setup<'_> {
     }
 
     pub(super) fn daemon(&self, name: &str, arguments: Vec<String>) -> Daemon {
-        Daemon {
-            name: name.to_owned(),
-            program: self.programs.path(name),
-            arguments,
-            ..Daemon::default()
-        }
+        Daemon { name: name.to_owned(), program: self.programs.path(name), arguments }
     }
 
     fn etcd_url(&self) -> String {

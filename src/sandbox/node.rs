@@ -71,7 +71,6 @@ impl Node<'_> {
             name: HOLDER.to_owned(),
             program: find("unshare").unwrap_or_else(|| PathBuf::from("unshare")),
             arguments: arguments.map(str::to_owned).to_vec(),
-            ..Daemon::default()
         };
         let holder = holder.start(&place).await?;
         // The namespaces are new only once `unshare` has become the program.
@@ -289,12 +288,11 @@ disabled_plugins = [
             name: "containerd".to_owned(),
             program: find("containerd").unwrap_or_else(|| PathBuf::from("containerd")),
             arguments: options(&[("config", &self.setup.file("containerd.toml"))]),
-            environment: Vec::from_iter(system_path().map(|path| ("PATH".to_owned(), path))),
         }
     }
 
     pub(super) fn kubelet(&self) -> Daemon {
-        let mut kubelet = self.setup.daemon(
+        self.setup.daemon(
             "kubelet",
             options(&[
                 ("config", &self.setup.file("kubelet.json")),
@@ -304,16 +302,12 @@ disabled_plugins = [
                 ("root-dir", &self.setup.file("kubelet")),
                 ("cert-dir", &self.setup.file("kubelet/pki")),
             ]),
-        );
-        kubelet.environment.extend(system_path().map(|path| ("PATH".to_owned(), path)));
-        kubelet
+        )
     }
 
     pub(super) fn proxy(&self) -> Daemon {
         let arguments = options(&[("config", &self.setup.file("kube-proxy.json"))]);
-        let mut proxy = self.setup.daemon("kube-proxy", arguments);
-        proxy.environment.extend(system_path().map(|path| ("PATH".to_owned(), path)));
-        proxy
+        self.setup.daemon("kube-proxy", arguments)
     }
 
     pub(super) fn name_server(&self) -> Daemon {
@@ -348,14 +342,6 @@ pub(super) fn inside(holder: ProcessId, name: &str) -> tokio::process::Command {
     let mut command = program("nsenter");
     command.args(entering(holder)).arg(find(name).unwrap_or_else(|| PathBuf::from(name)));
     command
-}
-
-/// `PATH` with the folders of system programs, which a user's own may lack.
-pub(super) fn system_path() -> Option<String> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let folders = std::env::split_paths(&path)
-        .chain(["/usr/local/sbin", "/usr/sbin", "/sbin"].map(PathBuf::from));
-    std::env::join_paths(folders).ok()?.into_string().ok()
 }
 
 fn pretty(value: &Value) -> String {

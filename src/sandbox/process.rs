@@ -14,6 +14,7 @@ use rustix::process::{PidfdFlags, pidfd_open, pidfd_send_signal};
 use tokio::process::Command;
 use tokio::time::sleep;
 
+use super::command::{find, system_path};
 use super::error::Error;
 
 /// How often waits look again.
@@ -103,7 +104,6 @@ pub(super) struct Daemon {
     pub(super) name: String,
     pub(super) program: PathBuf,
     pub(super) arguments: Vec<String>,
-    pub(super) environment: Vec<(String, String)>,
 }
 
 /// Where a daemon's identity and log go, and what it runs in.
@@ -128,13 +128,15 @@ impl Daemon {
         command.arg("-c").arg(START).arg("sh").arg(&place.identity);
         command.arg(place.group.as_deref().unwrap_or(Path::new("-")));
         if let Some(holder) = place.namespaces_of {
-            command.arg(super::command::find("nsenter").unwrap_or_else(|| "nsenter".into()));
+            command.arg(find("nsenter").unwrap_or_else(|| "nsenter".into()));
             command.args(entering(holder));
         }
         command
             .arg(&self.program)
             .args(&self.arguments)
-            .envs(self.environment.iter().map(|(key, value)| (key, value)))
+            // Nothing of the user's: a proxy that leads out would be taken for the API server.
+            .env_clear()
+            .env("PATH", system_path())
             .current_dir("/")
             .stdin(Stdio::null())
             .stdout(log)

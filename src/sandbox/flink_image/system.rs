@@ -8,10 +8,9 @@ use serde::{Deserialize, Serialize};
 
 use super::mirror::{mirror, suite};
 use super::{FLINK_ID, files, make_empty, short_digest, tar_command, write_whole};
-use crate::sandbox::command::{SHORT, program, run, run_logged};
+use crate::sandbox::command::{SHORT, program, run, run_logged, system_path};
 use crate::sandbox::error::Error;
 use crate::sandbox::image::Layer;
-use crate::sandbox::node::system_path;
 use crate::sandbox::process::remove;
 use crate::sandbox::progress::Progress;
 use crate::sandbox::state::cache;
@@ -71,7 +70,7 @@ pub(super) async fn system(progress: &Progress<'_>) -> Result<(Layer, System), E
     command.arg(format!("--include={}", packages.join(",")));
     command.arg(format!("--components={}", mirror.components.join(",")));
     command.arg(&suite).arg(&root).arg(&mirror.address);
-    command.env("PATH", system_path().unwrap_or_default());
+    command.env("PATH", system_path());
     run_logged(&mut command, LONG, &log, |line| task.detail(line)).await?;
     add_user(&root).await?;
     strip(&root)?;

@@ -33,12 +33,19 @@ async fn daemon_records_itself_and_is_ended_by_its_identity() {
     let daemon = Daemon {
         name: "cat".into(),
         program: "/bin/sh".into(),
-        arguments: vec!["-c".into(), "echo started; exec tail -f /dev/null".into()],
-        ..Daemon::default()
+        arguments: vec!["-c".into(), "env; exec tail -f /dev/null".into()],
     };
     let process = daemon.start(&place).await.unwrap();
     assert_eq!(ProcessId::recorded(&place.identity), Some(process));
     assert!(process.is_alive());
+    // `env` comes before `tail`, and both are there once the program has changed.
+    let is_tail = wait_for(Duration::from_secs(10), async || {
+        let name = std::fs::read_to_string(format!("/proc/{}/comm", process.pid)).ok()?;
+        (name.trim() == "tail").then_some(())
+    });
+    assert_eq!(is_tail.await, Some(()));
+    let environment = std::fs::read_to_string(&place.log).unwrap();
+    assert!(environment.contains("PATH=") && !environment.contains("CARGO"), "{environment}");
 
     let stranger = ProcessId { started: process.started + 1, ..process };
     stranger.signal(Signal::KILL);
