@@ -24,6 +24,8 @@ const PYTHON_VERSIONS: [&str; 7] = ["3.11", "3.10", "3.9", "3.12", "3.8", "3.7",
 const EXAMPLE: &str = "TopSpeedWindowing";
 /// First version of the Maven plugin that copies an artifact as it is told.
 const MAVEN_PLUGIN: &str = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy";
+/// Names of Flink's configuration file, of which a version has one.
+const CONFIGURATIONS: [&str; 2] = ["config.yaml", "flink-conf.yaml"];
 /// Bound for each download.
 const LONG: Duration = Duration::from_mins(20);
 
@@ -196,9 +198,62 @@ pub(super) async fn flink_layer(distribution: &Path, work: &Path) -> Result<Laye
     run(command.arg("-cf").arg(&layer).arg("docker-entrypoint.sh"), LONG).await?;
     let mut command = tar_command();
     command.arg(format!("--owner={FLINK_ID}")).arg(format!("--group={FLINK_ID}"));
-    command.arg("--transform=s,^[.],opt/flink,S").arg("-C").arg(distribution);
-    run(command.arg("-rf").arg(&layer).arg("."), LONG).await?;
+    // `./conf/config.yaml` becomes `opt/flink/conf/config.yaml`.
+    command.arg("--transform=s,^[.],opt/flink,S").arg("-rf").arg(&layer);
+    for name in CONFIGURATIONS {
+        command.arg(format!("--exclude=./conf/{name}"));
+    }
+    run(command.arg("-C").arg(distribution).arg("."), LONG).await?;
+    for name in CONFIGURATIONS {
+        let Ok(text) = fs::read_to_string(distribution.join("conf").join(name)) else { continue };
+        let open = work.join("conf");
+        fs::create_dir_all(&open).map_err(Error::file("make", &open))?;
+        let path = open.join(name);
+        fs::write(&path, open_to_others(&text)).map_err(Error::file("write", &path))?;
+        let mut command = tar_command();
+        command.arg(format!("--owner={FLINK_ID}")).arg(format!("--group={FLINK_ID}"));
+        command.arg("--transform=s,^[.],opt/flink,S").arg("-C").arg(work).arg("-rf").arg(&layer);
+        run(command.arg(format!("./conf/{name}")), SHORT).await?;
+    }
     Layer::of_file(&layer).await
+}
+
+/// The default configuration, for containers: as it is, each part listens only to itself.
+fn open_to_others(configuration: &str) -> String {
+    let mut section = "";
+    let mut open = String::new();
+    for line in configuration.lines() {
+        if let Some((key, _)) = line.split_once(':')
+            && !line.starts_with([' ', '#'])
+        {
+            section = key;
+        }
+        let trimmed = line.trim_start();
+        // Both forms of the file: `rest:` with `address:` below it, and `rest.address:`.
+        let key = match (line.len() - trimmed.len(), trimmed.split_once(": ")) {
+            (0, Some((key, _))) => key.to_owned(),
+            (2, Some((key, _))) => format!("{section}.{key}"),
+            _ => String::new(),
+        };
+        if trimmed.ends_with(": localhost") && !trimmed.starts_with('#') {
+            match key.as_str() {
+                // Each TaskManager finds its own.
+                "taskmanager.host" => continue,
+                "jobmanager.bind-host"
+                | "taskmanager.bind-host"
+                | "rest.address"
+                | "rest.bind-address" => {
+                    open.push_str(&line.replace("localhost", "0.0.0.0"));
+                    open.push('\n');
+                    continue;
+                }
+                _ => {}
+            }
+        }
+        open.push_str(line);
+        open.push('\n');
+    }
+    open
 }
 
 #[cfg(test)]

@@ -65,7 +65,7 @@ pub(super) fn cached(options: &Options, tag: &str) -> Result<Option<Archive>, Er
 fn located(version: &str, tag: &str) -> Result<Archive, Error> {
     let folder = folder(version)?;
     let key =
-        short_digest(&["packages with an example", version, tag, ENTRYPOINT, &PACKAGES.join(" ")]);
+        short_digest(&["packages, example, open", version, tag, ENTRYPOINT, &PACKAGES.join(" ")]);
     Ok(Archive {
         version: version.to_owned(),
         file: folder.join(format!("image-{key}.tar")),

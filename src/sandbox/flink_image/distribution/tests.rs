@@ -1,3 +1,5 @@
+use expect_test::expect;
+
 use super::*;
 use crate::sandbox::error::LogTail;
 
@@ -23,13 +25,61 @@ fn artifact_that_does_not_exist_is_told_from_a_repository_that_does_not_answer()
     assert!(!is_absence(&Error::Refused("no".into())));
 }
 
+#[test]
+fn configuration_listens_to_others_in_both_forms() {
+    let nested = "\
+jobmanager:
+  # To enable this, set bind-host: localhost
+  bind-host: localhost
+  rpc:
+    address: localhost
+taskmanager:
+  bind-host: localhost
+  host: localhost
+  numberOfTaskSlots: 1
+rest:
+  address: localhost
+  bind-address: localhost
+";
+    expect![[r#"
+        jobmanager:
+          # To enable this, set bind-host: localhost
+          bind-host: 0.0.0.0
+          rpc:
+            address: localhost
+        taskmanager:
+          bind-host: 0.0.0.0
+          numberOfTaskSlots: 1
+        rest:
+          address: 0.0.0.0
+          bind-address: 0.0.0.0
+    "#]]
+    .assert_eq(&open_to_others(nested));
+    let flat = "\
+jobmanager.rpc.address: localhost
+jobmanager.bind-host: localhost
+taskmanager.host: localhost
+# rest.port: 8081
+rest.bind-address: localhost
+";
+    expect![[r#"
+        jobmanager.rpc.address: localhost
+        jobmanager.bind-host: 0.0.0.0
+        # rest.port: 8081
+        rest.bind-address: 0.0.0.0
+    "#]]
+    .assert_eq(&open_to_others(flat));
+}
+
 #[tokio::test]
 async fn flink_layer_lies_where_the_image_expects_it() {
     let folder = tempfile::tempdir().unwrap();
     let (distribution, work) = (folder.path().join("distribution"), folder.path().join("work"));
     fs::create_dir_all(distribution.join("lib")).unwrap();
     fs::create_dir_all(&work).unwrap();
+    fs::create_dir_all(distribution.join("conf")).unwrap();
     fs::write(distribution.join("lib/flink-dist.jar"), "jar").unwrap();
+    fs::write(distribution.join("conf/config.yaml"), "rest:\n  address: localhost\n").unwrap();
     let layer = flink_layer(&distribution, &work).await.unwrap();
     let listed = run(program("tar").arg("-tvf").arg(&layer.file), SHORT).await.unwrap();
     let entry = |name: &str| {
@@ -39,5 +89,9 @@ async fn flink_layer_lies_where_the_image_expects_it() {
             .unwrap_or_else(|| panic!("`{name}` is not in\n{listed}"))
     };
     assert!(entry("opt/flink/lib/flink-dist.jar").contains("9999/9999"));
+    assert!(entry("opt/flink/conf/config.yaml").contains("9999/9999"));
+    let mut show = program("tar");
+    show.arg("-xOf").arg(&layer.file).arg("opt/flink/conf/config.yaml");
+    assert_eq!(run(&mut show, SHORT).await.unwrap(), "rest:\n  address: 0.0.0.0\n");
     assert!(entry("docker-entrypoint.sh").starts_with("-rwxr-xr-x 0/0"));
 }
