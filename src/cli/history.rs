@@ -11,7 +11,9 @@ use super::deployment::Deployment;
 use super::printer::Printer;
 use super::table::{self, NONE};
 use super::{complete, deployment};
+use crate::api::deployment::FlinkDeploymentSpec;
 use crate::cluster::revisions;
+use crate::decide::diff::diff;
 use crate::decide::revision::{RestoreKind, RestorePoint, Revision};
 
 /// Arguments of `history`.
@@ -105,7 +107,17 @@ fn same_job(one: &Value, other: &Value) -> bool {
         }
         spec
     };
-    stripped(one) == stripped(other)
+    is_same_spec(&stripped(one), &stripped(other))
+}
+
+/// Whether two specs ask for the same; a default that only one of them spells out is no difference.
+pub(super) fn is_same_spec(one: &Value, other: &Value) -> bool {
+    let typed = |spec: &Value| serde_json::from_value::<FlinkDeploymentSpec>(spec.clone());
+    match (typed(one), typed(other)) {
+        (Ok(one), Ok(other)) => diff(&one, &other).changes.is_empty(),
+        // What our types refuse is compared as it stands.
+        _ => without_nulls(one) == without_nulls(other),
+    }
 }
 
 /// Stored specs spell absent fields as null.
@@ -200,8 +212,8 @@ mod tests {
 
     #[test]
     fn stored_spec_is_recognised_in_its_revision() {
-        let revision = json!({"image": "a", "job": {"state": "running", "parallelism": 1}});
-        let stored = json!({"image": "a", "mode": null, "job": {"state": "suspended", "upgradeMode": "savepoint", "parallelism": 1}});
+        let revision = json!({"image": "a", "jobManager": {"replicas": 1}, "job": {"state": "running", "parallelism": 1}});
+        let stored = json!({"image": "a", "mode": null, "jobManager": {}, "job": {"state": "suspended", "upgradeMode": "savepoint", "parallelism": 1}});
         assert!(same_job(&revision, &stored));
         assert!(!same_job(&revision, &json!({"image": "b", "job": {"parallelism": 1}})));
     }

@@ -11,7 +11,7 @@ use similar::{ChangeTag, TextDiff};
 use super::args::{DryRun, DryRunMode, Global, Output, Wait};
 use super::deployment::{self, Deployment};
 use super::failure::Failure;
-use super::history::without_nulls;
+use super::history::{is_same_spec, without_nulls};
 use super::printer::{GREEN, Printer, RED, styled};
 use super::wait::{self, Goal};
 use super::{change, complete};
@@ -100,7 +100,7 @@ fn choose<'a>(
 ) -> Result<(&'a Revision, Value), Failure> {
     let rolled_back = |revision: &'a Revision| {
         let rollback = revision::decide_rollback(present, &without_nulls(&revision.content.spec));
-        let is_change = without_nulls(present) != rollback;
+        let is_change = !is_same_spec(present, &rollback);
         (revision, rollback, is_change)
     };
     let hint = format!("see them with: kubectl flink history {name}");

@@ -82,13 +82,21 @@ fn judge_reconciled(written: &Deployment, seen: &Deployment) -> Verdict {
         "STABLE"
     };
     match seen.lifecycle() {
-        Some(state) if state == goal => Verdict::Reached,
+        Some(state) if state == goal && (goal == "SUSPENDED" || runs(seen)) => Verdict::Reached,
         Some("FAILED") if is_new => Verdict::Failed(cause()),
         Some("ROLLED_BACK") if is_new => {
             Verdict::Failed(format!("the change was rolled back: {}", cause()))
         }
         _ => Verdict::Waiting { phase: phase(seen), is_taken_up: true },
     }
+}
+
+/// Going back to the last stable spec makes a deployment `STABLE` at once, before anything runs.
+fn runs(seen: &Deployment) -> bool {
+    if seen.is_session() {
+        return seen.job_manager_status() == Some("READY");
+    }
+    matches!(seen.job_state(), Some("RUNNING" | "FINISHED"))
 }
 
 /// `UPGRADING · JobManager DEPLOYING · job RECONCILING`.

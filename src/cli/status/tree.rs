@@ -174,8 +174,16 @@ fn slots(flink: Option<&FlinkFacts>) -> String {
 
 fn job_node(deployment: &Deployment, job: Option<&JobFacts>, now: Timestamp) -> Node {
     let known = deployment.job_state();
+    let next = deployment.upgrade_savepoint_path().map(|path| match path {
+        LAST_STATE_PATH => Node::leaf("next start from its last checkpoint"),
+        path => Node::leaf(format!("next start from {path}")),
+    });
     match job.map(|job| &job.details) {
-        Some(Ok(details)) => running_job(details, job, now),
+        Some(Ok(details)) => {
+            let mut node = running_job(details, job, now);
+            node.children.extend(next.filter(|_| details.state.is_globally_terminal()));
+            node
+        }
         Some(Err(error)) if error.is_job_not_found() => Node::leaf(format!(
             "Job {}, unknown to the JobManager",
             coloured(known.unwrap_or("not started"))
@@ -184,16 +192,10 @@ fn job_node(deployment: &Deployment, job: Option<&JobFacts>, now: Timestamp) -> 
             format!("Job {} as last seen", coloured(known.unwrap_or("not started"))),
             vec![Node::leaf(styled(YELLOW, error))],
         ),
-        None => {
-            let next = deployment.upgrade_savepoint_path().map(|path| match path {
-                LAST_STATE_PATH => "next start from its last checkpoint".to_owned(),
-                path => format!("next start from {path}"),
-            });
-            Node::with(
-                format!("Job {}", coloured(known.unwrap_or("not started"))),
-                next.into_iter().map(Node::leaf).collect(),
-            )
-        }
+        None => Node::with(
+            format!("Job {}", coloured(known.unwrap_or("not started"))),
+            next.into_iter().collect(),
+        ),
     }
 }
 

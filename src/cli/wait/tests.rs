@@ -32,7 +32,10 @@ fn waiting(phase: &str, is_taken_up: bool) -> Verdict {
 fn stable_of_the_old_generation_does_not_count() {
     check(&written(), waiting("STABLE", false));
     check(
-        &seen("11", json!({"observedGeneration": 2, "lifecycleState": "STABLE"})),
+        &seen(
+            "11",
+            json!({"observedGeneration": 2, "lifecycleState": "STABLE", "jobStatus": {"state": "RUNNING"}}),
+        ),
         Verdict::Reached,
     );
     check(
@@ -42,6 +45,25 @@ fn stable_of_the_old_generation_does_not_count() {
         ),
         waiting("UPGRADING · JobManager MISSING · job FINISHED", true),
     );
+}
+
+#[test]
+fn stable_before_anything_runs_does_not_count() {
+    check(
+        &seen(
+            "11",
+            json!({"observedGeneration": 2, "lifecycleState": "STABLE", "jobStatus": {"state": "RECONCILING"}}),
+        ),
+        waiting("STABLE · job RECONCILING", true),
+    );
+    let mut session = seen(
+        "11",
+        json!({"observedGeneration": 2, "lifecycleState": "STABLE", "jobManagerDeploymentStatus": "DEPLOYING"}),
+    );
+    session.0["spec"] = json!({});
+    check(&session, waiting("STABLE · JobManager DEPLOYING", true));
+    session.0["status"]["jobManagerDeploymentStatus"] = json!("READY");
+    check(&session, Verdict::Reached);
 }
 
 #[test]
