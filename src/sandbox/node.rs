@@ -179,11 +179,16 @@ disabled_plugins = [
   sandbox_image = {pause}
   # Without CAP_SYS_RESOURCE runc dies when it is to lower a score.
   restrict_oom_score_adj = true
+  # A profile would be loaded into the kernel of the whole machine.
+  disable_apparmor = true
   [plugins."io.containerd.grpc.v1.cri".containerd]
     snapshotter = "overlayfs"
     default_runtime_name = "runc"
     [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
       runtime_type = "io.containerd.runc.v2"
+      # As the kubelet does it, also where systemd runs.
+      [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
+        SystemdCgroup = false
   [plugins."io.containerd.grpc.v1.cri".cni]
     bin_dir = {plugins}
     conf_dir = {networks}

@@ -30,6 +30,8 @@ fn container_runtime_keeps_to_the_instances_folders() {
             "root = \"DIR/containerd\"",
             "state = \"/run/containerd/state\"",
             "restrict_oom_score_adj = true",
+            "disable_apparmor = true",
+            "SystemdCgroup = false",
             "sandbox_image = \"localhost/pause:1\"",
             "bin_dir = \"/usr/lib/cni\"",
             "conf_dir = \"DIR/networks\"",
