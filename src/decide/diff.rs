@@ -217,3 +217,6 @@ fn without_nulls(value: Value) -> Value {
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => value,
     }
 }
+
+#[cfg(test)]
+mod tests;

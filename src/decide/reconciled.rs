@@ -203,3 +203,6 @@ fn insert_resources<T: serde::Serialize>(value: &mut Value, resources: Option<&T
         object.insert("resources".to_owned(), json!(resources));
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -19,3 +19,4 @@ mod golden;
 mod layers;
 mod simulation;
 mod support;
+mod takeover;

@@ -1,0 +1,134 @@
+use expect_test::{Expect, expect};
+use serde_json::json;
+
+use super::*;
+
+fn spec(value: Value) -> FlinkDeploymentSpec {
+    serde_json::from_value(value).unwrap()
+}
+
+/// A spec with every kind of field; tests override what they are about.
+fn base() -> Value {
+    json!({
+        "image": "flink:1.20",
+        "flinkVersion": "v1_20",
+        "serviceAccount": "flink",
+        "flinkConfiguration": {"taskmanager.numberOfTaskSlots": "2"},
+        "podTemplate": {"spec": {"containers": [{"name": "flink-main-container"}]}},
+        "jobManager": {"resource": {"memory": "1g", "cpu": 1}},
+        "taskManager": {"resource": {"memory": "1g", "cpu": 1}},
+        "job": {"jarURI": "local:///job.jar", "parallelism": 2, "upgradeMode": "savepoint"},
+    })
+}
+
+#[track_caller]
+fn check(path: &str, value: Value, expected: Expect) {
+    let mut wanted = base();
+    let (parent, name) = path.rsplit_once('/').unwrap();
+    let parent = if parent.is_empty() { &mut wanted } else { wanted.pointer_mut(parent).unwrap() };
+    parent[name] = value;
+    let diff = diff(&spec(base()), &spec(wanted));
+    expected.assert_eq(&format!("{} {diff}", diff.class().as_str()));
+}
+
+#[test]
+fn the_same_spec_has_no_changes() {
+    assert!(diff(&spec(base()), &spec(base())).changes.is_empty());
+}
+
+#[test]
+fn how_a_change_is_brought_about() {
+    check(
+        "/image",
+        json!("flink:1.20.1"),
+        expect!["UPGRADE Diff: FlinkDeploymentSpec[image : flink:1.20 -> flink:1.20.1]"],
+    );
+    check(
+        "/restartNonce",
+        json!(1),
+        expect!["UPGRADE Diff: FlinkDeploymentSpec[restartNonce : null -> 1]"],
+    );
+    check(
+        "/job/parallelism",
+        json!(4),
+        expect!["UPGRADE Diff: FlinkDeploymentSpec[job.parallelism : 2 -> 4]"],
+    );
+    check(
+        "/job/state",
+        json!("suspended"),
+        expect!["UPGRADE Diff: FlinkDeploymentSpec[job.state : running -> suspended]"],
+    );
+    check(
+        "/job/upgradeMode",
+        json!("last-state"),
+        expect!["IGNORE Diff: FlinkDeploymentSpec[job.upgradeMode : savepoint -> last-state]"],
+    );
+    check(
+        "/job/initialSavepointPath",
+        json!("s3://a"),
+        expect!["IGNORE Diff: FlinkDeploymentSpec[job.initialSavepointPath : null -> s3://a]"],
+    );
+    check(
+        "/job/savepointRedeployNonce",
+        json!(1),
+        expect![
+            "SAVEPOINT_REDEPLOY Diff: FlinkDeploymentSpec[job.savepointRedeployNonce : null -> 1]"
+        ],
+    );
+    check(
+        "/flinkConfiguration/kubernetes.operator.x",
+        json!(1),
+        expect![
+            "IGNORE Diff: FlinkDeploymentSpec[flinkConfiguration.kubernetes.operator.x : null -> 1]"
+        ],
+    );
+    check(
+        "/flinkConfiguration/pipeline.jobvertex-parallelism-overrides",
+        json!("v:2"),
+        expect![
+            "SCALE Diff: FlinkDeploymentSpec[flinkConfiguration.pipeline.jobvertex-parallelism-overrides : null -> v:2]"
+        ],
+    );
+    check(
+        "/flinkConfiguration/state.backend.type",
+        json!("rocksdb"),
+        expect![
+            "UPGRADE Diff: FlinkDeploymentSpec[flinkConfiguration.state.backend.type : null -> rocksdb]"
+        ],
+    );
+}
+
+#[test]
+fn a_nonce_that_is_taken_away_asks_for_nothing() {
+    let mut before = base();
+    before["restartNonce"] = json!(3);
+    before["job"]["savepointRedeployNonce"] = json!(3);
+    assert_eq!(diff(&spec(before), &spec(base())).class(), ChangeClass::Ignore);
+}
+
+#[test]
+fn defaults_and_form_are_no_change() {
+    let mut stored = base();
+    stored["jobManager"]["replicas"] = json!(1);
+    stored["jobManager"]["podTemplate"] = Value::Null;
+    stored["job"]["args"] = Value::Null;
+    stored["job"]["state"] = json!("running");
+    stored["mode"] = json!("native");
+    stored["podTemplate"]["kind"] = json!("Pod");
+    stored["podTemplate"]["apiVersion"] = json!("v1");
+    stored["podTemplate"]["spec"]["containers"][0]["image"] = Value::Null;
+    stored["flinkConfiguration"] = json!({"taskmanager": {"numberOfTaskSlots": 2}});
+    let diff = diff(&spec(stored), &spec(base()));
+    assert!(diff.changes.is_empty(), "{diff}");
+}
+
+#[test]
+fn a_template_change_is_seen() {
+    check(
+        "/podTemplate/spec",
+        json!({"containers": [{"name": "flink-main-container"}], "nodeName": "a"}),
+        expect![[
+            r#"UPGRADE Diff: FlinkDeploymentSpec[podTemplate : {"spec":{"containers":[{"name":"flink-main-container"}]}} -> {"spec":{"containers":[{"name":"flink-main-container"}],"nodeName":"a"}}]"#
+        ]],
+    );
+}

@@ -1,0 +1,85 @@
+use super::*;
+use crate::api::status::DeploymentStatus;
+
+/// Statuses that the Java operator left.
+const TAKEOVER: [&str; 6] = [
+    include_str!("../../../tests/golden/takeover/native-app-basic.yaml"),
+    include_str!("../../../tests/golden/takeover/native-ha-last-state.yaml"),
+    include_str!("../../../tests/golden/takeover/native-session.yaml"),
+    include_str!("../../../tests/golden/takeover/native-v2-0.yaml"),
+    include_str!("../../../tests/golden/takeover/standalone-app.yaml"),
+    include_str!("../../../tests/golden/takeover/standalone-ha-replicas.yaml"),
+];
+
+fn stored_specs() -> Vec<String> {
+    let mut texts = Vec::new();
+    for file in TAKEOVER {
+        for document in file.split("\n---\n").filter(|text| text.contains("kind: FlinkDeployment"))
+        {
+            let Ok(value) = serde_yaml::from_str::<Value>(document) else { continue };
+            if value["kind"] != "FlinkDeployment" {
+                continue;
+            }
+            let status: DeploymentStatus = serde_json::from_value(value["status"].clone()).unwrap();
+            let reconciliation = status.reconciliation_status;
+            texts.extend(reconciliation.last_reconciled_spec);
+            texts.extend(reconciliation.last_stable_spec);
+        }
+    }
+    texts
+}
+
+#[test]
+fn what_the_java_operator_stored_is_written_back_to_the_letter() {
+    let texts = stored_specs();
+    assert!(texts.len() >= 6, "{} stored specs", texts.len());
+    for text in texts {
+        let spec = ReconciledSpec::parse(&text).unwrap();
+        let ours: Value = serde_json::from_str(&spec.to_text()).unwrap();
+        let theirs: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(ours, theirs);
+        assert!(same_spec(&text, &spec.to_text()));
+    }
+}
+
+#[test]
+fn fields_stand_in_the_order_of_the_java_operator() {
+    let spec = ReconciledSpec::new(FlinkDeploymentSpec::default(), true);
+    assert_eq!(
+        spec.to_text(),
+        r#"{"spec":{"job":null,"restartNonce":null,"flinkConfiguration":{},"image":null,"imagePullPolicy":null,"serviceAccount":null,"flinkVersion":null,"ingress":null,"podTemplate":null,"jobManager":null,"taskManager":null,"logConfiguration":null,"mode":null},"resource_metadata":{"apiVersion":"flink.apache.org/v1beta1","firstDeployment":true}}"#
+    );
+}
+
+#[test]
+fn the_old_form_is_the_bare_spec() {
+    let text = r#"{"apiVersion":"flink.apache.org/v1beta1","image":"flink:1.16","job":{"state":"suspended"}}"#;
+    let spec = ReconciledSpec::parse(text).unwrap();
+    assert_eq!(spec.first_deployment, None);
+    assert_eq!(spec.spec.image.as_deref(), Some("flink:1.16"));
+    assert_eq!(spec.job_state(), JobState::Suspended);
+}
+
+#[test]
+fn whatever_is_not_a_spec_is_corrupt() {
+    for text in ["", "null", "[]", "{}", "{\"spec\":null}", "{\"spec\":{\"job\":7}}", "{\"spec\":{"]
+    {
+        assert!(ReconciledSpec::parse(text).is_err(), "{text}");
+    }
+}
+
+#[test]
+fn order_and_nulls_do_not_make_another_spec() {
+    let one = r#"{"spec":{"image":"a","job":{"parallelism":1,"args":null}},"resource_metadata":{"firstDeployment":false}}"#;
+    let other = r#"{"spec":{"job":{"parallelism":1},"image":"a","mode":null}}"#;
+    assert!(same_spec(one, other));
+    assert!(!same_spec(one, &other.replace("\"a\"", "\"b\"")));
+    assert!(!same_spec(one, "{"));
+}
+
+proptest::proptest! {
+    #[test]
+    fn no_text_makes_it_panic(text in ".{0,200}") {
+        drop(ReconciledSpec::parse(&text));
+    }
+}

@@ -1,0 +1,104 @@
+//! A fleet that the Java operator left: what it recorded is understood, and nothing is restarted.
+
+use kubectl_flink::api::deployment::FlinkDeployment;
+use kubectl_flink::api::status::JobStatusState;
+use kubectl_flink::config::OperatorConfig;
+use kubectl_flink::decide::application::decide;
+use kubectl_flink::decide::plan::{Plan, Step};
+use kubectl_flink::decide::world::{
+    Cluster, Fact, Facts, Fresh, HaMetadata, Job, JobManager, Question, World,
+};
+use kubectl_flink::operator::reconcile::step_name;
+use serde_json::Value;
+
+fn left_by_java(case: &str) -> FlinkDeployment {
+    let path = format!("{}/tests/golden/takeover/{case}.yaml", env!("CARGO_MANIFEST_DIR"));
+    let text = std::fs::read_to_string(path).unwrap();
+    let mut resource = text
+        .split("\n---\n")
+        .filter_map(|document| serde_yaml::from_str::<Value>(document).ok())
+        .find(|value| value["kind"] == "FlinkDeployment")
+        .unwrap();
+    resource["metadata"]["uid"] = "u1".into();
+    serde_json::from_value(resource).unwrap()
+}
+
+/// A pass in a world where the JobManager runs and lists the job in `state`.
+fn pass(resource: &FlinkDeployment, state: JobStatusState) -> Plan {
+    let status = resource.status.clone().unwrap();
+    let operator = OperatorConfig::default();
+    let mut facts = Facts::default();
+    for _ in 0..10 {
+        let world = World {
+            now: "2026-12-01T00:00:00Z".parse().unwrap(),
+            resource,
+            status: &status,
+            operator: &operator,
+            has_snapshot_resources: true,
+            fresh: Fresh::default(),
+            facts: facts.clone(),
+        };
+        match decide(&world) {
+            Ok(plan) => return plan,
+            Err(Question::JobManager) => {
+                facts.job_manager = Fact::Known(Some(JobManager {
+                    uid: "d1".to_owned(),
+                    owner_uid: Some("u1".to_owned()),
+                    generation: resource.metadata.generation,
+                    replicas: 1,
+                    available_replicas: 1,
+                    ..JobManager::default()
+                }));
+            }
+            Err(Question::Jobs) => {
+                facts.jobs = Fact::Known(vec![Job {
+                    id: status.job_status.job_id.clone().unwrap(),
+                    name: status.job_status.job_name.clone().unwrap_or_default(),
+                    state,
+                    start_time: status
+                        .job_status
+                        .start_time
+                        .as_deref()
+                        .and_then(|text| text.parse().ok())
+                        .unwrap_or_default(),
+                }]);
+            }
+            Err(Question::Cluster) => facts.cluster = Fact::Known(Cluster::default()),
+            Err(Question::HaMetadata) => {
+                facts.ha_metadata = Fact::Known(HaMetadata { has_job: true, has_checkpoint: true });
+            }
+            Err(other) => panic!("{other:?} has nothing to do with a running job"),
+        }
+    }
+    panic!("no decision");
+}
+
+fn steps(plan: &Plan) -> Vec<&'static str> {
+    plan.steps.iter().filter(|step| !matches!(step, Step::Event(_))).map(step_name).collect()
+}
+
+#[test]
+fn a_stable_job_is_left_as_it_is() {
+    for case in ["native-app-basic", "native-ha-last-state"] {
+        let resource = left_by_java(case);
+        let plan = pass(&resource, JobStatusState::Running);
+        assert!(steps(&plan).is_empty(), "{case}: {}: {:?}", plan.because, steps(&plan));
+        let before = resource.status.clone().unwrap();
+        let after = &plan.status;
+        assert_eq!(before.lifecycle_state, after.lifecycle_state, "{case}");
+        assert_eq!(before.reconciliation_status, after.reconciliation_status, "{case}");
+        assert_eq!(before.job_status, after.job_status, "{case}");
+        assert_eq!(before.error, after.error, "{case}");
+    }
+}
+
+#[test]
+fn an_upgrade_goes_on_from_what_java_recorded() {
+    let mut resource = left_by_java("native-ha-last-state");
+    resource.spec.job.as_mut().unwrap().parallelism = Some(7);
+    *resource.metadata.generation.as_mut().unwrap() += 1;
+    let plan = pass(&resource, JobStatusState::Running);
+    assert_eq!(steps(&plan), ["record-revision", "write-status", "delete-job-manager"]);
+    let before = resource.status.unwrap().job_status.job_id;
+    assert_eq!(before, plan.status.job_status.job_id, "HA metadata is found by the job id");
+}
