@@ -13,7 +13,9 @@ use super::failure::Failure;
 use super::logging::{self, LogFormat};
 use super::printer::Printer;
 use crate::api::deployment::FlinkDeployment;
-use crate::api::status::LifecycleState;
+use crate::api::status::{
+    DeploymentStatus, JobManagerDeploymentStatus, JobStatusState, LifecycleState,
+};
 use crate::flink::access::{Access, Connector, Options};
 use crate::operator::context::Context;
 use crate::operator::run::{Operator, Watch, start};
@@ -170,6 +172,14 @@ fn stopped(args: &OperateArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// The job runs or has finished; a session cluster's JobManager is ready.
+fn runs(status: &DeploymentStatus) -> bool {
+    match status.job_status.state {
+        Some(state) => matches!(state, JobStatusState::Running | JobStatusState::Finished),
+        None => status.job_manager_deployment_status == JobManagerDeploymentStatus::Ready,
+    }
+}
+
 /// `None` while something is under way.
 fn settled(resources: &[Arc<FlinkDeployment>]) -> Option<anyhow::Result<()>> {
     let mut is_settled = true;
@@ -183,7 +193,9 @@ fn settled(resources: &[Arc<FlinkDeployment>]) -> Option<anyhow::Result<()>> {
                 let text = format!("`{}` is FAILED: {message}", resource.name_any());
                 return Some(Err(Failure::new(text).into()));
             }
-            Some(LifecycleState::Stable | LifecycleState::Suspended) if is_seen => {}
+            Some(LifecycleState::Suspended) if is_seen => {}
+            // A rollback to the last stable spec counts as stable before its job runs.
+            Some(LifecycleState::Stable) if is_seen && runs(&status) => {}
             Some(_) | None => is_settled = false,
         }
     }

@@ -15,6 +15,7 @@ use super::world::{Question, World};
 use crate::api::deployment::{DeploymentMode, FlinkDeploymentSpec};
 use crate::api::job::{JobState, UpgradeMode};
 use crate::api::status::{DeploymentStatus, JobStatusState, ReconciliationState};
+use crate::api::version::FlinkVersion;
 use crate::api::{CANARY_LABEL, DEPLOYMENT_FINALIZER};
 
 /// Reason of an error that ends with the next valid spec.
@@ -134,7 +135,7 @@ impl<'w> Pass<'w> {
         if metadata.deletion_timestamp.is_some() {
             return self.delete();
         }
-        if !self.spec.flink_version.is_some_and(|version| version.is_supported()) {
+        if !self.spec.flink_version.is_some_and(FlinkVersion::is_supported) {
             let version = self.spec.flink_version.map_or("null", |version| version.as_str());
             let message =
                 format!("Flink version {version} is not supported by this operator version");

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::application::{Halt, Pass, Problem};
-use super::deploy::mode_of;
+use super::deploy::{mode_of, point};
 use super::observe::SOON;
 use super::plan::{Component, Event, Plan, Step};
 use super::reconciled::ReconciledSpec;
@@ -106,7 +106,7 @@ impl Pass<'_> {
             HighAvailability::Off => self.recover_without_metadata()?,
             high_availability @ (HighAvailability::Unknown(_) | HighAvailability::Known(_)) => {
                 let started_empty = self.last_mode() == UpgradeMode::Stateless;
-                self.point(RestoreFacts {
+                point(RestoreFacts {
                     wanted: UpgradeMode::LastState,
                     stopped_as: UpgradeMode::LastState,
                     path: self.savepoint_path().filter(|_| !started_empty),

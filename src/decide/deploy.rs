@@ -122,17 +122,7 @@ impl Pass<'_> {
             HighAvailability::Off
         };
         let path = self.savepoint_path();
-        self.point(RestoreFacts { wanted, stopped_as, path, high_availability })
-    }
-
-    /// Names the restore point, or says why not.
-    pub(super) fn point(&self, facts: RestoreFacts) -> Result<RestorePoint, Halt> {
-        restore_point(&facts).map_err(|refusal| match refusal {
-            Refusal::NotYet(message) => Halt::cannot(message),
-            Refusal::NeedsPerson(message) => {
-                Halt::problem(Problem::upgrade("RestoreFailed", message))
-            }
-        })
+        point(RestoreFacts { wanted, stopped_as, path, high_availability })
     }
 
     /// High availability of `spec`, with the job's metadata.
@@ -270,6 +260,14 @@ impl Pass<'_> {
         };
         self.render(&self.spec, self.generation, &restore)
     }
+}
+
+/// Names the restore point, or says why not.
+pub(super) fn point(facts: RestoreFacts) -> Result<RestorePoint, Halt> {
+    restore_point(&facts).map_err(|refusal| match refusal {
+        Refusal::NotYet(message) => Halt::cannot(message),
+        Refusal::NeedsPerson(message) => Halt::problem(Problem::upgrade("RestoreFailed", message)),
+    })
 }
 
 /// How a start from `restore` is noted.

@@ -217,13 +217,11 @@ impl Pass<'_> {
         let Ok(jobs) = self.world.jobs()? else { return Ok(()) };
         let id = self.status.job_status.job_id.clone();
         let job = jobs.iter().find(|job| Some(&job.id) == id.as_ref()).cloned();
-        match job {
-            Some(job) => self.observe_listed_job(&job),
-            None => {
-                self.observe_absent_job();
-                Ok(())
-            }
+        if let Some(job) = job {
+            return self.observe_listed_job(&job);
         }
+        self.observe_absent_job();
+        Ok(())
     }
 
     fn observe_listed_job(&mut self, job: &Job) -> Result<(), Halt> {

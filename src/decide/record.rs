@@ -95,20 +95,12 @@ impl Pass<'_> {
         Ok(is_high_availability_on(&self.deploy_config(&self.spec, self.generation)?))
     }
 
-    pub(super) fn savepoint_directory(&self, config: &FlinkConfig) -> Option<String> {
-        config
-            .text_of(&options::SAVEPOINT_DIRECTORY)
-            .map(str::trim)
-            .filter(|directory| !directory.is_empty())
-            .map(str::to_owned)
-    }
-
     /// `kubernetes.operator.reconcile.interval`.
     pub(super) fn interval(&self) -> Duration {
         self.observe_config()
             .ok()
             .and_then(|config| config.get(&options::RECONCILE_INTERVAL).ok())
-            .unwrap_or(Duration::from_secs(60))
+            .unwrap_or(Duration::from_mins(1))
     }
 
     pub(super) fn set_job_state(&mut self, state: JobStatusState) {
@@ -317,31 +309,28 @@ impl Pass<'_> {
 
     /// Brings the derived fields in line with the rest.
     fn settle(&mut self) {
-        match &self.problem {
-            Some(problem) => {
-                let Problem { kind, reason: _, component: _, message, detail, causes } = problem;
-                self.status.error = Some(error_document(*kind, message, detail.as_deref(), causes));
-            }
-            None => {
-                let was_invalid = self
-                    .status
-                    .error
-                    .as_deref()
-                    .is_some_and(|error| reason_of(error).as_deref() == Some(VALIDATION_ERROR));
-                let is_fine = self.status.job_manager_deployment_status
-                    != JobManagerDeploymentStatus::Error
-                    && self.status.job_status.state != Some(JobStatusState::Failed)
-                    && (self.is_stable()
-                        || self.status.reconciliation_status.last_reconciled_spec.is_none());
-                if is_fine || was_invalid {
-                    self.status.error = None;
-                }
-            }
+        if let Some(problem) = &self.problem {
+            let Problem { kind, reason: _, component: _, message, detail, causes } = problem;
+            let document = error_document(*kind, message, detail.as_deref(), causes);
+            self.status.error = Some(document);
+        } else if self.has_recovered() {
+            self.status.error = None;
         }
         self.status.lifecycle_state = Some(lifecycle_state(&self.status));
         let is_application = self.spec.job.is_some();
         self.status.conditions =
             running_condition(&self.status, is_application, self.world.now).into_iter().collect();
+    }
+
+    /// Nothing is wrong any more with what the stored error was about.
+    fn has_recovered(&self) -> bool {
+        let error = self.status.error.as_deref().unwrap_or_default();
+        let was_invalid = reason_of(error).as_deref() == Some(VALIDATION_ERROR);
+        let is_up = self.status.job_manager_deployment_status != JobManagerDeploymentStatus::Error
+            && self.status.job_status.state != Some(JobStatusState::Failed);
+        let is_settled =
+            self.is_stable() || self.status.reconciliation_status.last_reconciled_spec.is_none();
+        was_invalid || (is_up && is_settled)
     }
 
     /// The plan as it stands, with its reason.
@@ -379,6 +368,15 @@ impl Pass<'_> {
     pub(super) fn is_marked_deleting(&self) -> bool {
         self.status.lifecycle_state == Some(LifecycleState::Deleting)
     }
+}
+
+/// Where savepoints go, when the user says so.
+pub(super) fn savepoint_directory(config: &FlinkConfig) -> Option<String> {
+    config
+        .text_of(&options::SAVEPOINT_DIRECTORY)
+        .map(str::trim)
+        .filter(|directory| !directory.is_empty())
+        .map(str::to_owned)
 }
 
 fn invalid_configuration(message: &str) -> Problem {

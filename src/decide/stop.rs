@@ -51,6 +51,7 @@ pub enum Lazy<T> {
 
 /// All that the table looks at.
 #[derive(Clone, Debug, PartialEq)]
+#[allow(clippy::struct_excessive_bools, reason = "independent facts, each named after its option")]
 pub struct StopFacts {
     pub now: Timestamp,
     /// `spec.job.upgradeMode` as the user has it now.

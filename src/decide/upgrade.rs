@@ -7,6 +7,7 @@ use super::diff::SpecDiff;
 use super::observe::SOON;
 use super::plan::{Plan, Step};
 use super::reconciled::ReconciledSpec;
+use super::record::savepoint_directory;
 use super::restore::RestorePoint;
 use super::stop::{Lazy, Need, StopDecision, StopFacts, decide_stop};
 use super::world::{Answer, Stop};
@@ -103,7 +104,7 @@ impl Pass<'_> {
             is_high_availability_on: cluster::is_high_availability_on(&config)
                 && self.is_high_availability_on()?,
             is_version_changed: deployed.flink_version != self.spec.flink_version,
-            has_savepoint_directory: self.savepoint_directory(&config).is_some(),
+            has_savepoint_directory: savepoint_directory(&config).is_some(),
             may_fall_back: get(&options::JOB_UPGRADE_LAST_STATE_FALLBACK_ENABLED)?,
             may_cancel: get(&options::JOB_UPGRADE_LAST_STATE_JOB_CANCEL_ENABLED)?,
             retains_checkpoints: retains_checkpoints(&config),
@@ -177,7 +178,7 @@ impl Pass<'_> {
         self.steps.push(Step::TriggerStop {
             job_id,
             trigger_id,
-            directory: self.savepoint_directory(config),
+            directory: savepoint_directory(config),
             format,
             drain,
         });

@@ -90,7 +90,7 @@ pub(super) async fn answer(
 ) -> Result<(), cluster::Error> {
     match question {
         Question::JobManager => {
-            facts.job_manager = Fact::Known(job_manager(subject, context).await?)
+            facts.job_manager = Fact::Known(job_manager(subject, context).await?);
         }
         Question::Pods => facts.pods = Fact::Known(job_manager_pods(subject, context).await?),
         Question::HaMetadata => facts.ha_metadata = ha_metadata(subject, context).await?,

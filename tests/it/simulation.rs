@@ -25,7 +25,7 @@ use serde_json::json;
 
 const BROKEN_IMAGE: &str = "flink:no-such-tag";
 
-/// A small generator of repeatable choices (SplitMix64).
+/// A small generator of repeatable choices (`SplitMix64`).
 struct Choices(u64);
 
 impl Choices {

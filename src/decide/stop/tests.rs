@@ -6,6 +6,7 @@ use super::*;
 
 const NOW: &str = "2026-01-01T12:00:00Z";
 
+#[allow(clippy::unnecessary_wraps, reason = "as the facts have it")]
 fn ago(seconds: i64) -> Option<Timestamp> {
     let now: Timestamp = NOW.parse().unwrap();
     Some(now - jiff::SignedDuration::from_secs(seconds))
