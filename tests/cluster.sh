@@ -29,4 +29,5 @@ if [ -z "${KUBECTL_FLINK_TEST_KUBECONFIG:-}" ]; then
     "$program" sandbox up --name "$sandbox" --install --kubeconfig "$KUBECTL_FLINK_TEST_KUBECONFIG"
     "$program" sandbox flink-image --name "$sandbox" --install
 fi
+[ $# -gt 0 ] || set -- api_server:: e2e::
 cargo test --locked --test it -- --ignored --nocapture --test-threads 1 "$@"
