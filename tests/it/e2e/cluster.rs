@@ -3,6 +3,7 @@
 //! Everything a user would do goes through the program `kubectl-flink`; what a test wants to know, it
 //! reads from the API server. A test that fails prints what the operator and the pods said.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::OnceLock;
@@ -283,7 +284,8 @@ impl Cluster {
 impl Drop for Cluster {
     fn drop(&mut self) {
         if thread::panicking() {
-            self.print_what_happened();
+            // The cluster may be what failed, and a second panic would hide the first.
+            drop(catch_unwind(AssertUnwindSafe(|| self.print_what_happened())));
         }
         self.kill_operator();
         if env::var_os("KUBECTL_FLINK_TEST_KEEP").is_some() {
