@@ -50,7 +50,7 @@ pub struct Context {
 }
 
 impl Context {
-    /// A context without caches; [`super::run::run`] adds them.
+    /// A context without caches; [`super::run::start`] adds them.
     pub fn new(
         client: Client,
         operator: OperatorConfig,
