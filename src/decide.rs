@@ -10,6 +10,7 @@ pub mod deletion;
 pub mod deploy;
 pub mod diff;
 pub mod error_document;
+pub mod exceptions;
 pub mod lifecycle;
 pub mod observe;
 pub mod plan;

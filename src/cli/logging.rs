@@ -26,12 +26,20 @@ pub(super) fn for_commands() {
 ///
 /// Called once per process; a second call changes nothing.
 pub fn set_up(default: &str, format: LogFormat) {
+    set_up_with(default, format, std::io::stderr);
+}
+
+/// The same, with another way to stderr.
+pub(super) fn set_up_with<W>(default: &str, format: LogFormat, writer: W)
+where
+    W: for<'a> tracing_subscriber::fmt::MakeWriter<'a> + Send + Sync + 'static,
+{
     let filter =
         EnvFilter::try_from_env(FILTER_VARIABLE).unwrap_or_else(|_| EnvFilter::new(default));
     let is_coloured = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(std::io::stderr)
+        .with_writer(writer)
         .with_ansi(is_coloured)
         .with_target(false);
     drop(match format {

@@ -1,5 +1,7 @@
 //! `operate`: the operator in the foreground.
 
+mod live;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,6 +10,7 @@ use anyhow::Context as _;
 use clap::Args;
 use kube::ResourceExt;
 
+use self::live::Live;
 use super::args::{Global, duration};
 use super::failure::Failure;
 use super::logging::{self, LogFormat};
@@ -19,6 +22,10 @@ use crate::api::status::{
 use crate::flink::access::{Access, Connector, Options};
 use crate::operator::context::Context;
 use crate::operator::run::{Operator, Watch, start};
+
+/// What is logged unless `KUBECTL_FLINK_LOG` says otherwise. The client's own lines repeat errors
+/// that are told with their consequences.
+const LOG_LEVELS: &str = "warn,kubectl_flink=info,kube_client=off";
 
 /// How often `--until-stable` looks at what the watch has seen.
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
@@ -67,7 +74,11 @@ pub struct OperateArgs {
 
 /// Runs until Ctrl-C, SIGTERM, or what `--until-stable` waits for.
 pub async fn run(args: OperateArgs, global: &Global, printer: &Printer) -> anyhow::Result<()> {
-    logging::set_up("warn,kubectl_flink=info", args.log_format);
+    let live = (printer.terminals().error && args.log_format == LogFormat::Text).then(Live::new);
+    match live.clone() {
+        Some(live) => logging::set_up_with(LOG_LEVELS, args.log_format, move || live.log_writer()),
+        None => logging::set_up(LOG_LEVELS, args.log_format),
+    }
     let connection = global.connect().await?;
     let client = connection.client.clone();
     let operator = super::operator_config::load(args.operator_config.as_deref(), printer)?;
@@ -89,10 +100,16 @@ pub async fn run(args: OperateArgs, global: &Global, printer: &Printer) -> anyho
     };
     tracing::info!(version = env!("CARGO_PKG_VERSION"), "operating {scope}");
     let operator = start(context, &watch, args.selector.as_deref());
+    if let Some(live) = live.clone() {
+        tokio::spawn(live.follow(operator.context.follow()));
+    }
     let end = tokio::select! {
         end = wait(&args, &operator) => end,
         () = asked_to_stop() => stopped(&args),
     };
+    if let Some(live) = live {
+        live.clear();
+    }
     tracing::info!("leaving: finishing what is being written");
     operator.stop().await;
     if args.until_stable && end.is_ok() {

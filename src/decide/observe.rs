@@ -9,6 +9,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::application::{Halt, Pass, Problem};
 use super::error_document::ErrorType;
+use super::exceptions;
 use super::plan::{Component, Event, Step};
 use super::reconciled::ReconciledSpec;
 use super::world::{Job, JobManager, Pod, PodProblem};
@@ -16,6 +17,7 @@ use crate::api::job::{JobState, UpgradeMode};
 use crate::api::status::{
     JobManagerDeploymentStatus, JobStatusState, LAST_STATE_PATH, ReconciliationState,
 };
+use crate::config::options;
 
 /// A job that its JobManager does not list is reported as lost after this long: the list is empty
 /// while `main()` runs, and while a new leader recovers its jobs.
@@ -233,6 +235,9 @@ impl Pass<'_> {
         if job.state == JobStatusState::Failed {
             self.report_failure(before)?;
         }
+        if !was_terminal {
+            self.report_exceptions(&job.id)?;
+        }
         self.status.job_status.job_name = Some(job.name.clone());
         self.status.job_status.start_time = Some(job.start_time.to_string());
         let was_cancelling = before == Some(JobStatusState::Cancelling);
@@ -257,6 +262,24 @@ impl Pass<'_> {
         {
             self.refresh_cluster_info()?;
         }
+        Ok(())
+    }
+
+    /// Tells each exception of the job once, as an event.
+    fn report_exceptions(&mut self, job_id: &str) -> Result<(), Halt> {
+        let Ok(exceptions) = self.world.exceptions()? else { return Ok(()) };
+        let config = self.observe_config()?;
+        let limit = config.get(&options::EVENTS_EXCEPTIONS_LIMIT_PER_RECONCILIATION).unwrap_or(10);
+        let lines = config.get(&options::EVENTS_EXCEPTIONS_STACKTRACE_LINES).unwrap_or(5);
+        let events = exceptions::events(
+            exceptions,
+            &exceptions::Scope {
+                since: exceptions::since(self.world, job_id),
+                limit: usize::try_from(limit).unwrap_or(0),
+                lines: usize::try_from(lines).unwrap_or(0),
+            },
+        );
+        self.steps.extend(events.into_iter().map(Step::Event));
         Ok(())
     }
 

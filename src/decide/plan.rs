@@ -1,5 +1,6 @@
 //! A plan: the steps that a decision wants taken, in order.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::api::deployment::FlinkDeploymentSpec;
@@ -36,6 +37,8 @@ pub struct Event {
     pub message: String,
     /// Stands for the message where repeated events must fold into one although it differs.
     pub key: Option<String>,
+    /// Details for programs.
+    pub annotations: BTreeMap<String, String>,
 }
 
 impl Event {
@@ -44,7 +47,14 @@ impl Event {
         component: Component,
         message: impl Into<String>,
     ) -> Self {
-        Self { is_warning: false, reason, component, message: message.into(), key: None }
+        Self {
+            is_warning: false,
+            reason,
+            component,
+            message: message.into(),
+            key: None,
+            annotations: BTreeMap::new(),
+        }
     }
 
     pub(super) fn warning(
@@ -52,7 +62,14 @@ impl Event {
         component: Component,
         message: impl Into<String>,
     ) -> Self {
-        Self { is_warning: true, reason, component, message: message.into(), key: None }
+        Self {
+            is_warning: true,
+            reason,
+            component,
+            message: message.into(),
+            key: None,
+            annotations: BTreeMap::new(),
+        }
     }
 }
 

@@ -5,6 +5,8 @@
 //! asked at most once per pass, so a pass is bounded. What could not be read is
 //! [`Fact::Unknown`], which is never the same as absent.
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 
 use crate::api::deployment::FlinkDeployment;
@@ -40,6 +42,8 @@ pub enum Question {
     Cluster,
     /// Why the job failed.
     Failure,
+    /// `GET /jobs/:id/exceptions`.
+    Exceptions,
 }
 
 /// A fact as a decision reads it: the value, or why it could not be read.
@@ -152,6 +156,27 @@ pub struct Failure {
     pub causes: Vec<String>,
 }
 
+/// An exception in a job's history.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct JobException {
+    /// Milliseconds since the epoch.
+    pub at: i64,
+    pub stack_trace: String,
+    pub task_name: Option<String>,
+    /// `host:port` of the TaskManager.
+    pub endpoint: Option<String>,
+    pub task_manager_id: Option<String>,
+    pub labels: BTreeMap<String, String>,
+}
+
+/// Up to where the exceptions of a job were told.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ToldExceptions {
+    pub job_id: String,
+    /// Milliseconds since the epoch.
+    pub until: i64,
+}
+
 /// Everything that was looked up in this pass.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Facts {
@@ -163,6 +188,8 @@ pub struct Facts {
     pub stop: Fact<Stop>,
     pub cluster: Fact<Cluster>,
     pub failure: Fact<Failure>,
+    /// In any order.
+    pub exceptions: Fact<Vec<JobException>>,
 }
 
 /// Names that may be used up by this decision; drawn by the shell, so that a decision is repeatable.
@@ -189,6 +216,8 @@ pub struct World<'a> {
     /// Whether `FlinkStateSnapshot` is installed.
     pub has_snapshot_resources: bool,
     pub fresh: Fresh,
+    /// Absent after a start of the operator.
+    pub told_exceptions: Option<ToldExceptions>,
     pub facts: Facts,
 }
 
@@ -218,6 +247,7 @@ questions! {
     stop: Stop => Stop;
     cluster: Cluster => Cluster;
     failure: Failure => Failure;
+    exceptions: Vec<JobException> => Exceptions;
 }
 
 impl World<'_> {

@@ -6,6 +6,7 @@ use std::time::Instant;
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::networking::v1::Ingress;
 use kube::ResourceExt;
 use serde_json::{Value, json};
 
@@ -168,7 +169,7 @@ impl Act<'_> {
     }
 
     async fn record_event(&self, event: Event) -> Result<(), Error> {
-        let Event { is_warning, reason, component, message, key } = event;
+        let Event { is_warning, reason, component, message, key, annotations } = event;
         let event_type = if is_warning { EventType::Warning } else { EventType::Normal };
         let component = match component {
             Component::Operator => events::Component::Operator,
@@ -180,6 +181,7 @@ impl Act<'_> {
             EventRequest::about(&self.resource, event_type, component, reason, message, now);
         request.repeat = if key.is_some() { Repeat::Once } else { Repeat::Count };
         request.key = key;
+        request.annotations = annotations;
         if let Err(error) = events::record(&self.context.client, &request).await {
             // An event tells what happens; it must not keep it from happening.
             tracing::warn!(reason, error = tell(&error), "event not recorded");
@@ -420,8 +422,30 @@ impl Act<'_> {
             let patch = json!({"metadata": {"ownerReferences": owners}});
             apply::merge_patch(client, &id, &patch, Writer::OPERATOR).await?;
         }
-        if let Some(ingress) = &objects.ingress {
-            apply::apply(client, ingress, Writer::OPERATOR).await?;
+        match &objects.ingress {
+            Some(ingress) => {
+                apply::apply(client, ingress, Writer::OPERATOR).await?;
+                Ok(())
+            }
+            None => self.delete_left_over_ingress().await,
+        }
+    }
+
+    /// The Ingress of an earlier spec, once the spec asks for none.
+    async fn delete_left_over_ingress(&self) -> Result<(), Error> {
+        let (client, name) = (&self.context.client, self.resource.name_any());
+        let found = match cluster::read::get::<Ingress>(client, &self.namespace(), &name).await {
+            Ok(found) => found,
+            // Without the right to look at Ingresses none was made.
+            Err(cluster::Error::Forbidden { .. }) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        };
+        let is_ours =
+            found.iter().flat_map(ResourceExt::owner_references).any(|owner| owner.uid == self.uid);
+        if is_ours {
+            let id = ObjectId::of::<Ingress>(&self.namespace(), &name);
+            let deletion = Deletion::with(apply::Propagation::Background);
+            apply::delete(client, &id, deletion).await?;
         }
         Ok(())
     }

@@ -11,6 +11,7 @@ use kube::runtime::reflector::{ObjectRef, Store};
 use crate::api::deployment::FlinkDeployment;
 use crate::api::status::DeploymentStatus;
 use crate::config::OperatorConfig;
+use crate::decide::world::ToldExceptions;
 use crate::flink::access::Connector;
 
 /// How long a status that only says that a JobManager was created may wait for the next one: most
@@ -31,8 +32,9 @@ pub(super) struct Written {
 pub struct Progress {
     pub namespace: String,
     pub name: String,
-    /// Absent: the resource is gone.
-    pub status: Option<Box<DeploymentStatus>>,
+    pub status: Box<DeploymentStatus>,
+    /// The resource ends with this decision.
+    pub is_gone: bool,
     pub generation: i64,
     pub because: String,
 }
@@ -46,6 +48,7 @@ pub struct Context {
     pub has_snapshot_resources: bool,
     pub(super) job_managers: Vec<Store<Deployment>>,
     written: Mutex<HashMap<String, Written>>,
+    told_exceptions: Mutex<HashMap<String, ToldExceptions>>,
     progress: tokio::sync::broadcast::Sender<Progress>,
 }
 
@@ -64,6 +67,7 @@ impl Context {
             has_snapshot_resources,
             job_managers: Vec::new(),
             written: Mutex::default(),
+            told_exceptions: Mutex::default(),
             progress: tokio::sync::broadcast::Sender::new(1024),
         }
     }
@@ -89,30 +93,43 @@ impl Context {
     }
 
     pub(super) fn written(&self, uid: &str) -> Option<Written> {
-        self.lock().get(uid).cloned()
+        lock(&self.written).get(uid).cloned()
     }
 
     pub(super) fn remember(&self, uid: &str, written: Written) {
-        self.lock().insert(uid.to_owned(), written);
+        lock(&self.written).insert(uid.to_owned(), written);
     }
 
     pub(super) fn forget(&self, uid: &str) {
-        self.lock().remove(uid);
+        lock(&self.written).remove(uid);
+    }
+
+    /// Up to where the exceptions of the resource's job were told.
+    pub(super) fn told_exceptions(&self, uid: &str) -> Option<ToldExceptions> {
+        lock(&self.told_exceptions).get(uid).cloned()
+    }
+
+    pub(super) fn tell_exceptions(&self, uid: &str, told: ToldExceptions) {
+        lock(&self.told_exceptions).insert(uid.to_owned(), told);
+    }
+
+    pub(super) fn forget_exceptions(&self, uid: &str) {
+        lock(&self.told_exceptions).remove(uid);
     }
 
     /// Uids of resources with a status that is not written yet.
     pub(super) fn with_pending_status(&self) -> Vec<(String, DeploymentStatus)> {
-        self.lock()
+        lock(&self.written)
             .iter()
             .filter_map(|(uid, written)| {
                 written.pending.as_ref().map(|(status, _)| (uid.clone(), status.clone()))
             })
             .collect()
     }
+}
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<String, Written>> {
-        self.written.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+fn lock<T>(map: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    map.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The resource version as a number: etcd's revision, so that later writes compare greater.

@@ -19,8 +19,8 @@ use crate::config::cluster::{ResourceId, is_kubernetes_high_availability_on, obs
 use crate::config::{FlinkConfig, options};
 use crate::decide::reconciled::ReconciledSpec;
 use crate::decide::world::{
-    Checkpoints, Cluster, CompletedState, Fact, Facts, Failure, HaMetadata, Job, PodProblem,
-    Question, Stop,
+    Checkpoints, Cluster, CompletedState, Fact, Facts, Failure, HaMetadata, Job, JobException,
+    PodProblem, Question, Stop,
 };
 use crate::flink::access::Target;
 use crate::flink::checkpoints::LastState;
@@ -30,6 +30,9 @@ use crate::flink::{self, Client, Deadlines};
 
 /// Most objects that one list may bring; a JobManager has a handful of pods and ConfigMaps.
 const LIST_MAX: u32 = 500;
+
+/// Exceptions asked for in one pass; Flink itself keeps 16 by default.
+const EXCEPTIONS_MAX: u32 = 20;
 
 /// One resource as this pass sees it.
 pub(super) struct Subject<'a> {
@@ -102,6 +105,7 @@ pub(super) async fn answer(
         Question::Stop => facts.stop = fact(stop(subject, context).await),
         Question::Cluster => facts.cluster = fact(cluster_info(subject, context).await),
         Question::Failure => facts.failure = fact(failure(subject, context).await),
+        Question::Exceptions => facts.exceptions = fact(exceptions(subject, context).await),
     }
     Ok(())
 }
@@ -330,6 +334,23 @@ async fn failure(subject: &Subject<'_>, context: &Context) -> Result<Failure, St
     let mut chain = cause.chain().into_iter().map(str::to_owned);
     let message = chain.next().unwrap_or_default();
     Ok(Failure { message, causes: chain.collect() })
+}
+
+async fn exceptions(subject: &Subject<'_>, context: &Context) -> Result<Vec<JobException>, String> {
+    let id = subject.job_id().ok_or("the status names no job id")?;
+    let client = subject.flink(context)?.without_retries();
+    let history = client.exceptions(id, EXCEPTIONS_MAX).await.map_err(|error| tell(&error))?;
+    let known = history.entries.into_iter().filter_map(|entry| {
+        Some(JobException {
+            at: entry.timestamp?,
+            stack_trace: entry.stacktrace,
+            task_name: entry.task_name,
+            endpoint: entry.endpoint.or(entry.location),
+            task_manager_id: entry.task_manager_id,
+            labels: entry.failure_labels,
+        })
+    });
+    Ok(known.collect())
 }
 
 /// The error and its causes on one line.

@@ -16,11 +16,11 @@ use crate::api::status::DeploymentStatus;
 use crate::cluster;
 use crate::decide::application::decide;
 use crate::decide::plan::{Plan, Step};
-use crate::decide::world::{Facts, Fresh, World};
+use crate::decide::world::{Fact, Facts, Fresh, ToldExceptions, World};
 use crate::flink::new_trigger_id;
 
 /// A decision asks for each fact at most once, and there are this many.
-const QUESTIONS_MAX: usize = 8;
+const QUESTIONS_MAX: usize = 9;
 /// How long the watch may lag behind our own writes before the resource is read instead.
 const CACHE_LAG_MAX: Duration = Duration::from_millis(200);
 const CACHE_LAG_STEP: Duration = Duration::from_millis(5);
@@ -82,6 +82,7 @@ pub(super) async fn reconcile(
     act.take(steps).await.map_err(Error::Act)?;
     if is_gone {
         context.forget(&uid);
+        context.forget_exceptions(&uid);
         return Ok(Action::await_change());
     }
     let may_wait = creates || is_waiting;
@@ -149,6 +150,8 @@ pub async fn plan(
             trigger_id: new_trigger_id(),
             uuid: hyphenated(&uuid),
         },
+        told_exceptions: context
+            .told_exceptions(resource.metadata.uid.as_deref().unwrap_or_default()),
         facts: Facts::default(),
     };
     let subject = Subject {
@@ -159,13 +162,30 @@ pub async fn plan(
     };
     for _ in 0..=QUESTIONS_MAX {
         match decide(&world) {
-            Ok(plan) => return Ok(plan),
+            Ok(plan) => {
+                note_told_exceptions(&world, context);
+                return Ok(plan);
+            }
             Err(question) => observe::answer(question, &subject, context, &mut world.facts)
                 .await
                 .map_err(Error::Observe)?,
         }
     }
     Err(Error::Undecided)
+}
+
+/// What this plan tells is not told again by this process.
+fn note_told_exceptions(world: &World<'_>, context: &Context) {
+    let (Fact::Known(exceptions), Some(job_id)) =
+        (&world.facts.exceptions, &world.status.job_status.job_id)
+    else {
+        return;
+    };
+    let newest = exceptions.iter().map(|exception| exception.at).max();
+    let before = world.told_exceptions.as_ref().filter(|told| told.job_id == *job_id);
+    let started = world.now.as_millisecond();
+    let until = newest.or(before.map(|told| told.until)).unwrap_or(started);
+    context.tell_exceptions(world.uid(), ToldExceptions { job_id: job_id.clone(), until });
 }
 
 /// 32 hex digits as a UUID: `8-4-4-4-12`.
@@ -186,7 +206,8 @@ fn report(resource: &FlinkDeployment, before: &DeploymentStatus, plan: &Plan, co
     context.tell(Progress {
         namespace: resource.namespace().unwrap_or_default(),
         name: resource.name_any(),
-        status: Some(plan.status.clone()),
+        status: plan.status.clone(),
+        is_gone: plan.steps.iter().any(|step| matches!(step, Step::RemoveFinalizer)),
         generation: resource.metadata.generation.unwrap_or_default(),
         because: plan.because.clone(),
     });

@@ -197,6 +197,7 @@ impl Sim {
                 operator: &self.operator,
                 has_snapshot_resources: true,
                 fresh: fresh.clone(),
+                told_exceptions: None,
                 facts: facts.clone(),
             };
             match decide(&world) {
@@ -221,6 +222,7 @@ impl Sim {
             Question::HaMetadata => facts.ha_metadata = Fact::Known(self.ha_metadata()),
             Question::Stop => facts.stop = fact(is_up, || self.stop()),
             Question::Cluster => facts.cluster = fact(is_up, Cluster::default),
+            Question::Exceptions => facts.exceptions = fact(is_up, Vec::new),
             Question::Failure => facts.failure = fact(is_up, Failure::default),
         }
     }

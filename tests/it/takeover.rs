@@ -36,6 +36,7 @@ fn pass(resource: &FlinkDeployment, state: JobStatusState) -> Plan {
             operator: &operator,
             has_snapshot_resources: true,
             fresh: Fresh::default(),
+            told_exceptions: None,
             facts: facts.clone(),
         };
         match decide(&world) {
@@ -63,6 +64,7 @@ fn pass(resource: &FlinkDeployment, state: JobStatusState) -> Plan {
                         .unwrap_or_default(),
                 }]);
             }
+            Err(Question::Exceptions) => facts.exceptions = Fact::Known(vec![]),
             Err(Question::Cluster) => facts.cluster = Fact::Known(Cluster::default()),
             Err(Question::HaMetadata) => {
                 facts.ha_metadata = Fact::Known(HaMetadata { has_job: true, has_checkpoint: true });

@@ -1,0 +1,114 @@
+//! Exceptions of a job as events, each told once.
+
+use std::collections::BTreeMap;
+
+use jiff::SignedDuration;
+
+use super::plan::{Component, Event};
+use super::world::{JobException, World};
+
+/// After a start of the operator, exceptions that are older than this are history.
+const AGE_AT_START_MAX: SignedDuration = SignedDuration::from_mins(30);
+/// Longest annotation value, in characters.
+const ANNOTATION_LENGTH_MAX: usize = 256;
+
+/// Which exceptions to tell, and how.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Scope {
+    /// Milliseconds since the epoch; only later ones count.
+    pub(super) since: i64,
+    /// Most events of one pass.
+    pub(super) limit: usize,
+    /// Lines of the stack trace in an event.
+    pub(super) lines: usize,
+}
+
+/// Up to when the job's exceptions were told, in milliseconds since the epoch.
+pub(super) fn since(world: &World<'_>, job_id: &str) -> i64 {
+    match &world.told_exceptions {
+        Some(told) if told.job_id == job_id => told.until,
+        Some(_) => i64::MIN,
+        None => (world.now - AGE_AT_START_MAX).as_millisecond(),
+    }
+}
+
+/// The events, newest exception first.
+pub(super) fn events(exceptions: &[JobException], scope: &Scope) -> Vec<Event> {
+    let mut fresh: Vec<&JobException> =
+        exceptions.iter().filter(|exception| exception.at > scope.since).collect();
+    fresh.sort_by_key(|exception| std::cmp::Reverse(exception.at));
+    fresh.into_iter().take(scope.limit).map(|exception| event(exception, scope.lines)).collect()
+}
+
+fn event(exception: &JobException, lines: usize) -> Event {
+    let JobException { at, stack_trace, task_name, endpoint, task_manager_id, labels } = exception;
+    let mut annotations = BTreeMap::new();
+    let mut annotate = |key: String, value: String| {
+        annotations.insert(key, value.chars().take(ANNOTATION_LENGTH_MAX).collect());
+    };
+    annotate("exception-timestamp".to_owned(), at.to_string());
+    let named = [("task-name", task_name), ("endpoint", endpoint), ("tm-id", task_manager_id)];
+    for (key, value) in named {
+        if let Some(value) = value {
+            annotate(key.to_owned(), value.clone());
+        }
+    }
+    for (label, value) in labels {
+        annotate(format!("failure-label-{}", sanitised(label)), value.clone());
+    }
+    let message = head(stack_trace, lines);
+    let key = format!("jobmanager-exception-{at}-{:x}", fingerprint(stack_trace));
+    let mut event = Event::warning("JobException", Component::Job, message);
+    event.key = Some(key);
+    event.annotations = annotations;
+    event
+}
+
+/// The first lines, and how many more there are.
+fn head(stack_trace: &str, lines: usize) -> String {
+    let total = stack_trace.lines().count();
+    let text = stack_trace.lines().take(lines).collect::<Vec<_>>().join("\n");
+    if total > lines { format!("{text}\n... ({} more lines)", total - lines) } else { text }
+}
+
+/// Only what an annotation's name may hold.
+fn sanitised(label: &str) -> String {
+    label.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).take(40).collect()
+}
+
+/// A number that differs where texts do (FNV-1a).
+fn fingerprint(text: &str) -> u32 {
+    text.bytes().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn exception(at: i64) -> JobException {
+        JobException {
+            at,
+            stack_trace: "java.lang.Boom: no\n\tat a\n\tat b".to_owned(),
+            task_name: Some("map (1/2)".to_owned()),
+            labels: BTreeMap::from([("kind of".to_owned(), "user".to_owned())]),
+            ..JobException::default()
+        }
+    }
+
+    #[test]
+    fn only_newer_ones_are_told_and_the_newest_first() {
+        let all = [exception(1), exception(3), exception(2)];
+        let told = events(&all, &Scope { since: 1, limit: 10, lines: 2 });
+        let at = |event: &Event| event.annotations["exception-timestamp"].clone();
+        assert_eq!(told.iter().map(at).collect::<Vec<_>>(), ["3", "2"]);
+        assert_eq!(told[0].message, "java.lang.Boom: no\n\tat a\n... (1 more lines)");
+        assert_eq!(told[0].annotations["failure-label-kind-of"], "user");
+        assert_ne!(told[0].key, told[1].key);
+    }
+
+    #[test]
+    fn one_pass_tells_no_more_than_the_limit() {
+        let all = [exception(1), exception(3), exception(2)];
+        assert_eq!(events(&all, &Scope { since: 0, limit: 2, lines: 5 }).len(), 2);
+    }
+}
