@@ -27,6 +27,8 @@ trap 'exit 130' INT TERM
 if [ -z "${KUBECTL_FLINK_TEST_KUBECONFIG:-}" ]; then
     export KUBECTL_FLINK_TEST_KUBECONFIG="$folder/kubeconfig"
     "$program" sandbox up --name "$sandbox" --install --kubeconfig "$KUBECTL_FLINK_TEST_KUBECONFIG"
+    # What the packages give, whether or not a registry answers: the same image on every machine.
+    export KUBECTL_FLINK_IMAGE_FROM="${KUBECTL_FLINK_IMAGE_FROM:-packages}"
     "$program" sandbox flink-image --name "$sandbox" --install
 fi
 [ $# -gt 0 ] || set -- api_server:: e2e::
