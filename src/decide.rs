@@ -19,6 +19,7 @@ pub mod record;
 pub mod restore;
 pub mod revision;
 pub mod stop;
+pub mod unsupported;
 pub mod upgrade;
 pub mod validate;
 pub mod world;

@@ -27,7 +27,7 @@ pub struct DeleteArgs {
     /// Take no savepoint: the state since the last checkpoint is lost
     #[arg(long)]
     no_savepoint: bool,
-    /// Do not ask
+    /// Do not ask; state that cannot be saved still needs --no-savepoint
     #[arg(short, long)]
     yes: bool,
     /// Directory for the savepoint; default: execution.checkpointing.savepoint-dir of the job
@@ -92,9 +92,9 @@ pub async fn run(args: DeleteArgs, global: &Global, printer: &Printer) -> anyhow
         || (!no_savepoint
             && is_directory_configured(&connection, &present, access.flink_access).await);
     let state = if no_savepoint { State::AtRest } else { decide_state(&present, has_directory) };
+    // `--yes` answers whether to delete, not whether to lose state: that has a flag of its own.
     if let State::Endangered(reason) = &state
-        && !yes
-        && !printer.terminals().input
+        && (yes || !printer.terminals().input)
     {
         return Err(Failure::new(format!(
             "`{name}` was not deleted: no savepoint can be taken, because {reason}"

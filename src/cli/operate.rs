@@ -9,6 +9,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use clap::Args;
 use kube::ResourceExt;
+use kube::core::error_boundary::InvalidObject;
 
 use self::live::Live;
 use super::args::{Global, duration};
@@ -21,7 +22,7 @@ use crate::api::status::{
 };
 use crate::flink::access::{Access, Connector, Options};
 use crate::operator::context::Context;
-use crate::operator::run::{Operator, Watch, start};
+use crate::operator::run::{Guarded, Operator, Watch, start};
 
 /// What is logged unless `KUBECTL_FLINK_LOG` says otherwise. The client's own lines repeat errors
 /// that are told with their consequences.
@@ -198,9 +199,17 @@ fn runs(status: &DeploymentStatus) -> bool {
 }
 
 /// `None` while something is under way.
-fn settled(resources: &[Arc<FlinkDeployment>]) -> Option<anyhow::Result<()>> {
+fn settled(resources: &[Arc<Guarded>]) -> Option<anyhow::Result<()>> {
     let mut is_settled = true;
     for resource in resources {
+        let resource = match &resource.0 {
+            Ok(resource) => resource,
+            Err(InvalidObject { error, metadata }) => {
+                let name = metadata.name.as_deref().unwrap_or_default();
+                let text = format!("`{name}` cannot be read: {error}");
+                return Some(Err(Failure::new(text).into()));
+            }
+        };
         let status = resource.status.clone().unwrap_or_default();
         let is_seen = status.observed_generation == resource.metadata.generation;
         match status.lifecycle_state {
@@ -219,9 +228,10 @@ fn settled(resources: &[Arc<FlinkDeployment>]) -> Option<anyhow::Result<()>> {
     is_settled.then_some(Ok(()))
 }
 
-fn unsettled(resources: &[Arc<FlinkDeployment>]) -> String {
+fn unsettled(resources: &[Arc<Guarded>]) -> String {
     let states: BTreeMap<String, &str> = resources
         .iter()
+        .filter_map(|guarded| guarded.0.as_ref().ok())
         .filter_map(|resource| {
             let state = resource.status.as_ref().and_then(|status| status.lifecycle_state);
             match state {

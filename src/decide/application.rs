@@ -4,6 +4,8 @@
 //! before anything is destroyed or submitted, so that any pass, of any process, can go on from what
 //! it finds.
 
+use std::time::Duration;
+
 use super::diff::{ChangeClass, diff};
 use super::error_document::ErrorType;
 use super::observe::{SOON, foreign_deployment};
@@ -17,9 +19,13 @@ use crate::api::job::{JobState, UpgradeMode};
 use crate::api::status::{DeploymentStatus, JobStatusState, ReconciliationState};
 use crate::api::version::FlinkVersion;
 use crate::api::{CANARY_LABEL, DEPLOYMENT_FINALIZER};
+use crate::config::cluster::is_kubernetes_high_availability_on;
 
 /// Reason of an error that ends with the next valid spec.
 pub(super) const VALIDATION_ERROR: &str = "ValidationError";
+
+/// Longest pause while something waits for a person.
+const PROBLEM_INTERVAL_MAX: Duration = Duration::from_secs(15);
 
 /// Something that is wrong and is told to the user: status, event and log say the same.
 #[derive(Clone, Debug, PartialEq)]
@@ -105,7 +111,9 @@ pub fn decide(world: &World<'_>) -> Result<Plan, Question> {
         Err(Halt::Problem(problem)) => {
             let because = problem.message.clone();
             pass.problem = Some(*problem);
-            Ok(pass.finish(because, Some(pass.interval())))
+            // A repair of the status wakes nobody, so it is looked for.
+            let interval = pass.interval().min(PROBLEM_INTERVAL_MAX);
+            Ok(pass.finish(because, Some(interval)))
         }
     }
 }
@@ -166,6 +174,7 @@ impl<'w> Pass<'w> {
         if !self.validate() {
             return Ok(self.finish("the spec is invalid and nothing was deployed yet", None));
         }
+        self.warn_of_unsupported();
         self.reconcile()
     }
 
@@ -279,7 +288,9 @@ impl<'w> Pass<'w> {
 
     /// A stateful job must not start empty beside HA metadata that somebody left under its name.
     fn refuse_left_over_state(&self) -> Result<(), Halt> {
-        if !self.is_high_availability_on()? {
+        let config = self.deploy_config(&self.spec, self.generation)?;
+        // Elsewhere it cannot be looked for; the new job's id is new, so nothing is overwritten.
+        if !is_kubernetes_high_availability_on(&config) {
             return Ok(());
         }
         match self.world.ha_metadata()? {

@@ -133,7 +133,7 @@ impl Act<'_> {
 
     /// Notes that the watch has not shown our last write yet.
     fn remember(&self) {
-        let resource_version = resource_version(&self.resource);
+        let resource_version = resource_version(&self.resource.metadata);
         self.context.remember(&self.uid, Written { resource_version, pending: None });
     }
 
@@ -461,7 +461,7 @@ impl Act<'_> {
             return Ok(());
         }
         if may_wait {
-            let resource_version = resource_version(&self.resource);
+            let resource_version = resource_version(&self.resource.metadata);
             let pending = Some((status, since.unwrap_or_else(Instant::now)));
             self.context.remember(&self.uid, Written { resource_version, pending });
             return Ok(());

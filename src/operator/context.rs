@@ -5,10 +5,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Client;
 use kube::runtime::reflector::{ObjectRef, Store};
 
-use crate::api::deployment::FlinkDeployment;
 use crate::api::status::DeploymentStatus;
 use crate::config::OperatorConfig;
 use crate::decide::world::ToldExceptions;
@@ -133,6 +133,6 @@ fn lock<T>(map: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 }
 
 /// The resource version as a number: etcd's revision, so that later writes compare greater.
-pub(super) fn resource_version(resource: &FlinkDeployment) -> u64 {
-    resource.metadata.resource_version.as_deref().and_then(|text| text.parse().ok()).unwrap_or(0)
+pub(super) fn resource_version(metadata: &ObjectMeta) -> u64 {
+    metadata.resource_version.as_deref().and_then(|text| text.parse().ok()).unwrap_or(0)
 }

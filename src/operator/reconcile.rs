@@ -1,19 +1,25 @@
 //! One pass over one resource.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use kube::ResourceExt;
+use k8s_openapi::api::core::v1::ObjectReference;
+use kube::core::error_boundary::InvalidObject;
 use kube::runtime::controller::Action;
 use kube::runtime::reflector::{ObjectRef, Store};
+use kube::{Resource, ResourceExt};
 
 use super::act::{self, Act};
 use super::context::{Context, Progress, STATUS_DELAY, resource_version};
 use super::observe::{self, Subject, tell};
+use super::run::Guarded;
+use crate::api::API_VERSION;
 use crate::api::deployment::FlinkDeployment;
 use crate::api::status::DeploymentStatus;
 use crate::cluster;
+use crate::cluster::events::{self, EventRequest, EventType, Repeat};
 use crate::decide::application::decide;
 use crate::decide::plan::{Plan, Step};
 use crate::decide::world::{Fact, Facts, Fresh, ToldExceptions, World};
@@ -28,6 +34,8 @@ const CACHE_LAG_STEP: Duration = Duration::from_millis(5);
 /// First pause after an error, and the longest; each is half as long again as the one before.
 const RETRY_MIN: Duration = Duration::from_secs(1);
 const RETRY_MAX: Duration = Duration::from_mins(5);
+/// The longest while the API server is away: when it is back, nobody wants to wait.
+const RETRY_UNREACHABLE_MAX: Duration = Duration::from_secs(15);
 
 /// Why a pass did not end.
 #[derive(Debug, thiserror::Error)]
@@ -41,6 +49,17 @@ pub enum Error {
 }
 
 impl Error {
+    /// Whether the API server gave no answer at all, or cannot serve now.
+    fn is_unreachable(&self) -> bool {
+        match self {
+            Self::Act(act::Error::Cluster(error)) | Self::Observe(error) => matches!(
+                error,
+                cluster::Error::Unreachable { .. } | cluster::Error::Unavailable { .. }
+            ),
+            Self::Act(_) | Self::Undecided => false,
+        }
+    }
+
     /// Whether somebody else changed the resource, so that looking again at once helps.
     fn is_race(&self) -> bool {
         match self {
@@ -60,12 +79,17 @@ impl Error {
     fields(namespace = resource.namespace(), name = resource.name_any())
 )]
 pub(super) async fn reconcile(
-    resource: Arc<FlinkDeployment>,
+    resource: Arc<Guarded>,
     context: Arc<Context>,
-    store: Store<FlinkDeployment>,
+    store: Store<Guarded>,
 ) -> Result<Action, Error> {
-    let Some(resource) = freshest(resource, &context, &store).await? else {
-        return Ok(Action::await_change());
+    let resource = match freshest(&resource, &context, &store).await? {
+        Some(Ok(resource)) => resource,
+        Some(Err(invalid)) => {
+            report_unreadable(&invalid, &context).await;
+            return Ok(Action::await_change());
+        }
+        None => return Ok(Action::await_change()),
     };
     let uid = resource.metadata.uid.clone().unwrap_or_default();
     let stored = resource.status.clone().unwrap_or_default();
@@ -97,25 +121,25 @@ pub(super) async fn reconcile(
 
 /// The resource at least as new as our own last write to it.
 async fn freshest(
-    resource: Arc<FlinkDeployment>,
+    resource: &Guarded,
     context: &Context,
-    store: &Store<FlinkDeployment>,
-) -> Result<Option<FlinkDeployment>, Error> {
-    let uid = resource.metadata.uid.clone().unwrap_or_default();
-    let Some(written) = context.written(&uid) else { return Ok(Some((*resource).clone())) };
-    let key = ObjectRef::from_obj(&*resource);
+    store: &Store<Guarded>,
+) -> Result<Option<Result<FlinkDeployment, InvalidObject>>, Error> {
+    let uid = resource.uid().unwrap_or_default();
+    let Some(written) = context.written(&uid) else { return Ok(Some(resource.0.clone())) };
+    let key = ObjectRef::from_obj(resource);
     let mut waited = Duration::ZERO;
     while waited <= CACHE_LAG_MAX {
         match store.get(&key) {
-            Some(seen) if seen.metadata.uid.as_deref() != Some(&uid) => {
+            Some(seen) if seen.meta().uid.as_deref() != Some(&uid) => {
                 context.forget(&uid);
-                return Ok(Some((*seen).clone()));
+                return Ok(Some(seen.0.clone()));
             }
-            Some(seen) if resource_version(&seen) >= written.resource_version => {
+            Some(seen) if resource_version(seen.meta()) >= written.resource_version => {
                 if written.pending.is_none() {
                     context.forget(&uid);
                 }
-                return Ok(Some((*seen).clone()));
+                return Ok(Some(seen.0.clone()));
             }
             Some(_) => {}
             None => break,
@@ -129,7 +153,35 @@ async fn freshest(
     if found.is_none() {
         context.forget(&uid);
     }
-    Ok(found)
+    Ok(found.map(Ok))
+}
+
+/// Tells that a resource cannot be read; it waits for a change.
+async fn report_unreadable(invalid: &InvalidObject, context: &Context) {
+    let InvalidObject { error, metadata } = invalid;
+    tracing::error!(error, "the resource cannot be read and is left alone");
+    let request = EventRequest {
+        regarding: ObjectReference {
+            api_version: Some(API_VERSION.to_owned()),
+            kind: Some("FlinkDeployment".to_owned()),
+            name: metadata.name.clone(),
+            namespace: metadata.namespace.clone(),
+            uid: metadata.uid.clone(),
+            ..ObjectReference::default()
+        },
+        event_type: EventType::Warning,
+        reason: "Unreadable".to_owned(),
+        component: events::Component::Operator,
+        message: format!("this operator version cannot read the resource: {error}"),
+        key: None,
+        repeat: Repeat::Once,
+        labels: BTreeMap::new(),
+        annotations: BTreeMap::new(),
+        now: Timestamp::now(),
+    };
+    if let Err(error) = events::record(&context.client, &request).await {
+        tracing::warn!(error = tell(&error), "event not recorded");
+    }
 }
 
 /// Decides, answering the decision's questions on the way.
@@ -238,20 +290,23 @@ pub(super) fn retry_after(error: &Error, failures: u32) -> Duration {
         return Duration::from_millis(100);
     }
     let factor = 1.5_f64.powi(i32::try_from(failures.min(20)).unwrap_or(20) - 1);
-    RETRY_MIN.mul_f64(factor.max(1.0)).min(RETRY_MAX)
+    let longest = if error.is_unreachable() { RETRY_UNREACHABLE_MAX } else { RETRY_MAX };
+    RETRY_MIN.mul_f64(factor.max(1.0)).min(longest)
 }
 
 /// Writes statuses that were allowed to wait, before the process leaves.
-pub(super) async fn flush(context: &Context, resources: &[Arc<FlinkDeployment>]) {
+pub(super) async fn flush(context: &Context, resources: &[Arc<Guarded>]) {
     for (uid, status) in context.with_pending_status() {
-        let Some(resource) =
-            resources.iter().find(|resource| resource.metadata.uid.as_deref() == Some(&uid))
+        let Some(resource) = resources
+            .iter()
+            .filter_map(|guarded| guarded.0.as_ref().ok())
+            .find(|resource| resource.metadata.uid.as_deref() == Some(&uid))
         else {
             continue;
         };
         let mut act = Act {
             context,
-            resource: (**resource).clone(),
+            resource: resource.clone(),
             stored: resource.status.clone().unwrap_or_default(),
             uid,
         };

@@ -5,11 +5,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::StreamExt;
 use k8s_openapi::api::apps::v1::{Deployment, DeploymentSpec};
-use kube::ResourceExt;
 use kube::api::Api;
+use kube::core::DeserializeGuard;
 use kube::runtime::controller::{Action, Config};
 use kube::runtime::reflector::{ObjectRef, Store, store};
 use kube::runtime::{Controller, PredicateConfig, WatchStreamExt, predicates, reflector, watcher};
+use kube::{Resource, ResourceExt};
 use tokio_util::sync::CancellationToken;
 
 use super::context::Context;
@@ -39,10 +40,13 @@ impl Watch {
     }
 }
 
+/// A resource, or what is wrong with it: one that cannot be read must not stop the watch of all.
+pub type Guarded = DeserializeGuard<FlinkDeployment>;
+
 /// A running operator.
 pub struct Operator {
     pub context: Arc<Context>,
-    stores: Vec<Store<FlinkDeployment>>,
+    stores: Vec<Store<Guarded>>,
     tasks: Vec<tokio::task::JoinHandle<()>>,
     stop: CancellationToken,
 }
@@ -68,7 +72,7 @@ pub fn start(mut context: Context, watch: &Watch, label_selector: Option<&str>) 
     let mut stores = Vec::new();
     let mut tasks = Vec::new();
     for (scope, deployments) in watch.scopes().into_iter().zip(deployment_streams) {
-        let api: Api<FlinkDeployment> = api(&context, scope.as_deref());
+        let api: Api<Guarded> = api(&context, scope.as_deref());
         let mut config = watcher::Config::default();
         if let Some(selector) = label_selector {
             config = config.labels(selector);
@@ -78,12 +82,12 @@ pub fn start(mut context: Context, watch: &Watch, label_selector: Option<&str>) 
             .default_backoff()
             .applied_objects()
             .predicate_filter(
-                |resource: &FlinkDeployment| {
+                |resource: &Guarded| {
                     // Status writes are ours; everything else wakes the resource.
                     let generation = predicates::generation(resource)?;
                     let finalizers = predicates::finalizers(resource).unwrap_or_default();
                     let labels = predicates::labels(resource).unwrap_or_default();
-                    let deletion = u64::from(resource.metadata.deletion_timestamp.is_some());
+                    let deletion = u64::from(resource.meta().deletion_timestamp.is_some());
                     Some(
                         generation
                             ^ finalizers.rotate_left(21)
@@ -104,7 +108,7 @@ pub fn start(mut context: Context, watch: &Watch, label_selector: Option<&str>) 
                 .run(
                     {
                         let failures = Arc::clone(&failures);
-                        move |resource, context| {
+                        move |resource: Arc<Guarded>, context| {
                             let (failures, store) = (Arc::clone(&failures), task_store.clone());
                             async move {
                                 let key = resource.uid().unwrap_or_default();
@@ -127,8 +131,8 @@ pub fn start(mut context: Context, watch: &Watch, label_selector: Option<&str>) 
 }
 
 impl Operator {
-    /// Every resource in scope as the watch last saw it.
-    pub fn resources(&self) -> Vec<Arc<FlinkDeployment>> {
+    /// Every resource in scope as the watch last saw it; an error for each that cannot be read.
+    pub fn resources(&self) -> Vec<Arc<Guarded>> {
         self.stores.iter().flat_map(Store::state).collect()
     }
 
@@ -142,21 +146,21 @@ impl Operator {
     }
 
     /// Lets the passes that run come to their end, writes what is known and stops.
-    pub async fn stop(self) {
+    pub async fn stop(mut self) {
         self.stop.cancel();
-        for task in self.tasks {
+        for task in std::mem::take(&mut self.tasks) {
             if let Err(error) = task.await {
                 tracing::error!(error = tell(&error), "a controller ended badly");
             }
         }
-        let resources: Vec<_> = self.stores.iter().flat_map(Store::state).collect();
+        let resources = self.resources();
         flush(&self.context, &resources).await;
     }
 }
 
 fn api<K>(context: &Context, namespace: Option<&str>) -> Api<K>
 where
-    K: kube::Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>,
+    K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>,
 {
     match namespace {
         Some(namespace) => Api::namespaced(context.client.clone(), namespace),
@@ -165,7 +169,7 @@ where
 }
 
 /// The resource that a JobManager Deployment belongs to.
-fn owner_of(deployment: &Deployment) -> Option<ObjectRef<FlinkDeployment>> {
+fn owner_of(deployment: &Deployment) -> Option<ObjectRef<Guarded>> {
     let owner = deployment
         .metadata
         .owner_references
@@ -181,14 +185,15 @@ fn prune(deployment: &mut Deployment) {
     deployment.spec = DeploymentSpec::default();
 }
 
-fn drop_managed_fields(resource: &mut FlinkDeployment) {
-    resource.metadata.managed_fields = None;
-    if let Some(annotations) = &mut resource.metadata.annotations {
+fn drop_managed_fields(resource: &mut Guarded) {
+    let metadata = resource.meta_mut();
+    metadata.managed_fields = None;
+    if let Some(annotations) = &mut metadata.annotations {
         annotations.remove("kubectl.kubernetes.io/last-applied-configuration");
     }
 }
 
-fn pause(resource: &FlinkDeployment, error: &reconcile::Error, failures: &Failures) -> Action {
+fn pause(resource: &Guarded, error: &reconcile::Error, failures: &Failures) -> Action {
     let count = {
         let mut failures = lock(failures);
         let count = failures.entry(resource.uid().unwrap_or_default()).or_default();
