@@ -161,10 +161,12 @@ impl<'w> Pass<'w> {
                 Err(error) => return Err(Halt::problem(corrupt_spec(&error.reason))),
             }
         }
-        let is_native_application =
-            self.spec.job.is_some() && self.spec.mode.unwrap_or_default() == DeploymentMode::Native;
-        if !is_native_application && self.last.is_none() {
-            return Err(Halt::problem(unsupported_kind(&self.spec)));
+        if let Some(what) = self.what_is_not_operated() {
+            return if self.last.is_some() {
+                Ok(self.leave_alone(what))
+            } else {
+                Err(Halt::problem(unsupported_kind(what)))
+            };
         }
         let finalizers = metadata.finalizers.as_deref().unwrap_or_default();
         if !finalizers.iter().any(|finalizer| finalizer == DEPLOYMENT_FINALIZER) {
@@ -176,6 +178,27 @@ impl<'w> Pass<'w> {
         }
         self.warn_of_unsupported();
         self.reconcile()
+    }
+
+    /// The kind of cluster, where this version must keep its hands off. What runs decides: an edit
+    /// that asks for another kind is invalid.
+    pub(super) fn what_is_not_operated(&self) -> Option<&'static str> {
+        let spec = self.last.as_ref().map_or(&self.spec, |last| &last.spec);
+        match (&spec.job, spec.mode.unwrap_or_default()) {
+            (None, _) => Some("session clusters"),
+            (Some(_), DeploymentMode::Standalone) => Some("standalone mode"),
+            (Some(_), DeploymentMode::Native) => None,
+        }
+    }
+
+    /// Not even the status is touched: another operator may own it.
+    pub(super) fn leave_alone(&self, what: &str) -> Plan {
+        let message = unsupported_kind(what).message;
+        let mut event = Event::warning("NotSupported", Component::Operator, message.clone());
+        event.key = Some(format!("NotSupported: {}", self.generation));
+        let mut plan = self.untouched(message);
+        plan.steps.push(Step::Event(event));
+        plan
     }
 
     /// Whether to go on. An invalid edit never touches a running job: the last good spec stays.
@@ -341,8 +364,7 @@ fn lost_status(name: &str) -> Problem {
     }
 }
 
-fn unsupported_kind(spec: &FlinkDeploymentSpec) -> Problem {
-    let what = if spec.job.is_none() { "session clusters" } else { "standalone mode" };
+fn unsupported_kind(what: &str) -> Problem {
     Problem {
         kind: ErrorType::Reconciliation,
         reason: "ValidationError",

@@ -21,7 +21,11 @@ impl Pass<'_> {
             return Ok(self.untouched("being deleted without this operator's finalizer"));
         }
         let text = self.status.reconciliation_status.last_reconciled_spec.clone();
+        let was_deployed = text.is_some();
         self.last = text.and_then(|text| ReconciledSpec::parse(&text).ok());
+        if was_deployed && let Some(what) = self.what_is_not_operated() {
+            return Ok(self.leave_alone(what));
+        }
         if !self.is_marked_deleting() {
             self.status.lifecycle_state = Some(LifecycleState::Deleting);
             self.steps.push(Step::Event(Event::normal(

@@ -104,3 +104,20 @@ fn an_upgrade_goes_on_from_what_java_recorded() {
     let before = resource.status.unwrap().job_status.job_id;
     assert_eq!(before, plan.status.job_status.job_id, "HA metadata is found by the job id");
 }
+
+#[test]
+fn what_this_version_does_not_operate_is_not_touched() {
+    for case in ["native-session", "standalone-app", "standalone-ha-replicas"] {
+        for is_deleting in [false, true] {
+            let mut resource = left_by_java(case);
+            resource.spec.image = Some("flink:another".to_owned());
+            *resource.metadata.generation.as_mut().unwrap() += 1;
+            let now = "2026-12-01T00:00:00Z".parse().unwrap();
+            resource.metadata.deletion_timestamp =
+                is_deleting.then_some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(now));
+            let plan = pass(&resource, JobStatusState::Running);
+            assert!(steps(&plan).is_empty(), "{case}: {}: {:?}", plan.because, steps(&plan));
+            assert_eq!(resource.status, Some((*plan.status).clone()), "{case}");
+        }
+    }
+}
