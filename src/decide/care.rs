@@ -8,6 +8,7 @@ use super::observe::SOON;
 use super::plan::{Component, Event, Plan, Step};
 use super::reconciled::ReconciledSpec;
 use super::restore::{HighAvailability, RestoreFacts, RestorePoint};
+use super::stop::LOST;
 use crate::api::job::{JobState, UpgradeMode};
 use crate::api::status::{JobManagerDeploymentStatus, JobStatusState};
 use crate::config::{FlinkConfig, options};
@@ -140,11 +141,6 @@ impl Pass<'_> {
         if wanted == Some(UpgradeMode::Stateless) {
             return Ok(RestorePoint::Empty);
         }
-        Err(Halt::problem(Problem::upgrade(
-            "UpgradeFailed",
-            "JobManager deployment is missing and HA metadata is not available to make stateful \
-             upgrades. It is possible that the job has finished or terminally failed, or the \
-             configmaps have been deleted. Manual restore required.",
-        )))
+        Err(Halt::problem(Problem::upgrade("UpgradeFailed", LOST)))
     }
 }

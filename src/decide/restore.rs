@@ -112,12 +112,11 @@ fn last_state(
             Err(Refusal::NotYet(format!("HA metadata cannot be read: {reason}")))
         }
         HighAvailability::Known(HaMetadata { has_job: false, has_checkpoint: _ }) => {
-            Err(Refusal::NeedsPerson(
+            Err(Refusal::NeedsPerson(format!(
                 "HA metadata is not available to restore from last state. It is possible that the \
-                 job has finished or terminally failed, or the configmaps have been deleted. \
-                 Manual restore required."
-                    .to_owned(),
-            ))
+                 job has finished or terminally failed, or the configmaps have been deleted. Find \
+                 its newest checkpoint or savepoint and {CHOOSE}"
+            )))
         }
         HighAvailability::Known(HaMetadata { has_job: true, has_checkpoint: true }) => {
             Ok(RestorePoint::HaMetadata)

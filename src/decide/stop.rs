@@ -11,6 +11,13 @@ use super::world::{Checkpoints, HaMetadata};
 use crate::api::job::UpgradeMode;
 use crate::api::status::{JobManagerDeploymentStatus, JobStatusState, LAST_STATE_PATH};
 
+/// What is said when neither a JobManager nor HA metadata leads to the job's state.
+pub(super) const LOST: &str = "JobManager deployment is missing and HA metadata is not available \
+     to make stateful upgrades. It is possible that the job has finished or terminally failed, or \
+     the configmaps have been deleted. Manual restore required. Find the job's newest checkpoint \
+     or savepoint, set `spec.job.initialSavepointPath` to it and `spec.job.savepointRedeployNonce` \
+     to a new number.";
+
 /// How a job is stopped.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum StopDecision {
@@ -258,12 +265,7 @@ fn last_resort(facts: &StopFacts, may_use_ha_metadata: bool) -> Result<StopDecis
         }
     }
     if is_gone && !has_metadata {
-        return Ok(StopDecision::Refuse(
-            "JobManager deployment is missing and HA metadata is not available to make stateful \
-             upgrades. It is possible that the job has finished or terminally failed, or the \
-             configmaps have been deleted. Manual restore required."
-                .to_owned(),
-        ));
+        return Ok(StopDecision::Refuse(LOST.to_owned()));
     }
     Ok(StopDecision::Wait("the job does not run, so its state cannot be saved yet".to_owned()))
 }

@@ -48,7 +48,7 @@ fn last_state_is_refused_when_ha_metadata_is_gone() {
     check(
         &RestoreFacts { high_availability, ..facts() },
         expect![
-            "refused: HA metadata is not available to restore from last state. It is possible that the job has finished or terminally failed, or the configmaps have been deleted. Manual restore required."
+            "refused: HA metadata is not available to restore from last state. It is possible that the job has finished or terminally failed, or the configmaps have been deleted. Find its newest checkpoint or savepoint and set `spec.job.initialSavepointPath` to the state to start from and a new `spec.job.savepointRedeployNonce`. Manual restore required."
         ],
     );
 }

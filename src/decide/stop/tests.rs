@@ -165,7 +165,7 @@ fn a_job_manager_that_never_ran_is_replaced() {
     check(
         &ran,
         expect![[
-            r#"Ok(Refuse("JobManager deployment is missing and HA metadata is not available to make stateful upgrades. It is possible that the job has finished or terminally failed, or the configmaps have been deleted. Manual restore required."))"#
+            r#"Ok(Refuse("JobManager deployment is missing and HA metadata is not available to make stateful upgrades. It is possible that the job has finished or terminally failed, or the configmaps have been deleted. Manual restore required. Find the job's newest checkpoint or savepoint, set `spec.job.initialSavepointPath` to it and `spec.job.savepointRedeployNonce` to a new number."))"#
         ]],
     );
 }
