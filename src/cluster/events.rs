@@ -15,6 +15,7 @@ use serde_json::json;
 
 use super::apply::OPERATOR_MANAGER;
 use super::{Error, Result};
+use crate::decide::plan::Component;
 
 /// Characters of a message that are kept; longer ones are cut.
 const MESSAGE_LIMIT: usize = 4096;
@@ -34,27 +35,6 @@ impl EventType {
         match self {
             Self::Normal => "Normal",
             Self::Warning => "Warning",
-        }
-    }
-}
-
-/// Which part an event is about; the first part of its name.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub enum Component {
-    Operator,
-    JobManagerDeployment,
-    Job,
-    Snapshot,
-}
-
-impl Component {
-    /// The Java operator's spelling.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Operator => "Operator",
-            Self::JobManagerDeployment => "JobManagerDeployment",
-            Self::Job => "Job",
-            Self::Snapshot => "Snapshot",
         }
     }
 }

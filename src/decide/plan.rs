@@ -9,7 +9,7 @@ use crate::render::Objects;
 
 use super::restore::RestorePoint;
 
-/// The object that an event is about, in upstream's words.
+/// Which part an event is about, in the Java operator's words; the first part of the event's name.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Component {
     Operator,

@@ -23,7 +23,7 @@ use crate::cluster::apply::{self, Deletion, ObjectId, Writer};
 use crate::cluster::events::{self, EventRequest, EventType, Repeat};
 use crate::cluster::{self, revisions};
 use crate::config::options;
-use crate::decide::plan::{Component, Event, Step, Superseded};
+use crate::decide::plan::{Event, Step, Superseded};
 use crate::decide::restore::RestorePoint;
 use crate::decide::revision;
 use crate::flink::savepoints::StopRequest;
@@ -171,11 +171,6 @@ impl Act<'_> {
     async fn record_event(&self, event: Event) -> Result<(), Error> {
         let Event { is_warning, reason, component, message, key, annotations } = event;
         let event_type = if is_warning { EventType::Warning } else { EventType::Normal };
-        let component = match component {
-            Component::Operator => events::Component::Operator,
-            Component::JobManagerDeployment => events::Component::JobManagerDeployment,
-            Component::Job => events::Component::Job,
-        };
         let now = Timestamp::now();
         let mut request =
             EventRequest::about(&self.resource, event_type, component, reason, message, now);

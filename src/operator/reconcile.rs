@@ -21,7 +21,7 @@ use crate::api::status::DeploymentStatus;
 use crate::cluster;
 use crate::cluster::events::{self, EventRequest, EventType, Repeat};
 use crate::decide::application::decide;
-use crate::decide::plan::{Plan, Step};
+use crate::decide::plan::{Component, Plan, Step};
 use crate::decide::world::{Fact, Facts, Fresh, ToldExceptions, World};
 use crate::flink::new_trigger_id;
 
@@ -171,7 +171,7 @@ async fn report_unreadable(invalid: &InvalidObject, context: &Context) {
         },
         event_type: EventType::Warning,
         reason: "Unreadable".to_owned(),
-        component: events::Component::Operator,
+        component: Component::Operator,
         message: format!("this operator version cannot read the resource: {error}"),
         key: None,
         repeat: Repeat::Once,
