@@ -13,8 +13,8 @@ use super::stop::{Lazy, Need, StopDecision, StopFacts, decide_stop};
 use super::world::{Answer, Stop};
 use crate::api::job::{JobState, UpgradeMode};
 use crate::api::status::{
-    JobManagerDeploymentStatus, JobStatusState, ReconciliationState, SavepointFormatType,
-    SavepointInfo, SnapshotTriggerType,
+    JobManagerDeploymentStatus, JobStatusState, ReconciliationState, Savepoint,
+    SavepointFormatType, SavepointInfo, SnapshotTriggerType,
 };
 use crate::config::FlinkConfig;
 use crate::config::cluster;
@@ -262,7 +262,8 @@ impl Pass<'_> {
         }
     }
 
-    /// A completed savepoint of the job: the next restore point.
+    /// A completed savepoint of the job: the next restore point. It is shown as a resource, or in
+    /// the deprecated history where that kind is not installed.
     pub(super) fn record_savepoint(&mut self, path: &str) {
         let format = self
             .status
@@ -273,7 +274,22 @@ impl Pass<'_> {
             .unwrap_or_default();
         self.forget_stop();
         self.status.job_status.upgrade_savepoint_path = Some(path.to_owned());
-        self.steps.push(Step::RecordSavepoint { path: path.to_owned(), format });
+        if self.world.has_snapshot_resources {
+            self.steps.push(Step::RecordSavepoint { path: path.to_owned(), format });
+            return;
+        }
+        let savepoint = Savepoint {
+            time_stamp: self.world.now.as_millisecond(),
+            location: Some(path.to_owned()),
+            trigger_type: Some(SnapshotTriggerType::Upgrade),
+            format_type: Some(format),
+            trigger_nonce: None,
+        };
+        let info = self.status.job_status.savepoint_info.get_or_insert_default();
+        if info.savepoint_history.iter().all(|known| known.location != savepoint.location) {
+            info.savepoint_history.push(savepoint.clone());
+        }
+        info.last_savepoint = Some(savepoint);
     }
 
     fn begin_cancel(&mut self, last: &ReconciledSpec) -> Result<Plan, Halt> {

@@ -18,7 +18,7 @@ use crate::api::state_snapshot::{
     FlinkStateSnapshot, FlinkStateSnapshotSpec, JobKind, JobReference, SavepointSpec,
     SnapshotState, StateSnapshotStatus,
 };
-use crate::api::status::{DeploymentStatus, Savepoint, SavepointFormatType, SnapshotTriggerType};
+use crate::api::status::{DeploymentStatus, SavepointFormatType};
 use crate::cluster::apply::{self, Deletion, ObjectId, Writer};
 use crate::cluster::events::{self, EventRequest, EventType, Repeat};
 use crate::cluster::{self, revisions};
@@ -211,31 +211,9 @@ impl Act<'_> {
         }
     }
 
-    /// A completed savepoint as a `FlinkStateSnapshot`, or in the deprecated history where that
-    /// kind is not installed.
-    async fn record_savepoint(
-        &mut self,
-        path: &str,
-        format: SavepointFormatType,
-    ) -> Result<(), Error> {
+    /// A completed savepoint as a `FlinkStateSnapshot`.
+    async fn record_savepoint(&self, path: &str, format: SavepointFormatType) -> Result<(), Error> {
         let now = Timestamp::now();
-        if !self.context.has_snapshot_resources {
-            let mut status = self.stored.clone();
-            let info = status.job_status.savepoint_info.get_or_insert_default();
-            let savepoint = Savepoint {
-                time_stamp: now.as_millisecond(),
-                location: Some(path.to_owned()),
-                trigger_type: Some(SnapshotTriggerType::Upgrade),
-                format_type: Some(format),
-                trigger_nonce: None,
-            };
-            let is_known = info.savepoint_history.iter().any(|s| s.location == savepoint.location);
-            if !is_known {
-                info.savepoint_history.push(savepoint.clone());
-            }
-            info.last_savepoint = Some(savepoint);
-            return self.write_status(&status).await;
-        }
         let snapshot = upgrade_snapshot(&self.resource, path, format, now);
         let value = serde_json::to_value(&snapshot)?;
         let client = &self.context.client;

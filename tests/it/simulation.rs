@@ -76,6 +76,7 @@ struct Sim {
     ids: u64,
     log: Vec<String>,
     is_high_availability_on: bool,
+    has_snapshot_resources: bool,
 }
 
 fn resource(mode: &str) -> FlinkDeployment {
@@ -113,6 +114,7 @@ impl Sim {
     fn new(mode: &str) -> Self {
         Self {
             is_high_availability_on: true,
+            has_snapshot_resources: true,
             now: "2026-01-01T00:00:00Z".parse().unwrap(),
             resource: resource(mode),
             status: DeploymentStatus::default(),
@@ -195,7 +197,7 @@ impl Sim {
                 resource: &self.resource,
                 status: &self.status,
                 operator: &self.operator,
-                has_snapshot_resources: true,
+                has_snapshot_resources: self.has_snapshot_resources,
                 fresh: fresh.clone(),
                 told_exceptions: None,
                 facts: facts.clone(),
@@ -606,6 +608,20 @@ fn a_crash_before_any_step_of_an_upgrade_changes_nothing_in_the_end() {
             }
         }
     }
+}
+
+#[test]
+fn a_savepoint_is_kept_in_the_status_where_snapshots_are_no_resources() {
+    let mut sim = Sim::new("savepoint");
+    sim.has_snapshot_resources = false;
+    sim.settle();
+    sim.edit(|r| Sim::job_mut(r).parallelism = Some(5));
+    sim.settle();
+    let info = sim.status.job_status.savepoint_info.unwrap();
+    assert_eq!(info.savepoint_history.len(), 1);
+    let location = info.last_savepoint.unwrap().location;
+    assert_eq!(location, info.savepoint_history[0].location);
+    assert!(sim.states.contains_key(&location.unwrap()));
 }
 
 #[test]
