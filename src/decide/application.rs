@@ -20,6 +20,7 @@ use crate::api::status::{DeploymentStatus, JobStatusState, ReconciliationState};
 use crate::api::version::FlinkVersion;
 use crate::api::{CANARY_LABEL, DEPLOYMENT_FINALIZER};
 use crate::config::cluster::is_kubernetes_high_availability_on;
+use crate::config::option::InvalidValue;
 
 /// Reason of an error that ends with the next valid spec.
 pub(super) const VALIDATION_ERROR: &str = "ValidationError";
@@ -76,6 +77,12 @@ impl Halt {
 impl From<Question> for Halt {
     fn from(question: Question) -> Self {
         Self::Ask(question)
+    }
+}
+
+impl From<InvalidValue> for Halt {
+    fn from(error: InvalidValue) -> Self {
+        Self::Cannot(error.to_string())
     }
 }
 

@@ -22,9 +22,7 @@ impl Pass<'_> {
         let is_terminal = state.is_some_and(JobStatusState::is_globally_terminal);
         let is_running = last.job_state() == JobState::Running;
         if is_running && !is_terminal && job_manager == JobManagerDeploymentStatus::Missing {
-            let is_enabled = config
-                .get(&options::JM_DEPLOYMENT_RECOVERY_ENABLED)
-                .map_err(|error| Halt::cannot(error.to_string()))?;
+            let is_enabled = config.get(&options::JM_DEPLOYMENT_RECOVERY_ENABLED)?;
             if is_enabled {
                 return self.recover(last);
             }
@@ -68,9 +66,7 @@ impl Pass<'_> {
 
     /// A job that has ended keeps its JobManager for a while, so that its end can be looked at.
     fn retire(&mut self, config: &FlinkConfig) -> Result<Plan, Halt> {
-        let ttl: Duration = config
-            .get(&options::JM_DEPLOYMENT_SHUTDOWN_TTL)
-            .map_err(|error| Halt::cannot(error.to_string()))?;
+        let ttl: Duration = config.get(&options::JM_DEPLOYMENT_SHUTDOWN_TTL)?;
         let ended = self
             .status
             .job_status

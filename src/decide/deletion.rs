@@ -1,18 +1,16 @@
 //! The end of a `FlinkDeployment`: its job, its JobManager, its HA metadata, its finalizer.
 
-use std::time::Duration;
-
 use super::application::{Halt, Pass, Problem};
+use super::deploy::GOING;
 use super::observe::SOON;
 use super::plan::{Component, Event, Plan, Step};
 use super::reconciled::ReconciledSpec;
+use super::stop::is_cancellable;
 use super::upgrade::StopOutcome;
 use crate::api::DEPLOYMENT_FINALIZER;
 use crate::api::job::JobState;
-use crate::api::status::{JobManagerDeploymentStatus, JobStatusState, LifecycleState};
+use crate::api::status::{JobStatusState, LifecycleState};
 use crate::config::options;
-
-const GOING: Duration = Duration::from_millis(500);
 
 impl Pass<'_> {
     pub(super) fn delete(&mut self) -> Result<Plan, Halt> {
@@ -49,10 +47,10 @@ impl Pass<'_> {
             return Ok(plan);
         }
         let is_cancellable = job_manager.available_replicas > 0
-            && self.status.job_manager_deployment_status == JobManagerDeploymentStatus::Ready
-            && self.status.job_status.state.is_some_and(|state| {
-                !state.is_globally_terminal() && state != JobStatusState::Reconciling
-            });
+            && is_cancellable(
+                self.status.job_manager_deployment_status,
+                self.status.job_status.state,
+            );
         if let (true, Ok(job_id)) = (is_cancellable, self.job_id()) {
             self.steps.push(Step::CancelJob { job_id, is_best_effort: true });
         }
@@ -73,9 +71,7 @@ impl Pass<'_> {
     fn save_before_deletion(&mut self) -> Result<Option<Plan>, Halt> {
         let Some(last) = self.last.clone() else { return Ok(None) };
         let config = self.observe_config()?;
-        let wants_savepoint = config
-            .get(&options::JOB_SAVEPOINT_ON_DELETION)
-            .map_err(|error| Halt::cannot(error.to_string()))?;
+        let wants_savepoint = config.get(&options::JOB_SAVEPOINT_ON_DELETION)?;
         if !wants_savepoint || last.job_state() == JobState::Suspended {
             return Ok(None);
         }

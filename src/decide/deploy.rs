@@ -17,8 +17,8 @@ use crate::config::cluster::{is_high_availability_on, is_kubernetes_high_availab
 use crate::config::options;
 use crate::render::{Objects, RenderInput, Submission, render_cluster};
 
-/// Pause while an old JobManager goes away; its end also wakes the resource.
-const GOING: Duration = Duration::from_millis(500);
+/// Pause while a job or its JobManager comes to its end.
+pub(super) const GOING: Duration = Duration::from_millis(500);
 
 impl Pass<'_> {
     /// The job is stopped: start it from its restore point, or leave it suspended.
@@ -48,7 +48,6 @@ impl Pass<'_> {
             if self.status.reconciliation_status.state != ReconciliationState::Upgrading {
                 self.store_stopping(self.last_mode());
                 self.status.job_manager_deployment_status = JobManagerDeploymentStatus::Missing;
-                self.write_intent();
             }
             return Ok(self.remove(job_manager.is_deleting, &job_manager.uid));
         }

@@ -176,7 +176,7 @@ fn version_change(facts: &StopFacts, is_running: bool) -> Result<StopDecision, N
     if is_running && facts.has_savepoint_directory {
         return Ok(StopDecision::Savepoint);
     }
-    if is_cancellable(facts) {
+    if is_cancellable(facts.job_manager, facts.state) {
         return Ok(if facts.retains_checkpoints {
             StopDecision::Cancel
         } else {
@@ -282,16 +282,20 @@ fn may_have_ha_metadata(facts: &StopFacts) -> Result<bool, Need> {
     }
 }
 
-fn is_cancellable(facts: &StopFacts) -> bool {
-    facts.job_manager == JobManagerDeploymentStatus::Ready
-        && facts.state.is_some_and(|state| {
+/// Whether there is a job to cancel and a JobManager to ask.
+pub(super) fn is_cancellable(
+    job_manager: JobManagerDeploymentStatus,
+    state: Option<JobStatusState>,
+) -> bool {
+    job_manager == JobManagerDeploymentStatus::Ready
+        && state.is_some_and(|state| {
             state != JobStatusState::Reconciling && !state.is_globally_terminal()
         })
 }
 
 /// Cancelling keeps the state only where checkpoints are retained.
 fn may_cancel(facts: &StopFacts) -> Result<bool, Need> {
-    Ok(is_cancellable(facts)
+    Ok(is_cancellable(facts.job_manager, facts.state)
         && facts.retains_checkpoints
         && (facts.may_cancel || !may_have_ha_metadata(facts)?))
 }

@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use super::application::{Halt, Pass, Problem};
+use super::deploy::GOING;
 use super::diff::SpecDiff;
 use super::observe::SOON;
 use super::plan::{Plan, Step};
 use super::reconciled::ReconciledSpec;
 use super::record::savepoint_directory;
 use super::restore::RestorePoint;
-use super::stop::{Lazy, Need, StopDecision, StopFacts, decide_stop};
+use super::stop::{Lazy, Need, StopDecision, StopFacts, decide_stop, is_cancellable};
 use super::world::{Answer, Stop};
 use crate::api::job::{JobState, UpgradeMode};
 use crate::api::status::{
@@ -92,7 +93,6 @@ impl Pass<'_> {
 
     fn decide_stop(&self, last: &ReconciledSpec) -> Result<StopDecision, Halt> {
         let config = self.observe_config()?;
-        let get = |option| config.get(option).map_err(|error| Halt::cannot(error.to_string()));
         let now = self.world.now;
         let deployed = self.deployed_spec(last);
         let mut facts = StopFacts {
@@ -105,12 +105,11 @@ impl Pass<'_> {
                 && self.is_high_availability_on()?,
             is_version_changed: deployed.flink_version != self.spec.flink_version,
             has_savepoint_directory: savepoint_directory(&config).is_some(),
-            may_fall_back: get(&options::JOB_UPGRADE_LAST_STATE_FALLBACK_ENABLED)?,
-            may_cancel: get(&options::JOB_UPGRADE_LAST_STATE_JOB_CANCEL_ENABLED)?,
+            may_fall_back: config.get(&options::JOB_UPGRADE_LAST_STATE_FALLBACK_ENABLED)?,
+            may_cancel: config.get(&options::JOB_UPGRADE_LAST_STATE_JOB_CANCEL_ENABLED)?,
             retains_checkpoints: retains_checkpoints(&config),
             checkpoint_age_max: config
-                .find(&options::JOB_UPGRADE_LAST_STATE_MAX_ALLOWED_CHECKPOINT_AGE)
-                .map_err(|error| Halt::cannot(error.to_string()))?,
+                .find(&options::JOB_UPGRADE_LAST_STATE_MAX_ALLOWED_CHECKPOINT_AGE)?,
             job_started: self
                 .status
                 .job_status
@@ -160,7 +159,7 @@ impl Pass<'_> {
         self.write_intent();
         let trigger_id = self.world.fresh.trigger_id.clone();
         self.trigger_stop(&config, trigger_id, format)?;
-        Ok(self.finish("stopping the job with a savepoint", Some(Duration::from_millis(500))))
+        Ok(self.finish("stopping the job with a savepoint", Some(GOING)))
     }
 
     fn trigger_stop(
@@ -171,10 +170,7 @@ impl Pass<'_> {
     ) -> Result<(), Halt> {
         let job_id = self.job_id()?;
         let is_deleting = self.world.resource.metadata.deletion_timestamp.is_some();
-        let drain = is_deleting
-            && config
-                .get(&options::JOB_DRAIN_ON_SAVEPOINT_DELETION)
-                .map_err(|error| Halt::cannot(error.to_string()))?;
+        let drain = is_deleting && config.get(&options::JOB_DRAIN_ON_SAVEPOINT_DELETION)?;
         self.steps.push(Step::TriggerStop {
             job_id,
             trigger_id,
@@ -234,9 +230,7 @@ impl Pass<'_> {
         trigger_id: &str,
     ) -> Result<Plan, Halt> {
         match self.stop_outcome(trigger_id)? {
-            StopOutcome::Pending => {
-                Ok(self.finish("waiting for the savepoint", Some(Duration::from_millis(500))))
-            }
+            StopOutcome::Pending => Ok(self.finish("waiting for the savepoint", Some(GOING))),
             // The table decides again, now from the job's end or its missing JobManager.
             StopOutcome::Lost => {
                 self.forget_stop();
@@ -328,11 +322,8 @@ impl Pass<'_> {
     /// Writes what is intended, then deletes the JobManager; the next pass starts the new one.
     fn take_down(&mut self, mode: UpgradeMode, cancel: bool) -> Result<Plan, Halt> {
         let job_id = self.status.job_status.job_id.clone();
-        let is_cancellable = self.status.job_manager_deployment_status
-            == JobManagerDeploymentStatus::Ready
-            && self.status.job_status.state.is_some_and(|state| {
-                !state.is_globally_terminal() && state != JobStatusState::Reconciling
-            });
+        let is_cancellable =
+            is_cancellable(self.status.job_manager_deployment_status, self.status.job_status.state);
         self.store_stopping(mode);
         let state = self.status.job_status.state;
         if !state.is_some_and(JobStatusState::is_globally_terminal) {
@@ -352,7 +343,7 @@ impl Pass<'_> {
             UpgradeMode::Savepoint => "removing the JobManager, the job's state is recorded",
             UpgradeMode::LastState => "removing the JobManager, HA metadata is kept",
         };
-        Ok(self.finish(because, Some(Duration::from_millis(500))))
+        Ok(self.finish(because, Some(GOING)))
     }
 }
 
@@ -371,5 +362,5 @@ fn retains_checkpoints(config: &FlinkConfig) -> bool {
 }
 
 fn savepoint_format(config: &FlinkConfig) -> Result<SavepointFormatType, Halt> {
-    config.get(&options::SAVEPOINT_FORMAT_TYPE).map_err(|error| Halt::cannot(error.to_string()))
+    Ok(config.get(&options::SAVEPOINT_FORMAT_TYPE)?)
 }
