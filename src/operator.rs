@@ -1,11 +1,18 @@
-//! The control loop: observe, decide, act, for every `FlinkDeployment` in scope.
+//! The control loop: observe, decide, act, for every resource in scope.
 //!
-//! The loop itself holds no opinion. [`reconcile`] asks `decide` for a plan, [`observe`] answers the
-//! questions that the decision comes back with, and [`act`] takes the plan's steps in their order.
+//! What is around a pass is the same for every kind: [`kind`] says what a controller is made of,
+//! [`controller`] runs one, [`pass`] hands it the newest of its resource, and [`resource`] writes it.
+//! The loop itself holds no opinion. For a `FlinkDeployment` [`reconcile`] asks `decide` for a plan,
+//! [`observe`] answers the questions that the decision comes back with, and [`act`] takes the plan's
+//! steps in their order.
 
 pub mod act;
 pub mod context;
+pub mod controller;
+pub mod kind;
 pub mod observe;
+pub mod pass;
 pub mod pods;
 pub mod reconcile;
+pub mod resource;
 pub mod run;

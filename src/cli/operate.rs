@@ -22,7 +22,8 @@ use crate::api::status::{
 };
 use crate::flink::access::{Access, Connector, Options};
 use crate::operator::context::Context;
-use crate::operator::run::{Guarded, Operator, Watch, start};
+use crate::operator::kind::Guarded;
+use crate::operator::run::{Operator, Watch, start};
 
 /// What is logged unless `KUBECTL_FLINK_LOG` says otherwise. The client's own lines repeat errors
 /// that are told with their consequences.
@@ -199,7 +200,7 @@ fn runs(status: &DeploymentStatus) -> bool {
 }
 
 /// `None` while something is under way.
-fn settled(resources: &[Arc<Guarded>]) -> Option<anyhow::Result<()>> {
+fn settled(resources: &[Arc<Guarded<FlinkDeployment>>]) -> Option<anyhow::Result<()>> {
     let mut is_settled = true;
     for resource in resources {
         let resource = match &resource.0 {
@@ -228,7 +229,7 @@ fn settled(resources: &[Arc<Guarded>]) -> Option<anyhow::Result<()>> {
     is_settled.then_some(Ok(()))
 }
 
-fn unsettled(resources: &[Arc<Guarded>]) -> String {
+fn unsettled(resources: &[Arc<Guarded<FlinkDeployment>>]) -> String {
     let states: BTreeMap<String, &str> = resources
         .iter()
         .filter_map(|guarded| guarded.0.as_ref().ok())

@@ -1,7 +1,6 @@
 //! Takes a plan's steps: one arm each, a call or two, each safe to repeat.
 
 use std::collections::BTreeMap;
-use std::time::Instant;
 
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::Deployment;
@@ -10,28 +9,23 @@ use k8s_openapi::api::networking::v1::Ingress;
 use kube::ResourceExt;
 use serde_json::{Value, json};
 
-use super::context::{Context, Written, resource_version};
 use super::observe::{Subject, ha_config_maps, tell};
-use crate::api::DEPLOYMENT_FINALIZER;
+use super::resource::Act;
 use crate::api::deployment::FlinkDeployment;
 use crate::api::state_snapshot::{
     FlinkStateSnapshot, FlinkStateSnapshotSpec, JobKind, JobReference, SavepointSpec,
     SnapshotState, StateSnapshotStatus,
 };
-use crate::api::status::{DeploymentStatus, SavepointFormatType};
+use crate::api::status::SavepointFormatType;
 use crate::cluster::apply::{self, Deletion, ObjectId, Writer};
-use crate::cluster::events::{self, EventRequest, EventType, Repeat};
 use crate::cluster::{self, revisions};
 use crate::config::options;
-use crate::decide::plan::{Event, Step, Superseded};
+use crate::decide::plan::{Step, Superseded};
 use crate::decide::restore::RestorePoint;
 use crate::decide::revision;
 use crate::flink::savepoints::StopRequest;
 use crate::flink::{self, Effect};
 use crate::render::Objects;
-
-/// Times that a status is written again after somebody changed another part of the resource.
-const CONFLICTS_MAX: usize = 3;
 
 /// Why a plan stopped.
 #[derive(Debug, thiserror::Error)]
@@ -64,17 +58,7 @@ impl Error {
     }
 }
 
-/// One resource while a plan is carried out.
-pub(super) struct Act<'a> {
-    pub(super) context: &'a Context,
-    /// With the resource version of the last write.
-    pub(super) resource: FlinkDeployment,
-    /// The status that is stored.
-    pub(super) stored: DeploymentStatus,
-    pub(super) uid: String,
-}
-
-impl Act<'_> {
+impl Act<'_, FlinkDeployment> {
     /// Takes the steps in order and stops at the first error.
     pub(super) async fn take(&mut self, steps: Vec<Step>) -> Result<(), Error> {
         for step in steps {
@@ -105,83 +89,6 @@ impl Act<'_> {
             Step::CreateCluster(objects) => self.create_cluster(*objects).await,
             Step::FinishCluster(objects) => self.finish_cluster(*objects).await,
         }
-    }
-
-    fn namespace(&self) -> String {
-        self.resource.namespace().unwrap_or_else(|| "default".to_owned())
-    }
-
-    async fn change_finalizers(&mut self, add: bool) -> Result<(), Error> {
-        let mut finalizers = self.resource.finalizers().to_vec();
-        finalizers.retain(|finalizer| finalizer != DEPLOYMENT_FINALIZER);
-        if add {
-            finalizers.push(DEPLOYMENT_FINALIZER.to_owned());
-        }
-        let answer = apply::set_finalizers(&self.context.client, &self.resource, &finalizers).await;
-        let stored = match answer {
-            Ok(stored) => stored,
-            // It is gone already, which is what removing the last finalizer leads to.
-            Err(cluster::Error::NotFound { .. }) if !add => return Ok(()),
-            Err(error) => return Err(error.into()),
-        };
-        let version = stored.pointer("/metadata/resourceVersion").and_then(Value::as_str);
-        self.resource.metadata.resource_version = version.map(str::to_owned);
-        self.resource.metadata.finalizers = Some(finalizers);
-        self.remember();
-        Ok(())
-    }
-
-    /// Notes that the watch has not shown our last write yet.
-    fn remember(&self) {
-        let resource_version = resource_version(&self.resource.metadata);
-        self.context.remember(&self.uid, Written { resource_version, pending: None });
-    }
-
-    /// Replaces the stored status. When another part of the resource changed meanwhile the write is
-    /// repeated; when the status itself did, nothing is written.
-    pub(super) async fn write_status(&mut self, status: &DeploymentStatus) -> Result<(), Error> {
-        if *status == self.stored {
-            return Ok(());
-        }
-        let client = &self.context.client;
-        for _ in 0..CONFLICTS_MAX {
-            match apply::replace_status(client, &self.resource, status, Writer::OPERATOR).await {
-                Ok(written) => {
-                    self.resource.metadata = written.metadata;
-                    self.stored = status.clone();
-                    self.remember();
-                    return Ok(());
-                }
-                Err(cluster::Error::Conflict { .. }) => {}
-                Err(error) => return Err(error.into()),
-            }
-            let found: Option<FlinkDeployment> =
-                cluster::read::get(client, &self.namespace(), &self.resource.name_any()).await?;
-            let Some(latest) = found else { return Err(Error::StatusTaken) };
-            let is_same = latest.metadata.uid == self.resource.metadata.uid
-                && latest.status.clone().unwrap_or_default() == self.stored;
-            if !is_same {
-                return Err(Error::StatusTaken);
-            }
-            self.resource.metadata = latest.metadata;
-        }
-        Err(Error::StatusTaken)
-    }
-
-    async fn record_event(&self, event: Event) -> Result<(), Error> {
-        let Event { is_warning, reason, component, message, key, annotations } = event;
-        let event_type = if is_warning { EventType::Warning } else { EventType::Normal };
-        let now = Timestamp::now();
-        let mut request =
-            EventRequest::about(&self.resource, event_type, component, reason, message, now);
-        request.repeat = if key.is_some() { Repeat::Once } else { Repeat::Count };
-        request.key = key;
-        request.annotations = annotations;
-        if let Err(error) = events::record(&self.context.client, &request).await {
-            // An event tells what happens; it must not keep it from happening.
-            tracing::warn!(reason, error = tell(&error), "event not recorded");
-        }
-        Ok(())
     }
 
     async fn record_revision(&self, superseded: Superseded) -> Result<(), Error> {
@@ -421,25 +328,6 @@ impl Act<'_> {
             apply::delete(client, &id, deletion).await?;
         }
         Ok(())
-    }
-
-    /// Keeps a status that is true and may wait, or writes it.
-    pub(super) async fn end_with(
-        &mut self,
-        status: DeploymentStatus,
-        may_wait: bool,
-        since: Option<Instant>,
-    ) -> Result<(), Error> {
-        if status == self.stored {
-            return Ok(());
-        }
-        if may_wait {
-            let resource_version = resource_version(&self.resource.metadata);
-            let pending = Some((status, since.unwrap_or_else(Instant::now)));
-            self.context.remember(&self.uid, Written { resource_version, pending });
-            return Ok(());
-        }
-        self.write_status(&status).await
     }
 }
 

@@ -2,14 +2,15 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Client;
 use kube::runtime::reflector::{ObjectRef, Store};
 
-use crate::api::status::DeploymentStatus;
+use super::kind::Kept;
+use crate::api::deployment::FlinkDeployment;
 use crate::config::OperatorConfig;
 use crate::decide::world::ToldExceptions;
 use crate::flink::access::Connector;
@@ -18,24 +19,16 @@ use crate::flink::access::Connector;
 /// JobManagers that are not pulled from afar are seen running before, which saves a write.
 pub(super) const STATUS_DELAY: Duration = Duration::from_secs(2);
 
-/// What this process wrote and has not seen come back from its watch.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Written {
-    /// Resource version of the last write.
-    pub(super) resource_version: u64,
-    /// A status that is true and not written yet, with the time since when.
-    pub(super) pending: Option<(DeploymentStatus, Instant)>,
-}
-
 /// Progress of a resource, for people who watch the operator work.
 #[derive(Clone, Debug)]
 pub struct Progress {
+    pub kind: &'static str,
     pub namespace: String,
     pub name: String,
-    pub status: Box<DeploymentStatus>,
+    /// The one word for its condition.
+    pub state: Option<&'static str>,
     /// The resource ends with this decision.
     pub is_gone: bool,
-    pub generation: i64,
     pub because: String,
 }
 
@@ -47,7 +40,7 @@ pub struct Context {
     /// Whether `FlinkStateSnapshot` is installed.
     pub has_snapshot_resources: bool,
     pub(super) job_managers: Vec<Store<Deployment>>,
-    written: Mutex<HashMap<String, Written>>,
+    pub(super) deployments: Kept<FlinkDeployment>,
     told_exceptions: Mutex<HashMap<String, ToldExceptions>>,
     progress: tokio::sync::broadcast::Sender<Progress>,
 }
@@ -66,7 +59,7 @@ impl Context {
             connector,
             has_snapshot_resources,
             job_managers: Vec::new(),
-            written: Mutex::default(),
+            deployments: Kept::default(),
             told_exceptions: Mutex::default(),
             progress: tokio::sync::broadcast::Sender::new(1024),
         }
@@ -92,18 +85,6 @@ impl Context {
         self.job_managers.iter().find_map(|store| store.get(&key))
     }
 
-    pub(super) fn written(&self, uid: &str) -> Option<Written> {
-        lock(&self.written).get(uid).cloned()
-    }
-
-    pub(super) fn remember(&self, uid: &str, written: Written) {
-        lock(&self.written).insert(uid.to_owned(), written);
-    }
-
-    pub(super) fn forget(&self, uid: &str) {
-        lock(&self.written).remove(uid);
-    }
-
     /// Up to where the exceptions of the resource's job were told.
     pub(super) fn told_exceptions(&self, uid: &str) -> Option<ToldExceptions> {
         lock(&self.told_exceptions).get(uid).cloned()
@@ -116,19 +97,9 @@ impl Context {
     pub(super) fn forget_exceptions(&self, uid: &str) {
         lock(&self.told_exceptions).remove(uid);
     }
-
-    /// Uids of resources with a status that is not written yet.
-    pub(super) fn with_pending_status(&self) -> Vec<(String, DeploymentStatus)> {
-        lock(&self.written)
-            .iter()
-            .filter_map(|(uid, written)| {
-                written.pending.as_ref().map(|(status, _)| (uid.clone(), status.clone()))
-            })
-            .collect()
-    }
 }
 
-fn lock<T>(map: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+pub(super) fn lock<T>(map: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     map.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -1,27 +1,26 @@
-//! The tasks of the operator: watches, one controller per namespace scope, and an orderly end.
+//! The tasks of the operator: watches, one controller per kind and namespace scope, and an orderly
+//! end.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
-use futures::StreamExt;
+use futures::stream::select_all;
+use futures::{FutureExt, Stream, StreamExt};
 use k8s_openapi::api::apps::v1::{Deployment, DeploymentSpec};
 use kube::api::Api;
 use kube::core::DeserializeGuard;
-use kube::runtime::controller::{Action, Config};
-use kube::runtime::reflector::{ObjectRef, Store, store};
-use kube::runtime::{Controller, PredicateConfig, WatchStreamExt, predicates, reflector, watcher};
-use kube::{Resource, ResourceExt};
+use kube::runtime::reflector::store;
+use kube::runtime::{WatchStreamExt, reflector, watcher};
 use tokio_util::sync::CancellationToken;
 
 use super::context::Context;
+use super::controller::{self, Settings, api};
+use super::kind::Kept;
 use super::observe::tell;
-use super::reconcile::{self, flush, reconcile, retry_after};
+use super::resource::flush;
 use crate::api::deployment::FlinkDeployment;
 
 /// How soon a watch that has shown what is there is noticed.
 const READY_LOOK: std::time::Duration = std::time::Duration::from_millis(50);
-/// Reconciles that run at the same time.
-const CONCURRENCY: u16 = 50;
 
 /// Which resources to operate.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -32,7 +31,7 @@ pub enum Watch {
 
 impl Watch {
     /// One API per scope, `None` for the whole cluster.
-    fn scopes(&self) -> Vec<Option<String>> {
+    pub fn scopes(&self) -> Vec<Option<String>> {
         match self {
             Self::AllNamespaces => vec![None],
             Self::Namespaces(namespaces) => namespaces.iter().cloned().map(Some).collect(),
@@ -40,25 +39,19 @@ impl Watch {
     }
 }
 
-/// A resource, or what is wrong with it: one that cannot be read must not stop the watch of all.
-pub type Guarded = DeserializeGuard<FlinkDeployment>;
-
 /// A running operator.
 pub struct Operator {
     pub context: Arc<Context>,
-    stores: Vec<Store<Guarded>>,
     tasks: Vec<tokio::task::JoinHandle<()>>,
     stop: CancellationToken,
 }
 
-/// Errors in a row, by resource.
-type Failures = Mutex<HashMap<String, u32>>;
-
 /// Starts the watches and controllers; they run until [`Operator::stop`].
 pub fn start(mut context: Context, watch: &Watch, label_selector: Option<&str>) -> Operator {
     let stop = CancellationToken::new();
-    let mut deployment_streams = Vec::new();
-    for scope in watch.scopes() {
+    let scopes = watch.scopes();
+    let mut job_managers = Vec::new();
+    for scope in &scopes {
         let api: Api<Deployment> = api(&context, scope.as_deref());
         let (reader, writer) = store();
         let config = watcher::Config::default().labels("component=jobmanager");
@@ -66,79 +59,36 @@ pub fn start(mut context: Context, watch: &Watch, label_selector: Option<&str>) 
             .touched_objects()
             .boxed();
         context.job_managers.push(reader);
-        deployment_streams.push(stream);
+        job_managers.push(stream);
     }
+    let (deployments, deployment_feeds) = Kept::new(&scopes);
+    // The start of the program made sure of it.
+    deployments.set_served();
+    context.deployments = deployments;
     let context = Arc::new(context);
-    let mut stores = Vec::new();
+    let settings = Settings {
+        context: Arc::clone(&context),
+        label_selector: label_selector.map(str::to_owned),
+        stop: stop.clone(),
+    };
     let mut tasks = Vec::new();
-    for (scope, deployments) in watch.scopes().into_iter().zip(deployment_streams) {
-        let api: Api<Guarded> = api(&context, scope.as_deref());
-        let mut config = watcher::Config::default();
-        if let Some(selector) = label_selector {
-            config = config.labels(selector);
-        }
-        let (reader, writer) = store();
-        let stream = reflector(writer, watcher(api, config).modify(drop_managed_fields))
-            .default_backoff()
-            .applied_objects()
-            .predicate_filter(
-                |resource: &Guarded| {
-                    // Status writes are ours; everything else wakes the resource.
-                    let generation = predicates::generation(resource)?;
-                    let finalizers = predicates::finalizers(resource).unwrap_or_default();
-                    let labels = predicates::labels(resource).unwrap_or_default();
-                    let deletion = u64::from(resource.meta().deletion_timestamp.is_some());
-                    Some(
-                        generation
-                            ^ finalizers.rotate_left(21)
-                            ^ labels.rotate_left(42)
-                            ^ (deletion << 63),
-                    )
-                },
-                PredicateConfig::default(),
-            );
-        let controller = Controller::for_stream(stream, reader.clone())
-            .with_config(Config::default().concurrency(CONCURRENCY))
-            .watches_stream(deployments, |deployment: Deployment| owner_of(&deployment))
-            .graceful_shutdown_on(stop.clone().cancelled_owned());
-        let failures = Arc::new(Failures::default());
-        let (task_context, task_store) = (Arc::clone(&context), reader.clone());
-        tasks.push(tokio::spawn(
-            controller
-                .run(
-                    {
-                        let failures = Arc::clone(&failures);
-                        move |resource: Arc<Guarded>, context| {
-                            let (failures, store) = (Arc::clone(&failures), task_store.clone());
-                            async move {
-                                let key = resource.uid().unwrap_or_default();
-                                let result = reconcile(resource, context, store).await;
-                                if result.is_ok() {
-                                    lock(&failures).remove(&key);
-                                }
-                                result
-                            }
-                        }
-                    },
-                    move |resource, error, _context| pause(&resource, error, &failures),
-                    task_context,
-                )
-                .for_each(|_| std::future::ready(())),
-        ));
-        stores.push(reader);
+    for feed in deployment_feeds {
+        tasks.push(controller::spawn(feed, settings.clone()));
     }
-    Operator { context, stores, tasks, stop }
+    let job_managers = follow_job_managers(select_all(job_managers), Arc::clone(&context));
+    tasks.push(tokio::spawn(stop.clone().run_until_cancelled_owned(job_managers).map(drop)));
+    Operator { context, tasks, stop }
 }
 
 impl Operator {
-    /// Every resource in scope as the watch last saw it; an error for each that cannot be read.
-    pub fn resources(&self) -> Vec<Arc<Guarded>> {
-        self.stores.iter().flat_map(Store::state).collect()
+    /// Every deployment in scope as the watch last saw it; an error for each that cannot be read.
+    pub fn resources(&self) -> Vec<Arc<DeserializeGuard<FlinkDeployment>>> {
+        self.context.deployments.all()
     }
 
     /// Waits until the watches have shown what is there.
     pub async fn ready(&self) {
-        for store in &self.stores {
+        for store in self.context.deployments.stores() {
             // A store wakes only the last one that waits, which may be its controller: look again.
             // An error means that the task ended, which `stop` reports.
             while tokio::time::timeout(READY_LOOK, store.wait_until_ready()).await.is_err() {}
@@ -153,64 +103,28 @@ impl Operator {
                 tracing::error!(error = tell(&error), "a controller ended badly");
             }
         }
-        let resources = self.resources();
-        flush(&self.context, &resources).await;
+        flush::<FlinkDeployment>(&self.context).await;
     }
 }
 
-fn api<K>(context: &Context, namespace: Option<&str>) -> Api<K>
-where
-    K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>,
-{
-    match namespace {
-        Some(namespace) => Api::namespaced(context.client.clone(), namespace),
-        None => Api::all(context.client.clone()),
+/// Wakes the resource that a JobManager Deployment belongs to.
+async fn follow_job_managers(
+    mut events: impl Stream<Item = watcher::Result<Deployment>> + Unpin,
+    context: Arc<Context>,
+) {
+    while let Some(event) = events.next().await {
+        // The watch starts again by itself after an error.
+        let Ok(deployment) = event else { continue };
+        let owners = deployment.metadata.owner_references.unwrap_or_default();
+        if let Some(owner) = owners.iter().find(|owner| owner.kind == "FlinkDeployment") {
+            let namespace = deployment.metadata.namespace.unwrap_or_default();
+            context.deployments.wake(&namespace, &owner.name);
+        }
     }
-}
-
-/// The resource that a JobManager Deployment belongs to.
-fn owner_of(deployment: &Deployment) -> Option<ObjectRef<Guarded>> {
-    let owner = deployment
-        .metadata
-        .owner_references
-        .iter()
-        .flatten()
-        .find(|owner| owner.kind == "FlinkDeployment")?;
-    Some(ObjectRef::new(&owner.name).within(deployment.metadata.namespace.as_deref()?))
 }
 
 /// Only metadata and status are looked at: the rest would be most of the memory.
 fn prune(deployment: &mut Deployment) {
     deployment.metadata.managed_fields = None;
     deployment.spec = DeploymentSpec::default();
-}
-
-fn drop_managed_fields(resource: &mut Guarded) {
-    let metadata = resource.meta_mut();
-    metadata.managed_fields = None;
-    if let Some(annotations) = &mut metadata.annotations {
-        annotations.remove("kubectl.kubernetes.io/last-applied-configuration");
-    }
-}
-
-fn pause(resource: &Guarded, error: &reconcile::Error, failures: &Failures) -> Action {
-    let count = {
-        let mut failures = lock(failures);
-        let count = failures.entry(resource.uid().unwrap_or_default()).or_default();
-        *count = count.saturating_add(1);
-        *count
-    };
-    let after = retry_after(error, count);
-    tracing::warn!(
-        namespace = resource.namespace(),
-        name = resource.name_any(),
-        error = tell(error),
-        again_in = ?after,
-        "not reconciled"
-    );
-    Action::requeue(after)
-}
-
-fn lock(failures: &Failures) -> std::sync::MutexGuard<'_, HashMap<String, u32>> {
-    failures.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -8,7 +8,6 @@ use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 
-use crate::api::status::LifecycleState;
 use crate::operator::context::Progress;
 
 /// More lines than this would push the log off the screen.
@@ -32,14 +31,14 @@ impl Live {
 
     /// Redraws a resource's line with each decision, until the operator is gone.
     pub(super) async fn follow(self, mut decisions: Receiver<Progress>) {
-        let mut bars: BTreeMap<(String, String), ProgressBar> = BTreeMap::new();
+        let mut bars: BTreeMap<(&str, String, String), ProgressBar> = BTreeMap::new();
         loop {
             let progress = match decisions.recv().await {
                 Ok(progress) => progress,
                 Err(RecvError::Lagged(_)) => continue,
                 Err(RecvError::Closed) => return,
             };
-            let key = (progress.namespace.clone(), progress.name.clone());
+            let key = (progress.kind, progress.namespace.clone(), progress.name.clone());
             if progress.is_gone {
                 if let Some(bar) = bars.remove(&key) {
                     bar.finish_and_clear();
@@ -67,8 +66,8 @@ fn line() -> ProgressBar {
 }
 
 fn describe(progress: &Progress) -> String {
-    let Progress { namespace, name, status, because, generation: _, is_gone: _ } = progress;
-    let state = status.lifecycle_state.map_or("-", LifecycleState::as_str);
+    let Progress { kind: _, namespace, name, state, because, is_gone: _ } = progress;
+    let state = state.unwrap_or("-");
     format!("{namespace}/{name}  {state}  {because}")
 }
 

@@ -1,0 +1,176 @@
+//! The controller of one kind in one scope: its watch, its wakes and its pauses after errors.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use futures::{StreamExt, TryStreamExt};
+use kube::api::{Api, ListParams};
+use kube::runtime::controller::{Action, Config};
+use kube::runtime::{Controller, PredicateConfig, WatchStreamExt, predicates, reflector, watcher};
+use kube::{Resource, ResourceExt};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use super::context::{Context, lock};
+use super::kind::{Feed, Guarded, Operated, Sight, woken};
+use super::observe::tell;
+use super::pass::{self, reconcile, retry_after};
+use crate::cluster;
+
+/// Reconciles of one kind and scope that run at the same time.
+const CONCURRENCY: u16 = 50;
+/// How often a kind that is not installed is looked for.
+const PROBE_INTERVAL: Duration = Duration::from_secs(30);
+
+/// Errors in a row, by resource.
+type Failures = Mutex<HashMap<String, u32>>;
+
+/// What the controllers of one operator are started with.
+#[derive(Clone)]
+pub(super) struct Settings {
+    pub(super) context: Arc<Context>,
+    /// Only resources with these labels.
+    pub(super) label_selector: Option<String>,
+    pub(super) stop: CancellationToken,
+}
+
+/// Runs the controller of a kind until it is asked to stop, once the API server has the kind.
+pub(super) fn spawn<K: Operated>(feed: Feed<K>, settings: Settings) -> JoinHandle<()> {
+    tokio::spawn(async move {
+        tokio::select! {
+            () = settings.stop.cancelled() => return,
+            () = wait_until_served::<K>(feed.namespace.as_deref(), &settings.context) => {}
+        }
+        run(feed, settings).await;
+    })
+}
+
+async fn run<K: Operated>(feed: Feed<K>, settings: Settings) {
+    let Feed { namespace, store, writer, wakes } = feed;
+    let Settings { context, label_selector, stop } = settings;
+    let mut config = watcher::Config::default();
+    if let Some(selector) = &label_selector {
+        config = config.labels(selector);
+    }
+    let api: Api<Guarded<K>> = api(&context, namespace.as_deref());
+    let seen_by = Arc::clone(&context);
+    let stream = reflector(writer, watcher(api, config).modify(drop_what_nobody_reads))
+        .inspect_ok(move |event| tell_others(event, &seen_by))
+        .default_backoff()
+        .applied_objects()
+        .predicate_filter(what_wakes, PredicateConfig::default());
+    let failures = Arc::new(Failures::default());
+    let succeeded = Arc::clone(&failures);
+    Controller::for_stream(stream, store)
+        .with_config(Config::default().concurrency(CONCURRENCY))
+        .reconcile_on(woken(wakes))
+        .graceful_shutdown_on(stop.cancelled_owned())
+        .run(
+            move |resource: Arc<Guarded<K>>, context| {
+                let failures = Arc::clone(&succeeded);
+                async move {
+                    let key = resource.uid().unwrap_or_default();
+                    let result = reconcile(resource, context).await;
+                    if result.is_ok() {
+                        lock(&failures).remove(&key);
+                    }
+                    result
+                }
+            },
+            move |resource, error, _context| pause(&resource, error, &failures),
+            context,
+        )
+        .for_each(|_| std::future::ready(()))
+        .await;
+}
+
+/// Access to a kind in a scope.
+pub(super) fn api<K>(context: &Context, namespace: Option<&str>) -> Api<K>
+where
+    K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>,
+{
+    match namespace {
+        Some(namespace) => Api::namespaced(context.client.clone(), namespace),
+        None => Api::all(context.client.clone()),
+    }
+}
+
+/// Ends when the kind can be watched. One that is not installed, or that may not be read, is
+/// looked for again and again: nobody has to start the operator anew when it comes.
+async fn wait_until_served<K: Operated>(namespace: Option<&str>, context: &Context) {
+    let kind = K::kind(&());
+    let mut is_told = false;
+    while !K::kept(context).is_served() {
+        let Err(error) = probe::<K>(namespace, context).await else { break };
+        if !is_told {
+            is_told = true;
+            tracing::warn!(
+                kind = &*kind,
+                error = tell(&error),
+                look_again = ?PROBE_INTERVAL,
+                "this kind is not operated until the API server lets it be read"
+            );
+        }
+        tokio::time::sleep(PROBE_INTERVAL).await;
+    }
+    if is_told {
+        tracing::info!(kind = &*kind, "this kind is operated from now on");
+    }
+    K::kept(context).set_served();
+}
+
+/// Whether the API server lets the kind be listed.
+pub(super) async fn probe<K: Operated>(
+    namespace: Option<&str>,
+    context: &Context,
+) -> cluster::Result<()> {
+    api::<Guarded<K>>(context, namespace).list(&ListParams::default().limit(1)).await?;
+    Ok(())
+}
+
+/// Status writes are ours; everything else wakes the resource.
+fn what_wakes<K: Operated>(resource: &Guarded<K>) -> Option<u64> {
+    let generation = predicates::generation(resource)?;
+    let finalizers = predicates::finalizers(resource).unwrap_or_default();
+    let labels = predicates::labels(resource).unwrap_or_default();
+    let deletion = u64::from(resource.meta().deletion_timestamp.is_some());
+    Some(generation ^ finalizers.rotate_left(21) ^ labels.rotate_left(42) ^ (deletion << 63))
+}
+
+fn tell_others<K: Operated>(event: &watcher::Event<Guarded<K>>, context: &Context) {
+    match event {
+        watcher::Event::Apply(resource) | watcher::Event::InitApply(resource) => {
+            K::seen(resource, Sight::There, context);
+        }
+        watcher::Event::Delete(resource) => K::seen(resource, Sight::Gone, context),
+        watcher::Event::Init | watcher::Event::InitDone => {}
+    }
+}
+
+fn drop_what_nobody_reads<K: Operated>(resource: &mut Guarded<K>) {
+    let metadata = resource.meta_mut();
+    metadata.managed_fields = None;
+    if let Some(annotations) = &mut metadata.annotations {
+        annotations.remove("kubectl.kubernetes.io/last-applied-configuration");
+    }
+}
+
+fn pause<K: Operated>(resource: &Guarded<K>, error: &pass::Error, failures: &Failures) -> Action {
+    let count = {
+        let mut failures = lock(failures);
+        let count = failures.entry(resource.uid().unwrap_or_default()).or_default();
+        *count = count.saturating_add(1);
+        *count
+    };
+    let after = retry_after(error, count);
+    tracing::warn!(
+        kind = &*K::kind(&()),
+        namespace = resource.namespace(),
+        name = resource.name_any(),
+        error = tell(error),
+        again_in = ?after,
+        "not reconciled"
+    );
+    Action::requeue(after)
+}

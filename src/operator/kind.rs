@@ -1,0 +1,197 @@
+//! What the kinds of resources that are operated have in common: how one is watched, what is kept
+//! of it, and who is woken by it.
+//!
+//! A controller is a file with an [`Operated`] implementation: its own decision and its own steps.
+//! Everything around a pass is in [`super::controller`] and [`super::pass`].
+
+use std::collections::{HashMap, HashSet};
+use std::fmt::Debug;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+use futures::Stream;
+use k8s_openapi::NamespaceResourceScope;
+use kube::Resource;
+use kube::core::DeserializeGuard;
+use kube::core::object::HasStatus;
+use kube::runtime::controller::Action;
+use kube::runtime::reflector::store::Writer;
+use kube::runtime::reflector::{ObjectRef, Store, store};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::sync::Notify;
+
+use super::context::{Context, lock};
+use super::pass::Error;
+
+/// A resource, or what is wrong with it: one that cannot be read must not stop the watch of all.
+pub type Guarded<K> = DeserializeGuard<K>;
+
+/// Whether a watch saw the resource, or its end.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Sight {
+    There,
+    Gone,
+}
+
+/// A kind of resource that is operated.
+pub(super) trait Operated:
+    Resource<DynamicType = (), Scope = NamespaceResourceScope>
+    + HasStatus<Status: Clone + Default + PartialEq + Serialize + Send + Sync + 'static>
+    + Clone
+    + Debug
+    + DeserializeOwned
+    + Send
+    + Sync
+    + 'static
+{
+    /// Keeps the resource until the operator has cleaned up after it.
+    const FINALIZER: &'static str;
+
+    /// What is kept of this kind.
+    fn kept(context: &Context) -> &Kept<Self>;
+
+    /// One pass over the resource, which is at least as new as our own last write to it.
+    fn pass(
+        resource: Self,
+        context: &Context,
+    ) -> impl Future<Output = Result<Action, Error>> + Send;
+
+    /// Told of each event of the watch, after the store: wakes resources of other kinds by
+    /// [`Kept::wake`].
+    fn seen(_resource: &Guarded<Self>, _sight: Sight, _context: &Context) {}
+}
+
+/// What this process wrote and has not seen come back from its watch.
+#[derive(Clone, Debug)]
+pub(super) struct Written<S> {
+    /// Resource version of the last write.
+    pub(super) resource_version: u64,
+    /// A status that is true and not written yet, with the time since when.
+    pub(super) pending: Option<(S, Instant)>,
+}
+
+/// One watched namespace, or the whole cluster.
+struct Scope<K: Operated> {
+    store: Store<Guarded<K>>,
+    wakes: Arc<Wakes<K>>,
+}
+
+/// Resources that something else asks to be looked at, each once.
+pub(super) struct Wakes<K: Operated> {
+    keys: Mutex<HashSet<ObjectRef<Guarded<K>>>>,
+    bell: Notify,
+}
+
+/// The keys as they come; ends never.
+pub(super) fn woken<K: Operated>(
+    wakes: Arc<Wakes<K>>,
+) -> impl Stream<Item = ObjectRef<Guarded<K>>> {
+    futures::stream::unfold(wakes, |wakes| async {
+        loop {
+            let next = {
+                let mut keys = lock(&wakes.keys);
+                let next = keys.iter().next().cloned();
+                next.and_then(|key| keys.take(&key))
+            };
+            match next {
+                Some(key) => return Some((key, wakes)),
+                None => wakes.bell.notified().await,
+            }
+        }
+    })
+}
+
+/// The other ends of a [`Kept`]'s scope, for the controller that runs it.
+pub(super) struct Feed<K: Operated> {
+    /// Absent: all namespaces.
+    pub(super) namespace: Option<String>,
+    pub(super) store: Store<Guarded<K>>,
+    pub(super) writer: Writer<Guarded<K>>,
+    pub(super) wakes: Arc<Wakes<K>>,
+}
+
+/// What the operator keeps of one kind.
+pub(super) struct Kept<K: Operated> {
+    scopes: Vec<Scope<K>>,
+    written: Mutex<HashMap<String, Written<K::Status>>>,
+    is_served: AtomicBool,
+}
+
+impl<K: Operated> Default for Kept<K> {
+    fn default() -> Self {
+        Self { scopes: Vec::new(), written: Mutex::default(), is_served: AtomicBool::new(false) }
+    }
+}
+
+impl<K: Operated> Kept<K> {
+    /// For these scopes, with what their controllers need.
+    pub(super) fn new(namespaces: &[Option<String>]) -> (Self, Vec<Feed<K>>) {
+        let mut kept = Self::default();
+        let mut feeds = Vec::new();
+        for namespace in namespaces {
+            let (store, writer) = store();
+            let wakes = Arc::new(Wakes { keys: Mutex::default(), bell: Notify::new() });
+            kept.scopes.push(Scope { store: store.clone(), wakes: Arc::clone(&wakes) });
+            feeds.push(Feed { namespace: namespace.clone(), store, writer, wakes });
+        }
+        (kept, feeds)
+    }
+
+    /// Whether the API server has this kind and lets it be read.
+    pub(super) fn is_served(&self) -> bool {
+        self.is_served.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn set_served(&self) {
+        self.is_served.store(true, Ordering::Relaxed);
+    }
+
+    /// The resource as the watch last saw it.
+    pub(super) fn cached(&self, namespace: &str, name: &str) -> Option<Arc<Guarded<K>>> {
+        let key = ObjectRef::new(name).within(namespace);
+        self.scopes.iter().find_map(|scope| scope.store.get(&key))
+    }
+
+    /// Every resource in scope as the watch last saw it; an error for each that cannot be read.
+    pub(super) fn all(&self) -> Vec<Arc<Guarded<K>>> {
+        self.scopes.iter().flat_map(|scope| scope.store.state()).collect()
+    }
+
+    pub(super) fn stores(&self) -> impl Iterator<Item = &Store<Guarded<K>>> {
+        self.scopes.iter().map(|scope| &scope.store)
+    }
+
+    /// Has the resource looked at soon, because something that it depends on changed. One that the
+    /// watch has not seen yet is looked at anyway when it is.
+    pub(super) fn wake(&self, namespace: &str, name: &str) {
+        let key = ObjectRef::new(name).within(namespace);
+        if let Some(scope) = self.scopes.iter().find(|scope| scope.store.get(&key).is_some()) {
+            lock(&scope.wakes.keys).insert(key);
+            scope.wakes.bell.notify_one();
+        }
+    }
+
+    pub(super) fn written(&self, uid: &str) -> Option<Written<K::Status>> {
+        lock(&self.written).get(uid).cloned()
+    }
+
+    pub(super) fn remember(&self, uid: &str, written: Written<K::Status>) {
+        lock(&self.written).insert(uid.to_owned(), written);
+    }
+
+    pub(super) fn forget(&self, uid: &str) {
+        lock(&self.written).remove(uid);
+    }
+
+    /// Statuses that are true and not written yet, by uid.
+    pub(super) fn pending(&self) -> Vec<(String, K::Status)> {
+        lock(&self.written)
+            .iter()
+            .filter_map(|(uid, written)| {
+                written.pending.as_ref().map(|(status, _)| (uid.clone(), status.clone()))
+            })
+            .collect()
+    }
+}

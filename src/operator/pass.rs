@@ -1,0 +1,160 @@
+//! What is around a pass over a resource of any kind: the newest of it, and what an error means.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::ObjectReference;
+use kube::core::error_boundary::InvalidObject;
+use kube::runtime::controller::Action;
+use kube::{Resource, ResourceExt};
+
+use super::act;
+use super::context::{Context, resource_version};
+use super::kind::{Guarded, Operated};
+use super::observe::tell;
+use crate::api::API_VERSION;
+use crate::cluster;
+use crate::cluster::events::{self, EventRequest, EventType, Repeat};
+use crate::decide::plan::Component;
+
+/// How long the watch may lag behind our own writes before the resource is read instead.
+const CACHE_LAG_MAX: Duration = Duration::from_millis(200);
+const CACHE_LAG_STEP: Duration = Duration::from_millis(5);
+
+/// First pause after an error, and the longest; each is half as long again as the one before.
+const RETRY_MIN: Duration = Duration::from_secs(1);
+const RETRY_MAX: Duration = Duration::from_mins(5);
+/// The longest while the API server is away: when it is back, nobody wants to wait.
+const RETRY_UNREACHABLE_MAX: Duration = Duration::from_secs(15);
+
+/// Why a pass did not end.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("the cluster cannot be observed")]
+    Observe(#[source] cluster::Error),
+    #[error("the plan stopped at an error")]
+    Act(#[source] act::Error),
+    #[error("the decision did not come to an end")]
+    Undecided,
+}
+
+impl Error {
+    /// Whether the API server gave no answer at all, or cannot serve now.
+    fn is_unreachable(&self) -> bool {
+        match self {
+            Self::Act(act::Error::Cluster(error)) | Self::Observe(error) => matches!(
+                error,
+                cluster::Error::Unreachable { .. } | cluster::Error::Unavailable { .. }
+            ),
+            Self::Act(_) | Self::Undecided => false,
+        }
+    }
+
+    /// Whether somebody else changed the resource, so that looking again at once helps.
+    fn is_race(&self) -> bool {
+        match self {
+            Self::Act(act::Error::StatusTaken) => true,
+            Self::Act(act::Error::Cluster(error)) | Self::Observe(error) => {
+                matches!(error, cluster::Error::Conflict { .. })
+            }
+            Self::Act(_) | Self::Undecided => false,
+        }
+    }
+}
+
+/// Observes, decides and acts once; says when to look again.
+#[tracing::instrument(
+    name = "reconcile",
+    skip_all,
+    fields(kind = &*K::kind(&()), namespace = resource.namespace(), name = resource.name_any())
+)]
+pub(super) async fn reconcile<K: Operated>(
+    resource: Arc<Guarded<K>>,
+    context: Arc<Context>,
+) -> Result<Action, Error> {
+    match freshest(&resource, &context).await? {
+        Some(Ok(resource)) => K::pass(resource, &context).await,
+        Some(Err(invalid)) => {
+            report_unreadable::<K>(&invalid, &context).await;
+            Ok(Action::await_change())
+        }
+        None => Ok(Action::await_change()),
+    }
+}
+
+/// The resource at least as new as our own last write to it.
+async fn freshest<K: Operated>(
+    resource: &Guarded<K>,
+    context: &Context,
+) -> Result<Option<Result<K, InvalidObject>>, Error> {
+    let kept = K::kept(context);
+    let uid = resource.uid().unwrap_or_default();
+    let Some(written) = kept.written(&uid) else { return Ok(Some(resource.0.clone())) };
+    let namespace = resource.namespace().unwrap_or_default();
+    let name = resource.name_any();
+    let mut waited = Duration::ZERO;
+    while waited <= CACHE_LAG_MAX {
+        match kept.cached(&namespace, &name) {
+            Some(seen) if seen.meta().uid.as_deref() != Some(&uid) => {
+                kept.forget(&uid);
+                return Ok(Some(seen.0.clone()));
+            }
+            Some(seen) if resource_version(seen.meta()) >= written.resource_version => {
+                if written.pending.is_none() {
+                    kept.forget(&uid);
+                }
+                return Ok(Some(seen.0.clone()));
+            }
+            Some(_) => {}
+            None => break,
+        }
+        tokio::time::sleep(CACHE_LAG_STEP).await;
+        waited += CACHE_LAG_STEP;
+    }
+    let found = cluster::read::get(&context.client, &namespace, &name).await;
+    let found: Option<K> = found.map_err(Error::Observe)?;
+    if found.is_none() {
+        kept.forget(&uid);
+    }
+    Ok(found.map(Ok))
+}
+
+/// Tells that a resource cannot be read; it waits for a change.
+async fn report_unreadable<K: Operated>(invalid: &InvalidObject, context: &Context) {
+    let InvalidObject { error, metadata } = invalid;
+    tracing::error!(error, "the resource cannot be read and is left alone");
+    let request = EventRequest {
+        regarding: ObjectReference {
+            api_version: Some(API_VERSION.to_owned()),
+            kind: Some(K::kind(&()).into_owned()),
+            name: metadata.name.clone(),
+            namespace: metadata.namespace.clone(),
+            uid: metadata.uid.clone(),
+            ..ObjectReference::default()
+        },
+        event_type: EventType::Warning,
+        reason: "Unreadable".to_owned(),
+        component: Component::Operator,
+        message: format!("this operator version cannot read the resource: {error}"),
+        key: None,
+        repeat: Repeat::Once,
+        labels: BTreeMap::new(),
+        annotations: BTreeMap::new(),
+        now: Timestamp::now(),
+    };
+    if let Err(error) = events::record(&context.client, &request).await {
+        tracing::warn!(error = tell(&error), "event not recorded");
+    }
+}
+
+/// Pause before the next try of a pass that failed `failures` times in a row.
+pub(super) fn retry_after(error: &Error, failures: u32) -> Duration {
+    if error.is_race() && failures <= 3 {
+        return Duration::from_millis(100);
+    }
+    let factor = 1.5_f64.powi(i32::try_from(failures.min(20)).unwrap_or(20) - 1);
+    let longest = if error.is_unreachable() { RETRY_UNREACHABLE_MAX } else { RETRY_MAX };
+    RETRY_MIN.mul_f64(factor.max(1.0)).min(longest)
+}

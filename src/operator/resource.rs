@@ -1,0 +1,159 @@
+//! One resource while a plan is carried out: what is written to the resource itself and told about
+//! it, the same for every kind.
+
+use std::time::Instant;
+
+use jiff::Timestamp;
+use kube::ResourceExt;
+use serde_json::Value;
+
+use super::act::Error;
+use super::context::{Context, resource_version};
+use super::kind::{Operated, Written};
+use super::observe::tell;
+use crate::cluster;
+use crate::cluster::apply::{self, Writer};
+use crate::cluster::events::{self, EventRequest, EventType, Repeat};
+use crate::decide::plan::Event;
+
+/// Times that a status is written again after somebody changed another part of the resource.
+const CONFLICTS_MAX: usize = 3;
+
+/// One resource while a plan is carried out.
+pub(super) struct Act<'a, K: Operated> {
+    pub(super) context: &'a Context,
+    /// With the resource version of the last write.
+    pub(super) resource: K,
+    /// The status that is stored.
+    pub(super) stored: K::Status,
+    pub(super) uid: String,
+}
+
+impl<'a, K: Operated> Act<'a, K> {
+    pub(super) fn new(context: &'a Context, resource: K) -> Self {
+        let stored = resource.status().cloned().unwrap_or_default();
+        let uid = resource.uid().unwrap_or_default();
+        Self { context, resource, stored, uid }
+    }
+
+    pub(super) fn namespace(&self) -> String {
+        self.resource.namespace().unwrap_or_else(|| "default".to_owned())
+    }
+
+    pub(super) async fn change_finalizers(&mut self, add: bool) -> Result<(), Error> {
+        let mut finalizers = self.resource.finalizers().to_vec();
+        finalizers.retain(|finalizer| finalizer != K::FINALIZER);
+        if add {
+            finalizers.push(K::FINALIZER.to_owned());
+        }
+        let answer = apply::set_finalizers(&self.context.client, &self.resource, &finalizers).await;
+        let stored = match answer {
+            Ok(stored) => stored,
+            // It is gone already, which is what removing the last finalizer leads to.
+            Err(cluster::Error::NotFound { .. }) if !add => return Ok(()),
+            Err(error) => return Err(error.into()),
+        };
+        let version = stored.pointer("/metadata/resourceVersion").and_then(Value::as_str);
+        let metadata = self.resource.meta_mut();
+        metadata.resource_version = version.map(str::to_owned);
+        metadata.finalizers = Some(finalizers);
+        self.remember();
+        Ok(())
+    }
+
+    /// Notes that the watch has not shown our last write yet.
+    pub(super) fn remember(&self) {
+        let resource_version = resource_version(self.resource.meta());
+        K::kept(self.context).remember(&self.uid, Written { resource_version, pending: None });
+    }
+
+    /// Replaces the stored status. When another part of the resource changed meanwhile the write is
+    /// repeated; when the status itself did, nothing is written.
+    pub(super) async fn write_status(&mut self, status: &K::Status) -> Result<(), Error> {
+        if *status == self.stored {
+            return Ok(());
+        }
+        let client = &self.context.client;
+        for _ in 0..CONFLICTS_MAX {
+            match apply::replace_status(client, &self.resource, status, Writer::OPERATOR).await {
+                Ok(mut written) => {
+                    *self.resource.meta_mut() = std::mem::take(written.meta_mut());
+                    self.stored = status.clone();
+                    self.remember();
+                    return Ok(());
+                }
+                Err(cluster::Error::Conflict { .. }) => {}
+                Err(error) => return Err(error.into()),
+            }
+            let found: Option<K> =
+                cluster::read::get(client, &self.namespace(), &self.resource.name_any()).await?;
+            let Some(mut latest) = found else { return Err(Error::StatusTaken) };
+            let is_same = latest.meta().uid == self.resource.meta().uid
+                && latest.status().cloned().unwrap_or_default() == self.stored;
+            if !is_same {
+                return Err(Error::StatusTaken);
+            }
+            *self.resource.meta_mut() = std::mem::take(latest.meta_mut());
+        }
+        Err(Error::StatusTaken)
+    }
+
+    /// Keeps a status that is true and may wait, or writes it.
+    pub(super) async fn end_with(
+        &mut self,
+        status: K::Status,
+        may_wait: bool,
+        since: Option<Instant>,
+    ) -> Result<(), Error> {
+        if status == self.stored {
+            return Ok(());
+        }
+        if may_wait {
+            let resource_version = resource_version(self.resource.meta());
+            let pending = Some((status, since.unwrap_or_else(Instant::now)));
+            K::kept(self.context).remember(&self.uid, Written { resource_version, pending });
+            return Ok(());
+        }
+        self.write_status(&status).await
+    }
+
+    pub(super) async fn record_event(&self, event: Event) -> Result<(), Error> {
+        let Event { is_warning, reason, component, message, key, annotations } = event;
+        let event_type = if is_warning { EventType::Warning } else { EventType::Normal };
+        let now = Timestamp::now();
+        let mut request =
+            EventRequest::about(&self.resource, event_type, component, reason, message, now);
+        request.repeat = if key.is_some() { Repeat::Once } else { Repeat::Count };
+        request.key = key;
+        request.annotations = annotations;
+        if let Err(error) = events::record(&self.context.client, &request).await {
+            // An event tells what happens; it must not keep it from happening.
+            tracing::warn!(reason, error = tell(&error), "event not recorded");
+        }
+        Ok(())
+    }
+}
+
+/// Writes statuses that were allowed to wait, before the process leaves.
+pub(super) async fn flush<K: Operated>(context: &Context) {
+    let kept = K::kept(context);
+    let pending = kept.pending();
+    if pending.is_empty() {
+        return;
+    }
+    let resources = kept.all();
+    for (uid, status) in pending {
+        let Some(resource) = resources
+            .iter()
+            .filter_map(|guarded| guarded.0.as_ref().ok())
+            .find(|resource| resource.meta().uid.as_deref() == Some(&uid))
+        else {
+            continue;
+        };
+        let mut act = Act::new(context, resource.clone());
+        if let Err(error) = act.write_status(&status).await {
+            // The next process finds out by the Deployment's annotation.
+            tracing::warn!(name = resource.name_any(), error = tell(&error), "status not written");
+        }
+    }
+}
