@@ -11,6 +11,7 @@ pub mod deploy;
 pub mod diff;
 pub mod error_document;
 pub mod exceptions;
+mod job;
 pub mod lifecycle;
 pub mod observe;
 pub mod plan;

@@ -2,11 +2,11 @@
 
 use super::application::{Halt, Pass, Problem};
 use super::deploy::GOING;
+use super::job::StopOutcome;
 use super::observe::SOON;
 use super::plan::{Component, Event, Plan, Step};
 use super::reconciled::ReconciledSpec;
 use super::stop::is_cancellable;
-use super::upgrade::StopOutcome;
 use crate::api::DEPLOYMENT_FINALIZER;
 use crate::api::job::JobState;
 use crate::api::status::{JobStatusState, LifecycleState};
@@ -81,7 +81,7 @@ impl Pass<'_> {
         }
         if let Some(trigger_id) = self.pending_stop() {
             return match self.stop_outcome(&trigger_id)? {
-                StopOutcome::Pending => {
+                StopOutcome::Pending | StopOutcome::Resend => {
                     Ok(Some(self.finish("waiting for the savepoint before deletion", Some(GOING))))
                 }
                 StopOutcome::Saved(path) => {

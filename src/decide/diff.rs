@@ -2,8 +2,9 @@
 
 use serde_json::Value;
 
-use super::reconciled::spec_value;
-use crate::api::deployment::{DeploymentMode, FlinkDeploymentSpec};
+use super::reconciled::{StoredSpec, spec_value};
+use crate::api::deployment::{DeploymentMode, FlinkConfiguration, FlinkDeploymentSpec};
+use crate::api::session_job::FlinkSessionJobSpec;
 use crate::config::FlinkConfig;
 
 /// How a change is brought about; the greatest of all changes decides.
@@ -42,8 +43,10 @@ pub struct Change {
 }
 
 /// All changes from one spec to another, in the order of the spec's fields.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct SpecDiff {
+    /// Java's name of the spec, for events.
+    pub of: &'static str,
     pub changes: Vec<Change>,
 }
 
@@ -56,7 +59,7 @@ impl SpecDiff {
 
 impl std::fmt::Display for SpecDiff {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Diff: FlinkDeploymentSpec[")?;
+        write!(f, "Diff: {}[", self.of)?;
         for (index, Change { field, from, to, class: _ }) in self.changes.iter().enumerate() {
             let comma = if index == 0 { "" } else { ", " };
             write!(f, "{comma}{field} : {} -> {}", plain(from), plain(to))?;
@@ -74,9 +77,31 @@ fn plain(value: &Value) -> String {
 /// an absent `jobManager.replicas` equals 1. Pod templates are compared without `apiVersion`,
 /// `kind`, `status` and nulls, which do not reach a pod.
 pub fn diff(last: &FlinkDeploymentSpec, wanted: &FlinkDeploymentSpec) -> SpecDiff {
-    let mode = wanted.mode.unwrap_or_default();
+    let changes = changes(
+        (&comparable(last), &last.flink_configuration),
+        (&comparable(wanted), &wanted.flink_configuration),
+        wanted.mode.unwrap_or_default(),
+    );
+    SpecDiff { of: "FlinkDeploymentSpec", changes }
+}
+
+/// The same for session jobs; they change as in native mode, since no TaskManager is theirs.
+pub fn diff_session_job(last: &FlinkSessionJobSpec, wanted: &FlinkSessionJobSpec) -> SpecDiff {
+    let changes = changes(
+        (&without_inner_nulls(last.to_value()), &last.flink_configuration),
+        (&without_inner_nulls(wanted.to_value()), &wanted.flink_configuration),
+        DeploymentMode::Native,
+    );
+    SpecDiff { of: "FlinkSessionJobSpec", changes }
+}
+
+/// Changes from one spec to another, each given as its value and its configuration.
+fn changes(
+    (last_value, last): (&Value, &FlinkConfiguration),
+    (wanted_value, wanted): (&Value, &FlinkConfiguration),
+    mode: DeploymentMode,
+) -> Vec<Change> {
     let mut changes = Vec::new();
-    let (last_value, wanted_value) = (comparable(last), comparable(wanted));
     for (field, to) in wanted_value.as_object().into_iter().flatten() {
         let from = last_value.get(field).unwrap_or(&Value::Null);
         match field.as_str() {
@@ -87,7 +112,7 @@ pub fn diff(last: &FlinkDeploymentSpec, wanted: &FlinkDeploymentSpec) -> SpecDif
             _ => push_change(field.clone(), from, to, mode, &mut changes),
         }
     }
-    SpecDiff { changes }
+    changes
 }
 
 fn object_changes(
@@ -143,13 +168,13 @@ fn field_class(field: &str, to: &Value, mode: DeploymentMode) -> ChangeClass {
 }
 
 fn configuration_changes(
-    last: &FlinkDeploymentSpec,
-    wanted: &FlinkDeploymentSpec,
+    last: &FlinkConfiguration,
+    wanted: &FlinkConfiguration,
     mode: DeploymentMode,
     changes: &mut Vec<Change>,
 ) {
-    let last = FlinkConfig::flatten(&last.flink_configuration);
-    let wanted = FlinkConfig::flatten(&wanted.flink_configuration);
+    let last = FlinkConfig::flatten(last);
+    let wanted = FlinkConfig::flatten(wanted);
     let mut keys: Vec<&str> = last.iter().chain(wanted.iter()).map(|(key, _)| key).collect();
     keys.sort_unstable();
     keys.dedup();
@@ -195,6 +220,11 @@ fn comparable(spec: &FlinkDeploymentSpec) -> Value {
     if value.pointer("/mode").is_some_and(Value::is_null) {
         value["mode"] = Value::from("native");
     }
+    without_inner_nulls(value)
+}
+
+/// The fields of a spec stay, absent or not; below them a null means nothing.
+fn without_inner_nulls(mut value: Value) -> Value {
     if let Value::Object(fields) = &mut value {
         for field in fields.values_mut() {
             *field = without_nulls(field.take());

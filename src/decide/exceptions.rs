@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 
 use super::plan::{Component, Event};
-use super::world::{JobException, World};
+use super::world::{JobException, ToldExceptions};
 
 /// After a start of the operator, exceptions that are older than this are history.
 const AGE_AT_START_MAX: SignedDuration = SignedDuration::from_mins(30);
@@ -24,11 +24,11 @@ pub(super) struct Scope {
 }
 
 /// Up to when the job's exceptions were told, in milliseconds since the epoch.
-pub(super) fn since(world: &World<'_>, job_id: &str) -> i64 {
-    match &world.told_exceptions {
+pub(super) fn since(told: Option<&ToldExceptions>, job_id: &str, now: Timestamp) -> i64 {
+    match told {
         Some(told) if told.job_id == job_id => told.until,
         Some(_) => i64::MIN,
-        None => (world.now - AGE_AT_START_MAX).as_millisecond(),
+        None => (now - AGE_AT_START_MAX).as_millisecond(),
     }
 }
 

@@ -2,11 +2,13 @@
 
 use jiff::Timestamp;
 
-use super::reconciled::{ReconciledSpec, same_spec};
+use super::reconciled::{Reconciled, StoredSpec};
+use crate::api::deployment::FlinkDeploymentSpec;
 use crate::api::job::JobState;
+use crate::api::session_job::{FlinkSessionJobSpec, SessionJobStatus};
 use crate::api::status::{
     Condition, DeploymentStatus, JobManagerDeploymentStatus, JobStatusState, LifecycleState,
-    ReconciliationState,
+    ReconciliationState, ReconciliationStatus,
 };
 
 /// Texts in `status.error` that mean that a person has to choose the state to restore.
@@ -16,39 +18,71 @@ pub const TERMINAL_ERRORS: [&str; 3] = [
     "HA metadata is not available",
 ];
 
+/// `status.error` of a session job that its cluster does not know, as the Java operator writes and
+/// compares it.
+pub const JOB_NOT_FOUND: &str = "Job Not Found";
+
+/// What a lifecycle state follows from.
+struct Signs<'a> {
+    now: Option<LifecycleState>,
+    reconciliation: &'a ReconciliationStatus,
+    job: Option<JobStatusState>,
+    has_error: bool,
+    /// Nothing will change until somebody chooses the state to restore.
+    needs_a_person: bool,
+}
+
 /// The lifecycle state that the other fields imply; the first rule that matches wins.
 pub fn lifecycle_state(status: &DeploymentStatus) -> LifecycleState {
-    if let Some(state @ (LifecycleState::Deleting | LifecycleState::Deleted)) =
-        status.lifecycle_state
-    {
+    state_of::<FlinkDeploymentSpec>(&Signs {
+        now: status.lifecycle_state,
+        reconciliation: &status.reconciliation_status,
+        job: status.job_status.state,
+        has_error: status.error.is_some(),
+        needs_a_person: needs_a_person(status),
+    })
+}
+
+/// The same of a session job. Beyond the Java operator, one whose job is lost with its state is
+/// `FAILED`: nothing runs, and nothing will until a person acts.
+pub fn session_job_lifecycle_state(status: &SessionJobStatus) -> LifecycleState {
+    let error = status.error.as_deref().unwrap_or_default();
+    state_of::<FlinkSessionJobSpec>(&Signs {
+        now: status.lifecycle_state,
+        reconciliation: &status.reconciliation_status,
+        job: status.job_status.state,
+        has_error: status.error.is_some(),
+        needs_a_person: error == JOB_NOT_FOUND
+            || TERMINAL_ERRORS.iter().any(|text| error.contains(text)),
+    })
+}
+
+fn state_of<S: StoredSpec>(signs: &Signs<'_>) -> LifecycleState {
+    if let Some(state @ (LifecycleState::Deleting | LifecycleState::Deleted)) = signs.now {
         return state;
     }
-    let reconciliation = &status.reconciliation_status;
+    let reconciliation = signs.reconciliation;
     let Some(last_reconciled) = &reconciliation.last_reconciled_spec else {
-        return if status.error.is_some() {
-            LifecycleState::Failed
-        } else {
-            LifecycleState::Created
-        };
+        return if signs.has_error { LifecycleState::Failed } else { LifecycleState::Created };
     };
     match reconciliation.state {
         ReconciliationState::Upgrading => return LifecycleState::Upgrading,
         ReconciliationState::RollingBack => return LifecycleState::RollingBack,
         ReconciliationState::Deployed | ReconciliationState::RolledBack => {}
     }
-    let is_suspended = ReconciledSpec::parse(last_reconciled)
+    let is_suspended = Reconciled::<S>::parse(last_reconciled)
         .is_ok_and(|reconciled| reconciled.job_state() == JobState::Suspended);
     if is_suspended {
         return LifecycleState::Suspended;
     }
-    if status.job_status.state == Some(JobStatusState::Failed) || needs_a_person(status) {
+    if signs.job == Some(JobStatusState::Failed) || signs.needs_a_person {
         return LifecycleState::Failed;
     }
     if reconciliation.state == ReconciliationState::RolledBack {
         return LifecycleState::RolledBack;
     }
     match &reconciliation.last_stable_spec {
-        Some(stable) if same_spec(stable, last_reconciled) => LifecycleState::Stable,
+        Some(stable) if Reconciled::<S>::is_same(stable, last_reconciled) => LifecycleState::Stable,
         Some(_) | None => LifecycleState::Deployed,
     }
 }

@@ -9,15 +9,12 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::application::{Halt, Pass, Problem};
 use super::error_document::ErrorType;
-use super::exceptions;
+use super::job;
 use super::plan::{Component, Event, Step};
 use super::reconciled::ReconciledSpec;
 use super::world::{Job, JobManager, Pod, PodProblem};
 use crate::api::job::{JobState, UpgradeMode};
-use crate::api::status::{
-    JobManagerDeploymentStatus, JobStatusState, LAST_STATE_PATH, ReconciliationState,
-};
-use crate::config::options;
+use crate::api::status::{JobManagerDeploymentStatus, JobStatusState, ReconciliationState};
 
 /// A job that its JobManager does not list is reported as lost after this long: the list is empty
 /// while `main()` runs, and while a new leader recovers its jobs.
@@ -269,66 +266,24 @@ impl Pass<'_> {
     fn report_exceptions(&mut self, job_id: &str) -> Result<(), Halt> {
         let Ok(exceptions) = self.world.exceptions()? else { return Ok(()) };
         let config = self.observe_config()?;
-        let limit = config.get(&options::EVENTS_EXCEPTIONS_LIMIT_PER_RECONCILIATION).unwrap_or(10);
-        let lines = config.get(&options::EVENTS_EXCEPTIONS_STACKTRACE_LINES).unwrap_or(5);
-        let events = exceptions::events(
-            exceptions,
-            &exceptions::Scope {
-                since: exceptions::since(self.world, job_id),
-                limit: usize::try_from(limit).unwrap_or(0),
-                lines: usize::try_from(lines).unwrap_or(0),
-            },
-        );
+        let told = self.world.told_exceptions.as_ref();
+        let events = job::exception_events(exceptions, told, job_id, &config, self.world.now);
         self.steps.extend(events.into_iter().map(Step::Event));
         Ok(())
     }
 
     /// The state that an ended job leaves, read while its JobManager still knows it.
     pub(super) fn record_last_state(&mut self, state: JobStatusState) -> Result<(), Halt> {
-        let checkpoints = match self.world.checkpoints()? {
-            Ok(checkpoints) => checkpoints,
-            Err(reason) => {
-                return Err(Halt::cannot(format!(
-                    "the job is {}, but its last checkpoint cannot be read yet: {reason}",
-                    state.as_str()
-                )));
-            }
-        };
-        // Statistics without any state are no proof that there is none: a job that could not read
-        // its restore point looks the same. Only what it was started from tells.
         let started_empty = self.last_mode() == UpgradeMode::Stateless;
-        match &checkpoints.latest {
-            Some(latest) => {
-                self.status.job_status.upgrade_savepoint_path = Some(latest.path.clone());
-            }
-            // There was state, and nobody can start from it: the next start must be refused.
-            None if checkpoints.unusable.is_some() => {
-                self.status.job_status.upgrade_savepoint_path = Some(LAST_STATE_PATH.to_owned());
-            }
-            None if started_empty => self.status.job_status.upgrade_savepoint_path = None,
-            None => {}
-        }
-        Ok(())
+        let checkpoints = self.world.checkpoints()?;
+        job::note_last_state(&mut self.status.job_status, state, checkpoints, started_empty)
     }
 
     fn report_failure(&mut self, before: Option<JobStatusState>) -> Result<(), Halt> {
         if before == Some(JobStatusState::Failed) && self.status.error.is_some() {
             return Ok(());
         }
-        let (message, causes) = match self.world.failure()? {
-            Ok(failure) => (failure.message.clone(), failure.causes.clone()),
-            Err(reason) => {
-                (format!("the job failed; its exception cannot be read: {reason}"), vec![])
-            }
-        };
-        self.problem = Some(Problem {
-            kind: ErrorType::Reconciliation,
-            reason: "Error",
-            component: Component::Job,
-            message,
-            detail: None,
-            causes,
-        });
+        self.problem = Some(job::failure(self.world.failure()?));
         Ok(())
     }
 
@@ -358,15 +313,11 @@ impl Pass<'_> {
 
     /// When the job got the state it has, or was deployed, whichever is later.
     fn job_state_since(&self) -> Timestamp {
-        let updated = self
-            .status
-            .job_status
-            .update_time
-            .as_deref()
-            .and_then(|text| text.parse().ok())
-            .unwrap_or(0);
-        let deployed = self.status.reconciliation_status.reconciliation_timestamp;
-        Timestamp::from_millisecond(deployed.max(updated)).unwrap_or(self.world.now)
+        job::state_since(
+            &self.status.job_status,
+            &self.status.reconciliation_status,
+            self.world.now,
+        )
     }
 
     fn refresh_cluster_info(&mut self) -> Result<(), Halt> {

@@ -4,17 +4,68 @@
 //! `resource_metadata` block. An older form is the bare spec with an `apiVersion`. Whatever cannot
 //! be read is reported as corrupt and never guessed at.
 
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
 use crate::api::API_VERSION;
 use crate::api::deployment::{FlinkDeploymentSpec, JobManagerSpec, TaskManagerSpec};
 use crate::api::job::{JobSpec, JobState};
 use crate::api::resources::Resource;
+use crate::api::session_job::FlinkSessionJobSpec;
+
+/// A spec that is kept as text inside a status.
+pub trait StoredSpec: Clone + DeserializeOwned {
+    /// Every field in the order of the Java operator, absent ones as null.
+    fn to_value(&self) -> Value;
+
+    fn job(&self) -> Option<&JobSpec>;
+
+    fn job_mut(&mut self) -> Option<&mut JobSpec>;
+}
+
+impl StoredSpec for FlinkDeploymentSpec {
+    fn to_value(&self) -> Value {
+        spec_value(self)
+    }
+
+    fn job(&self) -> Option<&JobSpec> {
+        self.job.as_ref()
+    }
+
+    fn job_mut(&mut self) -> Option<&mut JobSpec> {
+        self.job.as_mut()
+    }
+}
+
+impl StoredSpec for FlinkSessionJobSpec {
+    fn to_value(&self) -> Value {
+        let Self { job, restart_nonce, flink_configuration, deployment_name } = self;
+        json!({
+            "job": job.as_ref().map(job_value),
+            "restartNonce": restart_nonce,
+            "flinkConfiguration": flink_configuration,
+            "deploymentName": deployment_name,
+        })
+    }
+
+    fn job(&self) -> Option<&JobSpec> {
+        self.job.as_ref()
+    }
+
+    fn job_mut(&mut self) -> Option<&mut JobSpec> {
+        self.job.as_mut()
+    }
+}
+
+/// The stored spec of a `FlinkDeployment`.
+pub type ReconciledSpec = Reconciled<FlinkDeploymentSpec>;
+/// The stored spec of a `FlinkSessionJob`.
+pub type ReconciledJob = Reconciled<FlinkSessionJobSpec>;
 
 /// A spec that was reconciled, with what was noted about it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct ReconciledSpec {
-    pub spec: FlinkDeploymentSpec,
+pub struct Reconciled<S> {
+    pub spec: S,
     /// True until a later deployment: lets a failed first one start over. Absent in the old form.
     pub first_deployment: Option<bool>,
 }
@@ -26,9 +77,9 @@ pub struct CorruptSpec {
     pub reason: String,
 }
 
-impl ReconciledSpec {
+impl<S: StoredSpec> Reconciled<S> {
     /// A spec about to be deployed.
-    pub fn new(spec: FlinkDeploymentSpec, first_deployment: bool) -> Self {
+    pub fn new(spec: S, first_deployment: bool) -> Self {
         Self { spec, first_deployment: Some(first_deployment) }
     }
 
@@ -70,7 +121,17 @@ impl ReconciledSpec {
 
     /// The desired state that was really reached; a session cluster counts as running.
     pub fn job_state(&self) -> JobState {
-        self.spec.job.as_ref().map_or(JobState::Running, |job| job.state)
+        self.spec.job().map_or(JobState::Running, |job| job.state)
+    }
+
+    /// Whether two stored texts mean the same spec. Upstream compares the texts; comparing what
+    /// they say keeps a job stable when only field order or nulls differ.
+    pub fn is_same(one: &str, other: &str) -> bool {
+        one == other
+            || match (Self::parse(one), Self::parse(other)) {
+                (Ok(one), Ok(other)) => one.spec.to_value() == other.spec.to_value(),
+                (Ok(_) | Err(_), Err(_)) | (Err(_), Ok(_)) => false,
+            }
     }
 
     /// The text for the status field.
@@ -79,20 +140,10 @@ impl ReconciledSpec {
         metadata.insert("apiVersion".to_owned(), json!(API_VERSION));
         metadata.insert("firstDeployment".to_owned(), json!(self.is_first_deployment()));
         let mut document = Map::new();
-        document.insert("spec".to_owned(), spec_value(&self.spec));
+        document.insert("spec".to_owned(), self.spec.to_value());
         document.insert("resource_metadata".to_owned(), Value::Object(metadata));
         Value::Object(document).to_string()
     }
-}
-
-/// Whether two stored texts mean the same spec. Upstream compares the texts; comparing what they
-/// say keeps a job stable when only field order or nulls differ.
-pub fn same_spec(one: &str, other: &str) -> bool {
-    one == other
-        || match (ReconciledSpec::parse(one), ReconciledSpec::parse(other)) {
-            (Ok(one), Ok(other)) => spec_value(&one.spec) == spec_value(&other.spec),
-            (Ok(_) | Err(_), Err(_)) | (Err(_), Ok(_)) => false,
-        }
 }
 
 /// The spec with every field in the order of the Java operator, absent ones as null.

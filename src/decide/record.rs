@@ -5,9 +5,10 @@ use std::time::Duration;
 use super::application::{Halt, Pass, Problem, VALIDATION_ERROR};
 use super::diff::{ChangeClass, SpecDiff};
 use super::error_document::{error_document, reason_of};
+use super::job;
 use super::lifecycle::{lifecycle_state, running_condition};
 use super::plan::{Component, Event, Plan, Step, Superseded};
-use super::reconciled::{ReconciledSpec, same_spec};
+use super::reconciled::ReconciledSpec;
 use super::restore::RestorePoint;
 use crate::api::deployment::FlinkDeploymentSpec;
 use crate::api::job::{JobSpec, JobState, UpgradeMode};
@@ -58,17 +59,11 @@ impl Pass<'_> {
 
     /// The restore point on record: the path of the last savepoint or checkpoint.
     pub(super) fn savepoint_path(&self) -> Option<String> {
-        let job = &self.status.job_status;
-        let legacy = || {
-            let info = job.savepoint_info.as_ref()?;
-            info.last_savepoint.as_ref()?.location.clone()
-        };
-        job.upgrade_savepoint_path.clone().or_else(legacy).filter(|path| !path.trim().is_empty())
+        job::savepoint_path(&self.status.job_status)
     }
 
     pub(super) fn job_id(&self) -> Result<String, Halt> {
-        let id = self.status.job_status.job_id.clone().filter(|id| !id.is_empty());
-        id.ok_or_else(|| Halt::cannot("the status names no job id"))
+        job::id(&self.status.job_status).ok_or_else(|| Halt::cannot("the status names no job id"))
     }
 
     /// The configuration that the running cluster is looked at with.
@@ -104,41 +99,18 @@ impl Pass<'_> {
     }
 
     pub(super) fn set_job_state(&mut self, state: JobStatusState) {
-        let before = self.status.job_status.state;
-        if before == Some(state) {
-            return;
-        }
-        self.status.job_status.state = Some(state);
-        self.status.job_status.update_time = Some(self.world.now.as_millisecond().to_string());
-        // Losing sight of a job for a moment is no news, and the status tells it.
-        if state == JobStatusState::Reconciling {
-            return;
-        }
-        let message = before.map_or_else(
-            || format!("Job status changed to {}", state.as_str()),
-            |before| format!("Job status changed from {} to {}", before.as_str(), state.as_str()),
-        );
-        self.steps.push(Step::Event(Event::normal("JobStatusChanged", Component::Job, message)));
+        let event = job::set_state(&mut self.status.job_status, state, self.world.now);
+        self.steps.extend(event.map(Step::Event));
     }
 
     /// Text of `spec` as stored, with the trigger nonces that were used up so far.
-    pub(super) fn store_last(&mut self, mut last: ReconciledSpec) {
-        let before = self.last.as_ref().and_then(|last| last.spec.job.as_ref());
-        if let (Some(job), Some(before)) = (&mut last.spec.job, before) {
-            job.savepoint_trigger_nonce = before.savepoint_trigger_nonce;
-            job.checkpoint_trigger_nonce = before.checkpoint_trigger_nonce;
-        }
-        self.status.reconciliation_status.last_reconciled_spec = Some(last.to_text());
-        self.last = Some(last);
+    pub(super) fn store_last(&mut self, last: ReconciledSpec) {
+        let reconciliation = &mut self.status.reconciliation_status;
+        self.last = Some(job::store(reconciliation, self.last.as_ref(), last));
     }
 
     fn stored(&self, state: JobState, mode: UpgradeMode, is_first: bool) -> ReconciledSpec {
-        let mut spec = self.spec.clone();
-        if let Some(job) = &mut spec.job {
-            job.state = state;
-            job.upgrade_mode = mode;
-        }
-        ReconciledSpec::new(spec, is_first)
+        job::stored(&self.spec, state, mode, is_first)
     }
 
     /// The wanted spec is about to replace what runs: nothing runs for it yet.
@@ -183,27 +155,14 @@ impl Pass<'_> {
 
     /// The job ended on request: the stored spec no longer runs.
     pub(super) fn store_stopped(&mut self) {
-        let Some(mut last) = self.last.clone() else { return };
-        last.first_deployment = Some(false);
-        let has_no_state = self.status.job_status.upgrade_savepoint_path.is_none();
-        if let Some(job) = &mut last.spec.job {
-            job.state = JobState::Suspended;
-            if has_no_state {
-                // Started empty, its statistics were read, and it never completed a checkpoint.
-                job.upgrade_mode = UpgradeMode::Stateless;
-            }
-        }
+        let Some(last) = &self.last else { return };
+        let has_state = self.status.job_status.upgrade_savepoint_path.is_some();
+        let last = job::stopped(last, has_state);
         self.store_last(last);
     }
 
     pub(super) fn mark_stable(&mut self) {
-        let reconciliation = &mut self.status.reconciliation_status;
-        let Some(last) = &reconciliation.last_reconciled_spec else { return };
-        let is_marked =
-            reconciliation.last_stable_spec.as_ref().is_some_and(|stable| same_spec(stable, last));
-        if !is_marked {
-            reconciliation.last_stable_spec = Some(last.clone());
-        }
+        job::mark_stable::<FlinkDeploymentSpec>(&mut self.status.reconciliation_status);
     }
 
     /// A change that needs nothing done is still noted as seen.
@@ -212,12 +171,7 @@ impl Pass<'_> {
             return;
         }
         self.status.observed_generation = Some(self.generation);
-        // What no change of a cluster follows from is taken over, so that it is not seen again.
-        let mut refreshed = last.clone();
-        if let (Some(stored), Some(wanted)) = (&mut refreshed.spec.job, &self.spec.job) {
-            stored.initial_savepoint_path.clone_from(&wanted.initial_savepoint_path);
-            stored.allow_non_restored_state = wanted.allow_non_restored_state;
-        }
+        let refreshed = job::refreshed(last, &self.spec);
         let was_stable = self.is_stable();
         self.store_last(refreshed);
         if was_stable {
@@ -226,11 +180,7 @@ impl Pass<'_> {
     }
 
     fn is_stable(&self) -> bool {
-        let reconciliation = &self.status.reconciliation_status;
-        match (&reconciliation.last_reconciled_spec, &reconciliation.last_stable_spec) {
-            (Some(last), Some(stable)) => same_spec(last, stable),
-            (Some(_) | None, None) | (None, Some(_)) => false,
-        }
+        job::is_stable::<FlinkDeploymentSpec>(&self.status.reconciliation_status)
     }
 
     pub(super) fn task_manager_info(&self) -> Option<TaskManagerInfo> {
@@ -340,12 +290,10 @@ impl Pass<'_> {
         look_again: Option<Duration>,
     ) -> Plan {
         self.settle();
-        if let Some(Problem { reason, component, message, causes, .. }) = &self.problem
+        if let Some(problem) = &self.problem
             && self.status.error != self.world.status.error
         {
-            let chain = std::iter::once(message).chain(causes).take(3).map(String::as_str);
-            let text = chain.collect::<Vec<_>>().join(" -> ");
-            self.steps.push(Step::Event(Event::warning(reason, *component, text)));
+            self.steps.push(Step::Event(job::problem_event(problem)));
         }
         Plan {
             steps: std::mem::take(&mut self.steps),

@@ -5,30 +5,21 @@ use std::time::Duration;
 use super::application::{Halt, Pass, Problem};
 use super::deploy::GOING;
 use super::diff::SpecDiff;
+use super::job::{self, StopOutcome};
 use super::observe::SOON;
 use super::plan::{Plan, Step};
 use super::reconciled::ReconciledSpec;
 use super::record::savepoint_directory;
 use super::restore::RestorePoint;
 use super::stop::{Lazy, Need, StopDecision, StopFacts, decide_stop, is_cancellable};
-use super::world::{Answer, Stop};
+use super::world::Answer;
 use crate::api::job::{JobState, UpgradeMode};
 use crate::api::status::{
-    JobManagerDeploymentStatus, JobStatusState, ReconciliationState, Savepoint,
-    SavepointFormatType, SavepointInfo, SnapshotTriggerType,
+    JobManagerDeploymentStatus, JobStatusState, ReconciliationState, SavepointFormatType,
 };
 use crate::config::FlinkConfig;
 use crate::config::cluster;
 use crate::config::options;
-
-/// What became of a stop-with-savepoint.
-pub(super) enum StopOutcome {
-    Pending,
-    Saved(String),
-    Failed(String),
-    /// Nobody can tell any more by its trigger.
-    Lost,
-}
 
 impl Pass<'_> {
     pub(super) fn stop(&mut self, last: &ReconciledSpec, diff: &SpecDiff) -> Result<Plan, Halt> {
@@ -107,16 +98,10 @@ impl Pass<'_> {
             has_savepoint_directory: savepoint_directory(&config).is_some(),
             may_fall_back: config.get(&options::JOB_UPGRADE_LAST_STATE_FALLBACK_ENABLED)?,
             may_cancel: config.get(&options::JOB_UPGRADE_LAST_STATE_JOB_CANCEL_ENABLED)?,
-            retains_checkpoints: retains_checkpoints(&config),
+            retains_checkpoints: job::retains_checkpoints(&config),
             checkpoint_age_max: config
                 .find(&options::JOB_UPGRADE_LAST_STATE_MAX_ALLOWED_CHECKPOINT_AGE)?,
-            job_started: self
-                .status
-                .job_status
-                .start_time
-                .as_deref()
-                .and_then(|text| text.parse().ok())
-                .and_then(|at| jiff::Timestamp::from_millisecond(at).ok()),
+            job_started: job::started(&self.status.job_status),
             path: self.savepoint_path(),
             ha_metadata: Lazy::NotAsked,
             checkpoints: Lazy::NotAsked,
@@ -151,13 +136,9 @@ impl Pass<'_> {
     pub(super) fn begin_stop(&mut self) -> Result<Plan, Halt> {
         let config = self.observe_config()?;
         let format = savepoint_format(&config)?;
-        let info = self.status.job_status.savepoint_info.get_or_insert_with(SavepointInfo::default);
-        info.trigger_id = Some(self.world.fresh.trigger_id.clone());
-        info.trigger_timestamp = Some(self.world.now.as_millisecond());
-        info.trigger_type = Some(SnapshotTriggerType::Upgrade);
-        info.format_type = Some(format);
-        self.write_intent();
         let trigger_id = self.world.fresh.trigger_id.clone();
+        job::note_stop(&mut self.status.job_status, &trigger_id, format, self.world.now);
+        self.write_intent();
         self.trigger_stop(&config, trigger_id, format)?;
         Ok(self.finish("stopping the job with a savepoint", Some(GOING)))
     }
@@ -183,20 +164,11 @@ impl Pass<'_> {
 
     /// Trigger id of the stop-with-savepoint that is under way.
     pub(super) fn pending_stop(&self) -> Option<String> {
-        let info = self.status.job_status.savepoint_info.as_ref()?;
-        (info.trigger_type == Some(SnapshotTriggerType::Upgrade))
-            .then(|| info.trigger_id.clone())
-            .flatten()
-            .filter(|id| !id.is_empty())
+        job::pending_stop(&self.status.job_status)
     }
 
     pub(super) fn forget_stop(&mut self) {
-        if let Some(info) = &mut self.status.job_status.savepoint_info {
-            info.trigger_id = None;
-            info.trigger_timestamp = None;
-            info.trigger_type = None;
-            info.format_type = None;
-        }
+        job::forget_stop(&mut self.status.job_status);
     }
 
     /// What became of the stop-with-savepoint, as far as it can be known.
@@ -206,22 +178,13 @@ impl Pass<'_> {
                 self.status.job_manager_deployment_status == JobManagerDeploymentStatus::Missing;
             return Ok(if is_gone { StopOutcome::Lost } else { StopOutcome::Pending });
         }
-        match self.world.stop()? {
-            Err(_) | Ok(Stop::Pending) => Ok(StopOutcome::Pending),
-            Ok(Stop::Completed { path }) => Ok(StopOutcome::Saved(path.clone())),
-            Ok(Stop::Failed { message }) => Ok(StopOutcome::Failed(message.clone())),
-            Ok(Stop::NotFound) => match self.status.job_status.state {
-                // Flink never got it, or lost it with its JobManager: the same id is safe to send.
-                Some(JobStatusState::Running) => {
-                    let config = self.observe_config()?;
-                    let format = savepoint_format(&config)?;
-                    self.trigger_stop(&config, trigger_id.to_owned(), format)?;
-                    Ok(StopOutcome::Pending)
-                }
-                Some(state) if state.is_globally_terminal() => Ok(StopOutcome::Lost),
-                Some(_) | None => Ok(StopOutcome::Pending),
-            },
+        let outcome = job::stop_outcome(self.world.stop()?, self.status.job_status.state);
+        if let StopOutcome::Resend = outcome {
+            let config = self.observe_config()?;
+            let format = savepoint_format(&config)?;
+            self.trigger_stop(&config, trigger_id.to_owned(), format)?;
         }
+        Ok(outcome)
     }
 
     pub(super) fn go_on_stopping(
@@ -230,7 +193,9 @@ impl Pass<'_> {
         trigger_id: &str,
     ) -> Result<Plan, Halt> {
         match self.stop_outcome(trigger_id)? {
-            StopOutcome::Pending => Ok(self.finish("waiting for the savepoint", Some(GOING))),
+            StopOutcome::Pending | StopOutcome::Resend => {
+                Ok(self.finish("waiting for the savepoint", Some(GOING)))
+            }
             // The table decides again, now from the job's end or its missing JobManager.
             StopOutcome::Lost => {
                 self.forget_stop();
@@ -259,31 +224,12 @@ impl Pass<'_> {
     /// A completed savepoint of the job: the next restore point. It is shown as a resource, or in
     /// the deprecated history where that kind is not installed.
     pub(super) fn record_savepoint(&mut self, path: &str) {
-        let format = self
-            .status
-            .job_status
-            .savepoint_info
-            .as_ref()
-            .and_then(|info| info.format_type)
-            .unwrap_or_default();
-        self.forget_stop();
-        self.status.job_status.upgrade_savepoint_path = Some(path.to_owned());
+        let format = job::note_savepoint(&mut self.status.job_status, path);
         if self.world.has_snapshot_resources {
             self.steps.push(Step::RecordSavepoint { path: path.to_owned(), format });
-            return;
+        } else {
+            job::note_in_history(&mut self.status.job_status, path, format, self.world.now);
         }
-        let savepoint = Savepoint {
-            time_stamp: self.world.now.as_millisecond(),
-            location: Some(path.to_owned()),
-            trigger_type: Some(SnapshotTriggerType::Upgrade),
-            format_type: Some(format),
-            trigger_nonce: None,
-        };
-        let info = self.status.job_status.savepoint_info.get_or_insert_default();
-        if info.savepoint_history.iter().all(|known| known.location != savepoint.location) {
-            info.savepoint_history.push(savepoint.clone());
-        }
-        info.last_savepoint = Some(savepoint);
     }
 
     fn begin_cancel(&mut self, last: &ReconciledSpec) -> Result<Plan, Halt> {
@@ -352,13 +298,6 @@ fn lazy<T: Clone>(answer: Answer<'_, T>) -> Lazy<T> {
         Ok(value) => Lazy::Known(value.clone()),
         Err(reason) => Lazy::Unknown(reason.to_owned()),
     }
-}
-
-/// Whether a cancelled job leaves its checkpoint; what this operator sets unless the user does.
-fn retains_checkpoints(config: &FlinkConfig) -> bool {
-    config
-        .get_text("execution.checkpointing.externalized-checkpoint-retention")
-        .is_none_or(|value| value.trim().eq_ignore_ascii_case("RETAIN_ON_CANCELLATION"))
 }
 
 fn savepoint_format(config: &FlinkConfig) -> Result<SavepointFormatType, Halt> {

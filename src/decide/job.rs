@@ -1,0 +1,311 @@
+//! The status of a job, and the stored specs beside it: the same for every resource that has a job.
+//!
+//! Functions here change what they are given and answer the events or steps that follow from it;
+//! when to call them is each resource's own decision.
+
+use jiff::Timestamp;
+
+use super::application::{Halt, Problem};
+use super::error_document::ErrorType;
+use super::exceptions::{self, Scope};
+use super::plan::{Component, Event};
+use super::reconciled::{Reconciled, StoredSpec};
+use super::world::{Answer, Checkpoints, Failure, JobException, Stop, ToldExceptions};
+use crate::api::job::{JobState, UpgradeMode};
+use crate::api::status::{
+    JobStatus, JobStatusState, LAST_STATE_PATH, ReconciliationStatus, Savepoint,
+    SavepointFormatType, SavepointInfo, SnapshotTriggerType,
+};
+use crate::config::{FlinkConfig, options};
+
+/// What became of a stop-with-savepoint.
+pub(super) enum StopOutcome {
+    Pending,
+    Saved(String),
+    Failed(String),
+    /// Nobody can tell any more by its trigger.
+    Lost,
+    /// Flink never got it, or lost it with its JobManager: the same id is safe to send.
+    Resend,
+}
+
+/// The restore point on record: the path of the last savepoint or checkpoint.
+pub(super) fn savepoint_path(job: &JobStatus) -> Option<String> {
+    let legacy = || {
+        let info = job.savepoint_info.as_ref()?;
+        info.last_savepoint.as_ref()?.location.clone()
+    };
+    job.upgrade_savepoint_path.clone().or_else(legacy).filter(|path| !path.trim().is_empty())
+}
+
+/// The job's id, once there is one.
+pub(super) fn id(job: &JobStatus) -> Option<String> {
+    job.job_id.clone().filter(|id| !id.is_empty())
+}
+
+/// Notes the job's state; a change that is news comes back as an event.
+pub(super) fn set_state(
+    job: &mut JobStatus,
+    state: JobStatusState,
+    now: Timestamp,
+) -> Option<Event> {
+    let before = job.state;
+    if before == Some(state) {
+        return None;
+    }
+    job.state = Some(state);
+    job.update_time = Some(now.as_millisecond().to_string());
+    // Losing sight of a job for a moment is no news, and the status tells it.
+    if state == JobStatusState::Reconciling {
+        return None;
+    }
+    let message = before.map_or_else(
+        || format!("Job status changed to {}", state.as_str()),
+        |before| format!("Job status changed from {} to {}", before.as_str(), state.as_str()),
+    );
+    Some(Event::normal("JobStatusChanged", Component::Job, message))
+}
+
+/// When the job got the state it has, or was deployed, whichever is later.
+pub(super) fn state_since(
+    job: &JobStatus,
+    reconciliation: &ReconciliationStatus,
+    now: Timestamp,
+) -> Timestamp {
+    let updated = job.update_time.as_deref().and_then(|text| text.parse().ok()).unwrap_or(0);
+    let deployed = reconciliation.reconciliation_timestamp;
+    Timestamp::from_millisecond(deployed.max(updated)).unwrap_or(now)
+}
+
+/// When the job started, as its JobManager said.
+pub(super) fn started(job: &JobStatus) -> Option<Timestamp> {
+    let at = job.start_time.as_deref()?.parse().ok()?;
+    Timestamp::from_millisecond(at).ok()
+}
+
+/// Notes the trigger of a stop-with-savepoint, before it is sent.
+pub(super) fn note_stop(
+    job: &mut JobStatus,
+    trigger_id: &str,
+    format: SavepointFormatType,
+    now: Timestamp,
+) {
+    let info = job.savepoint_info.get_or_insert_with(SavepointInfo::default);
+    info.trigger_id = Some(trigger_id.to_owned());
+    info.trigger_timestamp = Some(now.as_millisecond());
+    info.trigger_type = Some(SnapshotTriggerType::Upgrade);
+    info.format_type = Some(format);
+}
+
+/// Trigger id of the stop-with-savepoint that is under way.
+pub(super) fn pending_stop(job: &JobStatus) -> Option<String> {
+    let info = job.savepoint_info.as_ref()?;
+    (info.trigger_type == Some(SnapshotTriggerType::Upgrade))
+        .then(|| info.trigger_id.clone())
+        .flatten()
+        .filter(|id| !id.is_empty())
+}
+
+pub(super) fn forget_stop(job: &mut JobStatus) {
+    if let Some(info) = &mut job.savepoint_info {
+        info.trigger_id = None;
+        info.trigger_timestamp = None;
+        info.trigger_type = None;
+        info.format_type = None;
+    }
+}
+
+/// What became of a stop-with-savepoint, by what Flink says of its trigger and its job.
+pub(super) fn stop_outcome(answer: Answer<'_, Stop>, state: Option<JobStatusState>) -> StopOutcome {
+    match answer {
+        Err(_) | Ok(Stop::Pending) => StopOutcome::Pending,
+        Ok(Stop::Completed { path }) => StopOutcome::Saved(path.clone()),
+        Ok(Stop::Failed { message }) => StopOutcome::Failed(message.clone()),
+        Ok(Stop::NotFound) => match state {
+            Some(JobStatusState::Running) => StopOutcome::Resend,
+            Some(state) if state.is_globally_terminal() => StopOutcome::Lost,
+            Some(_) | None => StopOutcome::Pending,
+        },
+    }
+}
+
+/// A completed savepoint of the job becomes its next restore point; answers its format.
+pub(super) fn note_savepoint(job: &mut JobStatus, path: &str) -> SavepointFormatType {
+    let format = job.savepoint_info.as_ref().and_then(|info| info.format_type).unwrap_or_default();
+    forget_stop(job);
+    job.upgrade_savepoint_path = Some(path.to_owned());
+    format
+}
+
+/// Puts a savepoint into the deprecated history.
+pub(super) fn note_in_history(
+    job: &mut JobStatus,
+    path: &str,
+    format: SavepointFormatType,
+    now: Timestamp,
+) {
+    let savepoint = Savepoint {
+        time_stamp: now.as_millisecond(),
+        location: Some(path.to_owned()),
+        trigger_type: Some(SnapshotTriggerType::Upgrade),
+        format_type: Some(format),
+        trigger_nonce: None,
+    };
+    let info = job.savepoint_info.get_or_insert_default();
+    if info.savepoint_history.iter().all(|known| known.location != savepoint.location) {
+        info.savepoint_history.push(savepoint.clone());
+    }
+    info.last_savepoint = Some(savepoint);
+}
+
+/// Notes the state that an ended job leaves, read while its JobManager still knows it.
+///
+/// Statistics without any state are no proof that there is none: a job that could not read its
+/// restore point looks the same. Only what it was started from tells.
+pub(super) fn note_last_state(
+    job: &mut JobStatus,
+    state: JobStatusState,
+    checkpoints: Answer<'_, Checkpoints>,
+    started_empty: bool,
+) -> Result<(), Halt> {
+    let checkpoints = checkpoints.map_err(|reason| {
+        Halt::cannot(format!(
+            "the job is {}, but its last checkpoint cannot be read yet: {reason}",
+            state.as_str()
+        ))
+    })?;
+    match &checkpoints.latest {
+        Some(latest) => job.upgrade_savepoint_path = Some(latest.path.clone()),
+        // There was state, and nobody can start from it: the next start must be refused.
+        None if checkpoints.unusable.is_some() => {
+            job.upgrade_savepoint_path = Some(LAST_STATE_PATH.to_owned());
+        }
+        None if started_empty => job.upgrade_savepoint_path = None,
+        None => {}
+    }
+    Ok(())
+}
+
+/// Why a job failed, as far as its JobManager tells.
+pub(super) fn failure(answer: Answer<'_, Failure>) -> Problem {
+    let (message, causes) = match answer {
+        Ok(failure) => (failure.message.clone(), failure.causes.clone()),
+        Err(reason) => (format!("the job failed; its exception cannot be read: {reason}"), vec![]),
+    };
+    Problem {
+        kind: ErrorType::Reconciliation,
+        reason: "Error",
+        component: Component::Job,
+        message,
+        detail: None,
+        causes,
+    }
+}
+
+/// Exceptions of the job that were not told yet, as events.
+pub(super) fn exception_events(
+    exceptions: &[JobException],
+    told: Option<&ToldExceptions>,
+    job_id: &str,
+    config: &FlinkConfig,
+    now: Timestamp,
+) -> Vec<Event> {
+    let limit = config.get(&options::EVENTS_EXCEPTIONS_LIMIT_PER_RECONCILIATION).unwrap_or(10);
+    let lines = config.get(&options::EVENTS_EXCEPTIONS_STACKTRACE_LINES).unwrap_or(5);
+    exceptions::events(
+        exceptions,
+        &Scope {
+            since: exceptions::since(told, job_id, now),
+            limit: usize::try_from(limit).unwrap_or(0),
+            lines: usize::try_from(lines).unwrap_or(0),
+        },
+    )
+}
+
+/// Whether a cancelled job leaves its checkpoint; what this operator sets unless the user does.
+pub(super) fn retains_checkpoints(config: &FlinkConfig) -> bool {
+    config
+        .get_text("execution.checkpointing.externalized-checkpoint-retention")
+        .is_none_or(|value| value.trim().eq_ignore_ascii_case("RETAIN_ON_CANCELLATION"))
+}
+
+/// `spec` as it is stored for a job in `state` that was started or stopped by `mode`.
+pub(super) fn stored<S: StoredSpec>(
+    spec: &S,
+    state: JobState,
+    mode: UpgradeMode,
+    is_first: bool,
+) -> Reconciled<S> {
+    let mut spec = spec.clone();
+    if let Some(job) = spec.job_mut() {
+        job.state = state;
+        job.upgrade_mode = mode;
+    }
+    Reconciled::new(spec, is_first)
+}
+
+/// Stores `last`, with the trigger nonces that were used up `before`; answers it as stored.
+pub(super) fn store<S: StoredSpec>(
+    reconciliation: &mut ReconciliationStatus,
+    before: Option<&Reconciled<S>>,
+    mut last: Reconciled<S>,
+) -> Reconciled<S> {
+    let before = before.and_then(|last| last.spec.job());
+    if let (Some(job), Some(before)) = (last.spec.job_mut(), before) {
+        job.savepoint_trigger_nonce = before.savepoint_trigger_nonce;
+        job.checkpoint_trigger_nonce = before.checkpoint_trigger_nonce;
+    }
+    reconciliation.last_reconciled_spec = Some(last.to_text());
+    last
+}
+
+/// The job of `last` ended on request: the stored spec no longer runs.
+pub(super) fn stopped<S: StoredSpec>(last: &Reconciled<S>, has_state: bool) -> Reconciled<S> {
+    let mut last = last.clone();
+    last.first_deployment = Some(false);
+    if let Some(job) = last.spec.job_mut() {
+        job.state = JobState::Suspended;
+        if !has_state {
+            // Started empty, its statistics were read, and it never completed a checkpoint.
+            job.upgrade_mode = UpgradeMode::Stateless;
+        }
+    }
+    last
+}
+
+/// `last` with what is wanted of the fields that no change of a cluster follows from, so that their
+/// change is not seen again.
+pub(super) fn refreshed<S: StoredSpec>(last: &Reconciled<S>, wanted: &S) -> Reconciled<S> {
+    let mut refreshed = last.clone();
+    if let (Some(stored), Some(wanted)) = (refreshed.spec.job_mut(), wanted.job()) {
+        stored.initial_savepoint_path.clone_from(&wanted.initial_savepoint_path);
+        stored.allow_non_restored_state = wanted.allow_non_restored_state;
+    }
+    refreshed
+}
+
+pub(super) fn mark_stable<S: StoredSpec>(reconciliation: &mut ReconciliationStatus) {
+    let Some(last) = &reconciliation.last_reconciled_spec else { return };
+    let is_marked = reconciliation
+        .last_stable_spec
+        .as_ref()
+        .is_some_and(|stable| Reconciled::<S>::is_same(stable, last));
+    if !is_marked {
+        reconciliation.last_stable_spec = Some(last.clone());
+    }
+}
+
+pub(super) fn is_stable<S: StoredSpec>(reconciliation: &ReconciliationStatus) -> bool {
+    match (&reconciliation.last_reconciled_spec, &reconciliation.last_stable_spec) {
+        (Some(last), Some(stable)) => Reconciled::<S>::is_same(last, stable),
+        (Some(_) | None, None) | (None, Some(_)) => false,
+    }
+}
+
+/// The text of an event about `problem`: its message and up to two causes.
+pub(super) fn problem_event(problem: &Problem) -> Event {
+    let Problem { kind: _, reason, component, message, detail: _, causes } = problem;
+    let chain = std::iter::once(message).chain(causes).take(3).map(String::as_str);
+    let text = chain.collect::<Vec<_>>().join(" -> ");
+    Event::warning(reason, *component, text)
+}
