@@ -12,6 +12,8 @@ pub mod render;
 
 // Shell: one outside system each, no policy.
 #[allow(clippy::disallowed_methods, clippy::wildcard_enum_match_arm, reason = "shell")]
+pub mod artifact;
+#[allow(clippy::disallowed_methods, clippy::wildcard_enum_match_arm, reason = "shell")]
 pub mod cluster;
 #[allow(clippy::disallowed_methods, clippy::wildcard_enum_match_arm, reason = "shell")]
 pub mod flink;

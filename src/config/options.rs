@@ -54,6 +54,15 @@ pub const USER_ARTIFACTS_ALLOWED_SCHEMES: ConfigOption<List> =
     ConfigOption::new("kubernetes.operator.user.artifacts.allowed-schemes").or("https");
 pub const USER_ARTIFACTS_DISALLOW_RESTRICTED_HOSTS: ConfigOption<bool> =
     ConfigOption::new("kubernetes.operator.user.artifacts.disallow-restricted-hosts").or("true");
+/// The largest jar that is fetched.
+pub const USER_ARTIFACTS_MAX_SIZE: ConfigOption<MemorySize> =
+    ConfigOption::new("kubernetes.operator.user.artifacts.max-size").or("1 gb");
+/// Longest time that one jar may take, from the first connection to the last byte.
+pub const USER_ARTIFACTS_TIMEOUT: ConfigOption<Duration> =
+    ConfigOption::new("kubernetes.operator.user.artifacts.timeout").or("10 min");
+/// Disk for jars that were fetched before, so that an unchanged one is not sent again; 0 for none.
+pub const USER_ARTIFACTS_CACHE_SIZE: ConfigOption<MemorySize> =
+    ConfigOption::new("kubernetes.operator.user.artifacts.cache.max-size").or("512 mb");
 pub const EXCEPTION_STACKTRACE_ENABLED: ConfigOption<bool> =
     ConfigOption::new("kubernetes.operator.exception.stacktrace.enabled").or("false");
 pub const EXCEPTION_STACKTRACE_MAX_LENGTH: ConfigOption<i32> =
@@ -208,6 +217,9 @@ pub const SESSION_DELETION_BLOCK_ON_UNMANAGED_JOBS: ConfigOption<bool> =
         .formerly(&["kubernetes.operator.session.block-on-unmanaged-jobs"]);
 pub const USER_ARTIFACTS_HTTP_HEADER: ConfigOption<TextMap> =
     ConfigOption::new("kubernetes.operator.user.artifacts.http.header");
+/// What the jar must be: `sha256:` and 64 hexadecimal digits. A session job states it.
+pub const USER_ARTIFACTS_CHECKSUM: ConfigOption<String> =
+    ConfigOption::new("kubernetes.operator.user.artifacts.checksum");
 pub const EXCEPTION_LABEL_MAPPER: ConfigOption<TextMap> =
     ConfigOption::new("kubernetes.operator.exception.label.mapper").or("");
 

@@ -12,9 +12,10 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("config", &["api"]),
     ("render", &["api", "config"]),
     ("decide", &["api", "config", "render"]),
+    ("artifact", PURE),
     ("flink", PURE),
     ("cluster", PURE),
-    ("operator", &["api", "config", "render", "decide", "flink", "cluster"]),
+    ("operator", &["api", "config", "render", "decide", "artifact", "flink", "cluster"]),
     ("sandbox", PURE),
     ("cli", &["api", "config", "render", "decide", "flink", "cluster", "operator", "sandbox"]),
 ];

@@ -21,6 +21,10 @@ fn every_default_reads() {
     default_reads(&USER_ARTIFACTS_BASE_DIR);
     default_reads(&USER_ARTIFACTS_ALLOWED_SCHEMES);
     default_reads(&USER_ARTIFACTS_DISALLOW_RESTRICTED_HOSTS);
+    default_reads(&USER_ARTIFACTS_MAX_SIZE);
+    default_reads(&USER_ARTIFACTS_TIMEOUT);
+    default_reads(&USER_ARTIFACTS_CACHE_SIZE);
+    default_reads(&USER_ARTIFACTS_CHECKSUM);
     default_reads(&EXCEPTION_STACKTRACE_ENABLED);
     default_reads(&EXCEPTION_STACKTRACE_MAX_LENGTH);
     default_reads(&EXCEPTION_FIELD_MAX_LENGTH);

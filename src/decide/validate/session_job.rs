@@ -167,7 +167,7 @@ fn restricts_hosts(operator: &OperatorConfig) -> bool {
 
 /// Loopback, link-local, private, wildcard and multicast addresses; beyond Java's list also
 /// unique-local IPv6, carrier NAT, and IPv4 written as IPv6, which lead to the same places.
-fn is_restricted(address: IpAddr) -> bool {
+pub fn is_restricted(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(v4) => {
             let [first, second, ..] = v4.octets();

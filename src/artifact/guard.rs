@@ -1,0 +1,87 @@
+//! Which addresses a user may make the operator connect to.
+//!
+//! A name is looked up once, all of its addresses are checked, and the connection goes to one of
+//! exactly these: a second answer of the name server cannot lead elsewhere.
+
+use std::net::{IpAddr, SocketAddr};
+
+use futures::future::BoxFuture;
+use url::{Host, Url};
+
+use super::error::Error;
+use super::request::Request;
+use crate::decide::validate::session_job::is_restricted;
+
+type Lookup = fn(String, u16) -> BoxFuture<'static, std::io::Result<Vec<SocketAddr>>>;
+
+/// How hosts become addresses.
+#[derive(Clone, Copy)]
+pub(super) struct Guard {
+    pub(super) lookup: Lookup,
+    /// Whether an address is refused.
+    pub(super) is_refused: fn(IpAddr) -> bool,
+}
+
+impl Guard {
+    /// The system's name service, and the rule that the request asks for.
+    pub(super) fn of(request: &Request) -> Self {
+        let is_refused = if request.refuses_private_addresses { is_restricted } else { |_| false };
+        Self { lookup: look_up, is_refused }
+    }
+
+    /// The addresses of the URL's host, every one of which may be used.
+    pub(super) async fn resolve(
+        &self,
+        url: &Url,
+        request: &Request,
+    ) -> Result<Vec<SocketAddr>, Error> {
+        let Some(host) = url.host() else {
+            return Err(Error::invalid(request, "it names no host"));
+        };
+        let port = url.port_or_known_default().unwrap_or(443);
+        let name = host.to_string();
+        let addresses = match host {
+            Host::Ipv4(address) => vec![SocketAddr::from((address, port))],
+            Host::Ipv6(address) => vec![SocketAddr::from((address, port))],
+            Host::Domain(domain) => self.look_up(domain, port, request).await?,
+        };
+        for address in &addresses {
+            self.check(&name, address.ip(), request)?;
+        }
+        Ok(addresses)
+    }
+
+    async fn look_up(
+        &self,
+        domain: &str,
+        port: u16,
+        request: &Request,
+    ) -> Result<Vec<SocketAddr>, Error> {
+        let unresolved = |problem: String| Error::Unresolved {
+            uri: request.shown_uri(),
+            host: domain.to_owned(),
+            problem,
+        };
+        let found = (self.lookup)(domain.to_owned(), port).await;
+        let addresses = found.map_err(|error| unresolved(error.to_string()))?;
+        if addresses.is_empty() {
+            return Err(unresolved("it has no address".to_owned()));
+        }
+        Ok(addresses)
+    }
+
+    fn check(&self, host: &str, address: IpAddr, request: &Request) -> Result<(), Error> {
+        if (self.is_refused)(address) {
+            return Err(Error::PrivateAddress {
+                uri: request.shown_uri(),
+                host: host.to_owned(),
+                address,
+            });
+        }
+        Ok(())
+    }
+}
+
+fn look_up(domain: String, port: u16) -> BoxFuture<'static, std::io::Result<Vec<SocketAddr>>> {
+    Box::pin(async move { Ok(tokio::net::lookup_host((domain, port)).await?.collect()) })
+}

@@ -1,0 +1,154 @@
+//! Jars over http and https.
+//!
+//! Redirects are followed by hand, as each one is a new address that a user chose: the scheme must
+//! be allowed, the host's addresses are checked, and what the user sends along stays at the first
+//! host.
+
+use std::time::Duration;
+
+use futures::TryStreamExt;
+use http::header::{ETAG, HeaderMap, HeaderName, HeaderValue, IF_NONE_MATCH, LOCATION};
+use reqwest::{Client, Response, StatusCode, redirect};
+use url::{Origin, Url};
+
+use super::error::{Error, innermost};
+use super::guard::Guard;
+use super::request::Request;
+use super::{Body, Opened};
+
+/// Redirects followed, as browsers and curl allow at least.
+const REDIRECTS_MAX: usize = 10;
+/// Until a connection is there.
+pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// The longest silence in a transfer.
+pub(super) const READ_TIMEOUT: Duration = Duration::from_secs(30);
+
+pub(super) async fn open(request: &Request, validator: Option<&str>) -> Result<Opened, Error> {
+    open_with(request, validator, Guard::of(request)).await
+}
+
+async fn open_with(
+    request: &Request,
+    validator: Option<&str>,
+    guard: Guard,
+) -> Result<Opened, Error> {
+    let mut url = request.url()?;
+    let origin = url.origin();
+    for _ in 0..=REDIRECTS_MAX {
+        let response = get(&url, &origin, request, validator, guard).await?;
+        match next_hop(&url, &response, request)? {
+            Some(next) => url = next,
+            None => return answer(response, request),
+        }
+    }
+    Err(Error::invalid(request, format!("it redirects more than {REDIRECTS_MAX} times")))
+}
+
+async fn get(
+    url: &Url,
+    origin: &Origin,
+    request: &Request,
+    validator: Option<&str>,
+    guard: Guard,
+) -> Result<Response, Error> {
+    let client = client(url, request, guard).await?;
+    let mut get = client.get(url.clone());
+    if url.origin() == *origin {
+        get = get.headers(user_headers(request)?);
+    }
+    if let Some(validator) = validator.and_then(|text| HeaderValue::from_str(text).ok()) {
+        get = get.header(IF_NONE_MATCH, validator);
+    }
+    get.send().await.map_err(|error| {
+        let problem = innermost(&error);
+        if error.is_builder() {
+            Error::invalid(request, request.redact(&problem))
+        } else {
+            Error::unreachable(request, &problem)
+        }
+    })
+}
+
+/// A client that connects to the checked addresses and to nothing else. A proxy would look names up
+/// itself, so it is used only where addresses are not guarded.
+async fn client(url: &Url, request: &Request, guard: Guard) -> Result<Client, Error> {
+    let addresses = guard.resolve(url, request).await?;
+    let host = url.host_str().unwrap_or_default();
+    let mut builder = Client::builder()
+        .redirect(redirect::Policy::none())
+        .connect_timeout(CONNECT_TIMEOUT)
+        .read_timeout(READ_TIMEOUT)
+        .no_gzip()
+        .user_agent(concat!("kubectl-flink/", env!("CARGO_PKG_VERSION")))
+        .resolve_to_addrs(host, &addresses);
+    if request.refuses_private_addresses {
+        builder = builder.no_proxy();
+    }
+    builder.build().map_err(|error| Error::invalid(request, innermost(&error)))
+}
+
+fn user_headers(request: &Request) -> Result<HeaderMap, Error> {
+    let mut headers = HeaderMap::new();
+    for (name, value) in &request.headers {
+        let header = HeaderName::from_bytes(name.trim().as_bytes());
+        let header =
+            header.map_err(|_| Error::invalid(request, format!("`{name}` is no header name")))?;
+        let mut value = HeaderValue::from_str(value).map_err(|_| {
+            Error::invalid(
+                request,
+                format!("the value of header `{name}` has characters that a header cannot have"),
+            )
+        })?;
+        value.set_sensitive(true);
+        headers.insert(header, value);
+    }
+    Ok(headers)
+}
+
+/// Where the answer redirects to, if it does and may.
+fn next_hop(url: &Url, response: &Response, request: &Request) -> Result<Option<Url>, Error> {
+    let status = response.status();
+    if !status.is_redirection() || status == StatusCode::NOT_MODIFIED {
+        return Ok(None);
+    }
+    let location = response.headers().get(LOCATION).and_then(|value| value.to_str().ok());
+    let next = location.and_then(|location| url.join(location).ok());
+    let Some(next) = next else {
+        return Err(Error::Refused { uri: request.shown_uri(), status: status.as_u16() });
+    };
+    let (from, to) = (url.scheme(), next.scheme());
+    match (from, to) {
+        ("https" | "http", "https") | ("http", "http") => request.check_allowed(to)?,
+        _ => {
+            let problem = format!("it redirects from `{from}` to `{to}`, which is not followed");
+            return Err(Error::invalid(request, problem));
+        }
+    }
+    Ok(Some(next))
+}
+
+fn answer(response: Response, request: &Request) -> Result<Opened, Error> {
+    let status = response.status();
+    let uri = request.shown_uri();
+    match status {
+        StatusCode::NOT_MODIFIED => return Ok(Opened::NotModified),
+        StatusCode::NOT_FOUND | StatusCode::GONE => return Err(Error::NotFound { uri }),
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
+            let problem = format!("the server answered {}", status.as_u16());
+            return Err(Error::AccessDenied { uri, problem });
+        }
+        StatusCode::OK => {}
+        other => return Err(Error::Refused { uri, status: other.as_u16() }),
+    }
+    let validator = response.headers().get(ETAG).and_then(|value| value.to_str().ok());
+    let validator = validator.map(str::to_owned);
+    let size_bytes = response.content_length();
+    let request = request.clone();
+    let stream = response
+        .bytes_stream()
+        .map_err(move |error| Error::interrupted(&request, &innermost(&error)));
+    Ok(Opened::Body(Body { stream: Box::pin(stream), size_bytes, validator }))
+}
+
+#[cfg(test)]
+mod tests;

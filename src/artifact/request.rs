@@ -1,0 +1,184 @@
+//! What to fetch, and within which bounds.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use url::Url;
+
+use super::error::Error;
+use super::uri::{self, Scheme};
+use crate::config::memory::MemorySize;
+use crate::config::option::InvalidValue;
+use crate::config::{FlinkConfig, options};
+
+/// The longest foreign text in a message, in characters.
+const EXCERPT_CHARS: usize = 300;
+/// Texts shorter than this are not looked for in messages: they would be found anywhere.
+const SECRET_CHARS_MIN: usize = 4;
+
+/// A jar to fetch.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// `spec.job.jarURI`.
+    pub uri: String,
+    /// In lower case.
+    pub allowed_schemes: Vec<String>,
+    /// Whether hosts must have public addresses only.
+    pub refuses_private_addresses: bool,
+    /// Sent to the host of the URI only, never to where it redirects.
+    pub headers: BTreeMap<String, String>,
+    pub checksum: Option<Checksum>,
+    pub limits: Limits,
+    /// Where temporary files and the cache are; made when it is not there.
+    pub directory: PathBuf,
+    /// Options of file systems as administrators set them; they may use the operator's own
+    /// credentials.
+    pub operator: FlinkConfig,
+    /// The effective configuration of the job, which users write.
+    pub job: FlinkConfig,
+}
+
+/// Bounds of one fetch.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Limits {
+    pub size_max: MemorySize,
+    /// From the beginning to the last byte.
+    pub time_max: Duration,
+    /// Of all jars that are kept; none are when it is 0.
+    pub cache_max: MemorySize,
+}
+
+/// The SHA-256 sum that a jar must have.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Checksum {
+    /// 64 hexadecimal digits in lower case.
+    pub sha256: String,
+}
+
+impl Checksum {
+    /// Reads `sha256:<hex>`.
+    ///
+    /// # Errors
+    /// Text in another form.
+    pub fn parse(text: &str) -> Result<Self, InvalidValue> {
+        let digits = text.trim().strip_prefix("sha256:").map(str::to_lowercase);
+        match digits {
+            Some(sha256) if sha256.len() == 64 && sha256.bytes().all(|b| b.is_ascii_hexdigit()) => {
+                Ok(Self { sha256 })
+            }
+            _ => Err(InvalidValue::new(
+                options::USER_ARTIFACTS_CHECKSUM.key(),
+                text,
+                "`sha256:` and 64 hexadecimal digits",
+            )),
+        }
+    }
+}
+
+impl Request {
+    /// The request that options describe. `operator` is what administrators set for the namespace
+    /// ([`crate::config::OperatorConfig::defaults`]): it alone says which schemes and addresses are
+    /// allowed and how large a jar may be. `job` is the effective configuration of the session job,
+    /// with its headers, checksum and storage options.
+    ///
+    /// # Errors
+    /// An option that cannot be read.
+    pub fn from_config(
+        uri: &str,
+        operator: &FlinkConfig,
+        job: &FlinkConfig,
+    ) -> Result<Self, Error> {
+        let schemes = operator.get(&options::USER_ARTIFACTS_ALLOWED_SCHEMES)?;
+        let checksum = job.find(&options::USER_ARTIFACTS_CHECKSUM)?;
+        Ok(Self {
+            uri: uri.to_owned(),
+            allowed_schemes: schemes.iter().map(|scheme| scheme.to_lowercase()).collect(),
+            // A switch that cannot be read counts as on: that is the safe side.
+            refuses_private_addresses: operator
+                .get(&options::USER_ARTIFACTS_DISALLOW_RESTRICTED_HOSTS)
+                .unwrap_or(true),
+            headers: job.find(&options::USER_ARTIFACTS_HTTP_HEADER)?.unwrap_or_default(),
+            checksum: checksum.as_deref().map(Checksum::parse).transpose()?,
+            limits: Limits {
+                size_max: operator.get(&options::USER_ARTIFACTS_MAX_SIZE)?,
+                time_max: operator.get(&options::USER_ARTIFACTS_TIMEOUT)?,
+                cache_max: operator.get(&options::USER_ARTIFACTS_CACHE_SIZE)?,
+            },
+            directory: directory(operator)?,
+            operator: operator.clone(),
+            job: job.clone(),
+        })
+    }
+
+    /// How to fetch, if the administrator allows it.
+    pub(super) fn scheme(&self) -> Result<Scheme, Error> {
+        let name = self.url()?.scheme().to_owned();
+        let scheme = Scheme::named(&name).map_err(|problem| Error::invalid(self, problem))?;
+        self.check_allowed(&name)?;
+        Ok(scheme)
+    }
+
+    pub(super) fn check_allowed(&self, scheme: &str) -> Result<(), Error> {
+        if self.allowed_schemes.iter().any(|allowed| allowed == scheme) {
+            return Ok(());
+        }
+        Err(Error::SchemeNotAllowed { uri: self.shown_uri(), scheme: scheme.to_owned() })
+    }
+
+    pub(super) fn url(&self) -> Result<Url, Error> {
+        Url::parse(&self.uri).map_err(|error| Error::invalid(self, format!("not a URI: {error}")))
+    }
+
+    /// The URI without its secrets.
+    pub(super) fn shown_uri(&self) -> String {
+        uri::shown(&self.uri)
+    }
+
+    /// A foreign text as a message may show it: short, and without what is secret here.
+    pub(super) fn redact(&self, text: &str) -> String {
+        let mut text = text.replace(&self.uri, &self.shown_uri());
+        for secret in self.secrets() {
+            text = text.replace(secret, "***");
+        }
+        // Queries of other addresses may be signatures.
+        let words = text.split_whitespace().map(|word| match word.find("://") {
+            Some(_) => uri::shown(word),
+            None => word.to_owned(),
+        });
+        words.collect::<Vec<_>>().join(" ").chars().take(EXCERPT_CHARS).collect()
+    }
+
+    fn secrets(&self) -> impl Iterator<Item = &str> {
+        let of_config = self
+            .operator
+            .iter()
+            .chain(self.job.iter())
+            .filter(|(key, _)| is_secret(key))
+            .map(|(_, value)| value);
+        let of_headers = self.headers.values().map(String::as_str);
+        of_config.chain(of_headers).filter(|text| text.len() >= SECRET_CHARS_MIN)
+    }
+}
+
+/// Keys that Flink hides too, and those of storage accounts.
+fn is_secret(key: &str) -> bool {
+    let key = key.to_lowercase();
+    ["secret", "password", "token", "access-key", "access.key", "account.key", "sas", "credential"]
+        .iter()
+        .any(|part| key.contains(part))
+}
+
+/// The folder for jars. The default is for containers; elsewhere it is made beside other temporary
+/// files.
+fn directory(operator: &FlinkConfig) -> Result<PathBuf, Error> {
+    let option = &options::USER_ARTIFACTS_BASE_DIR;
+    let path = PathBuf::from(operator.get(option)?);
+    if operator.is_set(option) || std::fs::create_dir_all(&path).is_ok() {
+        return Ok(path);
+    }
+    Ok(std::env::temp_dir().join("kubectl-flink-artifacts"))
+}
+
+#[cfg(test)]
+mod tests;

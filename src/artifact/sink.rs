@@ -1,0 +1,134 @@
+//! Where a jar ends up: a temporary file that is counted, summed and checked while it is written.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use sha2::{Digest, Sha256};
+use tempfile::{NamedTempFile, TempPath};
+use tokio::fs::File;
+use tokio::io::AsyncWriteExt;
+
+use super::error::Error;
+use super::request::Request;
+use super::uri;
+
+/// How every jar begins, an empty one included: it is a ZIP archive.
+const MAGIC: [&[u8]; 2] = [b"PK\x03\x04", b"PK\x05\x06"];
+/// Bytes of another file that a message shows.
+const BEGINNING_MAX: usize = 32;
+
+/// A jar on the operator's disk; the file is removed when this is dropped.
+#[derive(Debug)]
+pub struct Fetched {
+    pub(super) path: TempPath,
+    /// As Flink is told it; ends in `.jar`.
+    pub file_name: String,
+    pub size_bytes: u64,
+    /// 64 hexadecimal digits.
+    pub sha256: String,
+}
+
+impl Fetched {
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+/// A jar that is being written.
+pub(super) struct Sink<'a> {
+    request: &'a Request,
+    file_name: String,
+    file: File,
+    path: TempPath,
+    size_bytes: u64,
+    sum: Sha256,
+    beginning: Vec<u8>,
+}
+
+impl<'a> Sink<'a> {
+    pub(super) async fn create(request: &'a Request) -> Result<Self, Error> {
+        let file_name = uri::file_name(&request.url()?);
+        let folder = request.directory.clone();
+        let made = tokio::task::spawn_blocking(move || temporary_file(&folder)).await;
+        let made = made.map_err(|error| disk(request, &error))?;
+        let (file, path) = made.map_err(|error| disk(request, &error))?.into_parts();
+        Ok(Self {
+            request,
+            file_name,
+            file: File::from_std(file),
+            path,
+            size_bytes: 0,
+            sum: Sha256::new(),
+            beginning: Vec::new(),
+        })
+    }
+
+    /// Takes the next bytes, unless that makes it too large or shows that it is no jar.
+    pub(super) async fn write(&mut self, chunk: &[u8]) -> Result<(), Error> {
+        let limit = self.request.limits.size_max;
+        self.size_bytes = self.size_bytes.saturating_add(chunk.len() as u64);
+        if self.size_bytes > limit.bytes() {
+            return Err(Error::TooLarge { uri: self.request.shown_uri(), limit });
+        }
+        let missing = BEGINNING_MAX.saturating_sub(self.beginning.len());
+        self.beginning.extend(chunk.iter().take(missing));
+        if self.beginning.len() >= 4 {
+            self.check_is_jar()?;
+        }
+        self.sum.update(chunk);
+        self.file.write_all(chunk).await.map_err(|error| disk(self.request, &error))
+    }
+
+    /// Ends the file and checks it as a whole.
+    pub(super) async fn finish(mut self, expected_bytes: Option<u64>) -> Result<Fetched, Error> {
+        self.file.flush().await.map_err(|error| disk(self.request, &error))?;
+        if let Some(expected) = expected_bytes
+            && expected != self.size_bytes
+        {
+            let problem = format!("{} of {expected} bytes arrived", self.size_bytes);
+            return Err(Error::interrupted(self.request, &problem));
+        }
+        self.check_is_jar()?;
+        let sha256 = hex(&self.sum.finalize());
+        if let Some(expected) = &self.request.checksum
+            && expected.sha256 != sha256
+        {
+            return Err(Error::ChecksumMismatch {
+                uri: self.request.shown_uri(),
+                expected: expected.sha256.clone(),
+                actual: sha256,
+            });
+        }
+        let Self { file_name, path, size_bytes, .. } = self;
+        Ok(Fetched { path, file_name, size_bytes, sha256 })
+    }
+
+    fn check_is_jar(&self) -> Result<(), Error> {
+        if MAGIC.iter().any(|magic| self.beginning.starts_with(magic)) {
+            return Ok(());
+        }
+        let text = String::from_utf8_lossy(&self.beginning);
+        Err(Error::NotAJar {
+            uri: self.request.shown_uri(),
+            beginning: text.escape_debug().to_string(),
+        })
+    }
+}
+
+/// A new file that only the operator reads.
+pub(super) fn temporary_file(folder: &Path) -> std::io::Result<NamedTempFile> {
+    std::fs::create_dir_all(folder)?;
+    tempfile::Builder::new().prefix("fetch-").suffix(".jar").tempfile_in(folder)
+}
+
+pub(super) fn disk(request: &Request, error: &dyn std::error::Error) -> Error {
+    Error::Disk { path: request.directory.display().to_string(), problem: error.to_string() }
+}
+
+pub(super) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
+        // Writing to a string cannot fail.
+        let _written = write!(text, "{byte:02x}");
+        text
+    })
+}

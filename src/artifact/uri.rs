@@ -1,0 +1,73 @@
+//! What a jar's URI says: its scheme, its file's name, and how it is shown.
+
+use percent_encoding::percent_decode_str;
+use url::Url;
+
+/// The longest file name that is kept, in characters; file systems take 255 bytes.
+const FILE_NAME_MAX: usize = 120;
+
+/// A way to fetch.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Scheme {
+    Http,
+    File,
+}
+
+impl Scheme {
+    /// The way for a scheme's name in lower case, or why there is none.
+    pub(super) fn named(name: &str) -> Result<Self, String> {
+        match name {
+            "http" | "https" => Ok(Self::Http),
+            "file" => Ok(Self::File),
+            "local" => {
+                Err("`local` names a file inside the Flink image, which only an application \
+                 cluster runs; upload the jar to a place such as `https://` or `s3://`"
+                    .to_owned())
+            }
+            other => Err(format!(
+                "the operator cannot fetch from `{other}`; it can from https, http and file"
+            )),
+        }
+    }
+}
+
+/// The URI as messages may show it: without user, password, query and fragment, each of which may
+/// hold a secret.
+pub(super) fn shown(uri: &str) -> String {
+    let end = uri.find(['?', '#']).unwrap_or(uri.len());
+    let uri = &uri[..end];
+    let Some((scheme, rest)) = uri.split_once("://") else { return uri.to_owned() };
+    let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    match authority.rsplit_once('@') {
+        // Azure's container stands where others have a user.
+        Some((user, host)) if is_azure(scheme) && !user.contains(':') => {
+            format!("{scheme}://{user}@{host}{path}")
+        }
+        Some((_, host)) => format!("{scheme}://{host}{path}"),
+        None => uri.to_owned(),
+    }
+}
+
+fn is_azure(scheme: &str) -> bool {
+    ["abfs", "abfss", "wasb", "wasbs"].iter().any(|known| scheme.eq_ignore_ascii_case(known))
+}
+
+/// The last segment of the path, as a file name that ends in `.jar`: Flink takes no other.
+pub(super) fn file_name(url: &Url) -> String {
+    let last = url.path().rsplit('/').find(|part| !part.is_empty()).unwrap_or("job");
+    let decoded = percent_decode_str(last).decode_utf8_lossy();
+    let mut name: String = decoded
+        .chars()
+        .map(|c| if c.is_control() || "/\\\"<>|:*?".contains(c) { '_' } else { c })
+        .collect();
+    let is_jar = name.to_lowercase().ends_with(".jar");
+    if is_jar {
+        name.truncate(name.len() - ".jar".len());
+    }
+    let stem: String = name.chars().take(FILE_NAME_MAX).collect();
+    let stem = if stem.is_empty() || stem == "." || stem == ".." { "job" } else { &stem };
+    format!("{stem}.jar")
+}
+
+#[cfg(test)]
+mod tests;
