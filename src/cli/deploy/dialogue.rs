@@ -13,7 +13,7 @@ use crate::cli::printer::Printer;
 use crate::cluster::read;
 
 /// An example that every Flink image brings along.
-const EXAMPLE_JAR: &str = "local:///opt/flink/examples/streaming/StateMachineExample.jar";
+const EXAMPLE_JAR: &str = "local:///opt/flink/examples/streaming/TopSpeedWindowing.jar";
 
 /// Asks until the manifest is complete; nothing when the person does not want it after all.
 pub(super) async fn ask(
@@ -57,6 +57,21 @@ fn ask_name() -> dialoguer::Result<String> {
         .interact_text()
 }
 
+/// Asks for a URL that all nodes can reach; nobody but the person knows one.
+fn directory(prompt: &str, default: Option<String>) -> dialoguer::Result<String> {
+    let theme = ColorfulTheme::default();
+    let mut input = Input::with_theme(&theme)
+        .with_prompt(format!("{prompt}, a URL that all nodes can reach, as `s3://bucket/path`"))
+        .validate_with(|text: &String| match url::Url::parse(text.trim()) {
+            Ok(url) if !url.path().trim_matches('/').is_empty() || url.host().is_some() => Ok(()),
+            Ok(_) | Err(_) => Err("expected `scheme://…`, such as `s3://bucket/path`"),
+        });
+    if let Some(default) = default {
+        input = input.default(default);
+    }
+    Ok(input.interact_text()?.trim().to_owned())
+}
+
 fn ask_rest(name: String) -> dialoguer::Result<Flags> {
     let theme = ColorfulTheme::default();
     let text = |prompt: &str, default: &str| -> dialoguer::Result<String> {
@@ -97,18 +112,15 @@ fn ask_rest(name: String) -> dialoguer::Result<Flags> {
         .and_then(|index| modes.get(index).copied());
     let mut config = Vec::new();
     if mode != Some(Mode::Stateless) {
-        let checkpoints = text(
-            "Directory for checkpoints, which all nodes can reach",
-            "s3://bucket/checkpoints",
-        )?;
-        let savepoints =
-            text("Directory for savepoints", &checkpoints.replace("checkpoints", "savepoints"))?;
+        let checkpoints = directory("Directory for checkpoints", None)?;
+        let beside = checkpoints.replace("checkpoints", "savepoints");
+        let savepoints = directory("Directory for savepoints", Some(beside))?;
         config.push(("state.checkpoints.dir".to_owned(), checkpoints));
         config.push(("state.savepoints.dir".to_owned(), savepoints));
         config.push(("execution.checkpointing.interval".to_owned(), "1 min".to_owned()));
     }
     if mode == Some(Mode::LastState) {
-        let storage = text("Directory for high availability data", "s3://bucket/ha")?;
+        let storage = directory("Directory for high availability data", None)?;
         config.push(("high-availability.type".to_owned(), "kubernetes".to_owned()));
         config.push(("high-availability.storageDir".to_owned(), storage));
     }

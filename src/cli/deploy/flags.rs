@@ -9,8 +9,8 @@ use crate::cli::complete;
 use crate::cli::failure::Failure;
 
 /// Memory that Flink's own default configuration gives the processes.
-const JOB_MANAGER_MEMORY: &str = "1600m";
-const TASK_MANAGER_MEMORY: &str = "1728m";
+const JOB_MANAGER_MEMORY: &str = "1600Mi";
+const TASK_MANAGER_MEMORY: &str = "1728Mi";
 /// Service account that `init` makes.
 const SERVICE_ACCOUNT: &str = "flink";
 
@@ -48,10 +48,10 @@ pub(super) struct Flags {
     /// Service account of the pods; default for a new deployment: flink
     #[arg(long, value_name = "NAME", requires = "name")]
     pub service_account: Option<String>,
-    /// Memory of the JobManager; default for a new deployment: 1600m
+    /// Memory of the JobManager; default for a new deployment: 1600Mi
     #[arg(long, value_name = "SIZE", requires = "name")]
     pub job_manager_memory: Option<String>,
-    /// Memory of each TaskManager; default for a new deployment: 1728m
+    /// Memory of each TaskManager; default for a new deployment: 1728Mi
     #[arg(long, value_name = "SIZE", requires = "name")]
     pub task_manager_memory: Option<String>,
     /// Savepoint or checkpoint that a new deployment starts from

@@ -39,11 +39,11 @@ fn flags_make_a_whole_manifest() {
           jobManager:
             resources:
               requests:
-                memory: 1600m
+                memory: 1600Mi
           taskManager:
             resources:
               requests:
-                memory: 1728m
+                memory: 1728Mi
           job:
             jarURI: local:///a.jar
             args:
