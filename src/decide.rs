@@ -6,6 +6,7 @@
 
 pub mod application;
 pub mod care;
+pub mod crash;
 pub mod deletion;
 pub mod deploy;
 pub mod diff;

@@ -37,3 +37,16 @@ pub async fn lines(
     let stream = pods.log_stream(&request.pod, &params).await?;
     Ok(stream.lines().map_err(|error| Error::from(kube::Error::ReadEvents(error))))
 }
+
+/// The container's log as one text, at most `bytes_max` of it.
+pub async fn text(client: &Client, request: &LogRequest, bytes_max: u32) -> Result<String> {
+    let pods: Api<Pod> = Api::namespaced(client.clone(), &request.namespace);
+    let params = LogParams {
+        container: request.container.clone(),
+        previous: request.is_previous,
+        tail_lines: request.tail_lines,
+        limit_bytes: Some(bytes_max.into()),
+        ..LogParams::default()
+    };
+    Ok(pods.logs(&request.pod, &params).await?)
+}

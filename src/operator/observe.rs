@@ -17,6 +17,7 @@ use crate::api::status::{
 use crate::cluster;
 use crate::config::cluster::{ResourceId, is_kubernetes_high_availability_on, observe_config};
 use crate::config::{FlinkConfig, options};
+use crate::decide::crash;
 use crate::decide::reconciled::ReconciledSpec;
 use crate::decide::world::{
     Checkpoints, Cluster, CompletedState, Fact, Facts, Failure, HaMetadata, Job, JobException,
@@ -30,6 +31,10 @@ use crate::flink::{self, Client, Deadlines};
 
 /// Most objects that one list may bring; a JobManager has a handful of pods and ConfigMaps.
 const LIST_MAX: u32 = 500;
+
+/// How much of a crashed container's log is read, to find out why.
+const LAST_WORDS_LINES: i64 = 100;
+const LAST_WORDS_BYTES: u32 = 128 * 1024;
 
 /// Exceptions asked for in one pass; Flink itself keeps 16 by default.
 const EXCEPTIONS_MAX: u32 = 20;
@@ -146,9 +151,37 @@ async fn job_manager_pods(
         if fact.problem.is_none() && !fact.has_started && pods::waits_for_volumes(pod) {
             fact.problem = failed_mount(subject.namespace, &fact.name, context).await?;
         }
+        if let (Some(problem), Some(crash)) = (&mut fact.problem, pods::unexplained_crash(pod))
+            && let Some(cause) = last_words(subject.namespace, &fact.name, &crash, context).await
+        {
+            problem.message = format!("[{}] CrashLoop - {cause}", crash.container);
+        }
         facts.push(fact);
     }
     Ok(facts)
+}
+
+/// What the log of an ended container says about its end; nothing where it cannot be read.
+async fn last_words(
+    namespace: &str,
+    pod: &str,
+    crash: &pods::UnexplainedCrash<'_>,
+    context: &Context,
+) -> Option<String> {
+    let container = crash.container;
+    let request = cluster::logs::LogRequest {
+        namespace: namespace.to_owned(),
+        pod: pod.to_owned(),
+        container: Some(container.to_owned()),
+        is_previous: crash.runs_again,
+        tail_lines: Some(LAST_WORDS_LINES),
+        ..cluster::logs::LogRequest::default()
+    };
+    let log = cluster::logs::text(&context.client, &request, LAST_WORDS_BYTES).await;
+    let log = log.inspect_err(|error| {
+        tracing::debug!(pod, container, error = tell(error), "the log cannot be read");
+    });
+    crash::cause_of_exit(&log.ok()?)
 }
 
 async fn failed_mount(

@@ -1,7 +1,7 @@
 //! Pods and Deployments as facts: what of their status a decision looks at.
 
 use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
+use k8s_openapi::api::core::v1::{ContainerStateTerminated, ContainerStatus, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use crate::api::GENERATION_ANNOTATION;
@@ -10,9 +10,13 @@ use crate::decide::world;
 /// Name of Flink's container in its pods.
 pub const MAIN_CONTAINER: &str = "flink-main-container";
 
+const CRASH_LOOP: &str = "CrashLoopBackOff";
+/// A container that ended so often is no accident, also while it tries again.
+const CRASHES_OF_A_LOOP: i32 = 2;
+
 /// Waiting reasons that mean that a container cannot start.
 const WAITING_PROBLEMS: [&str; 6] = [
-    "CrashLoopBackOff",
+    CRASH_LOOP,
     "ImagePullBackOff",
     "ErrImagePull",
     "RunContainerError",
@@ -86,23 +90,54 @@ pub fn pod(pod: &Pod) -> Option<world::Pod> {
 }
 
 fn container_problem(container: &ContainerStatus) -> Option<world::PodProblem> {
+    if let Some(crash) = crash_of(container) {
+        let end = crash.message.clone().unwrap_or_else(|| format!("exit code {}", crash.exit_code));
+        return Some(world::PodProblem {
+            reason: CRASH_LOOP.to_owned(),
+            message: format!("[{}] CrashLoop - {end}", container.name),
+        });
+    }
     let waiting = container.state.as_ref()?.waiting.as_ref()?;
     let reason = waiting.reason.clone()?;
     if !WAITING_PROBLEMS.contains(&reason.as_str()) {
         return None;
     }
-    let mut message = waiting.message.clone().unwrap_or_else(|| reason.clone());
-    if reason == "CrashLoopBackOff" {
-        let terminated = container.last_state.as_ref().and_then(|last| last.terminated.as_ref());
-        if let Some(terminated) = terminated {
-            let end = terminated
-                .message
-                .clone()
-                .unwrap_or_else(|| format!("exit code {}", terminated.exit_code));
-            message = format!("CrashLoop - {end}");
-        }
-    }
+    let message = waiting.message.clone().unwrap_or_else(|| reason.clone());
     Some(world::PodProblem { reason, message: format!("[{}] {message}", container.name) })
+}
+
+/// How a container ended that ends again and again, whether it waits for its next try or is at it.
+fn crash_of(container: &ContainerStatus) -> Option<&ContainerStateTerminated> {
+    let state = container.state.as_ref()?;
+    let is_waiting =
+        state.waiting.as_ref().is_some_and(|waiting| waiting.reason.as_deref() == Some(CRASH_LOOP));
+    let is_at_it_again =
+        !container.ready && state.waiting.is_none() && container.restart_count >= CRASHES_OF_A_LOOP;
+    if !is_waiting && !is_at_it_again {
+        return None;
+    }
+    let last = state.terminated.as_ref().or(container.last_state.as_ref()?.terminated.as_ref())?;
+    (is_waiting || last.exit_code != 0).then_some(last)
+}
+
+/// A container that ends again and again without a message of its own.
+pub(super) struct UnexplainedCrash<'p> {
+    pub(super) container: &'p str,
+    /// Its log is that of the run before.
+    pub(super) runs_again: bool,
+}
+
+pub(super) fn unexplained_crash(pod: &Pod) -> Option<UnexplainedCrash<'_>> {
+    let status = pod.status.as_ref()?;
+    let containers = status.init_container_statuses.iter().chain(&status.container_statuses);
+    containers.flatten().find_map(|container| {
+        let crash = crash_of(container)?;
+        let runs_again = container.state.as_ref().is_some_and(|state| state.running.is_some());
+        crash
+            .message
+            .is_none()
+            .then_some(UnexplainedCrash { container: &container.name, runs_again })
+    })
 }
 
 /// Whether a pod is scheduled and has waited for its volumes or sandbox ever since.
@@ -112,4 +147,47 @@ pub(super) fn waits_for_volumes(pod: &Pod) -> bool {
         status.conditions.iter().flatten().any(|c| c.type_ == kind && c.status == "True")
     };
     is_true("PodScheduled") && !is_true("PodReadyToStartContainers") && !is_true("Ready")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn pod_with(container: &Value) -> Pod {
+        serde_json::from_value(json!({"status": {"containerStatuses": [container]}})).unwrap()
+    }
+
+    fn container(restarts: i32, state: Value, exit_code: i32) -> Value {
+        json!({
+            "name": "main", "image": "", "imageID": "", "ready": false, "restartCount": restarts,
+            "state": state,
+            "lastState": {"terminated": {"exitCode": exit_code}},
+        })
+    }
+
+    #[test]
+    fn a_crash_loop_stays_one_while_the_container_tries_again() {
+        let waiting = json!({"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 10s"}});
+        for (restarts, state, runs_again) in
+            [(1, waiting, false), (2, json!({"running": {}}), true)]
+        {
+            let object = pod_with(&container(restarts, state, 1));
+            let problem = pod(&object).unwrap().problem.unwrap();
+            assert_eq!(problem.reason, CRASH_LOOP);
+            assert_eq!(problem.message, "[main] CrashLoop - exit code 1");
+            let crash = unexplained_crash(&object).unwrap();
+            assert_eq!((crash.container, crash.runs_again), ("main", runs_again));
+        }
+    }
+
+    #[test]
+    fn one_crash_or_an_orderly_end_is_no_loop() {
+        for (restarts, exit_code) in [(1, 1), (5, 0)] {
+            let object = pod_with(&container(restarts, json!({"running": {}}), exit_code));
+            assert_eq!(pod(&object).unwrap().problem, None);
+            assert!(unexplained_crash(&object).is_none());
+        }
+    }
 }
