@@ -16,3 +16,4 @@ pub mod pods;
 pub mod reconcile;
 pub mod resource;
 pub mod run;
+pub mod snapshot;

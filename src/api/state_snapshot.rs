@@ -45,10 +45,20 @@ pub struct FlinkStateSnapshotSpec {
 }
 
 /// Kind of job that a snapshot is of.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, JsonSchema, PartialEq, Serialize)]
 pub enum JobKind {
     FlinkDeployment,
     FlinkSessionJob,
+}
+
+impl JobKind {
+    /// The spelling in YAML.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::FlinkDeployment => "FlinkDeployment",
+            Self::FlinkSessionJob => "FlinkSessionJob",
+        }
+    }
 }
 
 /// The job that a snapshot is of.
@@ -90,6 +100,27 @@ pub enum SnapshotState {
     Completed,
     Failed,
     Abandoned,
+}
+
+impl SnapshotState {
+    /// Whether nothing comes after it.
+    pub fn is_final(self) -> bool {
+        match self {
+            Self::TriggerPending | Self::InProgress => false,
+            Self::Completed | Self::Failed | Self::Abandoned => true,
+        }
+    }
+
+    /// The spelling in status.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::TriggerPending => "TRIGGER_PENDING",
+            Self::InProgress => "IN_PROGRESS",
+            Self::Completed => "COMPLETED",
+            Self::Failed => "FAILED",
+            Self::Abandoned => "ABANDONED",
+        }
+    }
 }
 
 /// Status of a `FlinkStateSnapshot`.

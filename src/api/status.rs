@@ -118,6 +118,18 @@ pub enum SnapshotTriggerType {
     Unknown,
 }
 
+impl SnapshotTriggerType {
+    /// The spelling in status and labels.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Manual => "MANUAL",
+            Self::Periodic => "PERIODIC",
+            Self::Upgrade => "UPGRADE",
+            Self::Unknown => "UNKNOWN",
+        }
+    }
+}
+
 /// Format of a savepoint.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "UPPERCASE")]

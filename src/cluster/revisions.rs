@@ -12,6 +12,9 @@ use super::{Error, Result};
 use crate::api::deployment::FlinkDeployment;
 use crate::decide::revision::{self, Content, Revision};
 
+/// Revisions of a namespace that are looked through: 500 deployments with a full history.
+const ALL_MAX: usize = 5000;
+
 /// The revisions of a deployment, oldest first. What cannot be read is passed over with a warning:
 /// one foreign object must not take the history away.
 pub async fn list(client: &Client, namespace: &str, deployment: &str) -> Result<Vec<Revision>> {
@@ -22,6 +25,31 @@ pub async fn list(client: &Client, namespace: &str, deployment: &str) -> Result<
     let mut revisions = objects.into_iter().filter_map(from_object).collect::<Vec<_>>();
     revisions.sort_by_key(|revision| revision.number);
     Ok(revisions)
+}
+
+/// The revisions of all deployments of a namespace, each with its owner's name. One that cannot be
+/// read, or more than [`ALL_MAX`], is an error: the caller asks whether something is in none of them.
+pub async fn list_all(client: &Client, namespace: &str) -> Result<Vec<(String, Revision)>> {
+    let selector = format!("component={}", revision::COMPONENT);
+    let objects =
+        read::list::<ControllerRevision>(client, Scope::Namespace(namespace), Some(&selector))
+            .await?;
+    if objects.len() > ALL_MAX {
+        let message = format!("namespace `{namespace}` has more than {ALL_MAX} revisions");
+        return Err(Error::Invalid { message, causes: Vec::new() });
+    }
+    objects
+        .into_iter()
+        .map(|object| {
+            let labels = object.metadata.labels.clone().unwrap_or_default();
+            let owner = labels.get("app").cloned().unwrap_or_default();
+            let name = object.metadata.name.clone().unwrap_or_default();
+            from_object(object).map(|revision| (owner, revision)).ok_or_else(|| Error::Invalid {
+                message: format!("revision `{name}` cannot be read"),
+                causes: Vec::new(),
+            })
+        })
+        .collect()
 }
 
 /// Puts a spec with its restore point into the history and prunes the history to its bound.

@@ -15,6 +15,7 @@ pub enum Component {
     Operator,
     JobManagerDeployment,
     Job,
+    Snapshot,
 }
 
 impl Component {
@@ -24,6 +25,7 @@ impl Component {
             Self::Operator => "Operator",
             Self::JobManagerDeployment => "JobManagerDeployment",
             Self::Job => "Job",
+            Self::Snapshot => "Snapshot",
         }
     }
 }

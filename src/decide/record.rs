@@ -319,7 +319,7 @@ impl Pass<'_> {
 }
 
 /// Where savepoints go, when the user says so.
-pub(super) fn savepoint_directory(config: &FlinkConfig) -> Option<String> {
+pub fn savepoint_directory(config: &FlinkConfig) -> Option<String> {
     config
         .text_of(&options::SAVEPOINT_DIRECTORY)
         .map(str::trim)

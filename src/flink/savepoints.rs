@@ -260,6 +260,16 @@ impl Client {
     }
 }
 
+impl FailureCause {
+    /// A disposal found nothing to delete.
+    pub fn is_savepoint_missing(&self) -> bool {
+        self.chain().iter().any(|line| {
+            line.contains("Cannot find checkpoint or savepoint file/directory")
+                || line.contains("Cannot find meta data file")
+        })
+    }
+}
+
 /// Flink said that it has no operation with this id.
 pub(super) fn is_trigger_unknown(error: &Error) -> bool {
     matches!(error, Error::Refused { status: 404, .. })

@@ -10,7 +10,9 @@ use kube::Client;
 use kube::runtime::reflector::{ObjectRef, Store};
 
 use super::kind::Kept;
+use super::snapshot::index::ByJob;
 use crate::api::deployment::FlinkDeployment;
+use crate::api::state_snapshot::FlinkStateSnapshot;
 use crate::config::OperatorConfig;
 use crate::decide::world::ToldExceptions;
 use crate::flink::access::Connector;
@@ -37,10 +39,14 @@ pub struct Context {
     pub client: Client,
     pub operator: OperatorConfig,
     pub connector: Connector,
-    /// Whether `FlinkStateSnapshot` is installed.
-    pub has_snapshot_resources: bool,
+    /// Whether `FlinkStateSnapshot` was installed at the start.
+    pub(super) had_snapshot_resources: bool,
+    /// Resources without certain labels are another operator's.
+    pub(super) is_selective: bool,
     pub(super) job_managers: Vec<Store<Deployment>>,
     pub(super) deployments: Kept<FlinkDeployment>,
+    pub(super) snapshots: Kept<FlinkStateSnapshot>,
+    pub(super) snapshots_by_job: ByJob,
     told_exceptions: Mutex<HashMap<String, ToldExceptions>>,
     progress: tokio::sync::broadcast::Sender<Progress>,
 }
@@ -51,18 +57,26 @@ impl Context {
         client: Client,
         operator: OperatorConfig,
         connector: Connector,
-        has_snapshot_resources: bool,
+        had_snapshot_resources: bool,
     ) -> Self {
         Self {
             client,
             operator,
             connector,
-            has_snapshot_resources,
+            had_snapshot_resources,
+            is_selective: false,
             job_managers: Vec::new(),
             deployments: Kept::default(),
+            snapshots: Kept::default(),
+            snapshots_by_job: ByJob::default(),
             told_exceptions: Mutex::default(),
             progress: tokio::sync::broadcast::Sender::new(1024),
         }
+    }
+
+    /// Whether snapshots are resources here: installed, and not switched off for all.
+    pub(super) fn has_snapshot_resources(&self) -> bool {
+        self.snapshots.is_served()
     }
 
     /// Follows every decision from now on; a slow reader misses the oldest.

@@ -5,12 +5,14 @@ use kube::ResourceExt;
 use kube::runtime::controller::Action;
 
 use super::context::{Context, Progress, STATUS_DELAY};
-use super::kind::{Kept, Operated};
+use super::kind::{Guarded, Kept, Operated, Sight};
 use super::observe::{self, Subject};
 use super::pass::Error;
 use super::resource::Act;
+use super::snapshot::index;
 use crate::api::DEPLOYMENT_FINALIZER;
 use crate::api::deployment::FlinkDeployment;
+use crate::api::state_snapshot::JobKind;
 use crate::api::status::{DeploymentStatus, LifecycleState};
 use crate::decide::application::decide;
 use crate::decide::plan::{Plan, Step};
@@ -25,6 +27,12 @@ impl Operated for FlinkDeployment {
 
     fn kept(context: &Context) -> &Kept<Self> {
         &context.deployments
+    }
+
+    fn seen(resource: &Guarded<Self>, _sight: Sight, context: &Context) {
+        let namespace = resource.namespace().unwrap_or_default();
+        let (kind, name) = (JobKind::FlinkDeployment, resource.name_any());
+        index::wake(context, &namespace, kind, &name);
     }
 
     async fn pass(resource: Self, context: &Context) -> Result<Action, Error> {
@@ -69,7 +77,7 @@ pub async fn plan(
         resource,
         status,
         operator: &context.operator,
-        has_snapshot_resources: context.has_snapshot_resources,
+        has_snapshot_resources: context.has_snapshot_resources(),
         fresh: Fresh {
             job_id: new_trigger_id(),
             trigger_id: new_trigger_id(),

@@ -18,6 +18,7 @@ use super::kind::Kept;
 use super::observe::tell;
 use super::resource::flush;
 use crate::api::deployment::FlinkDeployment;
+use crate::config::options;
 
 /// How soon a watch that has shown what is there is noticed.
 const READY_LOOK: std::time::Duration = std::time::Duration::from_millis(50);
@@ -65,6 +66,15 @@ pub fn start(mut context: Context, watch: &Watch, label_selector: Option<&str>) 
     // The start of the program made sure of it.
     deployments.set_served();
     context.deployments = deployments;
+    context.is_selective = label_selector.is_some();
+    let wants_snapshots = context.operator.base.get(&options::SNAPSHOT_RESOURCE_ENABLED);
+    let snapshot_scopes: &[Option<String>] =
+        if wants_snapshots.unwrap_or(true) { &scopes } else { &[] };
+    let (snapshots, snapshot_feeds) = Kept::new(snapshot_scopes);
+    if context.had_snapshot_resources && !snapshot_scopes.is_empty() {
+        snapshots.set_served();
+    }
+    context.snapshots = snapshots;
     let context = Arc::new(context);
     let settings = Settings {
         context: Arc::clone(&context),
@@ -73,6 +83,11 @@ pub fn start(mut context: Context, watch: &Watch, label_selector: Option<&str>) 
     };
     let mut tasks = Vec::new();
     for feed in deployment_feeds {
+        tasks.push(controller::spawn(feed, settings.clone()));
+    }
+    // Whose snapshot it is, its job says: the labels of the snapshot itself do not count.
+    let settings = Settings { label_selector: None, ..settings };
+    for feed in snapshot_feeds {
         tasks.push(controller::spawn(feed, settings.clone()));
     }
     let job_managers = follow_job_managers(select_all(job_managers), Arc::clone(&context));

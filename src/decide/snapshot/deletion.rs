@@ -1,0 +1,142 @@
+//! The end of a `FlinkStateSnapshot`: whether its savepoint goes with it.
+//!
+//! A savepoint that anything refers to stays, and so does one that nobody can delete: the resource
+//! goes all the same, as a savepoint too many costs storage and one too few costs state.
+
+use std::time::Duration;
+
+use jiff::SignedDuration;
+
+use super::world::{Question, Target};
+use super::{Pass, Plan, Step};
+use crate::api::STATE_SNAPSHOT_FINALIZER;
+use crate::api::state_snapshot::SnapshotState;
+use crate::decide::plan::{Component, Event};
+
+/// How long a deletion tries to dispose of the savepoint.
+const DISPOSAL_MAX: SignedDuration = SignedDuration::from_mins(10);
+/// How long it waits for a job that does not exist.
+const ABSENT_MAX: SignedDuration = SignedDuration::from_mins(1);
+/// Shortest and longest pause between two tries.
+const PAUSE_MIN: Duration = Duration::from_secs(2);
+const PAUSE_MAX: Duration = Duration::from_mins(1);
+
+impl Pass<'_> {
+    pub(super) fn delete(&mut self) -> Result<Plan, Question> {
+        let finalizers = self.world.resource.metadata.finalizers.as_deref().unwrap_or_default();
+        if !finalizers.iter().any(|finalizer| finalizer == STATE_SNAPSHOT_FINALIZER) {
+            return Ok(self.untouched("being deleted without this operator's finalizer"));
+        }
+        let Some(savepoint) = &self.spec().savepoint else {
+            return Ok(self.leave("a checkpoint is Flink's to delete"));
+        };
+        if savepoint.dispose_on_delete == Some(false) {
+            return Ok(self.leave("`disposeOnDelete: false` keeps the savepoint"));
+        }
+        let reference = self.spec().job_reference.as_ref();
+        if reference.and_then(|reference| reference.name.as_ref()).is_none() {
+            return Ok(self.leave("no job is named that could dispose of the savepoint"));
+        }
+        match self.status.state {
+            SnapshotState::TriggerPending | SnapshotState::Failed | SnapshotState::Abandoned => {
+                Ok(self.leave("there is no savepoint"))
+            }
+            SnapshotState::InProgress => self.end_before_deletion(),
+            SnapshotState::Completed => self.dispose(),
+        }
+    }
+
+    /// Follows the snapshot to its end: only then it is known what there is to dispose of.
+    fn end_before_deletion(&mut self) -> Result<Plan, Question> {
+        if self.status.trigger_id.as_ref().is_none_or(String::is_empty) {
+            return Ok(self.leave("there is no savepoint"));
+        }
+        let plan = self.follow()?;
+        let has_ended = plan.status.state != SnapshotState::InProgress;
+        let look_again = if has_ended { Some(Duration::ZERO) } else { plan.look_again };
+        Ok(Plan { look_again, ..plan })
+    }
+
+    fn dispose(&mut self) -> Result<Plan, Question> {
+        let Some(path) = self.status.path.clone().filter(|path| !path.is_empty()) else {
+            return Ok(self.leave("there is no savepoint"));
+        };
+        let waited = self.waited();
+        if waited > DISPOSAL_MAX {
+            return Ok(self.keep(format!(
+                "savepoint `{path}` is kept: it could not be disposed of for {} minutes",
+                DISPOSAL_MAX.as_mins()
+            )));
+        }
+        match self.world.references()? {
+            Ok(references) if references.is_empty() => {}
+            Ok(references) => {
+                let message = format!(
+                    "savepoint `{path}` is kept, as something could start from it: {}",
+                    references.join(", ")
+                );
+                return Ok(self.keep(message));
+            }
+            Err(reason) => {
+                let message = format!("it is not known who refers to savepoint `{path}`: {reason}");
+                return Ok(self.dispose_later(&message));
+            }
+        }
+        match self.world.target()? {
+            Ok(Target::Foreign) => Ok(self.untouched("another operator has its job")),
+            Ok(Target::Absent) if waited > ABSENT_MAX => Ok(self.keep(format!(
+                "savepoint `{path}` is kept: its job is gone, which alone could have disposed of it"
+            ))),
+            Ok(Target::Absent) => {
+                Ok(self.dispose_later("the job that could dispose of the savepoint was not found"))
+            }
+            Ok(Target::Present(_)) => {
+                self.steps.push(Step::Dispose { path });
+                Ok(self.leave("disposing of the savepoint"))
+            }
+            Err(reason) => {
+                let message = format!("its job cannot be read: {reason}");
+                Ok(self.dispose_later(&message))
+            }
+        }
+    }
+
+    /// Time since the deletion was asked for.
+    fn waited(&self) -> SignedDuration {
+        let asked = self.world.resource.metadata.deletion_timestamp.as_ref();
+        asked.map_or(SignedDuration::ZERO, |at| self.world.now.duration_since(at.0))
+    }
+
+    pub(super) fn dispose_later(&mut self, message: &str) -> Plan {
+        let mut event = Event::warning("CleanupFailed", Component::Snapshot, message);
+        event.key = Some(message.to_owned());
+        self.steps.push(Step::Event(event));
+        let pause = (self.waited().unsigned_abs() / 2).clamp(PAUSE_MIN, PAUSE_MAX);
+        Plan {
+            steps: std::mem::take(&mut self.steps),
+            status: Box::new(self.status.clone()),
+            because: message.to_owned(),
+            look_again: Some(pause),
+        }
+    }
+
+    /// Lets the resource go and says what stays behind.
+    fn keep(&mut self, message: String) -> Plan {
+        self.steps.push(Step::Event(Event::warning(
+            "SavepointKept",
+            Component::Snapshot,
+            message.clone(),
+        )));
+        self.leave(&message)
+    }
+
+    fn leave(&mut self, because: &str) -> Plan {
+        self.steps.push(Step::RemoveFinalizer);
+        Plan {
+            steps: std::mem::take(&mut self.steps),
+            status: Box::new(self.status.clone()),
+            because: because.to_owned(),
+            look_again: None,
+        }
+    }
+}

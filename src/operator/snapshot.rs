@@ -1,0 +1,308 @@
+//! The controller of `FlinkStateSnapshot`: one pass over one snapshot.
+
+pub(super) mod index;
+mod target;
+
+use jiff::Timestamp;
+use kube::ResourceExt;
+use kube::runtime::controller::Action;
+use serde_json::{Map, Value, json};
+
+use self::target::Found;
+use super::act;
+use super::context::{Context, Progress};
+use super::kind::{Guarded, Kept, Operated, Sight};
+use super::observe::tell;
+use super::pass::Error;
+use super::resource::Act;
+use crate::api::STATE_SNAPSHOT_FINALIZER;
+use crate::api::state_snapshot::FlinkStateSnapshot;
+use crate::cluster;
+use crate::cluster::apply::{self, ObjectId, Writer};
+use crate::config::options;
+use crate::decide::snapshot::world::{Facts, Question, Trigger, World};
+use crate::decide::snapshot::{self, Plan, Request, Step, Wanted, decide};
+use crate::decide::world::Fact;
+use crate::flink::checkpoints::{CheckpointKind, CheckpointStatus};
+use crate::flink::savepoints::{DisposalStatus, SavepointRequest, SavepointStatus};
+use crate::flink::{self, Client, new_trigger_id};
+
+/// A decision asks for each fact at most once, and there are this many.
+const QUESTIONS_MAX: usize = 3;
+
+/// A JobManager hands out statistics that are up to 3 s old: one that does not know a checkpoint
+/// yet is asked again after this time.
+const STATISTICS_AGE: std::time::Duration = std::time::Duration::from_millis(3500);
+
+impl Operated for FlinkStateSnapshot {
+    const FINALIZER: &'static str = STATE_SNAPSHOT_FINALIZER;
+
+    fn kept(context: &Context) -> &Kept<Self> {
+        &context.snapshots
+    }
+
+    fn seen(resource: &Guarded<Self>, sight: Sight, context: &Context) {
+        if let Ok(resource) = &resource.0 {
+            context.snapshots_by_job.note(resource, sight);
+        }
+    }
+
+    async fn pass(resource: Self, context: &Context) -> Result<Action, Error> {
+        let mut act = Act::new(context, resource);
+        let resource = act.resource.clone();
+        let (world, found, plan) = plan(&resource, context).await?;
+        report(&resource, &plan, context);
+        let Plan { steps, status, because: _, look_again } = plan;
+        let mut end = Plan { steps: vec![], status, because: String::new(), look_again };
+        for step in steps {
+            let is_last = matches!(step, Step::RemoveFinalizer);
+            if let Err(failure) = act.step(step, found.as_ref()).await {
+                end = match failure {
+                    Failure::Pass(error) => return Err(Error::Act(error)),
+                    Failure::Refused(message) => snapshot::refused(&world, &act.stored, &message),
+                    Failure::NotDisposed(message) => snapshot::not_disposed(&world, &message),
+                };
+                report(&resource, &end, context);
+                break;
+            }
+            if is_last {
+                context.snapshots.forget(&act.uid);
+                return Ok(Action::await_change());
+            }
+        }
+        for step in std::mem::take(&mut end.steps) {
+            act.write(step).await.map_err(Error::Act)?;
+        }
+        act.end_with(*end.status, false, None).await.map_err(Error::Act)?;
+        Ok(end.look_again.map_or_else(Action::await_change, Action::requeue))
+    }
+}
+
+/// Decides, answering the decision's questions on the way.
+async fn plan<'r>(
+    resource: &'r FlinkStateSnapshot,
+    context: &Context,
+) -> Result<(World<'r>, Option<Found>, Plan), Error> {
+    let config = context.operator.defaults(&resource.namespace().unwrap_or_default(), None);
+    let mut world = World {
+        now: Timestamp::now(),
+        resource,
+        interval: config
+            .get(&options::RECONCILE_INTERVAL)
+            .unwrap_or(std::time::Duration::from_mins(1)),
+        trigger_id: new_trigger_id(),
+        facts: Facts::default(),
+    };
+    let mut found = None;
+    for _ in 0..=QUESTIONS_MAX {
+        let question = match decide(&world) {
+            Ok(plan) => return Ok((world, found, plan)),
+            Err(question) => question,
+        };
+        match question {
+            Question::Target => {
+                let (fact, job) = target::find(resource, context).await.map_err(Error::Observe)?;
+                world.facts.target = fact;
+                found = job;
+            }
+            Question::Trigger => world.facts.trigger = trigger(resource, found.as_ref()).await,
+            Question::References => {
+                world.facts.references = target::references(resource, context).await;
+            }
+        }
+    }
+    Err(Error::Undecided)
+}
+
+/// How the triggered snapshot stands.
+async fn trigger(resource: &FlinkStateSnapshot, found: Option<&Found>) -> Fact<Trigger> {
+    let Some(Found { client, job_id: Some(job_id) }) = found else {
+        return Fact::Unknown("the status of its job names no job id".to_owned());
+    };
+    let trigger_id =
+        resource.status.as_ref().and_then(|status| status.trigger_id.as_deref()).unwrap_or("");
+    let answer = if resource.spec.savepoint.is_some() {
+        savepoint(client, job_id, trigger_id).await
+    } else {
+        checkpoint(client, job_id, trigger_id).await
+    };
+    match answer {
+        Ok(trigger) => Fact::Known(trigger),
+        Err(error) => Fact::Unknown(tell(&error)),
+    }
+}
+
+async fn savepoint(client: &Client, job_id: &str, trigger: &str) -> Result<Trigger, flink::Error> {
+    Ok(match client.savepoint_status(job_id, trigger).await? {
+        SavepointStatus::InProgress => Trigger::Pending,
+        SavepointStatus::Completed { location }
+        | SavepointStatus::CompletedButStopFailed { location, .. } => {
+            Trigger::Completed { path: Some(location) }
+        }
+        SavepointStatus::Failed(cause) => Trigger::Failed { message: cause.chain().join(" -> ") },
+        SavepointStatus::TriggerLost => Trigger::NotFound,
+    })
+}
+
+async fn checkpoint(client: &Client, job_id: &str, trigger: &str) -> Result<Trigger, flink::Error> {
+    let checkpoint_id = match client.checkpoint_status(job_id, trigger).await? {
+        CheckpointStatus::InProgress => return Ok(Trigger::Pending),
+        CheckpointStatus::Completed { checkpoint_id } => checkpoint_id,
+        CheckpointStatus::Failed(cause) => {
+            return Ok(Trigger::Failed { message: cause.chain().join(" -> ") });
+        }
+        CheckpointStatus::TriggerLost => return Ok(Trigger::NotFound),
+    };
+    let mut details = client.checkpoint(job_id, checkpoint_id).await?;
+    if details.as_ref().is_none_or(|details| details.external_path.is_none()) {
+        tokio::time::sleep(STATISTICS_AGE).await;
+        details = client.checkpoint(job_id, checkpoint_id).await?;
+    }
+    Ok(Trigger::Completed { path: details.and_then(|details| details.external_path) })
+}
+
+/// Why a plan did not go on as it was.
+enum Failure {
+    /// The pass is tried again.
+    Pass(act::Error),
+    /// Flink refused to take the snapshot.
+    Refused(String),
+    /// The savepoint may still be there.
+    NotDisposed(String),
+}
+
+impl Act<'_, FlinkStateSnapshot> {
+    async fn step(&mut self, step: Step, found: Option<&Found>) -> Result<(), Failure> {
+        match step {
+            Step::Trigger(request) => self.trigger(request, found).await,
+            Step::Dispose { path } => dispose(&path, found).await,
+            other => self.write(other).await.map_err(Failure::Pass),
+        }
+    }
+
+    /// The steps that only write to the resource.
+    async fn write(&mut self, step: Step) -> Result<(), act::Error> {
+        match step {
+            Step::Mark { adds_finalizer, labels } => self.mark(adds_finalizer, &labels).await,
+            Step::WriteStatus(status) => self.write_status(&status).await,
+            Step::Event(event) => self.record_event(event).await,
+            Step::RemoveFinalizer => self.change_finalizers(false).await,
+            // Plans after a failure have none.
+            Step::Trigger(_) | Step::Dispose { .. } => Ok(()),
+        }
+    }
+
+    async fn mark(
+        &mut self,
+        adds_finalizer: bool,
+        labels: &[(&'static str, Option<String>)],
+    ) -> Result<(), act::Error> {
+        let mut metadata = Map::new();
+        metadata
+            .insert("resourceVersion".to_owned(), json!(self.resource.metadata.resource_version));
+        let mut finalizers = self.resource.finalizers().to_vec();
+        if adds_finalizer {
+            finalizers.push(STATE_SNAPSHOT_FINALIZER.to_owned());
+            metadata.insert("finalizers".to_owned(), json!(finalizers));
+        }
+        if !labels.is_empty() {
+            let labels: Map<String, Value> =
+                labels.iter().map(|(key, value)| ((*key).to_owned(), json!(value))).collect();
+            metadata.insert("labels".to_owned(), Value::Object(labels));
+        }
+        let id = ObjectId::of::<FlinkStateSnapshot>(&self.namespace(), &self.resource.name_any());
+        let patch = json!({ "metadata": metadata });
+        let client = &self.context.client;
+        let stored = match apply::merge_patch(client, &id, &patch, Writer::OPERATOR).await {
+            Ok(stored) => stored,
+            // It went meanwhile.
+            Err(cluster::Error::NotFound { .. }) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        };
+        let stored: FlinkStateSnapshot = serde_json::from_value(stored)?;
+        self.resource.metadata = stored.metadata;
+        self.remember();
+        Ok(())
+    }
+
+    async fn trigger(&mut self, request: Request, found: Option<&Found>) -> Result<(), Failure> {
+        let Some(Found { client, .. }) = found else { return Ok(()) };
+        let Request { job_id, trigger_id, what } = request;
+        let answer = match what {
+            Wanted::Savepoint { directory, format } => {
+                let request = SavepointRequest {
+                    target_directory: Some(directory),
+                    format,
+                    trigger_id: trigger_id.clone(),
+                };
+                client.trigger_savepoint(&job_id, &request).await
+            }
+            Wanted::Checkpoint => {
+                client.trigger_checkpoint(&job_id, CheckpointKind::Full, &trigger_id).await
+            }
+        };
+        match answer {
+            Ok(_) => Ok(()),
+            Err(error @ flink::Error::Refused { .. }) if !error.is_transient() => {
+                Err(Failure::Refused(tell(&error)))
+            }
+            // Whether it arrived is found out by asking for the trigger.
+            Err(error) => {
+                tracing::debug!(error = tell(&error), "the trigger may have been received");
+                Ok(())
+            }
+        }
+    }
+}
+
+/// Deletes the savepoint and waits until Flink says that it did.
+async fn dispose(path: &str, found: Option<&Found>) -> Result<(), Failure> {
+    let failed = |message: String| {
+        Failure::NotDisposed(format!("savepoint `{path}` could not be disposed of: {message}"))
+    };
+    let Some(Found { client, .. }) = found else {
+        return Err(failed("its job was not found".to_owned()));
+    };
+    let client = client.clone().without_retries();
+    let trigger = client.dispose_savepoint(path).await.map_err(|error| failed(tell(&error)))?;
+    match client.await_disposal(&trigger).await.map_err(|error| failed(tell(&error)))? {
+        DisposalStatus::Completed => Ok(()),
+        // An earlier try got through and was not heard of.
+        DisposalStatus::Failed(cause) if cause.is_savepoint_missing() => Ok(()),
+        DisposalStatus::Failed(cause) => Err(failed(cause.chain().join(" -> "))),
+        DisposalStatus::InProgress => Err(failed("Flink is still at it".to_owned())),
+        DisposalStatus::TriggerLost => Err(failed("the JobManager was restarted".to_owned())),
+    }
+}
+
+/// One line for each decision that does something or changes the status.
+fn report(resource: &FlinkStateSnapshot, plan: &Plan, context: &Context) {
+    let steps: Vec<&'static str> = plan.steps.iter().map(step_name).collect();
+    let state = plan.status.state.as_str();
+    let before = resource.status.clone().unwrap_or_default();
+    if steps.is_empty() && *plan.status == before {
+        tracing::debug!(state, because = plan.because, "nothing to do");
+    } else {
+        tracing::info!(state, because = plan.because, steps = steps.join(" "), "decided");
+    }
+    let is_over = plan.status.state.is_final();
+    context.tell(Progress {
+        kind: "FlinkStateSnapshot",
+        namespace: resource.namespace().unwrap_or_default(),
+        name: resource.name_any(),
+        state: Some(state),
+        is_gone: is_over || plan.steps.contains(&Step::RemoveFinalizer),
+        because: plan.because.clone(),
+    });
+}
+
+fn step_name(step: &Step) -> &'static str {
+    match step {
+        Step::Mark { .. } => "mark",
+        Step::WriteStatus(_) => "write-status",
+        Step::Event(_) => "event",
+        Step::Trigger(_) => "trigger",
+        Step::Dispose { .. } => "dispose",
+        Step::RemoveFinalizer => "remove-finalizer",
+    }
+}
