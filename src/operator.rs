@@ -10,6 +10,7 @@ pub mod act;
 pub mod context;
 pub mod controller;
 pub mod kind;
+pub mod listener;
 pub mod observe;
 pub mod pass;
 pub mod pods;

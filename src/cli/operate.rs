@@ -23,6 +23,7 @@ use crate::api::status::{
 use crate::flink::access::{Access, Connector, Options};
 use crate::operator::context::Context;
 use crate::operator::kind::Guarded;
+use crate::operator::listener::{InvalidListener, Listeners};
 use crate::operator::run::{Operator, Watch, start};
 
 /// What is logged unless `KUBECTL_FLINK_LOG` says otherwise. The client's own lines repeat errors
@@ -95,7 +96,9 @@ pub async fn run(args: OperateArgs, global: &Global, printer: &Printer) -> anyho
         Watch::Namespaces(args.watch_namespaces.clone())
     };
     let has_snapshot_resources = preflight(&client, &watch).await?;
-    let context = Context::new(client, operator, connector, has_snapshot_resources);
+    let listeners = Listeners::start(&operator.base).map_err(invalid_listeners)?;
+    let mut context = Context::new(client, operator, connector, has_snapshot_resources);
+    context.listeners = listeners;
     let scope = match &watch {
         Watch::AllNamespaces => "all namespaces".to_owned(),
         Watch::Namespaces(names) => format!("namespace {}", names.join(", ")),
@@ -118,6 +121,11 @@ pub async fn run(args: OperateArgs, global: &Global, printer: &Printer) -> anyho
         printer.note("all resources are STABLE or SUSPENDED");
     }
     end
+}
+
+fn invalid_listeners(problems: Vec<InvalidListener>) -> anyhow::Error {
+    let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
+    anyhow::anyhow!("{}", lines.join("; "))
 }
 
 /// Checks what must hold before anything is watched; says whether snapshots are resources here.

@@ -111,30 +111,31 @@ fn java_hash(text: &str) -> i32 {
         .fold(0, |hash: i32, unit| hash.wrapping_mul(31).wrapping_add(i32::from(unit)))
 }
 
-/// Creates the event, or counts it where it exists. May be called again after any failure.
+/// Creates the event, or counts it where it exists; says whether one or the other was done. May be
+/// called again after any failure.
 ///
 /// Events are a courtesy: where RBAC forbids them, that is logged and nothing fails.
-pub async fn record(client: &Client, request: &EventRequest) -> Result<()> {
+pub async fn record(client: &Client, request: &EventRequest) -> Result<bool> {
     match create_or_count(client, request).await {
         Err(error @ Error::Forbidden { .. }) => {
             tracing::debug!(%error, reason = request.reason, "event not recorded");
-            Ok(())
+            Ok(false)
         }
         // The namespace is going away and takes its events along.
-        Err(Error::NotFound { .. } | Error::Rejected { .. }) => Ok(()),
+        Err(Error::NotFound { .. } | Error::Rejected { .. }) => Ok(false),
         other => other,
     }
 }
 
-async fn create_or_count(client: &Client, request: &EventRequest) -> Result<()> {
+async fn create_or_count(client: &Client, request: &EventRequest) -> Result<bool> {
     let namespace = request.regarding.namespace.as_deref().unwrap_or("default");
     let events: Api<Event> = Api::namespaced(client.clone(), namespace);
     let event = new_event(request, namespace);
     let name = request.name();
     for _ in 0..ATTEMPTS {
         match events.create(&PostParams::default(), &event).await.map_err(Error::from) {
-            Ok(_) => return Ok(()),
-            Err(Error::AlreadyExists { .. }) if request.repeat == Repeat::Once => return Ok(()),
+            Ok(_) => return Ok(true),
+            Err(Error::AlreadyExists { .. }) if request.repeat == Repeat::Once => return Ok(false),
             Err(Error::AlreadyExists { .. }) => {}
             Err(error) => return Err(error),
         }
@@ -155,13 +156,13 @@ async fn create_or_count(client: &Client, request: &EventRequest) -> Result<()> 
             ..PatchParams::default()
         };
         match events.patch(&name, &params, &Patch::Merge(&patch)).await.map_err(Error::from) {
-            Ok(_) => return Ok(()),
+            Ok(_) => return Ok(true),
             Err(Error::Conflict { .. } | Error::NotFound { .. }) => {}
             Err(error) => return Err(error),
         }
     }
     tracing::debug!(name, "event not counted: others write it all the time");
-    Ok(())
+    Ok(false)
 }
 
 fn new_event(request: &EventRequest, namespace: &str) -> Event {

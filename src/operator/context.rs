@@ -10,6 +10,7 @@ use kube::Client;
 use kube::runtime::reflector::{ObjectRef, Store};
 
 use super::kind::Kept;
+use super::listener::Listeners;
 use super::snapshot::index::ByJob;
 use crate::api::deployment::FlinkDeployment;
 use crate::api::state_snapshot::FlinkStateSnapshot;
@@ -43,6 +44,8 @@ pub struct Context {
     pub(super) had_snapshot_resources: bool,
     /// Resources without certain labels are another operator's.
     pub(super) is_selective: bool,
+    /// Told of every event and status change.
+    pub listeners: Listeners,
     pub(super) job_managers: Vec<Store<Deployment>>,
     pub(super) deployments: Kept<FlinkDeployment>,
     pub(super) snapshots: Kept<FlinkStateSnapshot>,
@@ -65,6 +68,7 @@ impl Context {
             connector,
             had_snapshot_resources,
             is_selective: false,
+            listeners: Listeners::default(),
             job_managers: Vec::new(),
             deployments: Kept::default(),
             snapshots: Kept::default(),

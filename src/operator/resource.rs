@@ -10,6 +10,7 @@ use serde_json::Value;
 use super::act::Error;
 use super::context::{Context, resource_version};
 use super::kind::{Operated, Written};
+use super::listener::{Happening, Subject};
 use super::observe::tell;
 use crate::cluster;
 use crate::cluster::apply::{self, Writer};
@@ -57,6 +58,9 @@ impl<'a, K: Operated> Act<'a, K> {
         let metadata = self.resource.meta_mut();
         metadata.resource_version = version.map(str::to_owned);
         metadata.finalizers = Some(finalizers);
+        if !add {
+            self.tell_listeners(&Happening::Deleted { last: &self.stored });
+        }
         self.remember();
         Ok(())
     }
@@ -78,7 +82,11 @@ impl<'a, K: Operated> Act<'a, K> {
             match apply::replace_status(client, &self.resource, status, Writer::OPERATOR).await {
                 Ok(mut written) => {
                     *self.resource.meta_mut() = std::mem::take(written.meta_mut());
-                    self.stored = status.clone();
+                    let previous = std::mem::replace(&mut self.stored, status.clone());
+                    self.tell_listeners(&Happening::Status {
+                        previous: &previous,
+                        current: status,
+                    });
                     self.remember();
                     return Ok(());
                 }
@@ -118,19 +126,39 @@ impl<'a, K: Operated> Act<'a, K> {
     }
 
     pub(super) async fn record_event(&self, event: Event) -> Result<(), Error> {
-        let Event { is_warning, reason, component, message, key, annotations } = event;
-        let event_type = if is_warning { EventType::Warning } else { EventType::Normal };
-        let now = Timestamp::now();
-        let mut request =
-            EventRequest::about(&self.resource, event_type, component, reason, message, now);
-        request.repeat = if key.is_some() { Repeat::Once } else { Repeat::Count };
-        request.key = key;
-        request.annotations = annotations;
-        if let Err(error) = events::record(&self.context.client, &request).await {
+        let event_type = if event.is_warning { EventType::Warning } else { EventType::Normal };
+        let mut request = EventRequest::about(
+            &self.resource,
+            event_type,
+            event.component,
+            event.reason,
+            event.message.clone(),
+            Timestamp::now(),
+        );
+        request.repeat = if event.key.is_some() { Repeat::Once } else { Repeat::Count };
+        request.key.clone_from(&event.key);
+        request.annotations.clone_from(&event.annotations);
+        match events::record(&self.context.client, &request).await {
+            Ok(true) => self.tell_listeners(&Happening::Event(&event)),
+            Ok(false) => {}
             // An event tells what happens; it must not keep it from happening.
-            tracing::warn!(reason, error = tell(&error), "event not recorded");
+            Err(error) => {
+                tracing::warn!(reason = event.reason, error = tell(&error), "event not recorded");
+            }
         }
         Ok(())
+    }
+
+    fn tell_listeners(&self, happening: &Happening<'_, K::Status>) {
+        let subject = || Subject {
+            api_version: K::api_version(&()).into_owned(),
+            kind: K::kind(&()).into_owned(),
+            namespace: self.namespace(),
+            name: self.resource.name_any(),
+            uid: self.uid.clone(),
+            generation: self.resource.meta().generation,
+        };
+        self.context.listeners.tell(subject, happening);
     }
 }
 

@@ -119,6 +119,7 @@ impl Operator {
             }
         }
         flush::<FlinkDeployment>(&self.context).await;
+        self.context.listeners.finish().await;
     }
 }
 

@@ -1,0 +1,158 @@
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+
+use super::*;
+use crate::decide::plan::{Component, Event};
+
+fn config(options: &[(&str, &str)]) -> FlinkConfig {
+    let prefix = "kubernetes.operator.plugins.listeners.";
+    options.iter().map(|(key, value)| (format!("{prefix}{key}"), (*value).to_owned())).collect()
+}
+
+fn subject() -> Subject {
+    Subject {
+        api_version: "flink.apache.org/v1beta1".to_owned(),
+        kind: "FlinkDeployment".to_owned(),
+        namespace: "ns".to_owned(),
+        name: "demo".to_owned(),
+        uid: "u1".to_owned(),
+        generation: Some(3),
+    }
+}
+
+fn event(message: &str) -> Event {
+    Event {
+        is_warning: true,
+        reason: "Missing",
+        component: Component::Job,
+        message: message.to_owned(),
+        key: None,
+        annotations: std::collections::BTreeMap::new(),
+    }
+}
+
+fn tell_event(listeners: &Listeners, message: &str) {
+    let event = event(message);
+    let happening: Happening<'_, Value> = Happening::Event(&event);
+    listeners.tell(subject, &happening);
+}
+
+/// Answers each request with the next of `statuses`, and hands on what it was sent.
+async fn endpoint(statuses: Vec<u16>) -> (String, Receiver<Value>) {
+    let server = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/told", server.local_addr().unwrap());
+    let (sender, receiver) = mpsc::channel(16);
+    tokio::spawn(async move {
+        for status in statuses {
+            let (mut connection, _) = server.accept().await.unwrap();
+            let mut text = String::new();
+            let body = loop {
+                let mut bytes = [0; 4096];
+                let count = connection.read(&mut bytes).await.unwrap();
+                text.push_str(std::str::from_utf8(&bytes[..count]).unwrap());
+                let body = text.split_once("\r\n\r\n").map(|(_, body)| body);
+                if let Some(body) = body.and_then(|body| serde_json::from_str(body).ok()) {
+                    break body;
+                }
+            };
+            assert!(text.starts_with("POST /told HTTP/1.1"), "{text}");
+            assert!(text.contains("application/cloudevents+json"), "{text}");
+            let answer =
+                format!("HTTP/1.1 {status} Told\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+            connection.write_all(answer.as_bytes()).await.unwrap();
+            sender.send(body).await.unwrap();
+        }
+    });
+    (url, receiver)
+}
+
+#[test]
+fn settings_are_checked_all_at_once() {
+    let problems = Settings::all(&config(&[
+        ("a.class", "com.example.Listener"),
+        ("b.url", "ftp://host"),
+        ("c.command", "  "),
+        ("d.timeout", "5 s"),
+        ("e.url", "http://host"),
+        ("e.command", "true"),
+        ("f.url", "http://host"),
+        ("f.queue", "0"),
+    ]))
+    .unwrap_err();
+    let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
+    expect_test::expect![[r#"
+        operator configuration `kubernetes.operator.plugins.listeners.a.class`: Java classes cannot be loaded here; set `url` or `command` instead
+        operator configuration `kubernetes.operator.plugins.listeners.b.url`: expected an http or https URL
+        operator configuration `kubernetes.operator.plugins.listeners.c.command`: expected a program
+        operator configuration `kubernetes.operator.plugins.listeners.d.url`: set `url` or `command`
+        operator configuration `kubernetes.operator.plugins.listeners.e.command`: set `url` or `command`, not both
+        operator configuration `kubernetes.operator.plugins.listeners.f.queue`: expected a number from 1 to 100000"#]]
+    .assert_eq(&lines.join("\n"));
+    assert_eq!(Settings::all(&FlinkConfig::default()).unwrap(), []);
+}
+
+#[tokio::test]
+async fn events_and_statuses_are_posted_in_order_and_tried_again() {
+    let (url, mut told) = endpoint(vec![503, 202, 202]).await;
+    let listeners = Listeners::start(&config(&[("audit.url", &url)])).unwrap();
+    tell_event(&listeners, "first");
+    let (previous, current) = (json!({"lifecycleState": "DEPLOYED"}), json!({"error": null}));
+    listeners.tell(subject, &Happening::Status { previous: &previous, current: &current });
+    listeners.finish().await;
+    let bodies = [told.recv().await, told.recv().await, told.recv().await].map(Option::unwrap);
+    assert_eq!(bodies[0], bodies[1], "the same event again, by its id");
+    assert_eq!(bodies[1]["type"], "org.apache.flink.kubernetes.event");
+    assert_eq!(bodies[1]["data"]["event"]["message"], "first");
+    assert_eq!(
+        bodies[1]["source"],
+        "/apis/flink.apache.org/v1beta1/namespaces/ns/FlinkDeployment/demo"
+    );
+    assert_eq!(bodies[2]["type"], "org.apache.flink.kubernetes.status");
+    assert_eq!(bodies[2]["data"]["previousStatus"], previous);
+    assert_eq!(bodies[2]["data"]["resource"]["generation"], 3);
+}
+
+#[tokio::test]
+async fn a_hanging_listener_delays_nobody_and_its_queue_is_bounded() {
+    let deaf = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/", deaf.local_addr().unwrap());
+    let (good_url, mut told) = endpoint(vec![200]).await;
+    let listeners = Listeners::start(&config(&[
+        ("deaf.url", &url),
+        ("deaf.queue", "2"),
+        ("deaf.timeout", "1 h"),
+        ("good.url", &good_url),
+    ]))
+    .unwrap();
+    tell_event(&listeners, "heard");
+    let heard = tokio::time::timeout(Duration::from_secs(10), told.recv()).await.unwrap();
+    assert_eq!(heard.unwrap()["data"]["event"]["message"], "heard");
+    for _ in 0..10 {
+        tell_event(&listeners, "dropped");
+    }
+    let dropped = listeners.listeners[0].dropped.load(Ordering::Relaxed);
+    assert!((8..=9).contains(&dropped), "two wait, one may be on its way: {dropped}");
+}
+
+#[tokio::test]
+async fn a_program_reads_the_event_and_is_ended_when_it_hangs() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("told");
+    let command = format!("cp /dev/stdin {}", file.display());
+    let listeners = Listeners::start(&config(&[("program.command", &command)])).unwrap();
+    tell_event(&listeners, "read me");
+    listeners.finish().await;
+    let told: Value = serde_json::from_str(&std::fs::read_to_string(file).unwrap()).unwrap();
+    assert_eq!(told["data"]["event"]["message"], "read me");
+
+    let options = [("program.command", "sleep 1000"), ("program.timeout", "100 ms")];
+    let settings = Settings::all(&config(&options)).unwrap().remove(0);
+    let happening = event("ignored");
+    let happening: Happening<'_, Value> = Happening::Event(&happening);
+    let message = CloudEvent::new(&subject(), &happening, jiff::Timestamp::UNIX_EPOCH);
+    let delivery = delivery::Delivery::of(&settings).unwrap();
+    let error = delivery.deliver(&message).await.unwrap_err();
+    assert_eq!(error.to_string(), "it took longer than 100ms");
+    assert!(error.is_transient());
+}
