@@ -6,12 +6,14 @@
 
 pub mod application;
 pub mod care;
+pub mod conditions;
 pub mod crash;
 pub mod deletion;
 pub mod deploy;
 pub mod diff;
 pub mod error_document;
 pub mod exceptions;
+pub mod health;
 mod job;
 pub mod lifecycle;
 pub mod observe;
@@ -19,9 +21,13 @@ pub mod plan;
 pub mod reconciled;
 pub mod record;
 pub mod references;
+pub mod restart;
 pub mod restore;
 pub mod revision;
+pub mod rollback;
+pub mod scale;
 pub mod snapshot;
+pub mod stable;
 pub mod stop;
 pub mod unsupported;
 pub mod upgrade;

@@ -169,6 +169,15 @@ pub const DEPLOYMENT_ROLLBACK_ENABLED: ConfigOption<bool> =
     ConfigOption::new("kubernetes.operator.deployment.rollback.enabled").or("false");
 pub const DEPLOYMENT_READINESS_TIMEOUT: ConfigOption<Duration> =
     ConfigOption::new("kubernetes.operator.deployment.readiness.timeout").or("5 min");
+/// How long a job has to run without a break before its spec counts as stable.
+pub const DEPLOYMENT_STABLE_RUNNING_FOR: ConfigOption<Duration> =
+    ConfigOption::new("kubernetes.operator.deployment.stable.running-for").or("0 s");
+/// Checkpoints that a job has to complete before its spec counts as stable.
+pub const DEPLOYMENT_STABLE_CHECKPOINTS: ConfigOption<u32> =
+    ConfigOption::new("kubernetes.operator.deployment.stable.checkpoints").or("0");
+/// Restarts since its start up to which a job counts as stable; no limit when unset.
+pub const DEPLOYMENT_STABLE_RESTARTS_MAX: ConfigOption<u32> =
+    ConfigOption::new("kubernetes.operator.deployment.stable.restarts.max");
 pub const JOB_UPGRADE_IGNORE_PENDING_SAVEPOINT: ConfigOption<bool> =
     ConfigOption::new("kubernetes.operator.job.upgrade.ignore-pending-savepoint").or("false");
 pub const JOB_UPGRADE_INPLACE_SCALING_ENABLED: ConfigOption<bool> =

@@ -13,7 +13,7 @@ use super::plan::{Component, Event, Plan, Step};
 use super::reconciled::ReconciledSpec;
 use super::restore::RestorePoint;
 use super::validate;
-use super::world::{Question, World};
+use super::world::{PodProblem, Question, World};
 use crate::api::deployment::{DeploymentMode, FlinkDeploymentSpec};
 use crate::api::job::{JobState, UpgradeMode};
 use crate::api::status::{DeploymentStatus, JobStatusState, ReconciliationState};
@@ -103,6 +103,14 @@ pub(super) struct Pass<'w> {
     pub(super) is_cancel_lost: bool,
     /// The Deployment exists, and what belongs beside it may not.
     pub(super) is_cluster_unfinished: bool,
+    /// What keeps a pod of the cluster from running.
+    pub(super) pod_problem: Option<PodProblem>,
+    /// Why the deployed spec did not get ready in time.
+    pub(super) late: Option<String>,
+    /// Why the job that runs does not count as stable yet.
+    pub(super) unproven: Option<String>,
+    /// The longest pause before the next look, beside what the plan itself asks for.
+    pub(super) wake: Option<Duration>,
 }
 
 /// Decides what to do with a `FlinkDeployment` now.
@@ -138,6 +146,10 @@ impl<'w> Pass<'w> {
             unreachable: None,
             is_cancel_lost: false,
             is_cluster_unfinished: false,
+            pod_problem: None,
+            late: None,
+            unproven: None,
+            wake: None,
         }
     }
 
@@ -245,7 +257,7 @@ impl<'w> Pass<'w> {
     fn reconcile(&mut self) -> Result<Plan, Halt> {
         let Some(last) = self.last.clone() else { return self.first_deployment() };
         if self.is_cluster_unfinished {
-            let objects = self.render_running()?;
+            let objects = self.render_deployed(&last.spec)?;
             self.steps.push(Step::FinishCluster(Box::new(objects)));
             return Ok(self.finish("the JobManager was created already", Some(SOON)));
         }
@@ -264,17 +276,27 @@ impl<'w> Pass<'w> {
         }
         let deployed = self.deployed_spec(&last);
         let diff = diff(&last.spec, &self.spec);
+        if self.status.reconciliation_status.state == ReconciliationState::RollingBack {
+            return self.go_on_rolling_back(&last, &diff);
+        }
         let is_resumed =
             last.job_state() == JobState::Suspended && self.desired_state() == JobState::Running;
         if diff.class() == ChangeClass::Ignore {
             self.refresh_metadata(&last);
+            let last = self.last.clone().unwrap_or(last);
+            if let Some(plan) = self.roll_back_if_due(&last)? {
+                return Ok(plan);
+            }
             return self.look_after(&last);
         }
         if self.status.reconciliation_status.state == ReconciliationState::RolledBack
             && super::diff::diff(&deployed, &self.spec).class() == ChangeClass::Ignore
         {
-            let spec = self.spec.clone();
-            self.store_deployed(ReconciledSpec::new(spec, false), ReconciliationState::Deployed);
+            // What runs was started as the rollback noted, whatever the user would have it now.
+            self.store_deployed(
+                self.stored(JobState::Running, self.last_mode(), false),
+                ReconciliationState::Deployed,
+            );
             return Ok(self.finish(
                 "the spec is the one that runs since the rollback",
                 Some(self.interval()),
@@ -282,6 +304,11 @@ impl<'w> Pass<'w> {
         }
         if diff.class() == ChangeClass::SavepointRedeploy {
             return self.redeploy_from_savepoint(&last, &diff);
+        }
+        if diff.class() == ChangeClass::Scale
+            && let Some(plan) = self.scale_in_place(&last)?
+        {
+            return Ok(plan);
         }
         if last.job_state() == JobState::Running {
             return self.stop(&last, &diff);

@@ -3,11 +3,14 @@
 use std::time::Duration;
 
 use super::application::{Halt, Pass, Problem};
+use super::conditions::READINESS_TIMEOUT;
 use super::deploy::{mode_of, point};
+use super::error_document::ErrorType;
 use super::observe::SOON;
 use super::plan::{Component, Event, Plan, Step};
 use super::reconciled::ReconciledSpec;
 use super::restore::{HighAvailability, RestoreFacts, RestorePoint};
+use super::rollback::Due;
 use super::stop::LOST;
 use crate::api::job::{JobState, UpgradeMode};
 use crate::api::status::{JobManagerDeploymentStatus, JobStatusState};
@@ -21,6 +24,15 @@ impl Pass<'_> {
         let state = self.status.job_status.state;
         let is_terminal = state.is_some_and(JobStatusState::is_globally_terminal);
         let is_running = last.job_state() == JobState::Running;
+        if is_running && let Some(plan) = self.restart_failed(last)? {
+            return Ok(plan);
+        }
+        if is_running
+            && !is_terminal
+            && let Some(plan) = self.restart_unhealthy(last)?
+        {
+            return Ok(plan);
+        }
         if is_running && !is_terminal && job_manager == JobManagerDeploymentStatus::Missing {
             let is_enabled = config.get(&options::JM_DEPLOYMENT_RECOVERY_ENABLED)?;
             if is_enabled {
@@ -29,6 +41,9 @@ impl Pass<'_> {
         }
         if is_terminal && job_manager != JobManagerDeploymentStatus::Missing {
             return self.retire(&config);
+        }
+        if is_running {
+            self.note_if_late(last)?;
         }
         let because = self.resting_because();
         let look_again = match job_manager {
@@ -43,6 +58,45 @@ impl Pass<'_> {
             JobManagerDeploymentStatus::Missing => self.interval(),
         };
         Ok(self.finish(because, Some(look_again)))
+    }
+
+    /// A spec that did not get its job to run in time is told as an error, rolled back or not.
+    fn note_if_late(&mut self, last: &ReconciledSpec) -> Result<(), Halt> {
+        match self.rollback_due(last)? {
+            Due::In(left) => self.wake_within(left),
+            Due::Now | Due::Never => {}
+        }
+        let state = self.status.job_status.state;
+        let has_ended = state.is_some_and(JobStatusState::is_globally_terminal);
+        if has_ended || state == Some(JobStatusState::Running) {
+            return Ok(());
+        }
+        let patience: Duration =
+            self.observe_config()?.get(&options::DEPLOYMENT_READINESS_TIMEOUT)?;
+        // A new spec has this time from its start on, whatever its job goes through meanwhile.
+        let since = if self.is_proven(last) {
+            self.job_state_since().as_millisecond()
+        } else {
+            self.deployed_since()
+        };
+        let waited = self.world.now.as_millisecond().saturating_sub(since);
+        let waited = Duration::from_millis(u64::try_from(waited).unwrap_or(0));
+        if waited < patience {
+            self.wake_within(patience.saturating_sub(waited));
+            return Ok(());
+        }
+        let cause = self.trouble();
+        let message = format!("the job does not run {patience:?} after it was deployed: {cause}");
+        self.late = Some(cause);
+        self.problem.get_or_insert(Problem {
+            kind: ErrorType::DeploymentFailed,
+            reason: READINESS_TIMEOUT,
+            component: Component::JobManagerDeployment,
+            message,
+            detail: Some(READINESS_TIMEOUT.to_owned()),
+            causes: vec![],
+        });
+        Ok(())
     }
 
     fn resting_because(&self) -> String {
@@ -97,20 +151,7 @@ impl Pass<'_> {
             return Ok(self.finish("waiting for the lost JobManager's pods to end", Some(SOON)));
         }
         let spec = self.deployed_spec(last);
-        let high_availability = self.high_availability(&spec)?;
-        let keeps_job_id = high_availability != HighAvailability::Off;
-        let restore = match high_availability {
-            HighAvailability::Off => self.recover_without_metadata()?,
-            high_availability @ (HighAvailability::Unknown(_) | HighAvailability::Known(_)) => {
-                let started_empty = self.last_mode() == UpgradeMode::Stateless;
-                point(RestoreFacts {
-                    wanted: UpgradeMode::LastState,
-                    stopped_as: UpgradeMode::LastState,
-                    path: self.savepoint_path().filter(|_| !started_empty),
-                    high_availability,
-                })?
-            }
-        };
+        let (restore, keeps_job_id) = self.recovery_point(last)?;
         self.steps.push(Step::Event(Event::warning(
             "RecoverDeployment",
             Component::Job,
@@ -129,6 +170,25 @@ impl Pass<'_> {
         self.submit(&spec, objects, keeps_job_id, false)?;
         let because = format!("recovering the lost JobManager from {}", restore.describe());
         Ok(self.finish(because, Some(SOON)))
+    }
+
+    /// Where a job whose JobManager is lost starts from, and whether under its old id.
+    pub(super) fn recovery_point(
+        &self,
+        last: &ReconciledSpec,
+    ) -> Result<(RestorePoint, bool), Halt> {
+        let high_availability = self.high_availability(&self.deployed_spec(last))?;
+        if high_availability == HighAvailability::Off {
+            return Ok((self.recover_without_metadata()?, false));
+        }
+        let started_empty = self.last_mode() == UpgradeMode::Stateless;
+        let restore = point(RestoreFacts {
+            wanted: UpgradeMode::LastState,
+            stopped_as: UpgradeMode::LastState,
+            path: self.savepoint_path().filter(|_| !started_empty),
+            high_availability,
+        })?;
+        Ok((restore, true))
     }
 
     /// Without HA metadata a stateless job starts over; any other waits for a person.

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::application::{Halt, Pass, Problem};
+use super::health::HEALTH_KEY;
 use super::observe::{SOON, foreign_deployment};
 use super::plan::{Component, Event, Plan, Step};
 use super::reconciled::ReconciledSpec;
@@ -86,7 +87,7 @@ impl Pass<'_> {
         Ok(is_high_availability_on(&self.observe_config()?))
     }
 
-    fn remove(&mut self, is_deleting: bool, uid: &str) -> Plan {
+    pub(super) fn remove(&mut self, is_deleting: bool, uid: &str) -> Plan {
         if !is_deleting {
             // What was just seen of the job must not go with its JobManager.
             self.write_intent();
@@ -222,7 +223,7 @@ impl Pass<'_> {
         self.steps.push(Step::CreateCluster(Box::new(objects)));
         self.set_job_state(JobStatusState::Reconciling);
         self.status.job_manager_deployment_status = JobManagerDeploymentStatus::Deploying;
-        self.status.cluster_info.remove("ClusterHealthInfo");
+        self.status.cluster_info.remove(HEALTH_KEY);
         Ok(())
     }
 
@@ -250,14 +251,14 @@ impl Pass<'_> {
             .map_err(|error| Halt::problem(Problem::upgrade("Error", error.to_string())))
     }
 
-    /// The objects of the cluster that was created already.
-    pub(super) fn render_running(&self) -> Result<Objects, Halt> {
+    /// The objects of the cluster of `spec` that was created already.
+    pub(super) fn render_deployed(&self, spec: &FlinkDeploymentSpec) -> Result<Objects, Halt> {
         let restore = match self.savepoint_path() {
             Some(path) if path == LAST_STATE_PATH => RestorePoint::HaMetadata,
             Some(path) => RestorePoint::Path(path),
             None => RestorePoint::Empty,
         };
-        self.render(&self.spec, self.generation, &restore)
+        self.render(spec, self.generation, &restore)
     }
 }
 

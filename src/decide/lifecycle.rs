@@ -96,9 +96,11 @@ fn needs_a_person(status: &DeploymentStatus) -> bool {
     is_gone && TERMINAL_ERRORS.iter().any(|text| error.contains(text))
 }
 
-/// The one condition, `Running`. Its transition time is kept while True or False stays.
+/// The Java operator's one condition, `Running`, from the rest of the status and the conditions
+/// before. Its transition time is kept while True or False stays.
 pub fn running_condition(
     status: &DeploymentStatus,
+    before: &[Condition],
     is_application: bool,
     now: Timestamp,
 ) -> Option<Condition> {
@@ -127,7 +129,7 @@ pub fn running_condition(
         (is_ready, reason.to_owned(), message.to_owned())
     };
     let text = if is_true { "True" } else { "False" };
-    let before = status.conditions.iter().find(|condition| {
+    let before = before.iter().find(|condition| {
         condition.type_.as_deref() == Some("Running") && condition.status.as_deref() == Some(text)
     });
     let since = before

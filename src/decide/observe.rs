@@ -12,7 +12,7 @@ use super::error_document::ErrorType;
 use super::job;
 use super::plan::{Component, Event, Step};
 use super::reconciled::ReconciledSpec;
-use super::world::{Job, JobManager, Pod, PodProblem};
+use super::world::{Job, JobManager, Pod, PodProblem, UNSCHEDULABLE};
 use crate::api::job::{JobState, UpgradeMode};
 use crate::api::status::{JobManagerDeploymentStatus, JobStatusState, ReconciliationState};
 
@@ -21,13 +21,17 @@ use crate::api::status::{JobManagerDeploymentStatus, JobStatusState, Reconciliat
 const JOB_ABSENT_MAX: SignedDuration = SignedDuration::from_secs(120);
 
 /// Reasons that a registry or a slow volume can cause for a moment; they count after a while.
-const PASSING_PROBLEMS: [(&str, SignedDuration); 5] = [
+const PASSING_PROBLEMS: [(&str, SignedDuration); 6] = [
     ("ErrImagePull", SignedDuration::from_secs(30)),
     ("ImagePullBackOff", SignedDuration::from_secs(30)),
     ("CreateContainerConfigError", SignedDuration::from_secs(30)),
     ("FailedMount", SignedDuration::from_secs(120)),
     ("FailedCreate", SignedDuration::from_secs(30)),
+    (UNSCHEDULABLE, SignedDuration::from_secs(30)),
 ];
+
+/// A job whose tasks are not all running after this long may lack TaskManagers.
+const TASKS_MISSING_MAX: SignedDuration = SignedDuration::from_secs(20);
 
 impl Pass<'_> {
     /// Brings the status up to date with the world.
@@ -120,6 +124,10 @@ impl Pass<'_> {
             return Ok(());
         }
         if job_manager.available_replicas > 0 {
+            if job_manager.available_replicas < job_manager.replicas {
+                // One that stands by is missing, which the job does not feel.
+                self.pod_problem = self.lasting_problem(self.job_manager_pods()?);
+            }
             match self.world.jobs()? {
                 Ok(_) => {
                     self.status.job_manager_deployment_status = JobManagerDeploymentStatus::Ready;
@@ -132,7 +140,9 @@ impl Pass<'_> {
             }
             return Ok(());
         }
-        match self.start_problem(&job_manager)? {
+        let problem = self.start_problem(&job_manager)?;
+        self.pod_problem.clone_from(&problem);
+        match problem.filter(|problem| problem.reason != UNSCHEDULABLE) {
             Some(PodProblem { reason, message }) => {
                 self.lose_sight(JobManagerDeploymentStatus::Error);
                 self.problem = Some(Problem {
@@ -204,12 +214,29 @@ impl Pass<'_> {
                 message: message.clone(),
             }));
         }
-        let pods: &[Pod] = self.world.pods()?.map_or(&[], Vec::as_slice);
-        Ok(pods
-            .iter()
+        Ok(self.lasting_problem(self.job_manager_pods()?))
+    }
+
+    fn job_manager_pods(&self) -> Result<&[Pod], Halt> {
+        Ok(self.world.pods()?.map_or(&[], Vec::as_slice))
+    }
+
+    fn lasting_problem(&self, pods: &[Pod]) -> Option<PodProblem> {
+        pods.iter()
             .filter_map(|pod| pod.problem.as_ref().map(|problem| (pod, problem)))
             .find(|(pod, problem)| has_lasted(self.world.now, pod.created, &problem.reason))
-            .map(|(_, problem)| problem.clone()))
+            .map(|(_, problem)| problem.clone())
+    }
+
+    /// What keeps the TaskManagers of a job from running whose tasks have not all started.
+    fn observe_task_managers(&mut self, state: JobStatusState) -> Result<(), Halt> {
+        let waits = !state.is_globally_terminal() && state != JobStatusState::Running;
+        let waited = self.world.now.duration_since(self.job_state_since());
+        if waits && waited > TASKS_MISSING_MAX {
+            let pods = self.world.task_manager_pods()?.map_or(&[][..], Vec::as_slice);
+            self.pod_problem = self.lasting_problem(pods).or(self.pod_problem.take());
+        }
+        Ok(())
     }
 
     fn observe_job(&mut self) -> Result<(), Halt> {
@@ -252,10 +279,15 @@ impl Pass<'_> {
         let is_up = matches!(job.state, JobStatusState::Running | JobStatusState::Finished);
         let is_deployed = self.status.reconciliation_status.state == ReconciliationState::Deployed;
         if is_up && is_deployed {
-            self.mark_stable();
+            self.mark_if_stable(job.state)?;
         }
+        if !job.state.is_globally_terminal() {
+            self.observe_health()?;
+        }
+        self.observe_task_managers(job.state)?;
         if job.state == JobStatusState::Running
-            && (before != Some(JobStatusState::Running) || self.status.cluster_info.is_empty())
+            && (before != Some(JobStatusState::Running)
+                || !self.status.cluster_info.contains_key("flink-version"))
         {
             self.refresh_cluster_info()?;
         }
@@ -312,7 +344,7 @@ impl Pass<'_> {
     }
 
     /// When the job got the state it has, or was deployed, whichever is later.
-    fn job_state_since(&self) -> Timestamp {
+    pub(super) fn job_state_since(&self) -> Timestamp {
         job::state_since(
             &self.status.job_status,
             &self.status.reconciliation_status,

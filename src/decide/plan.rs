@@ -8,6 +8,7 @@ use crate::api::status::{DeploymentStatus, SavepointFormatType};
 use crate::render::Objects;
 
 use super::restore::RestorePoint;
+use super::world::Bounds;
 
 /// Which part an event is about, in the Java operator's words; the first part of the event's name.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -110,6 +111,11 @@ pub enum Step {
     CancelJob {
         job_id: String,
         is_best_effort: bool,
+    },
+    /// Gives the running job's vertices new bounds of parallelism.
+    ScaleJob {
+        job_id: String,
+        bounds: BTreeMap<String, Bounds>,
     },
     /// Deletes the JobManager Deployment with this uid and everything that it owns.
     DeleteJobManager {

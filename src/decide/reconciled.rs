@@ -12,6 +12,7 @@ use crate::api::deployment::{FlinkDeploymentSpec, JobManagerSpec, TaskManagerSpe
 use crate::api::job::{JobSpec, JobState};
 use crate::api::resources::Resource;
 use crate::api::session_job::FlinkSessionJobSpec;
+use crate::api::status::{ReconciliationState, ReconciliationStatus};
 
 /// A spec that is kept as text inside a status.
 pub trait StoredSpec: Clone + DeserializeOwned {
@@ -144,6 +145,16 @@ impl<S: StoredSpec> Reconciled<S> {
         document.insert("resource_metadata".to_owned(), Value::Object(metadata));
         Value::Object(document).to_string()
     }
+}
+
+/// What runs: after a rollback not the last spec but the last stable one.
+pub fn deployed<S: StoredSpec>(
+    status: &ReconciliationStatus,
+    last: &Reconciled<S>,
+) -> Reconciled<S> {
+    let is_rolled_back = status.state == ReconciliationState::RolledBack;
+    let stable = status.last_stable_spec.as_ref().filter(|_| is_rolled_back);
+    stable.and_then(|text| Reconciled::parse(text).ok()).unwrap_or_else(|| last.clone())
 }
 
 /// The spec with every field in the order of the Java operator, absent ones as null.

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::application::{Halt, Pass, Problem, VALIDATION_ERROR};
+use super::conditions::{READINESS_TIMEOUT, troubles};
 use super::diff::{ChangeClass, SpecDiff};
 use super::error_document::{error_document, reason_of};
 use super::job;
@@ -47,14 +48,7 @@ impl Pass<'_> {
 
     /// What runs: after a rollback not the last spec but the last stable one.
     pub(super) fn deployed_spec(&self, last: &ReconciledSpec) -> FlinkDeploymentSpec {
-        let reconciliation = &self.status.reconciliation_status;
-        if reconciliation.state == ReconciliationState::RolledBack
-            && let Some(stable) = &reconciliation.last_stable_spec
-            && let Ok(stable) = ReconciledSpec::parse(stable)
-        {
-            return stable.spec;
-        }
-        last.spec.clone()
+        super::reconciled::deployed(&self.status.reconciliation_status, last).spec
     }
 
     /// The restore point on record: the path of the last savepoint or checkpoint.
@@ -109,7 +103,12 @@ impl Pass<'_> {
         self.last = Some(job::store(reconciliation, self.last.as_ref(), last));
     }
 
-    fn stored(&self, state: JobState, mode: UpgradeMode, is_first: bool) -> ReconciledSpec {
+    pub(super) fn stored(
+        &self,
+        state: JobState,
+        mode: UpgradeMode,
+        is_first: bool,
+    ) -> ReconciledSpec {
         job::stored(&self.spec, state, mode, is_first)
     }
 
@@ -179,13 +178,20 @@ impl Pass<'_> {
         }
     }
 
-    fn is_stable(&self) -> bool {
+    pub(super) fn is_stable(&self) -> bool {
         job::is_stable::<FlinkDeploymentSpec>(&self.status.reconciliation_status)
     }
 
     pub(super) fn task_manager_info(&self) -> Option<TaskManagerInfo> {
-        self.spec.job.as_ref()?;
-        let config = self.deploy_config(&self.spec, self.generation).ok()?;
+        self.task_manager_info_of(&self.spec)
+    }
+
+    pub(super) fn task_manager_info_of(
+        &self,
+        spec: &FlinkDeploymentSpec,
+    ) -> Option<TaskManagerInfo> {
+        spec.job.as_ref()?;
+        let config = self.deploy_config(spec, self.generation).ok()?;
         let slots = config.get(&options::TASK_SLOTS).unwrap_or(1).max(1);
         let parallelism = config.get(&options::PARALLELISM).unwrap_or(1).max(1);
         let replicas = (parallelism - 1) / slots + 1;
@@ -268,8 +274,13 @@ impl Pass<'_> {
         }
         self.status.lifecycle_state = Some(lifecycle_state(&self.status));
         let is_application = self.spec.job.is_some();
+        let before = std::mem::take(&mut self.status.conditions);
+        let now = self.world.now;
         self.status.conditions =
-            running_condition(&self.status, is_application, self.world.now).into_iter().collect();
+            troubles(&before, self.pod_problem.as_ref(), self.late.as_deref(), now);
+        self.status
+            .conditions
+            .splice(0..0, running_condition(&self.status, &before, is_application, now));
     }
 
     /// Nothing is wrong any more with what the stored error was about.
@@ -280,7 +291,9 @@ impl Pass<'_> {
             && self.status.job_status.state != Some(JobStatusState::Failed);
         let is_settled =
             self.is_stable() || self.status.reconciliation_status.last_reconciled_spec.is_none();
-        was_invalid || (is_up && is_settled)
+        let was_late = reason_of(error).as_deref() == Some(READINESS_TIMEOUT);
+        let is_running = self.status.job_status.state == Some(JobStatusState::Running);
+        was_invalid || (was_late && is_running) || (is_up && is_settled)
     }
 
     /// The plan as it stands, with its reason.
@@ -290,6 +303,10 @@ impl Pass<'_> {
         look_again: Option<Duration>,
     ) -> Plan {
         self.settle();
+        let look_again = match (look_again, self.wake) {
+            (Some(pause), Some(wake)) => Some(pause.min(wake)),
+            (pause, wake) => pause.or(wake),
+        };
         if let Some(problem) = &self.problem
             && self.status.error != self.world.status.error
         {

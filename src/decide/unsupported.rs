@@ -7,16 +7,9 @@ use crate::config::{FlinkConfig, options};
 
 /// Requests of the spec, by the field or option that makes them.
 fn requests(config: &FlinkConfig, has_trigger_nonce: bool) -> Vec<&'static str> {
-    let is_on = |option| config.get(option).unwrap_or(false);
     let is_stated =
         |text: Option<&str>| text.is_some_and(|text| !text.trim().is_empty() && text != "0");
     let all = [
-        (is_on(&options::DEPLOYMENT_ROLLBACK_ENABLED), options::DEPLOYMENT_ROLLBACK_ENABLED.key()),
-        (is_on(&options::JOB_RESTART_FAILED), options::JOB_RESTART_FAILED.key()),
-        (
-            is_on(&options::CLUSTER_HEALTH_CHECK_ENABLED),
-            options::CLUSTER_HEALTH_CHECK_ENABLED.key(),
-        ),
         (
             is_stated(config.text_of(&options::PERIODIC_SAVEPOINT_INTERVAL)),
             options::PERIODIC_SAVEPOINT_INTERVAL.key(),
@@ -66,16 +59,9 @@ mod tests {
     fn what_is_asked_for_is_named_and_nothing_else() {
         let mut config = FlinkConfig::default();
         assert!(requests(&config, false).is_empty());
-        config.set("kubernetes.operator.deployment.rollback.enabled", "true");
         config.set("kubernetes.operator.periodic.savepoint.interval", "6h");
-        config.set("kubernetes.operator.job.restart.failed", "false");
-        assert_eq!(
-            requests(&config, false),
-            [
-                "kubernetes.operator.deployment.rollback.enabled",
-                "kubernetes.operator.periodic.savepoint.interval"
-            ]
-        );
-        assert_eq!(requests(&config, true).len(), 3);
+        config.set("kubernetes.operator.job.restart.failed", "true");
+        assert_eq!(requests(&config, false), ["kubernetes.operator.periodic.savepoint.interval"]);
+        assert_eq!(requests(&config, true).len(), 2);
     }
 }

@@ -23,7 +23,7 @@ use crate::config::options;
 
 impl Pass<'_> {
     pub(super) fn stop(&mut self, last: &ReconciledSpec, diff: &SpecDiff) -> Result<Plan, Halt> {
-        let decision = self.decide_stop(last)?;
+        let decision = self.ask_table(self.stop_facts(last)?)?;
         match decision {
             StopDecision::Wait(reason) => {
                 let plan = self.look_after(last)?;
@@ -61,6 +61,7 @@ impl Pass<'_> {
             }
             StopDecision::AlreadyStopped(mode) | StopDecision::NeverStarted(mode) => {
                 self.announce(diff);
+                self.adopt_last_checkpoint(mode)?;
                 let restore = match (mode, self.savepoint_path()) {
                     (UpgradeMode::Savepoint, Some(path)) => RestorePoint::Path(path),
                     (UpgradeMode::LastState, _) => RestorePoint::HaMetadata,
@@ -82,11 +83,12 @@ impl Pass<'_> {
         }
     }
 
-    fn decide_stop(&self, last: &ReconciledSpec) -> Result<StopDecision, Halt> {
+    /// What the upgrade table looks at, without the facts that it has to ask for.
+    pub(super) fn stop_facts(&self, last: &ReconciledSpec) -> Result<StopFacts, Halt> {
         let config = self.observe_config()?;
         let now = self.world.now;
         let deployed = self.deployed_spec(last);
-        let mut facts = StopFacts {
+        Ok(StopFacts {
             now,
             mode: self.job().upgrade_mode,
             started_as: self.last_mode(),
@@ -106,7 +108,10 @@ impl Pass<'_> {
             ha_metadata: Lazy::NotAsked,
             checkpoints: Lazy::NotAsked,
             never_started: Lazy::NotAsked,
-        };
+        })
+    }
+
+    pub(super) fn ask_table(&self, mut facts: StopFacts) -> Result<StopDecision, Halt> {
         loop {
             // Each need is met once, so this ends after at most four rounds.
             match decide_stop(&facts) {
@@ -265,11 +270,28 @@ impl Pass<'_> {
         self.take_down(UpgradeMode::Savepoint, true)
     }
 
-    /// Writes what is intended, then deletes the JobManager; the next pass starts the new one.
-    fn take_down(&mut self, mode: UpgradeMode, cancel: bool) -> Result<Plan, Halt> {
+    /// The last state of an ended job that was found only now, before its JobManager goes.
+    pub(super) fn adopt_last_checkpoint(&mut self, mode: UpgradeMode) -> Result<(), Halt> {
+        if mode == UpgradeMode::Savepoint
+            && self.savepoint_path().is_none()
+            && let Ok(checkpoints) = self.world.checkpoints()?
+            && let Some(latest) = &checkpoints.latest
+        {
+            self.status.job_status.upgrade_savepoint_path = Some(latest.path.clone());
+        }
+        Ok(())
+    }
+
+    /// The job, when there is one to cancel and a JobManager to ask.
+    pub(super) fn cancellable_job(&self) -> Option<String> {
+        let job_manager = self.status.job_manager_deployment_status;
         let job_id = self.status.job_status.job_id.clone();
-        let is_cancellable =
-            is_cancellable(self.status.job_manager_deployment_status, self.status.job_status.state);
+        job_id.filter(|_| is_cancellable(job_manager, self.status.job_status.state))
+    }
+
+    /// Writes what is intended, then deletes the JobManager; the next pass starts the new one.
+    pub(super) fn take_down(&mut self, mode: UpgradeMode, cancel: bool) -> Result<Plan, Halt> {
+        let job_id = self.cancellable_job();
         self.store_stopping(mode);
         let state = self.status.job_status.state;
         if !state.is_some_and(JobStatusState::is_globally_terminal) {
@@ -278,7 +300,7 @@ impl Pass<'_> {
         let uid = self.read_job_manager()?.map(|job_manager| job_manager.uid.clone());
         self.status.job_manager_deployment_status = JobManagerDeploymentStatus::Missing;
         self.write_intent();
-        if let (true, true, Some(job_id)) = (cancel, is_cancellable, job_id) {
+        if let (true, Some(job_id)) = (cancel, job_id) {
             self.steps.push(Step::CancelJob { job_id, is_best_effort: true });
         }
         if let Some(uid) = uid {

@@ -44,6 +44,12 @@ pub enum Question {
     Failure,
     /// `GET /jobs/:id/exceptions`.
     Exceptions,
+    /// `GET /jobs/:id/metrics`.
+    JobMetrics,
+    /// `GET /jobs/:id/resource-requirements`.
+    ResourceRequirements,
+    /// The TaskManagers' pods.
+    TaskManagerPods,
 }
 
 /// A fact as a decision reads it: the value, or why it could not be read.
@@ -67,7 +73,7 @@ pub struct JobManager {
     pub created: Option<Timestamp>,
 }
 
-/// A JobManager pod.
+/// A pod of a JobManager or a TaskManager.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Pod {
     pub name: String,
@@ -77,6 +83,9 @@ pub struct Pod {
     /// What keeps it from running.
     pub problem: Option<PodProblem>,
 }
+
+/// Reason of a pod that no node has room for.
+pub const UNSCHEDULABLE: &str = "Unschedulable";
 
 /// What keeps a pod from running.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -169,6 +178,21 @@ pub struct JobException {
     pub labels: BTreeMap<String, String>,
 }
 
+/// Figures of a job since its JobManager started it; absent where Flink has none yet.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct JobMetrics {
+    pub restarts: Option<i64>,
+    pub completed_checkpoints: Option<i64>,
+}
+
+/// How much parallelism a vertex may have.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Bounds {
+    /// Zero where it was never set.
+    pub lower: u32,
+    pub upper: u32,
+}
+
 /// Up to where the exceptions of a job were told.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToldExceptions {
@@ -190,6 +214,10 @@ pub struct Facts {
     pub failure: Fact<Failure>,
     /// In any order.
     pub exceptions: Fact<Vec<JobException>>,
+    pub job_metrics: Fact<JobMetrics>,
+    /// By vertex id.
+    pub resource_requirements: Fact<BTreeMap<String, Bounds>>,
+    pub task_manager_pods: Fact<Vec<Pod>>,
 }
 
 /// Names that may be used up by this decision; drawn by the shell, so that a decision is repeatable.
@@ -248,6 +276,9 @@ questions! {
     cluster: Cluster => Cluster;
     failure: Failure => Failure;
     exceptions: Vec<JobException> => Exceptions;
+    job_metrics: JobMetrics => JobMetrics;
+    resource_requirements: BTreeMap<String, Bounds> => ResourceRequirements;
+    task_manager_pods: Vec<Pod> => TaskManagerPods;
 }
 
 impl World<'_> {

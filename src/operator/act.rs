@@ -23,6 +23,8 @@ use crate::config::options;
 use crate::decide::plan::{Step, Superseded};
 use crate::decide::restore::RestorePoint;
 use crate::decide::revision;
+use crate::decide::world::Bounds;
+use crate::flink::rescale::{ParallelismBounds, VertexRequirements};
 use crate::flink::savepoints::StopRequest;
 use crate::flink::{self, Effect};
 use crate::render::Objects;
@@ -83,6 +85,7 @@ impl Act<'_, FlinkDeployment> {
             Step::CancelJob { job_id, is_best_effort } => {
                 self.cancel(&job_id, is_best_effort).await
             }
+            Step::ScaleJob { job_id, bounds } => self.scale(&job_id, &bounds).await,
             Step::DeleteJobManager { uid } => self.delete_job_manager(&uid).await,
             Step::DeleteHaMetadata => self.delete_ha_metadata().await,
             Step::ForgetJobGraphs => self.forget_job_graphs().await,
@@ -183,6 +186,21 @@ impl Act<'_, FlinkDeployment> {
                 Err(Error::Flink { what: "the job cannot be cancelled", message: tell(&error) })
             }
         }
+    }
+
+    async fn scale(&self, job_id: &str, bounds: &BTreeMap<String, Bounds>) -> Result<(), Error> {
+        let requirements = bounds
+            .iter()
+            .map(|(vertex, bounds)| {
+                let parallelism =
+                    ParallelismBounds { lower_bound: bounds.lower, upper_bound: bounds.upper };
+                (vertex.clone(), VertexRequirements { parallelism })
+            })
+            .collect();
+        // What became of it is read by the next pass.
+        self.flink()?.set_resource_requirements(job_id, &requirements).await.map_err(|error| {
+            Error::Flink { what: "the job cannot be scaled in place", message: tell(&error) }
+        })
     }
 
     async fn delete_job_manager(&self, uid: &str) -> Result<(), Error> {

@@ -3,6 +3,8 @@
 //! What Flink does not answer is [`Fact::Unknown`]. What the API server does not answer is an error
 //! of the pass, which is then tried again: no decision is made on half of the objects.
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Event, Pod};
@@ -18,14 +20,15 @@ use crate::cluster;
 use crate::config::cluster::{ResourceId, is_kubernetes_high_availability_on, observe_config};
 use crate::config::{FlinkConfig, options};
 use crate::decide::crash;
-use crate::decide::reconciled::ReconciledSpec;
+use crate::decide::reconciled::{ReconciledSpec, deployed};
 use crate::decide::world::{
-    Checkpoints, Cluster, CompletedState, Fact, Facts, Failure, HaMetadata, Job, JobException,
-    PodProblem, Question, Stop,
+    Bounds, Checkpoints, Cluster, CompletedState, Fact, Facts, Failure, HaMetadata, Job,
+    JobException, JobMetrics, PodProblem, Question, Stop,
 };
 use crate::flink::access::Target;
 use crate::flink::checkpoints::LastState;
 use crate::flink::failures::ExecutionResult;
+use crate::flink::rescale::ParallelismBounds;
 use crate::flink::savepoints::SavepointStatus;
 use crate::flink::{self, Client, Deadlines};
 
@@ -59,9 +62,10 @@ impl Subject<'_> {
             name: self.name.to_owned(),
             uid: self.resource.metadata.uid.clone().unwrap_or_default(),
         };
-        let last = self.status.reconciliation_status.last_reconciled_spec.as_deref();
+        let reconciliation = &self.status.reconciliation_status;
+        let last = reconciliation.last_reconciled_spec.as_deref();
         let deployed = match last.map(ReconciledSpec::parse) {
-            Some(Ok(last)) => last.spec,
+            Some(Ok(last)) => deployed(reconciliation, &last).spec,
             Some(Err(error)) => return Err(error.to_string()),
             None => self.resource.spec.clone(),
         };
@@ -111,6 +115,13 @@ pub(super) async fn answer(
         Question::Cluster => facts.cluster = fact(cluster_info(subject, context).await),
         Question::Failure => facts.failure = fact(failure(subject, context).await),
         Question::Exceptions => facts.exceptions = fact(exceptions(subject, context).await),
+        Question::ResourceRequirements => {
+            facts.resource_requirements = fact(resource_requirements(subject, context).await);
+        }
+        Question::TaskManagerPods => {
+            facts.task_manager_pods = Fact::Known(task_manager_pods(subject, context).await?);
+        }
+        Question::JobMetrics => facts.job_metrics = fact(job_metrics(subject, context).await),
     }
     Ok(())
 }
@@ -182,6 +193,16 @@ async fn last_words(
         tracing::debug!(pod, container, error = tell(error), "the log cannot be read");
     });
     crash::cause_of_exit(&log.ok()?)
+}
+
+async fn task_manager_pods(
+    subject: &Subject<'_>,
+    context: &Context,
+) -> Result<Vec<crate::decide::world::Pod>, cluster::Error> {
+    let api: Api<Pod> = Api::namespaced(context.client.clone(), subject.namespace);
+    let selector = format!("app={},component=taskmanager", subject.name);
+    let list = api.list(&ListParams::default().labels(&selector).limit(LIST_MAX)).await?;
+    Ok(list.items.iter().filter_map(pods::pod).collect())
 }
 
 async fn failed_mount(
@@ -367,6 +388,33 @@ async fn failure(subject: &Subject<'_>, context: &Context) -> Result<Failure, St
     let mut chain = cause.chain().into_iter().map(str::to_owned);
     let message = chain.next().unwrap_or_default();
     Ok(Failure { message, causes: chain.collect() })
+}
+
+async fn resource_requirements(
+    subject: &Subject<'_>,
+    context: &Context,
+) -> Result<BTreeMap<String, Bounds>, String> {
+    let id = subject.job_id().ok_or("the status names no job id")?;
+    let client = subject.flink(context)?.without_retries();
+    let requirements = client.resource_requirements(id).await.map_err(|error| tell(&error))?;
+    let bounds = requirements.into_iter().map(|(vertex, requirements)| {
+        let ParallelismBounds { lower_bound, upper_bound } = requirements.parallelism;
+        (vertex, Bounds { lower: lower_bound, upper: upper_bound })
+    });
+    Ok(bounds.collect())
+}
+
+async fn job_metrics(subject: &Subject<'_>, context: &Context) -> Result<JobMetrics, String> {
+    let id = subject.job_id().ok_or("the status names no job id")?;
+    let names = ["numRestarts", "fullRestarts", "numberOfCompletedCheckpoints"];
+    let client = subject.flink(context)?.without_retries();
+    let values = client.job_metrics(id, &names).await.map_err(|error| tell(&error))?;
+    let number = |name: &str| values.get(name).and_then(|text| text.parse().ok());
+    Ok(JobMetrics {
+        // The second is the name of old.
+        restarts: number(names[0]).or_else(|| number(names[1])),
+        completed_checkpoints: number(names[2]),
+    })
 }
 
 async fn exceptions(subject: &Subject<'_>, context: &Context) -> Result<Vec<JobException>, String> {

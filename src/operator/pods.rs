@@ -1,7 +1,7 @@
 //! Pods and Deployments as facts: what of their status a decision looks at.
 
 use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::core::v1::{ContainerStateTerminated, ContainerStatus, Pod};
+use k8s_openapi::api::core::v1::{ContainerStateTerminated, ContainerStatus, Pod, PodCondition};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use crate::api::GENERATION_ANNOTATION;
@@ -23,6 +23,9 @@ const WAITING_PROBLEMS: [&str; 6] = [
     "CreateContainerConfigError",
     "OOMKilled",
 ];
+
+/// Reason of a container that used more memory than its limit.
+const OOM_KILLED: &str = "OOMKilled";
 
 /// The Deployment of a JobManager as a fact.
 pub fn job_manager(deployment: &Deployment) -> world::JobManager {
@@ -85,13 +88,33 @@ pub fn pod(pod: &Pod) -> Option<world::Pod> {
         name: pod.metadata.name.clone().unwrap_or_default(),
         created: pod.metadata.creation_timestamp.as_ref().map(|Time(at)| *at),
         has_started,
-        problem: init_containers.iter().chain(&containers).find_map(container_problem),
+        problem: init_containers
+            .iter()
+            .chain(&containers)
+            .find_map(container_problem)
+            .or_else(|| unschedulable(status.conditions.as_deref().unwrap_or_default())),
+    })
+}
+
+/// No node has room, which may pass.
+fn unschedulable(conditions: &[PodCondition]) -> Option<world::PodProblem> {
+    let condition = conditions.iter().find(|condition| {
+        condition.type_ == "PodScheduled"
+            && condition.status == "False"
+            && condition.reason.as_deref() == Some(world::UNSCHEDULABLE)
+    })?;
+    Some(world::PodProblem {
+        reason: world::UNSCHEDULABLE.to_owned(),
+        message: condition.message.clone().unwrap_or_default(),
     })
 }
 
 fn container_problem(container: &ContainerStatus) -> Option<world::PodProblem> {
     if let Some(crash) = crash_of(container) {
-        let end = crash.message.clone().unwrap_or_else(|| format!("exit code {}", crash.exit_code));
+        let end = crash.message.clone().unwrap_or_else(|| match crash.reason.as_deref() {
+            Some(OOM_KILLED) => "OOMKilled: it used more memory than its limit".to_owned(),
+            Some(_) | None => format!("exit code {}", crash.exit_code),
+        });
         return Some(world::PodProblem {
             reason: CRASH_LOOP.to_owned(),
             message: format!("[{}] CrashLoop - {end}", container.name),
@@ -133,10 +156,9 @@ pub(super) fn unexplained_crash(pod: &Pod) -> Option<UnexplainedCrash<'_>> {
     containers.flatten().find_map(|container| {
         let crash = crash_of(container)?;
         let runs_again = container.state.as_ref().is_some_and(|state| state.running.is_some());
-        crash
-            .message
-            .is_none()
-            .then_some(UnexplainedCrash { container: &container.name, runs_again })
+        // Memory is taken away without a word in the log.
+        let is_explained = crash.message.is_some() || crash.reason.as_deref() == Some(OOM_KILLED);
+        (!is_explained).then_some(UnexplainedCrash { container: &container.name, runs_again })
     })
 }
 

@@ -20,7 +20,7 @@ use crate::decide::world::{Fact, Facts, Fresh, ToldExceptions, World};
 use crate::flink::new_trigger_id;
 
 /// A decision asks for each fact at most once, and there are this many.
-const QUESTIONS_MAX: usize = 9;
+const QUESTIONS_MAX: usize = 12;
 
 impl Operated for FlinkDeployment {
     const FINALIZER: &'static str = DEPLOYMENT_FINALIZER;
@@ -157,6 +157,7 @@ pub fn step_name(step: &Step) -> &'static str {
         Step::RecordSavepoint { .. } => "record-savepoint",
         Step::TriggerStop { .. } => "stop-with-savepoint",
         Step::CancelJob { .. } => "cancel-job",
+        Step::ScaleJob { .. } => "scale-job",
         Step::DeleteJobManager { .. } => "delete-job-manager",
         Step::DeleteHaMetadata => "delete-ha-metadata",
         Step::ForgetJobGraphs => "forget-job-graphs",

@@ -23,7 +23,11 @@ use kubectl_flink::decide::world::{
 use kubectl_flink::render::Objects;
 use serde_json::json;
 
+mod care;
+
 const BROKEN_IMAGE: &str = "flink:no-such-tag";
+/// A job with this parallelism fails for good three seconds after its start.
+const FAILING_PARALLELISM: i32 = 7;
 
 /// A small generator of repeatable choices (`SplitMix64`).
 struct Choices(u64);
@@ -58,6 +62,10 @@ struct Sim {
     operator: OperatorConfig,
     job_manager: Option<JobManager>,
     is_image_broken: bool,
+    /// Seconds until the job that was submitted fails for good.
+    fails_in: Option<u64>,
+    /// Clusters that were created.
+    starts: usize,
     /// Seconds until the pods of a deleted JobManager are gone.
     pods_linger: u64,
     /// Seconds until the JobManager answers.
@@ -121,6 +129,8 @@ impl Sim {
             operator: OperatorConfig::default(),
             job_manager: None,
             is_image_broken: false,
+            fails_in: None,
+            starts: 0,
             pods_linger: 0,
             starts_in: 0,
             job: None,
@@ -225,6 +235,13 @@ impl Sim {
             Question::Stop => facts.stop = fact(is_up, || self.stop()),
             Question::Cluster => facts.cluster = fact(is_up, Cluster::default),
             Question::Exceptions => facts.exceptions = fact(is_up, Vec::new),
+            Question::TaskManagerPods => facts.task_manager_pods = Fact::Known(vec![]),
+            Question::ResourceRequirements => {
+                facts.resource_requirements = Fact::Unknown(String::new());
+            }
+            Question::JobMetrics => {
+                facts.job_metrics = fact(is_up, kubectl_flink::decide::world::JobMetrics::default);
+            }
             Question::Failure => facts.failure = fact(is_up, Failure::default),
         }
     }
@@ -291,6 +308,7 @@ impl Sim {
             | Step::FinishCluster(_)
             | Step::ForgetJobGraphs => {}
             Step::TriggerStop { job_id, trigger_id, .. } => self.flink_stop(job_id, trigger_id),
+            Step::ScaleJob { .. } => unreachable!("no overrides in this world"),
             Step::CancelJob { job_id, .. } => self.flink_cancel(job_id),
             Step::DeleteJobManager { uid } => {
                 if self.job_manager.as_ref().is_some_and(|jm| jm.uid == *uid) {
@@ -350,6 +368,9 @@ impl Sim {
         let generation = annotations[kubectl_flink::api::GENERATION_ANNOTATION].as_str().unwrap();
         let image = &objects.deployment["spec"]["template"]["spec"]["containers"][0]["image"];
         self.is_image_broken = image == BROKEN_IMAGE;
+        self.starts += 1;
+        let fails = value("parallelism.default") == Some(FAILING_PARALLELISM.to_string());
+        self.fails_in = fails.then_some(8);
         self.submission = Some((
             value("$internal.pipeline.job-id").unwrap(),
             value("execution.state-recovery.path").or_else(|| value("execution.savepoint.path")),
@@ -390,6 +411,20 @@ impl Sim {
             && job.state == JobStatusState::Running
         {
             job.records += 7;
+        }
+        self.fails_in = self.fails_in.map(|seconds| seconds.saturating_sub(1));
+        if self.fails_in == Some(0) {
+            self.fail_job();
+        }
+    }
+
+    /// Restart attempts are used up.
+    fn fail_job(&mut self) {
+        if let Some(job) = &mut self.job
+            && job.state == JobStatusState::Running
+        {
+            job.state = JobStatusState::Failed;
+            self.ha.remove(&job.id);
         }
     }
 
@@ -466,10 +501,10 @@ impl Sim {
     }
 
     fn misfortune(&mut self, choices: &mut Choices) {
-        match choices.below(14) {
+        match choices.below(15) {
             0 => self.edit(|r| {
                 let job = Self::job_mut(r);
-                job.parallelism = Some(job.parallelism.unwrap_or(1) % 8 + 1);
+                job.parallelism = Some(job.parallelism.unwrap_or(1) % 6 + 1);
             }),
             1 => self.edit(|r| Self::job_mut(r).state = JobState::Suspended),
             2 | 3 => self.edit(|r| Self::job_mut(r).state = JobState::Running),
@@ -480,15 +515,8 @@ impl Sim {
             // An edit that cannot work.
             9 => self.edit(|r| Self::job_mut(r).parallelism = Some(-1)),
             10 if self.is_high_availability_on => self.crash_job_manager(),
-            // Restart attempts are used up.
-            11 => {
-                if let Some(job) = &mut self.job
-                    && job.state == JobStatusState::Running
-                {
-                    job.state = JobStatusState::Failed;
-                    self.ha.remove(&job.id);
-                }
-            }
+            11 => self.fail_job(),
+            12 => self.edit(|r| Self::job_mut(r).parallelism = Some(FAILING_PARALLELISM)),
             _ => self.edit(|r| Self::job_mut(r).parallelism = Some(3)),
         }
     }

@@ -39,6 +39,9 @@ pub(super) fn check(config: &FlinkConfig, places: &Places) -> Vec<Violation> {
     form.read(&o::SNAPSHOT_RESOURCE_ENABLED);
     form.read(&o::DEPLOYMENT_ROLLBACK_ENABLED);
     form.read(&o::DEPLOYMENT_READINESS_TIMEOUT);
+    form.read(&o::DEPLOYMENT_STABLE_RUNNING_FOR);
+    form.read(&o::DEPLOYMENT_STABLE_CHECKPOINTS);
+    form.read(&o::DEPLOYMENT_STABLE_RESTARTS_MAX);
     form.read(&o::JOB_UPGRADE_IGNORE_PENDING_SAVEPOINT);
     form.read(&o::JOB_UPGRADE_INPLACE_SCALING_ENABLED);
     form.read(&o::JOB_UPGRADE_LAST_STATE_FALLBACK_ENABLED);
