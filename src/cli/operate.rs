@@ -200,11 +200,11 @@ fn stopped(args: &OperateArgs) -> anyhow::Result<()> {
 }
 
 /// The job runs or has finished; a session cluster's JobManager is ready.
-fn runs(status: &DeploymentStatus) -> bool {
-    match status.job_status.state {
-        Some(state) => matches!(state, JobStatusState::Running | JobStatusState::Finished),
-        None => status.job_manager_deployment_status == JobManagerDeploymentStatus::Ready,
+fn runs(status: &DeploymentStatus, is_session: bool) -> bool {
+    if is_session {
+        return status.job_manager_deployment_status == JobManagerDeploymentStatus::Ready;
     }
+    matches!(status.job_status.state, Some(JobStatusState::Running | JobStatusState::Finished))
 }
 
 /// `None` while something is under way.
@@ -230,7 +230,8 @@ fn settled(resources: &[Arc<Guarded<FlinkDeployment>>]) -> Option<anyhow::Result
             }
             Some(LifecycleState::Suspended) if is_seen => {}
             // A rollback to the last stable spec counts as stable before its job runs.
-            Some(LifecycleState::Stable) if is_seen && runs(&status) => {}
+            Some(LifecycleState::Stable)
+                if is_seen && runs(&status, resource.spec.job.is_none()) => {}
             Some(_) | None => is_settled = false,
         }
     }

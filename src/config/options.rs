@@ -383,6 +383,8 @@ pub const CONTAINER_IMAGE_PULL_POLICY: ConfigOption<PullPolicy> =
     ConfigOption::new("kubernetes.container.image.pull-policy").or("IfNotPresent");
 pub const CONTAINER_IMAGE_PULL_SECRETS: ConfigOption<List> =
     ConfigOption::new("kubernetes.container.image.pull-secrets");
+/// `REACTIVE`: the job of a standalone cluster uses every slot that there is.
+pub const SCHEDULER_MODE: ConfigOption<String> = ConfigOption::new("scheduler-mode");
 /// Of JobManager and TaskManagers.
 pub const SERVICE_ACCOUNT: ConfigOption<String> = ConfigOption::new("kubernetes.service-account");
 pub const JOB_MANAGER_SERVICE_ACCOUNT: ConfigOption<String> =

@@ -1,4 +1,4 @@
-//! One pass over a native application cluster: observe, validate, reconcile.
+//! One pass over a `FlinkDeployment`: observe, validate, reconcile.
 //!
 //! A pass makes at most one decision that changes the cluster. What it intends is in the status
 //! before anything is destroyed or submitted, so that any pass, of any process, can go on from what
@@ -9,15 +9,15 @@ use std::time::Duration;
 use super::diff::{ChangeClass, diff};
 use super::error_document::ErrorType;
 use super::observe::{SOON, foreign_deployment};
-use super::plan::{Component, Event, Plan, Step};
+use super::plan::{Component, Plan, Step};
 use super::reconciled::ReconciledSpec;
 use super::restore::RestorePoint;
 use super::validate;
+use super::version::refuse_old_version;
 use super::world::{PodProblem, Question, World};
-use crate::api::deployment::{DeploymentMode, FlinkDeploymentSpec};
+use crate::api::deployment::FlinkDeploymentSpec;
 use crate::api::job::{JobState, UpgradeMode};
 use crate::api::status::{DeploymentStatus, JobStatusState, ReconciliationState};
-use crate::api::version::FlinkVersion;
 use crate::api::{CANARY_LABEL, DEPLOYMENT_FINALIZER};
 use crate::config::cluster::is_kubernetes_high_availability_on;
 use crate::config::option::InvalidValue;
@@ -162,30 +162,11 @@ impl<'w> Pass<'w> {
         if metadata.deletion_timestamp.is_some() {
             return self.delete();
         }
-        if !self.spec.flink_version.is_some_and(FlinkVersion::is_supported) {
-            let version = self.spec.flink_version.map_or("null", |version| version.as_str());
-            let message =
-                format!("Flink version {version} is not supported by this operator version");
-            let mut plan = self.untouched(message.clone());
-            plan.steps.push(Step::Event(Event::warning(
-                "UnsupportedFlinkVersion",
-                Component::Operator,
-                message,
-            )));
-            return Ok(plan);
-        }
         if let Some(text) = &self.status.reconciliation_status.last_reconciled_spec {
             match ReconciledSpec::parse(text) {
                 Ok(last) => self.last = Some(last),
                 Err(error) => return Err(Halt::problem(corrupt_spec(&error.reason))),
             }
-        }
-        if let Some(what) = self.what_is_not_operated() {
-            return if self.last.is_some() {
-                Ok(self.leave_alone(what))
-            } else {
-                Err(Halt::problem(unsupported_kind(what)))
-            };
         }
         let finalizers = metadata.finalizers.as_deref().unwrap_or_default();
         if !finalizers.iter().any(|finalizer| finalizer == DEPLOYMENT_FINALIZER) {
@@ -199,27 +180,6 @@ impl<'w> Pass<'w> {
         self.reconcile()
     }
 
-    /// The kind of cluster, where this version must keep its hands off. What runs decides: an edit
-    /// that asks for another kind is invalid.
-    pub(super) fn what_is_not_operated(&self) -> Option<&'static str> {
-        let spec = self.last.as_ref().map_or(&self.spec, |last| &last.spec);
-        match (&spec.job, spec.mode.unwrap_or_default()) {
-            (None, _) => Some("session clusters"),
-            (Some(_), DeploymentMode::Standalone) => Some("standalone mode"),
-            (Some(_), DeploymentMode::Native) => None,
-        }
-    }
-
-    /// Not even the status is touched: another operator may own it.
-    pub(super) fn leave_alone(&self, what: &str) -> Plan {
-        let message = unsupported_kind(what).message;
-        let mut event = Event::warning("NotSupported", Component::Operator, message.clone());
-        event.key = Some(format!("NotSupported: {}", self.generation));
-        let mut plan = self.untouched(message);
-        plan.steps.push(Step::Event(event));
-        plan
-    }
-
     /// Whether to go on. An invalid edit never touches a running job: the last good spec stays.
     fn validate(&mut self) -> bool {
         let input = validate::ValidationInput {
@@ -229,14 +189,15 @@ impl<'w> Pass<'w> {
             last_reconciled: self.last.as_ref().map(|last| &last.spec),
             operator: self.world.operator,
         };
-        let violations = validate::validate(&input);
+        let mut violations = validate::validate(&input);
+        self.allow_running_version(&mut violations);
         if violations.is_empty() {
             return true;
         }
         let message = violations.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
         self.problem = Some(Problem {
             kind: ErrorType::Reconciliation,
-            reason: VALIDATION_ERROR,
+            reason: self.violation_reason(VALIDATION_ERROR),
             component: Component::Operator,
             message,
             detail: Some(VALIDATION_ERROR.to_owned()),
@@ -272,7 +233,7 @@ impl<'w> Pass<'w> {
                 }
                 return Ok(self.finish("waiting for the job to be cancelled", Some(SOON)));
             }
-            return self.start_again(&last);
+            return if self.is_session() { self.start_session() } else { self.start_again(&last) };
         }
         let deployed = self.deployed_spec(&last);
         let diff = diff(&last.spec, &self.spec);
@@ -302,10 +263,20 @@ impl<'w> Pass<'w> {
                 Some(self.interval()),
             ));
         }
+        if self.desired_state() == JobState::Running {
+            refuse_old_version(&self.spec)?;
+        }
+        if let Some(plan) = self.scale_task_managers(&last, &diff)? {
+            return Ok(plan);
+        }
+        if self.is_session() {
+            return self.replace_session(&last, &diff);
+        }
         if diff.class() == ChangeClass::SavepointRedeploy {
             return self.redeploy_from_savepoint(&last, &diff);
         }
         if diff.class() == ChangeClass::Scale
+            && !self.is_standalone()
             && let Some(plan) = self.scale_in_place(&last)?
         {
             return Ok(plan);
@@ -333,6 +304,12 @@ impl<'w> Pass<'w> {
                 return Err(Halt::problem(foreign_deployment(self.world.name())));
             }
             return Err(Halt::problem(lost_status(self.world.name())));
+        }
+        if let Some(plan) = self.wait_for_old_task_managers()? {
+            return Ok(plan);
+        }
+        if self.is_session() {
+            return self.deploy(RestorePoint::Empty, true, false);
         }
         let initial =
             self.job().initial_savepoint_path.clone().filter(|path| !path.trim().is_empty());
@@ -390,20 +367,9 @@ fn lost_status(name: &str) -> Problem {
         component: Component::JobManagerDeployment,
         message: format!(
             "the JobManager Deployment `{name}` runs already, but the status that describes it is \
-             lost: nothing is touched. Restore the status from a backup, or take a savepoint, delete \
-             the Deployment and set `spec.job.initialSavepointPath`"
+             lost: nothing is touched. Restore the status from a backup, or take a savepoint of each \
+             job, delete the Deployment and set `initialSavepointPath`"
         ),
-        detail: None,
-        causes: vec![],
-    }
-}
-
-fn unsupported_kind(what: &str) -> Problem {
-    Problem {
-        kind: ErrorType::Reconciliation,
-        reason: "ValidationError",
-        component: Component::Operator,
-        message: format!("this version does not operate {what}: the resource is left alone"),
         detail: None,
         causes: vec![],
     }

@@ -12,6 +12,7 @@ use super::reconciled::ReconciledSpec;
 use super::restore::{HighAvailability, RestoreFacts, RestorePoint};
 use super::rollback::Due;
 use super::stop::LOST;
+use super::version::refuse_old_version;
 use crate::api::job::{JobState, UpgradeMode};
 use crate::api::status::{JobManagerDeploymentStatus, JobStatusState};
 use crate::config::{FlinkConfig, options};
@@ -19,6 +20,9 @@ use crate::config::{FlinkConfig, options};
 impl Pass<'_> {
     /// Nothing to change: recover, clean up, or rest.
     pub(super) fn look_after(&mut self, last: &ReconciledSpec) -> Result<Plan, Halt> {
+        if self.is_session() {
+            return self.look_after_session(last);
+        }
         let config = self.observe_config()?;
         let job_manager = self.status.job_manager_deployment_status;
         let state = self.status.job_status.state;
@@ -38,6 +42,9 @@ impl Pass<'_> {
             if is_enabled {
                 return self.recover(last);
             }
+        }
+        if let Some(plan) = self.look_after_task_managers(last)? {
+            return Ok(plan);
         }
         if is_terminal && job_manager != JobManagerDeploymentStatus::Missing {
             return self.retire(&config);
@@ -99,9 +106,12 @@ impl Pass<'_> {
         Ok(())
     }
 
-    fn resting_because(&self) -> String {
+    pub(super) fn resting_because(&self) -> String {
         let state = self.status.job_status.state.map_or("not seen yet", JobStatusState::as_str);
         match self.status.job_manager_deployment_status {
+            JobManagerDeploymentStatus::Ready if self.is_session() => {
+                "the session cluster is ready".to_owned()
+            }
             JobManagerDeploymentStatus::Ready => format!("the job is {state}"),
             JobManagerDeploymentStatus::DeployedNotReady => format!(
                 "the JobManager does not answer: {}",
@@ -112,6 +122,9 @@ impl Pass<'_> {
                 || "the JobManager failed".to_owned(),
                 |problem| problem.message.clone(),
             ),
+            JobManagerDeploymentStatus::Missing if self.is_session() => {
+                "there is no JobManager".to_owned()
+            }
             JobManagerDeploymentStatus::Missing => {
                 format!("there is no JobManager, the job is {state}")
             }
@@ -137,7 +150,7 @@ impl Pass<'_> {
         if let Some(job_manager) = self.read_job_manager()? {
             let uid = job_manager.uid.clone();
             self.write_intent();
-            self.steps.push(Step::DeleteJobManager { uid });
+            self.delete_cluster(Some(uid))?;
         }
         self.status.job_manager_deployment_status = JobManagerDeploymentStatus::Missing;
         Ok(self.finish("the job ended long ago: its JobManager is removed", Some(self.interval())))
@@ -147,10 +160,11 @@ impl Pass<'_> {
 impl Pass<'_> {
     /// The JobManager is lost although nothing asked for that: start the deployed spec again.
     fn recover(&mut self, last: &ReconciledSpec) -> Result<Plan, Halt> {
-        if self.has_old_pods()? {
+        if self.has_old_pods()? || self.has_ending_task_managers()? {
             return Ok(self.finish("waiting for the lost JobManager's pods to end", Some(SOON)));
         }
         let spec = self.deployed_spec(last);
+        refuse_old_version(&spec)?;
         let (restore, keeps_job_id) = self.recovery_point(last)?;
         self.steps.push(Step::Event(Event::warning(
             "RecoverDeployment",

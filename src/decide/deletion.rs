@@ -21,9 +21,6 @@ impl Pass<'_> {
         let text = self.status.reconciliation_status.last_reconciled_spec.clone();
         let was_deployed = text.is_some();
         self.last = text.and_then(|text| ReconciledSpec::parse(&text).ok());
-        if was_deployed && let Some(what) = self.what_is_not_operated() {
-            return Ok(self.leave_alone(what));
-        }
         if !self.is_marked_deleting() {
             self.status.lifecycle_state = Some(LifecycleState::Deleting);
             self.steps.push(Step::Event(Event::normal(
@@ -33,14 +30,20 @@ impl Pass<'_> {
             )));
             self.write_intent();
         }
-        let Some(job_manager) = self.read_job_manager()?.cloned() else {
+        let job_manager = self.read_job_manager()?.cloned();
+        let is_under_way = job_manager.as_ref().is_some_and(|found| found.is_deleting);
+        if was_deployed && self.is_session() && !is_under_way {
+            self.refuse_needed_session(job_manager.as_ref())?;
+        }
+        let Some(job_manager) = job_manager else {
             return self.delete_remains();
         };
         if job_manager.owner_uid.as_deref() != Some(self.world.uid()) {
             self.steps.push(Step::RemoveFinalizer);
             return Ok(self.finish("deleted: its Deployment belongs to another resource", None));
         }
-        if job_manager.is_deleting {
+        if is_under_way {
+            self.delete_cluster(None)?;
             return Ok(self.finish("waiting for the JobManager to end", Some(GOING)));
         }
         if let Some(plan) = self.save_before_deletion()? {
@@ -54,11 +57,16 @@ impl Pass<'_> {
         if let (true, Ok(job_id)) = (is_cancellable, self.job_id()) {
             self.steps.push(Step::CancelJob { job_id, is_best_effort: true });
         }
-        self.steps.push(Step::DeleteJobManager { uid: job_manager.uid });
+        self.delete_cluster(Some(job_manager.uid))?;
         Ok(self.finish("deleting the JobManager", Some(GOING)))
     }
 
     fn delete_remains(&mut self) -> Result<Plan, Halt> {
+        let task_managers = self.read_task_managers()?;
+        if task_managers.is_some_and(|found| self.owns(&found)) {
+            self.delete_cluster(None)?;
+            return Ok(self.finish("waiting for the TaskManagers to end", Some(GOING)));
+        }
         if self.has_old_pods()? {
             return Ok(self.finish("waiting for the JobManager's pods to end", Some(GOING)));
         }

@@ -8,12 +8,11 @@ use super::observe::{SOON, foreign_deployment};
 use super::plan::{Component, Event, Plan, Step};
 use super::reconciled::ReconciledSpec;
 use super::restore::{HighAvailability, Refusal, RestoreFacts, RestorePoint, restore_point};
+use super::version::refuse_old_version;
 use super::world::JobManager;
 use crate::api::deployment::FlinkDeploymentSpec;
 use crate::api::job::{JobState, UpgradeMode};
-use crate::api::status::{
-    JobManagerDeploymentStatus, JobStatusState, LAST_STATE_PATH, ReconciliationState,
-};
+use crate::api::status::{JobManagerDeploymentStatus, LAST_STATE_PATH, ReconciliationState};
 use crate::config::cluster::{is_high_availability_on, is_kubernetes_high_availability_on};
 use crate::config::options;
 use crate::render::{Objects, RenderInput, Submission, render_cluster};
@@ -33,10 +32,13 @@ impl Pass<'_> {
         if self.desired_state() == JobState::Suspended {
             let keeps_job_manager =
                 self.last_mode() == UpgradeMode::Savepoint && self.keeps_ended_job_manager()?;
-            if let Some(job_manager) = job_manager
-                && !keeps_job_manager
-            {
-                return Ok(self.remove(job_manager.is_deleting, &job_manager.uid));
+            if !keeps_job_manager {
+                if let Some(job_manager) = job_manager {
+                    return self.remove(job_manager.is_deleting, &job_manager.uid);
+                }
+                if let Some(plan) = self.wait_for_old_task_managers()? {
+                    return Ok(plan);
+                }
             }
             self.store_suspended(None);
             return Ok(self.finish("suspended", Some(self.interval())));
@@ -50,7 +52,10 @@ impl Pass<'_> {
                 self.store_stopping(self.last_mode());
                 self.status.job_manager_deployment_status = JobManagerDeploymentStatus::Missing;
             }
-            return Ok(self.remove(job_manager.is_deleting, &job_manager.uid));
+            return self.remove(job_manager.is_deleting, &job_manager.uid);
+        }
+        if let Some(plan) = self.wait_for_old_task_managers()? {
+            return Ok(plan);
         }
         if self.has_old_pods()? {
             return Ok(self.finish("waiting for the old JobManager's pods to end", Some(GOING)));
@@ -82,18 +87,18 @@ impl Pass<'_> {
 
     /// Whether the JobManager of a job that ended may stay to be looked at. Without high
     /// availability it must go: should its pod be moved, it would not know that the job has ended
-    /// and run it again.
+    /// and run it again. In standalone mode it goes with its TaskManagers, which would stay.
     pub(super) fn keeps_ended_job_manager(&self) -> Result<bool, Halt> {
-        Ok(is_high_availability_on(&self.observe_config()?))
+        Ok(!self.is_standalone() && is_high_availability_on(&self.observe_config()?))
     }
 
-    pub(super) fn remove(&mut self, is_deleting: bool, uid: &str) -> Plan {
+    pub(super) fn remove(&mut self, is_deleting: bool, uid: &str) -> Result<Plan, Halt> {
         if !is_deleting {
             // What was just seen of the job must not go with its JobManager.
             self.write_intent();
-            self.steps.push(Step::DeleteJobManager { uid: uid.to_owned() });
         }
-        self.finish("waiting for the old JobManager to end", Some(GOING))
+        self.delete_cluster((!is_deleting).then(|| uid.to_owned()))?;
+        Ok(self.finish("waiting for the old JobManager to end", Some(GOING)))
     }
 
     /// Two JobManagers must never run the same job: wait until the last pod is gone.
@@ -158,7 +163,10 @@ impl Pass<'_> {
     ) -> Result<Plan, Halt> {
         let mode = mode_of(&restore);
         let spec = self.spec.clone();
-        self.note_restore(&spec, &restore, keeps_job_id)?;
+        refuse_old_version(&spec)?;
+        if spec.job.is_some() {
+            self.note_restore(&spec, &restore, keeps_job_id)?;
+        }
         self.store_before_deploy(mode, is_first);
         let objects = self.render(&spec, self.generation, &restore)?;
         self.status.job_manager_deployment_status = JobManagerDeploymentStatus::Missing;
@@ -166,7 +174,11 @@ impl Pass<'_> {
         let keeps_ha_metadata = keeps_job_id || restore == RestorePoint::HaMetadata;
         self.submit(&spec, objects, keeps_ha_metadata, is_first)?;
         self.store_running(mode, is_first);
-        let because = format!("deploying the job from {}", restore.describe());
+        let because = if self.is_session() {
+            "deploying the session cluster".to_owned()
+        } else {
+            format!("deploying the job from {}", restore.describe())
+        };
         Ok(self.finish(because, Some(SOON)))
     }
 
@@ -213,7 +225,8 @@ impl Pass<'_> {
             "Starting deployment",
         )));
         let config = self.deploy_config(spec, self.generation)?;
-        if is_high_availability_on(&config) {
+        // In a session cluster HA metadata is all that leads back to its jobs.
+        if spec.job.is_some() && is_high_availability_on(&config) {
             if !keeps_ha_metadata && !is_first {
                 self.steps.push(Step::DeleteHaMetadata);
             } else if is_kubernetes_high_availability_on(&config) {
@@ -221,7 +234,7 @@ impl Pass<'_> {
             }
         }
         self.steps.push(Step::CreateCluster(Box::new(objects)));
-        self.set_job_state(JobStatusState::Reconciling);
+        self.lose_job_from_sight();
         self.status.job_manager_deployment_status = JobManagerDeploymentStatus::Deploying;
         self.status.cluster_info.remove(HEALTH_KEY);
         Ok(())
@@ -236,7 +249,8 @@ impl Pass<'_> {
     ) -> Result<Objects, Halt> {
         let config = self.deploy_config(spec, generation)?;
         let submission = Submission {
-            job_id: self.job_id()?,
+            // A session cluster is submitted without a job.
+            job_id: if spec.job.is_some() { self.job_id()? } else { String::new() },
             savepoint_path: match restore {
                 RestorePoint::Empty => None,
                 RestorePoint::Path(path) => Some(path.clone()),
@@ -253,12 +267,7 @@ impl Pass<'_> {
 
     /// The objects of the cluster of `spec` that was created already.
     pub(super) fn render_deployed(&self, spec: &FlinkDeploymentSpec) -> Result<Objects, Halt> {
-        let restore = match self.savepoint_path() {
-            Some(path) if path == LAST_STATE_PATH => RestorePoint::HaMetadata,
-            Some(path) => RestorePoint::Path(path),
-            None => RestorePoint::Empty,
-        };
-        self.render(spec, self.generation, &restore)
+        self.render(spec, self.generation, &self.restored_from())
     }
 }
 

@@ -59,7 +59,7 @@ impl Pass<'_> {
         self.observe_job_manager(&last)?;
         let is_ready =
             self.status.job_manager_deployment_status == JobManagerDeploymentStatus::Ready;
-        if is_ready && last.job_state() == JobState::Running {
+        if is_ready && last.job_state() == JobState::Running && !self.is_session() {
             self.observe_job()?;
         }
         Ok(())
@@ -83,7 +83,9 @@ impl Pass<'_> {
         }
         self.store_last(last);
         self.status.reconciliation_status.state = ReconciliationState::Deployed;
-        self.status.job_status.state = Some(JobStatusState::Reconciling);
+        if !self.is_session() {
+            self.status.job_status.state = Some(JobStatusState::Reconciling);
+        }
         self.status.job_manager_deployment_status = JobManagerDeploymentStatus::Deploying;
         self.status.task_manager = self.task_manager_info();
         self.is_cluster_unfinished = true;
@@ -128,17 +130,7 @@ impl Pass<'_> {
                 // One that stands by is missing, which the job does not feel.
                 self.pod_problem = self.lasting_problem(self.job_manager_pods()?);
             }
-            match self.world.jobs()? {
-                Ok(_) => {
-                    self.status.job_manager_deployment_status = JobManagerDeploymentStatus::Ready;
-                }
-                Err(reason) => {
-                    let reason = reason.to_owned();
-                    self.lose_sight(JobManagerDeploymentStatus::DeployedNotReady);
-                    self.unreachable = Some(reason);
-                }
-            }
-            return Ok(());
+            return self.observe_answer();
         }
         let problem = self.start_problem(&job_manager)?;
         self.pod_problem.clone_from(&problem);
@@ -155,6 +147,25 @@ impl Pass<'_> {
                 });
             }
             None => self.lose_sight(JobManagerDeploymentStatus::Deploying),
+        }
+        Ok(())
+    }
+
+    /// The JobManager's pod is up: whether its REST API answers.
+    fn observe_answer(&mut self) -> Result<(), Halt> {
+        let silence =
+            if self.is_session() { self.world.cluster()?.err() } else { self.world.jobs()?.err() };
+        if let Some(reason) = silence.map(str::to_owned) {
+            self.lose_sight(JobManagerDeploymentStatus::DeployedNotReady);
+            self.unreachable = Some(reason);
+            return Ok(());
+        }
+        self.status.job_manager_deployment_status = JobManagerDeploymentStatus::Ready;
+        if self.is_session() {
+            if self.status.reconciliation_status.state == ReconciliationState::Deployed {
+                self.mark_stable();
+            }
+            self.refresh_cluster_info()?;
         }
         Ok(())
     }
@@ -200,7 +211,7 @@ impl Pass<'_> {
             }
         };
         if may_have_changed {
-            self.set_job_state(JobStatusState::Reconciling);
+            self.lose_job_from_sight();
         }
     }
 

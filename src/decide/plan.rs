@@ -121,13 +121,22 @@ pub enum Step {
     DeleteJobManager {
         uid: String,
     },
+    /// Deletes the TaskManagers' Deployment, with this uid, of a standalone cluster.
+    DeleteTaskManagers {
+        uid: String,
+    },
+    /// Gives the TaskManagers' Deployment of a standalone cluster this many replicas.
+    ScaleTaskManagers {
+        replicas: i32,
+    },
     /// Deletes the HA metadata of the cluster.
     DeleteHaMetadata,
     /// Deletes the stored job graphs, so that a JobManager starts with the new one.
     ForgetJobGraphs,
-    /// Creates ConfigMaps, Deployment and Services, ConfigMaps first.
+    /// Creates ConfigMaps, Deployments and Services, ConfigMaps first.
     CreateCluster(Box<Objects>),
-    /// Creates what a crash between two steps may have left out beside the Deployment.
+    /// Creates what a crash between two steps may have left out beside the JobManager, or what of
+    /// it was lost since.
     FinishCluster(Box<Objects>),
 }
 

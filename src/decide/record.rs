@@ -15,7 +15,6 @@ use crate::api::deployment::FlinkDeploymentSpec;
 use crate::api::job::{JobSpec, JobState, UpgradeMode};
 use crate::api::status::{
     JobManagerDeploymentStatus, JobStatusState, LifecycleState, ReconciliationState,
-    TaskManagerInfo,
 };
 use crate::config::cluster::{self, ResourceId, is_high_availability_on};
 use crate::config::memory::MemorySize;
@@ -92,6 +91,13 @@ impl Pass<'_> {
             .unwrap_or(Duration::from_mins(1))
     }
 
+    /// What the job does is not known; a session cluster has none.
+    pub(super) fn lose_job_from_sight(&mut self) {
+        if !self.is_session() {
+            self.set_job_state(JobStatusState::Reconciling);
+        }
+    }
+
     pub(super) fn set_job_state(&mut self, state: JobStatusState) {
         let event = job::set_state(&mut self.status.job_status, state, self.world.now);
         self.steps.extend(event.map(Step::Event));
@@ -124,7 +130,7 @@ impl Pass<'_> {
         self.status.reconciliation_status.reconciliation_timestamp =
             self.world.now.as_millisecond();
         self.status.error = None;
-        self.status.task_manager = Some(TaskManagerInfo::default());
+        self.status.task_manager = self.no_task_managers();
     }
 
     /// The wanted spec runs, or is about to.
@@ -148,7 +154,7 @@ impl Pass<'_> {
         let mode = mode.unwrap_or_else(|| self.last_mode());
         let last = self.stored(JobState::Suspended, mode, false);
         self.store_deployed(last, ReconciliationState::Deployed);
-        self.status.task_manager = Some(TaskManagerInfo::default());
+        self.status.task_manager = self.no_task_managers();
         self.mark_stable();
     }
 
@@ -180,25 +186,6 @@ impl Pass<'_> {
 
     pub(super) fn is_stable(&self) -> bool {
         job::is_stable::<FlinkDeploymentSpec>(&self.status.reconciliation_status)
-    }
-
-    pub(super) fn task_manager_info(&self) -> Option<TaskManagerInfo> {
-        self.task_manager_info_of(&self.spec)
-    }
-
-    pub(super) fn task_manager_info_of(
-        &self,
-        spec: &FlinkDeploymentSpec,
-    ) -> Option<TaskManagerInfo> {
-        spec.job.as_ref()?;
-        let config = self.deploy_config(spec, self.generation).ok()?;
-        let slots = config.get(&options::TASK_SLOTS).unwrap_or(1).max(1);
-        let parallelism = config.get(&options::PARALLELISM).unwrap_or(1).max(1);
-        let replicas = (parallelism - 1) / slots + 1;
-        Some(TaskManagerInfo {
-            label_selector: format!("component=taskmanager,app={}", self.world.name()),
-            replicas,
-        })
     }
 
     /// `total-cpu` in cores and `total-memory` in bytes, limits included.
@@ -273,7 +260,7 @@ impl Pass<'_> {
             self.status.error = None;
         }
         self.status.lifecycle_state = Some(lifecycle_state(&self.status));
-        let is_application = self.spec.job.is_some();
+        let is_application = !self.is_session();
         let before = std::mem::take(&mut self.status.conditions);
         let now = self.world.now;
         self.status.conditions =

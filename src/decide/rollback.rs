@@ -22,12 +22,11 @@ use super::reconciled::ReconciledSpec;
 use super::restart::ATTEMPTS_KEY;
 use super::restore::{HighAvailability, RestoreFacts, RestorePoint};
 use super::stop::StopDecision;
+use super::version::refuse_old_version;
 use super::world::PodProblem;
 use crate::api::deployment::FlinkDeploymentSpec;
 use crate::api::job::UpgradeMode;
-use crate::api::status::{
-    JobManagerDeploymentStatus, JobStatusState, ReconciliationState, TaskManagerInfo,
-};
+use crate::api::status::{JobManagerDeploymentStatus, JobStatusState, ReconciliationState};
 use crate::config::options;
 
 /// What the time of a rollback depends on, for any kind that is rolled back.
@@ -146,6 +145,10 @@ impl Pass<'_> {
         last: &ReconciledSpec,
         stable: &ReconciledSpec,
     ) -> Result<Result<UpgradeMode, String>, Halt> {
+        if self.is_session() {
+            // It has no state of its own, and HA metadata of its jobs is kept.
+            return Ok(Ok(UpgradeMode::Stateless));
+        }
         let mut facts = self.stop_facts(last)?;
         // A failed job is not asked for a savepoint, and what it was started from may be old.
         facts.mode = self.mode_of_rollback();
@@ -184,6 +187,9 @@ impl Pass<'_> {
         stopped_as: UpgradeMode,
         stable: &FlinkDeploymentSpec,
     ) -> Result<RestorePoint, Halt> {
+        if self.is_session() {
+            return Ok(RestorePoint::Empty);
+        }
         let wanted = self.mode_of_rollback();
         let reads_metadata =
             stopped_as == UpgradeMode::LastState && wanted != UpgradeMode::Stateless;
@@ -230,8 +236,10 @@ impl Pass<'_> {
         let job_manager = self.read_job_manager()?.cloned();
         self.note_how_it_was_stopped(last, mode);
         self.status.reconciliation_status.state = state;
-        self.status.task_manager = Some(TaskManagerInfo::default());
-        if !self.status.job_status.state.is_some_and(JobStatusState::is_globally_terminal) {
+        self.status.task_manager = self.no_task_managers();
+        if !self.is_session()
+            && !self.status.job_status.state.is_some_and(JobStatusState::is_globally_terminal)
+        {
             self.set_job_state(JobStatusState::Finished);
         }
         self.status.job_manager_deployment_status = JobManagerDeploymentStatus::Missing;
@@ -239,9 +247,7 @@ impl Pass<'_> {
         if let (UpgradeMode::Stateless, Some(job_id)) = (mode, job_id) {
             self.steps.push(Step::CancelJob { job_id, is_best_effort: true });
         }
-        if let Some(job_manager) = job_manager {
-            self.steps.push(Step::DeleteJobManager { uid: job_manager.uid });
-        }
+        self.delete_cluster(job_manager.map(|job_manager| job_manager.uid))?;
         Ok(self.finish(because, Some(GOING)))
     }
 
@@ -289,7 +295,10 @@ impl Pass<'_> {
             return self.leave_rollback(last, diff);
         }
         if let Some(job_manager) = &job_manager {
-            return Ok(self.remove(job_manager.is_deleting, &job_manager.uid));
+            return self.remove(job_manager.is_deleting, &job_manager.uid);
+        }
+        if let Some(plan) = self.wait_for_old_task_managers()? {
+            return Ok(plan);
         }
         if self.has_old_pods()? {
             return Ok(self.finish("waiting for the old JobManager's pods to end", Some(GOING)));
@@ -306,6 +315,9 @@ impl Pass<'_> {
         self.announce(diff);
         self.store_stopping(self.last_mode());
         self.status.job_manager_deployment_status = JobManagerDeploymentStatus::Missing;
+        if self.is_session() {
+            return self.start_session();
+        }
         let last = self.last.clone().unwrap_or_else(|| last.clone());
         self.start_again(&last)
     }
@@ -317,7 +329,10 @@ impl Pass<'_> {
         restore: &RestorePoint,
     ) -> Result<Plan, Halt> {
         let keeps_job_id = self.last_mode() == UpgradeMode::LastState;
-        self.note_restore(stable, restore, keeps_job_id)?;
+        refuse_old_version(stable)?;
+        if stable.job.is_some() {
+            self.note_restore(stable, restore, keeps_job_id)?;
+        }
         let mut last = last.clone();
         if let Some(job) = &mut last.spec.job {
             job.upgrade_mode = mode_of(restore);
@@ -339,7 +354,7 @@ impl Pass<'_> {
     /// A crash came between the creation and the status that tells of it.
     fn adopt_rollback(&mut self, stable: &FlinkDeploymentSpec) -> Result<Plan, Halt> {
         let objects = self.render_deployed(stable)?;
-        self.set_job_state(JobStatusState::Reconciling);
+        self.lose_job_from_sight();
         self.store_rolled_back(stable);
         self.steps.push(Step::FinishCluster(Box::new(objects)));
         Ok(self.finish("the JobManager was created already", Some(SOON)))

@@ -303,9 +303,7 @@ impl Pass<'_> {
         if let (true, Some(job_id)) = (cancel, job_id) {
             self.steps.push(Step::CancelJob { job_id, is_best_effort: true });
         }
-        if let Some(uid) = uid {
-            self.steps.push(Step::DeleteJobManager { uid });
-        }
+        self.delete_cluster(uid)?;
         let because = match mode {
             UpgradeMode::Stateless => "stopping the job without its state",
             UpgradeMode::Savepoint => "removing the JobManager, the job's state is recorded",

@@ -28,6 +28,8 @@ pub enum Fact<T> {
 pub enum Question {
     /// The JobManager Deployment, read so that an absence is a fact and not a late cache.
     JobManager,
+    /// The TaskManagers' Deployment of a standalone cluster, read in the same way.
+    TaskManagers,
     /// The JobManager's pods.
     Pods,
     /// `GET /jobs/overview`.
@@ -50,6 +52,8 @@ pub enum Question {
     ResourceRequirements,
     /// The TaskManagers' pods.
     TaskManagerPods,
+    /// The `FlinkSessionJob`s that refer to the session cluster.
+    SessionJobs,
 }
 
 /// A fact as a decision reads it: the value, or why it could not be read.
@@ -71,6 +75,15 @@ pub struct JobManager {
     /// Condition `Available` has been false since the Deployment was made.
     pub was_never_available: bool,
     pub created: Option<Timestamp>,
+}
+
+/// The TaskManagers' Deployment of a standalone cluster.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct TaskManagers {
+    pub uid: String,
+    /// Uid of the `FlinkDeployment` that owns it.
+    pub owner_uid: Option<String>,
+    pub is_deleting: bool,
 }
 
 /// A pod of a JobManager or a TaskManager.
@@ -205,6 +218,7 @@ pub struct ToldExceptions {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Facts {
     pub job_manager: Fact<Option<JobManager>>,
+    pub task_managers: Fact<Option<TaskManagers>>,
     pub pods: Fact<Vec<Pod>>,
     pub jobs: Fact<Vec<Job>>,
     pub checkpoints: Fact<Checkpoints>,
@@ -218,6 +232,8 @@ pub struct Facts {
     /// By vertex id.
     pub resource_requirements: Fact<BTreeMap<String, Bounds>>,
     pub task_manager_pods: Fact<Vec<Pod>>,
+    /// Names of the `FlinkSessionJob`s that refer to the session cluster.
+    pub session_jobs: Fact<Vec<String>>,
 }
 
 /// Names that may be used up by this decision; drawn by the shell, so that a decision is repeatable.
@@ -268,6 +284,7 @@ macro_rules! questions {
 
 questions! {
     job_manager: Option<JobManager> => JobManager;
+    task_managers: Option<TaskManagers> => TaskManagers;
     pods: Vec<Pod> => Pods;
     jobs: Vec<Job> => Jobs;
     checkpoints: Checkpoints => Checkpoints;
@@ -279,6 +296,7 @@ questions! {
     job_metrics: JobMetrics => JobMetrics;
     resource_requirements: BTreeMap<String, Bounds> => ResourceRequirements;
     task_manager_pods: Vec<Pod> => TaskManagerPods;
+    session_jobs: Vec<String> => SessionJobs;
 }
 
 impl World<'_> {

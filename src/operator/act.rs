@@ -27,7 +27,7 @@ use crate::decide::world::Bounds;
 use crate::flink::rescale::{ParallelismBounds, VertexRequirements};
 use crate::flink::savepoints::StopRequest;
 use crate::flink::{self, Effect};
-use crate::render::Objects;
+use crate::render::{Objects, names};
 
 /// Why a plan stopped.
 #[derive(Debug, thiserror::Error)]
@@ -86,7 +86,13 @@ impl Act<'_, FlinkDeployment> {
                 self.cancel(&job_id, is_best_effort).await
             }
             Step::ScaleJob { job_id, bounds } => self.scale(&job_id, &bounds).await,
-            Step::DeleteJobManager { uid } => self.delete_job_manager(&uid).await,
+            Step::DeleteJobManager { uid } => {
+                self.delete_deployment(names::job_manager(&self.resource.name_any()), &uid).await
+            }
+            Step::DeleteTaskManagers { uid } => {
+                self.delete_deployment(names::task_manager(&self.resource.name_any()), &uid).await
+            }
+            Step::ScaleTaskManagers { replicas } => self.scale_task_managers(replicas).await,
             Step::DeleteHaMetadata => self.delete_ha_metadata().await,
             Step::ForgetJobGraphs => self.forget_job_graphs().await,
             Step::CreateCluster(objects) => self.create_cluster(*objects).await,
@@ -203,7 +209,15 @@ impl Act<'_, FlinkDeployment> {
         })
     }
 
-    async fn delete_job_manager(&self, uid: &str) -> Result<(), Error> {
+    async fn scale_task_managers(&self, replicas: i32) -> Result<(), Error> {
+        let name = names::task_manager(&self.resource.name_any());
+        let id = ObjectId::of::<Deployment>(&self.namespace(), &name);
+        let patch = json!({"spec": {"replicas": replicas}});
+        apply::merge_patch(&self.context.client, &id, &patch, Writer::OPERATOR).await?;
+        Ok(())
+    }
+
+    async fn delete_deployment(&self, name: String, uid: &str) -> Result<(), Error> {
         let config = self.subject().config(self.context).unwrap_or_default();
         let propagation = match config.get(&options::RESOURCE_DELETION_PROPAGATION) {
             Ok(crate::config::option::DeletionPropagation::Background) => {
@@ -214,12 +228,7 @@ impl Act<'_, FlinkDeployment> {
                 apply::Propagation::Foreground
             }
         };
-        let id = ObjectId {
-            api_version: "apps/v1".to_owned(),
-            kind: "Deployment".to_owned(),
-            namespace: Some(self.namespace()),
-            name: self.resource.name_any(),
-        };
+        let id = ObjectId::of::<Deployment>(&self.namespace(), &name);
         let deletion = Deletion { propagation, uid: Some(uid), is_dry_run: false };
         match apply::delete(&self.context.client, &id, deletion).await {
             // Another incarnation: the next pass looks at it.
@@ -307,10 +316,18 @@ impl Act<'_, FlinkDeployment> {
         }
     }
 
-    /// Services, Ingress, and the ownership of the ConfigMaps.
+    /// TaskManagers of a standalone cluster, Services, Ingress, and the ownership of the
+    /// ConfigMaps.
     async fn add_belongings(&self, objects: Objects, deployment_uid: &str) -> Result<(), Error> {
         let client = &self.context.client;
         let objects = objects.owned_by(deployment_uid);
+        if let Some(task_managers) = &objects.task_managers {
+            match apply::create(client, task_managers, Writer::OPERATOR).await {
+                // Those that outlived a lost JobManager, or were made before a crash.
+                Ok(_) | Err(cluster::Error::AlreadyExists { .. }) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
         for service in &objects.services {
             create_or_replace(client, service).await?;
         }

@@ -46,7 +46,8 @@ pub struct Context {
     pub(super) is_selective: bool,
     /// Told of every event and status change.
     pub listeners: Listeners,
-    pub(super) job_managers: Vec<Store<Deployment>>,
+    /// Deployments of JobManagers, and of the TaskManagers of standalone clusters.
+    pub(super) clusters: Vec<Store<Deployment>>,
     pub(super) deployments: Kept<FlinkDeployment>,
     pub(super) snapshots: Kept<FlinkStateSnapshot>,
     pub(super) snapshots_by_job: ByJob,
@@ -69,7 +70,7 @@ impl Context {
             had_snapshot_resources,
             is_selective: false,
             listeners: Listeners::default(),
-            job_managers: Vec::new(),
+            clusters: Vec::new(),
             deployments: Kept::default(),
             snapshots: Kept::default(),
             snapshots_by_job: ByJob::default(),
@@ -93,14 +94,10 @@ impl Context {
         let _listeners = self.progress.send(progress);
     }
 
-    /// The JobManager Deployment as the watch last saw it.
-    pub(super) fn cached_job_manager(
-        &self,
-        namespace: &str,
-        name: &str,
-    ) -> Option<Arc<Deployment>> {
+    /// A Flink Deployment as the watch last saw it.
+    pub(super) fn cached_deployment(&self, namespace: &str, name: &str) -> Option<Arc<Deployment>> {
         let key = ObjectRef::new(name).within(namespace);
-        self.job_managers.iter().find_map(|store| store.get(&key))
+        self.clusters.iter().find_map(|store| store.get(&key))
     }
 
     /// Up to where the exceptions of the resource's job were told.

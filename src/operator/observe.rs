@@ -4,19 +4,23 @@
 //! of the pass, which is then tried again: no decision is made on half of the objects.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Event, Pod};
 use kube::api::{Api, ListParams};
+use serde_json::Value;
 
 use super::context::Context;
 use super::pods;
 use crate::api::deployment::FlinkDeployment;
+use crate::api::session_job::FlinkSessionJob;
 use crate::api::status::{
     DeploymentStatus, JobManagerDeploymentStatus, JobStatusState, ReconciliationState,
 };
 use crate::cluster;
+use crate::cluster::read::Scope;
 use crate::config::cluster::{ResourceId, is_kubernetes_high_availability_on, observe_config};
 use crate::config::{FlinkConfig, options};
 use crate::decide::crash;
@@ -31,6 +35,7 @@ use crate::flink::failures::ExecutionResult;
 use crate::flink::rescale::ParallelismBounds;
 use crate::flink::savepoints::SavepointStatus;
 use crate::flink::{self, Client, Deadlines};
+use crate::render::names;
 
 /// Most objects that one list may bring; a JobManager has a handful of pods and ConfigMaps.
 const LIST_MAX: u32 = 500;
@@ -104,6 +109,10 @@ pub(super) async fn answer(
         Question::JobManager => {
             facts.job_manager = Fact::Known(job_manager(subject, context).await?);
         }
+        Question::TaskManagers => {
+            facts.task_managers = Fact::Known(task_managers(subject, context).await?);
+        }
+        Question::SessionJobs => facts.session_jobs = session_jobs(subject, context).await?,
         Question::Pods => facts.pods = Fact::Known(job_manager_pods(subject, context).await?),
         Question::HaMetadata => facts.ha_metadata = ha_metadata(subject, context).await?,
         Question::Jobs => facts.jobs = fact(jobs(subject, context).await),
@@ -138,15 +147,57 @@ async fn job_manager(
     subject: &Subject<'_>,
     context: &Context,
 ) -> Result<Option<crate::decide::world::JobManager>, cluster::Error> {
+    let found = deployment(subject, &names::job_manager(subject.name), context).await?;
+    Ok(found.as_deref().map(pods::job_manager))
+}
+
+/// The same for the TaskManagers of a standalone cluster.
+async fn task_managers(
+    subject: &Subject<'_>,
+    context: &Context,
+) -> Result<Option<crate::decide::world::TaskManagers>, cluster::Error> {
+    let found = deployment(subject, &names::task_manager(subject.name), context).await?;
+    Ok(found.as_deref().map(pods::task_managers))
+}
+
+async fn deployment(
+    subject: &Subject<'_>,
+    name: &str,
+    context: &Context,
+) -> Result<Option<Arc<Deployment>>, cluster::Error> {
     let is_steady = subject.status.reconciliation_status.state == ReconciliationState::Deployed
         && subject.status.job_manager_deployment_status == JobManagerDeploymentStatus::Ready
         && subject.resource.metadata.deletion_timestamp.is_none();
-    if is_steady && let Some(cached) = context.cached_job_manager(subject.namespace, subject.name) {
-        return Ok(Some(pods::job_manager(&cached)));
+    if is_steady && let Some(cached) = context.cached_deployment(subject.namespace, name) {
+        return Ok(Some(cached));
     }
-    let found: Option<Deployment> =
-        cluster::read::get(&context.client, subject.namespace, subject.name).await?;
-    Ok(found.as_ref().map(pods::job_manager))
+    Ok(cluster::read::get(&context.client, subject.namespace, name).await?.map(Arc::new))
+}
+
+/// Read when the session cluster is being deleted: one that is missed would lose its cluster.
+async fn session_jobs(
+    subject: &Subject<'_>,
+    context: &Context,
+) -> Result<Fact<Vec<String>>, cluster::Error> {
+    let scope = Scope::Namespace(subject.namespace);
+    let all = match cluster::read::list_values::<FlinkSessionJob>(&context.client, scope, None)
+        .await
+    {
+        Ok(all) => all,
+        // Where the kind is not installed there are none.
+        Err(cluster::Error::KindMissing { .. }) => return Ok(Fact::Known(vec![])),
+        Err(error @ cluster::Error::Forbidden { .. }) => return Ok(Fact::Unknown(tell(&error))),
+        Err(error) => return Err(error),
+    };
+    let text = |value: &Value, path: &str| {
+        value.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned()
+    };
+    Ok(Fact::Known(
+        all.iter()
+            .filter(|job| text(job, "/spec/deploymentName") == subject.name)
+            .map(|job| text(job, "/metadata/name"))
+            .collect(),
+    ))
 }
 
 async fn job_manager_pods(

@@ -51,12 +51,7 @@ pub fn job_manager(deployment: &Deployment) -> world::JobManager {
     });
     world::JobManager {
         uid: metadata.uid.clone().unwrap_or_default(),
-        owner_uid: metadata
-            .owner_references
-            .iter()
-            .flatten()
-            .find(|owner| owner.kind == "FlinkDeployment")
-            .map(|owner| owner.uid.clone()),
+        owner_uid: owner_uid(deployment),
         generation: metadata
             .annotations
             .as_ref()
@@ -68,6 +63,22 @@ pub fn job_manager(deployment: &Deployment) -> world::JobManager {
         replica_failure,
         was_never_available,
         created,
+    }
+}
+
+fn owner_uid(deployment: &Deployment) -> Option<String> {
+    let owners = deployment.metadata.owner_references.iter().flatten();
+    let ours = owners.into_iter().find(|owner| owner.kind == "FlinkDeployment");
+    ours.map(|owner| owner.uid.clone())
+}
+
+/// The Deployment of a standalone cluster's TaskManagers as a fact.
+pub fn task_managers(deployment: &Deployment) -> world::TaskManagers {
+    let metadata = &deployment.metadata;
+    world::TaskManagers {
+        uid: metadata.uid.clone().unwrap_or_default(),
+        owner_uid: owner_uid(deployment),
+        is_deleting: metadata.deletion_timestamp.is_some(),
     }
 }
 

@@ -20,7 +20,7 @@ use crate::decide::world::{Fact, Facts, Fresh, ToldExceptions, World};
 use crate::flink::new_trigger_id;
 
 /// A decision asks for each fact at most once, and there are this many.
-const QUESTIONS_MAX: usize = 12;
+const QUESTIONS_MAX: usize = 14;
 
 impl Operated for FlinkDeployment {
     const FINALIZER: &'static str = DEPLOYMENT_FINALIZER;
@@ -159,6 +159,8 @@ pub fn step_name(step: &Step) -> &'static str {
         Step::CancelJob { .. } => "cancel-job",
         Step::ScaleJob { .. } => "scale-job",
         Step::DeleteJobManager { .. } => "delete-job-manager",
+        Step::DeleteTaskManagers { .. } => "delete-task-managers",
+        Step::ScaleTaskManagers { .. } => "scale-task-managers",
         Step::DeleteHaMetadata => "delete-ha-metadata",
         Step::ForgetJobGraphs => "forget-job-graphs",
         Step::CreateCluster(_) => "create-cluster",

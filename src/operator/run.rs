@@ -51,16 +51,16 @@ pub struct Operator {
 pub fn start(mut context: Context, watch: &Watch, label_selector: Option<&str>) -> Operator {
     let stop = CancellationToken::new();
     let scopes = watch.scopes();
-    let mut job_managers = Vec::new();
+    let mut clusters = Vec::new();
     for scope in &scopes {
         let api: Api<Deployment> = api(&context, scope.as_deref());
         let (reader, writer) = store();
-        let config = watcher::Config::default().labels("component=jobmanager");
+        let config = watcher::Config::default().labels("component in (jobmanager,taskmanager)");
         let stream = reflector(writer, watcher(api, config).modify(prune).default_backoff())
             .touched_objects()
             .boxed();
-        context.job_managers.push(reader);
-        job_managers.push(stream);
+        context.clusters.push(reader);
+        clusters.push(stream);
     }
     let (deployments, deployment_feeds) = Kept::new(&scopes);
     // The start of the program made sure of it.
@@ -90,8 +90,8 @@ pub fn start(mut context: Context, watch: &Watch, label_selector: Option<&str>) 
     for feed in snapshot_feeds {
         tasks.push(controller::spawn(feed, settings.clone()));
     }
-    let job_managers = follow_job_managers(select_all(job_managers), Arc::clone(&context));
-    tasks.push(tokio::spawn(stop.clone().run_until_cancelled_owned(job_managers).map(drop)));
+    let clusters = follow_clusters(select_all(clusters), Arc::clone(&context));
+    tasks.push(tokio::spawn(stop.clone().run_until_cancelled_owned(clusters).map(drop)));
     Operator { context, tasks, stop }
 }
 
@@ -123,8 +123,8 @@ impl Operator {
     }
 }
 
-/// Wakes the resource that a JobManager Deployment belongs to.
-async fn follow_job_managers(
+/// Wakes the resource that a Deployment of a JobManager or of TaskManagers belongs to.
+async fn follow_clusters(
     mut events: impl Stream<Item = watcher::Result<Deployment>> + Unpin,
     context: Arc<Context>,
 ) {

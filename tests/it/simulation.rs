@@ -5,10 +5,12 @@
 //! JobManager, a world at rest is left alone, and when the faults stop the resource settles. A
 //! failing case prints its seed, which replays it.
 
+mod session;
+
 use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
-use kubectl_flink::api::deployment::FlinkDeployment;
+use kubectl_flink::api::deployment::{DeploymentMode, FlinkDeployment};
 use kubectl_flink::api::job::{JobState, UpgradeMode};
 use kubectl_flink::api::status::{
     DeploymentStatus, JobStatusState, LAST_STATE_PATH, LifecycleState,
@@ -18,7 +20,7 @@ use kubectl_flink::decide::application::decide;
 use kubectl_flink::decide::plan::{Plan, Step};
 use kubectl_flink::decide::world::{
     Checkpoints, Cluster, CompletedState, Fact, Facts, Failure, Fresh, HaMetadata, Job, JobManager,
-    Pod, PodProblem, Question, Stop, World,
+    Pod, PodProblem, Question, Stop, TaskManagers, World,
 };
 use kubectl_flink::render::Objects;
 use serde_json::json;
@@ -55,12 +57,41 @@ struct Running {
     checkpoint: Option<(u64, String)>,
 }
 
+/// The TaskManagers' Deployment of a standalone cluster.
+#[derive(Clone)]
+struct Workers {
+    fact: TaskManagers,
+    image: String,
+    /// Seconds until it is gone, once it is being deleted.
+    lingers: u64,
+}
+
+impl Workers {
+    fn of(objects: &Objects, uid: String) -> Option<Self> {
+        let deployment = objects.task_managers.as_ref()?;
+        let fact = TaskManagers { uid, owner_uid: Some("u1".to_owned()), is_deleting: false };
+        Some(Self { fact, image: image_in(deployment), lingers: 3 })
+    }
+
+    /// A second passes; whether it is still there.
+    fn tick(&mut self) -> bool {
+        self.lingers -= u64::from(self.fact.is_deleting);
+        self.lingers > 0
+    }
+}
+
+fn image_in(deployment: &serde_json::Value) -> String {
+    let image = &deployment["spec"]["template"]["spec"]["containers"][0]["image"];
+    image.as_str().unwrap().to_owned()
+}
+
 struct Sim {
     now: Timestamp,
     resource: FlinkDeployment,
     status: DeploymentStatus,
     operator: OperatorConfig,
     job_manager: Option<JobManager>,
+    workers: Option<Workers>,
     is_image_broken: bool,
     /// Seconds until the job that was submitted fails for good.
     fails_in: Option<u64>,
@@ -119,6 +150,15 @@ impl Sim {
         sim
     }
 
+    fn standalone(mut self) -> Self {
+        self.resource.spec.mode = Some(DeploymentMode::Standalone);
+        self
+    }
+
+    fn is_standalone(&self) -> bool {
+        self.resource.spec.mode == Some(DeploymentMode::Standalone)
+    }
+
     fn new(mode: &str) -> Self {
         Self {
             is_high_availability_on: true,
@@ -128,6 +168,7 @@ impl Sim {
             status: DeploymentStatus::default(),
             operator: OperatorConfig::default(),
             job_manager: None,
+            workers: None,
             is_image_broken: false,
             fails_in: None,
             starts: 0,
@@ -201,7 +242,7 @@ impl Sim {
     fn plan(&mut self) -> Plan {
         let fresh = Fresh { job_id: self.id(), trigger_id: self.id(), uuid: self.id() };
         let mut facts = Facts::default();
-        for _ in 0..10 {
+        for _ in 0..15 {
             let world = World {
                 now: self.now,
                 resource: &self.resource,
@@ -217,7 +258,7 @@ impl Sim {
                 Err(question) => self.answer(question, &mut facts),
             }
         }
-        panic!("no decision after ten questions: {facts:?}");
+        panic!("no decision after fifteen questions: {facts:?}");
     }
 
     fn is_up(&self) -> bool {
@@ -228,6 +269,10 @@ impl Sim {
         let is_up = self.is_up();
         match question {
             Question::JobManager => facts.job_manager = Fact::Known(self.job_manager.clone()),
+            Question::TaskManagers => {
+                facts.task_managers = Fact::Known(self.workers.as_ref().map(|w| w.fact.clone()));
+            }
+            Question::SessionJobs => facts.session_jobs = Fact::Known(vec![]),
             Question::Pods => facts.pods = Fact::Known(self.pods()),
             Question::Jobs => facts.jobs = fact(is_up, || self.jobs()),
             Question::Checkpoints => facts.checkpoints = fact(is_up, || self.checkpoints()),
@@ -305,7 +350,7 @@ impl Sim {
             Step::Event(_)
             | Step::RecordRevision(_)
             | Step::RecordSavepoint { .. }
-            | Step::FinishCluster(_)
+            | Step::ScaleTaskManagers { .. }
             | Step::ForgetJobGraphs => {}
             Step::TriggerStop { job_id, trigger_id, .. } => self.flink_stop(job_id, trigger_id),
             Step::ScaleJob { .. } => unreachable!("no overrides in this world"),
@@ -315,7 +360,13 @@ impl Sim {
                     self.lose_job_manager();
                 }
             }
+            Step::DeleteTaskManagers { uid } => {
+                if let Some(workers) = self.workers.as_mut().filter(|w| w.fact.uid == *uid) {
+                    workers.fact.is_deleting = true;
+                }
+            }
             Step::DeleteHaMetadata => self.ha.clear(),
+            Step::FinishCluster(objects) => self.create_workers(objects),
             Step::CreateCluster(objects) => self.create(objects),
         }
     }
@@ -353,11 +404,27 @@ impl Sim {
         self.pods_linger = 3;
     }
 
+    fn create_workers(&mut self, objects: &Objects) {
+        if self.workers.is_none() {
+            let uid = self.id();
+            self.workers = Workers::of(objects, uid);
+        }
+    }
+
     fn create(&mut self, objects: &Objects) {
         if self.job_manager.is_some() {
             return;
         }
         assert_eq!(self.pods_linger, 0, "a second JobManager beside the pods of the first");
+        if let Some(workers) = &self.workers {
+            assert!(!workers.fact.is_deleting, "a JobManager beside TaskManagers that go");
+            assert_eq!(
+                workers.image,
+                image_in(&objects.deployment),
+                "TaskManagers of another spec"
+            );
+        }
+        self.create_workers(objects);
         let uid = self.id();
         let text = objects.config_maps[0]["data"]["flink-conf.yaml"].as_str().unwrap();
         let value = |key: &str| {
@@ -366,8 +433,7 @@ impl Sim {
         };
         let annotations = &objects.deployment["metadata"]["annotations"];
         let generation = annotations[kubectl_flink::api::GENERATION_ANNOTATION].as_str().unwrap();
-        let image = &objects.deployment["spec"]["template"]["spec"]["containers"][0]["image"];
-        self.is_image_broken = image == BROKEN_IMAGE;
+        self.is_image_broken = image_in(&objects.deployment) == BROKEN_IMAGE;
         self.starts += 1;
         let fails = value("parallelism.default") == Some(FAILING_PARALLELISM.to_string());
         self.fails_in = fails.then_some(8);
@@ -407,14 +473,38 @@ impl Sim {
                 }
             }
         }
-        if let Some(job) = &mut self.job
-            && job.state == JobStatusState::Running
-        {
-            job.records += 7;
+        if self.workers.as_mut().is_some_and(|workers| !workers.tick()) {
+            self.workers = None;
         }
         self.fails_in = self.fails_in.map(|seconds| seconds.saturating_sub(1));
         if self.fails_in == Some(0) {
             self.fail_job();
+        }
+        let has_slots = self.has_slots();
+        let Some(job) = &mut self.job else { return };
+        match job.state {
+            JobStatusState::Running if has_slots => job.records += 7,
+            JobStatusState::Running => job.state = JobStatusState::Restarting,
+            JobStatusState::Restarting if has_slots => job.state = JobStatusState::Running,
+            _ => {}
+        }
+    }
+
+    fn has_slots(&self) -> bool {
+        !self.is_standalone() || self.workers.as_ref().is_some_and(|w| !w.fact.is_deleting)
+    }
+
+    /// Somebody deletes a Deployment of the standalone cluster.
+    fn lose_part(&mut self, is_job_manager: bool) {
+        let runs = self.job.as_ref().is_some_and(|job| job.state == JobStatusState::Running);
+        if !self.is_standalone() || !self.is_high_availability_on || !runs || !self.is_up() {
+            return;
+        }
+        self.log.push(format!("  lost: JobManager {is_job_manager}"));
+        if is_job_manager {
+            self.lose_job_manager();
+        } else {
+            self.workers = None;
         }
     }
 
@@ -501,7 +591,7 @@ impl Sim {
     }
 
     fn misfortune(&mut self, choices: &mut Choices) {
-        match choices.below(15) {
+        match choices.below(17) {
             0 => self.edit(|r| {
                 let job = Self::job_mut(r);
                 job.parallelism = Some(job.parallelism.unwrap_or(1) % 6 + 1);
@@ -517,6 +607,8 @@ impl Sim {
             10 if self.is_high_availability_on => self.crash_job_manager(),
             11 => self.fail_job(),
             12 => self.edit(|r| Self::job_mut(r).parallelism = Some(FAILING_PARALLELISM)),
+            15 => self.lose_part(true),
+            16 => self.lose_part(false),
             _ => self.edit(|r| Self::job_mut(r).parallelism = Some(3)),
         }
     }
@@ -538,7 +630,7 @@ impl Sim {
             self.pass(None);
             let is_stable = self.status.lifecycle_state == Some(LifecycleState::Stable)
                 && self.status.observed_generation == self.resource.metadata.generation;
-            if is_stable {
+            if is_stable && self.has_slots() {
                 return;
             }
         }
@@ -577,14 +669,15 @@ fn show_on_failure(seed: u64, sim: &mut Sim, scenario: impl FnOnce(&mut Sim)) {
 #[test]
 fn a_new_job_becomes_stable_and_is_then_left_alone() {
     for mode in ["stateless", "savepoint", "last-state"] {
-        let mut sim = Sim::new(mode);
-        sim.settle();
-        for _ in 0..5 {
-            sim.tick();
-            let before = sim.status.clone();
-            let plan = sim.pass(None);
-            assert!(plan.steps.is_empty(), "{mode}: at rest: {:?}", names(&plan.steps));
-            assert_eq!(before, sim.status, "{mode}");
+        for mut sim in [Sim::new(mode), Sim::new(mode).standalone()] {
+            sim.settle();
+            for _ in 0..5 {
+                sim.tick();
+                let before = sim.status.clone();
+                let plan = sim.pass(None);
+                assert!(plan.steps.is_empty(), "{mode}: at rest: {:?}", names(&plan.steps));
+                assert_eq!(before, sim.status, "{mode}");
+            }
         }
     }
 }
@@ -596,6 +689,9 @@ fn users_faults_and_crashes_lose_no_record() {
         let mode = if seed % 2 == 0 { "savepoint" } else { "last-state" };
         let mut sim =
             if seed % 3 == 0 { Sim::without_high_availability(mode) } else { Sim::new(mode) };
+        if seed % 5 < 2 {
+            sim = sim.standalone();
+        }
         show_on_failure(seed, &mut sim, |sim| {
             sim.settle();
             for _ in 0..120 {
@@ -621,18 +717,23 @@ fn a_crash_before_any_step_of_an_upgrade_changes_nothing_in_the_end() {
     for mode in ["savepoint", "last-state", "stateless"] {
         for crash_pass in 0..12 {
             for crash_at in 0..8 {
-                let mut sim = Sim::new(mode);
-                show_on_failure(crash_pass * 100 + crash_at, &mut sim, |sim| {
-                    sim.settle();
-                    sim.checkpoint();
-                    sim.edit(|r| Sim::job_mut(r).parallelism = Some(5));
-                    for pass in 0..40 {
-                        sim.tick();
-                        let at = usize::try_from(crash_at).unwrap();
-                        sim.pass((pass == crash_pass).then_some(at));
-                    }
-                    sim.settle();
-                });
+                let mut sims = vec![Sim::new(mode)];
+                if (crash_pass + crash_at) % 3 == 0 {
+                    sims.push(Sim::new(mode).standalone());
+                }
+                for mut sim in sims {
+                    show_on_failure(crash_pass * 100 + crash_at, &mut sim, |sim| {
+                        sim.settle();
+                        sim.checkpoint();
+                        sim.edit(|r| Sim::job_mut(r).parallelism = Some(5));
+                        for pass in 0..40 {
+                            sim.tick();
+                            let at = usize::try_from(crash_at).unwrap();
+                            sim.pass((pass == crash_pass).then_some(at));
+                        }
+                        sim.settle();
+                    });
+                }
             }
         }
     }
@@ -657,6 +758,9 @@ fn a_deleted_resource_ends_whatever_its_state() {
     for seed in 0..cases(40) {
         let mut choices = Choices(seed);
         let mut sim = Sim::new("last-state");
+        if seed % 2 == 0 {
+            sim = sim.standalone();
+        }
         show_on_failure(seed, &mut sim, |sim| {
             for _ in 0..choices.below(30) {
                 sim.tick();
@@ -673,7 +777,7 @@ fn a_deleted_resource_ends_whatever_its_state() {
                     (choices.below(4) == 0).then(|| usize::try_from(choices.below(4)).unwrap());
                 sim.pass(crash_at);
             }
-            assert!(sim.job_manager.is_none());
+            assert!(sim.job_manager.is_none() && sim.workers.is_none());
             assert!(sim.resource.metadata.finalizers.as_ref().is_none_or(Vec::is_empty));
         });
     }

@@ -1,12 +1,14 @@
 //! A fleet that the Java operator left: what it recorded is understood, and nothing is restarted.
 
 use kubectl_flink::api::deployment::FlinkDeployment;
+use kubectl_flink::api::job::JobState;
 use kubectl_flink::api::status::JobStatusState;
+use kubectl_flink::api::version::FlinkVersion;
 use kubectl_flink::config::OperatorConfig;
 use kubectl_flink::decide::application::decide;
 use kubectl_flink::decide::plan::{Plan, Step};
 use kubectl_flink::decide::world::{
-    Cluster, Fact, Facts, Fresh, HaMetadata, Job, JobManager, Question, World,
+    Cluster, Fact, Facts, Fresh, HaMetadata, Job, JobManager, Question, TaskManagers, World,
 };
 use kubectl_flink::operator::reconcile::step_name;
 use serde_json::Value;
@@ -28,7 +30,7 @@ fn pass(resource: &FlinkDeployment, state: JobStatusState) -> Plan {
     let status = resource.status.clone().unwrap();
     let operator = OperatorConfig::default();
     let mut facts = Facts::default();
-    for _ in 0..10 {
+    for _ in 0..15 {
         let world = World {
             now: "2026-12-01T00:00:00Z".parse().unwrap(),
             resource,
@@ -53,7 +55,7 @@ fn pass(resource: &FlinkDeployment, state: JobStatusState) -> Plan {
             }
             Err(Question::Jobs) => {
                 facts.jobs = Fact::Known(vec![Job {
-                    id: status.job_status.job_id.clone().unwrap(),
+                    id: status.job_status.job_id.clone().unwrap_or_default(),
                     name: status.job_status.job_name.clone().unwrap_or_default(),
                     state,
                     start_time: status
@@ -64,6 +66,14 @@ fn pass(resource: &FlinkDeployment, state: JobStatusState) -> Plan {
                         .unwrap_or_default(),
                 }]);
             }
+            Err(Question::TaskManagers) => {
+                facts.task_managers = Fact::Known(Some(TaskManagers {
+                    uid: "d2".to_owned(),
+                    owner_uid: Some("u1".to_owned()),
+                    is_deleting: false,
+                }));
+            }
+            Err(Question::SessionJobs) => facts.session_jobs = Fact::Known(vec![]),
             Err(Question::Exceptions) => facts.exceptions = Fact::Known(vec![]),
             Err(Question::Cluster) => facts.cluster = Fact::Known(Cluster::default()),
             Err(Question::HaMetadata) => {
@@ -81,7 +91,9 @@ fn steps(plan: &Plan) -> Vec<&'static str> {
 
 #[test]
 fn a_stable_job_is_left_as_it_is() {
-    for case in ["native-app-basic", "native-ha-last-state"] {
+    for case in
+        ["native-app-basic", "native-ha-last-state", "native-session", "standalone-ha-replicas"]
+    {
         let resource = left_by_java(case);
         let plan = pass(&resource, JobStatusState::Running);
         assert!(steps(&plan).is_empty(), "{case}: {}: {:?}", plan.because, steps(&plan));
@@ -106,18 +118,71 @@ fn an_upgrade_goes_on_from_what_java_recorded() {
 }
 
 #[test]
-fn what_this_version_does_not_operate_is_not_touched() {
-    for case in ["native-session", "standalone-app", "standalone-ha-replicas"] {
-        for is_deleting in [false, true] {
-            let mut resource = left_by_java(case);
-            resource.spec.image = Some("flink:another".to_owned());
-            *resource.metadata.generation.as_mut().unwrap() += 1;
-            let now = "2026-12-01T00:00:00Z".parse().unwrap();
-            resource.metadata.deletion_timestamp =
-                is_deleting.then_some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(now));
-            let plan = pass(&resource, JobStatusState::Running);
-            assert!(steps(&plan).is_empty(), "{case}: {}: {:?}", plan.because, steps(&plan));
-            assert_eq!(resource.status, Some((*plan.status).clone()), "{case}");
-        }
+fn a_version_that_is_too_old_is_looked_after_and_not_started() {
+    let mut resource = left_by_java("native-ha-last-state");
+    resource.spec.flink_version = Some(FlinkVersion::V1_14);
+    let reconciliation = &mut resource.status.as_mut().unwrap().reconciliation_status;
+    for text in [&mut reconciliation.last_reconciled_spec, &mut reconciliation.last_stable_spec] {
+        *text = text.take().map(|text| text.replace("v1_20", "v1_14"));
+    }
+    let plan = pass(&resource, JobStatusState::Running);
+    assert!(steps(&plan).is_empty(), "observed: {}", plan.because);
+    assert_eq!(plan.status.error, None);
+
+    let changed = |edit: fn(&mut FlinkDeployment)| {
+        let mut resource = resource.clone();
+        edit(&mut resource);
+        *resource.metadata.generation.as_mut().unwrap() += 1;
+        pass(&resource, JobStatusState::Running)
+    };
+    let refused = changed(|resource| resource.spec.image = Some("flink:another".to_owned()));
+    assert!(steps(&refused).is_empty(), "the job is left alone: {:?}", steps(&refused));
+    let said = refused.steps.iter().any(
+        |step| matches!(step, Step::Event(event) if event.reason == "UnsupportedFlinkVersion"),
+    );
+    assert!(said && refused.because.contains("Flink version v1_14"), "{}", refused.because);
+
+    let suspended = changed(|resource| {
+        resource.spec.job.as_mut().unwrap().state = JobState::Suspended;
+    });
+    assert_eq!(steps(&suspended), ["record-revision", "write-status", "delete-job-manager"]);
+
+    let upgraded = changed(|resource| resource.spec.flink_version = Some(FlinkVersion::V1_20));
+    assert!(steps(&upgraded).contains(&"stop-with-savepoint"), "{:?}", steps(&upgraded));
+}
+
+#[test]
+fn every_kind_of_cluster_is_replaced_from_what_java_recorded() {
+    let replaced = |case| {
+        let mut resource = left_by_java(case);
+        resource.spec.image = Some("flink:another".to_owned());
+        *resource.metadata.generation.as_mut().unwrap() += 1;
+        let plan = pass(&resource, JobStatusState::Running);
+        steps(&plan).join(" ")
+    };
+    assert_eq!(replaced("native-session"), "record-revision write-status delete-job-manager");
+    assert_eq!(
+        replaced("standalone-ha-replicas"),
+        "record-revision write-status cancel-job delete-job-manager delete-task-managers",
+        "a stateless job"
+    );
+}
+
+#[test]
+fn every_kind_of_cluster_is_deleted() {
+    for (case, expected) in [
+        ("native-session", "write-status delete-job-manager"),
+        (
+            "standalone-ha-replicas",
+            "write-status cancel-job delete-job-manager delete-task-managers",
+        ),
+        ("standalone-app", "write-status delete-job-manager delete-task-managers"),
+    ] {
+        let mut resource = left_by_java(case);
+        let now = "2026-12-01T00:00:00Z".parse().unwrap();
+        resource.metadata.deletion_timestamp =
+            Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(now));
+        let plan = pass(&resource, JobStatusState::Finished);
+        assert_eq!(steps(&plan).join(" "), expected, "{case}");
     }
 }

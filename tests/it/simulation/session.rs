@@ -1,0 +1,554 @@
+//! Session clusters in the same kind of world: no job of their own, and jobs of others in them.
+
+use kubectl_flink::api::deployment::{DeploymentMode, FlinkDeployment};
+use kubectl_flink::api::status::{
+    DeploymentStatus, JobManagerDeploymentStatus, JobStatusState, LifecycleState,
+};
+use kubectl_flink::config::OperatorConfig;
+use kubectl_flink::decide::application::decide;
+use kubectl_flink::decide::plan::{Plan, Step};
+use kubectl_flink::decide::world::{
+    Cluster, Fact, Facts, Fresh, HaMetadata, Job, JobManager, Pod, PodProblem, Question, World,
+};
+use kubectl_flink::render::Objects;
+use serde_json::json;
+
+use super::{BROKEN_IMAGE, Choices, Workers, cases, fact, image_in, names};
+use jiff::{SignedDuration, Timestamp};
+
+struct Session {
+    now: Timestamp,
+    resource: FlinkDeployment,
+    status: DeploymentStatus,
+    operator: OperatorConfig,
+    job_manager: Option<JobManager>,
+    workers: Option<Workers>,
+    replicas: i32,
+    is_image_broken: bool,
+    /// Seconds until the pods of a deleted JobManager are gone.
+    pods_linger: u64,
+    starts_in: u64,
+    /// States of the jobs that others submitted.
+    jobs: Vec<JobStatusState>,
+    /// Names of the session jobs that refer to the cluster.
+    referring: Vec<String>,
+    has_ha_metadata: bool,
+    /// JobManagers made so far.
+    made: u64,
+    ids: u64,
+    log: Vec<String>,
+}
+
+fn resource(mode: &str) -> FlinkDeployment {
+    serde_json::from_value(json!({
+        "apiVersion": "flink.apache.org/v1beta1",
+        "kind": "FlinkDeployment",
+        "metadata": {"name": "lab", "namespace": "shop", "uid": "u1", "generation": 1},
+        "spec": {
+            "image": "flink:1.20", "flinkVersion": "v1_20", "serviceAccount": "flink",
+            "mode": mode,
+            "flinkConfiguration": {
+                "taskmanager.numberOfTaskSlots": "2",
+                "high-availability.type": "kubernetes",
+                "high-availability.storageDir": "s3://lake/ha",
+            },
+            "jobManager": {"resource": {"memory": "1g", "cpu": 1}},
+            "taskManager": {"resource": {"memory": "1g", "cpu": 1}},
+        },
+    }))
+    .unwrap()
+}
+
+impl Session {
+    fn new(mode: &str) -> Self {
+        Self {
+            now: "2026-01-01T00:00:00Z".parse().unwrap(),
+            resource: resource(mode),
+            status: DeploymentStatus::default(),
+            operator: OperatorConfig::default(),
+            job_manager: None,
+            workers: None,
+            replicas: 1,
+            is_image_broken: false,
+            pods_linger: 0,
+            starts_in: 0,
+            jobs: vec![],
+            referring: vec![],
+            has_ha_metadata: false,
+            made: 0,
+            ids: 0,
+            log: vec![],
+        }
+    }
+
+    fn id(&mut self) -> String {
+        self.ids += 1;
+        format!("{:032x}", self.ids)
+    }
+
+    fn edit(&mut self, edit: impl FnOnce(&mut FlinkDeployment)) {
+        let before = self.resource.spec.clone();
+        edit(&mut self.resource);
+        if self.resource.spec != before {
+            *self.resource.metadata.generation.as_mut().unwrap() += 1;
+            self.log.push(format!("  user: {:?}", self.resource.spec.image));
+        }
+    }
+
+    fn pass(&mut self, crash_at: Option<usize>) -> Plan {
+        let plan = self.plan();
+        self.log.push(format!("{} {}: {:?}", self.now, plan.because, names(&plan.steps)));
+        for (index, step) in plan.steps.iter().enumerate() {
+            if crash_at == Some(index) {
+                self.log.push(format!("  crash before step {index}"));
+                return plan;
+            }
+            self.take(step);
+        }
+        if crash_at.is_none() {
+            self.status = (*plan.status).clone();
+        }
+        plan
+    }
+
+    fn plan(&mut self) -> Plan {
+        let fresh = Fresh { job_id: self.id(), trigger_id: self.id(), uuid: self.id() };
+        let mut facts = Facts::default();
+        for _ in 0..15 {
+            let world = World {
+                now: self.now,
+                resource: &self.resource,
+                status: &self.status,
+                operator: &self.operator,
+                has_snapshot_resources: true,
+                fresh: fresh.clone(),
+                told_exceptions: None,
+                facts: facts.clone(),
+            };
+            match decide(&world) {
+                Ok(plan) => return plan,
+                Err(question) => self.answer(question, &mut facts),
+            }
+        }
+        panic!("no decision after fifteen questions: {facts:?}");
+    }
+
+    fn is_up(&self) -> bool {
+        self.job_manager.as_ref().is_some_and(|jm| jm.available_replicas > 0 && !jm.is_deleting)
+    }
+
+    fn answer(&self, question: Question, facts: &mut Facts) {
+        let is_up = self.is_up();
+        match question {
+            Question::JobManager => facts.job_manager = Fact::Known(self.job_manager.clone()),
+            Question::TaskManagers => {
+                facts.task_managers = Fact::Known(self.workers.as_ref().map(|w| w.fact.clone()));
+            }
+            Question::Pods => facts.pods = Fact::Known(self.pods()),
+            Question::TaskManagerPods => facts.task_manager_pods = Fact::Known(vec![]),
+            Question::Jobs => facts.jobs = fact(is_up, || self.jobs()),
+            Question::Cluster => facts.cluster = fact(is_up, Cluster::default),
+            Question::SessionJobs => facts.session_jobs = Fact::Known(self.referring.clone()),
+            Question::HaMetadata => facts.ha_metadata = Fact::Known(HaMetadata::default()),
+            other @ (Question::Checkpoints
+            | Question::Stop
+            | Question::Failure
+            | Question::JobMetrics
+            | Question::ResourceRequirements
+            | Question::Exceptions) => panic!("{other:?} is about a job"),
+        }
+    }
+
+    fn jobs(&self) -> Vec<Job> {
+        let job = |(index, state): (usize, &JobStatusState)| Job {
+            id: format!("{index:032x}"),
+            name: "query".to_owned(),
+            state: *state,
+            start_time: 1,
+        };
+        self.jobs.iter().enumerate().map(job).collect()
+    }
+
+    fn pods(&self) -> Vec<Pod> {
+        let problem = self.is_image_broken.then(|| PodProblem {
+            reason: "ImagePullBackOff".to_owned(),
+            message: "[flink-main-container] no such image".to_owned(),
+        });
+        let created = self.job_manager.as_ref().and_then(|jm| jm.created);
+        let is_there = self.job_manager.is_some() || self.pods_linger > 0;
+        let pod = Pod { name: "lab-0".to_owned(), created, has_started: false, problem };
+        is_there.then_some(pod).into_iter().collect()
+    }
+
+    fn take(&mut self, step: &Step) {
+        match step {
+            Step::AddFinalizer => {
+                let finalizer = kubectl_flink::api::DEPLOYMENT_FINALIZER.to_owned();
+                self.resource.metadata.finalizers = Some(vec![finalizer]);
+            }
+            Step::RemoveFinalizer => self.resource.metadata.finalizers = None,
+            Step::WriteStatus(status) => self.status = (**status).clone(),
+            Step::Event(_) | Step::RecordRevision(_) => {}
+            Step::DeleteJobManager { uid } => {
+                if self.job_manager.as_ref().is_some_and(|jm| jm.uid == *uid) {
+                    self.lose_job_manager();
+                }
+            }
+            Step::DeleteTaskManagers { uid } => {
+                if let Some(workers) = self.workers.as_mut().filter(|w| w.fact.uid == *uid) {
+                    workers.fact.is_deleting = true;
+                }
+            }
+            Step::ScaleTaskManagers { replicas } => {
+                assert!(self.workers.is_some(), "nothing to scale");
+                self.replicas = *replicas;
+            }
+            Step::DeleteHaMetadata => {
+                let is_deleting = self.resource.metadata.deletion_timestamp.is_some();
+                assert!(is_deleting, "HA metadata is what brings the jobs back");
+                self.has_ha_metadata = false;
+            }
+            Step::FinishCluster(objects) => self.create_workers(objects),
+            Step::CreateCluster(objects) => self.create(objects),
+            Step::RecordSavepoint { .. }
+            | Step::TriggerStop { .. }
+            | Step::ScaleJob { .. }
+            | Step::CancelJob { .. }
+            | Step::ForgetJobGraphs => {
+                panic!("{:?} is about a job", names(std::slice::from_ref(step)))
+            }
+        }
+    }
+
+    fn create_workers(&mut self, objects: &Objects) {
+        if self.workers.is_none() {
+            let uid = self.id();
+            self.workers = Workers::of(objects, uid);
+            if let Some(task_managers) = &objects.task_managers {
+                let replicas = task_managers["spec"]["replicas"].as_i64().unwrap();
+                self.replicas = i32::try_from(replicas).unwrap();
+            }
+        }
+    }
+
+    fn create(&mut self, objects: &Objects) {
+        if self.job_manager.is_some() {
+            return;
+        }
+        assert!(self.resource.metadata.deletion_timestamp.is_none(), "started while being deleted");
+        assert_eq!(self.pods_linger, 0, "a second JobManager beside the pods of the first");
+        if let Some(workers) = &self.workers {
+            assert!(!workers.fact.is_deleting, "a JobManager beside TaskManagers that go");
+            assert_eq!(
+                workers.image,
+                image_in(&objects.deployment),
+                "TaskManagers of another spec"
+            );
+        }
+        self.create_workers(objects);
+        let annotations = &objects.deployment["metadata"]["annotations"];
+        let generation = annotations[kubectl_flink::api::GENERATION_ANNOTATION].as_str().unwrap();
+        self.is_image_broken = image_in(&objects.deployment) == BROKEN_IMAGE;
+        self.starts_in = 4;
+        self.made += 1;
+        self.job_manager = Some(JobManager {
+            uid: self.id(),
+            owner_uid: Some("u1".to_owned()),
+            generation: generation.parse().ok(),
+            replicas: 1,
+            was_never_available: true,
+            created: Some(self.now),
+            ..JobManager::default()
+        });
+    }
+
+    fn lose_job_manager(&mut self) {
+        self.job_manager = None;
+        self.pods_linger = 3;
+        if !self.has_ha_metadata {
+            self.jobs.clear();
+        }
+    }
+
+    /// A second passes.
+    fn tick(&mut self) {
+        self.now += SignedDuration::from_secs(1);
+        self.pods_linger = self.pods_linger.saturating_sub(1);
+        self.starts_in = self.starts_in.saturating_sub(1);
+        if self.workers.as_mut().is_some_and(|workers| !workers.tick()) {
+            self.workers = None;
+        }
+        let is_broken = self.is_image_broken;
+        if let Some(job_manager) = self.job_manager.as_mut().filter(|_| !is_broken)
+            && self.starts_in == 0
+        {
+            job_manager.available_replicas = 1;
+            job_manager.was_never_available = false;
+            self.has_ha_metadata = true;
+        }
+    }
+
+    fn misfortune(&mut self, choices: &mut Choices) {
+        match choices.below(9) {
+            0 => self.edit(|r| r.spec.image = Some(BROKEN_IMAGE.to_owned())),
+            1 | 2 => self.edit(|r| r.spec.image = Some("flink:1.20".to_owned())),
+            3 => self.edit(|r| r.spec.restart_nonce = Some(r.spec.restart_nonce.unwrap_or(0) + 1)),
+            // Edits that cannot work.
+            4 => self.edit(|r| r.spec.service_account = None),
+            5 => self.edit(|r| r.spec.job = Some(kubectl_flink::api::job::JobSpec::default())),
+            6 if self.job_manager.is_some() => self.lose_job_manager(),
+            7 => self.workers = None,
+            _ => self.edit(|r| {
+                r.spec.job = None;
+                r.spec.service_account = Some("flink".to_owned());
+            }),
+        }
+    }
+
+    fn heal(&mut self) {
+        self.edit(|r| {
+            r.spec.image = Some("flink:1.20".to_owned());
+            r.spec.service_account = Some("flink".to_owned());
+            r.spec.job = None;
+        });
+    }
+
+    fn is_stable(&self) -> bool {
+        let is_standalone = self.resource.spec.mode == Some(DeploymentMode::Standalone);
+        self.status.lifecycle_state == Some(LifecycleState::Stable)
+            && self.status.job_manager_deployment_status == JobManagerDeploymentStatus::Ready
+            && self.status.observed_generation == self.resource.metadata.generation
+            && self.workers.is_some() == is_standalone
+    }
+
+    fn settle(&mut self) {
+        for _ in 0..200 {
+            self.tick();
+            self.pass(None);
+            if self.is_stable() {
+                return;
+            }
+        }
+        panic!("not stable: {:?} {:?}", self.status.lifecycle_state, self.status.error);
+    }
+
+    fn mark_for_deletion(&mut self) {
+        let now = k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(self.now);
+        self.resource.metadata.deletion_timestamp = Some(now);
+    }
+
+    fn is_gone(&self) -> bool {
+        self.resource.metadata.finalizers.as_ref().is_none_or(Vec::is_empty)
+    }
+
+    fn message(&self) -> String {
+        let error = self.status.error.as_deref().unwrap_or_default();
+        kubectl_flink::decide::error_document::message_of(error)
+    }
+}
+
+fn show_on_failure(seed: u64, sim: &mut Session, scenario: impl FnOnce(&mut Session)) {
+    let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| scenario(sim)));
+    if let Err(panic) = result {
+        for line in sim.log.iter().rev().take(40).rev() {
+            println!("{line}");
+        }
+        println!("seed {seed}");
+        std::panic::resume_unwind(panic);
+    }
+}
+
+#[test]
+fn a_new_session_cluster_becomes_stable_and_is_then_left_alone() {
+    for mode in ["native", "standalone"] {
+        let mut sim = Session::new(mode);
+        show_on_failure(0, &mut sim, |sim| {
+            sim.settle();
+            let condition = sim.status.conditions[0].clone();
+            assert_eq!(condition.reason.as_deref(), Some("JobManagerReady"));
+            assert_eq!(sim.status.job_status.state, None);
+            for _ in 0..5 {
+                sim.tick();
+                let before = sim.status.clone();
+                let plan = sim.pass(None);
+                assert!(plan.steps.is_empty(), "{mode}: at rest: {:?}", names(&plan.steps));
+                assert_eq!(before, sim.status, "{mode}");
+            }
+        });
+    }
+}
+
+#[test]
+fn users_faults_and_crashes_leave_one_good_session_cluster() {
+    for seed in 0..cases(40) {
+        let mut choices = Choices(seed);
+        let mut sim = Session::new(if seed % 2 == 0 { "native" } else { "standalone" });
+        show_on_failure(seed, &mut sim, |sim| {
+            for _ in 0..80 {
+                sim.tick();
+                if choices.below(9) == 0 {
+                    sim.misfortune(&mut choices);
+                }
+                let crash_at =
+                    (choices.below(5) == 0).then(|| usize::try_from(choices.below(7)).unwrap());
+                sim.pass(crash_at);
+            }
+            sim.heal();
+            sim.settle();
+        });
+    }
+}
+
+#[test]
+fn a_change_of_the_spec_makes_exactly_one_new_cluster() {
+    for crash_pass in 0..12 {
+        for crash_at in 0..8 {
+            let mut sim = Session::new("standalone");
+            show_on_failure(crash_pass, &mut sim, |sim| {
+                sim.settle();
+                sim.edit(|r| r.spec.restart_nonce = Some(1));
+                for pass in 0..40 {
+                    sim.tick();
+                    sim.pass((pass == crash_pass).then_some(crash_at));
+                }
+                sim.settle();
+                assert_eq!(sim.made, 2);
+            });
+        }
+    }
+}
+
+#[test]
+fn a_bad_edit_leaves_the_session_cluster_alone() {
+    let mut sim = Session::new("native");
+    sim.settle();
+    sim.edit(|r| r.spec.job = Some(kubectl_flink::api::job::JobSpec::default()));
+    for _ in 0..5 {
+        sim.tick();
+        sim.pass(None);
+    }
+    assert!(sim.message().contains("cannot become an application"), "{}", sim.message());
+    assert_eq!(sim.made, 1);
+    assert!(sim.is_up());
+    let condition = sim.status.conditions[0].clone();
+    assert_eq!(condition.reason.as_deref(), Some("JobManagerReady"));
+}
+
+#[test]
+fn reactive_task_managers_are_scaled_in_place() {
+    let scale = |sim: &mut Session, replicas| {
+        sim.edit(|r| r.spec.task_manager.as_mut().unwrap().replicas = Some(replicas));
+        sim.settle();
+        let info = sim.status.task_manager.clone().unwrap();
+        assert_eq!((info.replicas, sim.replicas), (replicas, replicas));
+        assert_eq!(info.label_selector, "component=taskmanager,app=lab");
+        sim.made
+    };
+    let mut sim = Session::new("standalone");
+    sim.edit(|r| {
+        drop(r.spec.flink_configuration.0.insert("scheduler-mode".to_owned(), "REACTIVE".into()));
+    });
+    sim.settle();
+    assert_eq!(scale(&mut sim, 3), 1, "the JobManager goes on");
+    assert_eq!(scale(&mut sim, 1), 1);
+
+    let mut sim = Session::new("standalone");
+    sim.settle();
+    assert_eq!(scale(&mut sim, 3), 2, "not reactive: the cluster is replaced");
+}
+
+#[test]
+fn who_needs_the_cluster_keeps_it_from_being_deleted() {
+    for mode in ["native", "standalone"] {
+        let mut sim = Session::new(mode);
+        show_on_failure(0, &mut sim, |sim| {
+            sim.settle();
+            sim.referring = vec!["a".to_owned(), "b".to_owned()];
+            sim.jobs = vec![JobStatusState::Finished, JobStatusState::Running];
+            sim.mark_for_deletion();
+            let wait = |sim: &mut Session| {
+                for _ in 0..30 {
+                    sim.tick();
+                    sim.pass(None);
+                }
+            };
+            wait(sim);
+            assert_eq!(sim.message(), "The session jobs [a, b] should be deleted first");
+            assert_eq!(sim.status.lifecycle_state, Some(LifecycleState::Deleting));
+            sim.referring.clear();
+            wait(sim);
+            assert_eq!(
+                sim.message(),
+                "The session cluster has non terminated jobs [00000000000000000000000000000001] \
+                 that should be cancelled first"
+            );
+            assert!(sim.is_up() && !sim.is_gone());
+            sim.jobs[1] = JobStatusState::Canceled;
+            wait(sim);
+            assert!(sim.is_gone() && sim.job_manager.is_none() && sim.workers.is_none());
+            assert!(!sim.has_ha_metadata);
+        });
+    }
+}
+
+#[test]
+fn options_let_a_needed_cluster_go() {
+    for (option, has_session_jobs) in [
+        ("kubernetes.operator.session.deletion.block-on-session-jobs", true),
+        ("kubernetes.operator.session.deletion.block-on-unmanaged-jobs", false),
+    ] {
+        let mut sim = Session::new("native");
+        sim.edit(|r| drop(r.spec.flink_configuration.0.insert(option.to_owned(), "false".into())));
+        sim.settle();
+        sim.jobs = vec![JobStatusState::Running];
+        sim.referring = if has_session_jobs { vec!["a".to_owned()] } else { vec![] };
+        sim.mark_for_deletion();
+        for _ in 0..30 {
+            sim.tick();
+            sim.pass(None);
+        }
+        assert!(sim.is_gone(), "{option}: {}", sim.message());
+    }
+}
+
+#[test]
+fn a_cluster_that_was_never_deployed_just_goes() {
+    let mut sim = Session::new("native");
+    sim.edit(|r| r.spec.service_account = None);
+    sim.referring = vec!["a".to_owned()];
+    sim.tick();
+    sim.pass(None);
+    assert_eq!(sim.status.lifecycle_state, Some(LifecycleState::Failed));
+    sim.mark_for_deletion();
+    for _ in 0..5 {
+        sim.tick();
+        sim.pass(None);
+    }
+    assert!(sim.is_gone());
+    assert_eq!(sim.made, 0);
+}
+
+#[test]
+fn deletion_of_a_session_cluster_ends_whatever_its_state() {
+    for seed in 0..cases(40) {
+        let mut choices = Choices(seed);
+        let mut sim = Session::new(if seed % 2 == 0 { "native" } else { "standalone" });
+        show_on_failure(seed, &mut sim, |sim| {
+            for _ in 0..choices.below(40) {
+                sim.tick();
+                if choices.below(6) == 0 {
+                    sim.misfortune(&mut choices);
+                }
+                sim.pass(None);
+            }
+            sim.mark_for_deletion();
+            for _ in 0..60 {
+                sim.tick();
+                let crash_at =
+                    (choices.below(4) == 0).then(|| usize::try_from(choices.below(4)).unwrap());
+                sim.pass(crash_at);
+            }
+            assert!(sim.is_gone() && sim.job_manager.is_none() && sim.workers.is_none());
+        });
+    }
+}
