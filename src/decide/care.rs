@@ -93,7 +93,7 @@ impl Pass<'_> {
             return Ok(());
         }
         let cause = self.trouble();
-        let message = format!("the job does not run {patience:?} after it was deployed: {cause}");
+        let message = format!("the job was not seen running for {patience:?}: {cause}");
         self.late = Some(cause);
         self.problem.get_or_insert(Problem {
             kind: ErrorType::DeploymentFailed,

@@ -60,7 +60,9 @@ impl Pass<'_> {
         if self.has_old_pods()? {
             return Ok(self.finish("waiting for the old JobManager's pods to end", Some(GOING)));
         }
-        let keeps_job_id = self.last_mode() == UpgradeMode::LastState;
+        // Under its old id Flink would find the state that a stateless job is to start without.
+        let keeps_job_id = self.last_mode() == UpgradeMode::LastState
+            && self.job().upgrade_mode != UpgradeMode::Stateless;
         self.deploy(restore, false, keeps_job_id)
     }
 

@@ -328,7 +328,8 @@ impl Pass<'_> {
         stable: &FlinkDeploymentSpec,
         restore: &RestorePoint,
     ) -> Result<Plan, Halt> {
-        let keeps_job_id = self.last_mode() == UpgradeMode::LastState;
+        let keeps_job_id = self.last_mode() == UpgradeMode::LastState
+            && self.mode_of_rollback() != UpgradeMode::Stateless;
         refuse_old_version(stable)?;
         if stable.job.is_some() {
             self.note_restore(stable, restore, keeps_job_id)?;

@@ -10,6 +10,7 @@
 
 mod api_server;
 mod cli;
+mod decisions;
 mod e2e;
 mod examples;
 mod flink_access;

@@ -132,3 +132,64 @@ fn a_template_change_is_seen() {
         ]],
     );
 }
+
+#[test]
+fn section_6_each_field_by_its_row() {
+    use ChangeClass::{Ignore, SavepointRedeploy, Scale, Upgrade};
+    let overrides = "/flinkConfiguration/pipeline.jobvertex-parallelism-overrides";
+    // Path, value, class in native and in standalone mode.
+    let rows = [
+        ("/job/savepointTriggerNonce", json!(1), Ignore, Ignore),
+        ("/job/checkpointTriggerNonce", json!(1), Ignore, Ignore),
+        ("/job/initialSavepointPath", json!("s3://a"), Ignore, Ignore),
+        ("/job/upgradeMode", json!("stateless"), Ignore, Ignore),
+        ("/job/allowNonRestoredState", json!(true), Ignore, Ignore),
+        ("/job/autoscalerResetNonce", json!(1), Ignore, Ignore),
+        ("/job/parallelism", json!(4), Upgrade, Scale),
+        ("/taskManager/replicas", json!(4), Upgrade, Scale),
+        ("/job/savepointRedeployNonce", json!(1), SavepointRedeploy, SavepointRedeploy),
+        ("/restartNonce", json!(1), Upgrade, Upgrade),
+        ("/flinkConfiguration/job.autoscaler.enabled", json!(true), Ignore, Ignore),
+        ("/flinkConfiguration/parallelism.default", json!(3), Ignore, Ignore),
+        ("/flinkConfiguration/kubernetes.operator.x", json!(1), Ignore, Ignore),
+        (overrides, json!("v:2"), Scale, Upgrade),
+        ("/flinkConfiguration/kubernetes.cluster-id", json!("a"), Upgrade, Upgrade),
+        ("/job/state", json!("suspended"), Upgrade, Upgrade),
+        ("/job/args", json!(["a"]), Upgrade, Upgrade),
+        ("/job/entryClass", json!("A"), Upgrade, Upgrade),
+        ("/job/jarURI", json!("local:///other.jar"), Upgrade, Upgrade),
+        ("/image", json!("flink:2"), Upgrade, Upgrade),
+        ("/imagePullPolicy", json!("Always"), Upgrade, Upgrade),
+        ("/serviceAccount", json!("other"), Upgrade, Upgrade),
+        ("/flinkVersion", json!("v1_19"), Upgrade, Upgrade),
+        ("/ingress", json!({"template": "a.b"}), Upgrade, Upgrade),
+        ("/logConfiguration", json!({"log4j-console.properties": "a"}), Upgrade, Upgrade),
+        ("/podTemplate/metadata", json!({"labels": {"a": "b"}}), Upgrade, Upgrade),
+        ("/jobManager/replicas", json!(2), Upgrade, Upgrade),
+        ("/taskManager/resource/cpu", json!(2), Upgrade, Upgrade),
+    ];
+    for (path, value, native, standalone) in rows {
+        for (mode, class) in [("native", native), ("standalone", standalone)] {
+            let mut before = base();
+            before["mode"] = json!(mode);
+            let mut after = before.clone();
+            let (parent, name) = path.rsplit_once('/').unwrap();
+            let parent =
+                if parent.is_empty() { &mut after } else { after.pointer_mut(parent).unwrap() };
+            parent[name] = value.clone();
+            assert_eq!(diff(&spec(before), &spec(after)).class(), class, "{path} in {mode} mode");
+        }
+    }
+}
+
+#[test]
+fn section_6_the_greatest_class_wins() {
+    let mut wanted = base();
+    wanted["job"]["upgradeMode"] = json!("stateless");
+    wanted["flinkConfiguration"]["pipeline.jobvertex-parallelism-overrides"] = json!("v:2");
+    assert_eq!(diff(&spec(base()), &spec(wanted.clone())).class(), ChangeClass::Scale);
+    wanted["image"] = json!("flink:2");
+    assert_eq!(diff(&spec(base()), &spec(wanted.clone())).class(), ChangeClass::Upgrade);
+    wanted["job"]["savepointRedeployNonce"] = json!(1);
+    assert_eq!(diff(&spec(base()), &spec(wanted)).class(), ChangeClass::SavepointRedeploy);
+}

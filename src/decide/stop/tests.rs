@@ -4,6 +4,8 @@ use proptest::prelude::*;
 use super::super::world::CompletedState;
 use super::*;
 
+mod rows;
+
 const NOW: &str = "2026-01-01T12:00:00Z";
 
 #[allow(clippy::unnecessary_wraps, reason = "as the facts have it")]

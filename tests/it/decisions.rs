@@ -1,0 +1,362 @@
+//! The tables of the Java operator's behaviour, a row a test, against the whole decision.
+//!
+//! A test is named by its row: `t13` is transition T13, `q03` quirk Q3, `s12` a rule of the section
+//! on rollback. Where this operator departs on purpose, the name or a comment says so. Rows of the
+//! upgrade table and of the spec diff are beside their code, in `decide::stop` and `decide::diff`.
+//! Quirks Q4, Q5 and Q7 are about session clusters and their jobs, Q9 and Q10 about snapshots and
+//! what is left behind: their tests are where those are.
+
+mod care;
+mod quirks;
+mod rollback;
+mod transitions;
+
+use std::collections::BTreeMap;
+
+use expect_test::Expect;
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kubectl_flink::api::deployment::{FlinkDeployment, FlinkDeploymentSpec};
+use kubectl_flink::api::job::{JobSpec, JobState, UpgradeMode};
+use kubectl_flink::api::status::{
+    DeploymentStatus, JobManagerDeploymentStatus, JobStatusState, ReconciliationState,
+};
+use kubectl_flink::config::OperatorConfig;
+use kubectl_flink::decide::application::decide;
+use kubectl_flink::decide::plan::{Plan, Step};
+use kubectl_flink::decide::reconciled::ReconciledSpec;
+use kubectl_flink::decide::world::{
+    Bounds, Checkpoints, Cluster, CompletedState, Fact, Facts, Failure, Fresh, HaMetadata, Job,
+    JobManager, JobMetrics, Pod, PodProblem, Stop, World,
+};
+use kubectl_flink::operator::reconcile::step_name;
+use serde_json::json;
+
+const NOW: &str = "2026-01-01T12:00:00Z";
+const JOB_ID: &str = "00000000000000000000000000000001";
+const SAVEPOINT: &str = "s3://lake/sp/1";
+const CHECKPOINT: &str = "s3://lake/chk/7";
+
+/// One resource and everything that can be known of its cluster.
+#[derive(Clone)]
+struct Scene {
+    resource: FlinkDeployment,
+    status: DeploymentStatus,
+    facts: Facts,
+    operator: OperatorConfig,
+}
+
+fn ago(seconds: i64) -> Timestamp {
+    let now: Timestamp = NOW.parse().unwrap();
+    now - SignedDuration::from_secs(seconds)
+}
+
+fn job_manager() -> JobManager {
+    JobManager {
+        uid: "d1".to_owned(),
+        owner_uid: Some("u1".to_owned()),
+        generation: Some(1),
+        replicas: 1,
+        available_replicas: 1,
+        created: Some(ago(3600)),
+        ..JobManager::default()
+    }
+}
+
+fn job(state: JobStatusState) -> Vec<Job> {
+    vec![Job {
+        id: JOB_ID.to_owned(),
+        name: "orders".to_owned(),
+        state,
+        start_time: ago(3600).as_millisecond(),
+    }]
+}
+
+fn pod() -> Pod {
+    let created = Some(ago(3600));
+    Pod { name: "orders-x".to_owned(), created, has_started: true, problem: None }
+}
+
+impl Scene {
+    /// A resource that nobody has looked at.
+    fn new(mode: &str) -> Self {
+        let resource = serde_json::from_value(json!({
+            "apiVersion": "flink.apache.org/v1beta1",
+            "kind": "FlinkDeployment",
+            "metadata": {
+                "name": "orders", "namespace": "shop", "uid": "u1", "generation": 1,
+                "finalizers": [kubectl_flink::api::DEPLOYMENT_FINALIZER],
+            },
+            "spec": {
+                "image": "flink:1.20",
+                "flinkVersion": "v1_20",
+                "serviceAccount": "flink",
+                "flinkConfiguration": {
+                    "taskmanager.numberOfTaskSlots": "2",
+                    "high-availability.type": "kubernetes",
+                    "high-availability.storageDir": "s3://lake/ha",
+                    "execution.checkpointing.dir": "s3://lake/chk",
+                    "execution.checkpointing.savepoint-dir": "s3://lake/sp",
+                },
+                "jobManager": {"resource": {"memory": "1g", "cpu": 1}},
+                "taskManager": {"resource": {"memory": "1g", "cpu": 1}},
+                "job": {"jarURI": "local:///job.jar", "parallelism": 2, "upgradeMode": mode},
+            },
+        }))
+        .unwrap();
+        let facts = Facts {
+            job_manager: Fact::Known(None),
+            pods: Fact::Known(vec![]),
+            jobs: Fact::Unknown("no answer".to_owned()),
+            checkpoints: Fact::Unknown("no answer".to_owned()),
+            ha_metadata: Fact::Known(HaMetadata::default()),
+            stop: Fact::Unknown("no answer".to_owned()),
+            cluster: Fact::Known(Cluster::default()),
+            failure: Fact::Known(Failure {
+                message: "the sink is gone".to_owned(),
+                causes: vec!["connection refused".to_owned()],
+            }),
+            exceptions: Fact::Known(vec![]),
+            job_metrics: Fact::Known(JobMetrics::default()),
+            task_manager_pods: Fact::Known(vec![]),
+            ..Facts::default()
+        };
+        Self {
+            resource,
+            status: DeploymentStatus::default(),
+            facts,
+            operator: OperatorConfig::default(),
+        }
+    }
+
+    /// A job that has run for an hour with the resource's spec, with HA metadata.
+    fn running(mode: &str) -> Self {
+        let mut scene = Self::new(mode);
+        let mode = scene.job().upgrade_mode;
+        scene.store(JobState::Running, mode);
+        scene.status.reconciliation_status.state = ReconciliationState::Deployed;
+        scene.status.reconciliation_status.last_stable_spec =
+            scene.status.reconciliation_status.last_reconciled_spec.clone();
+        scene.status.reconciliation_status.reconciliation_timestamp = ago(3600).as_millisecond();
+        scene.status.observed_generation = Some(1);
+        scene.status.job_manager_deployment_status = JobManagerDeploymentStatus::Ready;
+        scene.status.job_status.job_id = Some(JOB_ID.to_owned());
+        scene.status.job_status.job_name = Some("orders".to_owned());
+        scene.status.job_status.state = Some(JobStatusState::Running);
+        scene.status.job_status.start_time = Some(ago(3600).as_millisecond().to_string());
+        scene.status.job_status.update_time = Some(ago(3590).as_millisecond().to_string());
+        scene.status.cluster_info =
+            BTreeMap::from([("flink-version".to_owned(), "1.20.1".to_owned())]);
+        scene.facts.job_manager = Fact::Known(Some(job_manager()));
+        scene.facts.pods = Fact::Known(vec![pod()]);
+        scene.facts.jobs = Fact::Known(job(JobStatusState::Running));
+        scene.facts.checkpoints = Fact::Known(Checkpoints {
+            latest: Some(CompletedState { path: CHECKPOINT.to_owned(), at: Some(ago(5)) }),
+            ..Checkpoints::default()
+        });
+        scene.facts.ha_metadata = Fact::Known(HaMetadata { has_job: true, has_checkpoint: true });
+        scene
+    }
+
+    /// The job is in `state`, in Flink and in the status.
+    fn in_state(mut self, state: JobStatusState) -> Self {
+        self.status.job_status.state = Some(state);
+        self.facts.jobs = Fact::Known(job(state));
+        self
+    }
+
+    /// The JobManager does not answer, and what it did is not known.
+    fn silent(mut self) -> Self {
+        self.status.job_status.state = Some(JobStatusState::Reconciling);
+        self.status.job_status.update_time = Some(ago(10).as_millisecond().to_string());
+        self.facts.jobs = Fact::Unknown("no answer".to_owned());
+        self.facts.checkpoints = Fact::Unknown("no answer".to_owned());
+        self
+    }
+
+    /// The JobManager is starting.
+    fn starting(self) -> Self {
+        let mut scene = self.silent();
+        scene.status.job_manager_deployment_status = JobManagerDeploymentStatus::Deploying;
+        scene.facts.job_manager =
+            Fact::Known(Some(JobManager { available_replicas: 0, ..job_manager() }));
+        scene
+    }
+
+    /// The JobManager Deployment and its pods are gone.
+    fn gone(self) -> Self {
+        let mut scene = self.silent();
+        scene.facts.job_manager = Fact::Known(None);
+        scene.facts.pods = Fact::Known(vec![]);
+        scene
+    }
+
+    /// The job was stopped in this way to be started again.
+    fn upgrading(mut self, mode: UpgradeMode) -> Self {
+        self.store(JobState::Suspended, mode);
+        self.status.reconciliation_status.state = ReconciliationState::Upgrading;
+        self.status.job_manager_deployment_status = JobManagerDeploymentStatus::Missing;
+        self.status.job_status.state = Some(JobStatusState::Finished);
+        self.facts.job_manager = Fact::Known(None);
+        self.facts.pods = Fact::Known(vec![]);
+        self
+    }
+
+    /// The job was suspended in this way.
+    fn suspended(self, mode: UpgradeMode) -> Self {
+        let mut scene = self.upgrading(mode);
+        scene.status.reconciliation_status.state = ReconciliationState::Deployed;
+        scene.status.reconciliation_status.last_stable_spec =
+            scene.status.reconciliation_status.last_reconciled_spec.clone();
+        scene
+    }
+
+    fn without_metadata(mut self) -> Self {
+        self.facts.ha_metadata = Fact::Known(HaMetadata::default());
+        self
+    }
+
+    fn path(mut self, path: &str) -> Self {
+        self.status.job_status.upgrade_savepoint_path = Some(path.to_owned());
+        self
+    }
+
+    /// A user's edit.
+    fn edit(mut self, edit: impl FnOnce(&mut FlinkDeploymentSpec)) -> Self {
+        edit(&mut self.resource.spec);
+        *self.resource.metadata.generation.as_mut().unwrap() += 1;
+        self
+    }
+
+    fn edit_job(self, edit: impl FnOnce(&mut JobSpec)) -> Self {
+        self.edit(|spec| edit(spec.job.as_mut().unwrap()))
+    }
+
+    /// An option in the spec, there from the beginning.
+    fn option(mut self, key: &str, value: &str) -> Self {
+        self.resource.spec.flink_configuration.0.insert(key.to_owned(), json!(value));
+        for text in [
+            &mut self.status.reconciliation_status.last_reconciled_spec,
+            &mut self.status.reconciliation_status.last_stable_spec,
+        ] {
+            let Some(stored) = text.as_deref() else { continue };
+            let mut stored = ReconciledSpec::parse(stored).unwrap();
+            stored.spec.flink_configuration.0.insert(key.to_owned(), json!(value));
+            *text = Some(stored.to_text());
+        }
+        self
+    }
+
+    fn operator_option(self, key: &str, value: &str) -> Self {
+        self.option(&format!("kubernetes.operator.{key}"), value)
+    }
+
+    /// The pod of the JobManager cannot run.
+    fn pod_problem(mut self, reason: &str, has_started: bool) -> Self {
+        let problem = Some(PodProblem {
+            reason: reason.to_owned(),
+            message: format!("[flink-main-container] {reason}"),
+        });
+        self.facts.pods = Fact::Known(vec![Pod { has_started, problem, ..pod() }]);
+        self
+    }
+
+    fn delete(mut self) -> Self {
+        self.resource.metadata.deletion_timestamp = Some(Time(ago(1)));
+        self
+    }
+
+    fn job(&self) -> JobSpec {
+        self.resource.spec.job.clone().unwrap()
+    }
+
+    /// Notes the resource's spec as reconciled.
+    fn store(&mut self, state: JobState, mode: UpgradeMode) {
+        let mut spec = self.resource.spec.clone();
+        let job = spec.job.as_mut().unwrap();
+        job.state = state;
+        job.upgrade_mode = mode;
+        let text = ReconciledSpec::new(spec, false).to_text();
+        self.status.reconciliation_status.last_reconciled_spec = Some(text);
+    }
+
+    fn plan(&self) -> Plan {
+        let world = World {
+            now: NOW.parse().unwrap(),
+            resource: &self.resource,
+            status: &self.status,
+            operator: &self.operator,
+            has_snapshot_resources: true,
+            fresh: Fresh {
+                job_id: "00000000000000000000000000000002".to_owned(),
+                trigger_id: "000000000000000000000000000000ff".to_owned(),
+                uuid: "7e57ab1e-0000-4000-8000-000000000000".to_owned(),
+            },
+            told_exceptions: None,
+            facts: self.facts.clone(),
+        };
+        let plan = decide(&world).unwrap_or_else(|question| panic!("{question:?} is not answered"));
+        assert_eq!(decide(&world), Ok(plan.clone()), "the same world, the same plan");
+        plan
+    }
+
+    /// The scene after this plan was carried out, without what follows from it in the world.
+    fn after(mut self, plan: &Plan) -> Self {
+        self.status = (*plan.status).clone();
+        self
+    }
+}
+
+/// The status in the words of the transition table, the reason, and the steps.
+fn told(plan: &Plan) -> String {
+    let status = &plan.status;
+    let reconciliation = &status.reconciliation_status;
+    let last = reconciliation.last_reconciled_spec.as_deref().map(ReconciledSpec::parse);
+    let last = last.map_or("-".to_owned(), |last| {
+        let last = last.unwrap();
+        let state = if last.job_state() == JobState::Running { "R" } else { "S" };
+        format!("{state} {:?}", last.spec.job.unwrap().upgrade_mode)
+    });
+    let mut text = format!(
+        "({:?}, {last}, {:?}, {:?}) {:?}\n{}\n",
+        reconciliation.state,
+        status.job_status.state,
+        status.job_manager_deployment_status,
+        status.lifecycle_state.unwrap(),
+        plan.because,
+    );
+    text.extend(plan.steps.iter().map(|step| format!("  {}\n", told_step(step))));
+    text
+}
+
+fn told_step(step: &Step) -> String {
+    match step {
+        Step::Event(event) => format!("event {}: {}", event.reason, event.message),
+        Step::CreateCluster(objects) => {
+            let config = objects.config_maps[0]["data"]["flink-conf.yaml"].as_str().unwrap();
+            let line =
+                |key: &str| config.lines().find(|line| line.starts_with(key)).unwrap_or("nothing");
+            let id = line("$internal.pipeline.job-id");
+            let path = line("execution.savepoint.path");
+            let image = &objects.deployment["spec"]["template"]["spec"]["containers"][0]["image"];
+            format!("create-cluster {image} from {path}, {id}")
+        }
+        other => step_name(other).to_owned(),
+    }
+}
+
+#[track_caller]
+fn check(scene: &Scene, expected: Expect) {
+    expected.assert_eq(&told(&scene.plan()));
+}
+
+/// Names of the steps without events.
+fn deeds(plan: &Plan) -> Vec<&'static str> {
+    plan.steps.iter().filter(|step| !matches!(step, Step::Event(_))).map(step_name).collect()
+}
+
+/// The error of the status, as a person reads it.
+fn error(plan: &Plan) -> String {
+    let text = plan.status.error.as_deref().unwrap_or_default();
+    kubectl_flink::decide::error_document::message_of(text)
+}

@@ -1,0 +1,222 @@
+//! Other changes: §13, health, deadlines, pods that cannot run, and JobManagers that stand by.
+
+use expect_test::expect;
+
+use super::*;
+
+fn conditions(plan: &Plan) -> Vec<(String, String, String)> {
+    let text = |text: &Option<String>| text.clone().unwrap_or_default();
+    plan.status
+        .conditions
+        .iter()
+        .map(|c| (text(&c.type_), text(&c.status), text(&c.reason)))
+        .collect()
+}
+
+fn condition(type_: &str, status: &str, reason: &str) -> (String, String, String) {
+    (type_.to_owned(), status.to_owned(), reason.to_owned())
+}
+
+/// An unhealthy job: a minute ago there was no restart.
+fn unhealthy(mode: &str) -> Scene {
+    let mut scene = Scene::running(mode).operator_option("cluster.health-check.enabled", "true");
+    let before = json!({"timeStamp": ago(60).as_millisecond(), "numRestarts": 0,
+        "numRestartsEvaluationTimeStamp": ago(60).as_millisecond()});
+    scene.status.cluster_info.insert("ClusterHealthInfo".to_owned(), before.to_string());
+    scene.facts.job_metrics =
+        Fact::Known(JobMetrics { restarts: Some(100), completed_checkpoints: Some(1) });
+    scene
+}
+
+#[test]
+fn s13_3_an_unhealthy_job_gets_a_new_job_manager() {
+    let scene = unhealthy("last-state");
+    check(
+        &scene,
+        expect![[r#"
+        (Deployed, R LastState, Some(Reconciling), Missing) Stable
+        the job is unhealthy: replacing its JobManager
+          event RestartUnhealthyJob: Restart count hit threshold: 64
+          write-status
+          delete-job-manager
+    "#]],
+    );
+    let mut down = scene.clone().after(&scene.plan());
+    down.facts.job_manager = Fact::Known(None);
+    down.facts.pods = Fact::Known(vec![]);
+    check(
+        &down,
+        expect![[r#"
+        (Deployed, R LastState, Some(Reconciling), Deploying) Stable
+        recovering the lost JobManager from the latest checkpoint in HA metadata
+          event RecoverDeployment: Recovering lost deployment
+          write-status
+          event Submit: Starting deployment
+          forget-job-graphs
+          create-cluster "flink:1.20" from execution.savepoint.path: KUBERNETES_OPERATOR_LAST_STATE, $internal.pipeline.job-id: 00000000000000000000000000000001
+    "#]],
+    );
+}
+
+#[test]
+fn s13_3_an_unhealthy_job_is_left_alone_where_its_state_would_be_lost() {
+    let stateful = unhealthy("savepoint").without_metadata();
+    assert!(deeds(&stateful.plan()).is_empty());
+    let mut unreadable = unhealthy("savepoint");
+    unreadable.facts.ha_metadata = Fact::Unknown("timeout".to_owned());
+    assert!(deeds(&unreadable.plan()).is_empty());
+    let mut unknown = unhealthy("savepoint");
+    unknown.facts.job_metrics = Fact::Unknown("timeout".to_owned());
+    assert!(deeds(&unknown.plan()).is_empty());
+}
+
+#[test]
+fn s13_3_an_unhealthy_job_is_not_restarted_again_at_once() {
+    let mut scene = unhealthy("last-state");
+    let attempts = json!({"count": 1, "last": ago(4).as_millisecond(), "generation": 1});
+    scene.status.cluster_info.insert("RestartAttempts".to_owned(), attempts.to_string());
+    let plan = scene.plan();
+    assert!(deeds(&plan).is_empty());
+    assert_eq!(plan.look_again, Some(std::time::Duration::from_secs(6)));
+}
+
+#[test]
+fn s13_1_a_failed_job_whose_state_is_unknown_is_not_restarted() {
+    let scene = Scene::running("last-state")
+        .in_state(JobStatusState::Failed)
+        .path(kubectl_flink::api::status::LAST_STATE_PATH)
+        .without_metadata()
+        .operator_option("job.restart.failed", "true");
+    let plan = scene.plan();
+    assert!(deeds(&plan).is_empty(), "{}", told(&plan));
+    assert!(error(&plan).contains("Manual restore required."), "{}", error(&plan));
+}
+
+#[test]
+fn a_job_that_does_not_run_in_time_is_told_with_the_cause() {
+    let mut scene = Scene::running("savepoint").starting();
+    scene.status.reconciliation_status.last_stable_spec = None;
+    scene.status.job_status.update_time = Some(ago(301).as_millisecond().to_string());
+    scene.status.reconciliation_status.reconciliation_timestamp = ago(301).as_millisecond();
+    let scene = scene.pod_problem("Unschedulable", false);
+    let plan = scene.plan();
+    assert_eq!(
+        conditions(&plan),
+        [
+            condition("Running", "False", "Reconciling"),
+            condition("PodsReady", "False", "Unschedulable"),
+            condition("Progressing", "False", "ReadinessTimeout"),
+        ]
+    );
+    // No node has room yet, which is no failure of the JobManager.
+    assert_eq!(plan.status.job_manager_deployment_status, JobManagerDeploymentStatus::Deploying);
+    assert!(error(&plan).contains("Unschedulable"), "{}", error(&plan));
+    // All of it ends with the trouble.
+    let mut healed = scene.clone().after(&plan);
+    healed.facts.job_manager = Fact::Known(Some(job_manager()));
+    healed.facts.pods = Fact::Known(vec![pod()]);
+    healed.facts.jobs = Fact::Known(job(JobStatusState::Running));
+    let plan = healed.plan();
+    assert_eq!(conditions(&plan), [condition("Running", "True", "Running")]);
+    assert_eq!(plan.status.error, None);
+}
+
+#[test]
+fn transient_pod_problems_are_no_failures() {
+    for reason in ["ErrImagePull", "ImagePullBackOff", "FailedMount", "Unschedulable"] {
+        let mut scene = Scene::running("savepoint").starting();
+        let problem = Some(PodProblem { reason: reason.to_owned(), message: String::new() });
+        let young = Pod { created: Some(ago(5)), problem, ..pod() };
+        scene.facts.pods = Fact::Known(vec![young]);
+        let plan = scene.plan();
+        assert_eq!(
+            plan.status.job_manager_deployment_status,
+            JobManagerDeploymentStatus::Deploying,
+            "{reason}"
+        );
+        assert_eq!(conditions(&plan).len(), 1, "{reason}");
+    }
+}
+
+#[test]
+fn lasting_pod_problems_are_told_as_conditions() {
+    for reason in ["ImagePullBackOff", "CrashLoopBackOff", "FailedMount", "OOMKilled"] {
+        let scene = Scene::running("savepoint").starting().pod_problem(reason, true);
+        let plan = scene.plan();
+        assert!(conditions(&plan).contains(&condition("PodsReady", "False", reason)), "{reason}");
+        assert_eq!(
+            plan.status.job_manager_deployment_status,
+            JobManagerDeploymentStatus::Error,
+            "{reason}"
+        );
+    }
+}
+
+#[test]
+fn task_managers_that_cannot_run_are_told_while_the_job_waits_for_them() {
+    let mut scene = Scene::running("savepoint").in_state(JobStatusState::Created);
+    scene.status.job_status.update_time = Some(ago(60).as_millisecond().to_string());
+    let problem = Some(PodProblem {
+        reason: "Unschedulable".to_owned(),
+        message: "0/1 nodes are available: insufficient memory".to_owned(),
+    });
+    scene.facts.task_manager_pods = Fact::Known(vec![Pod { problem, ..pod() }]);
+    let plan = scene.plan();
+    assert!(conditions(&plan).contains(&condition("PodsReady", "False", "Unschedulable")));
+    assert!(deeds(&plan).is_empty());
+}
+
+#[test]
+fn a_job_manager_that_stands_by_and_cannot_run_does_not_touch_the_job() {
+    let mut scene = Scene::running("last-state").pod_problem("ImagePullBackOff", false);
+    scene.facts.job_manager =
+        Fact::Known(Some(JobManager { replicas: 2, available_replicas: 1, ..job_manager() }));
+    let plan = scene.plan();
+    assert!(deeds(&plan).is_empty());
+    assert_eq!(
+        conditions(&plan),
+        [
+            condition("Running", "True", "Running"),
+            condition("PodsReady", "False", "ImagePullBackOff")
+        ]
+    );
+    assert_eq!(plan.status.job_manager_deployment_status, JobManagerDeploymentStatus::Ready);
+}
+
+#[test]
+fn one_job_manager_that_ever_ran_means_that_the_job_may_have_run() {
+    // With two replicas the Deployment was never available, although one of them led.
+    let mut scene = Scene::running("savepoint").starting().without_metadata().path(SAVEPOINT);
+    scene.facts.job_manager = Fact::Known(Some(JobManager {
+        replicas: 2,
+        available_replicas: 0,
+        was_never_available: true,
+        ..job_manager()
+    }));
+    let standby = Pod { name: "orders-y".to_owned(), has_started: false, ..pod() };
+    scene.facts.pods = Fact::Known(vec![standby, pod()]);
+    let scene = scene.edit_job(|job| job.parallelism = Some(4));
+    assert!(deeds(&scene.plan()).is_empty(), "{}", told(&scene.plan()));
+}
+
+#[test]
+fn stable_has_to_be_proven_where_rules_say_so() {
+    let proving = |update: i64, restarts: i64, checkpoints: i64| {
+        let mut scene = Scene::running("last-state")
+            .operator_option("deployment.stable.running-for", "1 min")
+            .operator_option("deployment.stable.checkpoints", "3")
+            .operator_option("deployment.stable.restarts.max", "1");
+        scene.status.reconciliation_status.last_stable_spec = None;
+        scene.status.reconciliation_status.reconciliation_timestamp = ago(90).as_millisecond();
+        scene.status.job_status.update_time = Some(ago(update).as_millisecond().to_string());
+        scene.facts.job_metrics = Fact::Known(JobMetrics {
+            restarts: Some(restarts),
+            completed_checkpoints: Some(checkpoints),
+        });
+        scene.plan().status.reconciliation_status.last_stable_spec.is_some()
+    };
+    assert!(!proving(59, 0, 9), "too short");
+    assert!(!proving(60, 0, 2), "too few checkpoints");
+    assert!(!proving(60, 2, 3), "too many restarts");
+    assert!(proving(60, 1, 3));
+}

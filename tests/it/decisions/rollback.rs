@@ -1,0 +1,368 @@
+//! Rollback: §12, T29 to T31.
+
+use expect_test::expect;
+
+use super::*;
+
+/// An upgrade to another image, ten minutes old and never seen running.
+fn failing(mode: &str) -> Scene {
+    let mut scene = Scene::running(mode).operator_option("deployment.rollback.enabled", "true");
+    scene = scene.edit(|spec| spec.image = Some("flink:new".to_owned()));
+    let mode = scene.job().upgrade_mode;
+    scene.store(JobState::Running, mode);
+    scene.status.observed_generation = Some(2);
+    scene.status.reconciliation_status.reconciliation_timestamp = ago(600).as_millisecond();
+    scene.status.job_status.update_time = Some(ago(600).as_millisecond().to_string());
+    scene
+}
+
+/// It was taken down, and its pods are gone.
+fn taken_down(scene: &Scene) -> Scene {
+    let mut scene = scene.clone().after(&scene.plan());
+    scene.facts.job_manager = Fact::Known(None);
+    scene.facts.pods = Fact::Known(vec![]);
+    scene
+}
+
+/// What was rolled back to, running.
+fn rolled_back() -> Scene {
+    let scene = taken_down(&failing("last-state").starting());
+    let mut scene = scene.clone().after(&scene.plan());
+    scene.facts.job_manager = Fact::Known(Some(job_manager()));
+    scene.facts.pods = Fact::Known(vec![pod()]);
+    scene.facts.jobs = Fact::Known(job(JobStatusState::Running));
+    scene.clone().after(&scene.plan())
+}
+
+#[test]
+fn t29_t30_a_failed_spec_gives_way_with_ha_metadata() {
+    let scene = failing("last-state").starting();
+    check(
+        &scene,
+        expect![[r#"
+        (RollingBack, R LastState, Some(Finished), Missing) RollingBack
+        rolling back: removing the JobManager of the failed spec
+          event Rollback: Rolling back failed deployment.
+          event JobStatusChanged: Job status changed from RECONCILING to FINISHED
+          write-status
+          delete-job-manager
+          event RolledBack: the spec did not become stable in 300s and is rolled back: the JobManager is starting
+    "#]],
+    );
+    check(
+        &taken_down(&scene),
+        expect![[r#"
+        (RolledBack, R LastState, Some(Reconciling), Deploying) RolledBack
+        rolled back, from the latest checkpoint in HA metadata
+          write-status
+          event Submit: Starting deployment
+          forget-job-graphs
+          create-cluster "flink:1.20" from execution.savepoint.path: KUBERNETES_OPERATOR_LAST_STATE, $internal.pipeline.job-id: 00000000000000000000000000000001
+    "#]],
+    );
+}
+
+#[test]
+fn s12_a_job_manager_that_never_started_goes_back_to_the_savepoint() {
+    let mut scene = failing("savepoint")
+        .starting()
+        .without_metadata()
+        .path(SAVEPOINT)
+        .pod_problem("ImagePullBackOff", false);
+    let never = JobManager { available_replicas: 0, was_never_available: true, ..job_manager() };
+    scene.facts.job_manager = Fact::Known(Some(never));
+    check(
+        &scene,
+        expect![[r#"
+        (RollingBack, R Savepoint, Some(Finished), Missing) RollingBack
+        rolling back: removing the JobManager of the failed spec
+          event Rollback: Rolling back failed deployment.
+          event JobStatusChanged: Job status changed from RECONCILING to FINISHED
+          write-status
+          delete-job-manager
+          event RolledBack: the spec did not become stable in 300s and is rolled back: [flink-main-container] ImagePullBackOff
+    "#]],
+    );
+    // Java does it in one loop; here the old pods must be gone first.
+    check(
+        &taken_down(&scene),
+        expect![[r#"
+        (RolledBack, R Savepoint, Some(Reconciling), Deploying) RolledBack
+        rolled back, from s3://lake/sp/1
+          write-status
+          event Submit: Starting deployment
+          delete-ha-metadata
+          create-cluster "flink:1.20" from execution.savepoint.path: s3://lake/sp/1, $internal.pipeline.job-id: 00000000000000000000000000000002
+    "#]],
+    );
+}
+
+#[test]
+fn s12_a_job_that_failed_for_good_goes_back_from_its_last_checkpoint() {
+    // Java does not roll it back, as HA metadata ended with the job. Its checkpoint is on record.
+    let scene =
+        failing("savepoint").in_state(JobStatusState::Failed).without_metadata().path(CHECKPOINT);
+    check(
+        &scene,
+        expect![[r#"
+        (RollingBack, R Savepoint, Some(Failed), Missing) RollingBack
+        rolling back: removing the JobManager of the failed spec
+          event Rollback: Rolling back failed deployment.
+          write-status
+          delete-job-manager
+          event RolledBack: the spec did not become stable in 300s and is rolled back: the sink is gone
+    "#]],
+    );
+    check(
+        &taken_down(&scene),
+        expect![[r#"
+        (RolledBack, R Savepoint, Some(Reconciling), Deploying) RolledBack
+        rolled back, from s3://lake/chk/7
+          write-status
+          event Submit: Starting deployment
+          delete-ha-metadata
+          create-cluster "flink:1.20" from execution.savepoint.path: s3://lake/chk/7, $internal.pipeline.job-id: 00000000000000000000000000000002
+    "#]],
+    );
+}
+
+#[test]
+fn s12_a_stateless_job_goes_back_empty() {
+    let scene = failing("stateless").starting();
+    check(
+        &taken_down(&scene),
+        expect![[r#"
+        (RolledBack, R Stateless, Some(Reconciling), Deploying) RolledBack
+        rolled back, from empty state
+          write-status
+          event Submit: Starting deployment
+          delete-ha-metadata
+          create-cluster "flink:1.20" from nothing, $internal.pipeline.job-id: 00000000000000000000000000000002
+    "#]],
+    );
+}
+
+#[test]
+fn s12_what_once_started_and_left_no_metadata_is_not_rolled_back() {
+    let scene = failing("savepoint").starting().without_metadata().path(SAVEPOINT);
+    let plan = scene.plan();
+    assert!(deeds(&plan).is_empty(), "{}", told(&plan));
+    assert!(error(&plan).contains("it is not rolled back"), "{}", error(&plan));
+    check(
+        &scene,
+        expect![[r#"
+        (Deployed, R Savepoint, Some(Reconciling), Deploying) Deployed
+        the JobManager is starting
+          event RollbackRefused: the spec did not become stable in 300s (the JobManager is starting), and it is not rolled back: the job does not run, so its state cannot be saved yet
+    "#]],
+    );
+}
+
+#[test]
+fn s12_unreadable_metadata_puts_a_rollback_off() {
+    let mut scene = failing("last-state").starting();
+    scene.facts.ha_metadata = Fact::Unknown("timeout".to_owned());
+    assert!(deeds(&scene.plan()).is_empty());
+}
+
+#[test]
+fn s12_the_state_that_was_saved_by_a_job_that_started_empty_is_not_dropped() {
+    // Java goes by the stored mode, which is stateless here, and starts empty.
+    let mut scene = failing("last-state").starting();
+    scene.store(JobState::Running, UpgradeMode::Stateless);
+    let plan = taken_down(&scene).plan();
+    assert!(plan.because.contains("the latest checkpoint in HA metadata"), "{}", plan.because);
+}
+
+#[test]
+fn s12_rows_2_and_3_nothing_is_rolled_back_that_is_changed_stable_or_young() {
+    let mut young = failing("last-state").starting();
+    young.status.reconciliation_status.reconciliation_timestamp = ago(200).as_millisecond();
+    let mut first = failing("last-state").starting();
+    first.status.reconciliation_status.last_stable_spec = None;
+    let changed = failing("last-state").starting().edit(|spec| spec.image = Some("x".to_owned()));
+    let cases = [
+        ("young", young, vec![]),
+        ("first", first, vec![]),
+        ("changed", changed, vec!["record-revision", "write-status", "delete-job-manager"]),
+        (
+            "off",
+            failing("last-state")
+                .starting()
+                .operator_option("deployment.rollback.enabled", "false"),
+            vec![],
+        ),
+        ("running", failing("last-state"), vec![]),
+    ];
+    for (name, scene, expected) in cases {
+        let plan = scene.plan();
+        assert_eq!(deeds(&plan), expected, "{name}: {}", told(&plan));
+        assert_ne!(
+            plan.status.reconciliation_status.state,
+            ReconciliationState::RollingBack,
+            "{name}"
+        );
+    }
+    let mut young = failing("last-state").starting();
+    young.status.reconciliation_status.reconciliation_timestamp = ago(299).as_millisecond();
+    assert_eq!(young.plan().look_again, Some(std::time::Duration::from_secs(1)), "wakes in time");
+}
+
+#[test]
+fn s12_the_target_needs_high_availability_to_read_its_metadata() {
+    let mut scene = failing("last-state").starting();
+    let stable = scene.status.reconciliation_status.last_stable_spec.clone().unwrap();
+    let mut stable = ReconciledSpec::parse(&stable).unwrap();
+    stable.spec.flink_configuration.0.insert("high-availability.type".to_owned(), json!("NONE"));
+    scene.status.reconciliation_status.last_stable_spec = Some(stable.to_text());
+    let plan = scene.plan();
+    assert!(deeds(&plan).is_empty(), "{}", told(&plan));
+}
+
+#[test]
+fn s12_a_crash_between_the_steps_is_harmless() {
+    let scene = failing("last-state").starting();
+    let plan = scene.plan();
+    // Before the JobManager was deleted.
+    let before = scene.clone().after(&plan);
+    assert_eq!(deeds(&before.plan()), ["write-status", "delete-job-manager"]);
+    // Before the new one was created.
+    let mut down = taken_down(&scene);
+    let plan = down.plan();
+    let Some(Step::WriteStatus(intent)) = plan.steps.first() else { panic!("{}", told(&plan)) };
+    down.status = (**intent).clone();
+    assert!(deeds(&down.plan()).contains(&"create-cluster"));
+    // After it was created.
+    down.facts.job_manager =
+        Fact::Known(Some(JobManager { available_replicas: 0, ..job_manager() }));
+    check(
+        &down,
+        expect![[r#"
+        (RolledBack, R LastState, Some(Reconciling), Deploying) RolledBack
+        the JobManager was created already
+          finish-cluster
+    "#]],
+    );
+}
+
+#[test]
+fn s12_a_user_who_edits_meanwhile_wins() {
+    let scene = taken_down(&failing("last-state").starting())
+        .edit(|spec| spec.image = Some("flink:fixed".to_owned()));
+    check(
+        &scene,
+        expect![[r#"
+        (Deployed, R LastState, Some(Reconciling), Deploying) Deployed
+        deploying the job from the latest checkpoint in HA metadata
+          event SpecChanged: UPGRADE change(s) detected (Diff: FlinkDeploymentSpec[image : flink:new -> flink:fixed]), starting reconciliation.
+          write-status
+          event Submit: Starting deployment
+          forget-job-graphs
+          create-cluster "flink:fixed" from execution.savepoint.path: KUBERNETES_OPERATOR_LAST_STATE, $internal.pipeline.job-id: 00000000000000000000000000000001
+    "#]],
+    );
+    let suspended = taken_down(&failing("last-state").starting())
+        .edit_job(|job| job.state = JobState::Suspended);
+    check(
+        &suspended,
+        expect![[r#"
+        (Deployed, S LastState, Some(Finished), Missing) Suspended
+        suspended
+          event SpecChanged: UPGRADE change(s) detected (Diff: FlinkDeploymentSpec[job.state : running -> suspended]), starting reconciliation.
+    "#]],
+    );
+    let invalid =
+        taken_down(&failing("last-state").starting()).edit_job(|job| job.parallelism = Some(-1));
+    let plan = invalid.plan();
+    assert_eq!(plan.status.reconciliation_status.state, ReconciliationState::RolledBack);
+    assert!(error(&plan).contains("parallelism"), "{}", error(&plan));
+}
+
+#[test]
+fn s12_rolled_back_it_rests_and_is_looked_after() {
+    check(
+        &rolled_back(),
+        expect![[r#"
+        (RolledBack, R LastState, Some(Running), Ready) RolledBack
+        the job is RUNNING
+    "#]],
+    );
+    let mut lost = rolled_back();
+    lost.facts.job_manager = Fact::Known(None);
+    lost.facts.pods = Fact::Known(vec![]);
+    check(
+        &lost,
+        expect![[r#"
+        (RolledBack, R LastState, Some(Reconciling), Deploying) RolledBack
+        recovering the lost JobManager from the latest checkpoint in HA metadata
+          event Missing: Missing JobManager deployment
+          event RecoverDeployment: Recovering lost deployment
+          write-status
+          event Submit: Starting deployment
+          forget-job-graphs
+          create-cluster "flink:1.20" from execution.savepoint.path: KUBERNETES_OPERATOR_LAST_STATE, $internal.pipeline.job-id: 00000000000000000000000000000001
+    "#]],
+    );
+}
+
+#[test]
+fn s12_a_rolled_back_job_that_fails_is_restarted_with_the_stable_spec() {
+    let scene = rolled_back()
+        .operator_option("job.restart.failed", "true")
+        .in_state(JobStatusState::Failed)
+        .path(CHECKPOINT);
+    let plan = scene.plan();
+    assert_eq!(plan.status.reconciliation_status.state, ReconciliationState::RollingBack);
+    check(
+        &taken_down(&scene),
+        expect![[r#"
+        (RolledBack, R Savepoint, Some(Reconciling), Deploying) RolledBack
+        rolled back, from s3://lake/chk/7
+          write-status
+          event Submit: Starting deployment
+          delete-ha-metadata
+          create-cluster "flink:1.20" from execution.savepoint.path: s3://lake/chk/7, $internal.pipeline.job-id: 00000000000000000000000000000002
+    "#]],
+    );
+}
+
+#[test]
+fn t31_the_stable_spec_again_restarts_nothing() {
+    let scene = rolled_back().edit(|spec| spec.image = Some("flink:1.20".to_owned()));
+    check(
+        &scene,
+        expect![[r#"
+        (Deployed, R LastState, Some(Running), Ready) Stable
+        the spec is the one that runs since the rollback
+    "#]],
+    );
+}
+
+#[test]
+fn s12_a_new_spec_is_upgraded_from_what_runs() {
+    let scene = rolled_back().edit(|spec| spec.image = Some("flink:newer".to_owned()));
+    check(
+        &scene,
+        expect![[r#"
+        (Upgrading, S LastState, Some(Finished), Missing) Upgrading
+        removing the JobManager, HA metadata is kept
+          event SpecChanged: UPGRADE change(s) detected (Diff: FlinkDeploymentSpec[image : flink:new -> flink:newer]), starting reconciliation.
+          event Suspended: Suspending existing deployment.
+          record-revision
+          event JobStatusChanged: Job status changed from RUNNING to FINISHED
+          write-status
+          delete-job-manager
+    "#]],
+    );
+    let suspended = rolled_back().edit_job(|job| job.state = JobState::Suspended);
+    let mut down = suspended.clone().after(&suspended.plan());
+    down.facts.job_manager = Fact::Known(None);
+    down.facts.pods = Fact::Known(vec![]);
+    check(
+        &down,
+        expect![[r#"
+        (Deployed, S LastState, Some(Finished), Missing) Suspended
+        suspended
+    "#]],
+    );
+}
