@@ -13,6 +13,7 @@ pub mod kind;
 pub mod listener;
 pub mod observe;
 pub mod pass;
+mod pod_watch;
 pub mod pods;
 pub mod reconcile;
 pub mod resource;

@@ -16,6 +16,7 @@ use super::context::Context;
 use super::controller::{self, Settings, api};
 use super::kind::Kept;
 use super::observe::tell;
+use super::pod_watch::follow_pods;
 use super::resource::flush;
 use crate::api::deployment::FlinkDeployment;
 use crate::config::options;
@@ -89,6 +90,10 @@ pub fn start(mut context: Context, watch: &Watch, label_selector: Option<&str>) 
     let settings = Settings { label_selector: None, ..settings };
     for feed in snapshot_feeds {
         tasks.push(controller::spawn(feed, settings.clone()));
+    }
+    for scope in &scopes {
+        let pods = follow_pods(scope.clone(), Arc::clone(&context));
+        tasks.push(tokio::spawn(stop.clone().run_until_cancelled_owned(pods).map(drop)));
     }
     let clusters = follow_clusters(select_all(clusters), Arc::clone(&context));
     tasks.push(tokio::spawn(stop.clone().run_until_cancelled_owned(clusters).map(drop)));

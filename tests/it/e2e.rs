@@ -3,6 +3,7 @@
 //! `tests/cluster.sh` brings a sandbox up and runs these. The job writes each record exactly once, so
 //! its output tells at the end whether any step lost or doubled one.
 
+mod care;
 mod cluster;
 
 use std::thread;

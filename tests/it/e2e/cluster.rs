@@ -247,19 +247,25 @@ impl Cluster {
 
     /// `kill -9` of the JobManager's JVM, from outside its container: inside, process 1 is immune.
     pub(super) fn kill_job_manager(&self) {
-        let pod = format!("pod{}", self.job_manager().metadata.uid.unwrap());
-        let mut killed = 0;
-        for process in fs::read_dir("/proc").unwrap().map(|entry| entry.unwrap().path()) {
-            let read = |file: &str| fs::read_to_string(process.join(file)).unwrap_or_default();
-            if read("cgroup").contains(&pod) && read("cmdline").contains("ClusterEntrypoint") {
-                let id = process.file_name().unwrap().to_str().unwrap().parse().unwrap();
-                let id = rustix::process::Pid::from_raw(id).unwrap();
-                rustix::process::kill_process(id, rustix::process::Signal::KILL).unwrap();
-                killed += 1;
-            }
-        }
-        assert_eq!(killed, 1, "one JVM of the JobManager runs on this machine");
+        kill_jvm(&self.job_manager(), "ClusterEntrypoint");
         println!("-- killed the JobManager");
+    }
+
+    /// The same for the only TaskManager.
+    pub(super) fn kill_task_manager(&self) {
+        let mut pods = self.pods(&format!("app={JOB},component=taskmanager"));
+        pods.retain(|pod| pod.metadata.deletion_timestamp.is_none());
+        assert_eq!(pods.len(), 1, "one TaskManager pod");
+        kill_jvm(&pods[0], "TaskExecutorRunner");
+        println!("-- killed the TaskManager");
+    }
+
+    /// An answer of the JobManager's REST API, through the API server.
+    pub(super) fn rest(&self, path: &str) -> Option<Value> {
+        let namespace = &self.namespace;
+        let uri = format!("/api/v1/namespaces/{namespace}/services/{JOB}-rest:8081/proxy{path}");
+        let request = http::Request::get(uri).body(Vec::new()).unwrap();
+        self.runtime.block_on(self.client.request(request)).ok()
     }
 
     fn print_what_happened(&self) {
@@ -306,6 +312,22 @@ impl Drop for Cluster {
         });
         drop(fs::remove_dir_all(&self.data));
     }
+}
+
+/// Kills the one process of `pod` whose command line names `class`.
+fn kill_jvm(pod: &Pod, class: &str) {
+    let pod = format!("pod{}", pod.metadata.uid.as_ref().unwrap());
+    let mut killed = 0;
+    for process in fs::read_dir("/proc").unwrap().map(|entry| entry.unwrap().path()) {
+        let read = |file: &str| fs::read_to_string(process.join(file)).unwrap_or_default();
+        if read("cgroup").contains(&pod) && read("cmdline").contains(class) {
+            let id = process.file_name().unwrap().to_str().unwrap().parse().unwrap();
+            let id = rustix::process::Pid::from_raw(id).unwrap();
+            rustix::process::kill_process(id, rustix::process::Signal::KILL).unwrap();
+            killed += 1;
+        }
+    }
+    assert_eq!(killed, 1, "one JVM of the pod runs on this machine");
 }
 
 fn project() -> &'static Path {

@@ -1,0 +1,36 @@
+//! Wakes a resource when a pod of its JobManager is gone: the next JobManager waits for that.
+//!
+//! Only names and labels are watched, and nothing is kept. Without the right to watch pods the next
+//! JobManager is started a moment later, by looking.
+
+use std::sync::Arc;
+
+use futures::StreamExt;
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::Api;
+use kube::core::PartialObjectMeta;
+use kube::runtime::{WatchStreamExt, watcher};
+
+use super::context::Context;
+use super::controller::api;
+
+/// Follows the JobManagers' pods of one scope; ends never.
+pub(super) async fn follow_pods(scope: Option<String>, context: Arc<Context>) {
+    let pods: Api<PartialObjectMeta<Pod>> = api(&context, scope.as_deref());
+    let config = watcher::Config::default().labels("component=jobmanager");
+    let mut events = watcher(pods, config).default_backoff().boxed();
+    while let Some(event) = events.next().await {
+        // The watch starts again by itself after an error.
+        if let Ok(watcher::Event::Delete(pod)) = event
+            && let Some((namespace, name)) = cluster_of(&pod)
+        {
+            context.deployments.wake(namespace, name);
+        }
+    }
+}
+
+/// Namespace and name of the cluster that a pod belongs to.
+fn cluster_of(pod: &PartialObjectMeta<Pod>) -> Option<(&str, &str)> {
+    let name = pod.metadata.labels.as_ref()?.get("app")?;
+    Some((pod.metadata.namespace.as_deref()?, name))
+}
