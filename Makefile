@@ -27,6 +27,7 @@ test-fast: ## format, lints, unit, property, golden and command line tests, docu
 	else echo "cargo-deny is not installed: deny.toml is not checked"; fi
 
 test: test-fast ## all tests: also against a real API server, and end to end with real Flink
+	tests/artifacts.sh
 	tests/cluster.sh
 
 demo: ## from nothing to a running job; CONTEXT=name uses a cluster that is there

@@ -1,4 +1,4 @@
-//! Job jars from where a user put them: http(s) or a file of the operator.
+//! Job jars from where a user put them: http(s), S3, GCS, Azure, HDFS or a file of the operator.
 //!
 //! [`fetch`] streams a jar into a temporary file that goes with its [`Fetched`]. Everything is
 //! bounded: size, time, redirects, disk. What a user may make the operator reach is the
@@ -17,8 +17,10 @@
 mod cache;
 mod error;
 mod guard;
+mod hdfs;
 mod http;
 mod local;
+mod object;
 mod request;
 mod sink;
 mod uri;
@@ -91,6 +93,8 @@ async fn open(scheme: Scheme, request: &Request, validator: Option<&str>) -> Res
     match scheme {
         Scheme::Http => http::open(request, validator).await,
         Scheme::File => local::open(request).await,
+        Scheme::S3 | Scheme::Gcs | Scheme::Azure => object::open(scheme, request, validator).await,
+        Scheme::Hdfs => hdfs::open(request, validator).await,
     }
 }
 

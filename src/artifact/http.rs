@@ -71,7 +71,7 @@ async fn get(
 
 /// A client that connects to the checked addresses and to nothing else. A proxy would look names up
 /// itself, so it is used only where addresses are not guarded.
-async fn client(url: &Url, request: &Request, guard: Guard) -> Result<Client, Error> {
+pub(super) async fn client(url: &Url, request: &Request, guard: Guard) -> Result<Client, Error> {
     let addresses = guard.resolve(url, request).await?;
     let host = url.host_str().unwrap_or_default();
     let mut builder = Client::builder()

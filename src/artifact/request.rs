@@ -98,7 +98,10 @@ impl Request {
             refuses_private_addresses: operator
                 .get(&options::USER_ARTIFACTS_DISALLOW_RESTRICTED_HOSTS)
                 .unwrap_or(true),
-            headers: job.find(&options::USER_ARTIFACTS_HTTP_HEADER)?.unwrap_or_default(),
+            headers: job
+                .find(&options::USER_ARTIFACTS_HTTP_HEADER)
+                .map_err(InvalidValue::hidden)?
+                .unwrap_or_default(),
             checksum: checksum.as_deref().map(Checksum::parse).transpose()?,
             limits: Limits {
                 size_max: operator.get(&options::USER_ARTIFACTS_MAX_SIZE)?,

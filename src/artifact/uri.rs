@@ -11,6 +11,10 @@ const FILE_NAME_MAX: usize = 120;
 pub(super) enum Scheme {
     Http,
     File,
+    S3,
+    Gcs,
+    Azure,
+    Hdfs,
 }
 
 impl Scheme {
@@ -19,13 +23,18 @@ impl Scheme {
         match name {
             "http" | "https" => Ok(Self::Http),
             "file" => Ok(Self::File),
+            "s3" | "s3a" | "s3n" | "s3p" => Ok(Self::S3),
+            "gs" => Ok(Self::Gcs),
+            "abfs" | "abfss" | "wasb" | "wasbs" => Ok(Self::Azure),
+            "hdfs" | "viewfs" => Ok(Self::Hdfs),
             "local" => {
                 Err("`local` names a file inside the Flink image, which only an application \
                  cluster runs; upload the jar to a place such as `https://` or `s3://`"
                     .to_owned())
             }
             other => Err(format!(
-                "the operator cannot fetch from `{other}`; it can from https, http and file"
+                "the operator cannot fetch from `{other}`; it can from https, http, s3, s3a, gs, \
+                 abfs, abfss, wasb, wasbs, hdfs, viewfs and file"
             )),
         }
     }

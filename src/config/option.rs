@@ -28,6 +28,12 @@ impl InvalidValue {
     ) -> Self {
         Self { key: key.into(), value: value.into(), expected: expected.into() }
     }
+
+    /// The same without the value, where that may be a secret.
+    #[must_use]
+    pub fn hidden(self) -> Self {
+        Self { value: "***".to_owned(), ..self }
+    }
 }
 
 /// A type that an option can have.

@@ -9,6 +9,7 @@
 )]
 
 mod api_server;
+mod artifact_stores;
 mod cli;
 mod decisions;
 mod e2e;

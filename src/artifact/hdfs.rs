@@ -1,0 +1,94 @@
+//! Jars in HDFS, by name nodes, name services and routers, as the Hadoop client's files in
+//! `HADOOP_CONF_DIR` and the options `flink.hadoop.*` describe them.
+
+use futures::stream;
+use hdfs_native::{Client, ClientBuilder, HdfsError};
+
+use super::error::Error;
+use super::request::Request;
+use super::{Body, Opened};
+
+/// Prefix with which Flink hands options to Hadoop.
+const HADOOP_PREFIX: &str = "flink.hadoop.";
+/// Bytes read at a time.
+const CHUNK_BYTES: usize = 1 << 20;
+/// Exceptions that a name node answers while another one is in charge, or none is yet.
+const PASSING: [&str; 3] = ["StandbyException", "RetriableException", "SafeModeException"];
+
+pub(super) async fn open(request: &Request, validator: Option<&str>) -> Result<Opened, Error> {
+    let client = client(request)?;
+    let url = request.url()?;
+    let path = percent_encoding::percent_decode_str(url.path()).decode_utf8_lossy().into_owned();
+    let failed = |error: HdfsError| failure(request, &error);
+    let status = client.get_file_info(&path).await.map_err(failed)?;
+    if status.isdir {
+        return Err(Error::invalid(request, "it is a directory"));
+    }
+    // HDFS has no tags; a file that is written anew has another time or length.
+    let current = format!("{}-{}", status.modification_time, status.length);
+    if validator == Some(current.as_str()) {
+        return Ok(Opened::NotModified);
+    }
+    let file = client.read(&path).await.map_err(failed)?;
+    let request = request.clone();
+    let chunks = stream::try_unfold((file, request), |(mut file, request)| async move {
+        if file.remaining() == 0 {
+            return Ok(None);
+        }
+        match file.read_bytes(CHUNK_BYTES).await {
+            Ok(chunk) if chunk.is_empty() => Ok(None),
+            Ok(chunk) => Ok(Some((chunk, (file, request)))),
+            Err(error) => Err(Error::interrupted(&request, &error.to_string())),
+        }
+    });
+    Ok(Opened::Body(Body {
+        stream: Box::pin(chunks),
+        size_bytes: u64::try_from(status.length).ok(),
+        validator: Some(current),
+    }))
+}
+
+fn client(request: &Request) -> Result<Client, Error> {
+    let url = request.url()?;
+    let hadoop =
+        request.job.below(HADOOP_PREFIX).map(|(key, value)| (key.to_owned(), value.to_owned()));
+    let mut builder = ClientBuilder::new().with_config(hadoop.collect::<Vec<_>>());
+    // `hdfs:///path` means the default file system of `core-site.xml`.
+    if let Some(host) = url.host_str().filter(|host| !host.is_empty()) {
+        let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
+        builder = builder.with_url(format!("{}://{host}{port}", url.scheme()));
+    }
+    builder.build().map_err(|error| failure(request, &error))
+}
+
+fn failure(request: &Request, error: &HdfsError) -> Error {
+    let text = error.to_string();
+    match error {
+        HdfsError::FileNotFound(_) => Error::not_found(request),
+        HdfsError::RPCError(class, message) | HdfsError::FatalRPCError(class, message) => {
+            let name = class.rsplit('.').next().unwrap_or(class);
+            let problem = format!("{name}: {}", message.lines().next().unwrap_or_default());
+            if PASSING.contains(&name) {
+                Error::unreachable(request, &problem)
+            } else if name.contains("AccessControl") || name.contains("Authorization") {
+                Error::access_denied(request, &problem)
+            } else {
+                Error::invalid(request, request.redact(&problem))
+            }
+        }
+        HdfsError::NoSASLMechanism | HdfsError::SASLError(_) | HdfsError::GSSAPIError(..) => {
+            Error::access_denied(
+                request,
+                &format!("{text} (Kerberos needs libgssapi_krb5 and a ticket)"),
+            )
+        }
+        HdfsError::InvalidPath(_)
+        | HdfsError::InvalidArgument(_)
+        | HdfsError::UrlParseError(_)
+        | HdfsError::IsADirectoryError(_)
+        | HdfsError::UnsupportedErasureCodingPolicy(_)
+        | HdfsError::UnsupportedFeature(_)
+        | HdfsError::XmlParseError(_) => Error::invalid(request, request.redact(&text)),
+        _ => Error::unreachable(request, &text),
+    }
+}

@@ -1,0 +1,121 @@
+//! Jars in object stores: S3, Google Cloud Storage, Azure.
+
+mod azure;
+mod gcs;
+mod s3;
+mod settings;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::{StreamExt, TryStreamExt};
+use object_store::client::{HttpClient, HttpConnector};
+use object_store::path::Path;
+use object_store::{BackoffConfig, ClientOptions, GetOptions, ObjectStore, RetryConfig};
+use url::Url;
+
+use super::error::{Error, innermost};
+use super::guard::Guard;
+use super::http::{self, CONNECT_TIMEOUT, READ_TIMEOUT};
+use super::request::Request;
+use super::uri::Scheme;
+use super::{Body, Opened};
+
+/// Times that a request is repeated; the operator itself tries again later.
+const RETRIES_MAX: usize = 2;
+const RETRY_TIMEOUT: Duration = Duration::from_secs(20);
+
+pub(super) async fn open(
+    scheme: Scheme,
+    request: &Request,
+    validator: Option<&str>,
+) -> Result<Opened, Error> {
+    let url = request.url()?;
+    let path = Path::from_url_path(url.path())
+        .map_err(|error| Error::invalid(request, innermost(&error)))?;
+    let store: Arc<dyn ObjectStore> = match scheme {
+        Scheme::Gcs => gcs::store(&url, request).await?,
+        Scheme::Azure => azure::store(&url, request).await?,
+        Scheme::S3 | Scheme::Http | Scheme::File | Scheme::Hdfs => s3::store(&url, request).await?,
+    };
+    let options = GetOptions { if_none_match: validator.map(str::to_owned), ..Default::default() };
+    let found = match store.get_opts(&path, options).await {
+        Ok(found) => found,
+        Err(object_store::Error::NotModified { .. }) => return Ok(Opened::NotModified),
+        Err(error) => return Err(failure(request, &error)),
+    };
+    let (size_bytes, validator) = (Some(found.meta.size), found.meta.e_tag.clone());
+    let request = request.clone();
+    let stream =
+        found.into_stream().map_err(move |error| Error::interrupted(&request, &innermost(&error)));
+    Ok(Opened::Body(Body { stream: stream.boxed(), size_bytes, validator }))
+}
+
+/// What an object store's error means. Its text may hold what was signed, so little of it is shown.
+fn failure(request: &Request, error: &object_store::Error) -> Error {
+    match error {
+        object_store::Error::NotFound { .. } => Error::not_found(request),
+        object_store::Error::PermissionDenied { .. } => {
+            Error::access_denied(request, "the store says that the credentials do not allow it")
+        }
+        object_store::Error::Unauthenticated { .. } => {
+            Error::access_denied(request, "the store does not accept the credentials")
+        }
+        object_store::Error::InvalidPath { .. }
+        | object_store::Error::NotSupported { .. }
+        | object_store::Error::UnknownConfigurationKey { .. } => {
+            Error::invalid(request, request.redact(&innermost(error)))
+        }
+        other => Error::unreachable(request, &innermost(other)),
+    }
+}
+
+fn retries() -> RetryConfig {
+    let backoff = BackoffConfig {
+        init_backoff: Duration::from_millis(200),
+        max_backoff: Duration::from_secs(5),
+        base: 2.0,
+    };
+    RetryConfig { backoff, max_retries: RETRIES_MAX, retry_timeout: RETRY_TIMEOUT }
+}
+
+/// Bounds of connections; the time of a whole transfer is bounded by the request.
+fn client_options(is_http_allowed: bool) -> ClientOptions {
+    ClientOptions::new()
+        .with_allow_http(is_http_allowed)
+        .with_connect_timeout(CONNECT_TIMEOUT)
+        .with_read_timeout(READ_TIMEOUT)
+        .with_timeout_disabled()
+}
+
+/// An endpoint as its URL; without a scheme it is `https`, or what `is_tls` says.
+fn endpoint_url(request: &Request, text: &str, is_tls: bool) -> Result<Url, Error> {
+    let text = text.trim();
+    let url = if text.contains("://") {
+        Url::parse(text)
+    } else {
+        Url::parse(&format!("{}://{text}", if is_tls { "https" } else { "http" }))
+    };
+    url.ok()
+        .filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host())
+        .ok_or_else(|| Error::invalid(request, format!("`{text}` is no address of a store")))
+}
+
+/// Connects to the addresses of an endpoint that a user chose, and to nothing else.
+#[derive(Debug)]
+struct Pinned(reqwest::Client);
+
+impl Pinned {
+    async fn to(endpoint: &Url, request: &Request) -> Result<Self, Error> {
+        Ok(Self(http::client(endpoint, request, Guard::of(request)).await?))
+    }
+}
+
+impl HttpConnector for Pinned {
+    fn connect(&self, _options: &ClientOptions) -> object_store::Result<HttpClient> {
+        Ok(HttpClient::new(self.0.clone()))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,140 @@
+//! Azure Blob Storage and Data Lake Storage, with the options of Hadoop's ABFS and WASB.
+
+use std::sync::Arc;
+
+use object_store::azure::{MicrosoftAzure, MicrosoftAzureBuilder};
+use url::Url;
+
+use super::{Pinned, client_options, endpoint_url, retries};
+use crate::artifact::error::{Error, innermost};
+use crate::artifact::request::Request;
+use crate::config::FlinkConfig;
+
+/// Ends of the hosts that belong to Azure: credentials go to no other.
+const CLOUDS: [&str; 3] = ["core.windows.net", "core.chinacloudapi.cn", "core.usgovcloudapi.net"];
+/// Another endpoint for all accounts, such as an emulator's.
+const ENDPOINT: &str = "fs.azure.abfs.endpoint";
+const CLIENT_ID: &str = "fs.azure.account.oauth2.client.id";
+const CLIENT_SECRET: &str = "fs.azure.account.oauth2.client.secret";
+const TOKEN_ENDPOINT: &str = "fs.azure.account.oauth2.client.endpoint";
+const ACCOUNT_KEY: &str = "fs.azure.account.key";
+const SAS: &str = "fs.azure.sas.fixed.token";
+
+/// `abfss://container@account.dfs.core.windows.net/path`
+struct Place<'a> {
+    container: &'a str,
+    account: &'a str,
+    cloud: &'a str,
+    host: &'a str,
+}
+
+impl<'a> Place<'a> {
+    fn of(url: &'a Url, request: &Request) -> Result<Self, Error> {
+        let wrong = || {
+            Error::invalid(
+                request,
+                "Azure's storage is written as `abfss://container@account.dfs.core.windows.net/path`",
+            )
+        };
+        let host = url.host_str().unwrap_or_default();
+        let (account, rest) = host.split_once('.').ok_or_else(wrong)?;
+        let cloud = rest.strip_prefix("dfs.").or(rest.strip_prefix("blob.")).ok_or_else(wrong)?;
+        let is_account = !account.is_empty()
+            && account.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-');
+        let container = url.username();
+        if container.is_empty() || !is_account || !CLOUDS.contains(&cloud) {
+            return Err(wrong());
+        }
+        Ok(Self { container, account, cloud, host })
+    }
+
+    /// The option for this account, else for all.
+    fn find<'c>(&self, config: &'c FlinkConfig, key: &str) -> Option<&'c str> {
+        let Self { account, cloud, host, .. } = self;
+        let keys = [
+            format!("{key}.{host}"),
+            format!("{key}.{account}.dfs.{cloud}"),
+            format!("{key}.{account}.blob.{cloud}"),
+            key.to_owned(),
+        ];
+        keys.iter().find_map(|key| config.get_text(key)).filter(|text| !text.trim().is_empty())
+    }
+}
+
+pub(super) async fn store(url: &Url, request: &Request) -> Result<Arc<MicrosoftAzure>, Error> {
+    let place = Place::of(url, request)?;
+    let (job, operator) = (&request.job, &request.operator);
+    let is_own = |key: &&str| {
+        let own = place.find(job, key);
+        own.is_some() && own != place.find(operator, key)
+    };
+    let is_operators = ![ACCOUNT_KEY, SAS, CLIENT_ID, CLIENT_SECRET].iter().any(is_own);
+    if is_operators && is_own(&ENDPOINT) {
+        return Err(Error::invalid(
+            request,
+            format!(
+                "the job names an endpoint of its own (`{ENDPOINT}`) without credentials, and the \
+                 operator's are not sent there"
+            ),
+        ));
+    }
+    let config = if is_operators { operator } else { job };
+    let builder =
+        if is_operators { MicrosoftAzureBuilder::from_env() } else { MicrosoftAzureBuilder::new() };
+    let builder = builder
+        .with_account(place.account)
+        .with_container_name(place.container)
+        .with_retry(retries());
+    let builder = with_credentials(builder, &place, config);
+    let builder = at_endpoint(builder, &place, config, is_operators, request).await?;
+    let store = builder.build();
+    Ok(Arc::new(
+        store.map_err(|error| Error::invalid(request, request.redact(&innermost(&error))))?,
+    ))
+}
+
+fn with_credentials(
+    mut builder: MicrosoftAzureBuilder,
+    place: &Place<'_>,
+    config: &FlinkConfig,
+) -> MicrosoftAzureBuilder {
+    if let Some(key) = place.find(config, ACCOUNT_KEY) {
+        builder = builder.with_access_key(key);
+    }
+    if let Some(token) = place.find(config, SAS) {
+        let pairs = url::form_urlencoded::parse(token.trim_start_matches('?').as_bytes());
+        builder = builder.with_sas_authorization(pairs.into_owned().collect::<Vec<_>>());
+    }
+    // `https://login.microsoftonline.com/<tenant>/oauth2/token`
+    let tenant = place.find(config, TOKEN_ENDPOINT).and_then(|text| {
+        let url = Url::parse(text).ok()?;
+        Some(url.path_segments()?.next()?.to_owned())
+    });
+    if let (Some(id), Some(secret), Some(tenant)) =
+        (place.find(config, CLIENT_ID), place.find(config, CLIENT_SECRET), tenant)
+    {
+        builder = builder.with_client_secret_authorization(id, secret, tenant);
+    }
+    builder
+}
+
+async fn at_endpoint(
+    builder: MicrosoftAzureBuilder,
+    place: &Place<'_>,
+    config: &FlinkConfig,
+    is_operators: bool,
+    request: &Request,
+) -> Result<MicrosoftAzureBuilder, Error> {
+    let Some(endpoint) = config.get_text(ENDPOINT) else {
+        let endpoint = format!("https://{}.blob.{}", place.account, place.cloud);
+        return Ok(builder.with_endpoint(endpoint).with_client_options(client_options(false)));
+    };
+    let endpoint = endpoint_url(request, endpoint, true)?;
+    let builder = builder
+        .with_endpoint(endpoint.as_str().trim_end_matches('/').to_owned())
+        .with_client_options(client_options(endpoint.scheme() == "http"));
+    if is_operators {
+        return Ok(builder);
+    }
+    Ok(builder.with_http_connector(Pinned::to(&endpoint, request).await?))
+}

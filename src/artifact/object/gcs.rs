@@ -1,0 +1,69 @@
+//! Google Cloud Storage, with the options of its Hadoop connector, which Flink uses.
+
+use std::sync::Arc;
+
+use object_store::gcp::{GoogleCloudStorage, GoogleCloudStorageBuilder};
+use serde_json::json;
+use url::Url;
+
+use super::settings::{Names, Settings};
+use super::{Pinned, client_options, endpoint_url, retries};
+use crate::artifact::error::{Error, innermost};
+use crate::artifact::request::Request;
+
+const NAMES: Names = Names {
+    prefixes: &["fs.gs.", "gs."],
+    credentials: &["auth.service.account.email", "auth.service.account.private.key"],
+    endpoint: "storage.root.url",
+};
+
+pub(super) async fn store(url: &Url, request: &Request) -> Result<Arc<GoogleCloudStorage>, Error> {
+    let settings = Settings::of(request, &NAMES)?;
+    let bucket = url.host_str().unwrap_or_default();
+    if bucket.is_empty() {
+        return Err(Error::invalid(request, "it names no bucket, as in `gs://bucket/job.jar`"));
+    }
+    let mut builder = if settings.is_operators {
+        GoogleCloudStorageBuilder::from_env()
+    } else {
+        GoogleCloudStorageBuilder::new()
+    };
+    builder = builder.with_bucket_name(bucket).with_retry(retries());
+    // A file is one of the operator's, so only its own configuration may name it.
+    if let (true, Some(file)) =
+        (settings.is_operators, settings.get("auth.service.account.json.keyfile"))
+    {
+        builder = builder.with_service_account_path(file);
+    }
+    if let (Some(email), Some(key)) = (
+        settings.get("auth.service.account.email"),
+        settings.get("auth.service.account.private.key"),
+    ) {
+        let id = settings.get("auth.service.account.private.key.id").unwrap_or_default();
+        // A properties file keeps line ends as `\n`.
+        let key = key.replace("\\n", "\n");
+        let account = json!({"client_email": email, "private_key": key, "private_key_id": id});
+        builder = builder.with_service_account_key(account.to_string());
+    }
+    if settings.is("auth.type", "UNAUTHENTICATED") {
+        builder = builder.with_skip_signature(true);
+    }
+    builder = match settings.get(NAMES.endpoint) {
+        Some(endpoint) => {
+            let endpoint = endpoint_url(request, endpoint, true)?;
+            let builder = builder
+                .with_base_url(endpoint.as_str().trim_end_matches('/'))
+                .with_client_options(client_options(endpoint.scheme() == "http"));
+            if settings.is_operators {
+                builder
+            } else {
+                builder.with_http_connector(Pinned::to(&endpoint, request).await?)
+            }
+        }
+        None => builder.with_client_options(client_options(false)),
+    };
+    let store = builder.build();
+    Ok(Arc::new(
+        store.map_err(|error| Error::invalid(request, request.redact(&innermost(&error))))?,
+    ))
+}

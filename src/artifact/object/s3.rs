@@ -1,0 +1,83 @@
+//! S3 and what speaks its protocol, with the options of Flink's two S3 file systems.
+
+use std::sync::Arc;
+
+use object_store::aws::{AmazonS3, AmazonS3Builder};
+use url::Url;
+
+use super::settings::{Names, Settings};
+use super::{Pinned, client_options, endpoint_url, retries};
+use crate::artifact::error::{Error, innermost};
+use crate::artifact::request::Request;
+
+const NAMES: Names = Names {
+    prefixes: &["s3.", "s3a.", "fs.s3a.", "presto.s3.", "fs.s3."],
+    credentials: &["access.key", "secret.key", "session.token"],
+    endpoint: "endpoint",
+};
+/// Needs no credentials: the bucket is public.
+const ANONYMOUS: &str = "AnonymousAWSCredentialsProvider";
+
+pub(super) async fn store(url: &Url, request: &Request) -> Result<Arc<AmazonS3>, Error> {
+    let settings = Settings::of(request, &NAMES)?;
+    let bucket = url.host_str().unwrap_or_default();
+    if bucket.is_empty() {
+        return Err(Error::invalid(request, "it names no bucket, as in `s3://bucket/job.jar`"));
+    }
+    let mut builder =
+        if settings.is_operators { AmazonS3Builder::from_env() } else { AmazonS3Builder::new() };
+    builder = builder.with_bucket_name(bucket).with_retry(retries());
+    if let Some(key) = settings.get("access.key") {
+        builder = builder.with_access_key_id(key);
+    }
+    if let Some(secret) = settings.get("secret.key") {
+        builder = builder.with_secret_access_key(secret);
+    }
+    if let Some(token) = settings.get("session.token") {
+        builder = builder.with_token(token);
+    }
+    if let Some(region) = settings.get("endpoint.region").or(settings.get("region")) {
+        builder = builder.with_region(region);
+    }
+    if settings.get("aws.credentials.provider").is_some_and(|name| name.ends_with(ANONYMOUS)) {
+        builder = builder.with_skip_signature(true);
+    }
+    builder = match settings.get(NAMES.endpoint) {
+        Some(endpoint) => at_endpoint(builder, endpoint, bucket, &settings, request).await?,
+        None => builder.with_client_options(client_options(false)),
+    };
+    let store = builder.build();
+    Ok(Arc::new(
+        store.map_err(|error| Error::invalid(request, request.redact(&innermost(&error))))?,
+    ))
+}
+
+async fn at_endpoint(
+    builder: AmazonS3Builder,
+    endpoint: &str,
+    bucket: &str,
+    settings: &Settings<'_>,
+    request: &Request,
+) -> Result<AmazonS3Builder, Error> {
+    let is_tls = !settings.is("connection.ssl.enabled", "false");
+    let mut endpoint = endpoint_url(request, endpoint, is_tls)?;
+    // By path unless asked otherwise: that works with every store that has an endpoint.
+    let is_by_host = settings.is("path.style.access", "false");
+    if is_by_host {
+        let host = format!("{bucket}.{}", endpoint.host_str().unwrap_or_default());
+        endpoint.set_host(Some(&host)).map_err(|_| {
+            Error::invalid(
+                request,
+                "the bucket cannot be part of the endpoint's name; set `s3.path.style.access: true`",
+            )
+        })?;
+    }
+    let mut builder = builder
+        .with_endpoint(endpoint.as_str().trim_end_matches('/'))
+        .with_virtual_hosted_style_request(is_by_host)
+        .with_client_options(client_options(endpoint.scheme() == "http"));
+    if !settings.is_operators {
+        builder = builder.with_http_connector(Pinned::to(&endpoint, request).await?);
+    }
+    Ok(builder)
+}

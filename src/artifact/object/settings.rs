@@ -1,0 +1,70 @@
+//! Whose options are used for a store.
+//!
+//! The operator's own credentials, those of its environment included, go only where its own
+//! configuration points. A job that brings credentials may name its own endpoint, and nothing of
+//! the operator's is used for it.
+
+use crate::artifact::error::Error;
+use crate::artifact::request::Request;
+use crate::config::FlinkConfig;
+
+/// How options of one kind of store are named.
+pub(super) struct Names {
+    /// Beginnings of keys, the one that counts most first.
+    pub(super) prefixes: &'static [&'static str],
+    /// What follows them, with dots; hyphens count as dots.
+    pub(super) credentials: &'static [&'static str],
+    pub(super) endpoint: &'static str,
+}
+
+/// The options of one store.
+pub(super) struct Settings<'a> {
+    config: &'a FlinkConfig,
+    names: &'a Names,
+    /// Whether credentials of the operator's environment may be used.
+    pub(super) is_operators: bool,
+}
+
+impl<'a> Settings<'a> {
+    pub(super) fn of(request: &'a Request, names: &'a Names) -> Result<Self, Error> {
+        let (job, operator) = (&request.job, &request.operator);
+        let is_own = |name: &str| {
+            let own = find(job, names, name);
+            own.is_some() && own != find(operator, names, name)
+        };
+        if names.credentials.iter().any(|name| is_own(name)) {
+            return Ok(Self { config: job, names, is_operators: false });
+        }
+        if is_own(names.endpoint) {
+            let example = names.prefixes.first().unwrap_or(&"");
+            return Err(Error::invalid(
+                request,
+                format!(
+                    "the job names an endpoint of its own (`{example}{}`) without credentials, and \
+                     the operator's are not sent there; set credentials in the job's \
+                     configuration, or the endpoint in the operator's",
+                    names.endpoint
+                ),
+            ));
+        }
+        Ok(Self { config: operator, names, is_operators: true })
+    }
+
+    /// The value of an option that is set and not empty.
+    pub(super) fn get(&self, name: &str) -> Option<&'a str> {
+        find(self.config, self.names, name)
+    }
+
+    pub(super) fn is(&self, name: &str, value: &str) -> bool {
+        self.get(name).is_some_and(|text| text.trim().eq_ignore_ascii_case(value))
+    }
+}
+
+fn find<'a>(config: &'a FlinkConfig, names: &Names, name: &str) -> Option<&'a str> {
+    names.prefixes.iter().find_map(|prefix| {
+        config
+            .below(prefix)
+            .find(|(key, value)| key.replace('-', ".") == name && !value.trim().is_empty())
+            .map(|(_, value)| value)
+    })
+}

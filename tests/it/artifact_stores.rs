@@ -1,0 +1,88 @@
+//! Jars from stores that speak the real protocols. `tests/artifacts.sh` starts the stores.
+
+use kubectl_flink::artifact::{Error, Fetched, Request, fetch};
+use kubectl_flink::config::FlinkConfig;
+
+const PREFIX: &str = "kubernetes.operator.user.artifacts";
+
+/// What the script says under this name.
+fn given(name: &str) -> String {
+    std::env::var(name).unwrap_or_else(|_| panic!("{name} is set by tests/artifacts.sh"))
+}
+
+async fn fetch_with(uri: &str, options: &[(&str, &str)]) -> Result<Fetched, Error> {
+    drop(rustls::crypto::ring::default_provider().install_default());
+    let folder = tempfile::tempdir().unwrap().keep();
+    let mut operator: FlinkConfig = [
+        (format!("{PREFIX}.base.dir"), folder.to_str().unwrap()),
+        (format!("{PREFIX}.allowed-schemes"), "s3;s3a;hdfs"),
+        (format!("{PREFIX}.timeout"), "30 s"),
+    ]
+    .into_iter()
+    .collect();
+    operator.overlay(&options.iter().copied().collect());
+    fetch(&Request::from_config(uri, &operator, &operator).unwrap()).await
+}
+
+fn check(fetched: &Fetched) {
+    assert_eq!(fetched.sha256, given("KUBECTL_FLINK_TEST_JAR_SUM"));
+    let length = std::fs::metadata(fetched.path()).unwrap().len();
+    assert_eq!(length, fetched.size_bytes);
+}
+
+#[tokio::test]
+#[ignore = "needs the stores of tests/artifacts.sh"]
+async fn a_jar_comes_from_s3() {
+    let endpoint = given("KUBECTL_FLINK_TEST_S3");
+    let options = [
+        ("s3.endpoint", endpoint.as_str()),
+        ("s3.endpoint.region", "us-east-1"),
+        ("s3.access-key", "an-access-key"),
+        ("s3.secret-key", "a-secret-key"),
+        ("s3.path.style.access", "true"),
+    ];
+    check(&fetch_with("s3://jars/jobs/job.jar", &options).await.unwrap());
+    check(&fetch_with("s3a://jars/jobs/job.jar", &options).await.unwrap());
+    for missing in ["s3://jars/jobs/none.jar", "s3://none/jobs/job.jar"] {
+        let error = fetch_with(missing, &options).await.unwrap_err();
+        assert_eq!(error.reason(), "ArtifactNotFound", "{error}");
+    }
+    let small = [&options[..], &[("kubernetes.operator.user.artifacts.max-size", "1 kb")]].concat();
+    let error = fetch_with("s3://jars/jobs/job.jar", &small).await.unwrap_err();
+    assert_eq!(error.reason(), "ArtifactTooLarge");
+}
+
+#[tokio::test]
+#[ignore = "needs the stores of tests/artifacts.sh"]
+async fn an_unchanged_jar_in_s3_is_not_sent_again() {
+    let endpoint = given("KUBECTL_FLINK_TEST_S3");
+    let folder = tempfile::tempdir().unwrap();
+    let options = [
+        ("kubernetes.operator.user.artifacts.base.dir", folder.path().to_str().unwrap()),
+        ("s3.endpoint", endpoint.as_str()),
+        ("s3.access-key", "an-access-key"),
+        ("s3.secret-key", "a-secret-key"),
+    ];
+    check(&fetch_with("s3://jars/jobs/job.jar", &options).await.unwrap());
+    let cached = || std::fs::read_dir(folder.path().join("cache")).unwrap().count();
+    assert_eq!(cached(), 2, "a jar and its label");
+    check(&fetch_with("s3://jars/jobs/job.jar", &options).await.unwrap());
+    assert_eq!(cached(), 2);
+}
+
+#[tokio::test]
+#[ignore = "needs the stores of tests/artifacts.sh"]
+async fn a_jar_comes_from_hdfs() {
+    let address = given("KUBECTL_FLINK_TEST_HDFS");
+    check(&fetch_with(&format!("{address}/jobs/job.jar"), &[]).await.unwrap());
+    let reason = async |path: &str, options: &[(&str, &str)]| {
+        fetch_with(&format!("{address}{path}"), options).await.unwrap_err().reason()
+    };
+    assert_eq!(reason("/jobs/none.jar", &[]).await, "ArtifactNotFound");
+    assert_eq!(reason("/jobs", &[]).await, "ArtifactInvalid");
+    let small = [("kubernetes.operator.user.artifacts.max-size", "1 kb")];
+    assert_eq!(reason("/jobs/job.jar", &small).await, "ArtifactTooLarge");
+    let hasty = [("kubernetes.operator.user.artifacts.timeout", "3 s")];
+    let wrong = fetch_with("hdfs://127.0.0.1:1/jobs/job.jar", &hasty).await.unwrap_err();
+    assert!(wrong.is_transient(), "{wrong}");
+}
