@@ -17,6 +17,8 @@ pub mod artifact;
 pub mod cluster;
 #[allow(clippy::disallowed_methods, clippy::wildcard_enum_match_arm, reason = "shell")]
 pub mod flink;
+#[allow(clippy::disallowed_methods, clippy::wildcard_enum_match_arm, reason = "shell")]
+pub mod zookeeper;
 
 // Programs.
 #[allow(clippy::disallowed_methods, clippy::wildcard_enum_match_arm, reason = "shell")]

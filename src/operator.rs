@@ -9,6 +9,7 @@
 pub mod act;
 pub mod context;
 pub mod controller;
+mod high_availability;
 pub mod kind;
 pub mod listener;
 pub mod observe;

@@ -95,6 +95,21 @@ pub fn is_kubernetes_high_availability_on(config: &FlinkConfig) -> bool {
     })
 }
 
+/// Whether the metadata is in `ZooKeeper`.
+pub fn is_zookeeper_high_availability_on(config: &FlinkConfig) -> bool {
+    config.text_of(&options::HA_TYPE).is_some_and(|kind| {
+        let kind = kind.trim();
+        kind.eq_ignore_ascii_case("zookeeper")
+            || kind
+                == "org.apache.flink.runtime.highavailability.zookeeper.ZooKeeperHaServicesFactory"
+    })
+}
+
+/// Whether the metadata is where the operator can look for it and remove it.
+pub fn is_high_availability_readable(config: &FlinkConfig) -> bool {
+    is_kubernetes_high_availability_on(config) || is_zookeeper_high_availability_on(config)
+}
+
 fn derive(
     config: &mut FlinkConfig,
     id: &ResourceId,

@@ -281,6 +281,38 @@ pub const HA_STORAGE_DIRECTORY: ConfigOption<String> =
         .formerly(&["high-availability.zookeeper.storageDir", "recovery.zookeeper.storageDir"]);
 pub const HA_CLUSTER_ID: ConfigOption<String> = ConfigOption::new("high-availability.cluster-id")
     .formerly(&["high-availability.zookeeper.path.namespace", "recovery.zookeeper.path.namespace"]);
+/// `host:port,…`
+pub const ZOOKEEPER_QUORUM: ConfigOption<String> =
+    ConfigOption::new("high-availability.zookeeper.quorum")
+        .formerly(&["recovery.zookeeper.quorum"]);
+pub const ZOOKEEPER_ROOT: ConfigOption<String> =
+    ConfigOption::new("high-availability.zookeeper.path.root")
+        .or("/flink")
+        .formerly(&["recovery.zookeeper.path.root"]);
+/// Of Flink before 2.0.
+pub const ZOOKEEPER_JOB_GRAPHS: ConfigOption<String> =
+    ConfigOption::new("high-availability.zookeeper.path.jobgraphs")
+        .or("/jobgraphs")
+        .formerly(&["recovery.zookeeper.path.jobgraphs"]);
+/// Of Flink from 2.0 on.
+pub const ZOOKEEPER_EXECUTION_PLANS: ConfigOption<String> =
+    ConfigOption::new("high-availability.zookeeper.path.execution-plans")
+        .or("/execution-plans")
+        .formerly(&[
+            "recovery.zookeeper.path.jobgraphs",
+            "high-availability.zookeeper.path.jobgraphs",
+        ]);
+/// `open` or `creator`.
+pub const ZOOKEEPER_ACL: ConfigOption<String> =
+    ConfigOption::new("high-availability.zookeeper.client.acl").or("open");
+/// Secrets by their scheme.
+pub const ZOOKEEPER_AUTHORIZATION: ConfigOption<TextMap> =
+    ConfigOption::new("high-availability.zookeeper.client.authorization");
+/// In milliseconds.
+pub const ZOOKEEPER_CONNECTION_TIMEOUT: ConfigOption<u32> =
+    ConfigOption::new("high-availability.zookeeper.client.connection-timeout")
+        .or("15000")
+        .formerly(&["recovery.zookeeper.client.connection-timeout"]);
 /// A port or a range.
 pub const HA_JOB_MANAGER_PORT: ConfigOption<String> =
     ConfigOption::new("high-availability.jobmanager.port")

@@ -19,7 +19,7 @@ use crate::api::deployment::FlinkDeploymentSpec;
 use crate::api::job::{JobState, UpgradeMode};
 use crate::api::status::{DeploymentStatus, JobStatusState, ReconciliationState};
 use crate::api::{CANARY_LABEL, DEPLOYMENT_FINALIZER};
-use crate::config::cluster::is_kubernetes_high_availability_on;
+use crate::config::cluster::{is_high_availability_readable, is_kubernetes_high_availability_on};
 use crate::config::option::InvalidValue;
 
 /// Reason of an error that ends with the next valid spec.
@@ -324,18 +324,22 @@ impl<'w> Pass<'w> {
     fn refuse_left_over_state(&self) -> Result<(), Halt> {
         let config = self.deploy_config(&self.spec, self.generation)?;
         // Elsewhere it cannot be looked for; the new job's id is new, so nothing is overwritten.
-        if !is_kubernetes_high_availability_on(&config) {
+        if !is_high_availability_readable(&config) {
             return Ok(());
         }
+        let name = self.world.name();
+        let place = if is_kubernetes_high_availability_on(&config) {
+            format!("the ConfigMaps `{name}-*-config-map`")
+        } else {
+            format!("the node `{name}` in ZooKeeper")
+        };
         match self.world.ha_metadata()? {
             Ok(metadata) if metadata.has_checkpoint => Err(Halt::problem(Problem::upgrade(
                 "RestoreFailed",
                 format!(
-                    "HA metadata with checkpoints of an earlier `{}` exists, and this resource has \
-                     no record of it: set `spec.job.initialSavepointPath` to the state to start \
-                     from, or delete the ConfigMaps `{}-*-config-map` to start without it",
-                    self.world.name(),
-                    self.world.name()
+                    "HA metadata with checkpoints of an earlier `{name}` exists, and this resource \
+                     has no record of it: set `spec.job.initialSavepointPath` to the state to start \
+                     from, or delete {place} to start without it"
                 ),
             ))),
             Ok(_) => Ok(()),

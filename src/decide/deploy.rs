@@ -13,7 +13,7 @@ use super::world::JobManager;
 use crate::api::deployment::FlinkDeploymentSpec;
 use crate::api::job::{JobState, UpgradeMode};
 use crate::api::status::{JobManagerDeploymentStatus, LAST_STATE_PATH, ReconciliationState};
-use crate::config::cluster::{is_high_availability_on, is_kubernetes_high_availability_on};
+use crate::config::cluster::{is_high_availability_on, is_high_availability_readable};
 use crate::config::options;
 use crate::render::{Objects, RenderInput, Submission, render_cluster};
 
@@ -231,7 +231,7 @@ impl Pass<'_> {
         if spec.job.is_some() && is_high_availability_on(&config) {
             if !keeps_ha_metadata && !is_first {
                 self.steps.push(Step::DeleteHaMetadata);
-            } else if is_kubernetes_high_availability_on(&config) {
+            } else if is_high_availability_readable(&config) {
                 self.steps.push(Step::ForgetJobGraphs);
             }
         }

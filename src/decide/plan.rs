@@ -60,11 +60,7 @@ impl Event {
         }
     }
 
-    pub(super) fn warning(
-        reason: &'static str,
-        component: Component,
-        message: impl Into<String>,
-    ) -> Self {
+    pub fn warning(reason: &'static str, component: Component, message: impl Into<String>) -> Self {
         Self {
             is_warning: true,
             reason,

@@ -1,15 +1,15 @@
 //! Takes a plan's steps: one arm each, a call or two, each safe to repeat.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::api::networking::v1::Ingress;
 use kube::ResourceExt;
 use serde_json::{Value, json};
 
-use super::observe::{Subject, ha_config_maps, tell};
+use super::observe::{Subject, tell};
 use super::resource::Act;
 use crate::api::deployment::FlinkDeployment;
 use crate::api::state_snapshot::{
@@ -19,8 +19,8 @@ use crate::api::state_snapshot::{
 use crate::api::status::SavepointFormatType;
 use crate::cluster::apply::{self, Deletion, ObjectId, Writer};
 use crate::cluster::{self, revisions};
-use crate::config::options;
-use crate::decide::plan::{Step, Superseded};
+use crate::config::{FlinkConfig, options};
+use crate::decide::plan::{Component, Event, Step, Superseded};
 use crate::decide::restore::RestorePoint;
 use crate::decide::revision;
 use crate::decide::world::Bounds;
@@ -28,6 +28,10 @@ use crate::flink::rescale::{ParallelismBounds, VertexRequirements};
 use crate::flink::savepoints::StopRequest;
 use crate::flink::{self, Effect};
 use crate::render::{Objects, names};
+use crate::zookeeper;
+
+/// How long a deletion waits for ZooKeeper where the configuration cannot be read.
+const CLEANUP_TIMEOUT: Duration = Duration::from_mins(5);
 
 /// Why a plan stopped.
 #[derive(Debug, thiserror::Error)]
@@ -40,6 +44,9 @@ pub enum Error {
     /// The JobManager cannot be addressed.
     #[error("the JobManager cannot be addressed: {0}")]
     Address(String),
+    /// HA metadata in ZooKeeper was not changed.
+    #[error(transparent)]
+    ZooKeeper(#[from] zookeeper::Error),
     #[error("the object cannot be written: {0}")]
     Serialize(#[from] serde_json::Error),
     /// Somebody else wrote the status in between: nothing of it is overwritten.
@@ -54,6 +61,7 @@ impl Error {
             Self::Cluster(error) => error.reason(),
             Self::Flink { .. } => "FlinkRefused",
             Self::Address(_) => "JobManagerAddress",
+            Self::ZooKeeper(error) => error.reason(),
             Self::Serialize(_) => "Serialize",
             Self::StatusTaken => "StatusTaken",
         }
@@ -237,42 +245,33 @@ impl Act<'_, FlinkDeployment> {
         }
     }
 
-    async fn ha_config_maps(&self) -> Result<Vec<ConfigMap>, Error> {
-        let name = self.resource.name_any();
-        Ok(ha_config_maps(&self.namespace(), &name, &self.context.client).await?)
+    /// In a deletion, metadata that cannot be removed holds the resource for a while only.
+    async fn delete_ha_metadata(&self) -> Result<(), Error> {
+        let config = self.subject().config(self.context).unwrap_or_default();
+        match self.subject().ha_place(self.context).delete(&config).await {
+            Err(Error::ZooKeeper(error)) if self.leaves_behind(&error, &config) => {
+                let message = format!(
+                    "HA metadata is left behind in ZooKeeper, remove it there once nothing needs \
+                     it: {error}"
+                );
+                let event = Event::warning("CleanupFailed", Component::Operator, message);
+                self.record_event(event).await
+            }
+            other => other,
+        }
     }
 
-    async fn delete_ha_metadata(&self) -> Result<(), Error> {
-        for map in self.ha_config_maps().await? {
-            let id = ObjectId::of::<ConfigMap>(&self.namespace(), &map.name_any());
-            let deletion = Deletion::with(apply::Propagation::Background);
-            apply::delete(&self.context.client, &id, deletion).await?;
-        }
-        Ok(())
+    /// Whether the resource goes without having its metadata removed.
+    fn leaves_behind(&self, error: &zookeeper::Error, config: &FlinkConfig) -> bool {
+        let Some(since) = &self.resource.metadata.deletion_timestamp else { return false };
+        let patience = config.get(&options::RESOURCE_CLEANUP_TIMEOUT).unwrap_or(CLEANUP_TIMEOUT);
+        let waited = Timestamp::now().duration_since(since.0);
+        !error.is_transient() || waited > SignedDuration::try_from(patience).unwrap_or_default()
     }
 
     async fn forget_job_graphs(&self) -> Result<(), Error> {
-        for map in self.ha_config_maps().await? {
-            let stale: BTreeMap<&str, Value> = map
-                .data
-                .iter()
-                .flatten()
-                .filter(|(key, _)| {
-                    key.starts_with("jobGraph-") || key.starts_with("executionPlan-")
-                })
-                .map(|(key, _)| (key.as_str(), Value::Null))
-                .collect();
-            if stale.is_empty() {
-                continue;
-            }
-            let id = ObjectId::of::<ConfigMap>(&self.namespace(), &map.name_any());
-            let patch = json!({
-                "metadata": {"resourceVersion": map.metadata.resource_version},
-                "data": stale,
-            });
-            apply::merge_patch(&self.context.client, &id, &patch, Writer::OPERATOR).await?;
-        }
-        Ok(())
+        let config = self.subject().config(self.context).map_err(Error::Address)?;
+        self.subject().ha_place(self.context).forget_job_graphs(&config).await
     }
 
     /// ConfigMaps come first, so that no pod waits for one; they get their owner, the Deployment,

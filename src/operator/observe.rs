@@ -8,11 +8,12 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::core::v1::{ConfigMap, Event, Pod};
+use k8s_openapi::api::core::v1::{Event, Pod};
 use kube::api::{Api, ListParams};
 use serde_json::Value;
 
 use super::context::Context;
+use super::high_availability::Place;
 use super::pods;
 use crate::api::deployment::FlinkDeployment;
 use crate::api::session_job::FlinkSessionJob;
@@ -21,7 +22,7 @@ use crate::api::status::{
 };
 use crate::cluster;
 use crate::cluster::read::Scope;
-use crate::config::cluster::{ResourceId, is_kubernetes_high_availability_on, observe_config};
+use crate::config::cluster::{ResourceId, observe_config};
 use crate::config::{FlinkConfig, options};
 use crate::decide::crash;
 use crate::decide::reconciled::{ReconciledSpec, deployed};
@@ -76,6 +77,12 @@ impl Subject<'_> {
         };
         observe_config(&context.operator, &id, &deployed, &self.resource.spec)
             .map_err(|error| error.to_string())
+    }
+
+    /// Whose HA metadata is meant.
+    pub(super) fn ha_place<'a>(&'a self, context: &'a Context) -> Place<'a> {
+        let job_id = self.job_id();
+        Place { client: &context.client, namespace: self.namespace, name: self.name, job_id }
     }
 
     /// A client of the running JobManager.
@@ -270,65 +277,13 @@ async fn failed_mount(
     }))
 }
 
-/// HA metadata of the job: read from the API server, never from a cache, as state depends on it.
 async fn ha_metadata(
     subject: &Subject<'_>,
     context: &Context,
 ) -> Result<Fact<HaMetadata>, cluster::Error> {
-    let config = match subject.config(context) {
-        Ok(config) => config,
-        Err(reason) => return Ok(Fact::Unknown(reason)),
-    };
-    if !is_kubernetes_high_availability_on(&config) {
-        let kind = config.text_of(&options::HA_TYPE).unwrap_or("NONE");
-        return Ok(Fact::Unknown(format!(
-            "`high-availability.type: {kind}` keeps it where this version cannot look"
-        )));
-    }
-    let maps = ha_config_maps(subject.namespace, subject.name, &context.client).await?;
-    Ok(Fact::Known(ha_metadata_in(&maps, subject.name, subject.job_id())))
-}
-
-/// The ConfigMaps that Flink keeps for the cluster; the autoscaler's has the same labels.
-pub(super) async fn ha_config_maps(
-    namespace: &str,
-    name: &str,
-    client: &kube::Client,
-) -> Result<Vec<ConfigMap>, cluster::Error> {
-    let api: Api<ConfigMap> = Api::namespaced(client.clone(), namespace);
-    let selector = format!("app={name},type=flink-native-kubernetes,component!=autoscaler");
-    let list = api.list(&ListParams::default().labels(&selector).limit(LIST_MAX)).await?;
-    let is_ha = |map: &ConfigMap| {
-        let name = map.metadata.name.as_deref().unwrap_or_default();
-        name.ends_with("-config-map") || name.ends_with("-leader")
-    };
-    Ok(list.items.into_iter().filter(is_ha).collect())
-}
-
-/// Metadata of the job with this id, or of any job where the id is not known.
-fn ha_metadata_in(maps: &[ConfigMap], cluster: &str, job_id: Option<&str>) -> HaMetadata {
-    let of_job: Vec<&ConfigMap> = maps
-        .iter()
-        .filter(|map| map.metadata.deletion_timestamp.is_none())
-        .filter(|map| {
-            let name = map.metadata.name.as_deref().unwrap_or_default();
-            match job_id {
-                Some(id) => {
-                    name == format!("{cluster}-{id}-config-map")
-                        || name == format!("{cluster}-{id}-jobmanager-leader")
-                }
-                None => {
-                    !name.ends_with("-cluster-config-map")
-                        && (name.ends_with("-config-map") || name.ends_with("-jobmanager-leader"))
-                }
-            }
-        })
-        .collect();
-    HaMetadata {
-        has_job: !of_job.is_empty(),
-        has_checkpoint: of_job
-            .iter()
-            .any(|map| map.data.iter().flatten().any(|(key, _)| key.starts_with("checkpointID-"))),
+    match subject.config(context) {
+        Ok(config) => subject.ha_place(context).metadata(&config).await,
+        Err(reason) => Ok(Fact::Unknown(reason)),
     }
 }
 

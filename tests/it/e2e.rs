@@ -5,6 +5,7 @@
 
 mod care;
 mod cluster;
+mod zookeeper;
 
 use std::thread;
 use std::time::Duration;
@@ -12,6 +13,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use cluster::{Cluster, JOB, said};
+use zookeeper::children;
 
 #[test]
 #[ignore = "needs a sandbox with real Flink"]
@@ -74,6 +76,53 @@ fn upgrades_lose_and_double_nothing() {
     // Gone, with a savepoint left behind.
     cluster.flink(&["delete", JOB, "--yes"]);
     cluster.wait_until("deleted", Value::is_null);
+    cluster.assert_nothing_lost_or_doubled();
+}
+
+#[test]
+#[ignore = "needs a sandbox with real Flink"]
+fn zookeeper_keeps_the_last_state() {
+    let mut cluster = Cluster::new("zookeeper");
+    let mut job = cluster.job();
+    let quorum = cluster.start_zookeeper(&job);
+    job["spec"]["job"]["upgradeMode"] = json!("last-state");
+    let config = job["spec"]["flinkConfiguration"].as_object_mut().unwrap();
+    config.remove("high-availability");
+    config.remove("high-availability.type");
+    config.insert("high-availability.type".to_owned(), json!("zookeeper"));
+    config.insert("high-availability.zookeeper.quorum".to_owned(), json!(quorum));
+    config.insert("high-availability.zookeeper.path.root".to_owned(), json!("/team"));
+    cluster.start_operator();
+    cluster.deploy(&job);
+    let first = cluster.wait_until_stable();
+    cluster.wait_until_writing();
+    let id = first["status"]["jobStatus"]["jobId"].as_str().unwrap().to_owned();
+    let nodes = |below: &str| children(&cluster, &quorum, &format!("/team/{JOB}{below}"));
+    assert_eq!(nodes("/jobs"), [id.clone()], "Flink keeps the job in ZooKeeper");
+    let checkpoints = format!("/jobs/{id}/checkpoints");
+    while nodes(&checkpoints).is_empty() {
+        thread::sleep(Duration::from_secs(1));
+    }
+
+    // A last-state upgrade of a job whose JobManager is dead.
+    job["spec"]["job"]["parallelism"] = json!(2);
+    let (before, _) = cluster.job_manager_incarnation();
+    cluster.kill_job_manager();
+    cluster.deploy(&job);
+    let upgraded = cluster.wait_until_stable();
+    let (after, _) = cluster.job_manager_incarnation();
+    assert_ne!(before, after, "the upgrade made a new JobManager");
+    assert_eq!(
+        upgraded["status"]["jobStatus"]["jobId"],
+        json!(id),
+        "last state keeps the job's id"
+    );
+    cluster.wait_until_writing();
+
+    // Gone, with all that Flink kept of it.
+    cluster.flink(&["delete", JOB, "--yes"]);
+    cluster.wait_until("deleted", Value::is_null);
+    assert!(nodes("").is_empty(), "nothing is left in ZooKeeper: {:?}", nodes(""));
     cluster.assert_nothing_lost_or_doubled();
 }
 

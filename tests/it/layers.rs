@@ -15,7 +15,11 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("artifact", PURE),
     ("flink", PURE),
     ("cluster", PURE),
-    ("operator", &["api", "config", "render", "decide", "artifact", "flink", "cluster"]),
+    (
+        "operator",
+        &["api", "config", "render", "decide", "artifact", "flink", "cluster", "zookeeper"],
+    ),
+    ("zookeeper", PURE),
     ("sandbox", PURE),
     ("cli", &["api", "config", "render", "decide", "flink", "cluster", "operator", "sandbox"]),
 ];

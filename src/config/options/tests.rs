@@ -114,6 +114,13 @@ fn every_default_reads() {
     default_reads(&HA_TYPE);
     default_reads(&HA_STORAGE_DIRECTORY);
     default_reads(&HA_CLUSTER_ID);
+    default_reads(&ZOOKEEPER_QUORUM);
+    default_reads(&ZOOKEEPER_ROOT);
+    default_reads(&ZOOKEEPER_JOB_GRAPHS);
+    default_reads(&ZOOKEEPER_EXECUTION_PLANS);
+    default_reads(&ZOOKEEPER_ACL);
+    default_reads(&ZOOKEEPER_AUTHORIZATION);
+    default_reads(&ZOOKEEPER_CONNECTION_TIMEOUT);
     default_reads(&HA_JOB_MANAGER_PORT);
     default_reads(&CLUSTER_EXECUTION_MODE);
     default_reads(&JOB_RESULT_STORE_PATH);

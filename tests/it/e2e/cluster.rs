@@ -225,6 +225,15 @@ impl Cluster {
         self.data.join(below).join("_metadata").is_file()
     }
 
+    pub(super) fn client(&self) -> Client {
+        self.client.clone()
+    }
+
+    /// Runs what is asynchronous to its end.
+    pub(super) fn wait_for<T>(&self, work: impl Future<Output = T>) -> T {
+        self.runtime.block_on(work)
+    }
+
     pub(super) fn pods(&self, selector: &str) -> Vec<Pod> {
         let pods: Api<Pod> = Api::namespaced(self.client.clone(), &self.namespace);
         let params = ListParams::default().labels(selector);

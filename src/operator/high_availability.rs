@@ -1,0 +1,173 @@
+//! HA metadata, wherever Flink keeps it: one seam to read it, to remove it, and to forget the graph
+//! of a job that is started anew.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::ResourceExt;
+use kube::api::{Api, ListParams};
+use serde_json::{Value, json};
+
+use super::act::Error;
+use crate::cluster;
+use crate::cluster::apply::{self, Deletion, ObjectId, Writer};
+use crate::config::cluster::{
+    is_kubernetes_high_availability_on, is_zookeeper_high_availability_on,
+};
+use crate::config::{FlinkConfig, options};
+use crate::decide::world::{Fact, HaMetadata};
+use crate::zookeeper::{self, Ensemble};
+
+/// Most objects that one list may bring; a cluster has a handful of ConfigMaps.
+const LIST_MAX: u32 = 500;
+
+/// Whose metadata is meant.
+pub(super) struct Place<'a> {
+    pub(super) client: &'a kube::Client,
+    pub(super) namespace: &'a str,
+    /// Name of the cluster.
+    pub(super) name: &'a str,
+    pub(super) job_id: Option<&'a str>,
+}
+
+/// Where a cluster's metadata is.
+enum Store {
+    ConfigMaps,
+    ZooKeeper,
+    /// With a factory that only Flink has, or nowhere.
+    Elsewhere,
+}
+
+impl Store {
+    fn of(config: &FlinkConfig) -> Self {
+        if is_kubernetes_high_availability_on(config) {
+            Self::ConfigMaps
+        } else if is_zookeeper_high_availability_on(config) {
+            Self::ZooKeeper
+        } else {
+            Self::Elsewhere
+        }
+    }
+}
+
+impl Place<'_> {
+    /// Metadata of the job: never from a cache, as state depends on it.
+    pub(super) async fn metadata(
+        &self,
+        config: &FlinkConfig,
+    ) -> Result<Fact<HaMetadata>, cluster::Error> {
+        Ok(match Store::of(config) {
+            Store::ConfigMaps => {
+                let maps = self.config_maps().await?;
+                Fact::Known(metadata_in(&maps, self.name, self.job_id))
+            }
+            Store::ZooKeeper => match self.metadata_in_zookeeper(config).await {
+                Ok(metadata) => Fact::Known(metadata),
+                Err(error) => Fact::Unknown(error.to_string()),
+            },
+            Store::Elsewhere => {
+                let kind = config.text_of(&options::HA_TYPE).unwrap_or("NONE");
+                Fact::Unknown(format!(
+                    "`high-availability.type: {kind}` keeps it where this version cannot look"
+                ))
+            }
+        })
+    }
+
+    async fn metadata_in_zookeeper(
+        &self,
+        config: &FlinkConfig,
+    ) -> Result<HaMetadata, zookeeper::Error> {
+        zookeeper::metadata(&Ensemble::from_config(config)?, self.job_id).await
+    }
+
+    /// Removes everything that Flink keeps of the cluster. ConfigMaps are looked for whatever the
+    /// configuration says now: it may have said otherwise before.
+    pub(super) async fn delete(&self, config: &FlinkConfig) -> Result<(), Error> {
+        for map in self.config_maps().await? {
+            let id = ObjectId::of::<ConfigMap>(self.namespace, &map.name_any());
+            let deletion = Deletion::with(apply::Propagation::Background);
+            apply::delete(self.client, &id, deletion).await?;
+        }
+        if let Store::ZooKeeper = Store::of(config) {
+            zookeeper::delete(&Ensemble::from_config(config)?).await?;
+        }
+        Ok(())
+    }
+
+    /// Removes the stored graph of the job, so that a JobManager starts with the new one.
+    pub(super) async fn forget_job_graphs(&self, config: &FlinkConfig) -> Result<(), Error> {
+        match Store::of(config) {
+            Store::ConfigMaps => self.forget_in_config_maps().await,
+            Store::ZooKeeper => {
+                let ensemble = Ensemble::from_config(config)?;
+                Ok(zookeeper::forget_job_graphs(&ensemble, self.job_id).await?)
+            }
+            Store::Elsewhere => Ok(()),
+        }
+    }
+
+    async fn forget_in_config_maps(&self) -> Result<(), Error> {
+        for map in self.config_maps().await? {
+            let stale: BTreeMap<&str, Value> = map
+                .data
+                .iter()
+                .flatten()
+                .filter(|(key, _)| {
+                    key.starts_with("jobGraph-") || key.starts_with("executionPlan-")
+                })
+                .map(|(key, _)| (key.as_str(), Value::Null))
+                .collect();
+            if stale.is_empty() {
+                continue;
+            }
+            let id = ObjectId::of::<ConfigMap>(self.namespace, &map.name_any());
+            let patch = json!({
+                "metadata": {"resourceVersion": map.metadata.resource_version},
+                "data": stale,
+            });
+            apply::merge_patch(self.client, &id, &patch, Writer::OPERATOR).await?;
+        }
+        Ok(())
+    }
+
+    /// The ConfigMaps that Flink keeps for the cluster; the autoscaler's has the same labels.
+    async fn config_maps(&self) -> Result<Vec<ConfigMap>, cluster::Error> {
+        let api: Api<ConfigMap> = Api::namespaced(self.client.clone(), self.namespace);
+        let selector =
+            format!("app={},type=flink-native-kubernetes,component!=autoscaler", self.name);
+        let list = api.list(&ListParams::default().labels(&selector).limit(LIST_MAX)).await?;
+        let is_ha = |map: &ConfigMap| {
+            let name = map.metadata.name.as_deref().unwrap_or_default();
+            name.ends_with("-config-map") || name.ends_with("-leader")
+        };
+        Ok(list.items.into_iter().filter(is_ha).collect())
+    }
+}
+
+/// Metadata of the job with this id, or of any job where the id is not known.
+fn metadata_in(maps: &[ConfigMap], cluster: &str, job_id: Option<&str>) -> HaMetadata {
+    let of_job: Vec<&ConfigMap> = maps
+        .iter()
+        .filter(|map| map.metadata.deletion_timestamp.is_none())
+        .filter(|map| {
+            let name = map.metadata.name.as_deref().unwrap_or_default();
+            match job_id {
+                Some(id) => {
+                    name == format!("{cluster}-{id}-config-map")
+                        || name == format!("{cluster}-{id}-jobmanager-leader")
+                }
+                None => {
+                    !name.ends_with("-cluster-config-map")
+                        && (name.ends_with("-config-map") || name.ends_with("-jobmanager-leader"))
+                }
+            }
+        })
+        .collect();
+    HaMetadata {
+        has_job: !of_job.is_empty(),
+        has_checkpoint: of_job
+            .iter()
+            .any(|map| map.data.iter().flatten().any(|(key, _)| key.starts_with("checkpointID-"))),
+    }
+}

@@ -1,0 +1,226 @@
+//! HA metadata that Flink keeps in ZooKeeper: what is there, and its removal.
+//!
+//! Under `<path.root>/<cluster-id>` Flink has `jobs/<job id>/checkpoints/<checkpoint>`, the graphs
+//! of jobs to recover, and `leader` with a node of each JobManager that lives. What cannot be read
+//! is an [`Error`], never an absence: a read is preceded by a `sync`, so that a server that lags
+//! behind does not hide what was written. Nothing is removed beside a JobManager that still has
+//! its node.
+
+mod ensemble;
+
+use std::time::Duration;
+
+use zookeeper_client::{Client, Error as Failure};
+
+pub use ensemble::Ensemble;
+
+use crate::config::option::InvalidValue;
+use crate::decide::world::HaMetadata;
+
+/// Longest time of one operation, with everything that it does.
+const TIMEOUT: Duration = Duration::from_secs(30);
+/// Nodes that one removal takes at most: a cluster has some dozens.
+const NODES_MAX: usize = 10_000;
+/// Levels below the cluster's node; Flink uses six.
+const DEPTH_MAX: usize = 16;
+
+/// A question to ZooKeeper that has no answer, or a removal that was not done.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error(transparent)]
+    Option(#[from] InvalidValue),
+    /// The way in is one that this operator does not know.
+    #[error("ZooKeeper cannot be asked: {0}")]
+    Unsupported(String),
+    #[error("ZooKeeper at `{quorum}` does not answer: {problem}")]
+    Unreachable { quorum: String, problem: String },
+    #[error(
+        "ZooKeeper at `{quorum}` does not let the operator use `{path}`; set \
+         `high-availability.zookeeper.client.authorization` to what may, such as `digest:'user:password'`"
+    )]
+    Forbidden { quorum: String, path: String },
+    /// Its session has not expired, or it belongs to another cluster.
+    #[error(
+        "a JobManager is still registered at `{path}` in ZooKeeper: its metadata is not removed \
+         before its session expires. Should it be of a cluster in another namespace, give each \
+         its own `high-availability.zookeeper.path.root`"
+    )]
+    InUse { path: String },
+    #[error(
+        "ZooKeeper has too many nodes under `{path}` to remove them here; look at them with its shell"
+    )]
+    TooMany { path: String },
+}
+
+impl Error {
+    /// Whether the same call may succeed later, unchanged.
+    pub fn is_transient(&self) -> bool {
+        match self {
+            Self::Unreachable { .. } | Self::InUse { .. } => true,
+            Self::Option(_)
+            | Self::Unsupported(_)
+            | Self::Forbidden { .. }
+            | Self::TooMany { .. } => false,
+        }
+    }
+
+    /// Stable name for logs and events.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::Option(_) | Self::Unsupported(_) => "ZooKeeperUnsupported",
+            Self::Unreachable { .. } => "ZooKeeperUnreachable",
+            Self::Forbidden { .. } => "ZooKeeperForbidden",
+            Self::InUse { .. } => "ZooKeeperInUse",
+            Self::TooMany { .. } => "ZooKeeperTooMany",
+        }
+    }
+}
+
+/// Metadata of the job with this id, or of any job where the id is not known.
+///
+/// # Errors
+/// Nothing may be concluded then.
+pub async fn metadata(ensemble: &Ensemble, job_id: Option<&str>) -> Result<HaMetadata, Error> {
+    in_time(ensemble, async {
+        let session = Session::open(ensemble).await?;
+        let jobs_path = ensemble.path("jobs");
+        session.sync(&jobs_path).await?;
+        let jobs = session.children(&jobs_path).await?;
+        let mut metadata = HaMetadata::default();
+        for job in jobs.iter().filter(|job| job_id.is_none_or(|id| id == *job)) {
+            metadata.has_job = true;
+            let checkpoints = session.children(&format!("{jobs_path}/{job}/checkpoints")).await?;
+            metadata.has_checkpoint |= checkpoints.iter().any(|name| is_checkpoint(name));
+        }
+        Ok(metadata)
+    })
+    .await
+}
+
+/// Removes everything that Flink keeps of the cluster.
+///
+/// # Errors
+/// What was not removed yet is removed by the next try.
+pub async fn delete(ensemble: &Ensemble) -> Result<(), Error> {
+    in_time(ensemble, async {
+        let session = Session::open(ensemble).await?;
+        session.sync(ensemble.base()).await?;
+        let leaders = session.nodes_below(&ensemble.path("leader")).await?;
+        for path in leaders {
+            if session.is_ephemeral(&path).await? {
+                return Err(Error::InUse { path: ensemble.base().to_owned() });
+            }
+        }
+        session.remove(ensemble.base()).await
+    })
+    .await
+}
+
+/// Removes the stored graphs, of which a JobManager would start the old job: those of the job with
+/// this id, or all where the id is not known.
+///
+/// # Errors
+/// What was not removed yet is removed by the next try.
+pub async fn forget_job_graphs(ensemble: &Ensemble, job_id: Option<&str>) -> Result<(), Error> {
+    in_time(ensemble, async {
+        let session = Session::open(ensemble).await?;
+        for folder in ensemble.job_graphs() {
+            session.sync(&folder).await?;
+            for job in session.children(&folder).await? {
+                if job_id.is_none_or(|id| id == job) {
+                    session.remove(&format!("{folder}/{job}")).await?;
+                }
+            }
+        }
+        Ok(())
+    })
+    .await
+}
+
+/// Flink names a checkpoint by its number, with leading zeros.
+fn is_checkpoint(node: &str) -> bool {
+    !node.is_empty() && node.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+async fn in_time<T>(
+    ensemble: &Ensemble,
+    work: impl Future<Output = Result<T, Error>>,
+) -> Result<T, Error> {
+    match tokio::time::timeout(TIMEOUT, work).await {
+        Ok(done) => done,
+        Err(_) => Err(ensemble.unreachable(format!("nothing within {TIMEOUT:?}"))),
+    }
+}
+
+/// A connection, which ends when it is dropped.
+struct Session<'a> {
+    client: Client,
+    ensemble: &'a Ensemble,
+}
+
+impl<'a> Session<'a> {
+    async fn open(ensemble: &'a Ensemble) -> Result<Self, Error> {
+        let mut connector = Client::connector()
+            .with_connection_timeout(ensemble.connection_timeout)
+            .with_session_timeout(TIMEOUT)
+            .with_fail_eagerly();
+        for (scheme, secret) in &ensemble.authorization {
+            connector = connector.with_auth(scheme, secret.as_bytes());
+        }
+        let client = connector.connect(&ensemble.quorum).await;
+        let client = client.map_err(|failure| ensemble.failure(ensemble.base(), &failure))?;
+        Ok(Self { client, ensemble })
+    }
+
+    async fn sync(&self, path: &str) -> Result<(), Error> {
+        self.client.sync(path).await.map_err(|failure| self.ensemble.failure(path, &failure))
+    }
+
+    /// None of a node that is not there.
+    async fn children(&self, path: &str) -> Result<Vec<String>, Error> {
+        match self.client.list_children(path).await {
+            Ok(children) => Ok(children),
+            Err(Failure::NoNode) => Ok(Vec::new()),
+            Err(failure) => Err(self.ensemble.failure(path, &failure)),
+        }
+    }
+
+    async fn is_ephemeral(&self, path: &str) -> Result<bool, Error> {
+        let stat = self.client.check_stat(path).await;
+        let stat = stat.map_err(|failure| self.ensemble.failure(path, &failure))?;
+        Ok(stat.is_some_and(|stat| stat.ephemeral_owner != 0))
+    }
+
+    /// The node and all below it, each before those in it.
+    async fn nodes_below(&self, path: &str) -> Result<Vec<String>, Error> {
+        let too_many = || Error::TooMany { path: path.to_owned() };
+        let mut nodes = vec![path.to_owned()];
+        let mut level = nodes.clone();
+        for _ in 0..DEPTH_MAX {
+            let mut next = Vec::new();
+            for parent in &level {
+                let children = self.children(parent).await?;
+                next.extend(children.iter().map(|child| format!("{parent}/{child}")));
+            }
+            if next.is_empty() {
+                return Ok(nodes);
+            }
+            nodes.extend(next.iter().cloned());
+            if nodes.len() > NODES_MAX {
+                return Err(too_many());
+            }
+            level = next;
+        }
+        Err(too_many())
+    }
+
+    async fn remove(&self, path: &str) -> Result<(), Error> {
+        for node in self.nodes_below(path).await?.iter().rev() {
+            match self.client.delete(node, None).await {
+                Ok(()) | Err(Failure::NoNode) => {}
+                Err(failure) => return Err(self.ensemble.failure(node, &failure)),
+            }
+        }
+        Ok(())
+    }
+}

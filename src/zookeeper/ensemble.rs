@@ -1,0 +1,146 @@
+//! Where the metadata of a cluster is in ZooKeeper, as its configuration says.
+
+use std::time::Duration;
+
+use zookeeper_client::Error as Failure;
+
+use super::Error;
+use crate::config::option::InvalidValue;
+use crate::config::{FlinkConfig, options};
+
+/// The servers, and the place of one cluster.
+#[derive(Clone, Eq, PartialEq)]
+pub struct Ensemble {
+    /// `host:port,…`, perhaps with a path that everything is under.
+    pub(super) quorum: String,
+    /// `/flink/<cluster-id>`
+    base: String,
+    /// Below the base: of Flink 1.x and 2.x.
+    job_graphs: [String; 2],
+    /// Scheme and secret.
+    pub(super) authorization: Vec<(String, String)>,
+    pub(super) connection_timeout: Duration,
+}
+
+impl Ensemble {
+    /// The place that the configuration of a cluster describes.
+    ///
+    /// # Errors
+    /// No quorum, no cluster id, or a way to log in that only Flink's own process has.
+    pub fn from_config(config: &FlinkConfig) -> Result<Self, Error> {
+        refuse_unknown_ways(config)?;
+        let quorum: String = config
+            .text_of(&options::ZOOKEEPER_QUORUM)
+            .unwrap_or_default()
+            .chars()
+            .filter(|c| !c.is_whitespace())
+            .collect();
+        if quorum.is_empty() {
+            let key = options::ZOOKEEPER_QUORUM.key();
+            return Err(Error::Unsupported(format!("`{key}` names no servers")));
+        }
+        let cluster_id = config.text_of(&options::HA_CLUSTER_ID).unwrap_or_default();
+        if join(&[cluster_id]) == "/" {
+            // Everything under the root would seem to be this cluster's.
+            let key = options::HA_CLUSTER_ID.key();
+            return Err(Error::Unsupported(format!("`{key}` is empty")));
+        }
+        let base = join(&[&config.get(&options::ZOOKEEPER_ROOT)?, cluster_id]);
+        let below = |path: String| join(&[&base, &path]);
+        let job_graphs = [
+            below(config.get(&options::ZOOKEEPER_JOB_GRAPHS)?),
+            below(config.get(&options::ZOOKEEPER_EXECUTION_PLANS)?),
+        ];
+        let authorization = config.find(&options::ZOOKEEPER_AUTHORIZATION);
+        let authorization = authorization.map_err(InvalidValue::hidden)?.unwrap_or_default();
+        let millis = config.get(&options::ZOOKEEPER_CONNECTION_TIMEOUT)?;
+        Ok(Self {
+            quorum,
+            base,
+            job_graphs,
+            authorization: authorization.into_iter().collect(),
+            connection_timeout: Duration::from_millis(millis.into()),
+        })
+    }
+
+    /// The node of the cluster.
+    pub(super) fn base(&self) -> &str {
+        &self.base
+    }
+
+    pub(super) fn path(&self, below: &str) -> String {
+        format!("{}/{below}", self.base)
+    }
+
+    /// The nodes with the graphs of jobs, the same one twice where both versions use it.
+    pub(super) fn job_graphs(&self) -> Vec<String> {
+        let mut folders = self.job_graphs.to_vec();
+        folders.dedup();
+        // A folder that is the cluster's node itself has more than graphs in it.
+        folders.retain(|folder| *folder != self.base);
+        folders
+    }
+
+    pub(super) fn unreachable(&self, problem: String) -> Error {
+        Error::Unreachable { quorum: self.quorum.clone(), problem }
+    }
+
+    pub(super) fn failure(&self, path: &str, failure: &Failure) -> Error {
+        match failure {
+            Failure::NoAuth | Failure::AuthFailed | Failure::InvalidAcl => {
+                Error::Forbidden { quorum: self.quorum.clone(), path: path.to_owned() }
+            }
+            Failure::BadArguments(_) => {
+                Error::Unsupported(format!("`{path}` at `{}`: {failure}", self.quorum))
+            }
+            other => self.unreachable(other.to_string()),
+        }
+    }
+}
+
+impl std::fmt::Debug for Ensemble {
+    /// Without its secrets.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Ensemble")
+            .field("quorum", &self.quorum)
+            .field("base", &self.base)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Kerberos and TLS are set up in the JVM and the pods of Flink; the operator has neither the
+/// ticket nor the key.
+fn refuse_unknown_ways(config: &FlinkConfig) -> Result<(), Error> {
+    let is_creator = config
+        .text_of(&options::ZOOKEEPER_ACL)
+        .is_some_and(|acl| acl.trim().eq_ignore_ascii_case("creator"));
+    if is_creator && !config.is_set(&options::ZOOKEEPER_AUTHORIZATION) {
+        return Err(Error::Unsupported(format!(
+            "`{}: creator` needs a login, and the operator knows only `{}`, not Kerberos; upgrade \
+             with `upgradeMode: savepoint`",
+            options::ZOOKEEPER_ACL.key(),
+            options::ZOOKEEPER_AUTHORIZATION.key()
+        )));
+    }
+    let is_tls = config
+        .iter()
+        .filter(|(key, _)| key.starts_with("env.java."))
+        .any(|(_, value)| value.contains("-Dzookeeper.client.secure=true"));
+    if is_tls {
+        return Err(Error::Unsupported(
+            "it is reached over TLS (`-Dzookeeper.client.secure=true`), which the operator does not \
+             do; upgrade with `upgradeMode: savepoint`"
+                .to_owned(),
+        ));
+    }
+    Ok(())
+}
+
+/// A path of these parts, as Flink joins them: without doubled or trailing slashes.
+fn join(parts: &[&str]) -> String {
+    let parts = parts.iter().map(|part| part.trim_matches('/')).filter(|part| !part.is_empty());
+    format!("/{}", parts.collect::<Vec<_>>().join("/"))
+}
+
+#[cfg(test)]
+mod tests;

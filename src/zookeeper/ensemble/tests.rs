@@ -1,0 +1,56 @@
+use super::*;
+
+fn ensemble(entries: &[(&str, &str)]) -> Result<Ensemble, Error> {
+    let mut config: FlinkConfig = [
+        ("high-availability.zookeeper.quorum", "a:2181, b:2181"),
+        ("high-availability.cluster-id", "orders"),
+    ]
+    .into_iter()
+    .collect();
+    config.overlay(&entries.iter().copied().collect());
+    Ensemble::from_config(&config)
+}
+
+#[test]
+fn paths_are_those_of_flink() {
+    let found = ensemble(&[]).unwrap();
+    assert_eq!(found.quorum, "a:2181,b:2181");
+    assert_eq!(found.base(), "/flink/orders");
+    assert_eq!(found.path("jobs"), "/flink/orders/jobs");
+    assert_eq!(found.job_graphs(), ["/flink/orders/jobgraphs", "/flink/orders/execution-plans"]);
+    let found = ensemble(&[
+        ("high-availability.zookeeper.path.root", "/team/a/"),
+        ("high-availability.zookeeper.path.jobgraphs", "graphs"),
+    ]);
+    let found = found.unwrap();
+    assert_eq!(found.base(), "/team/a/orders");
+    assert_eq!(found.job_graphs(), ["/team/a/orders/graphs"]);
+}
+
+#[test]
+fn a_place_that_would_be_everything_is_refused() {
+    for id in ["", "/", "//"] {
+        let error = ensemble(&[("high-availability.cluster-id", id)]).unwrap_err();
+        assert!(error.to_string().contains("cluster-id` is empty"), "{error}");
+    }
+    let found = ensemble(&[("high-availability.zookeeper.path.jobgraphs", "/")]).unwrap();
+    assert!(found.job_graphs().is_empty());
+    let error = ensemble(&[("high-availability.zookeeper.quorum", " ")]).unwrap_err();
+    assert!(error.to_string().contains("names no servers"), "{error}");
+}
+
+#[test]
+fn a_login_that_the_operator_does_not_have_is_said() {
+    let creator = ("high-availability.zookeeper.client.acl", "creator");
+    let error = ensemble(&[creator]).unwrap_err();
+    assert_eq!(error.reason(), "ZooKeeperUnsupported");
+    assert!(error.to_string().contains("not Kerberos"), "{error}");
+    let digest = ("high-availability.zookeeper.client.authorization", "digest:'me:secret'");
+    let found = ensemble(&[creator, digest]).unwrap();
+    assert_eq!(found.authorization, [("digest".to_owned(), "me:secret".to_owned())]);
+    assert!(!format!("{found:?}").contains("secret"));
+    let unquoted = ("high-availability.zookeeper.client.authorization", "digest:me:secret");
+    assert!(!ensemble(&[unquoted]).unwrap_err().to_string().contains("secret"));
+    let tls = ("env.java.opts.all", "-Xmx1g -Dzookeeper.client.secure=true");
+    assert!(ensemble(&[tls]).unwrap_err().to_string().contains("over TLS"));
+}

@@ -1,0 +1,71 @@
+//! A ZooKeeper of one server in the test's namespace, from what the Flink image brings.
+
+use std::thread;
+use std::time::Instant;
+
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{Api, PostParams};
+use serde_json::{Value, json};
+
+use super::cluster::{Cluster, PATIENCE};
+
+/// Flink's distribution has ZooKeeper in it; what is started is ZooKeeper's own server.
+const START: &str = "\
+mkdir -p /tmp/zookeeper && cat > /tmp/zoo.cfg <<'END'
+tickTime=2000
+dataDir=/tmp/zookeeper
+clientPort=2181
+admin.enableServer=false
+server.1=localhost:2888:3888
+END
+exec java -Xmx96m -cp '/opt/flink/lib/*' org.apache.flink.runtime.zookeeper.FlinkZooKeeperQuorumPeer --zkConfigFile /tmp/zoo.cfg --peerId 1";
+
+const NAME: &str = "zookeeper";
+
+impl Cluster {
+    /// Starts ZooKeeper; answers its quorum, by an address that this machine and pods reach.
+    pub(super) fn start_zookeeper(&self, job: &Value) -> String {
+        let pod: Pod = serde_json::from_value(json!({
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": NAME, "labels": {"app": NAME}},
+            "spec": {
+                "terminationGracePeriodSeconds": 0,
+                "containers": [{
+                    "name": NAME,
+                    "image": job["spec"]["image"],
+                    "imagePullPolicy": "IfNotPresent",
+                    "command": ["sh", "-c", START],
+                    "resources": {"requests": {"cpu": "0.1", "memory": "192Mi"}},
+                }],
+            },
+        }))
+        .unwrap();
+        let pods: Api<Pod> = Api::namespaced(self.client(), &self.namespace);
+        self.wait_for(pods.create(&PostParams::default(), &pod)).unwrap();
+        let started = Instant::now();
+        loop {
+            assert!(started.elapsed() < PATIENCE, "ZooKeeper listens");
+            thread::sleep(std::time::Duration::from_secs(1));
+            let pod = self.wait_for(pods.get(NAME)).unwrap();
+            let address = pod.status.and_then(|status| status.pod_ip);
+            let Some(quorum) = address.map(|address| format!("{address}:2181")) else { continue };
+            if std::net::TcpStream::connect(&quorum).is_ok() {
+                return quorum;
+            }
+        }
+    }
+}
+
+/// Names of the node's children; none where it is not there.
+pub(super) fn children(cluster: &Cluster, quorum: &str, path: &str) -> Vec<String> {
+    cluster.wait_for(async {
+        let client = zookeeper_client::Client::connect(quorum).await.unwrap();
+        client.sync("/").await.unwrap();
+        match client.list_children(path).await {
+            Ok(children) => children,
+            Err(zookeeper_client::Error::NoNode) => Vec::new(),
+            Err(error) => panic!("{path}: {error}"),
+        }
+    })
+}
