@@ -15,6 +15,7 @@ pub mod deploy;
 pub mod deployment;
 pub mod desired_state;
 pub mod failure;
+pub mod gc;
 pub mod history;
 pub mod init;
 pub mod job_manager;
@@ -143,6 +144,7 @@ pub async fn run_command(
         Command::Rollback(args) => rollback::run(args, global, printer).await,
         Command::Savepoint(args) => savepoint::run(args, global, printer).await,
         Command::Delete(args) => Box::pin(delete::run(args, global, printer)).await,
+        Command::Gc(args) => gc::run(args, global, printer).await,
         Command::Logs(args) => logs::run(args, global, printer).await,
         Command::Render(args) => render::run(args, global, printer),
         Command::Operate(args) => Box::pin(operate::run(*args, global, printer)).await,

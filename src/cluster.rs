@@ -6,6 +6,7 @@
 pub mod apply;
 pub mod crds;
 pub mod events;
+pub mod leftovers;
 pub mod logs;
 pub mod pods;
 pub mod read;

@@ -13,6 +13,7 @@ pub mod deploy;
 pub mod diff;
 pub mod error_document;
 pub mod exceptions;
+pub mod garbage;
 pub mod health;
 mod job;
 pub mod lifecycle;

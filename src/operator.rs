@@ -18,5 +18,6 @@ mod pod_watch;
 pub mod pods;
 pub mod reconcile;
 pub mod resource;
+mod retention;
 pub mod run;
 pub mod snapshot;

@@ -7,7 +7,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use super::connection::Connection;
 use super::{
-    complete, completion, crds, delete, deploy, desired_state, history, init, logs, operate,
+    complete, completion, crds, delete, deploy, desired_state, gc, history, init, logs, operate,
     render, rollback, sandbox, savepoint, status, version,
 };
 use crate::flink::access::Access;
@@ -60,6 +60,8 @@ pub enum Command {
     Logs(logs::LogsArgs),
     /// Delete a deployment, by default after saving the state of its job
     Delete(delete::DeleteArgs),
+    /// Remove what former clusters and jobs left behind, and nothing that is still named anywhere
+    Gc(gc::GcArgs),
     /// Run the operator in the foreground
     Operate(Box<operate::OperateArgs>),
     /// Print the definitions of the four kinds of resources, or put them into the cluster
@@ -92,6 +94,7 @@ impl Command {
             | Self::Savepoint(_)
             | Self::Logs(_)
             | Self::Delete(_)
+            | Self::Gc(_)
             | Self::Crds(_)
             | Self::Sandbox(_)
             | Self::Completion(_)

@@ -63,6 +63,10 @@ pub const USER_ARTIFACTS_TIMEOUT: ConfigOption<Duration> =
 /// Disk for jars that were fetched before, so that an unchanged one is not sent again; 0 for none.
 pub const USER_ARTIFACTS_CACHE_SIZE: ConfigOption<MemorySize> =
     ConfigOption::new("kubernetes.operator.user.artifacts.cache.max-size").or("512 mb");
+/// Age from which ConfigMaps of former clusters and jobs are removed; 0 for never. Those that lead
+/// to state stay.
+pub const LEFTOVERS_RETENTION: ConfigOption<Duration> =
+    ConfigOption::new("kubernetes.operator.leftovers.retention").or("7 d");
 pub const EXCEPTION_STACKTRACE_ENABLED: ConfigOption<bool> =
     ConfigOption::new("kubernetes.operator.exception.stacktrace.enabled").or("false");
 pub const EXCEPTION_STACKTRACE_MAX_LENGTH: ConfigOption<i32> =

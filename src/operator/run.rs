@@ -18,6 +18,7 @@ use super::kind::Kept;
 use super::observe::tell;
 use super::pod_watch::follow_pods;
 use super::resource::flush;
+use super::retention;
 use crate::api::deployment::FlinkDeployment;
 use crate::config::options;
 
@@ -97,6 +98,8 @@ pub fn start(mut context: Context, watch: &Watch, label_selector: Option<&str>) 
     }
     let clusters = follow_clusters(select_all(clusters), Arc::clone(&context));
     tasks.push(tokio::spawn(stop.clone().run_until_cancelled_owned(clusters).map(drop)));
+    let tidy = retention::keep_tidy(Arc::clone(&context), scopes);
+    tasks.push(tokio::spawn(stop.clone().run_until_cancelled_owned(tidy).map(drop)));
     Operator { context, tasks, stop }
 }
 

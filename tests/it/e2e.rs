@@ -98,7 +98,7 @@ fn zookeeper_keeps_the_last_state() {
     cluster.wait_until_writing();
     let id = first["status"]["jobStatus"]["jobId"].as_str().unwrap().to_owned();
     let nodes = |below: &str| children(&cluster, &quorum, &format!("/team/{JOB}{below}"));
-    assert_eq!(nodes("/jobs"), [id.clone()], "Flink keeps the job in ZooKeeper");
+    assert_eq!(nodes("/jobs"), std::slice::from_ref(&id), "Flink keeps the job in ZooKeeper");
     let checkpoints = format!("/jobs/{id}/checkpoints");
     while nodes(&checkpoints).is_empty() {
         thread::sleep(Duration::from_secs(1));

@@ -25,6 +25,7 @@ fn every_default_reads() {
     default_reads(&USER_ARTIFACTS_TIMEOUT);
     default_reads(&USER_ARTIFACTS_CACHE_SIZE);
     default_reads(&USER_ARTIFACTS_CHECKSUM);
+    default_reads(&LEFTOVERS_RETENTION);
     default_reads(&EXCEPTION_STACKTRACE_ENABLED);
     default_reads(&EXCEPTION_STACKTRACE_MAX_LENGTH);
     default_reads(&EXCEPTION_FIELD_MAX_LENGTH);

@@ -1,0 +1,57 @@
+//! Removes what former clusters and jobs left behind, once it is old: what `kubectl flink gc` would,
+//! without what leads to state.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::context::Context;
+use super::observe::tell;
+use crate::cluster::leftovers;
+use crate::cluster::read::Scope;
+use crate::config::options;
+use crate::decide::garbage::{Rules, garbage};
+
+/// Pause before each look. Leftovers are kept for days, so nothing is in a hurry.
+const PAUSE: Duration = Duration::from_hours(6);
+/// Objects removed after one look; the next one goes on.
+const REMOVALS_MAX: usize = 100;
+
+/// Looks again and again; ends never.
+pub(super) async fn keep_tidy(context: Arc<Context>, namespaces: Vec<Option<String>>) {
+    let age_min = match context.operator.base.get(&options::LEFTOVERS_RETENTION) {
+        Ok(age_min) if age_min.is_zero() => return,
+        Ok(age_min) => age_min,
+        Err(error) => {
+            tracing::warn!(error = tell(&error), "nothing is removed that was left behind");
+            return;
+        }
+    };
+    loop {
+        tokio::time::sleep(PAUSE).await;
+        for namespace in &namespaces {
+            let scope = namespace.as_deref().map_or(Scope::AllNamespaces, Scope::Namespace);
+            if let Err(error) = tidy(&context.client, scope, age_min).await {
+                tracing::warn!(error = tell(&error), "leftovers not removed");
+            }
+        }
+    }
+}
+
+async fn tidy(
+    client: &kube::Client,
+    scope: Scope<'_>,
+    age_min: Duration,
+) -> Result<(), crate::cluster::Error> {
+    let inventory = leftovers::inventory(client, scope).await?;
+    let rules = Rules { now: Timestamp::now(), age_min, includes_state: false };
+    let findings = garbage(&inventory, &rules);
+    for finding in findings.iter().filter(|finding| finding.is_removable).take(REMOVALS_MAX) {
+        if leftovers::remove(client, finding).await? {
+            let (namespace, name) = (&finding.namespace, &finding.name);
+            tracing::info!(namespace, name, because = finding.why, "leftover removed");
+        }
+    }
+    Ok(())
+}
