@@ -17,6 +17,12 @@ use crate::api::job::{JobState, UpgradeMode};
 use crate::api::status::{JobManagerDeploymentStatus, JobStatusState};
 use crate::config::{FlinkConfig, options};
 
+/// Pauses between two looks at a job that starts.
+const START_PAUSE_MIN: Duration = Duration::from_millis(300);
+const START_PAUSE_MAX: Duration = Duration::from_secs(1);
+/// A pause is this part of the time that the start has taken.
+const START_LOOKS: u32 = 16;
+
 impl Pass<'_> {
     /// Nothing to change: recover, clean up, or rest.
     pub(super) fn look_after(&mut self, last: &ReconciledSpec) -> Result<Plan, Halt> {
@@ -58,13 +64,22 @@ impl Pass<'_> {
                 self.interval()
             }
             JobManagerDeploymentStatus::Ready if !is_running => self.interval(),
-            JobManagerDeploymentStatus::Ready => Duration::from_secs(1),
-            JobManagerDeploymentStatus::Deploying
-            | JobManagerDeploymentStatus::DeployedNotReady => SOON,
+            JobManagerDeploymentStatus::Ready => self.start_pause(START_PAUSE_MAX),
+            JobManagerDeploymentStatus::DeployedNotReady => self.start_pause(SOON),
+            // Its Deployment wakes the resource when it can be asked.
+            JobManagerDeploymentStatus::Deploying => SOON,
             JobManagerDeploymentStatus::Error => Duration::from_secs(10),
             JobManagerDeploymentStatus::Missing => self.interval(),
         };
         Ok(self.finish(because, Some(look_again)))
+    }
+
+    /// A start that has just begun is looked at often, as it may be done any moment; one that takes
+    /// long costs no more than it must.
+    fn start_pause(&self, longest: Duration) -> Duration {
+        let waited = self.world.now.duration_since(self.job_state_since());
+        let waited = Duration::try_from(waited).unwrap_or_default();
+        (waited / START_LOOKS).clamp(START_PAUSE_MIN, longest)
     }
 
     /// A spec that did not get its job to run in time is told as an error, rolled back or not.

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::application::{Halt, Pass, Problem};
+use super::application::{Halt, Pass, Problem, VALIDATION_ERROR};
 use super::deploy::{GOING, mode_of, point};
 use super::diff::{ChangeClass, SpecDiff, diff};
 use super::error_document::{ErrorType, message_of};
@@ -208,6 +208,9 @@ impl Pass<'_> {
             Component::JobManagerDeployment,
             "Rolling back failed deployment.",
         )));
+        let detail = self.problem.as_ref().and_then(|problem| problem.detail.clone());
+        // That of an invalid edit would end with the edit.
+        let detail = detail.filter(|detail| detail != VALIDATION_ERROR);
         self.problem = Some(Problem {
             kind: ErrorType::DeploymentFailed,
             reason: "RolledBack",
@@ -215,7 +218,7 @@ impl Pass<'_> {
             message: format!(
                 "the spec did not become stable in {patience:?} and is rolled back: {cause}"
             ),
-            detail: None,
+            detail,
             causes: vec![],
         });
         let because = "rolling back: removing the JobManager of the failed spec";

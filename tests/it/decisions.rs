@@ -7,6 +7,7 @@
 //! what is left behind: their tests are where those are.
 
 mod care;
+mod properties;
 mod quirks;
 mod rollback;
 mod transitions;

@@ -26,7 +26,10 @@ fn a_broken_image_is_rolled_back_and_nothing_is_lost() {
             && deployment["status"]["jobStatus"]["state"] == "RUNNING"
     });
     let error = back["status"]["error"].as_str().unwrap();
-    assert!(error.contains("is rolled back") && error.contains("Pull"), "tells why: {error}");
+    assert!(
+        error.contains("is rolled back") && error.contains("does-not-exist"),
+        "tells why: {error}"
+    );
     cluster.wait_until_writing();
 
     // What runs is what is asked for again: nothing is restarted.
