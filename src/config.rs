@@ -13,6 +13,7 @@ pub mod option;
 pub mod options;
 pub mod process_memory;
 pub mod quantity;
+pub mod session_job;
 pub mod structure;
 
 pub use flink_config::FlinkConfig;

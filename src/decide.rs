@@ -28,6 +28,7 @@ pub mod revision;
 pub mod rollback;
 pub mod scale;
 pub mod session;
+pub mod session_job;
 pub mod snapshot;
 pub mod stable;
 pub mod stop;

@@ -328,7 +328,18 @@ fn derive_for_job(
     }
     config.force(&options::SHUTDOWN_ON_APPLICATION_FINISH, "false");
     config.set_default(&options::SUBMIT_FAILED_JOB_ON_APPLICATION_ERROR, "true");
-    config.set_default(&options::PIPELINE_NAME, &id.name);
+    derive_for_any_job(config, &id.name, job, upgrade_mode);
+    Ok(())
+}
+
+/// What an application and a session job have in common.
+pub(super) fn derive_for_any_job(
+    config: &mut FlinkConfig,
+    name: &str,
+    job: &JobSpec,
+    upgrade_mode: Option<UpgradeMode>,
+) {
+    config.set_default(&options::PIPELINE_NAME, name);
     if upgrade_mode == Some(UpgradeMode::LastState) {
         config.set_default(&options::CHECKPOINTING_INTERVAL, DEFAULT_CHECKPOINT_INTERVAL);
     }
@@ -340,7 +351,6 @@ fn derive_for_job(
         config.force(&options::APPLICATION_MAIN_CLASS, class);
     }
     config.force(&options::APPLICATION_ARGS, structure::join_list(&job.args));
-    Ok(())
 }
 
 /// The parallelism of an application; nothing when neither replicas nor parallelism are given.

@@ -56,15 +56,15 @@ impl Problem {
 
 /// Why a pass ends early.
 #[derive(Debug)]
-pub(super) enum Halt {
-    Ask(Question),
+pub(super) enum Halt<Q = Question> {
+    Ask(Q),
     /// Something cannot be read now; nothing is changed.
     Cannot(String),
     /// Something is wrong; nothing but the status is changed.
     Problem(Box<Problem>),
 }
 
-impl Halt {
+impl<Q> Halt<Q> {
     pub(super) fn cannot(because: impl Into<String>) -> Self {
         Self::Cannot(because.into())
     }
@@ -80,7 +80,7 @@ impl From<Question> for Halt {
     }
 }
 
-impl From<InvalidValue> for Halt {
+impl<Q> From<InvalidValue> for Halt<Q> {
     fn from(error: InvalidValue) -> Self {
         Self::Cannot(error.to_string())
     }

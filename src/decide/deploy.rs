@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::application::{Halt, Pass, Problem};
 use super::health::HEALTH_KEY;
+use super::job;
 use super::observe::{SOON, foreign_deployment};
 use super::plan::{Component, Event, Plan, Step};
 use super::reconciled::ReconciledSpec;
@@ -149,11 +150,8 @@ impl Pass<'_> {
     /// Whether the stop was for a savepoint redeploy: then the path given by the user counts, in
     /// whatever mode the job is upgraded otherwise.
     fn is_savepoint_redeploy(&self, last: &ReconciledSpec) -> bool {
-        let Some(job) = &last.spec.job else { return false };
-        job.savepoint_redeploy_nonce.is_some()
-            && job.upgrade_mode == UpgradeMode::Savepoint
-            && job.initial_savepoint_path.is_some()
-            && job.initial_savepoint_path == self.status.job_status.upgrade_savepoint_path
+        let path = self.status.job_status.upgrade_savepoint_path.as_deref();
+        last.spec.job.as_ref().is_some_and(|job| job::is_savepoint_redeploy(job, path))
     }
 
     /// Starts the wanted spec from `restore`.
@@ -274,7 +272,7 @@ impl Pass<'_> {
 }
 
 /// Names the restore point, or says why not.
-pub(super) fn point(facts: RestoreFacts) -> Result<RestorePoint, Halt> {
+pub(super) fn point<Q>(facts: RestoreFacts) -> Result<RestorePoint, Halt<Q>> {
     restore_point(&facts).map_err(|refusal| match refusal {
         Refusal::NotYet(message) => Halt::cannot(message),
         Refusal::NeedsPerson(message) => Halt::problem(Problem::upgrade("RestoreFailed", message)),

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::plan::{Component, Event};
 use super::reconciled::{StoredSpec, spec_value};
 use crate::api::deployment::{DeploymentMode, FlinkConfiguration, FlinkDeploymentSpec};
 use crate::api::session_job::FlinkSessionJobSpec;
@@ -54,6 +55,20 @@ impl SpecDiff {
     /// The greatest class; [`ChangeClass::Ignore`] when nothing changed.
     pub fn class(&self) -> ChangeClass {
         self.changes.iter().map(|change| change.class).max().unwrap_or(ChangeClass::Ignore)
+    }
+
+    /// Says once per generation what changed; nothing where nothing follows from it.
+    pub(super) fn announcement(&self, generation: i64) -> Option<Event> {
+        if self.class() == ChangeClass::Ignore {
+            return None;
+        }
+        let message = format!(
+            "{} change(s) detected ({self}), starting reconciliation.",
+            self.class().as_str()
+        );
+        let mut event = Event::normal("SpecChanged", Component::JobManagerDeployment, message);
+        event.key = Some(format!("SpecChange: {generation}"));
+        Some(event)
     }
 }
 

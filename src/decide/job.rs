@@ -11,7 +11,7 @@ use super::exceptions::{self, Scope};
 use super::plan::{Component, Event};
 use super::reconciled::{Reconciled, StoredSpec};
 use super::world::{Answer, Checkpoints, Failure, JobException, Stop, ToldExceptions};
-use crate::api::job::{JobState, UpgradeMode};
+use crate::api::job::{JobSpec, JobState, UpgradeMode};
 use crate::api::status::{
     JobStatus, JobStatusState, LAST_STATE_PATH, ReconciliationStatus, Savepoint,
     SavepointFormatType, SavepointInfo, SnapshotTriggerType,
@@ -158,32 +158,53 @@ pub(super) fn note_in_history(
     info.last_savepoint = Some(savepoint);
 }
 
+/// What it means that an ended job's statistics name no state.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum WithoutCheckpoint {
+    /// It had none.
+    Empty,
+    /// Its state is what it was started from.
+    AsStarted,
+    /// It had some, and nobody knows where.
+    Unknown,
+}
+
 /// Notes the state that an ended job leaves, read while its JobManager still knows it.
 ///
 /// Statistics without any state are no proof that there is none: a job that could not read its
-/// restore point looks the same. Only what it was started from tells.
-pub(super) fn note_last_state(
+/// restore point looks the same.
+pub(super) fn note_last_state<Q>(
     job: &mut JobStatus,
     state: JobStatusState,
     checkpoints: Answer<'_, Checkpoints>,
-    started_empty: bool,
-) -> Result<(), Halt> {
+    without: WithoutCheckpoint,
+) -> Result<(), Halt<Q>> {
     let checkpoints = checkpoints.map_err(|reason| {
         Halt::cannot(format!(
             "the job is {}, but its last checkpoint cannot be read yet: {reason}",
             state.as_str()
         ))
     })?;
-    match &checkpoints.latest {
-        Some(latest) => job.upgrade_savepoint_path = Some(latest.path.clone()),
-        // There was state, and nobody can start from it: the next start must be refused.
-        None if checkpoints.unusable.is_some() => {
-            job.upgrade_savepoint_path = Some(LAST_STATE_PATH.to_owned());
+    // There was state, and nobody can start from it: the next start must be refused.
+    let unknown = || Some(LAST_STATE_PATH.to_owned());
+    match (&checkpoints.latest, &checkpoints.unusable, without) {
+        (Some(latest), _, _) => job.upgrade_savepoint_path = Some(latest.path.clone()),
+        (None, Some(_), _) | (None, None, WithoutCheckpoint::Unknown) => {
+            job.upgrade_savepoint_path = unknown();
         }
-        None if started_empty => job.upgrade_savepoint_path = None,
-        None => {}
+        (None, None, WithoutCheckpoint::Empty) => job.upgrade_savepoint_path = None,
+        (None, None, WithoutCheckpoint::AsStarted) => {}
     }
     Ok(())
+}
+
+/// Whether `job` was stored to be started from the path that its user named: then that counts, in
+/// whatever mode the job is upgraded otherwise.
+pub(super) fn is_savepoint_redeploy(job: &JobSpec, path: Option<&str>) -> bool {
+    job.savepoint_redeploy_nonce.is_some()
+        && job.upgrade_mode == UpgradeMode::Savepoint
+        && job.initial_savepoint_path.is_some()
+        && job.initial_savepoint_path.as_deref() == path
 }
 
 /// Why a job failed, as far as its JobManager tells.
@@ -265,10 +286,9 @@ pub(super) fn stopped<S: StoredSpec>(last: &Reconciled<S>, has_state: bool) -> R
     last.first_deployment = Some(false);
     if let Some(job) = last.spec.job_mut() {
         job.state = JobState::Suspended;
-        if !has_state {
-            // Started empty, its statistics were read, and it never completed a checkpoint.
-            job.upgrade_mode = UpgradeMode::Stateless;
-        }
+        // Without state it was started empty, and never completed a checkpoint. With it the mode
+        // that it was started by must not count: that of a first start is always stateless.
+        job.upgrade_mode = if has_state { UpgradeMode::Savepoint } else { UpgradeMode::Stateless };
     }
     last
 }

@@ -9,7 +9,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::application::{Halt, Pass, Problem};
 use super::error_document::ErrorType;
-use super::job;
+use super::job::{self, WithoutCheckpoint};
 use super::plan::{Component, Event, Step};
 use super::reconciled::ReconciledSpec;
 use super::world::{Job, JobManager, Pod, PodProblem, UNSCHEDULABLE};
@@ -317,9 +317,12 @@ impl Pass<'_> {
 
     /// The state that an ended job leaves, read while its JobManager still knows it.
     pub(super) fn record_last_state(&mut self, state: JobStatusState) -> Result<(), Halt> {
-        let started_empty = self.last_mode() == UpgradeMode::Stateless;
+        let without = match self.last_mode() {
+            UpgradeMode::Stateless => WithoutCheckpoint::Empty,
+            UpgradeMode::Savepoint | UpgradeMode::LastState => WithoutCheckpoint::AsStarted,
+        };
         let checkpoints = self.world.checkpoints()?;
-        job::note_last_state(&mut self.status.job_status, state, checkpoints, started_empty)
+        job::note_last_state(&mut self.status.job_status, state, checkpoints, without)
     }
 
     fn report_failure(&mut self, before: Option<JobStatusState>) -> Result<(), Halt> {

@@ -8,7 +8,9 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
 use crate::api::API_VERSION;
-use crate::api::deployment::{FlinkDeploymentSpec, JobManagerSpec, TaskManagerSpec};
+use crate::api::deployment::{
+    FlinkDeployment, FlinkDeploymentSpec, JobManagerSpec, TaskManagerSpec,
+};
 use crate::api::job::{JobSpec, JobState};
 use crate::api::resources::Resource;
 use crate::api::session_job::FlinkSessionJobSpec;
@@ -155,6 +157,19 @@ pub fn deployed<S: StoredSpec>(
     let is_rolled_back = status.state == ReconciliationState::RolledBack;
     let stable = status.last_stable_spec.as_ref().filter(|_| is_rolled_back);
     stable.and_then(|text| Reconciled::parse(text).ok()).unwrap_or_else(|| last.clone())
+}
+
+/// The spec of what runs of a FlinkDeployment.
+///
+/// # Errors
+/// A stored spec that cannot be read.
+pub fn running_spec(deployment: &FlinkDeployment) -> Result<FlinkDeploymentSpec, CorruptSpec> {
+    let status = deployment.status.as_ref().map(|status| &status.reconciliation_status);
+    let last = status.and_then(|status| status.last_reconciled_spec.as_deref());
+    match (status, last.map(ReconciledSpec::parse).transpose()?) {
+        (Some(status), Some(last)) => Ok(deployed(status, &last).spec),
+        (None | Some(_), _) => Ok(deployment.spec.clone()),
+    }
 }
 
 /// The spec with every field in the order of the Java operator, absent ones as null.

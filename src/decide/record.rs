@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::application::{Halt, Pass, Problem, VALIDATION_ERROR};
 use super::conditions::{READINESS_TIMEOUT, troubles};
-use super::diff::{ChangeClass, SpecDiff};
+use super::diff::SpecDiff;
 use super::error_document::{error_document, reason_of};
 use super::job;
 use super::lifecycle::{lifecycle_state, running_condition};
@@ -218,16 +218,7 @@ impl Pass<'_> {
 
     /// Says once per generation what changed.
     pub(super) fn announce(&mut self, diff: &SpecDiff) {
-        if diff.class() == ChangeClass::Ignore {
-            return;
-        }
-        let message = format!(
-            "{} change(s) detected ({diff}), starting reconciliation.",
-            diff.class().as_str()
-        );
-        let mut event = Event::normal("SpecChanged", Component::JobManagerDeployment, message);
-        event.key = Some(format!("SpecChange: {}", self.generation));
-        self.steps.push(Step::Event(event));
+        self.steps.extend(diff.announcement(self.generation).map(Step::Event));
     }
 
     pub(super) fn announce_stop(&mut self) {

@@ -10,7 +10,9 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::restore;
 use crate::api::job::UpgradeMode;
+use crate::api::state_snapshot::JobKind;
 
 /// Revisions kept of one deployment. Ten fit on a screen, and each holds a whole spec.
 pub const LIMIT: usize = 10;
@@ -49,6 +51,21 @@ pub struct RestorePoint {
     pub upgrade_mode: UpgradeMode,
 }
 
+impl RestorePoint {
+    /// What `point` is in the history.
+    pub fn of(point: &restore::RestorePoint) -> Self {
+        let (kind, path) = match point {
+            restore::RestorePoint::Empty => (RestoreKind::None, None),
+            restore::RestorePoint::HaMetadata => (RestoreKind::LastState, None),
+            restore::RestorePoint::Path(path) if path.contains("/chk-") => {
+                (RestoreKind::Checkpoint, Some(path.clone()))
+            }
+            restore::RestorePoint::Path(path) => (RestoreKind::Savepoint, Some(path.clone())),
+        };
+        Self { kind, path, upgrade_mode: super::deploy::mode_of(point) }
+    }
+}
+
 /// What kind of state it is.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -82,22 +99,30 @@ pub struct Change {
     pub prune: Vec<i64>,
 }
 
-/// Object name of a revision.
-pub fn object_name(deployment: &str, number: i64) -> String {
-    format!("{deployment}-{number}")
+/// Under which name the revisions of a resource are kept. No `FlinkDeployment` has a dot in its name.
+pub fn history_name(of: JobKind, name: &str) -> String {
+    match of {
+        JobKind::FlinkDeployment => name.to_owned(),
+        JobKind::FlinkSessionJob => format!("sessionjob.{name}"),
+    }
 }
 
-/// Labels that lead from a deployment to its revisions.
-pub fn labels(deployment: &str) -> BTreeMap<String, String> {
+/// Object name of a revision.
+pub fn object_name(history: &str, number: i64) -> String {
+    format!("{history}-{number}")
+}
+
+/// Labels that lead from a history to its revisions.
+pub fn labels(history: &str) -> BTreeMap<String, String> {
     BTreeMap::from([
-        ("app".to_owned(), deployment.to_owned()),
+        ("app".to_owned(), history.to_owned()),
         ("component".to_owned(), COMPONENT.to_owned()),
     ])
 }
 
 /// The same labels as a selector.
-pub fn label_selector(deployment: &str) -> String {
-    format!("app={deployment},component={COMPONENT}")
+pub fn label_selector(history: &str) -> String {
+    format!("app={history},component={COMPONENT}")
 }
 
 /// Puts `content` behind the `existing` revisions, given in any order.

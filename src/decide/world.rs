@@ -23,6 +23,17 @@ pub enum Fact<T> {
     Known(T),
 }
 
+impl<T> Fact<T> {
+    /// The fact, or `question`, to be answered first.
+    pub(super) fn read<Q>(&self, question: Q) -> Result<Answer<'_, T>, Q> {
+        match self {
+            Self::NotAsked => Err(question),
+            Self::Unknown(reason) => Ok(Err(reason)),
+            Self::Known(value) => Ok(Ok(value)),
+        }
+    }
+}
+
 /// What a decision still has to know.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Question {
@@ -271,11 +282,7 @@ macro_rules! questions {
             $(
                 /// The fact, or the question to answer first.
                 pub fn $name(&self) -> Result<Answer<'_, $type>, Question> {
-                    match &self.facts.$name {
-                        Fact::NotAsked => Err(Question::$question),
-                        Fact::Unknown(reason) => Ok(Err(reason)),
-                        Fact::Known(value) => Ok(Ok(value)),
-                    }
+                    self.facts.$name.read(Question::$question)
                 }
             )*
         }

@@ -19,6 +19,7 @@ mod flink_client;
 mod flink_scenarios;
 mod golden;
 mod layers;
+mod session_job_simulation;
 mod simulation;
 mod support;
 mod takeover;

@@ -32,9 +32,13 @@ const BROKEN_IMAGE: &str = "flink:no-such-tag";
 const FAILING_PARALLELISM: i32 = 7;
 
 /// A small generator of repeatable choices (`SplitMix64`).
-struct Choices(u64);
+pub(super) struct Choices(u64);
 
 impl Choices {
+    pub(super) fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
     fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = self.0;
@@ -43,7 +47,7 @@ impl Choices {
         z ^ (z >> 31)
     }
 
-    fn below(&mut self, bound: u64) -> u64 {
+    pub(super) fn below(&mut self, bound: u64) -> u64 {
         self.next() % bound
     }
 }
@@ -606,6 +610,13 @@ impl Sim {
             9 => self.edit(|r| Self::job_mut(r).parallelism = Some(-1)),
             10 if self.is_high_availability_on => self.crash_job_manager(),
             11 => self.fail_job(),
+            // Somebody cancels it behind the operator's back.
+            12 if choices.below(2) == 0 => {
+                let running = self.job.as_ref().filter(|job| job.state == JobStatusState::Running);
+                if let Some(id) = running.map(|job| job.id.clone()) {
+                    self.flink_cancel(&id);
+                }
+            }
             12 => self.edit(|r| Self::job_mut(r).parallelism = Some(FAILING_PARALLELISM)),
             15 => self.lose_part(true),
             16 => self.lose_part(false),
@@ -647,7 +658,7 @@ fn names(steps: &[Step]) -> Vec<&'static str> {
 }
 
 /// How many seeds to try; `KUBECTL_FLINK_SIMULATION_CASES` asks for more or fewer.
-fn cases(default: u64) -> u64 {
+pub(super) fn cases(default: u64) -> u64 {
     std::env::var("KUBECTL_FLINK_SIMULATION_CASES")
         .ok()
         .and_then(|text| text.parse().ok())

@@ -1,0 +1,278 @@
+//! One pass over a `FlinkSessionJob`: observe, validate, reconcile.
+//!
+//! The job runs in a cluster that is somebody else's: while that cluster is not ready nothing is
+//! concluded and nothing is done. A job's id is in the status before anything is uploaded, and a
+//! submission whose end is not known is looked for before it is made again, with the same id: so
+//! one job never runs twice. Cancelling is how a job stops with its last checkpoint; HA metadata
+//! plays no part.
+
+mod care;
+mod deletion;
+mod observe;
+pub mod plan;
+mod record;
+mod start;
+mod stop;
+pub mod world;
+
+use std::time::Duration;
+
+use self::plan::{Plan, Step};
+use self::world::{Question, World};
+use super::application::{self, Problem, VALIDATION_ERROR};
+use super::diff::{ChangeClass, diff_session_job};
+use super::error_document::ErrorType;
+use super::job;
+use super::observe::SOON;
+use super::plan::{Component, Event};
+use super::reconciled::ReconciledJob;
+use super::validate::session_job::{SessionCluster, SessionJobInput, validate};
+use crate::api::deployment::FlinkDeployment;
+use crate::api::job::JobState;
+use crate::api::session_job::{FlinkSessionJobSpec, SessionJobStatus};
+use crate::api::status::{JobManagerDeploymentStatus, JobStatusState, ReconciliationState};
+use crate::api::version::FlinkVersion;
+use crate::api::{CANARY_LABEL, SESSION_JOB_FINALIZER};
+
+/// Longest pause while something waits for a person.
+const PROBLEM_INTERVAL_MAX: Duration = Duration::from_secs(15);
+/// Label with the name of the job's cluster, for selectors.
+pub const SESSION_LABEL: &str = "target.session";
+
+type Halt = application::Halt<Question>;
+
+/// The state of one pass.
+struct Pass<'w> {
+    world: &'w World<'w>,
+    status: SessionJobStatus,
+    steps: Vec<Step>,
+    last: Option<ReconciledJob>,
+    /// The spec to bring about: the user's, or the last good one while the user's is invalid.
+    spec: FlinkSessionJobSpec,
+    /// Generation of `spec`.
+    generation: i64,
+    problem: Option<Problem>,
+    /// Why the cluster's REST API does not answer.
+    unreachable: Option<String>,
+    /// The job was asked to cancel, and its JobManager does not know of it.
+    is_cancel_lost: bool,
+    /// The cluster answers and does not know the job.
+    is_job_lost: bool,
+}
+
+/// Decides what to do with a `FlinkSessionJob` now.
+///
+/// # Errors
+/// The question to answer before the decision can be made.
+pub fn decide(world: &World<'_>) -> Result<Plan, Question> {
+    let mut pass = Pass::new(world);
+    match pass.run() {
+        Ok(plan) => Ok(plan),
+        Err(Halt::Ask(question)) => Err(question),
+        Err(Halt::Cannot(because)) => Ok(pass.finish(because, Some(SOON))),
+        Err(Halt::Problem(problem)) => {
+            let because = problem.message.clone();
+            pass.problem = Some(*problem);
+            let interval = pass.interval().min(PROBLEM_INTERVAL_MAX);
+            Ok(pass.finish(because, Some(interval)))
+        }
+    }
+}
+
+impl<'w> Pass<'w> {
+    fn new(world: &'w World<'w>) -> Self {
+        Self {
+            world,
+            status: world.status.clone(),
+            steps: Vec::new(),
+            last: None,
+            spec: world.resource.spec.clone(),
+            generation: world.generation(),
+            problem: None,
+            unreachable: None,
+            is_cancel_lost: false,
+            is_job_lost: false,
+        }
+    }
+
+    fn run(&mut self) -> Result<Plan, Halt> {
+        let metadata = &self.world.resource.metadata;
+        let label = metadata.labels.as_ref().and_then(|labels| labels.get(CANARY_LABEL));
+        if label.is_some_and(|value| value.eq_ignore_ascii_case("true")) {
+            return Ok(self.untouched("canary resource"));
+        }
+        if metadata.deletion_timestamp.is_some() {
+            return self.delete();
+        }
+        if let Some(text) = &self.status.reconciliation_status.last_reconciled_spec {
+            match ReconciledJob::parse(text) {
+                Ok(last) => self.last = Some(last),
+                Err(error) => return Err(Halt::problem(corrupt_spec(&error.reason))),
+            }
+        }
+        self.mark_resource();
+        let Some(cluster) = self.world.cluster else { return Ok(self.miss_cluster()) };
+        if !cluster.spec.flink_version.is_some_and(FlinkVersion::is_supported) {
+            return Ok(self.refuse_version(cluster));
+        }
+        if self.is_cluster_ready() {
+            self.observe()?;
+        }
+        if !self.validate() {
+            return Ok(self.finish("the spec is invalid and nothing was deployed yet", None));
+        }
+        if !self.is_cluster_ready() {
+            let because =
+                format!("waiting for the session cluster `{}` to be READY", self.cluster_name());
+            return Ok(self.finish(because, Some(self.interval())));
+        }
+        self.reconcile()
+    }
+
+    /// The finalizer, and the label that users select the jobs of a cluster by.
+    fn mark_resource(&mut self) {
+        let metadata = &self.world.resource.metadata;
+        let finalizers = metadata.finalizers.as_deref().unwrap_or_default();
+        if !finalizers.iter().any(|finalizer| finalizer == SESSION_JOB_FINALIZER) {
+            self.steps.push(Step::AddFinalizer);
+        }
+        let label = metadata.labels.as_ref().and_then(|labels| labels.get(SESSION_LABEL));
+        if let Some(name) = &self.world.resource.spec.deployment_name
+            && label != Some(name)
+        {
+            self.steps.push(Step::SetSessionLabel { cluster: name.clone() });
+        }
+    }
+
+    /// The cluster may come later, and its watch wakes the job: the status stays as it is.
+    fn miss_cluster(&mut self) -> Plan {
+        let message = format!(
+            "the session cluster `{}` does not exist in namespace `{}`: create the \
+             FlinkDeployment, or correct `spec.deploymentName`",
+            self.cluster_name(),
+            self.world.namespace()
+        );
+        self.tell_once("Missing", "SessionClusterMissing", message.clone());
+        self.leave(message)
+    }
+
+    fn refuse_version(&mut self, cluster: &FlinkDeployment) -> Plan {
+        let version = cluster.spec.flink_version.map_or("null", FlinkVersion::as_str);
+        let message = format!(
+            "Flink version {version} of the session cluster `{}` is not supported by this \
+             operator version",
+            self.cluster_name()
+        );
+        self.tell_once("UnsupportedFlinkVersion", "UnsupportedFlinkVersion", message.clone());
+        self.leave(message)
+    }
+
+    /// A warning that is given once for each change of the spec.
+    fn tell_once(&mut self, reason: &'static str, key: &str, message: String) {
+        let mut event = Event::warning(reason, Component::Operator, message);
+        event.key = Some(format!("{key}: {}", self.generation));
+        self.steps.push(Step::Event(event));
+    }
+
+    /// Whether the cluster can be asked and told anything.
+    fn is_cluster_ready(&self) -> bool {
+        self.world.cluster.and_then(|cluster| cluster.status.as_ref()).is_some_and(|status| {
+            status.job_manager_deployment_status == JobManagerDeploymentStatus::Ready
+        })
+    }
+
+    fn cluster_name(&self) -> &str {
+        self.spec.deployment_name.as_deref().unwrap_or_default()
+    }
+
+    /// Whether to go on. An invalid edit never touches a running job: the last good spec stays.
+    fn validate(&mut self) -> bool {
+        let world = self.world;
+        let input = SessionJobInput {
+            namespace: world.namespace(),
+            spec: &world.resource.spec,
+            last_reconciled: self.last.as_ref().map(|last| &last.spec),
+            cluster: world.cluster.map(|cluster| SessionCluster {
+                name: cluster.metadata.name.as_deref().unwrap_or_default(),
+                spec: &cluster.spec,
+            }),
+            operator: world.operator,
+            // The fetch itself keeps to public hosts, and is tried before a job is stopped.
+            host: None,
+        };
+        let violations = validate(&input);
+        if violations.is_empty() {
+            return true;
+        }
+        let message = violations.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+        self.problem = Some(Problem {
+            kind: ErrorType::Reconciliation,
+            reason: VALIDATION_ERROR,
+            component: Component::Operator,
+            message,
+            detail: Some(VALIDATION_ERROR.to_owned()),
+            causes: vec![],
+        });
+        let Some(last) = &self.last else {
+            self.status.reconciliation_status.last_reconciled_spec = None;
+            return false;
+        };
+        self.spec = last.spec.clone();
+        let state = self.status.reconciliation_status.state;
+        if let Some(job) = &mut self.spec.job
+            && matches!(state, ReconciliationState::Upgrading | ReconciliationState::RollingBack)
+        {
+            job.state = JobState::Running;
+        }
+        self.generation = self.status.observed_generation.unwrap_or(self.generation);
+        true
+    }
+
+    fn reconcile(&mut self) -> Result<Plan, Halt> {
+        let Some(last) = self.last.clone() else { return self.first_deployment() };
+        if let Some(trigger_id) = job::pending_stop(&self.status.job_status) {
+            return self.go_on_stopping(&last, &trigger_id);
+        }
+        if self.status.reconciliation_status.state == ReconciliationState::Upgrading {
+            if self.status.job_status.state == Some(JobStatusState::Cancelling) {
+                return self.wait_for_cancel();
+            }
+            return self.start_again(&last);
+        }
+        let diff = diff_session_job(&last.spec, &self.spec);
+        if diff.class() == ChangeClass::Ignore {
+            self.refresh_metadata(&last);
+            return self.look_after(&last);
+        }
+        if diff.class() == ChangeClass::SavepointRedeploy {
+            return self.redeploy_from_savepoint(&last, &diff);
+        }
+        if last.job_state() == JobState::Running {
+            return self.stop(&last, &diff);
+        }
+        if self.desired_state() == JobState::Running {
+            self.announce(&diff);
+            return self.start_again(&last);
+        }
+        // Suspended before and after: the new spec is what a resume will start.
+        self.store_suspended(None);
+        Ok(self.finish("the suspended job's spec is updated", Some(self.interval())))
+    }
+}
+
+fn corrupt_spec(reason: &str) -> Problem {
+    Problem {
+        kind: ErrorType::Reconciliation,
+        reason: "Error",
+        component: Component::Operator,
+        message: format!(
+            "status.reconciliationStatus.lastReconciledSpec is not readable ({reason}): the job is \
+             left as it is. Restore the field from a backup"
+        ),
+        detail: None,
+        causes: vec![],
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,90 @@
+//! A job whose spec is in place: start it again after it failed, or let it be.
+
+use std::time::Duration;
+
+use jiff::SignedDuration;
+
+use super::plan::Plan;
+use super::start::STARTING;
+use super::{Halt, Pass};
+use crate::api::job::JobState;
+use crate::api::status::JobStatusState;
+use crate::config::options;
+use crate::decide::application::Problem;
+use crate::decide::observe::SOON;
+use crate::decide::reconciled::ReconciledJob;
+use crate::decide::stop::StopDecision;
+
+/// A failed job rests this long before `job.restart.failed` starts it again: one that fails at once
+/// must not keep its cluster busy.
+const RESTART_PAUSE: SignedDuration = SignedDuration::from_secs(10);
+
+impl Pass<'_> {
+    pub(super) fn look_after(&mut self, last: &ReconciledJob) -> Result<Plan, Halt> {
+        let state = self.status.job_status.state;
+        let is_running = last.job_state() == JobState::Running;
+        if is_running && state == Some(JobStatusState::Failed) {
+            let config = self.observe_config()?;
+            if config.get(&options::JOB_RESTART_FAILED)? {
+                return self.restart_failed(last);
+            }
+        }
+        let because = self.resting_because(is_running);
+        let look_again = match state {
+            _ if self.unreachable.is_some() => SOON,
+            Some(JobStatusState::Running) => self.interval(),
+            Some(state) if state.is_globally_terminal() || !is_running => self.interval(),
+            Some(_) | None if self.is_job_lost => self.interval(),
+            Some(_) | None => STARTING,
+        };
+        Ok(self.finish(because, Some(look_again)))
+    }
+
+    fn resting_because(&self, is_running: bool) -> String {
+        if let Some(reason) = &self.unreachable {
+            return format!("the session cluster does not answer: {reason}");
+        }
+        if self.is_job_lost {
+            return "the session cluster does not know the job, and its newest state is not on \
+                    record"
+                .to_owned();
+        }
+        if !is_running {
+            return "suspended".to_owned();
+        }
+        let state = self.status.job_status.state.map_or("not seen yet", JobStatusState::as_str);
+        format!("the job is {state}")
+    }
+
+    fn restart_failed(&mut self, last: &ReconciledJob) -> Result<Plan, Halt> {
+        if !self.has_rested(RESTART_PAUSE) {
+            let pause = Duration::try_from(RESTART_PAUSE).unwrap_or(SOON);
+            return Ok(self.finish("the job failed: it is started again soon", Some(pause)));
+        }
+        match self.decide_stop(self.job().upgrade_mode)? {
+            StopDecision::AlreadyStopped(mode) => {
+                let spec = self.deployed_spec(last);
+                self.go_back_to(spec);
+                if let Some(job) = &mut self.spec.job {
+                    job.state = JobState::Running;
+                    if let Some(wanted) = &self.world.resource.spec.job {
+                        job.upgrade_mode = wanted.upgrade_mode;
+                    }
+                }
+                self.problem = None;
+                self.succeed(mode)
+            }
+            StopDecision::Refuse(message) => {
+                Err(Halt::problem(Problem::upgrade("RestoreFailed", message)))
+            }
+            StopDecision::Wait(_)
+            | StopDecision::Stateless
+            | StopDecision::Savepoint
+            | StopDecision::Cancel
+            | StopDecision::LastState
+            | StopDecision::NeverStarted(_) => {
+                Err(Halt::cannot("the job failed, and the upgrade table says otherwise"))
+            }
+        }
+    }
+}

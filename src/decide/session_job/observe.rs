@@ -1,0 +1,299 @@
+//! What the cluster says about a job that was submitted before: the status follows the world.
+//!
+//! A session cluster lists its jobs only when it has recovered all of them, so a job that is not
+//! listed is not there. An answer that could not be had says nothing.
+
+use jiff::SignedDuration;
+
+use super::plan::Step;
+use super::{Halt, Pass};
+use crate::api::job::{JobState, UpgradeMode};
+use crate::api::session_job::FlinkSessionJobSpec;
+use crate::api::status::{JobStatusState, ReconciliationState};
+use crate::config::cluster::is_high_availability_on;
+use crate::decide::job::{self, WithoutCheckpoint};
+use crate::decide::lifecycle::JOB_NOT_FOUND;
+use crate::decide::plan::{Component, Event};
+use crate::decide::reconciled::ReconciledJob;
+use crate::decide::restore::RestorePoint;
+use crate::decide::world::Job;
+
+/// A job that was submitted less than this ago may be missing in a list that is a little old.
+const LIST_AGE_MAX: SignedDuration = SignedDuration::from_secs(10);
+
+impl Pass<'_> {
+    /// Brings the status up to date with the cluster.
+    pub(super) fn observe(&mut self) -> Result<(), Halt> {
+        let Some(last) = self.last.clone() else { return Ok(()) };
+        let is_cancelling = self.status.job_status.state == Some(JobStatusState::Cancelling);
+        match self.status.reconciliation_status.state {
+            ReconciliationState::Upgrading | ReconciliationState::RollingBack if !is_cancelling => {
+                if !self.adopt_submitted_job(&last)? {
+                    if last.is_first_deployment() {
+                        // Nothing runs: the first deployment starts over.
+                        self.last = None;
+                    }
+                    return Ok(());
+                }
+            }
+            ReconciliationState::Upgrading
+            | ReconciliationState::RollingBack
+            | ReconciliationState::Deployed
+            | ReconciliationState::RolledBack => {}
+        }
+        let is_running =
+            self.last.as_ref().is_some_and(|last| last.job_state() == JobState::Running);
+        if is_running || is_cancelling {
+            self.observe_job()?;
+        }
+        Ok(())
+    }
+
+    /// Whether a submission was begun whose end is not in the status.
+    pub(super) fn is_submission_open(&self) -> bool {
+        let is_under_way = matches!(
+            self.status.reconciliation_status.state,
+            ReconciliationState::Upgrading | ReconciliationState::RollingBack
+        );
+        is_under_way
+            && self.status.job_status.state == Some(JobStatusState::Reconciling)
+            && job::id(&self.status.job_status).is_some()
+            && self.last.as_ref().is_none_or(|last| last.job_state() == JobState::Suspended)
+    }
+
+    /// A submission that reached the cluster, but whose success was not written: taken as done.
+    fn adopt_submitted_job(&mut self, last: &ReconciledJob) -> Result<bool, Halt> {
+        if !self.is_submission_open() {
+            return Ok(false);
+        }
+        if self.listed_job()?.is_none() {
+            return Ok(false);
+        }
+        let mut last = last.clone();
+        if let Some(job) = &mut last.spec.job {
+            job.state = JobState::Running;
+        }
+        self.store_last(last);
+        let reconciliation = &mut self.status.reconciliation_status;
+        reconciliation.state = match reconciliation.state {
+            ReconciliationState::RollingBack => ReconciliationState::RolledBack,
+            ReconciliationState::Upgrading
+            | ReconciliationState::Deployed
+            | ReconciliationState::RolledBack => ReconciliationState::Deployed,
+        };
+        Ok(true)
+    }
+
+    /// The job as its cluster lists it; a halt where the list cannot be had.
+    pub(super) fn listed_job(&self) -> Result<Option<Job>, Halt> {
+        let id = job::id(&self.status.job_status);
+        match self.world.jobs()? {
+            Ok(jobs) => Ok(jobs.iter().find(|job| Some(&job.id) == id.as_ref()).cloned()),
+            Err(reason) => {
+                Err(Halt::cannot(format!("the cluster's jobs cannot be listed: {reason}")))
+            }
+        }
+    }
+
+    pub(super) fn observe_job(&mut self) -> Result<(), Halt> {
+        if let Err(reason) = self.world.jobs()? {
+            self.lose_sight(reason.to_owned());
+            return Ok(());
+        }
+        if job::id(&self.status.job_status).is_none() {
+            self.lose_sight("the status names no job id".to_owned());
+            return Ok(());
+        }
+        if let Some(job) = self.listed_job()? {
+            return self.observe_listed_job(&job);
+        }
+        self.observe_absent_job();
+        Ok(())
+    }
+
+    fn lose_sight(&mut self, reason: String) {
+        if self.status.job_status.state == Some(JobStatusState::Running) {
+            self.set_job_state(JobStatusState::Reconciling);
+        }
+        self.unreachable = Some(reason);
+    }
+
+    fn observe_listed_job(&mut self, job: &Job) -> Result<(), Halt> {
+        let before = self.status.job_status.state;
+        let was_terminal = before.is_some_and(JobStatusState::is_globally_terminal);
+        let was_cancelling = before == Some(JobStatusState::Cancelling);
+        let has_ended = job.state.is_globally_terminal();
+        if has_ended && !was_terminal {
+            self.note_end(job.state)?;
+        }
+        let is_told = before == Some(JobStatusState::Failed) && self.status.error.is_some();
+        if job.state == JobStatusState::Failed && !is_told {
+            self.problem = Some(job::failure(self.world.failure()?));
+        }
+        if !was_terminal {
+            self.report_exceptions(&job.id)?;
+        }
+        self.status.job_status.job_name = Some(job.name.clone());
+        self.status.job_status.start_time = Some(job.start_time.to_string());
+        if was_cancelling && !has_ended {
+            // Only its end counts now. A request that never arrived is made again.
+            self.is_cancel_lost = job.state != JobStatusState::Cancelling;
+            return Ok(());
+        }
+        self.set_job_state(job.state);
+        if job.state == JobStatusState::Canceled || (was_cancelling && has_ended) {
+            self.note_stopped();
+        }
+        let is_up = matches!(job.state, JobStatusState::Running | JobStatusState::Finished);
+        let is_deployed = self.status.reconciliation_status.state == ReconciliationState::Deployed;
+        if is_up && is_deployed {
+            job::mark_stable::<FlinkSessionJobSpec>(&mut self.status.reconciliation_status);
+        }
+        Ok(())
+    }
+
+    /// Tells each exception of the job once, as an event.
+    fn report_exceptions(&mut self, job_id: &str) -> Result<(), Halt> {
+        let Ok(exceptions) = self.world.exceptions()? else { return Ok(()) };
+        let config = self.observe_config()?;
+        let told = self.world.told_exceptions.as_ref();
+        let events = job::exception_events(exceptions, told, job_id, &config, self.world.now);
+        self.steps.extend(events.into_iter().map(Step::Event));
+        Ok(())
+    }
+
+    /// The job was cancelled to be started anew without its state, or from a state that the user
+    /// named and that is in the status already.
+    fn is_state_dropped(&self) -> bool {
+        let is_upgrading =
+            self.status.reconciliation_status.state == ReconciliationState::Upgrading;
+        let is_successor_stored =
+            self.last.as_ref().is_some_and(|last| last.job_state() == JobState::Suspended);
+        is_upgrading && (is_successor_stored || self.last_mode() == UpgradeMode::Stateless)
+    }
+
+    /// The state that an ended job leaves, read while its JobManager still knows it.
+    fn note_end(&mut self, state: JobStatusState) -> Result<(), Halt> {
+        let was_cancelling = self.status.job_status.state == Some(JobStatusState::Cancelling);
+        if was_cancelling && self.is_state_dropped() {
+            return Ok(());
+        }
+        let without = self.meaning_of_no_checkpoint(was_cancelling)?;
+        let checkpoints = self.world.checkpoints()?;
+        job::note_last_state(&mut self.status.job_status, state, checkpoints, without)
+    }
+
+    /// What it means that an ended job's statistics name no state. Those of a job that ended while
+    /// a new JobManager was about to recover it are empty, whatever the job had.
+    fn meaning_of_no_checkpoint(&self, was_cancelling: bool) -> Result<WithoutCheckpoint, Halt> {
+        let has_state = job::savepoint_path(&self.status.job_status).is_some();
+        if was_cancelling {
+            // What the job had was noted before it was cancelled.
+            return Ok(if has_state {
+                WithoutCheckpoint::Unknown
+            } else {
+                WithoutCheckpoint::Empty
+            });
+        }
+        let has_run = self.is_stable();
+        Ok(match self.last_mode() {
+            UpgradeMode::Stateless
+                if has_run && is_high_availability_on(&self.observe_config()?) =>
+            {
+                WithoutCheckpoint::Unknown
+            }
+            UpgradeMode::Stateless => WithoutCheckpoint::Empty,
+            UpgradeMode::Savepoint | UpgradeMode::LastState if has_run => {
+                WithoutCheckpoint::Unknown
+            }
+            UpgradeMode::Savepoint | UpgradeMode::LastState => WithoutCheckpoint::AsStarted,
+        })
+    }
+
+    /// The job ended on request: the stored spec no longer runs.
+    fn note_stopped(&mut self) {
+        let Some(last) = self.last.clone() else { return };
+        if last.job_state() == JobState::Suspended {
+            // Its successor is stored already.
+            return;
+        }
+        if self.is_state_dropped() {
+            self.status.job_status.upgrade_savepoint_path = None;
+        }
+        let path = self.status.job_status.upgrade_savepoint_path.clone();
+        let is_upgrading =
+            self.status.reconciliation_status.state == ReconciliationState::Upgrading;
+        if is_upgrading {
+            let restore_point = path.clone().map_or(RestorePoint::Empty, RestorePoint::Path);
+            self.supersede(&last, restore_point);
+        }
+        self.store_last(job::stopped(&last, path.is_some()));
+    }
+
+    /// The cluster answers, and has no such job.
+    fn observe_absent_job(&mut self) {
+        let before = self.status.job_status.state;
+        if before.is_some_and(JobStatusState::is_globally_terminal) {
+            // An ended job leaves the list after a while.
+            return;
+        }
+        let was_cancelling = before == Some(JobStatusState::Cancelling);
+        if was_cancelling && self.is_state_dropped() {
+            self.set_job_state(JobStatusState::Canceled);
+            self.note_stopped();
+            return;
+        }
+        let since = job::state_since(
+            &self.status.job_status,
+            &self.status.reconciliation_status,
+            self.world.now,
+        );
+        let is_new = before == Some(JobStatusState::Reconciling)
+            && self.status.error.as_deref() != Some(JOB_NOT_FOUND)
+            && self.world.now.duration_since(since) < LIST_AGE_MAX;
+        if is_new {
+            return;
+        }
+        self.lose_job();
+    }
+
+    fn lose_job(&mut self) {
+        job::forget_stop(&mut self.status.job_status);
+        self.set_job_state(JobStatusState::Reconciling);
+        self.status.reconciliation_status.state = ReconciliationState::Deployed;
+        if self.status.error.as_deref() != Some(JOB_NOT_FOUND) {
+            let mut event = Event::warning("Missing", Component::Job, self.lost_message());
+            event.key = Some(format!(
+                "{JOB_NOT_FOUND}: {}",
+                self.status.job_status.job_id.as_deref().unwrap_or_default()
+            ));
+            self.steps.push(Step::Event(event));
+        }
+        if self.job().upgrade_mode == UpgradeMode::Stateless {
+            self.status.job_status.upgrade_savepoint_path = None;
+            if let Some(last) = &self.last {
+                self.store_last(job::stopped(last, false));
+            }
+            return;
+        }
+        self.is_job_lost = true;
+    }
+
+    fn lost_message(&self) -> String {
+        let id = self.status.job_status.job_id.as_deref().unwrap_or_default();
+        let cluster = self.cluster_name();
+        if self.job().upgrade_mode == UpgradeMode::Stateless {
+            return format!(
+                "{JOB_NOT_FOUND}: the session cluster `{cluster}` no longer has job {id}; it is \
+                 submitted again"
+            );
+        }
+        format!(
+            "{JOB_NOT_FOUND}: the session cluster `{cluster}` no longer has job {id}, and its \
+             newest state is not on record, so nothing is started. Find its newest checkpoint or \
+             savepoint, set `spec.job.initialSavepointPath` to it and \
+             `spec.job.savepointRedeployNonce` to a new number. With high availability a cluster \
+             keeps its jobs when its JobManager is lost"
+        )
+    }
+}

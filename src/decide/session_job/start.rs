@@ -1,0 +1,187 @@
+//! Submitting a job: the restore point is chosen, written down with the job's id, and then used.
+
+use std::time::Duration;
+
+use jiff::SignedDuration;
+
+use super::plan::{Plan, Step, Submission};
+use super::world::FailedSubmission;
+use super::{Halt, Pass};
+use crate::api::job::{JobState, UpgradeMode};
+use crate::api::session_job::FlinkSessionJobSpec;
+use crate::api::status::JobStatusState;
+use crate::config::session_job::submitted;
+use crate::decide::application::Problem;
+use crate::decide::deploy::{mode_of, point};
+use crate::decide::error_document::ErrorType;
+use crate::decide::job;
+use crate::decide::plan::{Component, Event};
+use crate::decide::reconciled::ReconciledJob;
+use crate::decide::restore::{HighAvailability, RestoreFacts, RestorePoint};
+
+/// How soon to look again while a job is scheduled.
+pub(super) const STARTING: Duration = Duration::from_secs(1);
+/// First pause after a submission that failed, and the longest; each is half as long again.
+const RETRY_MIN: Duration = Duration::from_secs(5);
+const RETRY_MAX: Duration = Duration::from_mins(5);
+
+impl Pass<'_> {
+    pub(super) fn first_deployment(&mut self) -> Result<Plan, Halt> {
+        if self.desired_state() == JobState::Suspended {
+            self.status.reconciliation_status.last_reconciled_spec = None;
+            let because = "created suspended: waiting to be resumed";
+            return Ok(self.finish(because, Some(self.interval())));
+        }
+        let initial =
+            self.job().initial_savepoint_path.clone().filter(|path| !path.trim().is_empty());
+        self.start(initial.map_or(RestorePoint::Empty, RestorePoint::Path), true)
+    }
+
+    /// The job is stopped: start it from its restore point, or leave it suspended.
+    pub(super) fn start_again(&mut self, last: &ReconciledJob) -> Result<Plan, Halt> {
+        if self.desired_state() == JobState::Suspended {
+            self.store_suspended(None);
+            return Ok(self.finish("suspended", Some(self.interval())));
+        }
+        let restore = self.choose(last)?;
+        self.start(restore, false)
+    }
+
+    /// The restore point of the next start, or the refusal as a problem.
+    fn choose(&self, last: &ReconciledJob) -> Result<RestorePoint, Halt> {
+        let path = job::savepoint_path(&self.status.job_status);
+        let is_redeploy = last
+            .spec
+            .job
+            .as_ref()
+            .is_some_and(|job| job::is_savepoint_redeploy(job, path.as_deref()));
+        let wanted = if is_redeploy { UpgradeMode::Savepoint } else { self.job().upgrade_mode };
+        let high_availability = HighAvailability::Off;
+        point(RestoreFacts { wanted, stopped_as: self.last_mode(), path, high_availability })
+    }
+
+    /// Submits the wanted spec from `restore`.
+    pub(super) fn start(&mut self, restore: RestorePoint, is_first: bool) -> Result<Plan, Halt> {
+        if let Some(plan) = self.pause_after_failure() {
+            return Ok(plan);
+        }
+        let savepoint_path = match &restore {
+            RestorePoint::Empty => None,
+            RestorePoint::Path(path) => Some(path.clone()),
+            RestorePoint::HaMetadata => {
+                return Err(Halt::cannot("a session job does not start from HA metadata"));
+            }
+        };
+        let mode = mode_of(&restore);
+        let job_id = self.next_job_id();
+        let submission = self.submission(&job_id, savepoint_path.clone())?;
+        let job = &mut self.status.job_status;
+        job.job_id = Some(job_id);
+        job.upgrade_savepoint_path = savepoint_path;
+        if restore == RestorePoint::Empty
+            && let Some(info) = &mut job.savepoint_info
+        {
+            // It must not come back as the state of a job that never had it.
+            info.last_savepoint = None;
+        }
+        self.store_before_deploy(mode, is_first);
+        self.set_job_state(JobStatusState::Reconciling);
+        self.write_intent();
+        let event = Event::normal("Submit", Component::Job, "Starting deployment");
+        self.steps.push(Step::Event(event));
+        self.steps.push(Step::Submit(Box::new(submission)));
+        self.store_running(mode, is_first);
+        let because = format!("submitting the job from {}", restore.describe());
+        Ok(self.finish(because, Some(STARTING)))
+    }
+
+    /// A submission whose end is not known is made again with the same id, which Flink takes once.
+    fn next_job_id(&self) -> String {
+        let open = self.is_submission_open().then(|| job::id(&self.status.job_status)).flatten();
+        open.unwrap_or_else(|| self.world.fresh.job_id.clone())
+    }
+
+    fn submission(&self, job_id: &str, savepoint_path: Option<String>) -> Result<Submission, Halt> {
+        let job = self.job();
+        let config = self.config(&self.spec)?;
+        let version = self.world.cluster.and_then(|cluster| cluster.spec.flink_version);
+        let flink_version =
+            version.ok_or_else(|| Halt::cannot("the session cluster names no Flink version"))?;
+        Ok(Submission {
+            job_id: job_id.to_owned(),
+            jar_uri: job.jar_uri.filter(|uri| !uri.trim().is_empty()),
+            entry_class: job.entry_class.filter(|class| !class.trim().is_empty()),
+            args: job.args,
+            parallelism: job.parallelism.and_then(|parallelism| u32::try_from(parallelism).ok()),
+            allow_non_restored_state: job.allow_non_restored_state.unwrap_or(false),
+            savepoint_path,
+            configuration: submitted(&config),
+            flink_version,
+        })
+    }
+
+    /// The job was refused, or its jar cannot be had: say so, and try again later.
+    fn pause_after_failure(&mut self) -> Option<Plan> {
+        let FailedSubmission { job_id, generation, message, at, attempts } =
+            self.world.failed_submission.as_ref()?;
+        let is_same = self.status.job_status.job_id.as_ref() == Some(job_id)
+            && *generation == self.generation;
+        let waited = Duration::try_from(self.world.now.duration_since(*at)).unwrap_or_default();
+        let left = pause_after(*attempts).saturating_sub(waited);
+        if !is_same || left.is_zero() {
+            return None;
+        }
+        self.problem = Some(Problem {
+            kind: ErrorType::Reconciliation,
+            reason: "Error",
+            component: Component::Job,
+            message: message.clone(),
+            detail: None,
+            causes: vec![],
+        });
+        Some(self.finish(format!("the job was not submitted: {message}"), Some(left)))
+    }
+
+    /// The jar is looked for before a job is stopped for it: a job that runs goes on when its
+    /// successor could not start.
+    pub(super) fn check_jar(&self) -> Result<(), Halt> {
+        let uri = self.job().jar_uri.filter(|uri| !uri.trim().is_empty());
+        if uri.is_none() || self.desired_state() == JobState::Suspended {
+            return Ok(());
+        }
+        match self.world.jar()? {
+            Ok(()) => Ok(()),
+            Err(reason) => Err(Halt::problem(Problem {
+                kind: ErrorType::Reconciliation,
+                reason: "Error",
+                component: Component::Job,
+                message: format!(
+                    "the job is not stopped for its new spec, as its jar cannot be had: {reason}"
+                ),
+                detail: None,
+                causes: vec![],
+            })),
+        }
+    }
+
+    /// Whether `job.restart.failed` may start the job again now.
+    pub(super) fn has_rested(&self, pause: SignedDuration) -> bool {
+        let since = job::state_since(
+            &self.status.job_status,
+            &self.status.reconciliation_status,
+            self.world.now,
+        );
+        self.world.now.duration_since(since) >= pause
+    }
+
+    /// The spec that runs becomes the wanted one, whatever the user's says of what may be ignored.
+    pub(super) fn go_back_to(&mut self, spec: FlinkSessionJobSpec) {
+        self.spec = spec;
+    }
+}
+
+/// Pause after so many submissions that failed in a row.
+fn pause_after(attempts: u32) -> Duration {
+    let factor = 1.5_f64.powi(i32::try_from(attempts.clamp(1, 20)).unwrap_or(20) - 1);
+    RETRY_MIN.mul_f64(factor).min(RETRY_MAX)
+}

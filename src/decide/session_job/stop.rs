@@ -1,0 +1,309 @@
+//! Stopping a running job so that its changed spec can start: the table's decision, carried out.
+
+use std::time::Duration;
+
+use super::plan::{Plan, Step};
+use super::{Halt, Pass};
+use crate::api::job::{JobState, UpgradeMode};
+use crate::api::status::{
+    JobManagerDeploymentStatus, JobStatusState, ReconciliationState, SavepointFormatType,
+};
+use crate::config::{FlinkConfig, options};
+use crate::decide::application::Problem;
+use crate::decide::deploy::GOING;
+use crate::decide::diff::SpecDiff;
+use crate::decide::job::{self, StopOutcome};
+use crate::decide::observe::SOON;
+use crate::decide::reconciled::ReconciledJob;
+use crate::decide::record::savepoint_directory;
+use crate::decide::restore::RestorePoint;
+use crate::decide::stop::{Lazy, Need, StopDecision, StopFacts, decide_stop};
+use crate::decide::world::HaMetadata;
+
+impl Pass<'_> {
+    pub(super) fn stop(&mut self, last: &ReconciledJob, diff: &SpecDiff) -> Result<Plan, Halt> {
+        let mode = self.job().upgrade_mode;
+        match self.decide_stop(mode)? {
+            StopDecision::Wait(reason) => {
+                let plan = self.look_after(last)?;
+                Ok(Plan { because: format!("the change waits: {reason}"), ..plan })
+            }
+            StopDecision::Refuse(message) => {
+                Err(Halt::problem(Problem::upgrade("UpgradeFailed", message)))
+            }
+            StopDecision::Savepoint => {
+                self.check_jar()?;
+                self.announce(diff);
+                self.announce_stop();
+                self.begin_stop()
+            }
+            StopDecision::Cancel => {
+                self.check_jar()?;
+                self.note_state_before_cancel()?;
+                self.announce(diff);
+                self.announce_stop();
+                self.begin_cancel(last, UpgradeMode::Savepoint)
+            }
+            StopDecision::Stateless => {
+                self.check_jar()?;
+                self.announce(diff);
+                self.announce_stop();
+                self.status.job_status.upgrade_savepoint_path = None;
+                self.begin_cancel(last, UpgradeMode::Stateless)
+            }
+            StopDecision::AlreadyStopped(mode) | StopDecision::NeverStarted(mode) => {
+                self.announce(diff);
+                let path = job::savepoint_path(&self.status.job_status);
+                let restore = match (mode, path) {
+                    (UpgradeMode::Stateless, _) | (_, None) => RestorePoint::Empty,
+                    (UpgradeMode::Savepoint | UpgradeMode::LastState, Some(path)) => {
+                        RestorePoint::Path(path)
+                    }
+                };
+                self.supersede(last, restore);
+                if mode == UpgradeMode::Stateless {
+                    self.status.job_status.upgrade_savepoint_path = None;
+                }
+                self.succeed(mode)
+            }
+            // High availability is given to the table as off.
+            StopDecision::LastState => {
+                Err(Halt::cannot("HA metadata belongs to the cluster, not to its jobs"))
+            }
+        }
+    }
+
+    /// What runs has ended: its successor is stored, and started or left suspended.
+    pub(super) fn succeed(&mut self, mode: UpgradeMode) -> Result<Plan, Halt> {
+        if self.desired_state() == JobState::Suspended {
+            self.store_suspended(Some(mode));
+            return Ok(self.finish("suspended: the job had ended", Some(self.interval())));
+        }
+        self.store_before_deploy(mode, false);
+        let Some(stored) = self.last.clone() else { return Err(Halt::cannot("nothing is stored")) };
+        self.start_again(&stored)
+    }
+
+    pub(super) fn decide_stop(&self, mode: UpgradeMode) -> Result<StopDecision, Halt> {
+        let config = self.observe_config()?;
+        let state = self.status.job_status.state;
+        let mut facts = StopFacts {
+            now: self.world.now,
+            mode,
+            started_as: self.last_mode(),
+            // A job that is being made or recovered has no statistics yet: cancelled now, it would
+            // end without telling its last state.
+            state: if mode != UpgradeMode::Stateless && state == Some(JobStatusState::Initializing)
+            {
+                Some(JobStatusState::Reconciling)
+            } else {
+                state
+            },
+            job_manager: JobManagerDeploymentStatus::Ready,
+            is_high_availability_on: false,
+            is_version_changed: false,
+            has_savepoint_directory: savepoint_directory(&config).is_some(),
+            may_fall_back: config.get(&options::JOB_UPGRADE_LAST_STATE_FALLBACK_ENABLED)?,
+            may_cancel: true,
+            retains_checkpoints: job::retains_checkpoints(&config),
+            checkpoint_age_max: config
+                .find(&options::JOB_UPGRADE_LAST_STATE_MAX_ALLOWED_CHECKPOINT_AGE)?,
+            job_started: job::started(&self.status.job_status),
+            path: job::savepoint_path(&self.status.job_status),
+            ha_metadata: Lazy::Known(HaMetadata::default()),
+            checkpoints: Lazy::NotAsked,
+            never_started: Lazy::Known(false),
+        };
+        loop {
+            // Each need is met once, so this ends after at most two rounds.
+            match decide_stop(&facts) {
+                Ok(decision) => return Ok(decision),
+                Err(Need::Checkpoints) => {
+                    facts.checkpoints = match self.world.checkpoints()? {
+                        Ok(checkpoints) => Lazy::Known(checkpoints.clone()),
+                        Err(reason) => Lazy::Unknown(reason.to_owned()),
+                    }
+                }
+                Err(Need::HaMetadata | Need::NeverStarted) => {
+                    return Err(Halt::cannot("the upgrade table asks for what is known"));
+                }
+            }
+        }
+    }
+
+    /// Notes the trigger id, then asks Flink: after a crash in between the same id is sent again.
+    pub(super) fn begin_stop(&mut self) -> Result<Plan, Halt> {
+        let config = self.observe_config()?;
+        let format = config.get(&options::SAVEPOINT_FORMAT_TYPE)?;
+        let trigger_id = self.world.fresh.trigger_id.clone();
+        job::note_stop(&mut self.status.job_status, &trigger_id, format, self.world.now);
+        self.write_intent();
+        self.trigger_stop(&config, trigger_id, format)?;
+        Ok(self.finish("stopping the job with a savepoint", Some(GOING)))
+    }
+
+    fn trigger_stop(
+        &mut self,
+        config: &FlinkConfig,
+        trigger_id: String,
+        format: SavepointFormatType,
+    ) -> Result<(), Halt> {
+        let job_id = self.job_id()?;
+        let is_deleting = self.world.resource.metadata.deletion_timestamp.is_some();
+        let drain = is_deleting && config.get(&options::JOB_DRAIN_ON_SAVEPOINT_DELETION)?;
+        self.steps.push(Step::TriggerStop {
+            job_id,
+            trigger_id,
+            directory: savepoint_directory(config),
+            format,
+            drain,
+        });
+        Ok(())
+    }
+
+    /// What became of the stop-with-savepoint, as far as it can be known.
+    pub(super) fn stop_outcome(&mut self, trigger_id: &str) -> Result<StopOutcome, Halt> {
+        let outcome = job::stop_outcome(self.world.stop()?, self.status.job_status.state);
+        if let StopOutcome::Resend = outcome {
+            let config = self.observe_config()?;
+            let format = config.get(&options::SAVEPOINT_FORMAT_TYPE)?;
+            self.trigger_stop(&config, trigger_id.to_owned(), format)?;
+        }
+        Ok(outcome)
+    }
+
+    pub(super) fn go_on_stopping(
+        &mut self,
+        last: &ReconciledJob,
+        trigger_id: &str,
+    ) -> Result<Plan, Halt> {
+        match self.stop_outcome(trigger_id)? {
+            StopOutcome::Pending | StopOutcome::Resend => {
+                Ok(self.finish("waiting for the savepoint", Some(GOING)))
+            }
+            // The table decides again, now from the job's end.
+            StopOutcome::Lost => {
+                job::forget_stop(&mut self.status.job_status);
+                Ok(self.finish("the stop-with-savepoint was lost", Some(Duration::ZERO)))
+            }
+            StopOutcome::Failed(message) => {
+                job::forget_stop(&mut self.status.job_status);
+                Err(Halt::problem(Problem::upgrade(
+                    "SavepointError",
+                    format!("the job could not be stopped with a savepoint and goes on: {message}"),
+                )))
+            }
+            StopOutcome::Saved(path) => {
+                self.note_savepoint(&path);
+                self.supersede(last, RestorePoint::Path(path));
+                Ok(self.succeed_later(UpgradeMode::Savepoint))
+            }
+        }
+    }
+
+    /// The savepoint is the next restore point, and the job is none any more: an id that is kept
+    /// would make the Java operator take the ended job for the new one.
+    pub(super) fn note_savepoint(&mut self, path: &str) {
+        let format = job::note_savepoint(&mut self.status.job_status, path);
+        if self.world.has_snapshot_resources {
+            self.steps.push(Step::RecordSavepoint { path: path.to_owned(), format });
+        } else {
+            job::note_in_history(&mut self.status.job_status, path, format, self.world.now);
+        }
+        self.set_job_state(JobStatusState::Finished);
+        self.status.job_status.job_id = None;
+    }
+
+    /// As [`Self::succeed`], in a pass of its own: what was just learnt is stored first.
+    fn succeed_later(&mut self, mode: UpgradeMode) -> Plan {
+        if self.desired_state() == JobState::Suspended {
+            self.store_suspended(Some(mode));
+            return self.finish("suspended with a savepoint", Some(self.interval()));
+        }
+        self.store_before_deploy(mode, false);
+        self.finish("the job's state is saved", Some(Duration::ZERO))
+    }
+
+    /// What is known of the state before the job goes, so that statistics which name none after its
+    /// end are not mistaken for a job that never had any.
+    fn note_state_before_cancel(&mut self) -> Result<(), Halt> {
+        let checkpoints = self.world.checkpoints()?.map_err(|reason| {
+            Halt::cannot(format!(
+                "the job is not cancelled while its checkpoints cannot be read: {reason}"
+            ))
+        })?;
+        if let Some(latest) = &checkpoints.latest {
+            self.status.job_status.upgrade_savepoint_path = Some(latest.path.clone());
+        } else if self.last_mode() == UpgradeMode::Stateless {
+            self.status.job_status.upgrade_savepoint_path = None;
+        }
+        Ok(())
+    }
+
+    /// The spec that runs stays stored until the job has ended.
+    fn begin_cancel(&mut self, last: &ReconciledJob, mode: UpgradeMode) -> Result<Plan, Halt> {
+        let job_id = self.job_id()?;
+        let mut last = last.clone();
+        last.first_deployment = Some(false);
+        if let Some(job) = &mut last.spec.job {
+            job.upgrade_mode = mode;
+        }
+        self.store_last(last);
+        self.status.reconciliation_status.state = ReconciliationState::Upgrading;
+        self.status.error = None;
+        self.set_job_state(JobStatusState::Cancelling);
+        self.write_intent();
+        self.steps.push(Step::CancelJob { job_id });
+        let because = match mode {
+            UpgradeMode::Stateless => "cancelling the job, its state is not kept",
+            UpgradeMode::Savepoint | UpgradeMode::LastState => {
+                "cancelling the job, its checkpoint is kept"
+            }
+        };
+        Ok(self.finish(because, Some(STOPPING)))
+    }
+
+    pub(super) fn wait_for_cancel(&mut self) -> Result<Plan, Halt> {
+        if self.is_cancel_lost {
+            let job_id = self.job_id()?;
+            self.steps.push(Step::CancelJob { job_id });
+        }
+        let because = self.unreachable.as_ref().map_or_else(
+            || "waiting for the job to be cancelled".to_owned(),
+            |reason| format!("waiting for the job to be cancelled; the cluster: {reason}"),
+        );
+        Ok(self.finish(because, Some(SOON)))
+    }
+
+    /// The state goes, and the job starts from the path that the user named.
+    pub(super) fn redeploy_from_savepoint(
+        &mut self,
+        last: &ReconciledJob,
+        diff: &SpecDiff,
+    ) -> Result<Plan, Halt> {
+        self.check_jar()?;
+        self.announce(diff);
+        let was_running = last.job_state() == JobState::Running;
+        let state = self.status.job_status.state;
+        let has_ended = state.is_some_and(JobStatusState::is_globally_terminal);
+        let path = self.job().initial_savepoint_path.clone();
+        let left = job::savepoint_path(&self.status.job_status);
+        self.supersede(last, left.map_or(RestorePoint::Empty, RestorePoint::Path));
+        self.status.job_status.upgrade_savepoint_path = path;
+        job::forget_stop(&mut self.status.job_status);
+        let job_id = job::id(&self.status.job_status);
+        self.store_before_deploy(UpgradeMode::Savepoint, false);
+        if let (true, false, Some(job_id)) = (was_running, has_ended, job_id) {
+            self.announce_stop();
+            self.set_job_state(JobStatusState::Cancelling);
+            self.write_intent();
+            self.steps.push(Step::CancelJob { job_id });
+            return Ok(self.finish("cancelling the job, its state is not kept", Some(STOPPING)));
+        }
+        let Some(stored) = self.last.clone() else { return Err(Halt::cannot("nothing is stored")) };
+        self.start_again(&stored)
+    }
+}
+
+/// How soon a cancelled job is looked for: most are gone in a moment.
+pub(super) const STOPPING: Duration = Duration::from_millis(500);

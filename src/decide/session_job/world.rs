@@ -1,0 +1,128 @@
+//! What the decision about a session job may look at; see [`crate::decide::world`].
+
+use jiff::Timestamp;
+
+use crate::api::deployment::FlinkDeployment;
+use crate::api::session_job::{FlinkSessionJob, SessionJobStatus};
+use crate::config::OperatorConfig;
+use crate::decide::application::Halt;
+use crate::decide::world::{
+    Answer, Checkpoints, Fact, Failure, Fresh, Job, JobException, Stop, ToldExceptions,
+};
+
+/// What a decision still has to know. All but the jar is asked of the session cluster.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum Question {
+    /// `GET /jobs/overview`.
+    Jobs,
+    /// `GET /jobs/:id/checkpoints`.
+    Checkpoints,
+    /// The stop-with-savepoint that is under way.
+    Stop,
+    /// Why the job failed.
+    Failure,
+    /// `GET /jobs/:id/exceptions`.
+    Exceptions,
+    /// Whether the jar of the wanted spec can be fetched.
+    Jar,
+}
+
+impl From<Question> for Halt<Question> {
+    fn from(question: Question) -> Self {
+        Self::Ask(question)
+    }
+}
+
+/// Everything that was looked up in this pass.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Facts {
+    pub jobs: Fact<Vec<Job>>,
+    pub checkpoints: Fact<Checkpoints>,
+    pub stop: Fact<Stop>,
+    pub failure: Fact<Failure>,
+    /// In any order.
+    pub exceptions: Fact<Vec<JobException>>,
+    /// Unknown: why it cannot be fetched.
+    pub jar: Fact<()>,
+}
+
+/// A submission of this process that did not succeed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FailedSubmission {
+    pub job_id: String,
+    /// Generation of the spec that was submitted.
+    pub generation: i64,
+    /// What was said, and what to do.
+    pub message: String,
+    pub at: Timestamp,
+    /// Failures in a row, this one included.
+    pub attempts: u32,
+}
+
+/// All that one decision may look at.
+#[derive(Clone, Debug)]
+pub struct World<'a> {
+    /// The only clock.
+    pub now: Timestamp,
+    /// Metadata and spec; its status may be older than `status`.
+    pub resource: &'a FlinkSessionJob,
+    /// The status that was written last.
+    pub status: &'a SessionJobStatus,
+    /// The session cluster. Absent only when it was looked for and is not there.
+    pub cluster: Option<&'a FlinkDeployment>,
+    pub operator: &'a OperatorConfig,
+    /// Whether `FlinkStateSnapshot` is installed.
+    pub has_snapshot_resources: bool,
+    pub fresh: Fresh,
+    /// Absent after a start of the operator.
+    pub told_exceptions: Option<ToldExceptions>,
+    /// Absent after a start of the operator, and after a success.
+    pub failed_submission: Option<FailedSubmission>,
+    pub facts: Facts,
+}
+
+impl World<'_> {
+    /// `metadata.name`.
+    pub fn name(&self) -> &str {
+        self.resource.metadata.name.as_deref().unwrap_or_default()
+    }
+
+    /// `metadata.namespace`.
+    pub fn namespace(&self) -> &str {
+        self.resource.metadata.namespace.as_deref().unwrap_or("default")
+    }
+
+    /// `metadata.uid`.
+    pub fn uid(&self) -> &str {
+        self.resource.metadata.uid.as_deref().unwrap_or_default()
+    }
+
+    /// `metadata.generation`.
+    pub fn generation(&self) -> i64 {
+        self.resource.metadata.generation.unwrap_or_default()
+    }
+
+    pub(super) fn jobs(&self) -> Result<Answer<'_, Vec<Job>>, Question> {
+        self.facts.jobs.read(Question::Jobs)
+    }
+
+    pub(super) fn checkpoints(&self) -> Result<Answer<'_, Checkpoints>, Question> {
+        self.facts.checkpoints.read(Question::Checkpoints)
+    }
+
+    pub(super) fn stop(&self) -> Result<Answer<'_, Stop>, Question> {
+        self.facts.stop.read(Question::Stop)
+    }
+
+    pub(super) fn failure(&self) -> Result<Answer<'_, Failure>, Question> {
+        self.facts.failure.read(Question::Failure)
+    }
+
+    pub(super) fn exceptions(&self) -> Result<Answer<'_, Vec<JobException>>, Question> {
+        self.facts.exceptions.read(Question::Exceptions)
+    }
+
+    pub(super) fn jar(&self) -> Result<Answer<'_, ()>, Question> {
+        self.facts.jar.read(Question::Jar)
+    }
+}

@@ -1,0 +1,539 @@
+//! The decision about session jobs against a world in memory, as in [`super::simulation`]: users,
+//! a cluster that comes and goes, lost answers, and a crash before any step, on virtual time.
+
+use std::collections::BTreeMap;
+
+use jiff::{SignedDuration, Timestamp};
+use kubectl_flink::api::deployment::FlinkDeployment;
+use kubectl_flink::api::job::{JobSpec, JobState, UpgradeMode};
+use kubectl_flink::api::session_job::{FlinkSessionJob, SessionJobStatus};
+use kubectl_flink::api::status::{JobManagerDeploymentStatus, JobStatusState, LifecycleState};
+use kubectl_flink::config::OperatorConfig;
+use kubectl_flink::decide::session_job::decide;
+use kubectl_flink::decide::session_job::plan::{Plan, Step, Submission};
+use kubectl_flink::decide::session_job::world::{Facts, FailedSubmission, Question, World};
+use kubectl_flink::decide::world::{Checkpoints, CompletedState, Fact, Failure, Fresh, Job, Stop};
+use serde_json::json;
+
+use super::simulation::{Choices, cases};
+
+struct Running {
+    id: String,
+    state: JobStatusState,
+    /// Records counted.
+    records: u64,
+    /// Newest completed checkpoint or restored state.
+    checkpoint: Option<(u64, String)>,
+}
+
+struct Sim {
+    now: Timestamp,
+    resource: FlinkSessionJob,
+    status: SessionJobStatus,
+    cluster: FlinkDeployment,
+    operator: OperatorConfig,
+    failed_submission: Option<FailedSubmission>,
+    jobs: Vec<Running>,
+    /// Ids that Flink has run: it takes none of them twice.
+    used: Vec<String>,
+    /// Records in each savepoint and retained checkpoint.
+    states: BTreeMap<String, u64>,
+    /// Stop-with-savepoint by trigger id.
+    triggers: BTreeMap<String, String>,
+    /// Seconds until the cluster's JobManager answers again.
+    away: u64,
+    is_high_availability_on: bool,
+    /// The next submission is refused.
+    refuses: bool,
+    /// Records that must never be lost again.
+    durable: u64,
+    ids: u64,
+    log: Vec<String>,
+}
+
+impl Sim {
+    fn new(mode: &str, is_high_availability_on: bool) -> Self {
+        let resource = json!({
+            "apiVersion": "flink.apache.org/v1beta1",
+            "kind": "FlinkSessionJob",
+            "metadata": {"name": "orders", "namespace": "shop", "uid": "u1", "generation": 1},
+            "spec": {
+                "deploymentName": "cluster",
+                "job": {"jarURI": "https://repo/j.jar", "parallelism": 2, "upgradeMode": mode},
+            },
+        });
+        let ha = if is_high_availability_on { "kubernetes" } else { "NONE" };
+        let cluster = json!({
+            "apiVersion": "flink.apache.org/v1beta1",
+            "kind": "FlinkDeployment",
+            "metadata": {"name": "cluster", "namespace": "shop", "uid": "c1", "generation": 1},
+            "spec": {
+                "image": "flink:1.20",
+                "flinkVersion": "v1_20",
+                "flinkConfiguration": {
+                    "high-availability.type": ha,
+                    "execution.checkpointing.dir": "s3://lake/chk",
+                    "execution.checkpointing.savepoint-dir": "s3://lake/sp",
+                },
+            },
+            "status": {"jobManagerDeploymentStatus": "READY"},
+        });
+        Self {
+            now: "2026-01-01T00:00:00Z".parse().unwrap(),
+            resource: serde_json::from_value(resource).unwrap(),
+            status: SessionJobStatus::default(),
+            cluster: serde_json::from_value(cluster).unwrap(),
+            operator: OperatorConfig::default(),
+            failed_submission: None,
+            jobs: vec![],
+            used: vec![],
+            states: BTreeMap::new(),
+            triggers: BTreeMap::new(),
+            away: 0,
+            is_high_availability_on,
+            refuses: false,
+            durable: 0,
+            ids: 0,
+            log: vec![],
+        }
+    }
+
+    fn id(&mut self) -> String {
+        self.ids += 1;
+        format!("{:032x}", self.ids)
+    }
+
+    fn edit(&mut self, edit: impl FnOnce(&mut JobSpec)) {
+        let before = self.resource.spec.clone();
+        edit(self.resource.spec.job.as_mut().unwrap());
+        if self.resource.spec != before {
+            *self.resource.metadata.generation.as_mut().unwrap() += 1;
+            let job = self.resource.spec.job.as_ref().unwrap();
+            self.log.push(format!(
+                "  user: {:?} {:?} {:?} {:?}",
+                job.parallelism, job.state, job.upgrade_mode, job.initial_savepoint_path
+            ));
+        }
+    }
+
+    // --- the operator ---
+
+    /// One pass that dies before step `crash_at`, or after the last one without writing status.
+    fn pass(&mut self, crash_at: Option<usize>) -> Plan {
+        let plan = self.plan();
+        let steps: Vec<&str> = plan.steps.iter().map(Step::name).collect();
+        let line = format!("{}: {steps:?}", plan.because);
+        if self.log.last().is_none_or(|last| !last.ends_with(&line)) {
+            self.log.push(format!("{} {line}", self.now));
+        }
+        for (index, step) in plan.steps.iter().enumerate() {
+            if crash_at == Some(index) {
+                self.log.push(format!("  crash before step {index}"));
+                // What the process knew goes with it.
+                self.failed_submission = None;
+                return plan;
+            }
+            if !self.take(step) {
+                return plan;
+            }
+        }
+        if crash_at.is_some_and(|at| at >= plan.steps.len()) {
+            self.log.push("  crash before the last status".to_owned());
+        } else {
+            self.status = (*plan.status).clone();
+        }
+        plan
+    }
+
+    fn plan(&mut self) -> Plan {
+        let fresh = Fresh { job_id: self.id(), trigger_id: self.id(), uuid: self.id() };
+        let mut facts = Facts::default();
+        for _ in 0..7 {
+            let world = World {
+                now: self.now,
+                resource: &self.resource,
+                status: &self.status,
+                cluster: Some(&self.cluster),
+                operator: &self.operator,
+                has_snapshot_resources: true,
+                fresh: fresh.clone(),
+                told_exceptions: None,
+                failed_submission: self.failed_submission.clone(),
+                facts: facts.clone(),
+            };
+            match decide(&world) {
+                Ok(plan) => return plan,
+                Err(question) => self.answer(question, &mut facts),
+            }
+        }
+        panic!("no decision after seven questions: {facts:?}");
+    }
+
+    fn answer(&self, question: Question, facts: &mut Facts) {
+        let is_up = self.away == 0;
+        match question {
+            Question::Jobs => facts.jobs = fact(is_up, || self.listed()),
+            Question::Checkpoints => facts.checkpoints = fact(is_up, || self.checkpoints()),
+            Question::Stop => facts.stop = fact(is_up, || self.stop()),
+            Question::Failure => facts.failure = fact(is_up, Failure::default),
+            Question::Exceptions => facts.exceptions = fact(is_up, Vec::new),
+            Question::Jar => facts.jar = Fact::Known(()),
+        }
+    }
+
+    fn listed(&self) -> Vec<Job> {
+        let job = |job: &Running| Job {
+            id: job.id.clone(),
+            name: "orders".to_owned(),
+            state: job.state,
+            start_time: 1,
+        };
+        self.jobs.iter().map(job).collect()
+    }
+
+    fn mine(&self) -> Option<&Running> {
+        let id = self.status.job_status.job_id.as_ref()?;
+        self.jobs.iter().find(|job| job.id == *id)
+    }
+
+    fn checkpoints(&self) -> Checkpoints {
+        let latest = self.mine().and_then(|job| job.checkpoint.as_ref());
+        Checkpoints {
+            latest: latest.map(|(_, path)| CompletedState { path: path.clone(), at: None }),
+            ..Checkpoints::default()
+        }
+    }
+
+    fn stop(&self) -> Stop {
+        let info = self.status.job_status.savepoint_info.as_ref();
+        let trigger = info.and_then(|info| info.trigger_id.as_ref());
+        trigger
+            .and_then(|trigger| self.triggers.get(trigger))
+            .map_or(Stop::NotFound, |path| Stop::Completed { path: path.clone() })
+    }
+
+    /// Whether to go on with the next step.
+    fn take(&mut self, step: &Step) -> bool {
+        match step {
+            Step::AddFinalizer => {
+                let finalizer = kubectl_flink::api::SESSION_JOB_FINALIZER.to_owned();
+                self.resource.metadata.finalizers = Some(vec![finalizer]);
+            }
+            Step::RemoveFinalizer => self.resource.metadata.finalizers = None,
+            Step::SetSessionLabel { cluster } => {
+                let label = ("target.session".to_owned(), cluster.clone());
+                self.resource.metadata.labels = Some([label].into());
+            }
+            Step::WriteStatus(status) => self.status = (**status).clone(),
+            Step::Event(_) | Step::RecordRevision(_) | Step::RecordSavepoint { .. } => {}
+            Step::TriggerStop { job_id, trigger_id, .. } => self.flink_stop(job_id, trigger_id),
+            Step::CancelJob { job_id } => {
+                // Flink lets a cancelled job's tasks end first.
+                if let Some(job) = self.flink_job(job_id) {
+                    job.state = JobStatusState::Cancelling;
+                }
+            }
+            Step::Submit(submission) => return self.submit(submission),
+        }
+        true
+    }
+
+    fn flink_job(&mut self, id: &str) -> Option<&mut Running> {
+        let is_up = self.away == 0;
+        self.jobs
+            .iter_mut()
+            .find(|job| job.id == id && !job.state.is_globally_terminal())
+            .filter(|_| is_up)
+    }
+
+    fn flink_stop(&mut self, job_id: &str, trigger_id: &str) {
+        let path = format!("s3://lake/sp/{trigger_id}");
+        let Some(job) = self.flink_job(job_id) else { return };
+        if job.state != JobStatusState::Running {
+            return;
+        }
+        job.state = JobStatusState::Finished;
+        job.checkpoint = Some((job.records, path.clone()));
+        let records = job.records;
+        self.states.insert(path.clone(), records);
+        self.durable = self.durable.max(records);
+        self.triggers.insert(trigger_id.to_owned(), path);
+    }
+
+    fn submit(&mut self, submission: &Submission) -> bool {
+        let Submission { job_id, savepoint_path, .. } = submission;
+        if self.away > 0 || std::mem::take(&mut self.refuses) {
+            self.failed_submission = Some(FailedSubmission {
+                job_id: job_id.clone(),
+                generation: self.resource.metadata.generation.unwrap(),
+                message: "refused".to_owned(),
+                at: self.now,
+                attempts: 1,
+            });
+            return false;
+        }
+        self.failed_submission = None;
+        if self.used.contains(job_id) {
+            return true;
+        }
+        let runs = self.jobs.iter().filter(|job| !job.state.is_globally_terminal()).count();
+        assert_eq!(runs, 0, "a second job beside the first");
+        let restored = savepoint_path.as_ref().map(|path| {
+            let records = *self.states.get(path).expect("a path that was never written");
+            (records, path.clone())
+        });
+        let records = restored.as_ref().map_or(0, |(records, _)| *records);
+        let spec = self.resource.spec.job.as_ref().unwrap();
+        if spec.upgrade_mode == UpgradeMode::Stateless {
+            self.durable = records;
+        } else {
+            assert!(
+                records >= self.durable,
+                "started from {records} records although {} are durable",
+                self.durable
+            );
+        }
+        self.used.push(job_id.clone());
+        self.jobs.push(Running {
+            id: job_id.clone(),
+            state: JobStatusState::Running,
+            records,
+            checkpoint: restored,
+        });
+        true
+    }
+
+    // --- the world ---
+
+    /// A second passes.
+    fn tick(&mut self) {
+        self.now += SignedDuration::from_secs(1);
+        self.away = self.away.saturating_sub(1);
+        let is_ready = self.away == 0;
+        self.cluster.status.as_mut().unwrap().job_manager_deployment_status =
+            if is_ready || self.ids.is_multiple_of(2) {
+                JobManagerDeploymentStatus::Ready
+            } else {
+                JobManagerDeploymentStatus::Missing
+            };
+        if !is_ready {
+            return;
+        }
+        for job in &mut self.jobs {
+            match job.state {
+                JobStatusState::Running => job.records += 7,
+                JobStatusState::Cancelling => job.state = JobStatusState::Canceled,
+                _ => {}
+            }
+        }
+    }
+
+    fn checkpoint(&mut self) {
+        if self.away > 0 {
+            return;
+        }
+        for job in self.jobs.iter_mut().filter(|job| job.state == JobStatusState::Running) {
+            let path = format!("s3://lake/chk/{}/chk-{}", job.id, job.records);
+            self.states.insert(path.clone(), job.records);
+            self.durable = self.durable.max(job.records);
+            job.checkpoint = Some((job.records, path));
+        }
+    }
+
+    /// The cluster's JobManager goes: with high availability its jobs come back with it.
+    fn lose_cluster(&mut self) {
+        self.away = 5;
+        self.triggers.clear();
+        if !self.is_high_availability_on {
+            self.jobs.clear();
+            return;
+        }
+        self.jobs.retain(|job| !job.state.is_globally_terminal());
+        for job in &mut self.jobs {
+            job.state = JobStatusState::Running;
+            job.records = job.checkpoint.as_ref().map_or(0, |(records, _)| *records);
+        }
+    }
+
+    fn misfortune(&mut self, choices: &mut Choices) {
+        match choices.below(12) {
+            0 => self.edit(|job| job.parallelism = Some(job.parallelism.unwrap_or(1) % 8 + 1)),
+            1 => self.edit(|job| job.state = JobState::Suspended),
+            2 | 3 => self.edit(|job| job.state = JobState::Running),
+            4 => self.edit(|job| job.upgrade_mode = UpgradeMode::Savepoint),
+            5 => self.edit(|job| job.upgrade_mode = UpgradeMode::LastState),
+            // An edit that cannot work.
+            6 => self.edit(|job| job.parallelism = Some(-1)),
+            7 => self.lose_cluster(),
+            // Restart attempts are used up.
+            8 => {
+                if let Some(job) =
+                    self.jobs.iter_mut().find(|job| job.state == JobStatusState::Running)
+                {
+                    job.state = JobStatusState::Failed;
+                }
+            }
+            9 => self.refuses = true,
+            // Somebody cancels it behind the operator's back.
+            10 => {
+                if let Some(job) =
+                    self.jobs.iter_mut().find(|job| job.state == JobStatusState::Running)
+                {
+                    job.state = JobStatusState::Cancelling;
+                }
+            }
+            _ => self.edit(|job| job.parallelism = Some(3)),
+        }
+    }
+
+    /// A person mends the spec, and names the newest state where the operator asks for it.
+    fn heal(&mut self) {
+        self.resource.spec.restart_nonce = Some(self.resource.spec.restart_nonce.unwrap_or(0) + 1);
+        let newest = self.states.iter().max_by_key(|(_, records)| **records);
+        let newest = newest.map(|(path, _)| path.clone());
+        let asks = self.status.lifecycle_state == Some(LifecycleState::Failed)
+            || self.status.error.as_deref().is_some_and(|error| error.contains("Manual restore"));
+        self.edit(|job| {
+            job.parallelism = Some(4);
+            job.state = JobState::Running;
+            match (asks, newest) {
+                (false, _) => {}
+                (true, Some(path)) => {
+                    let nonce = job.savepoint_redeploy_nonce.unwrap_or(0) + 1;
+                    job.initial_savepoint_path = Some(path);
+                    job.savepoint_redeploy_nonce = Some(nonce);
+                }
+                // There never was any.
+                (true, None) => job.upgrade_mode = UpgradeMode::Stateless,
+            }
+        });
+    }
+
+    fn is_settled(&self) -> bool {
+        self.status.lifecycle_state == Some(LifecycleState::Stable)
+            && self.status.observed_generation == self.resource.metadata.generation
+            && self.mine().is_some_and(|job| job.state == JobStatusState::Running)
+    }
+
+    fn settle(&mut self) {
+        for round in 0..4 {
+            for _ in 0..120 {
+                self.tick();
+                self.pass(None);
+                if self.is_settled() {
+                    return;
+                }
+            }
+            assert!(round < 3, "not stable: {:?}", self.status);
+            self.heal();
+        }
+    }
+}
+
+fn fact<T>(is_up: bool, value: impl FnOnce() -> T) -> Fact<T> {
+    if is_up { Fact::Known(value()) } else { Fact::Unknown("no answer".to_owned()) }
+}
+
+/// Runs `scenario` and shows what led to a failure.
+fn show_on_failure(seed: u64, sim: &mut Sim, scenario: impl FnOnce(&mut Sim)) {
+    let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| scenario(sim)));
+    if let Err(panic) = result {
+        let first = sim.log.len().saturating_sub(60);
+        for line in &sim.log[first..] {
+            println!("{line}");
+        }
+        println!("seed {seed}");
+        std::panic::resume_unwind(panic);
+    }
+}
+
+#[test]
+fn a_new_session_job_becomes_stable_and_is_then_left_alone() {
+    for mode in ["stateless", "savepoint", "last-state"] {
+        let mut sim = Sim::new(mode, false);
+        sim.settle();
+        for _ in 0..5 {
+            sim.tick();
+            let before = sim.status.clone();
+            let plan = sim.pass(None);
+            assert!(plan.steps.is_empty(), "{mode}: at rest: {}", plan.because);
+            assert_eq!(before, sim.status, "{mode}");
+        }
+    }
+}
+
+#[test]
+fn users_faults_and_crashes_lose_no_record_of_a_session_job() {
+    for seed in 0..cases(300) {
+        let mut choices = Choices::new(seed);
+        let mode = if seed % 2 == 0 { "savepoint" } else { "last-state" };
+        let mut sim = Sim::new(mode, seed % 3 == 0);
+        show_on_failure(seed, &mut sim, |sim| {
+            sim.settle();
+            for _ in 0..120 {
+                sim.tick();
+                if choices.below(4) == 0 {
+                    sim.checkpoint();
+                }
+                if choices.below(9) == 0 {
+                    sim.misfortune(&mut choices);
+                }
+                let crash_at =
+                    (choices.below(5) == 0).then(|| usize::try_from(choices.below(7)).unwrap());
+                sim.pass(crash_at);
+            }
+            sim.heal();
+            sim.settle();
+        });
+    }
+}
+
+#[test]
+fn a_crash_before_any_step_changes_nothing_for_a_session_job_in_the_end() {
+    for mode in ["savepoint", "last-state", "stateless"] {
+        for crash_pass in 0..8 {
+            for crash_at in 0..8 {
+                let mut sim = Sim::new(mode, false);
+                show_on_failure(crash_pass * 100 + crash_at, &mut sim, |sim| {
+                    sim.settle();
+                    sim.checkpoint();
+                    sim.edit(|job| job.parallelism = Some(5));
+                    for pass in 0..30 {
+                        sim.tick();
+                        let at = usize::try_from(crash_at).unwrap();
+                        sim.pass((pass == crash_pass).then_some(at));
+                    }
+                    assert!(sim.is_settled(), "{mode}: {:?}", sim.status);
+                });
+            }
+        }
+    }
+}
+
+#[test]
+fn a_deleted_session_job_ends_whatever_its_state() {
+    for seed in 0..cases(80) {
+        let mut choices = Choices::new(seed);
+        let mut sim = Sim::new("last-state", seed % 2 == 0);
+        show_on_failure(seed, &mut sim, |sim| {
+            for _ in 0..choices.below(30) {
+                sim.tick();
+                if choices.below(6) == 0 {
+                    sim.misfortune(&mut choices);
+                }
+                sim.pass(None);
+            }
+            sim.resource.metadata.deletion_timestamp =
+                Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(sim.now));
+            for _ in 0..60 {
+                sim.tick();
+                let crash_at =
+                    (choices.below(4) == 0).then(|| usize::try_from(choices.below(4)).unwrap());
+                sim.pass(crash_at);
+            }
+            assert!(sim.resource.metadata.finalizers.as_ref().is_none_or(Vec::is_empty));
+            let runs = sim.jobs.iter().any(|job| !job.state.is_globally_terminal());
+            assert!(!runs, "its job still runs");
+        });
+    }
+}
