@@ -1,4 +1,4 @@
-//! The history of a deployment, kept as `apps/v1` `ControllerRevision` objects it owns.
+//! The history of a deployment or session job, kept as `apps/v1` `ControllerRevision` objects it owns.
 
 use k8s_openapi::api::apps::v1::ControllerRevision;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
@@ -9,16 +9,16 @@ use kube::{Client, Resource};
 use super::apply::{self, Deletion, ObjectId, Propagation};
 use super::read::{self, Scope};
 use super::{Error, Result};
-use crate::api::deployment::FlinkDeployment;
+use crate::api::state_snapshot::JobKind;
 use crate::decide::revision::{self, Content, Revision};
 
 /// Revisions of a namespace that are looked through: 500 deployments with a full history.
 const ALL_MAX: usize = 5000;
 
-/// The revisions of a deployment, oldest first. What cannot be read is passed over with a warning:
-/// one foreign object must not take the history away.
-pub async fn list(client: &Client, namespace: &str, deployment: &str) -> Result<Vec<Revision>> {
-    let selector = revision::label_selector(deployment);
+/// The revisions of a history, oldest first; see [`revision::history_name`]. What cannot be read is
+/// passed over with a warning: one foreign object must not take the history away.
+pub async fn list(client: &Client, namespace: &str, history: &str) -> Result<Vec<Revision>> {
+    let selector = revision::label_selector(history);
     let objects =
         read::list::<ControllerRevision>(client, Scope::Namespace(namespace), Some(&selector))
             .await?;
@@ -27,7 +27,7 @@ pub async fn list(client: &Client, namespace: &str, deployment: &str) -> Result<
     Ok(revisions)
 }
 
-/// The revisions of all deployments of a namespace, each with its owner's name. One that cannot be
+/// The revisions of all histories of a namespace, each with its history's name. One that cannot be
 /// read, or more than [`ALL_MAX`], is an error: the caller asks whether something is in none of them.
 pub async fn list_all(client: &Client, namespace: &str) -> Result<Vec<(String, Revision)>> {
     let selector = format!("component={}", revision::COMPONENT);
@@ -54,34 +54,38 @@ pub async fn list_all(client: &Client, namespace: &str) -> Result<Vec<(String, R
 
 /// Puts a spec with its restore point into the history and prunes the history to its bound.
 /// May be called again after any failure.
-pub async fn record(client: &Client, owner: &FlinkDeployment, content: Content) -> Result<()> {
-    let ObjectMeta { name, namespace, .. } = &owner.metadata;
+pub async fn record<K>(client: &Client, of: JobKind, owner: &K, content: Content) -> Result<()>
+where
+    K: Resource<DynamicType = ()>,
+{
+    let ObjectMeta { name, namespace, .. } = owner.meta();
     let (Some(name), Some(namespace)) = (name.as_deref(), namespace.as_deref()) else {
         return Err(Error::Invalid {
             message: "the deployment has no name or namespace: it was never stored".to_owned(),
             causes: Vec::new(),
         });
     };
-    let existing = list(client, namespace, name).await?;
+    let history = &revision::history_name(of, name);
+    let existing = list(client, namespace, history).await?;
     let change = revision::decide_revision(&existing, content);
     if let Some(created) = &change.create {
         let revisions: Api<ControllerRevision> = Api::namespaced(client.clone(), namespace);
         revisions
-            .create(&PostParams::default(), &to_object(owner, namespace, name, created)?)
+            .create(&PostParams::default(), &to_object(owner, namespace, history, created)?)
             .await?;
     }
     for number in change.prune {
         let id =
-            ObjectId::of::<ControllerRevision>(namespace, &revision::object_name(name, number));
+            ObjectId::of::<ControllerRevision>(namespace, &revision::object_name(history, number));
         apply::delete(client, &id, Deletion::with(Propagation::Background)).await?;
     }
     Ok(())
 }
 
-fn to_object(
-    owner: &FlinkDeployment,
+fn to_object<K: Resource<DynamicType = ()>>(
+    owner: &K,
     namespace: &str,
-    name: &str,
+    history: &str,
     revision: &Revision,
 ) -> Result<ControllerRevision> {
     let data = serde_json::to_value(&revision.content)
@@ -91,9 +95,9 @@ fn to_object(
         .map(|reference| vec![OwnerReference { block_owner_deletion: Some(false), ..reference }]);
     Ok(ControllerRevision {
         metadata: ObjectMeta {
-            name: Some(revision::object_name(name, revision.number)),
+            name: Some(revision::object_name(history, revision.number)),
             namespace: Some(namespace.to_owned()),
-            labels: Some(revision::labels(name)),
+            labels: Some(revision::labels(history)),
             owner_references,
             ..ObjectMeta::default()
         },

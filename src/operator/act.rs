@@ -12,16 +12,12 @@ use serde_json::{Value, json};
 use super::observe::{Subject, tell};
 use super::resource::Act;
 use crate::api::deployment::FlinkDeployment;
-use crate::api::state_snapshot::{
-    FlinkStateSnapshot, FlinkStateSnapshotSpec, JobKind, JobReference, SavepointSpec,
-    SnapshotState, StateSnapshotStatus,
-};
+use crate::api::state_snapshot::JobKind;
 use crate::api::status::SavepointFormatType;
+use crate::cluster;
 use crate::cluster::apply::{self, Deletion, ObjectId, Writer};
-use crate::cluster::{self, revisions};
 use crate::config::{FlinkConfig, options};
 use crate::decide::plan::{Component, Event, Step, Superseded};
-use crate::decide::restore::RestorePoint;
 use crate::decide::revision;
 use crate::decide::world::Bounds;
 use crate::flink::rescale::{ParallelismBounds, VertexRequirements};
@@ -110,54 +106,18 @@ impl Act<'_, FlinkDeployment> {
 
     async fn record_revision(&self, superseded: Superseded) -> Result<(), Error> {
         let Superseded { spec, restore_point } = superseded;
-        let upgrade_mode = crate::decide::deploy::mode_of(&restore_point);
-        let (kind, path) = match restore_point {
-            RestorePoint::Empty => (revision::RestoreKind::None, None),
-            RestorePoint::HaMetadata => (revision::RestoreKind::LastState, None),
-            RestorePoint::Path(path) if path.contains("/chk-") => {
-                (revision::RestoreKind::Checkpoint, Some(path))
-            }
-            RestorePoint::Path(path) => (revision::RestoreKind::Savepoint, Some(path)),
-        };
         let reconciled = self.stored.reconciliation_status.reconciliation_timestamp;
         let content = revision::Content {
             spec: serde_json::to_value(&spec)?,
-            restore_point: revision::RestorePoint { kind, path, upgrade_mode },
+            restore_point: revision::RestorePoint::of(&restore_point),
             reconciled_at: Timestamp::from_millisecond(reconciled).unwrap_or(Timestamp::UNIX_EPOCH),
         };
-        match revisions::record(&self.context.client, &self.resource, content).await {
-            // History is a convenience: an upgrade goes on without the right to write it.
-            Err(error @ cluster::Error::Forbidden { .. }) => {
-                tracing::warn!(error = tell(&error), "revision not recorded");
-                Ok(())
-            }
-            other => Ok(other?),
-        }
+        self.keep_revision(JobKind::FlinkDeployment, content).await
     }
 
     /// A completed savepoint as a `FlinkStateSnapshot`.
     async fn record_savepoint(&self, path: &str, format: SavepointFormatType) -> Result<(), Error> {
-        let now = Timestamp::now();
-        let snapshot = upgrade_snapshot(&self.resource, path, format, now);
-        let value = serde_json::to_value(&snapshot)?;
-        let client = &self.context.client;
-        let stored = match apply::create(client, &value, Writer::OPERATOR).await {
-            Ok(stored) => stored,
-            Err(cluster::Error::AlreadyExists { .. }) => return Ok(()),
-            // The savepoint is on record in the status; this object only shows it.
-            Err(
-                error @ (cluster::Error::Forbidden { .. }
-                | cluster::Error::KindMissing { .. }
-                | cluster::Error::Rejected { .. }),
-            ) => {
-                tracing::warn!(error = tell(&error), path, "savepoint not recorded as a resource");
-                return Ok(());
-            }
-            Err(error) => return Err(error.into()),
-        };
-        let stored: FlinkStateSnapshot = serde_json::from_value(stored)?;
-        apply::replace_status(client, &stored, &snapshot.status, Writer::OPERATOR).await?;
-        Ok(())
+        self.show_savepoint(JobKind::FlinkDeployment, path, format).await
     }
 
     fn flink(&self) -> Result<flink::Client, Error> {
@@ -174,31 +134,16 @@ impl Act<'_, FlinkDeployment> {
     }
 
     async fn trigger_stop(&self, job_id: &str, request: &StopRequest) -> Result<(), Error> {
-        match self.flink()?.stop_with_savepoint(job_id, request).await {
-            Ok(_trigger_id) => Ok(()),
-            // Whether it arrived is found out by asking for the trigger.
-            Err(error) if error.effect() == Effect::Unknown => {
-                tracing::debug!(error = tell(&error), "the stop may have been received");
-                Ok(())
-            }
-            Err(error) => Err(Error::Flink {
-                what: "the job cannot be stopped with a savepoint",
-                message: tell(&error),
-            }),
-        }
+        stop_with_savepoint(&self.flink()?, job_id, request).await
     }
 
     async fn cancel(&self, job_id: &str, is_best_effort: bool) -> Result<(), Error> {
-        let answer = self.flink()?.cancel(job_id).await;
-        match answer {
-            Ok(_) => Ok(()),
-            Err(error) if is_best_effort || error.effect() == Effect::Unknown => {
-                tracing::debug!(error = tell(&error), "cancel not confirmed");
+        match cancel(&self.flink()?, job_id).await {
+            Err(Error::Flink { message, .. }) if is_best_effort => {
+                tracing::debug!(message, "cancel not confirmed");
                 Ok(())
             }
-            Err(error) => {
-                Err(Error::Flink { what: "the job cannot be cancelled", message: tell(&error) })
-            }
+            other => other,
         }
     }
 
@@ -377,45 +322,35 @@ async fn create_or_replace(client: &kube::Client, object: &Value) -> Result<(), 
     }
 }
 
-fn upgrade_snapshot(
-    resource: &FlinkDeployment,
-    path: &str,
-    format: SavepointFormatType,
-    now: Timestamp,
-) -> FlinkStateSnapshot {
-    let name = resource.name_any();
-    let spec = FlinkStateSnapshotSpec {
-        job_reference: Some(JobReference {
-            kind: Some(JobKind::FlinkDeployment),
-            name: Some(name.clone()),
+pub(super) async fn stop_with_savepoint(
+    flink: &flink::Client,
+    job_id: &str,
+    request: &StopRequest,
+) -> Result<(), Error> {
+    match flink.stop_with_savepoint(job_id, request).await {
+        Ok(_trigger_id) => Ok(()),
+        // Whether it arrived is found out by asking for the trigger.
+        Err(error) if error.effect() == Effect::Unknown => {
+            tracing::debug!(error = tell(&error), "the stop may have been received");
+            Ok(())
+        }
+        Err(error) => Err(Error::Flink {
+            what: "the job cannot be stopped with a savepoint",
+            message: tell(&error),
         }),
-        savepoint: Some(SavepointSpec {
-            path: Some(path.to_owned()),
-            format_type: Some(format),
-            dispose_on_delete: Some(false),
-            already_exists: Some(true),
-        }),
-        checkpoint: None,
-        backoff_limit: Some(0),
-    };
-    let object_name = format!("{name}-savepoint-upgrade-{}", now.as_millisecond());
-    let mut snapshot = FlinkStateSnapshot::new(&object_name, spec);
-    snapshot.metadata.namespace = resource.namespace();
-    snapshot.metadata.labels = Some(BTreeMap::from([
-        ("snapshot.type".to_owned(), "SAVEPOINT".to_owned()),
-        ("snapshot.trigger-type".to_owned(), "UPGRADE".to_owned()),
-        ("snapshot.state".to_owned(), "COMPLETED".to_owned()),
-        ("job-reference.kind".to_owned(), "FlinkDeployment".to_owned()),
-        ("job-reference.name".to_owned(), name),
-    ]));
-    snapshot.status = Some(StateSnapshotStatus {
-        state: SnapshotState::Completed,
-        trigger_id: None,
-        trigger_timestamp: Some(now.to_string()),
-        result_timestamp: Some(now.to_string()),
-        path: Some(path.to_owned()),
-        error: None,
-        failures: 0,
-    });
-    snapshot
+    }
+}
+
+/// A job that has ended, or that Flink does not know, needs no cancelling.
+pub(super) async fn cancel(flink: &flink::Client, job_id: &str) -> Result<(), Error> {
+    match flink.cancel(job_id).await {
+        Ok(_) => Ok(()),
+        Err(error) if error.effect() == Effect::Unknown => {
+            tracing::debug!(error = tell(&error), "cancel not confirmed");
+            Ok(())
+        }
+        Err(error) => {
+            Err(Error::Flink { what: "the job cannot be cancelled", message: tell(&error) })
+        }
+    }
 }

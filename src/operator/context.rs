@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Client;
@@ -13,9 +14,12 @@ use super::kind::Kept;
 use super::listener::Listeners;
 use super::snapshot::index::ByJob;
 use crate::api::deployment::FlinkDeployment;
+use crate::api::session_job::FlinkSessionJob;
 use crate::api::state_snapshot::FlinkStateSnapshot;
+use crate::api::status::JobStatus;
 use crate::config::OperatorConfig;
-use crate::decide::world::ToldExceptions;
+use crate::decide::session_job::world::FailedSubmission;
+use crate::decide::world::{Fact, JobException, ToldExceptions};
 use crate::flink::access::Connector;
 
 /// How long a status that only says that a JobManager was created may wait for the next one: most
@@ -51,7 +55,9 @@ pub struct Context {
     pub(super) deployments: Kept<FlinkDeployment>,
     pub(super) snapshots: Kept<FlinkStateSnapshot>,
     pub(super) snapshots_by_job: ByJob,
+    pub(super) session_jobs: Kept<FlinkSessionJob>,
     told_exceptions: Mutex<HashMap<String, ToldExceptions>>,
+    failed_submissions: Mutex<HashMap<String, FailedSubmission>>,
     progress: tokio::sync::broadcast::Sender<Progress>,
 }
 
@@ -74,7 +80,9 @@ impl Context {
             deployments: Kept::default(),
             snapshots: Kept::default(),
             snapshots_by_job: ByJob::default(),
+            session_jobs: Kept::default(),
             told_exceptions: Mutex::default(),
+            failed_submissions: Mutex::default(),
             progress: tokio::sync::broadcast::Sender::new(1024),
         }
     }
@@ -105,12 +113,37 @@ impl Context {
         lock(&self.told_exceptions).get(uid).cloned()
     }
 
-    pub(super) fn tell_exceptions(&self, uid: &str, told: ToldExceptions) {
-        lock(&self.told_exceptions).insert(uid.to_owned(), told);
+    /// What a pass has told is not told again by this process.
+    pub(super) fn note_told_exceptions(
+        &self,
+        uid: &str,
+        job: &JobStatus,
+        exceptions: &Fact<Vec<JobException>>,
+        now: Timestamp,
+    ) {
+        let (Fact::Known(exceptions), Some(job_id)) = (exceptions, &job.job_id) else { return };
+        let newest = exceptions.iter().map(|exception| exception.at).max();
+        let mut told = lock(&self.told_exceptions);
+        let before = told.get(uid).filter(|told| told.job_id == *job_id).map(|told| told.until);
+        let until = newest.or(before).unwrap_or_else(|| now.as_millisecond());
+        told.insert(uid.to_owned(), ToldExceptions { job_id: job_id.clone(), until });
     }
 
     pub(super) fn forget_exceptions(&self, uid: &str) {
         lock(&self.told_exceptions).remove(uid);
+    }
+
+    /// The submission of the resource's job that failed last, if none has succeeded since.
+    pub(super) fn failed_submission(&self, uid: &str) -> Option<FailedSubmission> {
+        lock(&self.failed_submissions).get(uid).cloned()
+    }
+
+    pub(super) fn note_failed_submission(&self, uid: &str, failed: FailedSubmission) {
+        lock(&self.failed_submissions).insert(uid.to_owned(), failed);
+    }
+
+    pub(super) fn forget_failed_submission(&self, uid: &str) {
+        lock(&self.failed_submissions).remove(uid);
     }
 }
 

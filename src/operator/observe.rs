@@ -6,7 +6,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Event, Pod};
 use kube::api::{Api, ListParams};
@@ -14,12 +13,11 @@ use serde_json::Value;
 
 use super::context::Context;
 use super::high_availability::Place;
+use super::job::Asked;
 use super::pods;
 use crate::api::deployment::FlinkDeployment;
 use crate::api::session_job::FlinkSessionJob;
-use crate::api::status::{
-    DeploymentStatus, JobManagerDeploymentStatus, JobStatusState, ReconciliationState,
-};
+use crate::api::status::{DeploymentStatus, JobManagerDeploymentStatus, ReconciliationState};
 use crate::cluster;
 use crate::cluster::read::Scope;
 use crate::config::cluster::{ResourceId, observe_config};
@@ -27,15 +25,11 @@ use crate::config::{FlinkConfig, options};
 use crate::decide::crash;
 use crate::decide::reconciled::{ReconciledSpec, deployed};
 use crate::decide::world::{
-    Bounds, Checkpoints, Cluster, CompletedState, Fact, Facts, Failure, HaMetadata, Job,
-    JobException, JobMetrics, PodProblem, Question, Stop,
+    Bounds, Cluster, Fact, Facts, HaMetadata, JobMetrics, PodProblem, Question,
 };
 use crate::flink::access::Target;
-use crate::flink::checkpoints::LastState;
-use crate::flink::failures::ExecutionResult;
 use crate::flink::rescale::ParallelismBounds;
-use crate::flink::savepoints::SavepointStatus;
-use crate::flink::{self, Client, Deadlines};
+use crate::flink::{Client, Deadlines};
 use crate::render::names;
 
 /// Most objects that one list may bring; a JobManager has a handful of pods and ConfigMaps.
@@ -44,9 +38,6 @@ const LIST_MAX: u32 = 500;
 /// How much of a crashed container's log is read, to find out why.
 const LAST_WORDS_LINES: i64 = 100;
 const LAST_WORDS_BYTES: u32 = 128 * 1024;
-
-/// Exceptions asked for in one pass; Flink itself keeps 16 by default.
-const EXCEPTIONS_MAX: u32 = 20;
 
 /// One resource as this pass sees it.
 pub(super) struct Subject<'a> {
@@ -59,6 +50,11 @@ pub(super) struct Subject<'a> {
 impl Subject<'_> {
     fn job_id(&self) -> Option<&str> {
         self.status.job_status.job_id.as_deref()
+    }
+
+    /// The job, to be asked about.
+    pub(super) fn job(&self, context: &Context) -> Asked<'_> {
+        Asked { status: &self.status.job_status, flink: self.flink(context) }
     }
 
     /// The configuration that the running cluster was submitted with.
@@ -122,15 +118,14 @@ pub(super) async fn answer(
         Question::SessionJobs => facts.session_jobs = session_jobs(subject, context).await?,
         Question::Pods => facts.pods = Fact::Known(job_manager_pods(subject, context).await?),
         Question::HaMetadata => facts.ha_metadata = ha_metadata(subject, context).await?,
-        Question::Jobs => facts.jobs = fact(jobs(subject, context).await),
+        Question::Jobs => facts.jobs = fact(subject.job(context).jobs().await),
         Question::Checkpoints => {
-            let has_ended = has_ended(subject, &facts.jobs);
-            facts.checkpoints = fact(checkpoints(subject, context, has_ended).await);
+            facts.checkpoints = fact(subject.job(context).checkpoints(&facts.jobs).await);
         }
-        Question::Stop => facts.stop = fact(stop(subject, context).await),
+        Question::Stop => facts.stop = fact(subject.job(context).stop().await),
         Question::Cluster => facts.cluster = fact(cluster_info(subject, context).await),
-        Question::Failure => facts.failure = fact(failure(subject, context).await),
-        Question::Exceptions => facts.exceptions = fact(exceptions(subject, context).await),
+        Question::Failure => facts.failure = fact(subject.job(context).failure().await),
+        Question::Exceptions => facts.exceptions = fact(subject.job(context).exceptions().await),
         Question::ResourceRequirements => {
             facts.resource_requirements = fact(resource_requirements(subject, context).await);
         }
@@ -142,7 +137,7 @@ pub(super) async fn answer(
     Ok(())
 }
 
-fn fact<T>(answer: Result<T, String>) -> Fact<T> {
+pub(super) fn fact<T>(answer: Result<T, String>) -> Fact<T> {
     match answer {
         Ok(value) => Fact::Known(value),
         Err(reason) => Fact::Unknown(reason),
@@ -287,91 +282,6 @@ async fn ha_metadata(
     }
 }
 
-async fn jobs(subject: &Subject<'_>, context: &Context) -> Result<Vec<Job>, String> {
-    let client = subject.flink(context)?.without_retries();
-    let overview = client.jobs_overview().await.map_err(|error| tell(&error))?;
-    Ok(overview
-        .jobs
-        .iter()
-        .map(|job| Job {
-            id: job.id.clone(),
-            name: job.name.clone(),
-            // A state of a newer Flink: nothing may be concluded from it.
-            state: job.effective_state().known().unwrap_or(JobStatusState::Reconciling),
-            start_time: job.start_time.unwrap_or_default(),
-        })
-        .collect())
-}
-
-/// Whether the job was just seen to have ended, or else was so when last looked at.
-fn has_ended(subject: &Subject<'_>, jobs: &Fact<Vec<Job>>) -> bool {
-    match jobs {
-        Fact::Known(jobs) => jobs.iter().any(|job| {
-            subject.job_id() == Some(job.id.as_str()) && job.state.is_globally_terminal()
-        }),
-        Fact::NotAsked | Fact::Unknown(_) => {
-            subject.status.job_status.state.is_some_and(JobStatusState::is_globally_terminal)
-        }
-    }
-}
-
-/// Of a job that has ended, statistics from before its end would lack its last state.
-async fn checkpoints(
-    subject: &Subject<'_>,
-    context: &Context,
-    has_ended: bool,
-) -> Result<Checkpoints, String> {
-    let id = subject.job_id().ok_or("the status names no job id")?;
-    let client = subject.flink(context)?;
-    let answer =
-        if has_ended { client.final_checkpoints(id).await } else { client.checkpoints(id).await };
-    let answer = answer.map_err(|error| tell(&error))?;
-    let flink::checkpoints::Checkpoints::Statistics(statistics) = answer else {
-        return Ok(Checkpoints::default());
-    };
-    let at = |millis: i64| Timestamp::from_millisecond(millis).ok();
-    let (latest, unusable) = match statistics.last_state() {
-        LastState::None => (None, None),
-        LastState::At(point) => {
-            let at = point.timestamp.and_then(at);
-            (Some(CompletedState { path: point.path, at }), None)
-        }
-        LastState::NotAddressable { .. } => {
-            (None, Some("the last checkpoint lives in the JobManager's memory".to_owned()))
-        }
-        LastState::Discarded { .. } => (None, Some("the last checkpoint was discarded".to_owned())),
-    };
-    Ok(Checkpoints {
-        latest,
-        unusable,
-        pending_since: statistics
-            .in_progress()
-            .and_then(|checkpoint| checkpoint.trigger_timestamp)
-            .and_then(at),
-        state_size: statistics.state_size_bytes(),
-    })
-}
-
-async fn stop(subject: &Subject<'_>, context: &Context) -> Result<Stop, String> {
-    let job_id = subject.job_id().ok_or("the status names no job id")?;
-    let info = subject.status.job_status.savepoint_info.as_ref();
-    let trigger = info.and_then(|info| info.trigger_id.as_deref()).ok_or("no trigger is noted")?;
-    let answer = subject
-        .flink(context)?
-        .savepoint_status(job_id, trigger)
-        .await
-        .map_err(|error| tell(&error))?;
-    Ok(match answer {
-        SavepointStatus::InProgress => Stop::Pending,
-        SavepointStatus::Completed { location }
-        | SavepointStatus::CompletedButStopFailed { location, .. } => {
-            Stop::Completed { path: location }
-        }
-        SavepointStatus::Failed(cause) => Stop::Failed { message: cause.chain().join(" -> ") },
-        SavepointStatus::TriggerLost => Stop::NotFound,
-    })
-}
-
 async fn cluster_info(subject: &Subject<'_>, context: &Context) -> Result<Cluster, String> {
     let client = subject.flink(context)?.without_retries();
     let (config, task_managers) = tokio::join!(client.config(), client.taskmanagers());
@@ -382,18 +292,6 @@ async fn cluster_info(subject: &Subject<'_>, context: &Context) -> Result<Cluste
         flink_revision: config.flink_revision,
         task_managers: i64::try_from(count).unwrap_or(i64::MAX),
     })
-}
-
-async fn failure(subject: &Subject<'_>, context: &Context) -> Result<Failure, String> {
-    let id = subject.job_id().ok_or("the status names no job id")?;
-    let result =
-        subject.flink(context)?.execution_result(id).await.map_err(|error| tell(&error))?;
-    let ExecutionResult::Completed { failure: Some(cause), .. } = result else {
-        return Err("Flink names no cause".to_owned());
-    };
-    let mut chain = cause.chain().into_iter().map(str::to_owned);
-    let message = chain.next().unwrap_or_default();
-    Ok(Failure { message, causes: chain.collect() })
 }
 
 async fn resource_requirements(
@@ -421,23 +319,6 @@ async fn job_metrics(subject: &Subject<'_>, context: &Context) -> Result<JobMetr
         restarts: number(names[0]).or_else(|| number(names[1])),
         completed_checkpoints: number(names[2]),
     })
-}
-
-async fn exceptions(subject: &Subject<'_>, context: &Context) -> Result<Vec<JobException>, String> {
-    let id = subject.job_id().ok_or("the status names no job id")?;
-    let client = subject.flink(context)?.without_retries();
-    let history = client.exceptions(id, EXCEPTIONS_MAX).await.map_err(|error| tell(&error))?;
-    let known = history.entries.into_iter().filter_map(|entry| {
-        Some(JobException {
-            at: entry.timestamp?,
-            stack_trace: entry.stacktrace,
-            task_name: entry.task_name,
-            endpoint: entry.endpoint.or(entry.location),
-            task_manager_id: entry.task_manager_id,
-            labels: entry.failure_labels,
-        })
-    });
-    Ok(known.collect())
 }
 
 /// The error and its causes on one line.

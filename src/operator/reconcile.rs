@@ -9,6 +9,7 @@ use super::kind::{Guarded, Kept, Operated, Sight};
 use super::observe::{self, Subject};
 use super::pass::Error;
 use super::resource::Act;
+use super::session_job;
 use super::snapshot::index;
 use crate::api::DEPLOYMENT_FINALIZER;
 use crate::api::deployment::FlinkDeployment;
@@ -16,7 +17,7 @@ use crate::api::state_snapshot::JobKind;
 use crate::api::status::{DeploymentStatus, LifecycleState};
 use crate::decide::application::decide;
 use crate::decide::plan::{Plan, Step};
-use crate::decide::world::{Fact, Facts, Fresh, ToldExceptions, World};
+use crate::decide::world::{Facts, Fresh, World};
 use crate::flink::new_trigger_id;
 
 /// A decision asks for each fact at most once, and there are this many.
@@ -33,6 +34,7 @@ impl Operated for FlinkDeployment {
         let namespace = resource.namespace().unwrap_or_default();
         let (kind, name) = (JobKind::FlinkDeployment, resource.name_any());
         index::wake(context, &namespace, kind, &name);
+        session_job::wake_jobs_of(resource, context);
     }
 
     async fn pass(resource: Self, context: &Context) -> Result<Action, Error> {
@@ -71,18 +73,13 @@ pub async fn plan(
     status: &DeploymentStatus,
     context: &Context,
 ) -> Result<Plan, Error> {
-    let uuid = new_trigger_id();
     let mut world = World {
         now: Timestamp::now(),
         resource,
         status,
         operator: &context.operator,
         has_snapshot_resources: context.has_snapshot_resources(),
-        fresh: Fresh {
-            job_id: new_trigger_id(),
-            trigger_id: new_trigger_id(),
-            uuid: hyphenated(&uuid),
-        },
+        fresh: fresh(),
         told_exceptions: context
             .told_exceptions(resource.metadata.uid.as_deref().unwrap_or_default()),
         facts: Facts::default(),
@@ -96,7 +93,12 @@ pub async fn plan(
     for _ in 0..=QUESTIONS_MAX {
         match decide(&world) {
             Ok(plan) => {
-                note_told_exceptions(&world, context);
+                context.note_told_exceptions(
+                    world.uid(),
+                    &world.status.job_status,
+                    &world.facts.exceptions,
+                    world.now,
+                );
                 return Ok(plan);
             }
             Err(question) => observe::answer(question, &subject, context, &mut world.facts)
@@ -107,18 +109,13 @@ pub async fn plan(
     Err(Error::Undecided)
 }
 
-/// What this plan tells is not told again by this process.
-fn note_told_exceptions(world: &World<'_>, context: &Context) {
-    let (Fact::Known(exceptions), Some(job_id)) =
-        (&world.facts.exceptions, &world.status.job_status.job_id)
-    else {
-        return;
-    };
-    let newest = exceptions.iter().map(|exception| exception.at).max();
-    let before = world.told_exceptions.as_ref().filter(|told| told.job_id == *job_id);
-    let started = world.now.as_millisecond();
-    let until = newest.or(before.map(|told| told.until)).unwrap_or(started);
-    context.tell_exceptions(world.uid(), ToldExceptions { job_id: job_id.clone(), until });
+/// Names for one decision to use up.
+pub(super) fn fresh() -> Fresh {
+    Fresh {
+        job_id: new_trigger_id(),
+        trigger_id: new_trigger_id(),
+        uuid: hyphenated(&new_trigger_id()),
+    }
 }
 
 /// 32 hex digits as a UUID: `8-4-4-4-12`.

@@ -20,6 +20,7 @@ use super::pod_watch::follow_pods;
 use super::resource::flush;
 use super::retention;
 use crate::api::deployment::FlinkDeployment;
+use crate::api::session_job::FlinkSessionJob;
 use crate::config::options;
 
 /// How soon a watch that has shown what is there is noticed.
@@ -45,6 +46,7 @@ impl Watch {
 /// A running operator.
 pub struct Operator {
     pub context: Arc<Context>,
+    scopes: Vec<Option<String>>,
     tasks: Vec<tokio::task::JoinHandle<()>>,
     stop: CancellationToken,
 }
@@ -77,6 +79,8 @@ pub fn start(mut context: Context, watch: &Watch, label_selector: Option<&str>) 
         snapshots.set_served();
     }
     context.snapshots = snapshots;
+    let (session_jobs, session_job_feeds) = Kept::new(&scopes);
+    context.session_jobs = session_jobs;
     let context = Arc::new(context);
     let settings = Settings {
         context: Arc::clone(&context),
@@ -85,6 +89,9 @@ pub fn start(mut context: Context, watch: &Watch, label_selector: Option<&str>) 
     };
     let mut tasks = Vec::new();
     for feed in deployment_feeds {
+        tasks.push(controller::spawn(feed, settings.clone()));
+    }
+    for feed in session_job_feeds {
         tasks.push(controller::spawn(feed, settings.clone()));
     }
     // Whose snapshot it is, its job says: the labels of the snapshot itself do not count.
@@ -98,9 +105,9 @@ pub fn start(mut context: Context, watch: &Watch, label_selector: Option<&str>) 
     }
     let clusters = follow_clusters(select_all(clusters), Arc::clone(&context));
     tasks.push(tokio::spawn(stop.clone().run_until_cancelled_owned(clusters).map(drop)));
-    let tidy = retention::keep_tidy(Arc::clone(&context), scopes);
+    let tidy = retention::keep_tidy(Arc::clone(&context), scopes.clone());
     tasks.push(tokio::spawn(stop.clone().run_until_cancelled_owned(tidy).map(drop)));
-    Operator { context, tasks, stop }
+    Operator { context, scopes, tasks, stop }
 }
 
 impl Operator {
@@ -109,12 +116,24 @@ impl Operator {
         self.context.deployments.all()
     }
 
+    /// Every session job in scope as the watch last saw it; none where the kind is not installed.
+    pub fn session_jobs(&self) -> Vec<Arc<DeserializeGuard<FlinkSessionJob>>> {
+        self.context.session_jobs.all()
+    }
+
     /// Waits until the watches have shown what is there.
     pub async fn ready(&self) {
         for store in self.context.deployments.stores() {
             // A store wakes only the last one that waits, which may be its controller: look again.
             // An error means that the task ended, which `stop` reports.
             while tokio::time::timeout(READY_LOOK, store.wait_until_ready()).await.is_err() {}
+        }
+        for (scope, store) in self.scopes.iter().zip(self.context.session_jobs.stores()) {
+            let probe = controller::probe::<FlinkSessionJob>(scope.as_deref(), &self.context);
+            // A kind that is not there has nothing to show.
+            if probe.await.is_ok() {
+                while tokio::time::timeout(READY_LOOK, store.wait_until_ready()).await.is_err() {}
+            }
         }
     }
 

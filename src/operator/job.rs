@@ -1,0 +1,145 @@
+//! What Flink says of one job: each answer read when it is asked for and not before.
+
+use jiff::Timestamp;
+
+use super::observe::tell;
+use crate::api::status::{JobStatus, JobStatusState};
+use crate::decide::world::{Checkpoints, CompletedState, Fact, Failure, Job, JobException, Stop};
+use crate::flink::checkpoints::LastState;
+use crate::flink::failures::ExecutionResult;
+use crate::flink::savepoints::SavepointStatus;
+use crate::flink::{self, Client};
+
+/// Exceptions asked for in one pass; Flink itself keeps 16 by default.
+const EXCEPTIONS_MAX: u32 = 20;
+
+/// One job, and the JobManager to ask; or why it cannot be addressed.
+pub(super) struct Asked<'a> {
+    pub(super) status: &'a JobStatus,
+    pub(super) flink: Result<Client, String>,
+}
+
+impl Asked<'_> {
+    fn flink(&self) -> Result<&Client, String> {
+        self.flink.as_ref().map_err(Clone::clone)
+    }
+
+    fn id(&self) -> Result<&str, String> {
+        self.status.job_id.as_deref().ok_or_else(|| "the status names no job id".to_owned())
+    }
+
+    pub(super) async fn jobs(&self) -> Result<Vec<Job>, String> {
+        let client = self.flink()?.without_retries();
+        let overview = client.jobs_overview().await.map_err(|error| tell(&error))?;
+        Ok(overview
+            .jobs
+            .iter()
+            .map(|job| Job {
+                id: job.id.clone(),
+                name: job.name.clone(),
+                // A state of a newer Flink: nothing may be concluded from it.
+                state: job.effective_state().known().unwrap_or(JobStatusState::Reconciling),
+                start_time: job.start_time.unwrap_or_default(),
+            })
+            .collect())
+    }
+
+    /// Whether the job was just seen to have ended, or else was so when last looked at.
+    fn has_ended(&self, jobs: &Fact<Vec<Job>>) -> bool {
+        match jobs {
+            Fact::Known(jobs) => jobs.iter().any(|job| {
+                self.status.job_id.as_ref() == Some(&job.id) && job.state.is_globally_terminal()
+            }),
+            Fact::NotAsked | Fact::Unknown(_) => {
+                self.status.state.is_some_and(JobStatusState::is_globally_terminal)
+            }
+        }
+    }
+
+    /// Of a job that has ended, statistics from before its end would lack its last state.
+    pub(super) async fn checkpoints(&self, jobs: &Fact<Vec<Job>>) -> Result<Checkpoints, String> {
+        let (id, client) = (self.id()?, self.flink()?);
+        let answer = if self.has_ended(jobs) {
+            client.final_checkpoints(id).await
+        } else {
+            client.checkpoints(id).await
+        };
+        let answer = answer.map_err(|error| tell(&error))?;
+        let flink::checkpoints::Checkpoints::Statistics(statistics) = answer else {
+            return Ok(Checkpoints::default());
+        };
+        let at = |millis: i64| Timestamp::from_millisecond(millis).ok();
+        let (latest, unusable) = match statistics.last_state() {
+            LastState::None => (None, None),
+            LastState::At(point) => {
+                let at = point.timestamp.and_then(at);
+                (Some(CompletedState { path: point.path, at }), None)
+            }
+            LastState::NotAddressable { .. } => {
+                (None, Some("the last checkpoint lives in the JobManager's memory".to_owned()))
+            }
+            LastState::Discarded { .. } => {
+                (None, Some("the last checkpoint was discarded".to_owned()))
+            }
+        };
+        Ok(Checkpoints {
+            latest,
+            unusable,
+            pending_since: statistics
+                .in_progress()
+                .and_then(|checkpoint| checkpoint.trigger_timestamp)
+                .and_then(at),
+            state_size: statistics.state_size_bytes(),
+        })
+    }
+
+    /// The stop-with-savepoint whose trigger is in the status.
+    pub(super) async fn stop(&self) -> Result<Stop, String> {
+        let info = self.status.savepoint_info.as_ref();
+        let trigger =
+            info.and_then(|info| info.trigger_id.as_deref()).ok_or("no trigger is noted")?;
+        let answer = self
+            .flink()?
+            .savepoint_status(self.id()?, trigger)
+            .await
+            .map_err(|error| tell(&error))?;
+        Ok(match answer {
+            SavepointStatus::InProgress => Stop::Pending,
+            SavepointStatus::Completed { location }
+            | SavepointStatus::CompletedButStopFailed { location, .. } => {
+                Stop::Completed { path: location }
+            }
+            SavepointStatus::Failed(cause) => Stop::Failed { message: cause.chain().join(" -> ") },
+            SavepointStatus::TriggerLost => Stop::NotFound,
+        })
+    }
+
+    /// Why the job failed.
+    pub(super) async fn failure(&self) -> Result<Failure, String> {
+        let result =
+            self.flink()?.execution_result(self.id()?).await.map_err(|error| tell(&error))?;
+        let ExecutionResult::Completed { failure: Some(cause), .. } = result else {
+            return Err("Flink names no cause".to_owned());
+        };
+        let mut chain = cause.chain().into_iter().map(str::to_owned);
+        let message = chain.next().unwrap_or_default();
+        Ok(Failure { message, causes: chain.collect() })
+    }
+
+    pub(super) async fn exceptions(&self) -> Result<Vec<JobException>, String> {
+        let client = self.flink()?.without_retries();
+        let history =
+            client.exceptions(self.id()?, EXCEPTIONS_MAX).await.map_err(|error| tell(&error))?;
+        let known = history.entries.into_iter().filter_map(|entry| {
+            Some(JobException {
+                at: entry.timestamp?,
+                stack_trace: entry.stacktrace,
+                task_name: entry.task_name,
+                endpoint: entry.endpoint.or(entry.location),
+                task_manager_id: entry.task_manager_id,
+                labels: entry.failure_labels,
+            })
+        });
+        Ok(known.collect())
+    }
+}

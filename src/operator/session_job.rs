@@ -1,0 +1,220 @@
+//! The controller of `FlinkSessionJob`: one pass over one resource.
+
+mod act;
+mod jar;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use kube::ResourceExt;
+use kube::runtime::controller::Action;
+
+use self::act::Stopped;
+use super::context::{Context, Progress};
+use super::job::Asked;
+use super::kind::{Guarded, Kept, Operated, Sight};
+use super::observe::{Subject, fact};
+use super::pass::Error;
+use super::reconcile::fresh;
+use super::resource::Act;
+use super::snapshot::index;
+use crate::api::SESSION_JOB_FINALIZER;
+use crate::api::deployment::FlinkDeployment;
+use crate::api::session_job::{FlinkSessionJob, SessionJobStatus};
+use crate::api::state_snapshot::JobKind;
+use crate::api::status::{DeploymentStatus, LifecycleState};
+use crate::cluster;
+use crate::decide::session_job::decide;
+use crate::decide::session_job::plan::{Plan, Step};
+use crate::decide::session_job::world::{Facts, FailedSubmission, Question, World};
+use crate::flink::Client;
+
+/// A decision asks for each fact at most once, and there are this many.
+const QUESTIONS_MAX: usize = 6;
+
+impl Operated for FlinkSessionJob {
+    const FINALIZER: &'static str = SESSION_JOB_FINALIZER;
+
+    fn kept(context: &Context) -> &Kept<Self> {
+        &context.session_jobs
+    }
+
+    fn seen(resource: &Guarded<Self>, _sight: Sight, context: &Context) {
+        let namespace = resource.namespace().unwrap_or_default();
+        index::wake(context, &namespace, JobKind::FlinkSessionJob, &resource.name_any());
+        // A session cluster waits for the end of its jobs before it goes.
+        if let Ok(job) = &resource.0
+            && let Some(cluster) = &job.spec.deployment_name
+        {
+            context.deployments.wake(&namespace, cluster);
+        }
+    }
+
+    async fn pass(resource: Self, context: &Context) -> Result<Action, Error> {
+        let cluster = session_cluster(&resource, context).await?;
+        let cluster = cluster.as_deref();
+        let mut act = Act::new(context, resource);
+        let plan = plan(&act.resource, &act.stored, cluster, context).await?;
+        report(&act.resource, &act.stored, &plan, context);
+        let Plan { steps, status: end, because: _, look_again } = plan;
+        let is_gone = steps.iter().any(|step| matches!(step, Step::RemoveFinalizer));
+        let submits = steps.iter().any(|step| matches!(step, Step::Submit(_)));
+        match act.take(steps, cluster).await {
+            Ok(()) => {}
+            Err(Stopped::Submission { job_id, message }) => {
+                note_failure(&act, job_id, message);
+                // The next pass looks whether the job runs all the same, and tells what went wrong.
+                return Ok(Action::requeue(Duration::ZERO));
+            }
+            Err(Stopped::Error(error)) => return Err(Error::Act(error)),
+        }
+        if submits {
+            context.forget_failed_submission(&act.uid);
+        }
+        if is_gone {
+            context.session_jobs.forget(&act.uid);
+            context.forget_exceptions(&act.uid);
+            context.forget_failed_submission(&act.uid);
+            return Ok(Action::await_change());
+        }
+        act.end_with(*end, false, None).await.map_err(Error::Act)?;
+        Ok(look_again.map_or_else(Action::await_change, Action::requeue))
+    }
+}
+
+/// Looks at the jobs of a session cluster soon: it became ready, or changed, or went.
+pub(super) fn wake_jobs_of(cluster: &Guarded<FlinkDeployment>, context: &Context) {
+    let Ok(cluster) = &cluster.0 else { return };
+    if cluster.spec.job.is_some() {
+        return;
+    }
+    let (namespace, name) = (cluster.namespace(), cluster.name_any());
+    for job in context.session_jobs.all() {
+        let Ok(job) = &job.0 else { continue };
+        if job.spec.deployment_name.as_ref() == Some(&name) && job.namespace() == namespace {
+            let namespace = namespace.as_deref().unwrap_or_default();
+            context.session_jobs.wake(namespace, &job.name_any());
+        }
+    }
+}
+
+/// The job's cluster; an absence is read, so that it is a fact and not a late watch.
+async fn session_cluster(
+    job: &FlinkSessionJob,
+    context: &Context,
+) -> Result<Option<Arc<FlinkDeployment>>, Error> {
+    let Some(name) = job.spec.deployment_name.as_deref().filter(|name| !name.is_empty()) else {
+        return Ok(None);
+    };
+    let namespace = job.namespace().unwrap_or_default();
+    if let Some(cached) = context.deployments.cached(&namespace, name)
+        && let Ok(cluster) = &cached.0
+    {
+        return Ok(Some(Arc::new(cluster.clone())));
+    }
+    let found = cluster::read::get(&context.client, &namespace, name).await;
+    Ok(found.map_err(Error::Observe)?.map(Arc::new))
+}
+
+/// A client of the cluster's JobManager.
+fn flink(cluster: Option<&FlinkDeployment>, context: &Context) -> Result<Client, String> {
+    let cluster = cluster.ok_or("the session cluster does not exist")?;
+    let none = DeploymentStatus::default();
+    let subject = Subject {
+        resource: cluster,
+        status: cluster.status.as_ref().unwrap_or(&none),
+        namespace: cluster.metadata.namespace.as_deref().unwrap_or("default"),
+        name: cluster.metadata.name.as_deref().unwrap_or_default(),
+    };
+    subject.flink(context)
+}
+
+/// Decides, answering the decision's questions on the way.
+async fn plan(
+    resource: &FlinkSessionJob,
+    status: &SessionJobStatus,
+    cluster: Option<&FlinkDeployment>,
+    context: &Context,
+) -> Result<Plan, Error> {
+    let uid = resource.metadata.uid.as_deref().unwrap_or_default();
+    let mut world = World {
+        now: Timestamp::now(),
+        resource,
+        status,
+        cluster,
+        operator: &context.operator,
+        has_snapshot_resources: context.has_snapshot_resources(),
+        fresh: fresh(),
+        told_exceptions: context.told_exceptions(uid),
+        failed_submission: context.failed_submission(uid),
+        facts: Facts::default(),
+    };
+    let asked = Asked { status: &status.job_status, flink: flink(cluster, context) };
+    for _ in 0..=QUESTIONS_MAX {
+        match decide(&world) {
+            Ok(plan) => {
+                context.note_told_exceptions(
+                    uid,
+                    &status.job_status,
+                    &world.facts.exceptions,
+                    world.now,
+                );
+                return Ok(plan);
+            }
+            Err(question) => {
+                answer(question, &asked, (resource, cluster), context, &mut world.facts).await;
+            }
+        }
+    }
+    Err(Error::Undecided)
+}
+
+async fn answer(
+    question: Question,
+    asked: &Asked<'_>,
+    (resource, cluster): (&FlinkSessionJob, Option<&FlinkDeployment>),
+    context: &Context,
+    facts: &mut Facts,
+) {
+    match question {
+        Question::Jobs => facts.jobs = fact(asked.jobs().await),
+        Question::Checkpoints => facts.checkpoints = fact(asked.checkpoints(&facts.jobs).await),
+        Question::Stop => facts.stop = fact(asked.stop().await),
+        Question::Failure => facts.failure = fact(asked.failure().await),
+        Question::Exceptions => facts.exceptions = fact(asked.exceptions().await),
+        Question::Jar => facts.jar = fact(jar::look(resource, cluster, context).await),
+    }
+}
+
+fn note_failure(act: &Act<'_, FlinkSessionJob>, job_id: String, message: String) {
+    let before = act.context.failed_submission(&act.uid).filter(|failed| failed.job_id == job_id);
+    let failed = FailedSubmission {
+        job_id,
+        generation: act.resource.metadata.generation.unwrap_or_default(),
+        message,
+        at: Timestamp::now(),
+        attempts: before.map_or(0, |failed| failed.attempts).saturating_add(1),
+    };
+    tracing::warn!(message = failed.message, attempts = failed.attempts, "job not submitted");
+    act.context.note_failed_submission(&act.uid, failed);
+}
+
+/// One line for each decision that does something or changes the status.
+fn report(resource: &FlinkSessionJob, before: &SessionJobStatus, plan: &Plan, context: &Context) {
+    let steps: Vec<&'static str> = plan.steps.iter().map(Step::name).collect();
+    let state = plan.status.lifecycle_state.map_or("-", LifecycleState::as_str);
+    if steps.is_empty() && *plan.status == *before {
+        tracing::debug!(state, because = plan.because, "nothing to do");
+    } else {
+        tracing::info!(state, because = plan.because, steps = steps.join(" "), "decided");
+    }
+    context.tell(Progress {
+        kind: "FlinkSessionJob",
+        namespace: resource.namespace().unwrap_or_default(),
+        name: resource.name_any(),
+        state: plan.status.lifecycle_state.map(LifecycleState::as_str),
+        is_gone: plan.steps.iter().any(|step| matches!(step, Step::RemoveFinalizer)),
+        because: plan.because.clone(),
+    });
+}

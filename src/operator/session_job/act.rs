@@ -1,0 +1,102 @@
+//! Takes the steps of a session job's plan.
+
+use jiff::Timestamp;
+use kube::{Resource, ResourceExt};
+use serde_json::{Value, json};
+
+use super::jar;
+use crate::api::deployment::FlinkDeployment;
+use crate::api::session_job::FlinkSessionJob;
+use crate::api::state_snapshot::JobKind;
+use crate::cluster::apply::{self, ObjectId, Writer};
+use crate::decide::revision;
+use crate::decide::session_job::SESSION_LABEL;
+use crate::decide::session_job::plan::{Step, Superseded};
+use crate::flink::Client;
+use crate::flink::savepoints::StopRequest;
+use crate::operator::act::{Error, cancel, stop_with_savepoint};
+use crate::operator::resource::Act;
+
+/// Why a plan stopped.
+pub(super) enum Stopped {
+    Error(Error),
+    /// The job was not submitted, or nobody knows whether it was.
+    Submission {
+        job_id: String,
+        message: String,
+    },
+}
+
+impl From<Error> for Stopped {
+    fn from(error: Error) -> Self {
+        Self::Error(error)
+    }
+}
+
+impl Act<'_, FlinkSessionJob> {
+    /// Takes the steps in order and stops at the first error.
+    pub(super) async fn take(
+        &mut self,
+        steps: Vec<Step>,
+        cluster: Option<&FlinkDeployment>,
+    ) -> Result<(), Stopped> {
+        for step in steps {
+            self.step(step, cluster).await?;
+        }
+        Ok(())
+    }
+
+    async fn step(&mut self, step: Step, cluster: Option<&FlinkDeployment>) -> Result<(), Stopped> {
+        match step {
+            Step::AddFinalizer => self.change_finalizers(true).await?,
+            Step::RemoveFinalizer => self.change_finalizers(false).await?,
+            Step::SetSessionLabel { cluster } => self.set_session_label(&cluster).await?,
+            Step::WriteStatus(status) => self.write_status(&status).await?,
+            Step::Event(event) => self.record_event(event).await?,
+            Step::RecordRevision(superseded) => self.record_superseded(*superseded).await?,
+            Step::RecordSavepoint { path, format } => {
+                self.show_savepoint(JobKind::FlinkSessionJob, &path, format).await?;
+            }
+            Step::TriggerStop { job_id, trigger_id, directory, format, drain } => {
+                let request =
+                    StopRequest { target_directory: directory, drain, format, trigger_id };
+                stop_with_savepoint(&self.flink(cluster)?, &job_id, &request).await?;
+            }
+            Step::CancelJob { job_id } => cancel(&self.flink(cluster)?, &job_id).await?,
+            Step::Submit(submission) => {
+                let job_id = submission.job_id.clone();
+                let flink = self.flink(cluster)?;
+                jar::submit(*submission, &flink, (&self.resource, cluster), self.context)
+                    .await
+                    .map_err(|message| Stopped::Submission { job_id, message })?;
+            }
+        }
+        Ok(())
+    }
+
+    fn flink(&self, cluster: Option<&FlinkDeployment>) -> Result<Client, Error> {
+        super::flink(cluster, self.context).map_err(Error::Address)
+    }
+
+    async fn set_session_label(&mut self, cluster: &str) -> Result<(), Error> {
+        let id = ObjectId::of::<FlinkSessionJob>(&self.namespace(), &self.resource.name_any());
+        let patch = json!({"metadata": {"labels": {SESSION_LABEL: cluster}}});
+        let stored =
+            apply::merge_patch(&self.context.client, &id, &patch, Writer::OPERATOR).await?;
+        let version = stored.pointer("/metadata/resourceVersion").and_then(Value::as_str);
+        self.resource.meta_mut().resource_version = version.map(str::to_owned);
+        self.remember();
+        Ok(())
+    }
+
+    async fn record_superseded(&self, superseded: Superseded) -> Result<(), Error> {
+        let Superseded { spec, restore_point } = superseded;
+        let reconciled = self.stored.reconciliation_status.reconciliation_timestamp;
+        let content = revision::Content {
+            spec: serde_json::to_value(&spec)?,
+            restore_point: revision::RestorePoint::of(&restore_point),
+            reconciled_at: Timestamp::from_millisecond(reconciled).unwrap_or(Timestamp::UNIX_EPOCH),
+        };
+        self.keep_revision(JobKind::FlinkSessionJob, content).await
+    }
+}

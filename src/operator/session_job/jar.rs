@@ -1,0 +1,159 @@
+//! The jar of a session job: fetched, uploaded, run and deleted.
+
+use bytes::Bytes;
+use kube::ResourceExt;
+
+use crate::api::deployment::FlinkDeployment;
+use crate::api::session_job::FlinkSessionJob;
+use crate::artifact::{self, Request};
+use crate::config::FlinkConfig;
+use crate::config::cluster::ResourceId;
+use crate::config::session_job::{JobSpecs, job_config};
+use crate::decide::reconciled::running_spec;
+use crate::decide::session_job::plan::Submission;
+use crate::flink::jars::{RunAnswer, RunRequest};
+use crate::flink::{self, Client, Effect};
+use crate::operator::context::Context;
+use crate::operator::observe::tell;
+
+/// A zip archive without entries: the jar of a job whose class is in the cluster's class path.
+const EMPTY_JAR: [u8; 22] =
+    [0x50, 0x4b, 0x05, 0x06, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+/// Its name in the cluster, and that of a jar whose own name says nothing.
+const DEFAULT_NAME: &str = "job.jar";
+/// Longest name of a jar in the cluster, in characters.
+const NAME_LENGTH_MAX: usize = 100;
+
+/// The resource, and the cluster that it runs in.
+type Job<'a> = (&'a FlinkSessionJob, Option<&'a FlinkDeployment>);
+
+/// Whether the jar of the wanted spec can be fetched.
+pub(super) async fn look(
+    resource: &FlinkSessionJob,
+    cluster: Option<&FlinkDeployment>,
+    context: &Context,
+) -> Result<(), String> {
+    let uri = resource.spec.job.as_ref().and_then(|job| job.jar_uri.as_deref());
+    match uri {
+        Some(uri) => fetch(uri, (resource, cluster), context).await.map(drop),
+        None => Ok(()),
+    }
+}
+
+async fn fetch(
+    uri: &str,
+    (resource, cluster): Job<'_>,
+    context: &Context,
+) -> Result<artifact::Fetched, String> {
+    let namespace = resource.namespace().unwrap_or_default();
+    let cluster = cluster.ok_or("the session cluster does not exist")?;
+    let operator = context.operator.defaults(&namespace, cluster.spec.flink_version);
+    let job = config(resource, cluster, context)?;
+    let request = Request::from_config(uri, &operator, &job).map_err(|error| tell(&error))?;
+    artifact::fetch(&request).await.map_err(|error| tell(&error))
+}
+
+/// The effective configuration of the wanted spec.
+fn config(
+    resource: &FlinkSessionJob,
+    cluster: &FlinkDeployment,
+    context: &Context,
+) -> Result<FlinkConfig, String> {
+    let id = ResourceId {
+        namespace: resource.namespace().unwrap_or_default(),
+        name: cluster.name_any(),
+        uid: cluster.uid().unwrap_or_default(),
+    };
+    job_config(&JobSpecs {
+        operator: &context.operator,
+        cluster: &id,
+        deployed_cluster: &running_spec(cluster).map_err(|error| error.to_string())?,
+        current_cluster: &cluster.spec,
+        name: &resource.name_any(),
+        deployed: &resource.spec,
+        current: &resource.spec,
+    })
+    .map_err(|error| error.to_string())
+}
+
+/// Runs the job under its id. The uploaded jar goes in any case; the job has its own copy.
+///
+/// # Errors
+/// What went wrong; whether the job runs all the same is found out by its id.
+pub(super) async fn submit(
+    submission: Submission,
+    flink: &Client,
+    job: Job<'_>,
+    context: &Context,
+) -> Result<(), String> {
+    let jar_id = match &submission.jar_uri {
+        Some(uri) => {
+            let fetched = fetch(uri, job, context)
+                .await
+                .map_err(|error| format!("the jar cannot be fetched: {error}"))?;
+            let bytes = tokio::fs::read(fetched.path())
+                .await
+                .map_err(|error| format!("the fetched jar cannot be read: {error}"))?;
+            flink.upload_jar(&plain_name(&fetched.file_name), Bytes::from(bytes)).await
+        }
+        None => flink.upload_jar(DEFAULT_NAME, Bytes::from_static(&EMPTY_JAR)).await,
+    };
+    let jar_id = jar_id.map_err(|error| format!("the jar cannot be uploaded: {}", tell(&error)))?;
+    let answer = run(submission, flink, &jar_id).await;
+    if let Err(error) = flink.delete_jar(&jar_id).await {
+        tracing::warn!(jar_id, error = tell(&error), "uploaded jar not deleted");
+    }
+    answer
+}
+
+async fn run(submission: Submission, flink: &Client, jar_id: &str) -> Result<(), String> {
+    let request = RunRequest {
+        job_id: submission.job_id,
+        entry_class: submission.entry_class,
+        args: submission.args,
+        parallelism: submission.parallelism,
+        allow_non_restored_state: submission.allow_non_restored_state,
+        savepoint_path: submission.savepoint_path,
+        configuration: submission.configuration,
+    };
+    match flink.run_jar(jar_id, submission.flink_version, &request).await {
+        Ok(RunAnswer::Submitted { .. } | RunAnswer::AlreadySubmitted) => Ok(()),
+        Ok(RunAnswer::JarMissing) => {
+            Err("the cluster lost the uploaded jar before it was run: it is uploaded again"
+                .to_owned())
+        }
+        // Without the request, which names another jar each time: the same refusal reads the same.
+        Err(flink::Error::Refused { errors, .. }) if !errors.is_empty() => {
+            let lines = errors.iter().filter_map(|error| error.lines().next());
+            Err(format!("the cluster refused the job: {}", lines.collect::<Vec<_>>().join(" -> ")))
+        }
+        Err(error) if error.effect() == Effect::Unknown => {
+            Err(format!("whether the job was submitted is not known: {}", tell(&error)))
+        }
+        Err(error) => Err(format!("the cluster refused the job: {}", tell(&error))),
+    }
+}
+
+/// What Flink takes as the name of a jar.
+fn plain_name(name: &str) -> String {
+    let stem = name.strip_suffix(".jar").unwrap_or(name);
+    let plain: String = stem
+        .chars()
+        .map(|c| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '_' })
+        .take(NAME_LENGTH_MAX)
+        .collect();
+    if plain.is_empty() { DEFAULT_NAME.to_owned() } else { format!("{plain}.jar") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_jar_gets_a_name_that_flink_takes() {
+        assert_eq!(plain_name("orders-1.2.jar"), "orders-1.2.jar");
+        assert_eq!(plain_name("mein job?.jar"), "mein_job_.jar");
+        assert_eq!(plain_name("download"), "download.jar");
+        assert_eq!(plain_name(".jar"), "job.jar");
+    }
+}
