@@ -11,6 +11,7 @@ use kube::api::ListParams;
 
 use super::args::Global;
 use crate::api::deployment::FlinkDeployment;
+use crate::api::session_job::FlinkSessionJob;
 use crate::cluster::read::Scope;
 
 /// A person waits for the key press: what takes longer is no help.
@@ -18,15 +19,22 @@ const DEADLINE: Duration = Duration::from_millis(1500);
 /// Names offered at most.
 const LIMIT: u32 = 200;
 
-/// Completes names of deployments in the namespace that the command line names.
+/// Completes names of deployments and session jobs in the namespace that the command line names.
 pub fn deployments() -> ArgValueCandidates {
     ArgValueCandidates::new(|| {
         candidates(async |global: Global| {
             let connection = global.connect().await?;
             let api =
                 Scope::Namespace(&connection.namespace).api::<FlinkDeployment>(&connection.client);
-            let list = api.list_metadata(&ListParams::default().limit(LIMIT)).await?;
-            Ok(list.items.into_iter().filter_map(|item| item.metadata.name).collect())
+            let limit = ListParams::default().limit(LIMIT);
+            let jobs =
+                Scope::Namespace(&connection.namespace).api::<FlinkSessionJob>(&connection.client);
+            let (list, jobs) = tokio::join!(api.list_metadata(&limit), jobs.list_metadata(&limit));
+            let names = list?.items.into_iter().filter_map(|item| item.metadata.name);
+            // The kind need not be installed.
+            let jobs = jobs.map(|jobs| jobs.items).unwrap_or_default();
+            let jobs = jobs.into_iter().filter_map(|item| item.metadata.name);
+            Ok(names.chain(jobs.map(|name| format!("sessionjob/{name}"))).collect())
         })
     })
 }

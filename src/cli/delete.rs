@@ -21,7 +21,7 @@ use crate::flink::access::Access;
 /// Arguments of `delete`.
 #[derive(Args)]
 pub struct DeleteArgs {
-    /// The FlinkDeployment
+    /// The FlinkDeployment, or sessionjob/NAME
     #[arg(add = complete::deployments())]
     name: String,
     /// Take no savepoint: the state since the last checkpoint is lost
@@ -87,11 +87,14 @@ pub async fn run(args: DeleteArgs, global: &Global, printer: &Printer) -> anyhow
     } = args;
     let connection = global.connect().await?;
     let present = deployment::fetch(&connection, &name).await?;
+    let cluster = saving_cluster(&connection, &present).await?;
     let has_directory = savepoint_path.is_some()
-        || present.savepoint_directory().is_some()
-        || (!no_savepoint
-            && is_directory_configured(&connection, &present, access.flink_access).await);
-    let state = if no_savepoint { State::AtRest } else { decide_state(&present, has_directory) };
+        || has_directory(&connection, &present, cluster.as_ref(), (no_savepoint, &access)).await;
+    let state = if no_savepoint || cluster.is_none() {
+        State::AtRest
+    } else {
+        decide_state(&present, has_directory)
+    };
     // `--yes` answers whether to delete, not whether to lose state: that has a flag of its own.
     if let State::Endangered(reason) = &state
         && (yes || !printer.terminals().input)
@@ -111,7 +114,9 @@ pub async fn run(args: DeleteArgs, global: &Global, printer: &Printer) -> anyhow
             State::Endangered(reason) => format!("NO savepoint can be taken, because {reason}"),
         };
         let question = format!(
-            "Delete FlinkDeployment `{name}` in namespace `{}`? ({about_state})",
+            "Delete {} `{}` in namespace `{}`? ({about_state})",
+            if present.is_session_job() { "FlinkSessionJob" } else { "FlinkDeployment" },
+            present.name(),
             connection.namespace
         );
         if !printer.confirm(question)? {
@@ -119,18 +124,19 @@ pub async fn run(args: DeleteArgs, global: &Global, printer: &Printer) -> anyhow
         }
     }
     let mut path = None;
-    if let State::Save { job_id } = state
+    if let (State::Save { job_id }, Some(cluster)) = (state, &cluster)
         && dry_run == DryRunMode::None
     {
         let timeout = wait.timeout.max(Duration::from_secs(1));
         let order = Order {
+            name: present.shown_name(),
             job_id,
             path: savepoint_path,
             format: SavepointFormatType::Canonical,
             stops_job: true,
             timeout,
         };
-        let location = savepoint::take(&connection, &present, access.flink_access, &order, printer)
+        let location = savepoint::take(&connection, cluster, access.flink_access, &order, printer)
             .await
             .map_err(|error| {
                 Failure::new(format!(
@@ -149,7 +155,7 @@ pub async fn run(args: DeleteArgs, global: &Global, printer: &Printer) -> anyhow
             uid: present.uid(),
             is_dry_run: dry_run == DryRunMode::Server,
         };
-        apply::delete(&connection.client, &deployment::id(&connection, &name), deletion).await?;
+        apply::delete(&connection.client, &present.id(), deletion).await?;
     }
     printer.note(format_args!(
         "{} deleted{}",
@@ -163,9 +169,36 @@ pub async fn run(args: DeleteArgs, global: &Global, printer: &Printer) -> anyhow
     }
     if wait.wait && dry_run == DryRunMode::None {
         let goal = Goal::Deleted { uid: present.uid().map(str::to_owned) };
-        wait::until(&connection, &name, &goal, wait.timeout, printer).await?;
+        wait::until(&connection, &present.id(), &goal, wait.timeout, printer).await?;
     }
     Ok(())
+}
+
+/// The deployment whose JobManager can save the job; none for a job whose cluster is gone.
+async fn saving_cluster(
+    connection: &Connection,
+    present: &Deployment,
+) -> anyhow::Result<Option<Deployment>> {
+    match deployment::cluster_of(connection, present).await {
+        Ok(cluster) => Ok(Some(cluster)),
+        // It has nothing to be saved from.
+        Err(_) if present.is_session_job() => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Whether the job, its cluster, or the defaults of what runs say where savepoints go.
+async fn has_directory(
+    connection: &Connection,
+    present: &Deployment,
+    cluster: Option<&Deployment>,
+    (no_savepoint, access): (bool, &FlinkAccess),
+) -> bool {
+    let Some(cluster) = cluster else { return false };
+    present.savepoint_directory().is_some()
+        || cluster.savepoint_directory().is_some()
+        || (!no_savepoint
+            && is_directory_configured(connection, cluster, access.flink_access).await)
 }
 
 /// Whether the running cluster has a savepoint directory that its spec does not name: the

@@ -2,6 +2,7 @@
 
 mod dialogue;
 mod flags;
+mod session_job;
 
 use std::path::{Path, PathBuf};
 
@@ -27,8 +28,10 @@ use crate::config::OperatorConfig;
 use crate::decide::validate::{ValidationInput, Violation, validate};
 use flags::Flags;
 
-/// The kind that this command deploys.
+/// The kind that flags and the dialogue make.
 const KIND: &str = "FlinkDeployment";
+/// The kinds that this command deploys.
+const KINDS: &str = "FlinkDeployment or FlinkSessionJob";
 
 /// Arguments of `deploy`.
 #[derive(Args)]
@@ -40,7 +43,7 @@ Examples:
   kubectl flink deploy wordcount --image registry/wordcount:2    # changes only the image
   kubectl flink deploy                                           # asks, on a terminal")]
 pub struct DeployArgs {
-    /// Manifest with FlinkDeployments; - reads stdin
+    /// Manifest with deployments and session jobs; - reads stdin
     #[arg(short, long, value_name = "FILE")]
     filename: Option<PathBuf>,
     #[command(flatten)]
@@ -66,6 +69,15 @@ enum Request {
     Manifest { manifest: Value, source: Option<Source> },
     /// Only what the flags say, on top of what is there.
     Patch { name: String, patch: Value },
+}
+
+impl Request {
+    fn manifest(&self) -> Option<&Value> {
+        match self {
+            Self::Manifest { manifest, .. } => Some(manifest),
+            Self::Patch { .. } => None,
+        }
+    }
 }
 
 /// Reads, checks everything, sends, and waits where asked to.
@@ -107,8 +119,9 @@ pub async fn run(args: DeployArgs, global: &Global, printer: &Printer) -> anyhow
     };
     let mut checked = Vec::new();
     let mut violations = Vec::new();
+    let together = requests.iter().filter_map(Request::manifest).cloned().collect::<Vec<_>>();
     for request in requests {
-        let (request, found) = check(request, &mut connection, &operator).await?;
+        let (request, found) = check(request, &mut connection, &operator, &together).await?;
         violations.extend(found);
         checked.push(request);
     }
@@ -121,11 +134,11 @@ pub async fn run(args: DeployArgs, global: &Global, printer: &Printer) -> anyhow
         change::report(&written.object, written.verb, dry_run, output, printer)?;
         if wait.wait && dry_run == DryRunMode::None {
             let deployment = Deployment(written.object);
-            let name = deployment.name().to_owned();
+            let id = deployment.id();
             let connection =
                 Connection { namespace: deployment.namespace().to_owned(), ..connection.clone() };
             let goal = Goal::Reconciled { written: Box::new(deployment) };
-            wait::until(&connection, &name, &goal, wait.timeout, printer).await?;
+            wait::until(&connection, &id, &goal, wait.timeout, printer).await?;
         }
     }
     Ok(())
@@ -151,6 +164,7 @@ async fn check(
     request: Request,
     connection: &mut Connection,
     operator: &OperatorConfig,
+    together: &[Value],
 ) -> anyhow::Result<(Checked, Vec<(String, Violation)>)> {
     let id = match &request {
         Request::Manifest { manifest, .. } => ObjectId {
@@ -172,21 +186,11 @@ async fn check(
             object
         }
     };
-    let spec = FlinkDeploymentSpec::deserialize(&wanted["spec"])
-        .with_context(|| format!("FlinkDeployment `{}` cannot be read", id.name))?;
-    let last_reconciled = present
-        .as_ref()
-        .and_then(Deployment::last_reconciled_spec)
-        .and_then(|spec| FlinkDeploymentSpec::deserialize(spec).ok());
-    let namespace = id.namespace.clone().unwrap_or_default();
-    let mut violations = validate(&ValidationInput {
-        name: &id.name,
-        namespace: &namespace,
-        spec: &spec,
-        last_reconciled: last_reconciled.as_ref(),
-        operator,
-    });
-    violations.extend(missing_service_account(connection, &namespace, &spec).await?);
+    let violations = if id.kind == "FlinkSessionJob" {
+        session_job::check(connection, &id, &wanted, (present.as_ref(), together), operator).await?
+    } else {
+        check_deployment(connection, &id, &wanted, present.as_ref(), operator).await?
+    };
     let source = match &request {
         Request::Manifest { source, .. } => source.as_ref(),
         Request::Patch { .. } => None,
@@ -201,6 +205,31 @@ async fn check(
     let violations =
         violations.into_iter().map(|violation| (place(&violation), violation)).collect();
     Ok((Checked { id, request, present, wanted }, violations))
+}
+
+/// All violations of a `FlinkDeployment`.
+async fn check_deployment(
+    connection: &Connection,
+    id: &ObjectId,
+    wanted: &Value,
+    present: Option<&Deployment>,
+    operator: &OperatorConfig,
+) -> anyhow::Result<Vec<Violation>> {
+    let spec = FlinkDeploymentSpec::deserialize(&wanted["spec"])
+        .with_context(|| format!("FlinkDeployment `{}` cannot be read", id.name))?;
+    let last_reconciled = present
+        .and_then(Deployment::last_reconciled_spec)
+        .and_then(|spec| FlinkDeploymentSpec::deserialize(spec).ok());
+    let namespace = id.namespace.clone().unwrap_or_default();
+    let mut violations = validate(&ValidationInput {
+        name: &id.name,
+        namespace: &namespace,
+        spec: &spec,
+        last_reconciled: last_reconciled.as_ref(),
+        operator,
+    });
+    violations.extend(missing_service_account(connection, &namespace, &spec).await?);
+    Ok(violations)
 }
 
 /// Pods of a service account that is not there are never created, and nothing else says why.
@@ -236,9 +265,10 @@ fn refusal(violations: &[(String, Violation)]) -> Failure {
         message.push_str(": ");
         message.push_str(&violation.to_string());
     }
-    let needs_operator = violations
-        .iter()
-        .any(|(_, violation)| violation.path.starts_with("spec.flinkConfiguration"));
+    let needs_operator = violations.iter().any(|(_, violation)| {
+        let path = &violation.path;
+        path.starts_with("spec.flinkConfiguration") || path == "spec.job.jarURI"
+    });
     let failure = Failure::new(message);
     if needs_operator {
         failure.hint("options that only the operator's configuration sets are not known here; name it with --operator-config")
@@ -296,13 +326,18 @@ fn namespace_of<'a>(manifest: &'a Value, connection: &'a Connection) -> &'a str 
     manifest.pointer("/metadata/namespace").and_then(Value::as_str).unwrap_or(&connection.namespace)
 }
 
-/// The manifests in a file; anything but a `FlinkDeployment` is refused, because it would be left out.
+/// The manifests in a file; anything but these kinds is refused, because it would be left out.
 fn manifests(file: &Path, global: &Global) -> anyhow::Result<Vec<Document>> {
     let documents = manifest::read(file)?;
     for document in &documents {
-        let Resource::Deployment(deployment) = &document.resource else {
+        let metadata = match &document.resource {
+            Resource::Deployment(deployment) => Some(&deployment.metadata),
+            Resource::SessionJob(job) => Some(&job.metadata),
+            _ => None,
+        };
+        let Some(metadata) = metadata else {
             return Err(Failure::new(format!(
-                "{}:{}: a {} cannot be deployed, only a {KIND}",
+                "{}:{}: a {} cannot be deployed, only a {KINDS}",
                 manifest::shown(file),
                 document.locate("").0,
                 document.resource.kind()
@@ -310,7 +345,7 @@ fn manifests(file: &Path, global: &Global) -> anyhow::Result<Vec<Document>> {
             .hint("apply other objects with: kubectl apply -f")
             .into());
         };
-        let stated = deployment.metadata.namespace.as_deref().unwrap_or_default();
+        let stated = metadata.namespace.as_deref().unwrap_or_default();
         if let Some(asked) =
             global.namespace.as_deref().filter(|asked| !stated.is_empty() && *asked != stated)
         {
@@ -322,7 +357,7 @@ fn manifests(file: &Path, global: &Global) -> anyhow::Result<Vec<Document>> {
         }
     }
     if documents.is_empty() {
-        return Err(Failure::new(format!("`{}` has no {KIND}", manifest::shown(file))).into());
+        return Err(Failure::new(format!("`{}` has no {KINDS}", manifest::shown(file))).into());
     }
     Ok(documents)
 }

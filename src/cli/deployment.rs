@@ -1,4 +1,4 @@
-//! A `FlinkDeployment` as commands look at it.
+//! A `FlinkDeployment`, or a `FlinkSessionJob`, as commands look at it.
 //!
 //! It is read leniently: what another version wrote, or what our types would refuse, must still be
 //! shown and must survive being written back.
@@ -9,13 +9,19 @@ use serde_json::Value;
 use super::connection::Connection;
 use super::failure::Failure;
 use crate::api::deployment::{FlinkConfiguration, FlinkDeployment};
+use crate::api::session_job::FlinkSessionJob;
+use crate::api::state_snapshot::JobKind;
+use crate::cluster;
 use crate::cluster::apply::ObjectId;
 use crate::cluster::read::{self, Scope};
 use crate::config::FlinkConfig;
 use crate::config::options;
+use crate::decide::revision;
 
 /// Names shown in a hint at most.
 const NAMES_SHOWN: usize = 8;
+/// What stands before the name of a session job, as `kubectl get` knows it.
+const SESSION_JOB: &str = "sessionjob";
 
 /// One stored object.
 #[derive(Clone, Debug, PartialEq)]
@@ -103,9 +109,49 @@ impl Deployment {
         Timestamp::from_millisecond(milliseconds).ok().filter(|at| *at > Timestamp::UNIX_EPOCH)
     }
 
-    /// Without a job it is a session cluster.
+    /// A job in a session cluster, which is another resource.
+    pub fn is_session_job(&self) -> bool {
+        self.text("/kind") == Some("FlinkSessionJob")
+    }
+
+    /// The session cluster that a session job runs in.
+    pub fn session_cluster(&self) -> Option<&str> {
+        self.text("/spec/deploymentName").filter(|_| self.is_session_job())
+    }
+
+    /// A deployment without a job is a session cluster.
     pub fn is_session(&self) -> bool {
-        self.0.pointer("/spec/job").is_none_or(Value::is_null)
+        !self.is_session_job() && self.0.pointer("/spec/job").is_none_or(Value::is_null)
+    }
+
+    pub fn job_kind(&self) -> JobKind {
+        if self.is_session_job() { JobKind::FlinkSessionJob } else { JobKind::FlinkDeployment }
+    }
+
+    /// The name that tells it from every other resource: `orders`, or `sessionjob/orders`.
+    pub fn shown_name(&self) -> String {
+        if self.is_session_job() {
+            format!("{SESSION_JOB}/{}", self.name())
+        } else {
+            self.name().to_owned()
+        }
+    }
+
+    /// Under which name its revisions are kept.
+    pub fn history_name(&self) -> String {
+        revision::history_name(self.job_kind(), self.name())
+    }
+
+    /// Where the API server keeps it.
+    pub fn id(&self) -> ObjectId {
+        match self.job_kind() {
+            JobKind::FlinkDeployment => {
+                ObjectId::of::<FlinkDeployment>(self.namespace(), self.name())
+            }
+            JobKind::FlinkSessionJob => {
+                ObjectId::of::<FlinkSessionJob>(self.namespace(), self.name())
+            }
+        }
     }
 
     /// What the spec wants the job to be; `running` when it does not say.
@@ -188,18 +234,88 @@ pub fn id(connection: &Connection, name: &str) -> ObjectId {
     ObjectId::of::<FlinkDeployment>(&connection.namespace, name)
 }
 
-/// Reads the deployment; a missing one is a failure that names those that are there.
+/// Which kinds a name on the command line may mean.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Meant {
+    Deployment,
+    SessionJob,
+    Either,
+}
+
+/// Reads `orders`, `sessionjob/orders` or `flinkdeployment/orders`, with kubectl's other spellings.
+fn meaning(name: &str) -> (Meant, &str) {
+    let Some((kind, rest)) = name.split_once('/') else { return (Meant::Either, name) };
+    let kind = kind.strip_suffix(".flink.apache.org").unwrap_or(kind).to_lowercase();
+    match kind.as_str() {
+        "sessionjob" | "flinksessionjob" | "flinksessionjobs" => (Meant::SessionJob, rest),
+        "flinkdep" | "flinkdeployment" | "flinkdeployments" => (Meant::Deployment, rest),
+        // No object has such a name: it is not found, and said so.
+        _ => (Meant::Either, name),
+    }
+}
+
+/// Reads the deployment or session job; a missing one is a failure that names those that are there.
 pub async fn fetch(connection: &Connection, name: &str) -> anyhow::Result<Deployment> {
-    match read::get_value(&connection.client, &id(connection, name)).await? {
+    let (meant, plain) = meaning(name);
+    let deployment = async {
+        match meant {
+            Meant::SessionJob => Ok(None),
+            Meant::Deployment | Meant::Either => {
+                read::get_value(&connection.client, &id(connection, plain)).await
+            }
+        }
+    };
+    let session_job = async {
+        let id = ObjectId::of::<FlinkSessionJob>(&connection.namespace, plain);
+        match (meant, read::get_value(&connection.client, &id)) {
+            (Meant::Deployment, _) => Ok(None),
+            (Meant::SessionJob, found) => found.await,
+            (Meant::Either, found) => match found.await {
+                // Where the kind is not installed, or not to be read, none of it is meant.
+                Err(cluster::Error::KindMissing { .. } | cluster::Error::Forbidden { .. }) => {
+                    Ok(None)
+                }
+                other => other,
+            },
+        }
+    };
+    let (deployment, session_job) = tokio::join!(deployment, session_job);
+    match (deployment?, session_job?) {
+        (Some(_), Some(_)) => Err(Failure::usage(format!(
+            "`{plain}` is a FlinkDeployment and a FlinkSessionJob: say flinkdeployment/{plain} or \
+             {SESSION_JOB}/{plain}"
+        ))
+        .into()),
+        (Some(value), None) | (None, Some(value)) => Ok(Deployment(value)),
+        (None, None) => Err(not_found(connection, name).await.into()),
+    }
+}
+
+/// The deployment whose JobManager knows the job: itself, or the cluster of a session job.
+pub async fn cluster_of(
+    connection: &Connection,
+    deployment: &Deployment,
+) -> anyhow::Result<Deployment> {
+    let Some(cluster) = deployment.session_cluster() else { return Ok(deployment.clone()) };
+    let id = ObjectId::of::<FlinkDeployment>(deployment.namespace(), cluster);
+    match read::get_value(&connection.client, &id).await? {
         Some(value) => Ok(Deployment(value)),
-        None => Err(not_found(connection, name).await.into()),
+        None => Err(Failure::new(format!(
+            "the session cluster `{cluster}` of `{}` does not exist",
+            deployment.name()
+        ))
+        .into()),
     }
 }
 
 /// Says what there is instead.
 pub async fn not_found(connection: &Connection, name: &str) -> Failure {
     let namespace = &connection.namespace;
-    let failure = Failure::new(format!("no FlinkDeployment `{name}` in namespace `{namespace}`"));
+    let (kind, name) = match meaning(name) {
+        (Meant::SessionJob, name) => ("FlinkSessionJob", name),
+        (Meant::Deployment | Meant::Either, name) => ("FlinkDeployment", name),
+    };
+    let failure = Failure::new(format!("no {kind} `{name}` in namespace `{namespace}`"));
     let scope = Scope::Namespace(namespace);
     // The hint is a courtesy; without the right to list there is none.
     let Ok(others) = read::list_values::<FlinkDeployment>(&connection.client, scope, None).await

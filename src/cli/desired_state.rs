@@ -15,7 +15,7 @@ use crate::cluster::apply;
 /// Arguments of `suspend` and `resume`.
 #[derive(Args)]
 pub struct DesiredStateArgs {
-    /// The FlinkDeployment
+    /// The FlinkDeployment, or sessionjob/NAME
     #[arg(add = complete::deployments())]
     name: String,
     #[command(flatten)]
@@ -41,11 +41,12 @@ pub async fn run(
     };
     let connection = global.connect().await?;
     let present = deployment::fetch(&connection, &name).await?;
+    let name = present.name();
     if present.is_session() {
         return Err(Failure::new(format!(
             "`{name}` is a session cluster: it has no job of its own to stop or start"
         ))
-        .hint("suspend its jobs instead: set spec.job.state of the FlinkSessionJobs")
+        .hint("suspend its jobs instead: see them with: kubectl flink status")
         .into());
     }
     if present.desired_state() == word {
@@ -65,13 +66,13 @@ pub async fn run(
         object["spec"]["job"]["state"] = json!(word);
         object
     } else {
-        let id = deployment::id(&connection, &name);
-        apply::merge_patch(&connection.client, &id, &patch, change::writer(dry_run)).await?
+        apply::merge_patch(&connection.client, &present.id(), &patch, change::writer(dry_run))
+            .await?
     };
     change::report(&written, verb, dry_run, output, printer)?;
     if wait.wait && dry_run == DryRunMode::None {
         let goal = Goal::Reconciled { written: Box::new(Deployment(written)) };
-        wait::until(&connection, &name, &goal, wait.timeout, printer).await?;
+        wait::until(&connection, &present.id(), &goal, wait.timeout, printer).await?;
     }
     Ok(())
 }

@@ -14,12 +14,12 @@ use super::{complete, deployment};
 use crate::api::deployment::FlinkDeploymentSpec;
 use crate::cluster::revisions;
 use crate::decide::diff::diff;
-use crate::decide::revision::{RestoreKind, RestorePoint, Revision};
+use crate::decide::revision::{self, RestoreKind, RestorePoint, Revision};
 
 /// Arguments of `history`.
 #[derive(Args)]
 pub struct HistoryArgs {
-    /// The FlinkDeployment
+    /// The FlinkDeployment, or sessionjob/NAME
     #[arg(add = complete::deployments())]
     name: String,
     #[command(flatten)]
@@ -51,7 +51,8 @@ pub async fn run(args: HistoryArgs, global: &Global, printer: &Printer) -> anyho
         }
         Some(OutputFormat::Name) => {
             for number in entries.iter().filter_map(|entry| entry.revision) {
-                printer.line(format_args!("controllerrevision.apps/{name}-{number}"))?;
+                let object = revision::object_name(&present.history_name(), number);
+                printer.line(format_args!("controllerrevision.apps/{object}"))?;
             }
         }
         None | Some(OutputFormat::Wide) => {
@@ -71,7 +72,7 @@ pub async fn run(args: HistoryArgs, global: &Global, printer: &Printer) -> anyho
 
 async fn entries(connection: &Connection, present: &Deployment) -> anyhow::Result<Vec<Entry>> {
     let revisions =
-        revisions::list(&connection.client, &connection.namespace, present.name()).await?;
+        revisions::list(&connection.client, &connection.namespace, &present.history_name()).await?;
     let mut entries = revisions.into_iter().map(from_revision).collect::<Vec<_>>();
     if let Some(spec) = present.last_reconciled_spec() {
         // A suspended deployment's last revision is its present spec.

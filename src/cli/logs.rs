@@ -11,9 +11,10 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use super::args::Global;
+use super::complete;
+use super::deployment::{self, Deployment};
 use super::failure::Failure;
 use super::printer::{DIM, Printer, styled};
-use super::{complete, deployment};
 use crate::cluster::logs::{self, LogRequest};
 use crate::cluster::{self, pods};
 
@@ -29,7 +30,7 @@ const MAIN_CONTAINER: &str = "flink-main-container";
 /// Arguments of `logs`.
 #[derive(Args)]
 pub struct LogsArgs {
-    /// The FlinkDeployment
+    /// The FlinkDeployment; of sessionjob/NAME the cluster that it runs in
     #[arg(add = complete::deployments())]
     name: String,
     /// Only these pods
@@ -74,19 +75,22 @@ pub async fn run(args: LogsArgs, global: &Global, printer: &Printer) -> anyhow::
         RoleArg::Tm => pods::Role::TaskManager,
     });
     let (client, namespace) = (&connection.client, &connection.namespace);
-    let mut found = pods::list(client, namespace, &args.name, role).await?;
+    let mut cluster_id = args.name.clone();
+    let mut found = pods::list(client, namespace, &cluster_id, role).await.unwrap_or_default();
     if found.is_empty() {
-        let deployment = deployment::fetch(&connection, &args.name).await?;
-        let which = role.map_or("", |role| match role {
-            pods::Role::JobManager => "JobManager ",
-            pods::Role::TaskManager => "TaskManager ",
-        });
-        if !args.follow {
-            return Err(Failure::new(format!("`{}` has no {which}pods", args.name))
-                .hint(format!("it is {}", super::wait::phase(&deployment)))
-                .into());
+        let named = deployment::fetch(&connection, &args.name).await?;
+        let deployment = deployment::cluster_of(&connection, &named).await?;
+        deployment.name().clone_into(&mut cluster_id);
+        found = pods::list(client, namespace, &cluster_id, role).await?;
+        if named.is_session_job() {
+            printer.note(format_args!(
+                "`{}` runs in the session cluster `{cluster_id}`, whose pods write its log",
+                named.name()
+            ));
         }
-        printer.note(format_args!("`{}` has no {which}pods yet; waiting for them", args.name));
+        if found.is_empty() {
+            say_empty(&args, &deployment, role, printer)?;
+        }
     }
     if found.len() > PODS_MAX {
         printer.warning(format_args!(
@@ -126,7 +130,7 @@ pub async fn run(args: LogsArgs, global: &Global, printer: &Printer) -> anyhow::
             },
             () = tokio::time::sleep(LOOK_AGAIN), if args.follow => {
                 // A missed look is made up for by the next one.
-                let present = pods::list(client, namespace, &args.name, role).await.unwrap_or_default();
+                let present = pods::list(client, namespace, &cluster_id, role).await.unwrap_or_default();
                 if let Some(sender) = &keep_open {
                     for pod in &present {
                         readers.start(pod, sender);
@@ -141,6 +145,25 @@ pub async fn run(args: LogsArgs, global: &Global, printer: &Printer) -> anyhow::
         }
         None => Ok(()),
     }
+}
+
+/// There are no pods: a failure, unless they are waited for.
+fn say_empty(
+    args: &LogsArgs,
+    deployment: &Deployment,
+    role: Option<pods::Role>,
+    printer: &Printer,
+) -> Result<(), Failure> {
+    let which = role.map_or("", |role| match role {
+        pods::Role::JobManager => "JobManager ",
+        pods::Role::TaskManager => "TaskManager ",
+    });
+    if !args.follow {
+        return Err(Failure::new(format!("`{}` has no {which}pods", deployment.name()))
+            .hint(format!("it is {}", super::wait::phase(deployment))));
+    }
+    printer.note(format_args!("`{}` has no {which}pods yet; waiting for them", deployment.name()));
+    Ok(())
 }
 
 /// One task per pod.

@@ -3,7 +3,6 @@
 mod live;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -17,12 +16,9 @@ use super::failure::Failure;
 use super::logging::{self, LogFormat};
 use super::printer::Printer;
 use crate::api::deployment::FlinkDeployment;
-use crate::api::status::{
-    DeploymentStatus, JobManagerDeploymentStatus, JobStatusState, LifecycleState,
-};
+use crate::api::status::{JobManagerDeploymentStatus, JobStatusState, LifecycleState};
 use crate::flink::access::{Access, Connector, Options};
 use crate::operator::context::Context;
-use crate::operator::kind::Guarded;
 use crate::operator::listener::{InvalidListener, Listeners};
 use crate::operator::run::{Operator, Watch, start};
 
@@ -174,7 +170,7 @@ async fn wait(args: &OperateArgs, operator: &Operator) -> anyhow::Result<()> {
     let settled = async {
         operator.ready().await;
         loop {
-            if let Some(end) = settled(&operator.resources()) {
+            if let Some(end) = settled(&look(operator)?) {
                 return end;
             }
             tokio::time::sleep(LOOK_INTERVAL).await;
@@ -185,7 +181,7 @@ async fn wait(args: &OperateArgs, operator: &Operator) -> anyhow::Result<()> {
         Err(_) => Err(Failure::timed_out(format!(
             "not STABLE after {:?}: {}",
             args.timeout,
-            unsettled(&operator.resources())
+            unsettled(&look(operator)?)
         ))
         .into()),
     }
@@ -199,55 +195,87 @@ fn stopped(args: &OperateArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The job runs or has finished; a session cluster's JobManager is ready.
-fn runs(status: &DeploymentStatus, is_session: bool) -> bool {
-    if is_session {
-        return status.job_manager_deployment_status == JobManagerDeploymentStatus::Ready;
+/// What `--until-stable` looks at.
+struct Seen {
+    name: String,
+    /// The status is about the present spec.
+    is_current: bool,
+    state: Option<LifecycleState>,
+    /// The job runs or has finished; a session cluster's JobManager is ready.
+    runs: bool,
+    error: Option<String>,
+}
+
+/// Every deployment and session job; an error for one that cannot be read.
+fn look(operator: &Operator) -> anyhow::Result<Vec<Seen>> {
+    let mut all = Vec::new();
+    for resource in operator.resources() {
+        let resource = readable(&resource.0)?;
+        let status = resource.status.clone().unwrap_or_default();
+        let runs = if resource.spec.job.is_some() {
+            status.job_status.state.is_some_and(is_up)
+        } else {
+            status.job_manager_deployment_status == JobManagerDeploymentStatus::Ready
+        };
+        all.push(Seen {
+            name: resource.name_any(),
+            is_current: status.observed_generation == resource.metadata.generation,
+            state: status.lifecycle_state,
+            runs,
+            error: status.error,
+        });
     }
-    matches!(status.job_status.state, Some(JobStatusState::Running | JobStatusState::Finished))
+    for resource in operator.session_jobs() {
+        let resource = readable(&resource.0)?;
+        let status = resource.status.clone().unwrap_or_default();
+        all.push(Seen {
+            name: format!("sessionjob/{}", resource.name_any()),
+            is_current: status.observed_generation == resource.metadata.generation,
+            state: status.lifecycle_state,
+            runs: status.job_status.state.is_some_and(is_up),
+            error: status.error,
+        });
+    }
+    Ok(all)
+}
+
+fn is_up(state: JobStatusState) -> bool {
+    matches!(state, JobStatusState::Running | JobStatusState::Finished)
+}
+
+fn readable<K>(resource: &Result<K, InvalidObject>) -> anyhow::Result<&K> {
+    resource.as_ref().map_err(|InvalidObject { error, metadata }| {
+        let name = metadata.name.as_deref().unwrap_or_default();
+        Failure::new(format!("`{name}` cannot be read: {error}")).into()
+    })
 }
 
 /// `None` while something is under way.
-fn settled(resources: &[Arc<Guarded<FlinkDeployment>>]) -> Option<anyhow::Result<()>> {
+fn settled(resources: &[Seen]) -> Option<anyhow::Result<()>> {
     let mut is_settled = true;
-    for resource in resources {
-        let resource = match &resource.0 {
-            Ok(resource) => resource,
-            Err(InvalidObject { error, metadata }) => {
-                let name = metadata.name.as_deref().unwrap_or_default();
-                let text = format!("`{name}` cannot be read: {error}");
-                return Some(Err(Failure::new(text).into()));
-            }
-        };
-        let status = resource.status.clone().unwrap_or_default();
-        let is_seen = status.observed_generation == resource.metadata.generation;
-        match status.lifecycle_state {
+    for Seen { name, is_current, state, runs, error } in resources {
+        match state {
             Some(LifecycleState::Failed) => {
-                let error = status.error.unwrap_or_default();
-                let message = crate::decide::error_document::message_of(&error);
-                let text = format!("`{}` is FAILED: {message}", resource.name_any());
+                let error = error.as_deref().unwrap_or_default();
+                let message = crate::decide::error_document::message_of(error);
+                let text = format!("`{name}` is FAILED: {message}");
                 return Some(Err(Failure::new(text).into()));
             }
-            Some(LifecycleState::Suspended) if is_seen => {}
+            Some(LifecycleState::Suspended) if *is_current => {}
             // A rollback to the last stable spec counts as stable before its job runs.
-            Some(LifecycleState::Stable)
-                if is_seen && runs(&status, resource.spec.job.is_none()) => {}
+            Some(LifecycleState::Stable) if *is_current && *runs => {}
             Some(_) | None => is_settled = false,
         }
     }
     is_settled.then_some(Ok(()))
 }
 
-fn unsettled(resources: &[Arc<Guarded<FlinkDeployment>>]) -> String {
-    let states: BTreeMap<String, &str> = resources
+fn unsettled(resources: &[Seen]) -> String {
+    let states: BTreeMap<&str, &str> = resources
         .iter()
-        .filter_map(|guarded| guarded.0.as_ref().ok())
-        .filter_map(|resource| {
-            let state = resource.status.as_ref().and_then(|status| status.lifecycle_state);
-            match state {
-                Some(LifecycleState::Stable | LifecycleState::Suspended) => None,
-                state => Some((resource.name_any(), state.map_or("not seen", |s| s.as_str()))),
-            }
+        .filter_map(|seen| match seen.state {
+            Some(LifecycleState::Stable | LifecycleState::Suspended) => None,
+            state => Some((seen.name.as_str(), state.map_or("not seen", |s| s.as_str()))),
         })
         .collect();
     let each = states.iter().take(10).map(|(name, state)| format!("`{name}` is {state}"));

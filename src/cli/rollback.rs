@@ -24,7 +24,7 @@ const CONTEXT_LINES: usize = 2;
 /// Arguments of `rollback`.
 #[derive(Args)]
 pub struct RollbackArgs {
-    /// The FlinkDeployment
+    /// The FlinkDeployment, or sessionjob/NAME
     #[arg(add = complete::deployments())]
     name: String,
     /// Revision to go back to, see `history`; default: the newest that differs from the present spec
@@ -53,11 +53,13 @@ pub async fn run(args: RollbackArgs, global: &Global, printer: &Printer) -> anyh
     } = args;
     let connection = global.connect().await?;
     let present = deployment::fetch(&connection, &name).await?;
-    let revisions = revisions::list(&connection.client, &connection.namespace, &name).await?;
+    let name = present.shown_name();
+    let history = present.history_name();
+    let revisions = revisions::list(&connection.client, &connection.namespace, &history).await?;
     let present_spec = present.0.get("spec").cloned().unwrap_or_else(|| json!({}));
     let (target, rollback) = choose(&name, &present_spec, &revisions, to_revision)?;
     show(&name, &present_spec, target, &rollback, printer);
-    if present.is_session() != is_session(&rollback) {
+    if !present.is_session_job() && present.is_session() != is_session(&rollback) {
         return Err(Failure::new(
             "a session cluster cannot become an application, nor the other way round",
         )
@@ -82,7 +84,7 @@ pub async fn run(args: RollbackArgs, global: &Global, printer: &Printer) -> anyh
     change::report(&written, &verb, dry_run, output, printer)?;
     if wait.wait && dry_run == DryRunMode::None {
         let goal = Goal::Reconciled { written: Box::new(Deployment(written)) };
-        wait::until(&connection, &name, &goal, wait.timeout, printer).await?;
+        wait::until(&connection, &present.id(), &goal, wait.timeout, printer).await?;
     }
     Ok(())
 }

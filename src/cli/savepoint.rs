@@ -24,7 +24,7 @@ const POLL_MAX: Duration = Duration::from_secs(2);
 /// Arguments of `savepoint`.
 #[derive(Args)]
 pub struct SavepointArgs {
-    /// The FlinkDeployment
+    /// The FlinkDeployment, or sessionjob/NAME
     #[arg(add = complete::deployments())]
     name: String,
     /// Directory for the savepoint; default: execution.checkpointing.savepoint-dir of the job
@@ -72,11 +72,19 @@ pub async fn run(args: SavepointArgs, global: &Global, printer: &Printer) -> any
     let connection = global.connect().await?;
     let deployment = deployment::fetch(&connection, &name).await?;
     let job_id = running_job(&deployment)?.to_owned();
-    let order = Order { job_id, path, format: format.of_flink(), stops_job: false, timeout };
-    let location = take(&connection, &deployment, access.flink_access, &order, printer).await?;
+    let order = Order {
+        name: deployment.shown_name(),
+        job_id,
+        path,
+        format: format.of_flink(),
+        stops_job: false,
+        timeout,
+    };
+    let cluster = deployment::cluster_of(&connection, &deployment).await?;
+    let location = take(&connection, &cluster, access.flink_access, &order, printer).await?;
     match output.and_then(OutputFormat::for_value) {
         Some(format) => {
-            let taken = json!({"name": name, "namespace": connection.namespace, "path": location});
+            let taken = json!({"name": deployment.name(), "namespace": connection.namespace, "path": location});
             printer.value(&taken, format)?;
         }
         None => printer.line(location)?,
@@ -91,7 +99,7 @@ pub fn running_job(deployment: &Deployment) -> Result<&str, Failure> {
         return Err(Failure::new(format!(
             "`{name}` is a session cluster: it has no job of its own"
         ))
-        .hint("take savepoints of its FlinkSessionJobs instead"));
+        .hint("take savepoints of its jobs instead: kubectl flink savepoint sessionjob/NAME"));
     }
     match (deployment.job_state(), deployment.job_id()) {
         (Some("RUNNING"), Some(job_id)) => Ok(job_id),
@@ -105,6 +113,8 @@ pub fn running_job(deployment: &Deployment) -> Result<&str, Failure> {
 
 /// Which savepoint to take.
 pub struct Order {
+    /// Whose job it is, for people.
+    pub name: String,
     pub job_id: String,
     /// Target directory; absent leaves it to the job's configuration.
     pub path: Option<String>,
@@ -114,7 +124,7 @@ pub struct Order {
     pub timeout: Duration,
 }
 
-/// Takes the savepoint and returns where it is.
+/// Takes the savepoint and returns where it is; `deployment` is the one whose JobManager has the job.
 pub async fn take(
     connection: &Connection,
     deployment: &Deployment,
@@ -122,7 +132,7 @@ pub async fn take(
     order: &Order,
     printer: &Printer,
 ) -> anyhow::Result<String> {
-    let name = deployment.name();
+    let name = order.name.as_str();
     let deadlines = Deadlines { savepoint: order.timeout, ..Deadlines::default() };
     let client = job_manager::client(connection, deployment, access, deadlines)?;
     let trigger_id = new_trigger_id();

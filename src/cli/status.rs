@@ -1,6 +1,6 @@
 //! `status`: one deployment with all its parts, or a table of many.
 //!
-//! The table asks the API server one question and nothing else, so that it is as quick as
+//! The table asks the API server for the two kinds and nothing else, so that it is as quick as
 //! `kubectl get`. The tree asks everything that it needs at the same time.
 
 mod facts;
@@ -19,6 +19,7 @@ use super::printer::Printer;
 use super::table;
 use super::{change, complete, deployment};
 use crate::api::deployment::FlinkDeployment;
+use crate::api::session_job::FlinkSessionJob;
 use crate::cluster::read::{self, Scope};
 
 /// Characters of an error in the table.
@@ -27,7 +28,7 @@ const ERROR_WIDTH: usize = 60;
 /// Arguments of `status`.
 #[derive(Args)]
 pub struct StatusArgs {
-    /// The FlinkDeployment; without it all are listed
+    /// The FlinkDeployment, or sessionjob/NAME; without it all are listed
     #[arg(add = complete::deployments())]
     name: Option<String>,
     /// List those of all namespaces
@@ -120,9 +121,14 @@ async fn show_many(
     output: Option<OutputFormat>,
     printer: &Printer,
 ) -> anyhow::Result<()> {
-    let objects =
-        read::list_values::<FlinkDeployment>(&connection.client, listing.scope, listing.selector)
-            .await?;
+    let (client, scope, selector) = (&connection.client, listing.scope, listing.selector);
+    let (objects, session_jobs) = tokio::join!(
+        read::list_values::<FlinkDeployment>(client, scope, selector),
+        read::list_values::<FlinkSessionJob>(client, scope, selector),
+    );
+    let mut objects = objects?;
+    // The kind need not be installed.
+    objects.extend(session_jobs.unwrap_or_default());
     match output {
         Some(OutputFormat::Json | OutputFormat::Yaml) => {
             if let Some(format) = output.and_then(OutputFormat::for_value) {
@@ -185,7 +191,7 @@ fn row(
         deployment.created_at().map(|created| table::age(now.as_second() - created.as_second()));
     let mode = if deployment.is_session() { "session" } else { deployment.upgrade_mode() };
     cells.extend([
-        deployment.name().to_owned(),
+        deployment.shown_name(),
         text(deployment.job_state()),
         text(deployment.lifecycle()),
         text(deployment.flink_version()),

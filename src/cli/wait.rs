@@ -9,10 +9,11 @@ use futures::StreamExt;
 use tokio::time::{Instant, sleep_until};
 
 use super::connection::Connection;
-use super::deployment::{self, Deployment};
+use super::deployment::Deployment;
 use super::failure::Failure;
 use super::printer::Printer;
 use crate::cluster;
+use crate::cluster::apply::ObjectId;
 use crate::cluster::read;
 
 /// After this time without a sign of an operator the person is told.
@@ -114,7 +115,7 @@ pub fn phase(seen: &Deployment) -> String {
 /// Watches the deployment until the goal is reached, cannot be reached, or the time is over.
 pub async fn until(
     connection: &Connection,
-    name: &str,
+    id: &ObjectId,
     goal: &Goal,
     timeout: Duration,
     printer: &Printer,
@@ -122,8 +123,8 @@ pub async fn until(
     let progress = printer.progress();
     let started = Instant::now();
     let mut patience = Some(started + OPERATOR_PATIENCE);
-    let mut watch =
-        Box::pin(read::watch_value(&connection.client, &deployment::id(connection, name)));
+    let name = id.name.as_str();
+    let mut watch = Box::pin(read::watch_value(&connection.client, id));
     let mut last_seen: Option<Deployment> = None;
     let mut last_error: Option<cluster::Error> = None;
     loop {

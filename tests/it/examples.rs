@@ -11,22 +11,21 @@ use serde_json::Value;
 
 #[test]
 fn examples_have_no_field_that_the_resource_has_not() {
-    let definition = crd::all().remove(0);
-    let schema = serde_json::to_value(crd::root(&definition).unwrap()).unwrap();
     let mut unknown = Vec::new();
     for file in manifests() {
-        let mut fields = Vec::new();
-        find_unknown(&manifest(&file), &schema, String::new(), &mut fields);
-        unknown.extend(fields.into_iter().map(|field| format!("{}: {field}", file.display())));
+        for manifest in documents(&file) {
+            let mut fields = Vec::new();
+            find_unknown(&manifest, &schema_of(&manifest), String::new(), &mut fields);
+            unknown.extend(fields.into_iter().map(|field| format!("{}: {field}", file.display())));
+        }
     }
     assert!(unknown.is_empty(), "{unknown:#?}");
 }
 
 #[test]
 fn an_unknown_field_is_found() {
-    let definition = crd::all().remove(0);
-    let schema = serde_json::to_value(crd::root(&definition).unwrap()).unwrap();
-    let mut manifest = manifest(&project().join("examples/basic.yaml"));
+    let mut manifest = documents(&project().join("examples/basic.yaml")).remove(0);
+    let schema = schema_of(&manifest);
     manifest["spec"]["podTemplate"]["spec"]["containers"][0]["imge"] = "flink:1.20".into();
     let mut fields = Vec::new();
     find_unknown(&manifest, &schema, String::new(), &mut fields);
@@ -69,8 +68,16 @@ fn manifests() -> Vec<PathBuf> {
     files
 }
 
-fn manifest(file: &Path) -> Value {
-    serde_yaml::from_str(&fs::read_to_string(file).unwrap()).unwrap()
+fn documents(file: &Path) -> Vec<Value> {
+    let text = fs::read_to_string(file).unwrap();
+    text.split("\n---\n").map(|document| serde_yaml::from_str(document).unwrap()).collect()
+}
+
+/// The schema of the manifest's kind.
+fn schema_of(manifest: &Value) -> Value {
+    let kind = manifest["kind"].as_str().unwrap();
+    let definition = crd::all().into_iter().find(|crd| crd.spec.names.kind == kind).unwrap();
+    serde_json::to_value(crd::root(&definition).unwrap()).unwrap()
 }
 
 /// Paths of all fields of `value` that `schema` does not name.

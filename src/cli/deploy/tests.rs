@@ -111,7 +111,7 @@ fn check_file(text: &str, namespace: Option<&str>, expected: Expect) {
 }
 
 #[test]
-fn only_deployments_are_deployed() {
+fn only_deployments_and_session_jobs_are_deployed() {
     const ONE: &str = "apiVersion: flink.apache.org/v1beta1\nkind: FlinkDeployment\nmetadata: {name: x, namespace: a}\nspec: {flinkVersion: v1_20}\n";
     check_file(ONE, None, expect!["1 manifests"]);
     check_file(&format!("{ONE}---\n---\n{ONE}"), Some("a"), expect!["2 manifests"]);
@@ -123,12 +123,22 @@ fn only_deployments_are_deployed() {
     let session_job = ONE
         .replace("FlinkDeployment", "FlinkSessionJob")
         .replace("flinkVersion: v1_20", "deploymentName: cluster");
+    check_file(&format!("{ONE}---\n{session_job}"), None, expect!["2 manifests"]);
+    let snapshot = ONE
+        .replace("FlinkDeployment", "FlinkStateSnapshot")
+        .replace("flinkVersion: v1_20", "jobReference: {kind: FlinkDeployment, name: x}");
     check_file(
-        &session_job,
+        &snapshot,
         None,
-        expect!["job.yaml:1: a FlinkSessionJob cannot be deployed, only a FlinkDeployment"],
+        expect![
+            "job.yaml:1: a FlinkStateSnapshot cannot be deployed, only a FlinkDeployment or FlinkSessionJob"
+        ],
     );
-    check_file("# nothing\n", None, expect!["`job.yaml` has no FlinkDeployment"]);
+    check_file(
+        "# nothing\n",
+        None,
+        expect!["`job.yaml` has no FlinkDeployment or FlinkSessionJob"],
+    );
 }
 
 #[test]

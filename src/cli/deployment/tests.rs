@@ -55,3 +55,28 @@ fn both_forms_of_the_reconciled_spec_are_read() {
     assert_eq!(with(r#"{"image":"a"}"#), Some(json!({"image": "a"})));
     assert_eq!(with("{broken"), None);
 }
+
+#[test]
+fn a_name_may_say_its_kind() {
+    assert_eq!(meaning("orders"), (Meant::Either, "orders"));
+    assert_eq!(meaning("sessionjob/orders"), (Meant::SessionJob, "orders"));
+    assert_eq!(meaning("flinksessionjob.flink.apache.org/a"), (Meant::SessionJob, "a"));
+    assert_eq!(meaning("flinkdeployment.flink.apache.org/a"), (Meant::Deployment, "a"));
+    assert_eq!(meaning("pod/a"), (Meant::Either, "pod/a"));
+}
+
+#[test]
+fn a_session_job_is_no_session_cluster() {
+    let job = Deployment(json!({
+        "kind": "FlinkSessionJob",
+        "metadata": {"name": "orders", "namespace": "shop"},
+        "spec": {"deploymentName": "cluster"},
+    }));
+    assert!(!job.is_session());
+    assert_eq!(job.session_cluster(), Some("cluster"));
+    assert_eq!(job.shown_name(), "sessionjob/orders");
+    assert_eq!(job.id().kind, "FlinkSessionJob");
+    let cluster = Deployment(json!({"kind": "FlinkDeployment", "spec": {"deploymentName": "x"}}));
+    assert!(cluster.is_session());
+    assert_eq!(cluster.session_cluster(), None);
+}

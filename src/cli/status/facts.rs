@@ -7,6 +7,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::Value;
 
+use crate::api::session_job::FlinkSessionJob;
 use crate::api::state_snapshot::FlinkStateSnapshot;
 use crate::cli::connection::Connection;
 use crate::cli::deployment::{self, Deployment};
@@ -29,6 +30,10 @@ pub(super) struct Facts {
     pub(super) pods: cluster::Result<Vec<Pod>>,
     /// Those that refer to it, newest first.
     pub(super) snapshots: cluster::Result<Vec<Value>>,
+    /// Of a session job: its cluster, or why there is none.
+    pub(super) session_cluster: Option<Result<Deployment, String>>,
+    /// Of a session cluster: the session jobs that name it.
+    pub(super) session_jobs: Vec<Deployment>,
     /// Absent where there is no JobManager to ask.
     pub(super) flink: Option<FlinkFacts>,
 }
@@ -61,24 +66,67 @@ pub(super) async fn observe(
         read::list_values::<FlinkStateSnapshot>(client, Scope::Namespace(namespace), None),
     );
     let deployment = deployment?;
+    let snapshots = snapshots.map(|all| of_job(all, &deployment));
+    if deployment.is_session_job() {
+        return observe_session_job(connection, deployment, snapshots, access).await;
+    }
+    let session_jobs = if deployment.is_session() {
+        session_jobs_of(connection, deployment.name()).await
+    } else {
+        Vec::new()
+    };
     let flink = match deployment.job_manager_status() {
         Some("READY" | "DEPLOYED_NOT_READY") => {
-            observe_flink(connection, &deployment, access).await?
+            let job_id = deployment.job_id().filter(|_| !deployment.is_session());
+            Some(observe_flink(connection, &deployment, job_id, access).await?)
         }
         _ => None,
     };
-    Ok(Facts { deployment, pods, snapshots: snapshots.map(|all| of_deployment(all, name)), flink })
+    Ok(Facts { deployment, pods, snapshots, session_cluster: None, session_jobs, flink })
+}
+
+/// The pods are the cluster's, which has a tree of its own.
+async fn observe_session_job(
+    connection: &Connection,
+    job: Deployment,
+    snapshots: cluster::Result<Vec<Value>>,
+    access: Access,
+) -> anyhow::Result<Facts> {
+    let cluster = deployment::cluster_of(connection, &job).await.map_err(|error| error.to_string());
+    let flink = match &cluster {
+        Ok(cluster) if cluster.job_manager_status() == Some("READY") => {
+            Some(observe_flink(connection, cluster, job.job_id(), access).await?)
+        }
+        Ok(_) | Err(_) => None,
+    };
+    Ok(Facts {
+        deployment: job,
+        pods: Ok(Vec::new()),
+        snapshots,
+        session_cluster: Some(cluster),
+        session_jobs: Vec::new(),
+        flink,
+    })
+}
+
+/// None where the kind is not installed, or may not be read.
+async fn session_jobs_of(connection: &Connection, cluster: &str) -> Vec<Deployment> {
+    let scope = Scope::Namespace(&connection.namespace);
+    let all = read::list_values::<FlinkSessionJob>(&connection.client, scope, None).await;
+    let jobs = all.unwrap_or_default().into_iter().map(Deployment);
+    jobs.filter(|job| job.session_cluster() == Some(cluster)).collect()
 }
 
 async fn observe_flink(
     connection: &Connection,
     deployment: &Deployment,
+    job_id: Option<&str>,
     access: Access,
-) -> anyhow::Result<Option<FlinkFacts>> {
+) -> anyhow::Result<FlinkFacts> {
     let deadlines = Deadlines { request: PATIENCE, ..Deadlines::default() };
     let client = job_manager::client(connection, deployment, access, deadlines)?.without_retries();
-    let Some(job_id) = deployment.job_id().filter(|_| !deployment.is_session()) else {
-        return Ok(Some(FlinkFacts { task_managers: client.taskmanagers().await, job: None }));
+    let Some(job_id) = job_id else {
+        return Ok(FlinkFacts { task_managers: client.taskmanagers().await, job: None });
     };
     let (task_managers, details, checkpoints, exceptions) = tokio::join!(
         client.taskmanagers(),
@@ -86,17 +134,18 @@ async fn observe_flink(
         client.checkpoints(job_id),
         client.exceptions(job_id, 1),
     );
-    Ok(Some(FlinkFacts { task_managers, job: Some(JobFacts { details, checkpoints, exceptions }) }))
+    Ok(FlinkFacts { task_managers, job: Some(JobFacts { details, checkpoints, exceptions }) })
 }
 
-/// The snapshots of this deployment, newest first.
-fn of_deployment(snapshots: Vec<Value>, name: &str) -> Vec<Value> {
+/// The snapshots of this job, newest first.
+fn of_job(snapshots: Vec<Value>, job: &Deployment) -> Vec<Value> {
+    let (kind, name) = (job.id().kind, job.name());
     let text =
         |value: &Value, path: &str| value.pointer(path).and_then(Value::as_str).map(str::to_owned);
     let mut snapshots = snapshots
         .into_iter()
         .filter(|snapshot| {
-            text(snapshot, "/spec/jobReference/kind").as_deref() == Some("FlinkDeployment")
+            text(snapshot, "/spec/jobReference/kind").as_deref() == Some(&kind)
                 && text(snapshot, "/spec/jobReference/name").as_deref() == Some(name)
         })
         .collect::<Vec<_>>();

@@ -9,6 +9,7 @@ use jiff::Timestamp;
 
 use super::{Listing, facts, render_table, tree};
 use crate::api::deployment::FlinkDeployment;
+use crate::api::session_job::FlinkSessionJob;
 use crate::cli::connection::Connection;
 use crate::cli::deployment::{self, Deployment};
 use crate::cli::failure::Failure;
@@ -58,8 +59,8 @@ async fn one_by_lines(
     name: &str,
     printer: &Printer,
 ) -> anyhow::Result<()> {
-    let mut watch =
-        Box::pin(read::watch_value(&connection.client, &deployment::id(connection, name)));
+    let id = deployment::fetch(connection, name).await?.id();
+    let mut watch = Box::pin(read::watch_value(&connection.client, &id));
     let mut last = String::new();
     while let Some(seen) = watch.next().await {
         match seen {
@@ -87,7 +88,8 @@ fn print_change(
     let error = deployment.error().map_or_else(String::new, |error| format!(" · error: {error}"));
     let namespace =
         if has_namespace { format!("{}/", deployment.namespace()) } else { String::new() };
-    let line = format!("{namespace}{}: {}{error}", deployment.name(), wait::phase(deployment));
+    let line =
+        format!("{namespace}{}: {}{error}", deployment.shown_name(), wait::phase(deployment));
     if *last != line {
         printer.line(&line)?;
         *last = line;
@@ -101,11 +103,12 @@ pub(super) async fn many(
     listing: Listing<'_>,
     printer: &Printer,
 ) -> anyhow::Result<()> {
-    let mut watch = Box::pin(read::watch_values::<FlinkDeployment>(
-        &connection.client,
-        listing.scope,
-        listing.selector,
-    ));
+    let (client, scope, selector) = (&connection.client, listing.scope, listing.selector);
+    let mut watch = Box::pin(read::watch_values::<FlinkDeployment>(client, scope, selector));
+    // A kind that is not installed has no events, and must not be asked for again and again.
+    let has_session_jobs =
+        read::list_values::<FlinkSessionJob>(client, scope, selector).await.is_ok();
+    let mut jobs = Box::pin(read::watch_values::<FlinkSessionJob>(client, scope, selector));
     let is_terminal = printer.terminals().output;
     let mut deployments: BTreeMap<(String, String), (Deployment, String)> = BTreeMap::new();
     let mut drawn = Drawn::default();
@@ -113,6 +116,11 @@ pub(super) async fn many(
     loop {
         let seen = tokio::select! {
             seen = watch.next() => seen,
+            seen = jobs.next(), if has_session_jobs => match seen {
+                // The deployments say when all is known.
+                Some(Ok(Seen::Complete | Seen::Restart)) => continue,
+                seen => seen,
+            },
             // Ages grow although nothing changes.
             () = tokio::time::sleep(REDRAW), if is_terminal && is_complete => {
                 draw(&deployments, listing, &mut drawn, printer)?;
@@ -120,11 +128,13 @@ pub(super) async fn many(
             }
         };
         match seen {
-            Some(Ok(Seen::Restart)) => deployments.clear(),
+            Some(Ok(Seen::Restart)) => {
+                deployments.retain(|_, (deployment, _)| deployment.is_session_job());
+            }
             Some(Ok(Seen::Complete)) => is_complete = true,
             Some(Ok(Seen::Present(value))) => {
                 let deployment = Deployment(value);
-                let key = (deployment.namespace().to_owned(), deployment.name().to_owned());
+                let key = (deployment.namespace().to_owned(), deployment.shown_name());
                 let mut last = deployments.remove(&key).map(|(_, last)| last).unwrap_or_default();
                 if !is_terminal {
                     print_change(&deployment, true, &mut last, printer)?;
@@ -137,11 +147,10 @@ pub(super) async fn many(
                     printer.line(format_args!(
                         "{}/{}: gone",
                         deployment.namespace(),
-                        deployment.name()
+                        deployment.shown_name()
                     ))?;
                 }
-                deployments
-                    .remove(&(deployment.namespace().to_owned(), deployment.name().to_owned()));
+                deployments.remove(&(deployment.namespace().to_owned(), deployment.shown_name()));
             }
             Some(Err(error)) if error.is_transient() => printer.warning(&error),
             Some(Err(error)) => return Err(error.into()),

@@ -70,6 +70,8 @@ fn facts() -> Facts {
             pod("wordcount-taskmanager-1-1", "taskmanager"),
         ]),
         snapshots: Ok(Vec::new()),
+        session_cluster: None,
+        session_jobs: Vec::new(),
         flink: Some(flink()),
     }
 }
@@ -135,6 +137,80 @@ fn broken_deployment_shows_pod_and_cause() {
         └─ error: image cannot be pulled
     "#]],
     );
+}
+
+fn session_cluster() -> Deployment {
+    Deployment(json!({
+        "kind": "FlinkDeployment",
+        "metadata": {"name": "cluster", "namespace": "team", "generation": 1, "creationTimestamp": "2026-01-01T00:00:00Z"},
+        "spec": {"flinkVersion": "v1_20"},
+        "status": {"observedGeneration": 1, "lifecycleState": "STABLE", "jobManagerDeploymentStatus": "READY"},
+    }))
+}
+
+fn session_job(name: &str, status: Value) -> Deployment {
+    Deployment(json!({
+        "kind": "FlinkSessionJob",
+        "metadata": {"name": name, "namespace": "team", "generation": 1, "creationTimestamp": "2026-01-01T00:00:00Z"},
+        "spec": {"deploymentName": "cluster", "job": {"upgradeMode": "last-state"}},
+        "status": status,
+    }))
+}
+
+#[test]
+fn session_cluster_is_shown_with_its_jobs() {
+    let running = json!({"observedGeneration": 1, "lifecycleState": "STABLE", "jobStatus": {"state": "RUNNING", "jobId": "5a3e"}});
+    let lost = json!({"observedGeneration": 1, "lifecycleState": "FAILED", "jobStatus": {"state": "RECONCILING"}, "error": "Job Not Found"});
+    check(
+        &Facts {
+            deployment: session_cluster(),
+            flink: None,
+            session_jobs: vec![session_job("orders", running), session_job("bills", lost)],
+            ..facts()
+        },
+        expect![[r#"
+            cluster STABLE (namespace team, v1_20, session cluster, 10m old)
+            ├─ JobManager READY
+            │  └─ wordcount-6d Running 1/1 ready, 9m30s
+            ├─ TaskManagers
+            │  └─ wordcount-taskmanager-1-1 Running 1/1 ready, 9m30s
+            └─ Session jobs
+               ├─ orders STABLE · job RUNNING (5a3e)
+               └─ bills FAILED · job RECONCILING
+                  └─ error: Job Not Found
+        "#]],
+    );
+}
+
+#[test]
+fn session_job_names_its_cluster() {
+    let status = json!({"observedGeneration": 1, "lifecycleState": "SUSPENDED",
+        "jobStatus": {"state": "CANCELED", "upgradeSavepointPath": "s3://b/chk-7"}});
+    let missing = Err("the session cluster `cluster` of `orders` does not exist".to_owned());
+    for (cluster, expected) in [
+        (
+            Ok(session_cluster()),
+            expect![[r#"
+                orders SUSPENDED (namespace team, session job, upgrade mode last-state, 10m old)
+                ├─ Session cluster cluster, JobManager READY
+                └─ Job CANCELED
+                   └─ next start from s3://b/chk-7
+            "#]],
+        ),
+        (
+            missing,
+            expect![[r#"
+                orders SUSPENDED (namespace team, session job, upgrade mode last-state, 10m old)
+                ├─ the session cluster `cluster` of `orders` does not exist
+                └─ Job CANCELED
+                   └─ next start from s3://b/chk-7
+            "#]],
+        ),
+    ] {
+        let deployment = session_job("orders", status.clone());
+        let (pods, session_cluster) = (Ok(Vec::new()), Some(cluster));
+        check(&Facts { deployment, pods, flink: None, session_cluster, ..facts() }, expected);
+    }
 }
 
 #[test]

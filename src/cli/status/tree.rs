@@ -16,6 +16,8 @@ use crate::flink::jobs::{JobDetails, JobState, Vertex};
 
 /// Snapshots shown; the others are counted.
 const SNAPSHOTS_SHOWN: usize = 5;
+/// Session jobs of a cluster shown; the others are counted.
+const JOBS_SHOWN: usize = 20;
 /// Pods of one role shown; the others are counted.
 const PODS_SHOWN: usize = 10;
 
@@ -49,18 +51,20 @@ impl Node {
 
 /// The tree, each line ended.
 pub(super) fn render(facts: &Facts, is_wide: bool, now: Timestamp) -> String {
-    let Facts { deployment, pods, snapshots, flink } = facts;
+    let Facts { deployment, pods, snapshots, session_cluster, session_jobs, flink } = facts;
     let of_role = |role| match pods {
         Ok(pods) => pod_nodes(pods, role, is_wide, now),
         Err(error) => vec![Node::leaf(styled(RED, error))],
     };
     let mut children = Vec::new();
     children.extend(reconciliation(deployment));
-    let job_manager = deployment.job_manager_status().unwrap_or("not deployed");
-    children.push(Node::with(
-        format!("JobManager {}", coloured(job_manager)),
-        of_role(Role::JobManager),
-    ));
+    if let Some(cluster) = session_cluster {
+        children.push(cluster_node(cluster));
+    } else {
+        let job_manager = deployment.job_manager_status().unwrap_or("not deployed");
+        let label = format!("JobManager {}", coloured(job_manager));
+        children.push(Node::with(label, of_role(Role::JobManager)));
+    }
     let task_managers = of_role(Role::TaskManager);
     if !task_managers.is_empty() || flink.is_some() {
         let label = format!("TaskManagers{}", slots(flink.as_ref()));
@@ -71,6 +75,7 @@ pub(super) fn render(facts: &Facts, is_wide: bool, now: Timestamp) -> String {
         children.push(job_node(deployment, job, now));
         children.extend(job.and_then(|job| checkpoint_node(job, now)));
     }
+    children.extend(session_jobs_node(session_jobs));
     children.extend(snapshot_node(snapshots.as_deref().unwrap_or_default(), now));
     children.extend(
         deployment.error().map(|error| Node::leaf(format!("{} {error}", styled(RED, "error:")))),
@@ -85,6 +90,8 @@ fn headline(deployment: &Deployment, now: Timestamp) -> String {
     about.extend(deployment.flink_version().map(str::to_owned));
     about.push(if deployment.is_session() {
         "session cluster".to_owned()
+    } else if deployment.is_session_job() {
+        format!("session job, upgrade mode {}", deployment.upgrade_mode())
     } else {
         format!("upgrade mode {}", deployment.upgrade_mode())
     });
@@ -156,6 +163,44 @@ fn pod_node(pod: &Pod, is_wide: bool, now: Timestamp) -> Node {
     }
     let name = pod.metadata.name.as_deref().unwrap_or_default();
     Node::leaf(format!("{name} {} {}", coloured(phase), styled(DIM, about.join(", "))))
+}
+
+/// The cluster that a session job runs in.
+fn cluster_node(cluster: &Result<Deployment, String>) -> Node {
+    match cluster {
+        Ok(cluster) => {
+            let state = cluster.job_manager_status().unwrap_or("not deployed");
+            Node::leaf(format!(
+                "Session cluster {}, JobManager {}",
+                cluster.name(),
+                coloured(state)
+            ))
+        }
+        Err(error) => Node::leaf(styled(RED, error)),
+    }
+}
+
+/// The session jobs of a cluster, one line each.
+fn session_jobs_node(jobs: &[Deployment]) -> Option<Node> {
+    let line = |job: &Deployment| {
+        let state = coloured(job.lifecycle().unwrap_or("new"));
+        let about = match (job.job_state(), job.job_id()) {
+            (Some(state), Some(id)) => format!(" · job {state} ({id})"),
+            (Some(state), None) => format!(" · job {state}"),
+            (None, _) => String::new(),
+        };
+        let error =
+            job.error().map(|error| Node::leaf(format!("{} {error}", styled(RED, "error:"))));
+        Node::with(format!("{} {state}{about}", job.name()), error.into_iter().collect())
+    };
+    let mut nodes = jobs.iter().take(JOBS_SHOWN).map(line).collect::<Vec<_>>();
+    if nodes.is_empty() {
+        return None;
+    }
+    if jobs.len() > JOBS_SHOWN {
+        nodes.push(Node::leaf(format!("… and {} more", jobs.len() - JOBS_SHOWN)));
+    }
+    Some(Node::with("Session jobs", nodes))
 }
 
 /// ` 2, 1 of 4 slots free`.

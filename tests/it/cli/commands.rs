@@ -194,12 +194,12 @@ async fn missing_kind_is_told_from_an_empty_namespace() {
 }
 
 #[tokio::test]
-async fn table_asks_one_question() {
+async fn table_asks_one_question_for_each_kind() {
     let cluster = cluster();
     let ran = run(&cluster, None, "status -o name").await.succeeded();
     assert_eq!(ran.output, "flinkdeployment.flink.apache.org/wordcount\n");
     run(&cluster, None, "status -A").await.succeeded();
-    assert_eq!(cluster.requests().len(), 2);
+    assert_eq!(cluster.requests().len(), 4);
 }
 
 #[tokio::test]

@@ -1,0 +1,59 @@
+//! The checks of a `FlinkSessionJob` before it is sent.
+
+use anyhow::Context;
+use serde_json::Value;
+
+use crate::api::deployment::{FlinkDeployment, FlinkDeploymentSpec};
+use crate::api::session_job::FlinkSessionJobSpec;
+use crate::cli::connection::Connection;
+use crate::cli::deployment::Deployment;
+use crate::cluster::apply::ObjectId;
+use crate::cluster::read;
+use crate::config::OperatorConfig;
+use crate::decide::validate::Violation;
+use crate::decide::validate::session_job::{SessionCluster, SessionJobInput, validate};
+
+/// All violations. The cluster is the one that is sent together with the job, else the one that is
+/// there; its rules wait where there is none yet.
+pub(super) async fn check(
+    connection: &Connection,
+    id: &ObjectId,
+    wanted: &Value,
+    (present, together): (Option<&Deployment>, &[Value]),
+    operator: &OperatorConfig,
+) -> anyhow::Result<Vec<Violation>> {
+    let spec = FlinkSessionJobSpec::deserialize(&wanted["spec"])
+        .with_context(|| format!("FlinkSessionJob `{}` cannot be read", id.name))?;
+    let last_reconciled = present
+        .and_then(Deployment::last_reconciled_spec)
+        .and_then(|spec| FlinkSessionJobSpec::deserialize(spec).ok());
+    let namespace = id.namespace.clone().unwrap_or_default();
+    let name = spec.deployment_name.clone().unwrap_or_default();
+    let cluster = match sent_along(together, &name) {
+        Some(cluster) => Some(cluster),
+        None if name.is_empty() => None,
+        None => {
+            let id = ObjectId::of::<FlinkDeployment>(&namespace, &name);
+            read::get_value(&connection.client, &id).await?
+        }
+    };
+    let cluster = cluster
+        .map(|cluster| FlinkDeploymentSpec::deserialize(&cluster["spec"]))
+        .transpose()
+        .with_context(|| format!("FlinkDeployment `{name}` cannot be read"))?;
+    Ok(validate(&SessionJobInput {
+        namespace: &namespace,
+        spec: &spec,
+        last_reconciled: last_reconciled.as_ref(),
+        cluster: cluster.as_ref().map(|spec| SessionCluster { name: &name, spec }),
+        operator,
+        // Which hosts the operator reaches is not known here.
+        host: None,
+    }))
+}
+
+fn sent_along(together: &[Value], name: &str) -> Option<Value> {
+    let is_cluster =
+        |object: &&Value| object["kind"] == "FlinkDeployment" && object["metadata"]["name"] == name;
+    together.iter().find(is_cluster).cloned()
+}
