@@ -11,6 +11,7 @@ mod deletion;
 mod observe;
 pub mod plan;
 mod record;
+mod rollback;
 mod start;
 mod stop;
 pub mod world;
@@ -240,9 +241,17 @@ impl<'w> Pass<'w> {
             return self.start_again(&last);
         }
         let diff = diff_session_job(&last.spec, &self.spec);
+        if self.status.reconciliation_status.state == ReconciliationState::RollingBack {
+            return self.go_on_rolling_back(&last, &diff);
+        }
         if diff.class() == ChangeClass::Ignore {
             self.refresh_metadata(&last);
             return self.look_after(&last);
+        }
+        if self.is_back_at_stable() {
+            self.store_as_it_runs();
+            let because = "the spec is the one that runs since the rollback";
+            return Ok(self.finish(because, Some(self.interval())));
         }
         if diff.class() == ChangeClass::SavepointRedeploy {
             return self.redeploy_from_savepoint(&last, &diff);

@@ -7,12 +7,13 @@ use jiff::SignedDuration;
 use super::plan::Plan;
 use super::start::STARTING;
 use super::{Halt, Pass};
-use crate::api::job::JobState;
-use crate::api::status::JobStatusState;
+use crate::api::job::{JobState, UpgradeMode};
+use crate::api::status::{JobStatusState, ReconciliationState};
 use crate::config::options;
 use crate::decide::application::Problem;
 use crate::decide::observe::SOON;
-use crate::decide::reconciled::ReconciledJob;
+use crate::decide::reconciled::{ReconciledJob, deployed};
+use crate::decide::rollback::Due;
 use crate::decide::stop::StopDecision;
 
 /// A failed job rests this long before `job.restart.failed` starts it again: one that fails at once
@@ -29,6 +30,13 @@ impl Pass<'_> {
                 return self.restart_failed(last);
             }
         }
+        if let Some(plan) = self.roll_back_if_due(last)? {
+            return Ok(plan);
+        }
+        let due = match self.rollback_due(last)? {
+            Due::In(left) => left,
+            Due::Never | Due::Now => Duration::MAX,
+        };
         let because = self.resting_because(is_running);
         let look_again = match state {
             _ if self.unreachable.is_some() => SOON,
@@ -37,7 +45,7 @@ impl Pass<'_> {
             Some(_) | None if self.is_job_lost => self.interval(),
             Some(_) | None => STARTING,
         };
-        Ok(self.finish(because, Some(look_again)))
+        Ok(self.finish(because, Some(look_again.min(due))))
     }
 
     fn resting_because(&self, is_running: bool) -> String {
@@ -62,18 +70,7 @@ impl Pass<'_> {
             return Ok(self.finish("the job failed: it is started again soon", Some(pause)));
         }
         match self.decide_stop(self.job().upgrade_mode)? {
-            StopDecision::AlreadyStopped(mode) => {
-                let spec = self.deployed_spec(last);
-                self.go_back_to(spec);
-                if let Some(job) = &mut self.spec.job {
-                    job.state = JobState::Running;
-                    if let Some(wanted) = &self.world.resource.spec.job {
-                        job.upgrade_mode = wanted.upgrade_mode;
-                    }
-                }
-                self.problem = None;
-                self.succeed(mode)
-            }
+            StopDecision::AlreadyStopped(mode) => self.start_failed_again(last, mode),
             StopDecision::Refuse(message) => {
                 Err(Halt::problem(Problem::upgrade("RestoreFailed", message)))
             }
@@ -86,5 +83,25 @@ impl Pass<'_> {
                 Err(Halt::cannot("the job failed, and the upgrade table says otherwise"))
             }
         }
+    }
+
+    /// What failed starts again from what it left, whatever the user's spec says since a rollback.
+    fn start_failed_again(
+        &mut self,
+        last: &ReconciledJob,
+        mode: UpgradeMode,
+    ) -> Result<Plan, Halt> {
+        self.problem = None;
+        if self.status.reconciliation_status.state != ReconciliationState::RolledBack {
+            return self.succeed(mode);
+        }
+        let spec = deployed(&self.status.reconciliation_status, last).spec;
+        let mut last = last.clone();
+        if let Some(job) = &mut last.spec.job {
+            job.upgrade_mode = mode;
+        }
+        self.store_last(last.clone());
+        let restore = self.choose(&last)?;
+        self.start_stable(&last, &spec, &restore)
     }
 }

@@ -165,11 +165,13 @@ impl Pass<'_> {
     /// The job was cancelled to be started anew without its state, or from a state that the user
     /// named and that is in the status already.
     fn is_state_dropped(&self) -> bool {
-        let is_upgrading =
-            self.status.reconciliation_status.state == ReconciliationState::Upgrading;
+        let is_replaced = matches!(
+            self.status.reconciliation_status.state,
+            ReconciliationState::Upgrading | ReconciliationState::RollingBack
+        );
         let is_successor_stored =
             self.last.as_ref().is_some_and(|last| last.job_state() == JobState::Suspended);
-        is_upgrading && (is_successor_stored || self.last_mode() == UpgradeMode::Stateless)
+        is_replaced && (is_successor_stored || self.last_mode() == UpgradeMode::Stateless)
     }
 
     /// The state that an ended job leaves, read while its JobManager still knows it.

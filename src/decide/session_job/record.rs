@@ -104,6 +104,12 @@ impl Pass<'_> {
         self.note_reconciled(ReconciliationState::Deployed);
     }
 
+    /// The wanted spec is the one that runs already.
+    pub(super) fn store_as_it_runs(&mut self) {
+        self.store_last(ReconciledJob::new(self.spec.clone(), false));
+        self.note_reconciled(ReconciliationState::Deployed);
+    }
+
     /// The job is stopped and stays so; `mode` says how it was stopped.
     pub(super) fn store_suspended(&mut self, mode: Option<UpgradeMode>) {
         let mode = mode.unwrap_or_else(|| self.last_mode());

@@ -9,7 +9,7 @@ use super::world::FailedSubmission;
 use super::{Halt, Pass};
 use crate::api::job::{JobState, UpgradeMode};
 use crate::api::session_job::FlinkSessionJobSpec;
-use crate::api::status::JobStatusState;
+use crate::api::status::{JobStatusState, ReconciliationState};
 use crate::config::session_job::submitted;
 use crate::decide::application::Problem;
 use crate::decide::deploy::{mode_of, point};
@@ -48,7 +48,7 @@ impl Pass<'_> {
     }
 
     /// The restore point of the next start, or the refusal as a problem.
-    fn choose(&self, last: &ReconciledJob) -> Result<RestorePoint, Halt> {
+    pub(super) fn choose(&self, last: &ReconciledJob) -> Result<RestorePoint, Halt> {
         let path = job::savepoint_path(&self.status.job_status);
         let is_redeploy = last
             .spec
@@ -65,34 +65,71 @@ impl Pass<'_> {
         if let Some(plan) = self.pause_after_failure() {
             return Ok(plan);
         }
-        let savepoint_path = match &restore {
+        let spec = self.spec.clone();
+        let submission = self.prepare(&spec, &restore)?;
+        let mode = mode_of(&restore);
+        self.store_before_deploy(mode, is_first);
+        self.submit(submission);
+        self.store_running(mode, is_first);
+        let because = format!("submitting the job from {}", restore.describe());
+        Ok(self.finish(because, Some(STARTING)))
+    }
+
+    /// Submits the spec that was stable from `restore`; the failed one stays the stored one.
+    pub(super) fn start_stable(
+        &mut self,
+        failed: &ReconciledJob,
+        stable: &FlinkSessionJobSpec,
+        restore: &RestorePoint,
+    ) -> Result<Plan, Halt> {
+        if let Some(plan) = self.pause_after_failure() {
+            return Ok(plan);
+        }
+        let submission = self.prepare(stable, restore)?;
+        let stored = |state| job::stored(&failed.spec, state, mode_of(restore), false);
+        self.store_last(stored(JobState::Suspended));
+        self.status.reconciliation_status.state = ReconciliationState::RollingBack;
+        self.submit(submission);
+        self.store_last(stored(JobState::Running));
+        self.status.reconciliation_status.state = ReconciliationState::RolledBack;
+        let because = format!("rolled back, from {}", restore.describe());
+        Ok(self.finish(because, Some(STARTING)))
+    }
+
+    /// The submission of `spec`, with its id and what it restores in the status.
+    fn prepare(
+        &mut self,
+        spec: &FlinkSessionJobSpec,
+        restore: &RestorePoint,
+    ) -> Result<Submission, Halt> {
+        let savepoint_path = match restore {
             RestorePoint::Empty => None,
             RestorePoint::Path(path) => Some(path.clone()),
             RestorePoint::HaMetadata => {
                 return Err(Halt::cannot("a session job does not start from HA metadata"));
             }
         };
-        let mode = mode_of(&restore);
         let job_id = self.next_job_id();
-        let submission = self.submission(&job_id, savepoint_path.clone())?;
+        let submission = self.submission(spec, &job_id, savepoint_path.clone())?;
         let job = &mut self.status.job_status;
         job.job_id = Some(job_id);
         job.upgrade_savepoint_path = savepoint_path;
-        if restore == RestorePoint::Empty
+        if *restore == RestorePoint::Empty
             && let Some(info) = &mut job.savepoint_info
         {
             // It must not come back as the state of a job that never had it.
             info.last_savepoint = None;
         }
-        self.store_before_deploy(mode, is_first);
+        Ok(submission)
+    }
+
+    /// The status, which names the job's id, is written first.
+    fn submit(&mut self, submission: Submission) {
         self.set_job_state(JobStatusState::Reconciling);
         self.write_intent();
         let event = Event::normal("Submit", Component::Job, "Starting deployment");
         self.steps.push(Step::Event(event));
         self.steps.push(Step::Submit(Box::new(submission)));
-        self.store_running(mode, is_first);
-        let because = format!("submitting the job from {}", restore.describe());
-        Ok(self.finish(because, Some(STARTING)))
     }
 
     /// A submission whose end is not known is made again with the same id, which Flink takes once.
@@ -101,9 +138,14 @@ impl Pass<'_> {
         open.unwrap_or_else(|| self.world.fresh.job_id.clone())
     }
 
-    fn submission(&self, job_id: &str, savepoint_path: Option<String>) -> Result<Submission, Halt> {
-        let job = self.job();
-        let config = self.config(&self.spec)?;
+    fn submission(
+        &self,
+        spec: &FlinkSessionJobSpec,
+        job_id: &str,
+        savepoint_path: Option<String>,
+    ) -> Result<Submission, Halt> {
+        let job = spec.job.clone().unwrap_or_default();
+        let config = self.config(spec)?;
         let version = self.world.cluster.and_then(|cluster| cluster.spec.flink_version);
         let flink_version =
             version.ok_or_else(|| Halt::cannot("the session cluster names no Flink version"))?;
@@ -172,11 +214,6 @@ impl Pass<'_> {
             self.world.now,
         );
         self.world.now.duration_since(since) >= pause
-    }
-
-    /// The spec that runs becomes the wanted one, whatever the user's says of what may be ignored.
-    pub(super) fn go_back_to(&mut self, spec: FlinkSessionJobSpec) {
-        self.spec = spec;
     }
 }
 

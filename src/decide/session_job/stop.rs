@@ -226,7 +226,7 @@ impl Pass<'_> {
 
     /// What is known of the state before the job goes, so that statistics which name none after its
     /// end are not mistaken for a job that never had any.
-    fn note_state_before_cancel(&mut self) -> Result<(), Halt> {
+    pub(super) fn note_state_before_cancel(&mut self) -> Result<(), Halt> {
         let checkpoints = self.world.checkpoints()?.map_err(|reason| {
             Halt::cannot(format!(
                 "the job is not cancelled while its checkpoints cannot be read: {reason}"
