@@ -204,7 +204,7 @@ impl<'w> Pass<'w> {
             causes: vec![],
         });
         let Some(last) = &self.last else { return false };
-        self.spec = last.spec.clone();
+        self.spec = super::job::in_force(&last.spec, &self.world.resource.spec);
         let state = self.status.reconciliation_status.state;
         if let Some(job) = &mut self.spec.job
             && matches!(state, ReconciliationState::Upgrading | ReconciliationState::RollingBack)

@@ -293,6 +293,16 @@ pub(super) fn stopped<S: StoredSpec>(last: &Reconciled<S>, has_state: bool) -> R
     last
 }
 
+/// The spec that stays in force while the user's is invalid. The stored upgrade mode tells how the
+/// job was started, which is stateless at first; what is to become of its state the user says.
+pub(super) fn in_force<S: StoredSpec>(last: &S, wanted: &S) -> S {
+    let mut spec = last.clone();
+    if let (Some(job), Some(wanted)) = (spec.job_mut(), wanted.job()) {
+        job.upgrade_mode = wanted.upgrade_mode;
+    }
+    spec
+}
+
 /// `last` with what is wanted of the fields that no change of a cluster follows from, so that their
 /// change is not seen again.
 pub(super) fn refreshed<S: StoredSpec>(last: &Reconciled<S>, wanted: &S) -> Reconciled<S> {

@@ -218,7 +218,7 @@ impl<'w> Pass<'w> {
             self.status.reconciliation_status.last_reconciled_spec = None;
             return false;
         };
-        self.spec = last.spec.clone();
+        self.spec = job::in_force(&last.spec, &world.resource.spec);
         let state = self.status.reconciliation_status.state;
         if let Some(job) = &mut self.spec.job
             && matches!(state, ReconciliationState::Upgrading | ReconciliationState::RollingBack)

@@ -1078,3 +1078,15 @@ fn a_job_that_cannot_be_saved_is_not_rolled_back() {
     assert!(!names(&plan).contains(&"submit-job"), "{}", plan.because);
     assert_eq!(case.status.error.as_deref(), Some(JOB_NOT_FOUND));
 }
+
+#[test]
+fn an_invalid_edit_does_not_make_a_job_stateless() {
+    let mut case = Case::running("last-state");
+    case.edit(|spec| spec.job.as_mut().unwrap().parallelism = Some(-1));
+    case.jobs = Some(vec![]);
+    for _ in 0..3 {
+        let plan = case.pass();
+        assert!(!names(&plan).contains(&"submit-job"), "{}", plan.because);
+    }
+    assert_eq!(case.last().job_state(), JobState::Running);
+}
