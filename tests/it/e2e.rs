@@ -3,8 +3,10 @@
 //! `tests/cluster.sh` brings a sandbox up and runs these. The job writes each record exactly once, so
 //! its output tells at the end whether any step lost or doubled one.
 
+mod access;
 mod care;
 mod cluster;
+mod flink;
 mod zookeeper;
 
 use std::thread;

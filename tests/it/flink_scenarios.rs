@@ -1,9 +1,7 @@
 //! What our client expects of Flink, held against the fake and against the real thing.
 //!
-//! The real one is a session cluster at `KUBECTL_FLINK_TEST_FLINK_URL`, with checkpoints every few
-//! seconds, kept on cancellation, and without a default savepoint directory;
-//! `KUBECTL_FLINK_TEST_FLINK_JAR` names a jar whose job never ends, and
-//! `KUBECTL_FLINK_TEST_FLINK_SAVEPOINTS` a directory (a URL) for savepoints.
+//! The real one is a session cluster with checkpoints every few seconds, kept on cancellation, and
+//! without a default savepoint directory.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -32,38 +30,44 @@ use crate::support::fake_flink::FakeFlink;
 /// No cluster has this job.
 const NO_JOB: &str = "0123456789abcdef0123456789abcdef";
 
+/// What is submitted, and where its savepoints go.
+#[derive(Clone)]
+pub(crate) struct Submission {
+    /// A jar whose job never ends.
+    pub(crate) jar: Bytes,
+    pub(crate) args: Vec<String>,
+    /// A URL.
+    pub(crate) savepoints: String,
+}
+
 #[tokio::test]
 async fn fake_flink_is_like_flink() {
     let fake = FakeFlink::start().await;
-    all(&fake.base_url(), Bytes::from_static(b"PK"), "file:/savepoints").await;
+    let submission = Submission {
+        jar: Bytes::from_static(b"PK"),
+        args: vec![],
+        savepoints: "file:/savepoints".to_owned(),
+    };
+    all(&Client::at(&fake.base_url(), Deadlines::default()).unwrap(), &submission).await;
 }
 
-#[tokio::test]
-#[ignore = "needs a real Flink"]
-async fn flink_is_as_we_expect() {
-    let url = std::env::var("KUBECTL_FLINK_TEST_FLINK_URL").unwrap();
-    let jar = std::fs::read(std::env::var("KUBECTL_FLINK_TEST_FLINK_JAR").unwrap()).unwrap();
-    let directory = std::env::var("KUBECTL_FLINK_TEST_FLINK_SAVEPOINTS").unwrap();
-    all(&url, Bytes::from(jar), &directory).await;
-}
-
-/// Every scenario, one after the other, on the cluster at `base_url`.
-pub(crate) async fn all(base_url: &str, jar: Bytes, directory: &str) {
-    let client = Client::at(base_url, Deadlines::default()).unwrap();
-    cluster_facts(&client).await;
-    unknown_job(&client).await;
-    let job_id = submitted_job_starts(&client, jar.clone(), None).await;
+/// Every scenario, one after the other.
+pub(crate) async fn all(client: &Client, submission: &Submission) {
+    let directory = submission.savepoints.as_str();
+    cluster_facts(client).await;
+    unknown_job(client).await;
+    let job_id = submitted_job_starts(client, submission, None).await;
     let job_id = job_id.as_str();
-    running_job(&client, job_id).await;
-    savepoint_needs_a_directory(&client, job_id).await;
-    savepoint_and_its_deletion(&client, job_id, directory).await;
-    savepoint_into_nowhere_fails(&client, job_id).await;
-    triggered_checkpoint(&client, job_id).await;
-    let location = stop_with_savepoint(&client, job_id, directory).await;
-    let restored = submitted_job_starts(&client, jar.clone(), Some(&location)).await;
-    restored_job_tells_what_it_came_from(&client, &restored, &location).await;
-    cancelled_job_keeps_its_checkpoints(&client, &restored).await;
-    job_with_a_missing_savepoint_fails(&client, jar).await;
+    running_job(client, job_id).await;
+    savepoint_needs_a_directory(client, job_id).await;
+    savepoint_and_its_deletion(client, job_id, directory).await;
+    savepoint_into_nowhere_fails(client, job_id).await;
+    triggered_checkpoint(client, job_id).await;
+    let location = stop_with_savepoint(client, job_id, directory).await;
+    let restored = submitted_job_starts(client, submission, Some(&location)).await;
+    restored_job_tells_what_it_came_from(client, &restored, &location).await;
+    cancelled_job_keeps_its_checkpoints(client, &restored).await;
+    job_with_a_missing_savepoint_fails(client, submission).await;
 }
 
 async fn cluster_facts(client: &Client) {
@@ -112,16 +116,15 @@ async fn upload(client: &Client, jar: Bytes) -> String {
     client.upload_jar("scenario.jar", jar).await.unwrap()
 }
 
-async fn run(client: &Client, jar_id: &str, job_id: &str, savepoint: Option<&str>) -> RunAnswer {
-    let request = run_request(job_id, savepoint);
-    client.run_jar(jar_id, FlinkVersion::V1_20, &request).await.unwrap()
+async fn run(client: &Client, jar_id: &str, request: &RunRequest) -> RunAnswer {
+    client.run_jar(jar_id, FlinkVersion::V1_20, request).await.unwrap()
 }
 
-fn run_request(job_id: &str, savepoint: Option<&str>) -> RunRequest {
+fn run_request(submission: &Submission, job_id: &str, savepoint: Option<&str>) -> RunRequest {
     RunRequest {
         job_id: job_id.into(),
         entry_class: None,
-        args: Vec::new(),
+        args: submission.args.clone(),
         parallelism: Some(1),
         allow_non_restored_state: false,
         savepoint_path: savepoint.map(str::to_owned),
@@ -130,21 +133,26 @@ fn run_request(job_id: &str, savepoint: Option<&str>) -> RunRequest {
 }
 
 /// Uploads, runs, deletes the jar, and waits until all tasks run.
-async fn submitted_job_starts(client: &Client, jar: Bytes, savepoint: Option<&str>) -> String {
+async fn submitted_job_starts(
+    client: &Client,
+    submission: &Submission,
+    savepoint: Option<&str>,
+) -> String {
     let job_id = new_trigger_id();
-    let jar_id = upload(client, jar).await;
+    let jar_id = upload(client, submission.jar.clone()).await;
+    let request = run_request(submission, &job_id, savepoint);
     let submitted = RunAnswer::Submitted { job_id: job_id.clone() };
-    assert_eq!(run(client, &jar_id, &job_id, savepoint).await, submitted);
-    assert_eq!(run(client, &jar_id, &job_id, savepoint).await, RunAnswer::AlreadySubmitted);
+    assert_eq!(run(client, &jar_id, &request).await, submitted);
+    assert_eq!(run(client, &jar_id, &request).await, RunAnswer::AlreadySubmitted);
     assert!(client.delete_jar(&jar_id).await.unwrap());
     assert!(!client.delete_jar(&jar_id).await.unwrap());
-    assert_eq!(run(client, &jar_id, &job_id, savepoint).await, RunAnswer::JarMissing);
+    assert_eq!(run(client, &jar_id, &request).await, RunAnswer::JarMissing);
     wait_for(client, &job_id, JobStatusState::Running).await;
     job_id
 }
 
 async fn wait_for(client: &Client, job_id: &str, wanted: JobStatusState) {
-    for _ in 0..200 {
+    for _ in 0..600 {
         let jobs = client.jobs_overview().await.unwrap();
         let state = jobs.find(job_id).unwrap().effective_state();
         if state == JobState::Known(wanted) {
@@ -381,10 +389,10 @@ async fn cancelled_job_keeps_its_checkpoints(client: &Client, job_id: &str) {
     );
 }
 
-async fn job_with_a_missing_savepoint_fails(client: &Client, jar: Bytes) {
+async fn job_with_a_missing_savepoint_fails(client: &Client, submission: &Submission) {
     let job_id = new_trigger_id();
-    let jar_id = upload(client, jar).await;
-    let request = run_request(&job_id, Some("file:/no/such/savepoint"));
+    let jar_id = upload(client, submission.jar.clone()).await;
+    let request = run_request(submission, &job_id, Some("file:/no/such/savepoint"));
     let error = client.run_jar(&jar_id, FlinkVersion::V1_20, &request).await.unwrap_err();
     assert!(matches!(error, Error::Refused { status: 400, .. }), "{error:?}");
     assert!(client.delete_jar(&jar_id).await.unwrap());

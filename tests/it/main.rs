@@ -14,7 +14,6 @@ mod cli;
 mod decisions;
 mod e2e;
 mod examples;
-mod flink_access;
 mod flink_client;
 mod flink_scenarios;
 mod golden;

@@ -10,13 +10,14 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 use std::{env, fs, thread};
 
-use k8s_openapi::api::core::v1::{Namespace, Pod};
+use k8s_openapi::api::core::v1::{Namespace, Pod, Service};
 use kube::api::{
     Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, LogParams, Patch,
     PatchParams, PostParams,
 };
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
+use kubectl_flink::cluster::apply::Writer;
 use serde_json::{Value, json};
 
 /// Starting a JobManager and a TaskManager takes half a minute on two busy cores.
@@ -47,11 +48,7 @@ impl Cluster {
         // Refused where another test has done it.
         drop(rustls::crypto::ring::default_provider().install_default());
         let runtime = tokio::runtime::Runtime::new().unwrap();
-        let client = runtime.block_on(async {
-            let config = Kubeconfig::read_from(&kubeconfig).unwrap();
-            let options = KubeConfigOptions::default();
-            Client::try_from(Config::from_custom_kubeconfig(config, &options).await.unwrap())
-        });
+        let client = runtime.block_on(async { Client::try_from(kube_config(&kubeconfig).await) });
         let namespace = format!("e2e-{name}-{}", std::process::id());
         let data = PathBuf::from(format!("/tmp/kubectl-flink-{namespace}"));
         let cluster =
@@ -101,6 +98,28 @@ impl Cluster {
         command.arg("--kubeconfig").arg(&self.kubeconfig).args(["-n", &self.namespace]).args(args);
         command.stdin(Stdio::null());
         command
+    }
+
+    /// On this machine; `/flink-data` in the pods.
+    pub(super) fn data(&self) -> &Path {
+        &self.data
+    }
+
+    pub(super) fn kube_config(&self) -> Config {
+        self.runtime.block_on(kube_config(&self.kubeconfig))
+    }
+
+    pub(super) fn create(&self, object: &Value) {
+        let client = self.client.clone();
+        let created = kubectl_flink::cluster::apply::create(&client, object, Writer::CLI);
+        self.runtime.block_on(created).unwrap();
+    }
+
+    /// Cluster IP of a Service.
+    pub(super) fn service_address(&self, name: &str) -> String {
+        let services: Api<Service> = Api::namespaced(self.client.clone(), &self.namespace);
+        let service = self.runtime.block_on(services.get(name)).unwrap();
+        service.spec.unwrap().cluster_ip.unwrap()
     }
 
     /// `kubectl flink deploy -f`.
@@ -339,12 +358,17 @@ fn kill_jvm(pod: &Pod, class: &str) {
     assert_eq!(killed, 1, "one JVM of the pod runs on this machine");
 }
 
+async fn kube_config(kubeconfig: &Path) -> Config {
+    let config = Kubeconfig::read_from(kubeconfig).unwrap();
+    Config::from_custom_kubeconfig(config, &KubeConfigOptions::default()).await.unwrap()
+}
+
 fn project() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
 /// The job's jar, built once a run.
-fn jar() -> &'static Path {
+pub(super) fn jar() -> &'static Path {
     static JAR: OnceLock<PathBuf> = OnceLock::new();
     JAR.get_or_init(|| {
         let jar = Path::new(env!("CARGO_TARGET_TMPDIR")).join("exactly-once-counter.jar");
@@ -354,7 +378,7 @@ fn jar() -> &'static Path {
 }
 
 #[track_caller]
-fn run(command: &mut Command) {
+pub(super) fn run(command: &mut Command) {
     let output = command.output().unwrap();
     assert!(output.status.success(), "{command:?}: {}", said(&output));
 }

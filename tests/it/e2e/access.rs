@@ -1,8 +1,7 @@
 //! Every way to a JobManager on a real Kubernetes gives the same answers.
-//!
-//! Needs a kubeconfig, and `KUBECTL_FLINK_TEST_NAMESPACE` with: Service `demo-rest` in front of a
-//! JobManager (pod labels `app=demo,component=jobmanager`), Service `empty-rest` that selects
-//! nothing, and Service `deaf-rest` whose target port nobody listens on.
+
+use std::path::Path;
+use std::time::Duration;
 
 use kubectl_flink::{
     api::status::SavepointFormatType,
@@ -17,25 +16,48 @@ use kubectl_flink::{
 
 const NO_JOB: &str = "0123456789abcdef0123456789abcdef";
 
-async fn client(access: Access, cluster_id: &str) -> Client {
-    client_with(access, cluster_id, &kube::Config::infer().await.unwrap())
+/// A namespace with a running cluster `cluster_id`, Service `empty-rest` that selects nothing, and
+/// Service `deaf-rest` whose target port nobody listens on.
+pub(super) struct Place<'a> {
+    pub(super) config: &'a kube::Config,
+    pub(super) namespace: &'a str,
+    pub(super) cluster_id: &'a str,
 }
 
-fn client_with(access: Access, cluster_id: &str, config: &kube::Config) -> Client {
-    let options = Options { access, ..Options::default() };
-    let target = Target {
-        namespace: std::env::var("KUBECTL_FLINK_TEST_NAMESPACE").unwrap(),
-        cluster_id: cluster_id.into(),
-        port: 8081,
-        is_tls: false,
-    };
-    let deadlines =
-        Deadlines { request: std::time::Duration::from_secs(5), ..Deadlines::default() };
-    Connector::new(&options, Some(config)).unwrap().client(&target, deadlines)
+impl Place<'_> {
+    fn client(&self, access: Access) -> Client {
+        self.client_of(access, self.cluster_id)
+    }
+
+    fn client_of(&self, access: Access, cluster_id: &str) -> Client {
+        let options = Options { access, ..Options::default() };
+        let target = Target {
+            namespace: self.namespace.into(),
+            cluster_id: cluster_id.into(),
+            port: 8081,
+            is_tls: false,
+        };
+        let deadlines = Deadlines { request: Duration::from_secs(5), ..Deadlines::default() };
+        Connector::new(&options, Some(self.config)).unwrap().client(&target, deadlines)
+    }
 }
 
-async fn same_answers(access: Access) {
-    let client = client(access, "demo").await;
+/// All that is asserted here but https.
+pub(super) async fn all(place: &Place<'_>) {
+    for access in [Access::Proxy, Access::PortForward, Access::Auto] {
+        same_answers(&place.client(access)).await;
+    }
+    for cluster_id in ["missing", "empty", "deaf"] {
+        nothing_behind_it_is_unreachable(place, Access::Proxy, cluster_id).await;
+    }
+    nothing_behind_it_is_unreachable(place, Access::PortForward, "missing").await;
+    for access in [Access::Proxy, Access::PortForward] {
+        jar_goes_up_and_away(&place.client(access)).await;
+    }
+    port_forward_where_the_proxy_is_forbidden(place).await;
+}
+
+async fn same_answers(client: &Client) {
     assert!(client.is_up().await);
     assert!(client.config().await.unwrap().flink_version.starts_with("1.20"));
     assert!(client.jobs_overview().await.unwrap().find(NO_JOB).is_none());
@@ -54,8 +76,8 @@ async fn same_answers(access: Access) {
     assert_eq!(status, SavepointStatus::TriggerLost);
 }
 
-async fn nothing_behind_it_is_unreachable(access: Access, cluster_id: &str) {
-    let client = client(access, cluster_id).await.without_retries();
+async fn nothing_behind_it_is_unreachable(place: &Place<'_>, access: Access, cluster_id: &str) {
+    let client = place.client_of(access, cluster_id).without_retries();
     assert!(!client.is_up().await, "{cluster_id}");
     let error = client.cancel(NO_JOB).await.unwrap_err();
     assert!(matches!(error, Error::Unreachable { .. }), "{cluster_id}: {error:?}");
@@ -63,31 +85,8 @@ async fn nothing_behind_it_is_unreachable(access: Access, cluster_id: &str) {
     assert!(!error.is_job_not_found());
 }
 
-#[tokio::test]
-#[ignore = "needs a real Flink on Kubernetes"]
-async fn service_proxy() {
-    same_answers(Access::Proxy).await;
-    for cluster_id in ["missing", "empty", "deaf"] {
-        nothing_behind_it_is_unreachable(Access::Proxy, cluster_id).await;
-    }
-}
-
-#[tokio::test]
-#[ignore = "needs a real Flink on Kubernetes"]
-async fn port_forward() {
-    same_answers(Access::PortForward).await;
-    nothing_behind_it_is_unreachable(Access::PortForward, "missing").await;
-}
-
-#[tokio::test]
-#[ignore = "needs a real Flink on Kubernetes"]
-async fn automatic() {
-    same_answers(Access::Auto).await;
-}
-
 /// Multipart bodies come through whole: Flink refuses any that is not.
-async fn jar_goes_up_and_away(access: Access) {
-    let client = client(access, "demo").await;
+async fn jar_goes_up_and_away(client: &Client) {
     let jar = bytes::Bytes::from(vec![7_u8; 3 << 20]);
     let jar_id = client.upload_jar("access.jar", jar).await.unwrap();
     assert!(jar_id.ends_with("_access.jar"), "{jar_id}");
@@ -95,40 +94,25 @@ async fn jar_goes_up_and_away(access: Access) {
     assert!(!client.delete_jar(&jar_id).await.unwrap());
 }
 
-#[tokio::test]
-#[ignore = "needs a real Flink on Kubernetes"]
-async fn jars_through_the_proxy_and_the_port_forward() {
-    jar_goes_up_and_away(Access::Proxy).await;
-    jar_goes_up_and_away(Access::PortForward).await;
-}
-
 /// A user who may read pods and forward ports, and nothing else, needs no flag.
 ///
 /// Role and binding `forwarder` of the user `forwarder` have to be there.
-#[tokio::test]
-#[ignore = "needs a real Flink on Kubernetes"]
-async fn port_forward_where_the_proxy_is_forbidden() {
-    let as_forwarder = |access| async move {
-        let mut config = kube::Config::infer().await.unwrap();
-        config.auth_info.impersonate = Some("forwarder".into());
-        client_with(access, "demo", &config)
-    };
-    let forbidden = as_forwarder(Access::Proxy).await.config().await.unwrap_err();
+async fn port_forward_where_the_proxy_is_forbidden(place: &Place<'_>) {
+    let mut config = place.config.clone();
+    config.auth_info.impersonate = Some("forwarder".into());
+    let place = Place { config: &config, ..*place };
+    let forbidden = place.client(Access::Proxy).config().await.unwrap_err();
     assert!(matches!(forbidden, Error::Forbidden { status: 403, .. }), "{forbidden:?}");
     assert!(forbidden.to_string().contains("services/proxy"), "{forbidden}");
-    let client = as_forwarder(Access::Auto).await;
+    let client = place.client(Access::Auto);
     assert!(!client.config().await.unwrap().flink_version.is_empty());
     assert_eq!(client.cancel(NO_JOB).await.unwrap(), CancelAnswer::JobNotFound);
 }
 
-/// `KUBECTL_FLINK_TEST_FLINK_TLS` is `host:port` of a REST endpoint that serves https with a
-/// certificate of its own, which is in the file `KUBECTL_FLINK_TEST_FLINK_TLS_CERTIFICATE`.
-#[tokio::test]
-#[ignore = "needs a real Flink with TLS"]
-async fn https_with_a_certificate_of_its_own() {
-    let certificate = std::env::var("KUBECTL_FLINK_TEST_FLINK_TLS_CERTIFICATE").unwrap();
+/// A REST endpoint that serves https with a certificate of its own, which is in `certificate`.
+pub(super) async fn https_with_a_certificate_of_its_own(address: &str, certificate: &Path) {
     let client = |certificate_authorities| {
-        let rest_address = std::env::var("KUBECTL_FLINK_TEST_FLINK_TLS").ok();
+        let rest_address = Some(address.to_owned());
         let options = Options { rest_address, certificate_authorities, ..Options::default() };
         let target = Target {
             namespace: "default".into(),
