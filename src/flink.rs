@@ -50,6 +50,7 @@ pub mod jobs;
 pub mod metrics;
 pub mod rescale;
 pub mod savepoints;
+mod triggers;
 mod wire;
 
 pub use client::{Client, Deadlines, new_trigger_id};

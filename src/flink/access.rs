@@ -23,6 +23,7 @@ use http::HeaderMap;
 use super::{
     client::{Answer, Call, Client, Deadlines},
     error::Error,
+    triggers::Triggers,
 };
 
 pub(super) mod direct;
@@ -105,6 +106,7 @@ pub struct Connector {
     rest_address: Option<String>,
     headers: HeaderMap,
     kubernetes: Option<kube::Client>,
+    triggers: Triggers,
 }
 
 impl fmt::Debug for Connector {
@@ -149,6 +151,7 @@ impl Connector {
             rest_address: rest_address.clone(),
             headers,
             kubernetes,
+            triggers: Triggers::default(),
         })
     }
 
@@ -174,7 +177,7 @@ impl Connector {
                 is_forwarding: AtomicBool::new(false),
             })),
         };
-        Client::new(route, deadlines)
+        Client::new(route, deadlines, self.triggers.clone())
     }
 }
 

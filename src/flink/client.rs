@@ -11,6 +11,7 @@ use tokio::time::Instant;
 use super::{
     access::{Route, direct},
     error::Error,
+    triggers::Triggers,
     wire,
 };
 
@@ -55,6 +56,7 @@ pub struct Client {
     route: Arc<Route>,
     deadlines: Deadlines,
     is_retrying: bool,
+    pub(super) triggers: Triggers,
 }
 
 /// One call, before it is put on a route.
@@ -121,13 +123,13 @@ impl Call {
 }
 
 impl Client {
-    pub(super) fn new(route: Route, deadlines: Deadlines) -> Self {
-        Self { route: Arc::new(route), deadlines, is_retrying: true }
+    pub(super) fn new(route: Route, deadlines: Deadlines, triggers: Triggers) -> Self {
+        Self { route: Arc::new(route), deadlines, is_retrying: true, triggers }
     }
 
     /// A client of the REST endpoint at `base_url`, with a connection pool of its own.
     pub fn at(base_url: &str, deadlines: Deadlines) -> Result<Self, Error> {
-        Ok(Self::new(Route::Direct(direct::Direct::at(base_url)?), deadlines))
+        Ok(Self::new(Route::Direct(direct::Direct::at(base_url)?), deadlines, Triggers::default()))
     }
 
     /// The same, with calls that are tried once each.

@@ -84,8 +84,26 @@ struct StopBody<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     target_directory: Option<&'a str>,
     drain: bool,
-    format_type: SavepointFormatType,
-    trigger_id: &'a str,
+    #[serde(flatten)]
+    trigger: Trigger<'a>,
+}
+
+/// What Flink takes since 1.15; before, unknown fields are refused.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Trigger<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    format_type: Option<SavepointFormatType>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    trigger_id: Option<&'a str>,
+}
+
+impl<'a> Trigger<'a> {
+    const OLD: Self = Self { format_type: None, trigger_id: None };
+
+    fn new(format: SavepointFormatType, id: &'a str) -> Self {
+        Self { format_type: Some(format), trigger_id: Some(id) }
+    }
 }
 
 #[derive(Serialize)]
@@ -94,10 +112,8 @@ struct SavepointBody<'a> {
     target_directory: Option<&'a str>,
     #[serde(rename = "cancel-job")]
     cancel_job: bool,
-    #[serde(rename = "formatType")]
-    format_type: SavepointFormatType,
-    #[serde(rename = "triggerId")]
-    trigger_id: &'a str,
+    #[serde(flatten)]
+    trigger: Trigger<'a>,
 }
 
 #[derive(Serialize)]
@@ -138,13 +154,19 @@ impl Client {
         job_id: &str,
         request: &StopRequest,
     ) -> Result<String, Error> {
-        let body = StopBody {
-            target_directory: request.target_directory.as_deref(),
-            drain: request.drain,
-            format_type: request.format,
-            trigger_id: &request.trigger_id,
+        let StopRequest { target_directory, drain, format, trigger_id } = request;
+        let body = |trigger| StopBody {
+            target_directory: target_directory.as_deref(),
+            drain: *drain,
+            trigger,
         };
-        self.trigger(path(&["jobs", job_id, "stop"])?, &body).await
+        let path = path(&["jobs", job_id, "stop"])?;
+        match self.trigger(path.clone(), &body(Trigger::new(*format, trigger_id))).await {
+            Err(error) if error.says(is_of_old_format) => {
+                self.trigger_old(path, &body(Trigger::OLD), trigger_id).await
+            }
+            other => other,
+        }
     }
 
     /// `POST /jobs/:jobid/savepoints`; answers the trigger's id, to be polled.
@@ -155,13 +177,19 @@ impl Client {
         job_id: &str,
         request: &SavepointRequest,
     ) -> Result<String, Error> {
-        let body = SavepointBody {
-            target_directory: request.target_directory.as_deref(),
+        let SavepointRequest { target_directory, format, trigger_id } = request;
+        let body = |trigger| SavepointBody {
+            target_directory: target_directory.as_deref(),
             cancel_job: false,
-            format_type: request.format,
-            trigger_id: &request.trigger_id,
+            trigger,
         };
-        self.trigger(path(&["jobs", job_id, "savepoints"])?, &body).await
+        let path = path(&["jobs", job_id, "savepoints"])?;
+        match self.trigger(path.clone(), &body(Trigger::new(*format, trigger_id))).await {
+            Err(error) if error.says(is_of_old_format) => {
+                self.trigger_old(path, &body(Trigger::OLD), trigger_id).await
+            }
+            other => other,
+        }
     }
 
     /// Asks for the savepoint until it has ended, or [`super::Deadlines::savepoint`] has passed:
@@ -242,13 +270,25 @@ impl Client {
         Ok(triggered.request_id)
     }
 
+    /// The same for Flink before 1.15, which chooses the trigger's id: ours goes on to stand for it.
+    async fn trigger_old(
+        &self,
+        path: String,
+        body: &impl Serialize,
+        trigger_id: &str,
+    ) -> Result<String, Error> {
+        let flinks = self.trigger(path, body).await?;
+        self.triggers.remember(trigger_id, &flinks);
+        Ok(trigger_id.to_owned())
+    }
+
     /// `GET /jobs/:jobid/savepoints/:triggerid`, for savepoints and for stops.
     pub async fn savepoint_status(
         &self,
         job_id: &str,
         trigger_id: &str,
     ) -> Result<SavepointStatus, Error> {
-        let path = path(&["jobs", job_id, "savepoints", trigger_id])?;
+        let path = path(&["jobs", job_id, "savepoints", &self.triggers.id_of(trigger_id)])?;
         let request = format!("GET {path}");
         match self.get::<StatusBody>(path).await {
             Ok(body) => {
@@ -278,6 +318,11 @@ pub(super) fn is_trigger_unknown(error: &Error) -> bool {
                 || line.contains("There is no checkpoint operation")
                 || line.contains("Operation not found under key")
         })
+}
+
+/// What Flink says of a body with a field that it does not know.
+fn is_of_old_format(line: &str) -> bool {
+    line.contains("Request did not match expected format")
 }
 
 fn savepoint_status(body: StatusBody) -> Result<SavepointStatus, String> {

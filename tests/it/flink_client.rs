@@ -138,6 +138,21 @@ async fn lost_answer_to_a_stop_is_not_followed_by_a_second_stop() {
 }
 
 #[tokio::test]
+async fn flink_that_chooses_the_ids_of_triggers_is_asked_by_ours() {
+    let (fake, client) = with_running_job().await;
+    fake.with("", |cluster| cluster.is_before_1_15 = true);
+    assert_eq!(client.trigger_savepoint(JOB, &savepoint()).await.unwrap(), TRIGGER);
+    let status = client.await_savepoint(JOB, TRIGGER).await.unwrap();
+    assert!(matches!(status, SavepointStatus::Completed { .. }), "{status:?}");
+    let other = "bbbb0000000000000000000000000002";
+    let request = StopRequest { trigger_id: other.into(), ..stop() };
+    assert_eq!(client.stop_with_savepoint(JOB, &request).await.unwrap(), other);
+    let status = client.await_savepoint(JOB, other).await.unwrap();
+    assert!(matches!(status, SavepointStatus::Completed { .. }), "{status:?}");
+    assert_eq!(fake.requests("/stop").len(), 2, "once in the newer form");
+}
+
+#[tokio::test]
 async fn internal_errors_are_not_repeated_where_they_may_have_had_an_effect() {
     let (fake, client) = with_running_job().await;
     fake.inject("PATCH", Fault::InternalError, 1);

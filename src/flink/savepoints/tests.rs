@@ -64,8 +64,7 @@ fn bodies_are_spelled_as_flink_spells_them() {
     let stop = StopBody {
         target_directory: Some("s3://b"),
         drain: false,
-        format_type: SavepointFormatType::Native,
-        trigger_id: "1",
+        trigger: Trigger::new(SavepointFormatType::Native, "1"),
     };
     expect![[
         r#"{"targetDirectory":"s3://b","drain":false,"formatType":"NATIVE","triggerId":"1"}"#
@@ -74,8 +73,7 @@ fn bodies_are_spelled_as_flink_spells_them() {
     let savepoint = SavepointBody {
         target_directory: None,
         cancel_job: false,
-        format_type: SavepointFormatType::Canonical,
-        trigger_id: "1",
+        trigger: Trigger::new(SavepointFormatType::Canonical, "1"),
     };
     expect![[r#"{"cancel-job":false,"formatType":"CANONICAL","triggerId":"1"}"#]]
         .assert_eq(&serde_json::to_string(&savepoint).unwrap());

@@ -65,6 +65,8 @@ pub(crate) struct Cluster {
     /// How a disposal ended, by trigger id.
     disposals: BTreeMap<String, Option<String>>,
     pub(crate) default_savepoint_directory: Option<String>,
+    /// It chooses the ids of triggers itself, and knows one format.
+    pub(crate) is_before_1_15: bool,
     count: u64,
 }
 

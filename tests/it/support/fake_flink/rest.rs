@@ -238,6 +238,11 @@ fn trigger_missing(what: &str, trigger: &str, job: &str) -> Answer {
 fn trigger_savepoint(cluster: &mut Cluster, id: &str, rest: &[&str], posted: &Value) -> Answer {
     let is_stop = rest == ["stop"];
     let field = if is_stop { "targetDirectory" } else { "target-directory" };
+    let is_old = cluster.is_before_1_15;
+    if is_old && (posted["triggerId"].is_string() || posted["formatType"].is_string()) {
+        let text = "Request did not match expected format StopWithSavepointRequestBody.";
+        return throw(StatusCode::BAD_REQUEST, REST_EXCEPTION, text);
+    }
     let directory = posted[field].as_str().map(str::to_owned);
     let Some(directory) = directory.or_else(|| cluster.default_savepoint_directory.clone()) else {
         let text = format!(
@@ -245,7 +250,8 @@ fn trigger_savepoint(cluster: &mut Cluster, id: &str, rest: &[&str], posted: &Va
         );
         return throw(StatusCode::BAD_REQUEST, REST_EXCEPTION, &text);
     };
-    let trigger = posted["triggerId"].as_str().unwrap_or_default().to_owned();
+    let chosen = posted["triggerId"].as_str().map(str::to_owned);
+    let trigger = chosen.unwrap_or_else(|| format!("{:032x}", cluster.next()));
     let path = format!("{directory}/savepoint-{}-{:012x}", &id[..6], cluster.next());
     let accepted = reply(StatusCode::ACCEPTED, json!({"request-id": trigger}));
     // A job that is not there shows only in the operation's result.
