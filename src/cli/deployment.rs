@@ -154,6 +154,11 @@ impl Deployment {
         }
     }
 
+    /// Whether the operator starts the TaskManagers, not Flink.
+    pub fn is_standalone(&self) -> bool {
+        self.text("/spec/mode") == Some("standalone")
+    }
+
     /// What the spec wants the job to be; `running` when it does not say.
     pub fn desired_state(&self) -> &str {
         self.text("/spec/job/state").unwrap_or("running")

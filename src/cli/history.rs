@@ -159,7 +159,10 @@ fn row(entry: &Entry, is_wide: bool, now: Timestamp) -> Vec<String> {
         ),
         text("/image"),
         text("/job/parallelism"),
-        text("/job/upgradeMode"),
+        match entry.spec.get("job") {
+            None | Some(Value::Null) => "session".to_owned(),
+            Some(_) => text("/job/upgradeMode"),
+        },
         entry.restore_point.as_ref().map_or_else(|| NONE.to_owned(), restore_point),
     ];
     if is_wide {

@@ -52,7 +52,13 @@ pub fn judge(goal: &Goal, seen: Option<&Deployment>) -> Verdict {
         }
         (Goal::Deleted { .. }, Some(seen)) => {
             let is_taken_up = matches!(seen.lifecycle(), Some("DELETING" | "DELETED"));
-            Verdict::Waiting { phase: phase(seen), is_taken_up }
+            let what = phase(seen);
+            // Such as the jobs that a session cluster waits for.
+            let phase = match seen.error().filter(|_| is_taken_up) {
+                Some(error) => format!("{what} · {error}"),
+                None => what,
+            };
+            Verdict::Waiting { phase, is_taken_up }
         }
         (Goal::Reconciled { .. }, None) => Verdict::Failed("it was deleted meanwhile".to_owned()),
         (Goal::Reconciled { written }, Some(seen)) => judge_reconciled(written, seen),

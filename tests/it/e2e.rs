@@ -7,6 +7,7 @@ mod access;
 mod care;
 mod cluster;
 mod flink;
+mod kinds;
 mod zookeeper;
 
 use std::thread;

@@ -214,6 +214,23 @@ fn session_job_names_its_cluster() {
 }
 
 #[test]
+fn standalone_session_cluster_is_shown_without_a_job() {
+    let mut deployment = deployment();
+    deployment.0["spec"] = json!({"flinkVersion": "v1_20", "mode": "standalone"});
+    let flink = FlinkFacts { job: None, ..flink() };
+    check(
+        &Facts { deployment, flink: Some(flink), ..facts() },
+        expect![[r#"
+        wordcount STABLE (namespace team, v1_20, standalone, session cluster, 10m old)
+        ├─ JobManager READY
+        │  └─ wordcount-6d Running 1/1 ready, 9m30s
+        └─ TaskManagers 1 registered, 0 of 2 slots free
+           └─ wordcount-taskmanager-1-1 Running 1/1 ready, 9m30s
+    "#]],
+    );
+}
+
+#[test]
 fn table_is_kubectls_with_more_columns() {
     let mut failed = deployment();
     failed.0["metadata"]["name"] = json!("broken");

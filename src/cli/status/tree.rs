@@ -88,6 +88,7 @@ pub(super) fn render(facts: &Facts, is_wide: bool, now: Timestamp) -> String {
 fn headline(deployment: &Deployment, now: Timestamp) -> String {
     let mut about = vec![format!("namespace {}", deployment.namespace())];
     about.extend(deployment.flink_version().map(str::to_owned));
+    about.extend(deployment.is_standalone().then(|| "standalone".to_owned()));
     about.push(if deployment.is_session() {
         "session cluster".to_owned()
     } else if deployment.is_session_job() {

@@ -107,6 +107,8 @@ fn deletion_ends_with_this_incarnation() {
     assert_eq!(judge(&goal, None), Verdict::Reached);
     let mut other = written();
     assert_eq!(judge(&goal, Some(&other)), waiting("STABLE", false));
+    other.0["status"] = json!({"lifecycleState": "DELETING", "error": "jobs run"});
+    assert_eq!(judge(&goal, Some(&other)), waiting("DELETING · jobs run", true));
     other.0["metadata"]["uid"] = json!("another");
     assert_eq!(judge(&goal, Some(&other)), Verdict::Reached);
 }

@@ -3,6 +3,7 @@
 //! Everything a user would do goes through the program `kubectl-flink`; what a test wants to know, it
 //! reads from the API server. A test that fails prints what the operator and the pods said.
 
+use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -10,6 +11,7 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 use std::{env, fs, thread};
 
+use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Namespace, Pod, Service};
 use kube::api::{
     Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, LogParams, Patch,
@@ -17,7 +19,11 @@ use kube::api::{
 };
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
+use kubectl_flink::api::version::FlinkVersion;
 use kubectl_flink::cluster::apply::Writer;
+use kubectl_flink::flink::access::{Access, Connector, Options, Target};
+use kubectl_flink::flink::jars::RunRequest;
+use kubectl_flink::flink::{self, Deadlines};
 use serde_json::{Value, json};
 
 /// Starting a JobManager and a TaskManager takes half a minute on two busy cores.
@@ -34,6 +40,8 @@ pub(super) struct Cluster {
     client: Client,
     kubeconfig: PathBuf,
     pub(super) namespace: String,
+    /// The deployment that is looked at.
+    pub(super) name: String,
     /// On this machine and, as a hostPath, in the pods.
     data: PathBuf,
     operator: Option<Child>,
@@ -51,8 +59,15 @@ impl Cluster {
         let client = runtime.block_on(async { Client::try_from(kube_config(&kubeconfig).await) });
         let namespace = format!("e2e-{name}-{}", std::process::id());
         let data = PathBuf::from(format!("/tmp/kubectl-flink-{namespace}"));
-        let cluster =
-            Self { runtime, client: client.unwrap(), kubeconfig, namespace, data, operator: None };
+        let cluster = Self {
+            runtime,
+            client: client.unwrap(),
+            kubeconfig,
+            namespace,
+            name: JOB.to_owned(),
+            data,
+            operator: None,
+        };
         cluster.lay_out();
         cluster
     }
@@ -162,7 +177,7 @@ impl Cluster {
 
     /// The `FlinkDeployment` as it is now; `null` when it is gone.
     pub(super) fn observed(&self) -> Value {
-        let found = self.runtime.block_on(self.deployments().get_opt(JOB)).unwrap();
+        let found = self.runtime.block_on(self.deployments().get_opt(&self.name)).unwrap();
         found.map_or(Value::Null, |object| serde_json::to_value(object).unwrap())
     }
 
@@ -170,13 +185,17 @@ impl Cluster {
     pub(super) fn edit(&self, patch: Value) {
         let params = PatchParams::default();
         let deployments = self.deployments();
-        self.runtime.block_on(deployments.patch(JOB, &params, &Patch::Merge(patch))).unwrap();
+        self.runtime
+            .block_on(deployments.patch(&self.name, &params, &Patch::Merge(patch)))
+            .unwrap();
     }
 
     pub(super) fn edit_status(&self, patch: Value) {
         let params = PatchParams::default();
         let patch = Patch::Merge(json!({ "status": patch }));
-        self.runtime.block_on(self.deployments().patch_status(JOB, &params, &patch)).unwrap();
+        self.runtime
+            .block_on(self.deployments().patch_status(&self.name, &params, &patch))
+            .unwrap();
     }
 
     /// Waits until the deployment satisfies `fact`, and returns it.
@@ -203,6 +222,24 @@ impl Cluster {
                 && deployment["status"]["observedGeneration"]
                     == deployment["metadata"]["generation"]
         })
+    }
+
+    /// Waits until the session cluster of the newest spec answers.
+    #[track_caller]
+    pub(super) fn wait_until_ready(&self) -> Value {
+        self.wait_until("READY", |deployment| {
+            deployment["status"]["lifecycleState"] == "STABLE"
+                && deployment["status"]["jobManagerDeploymentStatus"] == "READY"
+                && deployment["status"]["observedGeneration"]
+                    == deployment["metadata"]["generation"]
+        })
+    }
+
+    /// Pods of the TaskManagers that are to stay.
+    pub(super) fn task_managers(&self) -> Vec<Pod> {
+        let mut pods = self.pods(&format!("app={},component=taskmanager", self.name));
+        pods.retain(|pod| pod.metadata.deletion_timestamp.is_none());
+        pods
     }
 
     /// Waits until the job has committed records that it had not when this was called.
@@ -260,7 +297,7 @@ impl Cluster {
     }
 
     pub(super) fn job_manager(&self) -> Pod {
-        let mut pods = self.pods(&format!("app={JOB},component=jobmanager"));
+        let mut pods = self.pods(&format!("app={},component=jobmanager", self.name));
         pods.retain(|pod| pod.metadata.deletion_timestamp.is_none());
         assert_eq!(pods.len(), 1, "one JobManager pod");
         pods.remove(0)
@@ -275,7 +312,7 @@ impl Cluster {
 
     /// `kill -9` of the JobManager's JVM, from outside its container: inside, process 1 is immune.
     pub(super) fn kill_job_manager(&self) {
-        kill_jvm(&self.job_manager(), "ClusterEntrypoint");
+        kill_jvm(&self.job_manager(), "ClusterEntry");
         println!("-- killed the JobManager");
     }
 
@@ -294,6 +331,65 @@ impl Cluster {
         let uri = format!("/api/v1/namespaces/{namespace}/services/{JOB}-rest:8081/proxy{path}");
         let request = http::Request::get(uri).body(Vec::new()).unwrap();
         self.runtime.block_on(self.client.request(request)).ok()
+    }
+
+    /// `kubectl scale`.
+    pub(super) fn scale(&self, replicas: i32) {
+        let patch = Patch::Merge(json!({"spec": {"replicas": replicas}}));
+        let (deployments, params) = (self.deployments(), PatchParams::default());
+        self.runtime.block_on(deployments.patch_scale(&self.name, &params, &patch)).unwrap();
+    }
+
+    /// The `scale` subresource: replicas and selector of its status.
+    pub(super) fn scale_status(&self) -> (i32, String) {
+        let scale = self.runtime.block_on(self.deployments().get_scale(&self.name)).unwrap();
+        let status = scale.status.unwrap_or_default();
+        (status.replicas, status.selector.unwrap_or_default())
+    }
+
+    /// Somebody deletes a Deployment behind the operator's back.
+    pub(super) fn delete_deployment(&self, name: &str) {
+        let api: Api<Deployment> = Api::namespaced(self.client.clone(), &self.namespace);
+        self.runtime.block_on(api.delete(name, &DeleteParams::default())).unwrap();
+    }
+
+    /// The JobManager's REST API.
+    pub(super) fn ask_flink<T>(&self, ask: impl AsyncFnOnce(flink::Client) -> T) -> T {
+        self.runtime.block_on(async {
+            let config = Kubeconfig::read_from(&self.kubeconfig).unwrap();
+            let options = KubeConfigOptions::default();
+            let config = Config::from_custom_kubeconfig(config, &options).await.unwrap();
+            let options = Options { access: Access::Proxy, ..Options::default() };
+            let target = Target {
+                namespace: self.namespace.clone(),
+                cluster_id: self.name.clone(),
+                port: 8081,
+                is_tls: false,
+            };
+            let connector = Connector::new(&options, Some(&config)).unwrap();
+            ask(connector.client(&target, Deadlines::default())).await
+        })
+    }
+
+    /// Submits the job of the tests to a session cluster, and returns its id.
+    pub(super) fn submit(&self) -> String {
+        let jar = fs::read(jar()).unwrap();
+        let job = self.job();
+        let args = job["spec"]["job"]["args"].as_array().unwrap().iter();
+        let request = RunRequest {
+            job_id: flink::new_trigger_id(),
+            entry_class: None,
+            args: args.map(|arg| arg.as_str().unwrap().to_owned()).collect(),
+            parallelism: Some(1),
+            allow_non_restored_state: false,
+            savepoint_path: None,
+            configuration: BTreeMap::new(),
+        };
+        self.ask_flink(async |client| {
+            let jar = client.upload_jar("job.jar", jar.into()).await.unwrap();
+            client.run_jar(&jar, FlinkVersion::V1_20, &request).await.unwrap();
+        });
+        request.job_id
     }
 
     fn print_what_happened(&self) {

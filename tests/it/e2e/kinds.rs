@@ -1,0 +1,151 @@
+//! Session clusters and standalone mode, on real Flink.
+
+use std::thread;
+use std::time::Duration;
+
+use kubectl_flink::flink::Client;
+use serde_json::{Value, json};
+
+use super::cluster::{Cluster, JOB, said};
+use super::is;
+
+/// The job of the tests as a standalone application.
+fn standalone(cluster: &Cluster) -> Value {
+    let mut job = cluster.job();
+    job["spec"]["mode"] = json!("standalone");
+    job
+}
+
+#[test]
+#[ignore = "needs a sandbox with real Flink"]
+fn a_session_cluster_is_replaced_with_its_jobs_and_deleted_after_them() {
+    let mut cluster = Cluster::new("session");
+    cluster.name = "lab".to_owned();
+    cluster.start_operator();
+    let mut lab = cluster.job();
+    lab["metadata"]["name"] = json!("lab");
+    lab["spec"].as_object_mut().unwrap().remove("job");
+    cluster.deploy(&lab);
+    cluster.wait_until_ready();
+    let job_id = cluster.submit();
+    cluster.wait_until_writing();
+    let shown = cluster.flink(&["status", "lab"]);
+    assert!(shown.contains("session cluster"), "{shown}");
+    for command in ["suspend", "resume", "savepoint"] {
+        let refused = cluster.try_flink(&[command, "lab"]);
+        assert_eq!(refused.status.code(), Some(1));
+        assert!(said(&refused).contains("`lab` is a session cluster"), "{}", said(&refused));
+    }
+
+    // A change of the spec replaces the cluster; HA metadata brings the job back.
+    let (before, _) = cluster.job_manager_incarnation();
+    lab["spec"]["flinkConfiguration"]["env.log.level"] = json!("WARN");
+    cluster.deploy(&lab);
+    cluster.wait_until_ready();
+    let (after, _) = cluster.job_manager_incarnation();
+    assert_ne!(before, after);
+    cluster.wait_until_writing();
+    assert!(cluster.flink(&["history", "lab"]).contains("current"));
+
+    // A lost JobManager comes back as well.
+    cluster.delete_deployment("lab");
+    cluster.wait_until("lost", |lab| !is(lab, "jobManagerDeploymentStatus", "READY"));
+    cluster.wait_until_ready();
+    cluster.wait_until_writing();
+
+    // Deletion waits for the job.
+    cluster.flink(&["delete", "lab", "--yes"]);
+    let blocked = cluster.wait_until("blocked", |lab| lab["status"]["error"].is_string());
+    let error = blocked["status"]["error"].as_str().unwrap_or_default();
+    assert!(error.contains(&format!("non terminated jobs [{job_id}]")), "{error}");
+    cluster.wait_until_writing();
+    cluster.ask_flink(async |client: Client| client.cancel(&job_id).await.unwrap());
+    cluster.wait_until("deleted", Value::is_null);
+    assert!(cluster.pods("app=lab").is_empty());
+}
+
+#[test]
+#[ignore = "needs a sandbox with real Flink"]
+fn standalone_upgrades_lose_and_double_nothing() {
+    let mut cluster = Cluster::new("standalone");
+    cluster.start_operator();
+    let mut job = standalone(&cluster);
+    cluster.deploy(&job);
+    cluster.wait_until_stable();
+    cluster.wait_until_writing();
+
+    // A savepoint upgrade to two TaskManagers.
+    job["spec"]["taskManager"]["replicas"] = json!(2);
+    job["spec"]["flinkConfiguration"]["taskmanager.numberOfTaskSlots"] = json!("1");
+    cluster.deploy(&job);
+    let upgraded = cluster.wait_until_stable();
+    let savepoint = upgraded["status"]["jobStatus"]["upgradeSavepointPath"].as_str();
+    assert!(cluster.savepoint_exists(savepoint.expect("the upgrade's savepoint")));
+    assert_eq!(cluster.task_managers().len(), 2);
+    cluster.wait_until_writing();
+
+    // A last-state upgrade of a job whose JobManager is dead.
+    job["spec"]["job"]["upgradeMode"] = json!("last-state");
+    job["spec"]["taskManager"]["replicas"] = json!(1);
+    cluster.kill_job_manager();
+    cluster.deploy(&job);
+    cluster.wait_until_stable();
+    cluster.wait_until_writing();
+    assert_eq!(cluster.task_managers().len(), 1);
+
+    // Either Deployment is lost.
+    cluster.delete_deployment(&format!("{JOB}-taskmanager"));
+    thread::sleep(Duration::from_secs(2));
+    cluster.wait_until_stable();
+    cluster.wait_until_writing();
+    cluster.delete_deployment(JOB);
+    cluster.wait_until("lost", |job| !is(job, "jobManagerDeploymentStatus", "READY"));
+    cluster.wait_until_stable();
+    cluster.wait_until_writing();
+
+    // Suspend, and resume.
+    cluster.flink(&["suspend", JOB]);
+    cluster.wait_until("SUSPENDED", |deployment| is(deployment, "lifecycleState", "SUSPENDED"));
+    assert!(cluster.pods(&format!("app={JOB}")).is_empty(), "no pod is left");
+    cluster.flink(&["resume", JOB]);
+    cluster.wait_until_stable();
+    cluster.wait_until_writing();
+
+    cluster.flink(&["delete", JOB, "--yes"]);
+    cluster.wait_until("deleted", Value::is_null);
+    assert!(cluster.pods(&format!("app={JOB}")).is_empty(), "no pod is left");
+    cluster.assert_nothing_lost_or_doubled();
+}
+
+#[test]
+#[ignore = "needs a sandbox with real Flink"]
+fn a_reactive_job_is_scaled_in_place() {
+    let mut cluster = Cluster::new("reactive");
+    cluster.start_operator();
+    let mut job = standalone(&cluster);
+    job["spec"]["flinkConfiguration"]["scheduler-mode"] = json!("REACTIVE");
+    job["spec"]["flinkConfiguration"]["taskmanager.numberOfTaskSlots"] = json!("1");
+    job["spec"]["taskManager"]["replicas"] = json!(1);
+    cluster.deploy(&job);
+    cluster.wait_until_stable();
+    cluster.wait_until_writing();
+    let incarnation = cluster.job_manager_incarnation();
+    let selector = format!("component=taskmanager,app={JOB}");
+    assert_eq!(cluster.scale_status(), (1, selector.clone()));
+
+    cluster.scale(2);
+    cluster.wait_until("scaled", |job| job["status"]["taskManager"]["replicas"] == 2);
+    cluster.wait_until_stable();
+    assert_eq!(cluster.scale_status(), (2, selector.clone()));
+    assert_eq!(cluster.pods(&selector).len(), 2);
+    cluster.wait_until_writing();
+    cluster.scale(1);
+    cluster.wait_until("scaled", |job| job["status"]["taskManager"]["replicas"] == 1);
+    cluster.wait_until_stable();
+    cluster.wait_until_writing();
+    assert_eq!(cluster.job_manager_incarnation(), incarnation, "the JobManager went on");
+
+    cluster.flink(&["delete", JOB, "--yes"]);
+    cluster.wait_until("deleted", Value::is_null);
+    cluster.assert_nothing_lost_or_doubled();
+}
