@@ -31,6 +31,8 @@ pub const SESSION_JOB_FINALIZER: &str = "flinksessionjobs.flink.apache.org/final
 pub const STATE_SNAPSHOT_FINALIZER: &str = "flinkstatesnapshots.flink.apache.org/finalizer";
 /// Annotation on a JobManager Deployment: the generation of the resource it was made from.
 pub const GENERATION_ANNOTATION: &str = "flinkdeployment.flink.apache.org/generation";
+/// Annotation on a `FlinkStateSnapshot`: the trigger nonce that asked for it.
+pub const TRIGGER_NONCE_ANNOTATION: &str = "flink.apache.org/trigger-nonce";
 /// Label that marks a resource the operator only uses to see that it is alive.
 pub const CANARY_LABEL: &str = "flink.apache.org/canary";
 

@@ -259,6 +259,10 @@ pub const CHECKPOINTING_INTERVAL: ConfigOption<Duration> =
     ConfigOption::new("execution.checkpointing.interval");
 pub const CHECKPOINTING_TIMEOUT: ConfigOption<Duration> =
     ConfigOption::new("execution.checkpointing.timeout").or("10 min");
+pub const RETAINED_CHECKPOINTS: ConfigOption<i32> =
+    ConfigOption::new("execution.checkpointing.num-retained")
+        .or("1")
+        .formerly(&["state.checkpoints.num-retained"]);
 pub const TOLERABLE_FAILED_CHECKPOINTS: ConfigOption<i32> =
     ConfigOption::new("execution.checkpointing.tolerable-failed-checkpoints").or("0");
 pub const CHECKPOINT_RETENTION: ConfigOption<String> =

@@ -250,6 +250,9 @@ impl<'w> Pass<'w> {
             }
             return self.look_after(&last);
         }
+        if let Some(plan) = self.hold_for_savepoint(&last)? {
+            return Ok(plan);
+        }
         if self.status.reconciliation_status.state == ReconciliationState::RolledBack
             && super::diff::diff(&deployed, &self.spec).class() == ChangeClass::Ignore
         {

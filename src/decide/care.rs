@@ -58,6 +58,7 @@ impl Pass<'_> {
         if is_running {
             self.note_if_late(last)?;
         }
+        let next = self.look_after_snapshots(&config)?;
         let because = self.resting_because();
         let look_again = match job_manager {
             JobManagerDeploymentStatus::Ready if state == Some(JobStatusState::Running) => {
@@ -71,7 +72,7 @@ impl Pass<'_> {
             JobManagerDeploymentStatus::Error => Duration::from_secs(10),
             JobManagerDeploymentStatus::Missing => self.interval(),
         };
-        Ok(self.finish(because, Some(look_again)))
+        Ok(self.finish(because, Some(next.map_or(look_again, |next| next.min(look_again)))))
     }
 
     /// A start that has just begun is looked at often, as it may be done any moment; one that takes

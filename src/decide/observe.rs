@@ -62,7 +62,7 @@ impl Pass<'_> {
         if is_ready && last.job_state() == JobState::Running && !self.is_session() {
             self.observe_job()?;
         }
-        Ok(())
+        self.observe_triggers()
     }
 
     /// An upgrade whose Deployment was made, but whose success was not written: taken as done.

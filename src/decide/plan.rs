@@ -4,10 +4,13 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::api::deployment::FlinkDeploymentSpec;
+use crate::api::state_snapshot::FlinkStateSnapshot;
 use crate::api::status::{DeploymentStatus, SavepointFormatType};
 use crate::render::Objects;
 
 use super::restore::RestorePoint;
+use super::snapshot::Request;
+use super::trigger::SnapshotKind;
 use super::world::Bounds;
 
 /// Which part an event is about, in the Java operator's words; the first part of the event's name.
@@ -60,6 +63,7 @@ impl Event {
         }
     }
 
+    /// One that asks for attention.
     pub fn warning(reason: &'static str, component: Component, message: impl Into<String>) -> Self {
         Self {
             is_warning: true,
@@ -79,6 +83,14 @@ pub struct Superseded {
     pub restore_point: RestorePoint,
 }
 
+/// A snapshot for the job's own bookkeeping.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TakeSnapshot {
+    pub kind: SnapshotKind,
+    pub is_periodic: bool,
+    pub request: Request,
+}
+
 /// One idempotent effect. Steps run in order and stop at the first error; the next pass starts from
 /// what the world then is.
 #[derive(Clone, Debug, PartialEq)]
@@ -90,10 +102,19 @@ pub enum Step {
     Event(Event),
     /// Keeps the superseded spec for `history` and `rollback`.
     RecordRevision(Box<Superseded>),
-    /// Makes a completed savepoint visible as a `FlinkStateSnapshot`.
-    RecordSavepoint {
+    /// Creates a `FlinkStateSnapshot`: one to take, or one that an upgrade took.
+    CreateSnapshot(Box<FlinkStateSnapshot>),
+    /// Deletes a `FlinkStateSnapshot`; whether its savepoint goes with it, is its own decision.
+    DeleteSnapshot {
+        name: String,
+    },
+    /// Takes a savepoint or a checkpoint for the job's own bookkeeping, which has the trigger id.
+    TakeSnapshot(Box<TakeSnapshot>),
+    /// Deletes a savepoint of the deprecated history; where that fails its entry stays.
+    DisposeSavepoint {
         path: String,
-        format: SavepointFormatType,
+        /// Those after it in the plan are not tried either, should this one fail.
+        is_in_order: bool,
     },
     /// Stop-with-savepoint; the trigger id is in the status already.
     TriggerStop {

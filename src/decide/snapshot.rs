@@ -18,7 +18,7 @@ use super::plan::{Component, Event};
 use super::validate::state_snapshot::{StateSnapshotInput, validate};
 use crate::api::STATE_SNAPSHOT_FINALIZER;
 use crate::api::state_snapshot::{FlinkStateSnapshotSpec, SnapshotState, StateSnapshotStatus};
-use crate::api::status::{JobStatusState, SavepointFormatType};
+use crate::api::status::{CheckpointType, JobStatusState, SavepointFormatType};
 use crate::api::version::FlinkVersion;
 use crate::config::options;
 
@@ -68,12 +68,8 @@ pub struct Request {
 /// The kind of snapshot.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Wanted {
-    Savepoint {
-        directory: String,
-        format: SavepointFormatType,
-    },
-    /// A full one.
-    Checkpoint,
+    Savepoint { directory: String, format: SavepointFormatType },
+    Checkpoint(CheckpointType),
 }
 
 /// What to do now, why, and when to look again.
@@ -225,7 +221,7 @@ impl<'w> Pass<'w> {
         let Some(savepoint) = &self.spec().savepoint else {
             let is_able = job.flink_version.is_none_or(|version| version >= FlinkVersion::V1_17);
             return if is_able {
-                Ok(Wanted::Checkpoint)
+                Ok(Wanted::Checkpoint(CheckpointType::Full))
             } else {
                 Err("checkpoints can be triggered in Flink 1.17 and newer (1.17+)".to_owned())
             };

@@ -3,24 +3,14 @@
 
 use super::application::Pass;
 use super::plan::{Component, Event, Step};
-use crate::config::{FlinkConfig, options};
+use super::schedule::Schedule;
+use super::trigger::SnapshotKind;
+use crate::config::FlinkConfig;
 
 /// Requests of the spec, by the field or option that makes them.
-fn requests(config: &FlinkConfig, has_trigger_nonce: bool) -> Vec<&'static str> {
-    let is_stated =
-        |text: Option<&str>| text.is_some_and(|text| !text.trim().is_empty() && text != "0");
-    let all = [
-        (
-            is_stated(config.text_of(&options::PERIODIC_SAVEPOINT_INTERVAL)),
-            options::PERIODIC_SAVEPOINT_INTERVAL.key(),
-        ),
-        (
-            is_stated(config.text_of(&options::PERIODIC_CHECKPOINT_INTERVAL)),
-            options::PERIODIC_CHECKPOINT_INTERVAL.key(),
-        ),
-        (config.get_text("job.autoscaler.enabled") == Some("true"), "job.autoscaler.enabled"),
-        (has_trigger_nonce, "spec.job.savepointTriggerNonce and checkpointTriggerNonce"),
-    ];
+fn requests(config: &FlinkConfig) -> Vec<&'static str> {
+    let all =
+        [(config.get_text("job.autoscaler.enabled") == Some("true"), "job.autoscaler.enabled")];
     all.into_iter().filter(|(is_asked, _)| *is_asked).map(|(_, name)| name).collect()
 }
 
@@ -31,16 +21,8 @@ impl Pass<'_> {
             return;
         }
         let Ok(config) = self.observe_config() else { return };
-        let job = self.job();
-        let last = self.last.as_ref().and_then(|last| last.spec.job.as_ref());
-        let is_new = |nonce: Option<i64>, last: Option<i64>| nonce.is_some() && nonce != last;
-        let has_trigger_nonce =
-            is_new(job.savepoint_trigger_nonce, last.and_then(|job| job.savepoint_trigger_nonce))
-                || is_new(
-                    job.checkpoint_trigger_nonce,
-                    last.and_then(|job| job.checkpoint_trigger_nonce),
-                );
-        let names = requests(&config, has_trigger_nonce);
+        self.warn_of_schedules(&config);
+        let names = requests(&config);
         if names.is_empty() {
             return;
         }
@@ -51,6 +33,21 @@ impl Pass<'_> {
     }
 }
 
+impl Pass<'_> {
+    /// A schedule that cannot be read never fires.
+    fn warn_of_schedules(&mut self, config: &FlinkConfig) {
+        for kind in SnapshotKind::ALL {
+            let option = kind.schedule_option();
+            let text = config.get(&option).unwrap_or_default();
+            let Err(reason) = Schedule::parse(&text) else { continue };
+            let message = format!("`{}` is never due: {reason}", option.key());
+            let mut event = Event::warning("InvalidSchedule", Component::Operator, message.clone());
+            event.key = Some(format!("{}: {message}", self.generation));
+            self.steps.push(Step::Event(event));
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -58,10 +55,9 @@ mod tests {
     #[test]
     fn what_is_asked_for_is_named_and_nothing_else() {
         let mut config = FlinkConfig::default();
-        assert!(requests(&config, false).is_empty());
+        assert!(requests(&config).is_empty());
         config.set("kubernetes.operator.periodic.savepoint.interval", "6h");
-        config.set("kubernetes.operator.job.restart.failed", "true");
-        assert_eq!(requests(&config, false), ["kubernetes.operator.periodic.savepoint.interval"]);
-        assert_eq!(requests(&config, true).len(), 2);
+        config.set("job.autoscaler.enabled", "true");
+        assert_eq!(requests(&config), ["job.autoscaler.enabled"]);
     }
 }

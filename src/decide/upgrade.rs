@@ -12,8 +12,10 @@ use super::reconciled::ReconciledSpec;
 use super::record::savepoint_directory;
 use super::restore::RestorePoint;
 use super::stop::{Lazy, Need, StopDecision, StopFacts, decide_stop, is_cancellable};
+use super::trigger::upgrade_resource;
 use super::world::Answer;
 use crate::api::job::{JobState, UpgradeMode};
+use crate::api::state_snapshot::JobKind;
 use crate::api::status::{
     JobManagerDeploymentStatus, JobStatusState, ReconciliationState, SavepointFormatType,
 };
@@ -141,6 +143,7 @@ impl Pass<'_> {
     pub(super) fn begin_stop(&mut self) -> Result<Plan, Halt> {
         let config = self.observe_config()?;
         let format = savepoint_format(&config)?;
+        self.give_up_savepoint("an upgrade stops the job with a savepoint of its own");
         let trigger_id = self.world.fresh.trigger_id.clone();
         job::note_stop(&mut self.status.job_status, &trigger_id, format, self.world.now);
         self.write_intent();
@@ -230,8 +233,10 @@ impl Pass<'_> {
     /// the deprecated history where that kind is not installed.
     pub(super) fn record_savepoint(&mut self, path: &str) {
         let format = job::note_savepoint(&mut self.status.job_status, path);
-        if self.world.has_snapshot_resources {
-            self.steps.push(Step::RecordSavepoint { path: path.to_owned(), format });
+        if let Some(config) = self.observe_config().ok().filter(|c| self.uses_resources(c)) {
+            let job = (JobKind::FlinkDeployment, self.world.namespace(), self.world.name());
+            let snapshot = upgrade_resource(job, path, format, &config, self.world.now);
+            self.steps.push(Step::CreateSnapshot(Box::new(snapshot)));
         } else {
             job::note_in_history(&mut self.status.job_status, path, format, self.world.now);
         }

@@ -8,7 +8,10 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
+use jiff::tz::TimeZone;
 
+use super::snapshot::world::Trigger;
+use super::trigger::{KnownSnapshot, Memory};
 use crate::api::deployment::FlinkDeployment;
 use crate::api::status::{DeploymentStatus, JobStatusState};
 use crate::config::OperatorConfig;
@@ -65,6 +68,14 @@ pub enum Question {
     TaskManagerPods,
     /// The `FlinkSessionJob`s that refer to the session cluster.
     SessionJobs,
+    /// The `FlinkStateSnapshot`s of the job, as the watch last saw them.
+    Snapshots,
+    /// The savepoint of the job's own bookkeeping that is under way.
+    Savepoint,
+    /// The checkpoint of the job's own bookkeeping that is under way.
+    Checkpoint,
+    /// Paths that revisions of the job refer to.
+    Revisions,
 }
 
 /// A fact as a decision reads it: the value, or why it could not be read.
@@ -245,6 +256,10 @@ pub struct Facts {
     pub task_manager_pods: Fact<Vec<Pod>>,
     /// Names of the `FlinkSessionJob`s that refer to the session cluster.
     pub session_jobs: Fact<Vec<String>>,
+    pub snapshots: Fact<Vec<KnownSnapshot>>,
+    pub savepoint: Fact<Trigger>,
+    pub checkpoint: Fact<Trigger>,
+    pub revisions: Fact<Vec<String>>,
 }
 
 /// Names that may be used up by this decision; drawn by the shell, so that a decision is repeatable.
@@ -273,6 +288,10 @@ pub struct World<'a> {
     pub fresh: Fresh,
     /// Absent after a start of the operator.
     pub told_exceptions: Option<ToldExceptions>,
+    /// When periodic snapshots were asked for.
+    pub periodic: Memory,
+    /// In which cron expressions are meant.
+    pub zone: TimeZone,
     pub facts: Facts,
 }
 
@@ -304,6 +323,10 @@ questions! {
     resource_requirements: BTreeMap<String, Bounds> => ResourceRequirements;
     task_manager_pods: Vec<Pod> => TaskManagerPods;
     session_jobs: Vec<String> => SessionJobs;
+    snapshots: Vec<KnownSnapshot> => Snapshots;
+    savepoint: Trigger => Savepoint;
+    checkpoint: Trigger => Checkpoint;
+    revisions: Vec<String> => Revisions;
 }
 
 impl World<'_> {

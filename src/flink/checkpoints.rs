@@ -198,6 +198,7 @@ pub enum CheckpointKind {
     /// As the job is configured.
     Configured,
     Full,
+    Incremental,
 }
 
 /// How a triggered checkpoint stands.

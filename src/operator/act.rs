@@ -11,13 +11,13 @@ use serde_json::{Value, json};
 
 use super::observe::{Subject, tell};
 use super::resource::Act;
+use super::snapshot;
 use crate::api::deployment::FlinkDeployment;
-use crate::api::state_snapshot::JobKind;
-use crate::api::status::SavepointFormatType;
+use crate::api::state_snapshot::{FlinkStateSnapshot, JobKind};
 use crate::cluster;
 use crate::cluster::apply::{self, Deletion, ObjectId, Writer};
 use crate::config::{FlinkConfig, options};
-use crate::decide::plan::{Component, Event, Step, Superseded};
+use crate::decide::plan::{Component, Event, Step, Superseded, TakeSnapshot};
 use crate::decide::revision;
 use crate::decide::world::Bounds;
 use crate::flink::rescale::{ParallelismBounds, VertexRequirements};
@@ -65,12 +65,24 @@ impl Error {
 }
 
 impl Act<'_, FlinkDeployment> {
-    /// Takes the steps in order and stops at the first error.
-    pub(super) async fn take(&mut self, steps: Vec<Step>) -> Result<(), Error> {
+    /// Takes the steps in order and stops at the first error. Answers the savepoints that should
+    /// have been disposed of and are still there.
+    pub(super) async fn take(&mut self, steps: Vec<Step>) -> Result<Vec<String>, Error> {
+        let mut undisposed = Vec::new();
+        let mut is_blocked = false;
         for step in steps {
-            self.step(step).await?;
+            match step {
+                Step::DisposeSavepoint { path, is_in_order } => {
+                    let is_tried = !(is_in_order && is_blocked);
+                    if !is_tried || !self.dispose_savepoint(&path).await? {
+                        is_blocked |= is_in_order;
+                        undisposed.push(path);
+                    }
+                }
+                other => self.step(other).await?,
+            }
         }
-        Ok(())
+        Ok(undisposed)
     }
 
     async fn step(&mut self, step: Step) -> Result<(), Error> {
@@ -80,7 +92,11 @@ impl Act<'_, FlinkDeployment> {
             Step::WriteStatus(status) => self.write_status(&status).await,
             Step::Event(event) => self.record_event(event).await,
             Step::RecordRevision(superseded) => self.record_revision(*superseded).await,
-            Step::RecordSavepoint { path, format } => self.record_savepoint(&path, format).await,
+            Step::CreateSnapshot(snapshot) => self.create_snapshot(&snapshot).await,
+            Step::DeleteSnapshot { name } => self.delete_snapshot(&name).await,
+            Step::TakeSnapshot(snapshot) => self.take_snapshot(*snapshot).await,
+            // Taken by `take`, which keeps what was not disposed of.
+            Step::DisposeSavepoint { .. } => Ok(()),
             Step::TriggerStop { job_id, trigger_id, directory, format, drain } => {
                 let request =
                     StopRequest { target_directory: directory, drain, format, trigger_id };
@@ -115,9 +131,61 @@ impl Act<'_, FlinkDeployment> {
         self.keep_revision(JobKind::FlinkDeployment, content).await
     }
 
-    /// A completed savepoint as a `FlinkStateSnapshot`.
-    async fn record_savepoint(&self, path: &str, format: SavepointFormatType) -> Result<(), Error> {
-        self.show_savepoint(JobKind::FlinkDeployment, path, format).await
+    async fn create_snapshot(&self, snapshot: &FlinkStateSnapshot) -> Result<(), Error> {
+        let value = serde_json::to_value(snapshot)?;
+        match apply::create(&self.context.client, &value, Writer::OPERATOR).await {
+            Ok(_) | Err(cluster::Error::AlreadyExists { .. }) => Ok(()),
+            // What an upgrade took is on record in the status; the resource only shows it.
+            Err(
+                error @ (cluster::Error::Forbidden { .. }
+                | cluster::Error::KindMissing { .. }
+                | cluster::Error::Invalid { .. }
+                | cluster::Error::Rejected { .. }),
+            ) => {
+                let name = snapshot.name_any();
+                let message = format!("snapshot `{name}` cannot be created: {}", tell(&error));
+                tracing::warn!(name, "{message}");
+                let mut event = Event::warning("SnapshotError", Component::Operator, message);
+                // One for each reason, not for each name.
+                event.key = Some(error.to_string());
+                self.record_event(event).await
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    async fn delete_snapshot(&self, name: &str) -> Result<(), Error> {
+        let id = ObjectId::of::<FlinkStateSnapshot>(&self.namespace(), name);
+        let deletion = Deletion::with(apply::Propagation::Background);
+        match apply::delete(&self.context.client, &id, deletion).await {
+            Ok(_) => Ok(()),
+            // History that cannot be tidied up must not keep the job from anything.
+            Err(error @ cluster::Error::Forbidden { .. }) => {
+                tracing::warn!(error = tell(&error), name, "old snapshot not deleted");
+                Ok(())
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// What became of it is found out by asking for the trigger.
+    async fn take_snapshot(&self, snapshot: TakeSnapshot) -> Result<(), Error> {
+        let kind = snapshot.kind.as_str();
+        if let Err(error) = snapshot::ask(&self.flink()?, snapshot.request).await {
+            tracing::warn!(error = tell(&error), kind, "the trigger was not confirmed");
+        }
+        Ok(())
+    }
+
+    /// Whether the savepoint is gone.
+    async fn dispose_savepoint(&self, path: &str) -> Result<bool, Error> {
+        match snapshot::dispose(&self.flink()?, path).await {
+            Ok(()) => Ok(true),
+            Err(why) => {
+                tracing::warn!(path, why, "savepoint of the history not disposed of");
+                Ok(false)
+            }
+        }
     }
 
     fn flink(&self) -> Result<flink::Client, Error> {

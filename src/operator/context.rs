@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
+use jiff::tz::TimeZone;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Client;
@@ -19,6 +20,7 @@ use crate::api::state_snapshot::FlinkStateSnapshot;
 use crate::api::status::JobStatus;
 use crate::config::OperatorConfig;
 use crate::decide::session_job::world::FailedSubmission;
+use crate::decide::trigger::{Memory, SnapshotKind};
 use crate::decide::world::{Fact, JobException, ToldExceptions};
 use crate::flink::access::Connector;
 
@@ -58,6 +60,10 @@ pub struct Context {
     pub(super) session_jobs: Kept<FlinkSessionJob>,
     told_exceptions: Mutex<HashMap<String, ToldExceptions>>,
     failed_submissions: Mutex<HashMap<String, FailedSubmission>>,
+    /// When periodic snapshots were asked for, by the uid of the job.
+    periodic: Mutex<HashMap<String, Memory>>,
+    /// In which cron expressions are meant.
+    pub(super) zone: TimeZone,
     progress: tokio::sync::broadcast::Sender<Progress>,
 }
 
@@ -83,6 +89,8 @@ impl Context {
             session_jobs: Kept::default(),
             told_exceptions: Mutex::default(),
             failed_submissions: Mutex::default(),
+            periodic: Mutex::default(),
+            zone: TimeZone::system(),
             progress: tokio::sync::broadcast::Sender::new(1024),
         }
     }
@@ -127,6 +135,18 @@ impl Context {
         let before = told.get(uid).filter(|told| told.job_id == *job_id).map(|told| told.until);
         let until = newest.or(before).unwrap_or_else(|| now.as_millisecond());
         told.insert(uid.to_owned(), ToldExceptions { job_id: job_id.clone(), until });
+    }
+
+    pub(super) fn periodic(&self, uid: &str) -> Memory {
+        lock(&self.periodic).get(uid).cloned().unwrap_or_default()
+    }
+
+    pub(super) fn note_periodic(&self, uid: &str, kind: SnapshotKind, at: Timestamp) {
+        lock(&self.periodic).entry(uid.to_owned()).or_default().note(kind, at);
+    }
+
+    pub(super) fn forget_periodic(&self, uid: &str) {
+        lock(&self.periodic).remove(uid);
     }
 
     pub(super) fn forget_exceptions(&self, uid: &str) {

@@ -1,6 +1,7 @@
 //! The controller of one kind in one scope: its watch, its wakes and its pauses after errors.
 
 use std::collections::HashMap;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -47,7 +48,7 @@ pub(super) fn spawn<K: Operated>(feed: Feed<K>, settings: Settings) -> JoinHandl
 }
 
 async fn run<K: Operated>(feed: Feed<K>, settings: Settings) {
-    let Feed { namespace, store, writer, wakes } = feed;
+    let Feed { namespace, store, writer, wakes, is_listed } = feed;
     let Settings { context, label_selector, stop } = settings;
     let mut config = watcher::Config::default();
     if let Some(selector) = &label_selector {
@@ -56,7 +57,12 @@ async fn run<K: Operated>(feed: Feed<K>, settings: Settings) {
     let api: Api<Guarded<K>> = api(&context, namespace.as_deref());
     let seen_by = Arc::clone(&context);
     let stream = reflector(writer, watcher(api, config).modify(drop_what_nobody_reads))
-        .inspect_ok(move |event| tell_others(event, &seen_by))
+        .inspect_ok(move |event| {
+            tell_others(event, &seen_by);
+            if matches!(event, watcher::Event::InitDone) {
+                is_listed.store(true, Ordering::Relaxed);
+            }
+        })
         .default_backoff()
         .applied_objects()
         .predicate_filter(what_wakes, PredicateConfig::default());

@@ -76,6 +76,7 @@ pub(super) struct Written<S> {
 struct Scope<K: Operated> {
     store: Store<Guarded<K>>,
     wakes: Arc<Wakes<K>>,
+    is_listed: Arc<AtomicBool>,
 }
 
 /// Resources that something else asks to be looked at, each once.
@@ -110,6 +111,8 @@ pub(super) struct Feed<K: Operated> {
     pub(super) store: Store<Guarded<K>>,
     pub(super) writer: Writer<Guarded<K>>,
     pub(super) wakes: Arc<Wakes<K>>,
+    /// Set when the watch has shown all that was there at its start.
+    pub(super) is_listed: Arc<AtomicBool>,
 }
 
 /// What the operator keeps of one kind.
@@ -133,8 +136,13 @@ impl<K: Operated> Kept<K> {
         for namespace in namespaces {
             let (store, writer) = store();
             let wakes = Arc::new(Wakes { keys: Mutex::default(), bell: Notify::new() });
-            kept.scopes.push(Scope { store: store.clone(), wakes: Arc::clone(&wakes) });
-            feeds.push(Feed { namespace: namespace.clone(), store, writer, wakes });
+            let is_listed = Arc::new(AtomicBool::new(false));
+            kept.scopes.push(Scope {
+                store: store.clone(),
+                wakes: Arc::clone(&wakes),
+                is_listed: Arc::clone(&is_listed),
+            });
+            feeds.push(Feed { namespace: namespace.clone(), store, writer, wakes, is_listed });
         }
         (kept, feeds)
     }
@@ -146,6 +154,12 @@ impl<K: Operated> Kept<K> {
 
     pub(super) fn set_served(&self) {
         self.is_served.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the watches have shown all that was there at their start: until then what they do
+    /// not show may exist.
+    pub(super) fn is_listed(&self) -> bool {
+        self.scopes.iter().all(|scope| scope.is_listed.load(Ordering::Relaxed))
     }
 
     /// The resource as the watch last saw it.

@@ -15,6 +15,7 @@ use super::context::Context;
 use super::high_availability::Place;
 use super::job::Asked;
 use super::pods;
+use super::snapshot::of_job;
 use crate::api::deployment::FlinkDeployment;
 use crate::api::session_job::FlinkSessionJob;
 use crate::api::status::{DeploymentStatus, JobManagerDeploymentStatus, ReconciliationState};
@@ -24,6 +25,7 @@ use crate::config::cluster::{ResourceId, observe_config};
 use crate::config::{FlinkConfig, options};
 use crate::decide::crash;
 use crate::decide::reconciled::{ReconciledSpec, deployed};
+use crate::decide::trigger::SnapshotKind;
 use crate::decide::world::{
     Bounds, Cluster, Fact, Facts, HaMetadata, JobMetrics, PodProblem, Question,
 };
@@ -48,7 +50,7 @@ pub(super) struct Subject<'a> {
 }
 
 impl Subject<'_> {
-    fn job_id(&self) -> Option<&str> {
+    pub(super) fn job_id(&self) -> Option<&str> {
         self.status.job_status.job_id.as_deref()
     }
 
@@ -133,6 +135,18 @@ pub(super) async fn answer(
             facts.task_manager_pods = Fact::Known(task_manager_pods(subject, context).await?);
         }
         Question::JobMetrics => facts.job_metrics = fact(job_metrics(subject, context).await),
+        Question::Snapshots => facts.snapshots = fact(of_job::snapshots(subject, context)),
+        Question::Savepoint => {
+            facts.savepoint =
+                fact(of_job::trigger(subject, context, SnapshotKind::Savepoint).await);
+        }
+        Question::Checkpoint => {
+            facts.checkpoint =
+                fact(of_job::trigger(subject, context, SnapshotKind::Checkpoint).await);
+        }
+        Question::Revisions => {
+            facts.revisions = Fact::Known(of_job::revisions(subject, context).await?);
+        }
     }
     Ok(())
 }

@@ -14,14 +14,17 @@ use super::snapshot::index;
 use crate::api::DEPLOYMENT_FINALIZER;
 use crate::api::deployment::FlinkDeployment;
 use crate::api::state_snapshot::JobKind;
-use crate::api::status::{DeploymentStatus, LifecycleState};
+use crate::api::status::{DeploymentStatus, LifecycleState, SnapshotTriggerType};
 use crate::decide::application::decide;
 use crate::decide::plan::{Plan, Step};
+use crate::decide::snapshot::trigger_type;
+use crate::decide::snapshots::keep_undisposed;
+use crate::decide::trigger::SnapshotKind;
 use crate::decide::world::{Facts, Fresh, World};
 use crate::flink::new_trigger_id;
 
 /// A decision asks for each fact at most once, and there are this many.
-const QUESTIONS_MAX: usize = 14;
+const QUESTIONS_MAX: usize = 18;
 
 impl Operated for FlinkDeployment {
     const FINALIZER: &'static str = DEPLOYMENT_FINALIZER;
@@ -50,10 +53,13 @@ impl Operated for FlinkDeployment {
         let since = pending.as_ref().map(|(_, since)| *since);
         let is_waiting =
             since.is_some_and(|since| since.elapsed() < STATUS_DELAY) && *end == status;
-        act.take(steps).await.map_err(Error::Act)?;
+        note_periodic(&act.uid, &steps, context);
+        let undisposed = act.take(steps).await.map_err(Error::Act)?;
+        let end = Box::new(keep_undisposed(*end, &status, &undisposed));
         if is_gone {
             kept.forget(&act.uid);
             context.forget_exceptions(&act.uid);
+            context.forget_periodic(&act.uid);
             return Ok(Action::await_change());
         }
         let may_wait = creates || is_waiting;
@@ -82,6 +88,8 @@ pub async fn plan(
         fresh: fresh(),
         told_exceptions: context
             .told_exceptions(resource.metadata.uid.as_deref().unwrap_or_default()),
+        periodic: context.periodic(resource.metadata.uid.as_deref().unwrap_or_default()),
+        zone: context.zone.clone(),
         facts: Facts::default(),
     };
     let subject = Subject {
@@ -118,6 +126,26 @@ pub(super) fn fresh() -> Fresh {
     }
 }
 
+/// A periodic snapshot that is about to be asked for waits a whole interval, should it fail.
+fn note_periodic(uid: &str, steps: &[Step], context: &Context) {
+    for step in steps {
+        let kind = match step {
+            Step::CreateSnapshot(snapshot)
+                if trigger_type(snapshot) == SnapshotTriggerType::Periodic =>
+            {
+                if snapshot.spec.savepoint.is_some() {
+                    SnapshotKind::Savepoint
+                } else {
+                    SnapshotKind::Checkpoint
+                }
+            }
+            Step::TakeSnapshot(snapshot) if snapshot.is_periodic => snapshot.kind,
+            _ => continue,
+        };
+        context.note_periodic(uid, kind, Timestamp::now());
+    }
+}
+
 /// 32 hex digits as a UUID: `8-4-4-4-12`.
 fn hyphenated(hex: &str) -> String {
     let part = |from: usize, to: usize| hex.get(from..to).unwrap_or_default();
@@ -151,7 +179,10 @@ pub fn step_name(step: &Step) -> &'static str {
         Step::WriteStatus(_) => "write-status",
         Step::Event(_) => "event",
         Step::RecordRevision(_) => "record-revision",
-        Step::RecordSavepoint { .. } => "record-savepoint",
+        Step::CreateSnapshot(_) => "create-snapshot",
+        Step::DeleteSnapshot { .. } => "delete-snapshot",
+        Step::TakeSnapshot(_) => "take-snapshot",
+        Step::DisposeSavepoint { .. } => "dispose-savepoint",
         Step::TriggerStop { .. } => "stop-with-savepoint",
         Step::CancelJob { .. } => "cancel-job",
         Step::ScaleJob { .. } => "scale-job",

@@ -1,6 +1,7 @@
 //! The controller of `FlinkStateSnapshot`: one pass over one snapshot.
 
 pub(super) mod index;
+pub(super) mod of_job;
 mod target;
 
 use jiff::Timestamp;
@@ -17,6 +18,7 @@ use super::pass::Error;
 use super::resource::Act;
 use crate::api::STATE_SNAPSHOT_FINALIZER;
 use crate::api::state_snapshot::FlinkStateSnapshot;
+use crate::api::status::CheckpointType;
 use crate::cluster;
 use crate::cluster::apply::{self, ObjectId, Writer};
 use crate::config::options;
@@ -132,7 +134,12 @@ async fn trigger(resource: &FlinkStateSnapshot, found: Option<&Found>) -> Fact<T
     }
 }
 
-async fn savepoint(client: &Client, job_id: &str, trigger: &str) -> Result<Trigger, flink::Error> {
+/// How a savepoint stands.
+pub(super) async fn savepoint(
+    client: &Client,
+    job_id: &str,
+    trigger: &str,
+) -> Result<Trigger, flink::Error> {
     Ok(match client.savepoint_status(job_id, trigger).await? {
         SavepointStatus::InProgress => Trigger::Pending,
         SavepointStatus::Completed { location }
@@ -144,7 +151,12 @@ async fn savepoint(client: &Client, job_id: &str, trigger: &str) -> Result<Trigg
     })
 }
 
-async fn checkpoint(client: &Client, job_id: &str, trigger: &str) -> Result<Trigger, flink::Error> {
+/// How a triggered checkpoint stands.
+pub(super) async fn checkpoint(
+    client: &Client,
+    job_id: &str,
+    trigger: &str,
+) -> Result<Trigger, flink::Error> {
     let checkpoint_id = match client.checkpoint_status(job_id, trigger).await? {
         CheckpointStatus::InProgress => return Ok(Trigger::Pending),
         CheckpointStatus::Completed { checkpoint_id } => checkpoint_id,
@@ -175,7 +187,16 @@ impl Act<'_, FlinkStateSnapshot> {
     async fn step(&mut self, step: Step, found: Option<&Found>) -> Result<(), Failure> {
         match step {
             Step::Trigger(request) => self.trigger(request, found).await,
-            Step::Dispose { path } => dispose(&path, found).await,
+            Step::Dispose { path } => {
+                let result = match found {
+                    Some(Found { client, .. }) => dispose(client, &path).await,
+                    None => Err("its job was not found".to_owned()),
+                };
+                result.map_err(|why| {
+                    let message = format!("savepoint `{path}` could not be disposed of: {why}");
+                    Failure::NotDisposed(message)
+                })
+            }
             other => self.write(other).await.map_err(Failure::Pass),
         }
     }
@@ -227,21 +248,7 @@ impl Act<'_, FlinkStateSnapshot> {
 
     async fn trigger(&mut self, request: Request, found: Option<&Found>) -> Result<(), Failure> {
         let Some(Found { client, .. }) = found else { return Ok(()) };
-        let Request { job_id, trigger_id, what } = request;
-        let answer = match what {
-            Wanted::Savepoint { directory, format } => {
-                let request = SavepointRequest {
-                    target_directory: Some(directory),
-                    format,
-                    trigger_id: trigger_id.clone(),
-                };
-                client.trigger_savepoint(&job_id, &request).await
-            }
-            Wanted::Checkpoint => {
-                client.trigger_checkpoint(&job_id, CheckpointKind::Full, &trigger_id).await
-            }
-        };
-        match answer {
+        match ask(client, request).await {
             Ok(_) => Ok(()),
             Err(error @ flink::Error::Refused { .. }) if !error.is_transient() => {
                 Err(Failure::Refused(tell(&error)))
@@ -255,23 +262,37 @@ impl Act<'_, FlinkStateSnapshot> {
     }
 }
 
-/// Deletes the savepoint and waits until Flink says that it did.
-async fn dispose(path: &str, found: Option<&Found>) -> Result<(), Failure> {
-    let failed = |message: String| {
-        Failure::NotDisposed(format!("savepoint `{path}` could not be disposed of: {message}"))
-    };
-    let Some(Found { client, .. }) = found else {
-        return Err(failed("its job was not found".to_owned()));
-    };
+/// Asks Flink for a snapshot; the trigger's id comes back.
+pub(super) async fn ask(client: &Client, request: Request) -> Result<String, flink::Error> {
+    let Request { job_id, trigger_id, what } = request;
+    match what {
+        Wanted::Savepoint { directory, format } => {
+            let target_directory = Some(directory);
+            let request = SavepointRequest { target_directory, format, trigger_id };
+            client.trigger_savepoint(&job_id, &request).await
+        }
+        Wanted::Checkpoint(kind) => {
+            let kind = match kind {
+                CheckpointType::Full => CheckpointKind::Full,
+                CheckpointType::Incremental => CheckpointKind::Incremental,
+                CheckpointType::Unknown => CheckpointKind::Configured,
+            };
+            client.trigger_checkpoint(&job_id, kind, &trigger_id).await
+        }
+    }
+}
+
+/// Deletes the savepoint and waits until Flink says that it did; else says why not.
+pub(super) async fn dispose(client: &Client, path: &str) -> Result<(), String> {
     let client = client.clone().without_retries();
-    let trigger = client.dispose_savepoint(path).await.map_err(|error| failed(tell(&error)))?;
-    match client.await_disposal(&trigger).await.map_err(|error| failed(tell(&error)))? {
+    let trigger = client.dispose_savepoint(path).await.map_err(|error| tell(&error))?;
+    match client.await_disposal(&trigger).await.map_err(|error| tell(&error))? {
         DisposalStatus::Completed => Ok(()),
         // An earlier try got through and was not heard of.
         DisposalStatus::Failed(cause) if cause.is_savepoint_missing() => Ok(()),
-        DisposalStatus::Failed(cause) => Err(failed(cause.chain().join(" -> "))),
-        DisposalStatus::InProgress => Err(failed("Flink is still at it".to_owned())),
-        DisposalStatus::TriggerLost => Err(failed("the JobManager was restarted".to_owned())),
+        DisposalStatus::Failed(cause) => Err(cause.chain().join(" -> ")),
+        DisposalStatus::InProgress => Err("Flink is still at it".to_owned()),
+        DisposalStatus::TriggerLost => Err("the JobManager was restarted".to_owned()),
     }
 }
 

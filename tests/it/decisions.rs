@@ -120,6 +120,7 @@ impl Scene {
             exceptions: Fact::Known(vec![]),
             job_metrics: Fact::Known(JobMetrics::default()),
             task_manager_pods: Fact::Known(vec![]),
+            snapshots: Fact::Known(vec![]),
             ..Facts::default()
         };
         Self {
@@ -294,6 +295,8 @@ impl Scene {
                 uuid: "7e57ab1e-0000-4000-8000-000000000000".to_owned(),
             },
             told_exceptions: None,
+            periodic: kubectl_flink::decide::trigger::Memory::default(),
+            zone: jiff::tz::TimeZone::UTC,
             facts: self.facts.clone(),
         };
         let plan = decide(&world).unwrap_or_else(|question| panic!("{question:?} is not answered"));

@@ -1,6 +1,7 @@
 //! Tests that see the crate from outside.
 #![allow(
     clippy::disallowed_methods,
+    clippy::large_stack_arrays,
     clippy::panic,
     clippy::print_stdout,
     clippy::unwrap_used,

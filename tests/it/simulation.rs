@@ -12,12 +12,19 @@ use std::collections::BTreeMap;
 use jiff::{SignedDuration, Timestamp};
 use kubectl_flink::api::deployment::{DeploymentMode, FlinkDeployment};
 use kubectl_flink::api::job::{JobState, UpgradeMode};
+use kubectl_flink::api::state_snapshot::{FlinkStateSnapshot, SnapshotState};
 use kubectl_flink::api::status::{
-    DeploymentStatus, JobStatusState, LAST_STATE_PATH, LifecycleState,
+    DeploymentStatus, JobStatusState, LAST_STATE_PATH, LifecycleState, SnapshotTriggerType,
 };
 use kubectl_flink::config::OperatorConfig;
 use kubectl_flink::decide::application::decide;
+use kubectl_flink::decide::legacy;
 use kubectl_flink::decide::plan::{Plan, Step};
+use kubectl_flink::decide::references::in_job;
+use kubectl_flink::decide::restore::RestorePoint;
+use kubectl_flink::decide::snapshot::trigger_type;
+use kubectl_flink::decide::snapshot::world::Trigger;
+use kubectl_flink::decide::trigger::{KnownSnapshot, Memory, SnapshotKind};
 use kubectl_flink::decide::world::{
     Checkpoints, Cluster, CompletedState, Fact, Facts, Failure, Fresh, HaMetadata, Job, JobManager,
     Pod, PodProblem, Question, Stop, TaskManagers, World,
@@ -27,6 +34,8 @@ use serde_json::json;
 
 mod care;
 
+/// As many as the real history keeps.
+const REVISIONS_KEPT: usize = 10;
 const BROKEN_IMAGE: &str = "flink:no-such-tag";
 /// A job with this parallelism fails for good three seconds after its start.
 const FAILING_PARALLELISM: i32 = 7;
@@ -120,6 +129,11 @@ struct Sim {
     log: Vec<String>,
     is_high_availability_on: bool,
     has_snapshot_resources: bool,
+    snapshots: Vec<KnownSnapshot>,
+    /// Restore points of former specs.
+    revisions: Vec<String>,
+    periodic: Memory,
+    disposed: usize,
 }
 
 fn resource(mode: &str) -> FlinkDeployment {
@@ -167,6 +181,10 @@ impl Sim {
         Self {
             is_high_availability_on: true,
             has_snapshot_resources: true,
+            snapshots: Vec::new(),
+            revisions: Vec::new(),
+            periodic: Memory::default(),
+            disposed: 0,
             now: "2026-01-01T00:00:00Z".parse().unwrap(),
             resource: resource(mode),
             status: DeploymentStatus::default(),
@@ -246,7 +264,7 @@ impl Sim {
     fn plan(&mut self) -> Plan {
         let fresh = Fresh { job_id: self.id(), trigger_id: self.id(), uuid: self.id() };
         let mut facts = Facts::default();
-        for _ in 0..15 {
+        for _ in 0..19 {
             let world = World {
                 now: self.now,
                 resource: &self.resource,
@@ -255,6 +273,8 @@ impl Sim {
                 has_snapshot_resources: self.has_snapshot_resources,
                 fresh: fresh.clone(),
                 told_exceptions: None,
+                periodic: self.periodic.clone(),
+                zone: jiff::tz::TimeZone::UTC,
                 facts: facts.clone(),
             };
             match decide(&world) {
@@ -292,6 +312,14 @@ impl Sim {
                 facts.job_metrics = fact(is_up, kubectl_flink::decide::world::JobMetrics::default);
             }
             Question::Failure => facts.failure = fact(is_up, Failure::default),
+            Question::Snapshots => facts.snapshots = Fact::Known(self.snapshots.clone()),
+            Question::Savepoint => {
+                facts.savepoint = fact(is_up, || self.trigger(SnapshotKind::Savepoint));
+            }
+            Question::Checkpoint => {
+                facts.checkpoint = fact(is_up, || self.trigger(SnapshotKind::Checkpoint));
+            }
+            Question::Revisions => facts.revisions = Fact::Known(self.revisions.clone()),
         }
     }
 
@@ -343,6 +371,64 @@ impl Sim {
             .map_or(Stop::NotFound, |path| Stop::Completed { path: path.clone() })
     }
 
+    fn trigger(&self, kind: SnapshotKind) -> Trigger {
+        legacy::pending(&self.status.job_status, kind)
+            .and_then(|pending| self.triggers.get(&pending.trigger_id))
+            .map_or(Trigger::NotFound, |path| Trigger::Completed { path: Some(path.clone()) })
+    }
+
+    /// The controller of snapshots takes them at once.
+    fn create_snapshot(&mut self, resource: &FlinkStateSnapshot) {
+        let savepoint = resource.spec.savepoint.clone().unwrap_or_default();
+        let name = resource.metadata.name.clone().unwrap();
+        let path = if savepoint.already_exists == Some(true) {
+            savepoint.path
+        } else {
+            self.flink_savepoint(&name)
+        };
+        self.snapshots.push(KnownSnapshot {
+            name,
+            kind: SnapshotKind::Savepoint,
+            trigger_type: trigger_type(resource),
+            state: if path.is_some() { SnapshotState::Completed } else { SnapshotState::Abandoned },
+            created: self.now,
+            path,
+            nonce: None,
+            is_disposed_of: savepoint.dispose_on_delete == Some(true),
+            is_deleting: false,
+        });
+    }
+
+    fn delete_snapshot(&mut self, name: &str) {
+        let at = self.snapshots.iter().position(|snapshot| snapshot.name == name).unwrap();
+        let KnownSnapshot { path, is_disposed_of, .. } = self.snapshots.remove(at);
+        if let (Some(path), true) = (path, is_disposed_of) {
+            self.dispose(&path);
+        }
+    }
+
+    /// The law: what anything refers to stays.
+    fn dispose(&mut self, path: &str) {
+        let job = self.resource.spec.job.as_ref();
+        let mut status = self.status.job_status.clone();
+        if let Some(info) = &mut status.savepoint_info {
+            info.savepoint_history.clear();
+        }
+        let fields = in_job(job, &status, &self.status.reconciliation_status, path);
+        assert!(fields.is_empty(), "{path} is disposed of and named in {fields:?}");
+        assert!(!self.revisions.iter().any(|other| other == path), "{path} is in a revision");
+        self.disposed += usize::from(self.states.remove(path).is_some());
+    }
+
+    /// A savepoint of the running job, which goes on.
+    fn flink_savepoint(&mut self, name: &str) -> Option<String> {
+        let is_up = self.is_up();
+        let job = self.job.as_ref().filter(|job| is_up && job.state == JobStatusState::Running)?;
+        let path = format!("s3://lake/sp/{name}");
+        self.states.insert(path.clone(), job.records);
+        Some(path)
+    }
+
     fn take(&mut self, step: &Step) {
         match step {
             Step::AddFinalizer => {
@@ -351,11 +437,31 @@ impl Sim {
             }
             Step::RemoveFinalizer => self.resource.metadata.finalizers = None,
             Step::WriteStatus(status) => self.status = (**status).clone(),
-            Step::Event(_)
-            | Step::RecordRevision(_)
-            | Step::RecordSavepoint { .. }
-            | Step::ScaleTaskManagers { .. }
-            | Step::ForgetJobGraphs => {}
+            Step::RecordRevision(superseded) => {
+                if let RestorePoint::Path(path) = &superseded.restore_point {
+                    self.revisions.push(path.clone());
+                    let excess = self.revisions.len().saturating_sub(REVISIONS_KEPT);
+                    self.revisions.drain(..excess);
+                }
+            }
+            Step::CreateSnapshot(resource) => {
+                if trigger_type(resource) == SnapshotTriggerType::Periodic {
+                    self.periodic.note(SnapshotKind::Savepoint, self.now);
+                }
+                self.create_snapshot(resource);
+            }
+            Step::DeleteSnapshot { name } => self.delete_snapshot(name),
+            Step::TakeSnapshot(snapshot) => {
+                if snapshot.is_periodic {
+                    self.periodic.note(snapshot.kind, self.now);
+                }
+                let id = snapshot.request.trigger_id.clone();
+                if let Some(path) = self.flink_savepoint(&id) {
+                    self.triggers.insert(id, path);
+                }
+            }
+            Step::DisposeSavepoint { path, .. } => self.dispose(path),
+            Step::Event(_) | Step::ScaleTaskManagers { .. } | Step::ForgetJobGraphs => {}
             Step::TriggerStop { job_id, trigger_id, .. } => self.flink_stop(job_id, trigger_id),
             Step::ScaleJob { .. } => unreachable!("no overrides in this world"),
             Step::CancelJob { job_id, .. } => self.flink_cancel(job_id),
@@ -762,6 +868,53 @@ fn a_savepoint_is_kept_in_the_status_where_snapshots_are_no_resources() {
     let location = info.last_savepoint.unwrap().location;
     assert_eq!(location, info.savepoint_history[0].location);
     assert!(sim.states.contains_key(&location.unwrap()));
+}
+
+#[test]
+fn savepoints_come_and_go_and_none_that_is_needed_is_disposed_of() {
+    let mut disposed = [0, 0];
+    for seed in 0..cases(60) {
+        let mut choices = Choices(seed);
+        let mut sim = Sim::new(if seed % 3 == 0 { "last-state" } else { "savepoint" });
+        sim.has_snapshot_resources = seed % 2 == 0;
+        sim.resource.metadata.creation_timestamp =
+            Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(sim.now));
+        for (key, value) in [
+            ("kubernetes.operator.periodic.savepoint.interval", "7 s"),
+            ("kubernetes.operator.savepoint.history.max.count", "2"),
+            ("kubernetes.operator.savepoint.history.max.age", "40 s"),
+            ("kubernetes.operator.savepoint.dispose-on-delete", "true"),
+        ] {
+            sim.resource.spec.flink_configuration.0.insert(key.to_owned(), json!(value));
+        }
+        show_on_failure(seed, &mut sim, |sim| {
+            sim.settle();
+            for _ in 0..200 {
+                sim.tick();
+                if choices.below(12) == 0 {
+                    sim.misfortune(&mut choices);
+                }
+                if choices.below(20) == 0 {
+                    sim.edit(|r| {
+                        let job = Sim::job_mut(r);
+                        job.savepoint_trigger_nonce =
+                            Some(job.savepoint_trigger_nonce.unwrap_or(0) + 1);
+                    });
+                }
+                if choices.below(30) == 0 {
+                    // Another process, which remembers nothing.
+                    sim.periodic = Memory::default();
+                }
+                let crash_at =
+                    (choices.below(6) == 0).then(|| usize::try_from(choices.below(7)).unwrap());
+                sim.pass(crash_at);
+            }
+            sim.heal();
+            sim.settle();
+        });
+        disposed[usize::from(sim.has_snapshot_resources)] += sim.disposed;
+    }
+    assert!(disposed.iter().all(|count| *count > 0), "something is disposed of: {disposed:?}");
 }
 
 #[test]

@@ -39,6 +39,8 @@ fn pass(resource: &FlinkDeployment, state: JobStatusState) -> Plan {
             has_snapshot_resources: true,
             fresh: Fresh::default(),
             told_exceptions: None,
+            periodic: kubectl_flink::decide::trigger::Memory::default(),
+            zone: jiff::tz::TimeZone::UTC,
             facts: facts.clone(),
         };
         match decide(&world) {
@@ -75,6 +77,7 @@ fn pass(resource: &FlinkDeployment, state: JobStatusState) -> Plan {
             }
             Err(Question::SessionJobs) => facts.session_jobs = Fact::Known(vec![]),
             Err(Question::Exceptions) => facts.exceptions = Fact::Known(vec![]),
+            Err(Question::Snapshots) => facts.snapshots = Fact::Known(vec![]),
             Err(Question::Cluster) => facts.cluster = Fact::Known(Cluster::default()),
             Err(Question::HaMetadata) => {
                 facts.ha_metadata = Fact::Known(HaMetadata { has_job: true, has_checkpoint: true });

@@ -283,7 +283,7 @@ fn t14_savepoint_stops_the_job_with_one() {
         (Upgrading, S Savepoint, Some(Finished), Missing) Upgrading
         removing the JobManager, the job's state is recorded
           event JobStatusChanged: Job status changed from RUNNING to FINISHED
-          record-savepoint
+          create-snapshot
           record-revision
           write-status
           delete-job-manager

@@ -123,6 +123,8 @@ impl Session {
                 has_snapshot_resources: true,
                 fresh: fresh.clone(),
                 told_exceptions: None,
+                periodic: kubectl_flink::decide::trigger::Memory::default(),
+                zone: jiff::tz::TimeZone::UTC,
                 facts: facts.clone(),
             };
             match decide(&world) {
@@ -155,6 +157,10 @@ impl Session {
             | Question::Failure
             | Question::JobMetrics
             | Question::ResourceRequirements
+            | Question::Snapshots
+            | Question::Savepoint
+            | Question::Checkpoint
+            | Question::Revisions
             | Question::Exceptions) => panic!("{other:?} is about a job"),
         }
     }
@@ -210,7 +216,10 @@ impl Session {
             }
             Step::FinishCluster(objects) => self.create_workers(objects),
             Step::CreateCluster(objects) => self.create(objects),
-            Step::RecordSavepoint { .. }
+            Step::CreateSnapshot(_)
+            | Step::DeleteSnapshot { .. }
+            | Step::TakeSnapshot(_)
+            | Step::DisposeSavepoint { .. }
             | Step::TriggerStop { .. }
             | Step::ScaleJob { .. }
             | Step::CancelJob { .. }

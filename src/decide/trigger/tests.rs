@@ -1,0 +1,214 @@
+use serde_json::json;
+
+use super::*;
+use crate::api::status::{CheckpointInfo, SavepointInfo};
+
+const START: &str = "2026-01-01T00:00:00Z";
+
+/// A running job at a time after its creation.
+struct Case {
+    wanted: JobSpec,
+    last: JobSpec,
+    status: JobStatus,
+    config: FlinkConfig,
+    version: FlinkVersion,
+    memory: Memory,
+    known: Vec<KnownSnapshot>,
+}
+
+fn case(options: &[(&str, &str)]) -> Case {
+    let mut config: FlinkConfig =
+        options.iter().map(|(key, value)| (*key, (*value).to_owned())).collect();
+    config.set("execution.checkpointing.savepoint-dir", "s3://lake/sp");
+    Case {
+        wanted: JobSpec::default(),
+        last: JobSpec::default(),
+        status: JobStatus { state: Some(JobStatusState::Running), ..JobStatus::default() },
+        config,
+        version: FlinkVersion::V1_20,
+        memory: Memory::default(),
+        known: Vec::new(),
+    }
+}
+
+fn every_minute() -> Case {
+    case(&[
+        ("kubernetes.operator.periodic.savepoint.interval", "1 min"),
+        ("kubernetes.operator.periodic.checkpoint.interval", "0 * * * * ?"),
+    ])
+}
+
+fn at(seconds: i64) -> Timestamp {
+    START.parse::<Timestamp>().unwrap() + jiff::SignedDuration::from_secs(seconds)
+}
+
+fn periodic(kind: SnapshotKind, state: SnapshotState, created: i64) -> KnownSnapshot {
+    KnownSnapshot {
+        name: created.to_string(),
+        kind,
+        trigger_type: SnapshotTriggerType::Periodic,
+        state,
+        created: at(created),
+        path: None,
+        nonce: None,
+        is_disposed_of: false,
+        is_deleting: false,
+    }
+}
+
+impl Case {
+    fn with<T>(&self, seconds: i64, ask: impl FnOnce(&JobFacts<'_>) -> T) -> T {
+        ask(&JobFacts {
+            now: at(seconds),
+            zone: &TimeZone::UTC,
+            kind: JobKind::FlinkDeployment,
+            namespace: "shop",
+            name: "orders",
+            created: at(0),
+            wanted: &self.wanted,
+            last: &self.last,
+            status: &self.status,
+            config: &self.config,
+            flink_version: Some(self.version),
+            memory: &self.memory,
+            known: &self.known,
+        })
+    }
+
+    fn due(&self, seconds: i64) -> [Option<Cause>; 2] {
+        self.with(seconds, |facts| SnapshotKind::ALL.map(|kind| facts.due(kind)))
+    }
+}
+
+#[test]
+fn a_new_nonce_asks_once_and_none_asks_for_nothing() {
+    let mut case = case(&[]);
+    assert_eq!(case.due(0), [None, None]);
+    case.wanted.savepoint_trigger_nonce = Some(3);
+    case.wanted.checkpoint_trigger_nonce = Some(4);
+    let both = [Some(Cause::Manual { nonce: 3 }), Some(Cause::Manual { nonce: 4 })];
+    assert_eq!(case.due(0), both, "both in one pass");
+    case.last.savepoint_trigger_nonce = Some(3);
+    case.last.checkpoint_trigger_nonce = Some(9);
+    assert_eq!(case.due(0), [None, both[1]]);
+    case.wanted.checkpoint_trigger_nonce = None;
+    assert_eq!(case.due(0), [None, None], "a nonce that is taken back");
+}
+
+#[test]
+fn a_job_that_does_not_run_is_left_alone() {
+    let mut case = every_minute();
+    case.wanted.savepoint_trigger_nonce = Some(1);
+    for state in [JobStatusState::Created, JobStatusState::Finished, JobStatusState::Reconciling] {
+        case.status.state = Some(state);
+        assert_eq!(case.due(600), [None, None], "{state:?}");
+        assert_eq!(case.with(600, |facts| facts.next_in(SnapshotKind::Savepoint)), None);
+    }
+}
+
+#[test]
+fn checkpoints_need_flink_1_17() {
+    let mut case = every_minute();
+    case.version = FlinkVersion::V1_16;
+    assert_eq!(case.due(120), [Some(Cause::Periodic), None]);
+}
+
+#[test]
+fn a_trigger_under_way_holds_the_next_one_back() {
+    let mut case = every_minute();
+    let id = Some("a".to_owned());
+    case.status.savepoint_info =
+        Some(SavepointInfo { trigger_id: id.clone(), ..SavepointInfo::default() });
+    case.status.checkpoint_info =
+        Some(CheckpointInfo { trigger_id: id, ..CheckpointInfo::default() });
+    assert_eq!(case.due(600), [None, None]);
+}
+
+#[test]
+fn the_last_periodic_one_is_remembered_read_or_the_jobs_own_age() {
+    let mut case = every_minute();
+    assert_eq!(case.due(59)[0], None);
+    assert_eq!(case.due(61), [Some(Cause::Periodic); 2]);
+    // After a restart of the operator the resources tell, whatever became of them.
+    case.known.push(periodic(SnapshotKind::Savepoint, SnapshotState::Failed, 50));
+    assert_eq!(case.due(61), [None, Some(Cause::Periodic)]);
+    case.memory.note(SnapshotKind::Savepoint, at(90));
+    assert_eq!(case.due(140)[0], None);
+    assert_eq!(case.due(151)[0], Some(Cause::Periodic));
+    // Without resources the status does.
+    let mut case = every_minute();
+    case.status.savepoint_info = Some(SavepointInfo {
+        last_periodic_savepoint_timestamp: at(100).as_millisecond(),
+        ..SavepointInfo::default()
+    });
+    assert_eq!(case.due(150)[0], None);
+    assert_eq!(case.due(161)[0], Some(Cause::Periodic));
+}
+
+#[test]
+fn periodic_snapshots_do_not_overlap() {
+    let mut case = every_minute();
+    case.known.push(periodic(SnapshotKind::Savepoint, SnapshotState::InProgress, 0));
+    assert_eq!(case.due(600), [None, Some(Cause::Periodic)]);
+    case.wanted.savepoint_trigger_nonce = Some(1);
+    assert_eq!(case.due(600)[0], Some(Cause::Manual { nonce: 1 }), "a person is not kept waiting");
+}
+
+#[test]
+fn the_next_look_is_when_the_next_one_is_due() {
+    let case = every_minute();
+    let next = |seconds| case.with(seconds, |facts| facts.next_in(SnapshotKind::Savepoint));
+    assert_eq!(next(20), Some(Duration::from_millis(40_050)));
+    assert_eq!(next(90), Some(Duration::from_secs(1)));
+}
+
+#[test]
+fn the_resource_is_that_of_the_java_operator() {
+    let mut case = case(&[("kubernetes.operator.savepoint.format.type", "NATIVE")]);
+    case.wanted.savepoint_trigger_nonce = Some(7);
+    let manual = Cause::Manual { nonce: 7 };
+    let resource = case.with(1, |facts| facts.resource(SnapshotKind::Savepoint, manual)).unwrap();
+    let value = serde_json::to_value(&resource).unwrap();
+    assert_eq!(
+        value,
+        json!({
+            "apiVersion": "flink.apache.org/v1beta1",
+            "kind": "FlinkStateSnapshot",
+            "metadata": {
+                "name": "orders-savepoint-manual-1767225601000",
+                "namespace": "shop",
+                "labels": {"snapshot.type": "SAVEPOINT", "snapshot.trigger-type": "MANUAL"},
+                "annotations": {"flink.apache.org/trigger-nonce": "7"},
+            },
+            "spec": {
+                "jobReference": {"kind": "FlinkDeployment", "name": "orders"},
+                "savepoint": {
+                    "path": "s3://lake/sp", "formatType": "NATIVE",
+                    "disposeOnDelete": false, "alreadyExists": false,
+                },
+                "backoffLimit": 3,
+            },
+        })
+    );
+    let checkpoint =
+        case.with(1, |facts| facts.resource(SnapshotKind::Checkpoint, Cause::Periodic));
+    let checkpoint = checkpoint.unwrap();
+    assert_eq!(
+        checkpoint.metadata.name.as_deref(),
+        Some("orders-checkpoint-periodic-1767225601000")
+    );
+    assert!(checkpoint.spec.checkpoint.is_some() && checkpoint.spec.savepoint.is_none());
+    // Created before a crash: not again.
+    let mut known = periodic(SnapshotKind::Savepoint, SnapshotState::InProgress, 1);
+    known.trigger_type = SnapshotTriggerType::Manual;
+    known.nonce = Some(7);
+    case.known.push(known);
+    assert!(case.with(2, |facts| facts.was_created(SnapshotKind::Savepoint, manual)));
+}
+
+#[test]
+fn without_a_directory_there_is_no_savepoint() {
+    let mut case = every_minute();
+    case.config.remove("execution.checkpointing.savepoint-dir");
+    assert!(case.with(1, |f| f.resource(SnapshotKind::Savepoint, Cause::Periodic)).is_none());
+}

@@ -1,0 +1,84 @@
+//! What a job's own decisions ask about its snapshots.
+
+use kube::ResourceExt;
+use serde_json::Value;
+
+use super::{checkpoint, index, savepoint};
+use crate::api::TRIGGER_NONCE_ANNOTATION;
+use crate::api::state_snapshot::{FlinkStateSnapshot, JobKind};
+use crate::cluster;
+use crate::decide::legacy;
+use crate::decide::snapshot::trigger_type;
+use crate::decide::snapshot::world::Trigger;
+use crate::decide::trigger::{KnownSnapshot, SnapshotKind};
+use crate::operator::context::Context;
+use crate::operator::observe::{Subject, tell};
+
+/// From the watch: a snapshot that it has not shown yet makes a savepoint too many, never too few.
+pub(in crate::operator) fn snapshots(
+    subject: &Subject<'_>,
+    context: &Context,
+) -> Result<Vec<KnownSnapshot>, String> {
+    if !context.snapshots.is_listed() {
+        return Err("the snapshots have not been listed yet".to_owned());
+    }
+    let of_job = index::of_job(context, subject.namespace, JobKind::FlinkDeployment, subject.name);
+    Ok(of_job.iter().filter_map(|snapshot| known(snapshot.0.as_ref().ok()?)).collect())
+}
+
+/// A snapshot as a fact.
+fn known(snapshot: &FlinkStateSnapshot) -> Option<KnownSnapshot> {
+    let (metadata, spec) = (&snapshot.metadata, &snapshot.spec);
+    let status = snapshot.status.clone().unwrap_or_default();
+    let annotations = metadata.annotations.as_ref();
+    let nonce = annotations.and_then(|annotations| annotations.get(TRIGGER_NONCE_ANNOTATION));
+    Some(KnownSnapshot {
+        name: snapshot.name_any(),
+        kind: if spec.savepoint.is_some() {
+            SnapshotKind::Savepoint
+        } else {
+            SnapshotKind::Checkpoint
+        },
+        trigger_type: trigger_type(snapshot),
+        state: status.state,
+        created: metadata.creation_timestamp.as_ref()?.0,
+        path: status.path,
+        nonce: nonce.and_then(|text| text.parse().ok()),
+        is_disposed_of: spec
+            .savepoint
+            .as_ref()
+            .is_some_and(|savepoint| savepoint.dispose_on_delete != Some(false)),
+        is_deleting: metadata.deletion_timestamp.is_some(),
+    })
+}
+
+/// How a snapshot of the job's own bookkeeping stands.
+pub(in crate::operator) async fn trigger(
+    subject: &Subject<'_>,
+    context: &Context,
+    kind: SnapshotKind,
+) -> Result<Trigger, String> {
+    let job_id = subject.job_id().ok_or("the status names no job id")?;
+    let pending = legacy::pending(&subject.status.job_status, kind).ok_or("no trigger is noted")?;
+    let client = subject.flink(context)?.without_retries();
+    let answer = match kind {
+        SnapshotKind::Savepoint => savepoint(&client, job_id, &pending.trigger_id).await,
+        SnapshotKind::Checkpoint => checkpoint(&client, job_id, &pending.trigger_id).await,
+    };
+    answer.map_err(|error| tell(&error))
+}
+
+/// Paths that revisions of the job refer to.
+pub(in crate::operator) async fn revisions(
+    subject: &Subject<'_>,
+    context: &Context,
+) -> cluster::Result<Vec<String>> {
+    let revisions =
+        cluster::revisions::list(&context.client, subject.namespace, subject.name).await?;
+    let paths = revisions.into_iter().flat_map(|revision| {
+        let initial = revision.content.spec.pointer("/job/initialSavepointPath");
+        let initial = initial.and_then(Value::as_str).map(str::to_owned);
+        [revision.content.restore_point.path, initial]
+    });
+    Ok(paths.flatten().collect())
+}
