@@ -7,6 +7,7 @@
 pub mod application;
 pub mod care;
 pub mod conditions;
+pub mod config_cache;
 pub mod crash;
 pub mod deletion;
 pub mod deploy;

@@ -92,7 +92,7 @@ impl Pass<'_> {
     /// availability it must go: should its pod be moved, it would not know that the job has ended
     /// and run it again. In standalone mode it goes with its TaskManagers, which would stay.
     pub(super) fn keeps_ended_job_manager(&self) -> Result<bool, Halt> {
-        Ok(!self.is_standalone() && is_high_availability_on(&self.observe_config()?))
+        Ok(!self.is_standalone() && is_high_availability_on(&*self.observe_config()?))
     }
 
     pub(super) fn remove(&mut self, is_deleting: bool, uid: &str) -> Result<Plan, Halt> {
@@ -138,7 +138,7 @@ impl Pass<'_> {
         &self,
         spec: &FlinkDeploymentSpec,
     ) -> Result<HighAvailability, Halt> {
-        if !is_high_availability_on(&self.deploy_config(spec, self.generation)?) {
+        if !is_high_availability_on(&*self.deploy_config(spec, self.generation)?) {
             return Ok(HighAvailability::Off);
         }
         Ok(match self.world.ha_metadata()? {

@@ -1,9 +1,11 @@
 //! What a pass writes down: the stored specs, the job's state, errors, and the end of the plan.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::application::{Halt, Pass, Problem, VALIDATION_ERROR};
 use super::conditions::{READINESS_TIMEOUT, troubles};
+use super::config_cache::Source;
 use super::diff::SpecDiff;
 use super::error_document::{error_document, reason_of};
 use super::job;
@@ -60,11 +62,10 @@ impl Pass<'_> {
     }
 
     /// The configuration that the running cluster is looked at with.
-    pub(super) fn observe_config(&self) -> Result<FlinkConfig, Halt> {
+    pub(super) fn observe_config(&self) -> Result<Arc<FlinkConfig>, Halt> {
         let deployed =
             self.last.as_ref().map_or_else(|| self.spec.clone(), |last| self.deployed_spec(last));
-        cluster::observe_config(self.world.operator, &self.id(), &deployed, &self.spec)
-            .map_err(|error| Halt::problem(invalid_configuration(&error.to_string())))
+        self.config(Source::Observe { deployed, wanted: Box::new(self.spec.clone()) })
     }
 
     /// The configuration that the spec is submitted with.
@@ -72,15 +73,27 @@ impl Pass<'_> {
         &self,
         spec: &FlinkDeploymentSpec,
         generation: i64,
-    ) -> Result<FlinkConfig, Halt> {
+    ) -> Result<Arc<FlinkConfig>, Halt> {
         let mode = self.world.resource.spec.job.as_ref().map(|job| job.upgrade_mode);
-        cluster::deploy_config(self.world.operator, &self.id(), spec, mode, generation)
-            .map_err(|error| Halt::problem(invalid_configuration(&error.to_string())))
+        self.config(Source::Deploy { spec: spec.clone(), mode, generation })
+    }
+
+    fn config(&self, source: Source) -> Result<Arc<FlinkConfig>, Halt> {
+        let (operator, id) = (self.world.operator, self.id());
+        let config = self.world.configs.get(source, |source| match source {
+            Source::Observe { deployed, wanted } => {
+                cluster::observe_config(operator, &id, deployed, wanted)
+            }
+            Source::Deploy { spec, mode, generation } => {
+                cluster::deploy_config(operator, &id, spec, *mode, *generation)
+            }
+        });
+        config.map_err(|error| Halt::problem(invalid_configuration(&error.to_string())))
     }
 
     /// Whether the wanted spec has high availability.
     pub(super) fn is_high_availability_on(&self) -> Result<bool, Halt> {
-        Ok(is_high_availability_on(&self.deploy_config(&self.spec, self.generation)?))
+        Ok(is_high_availability_on(&*self.deploy_config(&self.spec, self.generation)?))
     }
 
     /// `kubernetes.operator.reconcile.interval`.

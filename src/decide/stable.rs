@@ -94,7 +94,7 @@ impl Pass<'_> {
         if self.is_stable() {
             return Ok(());
         }
-        let rules = StableRules::of(&self.observe_config()?)?;
+        let rules = StableRules::of(&*self.observe_config()?)?;
         // What has finished has done all that can be asked of it.
         if state == JobStatusState::Finished || rules == StableRules::default() {
             self.mark_stable();

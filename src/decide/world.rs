@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
+use super::config_cache::ConfigCache;
 use super::snapshot::world::Trigger;
 use super::trigger::{KnownSnapshot, Memory};
 use crate::api::deployment::FlinkDeployment;
@@ -293,6 +294,8 @@ pub struct World<'a> {
     /// In which cron expressions are meant.
     pub zone: TimeZone,
     pub facts: Facts,
+    /// Kept from question to question.
+    pub configs: ConfigCache,
 }
 
 macro_rules! questions {

@@ -16,6 +16,7 @@ use crate::api::deployment::FlinkDeployment;
 use crate::api::state_snapshot::JobKind;
 use crate::api::status::{DeploymentStatus, LifecycleState, SnapshotTriggerType};
 use crate::decide::application::decide;
+use crate::decide::config_cache::ConfigCache;
 use crate::decide::plan::{Plan, Step};
 use crate::decide::snapshot::trigger_type;
 use crate::decide::snapshots::keep_undisposed;
@@ -91,6 +92,7 @@ pub async fn plan(
         periodic: context.periodic(resource.metadata.uid.as_deref().unwrap_or_default()),
         zone: context.zone.clone(),
         facts: Facts::default(),
+        configs: ConfigCache::default(),
     };
     let subject = Subject {
         resource,

@@ -24,6 +24,7 @@ use kubectl_flink::api::status::{
 };
 use kubectl_flink::config::OperatorConfig;
 use kubectl_flink::decide::application::decide;
+use kubectl_flink::decide::config_cache::ConfigCache;
 use kubectl_flink::decide::plan::{Plan, Step};
 use kubectl_flink::decide::reconciled::ReconciledSpec;
 use kubectl_flink::decide::world::{
@@ -298,6 +299,7 @@ impl Scene {
             periodic: kubectl_flink::decide::trigger::Memory::default(),
             zone: jiff::tz::TimeZone::UTC,
             facts: self.facts.clone(),
+            configs: ConfigCache::default(),
         };
         let plan = decide(&world).unwrap_or_else(|question| panic!("{question:?} is not answered"));
         assert_eq!(decide(&world), Ok(plan.clone()), "the same world, the same plan");

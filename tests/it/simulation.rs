@@ -18,6 +18,7 @@ use kubectl_flink::api::status::{
 };
 use kubectl_flink::config::OperatorConfig;
 use kubectl_flink::decide::application::decide;
+use kubectl_flink::decide::config_cache::ConfigCache;
 use kubectl_flink::decide::legacy;
 use kubectl_flink::decide::plan::{Plan, Step};
 use kubectl_flink::decide::references::in_job;
@@ -276,6 +277,7 @@ impl Sim {
                 periodic: self.periodic.clone(),
                 zone: jiff::tz::TimeZone::UTC,
                 facts: facts.clone(),
+                configs: ConfigCache::default(),
             };
             match decide(&world) {
                 Ok(plan) => return plan,

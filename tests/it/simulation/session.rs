@@ -6,6 +6,7 @@ use kubectl_flink::api::status::{
 };
 use kubectl_flink::config::OperatorConfig;
 use kubectl_flink::decide::application::decide;
+use kubectl_flink::decide::config_cache::ConfigCache;
 use kubectl_flink::decide::plan::{Plan, Step};
 use kubectl_flink::decide::world::{
     Cluster, Fact, Facts, Fresh, HaMetadata, Job, JobManager, Pod, PodProblem, Question, World,
@@ -126,6 +127,7 @@ impl Session {
                 periodic: kubectl_flink::decide::trigger::Memory::default(),
                 zone: jiff::tz::TimeZone::UTC,
                 facts: facts.clone(),
+                configs: ConfigCache::default(),
             };
             match decide(&world) {
                 Ok(plan) => return plan,
