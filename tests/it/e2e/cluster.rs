@@ -170,7 +170,11 @@ impl Cluster {
     }
 
     pub(super) fn deployments(&self) -> Api<DynamicObject> {
-        let kind = GroupVersionKind::gvk("flink.apache.org", "v1beta1", "FlinkDeployment");
+        self.resources("FlinkDeployment")
+    }
+
+    fn resources(&self, kind: &str) -> Api<DynamicObject> {
+        let kind = GroupVersionKind::gvk("flink.apache.org", "v1beta1", kind);
         let resource = ApiResource::from_gvk(&kind);
         Api::namespaced_with(self.client.clone(), &self.namespace, &resource)
     }
@@ -426,9 +430,11 @@ impl Drop for Cluster {
         let patch = Patch::Merge(json!({"metadata": {"finalizers": null}}));
         self.runtime.block_on(async {
             let params = PatchParams::default();
-            if let Ok(all) = self.deployments().list(&ListParams::default()).await {
+            for kind in ["FlinkSessionJob", "FlinkDeployment", "FlinkStateSnapshot"] {
+                let resources = self.resources(kind);
+                let Ok(all) = resources.list(&ListParams::default()).await else { continue };
                 for name in all.into_iter().filter_map(|object| object.metadata.name) {
-                    drop(self.deployments().patch(&name, &params, &patch).await);
+                    drop(resources.patch(&name, &params, &patch).await);
                 }
             }
             let namespaces: Api<Namespace> = Api::all(self.client.clone());
