@@ -464,7 +464,7 @@ fn a_new_session_job_becomes_stable_and_is_then_left_alone() {
 
 #[test]
 fn users_faults_and_crashes_lose_no_record_of_a_session_job() {
-    for seed in 0..cases(300) {
+    for seed in 0..cases(120) {
         let mut choices = Choices::new(seed);
         let mode = if seed % 2 == 0 { "savepoint" } else { "last-state" };
         let mut sim = Sim::new(mode, seed % 3 == 0);
@@ -512,7 +512,7 @@ fn a_crash_before_any_step_changes_nothing_for_a_session_job_in_the_end() {
 
 #[test]
 fn a_deleted_session_job_ends_whatever_its_state() {
-    for seed in 0..cases(80) {
+    for seed in 0..cases(40) {
         let mut choices = Choices::new(seed);
         let mut sim = Sim::new("last-state", seed % 2 == 0);
         show_on_failure(seed, &mut sim, |sim| {

@@ -803,7 +803,7 @@ fn a_new_job_becomes_stable_and_is_then_left_alone() {
 
 #[test]
 fn users_faults_and_crashes_lose_no_record() {
-    for seed in 0..cases(150) {
+    for seed in 0..cases(60) {
         let mut choices = Choices(seed);
         let mode = if seed % 2 == 0 { "savepoint" } else { "last-state" };
         let mut sim =
