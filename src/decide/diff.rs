@@ -92,22 +92,30 @@ fn plain(value: &Value) -> String {
 /// an absent `jobManager.replicas` equals 1. Pod templates are compared without `apiVersion`,
 /// `kind`, `status` and nulls, which do not reach a pod.
 pub fn diff(last: &FlinkDeploymentSpec, wanted: &FlinkDeploymentSpec) -> SpecDiff {
+    const OF: &str = "FlinkDeploymentSpec";
+    if last == wanted {
+        return SpecDiff { of: OF, changes: vec![] };
+    }
     let changes = changes(
         (&comparable(last), &last.flink_configuration),
         (&comparable(wanted), &wanted.flink_configuration),
         wanted.mode.unwrap_or_default(),
     );
-    SpecDiff { of: "FlinkDeploymentSpec", changes }
+    SpecDiff { of: OF, changes }
 }
 
 /// The same for session jobs; they change as in native mode, since no TaskManager is theirs.
 pub fn diff_session_job(last: &FlinkSessionJobSpec, wanted: &FlinkSessionJobSpec) -> SpecDiff {
+    const OF: &str = "FlinkSessionJobSpec";
+    if last == wanted {
+        return SpecDiff { of: OF, changes: vec![] };
+    }
     let changes = changes(
         (&without_inner_nulls(last.to_value()), &last.flink_configuration),
         (&without_inner_nulls(wanted.to_value()), &wanted.flink_configuration),
         DeploymentMode::Native,
     );
-    SpecDiff { of: "FlinkSessionJobSpec", changes }
+    SpecDiff { of: OF, changes }
 }
 
 /// Changes from one spec to another, each given as its value and its configuration.

@@ -88,15 +88,20 @@ impl Pass<'_> {
     }
 
     pub(super) fn rollback_due(&self, last: &ReconciledSpec) -> Result<Due, Halt> {
-        let stable = self.stable_spec();
         let config = self.observe_config()?;
         let reconciliation = &self.status.reconciliation_status;
+        let is_enabled = config.get(&options::DEPLOYMENT_ROLLBACK_ENABLED)?;
+        // Most resources end here, and spare the reading of their stable spec.
+        if !is_enabled || reconciliation.state != ReconciliationState::Deployed {
+            return Ok(Due::Never);
+        }
+        let stable = self.stable_spec();
         let deployed = Timestamp::from_millisecond(self.deployed_since());
         let is_stopped =
             |spec: &ReconciledSpec| spec.job_state() == crate::api::job::JobState::Suspended;
         Ok(due(&RollbackFacts {
             now: self.world.now,
-            is_enabled: config.get(&options::DEPLOYMENT_ROLLBACK_ENABLED)?,
+            is_enabled,
             state: reconciliation.state,
             is_stable: self.is_proven(last),
             has_target: stable.as_ref().is_some_and(|stable| !is_stopped(stable))

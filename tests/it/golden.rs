@@ -87,6 +87,10 @@ fn the_comparison_sees_what_differs() {
 /// What every example needs of the cluster's Flink is the same in each version that we manage.
 #[test]
 fn every_example_renders_for_every_flink_version() {
+    const VERSIONS: [&str; 11] = [
+        "v1_15", "v1_16", "v1_17", "v1_18", "v1_19", "v1_20", "v2_0", "v2_1", "v2_2", "v2_3",
+        "v2_4",
+    ];
     let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples");
     let directory = tempfile::tempdir().unwrap();
     let mut rendered = 0;
@@ -98,19 +102,17 @@ fn every_example_renders_for_every_flink_version() {
         let text = std::fs::read_to_string(&path).unwrap();
         let Some(at) = text.find("flinkVersion: ") else { continue };
         let stated = text[at..].lines().next().unwrap();
-        for version in [
-            "v1_15", "v1_16", "v1_17", "v1_18", "v1_19", "v1_20", "v2_0", "v2_1", "v2_2", "v2_3",
-            "v2_4",
-        ] {
-            let manifest = directory.path().join("manifest.yaml");
-            std::fs::write(&manifest, text.replace(stated, &format!("flinkVersion: {version}")))
-                .unwrap();
-            let objects = documents(&render(&manifest));
-            let file = if version < "v2" { "flink-conf.yaml" } else { "config.yaml" };
-            assert!(objects.iter().any(|object| object["data"].get(file).is_some()), "{version}");
-            assert!(objects.iter().any(|object| object["kind"] == "Deployment"), "{version}");
-            rendered += 1;
-        }
+        let texts = VERSIONS.map(|v| text.replace(stated, &format!("flinkVersion: {v}")));
+        let manifest = directory.path().join("manifest.yaml");
+        std::fs::write(&manifest, texts.join("\n---\n")).unwrap();
+        let objects = documents(&render(&manifest));
+        let with = |file: &str| objects.iter().filter(|o| o["data"].get(file).is_some()).count();
+        let old = VERSIONS.iter().filter(|version| **version < "v2").count();
+        assert_eq!(with("flink-conf.yaml"), old, "{path:?}");
+        assert_eq!(with("config.yaml"), VERSIONS.len() - old, "{path:?}");
+        let deployments = objects.iter().filter(|object| object["kind"] == "Deployment").count();
+        assert!(deployments >= VERSIONS.len(), "{path:?}");
+        rendered += 1;
     }
-    assert!(rendered >= 11, "there are examples");
+    assert!(rendered >= 5, "there are examples");
 }

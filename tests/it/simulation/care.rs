@@ -181,25 +181,27 @@ fn a_job_manager_lost_after_a_rollback_comes_back_with_the_stable_spec() {
 #[test]
 fn a_crash_before_any_step_of_a_rollback_changes_nothing_in_the_end() {
     for (mode, (name, fail)) in [("savepoint", FAILING[0]), ("last-state", FAILING[1])] {
-        for crash_pass in 0..8 {
-            for crash_at in 0..7 {
-                let mut sim = Sim::rolling_back(mode);
-                show_on_failure(crash_pass * 100 + crash_at, &mut sim, |sim| {
-                    sim.settle();
-                    sim.checkpoint();
-                    sim.edit(fail);
-                    sim.run(20);
-                    sim.skip(30);
-                    for pass in 0..25 {
-                        let at = usize::try_from(crash_at).unwrap();
-                        sim.pass((pass == crash_pass).then_some(at));
-                        sim.tick();
+        let mut sim = Sim::rolling_back(mode);
+        sim.settle();
+        sim.checkpoint();
+        sim.edit(fail);
+        sim.run(20);
+        sim.skip(30);
+        crashes(8, |crash| {
+            let mut steps = 0;
+            show_on_failure(crash.seed(), &mut sim.clone(), |sim| {
+                for pass in 0..25 {
+                    let plan = sim.pass(crash.in_pass(pass));
+                    if pass == crash.pass {
+                        steps = plan.steps.len();
                     }
-                    println!("{mode} {name}");
-                    sim.assert_rolled_back();
-                });
-            }
-        }
+                    sim.tick();
+                }
+                println!("{mode} {name}");
+                sim.assert_rolled_back();
+            });
+            steps
+        });
     }
 }
 

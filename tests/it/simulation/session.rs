@@ -14,9 +14,12 @@ use kubectl_flink::decide::world::{
 use kubectl_flink::render::Objects;
 use serde_json::json;
 
-use super::{BROKEN_IMAGE, Choices, Workers, cases, fact, image_in, names};
+use super::{
+    BROKEN_IMAGE, Choices, Logged, Workers, cases, crashes, fact, image_in, names, show_on_failure,
+};
 use jiff::{SignedDuration, Timestamp};
 
+#[derive(Clone)]
 struct Session {
     now: Timestamp,
     resource: FlinkDeployment,
@@ -115,6 +118,7 @@ impl Session {
     fn plan(&mut self) -> Plan {
         let fresh = Fresh { job_id: self.id(), trigger_id: self.id(), uuid: self.id() };
         let mut facts = Facts::default();
+        let mut configs = ConfigCache::default();
         for _ in 0..15 {
             let world = World {
                 now: self.now,
@@ -127,9 +131,11 @@ impl Session {
                 periodic: kubectl_flink::decide::trigger::Memory::default(),
                 zone: jiff::tz::TimeZone::UTC,
                 facts: facts.clone(),
-                configs: ConfigCache::default(),
+                configs: std::mem::take(&mut configs),
             };
-            match decide(&world) {
+            let decision = decide(&world);
+            configs = world.configs;
+            match decision {
                 Ok(plan) => return plan,
                 Err(question) => self.answer(question, &mut facts),
             }
@@ -358,14 +364,9 @@ impl Session {
     }
 }
 
-fn show_on_failure(seed: u64, sim: &mut Session, scenario: impl FnOnce(&mut Session)) {
-    let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| scenario(sim)));
-    if let Err(panic) = result {
-        for line in sim.log.iter().rev().take(40).rev() {
-            println!("{line}");
-        }
-        println!("seed {seed}");
-        std::panic::resume_unwind(panic);
+impl Logged for Session {
+    fn log(&self) -> &[String] {
+        &self.log
     }
 }
 
@@ -412,21 +413,21 @@ fn users_faults_and_crashes_leave_one_good_session_cluster() {
 
 #[test]
 fn a_change_of_the_spec_makes_exactly_one_new_cluster() {
-    for crash_pass in 0..12 {
-        for crash_at in 0..8 {
-            let mut sim = Session::new("standalone");
-            show_on_failure(crash_pass, &mut sim, |sim| {
-                sim.settle();
-                sim.edit(|r| r.spec.restart_nonce = Some(1));
-                for pass in 0..40 {
-                    sim.tick();
-                    sim.pass((pass == crash_pass).then_some(crash_at));
-                }
-                sim.settle();
-                assert_eq!(sim.made, 2);
-            });
-        }
-    }
+    let mut sim = Session::new("standalone");
+    sim.settle();
+    sim.edit(|r| r.spec.restart_nonce = Some(1));
+    crashes(12, |crash| {
+        let mut steps = 0;
+        show_on_failure(crash.seed(), &mut sim.clone(), |sim| {
+            for pass in 0..=crash.pass {
+                sim.tick();
+                steps = sim.pass(crash.in_pass(pass)).steps.len();
+            }
+            sim.settle();
+            assert_eq!(sim.made, 2);
+        });
+        steps
+    });
 }
 
 #[test]
