@@ -68,11 +68,8 @@ fn a_session_cluster_is_replaced_with_its_jobs_and_deleted_after_them() {
 #[ignore = "needs a sandbox with real Flink"]
 fn standalone_upgrades_lose_and_double_nothing() {
     let mut cluster = Cluster::new("standalone");
-    cluster.start_operator();
     let mut job = standalone(&cluster);
-    cluster.deploy(&job);
-    cluster.wait_until_stable();
-    cluster.wait_until_writing();
+    cluster.start(&job);
 
     // A savepoint upgrade to two TaskManagers.
     job["spec"]["taskManager"]["replicas"] = json!(2);
@@ -88,9 +85,7 @@ fn standalone_upgrades_lose_and_double_nothing() {
     job["spec"]["job"]["upgradeMode"] = json!("last-state");
     job["spec"]["taskManager"]["replicas"] = json!(1);
     cluster.kill_job_manager();
-    cluster.deploy(&job);
-    cluster.wait_until_stable();
-    cluster.wait_until_writing();
+    cluster.upgrade(&job);
     assert_eq!(cluster.task_managers().len(), 1);
 
     // Either Deployment is lost.
@@ -104,12 +99,9 @@ fn standalone_upgrades_lose_and_double_nothing() {
     cluster.wait_until_writing();
 
     // Suspend, and resume.
-    cluster.flink(&["suspend", JOB]);
-    cluster.wait_until("SUSPENDED", |deployment| is(deployment, "lifecycleState", "SUSPENDED"));
+    cluster.suspend();
     assert!(cluster.pods(&format!("app={JOB}")).is_empty(), "no pod is left");
-    cluster.flink(&["resume", JOB]);
-    cluster.wait_until_stable();
-    cluster.wait_until_writing();
+    cluster.resume();
 
     cluster.flink(&["delete", JOB, "--yes"]);
     cluster.wait_until("deleted", Value::is_null);
@@ -121,14 +113,11 @@ fn standalone_upgrades_lose_and_double_nothing() {
 #[ignore = "needs a sandbox with real Flink"]
 fn a_reactive_job_is_scaled_in_place() {
     let mut cluster = Cluster::new("reactive");
-    cluster.start_operator();
     let mut job = standalone(&cluster);
     job["spec"]["flinkConfiguration"]["scheduler-mode"] = json!("REACTIVE");
     job["spec"]["flinkConfiguration"]["taskmanager.numberOfTaskSlots"] = json!("1");
     job["spec"]["taskManager"]["replicas"] = json!(1);
-    cluster.deploy(&job);
-    cluster.wait_until_stable();
-    cluster.wait_until_writing();
+    cluster.start(&job);
     let incarnation = cluster.job_manager_incarnation();
     let selector = format!("component=taskmanager,app={JOB}");
     assert_eq!(cluster.scale_status(), (1, selector.clone()));
@@ -145,7 +134,5 @@ fn a_reactive_job_is_scaled_in_place() {
     cluster.wait_until_writing();
     assert_eq!(cluster.job_manager_incarnation(), incarnation, "the JobManager went on");
 
-    cluster.flink(&["delete", JOB, "--yes"]);
-    cluster.wait_until("deleted", Value::is_null);
-    cluster.assert_nothing_lost_or_doubled();
+    cluster.delete_and_count();
 }

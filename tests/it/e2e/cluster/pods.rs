@@ -1,0 +1,89 @@
+//! Pods of the job, and their violent end.
+
+use std::fs;
+
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{Api, ListParams};
+
+use super::Cluster;
+
+/// Part of the name of a JobManager's main class.
+const JOB_MANAGER: &str = "ClusterEntry";
+
+impl Cluster {
+    pub(in crate::e2e) fn pods(&self, selector: &str) -> Vec<Pod> {
+        let pods: Api<Pod> = Api::namespaced(self.client.clone(), &self.namespace);
+        let params = ListParams::default().labels(selector);
+        self.runtime.block_on(pods.list(&params)).unwrap().items
+    }
+
+    pub(in crate::e2e) fn job_manager(&self) -> Pod {
+        let mut pods = self.job_managers();
+        assert_eq!(pods.len(), 1, "one JobManager pod");
+        pods.remove(0)
+    }
+
+    /// Pods of the JobManagers that are to stay.
+    pub(in crate::e2e) fn job_managers(&self) -> Vec<Pod> {
+        self.staying("jobmanager")
+    }
+
+    /// Identity of the JobManager's pod, and how often its containers were started.
+    pub(in crate::e2e) fn job_manager_incarnation(&self) -> (String, i32) {
+        let pod = self.job_manager();
+        let statuses = pod.status.and_then(|status| status.container_statuses).unwrap_or_default();
+        (pod.metadata.uid.unwrap(), statuses.iter().map(|container| container.restart_count).sum())
+    }
+
+    /// `kill -9` of the JobManager's JVM, from outside its container: inside, process 1 is immune.
+    pub(in crate::e2e) fn kill_job_manager(&self) {
+        Self::kill_job_manager_in(&self.job_manager());
+    }
+
+    /// The same for one of several.
+    pub(in crate::e2e) fn kill_job_manager_in(pod: &Pod) {
+        assert!(kill_jvm(pod, JOB_MANAGER), "its JVM runs on this machine");
+        println!("-- killed the JobManager");
+    }
+
+    /// Whether there was a JobManager to kill: it may only be starting.
+    pub(in crate::e2e) fn try_kill_job_manager(&self) -> bool {
+        self.job_managers().iter().any(|pod| kill_jvm(pod, JOB_MANAGER))
+    }
+
+    /// The same for the only TaskManager.
+    pub(in crate::e2e) fn kill_task_manager(&self) {
+        let pods = self.task_managers();
+        assert_eq!(pods.len(), 1, "one TaskManager pod");
+        assert!(kill_jvm(&pods[0], "TaskExecutorRunner"), "its JVM runs on this machine");
+        println!("-- killed the TaskManager");
+    }
+
+    /// Pods of the TaskManagers that are to stay.
+    pub(in crate::e2e) fn task_managers(&self) -> Vec<Pod> {
+        self.staying("taskmanager")
+    }
+
+    fn staying(&self, component: &str) -> Vec<Pod> {
+        let mut pods = self.pods(&format!("app={},component={component}", self.name));
+        pods.retain(|pod| pod.metadata.deletion_timestamp.is_none());
+        pods
+    }
+}
+
+/// Kills the one process of `pod` whose command line names `class`, if it is there.
+fn kill_jvm(pod: &Pod, class: &str) -> bool {
+    let pod = format!("pod{}", pod.metadata.uid.as_ref().unwrap());
+    let mut killed = 0;
+    for process in fs::read_dir("/proc").unwrap().map(|entry| entry.unwrap().path()) {
+        let read = |file: &str| fs::read_to_string(process.join(file)).unwrap_or_default();
+        if read("cgroup").contains(&pod) && read("cmdline").contains(class) {
+            let id = process.file_name().unwrap().to_str().unwrap().parse().unwrap();
+            let id = rustix::process::Pid::from_raw(id).unwrap();
+            rustix::process::kill_process(id, rustix::process::Signal::KILL).unwrap();
+            killed += 1;
+        }
+    }
+    assert!(killed < 2, "one JVM of the pod runs on this machine");
+    killed == 1
+}

@@ -1,0 +1,59 @@
+//! The JobManager as a program sees it.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use kubectl_flink::api::version::FlinkVersion;
+use kubectl_flink::flink::access::{Access, Connector, Options, Target};
+use kubectl_flink::flink::jars::RunRequest;
+use kubectl_flink::flink::{self, Deadlines};
+use serde_json::Value;
+
+use super::{Cluster, jar, kube_config};
+
+impl Cluster {
+    /// An answer of the JobManager's REST API, through the API server.
+    pub(in crate::e2e) fn rest(&self, path: &str) -> Option<Value> {
+        let (namespace, name) = (&self.namespace, &self.name);
+        let uri = format!("/api/v1/namespaces/{namespace}/services/{name}-rest:8081/proxy{path}");
+        let request = http::Request::get(uri).body(Vec::new()).unwrap();
+        self.runtime.block_on(self.client.request(request)).ok()
+    }
+
+    /// The JobManager's REST API.
+    pub(in crate::e2e) fn ask_flink<T>(&self, ask: impl AsyncFnOnce(flink::Client) -> T) -> T {
+        self.runtime.block_on(async {
+            let config = kube_config(&self.kubeconfig).await;
+            let options = Options { access: Access::Proxy, ..Options::default() };
+            let target = Target {
+                namespace: self.namespace.clone(),
+                cluster_id: self.name.clone(),
+                port: 8081,
+                is_tls: false,
+            };
+            let connector = Connector::new(&options, Some(&config)).unwrap();
+            ask(connector.client(&target, Deadlines::default())).await
+        })
+    }
+
+    /// Submits the job of the tests to a session cluster, and returns its id.
+    pub(in crate::e2e) fn submit(&self) -> String {
+        let jar = fs::read(jar()).unwrap();
+        let job = self.job();
+        let args = job["spec"]["job"]["args"].as_array().unwrap().iter();
+        let request = RunRequest {
+            job_id: flink::new_trigger_id(),
+            entry_class: None,
+            args: args.map(|arg| arg.as_str().unwrap().to_owned()).collect(),
+            parallelism: Some(1),
+            allow_non_restored_state: false,
+            savepoint_path: None,
+            configuration: BTreeMap::new(),
+        };
+        self.ask_flink(async |client| {
+            let jar = client.upload_jar("job.jar", jar.into()).await.unwrap();
+            client.run_jar(&jar, FlinkVersion::V1_20, &request).await.unwrap();
+        });
+        request.job_id
+    }
+}
