@@ -1,10 +1,13 @@
 #!/bin/sh
 # Run the tests that need a cluster, in a sandbox of their own that is gone afterwards.
 #
-#   tests/cluster.sh [NAME]          only tests whose name contains NAME
+#   tests/cluster.sh                 what CI runs
+#   tests/cluster.sh all             and e2e::long::, which takes ten minutes more and asks for a quiet machine
+#   tests/cluster.sh NAME            only tests whose name contains NAME
 #
-# Needs root on Linux, Go, a JDK and Maven; Debian packages it installs. KUBECTL_FLINK_TEST_KUBECONFIG uses a
-# sandbox that is there. KUBECTL_FLINK_TEST_KEEP=1 leaves namespaces behind, to look at.
+# Needs root on Linux, Go, a JDK, Maven and Python; Debian packages it installs. KUBECTL_FLINK_TEST_KUBECONFIG uses a
+# sandbox that is there, with the images flink:1.20 and flink:2.1. KUBECTL_FLINK_TEST_KEEP=1 leaves namespaces behind,
+# to look at.
 set -eu
 cd "$(dirname "$0")/.."
 cargo build --locked
@@ -30,7 +33,10 @@ if [ -z "${KUBECTL_FLINK_TEST_KUBECONFIG:-}" ]; then
     # What the packages give, whether or not a registry answers: the same image on every machine.
     export KUBECTL_FLINK_IMAGE_FROM="${KUBECTL_FLINK_IMAGE_FROM:-packages}"
     "$program" sandbox flink-image --name "$sandbox" --install
+    "$program" sandbox flink-image --name "$sandbox" --version 2.1
 fi
-# The gap of an upgrade is a figure, and means something on a machine with nothing else to do: ask for it by name.
-[ $# -gt 0 ] || set -- api_server:: e2e:: --skip the_gap_of_an_upgrade
+case "${1:-}" in
+"") set -- api_server:: e2e:: --skip e2e::long:: ;;
+all) set -- api_server:: e2e:: ;;
+esac
 cargo test --locked --test it -- --ignored --nocapture --test-threads 1 "$@"

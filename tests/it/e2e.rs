@@ -8,6 +8,9 @@ mod care;
 mod cluster;
 mod flink;
 mod kinds;
+mod long;
+mod session_jobs;
+mod snapshots;
 mod zookeeper;
 
 use std::thread;
@@ -22,41 +25,27 @@ use zookeeper::children;
 #[ignore = "needs a sandbox with real Flink"]
 fn upgrades_lose_and_double_nothing() {
     let mut cluster = Cluster::new("upgrades");
-    cluster.start_operator();
     let mut job = cluster.job();
-    cluster.deploy(&job);
-    cluster.wait_until_stable();
-    cluster.wait_until_writing();
+    cluster.start(&job);
 
     // A savepoint upgrade, to another parallelism.
     job["spec"]["job"]["parallelism"] = json!(2);
-    cluster.deploy(&job);
-    let upgraded = cluster.wait_until_stable();
+    let upgraded = cluster.upgrade(&job);
     let savepoint = upgraded["status"]["jobStatus"]["upgradeSavepointPath"].as_str();
     let savepoint = savepoint.expect("the upgrade's savepoint is in the status");
     assert!(cluster.savepoint_exists(savepoint), "`{savepoint}` exists");
-    cluster.wait_until_writing();
 
     // A last-state upgrade of a job whose JobManager is dead.
     job["spec"]["job"]["upgradeMode"] = json!("last-state");
     job["spec"]["job"]["parallelism"] = json!(1);
-    let (before, _) = cluster.job_manager_incarnation();
-    cluster.kill_job_manager();
-    cluster.deploy(&job);
-    cluster.wait_until_stable();
-    let (after, _) = cluster.job_manager_incarnation();
-    assert_ne!(before, after, "the upgrade made a new JobManager");
-    cluster.wait_until_writing();
+    cluster.upgrade_the_dead(&job);
 
     // Suspend, and resume.
-    cluster.flink(&["suspend", JOB]);
-    cluster.wait_until("SUSPENDED", |deployment| is(deployment, "lifecycleState", "SUSPENDED"));
+    cluster.suspend();
     let suspended_at = cluster.records();
     thread::sleep(Duration::from_secs(6));
     assert_eq!(cluster.records(), suspended_at, "a suspended job writes nothing");
-    cluster.flink(&["resume", JOB]);
-    cluster.wait_until_stable();
-    cluster.wait_until_writing();
+    cluster.resume();
 
     // An image that does not exist, and back.
     let good_image = job["spec"]["image"].clone();
@@ -77,9 +66,7 @@ fn upgrades_lose_and_double_nothing() {
     cluster.wait_until_writing();
 
     // Gone, with a savepoint left behind.
-    cluster.flink(&["delete", JOB, "--yes"]);
-    cluster.wait_until("deleted", Value::is_null);
-    cluster.assert_nothing_lost_or_doubled();
+    cluster.delete_and_count();
 }
 
 #[test]
@@ -95,10 +82,7 @@ fn zookeeper_keeps_the_last_state() {
     config.insert("high-availability.type".to_owned(), json!("zookeeper"));
     config.insert("high-availability.zookeeper.quorum".to_owned(), json!(quorum));
     config.insert("high-availability.zookeeper.path.root".to_owned(), json!("/team"));
-    cluster.start_operator();
-    cluster.deploy(&job);
-    let first = cluster.wait_until_stable();
-    cluster.wait_until_writing();
+    let first = cluster.start(&job);
     let id = first["status"]["jobStatus"]["jobId"].as_str().unwrap().to_owned();
     let nodes = |below: &str| children(&cluster, &quorum, &format!("/team/{JOB}{below}"));
     assert_eq!(nodes("/jobs"), std::slice::from_ref(&id), "Flink keeps the job in ZooKeeper");
@@ -109,18 +93,12 @@ fn zookeeper_keeps_the_last_state() {
 
     // A last-state upgrade of a job whose JobManager is dead.
     job["spec"]["job"]["parallelism"] = json!(2);
-    let (before, _) = cluster.job_manager_incarnation();
-    cluster.kill_job_manager();
-    cluster.deploy(&job);
-    let upgraded = cluster.wait_until_stable();
-    let (after, _) = cluster.job_manager_incarnation();
-    assert_ne!(before, after, "the upgrade made a new JobManager");
+    let upgraded = cluster.upgrade_the_dead(&job);
     assert_eq!(
         upgraded["status"]["jobStatus"]["jobId"],
         json!(id),
         "last state keeps the job's id"
     );
-    cluster.wait_until_writing();
 
     // Gone, with all that Flink kept of it.
     cluster.flink(&["delete", JOB, "--yes"]);
@@ -186,19 +164,15 @@ fn a_bad_edit_leaves_the_job_alone() {
     cluster.edit_status(json!({"reconciliationStatus": {"lastReconciledSpec": last_reconciled}}));
     cluster.wait_until_stable();
     assert_ne!(cluster.job_manager_incarnation(), incarnation, "the edit was carried out");
-    cluster.flink(&["delete", JOB, "--yes"]);
-    cluster.wait_until("deleted", Value::is_null);
-    cluster.assert_nothing_lost_or_doubled();
+    cluster.delete_and_count();
 }
 
 #[test]
 #[ignore = "needs a sandbox with real Flink"]
 fn a_killed_operator_goes_on_where_it_was() {
     let mut cluster = Cluster::new("crashes");
-    cluster.start_operator();
     let mut job = cluster.job();
-    cluster.deploy(&job);
-    cluster.wait_until_stable();
+    cluster.start(&job);
     // Into the savepoint, the deletion, the new cluster, and anything between.
     for (round, millis) in [300, 1_000, 2_500, 6_000].into_iter().enumerate() {
         job["spec"]["job"]["parallelism"] = json!(2 - round % 2);
@@ -210,9 +184,7 @@ fn a_killed_operator_goes_on_where_it_was() {
         cluster.wait_until_stable();
         cluster.wait_until_writing();
     }
-    cluster.flink(&["delete", JOB, "--yes"]);
-    cluster.wait_until("deleted", Value::is_null);
-    cluster.assert_nothing_lost_or_doubled();
+    cluster.delete_and_count();
 }
 
 #[test]

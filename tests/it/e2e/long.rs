@@ -1,0 +1,182 @@
+//! What takes long, or a second image, or a machine with nothing else to do: `tests/cluster.sh all`
+//! runs these, and so does their name.
+
+use std::time::Instant;
+
+use super::*;
+
+/// The image of the tests under another name: a change of the image that is there.
+const SAME_IMAGE: &str = "docker.io/library/flink:1.20";
+
+#[test]
+#[ignore = "needs a sandbox with real Flink, and some minutes"]
+fn ten_upgrades_in_a_row_lose_and_double_nothing() {
+    let mut cluster = Cluster::new("ten");
+    let mut job = cluster.job();
+    let mut incarnations = vec![];
+    cluster.start(&job);
+    let mut upgraded = |cluster: &Cluster, how: &str| {
+        let (incarnation, _) = cluster.job_manager_incarnation();
+        assert!(!incarnations.contains(&incarnation), "{how}: a new JobManager");
+        incarnations.push(incarnation);
+        println!("== {}. {how}: {} records", incarnations.len(), cluster.records());
+    };
+
+    job["spec"]["job"]["parallelism"] = json!(2);
+    cluster.upgrade(&job);
+    upgraded(&cluster, "savepoint, to two subtasks");
+
+    job["spec"]["job"]["upgradeMode"] = json!("last-state");
+    job["spec"]["flinkConfiguration"]["env.log.level"] = json!("WARN");
+    cluster.kill_task_manager();
+    cluster.upgrade(&job);
+    upgraded(&cluster, "last-state, an option, with a dead TaskManager");
+
+    job["spec"]["restartNonce"] = json!(1);
+    cluster.upgrade_the_dead(&job);
+    upgraded(&cluster, "last-state, a nonce, with a dead JobManager");
+
+    job["spec"]["job"]["upgradeMode"] = json!("savepoint");
+    job["spec"]["image"] = json!(SAME_IMAGE);
+    cluster.upgrade(&job);
+    upgraded(&cluster, "savepoint, to another image");
+
+    cluster.suspend();
+    cluster.resume();
+    upgraded(&cluster, "suspended with a savepoint, and resumed");
+
+    // Not running, so that no savepoint can be taken: the last state does.
+    job["spec"]["job"]["parallelism"] = json!(1);
+    cluster.upgrade_the_dead(&job);
+    upgraded(&cluster, "savepoint with a dead JobManager, to one subtask");
+
+    // What is known to be the job's last state, given as where to start from.
+    let suspended = cluster.suspend();
+    let savepoint = &suspended["status"]["jobStatus"]["upgradeSavepointPath"];
+    assert!(savepoint.is_string(), "{suspended:#}");
+    job["spec"]["job"]["initialSavepointPath"] = savepoint.clone();
+    job["spec"]["job"]["savepointRedeployNonce"] = json!(1);
+    job["spec"]["job"]["state"] = json!("running");
+    cluster.upgrade(&job);
+    upgraded(&cluster, "redeployed from a savepoint by nonce");
+
+    job["spec"]["job"]["upgradeMode"] = json!("last-state");
+    cluster.kill_task_manager();
+    cluster.deploy(&job);
+    cluster.wait_until_writing();
+    cluster.suspend();
+    cluster.resume();
+    upgraded(&cluster, "suspended with its last state, and resumed");
+
+    // The new JobManager dies on its way.
+    job["spec"]["restartNonce"] = json!(2);
+    cluster.deploy(&job);
+    cluster.wait_until("UPGRADING", |job| is(job, "lifecycleState", "UPGRADING"));
+    cluster.wait_until("deployed", |job| !is(job, "lifecycleState", "UPGRADING"));
+    cluster.kill_a_job_manager_that_starts();
+    cluster.wait_until_stable();
+    cluster.wait_until_writing();
+    upgraded(&cluster, "last-state, with a JobManager that dies as it starts");
+
+    job["spec"]["flinkConfiguration"]["kubernetes.operator.job.upgrade.last-state.job-cancel.enabled"] =
+        json!("true");
+    job["spec"]["job"]["parallelism"] = json!(2);
+    cluster.upgrade(&job);
+    upgraded(&cluster, "last-state by cancel, to two subtasks");
+
+    assert_eq!(incarnations.len(), 10);
+    cluster.delete_and_count();
+}
+
+#[test]
+#[ignore = "needs a sandbox with Flink 2"]
+fn flink_2_upgrades_lose_and_double_nothing() {
+    let mut cluster = Cluster::new("flink-2");
+    let mut job = cluster.job();
+    job["spec"]["image"] = json!("flink:2.1");
+    job["spec"]["flinkVersion"] = json!("v2_1");
+    cluster.start(&job);
+    let version = cluster.rest("/config").unwrap()["flink-version"].clone();
+    assert!(version.as_str().unwrap().starts_with("2.1."), "{version}");
+
+    job["spec"]["job"]["parallelism"] = json!(2);
+    let upgraded = cluster.upgrade(&job);
+    let savepoint = upgraded["status"]["jobStatus"]["upgradeSavepointPath"].as_str();
+    assert!(cluster.savepoint_exists(savepoint.expect("the upgrade's savepoint")));
+
+    job["spec"]["job"]["upgradeMode"] = json!("last-state");
+    job["spec"]["job"]["parallelism"] = json!(1);
+    cluster.upgrade_the_dead(&job);
+    cluster.delete_and_count();
+}
+
+/// How long a job stands still in an upgrade. It prints figures and asserts none: they are the
+/// machine's as much as the operator's.
+#[test]
+#[ignore = "needs a sandbox with real Flink, and a machine with nothing else to do"]
+fn the_gap_of_an_upgrade_in_each_mode() {
+    let mut cluster = Cluster::new("gap");
+    let mut job = cluster.job();
+    cluster.start(&job);
+    for (nonce, mode) in ["last-state", "savepoint", "stateless"].into_iter().enumerate() {
+        job["spec"]["job"]["upgradeMode"] = json!(mode);
+        job["spec"]["restartNonce"] = json!(nonce + 1);
+        let before = cluster.observed()["status"]["jobStatus"]["startTime"].clone();
+        cluster.deploy(&job);
+        let asked = Instant::now();
+        let mut stopped = None;
+        let running = loop {
+            let deployment = cluster.observed();
+            let status = &deployment["status"];
+            if stopped.is_none() && is(&deployment, "lifecycleState", "UPGRADING") {
+                stopped = Some(Instant::now());
+            }
+            let is_new = status["jobStatus"]["startTime"] != before;
+            if stopped.is_some()
+                && is_new
+                && is(&deployment, "lifecycleState", "STABLE")
+                && status["jobStatus"]["state"] == "RUNNING"
+            {
+                break Instant::now();
+            }
+            assert!(asked.elapsed() < cluster::PATIENCE, "{deployment:#}");
+            thread::sleep(Duration::from_millis(50));
+        };
+        let tasks_running = cluster.tasks_running_for();
+        let stopped = stopped.unwrap();
+        let gap = running.duration_since(stopped).saturating_sub(tasks_running);
+        println!(
+            "== {mode}: the job was down for {:.1} s, and STABLE {:.1} s after its tasks ran",
+            gap.as_secs_f64(),
+            tasks_running.as_secs_f64(),
+        );
+        cluster.wait_until_writing();
+    }
+    cluster.flink(&["delete", JOB, "--yes"]);
+    cluster.wait_until("deleted", Value::is_null);
+}
+
+impl Cluster {
+    /// Waits for the JVM of a new JobManager and kills it.
+    fn kill_a_job_manager_that_starts(&self) {
+        let start = Instant::now();
+        while !self.try_kill_job_manager() {
+            assert!(start.elapsed() < cluster::PATIENCE, "no JobManager");
+            thread::sleep(Duration::from_millis(200));
+        }
+    }
+
+    /// How long the last of the job's tasks has been running.
+    fn tasks_running_for(&self) -> Duration {
+        let id = self.observed()["status"]["jobStatus"]["jobId"].as_str().unwrap().to_owned();
+        let mut least = u64::MAX;
+        for vertex in self.vertices() {
+            let vertex = vertex["id"].as_str().unwrap();
+            let subtasks = self.rest(&format!("/jobs/{id}/vertices/{vertex}")).unwrap();
+            for subtask in subtasks["subtasks"].as_array().unwrap() {
+                least = least.min(subtask["status-duration"]["RUNNING"].as_u64().unwrap_or(0));
+            }
+        }
+        Duration::from_millis(least)
+    }
+}
