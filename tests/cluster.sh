@@ -2,7 +2,7 @@
 # Run the tests that need a cluster, in a sandbox of their own that is gone afterwards.
 #
 #   tests/cluster.sh                 what CI runs
-#   tests/cluster.sh all             and e2e::long::, which takes ten minutes more and asks for a quiet machine
+#   tests/cluster.sh all             and e2e::long::, which takes some minutes more and asks for a quiet machine
 #   tests/cluster.sh NAME            only tests whose name contains NAME
 #
 # Needs root on Linux, Go, a JDK, Maven and Python; Debian packages it installs. KUBECTL_FLINK_TEST_KUBECONFIG uses a

@@ -1,4 +1,4 @@
-//! Session clusters and standalone mode, on real Flink.
+//! Session clusters, standalone mode and Flink 2, on real Flink.
 
 use std::thread;
 use std::time::Duration;
@@ -134,5 +134,27 @@ fn a_reactive_job_is_scaled_in_place() {
     cluster.wait_until_writing();
     assert_eq!(cluster.job_manager_incarnation(), incarnation, "the JobManager went on");
 
+    cluster.delete_and_count();
+}
+
+#[test]
+#[ignore = "needs a sandbox with Flink 2"]
+fn flink_2_upgrades_lose_and_double_nothing() {
+    let mut cluster = Cluster::new("flink-2");
+    let mut job = cluster.job();
+    job["spec"]["image"] = json!("flink:2.1");
+    job["spec"]["flinkVersion"] = json!("v2_1");
+    cluster.start(&job);
+    let version = cluster.rest("/config").unwrap()["flink-version"].clone();
+    assert!(version.as_str().unwrap().starts_with("2.1."), "{version}");
+
+    job["spec"]["job"]["parallelism"] = json!(2);
+    let upgraded = cluster.upgrade(&job);
+    let savepoint = upgraded["status"]["jobStatus"]["upgradeSavepointPath"].as_str();
+    assert!(cluster.savepoint_exists(savepoint.expect("the upgrade's savepoint")));
+
+    job["spec"]["job"]["upgradeMode"] = json!("last-state");
+    job["spec"]["job"]["parallelism"] = json!(1);
+    cluster.upgrade_the_dead(&job);
     cluster.delete_and_count();
 }

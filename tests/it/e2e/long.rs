@@ -1,5 +1,5 @@
-//! What takes long, or a second image, or a machine with nothing else to do: `tests/cluster.sh all`
-//! runs these, and so does their name.
+//! What takes long, or a machine with nothing else to do: `tests/cluster.sh all` runs these, and so
+//! does their name.
 
 use std::time::Instant;
 
@@ -85,28 +85,6 @@ fn ten_upgrades_in_a_row_lose_and_double_nothing() {
     upgraded(&cluster, "last-state by cancel, to two subtasks");
 
     assert_eq!(incarnations.len(), 10);
-    cluster.delete_and_count();
-}
-
-#[test]
-#[ignore = "needs a sandbox with Flink 2"]
-fn flink_2_upgrades_lose_and_double_nothing() {
-    let mut cluster = Cluster::new("flink-2");
-    let mut job = cluster.job();
-    job["spec"]["image"] = json!("flink:2.1");
-    job["spec"]["flinkVersion"] = json!("v2_1");
-    cluster.start(&job);
-    let version = cluster.rest("/config").unwrap()["flink-version"].clone();
-    assert!(version.as_str().unwrap().starts_with("2.1."), "{version}");
-
-    job["spec"]["job"]["parallelism"] = json!(2);
-    let upgraded = cluster.upgrade(&job);
-    let savepoint = upgraded["status"]["jobStatus"]["upgradeSavepointPath"].as_str();
-    assert!(cluster.savepoint_exists(savepoint.expect("the upgrade's savepoint")));
-
-    job["spec"]["job"]["upgradeMode"] = json!("last-state");
-    job["spec"]["job"]["parallelism"] = json!(1);
-    cluster.upgrade_the_dead(&job);
     cluster.delete_and_count();
 }
 
