@@ -3,11 +3,13 @@
 //! No policy here. What the API server said becomes an [`Error`] that callers can branch on, or a
 //! line that a person can act on.
 
+pub mod access;
 pub mod apply;
 pub mod crds;
 pub mod events;
 pub mod leftovers;
 pub mod logs;
+pub mod namespaces;
 pub mod pods;
 pub mod read;
 pub mod revisions;

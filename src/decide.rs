@@ -5,6 +5,7 @@
 //! state again. What a decision needs and nobody has looked up yet it asks for, see [`world`].
 
 pub mod application;
+pub mod blocker;
 pub mod care;
 pub mod conditions;
 pub mod config_cache;

@@ -17,6 +17,7 @@ pub mod observe;
 pub mod pass;
 mod pod_watch;
 pub mod pods;
+pub mod preview;
 pub mod reconcile;
 mod record;
 pub mod resource;

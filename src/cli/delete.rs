@@ -1,10 +1,13 @@
 //! `delete`: by default the state is saved first, and nothing goes without being said.
 
+mod explain;
+
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
 
-use super::args::{DryRun, DryRunMode, FlinkAccess, Global, Wait};
+use super::args::{DryRun, DryRunMode, FlinkAccess, Global, Output, Wait};
 use super::connection::Connection;
 use super::deployment::{self, Deployment};
 use super::failure::Failure;
@@ -20,6 +23,17 @@ use crate::flink::access::Access;
 
 /// Arguments of `delete`.
 #[derive(Args)]
+#[command(after_help = "\
+Examples:
+  # Stop the job with a savepoint, print its path and delete the deployment
+  kubectl flink delete orders
+
+  # Why does it not go? Changes nothing
+  kubectl flink delete orders --explain
+  kubectl flink delete snapshot/orders-1 --explain -o json
+
+  # What may the operator not do that it would have to?
+  kubectl flink delete orders --explain --as system:serviceaccount:flink:flink-operator")]
 pub struct DeleteArgs {
     /// The FlinkDeployment, or sessionjob/NAME
     #[arg(add = complete::deployments())]
@@ -39,6 +53,15 @@ pub struct DeleteArgs {
     access: FlinkAccess,
     #[command(flatten)]
     dry_run: DryRun,
+    /// Change nothing: say what keeps it from going, until when, and what helps. Also for
+    /// snapshot/NAME
+    #[arg(long, conflicts_with_all = ["no_savepoint", "yes", "savepoint_path", "wait", "dry_run"])]
+    explain: bool,
+    /// With --explain: file or directory with the operator's configuration
+    #[arg(long, value_name = "PATH", env = "FLINK_CONF_DIR", requires = "explain")]
+    operator_config: Option<PathBuf>,
+    #[command(flatten)]
+    output: Output,
 }
 
 /// What becomes of the job's state.
@@ -84,7 +107,17 @@ pub async fn run(args: DeleteArgs, global: &Global, printer: &Printer) -> anyhow
         wait,
         access,
         dry_run: DryRun { dry_run },
+        explain,
+        operator_config,
+        output,
     } = args;
+    if explain {
+        let ways = (access.flink_access, operator_config.as_deref());
+        return explain::run(&name, ways, global, output, printer).await;
+    }
+    if output.output.is_some() {
+        return Err(Failure::usage("-o goes with --explain").into());
+    }
     let connection = global.connect().await?;
     let present = deployment::fetch(&connection, &name).await?;
     let cluster = saving_cluster(&connection, &present).await?;
@@ -107,18 +140,7 @@ pub async fn run(args: DeleteArgs, global: &Global, printer: &Printer) -> anyhow
         .into());
     }
     if !yes && dry_run == DryRunMode::None && printer.terminals().input {
-        let about_state = match &state {
-            State::Save { .. } => "its job is stopped with a savepoint first".to_owned(),
-            State::AtRest if no_savepoint => "no savepoint is taken".to_owned(),
-            State::AtRest => "no job of its own runs".to_owned(),
-            State::Endangered(reason) => format!("NO savepoint can be taken, because {reason}"),
-        };
-        let question = format!(
-            "Delete {} `{}` in namespace `{}`? ({about_state})",
-            if present.is_session_job() { "FlinkSessionJob" } else { "FlinkDeployment" },
-            present.name(),
-            connection.namespace
-        );
+        let question = question(&present, &state, no_savepoint, &connection.namespace);
         if !printer.confirm(question)? {
             return Err(Failure::new("nothing was deleted").into());
         }
@@ -172,6 +194,18 @@ pub async fn run(args: DeleteArgs, global: &Global, printer: &Printer) -> anyhow
         wait::until(&connection, &present.id(), &goal, wait.timeout, printer).await?;
     }
     Ok(())
+}
+
+/// What a person is asked before anything happens.
+fn question(present: &Deployment, state: &State, no_savepoint: bool, namespace: &str) -> String {
+    let about_state = match state {
+        State::Save { .. } => "its job is stopped with a savepoint first".to_owned(),
+        State::AtRest if no_savepoint => "no savepoint is taken".to_owned(),
+        State::AtRest => "no job of its own runs".to_owned(),
+        State::Endangered(reason) => format!("NO savepoint can be taken, because {reason}"),
+    };
+    let kind = if present.is_session_job() { "FlinkSessionJob" } else { "FlinkDeployment" };
+    format!("Delete {kind} `{}` in namespace `{namespace}`? ({about_state})", present.name())
 }
 
 /// The deployment whose JobManager can save the job; none for a job whose cluster is gone.

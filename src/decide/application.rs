@@ -6,6 +6,7 @@
 
 use std::time::Duration;
 
+use super::blocker::Blocker;
 use super::diff::{ChangeClass, diff};
 use super::error_document::ErrorType;
 use super::observe::{SOON, foreign_deployment};
@@ -111,6 +112,8 @@ pub(super) struct Pass<'w> {
     pub(super) unproven: Option<String>,
     /// The longest pause before the next look, beside what the plan itself asks for.
     pub(super) wake: Option<Duration>,
+    /// What the deletion waits for.
+    pub(super) blocker: Option<Box<Blocker>>,
 }
 
 /// Decides what to do with a `FlinkDeployment` now.
@@ -150,6 +153,7 @@ impl<'w> Pass<'w> {
             late: None,
             unproven: None,
             wake: None,
+            blocker: None,
         }
     }
 
@@ -157,7 +161,7 @@ impl<'w> Pass<'w> {
         let metadata = &self.world.resource.metadata;
         let label = metadata.labels.as_ref().and_then(|labels| labels.get(CANARY_LABEL));
         if label.is_some_and(|value| value.eq_ignore_ascii_case("true")) {
-            return Ok(self.untouched("canary resource"));
+            return Ok(self.leave_canary());
         }
         if metadata.deletion_timestamp.is_some() {
             return self.delete();

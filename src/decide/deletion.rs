@@ -1,21 +1,57 @@
 //! The end of a `FlinkDeployment`: its job, its JobManager, its HA metadata, its finalizer.
+//!
+//! No step waits for ever: what Kubernetes has to finish gets `resource.cleanup.timeout`, and then
+//! the resource goes all the same. Only state that would be lost holds it for longer, and that is
+//! told in the status with the way out.
+
+use jiff::Timestamp;
 
 use super::application::{Halt, Pass, Problem};
+use super::blocker::{Blocker, Reason, give_up_at, patience, savepoint_patience, told};
 use super::deploy::GOING;
-use super::job::StopOutcome;
+use super::job::{self, StopOutcome};
 use super::observe::SOON;
 use super::plan::{Component, Event, Plan, Step};
 use super::reconciled::ReconciledSpec;
 use super::stop::is_cancellable;
+use super::world::Pod;
 use crate::api::DEPLOYMENT_FINALIZER;
-use crate::api::job::JobState;
+use crate::api::job::{JobState, UpgradeMode};
 use crate::api::status::{JobStatusState, LifecycleState};
+use crate::config::option::DeletionPropagation;
 use crate::config::options;
 
+/// What happens when something of the cluster does not end in time.
+const GOES_ALL_THE_SAME: &str =
+    "the resource goes all the same, and Kubernetes goes on removing what is left";
+/// What helps when Kubernetes does not remove something.
+const LOOK_AT_PODS: &str = "look why its pods do not end: their node may be lost, and a pod of a \
+     lost node goes with `kubectl delete pod NAME --force`";
+pub(super) const WITHOUT_SAVEPOINT: &str =
+    "set `kubernetes.operator.job.savepoint-on-deletion: false` to delete it without one";
+
 impl Pass<'_> {
-    pub(super) fn delete(&mut self) -> Result<Plan, Halt> {
+    /// The operator that looks whether it is alive by this resource needs it no more.
+    pub(super) fn leave_canary(&self) -> Plan {
+        let plan = self.untouched("canary resource");
+        let is_going = self.world.resource.metadata.deletion_timestamp.is_some();
+        if is_going && self.has_finalizer() {
+            return Plan { steps: vec![Step::RemoveFinalizer], ..plan };
+        }
+        plan
+    }
+
+    fn has_finalizer(&self) -> bool {
         let finalizers = self.world.resource.metadata.finalizers.as_deref().unwrap_or_default();
-        if !finalizers.iter().any(|finalizer| finalizer == DEPLOYMENT_FINALIZER) {
+        finalizers.iter().any(|finalizer| finalizer == DEPLOYMENT_FINALIZER)
+    }
+
+    pub(super) fn delete(&mut self) -> Result<Plan, Halt> {
+        self.go_on_deleting().map_err(|halt| told(&mut self.blocker, halt))
+    }
+
+    fn go_on_deleting(&mut self) -> Result<Plan, Halt> {
+        if !self.has_finalizer() {
             return Ok(self.untouched("being deleted without this operator's finalizer"));
         }
         let text = self.status.reconciliation_status.last_reconciled_spec.clone();
@@ -44,9 +80,14 @@ impl Pass<'_> {
         }
         if is_under_way {
             self.delete_cluster(None)?;
-            return Ok(self.finish("waiting for the JobManager to end", Some(GOING)));
+            let since = job_manager.deleting_since;
+            let because = "waiting for the JobManager to end";
+            return match self.await_end(Reason::JobManager, because, since) {
+                Some(plan) => Ok(plan),
+                None => self.end_late("the JobManager's Deployment has not ended"),
+            };
         }
-        if let Some(plan) = self.save_before_deletion()? {
+        if let Some(plan) = self.save_before_deletion(was_deployed)? {
             return Ok(plan);
         }
         let is_cancellable = job_manager.available_replicas > 0
@@ -61,26 +102,127 @@ impl Pass<'_> {
         Ok(self.finish("deleting the JobManager", Some(GOING)))
     }
 
+    /// The plan that waits for something of the cluster to end; nothing when its time is over.
+    fn await_end(
+        &mut self,
+        reason: Reason,
+        because: &str,
+        since: Option<Timestamp>,
+    ) -> Option<Plan> {
+        let patience = patience(self.observe_config().ok().as_deref());
+        let at = give_up_at(&self.world.resource.metadata, since, patience, self.world.now);
+        if self.world.now >= at {
+            return None;
+        }
+        let blocker =
+            Blocker::new(reason, because).until(at, GOES_ALL_THE_SAME).remedy(LOOK_AT_PODS);
+        self.blocker = Some(Box::new(blocker));
+        Some(self.finish(because, Some(GOING)))
+    }
+
     fn delete_remains(&mut self) -> Result<Plan, Halt> {
-        let task_managers = self.read_task_managers()?;
-        if task_managers.is_some_and(|found| self.owns(&found)) {
+        let task_managers = self.read_task_managers()?.filter(|found| self.owns(found));
+        if let Some(found) = task_managers {
             self.delete_cluster(None)?;
-            return Ok(self.finish("waiting for the TaskManagers to end", Some(GOING)));
+            let since = if found.is_deleting { found.deleting_since } else { Some(self.world.now) };
+            let because = "waiting for the TaskManagers to end";
+            return match self.await_end(Reason::TaskManagers, because, since) {
+                Some(plan) => Ok(plan),
+                None => self.end_late("the TaskManagers' Deployment has not ended"),
+            };
         }
-        if self.has_old_pods()? {
-            return Ok(self.finish("waiting for the JobManager's pods to end", Some(GOING)));
+        let pods = self.left_over_pods()?;
+        if pods.is_empty() {
+            return Ok(self.end(false, "deleted"));
         }
-        self.steps.push(Step::DeleteHaMetadata);
+        // Pods that nobody asked to end go on, with the metadata that they need.
+        let runs_on = pods.iter().any(|pod| pod.ending_since.is_none());
+        if runs_on && self.leaves_orphans() {
+            return Ok(self.end(true, "deleted: its pods are left alone, as the propagation says"));
+        }
+        let since = pods.iter().filter_map(|pod| pod.ending_since).max();
+        let because = "waiting for the JobManager's pods to end";
+        match self.await_end(Reason::Pods, because, since) {
+            Some(plan) => Ok(plan),
+            None => self.end_late("pods of the JobManager have not ended"),
+        }
+    }
+
+    /// The JobManager's pods that are still there.
+    fn left_over_pods(&self) -> Result<Vec<Pod>, Halt> {
+        match self.world.pods()? {
+            Ok(pods) => Ok(pods.clone()),
+            Err(reason) => {
+                Err(Halt::cannot(format!("the JobManager's pods cannot be read: {reason}")))
+            }
+        }
+    }
+
+    /// `resource.deletion.propagation: Orphan`.
+    fn leaves_orphans(&self) -> bool {
+        let config = self.observe_config().ok();
+        let configured =
+            config.and_then(|config| config.get(&options::RESOURCE_DELETION_PROPAGATION).ok());
+        configured == Some(DeletionPropagation::Orphan)
+    }
+
+    /// The resource goes, although something of its cluster is still there.
+    fn end_late(&mut self, what: &str) -> Result<Plan, Halt> {
+        let runs_on = self.left_over_pods()?.iter().any(|pod| pod.ending_since.is_none());
+        let message = format!(
+            "{what} in time (`kubernetes.operator.resource.cleanup.timeout`): the resource goes all \
+             the same, {LOOK_AT_PODS}"
+        );
+        self.steps.push(Step::Event(Event::warning("CleanupFailed", Component::Operator, message)));
+        Ok(self.end(runs_on, "deleted: what is left of the cluster did not end in time"))
+    }
+
+    /// Lets the resource go, and HA metadata with it unless something still needs that.
+    fn end(&mut self, is_metadata_needed: bool, because: &str) -> Plan {
+        if self.is_state_unsaved() {
+            let message = "deleted without the savepoint that \
+                 `kubernetes.operator.job.savepoint-on-deletion` asks for, as the job has no \
+                 JobManager to take it: HA metadata of the job is kept, which leads to its newest \
+                 checkpoint";
+            let event = Event::warning("SavepointError", Component::Operator, message);
+            self.steps.push(Step::Event(event));
+        } else if !is_metadata_needed {
+            self.steps.push(Step::DeleteHaMetadata);
+        }
         self.steps.push(Step::RemoveFinalizer);
-        Ok(self.finish("deleted", None))
+        self.finish(because, None)
+    }
+
+    /// A savepoint is wanted, and none was taken of the state that the job left.
+    fn is_state_unsaved(&self) -> bool {
+        if self.is_session() || self.status.reconciliation_status.last_reconciled_spec.is_none() {
+            return false;
+        }
+        // Where the wish cannot be read, what leads to the state is kept.
+        let config = self.observe_config().ok();
+        let wants_savepoint = config
+            .is_none_or(|config| config.get(&options::JOB_SAVEPOINT_ON_DELETION) != Ok(false));
+        let is_over =
+            self.status.job_status.state.is_some_and(JobStatusState::is_globally_terminal);
+        let is_unsaved = self.last.as_ref().is_none_or(|last| match last.job_state() {
+            JobState::Running => !is_over,
+            // Stopped with nothing but its metadata.
+            JobState::Suspended => self.last_mode() == UpgradeMode::LastState,
+        });
+        wants_savepoint && is_unsaved
     }
 
     /// `job.savepoint-on-deletion`: the job goes only when its state is saved.
-    fn save_before_deletion(&mut self) -> Result<Option<Plan>, Halt> {
-        let Some(last) = self.last.clone() else { return Ok(None) };
+    fn save_before_deletion(&mut self, was_deployed: bool) -> Result<Option<Plan>, Halt> {
+        if !was_deployed || self.is_session() {
+            return Ok(None);
+        }
         let config = self.observe_config()?;
-        let wants_savepoint = config.get(&options::JOB_SAVEPOINT_ON_DELETION)?;
-        if !wants_savepoint || last.job_state() == JobState::Suspended {
+        if !config.get(&options::JOB_SAVEPOINT_ON_DELETION)? {
+            return Ok(None);
+        }
+        let Some(last) = self.last.clone() else { return Err(self.refuse_without_record()) };
+        if last.job_state() == JobState::Suspended {
             return Ok(None);
         }
         self.observe()?;
@@ -90,7 +232,13 @@ impl Pass<'_> {
         if let Some(trigger_id) = self.pending_stop() {
             return match self.stop_outcome(&trigger_id)? {
                 StopOutcome::Pending | StopOutcome::Resend => {
-                    Ok(Some(self.finish("waiting for the savepoint before deletion", Some(GOING))))
+                    let since = job::stop_since(&self.status.job_status);
+                    let because = "waiting for the savepoint before deletion";
+                    let blocker = Blocker::new(Reason::Savepoint, because);
+                    let patience = savepoint_patience(&config);
+                    let at =
+                        give_up_at(&self.world.resource.metadata, since, patience, self.world.now);
+                    self.wait_for_savepoint(blocker, at).map(Some)
                 }
                 StopOutcome::Saved(path) => {
                     self.record_savepoint(&path);
@@ -100,14 +248,14 @@ impl Pass<'_> {
                 }
                 StopOutcome::Failed(message) => {
                     self.forget_stop();
-                    Err(Halt::problem(Problem::upgrade(
-                        "SavepointError",
-                        format!(
-                            "the job is not deleted, as no savepoint could be taken: {message}. Set \
-                             `kubernetes.operator.job.savepoint-on-deletion: false` to delete it \
-                             without one"
-                        ),
-                    )))
+                    let message = format!(
+                        "the job is not deleted, as no savepoint could be taken: {message}. Set \
+                         `kubernetes.operator.job.savepoint-on-deletion: false` to delete it \
+                         without one"
+                    );
+                    let blocker = Blocker::new(Reason::Savepoint, message.clone());
+                    self.blocker = Some(Box::new(blocker.remedy(WITHOUT_SAVEPOINT)));
+                    Err(Halt::problem(Problem::upgrade("SavepointError", message)))
                 }
                 StopOutcome::Lost => {
                     self.forget_stop();
@@ -119,10 +267,36 @@ impl Pass<'_> {
         if is_running {
             return self.begin_stop().map(Some);
         }
-        Ok(Some(self.finish(
-            "deletion waits for the job to run, to take a savepoint; set \
-             `kubernetes.operator.job.savepoint-on-deletion: false` to delete it without one",
-            Some(SOON),
-        )))
+        let patience = patience(Some(&*config));
+        let at = give_up_at(&self.world.resource.metadata, None, patience, self.world.now);
+        let blocker = Blocker::new(
+            Reason::JobNotRunning,
+            "deletion waits for the job to run, to take a savepoint",
+        );
+        self.wait_for_savepoint(blocker, at).map(Some)
+    }
+
+    /// Waits as long as it takes, and from `told_at` on says so in the status.
+    fn wait_for_savepoint(&mut self, blocker: Blocker, told_at: Timestamp) -> Result<Plan, Halt> {
+        let blocker = blocker.remedy(WITHOUT_SAVEPOINT);
+        let problem = blocker.problem();
+        let pause = if blocker.reason == Reason::Savepoint { GOING } else { SOON };
+        self.blocker = Some(Box::new(blocker));
+        if self.world.now >= told_at {
+            return Err(Halt::problem(problem));
+        }
+        Ok(self.finish(problem.message, Some(pause)))
+    }
+
+    fn refuse_without_record(&mut self) -> Halt {
+        let blocker = Blocker::new(
+            Reason::Savepoint,
+            "no savepoint can be taken before the deletion, as \
+             status.reconciliationStatus.lastReconciledSpec is not readable",
+        );
+        let blocker = blocker.remedy(WITHOUT_SAVEPOINT);
+        let problem = blocker.problem();
+        self.blocker = Some(Box::new(blocker));
+        Halt::problem(problem)
     }
 }

@@ -106,6 +106,12 @@ pub(super) fn pending_stop(job: &JobStatus) -> Option<String> {
         .filter(|id| !id.is_empty())
 }
 
+/// When the stop-with-savepoint that is under way was asked for.
+pub(super) fn stop_since(job: &JobStatus) -> Option<Timestamp> {
+    let at = job.savepoint_info.as_ref()?.trigger_timestamp?;
+    Timestamp::from_millisecond(at).ok()
+}
+
 pub(super) fn forget_stop(job: &mut JobStatus) {
     if let Some(info) = &mut job.savepoint_info {
         info.trigger_id = None;

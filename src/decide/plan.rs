@@ -8,6 +8,7 @@ use crate::api::state_snapshot::FlinkStateSnapshot;
 use crate::api::status::{DeploymentStatus, SavepointFormatType};
 use crate::render::Objects;
 
+use super::blocker::Blocker;
 use super::restore::RestorePoint;
 use super::snapshot::Request;
 use super::trigger::SnapshotKind;
@@ -167,4 +168,6 @@ pub struct Plan {
     pub because: String,
     /// `None`: wait for a change.
     pub look_again: Option<Duration>,
+    /// What a deletion waits for.
+    pub blocker: Option<Box<Blocker>>,
 }

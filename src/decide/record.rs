@@ -308,6 +308,7 @@ impl Pass<'_> {
             status: Box::new(self.status.clone()),
             because: because.into(),
             look_again,
+            blocker: self.blocker.take(),
         }
     }
 
@@ -318,6 +319,7 @@ impl Pass<'_> {
             status: Box::new(self.world.status.clone()),
             because: because.into(),
             look_again: None,
+            blocker: None,
         }
     }
 

@@ -6,10 +6,10 @@
 
 use std::time::Duration;
 
-use super::application::{Halt, Pass, Problem};
+use super::application::{Halt, Pass};
+use super::blocker::{Blocker, Reason, cleanup_failed, give_up_at};
 use super::deploy::GOING;
 use super::diff::SpecDiff;
-use super::error_document::ErrorType;
 use super::observe::{SOON, foreign_deployment};
 use super::plan::{Component, Event, Plan, Step};
 use super::reconciled::ReconciledSpec;
@@ -109,7 +109,7 @@ impl Pass<'_> {
 
     /// Who still needs the session cluster that is being deleted.
     pub(super) fn refuse_needed_session(
-        &self,
+        &mut self,
         job_manager: Option<&JobManager>,
     ) -> Result<(), Halt> {
         let config = self.observe_config()?;
@@ -119,29 +119,41 @@ impl Pass<'_> {
         match self.world.session_jobs()? {
             Ok(names) if names.is_empty() => {}
             Ok(names) => {
-                return Err(blocked(format!(
-                    "The session jobs [{}] should be deleted first",
-                    names.join(", ")
-                )));
+                let message =
+                    format!("The session jobs [{}] should be deleted first", names.join(", "));
+                return Err(self.blocked(
+                    Reason::SessionJobs,
+                    message,
+                    "delete them (kubectl flink delete sessionjob/NAME), or set \
+                     `kubernetes.operator.session.deletion.block-on-session-jobs: false`: their \
+                     jobs then end without a savepoint",
+                ));
             }
             Err(reason) => {
-                return Err(Halt::cannot(format!(
-                    "whether session jobs refer to the cluster cannot be read: {reason}"
-                )));
+                let message =
+                    format!("whether session jobs refer to the cluster cannot be read: {reason}");
+                return Err(self.blocked(
+                    Reason::SessionJobs,
+                    message,
+                    "give the operator the right to list flinksessionjobs, or set \
+                     `kubernetes.operator.session.deletion.block-on-session-jobs: false`",
+                ));
             }
         }
         let runs = job_manager.is_some_and(|job_manager| job_manager.available_replicas > 0);
         if !runs || !config.get(&options::SESSION_DELETION_BLOCK_ON_UNMANAGED_JOBS)? {
             return Ok(());
         }
+        let patience = config.get(&options::RESOURCE_CLEANUP_TIMEOUT)?;
+        let at = give_up_at(&self.world.resource.metadata, None, patience, self.world.now);
         let jobs = match self.world.jobs()? {
             Ok(jobs) => jobs.as_slice(),
-            Err(reason)
-                if self.is_deletion_young(config.get(&options::RESOURCE_CLEANUP_TIMEOUT)?) =>
-            {
-                return Err(Halt::cannot(format!(
-                    "whether jobs run in the cluster cannot be read: {reason}"
-                )));
+            Err(reason) if self.world.now < at => {
+                let message = format!("whether jobs run in the cluster cannot be read: {reason}");
+                let blocker = Blocker::new(Reason::Unreadable, message.clone());
+                let then = "a JobManager that never answers is deleted all the same";
+                self.blocker = Some(Box::new(blocker.until(at, then)));
+                return Err(Halt::cannot(message));
             }
             // A JobManager that never answers must not keep the resource for ever.
             Err(_) => &[],
@@ -156,31 +168,22 @@ impl Pass<'_> {
         }
         let shown = running.iter().take(IDS_SHOWN).copied().collect::<Vec<_>>().join(", ");
         let more = if running.len() > IDS_SHOWN { ", …" } else { "" };
-        Err(blocked(format!(
+        let message = format!(
             "The session cluster has non terminated jobs [{shown}{more}] that should be cancelled \
              first"
-        )))
+        );
+        Err(self.blocked(
+            Reason::UnmanagedJobs,
+            message,
+            "cancel them, or set \
+             `kubernetes.operator.session.deletion.block-on-unmanaged-jobs: false`: they then end \
+             without a savepoint",
+        ))
     }
-}
 
-impl Pass<'_> {
-    /// Whether deletion was asked for less than `limit` ago.
-    fn is_deletion_young(&self, limit: Duration) -> bool {
-        let since = self.world.resource.metadata.deletion_timestamp.as_ref();
-        since.is_some_and(|since| {
-            self.world.now.duration_since(since.0)
-                < jiff::SignedDuration::try_from(limit).unwrap_or_default()
-        })
+    fn blocked(&mut self, reason: Reason, message: String, remedy: &str) -> Halt {
+        let problem = cleanup_failed(message.clone());
+        self.blocker = Some(Box::new(Blocker::new(reason, message).remedy(remedy)));
+        Halt::problem(problem)
     }
-}
-
-fn blocked(message: String) -> Halt {
-    Halt::problem(Problem {
-        kind: ErrorType::Reconciliation,
-        reason: "CleanupFailed",
-        component: Component::Operator,
-        message,
-        detail: Some("CleanupFailed".to_owned()),
-        causes: vec![],
-    })
 }

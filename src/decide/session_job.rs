@@ -21,6 +21,7 @@ use std::time::Duration;
 use self::plan::{Plan, Step};
 use self::world::{Question, World};
 use super::application::{self, Problem, VALIDATION_ERROR};
+use super::blocker::Blocker;
 use super::diff::{ChangeClass, diff_session_job};
 use super::error_document::ErrorType;
 use super::job;
@@ -59,6 +60,8 @@ struct Pass<'w> {
     is_cancel_lost: bool,
     /// The cluster answers and does not know the job.
     is_job_lost: bool,
+    /// What the deletion waits for.
+    blocker: Option<Box<Blocker>>,
 }
 
 /// Decides what to do with a `FlinkSessionJob` now.
@@ -93,6 +96,7 @@ impl<'w> Pass<'w> {
             unreachable: None,
             is_cancel_lost: false,
             is_job_lost: false,
+            blocker: None,
         }
     }
 
@@ -100,7 +104,7 @@ impl<'w> Pass<'w> {
         let metadata = &self.world.resource.metadata;
         let label = metadata.labels.as_ref().and_then(|labels| labels.get(CANARY_LABEL));
         if label.is_some_and(|value| value.eq_ignore_ascii_case("true")) {
-            return Ok(self.untouched("canary resource"));
+            return Ok(self.leave_canary());
         }
         if metadata.deletion_timestamp.is_some() {
             return self.delete();

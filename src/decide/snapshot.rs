@@ -13,6 +13,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 
 use self::world::{Job, Question, Target, Trigger, World};
+use super::blocker::Blocker;
 use super::error_document::{ErrorType, error_document};
 use super::plan::{Component, Event};
 use super::validate::state_snapshot::{StateSnapshotInput, validate};
@@ -81,6 +82,8 @@ pub struct Plan {
     pub because: String,
     /// `None`: wait for a change.
     pub look_again: Option<Duration>,
+    /// What a deletion waits for.
+    pub blocker: Option<Box<Blocker>>,
 }
 
 /// Decides what to do with a snapshot now.
@@ -121,6 +124,8 @@ struct Pass<'w> {
     steps: Vec<Step>,
     /// The job that is referred to, once it was looked up; whether it exists.
     has_job: Option<bool>,
+    /// What the deletion waits for.
+    blocker: Option<Box<Blocker>>,
 }
 
 /// What a job that does not run will come to.
@@ -134,7 +139,7 @@ enum Readiness {
 impl<'w> Pass<'w> {
     fn new(world: &'w World<'w>) -> Self {
         let status = world.resource.status.clone().unwrap_or_default();
-        Self { world, status, steps: Vec::new(), has_job: None }
+        Self { world, status, steps: Vec::new(), has_job: None, blocker: None }
     }
 
     fn spec(&self) -> &'w FlinkStateSnapshotSpec {
@@ -436,6 +441,7 @@ impl<'w> Pass<'w> {
             status: Box::new(self.status.clone()),
             because: because.into(),
             look_again,
+            blocker: self.blocker.take(),
         }
     }
 
@@ -445,6 +451,7 @@ impl<'w> Pass<'w> {
             status: Box::new(self.world.resource.status.clone().unwrap_or_default()),
             because: because.to_owned(),
             look_again: None,
+            blocker: None,
         }
     }
 }

@@ -91,6 +91,8 @@ pub struct JobManager {
     /// Value of the generation annotation.
     pub generation: Option<i64>,
     pub is_deleting: bool,
+    /// When it was asked to go.
+    pub deleting_since: Option<Timestamp>,
     pub replicas: i32,
     pub available_replicas: i32,
     /// Message of condition `ReplicaFailure` when its reason is `FailedCreate`.
@@ -107,6 +109,8 @@ pub struct TaskManagers {
     /// Uid of the `FlinkDeployment` that owns it.
     pub owner_uid: Option<String>,
     pub is_deleting: bool,
+    /// When it was asked to go.
+    pub deleting_since: Option<Timestamp>,
 }
 
 /// A pod of a JobManager or a TaskManager.
@@ -114,6 +118,8 @@ pub struct TaskManagers {
 pub struct Pod {
     pub name: String,
     pub created: Option<Timestamp>,
+    /// When its time to end is over; absent while nobody asked it to.
+    pub ending_since: Option<Timestamp>,
     /// Whether its main container ever ran.
     pub has_started: bool,
     /// What keeps it from running.

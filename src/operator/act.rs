@@ -26,7 +26,7 @@ use crate::flink::{self, Effect};
 use crate::render::{Objects, names};
 use crate::zookeeper;
 
-/// How long a deletion waits for ZooKeeper where the configuration cannot be read.
+/// How long a deletion tries to remove HA metadata where the configuration cannot be read.
 const CLEANUP_TIMEOUT: Duration = Duration::from_mins(5);
 
 /// Why a plan stopped.
@@ -206,9 +206,14 @@ impl Act<'_, FlinkDeployment> {
     }
 
     async fn cancel(&self, job_id: &str, is_best_effort: bool) -> Result<(), Error> {
-        match cancel(&self.flink()?, job_id).await {
-            Err(Error::Flink { message, .. }) if is_best_effort => {
-                tracing::debug!(message, "cancel not confirmed");
+        let result = match self.flink() {
+            Ok(flink) => cancel(&flink, job_id).await,
+            Err(error) => Err(error),
+        };
+        match result {
+            // A JobManager that cannot even be addressed goes without it.
+            Err(error @ (Error::Flink { .. } | Error::Address(_))) if is_best_effort => {
+                tracing::debug!(error = tell(&error), "cancel not confirmed");
                 Ok(())
             }
             other => other,
@@ -262,24 +267,33 @@ impl Act<'_, FlinkDeployment> {
     async fn delete_ha_metadata(&self) -> Result<(), Error> {
         let config = self.subject().config(self.context).unwrap_or_default();
         match self.subject().ha_place(self.context).delete(&config).await {
-            Err(Error::ZooKeeper(error)) if self.leaves_behind(&error, &config) => {
-                let message = format!(
-                    "HA metadata is left behind in ZooKeeper, remove it there once nothing needs \
-                     it: {error}"
-                );
-                let event = Event::warning("CleanupFailed", Component::Operator, message);
-                self.record_event(event).await
+            Err(Error::ZooKeeper(error))
+                if !error.is_transient() || self.is_cleanup_overdue(&config) =>
+            {
+                self.leave_behind("ZooKeeper", error.to_string()).await
+            }
+            Err(Error::Cluster(error @ cluster::Error::Forbidden { .. }))
+                if self.is_cleanup_overdue(&config) =>
+            {
+                self.leave_behind("ConfigMaps", error.to_string()).await
             }
             other => other,
         }
     }
 
-    /// Whether the resource goes without having its metadata removed.
-    fn leaves_behind(&self, error: &zookeeper::Error, config: &FlinkConfig) -> bool {
+    async fn leave_behind(&self, place: &str, error: String) -> Result<(), Error> {
+        let message = format!(
+            "HA metadata is left behind in {place}, remove it there once nothing needs it: {error}"
+        );
+        self.record_event(Event::warning("CleanupFailed", Component::Operator, message)).await
+    }
+
+    /// Whether the deletion has waited long enough to go on without its metadata removed.
+    fn is_cleanup_overdue(&self, config: &FlinkConfig) -> bool {
         let Some(since) = &self.resource.metadata.deletion_timestamp else { return false };
         let patience = config.get(&options::RESOURCE_CLEANUP_TIMEOUT).unwrap_or(CLEANUP_TIMEOUT);
         let waited = Timestamp::now().duration_since(since.0);
-        !error.is_transient() || waited > SignedDuration::try_from(patience).unwrap_or_default()
+        waited > SignedDuration::try_from(patience).unwrap_or_default()
     }
 
     async fn forget_job_graphs(&self) -> Result<(), Error> {

@@ -147,6 +147,11 @@ impl<K: Operated> Kept<K> {
         (kept, feeds)
     }
 
+    /// Whether there are watches of this kind at all.
+    pub(super) fn is_watched(&self) -> bool {
+        !self.scopes.is_empty()
+    }
+
     /// Whether the API server has this kind and lets it be read.
     pub(super) fn is_served(&self) -> bool {
         self.is_served.load(Ordering::Relaxed)

@@ -58,6 +58,7 @@ pub fn job_manager(deployment: &Deployment) -> world::JobManager {
             .and_then(|annotations| annotations.get(GENERATION_ANNOTATION))
             .and_then(|text| text.parse().ok()),
         is_deleting: metadata.deletion_timestamp.is_some(),
+        deleting_since: metadata.deletion_timestamp.as_ref().map(|Time(at)| *at),
         replicas: status.replicas.unwrap_or(0),
         available_replicas: status.available_replicas.unwrap_or(0),
         replica_failure,
@@ -79,6 +80,7 @@ pub fn task_managers(deployment: &Deployment) -> world::TaskManagers {
         uid: metadata.uid.clone().unwrap_or_default(),
         owner_uid: owner_uid(deployment),
         is_deleting: metadata.deletion_timestamp.is_some(),
+        deleting_since: metadata.deletion_timestamp.as_ref().map(|Time(at)| *at),
     }
 }
 
@@ -98,6 +100,7 @@ pub fn pod(pod: &Pod) -> Option<world::Pod> {
     Some(world::Pod {
         name: pod.metadata.name.clone().unwrap_or_default(),
         created: pod.metadata.creation_timestamp.as_ref().map(|Time(at)| *at),
+        ending_since: pod.metadata.deletion_timestamp.as_ref().map(|Time(at)| *at),
         has_started,
         problem: init_containers
             .iter()

@@ -48,7 +48,7 @@ impl Operated for FlinkDeployment {
         let status = pending.as_ref().map_or(&act.stored, |(status, _)| status).clone();
         let plan = plan(&act.resource, &status, context).await?;
         report(&act.resource, &status, &plan, context);
-        let Plan { steps, status: end, because: _, look_again } = plan;
+        let Plan { steps, status: end, because: _, look_again, blocker: _ } = plan;
         let creates = steps.iter().any(|step| matches!(step, Step::CreateCluster(_)));
         let is_gone = steps.iter().any(|step| matches!(step, Step::RemoveFinalizer));
         let since = pending.as_ref().map(|(_, since)| *since);

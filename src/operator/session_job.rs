@@ -57,7 +57,7 @@ impl Operated for FlinkSessionJob {
         let mut act = Act::new(context, resource);
         let plan = plan(&act.resource, &act.stored, cluster, context).await?;
         report(&act.resource, &act.stored, &plan, context);
-        let Plan { steps, status: end, because: _, look_again } = plan;
+        let Plan { steps, status: end, because: _, look_again, blocker: _ } = plan;
         let is_gone = steps.iter().any(|step| matches!(step, Step::RemoveFinalizer));
         let submits = steps.iter().any(|step| matches!(step, Step::Submit(_)));
         match act.take(steps, cluster).await {
@@ -100,7 +100,7 @@ pub(super) fn wake_jobs_of(cluster: &Guarded<FlinkDeployment>, context: &Context
 }
 
 /// The job's cluster; an absence is read, so that it is a fact and not a late watch.
-async fn session_cluster(
+pub(super) async fn session_cluster(
     job: &FlinkSessionJob,
     context: &Context,
 ) -> Result<Option<Arc<FlinkDeployment>>, Error> {
@@ -131,7 +131,7 @@ fn flink(cluster: Option<&FlinkDeployment>, context: &Context) -> Result<Client,
 }
 
 /// Decides, answering the decision's questions on the way.
-async fn plan(
+pub(super) async fn plan(
     resource: &FlinkSessionJob,
     status: &SessionJobStatus,
     cluster: Option<&FlinkDeployment>,

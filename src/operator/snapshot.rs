@@ -54,8 +54,9 @@ impl Operated for FlinkStateSnapshot {
         let resource = act.resource.clone();
         let (world, found, plan) = plan(&resource, context).await?;
         report(&resource, &plan, context);
-        let Plan { steps, status, because: _, look_again } = plan;
-        let mut end = Plan { steps: vec![], status, because: String::new(), look_again };
+        let Plan { steps, status, because: _, look_again, blocker: _ } = plan;
+        let mut end =
+            Plan { steps: vec![], status, because: String::new(), look_again, blocker: None };
         for step in steps {
             let is_last = matches!(step, Step::RemoveFinalizer);
             if let Err(failure) = act.step(step, found.as_ref()).await {
@@ -81,7 +82,7 @@ impl Operated for FlinkStateSnapshot {
 }
 
 /// Decides, answering the decision's questions on the way.
-async fn plan<'r>(
+pub(super) async fn plan<'r>(
     resource: &'r FlinkStateSnapshot,
     context: &Context,
 ) -> Result<(World<'r>, Option<Found>, Plan), Error> {
@@ -317,7 +318,7 @@ fn report(resource: &FlinkStateSnapshot, plan: &Plan, context: &Context) {
     });
 }
 
-fn step_name(step: &Step) -> &'static str {
+pub(super) fn step_name(step: &Step) -> &'static str {
     match step {
         Step::Mark { .. } => "mark",
         Step::WriteStatus(_) => "write-status",

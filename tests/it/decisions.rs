@@ -7,6 +7,7 @@
 //! what is left behind: their tests are where those are.
 
 mod care;
+mod deletion;
 mod properties;
 mod quirks;
 mod rollback;
@@ -76,7 +77,7 @@ fn job(state: JobStatusState) -> Vec<Job> {
 
 fn pod() -> Pod {
     let created = Some(ago(3600));
-    Pod { name: "orders-x".to_owned(), created, has_started: true, problem: None }
+    Pod { name: "orders-x".to_owned(), created, has_started: true, ..Pod::default() }
 }
 
 impl Scene {

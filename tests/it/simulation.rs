@@ -84,7 +84,12 @@ struct Workers {
 impl Workers {
     fn of(objects: &Objects, uid: String) -> Option<Self> {
         let deployment = objects.task_managers.as_ref()?;
-        let fact = TaskManagers { uid, owner_uid: Some("u1".to_owned()), is_deleting: false };
+        let fact = TaskManagers {
+            uid,
+            owner_uid: Some("u1".to_owned()),
+            is_deleting: false,
+            deleting_since: None,
+        };
         Some(Self { fact, image: image_in(deployment), lingers: 3 })
     }
 
@@ -339,7 +344,13 @@ impl Sim {
         });
         let created = self.job_manager.as_ref().and_then(|jm| jm.created);
         is_there
-            .then(|| Pod { name: "orders-0".to_owned(), created, has_started, problem })
+            .then(|| Pod {
+                name: "orders-0".to_owned(),
+                created,
+                has_started,
+                problem,
+                ending_since: None,
+            })
             .into_iter()
             .collect()
     }
@@ -564,6 +575,7 @@ impl Sim {
             owner_uid: Some("u1".to_owned()),
             generation: generation.parse().ok(),
             is_deleting: false,
+            deleting_since: None,
             replicas: 1,
             available_replicas: 0,
             replica_failure: None,

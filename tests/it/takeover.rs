@@ -75,6 +75,7 @@ fn pass(resource: &FlinkDeployment, state: JobStatusState) -> Plan {
                     uid: "d2".to_owned(),
                     owner_uid: Some("u1".to_owned()),
                     is_deleting: false,
+                    deleting_since: None,
                 }));
             }
             Err(Question::SessionJobs) => facts.session_jobs = Fact::Known(vec![]),

@@ -1,18 +1,23 @@
 //! The end of a `FlinkSessionJob`: its job, then its finalizer.
 //!
-//! Every state leads on: to a step, or to a wait whose reason is told with the way out of it.
+//! Every state leads on: to a step, or to a wait that has a deadline, or whose reason is told in the
+//! status with the way out of it.
 
 use std::time::Duration;
+
+use jiff::Timestamp;
 
 use super::plan::{Plan, Step};
 use super::{Halt, Pass};
 use crate::api::SESSION_JOB_FINALIZER;
 use crate::api::deployment::FlinkDeployment;
 use crate::api::job::JobState;
-use crate::api::status::{JobStatusState, LifecycleState};
+use crate::api::status::{JobManagerDeploymentStatus, JobStatusState, LifecycleState};
 use crate::config::cluster::is_high_availability_on;
 use crate::config::{FlinkConfig, options};
 use crate::decide::application::Problem;
+use crate::decide::blocker::{Blocker, Reason, give_up_at, patience, savepoint_patience, told};
+use crate::decide::deletion::WITHOUT_SAVEPOINT;
 use crate::decide::deploy::GOING;
 use crate::decide::job::{self, StopOutcome};
 use crate::decide::lifecycle::JOB_NOT_FOUND;
@@ -24,9 +29,27 @@ use crate::decide::reconciled::ReconciledJob;
 const AWAY: Duration = Duration::from_secs(10);
 
 impl Pass<'_> {
-    pub(super) fn delete(&mut self) -> Result<Plan, Halt> {
+    /// The operator that looks whether it is alive by this resource needs it no more.
+    pub(super) fn leave_canary(&self) -> Plan {
+        let plan = self.untouched("canary resource");
+        let is_going = self.world.resource.metadata.deletion_timestamp.is_some();
+        if is_going && self.has_finalizer() {
+            return Plan { steps: vec![Step::RemoveFinalizer], ..plan };
+        }
+        plan
+    }
+
+    fn has_finalizer(&self) -> bool {
         let finalizers = self.world.resource.metadata.finalizers.as_deref().unwrap_or_default();
-        if !finalizers.iter().any(|finalizer| finalizer == SESSION_JOB_FINALIZER) {
+        finalizers.iter().any(|finalizer| finalizer == SESSION_JOB_FINALIZER)
+    }
+
+    pub(super) fn delete(&mut self) -> Result<Plan, Halt> {
+        self.go_on_deleting().map_err(|halt| told(&mut self.blocker, halt))
+    }
+
+    fn go_on_deleting(&mut self) -> Result<Plan, Halt> {
+        if !self.has_finalizer() {
             return Ok(self.untouched("being deleted without this operator's finalizer"));
         }
         let text = self.status.reconciliation_status.last_reconciled_spec.as_deref();
@@ -51,9 +74,9 @@ impl Pass<'_> {
             return Ok(self.end("deleted: its session cluster is being deleted"));
         }
         if !self.is_cluster_ready() {
-            return Ok(self.delete_without_cluster(&config));
+            return self.delete_without_cluster(cluster, &config);
         }
-        self.delete_job(&config)
+        self.delete_job(cluster, &config)
     }
 
     /// Nothing was submitted, or what was has ended or is gone.
@@ -76,21 +99,84 @@ impl Pass<'_> {
         self.observe_config().unwrap_or_default()
     }
 
-    /// Without high availability the job went with its JobManager. With it the job comes back.
-    fn delete_without_cluster(&mut self, config: &FlinkConfig) -> Plan {
-        if !is_high_availability_on(config) {
-            return self.end("deleted: its session cluster does not run and keeps no jobs");
+    /// Without high availability the job went with its JobManager. With it the job comes back,
+    /// unless its cluster goes too.
+    fn delete_without_cluster(
+        &mut self,
+        cluster: &FlinkDeployment,
+        config: &FlinkConfig,
+    ) -> Result<Plan, Halt> {
+        let status = cluster.status.as_ref().map(|status| status.job_manager_deployment_status);
+        let is_silent = status == Some(JobManagerDeploymentStatus::DeployedNotReady);
+        if !is_high_availability_on(config) && !is_silent {
+            return Ok(self.end("deleted: its session cluster does not run and keeps no jobs"));
         }
-        let because = format!(
-            "deletion waits for the session cluster `{}` to be READY, to cancel the job that its \
-             high availability brings back; to go on without, delete the cluster with \
-             `kubernetes.operator.session.deletion.block-on-session-jobs: false`",
-            self.cluster_name()
-        );
-        self.finish(because, Some(AWAY))
+        self.wait_for_cluster(cluster, config, "to be READY")
     }
 
-    fn delete_job(&mut self, config: &FlinkConfig) -> Result<Plan, Halt> {
+    /// The cluster cannot be asked. One that is being deleted will not come back to be asked.
+    fn wait_for_cluster(
+        &mut self,
+        cluster: &FlinkDeployment,
+        config: &FlinkConfig,
+        what: &str,
+    ) -> Result<Plan, Halt> {
+        let wants_savepoint = config.get(&options::JOB_SAVEPOINT_ON_DELETION)?;
+        let name = self.cluster_name();
+        let message = format!(
+            "deletion waits for the session cluster `{name}` {what}, to cancel the job that its \
+             high availability brings back"
+        );
+        let remedy = format!(
+            "see what keeps it from running: kubectl flink status {name}; to go on without, delete \
+             the cluster with `kubernetes.operator.session.deletion.block-on-session-jobs: false`"
+        );
+        let blocker = Blocker::new(Reason::SessionCluster, message).remedy(remedy);
+        let patience = patience(Some(config));
+        let metadata = if is_going(cluster) { &cluster.metadata } else { self.metadata() };
+        let at = give_up_at(metadata, None, patience, self.world.now);
+        let is_kept = is_high_availability_on(config) && !is_going(cluster);
+        if is_kept || wants_savepoint {
+            let blocker = if wants_savepoint { blocker.remedy(WITHOUT_SAVEPOINT) } else { blocker };
+            return self.wait(blocker, at, AWAY);
+        }
+        if self.world.now >= at {
+            return Ok(self.end("deleted: its session cluster did not answer in time"));
+        }
+        let then = "the resource goes: its cluster takes the job along, or has lost it";
+        let blocker = blocker.until(at, then);
+        let because = blocker.message.clone();
+        self.blocker = Some(Box::new(blocker));
+        Ok(self.finish(because, Some(AWAY)))
+    }
+
+    fn metadata(&self) -> &kube::core::ObjectMeta {
+        &self.world.resource.metadata
+    }
+
+    /// Waits as long as it takes, and from `told_at` on says so in the status.
+    fn wait(
+        &mut self,
+        blocker: Blocker,
+        told_at: Timestamp,
+        pause: Duration,
+    ) -> Result<Plan, Halt> {
+        let problem = blocker.problem();
+        self.blocker = Some(Box::new(blocker));
+        if self.world.now >= told_at {
+            return Err(Halt::problem(problem));
+        }
+        Ok(self.finish(problem.message, Some(pause)))
+    }
+
+    fn delete_job(
+        &mut self,
+        cluster: &FlinkDeployment,
+        config: &FlinkConfig,
+    ) -> Result<Plan, Halt> {
+        if self.world.jobs()?.is_err() {
+            return self.wait_for_cluster(cluster, config, "to answer");
+        }
         let Some(job) = self.listed_job()? else {
             return Ok(self.end("deleted: the cluster has no such job"));
         };
@@ -100,7 +186,7 @@ impl Pass<'_> {
         let is_stopping = job::pending_stop(&self.status.job_status).is_some();
         if is_stopping || (wants_savepoint && !is_cancelling && !has_ended) {
             self.set_job_state(job.state);
-            if let Some(plan) = self.save_before_deletion(job.state)? {
+            if let Some(plan) = self.save_before_deletion(job.state, config)? {
                 return Ok(plan);
             }
         }
@@ -110,7 +196,13 @@ impl Pass<'_> {
         }
         if job.state == JobStatusState::Cancelling {
             self.set_job_state(JobStatusState::Cancelling);
-            return Ok(self.finish("waiting for the job to be cancelled", Some(SOON)));
+            let blocker = Blocker::new(Reason::Cancellation, "waiting for the job to be cancelled")
+                .remedy(
+                    "a task that does not end lets Flink end its TaskManager after \
+                     `task.cancellation.timeout`; deleting that pod does so at once",
+                );
+            let at = give_up_at(self.metadata(), None, patience(Some(config)), self.world.now);
+            return self.wait(blocker, at, SOON);
         }
         let job_id = self.job_id()?;
         self.set_job_state(JobStatusState::Cancelling);
@@ -120,21 +212,33 @@ impl Pass<'_> {
     }
 
     /// `job.savepoint-on-deletion`: the job goes only when its state is saved.
-    fn save_before_deletion(&mut self, state: JobStatusState) -> Result<Option<Plan>, Halt> {
+    fn save_before_deletion(
+        &mut self,
+        state: JobStatusState,
+        config: &FlinkConfig,
+    ) -> Result<Option<Plan>, Halt> {
         let Some(trigger_id) = job::pending_stop(&self.status.job_status) else {
             if state == JobStatusState::Running {
                 return self.begin_stop().map(Some);
             }
-            let because = format!(
-                "deletion waits for the job, which is {}, to run, to take a savepoint; set \
-                 `kubernetes.operator.job.savepoint-on-deletion: false` to delete it without one",
-                state.as_str()
+            let blocker = Blocker::new(
+                Reason::JobNotRunning,
+                format!(
+                    "deletion waits for the job, which is {}, to run, to take a savepoint",
+                    state.as_str()
+                ),
             );
-            return Ok(Some(self.finish(because, Some(SOON))));
+            let at = give_up_at(self.metadata(), None, patience(Some(config)), self.world.now);
+            return self.wait(blocker.remedy(WITHOUT_SAVEPOINT), at, SOON).map(Some);
         };
         match self.stop_outcome(&trigger_id)? {
             StopOutcome::Pending | StopOutcome::Resend => {
-                Ok(Some(self.finish("waiting for the savepoint before deletion", Some(GOING))))
+                let since = job::stop_since(&self.status.job_status);
+                let blocker =
+                    Blocker::new(Reason::Savepoint, "waiting for the savepoint before deletion");
+                let patience = savepoint_patience(config);
+                let at = give_up_at(self.metadata(), since, patience, self.world.now);
+                self.wait(blocker.remedy(WITHOUT_SAVEPOINT), at, GOING).map(Some)
             }
             StopOutcome::Saved(path) => {
                 // The savepoint is good; the job itself may need to be cancelled still.
@@ -146,14 +250,14 @@ impl Pass<'_> {
             }
             StopOutcome::Failed(message) => {
                 job::forget_stop(&mut self.status.job_status);
-                Err(Halt::problem(Problem::upgrade(
-                    "SavepointError",
-                    format!(
-                        "the job is not deleted, as no savepoint could be taken: {message}. Set \
-                         `kubernetes.operator.job.savepoint-on-deletion: false` to delete it \
-                         without one"
-                    ),
-                )))
+                let message = format!(
+                    "the job is not deleted, as no savepoint could be taken: {message}. Set \
+                     `kubernetes.operator.job.savepoint-on-deletion: false` to delete it without \
+                     one"
+                );
+                let blocker = Blocker::new(Reason::Savepoint, message.clone());
+                self.blocker = Some(Box::new(blocker.remedy(WITHOUT_SAVEPOINT)));
+                Err(Halt::problem(Problem::upgrade("SavepointError", message)))
             }
             StopOutcome::Lost => {
                 job::forget_stop(&mut self.status.job_status);

@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::api::session_job::{FlinkSessionJobSpec, SessionJobStatus};
 use crate::api::status::SavepointFormatType;
 use crate::api::version::FlinkVersion;
+use crate::decide::blocker::Blocker;
 use crate::decide::plan::Event;
 use crate::decide::restore::RestorePoint;
 
@@ -98,4 +99,6 @@ pub struct Plan {
     pub because: String,
     /// `None`: wait for a change.
     pub look_again: Option<Duration>,
+    /// What a deletion waits for.
+    pub blocker: Option<Box<Blocker>>,
 }

@@ -210,6 +210,7 @@ impl Pass<'_> {
             status: Box::new(self.status.clone()),
             because: because.into(),
             look_again,
+            blocker: self.blocker.take(),
         }
     }
 
@@ -220,6 +221,7 @@ impl Pass<'_> {
             status: Box::new(self.world.status.clone()),
             because: because.into(),
             look_again: None,
+            blocker: None,
         }
     }
 

@@ -1090,3 +1090,87 @@ fn an_invalid_edit_does_not_make_a_job_stateless() {
     }
     assert_eq!(case.last().job_state(), JobState::Running);
 }
+
+fn age(case: &mut Case, seconds: i64) {
+    case.now += jiff::SignedDuration::from_secs(seconds);
+}
+
+fn blocker(plan: &Plan) -> Option<crate::decide::blocker::Reason> {
+    plan.blocker.as_ref().map(|blocker| blocker.reason)
+}
+
+#[test]
+fn a_cluster_that_goes_and_does_not_answer_takes_its_jobs_along() {
+    use crate::decide::blocker::Reason;
+    for (savepoint, silent, goes) in [
+        ("false", true, true),
+        ("false", false, true),
+        ("true", true, false),
+        ("true", false, false),
+    ] {
+        let mut case = Case::running("savepoint");
+        case.set("kubernetes.operator.job.savepoint-on-deletion", savepoint);
+        case.set_in_cluster("high-availability.type", "kubernetes");
+        case.delete();
+        case.cluster.as_mut().unwrap().metadata.deletion_timestamp =
+            case.resource.metadata.deletion_timestamp.clone();
+        if silent {
+            case.jobs = None;
+        } else {
+            case.cluster_is(JobManagerDeploymentStatus::Missing);
+        }
+        let plan = case.pass();
+        assert_eq!(blocker(&plan), Some(Reason::SessionCluster));
+        assert_eq!(plan.blocker.unwrap().deadline.is_some(), goes);
+        age(&mut case, 301);
+        let plan = case.pass();
+        assert_eq!(names(&plan).contains(&"remove-finalizer"), goes, "{}", plan.because);
+        let is_told = case.status.error.as_deref().is_some_and(|e| e.contains("CleanupFailed"));
+        assert_eq!(is_told, !goes, "{:?}", case.status.error);
+    }
+}
+
+#[test]
+fn a_cluster_that_stays_away_is_told_and_waited_for() {
+    let mut case = Case::running("savepoint");
+    case.set_in_cluster("high-availability.type", "kubernetes");
+    case.delete();
+    case.jobs = None;
+    case.pass();
+    assert_eq!(case.status.error, None);
+    age(&mut case, 301);
+    let plan = case.pass();
+    assert!(!names(&plan).contains(&"remove-finalizer"), "its high availability brings it back");
+    assert!(case.status.error.as_ref().unwrap().contains("block-on-session-jobs"));
+}
+
+#[test]
+fn a_silent_job_manager_without_high_availability_is_asked_for_a_while() {
+    let mut case = Case::running("savepoint");
+    case.cluster_is(JobManagerDeploymentStatus::DeployedNotReady);
+    case.delete();
+    assert!(!names(&case.pass()).contains(&"remove-finalizer"), "the job may run");
+    age(&mut case, 301);
+    assert!(names(&case.pass()).contains(&"remove-finalizer"));
+}
+
+#[test]
+fn a_job_that_does_not_end_is_told() {
+    let mut case = Case::running("savepoint");
+    case.delete();
+    case.pass();
+    case.list(JobStatusState::Cancelling);
+    age(&mut case, 301);
+    let plan = case.pass();
+    assert!(!names(&plan).contains(&"remove-finalizer"));
+    assert!(case.status.error.as_ref().unwrap().contains("TaskManager"));
+}
+
+#[test]
+fn a_canary_is_let_go() {
+    let mut case = Case::running("stateless");
+    case.resource.metadata.labels =
+        Some([(CANARY_LABEL.to_owned(), "true".to_owned())].into_iter().collect());
+    case.delete();
+    assert_eq!(names(&case.pass()), ["remove-finalizer"]);
+}

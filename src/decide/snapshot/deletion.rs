@@ -11,6 +11,7 @@ use super::world::{Question, Target};
 use super::{Pass, Plan, Step};
 use crate::api::STATE_SNAPSHOT_FINALIZER;
 use crate::api::state_snapshot::SnapshotState;
+use crate::decide::blocker::{Blocker, Reason, give_up_at};
 use crate::decide::plan::{Component, Event};
 
 /// How long a deletion tries to dispose of the savepoint.
@@ -51,10 +52,38 @@ impl Pass<'_> {
         if self.status.trigger_id.as_ref().is_none_or(String::is_empty) {
             return Ok(self.leave("there is no savepoint"));
         }
+        if let Err(reason) = self.world.target()? {
+            // Its job has no end that could be waited for.
+            if self.waited() > DISPOSAL_MAX {
+                return Ok(self.keep(format!(
+                    "what became of the savepoint is not known, and it is kept if there is one: \
+                     its job cannot be read: {reason}"
+                )));
+            }
+            let blocker = self.blocked_disposal(format!("its job cannot be read: {reason}"));
+            self.blocker = Some(Box::new(blocker));
+        } else {
+            let blocker = Blocker::new(Reason::SnapshotInProgress, "the savepoint is being taken");
+            self.blocker = Some(Box::new(blocker.remedy(
+                "it ends with its savepoint, or after `execution.checkpointing.timeout` of its job",
+            )));
+        }
         let plan = self.follow()?;
         let has_ended = plan.status.state != SnapshotState::InProgress;
         let look_again = if has_ended { Some(Duration::ZERO) } else { plan.look_again };
-        Ok(Plan { look_again, ..plan })
+        let blocker = plan.blocker.filter(|_| !has_ended);
+        Ok(Plan { look_again, blocker, ..plan })
+    }
+
+    fn blocked_disposal(&self, message: String) -> Blocker {
+        let metadata = &self.world.resource.metadata;
+        let patience = DISPOSAL_MAX.unsigned_abs();
+        let at = give_up_at(metadata, None, patience, self.world.now);
+        let blocker = Blocker::new(Reason::Disposal, message);
+        blocker.until(at, "the resource goes and the savepoint is kept").remedy(
+            "set `spec.savepoint.disposeOnDelete: false` to let it go at once and keep the \
+             savepoint",
+        )
     }
 
     fn dispose(&mut self) -> Result<Plan, Question> {
@@ -83,7 +112,11 @@ impl Pass<'_> {
             }
         }
         match self.world.target()? {
-            Ok(Target::Foreign) => Ok(self.untouched("another operator has its job")),
+            Ok(Target::Foreign) => {
+                let because = "another operator has its job";
+                let blocker = Blocker::new(Reason::ForeignOperator, because);
+                Ok(Plan { blocker: Some(Box::new(blocker)), ..self.untouched(because) })
+            }
             Ok(Target::Absent) if waited > ABSENT_MAX => Ok(self.keep(format!(
                 "savepoint `{path}` is kept: its job is gone, which alone could have disposed of it"
             ))),
@@ -117,6 +150,7 @@ impl Pass<'_> {
             status: Box::new(self.status.clone()),
             because: message.to_owned(),
             look_again: Some(pause),
+            blocker: Some(Box::new(self.blocked_disposal(message.to_owned()))),
         }
     }
 
@@ -137,6 +171,7 @@ impl Pass<'_> {
             status: Box::new(self.status.clone()),
             because: because.to_owned(),
             look_again: None,
+            blocker: None,
         }
     }
 }

@@ -546,3 +546,16 @@ fn facts_are_asked_for_only_when_needed() {
     case.facts = Facts::default();
     decide(&case.world()).unwrap();
 }
+
+#[test]
+fn a_snapshot_whose_job_cannot_be_read_any_more_does_not_hold_its_deletion() {
+    let mut case = savepoint(json!({})).in_progress();
+    case.facts.target = Fact::Unknown("its session cluster `lab` does not exist".to_owned());
+    case.delete();
+    assert!(case.is_kept());
+    let plan = decide(&case.world()).unwrap();
+    assert!(plan.blocker.unwrap().deadline.is_some());
+    case.later(601).pass();
+    assert!(!case.is_kept());
+    assert_eq!(case.reasons(), ["SavepointKept"]);
+}

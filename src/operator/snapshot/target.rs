@@ -19,7 +19,7 @@ use crate::operator::context::Context;
 use crate::operator::observe::{Subject, tell};
 
 /// Way to the job's JobManager.
-pub(super) struct Found {
+pub(in crate::operator) struct Found {
     pub(super) client: Client,
     pub(super) job_id: Option<String>,
 }
@@ -180,7 +180,10 @@ async fn all_references(
             references.push(format!("revision {} of `{owner}`", revision.number));
         }
     }
-    references.extend(other_snapshots(snapshot, path, context));
+    let listed = listed_snapshots(&namespace, context).await?;
+    let watched = context.snapshots.all();
+    let watched = watched.iter().filter_map(|guarded| guarded.0.as_ref().ok());
+    references.extend(other_snapshots(snapshot, path, watched.chain(&listed)));
     Ok(references)
 }
 
@@ -191,8 +194,23 @@ async fn session_jobs(namespace: &str, context: &Context) -> cluster::Result<Vec
     }
 }
 
+/// The snapshots of the namespace where none are watched, as in a preview.
+async fn listed_snapshots(
+    namespace: &str,
+    context: &Context,
+) -> cluster::Result<Vec<FlinkStateSnapshot>> {
+    if context.snapshots.is_watched() {
+        return Ok(Vec::new());
+    }
+    read::list(&context.client, Scope::Namespace(namespace), None).await
+}
+
 /// Other resources of the same savepoint: with the last of them the savepoint goes.
-fn other_snapshots(snapshot: &FlinkStateSnapshot, path: &str, context: &Context) -> Vec<String> {
+fn other_snapshots<'s>(
+    snapshot: &FlinkStateSnapshot,
+    path: &str,
+    others: impl Iterator<Item = &'s FlinkStateSnapshot>,
+) -> Vec<String> {
     let is_other = |other: &&FlinkStateSnapshot| {
         other.metadata.uid != snapshot.metadata.uid && other.metadata.deletion_timestamp.is_none()
     };
@@ -202,11 +220,7 @@ fn other_snapshots(snapshot: &FlinkStateSnapshot, path: &str, context: &Context)
         let recorded = recorded.and_then(|savepoint| savepoint.path.as_deref());
         taken.into_iter().chain(recorded).any(|other| is_same_location(other, path))
     };
-    context
-        .snapshots
-        .all()
-        .iter()
-        .filter_map(|guarded| guarded.0.as_ref().ok())
+    others
         .filter(is_other)
         .filter(names_it)
         .map(|other| format!("FlinkStateSnapshot `{}`", other.name_any()))

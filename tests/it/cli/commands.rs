@@ -468,3 +468,55 @@ fn commands_parse() {
         );
     }
 }
+
+#[tokio::test]
+async fn explain_says_what_blocks_and_changes_nothing() {
+    let cluster = cluster();
+    let mut going = wordcount();
+    going["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:10:00Z");
+    going["metadata"]["finalizers"] =
+        json!(["flinkdeployments.flink.apache.org/finalizer", "example.com/hold"]);
+    cluster.insert(going);
+    let ran = run(&cluster, None, "delete wordcount --explain").await.succeeded();
+    for part in [
+        "Step:       deleted",
+        "Next:       delete-ha-metadata, remove-finalizer",
+        "OperatorSilent: no operator has taken up the deletion",
+        "ForeignFinalizer: finalizer `example.com/hold` of somebody else",
+    ] {
+        assert!(ran.output.contains(part), "{part}: {}", ran.output);
+    }
+    assert_eq!(cluster.writes(), []);
+    let ran = run(&cluster, None, "delete wordcount --explain -o json").await.succeeded();
+    let told: Value = serde_json::from_str(&ran.output).unwrap();
+    assert_eq!(told["blockers"][0]["reason"], "OperatorSilent");
+    run(&cluster, None, "delete wordcount -o json").await.failed(Kind::Usage, "--explain");
+    run(&cluster, None, "delete snapshot/none --explain")
+        .await
+        .failed(Kind::Failed, "no FlinkStateSnapshot `none` in namespace `default`");
+}
+
+#[tokio::test]
+async fn explain_names_the_session_jobs_that_hold_their_cluster() {
+    let cluster = cluster();
+    let mut session = wordcount();
+    session["metadata"]["name"] = json!("lab");
+    session["metadata"]["uid"] = json!("u1");
+    session["metadata"]["finalizers"] = json!(["flinkdeployments.flink.apache.org/finalizer"]);
+    session["spec"].as_object_mut().unwrap().remove("job");
+    let last = json!({"spec": session["spec"]});
+    session["status"]["reconciliationStatus"]["lastReconciledSpec"] = json!(last.to_string());
+    cluster.insert(session);
+    cluster.insert(json!({"apiVersion": "flink.apache.org/v1beta1", "kind": "FlinkSessionJob",
+        "metadata": {"name": "orders", "namespace": "default"},
+        "spec": {"deploymentName": "lab", "job": {"jarURI": "https://jars/a.jar"}}}));
+    let ran = run(&cluster, None, "delete lab --explain").await.succeeded();
+    assert!(
+        ran.output.contains("SessionJobs: The session jobs [orders] should be deleted first"),
+        "{}",
+        ran.output
+    );
+    let ran = run(&cluster, None, "delete sessionjob/orders --explain").await.succeeded();
+    assert!(ran.output.contains("deleted: no job of it runs"), "{}", ran.output);
+    assert_eq!(cluster.writes(), []);
+}

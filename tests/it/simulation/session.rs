@@ -190,7 +190,13 @@ impl Session {
         });
         let created = self.job_manager.as_ref().and_then(|jm| jm.created);
         let is_there = self.job_manager.is_some() || self.pods_linger > 0;
-        let pod = Pod { name: "lab-0".to_owned(), created, has_started: false, problem };
+        let pod = Pod {
+            name: "lab-0".to_owned(),
+            created,
+            has_started: false,
+            problem,
+            ending_since: None,
+        };
         is_there.then_some(pod).into_iter().collect()
     }
 

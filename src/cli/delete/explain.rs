@@ -1,0 +1,432 @@
+//! `delete --explain`: what keeps a resource from going, and what helps. Changes nothing.
+//!
+//! The step is the operator's own decision, made here on the same facts; [`explain`] puts beside it
+//! what the operator cannot know: whose finalizers there are, whether anybody acts on them, and what
+//! the namespace does.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use jiff::Timestamp;
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::api::blue_green::FlinkBlueGreenDeployment;
+use crate::api::state_snapshot::FlinkStateSnapshot;
+use crate::api::{DEPLOYMENT_FINALIZER, GROUP, SESSION_JOB_FINALIZER, STATE_SNAPSHOT_FINALIZER};
+use crate::cli::args::{Global, Output, OutputFormat};
+use crate::cli::connection::Connection;
+use crate::cli::failure::Failure;
+use crate::cli::printer::Printer;
+use crate::cli::{deployment, operator_config, table};
+use crate::cluster::access::{Deed, may};
+use crate::cluster::apply::ObjectId;
+use crate::cluster::namespaces::{Termination, termination};
+use crate::cluster::{self, read};
+use crate::decide::blocker::Deadline;
+use crate::flink::access::{Access, Connector, Options};
+use crate::operator::context::Context;
+use crate::operator::pass;
+use crate::operator::preview::{self, Preview};
+
+/// An operator takes up a deletion within moments; after this long somebody should be told.
+const OPERATOR_PATIENCE: Duration = Duration::from_secs(30);
+const BLUE_GREEN_FINALIZER: &str = "flinkbluegreendeployments.flink.apache.org/finalizer";
+
+/// What the operator does in the deletion of a deployment or session job, and of a snapshot.
+const DEEDS: [Deed; 9] = [
+    deed("patch", GROUP, "flinkdeployments", None),
+    deed("update", GROUP, "flinkdeployments", Some("status")),
+    deed("patch", GROUP, "flinksessionjobs", None),
+    deed("list", GROUP, "flinksessionjobs", None),
+    deed("patch", GROUP, "flinkstatesnapshots", None),
+    deed("delete", "apps", "deployments", None),
+    deed("list", "", "pods", None),
+    deed("list", "", "configmaps", None),
+    deed("delete", "", "configmaps", None),
+];
+
+const fn deed(
+    verb: &'static str,
+    group: &'static str,
+    resource: &'static str,
+    subresource: Option<&'static str>,
+) -> Deed {
+    Deed { verb, group, resource, subresource }
+}
+
+/// Something that keeps the resource from going.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Blocker {
+    /// A stable word.
+    reason: String,
+    message: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    deadline: Option<Deadline>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    remedy: Option<String>,
+}
+
+impl Blocker {
+    fn new(reason: &str, message: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self {
+            reason: reason.to_owned(),
+            message: message.into(),
+            deadline: None,
+            remedy: Some(remedy.into()),
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Finalizer {
+    name: String,
+    owner: &'static str,
+    /// Of the Flink operator.
+    is_operators: bool,
+}
+
+/// What is printed; with `-o json` a contract.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Explanation {
+    kind: String,
+    namespace: String,
+    name: String,
+    /// Absent: nobody asked for the deletion yet.
+    deletion_requested: Option<Timestamp>,
+    is_namespace_terminating: bool,
+    finalizers: Vec<Finalizer>,
+    /// Whether an operator has taken up the deletion; absent where that leaves no sign.
+    is_taken_up: Option<bool>,
+    /// Where the deletion is, or would begin.
+    step: Option<String>,
+    /// What the operator does next.
+    next: Vec<String>,
+    blockers: Vec<Blocker>,
+}
+
+/// All that an explanation is made of.
+struct Seen {
+    resource: Value,
+    /// The operator's next pass; an error where it cannot be found out from here.
+    preview: Result<Option<Preview>, String>,
+    termination: Option<Termination>,
+    /// What the account that was asked about may not do.
+    denied: Option<Denied>,
+    now: Timestamp,
+}
+
+struct Denied {
+    account: String,
+    deeds: Vec<String>,
+}
+
+/// Looks, explains and prints.
+pub(super) async fn run(
+    name: &str,
+    (access, operator_config): (Access, Option<&Path>),
+    global: &Global,
+    Output { output }: Output,
+    printer: &Printer,
+) -> anyhow::Result<()> {
+    // The person looks, and asks about the rights of the account that --as names.
+    let own = Global { impersonate: None, impersonate_groups: Vec::new(), ..global.clone() };
+    let (connection, asked_about) = (own.connect().await?, global.connect().await?);
+    let resource = resolve(&connection, name).await?;
+    let operator = operator_config::load(operator_config, printer)?;
+    let options = Options::from_environment(access, connection.rest_address.clone());
+    let connector = Connector::new(&options, connection.config.as_ref())
+        .context("while preparing to talk to JobManagers")?;
+    let context = Context::new(connection.client.clone(), operator, connector, true);
+    let namespace = connection.namespace.as_str();
+    let (preview, termination, denied) = tokio::join!(
+        look_ahead(&resource, &context),
+        termination(&connection.client, namespace),
+        denied(&asked_about, global.impersonate.as_deref()),
+    );
+    let seen = Seen {
+        resource,
+        preview,
+        termination: termination?,
+        denied: denied?,
+        now: Timestamp::now(),
+    };
+    let explanation = explain(&seen);
+    match output {
+        Some(OutputFormat::Name | OutputFormat::Wide) => {
+            Err(Failure::usage("--explain prints text, json or yaml").into())
+        }
+        Some(format @ (OutputFormat::Json | OutputFormat::Yaml)) => match format.for_value() {
+            Some(format) => printer.value(&explanation, format),
+            None => Ok(()),
+        },
+        None => Ok(printer.line(shown(&explanation, seen.now))?),
+    }
+}
+
+/// The resource as it is stored, of any of the four kinds.
+async fn resolve(connection: &Connection, name: &str) -> anyhow::Result<Value> {
+    let (kind, plain) = name.split_once('/').unwrap_or_default();
+    let kind = kind.strip_suffix(".flink.apache.org").unwrap_or(kind).to_lowercase();
+    let namespace = &connection.namespace;
+    let (id, kind) = match kind.as_str() {
+        "snapshot" | "flinksnp" | "flinkstatesnapshot" | "flinkstatesnapshots" => {
+            (ObjectId::of::<FlinkStateSnapshot>(namespace, plain), "FlinkStateSnapshot")
+        }
+        "bluegreen" | "flinkbgdep" | "flinkbluegreendeployment" | "flinkbluegreendeployments" => {
+            (ObjectId::of::<FlinkBlueGreenDeployment>(namespace, plain), "FlinkBlueGreenDeployment")
+        }
+        _ => return Ok(deployment::fetch(connection, name).await?.0),
+    };
+    read::get_value(&connection.client, &id).await?.ok_or_else(|| {
+        Failure::new(format!("no {kind} `{plain}` in namespace `{namespace}`")).into()
+    })
+}
+
+/// The operator's next pass; nothing for a kind that it does not operate.
+async fn look_ahead(resource: &Value, context: &Context) -> Result<Option<Preview>, String> {
+    let kind = resource.get("kind").and_then(Value::as_str).unwrap_or_default();
+    let unreadable = |error: serde_json::Error| {
+        format!("the resource cannot be read, and an operator leaves it alone: {error}")
+    };
+    let preview = match kind {
+        "FlinkDeployment" => {
+            let resource = serde_json::from_value(resource.clone()).map_err(unreadable)?;
+            Box::pin(preview::of_deployment(resource, context)).await
+        }
+        "FlinkSessionJob" => {
+            let resource = serde_json::from_value(resource.clone()).map_err(unreadable)?;
+            Box::pin(preview::of_session_job(resource, context)).await
+        }
+        "FlinkStateSnapshot" => {
+            let resource = serde_json::from_value(resource.clone()).map_err(unreadable)?;
+            Box::pin(preview::of_snapshot(resource, context)).await
+        }
+        _ => return Ok(None),
+    };
+    preview.map(Some).map_err(|error| tell(&error))
+}
+
+fn tell(error: &pass::Error) -> String {
+    let chain =
+        std::iter::successors(Some(error as &dyn std::error::Error), |error| error.source());
+    chain.map(ToString::to_string).collect::<Vec<_>>().join(": ")
+}
+
+/// What the impersonated account may not do; nothing where nobody is impersonated, as the rights of
+/// the person who asks say nothing about the operator.
+async fn denied(
+    connection: &Connection,
+    account: Option<&str>,
+) -> Result<Option<Denied>, cluster::Error> {
+    let Some(account) = account else { return Ok(None) };
+    let asked = DEEDS.map(|deed| may(&connection.client, &connection.namespace, deed));
+    let answers = futures::future::try_join_all(asked).await?;
+    let deeds = DEEDS.iter().zip(answers).filter(|(_, is_allowed)| !is_allowed);
+    let deeds = deeds.map(|(deed, _)| deed.shown()).collect();
+    Ok(Some(Denied { account: account.to_owned(), deeds }))
+}
+
+/// Puts together what is known. Pure.
+fn explain(seen: &Seen) -> Explanation {
+    let text = |path: &str| {
+        seen.resource.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned()
+    };
+    let deletion_requested: Option<Timestamp> = text("/metadata/deletionTimestamp").parse().ok();
+    let finalizers = finalizers(&seen.resource);
+    let is_held = finalizers.iter().any(|finalizer| finalizer.is_operators);
+    let lifecycle = text("/status/lifecycleState");
+    let leaves_sign = matches!(text("/kind").as_str(), "FlinkDeployment" | "FlinkSessionJob");
+    let is_taken_up = (leaves_sign && deletion_requested.is_some() && is_held)
+        .then_some(matches!(lifecycle.as_str(), "DELETING" | "DELETED"));
+    let preview = seen.preview.as_ref().ok().and_then(Option::as_ref);
+    // Without its finalizer the operator has no say.
+    let preview = preview.filter(|_| is_held || deletion_requested.is_none());
+    let mut explanation = Explanation {
+        kind: text("/kind"),
+        namespace: text("/metadata/namespace"),
+        name: text("/metadata/name"),
+        deletion_requested,
+        is_namespace_terminating: seen.termination.is_some(),
+        finalizers,
+        is_taken_up,
+        step: preview.map(|preview| preview.because.clone()),
+        next: preview.iter().flat_map(|p| &p.steps).map(|step| (*step).to_owned()).collect(),
+        blockers: Vec::new(),
+    };
+    explanation.blockers = blockers(seen, &explanation, preview);
+    explanation
+}
+
+fn blockers(seen: &Seen, known: &Explanation, preview: Option<&Preview>) -> Vec<Blocker> {
+    let mut blockers = Vec::new();
+    if let Some(blocker) = preview.and_then(|preview| preview.blocker.as_ref()) {
+        blockers.push(Blocker {
+            reason: format!("{:?}", blocker.reason),
+            message: blocker.message.clone(),
+            deadline: blocker.deadline.clone(),
+            remedy: blocker.remedy.clone(),
+        });
+    }
+    blockers.extend(unread(seen, known));
+    blockers.extend(silent_operator(seen, known, preview));
+    for finalizer in known.finalizers.iter().filter(|finalizer| !finalizer.is_operators) {
+        let message = format!("finalizer `{}` of {}", finalizer.name, finalizer.owner);
+        let remedy = if finalizer.name == "foregroundDeletion" {
+            "look at the objects that the resource owns"
+        } else {
+            "only its owner knows what it is for: see that it runs; removing the finalizer by hand \
+             skips what it guards"
+        };
+        blockers.push(Blocker::new("ForeignFinalizer", message, remedy));
+    }
+    if let Some(denied) = seen.denied.as_ref().filter(|denied| !denied.deeds.is_empty()) {
+        let message = format!("`{}` may not {}", denied.account, denied.deeds.join(", "));
+        let remedy = "give the account these rights; in a namespace that terminates its Role and \
+             RoleBinding may be gone already: create them again in a ClusterRoleBinding";
+        blockers.push(Blocker::new("Forbidden", message, remedy));
+    }
+    if let Some(termination) = &seen.termination
+        && !known.finalizers.is_empty()
+    {
+        let mut message = "the namespace terminates, and takes the operator's rights and the \
+             cluster's objects along in any order"
+            .to_owned();
+        for told in &termination.messages {
+            message.push_str("; ");
+            message.push_str(told);
+        }
+        let remedy = "run an operator that has its rights from a ClusterRoleBinding; it creates \
+             nothing in such a namespace and needs nothing from it";
+        blockers.push(Blocker::new("NamespaceTerminating", message, remedy));
+    }
+    blockers
+}
+
+/// What could not be found out, and so may be anything.
+fn unread(seen: &Seen, known: &Explanation) -> Option<Blocker> {
+    match &seen.preview {
+        Ok(Some(_)) => None,
+        Ok(None) => Some(Blocker::new(
+            "NotOperated",
+            format!("this version does not operate {}", known.kind),
+            "another operator has to remove its finalizer",
+        )),
+        Err(reason) => Some(Blocker::new(
+            "Unreadable",
+            format!("the next step cannot be found out: {reason}"),
+            "ask with an account that may read what the operator reads",
+        )),
+    }
+}
+
+/// Nobody acts although nothing keeps them from it.
+fn silent_operator(seen: &Seen, known: &Explanation, preview: Option<&Preview>) -> Option<Blocker> {
+    let waited = seen.now.duration_since(known.deletion_requested?);
+    let is_late = waited > jiff::SignedDuration::try_from(OPERATOR_PATIENCE).unwrap_or_default();
+    let is_held = known.finalizers.iter().any(|finalizer| finalizer.is_operators);
+    if !is_late || !is_held {
+        return None;
+    }
+    let remedy = "see that an operator runs, that it watches this namespace and these labels, and \
+         what it may do: --explain --as system:serviceaccount:NAMESPACE:ACCOUNT; or run one: \
+         kubectl flink operate";
+    let waits = preview.is_none_or(|preview| preview.blocker.is_some());
+    let message = match known.is_taken_up {
+        Some(false) => "no operator has taken up the deletion",
+        Some(true) | None if waits => return None,
+        Some(true) => "an operator has begun, and does not go on although nothing keeps it from it",
+        None => "no operator acts although nothing keeps it from it",
+    };
+    Some(Blocker::new("OperatorSilent", message, remedy))
+}
+
+fn finalizers(resource: &Value) -> Vec<Finalizer> {
+    let names = resource.pointer("/metadata/finalizers").and_then(Value::as_array);
+    names
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .map(|name| {
+            let is_operators = [
+                DEPLOYMENT_FINALIZER,
+                SESSION_JOB_FINALIZER,
+                STATE_SNAPSHOT_FINALIZER,
+                BLUE_GREEN_FINALIZER,
+            ]
+            .contains(&name);
+            let owner = match name {
+                _ if is_operators => "the Flink operator, which cleans up first",
+                "foregroundDeletion" => "Kubernetes, which deletes what it owns first",
+                "orphan" => "Kubernetes, which lets go of what it owns first",
+                _ => "somebody else",
+            };
+            Finalizer { name: name.to_owned(), owner, is_operators }
+        })
+        .collect()
+}
+
+/// The explanation for a person.
+fn shown(explanation: &Explanation, now: Timestamp) -> String {
+    let Explanation {
+        kind,
+        namespace,
+        name,
+        deletion_requested,
+        is_namespace_terminating: _,
+        finalizers,
+        is_taken_up,
+        step,
+        next,
+        blockers,
+    } = explanation;
+    let ago = |at: Timestamp| table::age(now.duration_since(at).as_secs());
+    let mut lines = vec![format!("{kind} `{name}` in namespace `{namespace}`")];
+    let mut line = |name: &str, text: &str| lines.push(format!("  {name:<12}{text}"));
+    match deletion_requested {
+        Some(at) => line("Deletion:", &format!("asked for {} ago", ago(*at))),
+        None => line("Deletion:", "not asked for; this is what it would begin with"),
+    }
+    for finalizer in finalizers {
+        line("Finalizer:", &format!("{} ({})", finalizer.name, finalizer.owner));
+    }
+    if finalizers.is_empty() {
+        line("Finalizer:", "none: nothing holds it");
+    }
+    match is_taken_up {
+        Some(true) => line("Operator:", "has taken up the deletion"),
+        Some(false) => line("Operator:", "has not taken up the deletion"),
+        None => {}
+    }
+    if let Some(step) = step {
+        line("Step:", step);
+    }
+    if !next.is_empty() {
+        line("Next:", &next.join(", "));
+    }
+    if blockers.is_empty() {
+        lines.push("Nothing blocks the deletion.".to_owned());
+    }
+    for Blocker { reason, message, deadline, remedy } in blockers {
+        lines.push(format!("{reason}: {message}"));
+        match deadline {
+            Some(Deadline { at, then }) => {
+                let left = now.until(*at).map_or(0, |left| left.get_seconds());
+                let left = if left > 0 { format!("in {}", table::age(left)) } else { "now".into() };
+                lines.push(format!("  deadline: {left}: {then}"));
+            }
+            None => lines.push("  deadline: none".to_owned()),
+        }
+        if let Some(remedy) = remedy {
+            lines.push(format!("  helps: {remedy}"));
+        }
+    }
+    lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,187 @@
+use expect_test::{Expect, expect};
+use serde_json::json;
+
+use super::*;
+use crate::decide::blocker::{self, Reason};
+
+const NOW: &str = "2026-01-01T12:00:00Z";
+
+fn deployment(requested: Option<&str>, finalizers: &[&str], lifecycle: &str) -> Value {
+    json!({
+        "kind": "FlinkDeployment",
+        "metadata": {"name": "orders", "namespace": "shop", "finalizers": finalizers,
+            "deletionTimestamp": requested},
+        "status": {"lifecycleState": lifecycle},
+    })
+}
+
+#[allow(clippy::unnecessary_wraps, reason = "as it is seen")]
+fn preview(because: &str, blocker: Option<blocker::Blocker>) -> Result<Option<Preview>, String> {
+    let steps = if blocker.is_some() { vec![] } else { vec!["delete-job-manager"] };
+    Ok(Some(Preview { because: because.to_owned(), steps, blocker }))
+}
+
+fn seen(resource: Value, preview: Result<Option<Preview>, String>) -> Seen {
+    Seen { resource, preview, termination: None, denied: None, now: NOW.parse().unwrap() }
+}
+
+fn check(seen: &Seen, expected: Expect) {
+    expected.assert_eq(&shown(&explain(seen), seen.now));
+}
+
+#[test]
+fn a_wait_is_shown_with_its_deadline_and_what_helps() {
+    let at = "2026-01-01T12:03:00Z".parse().unwrap();
+    let pods = blocker::Blocker {
+        reason: Reason::Pods,
+        message: "waiting for the JobManager's pods to end".to_owned(),
+        deadline: Some(Deadline { at, then: "the resource goes all the same" }),
+        remedy: Some("look why its pods do not end".to_owned()),
+    };
+    let resource = deployment(Some("2026-01-01T11:58:00Z"), &[DEPLOYMENT_FINALIZER], "DELETING");
+    check(
+        &seen(resource, preview("waiting for the JobManager's pods to end", Some(pods))),
+        expect![[r#"
+            FlinkDeployment `orders` in namespace `shop`
+              Deletion:   asked for 2m ago
+              Finalizer:  flinkdeployments.flink.apache.org/finalizer (the Flink operator, which cleans up first)
+              Operator:   has taken up the deletion
+              Step:       waiting for the JobManager's pods to end
+            Pods: waiting for the JobManager's pods to end
+              deadline: in 3m: the resource goes all the same
+              helps: look why its pods do not end"#]],
+    );
+}
+
+#[test]
+fn nobody_acts_on_the_finalizer() {
+    let asked = Some("2026-01-01T11:50:00Z");
+    let resource = deployment(asked, &[DEPLOYMENT_FINALIZER], "STABLE");
+    check(
+        &seen(resource, preview("deleting the JobManager", None)),
+        expect![[r#"
+        FlinkDeployment `orders` in namespace `shop`
+          Deletion:   asked for 10m ago
+          Finalizer:  flinkdeployments.flink.apache.org/finalizer (the Flink operator, which cleans up first)
+          Operator:   has not taken up the deletion
+          Step:       deleting the JobManager
+          Next:       delete-job-manager
+        OperatorSilent: no operator has taken up the deletion
+          deadline: none
+          helps: see that an operator runs, that it watches this namespace and these labels, and what it may do: --explain --as system:serviceaccount:NAMESPACE:ACCOUNT; or run one: kubectl flink operate"#]],
+    );
+    let begun = deployment(asked, &[DEPLOYMENT_FINALIZER], "DELETING");
+    let found = explain(&seen(begun, preview("deleting the JobManager", None)));
+    assert_eq!(found.blockers[0].reason, "OperatorSilent");
+    assert!(found.blockers[0].message.contains("does not go on"));
+    let young = deployment(Some("2026-01-01T11:59:50Z"), &[DEPLOYMENT_FINALIZER], "STABLE");
+    assert_eq!(explain(&seen(young, preview("deleting the JobManager", None))).blockers, []);
+}
+
+#[test]
+fn what_others_hold_is_told_apart() {
+    let asked = Some("2026-01-01T11:50:00Z");
+    let resource = deployment(asked, &["foregroundDeletion", "example.com/hold"], "DELETING");
+    check(
+        &seen(resource, preview("being deleted without this finalizer", None)),
+        expect![[r#"
+        FlinkDeployment `orders` in namespace `shop`
+          Deletion:   asked for 10m ago
+          Finalizer:  foregroundDeletion (Kubernetes, which deletes what it owns first)
+          Finalizer:  example.com/hold (somebody else)
+        ForeignFinalizer: finalizer `foregroundDeletion` of Kubernetes, which deletes what it owns first
+          deadline: none
+          helps: look at the objects that the resource owns
+        ForeignFinalizer: finalizer `example.com/hold` of somebody else
+          deadline: none
+          helps: only its owner knows what it is for: see that it runs; removing the finalizer by hand skips what it guards"#]],
+    );
+}
+
+#[test]
+fn a_terminating_namespace_and_missing_rights_are_named() {
+    let asked = Some("2026-01-01T11:50:00Z");
+    let resource = deployment(asked, &[DEPLOYMENT_FINALIZER], "STABLE");
+    let mut seen = seen(resource, Err("forbidden: `bob` may not list pods".to_owned()));
+    seen.termination = Some(Termination { messages: vec!["Some content remains".to_owned()] });
+    seen.denied = Some(Denied {
+        account: "system:serviceaccount:shop:operator".to_owned(),
+        deeds: vec!["patch flinkdeployments.flink.apache.org".to_owned()],
+    });
+    check(
+        &seen,
+        expect![[r#"
+        FlinkDeployment `orders` in namespace `shop`
+          Deletion:   asked for 10m ago
+          Finalizer:  flinkdeployments.flink.apache.org/finalizer (the Flink operator, which cleans up first)
+          Operator:   has not taken up the deletion
+        Unreadable: the next step cannot be found out: forbidden: `bob` may not list pods
+          deadline: none
+          helps: ask with an account that may read what the operator reads
+        OperatorSilent: no operator has taken up the deletion
+          deadline: none
+          helps: see that an operator runs, that it watches this namespace and these labels, and what it may do: --explain --as system:serviceaccount:NAMESPACE:ACCOUNT; or run one: kubectl flink operate
+        Forbidden: `system:serviceaccount:shop:operator` may not patch flinkdeployments.flink.apache.org
+          deadline: none
+          helps: give the account these rights; in a namespace that terminates its Role and RoleBinding may be gone already: create them again in a ClusterRoleBinding
+        NamespaceTerminating: the namespace terminates, and takes the operator's rights and the cluster's objects along in any order; Some content remains
+          deadline: none
+          helps: run an operator that has its rights from a ClusterRoleBinding; it creates nothing in such a namespace and needs nothing from it"#]],
+    );
+}
+
+#[test]
+fn a_deletion_that_nobody_asked_for_is_looked_at_ahead() {
+    let resource = deployment(None, &[DEPLOYMENT_FINALIZER, "example.com/hold"], "STABLE");
+    check(
+        &seen(resource, preview("deleting the JobManager", None)),
+        expect![[r#"
+        FlinkDeployment `orders` in namespace `shop`
+          Deletion:   not asked for; this is what it would begin with
+          Finalizer:  flinkdeployments.flink.apache.org/finalizer (the Flink operator, which cleans up first)
+          Finalizer:  example.com/hold (somebody else)
+          Step:       deleting the JobManager
+          Next:       delete-job-manager
+        ForeignFinalizer: finalizer `example.com/hold` of somebody else
+          deadline: none
+          helps: only its owner knows what it is for: see that it runs; removing the finalizer by hand skips what it guards"#]],
+    );
+}
+
+#[test]
+fn json_is_a_contract() {
+    let resource = deployment(Some("2026-01-01T11:50:00Z"), &[DEPLOYMENT_FINALIZER], "DELETING");
+    let jobs = blocker::Blocker {
+        reason: Reason::SessionJobs,
+        message: "The session jobs [a] should be deleted first".to_owned(),
+        deadline: None,
+        remedy: Some("delete them".to_owned()),
+    };
+    let found = explain(&seen(resource, preview("The session jobs [a] …", Some(jobs))));
+    expect![[r#"
+        {
+          "kind": "FlinkDeployment",
+          "namespace": "shop",
+          "name": "orders",
+          "deletionRequested": "2026-01-01T11:50:00Z",
+          "isNamespaceTerminating": false,
+          "finalizers": [
+            {
+              "name": "flinkdeployments.flink.apache.org/finalizer",
+              "owner": "the Flink operator, which cleans up first",
+              "isOperators": true
+            }
+          ],
+          "isTakenUp": true,
+          "step": "The session jobs [a] …",
+          "next": [],
+          "blockers": [
+            {
+              "reason": "SessionJobs",
+              "message": "The session jobs [a] should be deleted first",
+              "remedy": "delete them"
+            }
+          ]
+        }"#]]
+    .assert_eq(&serde_json::to_string_pretty(&found).unwrap());
+}

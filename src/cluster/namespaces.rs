@@ -1,0 +1,34 @@
+//! Namespaces, as far as objects in them are concerned.
+
+use k8s_openapi::api::core::v1::Namespace;
+use kube::Client;
+use kube::api::Api;
+
+use super::{Error, Result};
+
+/// What is known of a namespace that is on its way out.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Termination {
+    /// What Kubernetes says that it waits for.
+    pub messages: Vec<String>,
+}
+
+/// The namespace's termination; nothing while it is there to stay, or is not to be seen.
+pub async fn termination(client: &Client, name: &str) -> Result<Option<Termination>> {
+    let namespaces: Api<Namespace> = Api::all(client.clone());
+    let namespace = match namespaces.get(name).await.map_err(Error::from) {
+        Ok(namespace) => namespace,
+        Err(Error::NotFound { .. } | Error::Forbidden { .. }) => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    if namespace.metadata.deletion_timestamp.is_none() {
+        return Ok(None);
+    }
+    let conditions = namespace.status.and_then(|status| status.conditions).unwrap_or_default();
+    let messages = conditions
+        .into_iter()
+        .filter(|condition| condition.status == "True")
+        .filter_map(|condition| condition.message)
+        .collect();
+    Ok(Some(Termination { messages }))
+}
