@@ -4,30 +4,24 @@
 //! before anything is destroyed or submitted, so that any pass, of any process, can go on from what
 //! it finds.
 
-use std::time::Duration;
-
-use super::blocker::Blocker;
 use super::diff::{ChangeClass, diff};
 use super::error_document::ErrorType;
 use super::observe::{SOON, foreign_deployment};
+use super::pass;
 use super::plan::{Component, Plan, Step};
-use super::reconciled::ReconciledSpec;
 use super::restore::RestorePoint;
 use super::validate;
 use super::version::refuse_old_version;
-use super::world::{PodProblem, Question, World};
-use crate::api::deployment::FlinkDeploymentSpec;
+use super::world::{AnyQuestion, Question, World};
+use crate::api::DEPLOYMENT_FINALIZER;
+use crate::api::deployment::FlinkDeployment;
 use crate::api::job::{JobState, UpgradeMode};
-use crate::api::status::{DeploymentStatus, JobStatusState, ReconciliationState};
-use crate::api::{CANARY_LABEL, DEPLOYMENT_FINALIZER};
+use crate::api::status::{JobStatusState, ReconciliationState};
 use crate::config::cluster::{is_high_availability_readable, is_kubernetes_high_availability_on};
 use crate::config::option::InvalidValue;
 
 /// Reason of an error that ends with the next valid spec.
 pub(super) const VALIDATION_ERROR: &str = "ValidationError";
-
-/// Longest pause while something waits for a person.
-const PROBLEM_INTERVAL_MAX: Duration = Duration::from_secs(15);
 
 /// Something that is wrong and is told to the user: status, event and log say the same.
 #[derive(Clone, Debug, PartialEq)]
@@ -55,6 +49,18 @@ impl Problem {
     }
 }
 
+/// A configuration that cannot be put together.
+pub(super) fn invalid_configuration(message: &str) -> Problem {
+    Problem {
+        kind: ErrorType::Reconciliation,
+        reason: VALIDATION_ERROR,
+        component: Component::Operator,
+        message: message.to_owned(),
+        detail: None,
+        causes: vec![],
+    }
+}
+
 /// Why a pass ends early.
 #[derive(Debug)]
 pub(super) enum Halt<Q = Question> {
@@ -75,8 +81,8 @@ impl<Q> Halt<Q> {
     }
 }
 
-impl From<Question> for Halt {
-    fn from(question: Question) -> Self {
+impl<Q: AnyQuestion> From<Q> for Halt<Q> {
+    fn from(question: Q) -> Self {
         Self::Ask(question)
     }
 }
@@ -87,34 +93,8 @@ impl<Q> From<InvalidValue> for Halt<Q> {
     }
 }
 
-/// The state of one pass.
-pub(super) struct Pass<'w> {
-    pub(super) world: &'w World<'w>,
-    pub(super) status: DeploymentStatus,
-    pub(super) steps: Vec<Step>,
-    pub(super) last: Option<ReconciledSpec>,
-    /// The spec to bring about: the user's, or the last good one while the user's is invalid.
-    pub(super) spec: FlinkDeploymentSpec,
-    /// Generation of `spec`.
-    pub(super) generation: i64,
-    pub(super) problem: Option<Problem>,
-    /// Why the JobManager's REST API does not answer.
-    pub(super) unreachable: Option<String>,
-    /// The job was asked to cancel, and its JobManager does not know of it.
-    pub(super) is_cancel_lost: bool,
-    /// The Deployment exists, and what belongs beside it may not.
-    pub(super) is_cluster_unfinished: bool,
-    /// What keeps a pod of the cluster from running.
-    pub(super) pod_problem: Option<PodProblem>,
-    /// Why the deployed spec did not get ready in time.
-    pub(super) late: Option<String>,
-    /// Why the job that runs does not count as stable yet.
-    pub(super) unproven: Option<String>,
-    /// The longest pause before the next look, beside what the plan itself asks for.
-    pub(super) wake: Option<Duration>,
-    /// What the deletion waits for.
-    pub(super) blocker: Option<Box<Blocker>>,
-}
+/// One pass over a `FlinkDeployment`.
+pub(super) type Pass<'w> = pass::Pass<'w, FlinkDeployment>;
 
 /// Decides what to do with a `FlinkDeployment` now.
 ///
@@ -122,55 +102,21 @@ pub(super) struct Pass<'w> {
 /// The question to answer before the decision can be made.
 pub fn decide(world: &World<'_>) -> Result<Plan, Question> {
     let mut pass = Pass::new(world);
-    match pass.run() {
-        Ok(plan) => Ok(plan),
-        Err(Halt::Ask(question)) => Err(question),
-        Err(Halt::Cannot(because)) => Ok(pass.finish(because, Some(SOON))),
-        Err(Halt::Problem(problem)) => {
-            let because = problem.message.clone();
-            pass.problem = Some(*problem);
-            // A repair of the status wakes nobody, so it is looked for.
-            let interval = pass.interval().min(PROBLEM_INTERVAL_MAX);
-            Ok(pass.finish(because, Some(interval)))
-        }
-    }
+    let end = pass.run();
+    pass.conclude(end)
 }
 
-impl<'w> Pass<'w> {
-    fn new(world: &'w World<'w>) -> Self {
-        Self {
-            world,
-            status: world.status.clone(),
-            steps: Vec::new(),
-            last: None,
-            spec: world.resource.spec.clone(),
-            generation: world.generation(),
-            problem: None,
-            unreachable: None,
-            is_cancel_lost: false,
-            is_cluster_unfinished: false,
-            pod_problem: None,
-            late: None,
-            unproven: None,
-            wake: None,
-            blocker: None,
-        }
-    }
-
+impl Pass<'_> {
     fn run(&mut self) -> Result<Plan, Halt> {
         let metadata = &self.world.resource.metadata;
-        let label = metadata.labels.as_ref().and_then(|labels| labels.get(CANARY_LABEL));
-        if label.is_some_and(|value| value.eq_ignore_ascii_case("true")) {
+        if self.is_canary() {
             return Ok(self.leave_canary());
         }
         if metadata.deletion_timestamp.is_some() {
             return self.delete();
         }
-        if let Some(text) = &self.status.reconciliation_status.last_reconciled_spec {
-            match ReconciledSpec::parse(text) {
-                Ok(last) => self.last = Some(last),
-                Err(error) => return Err(Halt::problem(corrupt_spec(&error.reason))),
-            }
+        if let Err(error) = self.read_last() {
+            return Err(Halt::problem(corrupt_spec(&error.reason)));
         }
         let finalizers = metadata.finalizers.as_deref().unwrap_or_default();
         if !finalizers.iter().any(|finalizer| finalizer == DEPLOYMENT_FINALIZER) {
@@ -184,7 +130,7 @@ impl<'w> Pass<'w> {
         self.reconcile()
     }
 
-    /// Whether to go on. An invalid edit never touches a running job: the last good spec stays.
+    /// Whether to go on.
     fn validate(&mut self) -> bool {
         let input = validate::ValidationInput {
             name: self.world.name(),
@@ -195,33 +141,12 @@ impl<'w> Pass<'w> {
         };
         let mut violations = validate::validate(&input);
         self.allow_running_version(&mut violations);
-        if violations.is_empty() {
-            return true;
-        }
-        let message = violations.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
-        self.problem = Some(Problem {
-            kind: ErrorType::Reconciliation,
-            reason: self.violation_reason(VALIDATION_ERROR),
-            component: Component::Operator,
-            message,
-            detail: Some(VALIDATION_ERROR.to_owned()),
-            causes: vec![],
-        });
-        let Some(last) = &self.last else { return false };
-        self.spec = super::job::in_force(&last.spec, &self.world.resource.spec);
-        let state = self.status.reconciliation_status.state;
-        if let Some(job) = &mut self.spec.job
-            && matches!(state, ReconciliationState::Upgrading | ReconciliationState::RollingBack)
-        {
-            job.state = JobState::Running;
-        }
-        self.generation = self.status.observed_generation.unwrap_or(self.generation);
-        true
+        self.accept(&violations, self.violation_reason(VALIDATION_ERROR))
     }
 
     fn reconcile(&mut self) -> Result<Plan, Halt> {
         let Some(last) = self.last.clone() else { return self.first_deployment() };
-        if self.is_cluster_unfinished {
+        if self.own.is_unfinished {
             let objects = self.render_deployed(&last.spec)?;
             self.steps.push(Step::FinishCluster(Box::new(objects)));
             return Ok(self.finish("the JobManager was created already", Some(SOON)));
@@ -260,11 +185,7 @@ impl<'w> Pass<'w> {
         if self.status.reconciliation_status.state == ReconciliationState::RolledBack
             && super::diff::diff(&deployed, &self.spec).class() == ChangeClass::Ignore
         {
-            // What runs was started as the rollback noted, whatever the user would have it now.
-            self.store_deployed(
-                self.stored(JobState::Running, self.last_mode(), false),
-                ReconciliationState::Deployed,
-            );
+            self.store_as_it_runs();
             return Ok(self.finish(
                 "the spec is the one that runs since the rollback",
                 Some(self.interval()),

@@ -110,7 +110,7 @@ impl Pass<'_> {
         }
         let cause = self.trouble();
         let message = format!("the job was not seen running for {patience:?}: {cause}");
-        self.late = Some(cause);
+        self.own.late = Some(cause);
         self.problem.get_or_insert(Problem {
             kind: ErrorType::DeploymentFailed,
             reason: READINESS_TIMEOUT,

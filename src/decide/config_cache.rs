@@ -12,21 +12,27 @@ const ENTRIES_MAX: usize = 6;
 
 /// All that a configuration is made of, beside what is the same for a whole pass.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Source {
+pub enum Source {
     Observe { deployed: FlinkDeploymentSpec, wanted: Box<FlinkDeploymentSpec> },
     Deploy { spec: FlinkDeploymentSpec, mode: Option<UpgradeMode>, generation: i64 },
 }
 
 /// The configurations of one pass.
-#[derive(Debug, Default)]
-pub struct ConfigCache(Mutex<Vec<(Source, Arc<FlinkConfig>)>>);
+#[derive(Debug)]
+pub struct ConfigCache<S = Source>(Mutex<Vec<(S, Arc<FlinkConfig>)>>);
 
-impl ConfigCache {
+impl<S> Default for ConfigCache<S> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+impl<S: PartialEq> ConfigCache<S> {
     /// The configuration made of `source`, by `make` where it is new.
     pub(super) fn get<E>(
         &self,
-        source: Source,
-        make: impl FnOnce(&Source) -> Result<FlinkConfig, E>,
+        source: S,
+        make: impl FnOnce(&S) -> Result<FlinkConfig, E>,
     ) -> Result<Arc<FlinkConfig>, E> {
         let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, config)) = entries.iter().find(|(known, _)| *known == source) {
@@ -42,7 +48,7 @@ impl ConfigCache {
 }
 
 /// Another world has its own.
-impl Clone for ConfigCache {
+impl<S> Clone for ConfigCache<S> {
     fn clone(&self) -> Self {
         Self::default()
     }
@@ -56,7 +62,7 @@ mod tests {
 
     #[test]
     fn a_configuration_is_made_once_for_each_source_and_few_are_kept() {
-        let cache = ConfigCache::default();
+        let cache: ConfigCache = ConfigCache::default();
         let mut made = 0;
         for generation in [1, 1, 2, 3, 4, 5, 6, 7, 7, 1] {
             let source =

@@ -50,7 +50,7 @@ impl Pass<'_> {
         let restore = self.choose(last)?;
         if let Some(job_manager) = job_manager {
             if self.status.reconciliation_status.state != ReconciliationState::Upgrading {
-                self.store_stopping(self.last_mode());
+                self.store_before_deploy(self.last_mode(), false);
                 self.status.job_manager_deployment_status = JobManagerDeploymentStatus::Missing;
             }
             return self.remove(job_manager.is_deleting, &job_manager.uid);
@@ -83,7 +83,7 @@ impl Pass<'_> {
         if let Some(state) = end {
             self.record_last_state(state)?;
             self.set_job_state(state);
-            self.store_stopping(UpgradeMode::Savepoint);
+            self.store_before_deploy(UpgradeMode::Savepoint, false);
         }
         Ok(())
     }

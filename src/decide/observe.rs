@@ -88,7 +88,7 @@ impl Pass<'_> {
         }
         self.status.job_manager_deployment_status = JobManagerDeploymentStatus::Deploying;
         self.status.task_manager = self.task_manager_info();
-        self.is_cluster_unfinished = true;
+        self.own.is_unfinished = true;
         Ok(true)
     }
 
@@ -128,12 +128,12 @@ impl Pass<'_> {
         if job_manager.available_replicas > 0 {
             if job_manager.available_replicas < job_manager.replicas {
                 // One that stands by is missing, which the job does not feel.
-                self.pod_problem = self.lasting_problem(self.job_manager_pods()?);
+                self.own.pod_problem = self.lasting_problem(self.job_manager_pods()?);
             }
             return self.observe_answer();
         }
         let problem = self.start_problem(&job_manager)?;
-        self.pod_problem.clone_from(&problem);
+        self.own.pod_problem.clone_from(&problem);
         match problem.filter(|problem| problem.reason != UNSCHEDULABLE) {
             Some(PodProblem { reason, message }) => {
                 self.lose_sight(JobManagerDeploymentStatus::Error);
@@ -245,7 +245,7 @@ impl Pass<'_> {
         let waited = self.world.now.duration_since(self.job_state_since());
         if waits && waited > TASKS_MISSING_MAX {
             let pods = self.world.task_manager_pods()?.map_or(&[][..], Vec::as_slice);
-            self.pod_problem = self.lasting_problem(pods).or(self.pod_problem.take());
+            self.own.pod_problem = self.lasting_problem(pods).or(self.own.pod_problem.take());
         }
         Ok(())
     }
@@ -305,16 +305,6 @@ impl Pass<'_> {
         Ok(())
     }
 
-    /// Tells each exception of the job once, as an event.
-    fn report_exceptions(&mut self, job_id: &str) -> Result<(), Halt> {
-        let Ok(exceptions) = self.world.exceptions()? else { return Ok(()) };
-        let config = self.observe_config()?;
-        let told = self.world.told_exceptions.as_ref();
-        let events = job::exception_events(exceptions, told, job_id, &config, self.world.now);
-        self.steps.extend(events.into_iter().map(Step::Event));
-        Ok(())
-    }
-
     /// The state that an ended job leaves, read while its JobManager still knows it.
     pub(super) fn record_last_state(&mut self, state: JobStatusState) -> Result<(), Halt> {
         let without = match self.last_mode() {
@@ -355,15 +345,6 @@ impl Pass<'_> {
             detail: None,
             causes: vec![],
         });
-    }
-
-    /// When the job got the state it has, or was deployed, whichever is later.
-    pub(super) fn job_state_since(&self) -> Timestamp {
-        job::state_since(
-            &self.status.job_status,
-            &self.status.reconciliation_status,
-            self.world.now,
-        )
     }
 
     fn refresh_cluster_info(&mut self) -> Result<(), Halt> {

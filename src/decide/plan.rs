@@ -79,8 +79,8 @@ impl Event {
 
 /// A spec that is superseded, with the state it left.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Superseded {
-    pub spec: FlinkDeploymentSpec,
+pub struct Superseded<S = FlinkDeploymentSpec> {
+    pub spec: S,
     pub restore_point: RestorePoint,
 }
 
@@ -160,10 +160,10 @@ pub enum Step {
 
 /// What to do now, why, and when to look again.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Plan {
-    pub steps: Vec<Step>,
+pub struct Plan<T = Step, S = DeploymentStatus> {
+    pub steps: Vec<T>,
     /// The status at the end of the plan; written when it differs from the last one.
-    pub status: Box<DeploymentStatus>,
+    pub status: Box<S>,
     /// One phrase: logged, shown by `plan`, asserted by tests.
     pub because: String,
     /// `None`: wait for a change.

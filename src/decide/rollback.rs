@@ -74,12 +74,6 @@ pub fn due(facts: &RollbackFacts) -> Due {
 }
 
 impl Pass<'_> {
-    /// The last spec that was stable.
-    pub(super) fn stable_spec(&self) -> Option<ReconciledSpec> {
-        let text = self.status.reconciliation_status.last_stable_spec.as_ref()?;
-        ReconciledSpec::parse(text).ok()
-    }
-
     /// How long a spec has to become stable: to run, and then to prove itself.
     pub(super) fn patience(&self) -> Result<Duration, Halt> {
         let config = self.observe_config()?;
@@ -321,7 +315,7 @@ impl Pass<'_> {
             return self.redeploy_from_savepoint(last, diff);
         }
         self.announce(diff);
-        self.store_stopping(self.last_mode());
+        self.store_before_deploy(self.last_mode(), false);
         self.status.job_manager_deployment_status = JobManagerDeploymentStatus::Missing;
         if self.is_session() {
             return self.start_session();
@@ -379,7 +373,7 @@ impl Pass<'_> {
         if let Some(problem) = &self.problem {
             return problem.message.clone();
         }
-        if let Some(PodProblem { reason, message }) = &self.pod_problem {
+        if let Some(PodProblem { reason, message }) = &self.own.pod_problem {
             return format!("{reason}: {message}");
         }
         if let Some(because) = &self.unproven {

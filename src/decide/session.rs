@@ -39,7 +39,7 @@ impl Pass<'_> {
         self.announce_stop();
         self.supersede(last, RestorePoint::Empty);
         let job_manager = self.read_job_manager()?.map(|job_manager| job_manager.uid.clone());
-        self.store_stopping(UpgradeMode::Stateless);
+        self.store_before_deploy(UpgradeMode::Stateless, false);
         self.status.job_manager_deployment_status = JobManagerDeploymentStatus::Missing;
         self.write_intent();
         self.delete_cluster(job_manager)?;

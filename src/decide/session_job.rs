@@ -8,61 +8,37 @@
 
 mod care;
 mod deletion;
+mod kind;
 mod observe;
 pub mod plan;
-mod record;
 mod rollback;
 mod start;
 mod stop;
 pub mod world;
 
-use std::time::Duration;
-
 use self::plan::{Plan, Step};
 use self::world::{Question, World};
 use super::application::{self, Problem, VALIDATION_ERROR};
-use super::blocker::Blocker;
 use super::diff::{ChangeClass, diff_session_job};
 use super::error_document::ErrorType;
 use super::job;
-use super::observe::SOON;
+use super::pass;
 use super::plan::{Component, Event};
-use super::reconciled::ReconciledJob;
 use super::validate::session_job::{SessionCluster, SessionJobInput, validate};
+use crate::api::SESSION_JOB_FINALIZER;
 use crate::api::deployment::FlinkDeployment;
 use crate::api::job::JobState;
-use crate::api::session_job::{FlinkSessionJobSpec, SessionJobStatus};
+use crate::api::session_job::FlinkSessionJob;
 use crate::api::status::{JobManagerDeploymentStatus, JobStatusState, ReconciliationState};
 use crate::api::version::FlinkVersion;
-use crate::api::{CANARY_LABEL, SESSION_JOB_FINALIZER};
 
-/// Longest pause while something waits for a person.
-const PROBLEM_INTERVAL_MAX: Duration = Duration::from_secs(15);
 /// Label with the name of the job's cluster, for selectors.
 pub const SESSION_LABEL: &str = "target.session";
 
 type Halt = application::Halt<Question>;
 
-/// The state of one pass.
-struct Pass<'w> {
-    world: &'w World<'w>,
-    status: SessionJobStatus,
-    steps: Vec<Step>,
-    last: Option<ReconciledJob>,
-    /// The spec to bring about: the user's, or the last good one while the user's is invalid.
-    spec: FlinkSessionJobSpec,
-    /// Generation of `spec`.
-    generation: i64,
-    problem: Option<Problem>,
-    /// Why the cluster's REST API does not answer.
-    unreachable: Option<String>,
-    /// The job was asked to cancel, and its JobManager does not know of it.
-    is_cancel_lost: bool,
-    /// The cluster answers and does not know the job.
-    is_job_lost: bool,
-    /// What the deletion waits for.
-    blocker: Option<Box<Blocker>>,
-}
+/// One pass over a `FlinkSessionJob`.
+type Pass<'w> = pass::Pass<'w, FlinkSessionJob>;
 
 /// Decides what to do with a `FlinkSessionJob` now.
 ///
@@ -70,50 +46,21 @@ struct Pass<'w> {
 /// The question to answer before the decision can be made.
 pub fn decide(world: &World<'_>) -> Result<Plan, Question> {
     let mut pass = Pass::new(world);
-    match pass.run() {
-        Ok(plan) => Ok(plan),
-        Err(Halt::Ask(question)) => Err(question),
-        Err(Halt::Cannot(because)) => Ok(pass.finish(because, Some(SOON))),
-        Err(Halt::Problem(problem)) => {
-            let because = problem.message.clone();
-            pass.problem = Some(*problem);
-            let interval = pass.interval().min(PROBLEM_INTERVAL_MAX);
-            Ok(pass.finish(because, Some(interval)))
-        }
-    }
+    let end = pass.run();
+    pass.conclude(end)
 }
 
-impl<'w> Pass<'w> {
-    fn new(world: &'w World<'w>) -> Self {
-        Self {
-            world,
-            status: world.status.clone(),
-            steps: Vec::new(),
-            last: None,
-            spec: world.resource.spec.clone(),
-            generation: world.generation(),
-            problem: None,
-            unreachable: None,
-            is_cancel_lost: false,
-            is_job_lost: false,
-            blocker: None,
-        }
-    }
-
+impl Pass<'_> {
     fn run(&mut self) -> Result<Plan, Halt> {
         let metadata = &self.world.resource.metadata;
-        let label = metadata.labels.as_ref().and_then(|labels| labels.get(CANARY_LABEL));
-        if label.is_some_and(|value| value.eq_ignore_ascii_case("true")) {
+        if self.is_canary() {
             return Ok(self.leave_canary());
         }
         if metadata.deletion_timestamp.is_some() {
             return self.delete();
         }
-        if let Some(text) = &self.status.reconciliation_status.last_reconciled_spec {
-            match ReconciledJob::parse(text) {
-                Ok(last) => self.last = Some(last),
-                Err(error) => return Err(Halt::problem(corrupt_spec(&error.reason))),
-            }
+        if let Err(error) = self.read_last() {
+            return Err(Halt::problem(corrupt_spec(&error.reason)));
         }
         self.mark_resource();
         let Some(cluster) = self.world.cluster else { return Ok(self.miss_cluster()) };
@@ -190,7 +137,7 @@ impl<'w> Pass<'w> {
         self.spec.deployment_name.as_deref().unwrap_or_default()
     }
 
-    /// Whether to go on. An invalid edit never touches a running job: the last good spec stays.
+    /// Whether to go on.
     fn validate(&mut self) -> bool {
         let world = self.world;
         let input = SessionJobInput {
@@ -206,31 +153,11 @@ impl<'w> Pass<'w> {
             host: None,
         };
         let violations = validate(&input);
-        if violations.is_empty() {
-            return true;
-        }
-        let message = violations.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
-        self.problem = Some(Problem {
-            kind: ErrorType::Reconciliation,
-            reason: VALIDATION_ERROR,
-            component: Component::Operator,
-            message,
-            detail: Some(VALIDATION_ERROR.to_owned()),
-            causes: vec![],
-        });
-        let Some(last) = &self.last else {
+        let goes_on = self.accept(&violations, VALIDATION_ERROR);
+        if !goes_on {
             self.status.reconciliation_status.last_reconciled_spec = None;
-            return false;
-        };
-        self.spec = job::in_force(&last.spec, &world.resource.spec);
-        let state = self.status.reconciliation_status.state;
-        if let Some(job) = &mut self.spec.job
-            && matches!(state, ReconciliationState::Upgrading | ReconciliationState::RollingBack)
-        {
-            job.state = JobState::Running;
         }
-        self.generation = self.status.observed_generation.unwrap_or(self.generation);
-        true
+        goes_on
     }
 
     fn reconcile(&mut self) -> Result<Plan, Halt> {

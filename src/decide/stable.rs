@@ -17,9 +17,6 @@ use crate::config::{FlinkConfig, options};
 /// How often to look while only the job's own figures are missing.
 const FIGURES_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Shortest pause that a rule may ask for.
-const PAUSE_MIN: Duration = Duration::from_millis(100);
-
 /// What the user asks of a stable job.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct StableRules {
@@ -113,12 +110,6 @@ impl Pass<'_> {
             }
         }
         Ok(())
-    }
-
-    /// Looks again after this long, or sooner.
-    pub(super) fn wake_within(&mut self, pause: Duration) {
-        let pause = pause.max(PAUSE_MIN);
-        self.wake = Some(self.wake.map_or(pause, |wake| wake.min(pause)));
     }
 }
 

@@ -297,7 +297,7 @@ impl Pass<'_> {
     /// Writes what is intended, then deletes the JobManager; the next pass starts the new one.
     pub(super) fn take_down(&mut self, mode: UpgradeMode, cancel: bool) -> Result<Plan, Halt> {
         let job_id = self.cancellable_job();
-        self.store_stopping(mode);
+        self.store_before_deploy(mode, false);
         let state = self.status.job_status.state;
         if !state.is_some_and(JobStatusState::is_globally_terminal) {
             self.set_job_state(JobStatusState::Finished);

@@ -9,8 +9,10 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::config_cache::ConfigCache;
+use super::pass::Kind;
 use super::snapshot::world::Trigger;
 use super::trigger::{KnownSnapshot, Memory};
 use crate::api::deployment::FlinkDeployment;
@@ -358,4 +360,77 @@ impl World<'_> {
     pub fn generation(&self) -> i64 {
         self.resource.metadata.generation.unwrap_or_default()
     }
+}
+
+/// A question that a decision may end with.
+pub(super) trait AnyQuestion {}
+
+macro_rules! job_facts {
+    ($($name:ident: $type:ty;)*) => {
+        /// What decisions about any resource with a job may look at.
+        pub(super) trait JobWorld {
+            type Kind: Kind;
+
+            fn now(&self) -> Timestamp;
+            fn metadata(&self) -> &ObjectMeta;
+            fn spec(&self) -> &<Self::Kind as Kind>::Spec;
+            fn status(&self) -> &<Self::Kind as Kind>::Status;
+            fn told_exceptions(&self) -> Option<&ToldExceptions>;
+            $(
+                /// The fact, or the question to answer first.
+                fn $name(&self) -> Result<Answer<'_, $type>, <Self::Kind as Kind>::Question>;
+            )*
+
+            fn generation(&self) -> i64 {
+                self.metadata().generation.unwrap_or_default()
+            }
+        }
+    };
+}
+
+job_facts! {
+    exceptions: Vec<JobException>;
+}
+
+/// Implements [`JobWorld`] for a world whose facts and questions have the usual names.
+macro_rules! job_world {
+    ($kind:ty; $($name:ident: $type:ty => $question:ident;)*) => {
+        impl AnyQuestion for Question {}
+
+        impl JobWorld for World<'_> {
+            type Kind = $kind;
+
+            fn now(&self) -> Timestamp {
+                self.now
+            }
+
+            fn metadata(&self) -> &ObjectMeta {
+                &self.resource.metadata
+            }
+
+            fn spec(&self) -> &<$kind as Kind>::Spec {
+                &self.resource.spec
+            }
+
+            fn status(&self) -> &<$kind as Kind>::Status {
+                self.status
+            }
+
+            fn told_exceptions(&self) -> Option<&ToldExceptions> {
+                self.told_exceptions.as_ref()
+            }
+
+            $(
+                fn $name(&self) -> Result<Answer<'_, $type>, Question> {
+                    self.facts.$name.read(Question::$question)
+                }
+            )*
+        }
+    };
+}
+pub(super) use job_world;
+
+job_world! {
+    FlinkDeployment;
+    exceptions: Vec<JobException> => Exceptions;
 }

@@ -25,6 +25,7 @@ use crate::api::session_job::{FlinkSessionJob, SessionJobStatus};
 use crate::api::state_snapshot::JobKind;
 use crate::api::status::{DeploymentStatus, LifecycleState};
 use crate::cluster;
+use crate::decide::config_cache::ConfigCache;
 use crate::decide::session_job::decide;
 use crate::decide::session_job::plan::{Plan, Step};
 use crate::decide::session_job::world::{Facts, FailedSubmission, Question, World};
@@ -149,6 +150,7 @@ pub(super) async fn plan(
         told_exceptions: context.told_exceptions(uid),
         failed_submission: context.failed_submission(uid),
         facts: Facts::default(),
+        configs: ConfigCache::default(),
     };
     let asked = Asked { status: &status.job_status, flink: flink(cluster, context) };
     for _ in 0..=QUESTIONS_MAX {

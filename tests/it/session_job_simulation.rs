@@ -9,6 +9,7 @@ use kubectl_flink::api::job::{JobSpec, JobState, UpgradeMode};
 use kubectl_flink::api::session_job::{FlinkSessionJob, SessionJobStatus};
 use kubectl_flink::api::status::{JobManagerDeploymentStatus, JobStatusState, LifecycleState};
 use kubectl_flink::config::OperatorConfig;
+use kubectl_flink::decide::config_cache::ConfigCache;
 use kubectl_flink::decide::session_job::decide;
 use kubectl_flink::decide::session_job::plan::{Plan, Step, Submission};
 use kubectl_flink::decide::session_job::world::{Facts, FailedSubmission, Question, World};
@@ -160,6 +161,7 @@ impl Sim {
                 told_exceptions: None,
                 failed_submission: self.failed_submission.clone(),
                 facts: facts.clone(),
+                configs: ConfigCache::default(),
             };
             match decide(&world) {
                 Ok(plan) => return plan,

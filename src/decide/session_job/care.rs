@@ -42,7 +42,7 @@ impl Pass<'_> {
             _ if self.unreachable.is_some() => SOON,
             Some(JobStatusState::Running) => self.interval(),
             Some(state) if state.is_globally_terminal() || !is_running => self.interval(),
-            Some(_) | None if self.is_job_lost => self.interval(),
+            Some(_) | None if self.own.is_lost => self.interval(),
             Some(_) | None => STARTING,
         };
         Ok(self.finish(because, Some(look_again.min(due))))
@@ -52,7 +52,7 @@ impl Pass<'_> {
         if let Some(reason) = &self.unreachable {
             return format!("the session cluster does not answer: {reason}");
         }
-        if self.is_job_lost {
+        if self.own.is_lost {
             return "the session cluster does not know the job, and its newest state is not on \
                     record"
                 .to_owned();

@@ -3,6 +3,7 @@
 //! Every state leads on: to a step, or to a wait that has a deadline, or whose reason is told in the
 //! status with the way out of it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -95,7 +96,7 @@ impl Pass<'_> {
         is_stopped || is_terminal || self.status.error.as_deref() == Some(JOB_NOT_FOUND)
     }
 
-    fn config_or_defaults(&self) -> FlinkConfig {
+    fn config_or_defaults(&self) -> Arc<FlinkConfig> {
         self.observe_config().unwrap_or_default()
     }
 

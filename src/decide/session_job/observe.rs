@@ -8,7 +8,6 @@ use jiff::SignedDuration;
 use super::plan::Step;
 use super::{Halt, Pass};
 use crate::api::job::{JobState, UpgradeMode};
-use crate::api::session_job::FlinkSessionJobSpec;
 use crate::api::status::{JobStatusState, ReconciliationState};
 use crate::config::cluster::is_high_availability_on;
 use crate::decide::job::{self, WithoutCheckpoint};
@@ -147,18 +146,8 @@ impl Pass<'_> {
         let is_up = matches!(job.state, JobStatusState::Running | JobStatusState::Finished);
         let is_deployed = self.status.reconciliation_status.state == ReconciliationState::Deployed;
         if is_up && is_deployed {
-            job::mark_stable::<FlinkSessionJobSpec>(&mut self.status.reconciliation_status);
+            self.mark_stable();
         }
-        Ok(())
-    }
-
-    /// Tells each exception of the job once, as an event.
-    fn report_exceptions(&mut self, job_id: &str) -> Result<(), Halt> {
-        let Ok(exceptions) = self.world.exceptions()? else { return Ok(()) };
-        let config = self.observe_config()?;
-        let told = self.world.told_exceptions.as_ref();
-        let events = job::exception_events(exceptions, told, job_id, &config, self.world.now);
-        self.steps.extend(events.into_iter().map(Step::Event));
         Ok(())
     }
 
@@ -200,7 +189,7 @@ impl Pass<'_> {
         let has_run = self.is_stable();
         Ok(match self.last_mode() {
             UpgradeMode::Stateless
-                if has_run && is_high_availability_on(&self.observe_config()?) =>
+                if has_run && is_high_availability_on(&*self.observe_config()?) =>
             {
                 WithoutCheckpoint::Unknown
             }
@@ -278,7 +267,7 @@ impl Pass<'_> {
             }
             return;
         }
-        self.is_job_lost = true;
+        self.own.is_lost = true;
     }
 
     fn lost_message(&self) -> String {

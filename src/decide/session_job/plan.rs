@@ -1,21 +1,14 @@
 //! The plan for a session job: the steps that a decision wants taken, in order.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use crate::api::session_job::{FlinkSessionJobSpec, SessionJobStatus};
 use crate::api::status::SavepointFormatType;
 use crate::api::version::FlinkVersion;
-use crate::decide::blocker::Blocker;
-use crate::decide::plan::Event;
-use crate::decide::restore::RestorePoint;
+use crate::decide::plan::{self, Event};
 
 /// A spec that is superseded, with the state it left.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Superseded {
-    pub spec: FlinkSessionJobSpec,
-    pub restore_point: RestorePoint,
-}
+pub type Superseded = plan::Superseded<FlinkSessionJobSpec>;
 
 /// A job to run in the session cluster.
 #[derive(Clone, Debug, PartialEq)]
@@ -90,15 +83,4 @@ impl Step {
 }
 
 /// What to do now, why, and when to look again.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Plan {
-    pub steps: Vec<Step>,
-    /// The status at the end of the plan; written when it differs from the last one.
-    pub status: Box<SessionJobStatus>,
-    /// One phrase: logged, shown by `plan`, asserted by tests.
-    pub because: String,
-    /// `None`: wait for a change.
-    pub look_again: Option<Duration>,
-    /// What a deletion waits for.
-    pub blocker: Option<Box<Blocker>>,
-}
+pub type Plan = plan::Plan<Step, SessionJobStatus>;

@@ -21,11 +21,6 @@ use crate::decide::rollback::{Due, RollbackFacts, due};
 use crate::decide::stop::StopDecision;
 
 impl Pass<'_> {
-    fn stable_spec(&self) -> Option<ReconciledJob> {
-        let text = self.status.reconciliation_status.last_stable_spec.as_ref()?;
-        ReconciledJob::parse(text).ok()
-    }
-
     /// How long the spec still has to become stable; `Never` where it is not rolled back.
     pub(super) fn rollback_due(&self, last: &ReconciledJob) -> Result<Due, Halt> {
         let config = self.observe_config()?;
@@ -48,7 +43,7 @@ impl Pass<'_> {
 
     /// Begins a rollback when it is time for one and the newest state can be carried over.
     pub(super) fn roll_back_if_due(&mut self, last: &ReconciledJob) -> Result<Option<Plan>, Halt> {
-        if self.is_job_lost || self.rollback_due(last)? != Due::Now {
+        if self.own.is_lost || self.rollback_due(last)? != Due::Now {
             return Ok(None);
         }
         // By the spec's mode: the stored one tells how the job was started.

@@ -1,14 +1,18 @@
 //! What upstream's tests demand of session jobs, and where ours does better.
 
+use std::time::Duration;
+
 use serde_json::json;
 
 use super::plan::Submission;
 use super::world::{Facts, FailedSubmission};
 use super::*;
-use crate::api::session_job::FlinkSessionJob;
+use crate::api::session_job::{FlinkSessionJobSpec, SessionJobStatus};
 use crate::api::status::{LAST_STATE_PATH, LifecycleState};
 use crate::config::OperatorConfig;
+use crate::decide::config_cache::ConfigCache;
 use crate::decide::lifecycle::JOB_NOT_FOUND;
+use crate::decide::reconciled::ReconciledJob;
 use crate::decide::world::{
     Checkpoints, CompletedState, Fact, Failure, Fresh, Job, JobException, Stop,
 };
@@ -148,6 +152,7 @@ impl Case {
                 told_exceptions: None,
                 failed_submission: self.failed_submission.clone(),
                 facts: facts.clone(),
+                configs: ConfigCache::default(),
             };
             match decide(&world) {
                 Ok(plan) => return plan,

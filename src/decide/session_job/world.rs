@@ -1,13 +1,16 @@
 //! What the decision about a session job may look at; see [`crate::decide::world`].
 
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use crate::api::deployment::FlinkDeployment;
-use crate::api::session_job::{FlinkSessionJob, SessionJobStatus};
+use crate::api::session_job::{FlinkSessionJob, FlinkSessionJobSpec, SessionJobStatus};
 use crate::config::OperatorConfig;
-use crate::decide::application::Halt;
+use crate::decide::config_cache::ConfigCache;
+use crate::decide::pass::Kind;
 use crate::decide::world::{
-    Answer, Checkpoints, Fact, Failure, Fresh, Job, JobException, Stop, ToldExceptions,
+    Answer, AnyQuestion, Checkpoints, Fact, Failure, Fresh, Job, JobException, JobWorld, Stop,
+    ToldExceptions, job_world,
 };
 
 /// What a decision still has to know. All but the jar is asked of the session cluster.
@@ -25,12 +28,6 @@ pub enum Question {
     Exceptions,
     /// Whether the jar of the wanted spec can be fetched.
     Jar,
-}
-
-impl From<Question> for Halt<Question> {
-    fn from(question: Question) -> Self {
-        Self::Ask(question)
-    }
 }
 
 /// Everything that was looked up in this pass.
@@ -79,6 +76,8 @@ pub struct World<'a> {
     /// Absent after a start of the operator, and after a success.
     pub failed_submission: Option<FailedSubmission>,
     pub facts: Facts,
+    /// Kept from question to question.
+    pub configs: ConfigCache<FlinkSessionJobSpec>,
 }
 
 impl World<'_> {
@@ -118,11 +117,12 @@ impl World<'_> {
         self.facts.failure.read(Question::Failure)
     }
 
-    pub(super) fn exceptions(&self) -> Result<Answer<'_, Vec<JobException>>, Question> {
-        self.facts.exceptions.read(Question::Exceptions)
-    }
-
     pub(super) fn jar(&self) -> Result<Answer<'_, ()>, Question> {
         self.facts.jar.read(Question::Jar)
     }
+}
+
+job_world! {
+    FlinkSessionJob;
+    exceptions: Vec<JobException> => Exceptions;
 }

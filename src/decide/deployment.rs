@@ -1,0 +1,176 @@
+//! What a pass over a `FlinkDeployment` has of its own: its configuration, and what its status
+//! derives from the rest.
+
+use std::sync::Arc;
+
+use super::application::{Halt, Pass, VALIDATION_ERROR, invalid_configuration};
+use super::conditions::{READINESS_TIMEOUT, troubles};
+use super::config_cache::Source;
+use super::error_document::reason_of;
+use super::job;
+use super::lifecycle::{lifecycle_state, running_condition};
+use super::pass::{JobStep, Kind};
+use super::plan::{Event, Step, Superseded};
+use super::world::{PodProblem, Question, World};
+use crate::api::deployment::{FlinkDeployment, FlinkDeploymentSpec};
+use crate::api::job::JobState;
+use crate::api::status::{DeploymentStatus, JobManagerDeploymentStatus, JobStatusState};
+use crate::config::cluster::{self, ResourceId, is_high_availability_on};
+use crate::config::memory::MemorySize;
+use crate::config::option::ConfigOption;
+use crate::config::{FlinkConfig, options};
+
+/// What a pass over a deployment comes to know beside the job.
+#[derive(Default)]
+pub(super) struct OfCluster {
+    /// The Deployment exists, and what belongs beside it may not.
+    pub(super) is_unfinished: bool,
+    /// What keeps a pod of the cluster from running.
+    pub(super) pod_problem: Option<PodProblem>,
+    /// Why the deployed spec did not get ready in time.
+    pub(super) late: Option<String>,
+}
+
+impl Kind for FlinkDeployment {
+    type Spec = FlinkDeploymentSpec;
+    type Status = DeploymentStatus;
+    type Question = Question;
+    type Step = Step;
+    type World<'w> = World<'w>;
+    type Own = OfCluster;
+
+    fn observe_config(pass: &Pass<'_>) -> Result<Arc<FlinkConfig>, Halt> {
+        let deployed =
+            pass.last.as_ref().map_or_else(|| pass.spec.clone(), |last| pass.deployed_spec(last));
+        pass.config(Source::Observe { deployed, wanted: Box::new(pass.spec.clone()) })
+    }
+
+    fn spec_stored(pass: &mut Pass<'_>, state: JobState) {
+        pass.status.task_manager = match state {
+            JobState::Running => pass.task_manager_info(),
+            JobState::Suspended => pass.no_task_managers(),
+        };
+    }
+
+    fn settle(pass: &mut Pass<'_>) {
+        pass.status.lifecycle_state = Some(lifecycle_state(&pass.status));
+        let is_application = !pass.is_session();
+        let before = std::mem::take(&mut pass.status.conditions);
+        let (own, now) = (&pass.own, pass.world.now);
+        pass.status.conditions =
+            troubles(&before, own.pod_problem.as_ref(), own.late.as_deref(), now);
+        pass.status
+            .conditions
+            .splice(0..0, running_condition(&pass.status, &before, is_application, now));
+    }
+
+    fn has_recovered(pass: &Pass<'_>) -> bool {
+        let status = &pass.status;
+        let error = status.error.as_deref().unwrap_or_default();
+        let was_invalid = reason_of(error).as_deref() == Some(VALIDATION_ERROR);
+        let is_up = status.job_manager_deployment_status != JobManagerDeploymentStatus::Error
+            && status.job_status.state != Some(JobStatusState::Failed);
+        let is_settled =
+            pass.is_stable() || status.reconciliation_status.last_reconciled_spec.is_none();
+        let was_late = reason_of(error).as_deref() == Some(READINESS_TIMEOUT);
+        let is_running = status.job_status.state == Some(JobStatusState::Running);
+        was_invalid || (was_late && is_running) || (is_up && is_settled)
+    }
+}
+
+impl From<Event> for Step {
+    fn from(event: Event) -> Self {
+        Self::Event(event)
+    }
+}
+
+impl JobStep<FlinkDeployment> for Step {
+    fn write_status(status: DeploymentStatus) -> Self {
+        Self::WriteStatus(Box::new(status))
+    }
+
+    fn record_revision(superseded: Superseded) -> Self {
+        Self::RecordRevision(Box::new(superseded))
+    }
+}
+
+impl Pass<'_> {
+    pub(super) fn id(&self) -> ResourceId {
+        ResourceId {
+            namespace: self.world.namespace().to_owned(),
+            name: self.world.name().to_owned(),
+            uid: self.world.uid().to_owned(),
+        }
+    }
+
+    /// The configuration that the spec is submitted with.
+    pub(super) fn deploy_config(
+        &self,
+        spec: &FlinkDeploymentSpec,
+        generation: i64,
+    ) -> Result<Arc<FlinkConfig>, Halt> {
+        let mode = self.world.resource.spec.job.as_ref().map(|job| job.upgrade_mode);
+        self.config(Source::Deploy { spec: spec.clone(), mode, generation })
+    }
+
+    fn config(&self, source: Source) -> Result<Arc<FlinkConfig>, Halt> {
+        let (operator, id) = (self.world.operator, self.id());
+        let config = self.world.configs.get(source, |source| match source {
+            Source::Observe { deployed, wanted } => {
+                cluster::observe_config(operator, &id, deployed, wanted)
+            }
+            Source::Deploy { spec, mode, generation } => {
+                cluster::deploy_config(operator, &id, spec, *mode, *generation)
+            }
+        });
+        config.map_err(|error| Halt::problem(invalid_configuration(&error.to_string())))
+    }
+
+    /// Whether the wanted spec has high availability.
+    pub(super) fn is_high_availability_on(&self) -> Result<bool, Halt> {
+        Ok(is_high_availability_on(&*self.deploy_config(&self.spec, self.generation)?))
+    }
+
+    /// What the job does is not known; a session cluster has none.
+    pub(super) fn lose_job_from_sight(&mut self) {
+        if !self.is_session() {
+            self.set_job_state(JobStatusState::Reconciling);
+        }
+    }
+
+    /// The job ended on request: the stored spec no longer runs.
+    pub(super) fn store_stopped(&mut self) {
+        let Some(last) = &self.last else { return };
+        let has_state = self.status.job_status.upgrade_savepoint_path.is_some();
+        let last = job::stopped(last, has_state);
+        self.store_last(last);
+    }
+
+    /// `total-cpu` in cores and `total-memory` in bytes, limits included.
+    pub(super) fn totals(&self, task_managers: i64) -> Vec<(String, String)> {
+        let Ok(config) = self.observe_config() else { return vec![] };
+        let count = f64::from(i32::try_from(task_managers).unwrap_or(i32::MAX));
+        let replicas = f64::from(config.get(&options::JOB_MANAGER_REPLICAS).unwrap_or(1));
+        let cpu = config.get(&options::JOB_MANAGER_CPU).unwrap_or(1.0)
+            * config.get(&options::JOB_MANAGER_CPU_LIMIT_FACTOR).unwrap_or(1.0)
+            * replicas
+            + config.get(&options::TASK_MANAGER_CPU).unwrap_or(1.0)
+                * config.get(&options::TASK_MANAGER_CPU_LIMIT_FACTOR).unwrap_or(1.0)
+                * count;
+        // Whole mebibytes fit a float exactly.
+        let bytes = |option: &ConfigOption<MemorySize>| {
+            let size = config.find(option).ok().flatten().unwrap_or_default();
+            f64::from(u32::try_from(size.mebibytes()).unwrap_or(u32::MAX)) * 1024.0 * 1024.0
+        };
+        let memory = bytes(&options::JOB_MANAGER_PROCESS_MEMORY)
+            * config.get(&options::JOB_MANAGER_MEMORY_LIMIT_FACTOR).unwrap_or(1.0)
+            * replicas
+            + bytes(&options::TASK_MANAGER_PROCESS_MEMORY)
+                * config.get(&options::TASK_MANAGER_MEMORY_LIMIT_FACTOR).unwrap_or(1.0)
+                * count;
+        vec![
+            ("total-cpu".to_owned(), format!("{cpu:?}")),
+            ("total-memory".to_owned(), format!("{memory:.0}")),
+        ]
+    }
+}

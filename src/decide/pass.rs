@@ -1,0 +1,225 @@
+//! One pass over a resource that has a job: what deployments and session jobs go about alike.
+//!
+//! [`Pass`] is the same for both. What differs is [`Kind`]'s: what a step looks like, where the
+//! configuration comes from, which fields of a status follow from the others.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::application::{Halt, Problem, VALIDATION_ERROR};
+use super::blocker::Blocker;
+use super::error_document::ErrorType;
+use super::job;
+use super::observe::SOON;
+use super::plan::{Component, Event, Plan, Superseded};
+use super::reconciled::{CorruptSpec, Reconciled, StoredSpec};
+use super::validate::Violation;
+use super::world::JobWorld;
+use crate::api::CANARY_LABEL;
+use crate::api::job::JobState;
+use crate::api::status::{JobStatus, LifecycleState, ReconciliationState, ReconciliationStatus};
+use crate::config::FlinkConfig;
+
+/// Longest pause while something waits for a person.
+const PROBLEM_INTERVAL_MAX: Duration = Duration::from_secs(15);
+/// Shortest pause that a rule may ask for.
+const PAUSE_MIN: Duration = Duration::from_millis(100);
+
+/// A kind of resource that has a job.
+pub(super) trait Kind: Sized {
+    type Spec: StoredSpec + PartialEq;
+    type Status: StatusOfJob;
+    type Question;
+    type Step: JobStep<Self>;
+    type World<'w>: JobWorld<Kind = Self>;
+    /// What only passes over this kind come to know.
+    type Own: Default;
+
+    /// The configuration that the running job is looked at with.
+    fn observe_config(pass: &Pass<'_, Self>) -> Result<Arc<FlinkConfig>, Halt<Self::Question>>;
+
+    /// A spec was stored whose job is in this state, or about to be.
+    fn spec_stored(_pass: &mut Pass<'_, Self>, _state: JobState) {}
+
+    /// Brings what follows from the rest of the status in line with it.
+    fn settle(pass: &mut Pass<'_, Self>);
+
+    /// Nothing is wrong any more with what the stored error was about.
+    fn has_recovered(pass: &Pass<'_, Self>) -> bool;
+}
+
+/// A step as both kinds know it.
+pub(super) trait JobStep<K: Kind>: From<Event> {
+    fn write_status(status: K::Status) -> Self;
+
+    fn record_revision(superseded: Superseded<K::Spec>) -> Self;
+}
+
+/// The parts of a status that every resource with a job has.
+pub(super) trait StatusOfJob: Clone + PartialEq {
+    fn job(&self) -> &JobStatus;
+    fn job_mut(&mut self) -> &mut JobStatus;
+    fn reconciliation(&self) -> &ReconciliationStatus;
+    fn reconciliation_mut(&mut self) -> &mut ReconciliationStatus;
+    fn error(&self) -> Option<&str>;
+    fn set_error(&mut self, error: Option<String>);
+    fn observed_generation(&self) -> Option<i64>;
+    fn set_observed_generation(&mut self, generation: i64);
+    fn lifecycle_state(&self) -> Option<LifecycleState>;
+}
+
+macro_rules! status_of_job {
+    ($($status:ty),*) => {$(
+        impl StatusOfJob for $status {
+            fn job(&self) -> &JobStatus {
+                &self.job_status
+            }
+
+            fn job_mut(&mut self) -> &mut JobStatus {
+                &mut self.job_status
+            }
+
+            fn reconciliation(&self) -> &ReconciliationStatus {
+                &self.reconciliation_status
+            }
+
+            fn reconciliation_mut(&mut self) -> &mut ReconciliationStatus {
+                &mut self.reconciliation_status
+            }
+
+            fn error(&self) -> Option<&str> {
+                self.error.as_deref()
+            }
+
+            fn set_error(&mut self, error: Option<String>) {
+                self.error = error;
+            }
+
+            fn observed_generation(&self) -> Option<i64> {
+                self.observed_generation
+            }
+
+            fn set_observed_generation(&mut self, generation: i64) {
+                self.observed_generation = Some(generation);
+            }
+
+            fn lifecycle_state(&self) -> Option<LifecycleState> {
+                self.lifecycle_state
+            }
+        }
+    )*};
+}
+
+status_of_job!(crate::api::status::DeploymentStatus, crate::api::session_job::SessionJobStatus);
+
+/// The plan for a resource of this kind.
+pub(super) type PlanOf<K> = Plan<<K as Kind>::Step, <K as Kind>::Status>;
+
+/// The state of one pass.
+pub(super) struct Pass<'w, K: Kind> {
+    pub(super) world: &'w K::World<'w>,
+    pub(super) status: K::Status,
+    pub(super) steps: Vec<K::Step>,
+    pub(super) last: Option<Reconciled<K::Spec>>,
+    /// The spec to bring about: the user's, or the last good one while the user's is invalid.
+    pub(super) spec: K::Spec,
+    /// Generation of `spec`.
+    pub(super) generation: i64,
+    pub(super) problem: Option<Problem>,
+    /// Why the JobManager's REST API does not answer.
+    pub(super) unreachable: Option<String>,
+    /// The job was asked to cancel, and its JobManager does not know of it.
+    pub(super) is_cancel_lost: bool,
+    /// Why the job that runs does not count as stable yet.
+    pub(super) unproven: Option<String>,
+    /// The longest pause before the next look, beside what the plan itself asks for.
+    pub(super) wake: Option<Duration>,
+    /// What the deletion waits for.
+    pub(super) blocker: Option<Box<Blocker>>,
+    pub(super) own: K::Own,
+}
+
+impl<'w, K: Kind> Pass<'w, K> {
+    pub(super) fn new(world: &'w K::World<'w>) -> Self {
+        Self {
+            world,
+            status: world.status().clone(),
+            steps: Vec::new(),
+            last: None,
+            spec: world.spec().clone(),
+            generation: world.generation(),
+            problem: None,
+            unreachable: None,
+            is_cancel_lost: false,
+            unproven: None,
+            wake: None,
+            blocker: None,
+            own: K::Own::default(),
+        }
+    }
+
+    /// The plan that comes of how the pass ended, or the question to answer first.
+    pub(super) fn conclude(
+        mut self,
+        end: Result<PlanOf<K>, Halt<K::Question>>,
+    ) -> Result<PlanOf<K>, K::Question> {
+        match end {
+            Ok(plan) => Ok(plan),
+            Err(Halt::Ask(question)) => Err(question),
+            Err(Halt::Cannot(because)) => Ok(self.finish(because, Some(SOON))),
+            Err(Halt::Problem(problem)) => {
+                let because = problem.message.clone();
+                self.problem = Some(*problem);
+                // A repair of the status wakes nobody, so it is looked for.
+                let interval = self.interval().min(PROBLEM_INTERVAL_MAX);
+                Ok(self.finish(because, Some(interval)))
+            }
+        }
+    }
+
+    pub(super) fn is_canary(&self) -> bool {
+        let labels = self.world.metadata().labels.as_ref();
+        let label = labels.and_then(|labels| labels.get(CANARY_LABEL));
+        label.is_some_and(|value| value.eq_ignore_ascii_case("true"))
+    }
+
+    /// Reads the last reconciled spec.
+    pub(super) fn read_last(&mut self) -> Result<(), CorruptSpec> {
+        if let Some(text) = &self.status.reconciliation().last_reconciled_spec {
+            self.last = Some(Reconciled::parse(text)?);
+        }
+        Ok(())
+    }
+
+    /// Whether to go on. An invalid edit never touches a running job: the last good spec stays.
+    pub(super) fn accept(&mut self, violations: &[Violation], reason: &'static str) -> bool {
+        if violations.is_empty() {
+            return true;
+        }
+        let message = violations.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+        self.problem = Some(Problem {
+            kind: ErrorType::Reconciliation,
+            reason,
+            component: Component::Operator,
+            message,
+            detail: Some(VALIDATION_ERROR.to_owned()),
+            causes: vec![],
+        });
+        let Some(last) = &self.last else { return false };
+        self.spec = job::in_force(&last.spec, self.world.spec());
+        let state = self.status.reconciliation().state;
+        if let Some(job) = self.spec.job_mut()
+            && matches!(state, ReconciliationState::Upgrading | ReconciliationState::RollingBack)
+        {
+            job.state = JobState::Running;
+        }
+        self.generation = self.status.observed_generation().unwrap_or(self.generation);
+        true
+    }
+
+    /// Looks again after this long, or sooner.
+    pub(super) fn wake_within(&mut self, pause: Duration) {
+        let pause = pause.max(PAUSE_MIN);
+        self.wake = Some(self.wake.map_or(pause, |wake| wake.min(pause)));
+    }
+}

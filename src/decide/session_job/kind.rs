@@ -1,0 +1,107 @@
+//! What a pass over a `FlinkSessionJob` has of its own: its configuration, and what its status
+//! derives from the rest.
+
+use std::sync::Arc;
+
+use super::plan::{Plan, Step, Superseded};
+use super::world::{Question, World};
+use super::{Halt, Pass};
+use crate::api::session_job::{FlinkSessionJob, FlinkSessionJobSpec, SessionJobStatus};
+use crate::api::status::JobStatusState;
+use crate::config::FlinkConfig;
+use crate::config::cluster::ResourceId;
+use crate::config::session_job::{JobSpecs, job_config};
+use crate::decide::application::{VALIDATION_ERROR, invalid_configuration};
+use crate::decide::error_document::reason_of;
+use crate::decide::lifecycle::{JOB_NOT_FOUND, session_job_lifecycle_state};
+use crate::decide::pass::{JobStep, Kind};
+use crate::decide::plan::Event;
+use crate::decide::reconciled::running_spec;
+
+/// What a pass over a session job comes to know beside the job.
+#[derive(Default)]
+pub(in crate::decide) struct OfSessionJob {
+    /// The cluster answers and does not know the job.
+    pub(super) is_lost: bool,
+}
+
+impl Kind for FlinkSessionJob {
+    type Spec = FlinkSessionJobSpec;
+    type Status = SessionJobStatus;
+    type Question = Question;
+    type Step = Step;
+    type World<'w> = World<'w>;
+    type Own = OfSessionJob;
+
+    fn observe_config(pass: &Pass<'_>) -> Result<Arc<FlinkConfig>, Halt> {
+        let deployed =
+            pass.last.as_ref().map_or_else(|| pass.spec.clone(), |last| pass.deployed_spec(last));
+        pass.config(&deployed)
+    }
+
+    fn settle(pass: &mut Pass<'_>) {
+        if pass.problem.is_none() && pass.own.is_lost {
+            pass.status.error = Some(JOB_NOT_FOUND.to_owned());
+        }
+        pass.status.lifecycle_state = Some(session_job_lifecycle_state(&pass.status));
+    }
+
+    fn has_recovered(pass: &Pass<'_>) -> bool {
+        let error = pass.status.error.as_deref().unwrap_or_default();
+        let was_invalid = reason_of(error).as_deref() == Some(VALIDATION_ERROR);
+        let state = pass.status.job_status.state;
+        let is_lost = error == JOB_NOT_FOUND && state == Some(JobStatusState::Reconciling);
+        let is_settled =
+            pass.is_stable() || pass.status.reconciliation_status.last_reconciled_spec.is_none();
+        was_invalid || (!is_lost && state != Some(JobStatusState::Failed) && is_settled)
+    }
+}
+
+impl From<Event> for Step {
+    fn from(event: Event) -> Self {
+        Self::Event(event)
+    }
+}
+
+impl JobStep<FlinkSessionJob> for Step {
+    fn write_status(status: SessionJobStatus) -> Self {
+        Self::WriteStatus(Box::new(status))
+    }
+
+    fn record_revision(superseded: Superseded) -> Self {
+        Self::RecordRevision(Box::new(superseded))
+    }
+}
+
+impl Pass<'_> {
+    /// The configuration of `spec` in the cluster as it runs.
+    pub(super) fn config(&self, spec: &FlinkSessionJobSpec) -> Result<Arc<FlinkConfig>, Halt> {
+        let cluster =
+            self.world.cluster.ok_or_else(|| Halt::cannot("the session cluster does not exist"))?;
+        let id = ResourceId {
+            namespace: self.world.namespace().to_owned(),
+            name: cluster.metadata.name.clone().unwrap_or_default(),
+            uid: cluster.metadata.uid.clone().unwrap_or_default(),
+        };
+        let deployed =
+            running_spec(cluster).map_err(|error| Halt::cannot(format!("the cluster: {error}")))?;
+        let config = self.world.configs.get(spec.clone(), |spec| {
+            job_config(&JobSpecs {
+                operator: self.world.operator,
+                cluster: &id,
+                deployed_cluster: &deployed,
+                current_cluster: &cluster.spec,
+                name: self.world.name(),
+                deployed: spec,
+                current: &self.world.resource.spec,
+            })
+        });
+        config.map_err(|error| Halt::problem(invalid_configuration(&error.to_string())))
+    }
+
+    /// The steps so far, and the status as it was; a change of the cluster wakes the job.
+    pub(super) fn leave(&mut self, because: impl Into<String>) -> Plan {
+        let steps = std::mem::take(&mut self.steps);
+        Plan { steps, ..self.untouched(because) }
+    }
+}
