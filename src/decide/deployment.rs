@@ -1,20 +1,27 @@
 //! What a pass over a `FlinkDeployment` has of its own: its configuration, and what its status
 //! derives from the rest.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::application::{Halt, Pass, VALIDATION_ERROR, invalid_configuration};
 use super::conditions::{READINESS_TIMEOUT, troubles};
 use super::config_cache::Source;
+use super::diff::{SpecDiff, diff};
 use super::error_document::reason_of;
 use super::job;
 use super::lifecycle::{lifecycle_state, running_condition};
 use super::pass::{JobStep, Kind};
-use super::plan::{Event, Step, Superseded};
-use super::world::{PodProblem, Question, World};
-use crate::api::deployment::{FlinkDeployment, FlinkDeploymentSpec};
+use super::plan::{Event, Plan, SnapshotStep, Step, Superseded};
+use super::reconciled::ReconciledSpec;
+use super::restart::{ATTEMPTS_KEY, Attempts};
+use super::scale::SCALING_KEY;
+use super::world::{Bounds, PodProblem, Question, World};
+use crate::api::deployment::{DeploymentMode, FlinkDeployment, FlinkDeploymentSpec};
 use crate::api::job::JobState;
+use crate::api::state_snapshot::JobKind;
 use crate::api::status::{DeploymentStatus, JobManagerDeploymentStatus, JobStatusState};
+use crate::api::version::FlinkVersion;
 use crate::config::cluster::{self, ResourceId, is_high_availability_on};
 use crate::config::memory::MemorySize;
 use crate::config::option::ConfigOption;
@@ -32,6 +39,7 @@ pub(super) struct OfCluster {
 }
 
 impl Kind for FlinkDeployment {
+    const JOB: JobKind = JobKind::FlinkDeployment;
     type Spec = FlinkDeploymentSpec;
     type Status = DeploymentStatus;
     type Question = Question;
@@ -76,11 +84,72 @@ impl Kind for FlinkDeployment {
         let is_running = status.job_status.state == Some(JobStatusState::Running);
         was_invalid || (was_late && is_running) || (is_up && is_settled)
     }
+
+    fn is_answering(pass: &Pass<'_>) -> bool {
+        pass.status.job_manager_deployment_status == JobManagerDeploymentStatus::Ready
+    }
+
+    fn is_job_over(pass: &Pass<'_>) -> bool {
+        pass.status.job_status.state.is_some_and(JobStatusState::is_globally_terminal)
+            || pass.status.job_manager_deployment_status == JobManagerDeploymentStatus::Missing
+    }
+
+    fn flink_version(pass: &Pass<'_>) -> Option<FlinkVersion> {
+        pass.last.as_ref().and_then(|last| last.spec.flink_version)
+    }
+
+    fn submit_config(
+        pass: &Pass<'_>,
+        spec: &FlinkDeploymentSpec,
+    ) -> Result<Arc<FlinkConfig>, Halt> {
+        pass.deploy_config(spec, pass.generation)
+    }
+
+    fn changes(last: &FlinkDeploymentSpec, wanted: &FlinkDeploymentSpec) -> SpecDiff {
+        diff(last, wanted)
+    }
+
+    fn is_version_changed(one: &FlinkDeploymentSpec, other: &FlinkDeploymentSpec) -> bool {
+        one.flink_version != other.flink_version
+    }
+
+    fn attempts(pass: &Pass<'_>) -> Option<Attempts> {
+        let text = pass.status.cluster_info.get(ATTEMPTS_KEY)?;
+        serde_json::from_str(text).ok()
+    }
+
+    fn note_attempts(pass: &mut Pass<'_>, attempts: Option<Attempts>) {
+        let text = attempts.map(|attempts| serde_json::json!(attempts).to_string());
+        note(&mut pass.status.cluster_info, ATTEMPTS_KEY, text);
+    }
+
+    fn has_elastic_slots(pass: &Pass<'_>) -> bool {
+        pass.spec.mode.unwrap_or_default() == DeploymentMode::Native
+    }
+
+    fn scaled_to(pass: &Pass<'_>) -> Option<i64> {
+        pass.status.cluster_info.get(SCALING_KEY)?.parse().ok()
+    }
+
+    fn note_scaling(pass: &mut Pass<'_>, generation: Option<i64>) {
+        let text = generation.map(|generation| generation.to_string());
+        note(&mut pass.status.cluster_info, SCALING_KEY, text);
+    }
+
+    fn look_after(pass: &mut Pass<'_>, last: &ReconciledSpec) -> Result<Plan, Halt> {
+        pass.look_after(last)
+    }
 }
 
 impl From<Event> for Step {
     fn from(event: Event) -> Self {
         Self::Event(event)
+    }
+}
+
+impl From<SnapshotStep> for Step {
+    fn from(step: SnapshotStep) -> Self {
+        Self::Snapshot(step)
     }
 }
 
@@ -92,6 +161,17 @@ impl JobStep<FlinkDeployment> for Step {
     fn record_revision(superseded: Superseded) -> Self {
         Self::RecordRevision(Box::new(superseded))
     }
+
+    fn scale_job(job_id: String, bounds: BTreeMap<String, Bounds>) -> Self {
+        Self::ScaleJob { job_id, bounds }
+    }
+}
+
+fn note(info: &mut BTreeMap<String, String>, key: &str, text: Option<String>) {
+    match text {
+        Some(text) => info.insert(key.to_owned(), text),
+        None => info.remove(key),
+    };
 }
 
 impl Pass<'_> {

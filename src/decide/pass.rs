@@ -3,21 +3,26 @@
 //! [`Pass`] is the same for both. What differs is [`Kind`]'s: what a step looks like, where the
 //! configuration comes from, which fields of a status follow from the others.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::application::{Halt, Problem, VALIDATION_ERROR};
 use super::blocker::Blocker;
+use super::diff::SpecDiff;
 use super::error_document::ErrorType;
 use super::job;
 use super::observe::SOON;
-use super::plan::{Component, Event, Plan, Superseded};
+use super::plan::{Component, Event, Plan, SnapshotStep, Superseded};
 use super::reconciled::{CorruptSpec, Reconciled, StoredSpec};
+use super::restart::Attempts;
 use super::validate::Violation;
-use super::world::JobWorld;
+use super::world::{AnyQuestion, Bounds, JobWorld};
 use crate::api::CANARY_LABEL;
 use crate::api::job::JobState;
+use crate::api::state_snapshot::JobKind;
 use crate::api::status::{JobStatus, LifecycleState, ReconciliationState, ReconciliationStatus};
+use crate::api::version::FlinkVersion;
 use crate::config::FlinkConfig;
 
 /// Longest pause while something waits for a person.
@@ -27,9 +32,10 @@ const PAUSE_MIN: Duration = Duration::from_millis(100);
 
 /// A kind of resource that has a job.
 pub(super) trait Kind: Sized {
+    const JOB: JobKind;
     type Spec: StoredSpec + PartialEq;
     type Status: StatusOfJob;
-    type Question;
+    type Question: AnyQuestion;
     type Step: JobStep<Self>;
     type World<'w>: JobWorld<Kind = Self>;
     /// What only passes over this kind come to know.
@@ -46,13 +52,59 @@ pub(super) trait Kind: Sized {
 
     /// Nothing is wrong any more with what the stored error was about.
     fn has_recovered(pass: &Pass<'_, Self>) -> bool;
+
+    /// Whether the JobManager can be asked and told anything.
+    fn is_answering(pass: &Pass<'_, Self>) -> bool;
+
+    /// Whether the job that runs, or ran, will not answer for its snapshots any more.
+    fn is_job_over(pass: &Pass<'_, Self>) -> bool;
+
+    /// The version of Flink that the job runs on.
+    fn flink_version(pass: &Pass<'_, Self>) -> Option<FlinkVersion>;
+
+    /// The configuration that `spec` is submitted with.
+    fn submit_config(
+        pass: &Pass<'_, Self>,
+        spec: &Self::Spec,
+    ) -> Result<Arc<FlinkConfig>, Halt<Self::Question>>;
+
+    fn changes(last: &Self::Spec, wanted: &Self::Spec) -> SpecDiff;
+
+    /// Whether the two specs are for different versions of Flink.
+    fn is_version_changed(_one: &Self::Spec, _other: &Self::Spec) -> bool {
+        false
+    }
+
+    /// The attempts to start the job again that are on record, of any generation.
+    fn attempts(pass: &Pass<'_, Self>) -> Option<Attempts>;
+
+    /// Puts attempts on record, or none.
+    fn note_attempts(pass: &mut Pass<'_, Self>, attempts: Option<Attempts>);
+
+    /// Whether TaskManagers follow when a running job asks for more slots, or fewer.
+    fn has_elastic_slots(pass: &Pass<'_, Self>) -> bool;
+
+    /// The generation of the spec that Flink was asked to scale to. A second try would meet the
+    /// same refusal.
+    fn scaled_to(pass: &Pass<'_, Self>) -> Option<i64>;
+
+    /// Puts a generation on record as the one that Flink is asked to scale to, or none.
+    fn note_scaling(pass: &mut Pass<'_, Self>, generation: Option<i64>);
+
+    /// Does what there is to do while no change of the spec is carried out.
+    fn look_after(
+        pass: &mut Pass<'_, Self>,
+        last: &Reconciled<Self::Spec>,
+    ) -> Result<PlanOf<Self>, Halt<Self::Question>>;
 }
 
 /// A step as both kinds know it.
-pub(super) trait JobStep<K: Kind>: From<Event> {
+pub(super) trait JobStep<K: Kind>: From<Event> + From<SnapshotStep> {
     fn write_status(status: K::Status) -> Self;
 
     fn record_revision(superseded: Superseded<K::Spec>) -> Self;
+
+    fn scale_job(job_id: String, bounds: BTreeMap<String, Bounds>) -> Self;
 }
 
 /// The parts of a status that every resource with a job has.

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use crate::api::deployment::FlinkDeploymentSpec;
 use crate::api::state_snapshot::FlinkStateSnapshot;
-use crate::api::status::{DeploymentStatus, SavepointFormatType};
+use crate::api::status::{DeploymentStatus, SavepointFormatType, SnapshotTriggerType};
 use crate::render::Objects;
 
 use super::blocker::Blocker;
 use super::restore::RestorePoint;
-use super::snapshot::Request;
+use super::snapshot::{Request, trigger_type};
 use super::trigger::SnapshotKind;
 use super::world::Bounds;
 
@@ -92,6 +92,47 @@ pub struct TakeSnapshot {
     pub request: Request,
 }
 
+/// One effect on the snapshots of a job.
+#[derive(Clone, Debug, PartialEq)]
+pub enum SnapshotStep {
+    /// Creates a `FlinkStateSnapshot`: one to take, or one that an upgrade took.
+    Create(Box<FlinkStateSnapshot>),
+    /// Deletes a `FlinkStateSnapshot`; whether its savepoint goes with it, is its own decision.
+    Delete { name: String },
+    /// Takes a savepoint or a checkpoint for the job's own bookkeeping, which has the trigger id.
+    Take(Box<TakeSnapshot>),
+    /// Deletes a savepoint of the deprecated history; where that fails its entry stays.
+    Dispose {
+        path: String,
+        /// Those after it in the plan are not tried either, should this one fail.
+        is_in_order: bool,
+    },
+}
+
+impl SnapshotStep {
+    /// The step's name in logs.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Create(_) => "create-snapshot",
+            Self::Delete { .. } => "delete-snapshot",
+            Self::Take(_) => "take-snapshot",
+            Self::Dispose { .. } => "dispose-savepoint",
+        }
+    }
+
+    /// What kind of periodic snapshot it asks for, if it does.
+    pub fn periodic(&self) -> Option<SnapshotKind> {
+        match self {
+            Self::Create(snapshot) if trigger_type(snapshot) == SnapshotTriggerType::Periodic => {
+                let is_savepoint = snapshot.spec.savepoint.is_some();
+                Some(if is_savepoint { SnapshotKind::Savepoint } else { SnapshotKind::Checkpoint })
+            }
+            Self::Take(snapshot) if snapshot.is_periodic => Some(snapshot.kind),
+            Self::Create(_) | Self::Take(_) | Self::Delete { .. } | Self::Dispose { .. } => None,
+        }
+    }
+}
+
 /// One idempotent effect. Steps run in order and stop at the first error; the next pass starts from
 /// what the world then is.
 #[derive(Clone, Debug, PartialEq)]
@@ -103,20 +144,7 @@ pub enum Step {
     Event(Event),
     /// Keeps the superseded spec for `history` and `rollback`.
     RecordRevision(Box<Superseded>),
-    /// Creates a `FlinkStateSnapshot`: one to take, or one that an upgrade took.
-    CreateSnapshot(Box<FlinkStateSnapshot>),
-    /// Deletes a `FlinkStateSnapshot`; whether its savepoint goes with it, is its own decision.
-    DeleteSnapshot {
-        name: String,
-    },
-    /// Takes a savepoint or a checkpoint for the job's own bookkeeping, which has the trigger id.
-    TakeSnapshot(Box<TakeSnapshot>),
-    /// Deletes a savepoint of the deprecated history; where that fails its entry stays.
-    DisposeSavepoint {
-        path: String,
-        /// Those after it in the plan are not tried either, should this one fail.
-        is_in_order: bool,
-    },
+    Snapshot(SnapshotStep),
     /// Stop-with-savepoint; the trigger id is in the status already.
     TriggerStop {
         job_id: String,

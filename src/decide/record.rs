@@ -175,7 +175,7 @@ impl<K: Kind> Pass<'_, K> {
 
     /// Tells each exception of the job once, as an event.
     pub(super) fn report_exceptions(&mut self, job_id: &str) -> Result<(), Halt<K::Question>> {
-        let Ok(exceptions) = self.world.exceptions().map_err(Halt::Ask)? else { return Ok(()) };
+        let Ok(exceptions) = self.world.exceptions()? else { return Ok(()) };
         let config = self.observe_config()?;
         let (told, now) = (self.world.told_exceptions(), self.world.now());
         let events = job::exception_events(exceptions, told, job_id, &config, now);

@@ -1,17 +1,20 @@
 //! Starting a job again that failed for good or is unhealthy, and not too often.
 //!
-//! The attempts are counted in `status.clusterInfo`, so that a new operator does not start over.
+//! The attempts of a deployment are counted in `status.clusterInfo`, so that a new operator does not
+//! start over; the status of a session job has no place for them.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::application::{Halt, Pass, Problem};
+use super::application::{self, Halt, Problem};
 use super::deploy::GOING;
 use super::health::{HEALTH_KEY, HealthInfo, HealthRules, evaluate};
+use super::pass::{Kind, Pass, StatusOfJob};
 use super::plan::{Component, Event, Plan, Step};
 use super::reconciled::ReconciledSpec;
 use super::stop::StopDecision;
+use super::world::JobWorld;
 use crate::api::job::UpgradeMode;
 use crate::api::status::{JobManagerDeploymentStatus, JobStatusState, ReconciliationState};
 use crate::config::options;
@@ -59,13 +62,12 @@ impl Attempts {
         self.pause().saturating_sub(Duration::from_millis(since))
     }
 
-    fn next(self, now: i64) -> Self {
-        Self { count: self.count.saturating_add(1), last: now, ..self }
+    fn of_generation(self, generation: i64) -> Option<Self> {
+        (self.generation == generation).then_some(self)
     }
 
-    fn of_generation(text: Option<&String>, generation: i64) -> Option<Self> {
-        let stored: Option<Self> = text.and_then(|text| serde_json::from_str(text).ok());
-        stored.filter(|attempts| attempts.generation == generation)
+    fn next(self, now: i64) -> Self {
+        Self { count: self.count.saturating_add(1), last: now, ..self }
     }
 }
 
@@ -73,16 +75,13 @@ fn millis(duration: Duration) -> i64 {
     i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
 }
 
-impl Pass<'_> {
+impl<K: Kind> Pass<'_, K> {
+    /// Those of the generation that runs.
     fn attempts(&self) -> Attempts {
-        let generation = self.status.observed_generation.unwrap_or(self.generation);
-        let text = self.status.cluster_info.get(ATTEMPTS_KEY);
-        let deployed = self.status.reconciliation_status.reconciliation_timestamp;
-        Attempts::of_generation(text, generation).unwrap_or(Attempts {
-            generation,
-            deployed,
-            ..Attempts::default()
-        })
+        let generation = self.status.observed_generation().unwrap_or(self.generation);
+        let deployed = self.status.reconciliation().reconciliation_timestamp;
+        let stored = K::attempts(self).and_then(|attempts| attempts.of_generation(generation));
+        stored.unwrap_or(Attempts { generation, deployed, ..Attempts::default() })
     }
 
     /// When the deployed spec was first deployed, in milliseconds since the epoch.
@@ -91,19 +90,32 @@ impl Pass<'_> {
     }
 
     /// Counts this attempt, or tells how long it has to wait.
-    fn take_attempt(&mut self) -> Result<u32, Duration> {
-        let now = self.world.now.as_millisecond();
+    pub(super) fn take_attempt(&mut self) -> Result<u32, Duration> {
+        let now = self.world.now().as_millisecond();
         let attempts = self.attempts().recent(now);
         let wait = attempts.wait(now);
         if !wait.is_zero() {
             return Err(wait);
         }
         let attempts = attempts.next(now);
-        let text = serde_json::json!(attempts).to_string();
-        self.status.cluster_info.insert(ATTEMPTS_KEY.to_owned(), text);
+        K::note_attempts(self, Some(attempts));
         Ok(attempts.count)
     }
 
+    /// Tells that a failed job is started again. What it failed of is in the events; the next try
+    /// begins without it.
+    pub(super) fn announce_restart(&mut self, attempt: u32) {
+        self.tell(Event::warning(
+            "RestartFailedJob",
+            Component::Job,
+            format!("Restarting failed job, attempt {attempt}"),
+        ));
+        self.problem = None;
+        self.status.set_error(None);
+    }
+}
+
+impl application::Pass<'_> {
     /// `job.restart.failed`: a job that failed for good is started again from what it left.
     pub(super) fn restart_failed(&mut self, last: &ReconciledSpec) -> Result<Option<Plan>, Halt> {
         let is_asked = self.observe_config()?.get(&options::JOB_RESTART_FAILED)?;
@@ -132,14 +144,7 @@ impl Pass<'_> {
             }
         };
         self.adopt_last_checkpoint(mode)?;
-        self.steps.push(Step::Event(Event::warning(
-            "RestartFailedJob",
-            Component::Job,
-            format!("Restarting failed job, attempt {count}"),
-        )));
-        // What it failed of is in the events; the next try begins without it.
-        self.problem = None;
-        self.status.error = None;
+        self.announce_restart(count);
         let because = "the job failed: starting it again from its last state";
         if self.status.reconciliation_status.state == ReconciliationState::RolledBack {
             let state = ReconciliationState::RollingBack;

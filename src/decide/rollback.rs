@@ -12,20 +12,20 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::application::{Halt, Pass, Problem, VALIDATION_ERROR};
+use super::application::{self, Halt, Problem, VALIDATION_ERROR};
 use super::deploy::{GOING, mode_of, point};
-use super::diff::{ChangeClass, SpecDiff, diff};
+use super::diff::{ChangeClass, SpecDiff};
 use super::error_document::{ErrorType, message_of};
 use super::observe::{SOON, foreign_deployment};
+use super::pass::{Kind, Pass, StatusOfJob};
 use super::plan::{Component, Event, Plan, Step};
-use super::reconciled::ReconciledSpec;
-use super::restart::ATTEMPTS_KEY;
+use super::reconciled::{Reconciled, ReconciledSpec};
 use super::restore::{HighAvailability, RestoreFacts, RestorePoint};
 use super::stop::StopDecision;
 use super::version::refuse_old_version;
-use super::world::PodProblem;
-use crate::api::deployment::FlinkDeploymentSpec;
-use crate::api::job::UpgradeMode;
+use super::world::{JobWorld, PodProblem};
+use crate::api::deployment::{FlinkDeployment, FlinkDeploymentSpec};
+use crate::api::job::{JobState, UpgradeMode};
 use crate::api::status::{JobManagerDeploymentStatus, JobStatusState, ReconciliationState};
 use crate::config::options;
 
@@ -73,47 +73,53 @@ pub fn due(facts: &RollbackFacts) -> Due {
     }
 }
 
-impl Pass<'_> {
+impl<K: Kind> Pass<'_, K> {
     /// How long a spec has to become stable: to run, and then to prove itself.
-    pub(super) fn patience(&self) -> Result<Duration, Halt> {
+    pub(super) fn patience(&self) -> Result<Duration, Halt<K::Question>> {
         let config = self.observe_config()?;
         let ready: Duration = config.get(&options::DEPLOYMENT_READINESS_TIMEOUT)?;
         Ok(ready.saturating_add(config.get(&options::DEPLOYMENT_STABLE_RUNNING_FOR)?))
     }
 
-    pub(super) fn rollback_due(&self, last: &ReconciledSpec) -> Result<Due, Halt> {
+    /// How long the spec still has to become stable; `Never` where it is not rolled back.
+    pub(super) fn rollback_due(
+        &self,
+        last: &Reconciled<K::Spec>,
+    ) -> Result<Due, Halt<K::Question>> {
         let config = self.observe_config()?;
-        let reconciliation = &self.status.reconciliation_status;
+        let state = self.status.reconciliation().state;
         let is_enabled = config.get(&options::DEPLOYMENT_ROLLBACK_ENABLED)?;
         // Most resources end here, and spare the reading of their stable spec.
-        if !is_enabled || reconciliation.state != ReconciliationState::Deployed {
+        if !is_enabled || state != ReconciliationState::Deployed {
             return Ok(Due::Never);
         }
         let stable = self.stable_spec();
         let deployed = Timestamp::from_millisecond(self.deployed_since());
-        let is_stopped =
-            |spec: &ReconciledSpec| spec.job_state() == crate::api::job::JobState::Suspended;
+        let is_stopped = |spec: &Reconciled<K::Spec>| spec.job_state() == JobState::Suspended;
         Ok(due(&RollbackFacts {
-            now: self.world.now,
+            now: self.world.now(),
             is_enabled,
-            state: reconciliation.state,
+            state,
             is_stable: self.is_proven(last),
             has_target: stable.as_ref().is_some_and(|stable| !is_stopped(stable))
                 && !is_stopped(last),
             is_version_changed: stable
                 .as_ref()
-                .is_some_and(|stable| stable.spec.flink_version != last.spec.flink_version),
-            deployed: deployed.unwrap_or(self.world.now),
+                .is_some_and(|stable| K::is_version_changed(&stable.spec, &last.spec)),
+            deployed: deployed.unwrap_or(self.world.now()),
             patience: self.patience()?,
         }))
     }
 
     /// Whether nothing that matters has changed since a spec was stable.
-    pub(super) fn is_proven(&self, last: &ReconciledSpec) -> bool {
-        self.stable_spec()
-            .is_some_and(|stable| diff(&stable.spec, &last.spec).class() == ChangeClass::Ignore)
+    pub(super) fn is_proven(&self, last: &Reconciled<K::Spec>) -> bool {
+        self.stable_spec().is_some_and(|stable| {
+            K::changes(&stable.spec, &last.spec).class() == ChangeClass::Ignore
+        })
     }
+}
 
+impl application::Pass<'_> {
     /// Begins a rollback when it is time for one and the newest state can be carried over.
     pub(super) fn roll_back_if_due(&mut self, last: &ReconciledSpec) -> Result<Option<Plan>, Halt> {
         if self.rollback_due(last)? != Due::Now {
@@ -222,7 +228,7 @@ impl Pass<'_> {
         });
         let because = "rolling back: removing the JobManager of the failed spec";
         // The counts of the failed spec mean nothing for the one that comes.
-        self.status.cluster_info.remove(ATTEMPTS_KEY);
+        FlinkDeployment::note_attempts(self, None);
         self.take_down_as(ReconciliationState::RollingBack, last, mode, because)
     }
 

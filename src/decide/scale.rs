@@ -5,14 +5,13 @@
 
 use std::collections::BTreeMap;
 
-use super::application::{Halt, Pass};
+use super::application::Halt;
 use super::observe::SOON;
-use super::plan::{Component, Event, Plan, Step};
-use super::reconciled::ReconciledSpec;
-use super::world::Bounds;
-use crate::api::deployment::{DeploymentMode, FlinkDeploymentSpec};
-use crate::api::job::JobState;
-use crate::api::status::{JobManagerDeploymentStatus, JobStatusState, ReconciliationState};
+use super::pass::{JobStep, Kind, Pass, PlanOf, StatusOfJob};
+use super::plan::{Component, Event};
+use super::reconciled::Reconciled;
+use super::world::{Bounds, JobWorld};
+use crate::api::status::{JobStatusState, ReconciliationState};
 use crate::api::version::FlinkVersion;
 use crate::config::options;
 
@@ -43,65 +42,60 @@ pub fn wanted_bounds(
     current.iter().map(bounds).collect()
 }
 
-impl Pass<'_> {
+impl<K: Kind> Pass<'_, K> {
     /// Scales the running job in place; nothing where that cannot be done.
-    pub(super) fn scale_in_place(&mut self, last: &ReconciledSpec) -> Result<Option<Plan>, Halt> {
-        if !self.may_scale_in_place(last)? {
+    pub(super) fn scale_in_place(
+        &mut self,
+        last: &Reconciled<K::Spec>,
+    ) -> Result<Option<PlanOf<K>>, Halt<K::Question>> {
+        if !self.may_scale_in_place()? {
             return Ok(None);
         }
-        let before = overrides(self, &last.spec)?;
-        let after = overrides(self, &self.spec)?;
+        let before = self.overrides(&last.spec)?;
+        let after = self.overrides(&self.spec)?;
         if before.is_empty() && after.is_empty() {
             return Ok(None);
         }
         let Ok(current) = self.world.resource_requirements()? else { return Ok(None) };
         let Some(wanted) = wanted_bounds(current, &before, &after) else { return Ok(None) };
-        let generation = self.generation.to_string();
         if *current != wanted {
-            if self.status.cluster_info.get(SCALING_KEY) == Some(&generation) {
+            if K::scaled_to(self) == Some(self.generation) {
                 return Ok(None);
             }
             let job_id = self.job_id()?;
-            self.status.cluster_info.insert(SCALING_KEY.to_owned(), generation);
+            K::note_scaling(self, Some(self.generation));
             self.write_intent();
-            self.steps.push(Step::Event(Event::normal(
-                "Scaling",
-                Component::Job,
-                "In-place scaling triggered",
-            )));
-            self.steps.push(Step::ScaleJob { job_id, bounds: wanted });
+            self.tell(Event::normal("Scaling", Component::Job, "In-place scaling triggered"));
+            self.steps.push(K::Step::scale_job(job_id, wanted));
         }
-        self.status.cluster_info.remove(SCALING_KEY);
-        let last = self.stored(JobState::Running, self.last_mode(), last.is_first_deployment());
-        self.store_deployed(last, ReconciliationState::Deployed);
-        self.status.task_manager = self.task_manager_info();
+        K::note_scaling(self, None);
+        self.store_running(self.last_mode(), last.is_first_deployment());
         Ok(Some(self.finish("scaled in place", Some(SOON))))
     }
 
-    fn may_scale_in_place(&self, last: &ReconciledSpec) -> Result<bool, Halt> {
+    fn may_scale_in_place(&self) -> Result<bool, Halt<K::Question>> {
         let config = self.observe_config()?;
         let is_adaptive = config
             .text_of(&options::SCHEDULER)
             .is_some_and(|scheduler| scheduler.trim().eq_ignore_ascii_case("adaptive"));
-        let has_job_to_scale = self.status.job_manager_deployment_status
-            == JobManagerDeploymentStatus::Ready
-            && self.status.job_status.state.is_some_and(|state| {
+        let has_job_to_scale = K::is_answering(self)
+            && self.status.job().state.is_some_and(|state| {
                 !state.is_globally_terminal()
                     && !matches!(state, JobStatusState::Reconciling | JobStatusState::Cancelling)
             });
         Ok(config.get(&options::JOB_UPGRADE_INPLACE_SCALING_ENABLED)?
             && is_adaptive
             && has_job_to_scale
-            && self.spec.mode.unwrap_or_default() == DeploymentMode::Native
-            && self.status.reconciliation_status.state == ReconciliationState::Deployed
-            && last.spec.flink_version.is_some_and(|version| version >= FlinkVersion::V1_18))
+            && K::has_elastic_slots(self)
+            && self.status.reconciliation().state == ReconciliationState::Deployed
+            && K::flink_version(self).is_some_and(|version| version >= FlinkVersion::V1_18))
     }
-}
 
-/// The overrides that a spec leads to, the operator's defaults included.
-fn overrides(pass: &Pass<'_>, spec: &FlinkDeploymentSpec) -> Result<Overrides, Halt> {
-    let config = pass.deploy_config(spec, pass.generation)?;
-    Ok(config.find(&options::PARALLELISM_OVERRIDES)?.unwrap_or_default())
+    /// The overrides that a spec leads to, the operator's defaults included.
+    fn overrides(&self, spec: &K::Spec) -> Result<Overrides, Halt<K::Question>> {
+        let config = K::submit_config(self, spec)?;
+        Ok(config.find(&options::PARALLELISM_OVERRIDES)?.unwrap_or_default())
+    }
 }
 
 #[cfg(test)]

@@ -78,6 +78,7 @@ impl Pass<'_> {
                 format!("waiting for the session cluster `{}` to be READY", self.cluster_name());
             return Ok(self.finish(because, Some(self.interval())));
         }
+        self.warn_of_unsupported();
         self.reconcile()
     }
 
@@ -177,7 +178,11 @@ impl Pass<'_> {
         }
         if diff.class() == ChangeClass::Ignore {
             self.refresh_metadata(&last);
+            let last = self.last.clone().unwrap_or(last);
             return self.look_after(&last);
+        }
+        if let Some(plan) = self.hold_for_savepoint(&last)? {
+            return Ok(plan);
         }
         if self.is_back_at_stable() {
             self.store_as_it_runs();
@@ -186,6 +191,11 @@ impl Pass<'_> {
         }
         if diff.class() == ChangeClass::SavepointRedeploy {
             return self.redeploy_from_savepoint(&last, &diff);
+        }
+        if diff.class() == ChangeClass::Scale
+            && let Some(plan) = self.scale_in_place(&last)?
+        {
+            return Ok(plan);
         }
         if last.job_state() == JobState::Running {
             return self.stop(&last, &diff);

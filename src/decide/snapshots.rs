@@ -1,25 +1,27 @@
-//! Snapshots of a deployment's job: asking for them, following them where they are no resources,
+//! Snapshots of a job: asking for them, following them where they are no resources,
 //! and letting old ones go.
 
 use std::time::Duration;
 
 use jiff::SignedDuration;
 
-use super::application::{Halt, Pass};
+use super::application::Halt;
 use super::history::{Limits, expired, expired_savepoints};
-use super::legacy;
-use super::plan::{Component, Event, Plan, Step, TakeSnapshot};
-use super::reconciled::ReconciledSpec;
+use super::pass::{Kind, Pass, PlanOf, StatusOfJob};
+use super::plan::{Component, Event, Plan, SnapshotStep, TakeSnapshot};
+use super::reconciled::{Reconciled, StoredSpec};
 use super::record::savepoint_directory;
 use super::references::{in_job, is_same_location};
 use super::snapshot::world::Trigger;
 use super::snapshot::{Request, Wanted};
-use super::trigger::{Cause, JobFacts, KnownSnapshot, SnapshotKind, savepoint_format};
-use crate::api::job::JobSpec;
-use crate::api::state_snapshot::{JobKind, SnapshotState};
-use crate::api::status::{
-    DeploymentStatus, JobManagerDeploymentStatus, JobStatusState, SnapshotTriggerType,
+use super::trigger::{
+    Cause, JobFacts, KnownSnapshot, SnapshotKind, savepoint_format, upgrade_resource,
 };
+use super::world::JobWorld;
+use super::{job, legacy};
+use crate::api::job::JobSpec;
+use crate::api::state_snapshot::SnapshotState;
+use crate::api::status::{JobStatus, JobStatusState, SnapshotTriggerType};
 use crate::config::{FlinkConfig, options};
 
 /// How soon to look again after a snapshot was asked for: then the next one has its time.
@@ -27,23 +29,23 @@ const AFTER_TRIGGER: Duration = Duration::from_secs(5);
 /// Snapshots that one pass lets go: each takes a call.
 const DELETIONS_MAX: usize = 10;
 
-impl Pass<'_> {
+impl<K: Kind> Pass<'_, K> {
     /// Whether snapshots of this job are resources.
     pub(super) fn uses_resources(&self, config: &FlinkConfig) -> bool {
-        self.world.has_snapshot_resources
+        self.world.has_snapshot_resources()
             && config.get(&options::SNAPSHOT_RESOURCE_ENABLED).unwrap_or(true)
     }
 
     fn is_answering(&self) -> bool {
-        self.status.job_manager_deployment_status == JobManagerDeploymentStatus::Ready
+        K::is_answering(self)
     }
 
     /// Asks for the snapshots that are due and lets old ones go; says when the next is due.
     pub(super) fn look_after_snapshots(
         &mut self,
         config: &FlinkConfig,
-    ) -> Result<Option<Duration>, Halt> {
-        let Some(last) = self.last.as_ref().and_then(|last| last.spec.job.clone()) else {
+    ) -> Result<Option<Duration>, Halt<K::Question>> {
+        let Some(last) = self.last.as_ref().and_then(|last| last.spec.job().cloned()) else {
             return Ok(None);
         };
         let known = if self.uses_resources(config) {
@@ -71,7 +73,7 @@ impl Pass<'_> {
         }
         let is_pending = SnapshotKind::ALL
             .into_iter()
-            .any(|kind| legacy::pending(&self.status.job_status, kind).is_some());
+            .any(|kind| legacy::pending(self.status.job(), kind).is_some());
         let check = config.get(&options::OBSERVER_PROGRESS_CHECK_INTERVAL)?;
         Ok([next, is_pending.then_some(check)].into_iter().flatten().min())
     }
@@ -83,20 +85,20 @@ impl Pass<'_> {
         last: &'a JobSpec,
         known: &'a [KnownSnapshot],
     ) -> JobFacts<'a> {
-        let created = self.world.resource.metadata.creation_timestamp.as_ref();
+        let created = self.world.metadata().creation_timestamp.as_ref();
         JobFacts {
-            now: self.world.now,
-            zone: &self.world.zone,
-            kind: JobKind::FlinkDeployment,
+            now: self.world.now(),
+            zone: self.world.zone(),
+            kind: K::JOB,
             namespace: self.world.namespace(),
             name: self.world.name(),
-            created: created.map_or(self.world.now, |at| at.0),
+            created: created.map_or(self.world.now(), |at| at.0),
             wanted,
             last,
-            status: &self.status.job_status,
+            status: self.status.job(),
             config,
-            flink_version: self.last.as_ref().and_then(|last| last.spec.flink_version),
-            memory: &self.world.periodic,
+            flink_version: K::flink_version(self),
+            memory: self.world.periodic(),
             known,
         }
     }
@@ -108,14 +110,14 @@ impl Pass<'_> {
         config: &FlinkConfig,
         last: &JobSpec,
         known: &[KnownSnapshot],
-    ) -> Result<(), Halt> {
+    ) -> Result<(), Halt<K::Question>> {
         if self.uses_resources(config) {
             let wanted = self.job();
             let facts = self.job_facts(config, &wanted, last, known);
             if !facts.was_created(kind, cause) {
                 // Without a directory validation has refused it.
                 let Some(resource) = facts.resource(kind, cause) else { return Ok(()) };
-                self.steps.push(Step::CreateSnapshot(Box::new(resource)));
+                self.steps.push(SnapshotStep::Create(Box::new(resource)).into());
             }
             if let Cause::Manual { .. } = cause {
                 self.use_nonce(kind);
@@ -132,22 +134,23 @@ impl Pass<'_> {
             SnapshotKind::Checkpoint => Wanted::Checkpoint(checkpoint),
         };
         let (job_id, trigger_id) = (self.job_id()?, self.trigger_id(kind));
-        let job = &mut self.status.job_status;
-        legacy::note(job, kind, cause, &trigger_id, (savepoint, checkpoint), self.world.now);
+        let job = self.status.job_mut();
+        legacy::note(job, kind, cause, &trigger_id, (savepoint, checkpoint), self.world.now());
         self.write_intent();
-        self.steps.push(Step::TakeSnapshot(Box::new(TakeSnapshot {
+        let step = SnapshotStep::Take(Box::new(TakeSnapshot {
             kind,
             is_periodic: cause == Cause::Periodic,
             request: Request { job_id, trigger_id, what },
-        })));
+        }));
+        self.steps.push(step.into());
         Ok(())
     }
 
     /// A fresh id for each of the two that one pass may ask for.
     fn trigger_id(&self, kind: SnapshotKind) -> String {
         match kind {
-            SnapshotKind::Savepoint => self.world.fresh.trigger_id.clone(),
-            SnapshotKind::Checkpoint => self.world.fresh.job_id.clone(),
+            SnapshotKind::Savepoint => self.world.fresh().trigger_id.clone(),
+            SnapshotKind::Checkpoint => self.world.fresh().job_id.clone(),
         }
     }
 
@@ -156,7 +159,7 @@ impl Pass<'_> {
         let wanted = self.job();
         let was_stable = self.is_stable();
         let Some(last) = &mut self.last else { return };
-        if let Some(job) = &mut last.spec.job {
+        if let Some(job) = last.spec.job_mut() {
             match kind {
                 SnapshotKind::Savepoint => {
                     job.savepoint_trigger_nonce = wanted.savepoint_trigger_nonce;
@@ -166,22 +169,19 @@ impl Pass<'_> {
                 }
             }
         }
-        self.status.reconciliation_status.last_reconciled_spec = Some(last.to_text());
+        self.status.reconciliation_mut().last_reconciled_spec = Some(last.to_text());
         if was_stable {
             self.mark_stable();
         }
     }
 
     /// Learns how the snapshots of the job's own bookkeeping stand.
-    pub(super) fn observe_triggers(&mut self) -> Result<(), Halt> {
+    pub(super) fn observe_triggers(&mut self) -> Result<(), Halt<K::Question>> {
         for kind in SnapshotKind::ALL {
-            let Some(pending) = legacy::pending(&self.status.job_status, kind) else { continue };
-            let state = self.status.job_status.state;
+            let Some(pending) = legacy::pending(self.status.job(), kind) else { continue };
+            let state = self.status.job().state;
             if !self.is_answering() || state != Some(JobStatusState::Running) {
-                let is_over = state.is_some_and(JobStatusState::is_globally_terminal)
-                    || self.status.job_manager_deployment_status
-                        == JobManagerDeploymentStatus::Missing;
-                if is_over {
+                if K::is_job_over(self) {
                     self.give_up(kind, &pending, "the job does not run any more");
                 }
                 continue;
@@ -195,7 +195,7 @@ impl Pass<'_> {
                 Ok(Trigger::Completed { path }) => {
                     let nonce = kind.nonce(&self.job());
                     let path = path.clone();
-                    let job = &mut self.status.job_status;
+                    let job = self.status.job_mut();
                     legacy::complete(job, kind, &pending, path.as_deref(), nonce);
                     if pending.trigger_type == SnapshotTriggerType::Manual {
                         self.use_nonce(kind);
@@ -219,16 +219,16 @@ impl Pass<'_> {
         kind: SnapshotKind,
         pending: &legacy::Pending,
         message: &str,
-    ) -> Result<(), Halt> {
+    ) -> Result<(), Halt<K::Question>> {
         let config = self.observe_config()?;
         let grace = config.get(match kind {
             SnapshotKind::Savepoint => &options::SAVEPOINT_TRIGGER_GRACE_PERIOD,
             SnapshotKind::Checkpoint => &options::CHECKPOINT_TRIGGER_GRACE_PERIOD,
         })?;
-        let age = self.world.now.duration_since(pending.since);
+        let age = self.world.now().duration_since(pending.since);
         if SignedDuration::try_from(grace).is_ok_and(|grace| age < grace) {
             self.report_failed_snapshot(kind, pending, message);
-            legacy::forget(&mut self.status.job_status, kind);
+            legacy::forget(self.status.job_mut(), kind);
         } else {
             self.give_up(kind, pending, message);
         }
@@ -240,13 +240,27 @@ impl Pass<'_> {
         if pending.trigger_type == SnapshotTriggerType::Manual {
             self.use_nonce(kind);
         }
-        legacy::forget(&mut self.status.job_status, kind);
+        legacy::forget(self.status.job_mut(), kind);
+    }
+
+    /// A completed savepoint of the job: the next restore point. It is shown as a resource, or in
+    /// the deprecated history where that kind is not installed.
+    pub(super) fn record_savepoint(&mut self, path: &str) {
+        let format = job::note_savepoint(self.status.job_mut(), path);
+        let now = self.world.now();
+        if let Some(config) = self.observe_config().ok().filter(|c| self.uses_resources(c)) {
+            let job = (K::JOB, self.world.namespace(), self.world.name());
+            let snapshot = upgrade_resource(job, path, format, &config, now);
+            self.steps.push(SnapshotStep::Create(Box::new(snapshot)).into());
+        } else {
+            job::note_in_history(self.status.job_mut(), path, format, now);
+        }
     }
 
     /// Makes room for the trigger of a stop-with-savepoint.
     pub(super) fn give_up_savepoint(&mut self, message: &str) {
         let kind = SnapshotKind::Savepoint;
-        if let Some(pending) = legacy::pending(&self.status.job_status, kind) {
+        if let Some(pending) = legacy::pending(self.status.job(), kind) {
             self.give_up(kind, &pending, message);
         }
     }
@@ -272,27 +286,30 @@ impl Pass<'_> {
             ) => "the periodic trigger".to_owned(),
         };
         let message = format!("{what} failed for {cause}: {message}");
-        self.steps.push(Step::Event(Event::warning(reason, Component::Operator, message)));
+        self.tell(Event::warning(reason, Component::Operator, message));
     }
 
     /// A change of the spec waits for a savepoint that is being taken.
     pub(super) fn hold_for_savepoint(
         &mut self,
-        last: &ReconciledSpec,
-    ) -> Result<Option<Plan>, Halt> {
+        last: &Reconciled<K::Spec>,
+    ) -> Result<Option<PlanOf<K>>, Halt<K::Question>> {
         let config = self.observe_config()?;
-        let is_pending =
-            legacy::pending(&self.status.job_status, SnapshotKind::Savepoint).is_some();
+        let is_pending = legacy::pending(self.status.job(), SnapshotKind::Savepoint).is_some();
         let is_free = config.get(&options::JOB_UPGRADE_IGNORE_PENDING_SAVEPOINT)?;
-        if !is_pending || is_free || self.status.job_status.state != Some(JobStatusState::Running) {
+        if !is_pending || is_free || self.status.job().state != Some(JobStatusState::Running) {
             return Ok(None);
         }
-        let plan = self.look_after(last)?;
+        let plan = K::look_after(self, last)?;
         let because = "the change waits for the savepoint that is being taken".to_owned();
         Ok(Some(Plan { because, ..plan }))
     }
 
-    fn clean_up(&mut self, config: &FlinkConfig, known: &[KnownSnapshot]) -> Result<(), Halt> {
+    fn clean_up(
+        &mut self,
+        config: &FlinkConfig,
+        known: &[KnownSnapshot],
+    ) -> Result<(), Halt<K::Question>> {
         let is_enabled = config.get(&options::SAVEPOINT_CLEANUP_ENABLED)?;
         self.clean_up_history(config, known, is_enabled)?;
         if !is_enabled {
@@ -300,8 +317,8 @@ impl Pass<'_> {
         }
         let mut names = Vec::new();
         for kind in SnapshotKind::ALL {
-            let limits = Limits::of(kind, config, self.world.operator);
-            for snapshot in expired(known, kind, limits, self.world.now) {
+            let limits = Limits::of(kind, config, self.world.operator());
+            for snapshot in expired(known, kind, limits, self.world.now()) {
                 if self.may_go(snapshot)? {
                     names.push(snapshot.name.clone());
                 }
@@ -311,20 +328,20 @@ impl Pass<'_> {
             self.write_what_is_known();
         }
         let deletions = names.into_iter().take(DELETIONS_MAX);
-        self.steps.extend(deletions.map(|name| Step::DeleteSnapshot { name }));
+        self.steps.extend(deletions.map(|name| SnapshotStep::Delete { name }.into()));
         Ok(())
     }
 
     /// What was just seen may have taken the place of what goes now: should the status be lost in a
     /// crash, it would name a savepoint that is no more.
     fn write_what_is_known(&mut self) {
-        if self.status != *self.world.status {
+        if self.status != *self.world.status() {
             self.write_intent();
         }
     }
 
     /// One whose savepoint goes with it waits for a JobManager, and for nobody to need it.
-    fn may_go(&self, snapshot: &KnownSnapshot) -> Result<bool, Halt> {
+    fn may_go(&self, snapshot: &KnownSnapshot) -> Result<bool, Halt<K::Question>> {
         match &snapshot.path {
             Some(path) if snapshot.is_disposed_of && !path.is_empty() => {
                 Ok(self.is_answering() && !self.is_referred_to(path)?)
@@ -335,13 +352,13 @@ impl Pass<'_> {
 
     /// Whether the job, or a former version of it, could start from the savepoint. Beside its entry
     /// in the history, that is.
-    fn is_referred_to(&self, path: &str) -> Result<bool, Halt> {
-        let mut status = self.status.job_status.clone();
+    fn is_referred_to(&self, path: &str) -> Result<bool, Halt<K::Question>> {
+        let mut status = self.status.job().clone();
         if let Some(info) = &mut status.savepoint_info {
             info.savepoint_history.clear();
         }
-        let spec = self.world.resource.spec.job.as_ref();
-        if !in_job(spec, &status, &self.status.reconciliation_status, path).is_empty() {
+        let spec = self.world.spec().job();
+        if !in_job(spec, &status, self.status.reconciliation(), path).is_empty() {
             return Ok(true);
         }
         Ok(match self.world.revisions()? {
@@ -356,16 +373,16 @@ impl Pass<'_> {
         config: &FlinkConfig,
         known: &[KnownSnapshot],
         is_enabled: bool,
-    ) -> Result<(), Halt> {
-        let history = match &self.status.job_status.savepoint_info {
+    ) -> Result<(), Halt<K::Question>> {
+        let history = match &self.status.job().savepoint_info {
             Some(info) if !info.savepoint_history.is_empty() => info.savepoint_history.clone(),
             Some(_) | None => return Ok(()),
         };
         let completed = known.iter().filter(|snapshot| {
             snapshot.kind == SnapshotKind::Savepoint && snapshot.state == SnapshotState::Completed
         });
-        let limits = Limits::of(SnapshotKind::Savepoint, config, self.world.operator);
-        let old = expired_savepoints(&history, completed.count(), limits, self.world.now);
+        let limits = Limits::of(SnapshotKind::Savepoint, config, self.world.operator());
+        let old = expired_savepoints(&history, completed.count(), limits, self.world.now());
         let (mut gone, mut steps) = (Vec::new(), Vec::new());
         for (savepoint, is_in_order) in old.into_iter().take(DELETIONS_MAX) {
             let path = savepoint.location.clone().unwrap_or_default();
@@ -376,7 +393,7 @@ impl Pass<'_> {
                     }
                     continue;
                 }
-                steps.push(Step::DisposeSavepoint { path: path.clone(), is_in_order });
+                steps.push(SnapshotStep::Dispose { path: path.clone(), is_in_order }.into());
             }
             gone.push(path);
         }
@@ -384,7 +401,7 @@ impl Pass<'_> {
             self.write_what_is_known();
             self.steps.append(&mut steps);
         }
-        if let Some(info) = &mut self.status.job_status.savepoint_info {
+        if let Some(info) = &mut self.status.job_mut().savepoint_info {
             info.savepoint_history
                 .retain(|entry| !gone.contains(&entry.location.clone().unwrap_or_default()));
         }
@@ -392,21 +409,16 @@ impl Pass<'_> {
     }
 }
 
-/// `status` with the entries of the history that could not be disposed of after all.
-pub fn keep_undisposed(
-    mut status: DeploymentStatus,
-    before: &DeploymentStatus,
-    undisposed: &[String],
-) -> DeploymentStatus {
-    let entries = before.job_status.savepoint_info.iter().flat_map(|info| &info.savepoint_history);
+/// Puts back the entries of the history that could not be disposed of after all.
+pub fn keep_undisposed(job: &mut JobStatus, before: &JobStatus, undisposed: &[String]) {
+    let entries = before.savepoint_info.iter().flat_map(|info| &info.savepoint_history);
     let mut kept: Vec<_> = entries
         .filter(|entry| entry.location.as_ref().is_some_and(|path| undisposed.contains(path)))
         .cloned()
         .collect();
-    if let (false, Some(info)) = (kept.is_empty(), &mut status.job_status.savepoint_info) {
+    if let (false, Some(info)) = (kept.is_empty(), &mut job.savepoint_info) {
         kept.append(&mut info.savepoint_history);
         kept.sort_by_key(|entry| entry.time_stamp);
         info.savepoint_history = kept;
     }
-    status
 }

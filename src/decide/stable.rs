@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::application::{Halt, Pass};
-use super::world::JobMetrics;
+use super::application::Halt;
+use super::pass::{Kind, Pass};
+use super::world::{JobMetrics, JobWorld};
 use crate::api::status::JobStatusState;
 use crate::config::option::InvalidValue;
 use crate::config::{FlinkConfig, options};
@@ -85,9 +86,12 @@ pub fn judge(
     }
 }
 
-impl Pass<'_> {
+impl<K: Kind> Pass<'_, K> {
     /// Marks the deployed spec as stable when the job has proven it.
-    pub(super) fn mark_if_stable(&mut self, state: JobStatusState) -> Result<(), Halt> {
+    pub(super) fn mark_if_stable(
+        &mut self,
+        state: JobStatusState,
+    ) -> Result<(), Halt<K::Question>> {
         if self.is_stable() {
             return Ok(());
         }
@@ -102,7 +106,7 @@ impl Pass<'_> {
         } else {
             JobMetrics::default()
         };
-        match judge(&rules, self.world.now, self.job_state_since(), &metrics) {
+        match judge(&rules, self.world.now(), self.job_state_since(), &metrics) {
             Stability::Stable => self.mark_stable(),
             Stability::Unproven { because, look_again } => {
                 self.unproven = Some(because);

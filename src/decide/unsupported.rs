@@ -1,8 +1,8 @@
 //! What a spec asks for and this version does not do, said once per change of the spec: a wish that
 //! is silently ignored is found out when it is needed.
 
-use super::application::Pass;
-use super::plan::{Component, Event, Step};
+use super::pass::{Kind, Pass, StatusOfJob};
+use super::plan::{Component, Event};
 use super::schedule::Schedule;
 use super::trigger::SnapshotKind;
 use crate::config::FlinkConfig;
@@ -14,10 +14,10 @@ fn requests(config: &FlinkConfig) -> Vec<&'static str> {
     all.into_iter().filter(|(is_asked, _)| *is_asked).map(|(_, name)| name).collect()
 }
 
-impl Pass<'_> {
+impl<K: Kind> Pass<'_, K> {
     /// Warns when the spec is new to this operator and asks for what it does not do.
     pub(super) fn warn_of_unsupported(&mut self) {
-        if self.status.observed_generation == Some(self.generation) {
+        if self.status.observed_generation() == Some(self.generation) {
             return;
         }
         let Ok(config) = self.observe_config() else { return };
@@ -29,11 +29,11 @@ impl Pass<'_> {
         let message = format!("this operator version does not act on: {}", names.join(", "));
         let mut event = Event::warning("NotSupported", Component::Operator, message);
         event.key = Some(format!("NotSupported: {}", self.generation));
-        self.steps.push(Step::Event(event));
+        self.tell(event);
     }
 }
 
-impl Pass<'_> {
+impl<K: Kind> Pass<'_, K> {
     /// A schedule that cannot be read never fires.
     fn warn_of_schedules(&mut self, config: &FlinkConfig) {
         for kind in SnapshotKind::ALL {
@@ -43,7 +43,7 @@ impl Pass<'_> {
             let message = format!("`{}` is never due: {reason}", option.key());
             let mut event = Event::warning("InvalidSchedule", Component::Operator, message.clone());
             event.key = Some(format!("{}: {message}", self.generation));
-            self.steps.push(Step::Event(event));
+            self.tell(event);
         }
     }
 }

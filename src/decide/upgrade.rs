@@ -12,10 +12,8 @@ use super::reconciled::ReconciledSpec;
 use super::record::savepoint_directory;
 use super::restore::RestorePoint;
 use super::stop::{Lazy, Need, StopDecision, StopFacts, decide_stop, is_cancellable};
-use super::trigger::upgrade_resource;
 use super::world::Answer;
 use crate::api::job::{JobState, UpgradeMode};
-use crate::api::state_snapshot::JobKind;
 use crate::api::status::{
     JobManagerDeploymentStatus, JobStatusState, ReconciliationState, SavepointFormatType,
 };
@@ -226,19 +224,6 @@ impl Pass<'_> {
                 }
                 self.take_down(UpgradeMode::Savepoint, false)
             }
-        }
-    }
-
-    /// A completed savepoint of the job: the next restore point. It is shown as a resource, or in
-    /// the deprecated history where that kind is not installed.
-    pub(super) fn record_savepoint(&mut self, path: &str) {
-        let format = job::note_savepoint(&mut self.status.job_status, path);
-        if let Some(config) = self.observe_config().ok().filter(|c| self.uses_resources(c)) {
-            let job = (JobKind::FlinkDeployment, self.world.namespace(), self.world.name());
-            let snapshot = upgrade_resource(job, path, format, &config, self.world.now);
-            self.steps.push(Step::CreateSnapshot(Box::new(snapshot)));
-        } else {
-            job::note_in_history(&mut self.status.job_status, path, format, self.world.now);
         }
     }
 

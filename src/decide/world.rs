@@ -329,15 +329,8 @@ questions! {
     stop: Stop => Stop;
     cluster: Cluster => Cluster;
     failure: Failure => Failure;
-    exceptions: Vec<JobException> => Exceptions;
-    job_metrics: JobMetrics => JobMetrics;
-    resource_requirements: BTreeMap<String, Bounds> => ResourceRequirements;
     task_manager_pods: Vec<Pod> => TaskManagerPods;
     session_jobs: Vec<String> => SessionJobs;
-    snapshots: Vec<KnownSnapshot> => Snapshots;
-    savepoint: Trigger => Savepoint;
-    checkpoint: Trigger => Checkpoint;
-    revisions: Vec<String> => Revisions;
 }
 
 impl World<'_> {
@@ -375,11 +368,24 @@ macro_rules! job_facts {
             fn metadata(&self) -> &ObjectMeta;
             fn spec(&self) -> &<Self::Kind as Kind>::Spec;
             fn status(&self) -> &<Self::Kind as Kind>::Status;
+            fn operator(&self) -> &OperatorConfig;
+            fn has_snapshot_resources(&self) -> bool;
+            fn fresh(&self) -> &Fresh;
             fn told_exceptions(&self) -> Option<&ToldExceptions>;
+            fn periodic(&self) -> &Memory;
+            fn zone(&self) -> &TimeZone;
             $(
                 /// The fact, or the question to answer first.
                 fn $name(&self) -> Result<Answer<'_, $type>, <Self::Kind as Kind>::Question>;
             )*
+
+            fn name(&self) -> &str {
+                self.metadata().name.as_deref().unwrap_or_default()
+            }
+
+            fn namespace(&self) -> &str {
+                self.metadata().namespace.as_deref().unwrap_or("default")
+            }
 
             fn generation(&self) -> i64 {
                 self.metadata().generation.unwrap_or_default()
@@ -390,6 +396,12 @@ macro_rules! job_facts {
 
 job_facts! {
     exceptions: Vec<JobException>;
+    job_metrics: JobMetrics;
+    resource_requirements: BTreeMap<String, Bounds>;
+    snapshots: Vec<KnownSnapshot>;
+    savepoint: Trigger;
+    checkpoint: Trigger;
+    revisions: Vec<String>;
 }
 
 /// Implements [`JobWorld`] for a world whose facts and questions have the usual names.
@@ -416,8 +428,28 @@ macro_rules! job_world {
                 self.status
             }
 
+            fn operator(&self) -> &OperatorConfig {
+                self.operator
+            }
+
+            fn has_snapshot_resources(&self) -> bool {
+                self.has_snapshot_resources
+            }
+
+            fn fresh(&self) -> &Fresh {
+                &self.fresh
+            }
+
             fn told_exceptions(&self) -> Option<&ToldExceptions> {
                 self.told_exceptions.as_ref()
+            }
+
+            fn periodic(&self) -> &Memory {
+                &self.periodic
+            }
+
+            fn zone(&self) -> &TimeZone {
+                &self.zone
             }
 
             $(
@@ -433,4 +465,10 @@ pub(super) use job_world;
 job_world! {
     FlinkDeployment;
     exceptions: Vec<JobException> => Exceptions;
+    job_metrics: JobMetrics => JobMetrics;
+    resource_requirements: BTreeMap<String, Bounds> => ResourceRequirements;
+    snapshots: Vec<KnownSnapshot> => Snapshots;
+    savepoint: Trigger => Savepoint;
+    checkpoint: Trigger => Checkpoint;
+    revisions: Vec<String> => Revisions;
 }

@@ -11,13 +11,13 @@ use serde_json::{Value, json};
 
 use super::observe::{Subject, tell};
 use super::resource::Act;
-use super::snapshot;
+use super::snapshot::steps::SnapshotSteps;
 use crate::api::deployment::FlinkDeployment;
-use crate::api::state_snapshot::{FlinkStateSnapshot, JobKind};
+use crate::api::state_snapshot::JobKind;
 use crate::cluster;
 use crate::cluster::apply::{self, Deletion, ObjectId, Writer};
 use crate::config::{FlinkConfig, options};
-use crate::decide::plan::{Component, Event, Step, Superseded, TakeSnapshot};
+use crate::decide::plan::{Component, Event, Step, Superseded};
 use crate::decide::revision;
 use crate::decide::world::Bounds;
 use crate::flink::rescale::{ParallelismBounds, VertexRequirements};
@@ -68,21 +68,14 @@ impl Act<'_, FlinkDeployment> {
     /// Takes the steps in order and stops at the first error. Answers the savepoints that should
     /// have been disposed of and are still there.
     pub(super) async fn take(&mut self, steps: Vec<Step>) -> Result<Vec<String>, Error> {
-        let mut undisposed = Vec::new();
-        let mut is_blocked = false;
+        let mut snapshots = SnapshotSteps::default();
         for step in steps {
             match step {
-                Step::DisposeSavepoint { path, is_in_order } => {
-                    let is_tried = !(is_in_order && is_blocked);
-                    if !is_tried || !self.dispose_savepoint(&path).await? {
-                        is_blocked |= is_in_order;
-                        undisposed.push(path);
-                    }
-                }
+                Step::Snapshot(step) => snapshots.take(step, self, || self.flink()).await?,
                 other => self.step(other).await?,
             }
         }
-        Ok(undisposed)
+        Ok(snapshots.undisposed)
     }
 
     async fn step(&mut self, step: Step) -> Result<(), Error> {
@@ -92,11 +85,8 @@ impl Act<'_, FlinkDeployment> {
             Step::WriteStatus(status) => self.write_status(&status).await,
             Step::Event(event) => self.record_event(event).await,
             Step::RecordRevision(superseded) => self.record_revision(*superseded).await,
-            Step::CreateSnapshot(snapshot) => self.create_snapshot(&snapshot).await,
-            Step::DeleteSnapshot { name } => self.delete_snapshot(&name).await,
-            Step::TakeSnapshot(snapshot) => self.take_snapshot(*snapshot).await,
             // Taken by `take`, which keeps what was not disposed of.
-            Step::DisposeSavepoint { .. } => Ok(()),
+            Step::Snapshot(_) => Ok(()),
             Step::TriggerStop { job_id, trigger_id, directory, format, drain } => {
                 let request =
                     StopRequest { target_directory: directory, drain, format, trigger_id };
@@ -105,7 +95,7 @@ impl Act<'_, FlinkDeployment> {
             Step::CancelJob { job_id, is_best_effort } => {
                 self.cancel(&job_id, is_best_effort).await
             }
-            Step::ScaleJob { job_id, bounds } => self.scale(&job_id, &bounds).await,
+            Step::ScaleJob { job_id, bounds } => scale(&self.flink()?, &job_id, &bounds).await,
             Step::DeleteJobManager { uid } => {
                 self.delete_deployment(names::job_manager(&self.resource.name_any()), &uid).await
             }
@@ -129,63 +119,6 @@ impl Act<'_, FlinkDeployment> {
             reconciled_at: Timestamp::from_millisecond(reconciled).unwrap_or(Timestamp::UNIX_EPOCH),
         };
         self.keep_revision(JobKind::FlinkDeployment, content).await
-    }
-
-    async fn create_snapshot(&self, snapshot: &FlinkStateSnapshot) -> Result<(), Error> {
-        let value = serde_json::to_value(snapshot)?;
-        match apply::create(&self.context.client, &value, Writer::OPERATOR).await {
-            Ok(_) | Err(cluster::Error::AlreadyExists { .. }) => Ok(()),
-            // What an upgrade took is on record in the status; the resource only shows it.
-            Err(
-                error @ (cluster::Error::Forbidden { .. }
-                | cluster::Error::KindMissing { .. }
-                | cluster::Error::Invalid { .. }
-                | cluster::Error::Rejected { .. }),
-            ) => {
-                let name = snapshot.name_any();
-                let message = format!("snapshot `{name}` cannot be created: {}", tell(&error));
-                tracing::warn!(name, "{message}");
-                let mut event = Event::warning("SnapshotError", Component::Operator, message);
-                // One for each reason, not for each name.
-                event.key = Some(error.to_string());
-                self.record_event(event).await
-            }
-            Err(error) => Err(error.into()),
-        }
-    }
-
-    async fn delete_snapshot(&self, name: &str) -> Result<(), Error> {
-        let id = ObjectId::of::<FlinkStateSnapshot>(&self.namespace(), name);
-        let deletion = Deletion::with(apply::Propagation::Background);
-        match apply::delete(&self.context.client, &id, deletion).await {
-            Ok(_) => Ok(()),
-            // History that cannot be tidied up must not keep the job from anything.
-            Err(error @ cluster::Error::Forbidden { .. }) => {
-                tracing::warn!(error = tell(&error), name, "old snapshot not deleted");
-                Ok(())
-            }
-            Err(error) => Err(error.into()),
-        }
-    }
-
-    /// What became of it is found out by asking for the trigger.
-    async fn take_snapshot(&self, snapshot: TakeSnapshot) -> Result<(), Error> {
-        let kind = snapshot.kind.as_str();
-        if let Err(error) = snapshot::ask(&self.flink()?, snapshot.request).await {
-            tracing::warn!(error = tell(&error), kind, "the trigger was not confirmed");
-        }
-        Ok(())
-    }
-
-    /// Whether the savepoint is gone.
-    async fn dispose_savepoint(&self, path: &str) -> Result<bool, Error> {
-        match snapshot::dispose(&self.flink()?, path).await {
-            Ok(()) => Ok(true),
-            Err(why) => {
-                tracing::warn!(path, why, "savepoint of the history not disposed of");
-                Ok(false)
-            }
-        }
     }
 
     fn flink(&self) -> Result<flink::Client, Error> {
@@ -218,21 +151,6 @@ impl Act<'_, FlinkDeployment> {
             }
             other => other,
         }
-    }
-
-    async fn scale(&self, job_id: &str, bounds: &BTreeMap<String, Bounds>) -> Result<(), Error> {
-        let requirements = bounds
-            .iter()
-            .map(|(vertex, bounds)| {
-                let parallelism =
-                    ParallelismBounds { lower_bound: bounds.lower, upper_bound: bounds.upper };
-                (vertex.clone(), VertexRequirements { parallelism })
-            })
-            .collect();
-        // What became of it is read by the next pass.
-        self.flink()?.set_resource_requirements(job_id, &requirements).await.map_err(|error| {
-            Error::Flink { what: "the job cannot be scaled in place", message: tell(&error) }
-        })
     }
 
     async fn scale_task_managers(&self, replicas: i32) -> Result<(), Error> {
@@ -421,6 +339,27 @@ pub(super) async fn stop_with_savepoint(
             message: tell(&error),
         }),
     }
+}
+
+/// Gives the vertices of a running job new bounds of parallelism.
+pub(super) async fn scale(
+    flink: &flink::Client,
+    job_id: &str,
+    bounds: &BTreeMap<String, Bounds>,
+) -> Result<(), Error> {
+    let requirements = bounds
+        .iter()
+        .map(|(vertex, bounds)| {
+            let parallelism =
+                ParallelismBounds { lower_bound: bounds.lower, upper_bound: bounds.upper };
+            (vertex.clone(), VertexRequirements { parallelism })
+        })
+        .collect();
+    // What became of it is read by the next pass.
+    flink.set_resource_requirements(job_id, &requirements).await.map_err(|error| Error::Flink {
+        what: "the job cannot be scaled in place",
+        message: tell(&error),
+    })
 }
 
 /// A job that has ended, or that Flink does not know, needs no cancelling.

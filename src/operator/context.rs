@@ -19,7 +19,7 @@ use crate::api::session_job::FlinkSessionJob;
 use crate::api::state_snapshot::FlinkStateSnapshot;
 use crate::api::status::JobStatus;
 use crate::config::OperatorConfig;
-use crate::decide::session_job::world::FailedSubmission;
+use crate::decide::session_job::world::{FailedSubmission, Tried};
 use crate::decide::trigger::{Memory, SnapshotKind};
 use crate::decide::world::{Fact, JobException, ToldExceptions};
 use crate::flink::access::Connector;
@@ -60,6 +60,7 @@ pub struct Context {
     pub(super) session_jobs: Kept<FlinkSessionJob>,
     told_exceptions: Mutex<HashMap<String, ToldExceptions>>,
     failed_submissions: Mutex<HashMap<String, FailedSubmission>>,
+    tried: Mutex<HashMap<String, Tried>>,
     /// When periodic snapshots were asked for, by the uid of the job.
     periodic: Mutex<HashMap<String, Memory>>,
     /// In which cron expressions are meant.
@@ -89,6 +90,7 @@ impl Context {
             session_jobs: Kept::default(),
             told_exceptions: Mutex::default(),
             failed_submissions: Mutex::default(),
+            tried: Mutex::default(),
             periodic: Mutex::default(),
             zone: TimeZone::system(),
             progress: tokio::sync::broadcast::Sender::new(1024),
@@ -135,6 +137,19 @@ impl Context {
         let before = told.get(uid).filter(|told| told.job_id == *job_id).map(|told| told.until);
         let until = newest.or(before).unwrap_or_else(|| now.as_millisecond());
         told.insert(uid.to_owned(), ToldExceptions { job_id: job_id.clone(), until });
+    }
+
+    /// What this process has tried with the resource's job.
+    pub(super) fn tried(&self, uid: &str) -> Tried {
+        lock(&self.tried).get(uid).copied().unwrap_or_default()
+    }
+
+    pub(super) fn note_tried(&self, uid: &str, tried: Tried) {
+        lock(&self.tried).insert(uid.to_owned(), tried);
+    }
+
+    pub(super) fn forget_tried(&self, uid: &str) {
+        lock(&self.tried).remove(uid);
     }
 
     pub(super) fn periodic(&self, uid: &str) -> Memory {

@@ -1,12 +1,17 @@
 //! What Flink says of one job: each answer read when it is asked for and not before.
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 
 use super::observe::tell;
 use crate::api::status::{JobStatus, JobStatusState};
-use crate::decide::world::{Checkpoints, CompletedState, Fact, Failure, Job, JobException, Stop};
+use crate::decide::world::{
+    Bounds, Checkpoints, CompletedState, Fact, Failure, Job, JobException, JobMetrics, Stop,
+};
 use crate::flink::checkpoints::LastState;
 use crate::flink::failures::ExecutionResult;
+use crate::flink::rescale::ParallelismBounds;
 use crate::flink::savepoints::SavepointStatus;
 use crate::flink::{self, Client};
 
@@ -141,5 +146,28 @@ impl Asked<'_> {
             })
         });
         Ok(known.collect())
+    }
+    /// By vertex id.
+    pub(super) async fn resource_requirements(&self) -> Result<BTreeMap<String, Bounds>, String> {
+        let client = self.flink()?.without_retries();
+        let requirements =
+            client.resource_requirements(self.id()?).await.map_err(|error| tell(&error))?;
+        let bounds = requirements.into_iter().map(|(vertex, requirements)| {
+            let ParallelismBounds { lower_bound, upper_bound } = requirements.parallelism;
+            (vertex, Bounds { lower: lower_bound, upper: upper_bound })
+        });
+        Ok(bounds.collect())
+    }
+
+    pub(super) async fn metrics(&self) -> Result<JobMetrics, String> {
+        let names = ["numRestarts", "fullRestarts", "numberOfCompletedCheckpoints"];
+        let client = self.flink()?.without_retries();
+        let values = client.job_metrics(self.id()?, &names).await.map_err(|error| tell(&error))?;
+        let number = |name: &str| values.get(name).and_then(|text| text.parse().ok());
+        Ok(JobMetrics {
+            // The second is the name of old.
+            restarts: number(names[0]).or_else(|| number(names[1])),
+            completed_checkpoints: number(names[2]),
+        })
     }
 }

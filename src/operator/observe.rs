@@ -3,7 +3,6 @@
 //! What Flink does not answer is [`Fact::Unknown`]. What the API server does not answer is an error
 //! of the pass, which is then tried again: no decision is made on half of the objects.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::Deployment;
@@ -18,6 +17,7 @@ use super::pods;
 use super::snapshot::of_job;
 use crate::api::deployment::FlinkDeployment;
 use crate::api::session_job::FlinkSessionJob;
+use crate::api::state_snapshot::JobKind;
 use crate::api::status::{DeploymentStatus, JobManagerDeploymentStatus, ReconciliationState};
 use crate::cluster;
 use crate::cluster::read::Scope;
@@ -26,11 +26,8 @@ use crate::config::{FlinkConfig, options};
 use crate::decide::crash;
 use crate::decide::reconciled::{ReconciledSpec, deployed};
 use crate::decide::trigger::SnapshotKind;
-use crate::decide::world::{
-    Bounds, Cluster, Fact, Facts, HaMetadata, JobMetrics, PodProblem, Question,
-};
+use crate::decide::world::{Cluster, Fact, Facts, HaMetadata, PodProblem, Question};
 use crate::flink::access::Target;
-use crate::flink::rescale::ParallelismBounds;
 use crate::flink::{Client, Deadlines};
 use crate::render::names;
 
@@ -52,6 +49,11 @@ pub(super) struct Subject<'a> {
 impl Subject<'_> {
     pub(super) fn job_id(&self) -> Option<&str> {
         self.status.job_status.job_id.as_deref()
+    }
+
+    /// Which job resource it is.
+    fn of(&self) -> (JobKind, &str, &str) {
+        (JobKind::FlinkDeployment, self.namespace, self.name)
     }
 
     /// The job, to be asked about.
@@ -129,23 +131,23 @@ pub(super) async fn answer(
         Question::Failure => facts.failure = fact(subject.job(context).failure().await),
         Question::Exceptions => facts.exceptions = fact(subject.job(context).exceptions().await),
         Question::ResourceRequirements => {
-            facts.resource_requirements = fact(resource_requirements(subject, context).await);
+            facts.resource_requirements = fact(subject.job(context).resource_requirements().await);
         }
         Question::TaskManagerPods => {
             facts.task_manager_pods = Fact::Known(task_manager_pods(subject, context).await?);
         }
-        Question::JobMetrics => facts.job_metrics = fact(job_metrics(subject, context).await),
-        Question::Snapshots => facts.snapshots = fact(of_job::snapshots(subject, context)),
+        Question::JobMetrics => facts.job_metrics = fact(subject.job(context).metrics().await),
+        Question::Snapshots => facts.snapshots = fact(of_job::snapshots(subject.of(), context)),
         Question::Savepoint => {
-            facts.savepoint =
-                fact(of_job::trigger(subject, context, SnapshotKind::Savepoint).await);
+            let job = subject.job(context);
+            facts.savepoint = fact(of_job::trigger(&job, SnapshotKind::Savepoint).await);
         }
         Question::Checkpoint => {
-            facts.checkpoint =
-                fact(of_job::trigger(subject, context, SnapshotKind::Checkpoint).await);
+            let job = subject.job(context);
+            facts.checkpoint = fact(of_job::trigger(&job, SnapshotKind::Checkpoint).await);
         }
         Question::Revisions => {
-            facts.revisions = Fact::Known(of_job::revisions(subject, context).await?);
+            facts.revisions = Fact::Known(of_job::revisions(subject.of(), context).await?);
         }
     }
     Ok(())
@@ -305,33 +307,6 @@ async fn cluster_info(subject: &Subject<'_>, context: &Context) -> Result<Cluste
         flink_version: config.flink_version,
         flink_revision: config.flink_revision,
         task_managers: i64::try_from(count).unwrap_or(i64::MAX),
-    })
-}
-
-async fn resource_requirements(
-    subject: &Subject<'_>,
-    context: &Context,
-) -> Result<BTreeMap<String, Bounds>, String> {
-    let id = subject.job_id().ok_or("the status names no job id")?;
-    let client = subject.flink(context)?.without_retries();
-    let requirements = client.resource_requirements(id).await.map_err(|error| tell(&error))?;
-    let bounds = requirements.into_iter().map(|(vertex, requirements)| {
-        let ParallelismBounds { lower_bound, upper_bound } = requirements.parallelism;
-        (vertex, Bounds { lower: lower_bound, upper: upper_bound })
-    });
-    Ok(bounds.collect())
-}
-
-async fn job_metrics(subject: &Subject<'_>, context: &Context) -> Result<JobMetrics, String> {
-    let id = subject.job_id().ok_or("the status names no job id")?;
-    let names = ["numRestarts", "fullRestarts", "numberOfCompletedCheckpoints"];
-    let client = subject.flink(context)?.without_retries();
-    let values = client.job_metrics(id, &names).await.map_err(|error| tell(&error))?;
-    let number = |name: &str| values.get(name).and_then(|text| text.parse().ok());
-    Ok(JobMetrics {
-        // The second is the name of old.
-        restarts: number(names[0]).or_else(|| number(names[1])),
-        completed_checkpoints: number(names[2]),
     })
 }
 

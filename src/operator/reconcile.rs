@@ -14,11 +14,10 @@ use super::snapshot::index;
 use crate::api::DEPLOYMENT_FINALIZER;
 use crate::api::deployment::FlinkDeployment;
 use crate::api::state_snapshot::JobKind;
-use crate::api::status::{DeploymentStatus, LifecycleState, SnapshotTriggerType};
+use crate::api::status::{DeploymentStatus, LifecycleState};
 use crate::decide::application::decide;
 use crate::decide::config_cache::ConfigCache;
 use crate::decide::plan::{Plan, Step};
-use crate::decide::snapshot::trigger_type;
 use crate::decide::snapshots::keep_undisposed;
 use crate::decide::trigger::SnapshotKind;
 use crate::decide::world::{Facts, Fresh, World};
@@ -54,9 +53,14 @@ impl Operated for FlinkDeployment {
         let since = pending.as_ref().map(|(_, since)| *since);
         let is_waiting =
             since.is_some_and(|since| since.elapsed() < STATUS_DELAY) && *end == status;
-        note_periodic(&act.uid, &steps, context);
+        let snapshots = steps.iter().filter_map(|step| match step {
+            Step::Snapshot(step) => step.periodic(),
+            _ => None,
+        });
+        note_periodic(&act.uid, snapshots, context);
         let undisposed = act.take(steps).await.map_err(Error::Act)?;
-        let end = Box::new(keep_undisposed(*end, &status, &undisposed));
+        let mut end = end;
+        keep_undisposed(&mut end.job_status, &status.job_status, &undisposed);
         if is_gone {
             kept.forget(&act.uid);
             context.forget_exceptions(&act.uid);
@@ -129,21 +133,12 @@ pub(super) fn fresh() -> Fresh {
 }
 
 /// A periodic snapshot that is about to be asked for waits a whole interval, should it fail.
-fn note_periodic(uid: &str, steps: &[Step], context: &Context) {
-    for step in steps {
-        let kind = match step {
-            Step::CreateSnapshot(snapshot)
-                if trigger_type(snapshot) == SnapshotTriggerType::Periodic =>
-            {
-                if snapshot.spec.savepoint.is_some() {
-                    SnapshotKind::Savepoint
-                } else {
-                    SnapshotKind::Checkpoint
-                }
-            }
-            Step::TakeSnapshot(snapshot) if snapshot.is_periodic => snapshot.kind,
-            _ => continue,
-        };
+pub(super) fn note_periodic(
+    uid: &str,
+    kinds: impl Iterator<Item = SnapshotKind>,
+    context: &Context,
+) {
+    for kind in kinds {
         context.note_periodic(uid, kind, Timestamp::now());
     }
 }
@@ -181,10 +176,7 @@ pub fn step_name(step: &Step) -> &'static str {
         Step::WriteStatus(_) => "write-status",
         Step::Event(_) => "event",
         Step::RecordRevision(_) => "record-revision",
-        Step::CreateSnapshot(_) => "create-snapshot",
-        Step::DeleteSnapshot { .. } => "delete-snapshot",
-        Step::TakeSnapshot(_) => "take-snapshot",
-        Step::DisposeSavepoint { .. } => "dispose-savepoint",
+        Step::Snapshot(step) => step.name(),
         Step::TriggerStop { .. } => "stop-with-savepoint",
         Step::CancelJob { .. } => "cancel-job",
         Step::ScaleJob { .. } => "scale-job",

@@ -14,11 +14,11 @@ use self::act::Stopped;
 use super::context::{Context, Progress};
 use super::job::Asked;
 use super::kind::{Guarded, Kept, Operated, Sight};
-use super::observe::{Subject, fact};
+use super::observe::{Subject, fact, tell};
 use super::pass::Error;
-use super::reconcile::fresh;
+use super::reconcile::{fresh, note_periodic};
 use super::resource::Act;
-use super::snapshot::index;
+use super::snapshot::{index, of_job};
 use crate::api::SESSION_JOB_FINALIZER;
 use crate::api::deployment::FlinkDeployment;
 use crate::api::session_job::{FlinkSessionJob, SessionJobStatus};
@@ -29,10 +29,12 @@ use crate::decide::config_cache::ConfigCache;
 use crate::decide::session_job::decide;
 use crate::decide::session_job::plan::{Plan, Step};
 use crate::decide::session_job::world::{Facts, FailedSubmission, Question, World};
+use crate::decide::snapshots::keep_undisposed;
+use crate::decide::trigger::SnapshotKind;
 use crate::flink::Client;
 
 /// A decision asks for each fact at most once, and there are this many.
-const QUESTIONS_MAX: usize = 6;
+const QUESTIONS_MAX: usize = 12;
 
 impl Operated for FlinkSessionJob {
     const FINALIZER: &'static str = SESSION_JOB_FINALIZER;
@@ -58,11 +60,19 @@ impl Operated for FlinkSessionJob {
         let mut act = Act::new(context, resource);
         let plan = plan(&act.resource, &act.stored, cluster, context).await?;
         report(&act.resource, &act.stored, &plan, context);
-        let Plan { steps, status: end, because: _, look_again, blocker: _ } = plan;
+        let Plan { steps, status: mut end, because: _, look_again, blocker: _ } = plan;
+        let snapshots = steps.iter().filter_map(|step| match step {
+            Step::Snapshot(step) => step.periodic(),
+            _ => None,
+        });
+        note_periodic(&act.uid, snapshots, context);
+        let before = act.stored.clone();
         let is_gone = steps.iter().any(|step| matches!(step, Step::RemoveFinalizer));
         let submits = steps.iter().any(|step| matches!(step, Step::Submit(_)));
         match act.take(steps, cluster).await {
-            Ok(()) => {}
+            Ok(undisposed) => {
+                keep_undisposed(&mut end.job_status, &before.job_status, &undisposed);
+            }
             Err(Stopped::Submission { job_id, message }) => {
                 note_failure(&act, job_id, message);
                 // The next pass looks whether the job runs all the same, and tells what went wrong.
@@ -76,6 +86,8 @@ impl Operated for FlinkSessionJob {
         if is_gone {
             context.session_jobs.forget(&act.uid);
             context.forget_exceptions(&act.uid);
+            context.forget_periodic(&act.uid);
+            context.forget_tried(&act.uid);
             context.forget_failed_submission(&act.uid);
             return Ok(Action::await_change());
         }
@@ -148,7 +160,10 @@ pub(super) async fn plan(
         has_snapshot_resources: context.has_snapshot_resources(),
         fresh: fresh(),
         told_exceptions: context.told_exceptions(uid),
+        periodic: context.periodic(uid),
+        zone: context.zone.clone(),
         failed_submission: context.failed_submission(uid),
+        tried: context.tried(uid),
         facts: Facts::default(),
         configs: ConfigCache::default(),
     };
@@ -172,6 +187,13 @@ pub(super) async fn plan(
     Err(Error::Undecided)
 }
 
+/// Which job resource it is.
+fn of(resource: &FlinkSessionJob) -> (JobKind, &str, &str) {
+    let namespace = resource.metadata.namespace.as_deref().unwrap_or("default");
+    let name = resource.metadata.name.as_deref().unwrap_or_default();
+    (JobKind::FlinkSessionJob, namespace, name)
+}
+
 async fn answer(
     question: Question,
     asked: &Asked<'_>,
@@ -185,6 +207,21 @@ async fn answer(
         Question::Stop => facts.stop = fact(asked.stop().await),
         Question::Failure => facts.failure = fact(asked.failure().await),
         Question::Exceptions => facts.exceptions = fact(asked.exceptions().await),
+        Question::JobMetrics => facts.job_metrics = fact(asked.metrics().await),
+        Question::ResourceRequirements => {
+            facts.resource_requirements = fact(asked.resource_requirements().await);
+        }
+        Question::Snapshots => facts.snapshots = fact(of_job::snapshots(of(resource), context)),
+        Question::Savepoint => {
+            facts.savepoint = fact(of_job::trigger(asked, SnapshotKind::Savepoint).await);
+        }
+        Question::Checkpoint => {
+            facts.checkpoint = fact(of_job::trigger(asked, SnapshotKind::Checkpoint).await);
+        }
+        Question::Revisions => {
+            let paths = of_job::revisions(of(resource), context).await;
+            facts.revisions = fact(paths.map_err(|error| tell(&error)));
+        }
         Question::Jar => facts.jar = fact(jar::look(resource, cluster, context).await),
     }
 }

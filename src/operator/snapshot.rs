@@ -2,6 +2,7 @@
 
 pub(super) mod index;
 pub(super) mod of_job;
+pub(super) mod steps;
 mod target;
 
 use jiff::Timestamp;

@@ -3,20 +3,33 @@
 
 use std::collections::BTreeMap;
 
+use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 use kubectl_flink::api::deployment::FlinkDeployment;
 use kubectl_flink::api::job::{JobSpec, JobState, UpgradeMode};
 use kubectl_flink::api::session_job::{FlinkSessionJob, SessionJobStatus};
+use kubectl_flink::api::state_snapshot::{FlinkStateSnapshot, SnapshotState};
 use kubectl_flink::api::status::{JobManagerDeploymentStatus, JobStatusState, LifecycleState};
 use kubectl_flink::config::OperatorConfig;
 use kubectl_flink::decide::config_cache::ConfigCache;
+use kubectl_flink::decide::plan::SnapshotStep;
+use kubectl_flink::decide::references::in_job;
+use kubectl_flink::decide::restore::RestorePoint;
 use kubectl_flink::decide::session_job::decide;
 use kubectl_flink::decide::session_job::plan::{Plan, Step, Submission};
-use kubectl_flink::decide::session_job::world::{Facts, FailedSubmission, Question, World};
-use kubectl_flink::decide::world::{Checkpoints, CompletedState, Fact, Failure, Fresh, Job, Stop};
+use kubectl_flink::decide::session_job::world::{Facts, FailedSubmission, Question, Tried, World};
+use kubectl_flink::decide::snapshot::trigger_type;
+use kubectl_flink::decide::snapshot::world::Trigger;
+use kubectl_flink::decide::trigger::{KnownSnapshot, Memory, SnapshotKind};
+use kubectl_flink::decide::world::{
+    Bounds, Checkpoints, CompletedState, Fact, Failure, Fresh, Job, JobMetrics, Stop,
+};
 use serde_json::json;
 
 use super::simulation::{Choices, cases};
+
+const OVERRIDES: &str = "pipeline.jobvertex-parallelism-overrides";
+const REVISIONS_KEPT: usize = 10;
 
 struct Running {
     id: String,
@@ -25,6 +38,8 @@ struct Running {
     records: u64,
     /// Newest completed checkpoint or restored state.
     checkpoint: Option<(u64, String)>,
+    /// Upper bound of its one vertex.
+    parallelism: u32,
 }
 
 struct Sim {
@@ -34,6 +49,16 @@ struct Sim {
     cluster: FlinkDeployment,
     operator: OperatorConfig,
     failed_submission: Option<FailedSubmission>,
+    tried: Tried,
+    has_snapshot_resources: bool,
+    snapshots: Vec<KnownSnapshot>,
+    periodic: Memory,
+    /// Restore points of revisions.
+    revisions: Vec<String>,
+    /// Savepoints that were disposed of.
+    disposed: usize,
+    /// Changes of a running job's parallelism.
+    scaled: usize,
     jobs: Vec<Running>,
     /// Ids that Flink has run: it takes none of them twice.
     used: Vec<String>,
@@ -57,7 +82,13 @@ impl Sim {
         let resource = json!({
             "apiVersion": "flink.apache.org/v1beta1",
             "kind": "FlinkSessionJob",
-            "metadata": {"name": "orders", "namespace": "shop", "uid": "u1", "generation": 1},
+            "metadata": {
+                "name": "orders",
+                "namespace": "shop",
+                "uid": "u1",
+                "generation": 1,
+                "creationTimestamp": "2026-01-01T00:00:00Z",
+            },
             "spec": {
                 "deploymentName": "cluster",
                 "job": {"jarURI": "https://repo/j.jar", "parallelism": 2, "upgradeMode": mode},
@@ -73,6 +104,7 @@ impl Sim {
                 "flinkVersion": "v1_20",
                 "flinkConfiguration": {
                     "high-availability.type": ha,
+                    "jobmanager.scheduler": "adaptive",
                     "execution.checkpointing.dir": "s3://lake/chk",
                     "execution.checkpointing.savepoint-dir": "s3://lake/sp",
                 },
@@ -86,6 +118,13 @@ impl Sim {
             cluster: serde_json::from_value(cluster).unwrap(),
             operator: OperatorConfig::default(),
             failed_submission: None,
+            tried: Tried::default(),
+            has_snapshot_resources: true,
+            snapshots: vec![],
+            periodic: Memory::default(),
+            revisions: vec![],
+            disposed: 0,
+            scaled: 0,
             jobs: vec![],
             used: vec![],
             states: BTreeMap::new(),
@@ -117,6 +156,21 @@ impl Sim {
         }
     }
 
+    fn configure(&mut self, key: &str, value: &str) {
+        let value = serde_json::Value::from(value);
+        let before = self.resource.spec.flink_configuration.0.insert(key.to_owned(), value.clone());
+        if before.as_ref() != Some(&value) {
+            *self.resource.metadata.generation.as_mut().unwrap() += 1;
+            self.log.push(format!("  user: {key} {value}"));
+        }
+    }
+
+    fn snapshot_often(&mut self) {
+        self.configure("kubernetes.operator.periodic.savepoint.interval", "6 s");
+        self.configure("kubernetes.operator.savepoint.history.max.count", "2");
+        self.configure("kubernetes.operator.savepoint.dispose-on-delete", "true");
+    }
+
     // --- the operator ---
 
     /// One pass that dies before step `crash_at`, or after the last one without writing status.
@@ -132,6 +186,8 @@ impl Sim {
                 self.log.push(format!("  crash before step {index}"));
                 // What the process knew goes with it.
                 self.failed_submission = None;
+                self.tried = Tried::default();
+                self.periodic = Memory::default();
                 return plan;
             }
             if !self.take(step) {
@@ -149,16 +205,19 @@ impl Sim {
     fn plan(&mut self) -> Plan {
         let fresh = Fresh { job_id: self.id(), trigger_id: self.id(), uuid: self.id() };
         let mut facts = Facts::default();
-        for _ in 0..7 {
+        for _ in 0..13 {
             let world = World {
                 now: self.now,
                 resource: &self.resource,
                 status: &self.status,
                 cluster: Some(&self.cluster),
                 operator: &self.operator,
-                has_snapshot_resources: true,
+                has_snapshot_resources: self.has_snapshot_resources,
                 fresh: fresh.clone(),
                 told_exceptions: None,
+                periodic: self.periodic.clone(),
+                zone: TimeZone::UTC,
+                tried: self.tried,
                 failed_submission: self.failed_submission.clone(),
                 facts: facts.clone(),
                 configs: ConfigCache::default(),
@@ -168,7 +227,7 @@ impl Sim {
                 Err(question) => self.answer(question, &mut facts),
             }
         }
-        panic!("no decision after seven questions: {facts:?}");
+        panic!("no decision after all questions: {facts:?}");
     }
 
     fn answer(&self, question: Question, facts: &mut Facts) {
@@ -180,6 +239,17 @@ impl Sim {
             Question::Failure => facts.failure = fact(is_up, Failure::default),
             Question::Exceptions => facts.exceptions = fact(is_up, Vec::new),
             Question::Jar => facts.jar = Fact::Known(()),
+            Question::JobMetrics => facts.job_metrics = fact(is_up, JobMetrics::default),
+            Question::ResourceRequirements => {
+                let upper = self.mine().map_or(1, |job| job.parallelism);
+                let bounds = [("v1".to_owned(), Bounds { lower: 1, upper })].into();
+                facts.resource_requirements = fact(is_up, || bounds);
+            }
+            Question::Snapshots => facts.snapshots = Fact::Known(self.snapshots.clone()),
+            Question::Savepoint | Question::Checkpoint => {
+                facts.savepoint = fact(is_up, || self.trigger());
+            }
+            Question::Revisions => facts.revisions = Fact::Known(self.revisions.clone()),
         }
     }
 
@@ -214,6 +284,81 @@ impl Sim {
             .map_or(Stop::NotFound, |path| Stop::Completed { path: path.clone() })
     }
 
+    fn trigger(&self) -> Trigger {
+        match self.stop() {
+            Stop::Completed { path } => Trigger::Completed { path: Some(path) },
+            _ => Trigger::NotFound,
+        }
+    }
+
+    fn take_snapshot_step(&mut self, step: &SnapshotStep) {
+        if let Some(kind) = step.periodic() {
+            self.periodic.note(kind, self.now);
+        }
+        match step {
+            SnapshotStep::Create(resource) => self.create_snapshot(resource),
+            SnapshotStep::Delete { name } => {
+                let at = self.snapshots.iter().position(|snapshot| snapshot.name == *name).unwrap();
+                let KnownSnapshot { path, is_disposed_of, .. } = self.snapshots.remove(at);
+                if let (Some(path), true) = (path, is_disposed_of) {
+                    self.dispose(&path);
+                }
+            }
+            SnapshotStep::Take(snapshot) => {
+                let id = snapshot.request.trigger_id.clone();
+                if let Some(path) = self.flink_savepoint(&id) {
+                    self.triggers.insert(id, path);
+                }
+            }
+            SnapshotStep::Dispose { path, .. } => self.dispose(path),
+        }
+    }
+
+    /// The controller of snapshots takes them at once.
+    fn create_snapshot(&mut self, resource: &FlinkStateSnapshot) {
+        let savepoint = resource.spec.savepoint.clone().expect("no checkpoints in this world");
+        let name = resource.metadata.name.clone().unwrap();
+        let path = if savepoint.already_exists == Some(true) {
+            savepoint.path
+        } else {
+            self.flink_savepoint(&name)
+        };
+        self.snapshots.retain(|known| known.name != name);
+        self.snapshots.push(KnownSnapshot {
+            name,
+            kind: SnapshotKind::Savepoint,
+            trigger_type: trigger_type(resource),
+            state: if path.is_some() { SnapshotState::Completed } else { SnapshotState::Abandoned },
+            created: self.now,
+            path,
+            nonce: None,
+            is_disposed_of: savepoint.dispose_on_delete == Some(true),
+            is_deleting: false,
+        });
+    }
+
+    /// The law: what anything refers to stays.
+    fn dispose(&mut self, path: &str) {
+        let mut status = self.status.job_status.clone();
+        if let Some(info) = &mut status.savepoint_info {
+            info.savepoint_history.clear();
+        }
+        let spec = self.resource.spec.job.as_ref();
+        let fields = in_job(spec, &status, &self.status.reconciliation_status, path);
+        assert!(fields.is_empty(), "{path} is disposed of and named in {fields:?}");
+        assert!(!self.revisions.iter().any(|other| other == path), "{path} is in a revision");
+        self.disposed += usize::from(self.states.remove(path).is_some());
+    }
+
+    /// A savepoint of the running job, which goes on.
+    fn flink_savepoint(&mut self, name: &str) -> Option<String> {
+        let is_up = self.away == 0;
+        let job = self.mine().filter(|job| is_up && job.state == JobStatusState::Running)?;
+        let (path, records) = (format!("s3://lake/sp/{name}"), job.records);
+        self.states.insert(path.clone(), records);
+        Some(path)
+    }
+
     /// Whether to go on with the next step.
     fn take(&mut self, step: &Step) -> bool {
         match step {
@@ -227,7 +372,25 @@ impl Sim {
                 self.resource.metadata.labels = Some([label].into());
             }
             Step::WriteStatus(status) => self.status = (**status).clone(),
-            Step::Event(_) | Step::RecordRevision(_) | Step::RecordSavepoint { .. } => {}
+            Step::Event(_) => {}
+            Step::RecordRevision(superseded) => {
+                if let RestorePoint::Path(path) = &superseded.restore_point {
+                    self.revisions.push(path.clone());
+                    let excess = self.revisions.len().saturating_sub(REVISIONS_KEPT);
+                    self.revisions.drain(..excess);
+                }
+            }
+            Step::Snapshot(step) => self.take_snapshot_step(step),
+            Step::Remember(tried) => self.tried = *tried,
+            Step::ScaleJob { job_id, bounds } => {
+                // One in two is refused.
+                let is_refused = self.now.as_second() % 2 == 0;
+                let Some(job) = self.flink_job(job_id).filter(|_| !is_refused) else {
+                    return false;
+                };
+                job.parallelism = bounds["v1"].upper;
+                self.scaled += 1;
+            }
             Step::TriggerStop { job_id, trigger_id, .. } => self.flink_stop(job_id, trigger_id),
             Step::CancelJob { job_id } => {
                 // Flink lets a cancelled job's tasks end first.
@@ -263,7 +426,7 @@ impl Sim {
     }
 
     fn submit(&mut self, submission: &Submission) -> bool {
-        let Submission { job_id, savepoint_path, .. } = submission;
+        let Submission { job_id, savepoint_path, configuration, .. } = submission;
         if self.away > 0 || std::mem::take(&mut self.refuses) {
             self.failed_submission = Some(FailedSubmission {
                 job_id: job_id.clone(),
@@ -301,6 +464,7 @@ impl Sim {
             state: JobStatusState::Running,
             records,
             checkpoint: restored,
+            parallelism: parallelism(configuration.get(OVERRIDES).map(String::as_str)),
         });
         true
     }
@@ -358,7 +522,7 @@ impl Sim {
     }
 
     fn misfortune(&mut self, choices: &mut Choices) {
-        match choices.below(12) {
+        match choices.below(17) {
             0 => self.edit(|job| job.parallelism = Some(job.parallelism.unwrap_or(1) % 8 + 1)),
             1 => self.edit(|job| job.state = JobState::Suspended),
             2 | 3 => self.edit(|job| job.state = JobState::Running),
@@ -376,6 +540,15 @@ impl Sim {
                 }
             }
             9 => self.refuses = true,
+            11 => self.edit(|job| {
+                job.savepoint_trigger_nonce = Some(job.savepoint_trigger_nonce.unwrap_or(0) + 1);
+            }),
+            12 => self.snapshot_often(),
+            13 | 14 => {
+                let parallelism = 1 + choices.below(4);
+                self.configure(OVERRIDES, &format!("v1:{parallelism}"));
+            }
+            15 => self.configure("kubernetes.operator.job.restart.failed", "true"),
             // Somebody cancels it behind the operator's back.
             10 => {
                 if let Some(job) =
@@ -414,7 +587,11 @@ impl Sim {
     fn is_settled(&self) -> bool {
         self.status.lifecycle_state == Some(LifecycleState::Stable)
             && self.status.observed_generation == self.resource.metadata.generation
-            && self.mine().is_some_and(|job| job.state == JobStatusState::Running)
+            && self.mine().is_some_and(|job| {
+                let wanted = self.resource.spec.flink_configuration.0.get(OVERRIDES);
+                let wanted = parallelism(wanted.and_then(serde_json::Value::as_str));
+                job.state == JobStatusState::Running && job.parallelism == wanted
+            })
     }
 
     fn settle(&mut self) {
@@ -430,6 +607,11 @@ impl Sim {
             self.heal();
         }
     }
+}
+
+/// What an override asks for.
+fn parallelism(overrides: Option<&str>) -> u32 {
+    overrides.and_then(|text| text.strip_prefix("v1:")?.parse().ok()).unwrap_or(1)
 }
 
 fn fact<T>(is_up: bool, value: impl FnOnce() -> T) -> Fact<T> {
@@ -466,10 +648,15 @@ fn a_new_session_job_becomes_stable_and_is_then_left_alone() {
 
 #[test]
 fn users_faults_and_crashes_lose_no_record_of_a_session_job() {
+    let (mut disposed, mut scaled) = ([0, 0], 0);
     for seed in 0..cases(120) {
         let mut choices = Choices::new(seed);
         let mode = if seed % 2 == 0 { "savepoint" } else { "last-state" };
         let mut sim = Sim::new(mode, seed % 3 == 0);
+        sim.has_snapshot_resources = seed % 4 < 2;
+        if seed % 3 == 1 {
+            sim.snapshot_often();
+        }
         show_on_failure(seed, &mut sim, |sim| {
             sim.settle();
             for _ in 0..120 {
@@ -487,7 +674,11 @@ fn users_faults_and_crashes_lose_no_record_of_a_session_job() {
             sim.heal();
             sim.settle();
         });
+        disposed[usize::from(sim.has_snapshot_resources)] += sim.disposed;
+        scaled += sim.scaled;
     }
+    assert!(disposed.iter().all(|count| *count > 0), "nothing is ever disposed of: {disposed:?}");
+    assert!(scaled > 0, "nothing is ever scaled in place");
 }
 
 #[test]

@@ -20,7 +20,7 @@ use kubectl_flink::config::OperatorConfig;
 use kubectl_flink::decide::application::decide;
 use kubectl_flink::decide::config_cache::ConfigCache;
 use kubectl_flink::decide::legacy;
-use kubectl_flink::decide::plan::{Plan, Step};
+use kubectl_flink::decide::plan::{Plan, SnapshotStep, Step};
 use kubectl_flink::decide::references::in_job;
 use kubectl_flink::decide::restore::RestorePoint;
 use kubectl_flink::decide::snapshot::trigger_type;
@@ -462,14 +462,14 @@ impl Sim {
                     self.revisions.drain(..excess);
                 }
             }
-            Step::CreateSnapshot(resource) => {
+            Step::Snapshot(SnapshotStep::Create(resource)) => {
                 if trigger_type(resource) == SnapshotTriggerType::Periodic {
                     self.periodic.note(SnapshotKind::Savepoint, self.now);
                 }
                 self.create_snapshot(resource);
             }
-            Step::DeleteSnapshot { name } => self.delete_snapshot(name),
-            Step::TakeSnapshot(snapshot) => {
+            Step::Snapshot(SnapshotStep::Delete { name }) => self.delete_snapshot(name),
+            Step::Snapshot(SnapshotStep::Take(snapshot)) => {
                 if snapshot.is_periodic {
                     self.periodic.note(snapshot.kind, self.now);
                 }
@@ -478,7 +478,7 @@ impl Sim {
                     self.triggers.insert(id, path);
                 }
             }
-            Step::DisposeSavepoint { path, .. } => self.dispose(path),
+            Step::Snapshot(SnapshotStep::Dispose { path, .. }) => self.dispose(path),
             Step::Event(_) | Step::ScaleTaskManagers { .. } | Step::ForgetJobGraphs => {}
             Step::TriggerStop { job_id, trigger_id, .. } => self.flink_stop(job_id, trigger_id),
             Step::ScaleJob { .. } => unreachable!("no overrides in this world"),

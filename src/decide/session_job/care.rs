@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use jiff::SignedDuration;
-
 use super::plan::Plan;
 use super::start::STARTING;
 use super::{Halt, Pass};
@@ -16,18 +14,16 @@ use crate::decide::reconciled::{ReconciledJob, deployed};
 use crate::decide::rollback::Due;
 use crate::decide::stop::StopDecision;
 
-/// A failed job rests this long before `job.restart.failed` starts it again: one that fails at once
-/// must not keep its cluster busy.
-const RESTART_PAUSE: SignedDuration = SignedDuration::from_secs(10);
-
 impl Pass<'_> {
     pub(super) fn look_after(&mut self, last: &ReconciledJob) -> Result<Plan, Halt> {
         let state = self.status.job_status.state;
         let is_running = last.job_state() == JobState::Running;
         if is_running && state == Some(JobStatusState::Failed) {
             let config = self.observe_config()?;
-            if config.get(&options::JOB_RESTART_FAILED)? {
-                return self.restart_failed(last);
+            if config.get(&options::JOB_RESTART_FAILED)?
+                && let Some(plan) = self.restart_failed(last)?
+            {
+                return Ok(plan);
             }
         }
         if let Some(plan) = self.roll_back_if_due(last)? {
@@ -37,6 +33,10 @@ impl Pass<'_> {
             Due::In(left) => left,
             Due::Never | Due::Now => Duration::MAX,
         };
+        let config = self.observe_config()?;
+        if let Some(next) = self.look_after_snapshots(&config)? {
+            self.wake_within(next);
+        }
         let because = self.resting_because(is_running);
         let look_again = match state {
             _ if self.unreachable.is_some() => SOON,
@@ -64,15 +64,11 @@ impl Pass<'_> {
         format!("the job is {state}")
     }
 
-    fn restart_failed(&mut self, last: &ReconciledJob) -> Result<Plan, Halt> {
-        if !self.has_rested(RESTART_PAUSE) {
-            let pause = Duration::try_from(RESTART_PAUSE).unwrap_or(SOON);
-            return Ok(self.finish("the job failed: it is started again soon", Some(pause)));
-        }
-        match self.decide_stop(self.job().upgrade_mode)? {
-            StopDecision::AlreadyStopped(mode) => self.start_failed_again(last, mode),
+    fn restart_failed(&mut self, last: &ReconciledJob) -> Result<Option<Plan>, Halt> {
+        let mode = match self.decide_stop(self.job().upgrade_mode)? {
+            StopDecision::AlreadyStopped(mode) => mode,
             StopDecision::Refuse(message) => {
-                Err(Halt::problem(Problem::upgrade("RestoreFailed", message)))
+                return Err(Halt::problem(Problem::upgrade("RestoreFailed", message)));
             }
             StopDecision::Wait(_)
             | StopDecision::Stateless
@@ -80,9 +76,17 @@ impl Pass<'_> {
             | StopDecision::Cancel
             | StopDecision::LastState
             | StopDecision::NeverStarted(_) => {
-                Err(Halt::cannot("the job failed, and the upgrade table says otherwise"))
+                return Err(Halt::cannot("the job failed, and the upgrade table says otherwise"));
+            }
+        };
+        match self.take_attempt() {
+            Ok(attempt) => self.announce_restart(attempt),
+            Err(wait) => {
+                self.wake_within(wait);
+                return Ok(None);
             }
         }
+        self.start_failed_again(last, mode).map(Some)
     }
 
     /// What failed starts again from what it left, whatever the user's spec says since a rollback.
@@ -91,7 +95,6 @@ impl Pass<'_> {
         last: &ReconciledJob,
         mode: UpgradeMode,
     ) -> Result<Plan, Halt> {
-        self.problem = None;
         if self.status.reconciliation_status.state != ReconciliationState::RolledBack {
             return self.succeed(mode);
         }

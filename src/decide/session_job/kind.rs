@@ -1,22 +1,29 @@
 //! What a pass over a `FlinkSessionJob` has of its own: its configuration, and what its status
 //! derives from the rest.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::plan::{Plan, Step, Superseded};
-use super::world::{Question, World};
+use super::world::{Question, Tried, World};
 use super::{Halt, Pass};
+use crate::api::job::JobState;
 use crate::api::session_job::{FlinkSessionJob, FlinkSessionJobSpec, SessionJobStatus};
+use crate::api::state_snapshot::JobKind;
 use crate::api::status::JobStatusState;
+use crate::api::version::FlinkVersion;
 use crate::config::FlinkConfig;
 use crate::config::cluster::ResourceId;
 use crate::config::session_job::{JobSpecs, job_config};
 use crate::decide::application::{VALIDATION_ERROR, invalid_configuration};
+use crate::decide::diff::{SpecDiff, diff_session_job};
 use crate::decide::error_document::reason_of;
 use crate::decide::lifecycle::{JOB_NOT_FOUND, session_job_lifecycle_state};
 use crate::decide::pass::{JobStep, Kind};
-use crate::decide::plan::Event;
-use crate::decide::reconciled::running_spec;
+use crate::decide::plan::{Event, SnapshotStep};
+use crate::decide::reconciled::{ReconciledJob, running_spec};
+use crate::decide::restart::Attempts;
+use crate::decide::world::Bounds;
 
 /// What a pass over a session job comes to know beside the job.
 #[derive(Default)]
@@ -26,6 +33,7 @@ pub(in crate::decide) struct OfSessionJob {
 }
 
 impl Kind for FlinkSessionJob {
+    const JOB: JobKind = JobKind::FlinkSessionJob;
     type Spec = FlinkSessionJobSpec;
     type Status = SessionJobStatus;
     type Question = Question;
@@ -55,11 +63,72 @@ impl Kind for FlinkSessionJob {
             pass.is_stable() || pass.status.reconciliation_status.last_reconciled_spec.is_none();
         was_invalid || (!is_lost && state != Some(JobStatusState::Failed) && is_settled)
     }
+
+    fn is_answering(pass: &Pass<'_>) -> bool {
+        pass.is_cluster_ready() && pass.unreachable.is_none()
+    }
+
+    fn is_job_over(pass: &Pass<'_>) -> bool {
+        pass.own.is_lost
+            || pass.status.job_status.state.is_some_and(JobStatusState::is_globally_terminal)
+            || pass.last.as_ref().is_none_or(|last| last.job_state() == JobState::Suspended)
+    }
+
+    fn flink_version(pass: &Pass<'_>) -> Option<FlinkVersion> {
+        pass.world.cluster.and_then(|cluster| cluster.spec.flink_version)
+    }
+
+    fn submit_config(
+        pass: &Pass<'_>,
+        spec: &FlinkSessionJobSpec,
+    ) -> Result<Arc<FlinkConfig>, Halt> {
+        pass.config(spec)
+    }
+
+    fn changes(last: &FlinkSessionJobSpec, wanted: &FlinkSessionJobSpec) -> SpecDiff {
+        diff_session_job(last, wanted)
+    }
+
+    fn attempts(pass: &Pass<'_>) -> Option<Attempts> {
+        pass.world.tried.restarts
+    }
+
+    fn note_attempts(pass: &mut Pass<'_>, restarts: Option<Attempts>) {
+        if restarts != pass.world.tried.restarts {
+            pass.steps.push(Step::Remember(Tried { restarts, ..pass.world.tried }));
+        }
+    }
+
+    /// Those of a standalone cluster are as many as its spec says, and may be enough.
+    fn has_elastic_slots(_pass: &Pass<'_>) -> bool {
+        true
+    }
+
+    fn scaled_to(pass: &Pass<'_>) -> Option<i64> {
+        pass.world.tried.scaled_to
+    }
+
+    fn note_scaling(pass: &mut Pass<'_>, generation: Option<i64>) {
+        // Once it has worked the generation is reconciled, and not asked about again.
+        if generation.is_some() {
+            pass.steps.push(Step::Remember(Tried { scaled_to: generation, ..pass.world.tried }));
+        }
+    }
+
+    fn look_after(pass: &mut Pass<'_>, last: &ReconciledJob) -> Result<Plan, Halt> {
+        pass.look_after(last)
+    }
 }
 
 impl From<Event> for Step {
     fn from(event: Event) -> Self {
         Self::Event(event)
+    }
+}
+
+impl From<SnapshotStep> for Step {
+    fn from(step: SnapshotStep) -> Self {
+        Self::Snapshot(step)
     }
 }
 
@@ -70,6 +139,10 @@ impl JobStep<FlinkSessionJob> for Step {
 
     fn record_revision(superseded: Superseded) -> Self {
         Self::RecordRevision(Box::new(superseded))
+    }
+
+    fn scale_job(job_id: String, bounds: BTreeMap<String, Bounds>) -> Self {
+        Self::ScaleJob { job_id, bounds }
     }
 }
 

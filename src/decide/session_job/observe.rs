@@ -45,7 +45,7 @@ impl Pass<'_> {
         if is_running || is_cancelling {
             self.observe_job()?;
         }
-        Ok(())
+        self.observe_triggers()
     }
 
     /// Whether a submission was begun whose end is not in the status.
@@ -146,7 +146,7 @@ impl Pass<'_> {
         let is_up = matches!(job.state, JobStatusState::Running | JobStatusState::Finished);
         let is_deployed = self.status.reconciliation_status.state == ReconciliationState::Deployed;
         if is_up && is_deployed {
-            self.mark_stable();
+            self.mark_if_stable(job.state)?;
         }
         Ok(())
     }
@@ -249,6 +249,7 @@ impl Pass<'_> {
     }
 
     fn lose_job(&mut self) {
+        self.give_up_savepoint("the session cluster no longer has the job");
         job::forget_stop(&mut self.status.job_status);
         self.set_job_state(JobStatusState::Reconciling);
         self.status.reconciliation_status.state = ReconciliationState::Deployed;

@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use super::world::Tried;
 use crate::api::session_job::{FlinkSessionJobSpec, SessionJobStatus};
 use crate::api::status::SavepointFormatType;
 use crate::api::version::FlinkVersion;
-use crate::decide::plan::{self, Event};
+use crate::decide::plan::{self, Event, SnapshotStep};
+use crate::decide::world::Bounds;
 
 /// A spec that is superseded, with the state it left.
 pub type Superseded = plan::Superseded<FlinkSessionJobSpec>;
@@ -43,11 +45,14 @@ pub enum Step {
     Event(Event),
     /// Keeps the superseded spec for `history` and `rollback`.
     RecordRevision(Box<Superseded>),
-    /// Makes a completed savepoint visible as a `FlinkStateSnapshot`.
-    RecordSavepoint {
-        path: String,
-        format: SavepointFormatType,
+    Snapshot(SnapshotStep),
+    /// Gives the running job's vertices new bounds of parallelism.
+    ScaleJob {
+        job_id: String,
+        bounds: BTreeMap<String, Bounds>,
     },
+    /// Keeps in this process what was tried, as the status has no place for it.
+    Remember(Tried),
     /// Stop-with-savepoint; the trigger id is in the status already.
     TriggerStop {
         job_id: String,
@@ -74,7 +79,9 @@ impl Step {
             Self::WriteStatus(_) => "write-status",
             Self::Event(_) => "event",
             Self::RecordRevision(_) => "record-revision",
-            Self::RecordSavepoint { .. } => "record-savepoint",
+            Self::Snapshot(step) => step.name(),
+            Self::ScaleJob { .. } => "scale-job",
+            Self::Remember(_) => "remember",
             Self::TriggerStop { .. } => "stop-with-savepoint",
             Self::CancelJob { .. } => "cancel-job",
             Self::Submit(_) => "submit-job",

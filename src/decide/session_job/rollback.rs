@@ -4,43 +4,22 @@
 //! the same table and the same choice of a restore point as in an upgrade. Where they would wait or
 //! refuse, nothing is rolled back, and it is said why. The failed spec stays the stored one.
 
-use jiff::Timestamp;
-
 use super::plan::{Plan, Step};
 use super::stop::STOPPING;
 use super::{Halt, Pass};
 use crate::api::job::{JobState, UpgradeMode};
+use crate::api::session_job::FlinkSessionJob;
 use crate::api::status::{JobStatusState, ReconciliationState};
-use crate::config::options;
 use crate::decide::application::Problem;
 use crate::decide::diff::{ChangeClass, SpecDiff, diff_session_job};
 use crate::decide::error_document::ErrorType;
+use crate::decide::pass::Kind;
 use crate::decide::plan::{Component, Event};
 use crate::decide::reconciled::ReconciledJob;
-use crate::decide::rollback::{Due, RollbackFacts, due};
+use crate::decide::rollback::Due;
 use crate::decide::stop::StopDecision;
 
 impl Pass<'_> {
-    /// How long the spec still has to become stable; `Never` where it is not rolled back.
-    pub(super) fn rollback_due(&self, last: &ReconciledJob) -> Result<Due, Halt> {
-        let config = self.observe_config()?;
-        let Some(stable) = self.stable_spec() else { return Ok(Due::Never) };
-        let reconciliation = &self.status.reconciliation_status;
-        let deployed = Timestamp::from_millisecond(reconciliation.reconciliation_timestamp);
-        let changes = diff_session_job(&stable.spec, &last.spec);
-        Ok(due(&RollbackFacts {
-            now: self.world.now,
-            is_enabled: config.get(&options::DEPLOYMENT_ROLLBACK_ENABLED)?,
-            state: reconciliation.state,
-            is_stable: changes.class() == ChangeClass::Ignore,
-            has_target: stable.job_state() == JobState::Running
-                && last.job_state() == JobState::Running,
-            is_version_changed: false,
-            deployed: deployed.unwrap_or(self.world.now),
-            patience: config.get(&options::DEPLOYMENT_READINESS_TIMEOUT)?,
-        }))
-    }
-
     /// Begins a rollback when it is time for one and the newest state can be carried over.
     pub(super) fn roll_back_if_due(&mut self, last: &ReconciledJob) -> Result<Option<Plan>, Halt> {
         if self.own.is_lost || self.rollback_due(last)? != Due::Now {
@@ -89,6 +68,9 @@ impl Pass<'_> {
         if let Some(problem) = &self.problem {
             return problem.message.clone();
         }
+        if let Some(because) = &self.unproven {
+            return format!("the job runs, but {because}");
+        }
         let state = self.status.job_status.state.map_or("unknown", JobStatusState::as_str);
         format!("the job is {state}")
     }
@@ -116,6 +98,8 @@ impl Pass<'_> {
             detail: None,
             causes: vec![],
         });
+        // The counts of the failed spec mean nothing for the one that comes.
+        FlinkSessionJob::note_attempts(self, None);
         let mut failed = last.clone();
         failed.first_deployment = Some(false);
         if let Some(job) = &mut failed.spec.job {

@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use jiff::SignedDuration;
-
 use super::plan::{Plan, Step, Submission};
 use super::world::FailedSubmission;
 use super::{Halt, Pass};
@@ -204,16 +202,6 @@ impl Pass<'_> {
                 causes: vec![],
             })),
         }
-    }
-
-    /// Whether `job.restart.failed` may start the job again now.
-    pub(super) fn has_rested(&self, pause: SignedDuration) -> bool {
-        let since = job::state_since(
-            &self.status.job_status,
-            &self.status.reconciliation_status,
-            self.world.now,
-        );
-        self.world.now.duration_since(since) >= pause
     }
 }
 

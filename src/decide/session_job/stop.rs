@@ -135,6 +135,7 @@ impl Pass<'_> {
     pub(super) fn begin_stop(&mut self) -> Result<Plan, Halt> {
         let config = self.observe_config()?;
         let format = config.get(&options::SAVEPOINT_FORMAT_TYPE)?;
+        self.give_up_savepoint("an upgrade stops the job with a savepoint of its own");
         let trigger_id = self.world.fresh.trigger_id.clone();
         job::note_stop(&mut self.status.job_status, &trigger_id, format, self.world.now);
         self.write_intent();
@@ -204,12 +205,7 @@ impl Pass<'_> {
     /// The savepoint is the next restore point, and the job is none any more: an id that is kept
     /// would make the Java operator take the ended job for the new one.
     pub(super) fn note_savepoint(&mut self, path: &str) {
-        let format = job::note_savepoint(&mut self.status.job_status, path);
-        if self.world.has_snapshot_resources {
-            self.steps.push(Step::RecordSavepoint { path: path.to_owned(), format });
-        } else {
-            job::note_in_history(&mut self.status.job_status, path, format, self.world.now);
-        }
+        self.record_savepoint(path);
         self.set_job_state(JobStatusState::Finished);
         self.status.job_status.job_id = None;
     }

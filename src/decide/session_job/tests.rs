@@ -1,11 +1,13 @@
 //! What upstream's tests demand of session jobs, and where ours does better.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
+use jiff::tz::TimeZone;
 use serde_json::json;
 
 use super::plan::Submission;
-use super::world::{Facts, FailedSubmission};
+use super::world::{Facts, FailedSubmission, Tried};
 use super::*;
 use crate::api::session_job::{FlinkSessionJobSpec, SessionJobStatus};
 use crate::api::status::{LAST_STATE_PATH, LifecycleState};
@@ -13,8 +15,10 @@ use crate::config::OperatorConfig;
 use crate::decide::config_cache::ConfigCache;
 use crate::decide::lifecycle::JOB_NOT_FOUND;
 use crate::decide::reconciled::ReconciledJob;
+use crate::decide::snapshot::world::Trigger;
+use crate::decide::trigger::{KnownSnapshot, Memory};
 use crate::decide::world::{
-    Checkpoints, CompletedState, Fact, Failure, Fresh, Job, JobException, Stop,
+    Bounds, Checkpoints, CompletedState, Fact, Failure, Fresh, Job, JobException, JobMetrics, Stop,
 };
 
 const FIRST_ID: &str = "00000000000000000000000000000001";
@@ -31,6 +35,15 @@ struct Case {
     checkpoints: Option<Checkpoints>,
     stop: Stop,
     jar: Fact<()>,
+    metrics: JobMetrics,
+    bounds: BTreeMap<String, Bounds>,
+    /// Whether snapshots are resources, and those of the job.
+    has_snapshot_resources: bool,
+    snapshots: Vec<KnownSnapshot>,
+    /// How the snapshot of the job's own bookkeeping stands.
+    trigger: Trigger,
+    periodic: Memory,
+    tried: Tried,
     now: jiff::Timestamp,
     ids: u32,
     /// What the decisions so far asked for.
@@ -71,6 +84,13 @@ fn case(mode: &str) -> Case {
         checkpoints: Some(Checkpoints::default()),
         stop: Stop::NotFound,
         jar: Fact::Known(()),
+        metrics: JobMetrics::default(),
+        bounds: BTreeMap::new(),
+        has_snapshot_resources: true,
+        snapshots: vec![],
+        trigger: Trigger::Pending,
+        periodic: Memory::default(),
+        tried: Tried::default(),
         now: "2026-01-01T00:00:00Z".parse().unwrap(),
         ids: 0,
         asked: vec![],
@@ -140,17 +160,20 @@ impl Case {
         };
         let mut facts = Facts::default();
         self.asked.clear();
-        for _ in 0..7 {
+        for _ in 0..13 {
             let world = World {
                 now: self.now,
                 resource: &self.resource,
                 status: &self.status,
                 cluster: self.cluster.as_ref(),
                 operator: &self.operator,
-                has_snapshot_resources: true,
+                has_snapshot_resources: self.has_snapshot_resources,
                 fresh: fresh.clone(),
                 told_exceptions: None,
+                periodic: self.periodic.clone(),
+                zone: TimeZone::UTC,
                 failed_submission: self.failed_submission.clone(),
+                tried: self.tried,
                 facts: facts.clone(),
                 configs: ConfigCache::default(),
             };
@@ -183,12 +206,29 @@ impl Case {
             }
             Question::Exceptions => facts.exceptions = Fact::Known(Vec::<JobException>::new()),
             Question::Jar => facts.jar = self.jar.clone(),
+            Question::JobMetrics => facts.job_metrics = Fact::Known(self.metrics.clone()),
+            Question::ResourceRequirements => {
+                facts.resource_requirements = Fact::Known(self.bounds.clone());
+            }
+            Question::Snapshots => facts.snapshots = Fact::Known(self.snapshots.clone()),
+            Question::Savepoint => facts.savepoint = Fact::Known(self.trigger.clone()),
+            Question::Checkpoint => facts.checkpoint = Fact::Known(self.trigger.clone()),
+            Question::Revisions => facts.revisions = Fact::Known(vec![]),
         }
     }
 
     /// A pass whose steps all succeed.
     fn pass(&mut self) -> Plan {
         let plan = self.plan();
+        for step in &plan.steps {
+            if let Step::Remember(tried) = step {
+                self.tried = *tried;
+            } else if let Step::Snapshot(step) = step
+                && let Some(kind) = step.periodic()
+            {
+                self.periodic.note(kind, self.now);
+            }
+        }
         self.status = (*plan.status).clone();
         self.now += jiff::SignedDuration::from_secs(1);
         plan
@@ -216,7 +256,9 @@ impl Case {
                 | Step::SetSessionLabel { .. }
                 | Step::Event(_)
                 | Step::RecordRevision(_)
-                | Step::RecordSavepoint { .. }
+                | Step::Snapshot(_)
+                | Step::ScaleJob { .. }
+                | Step::Remember(_)
                 | Step::TriggerStop { .. }
                 | Step::CancelJob { .. } => {}
             }
@@ -567,7 +609,7 @@ fn s08_a_savepoint_upgrade_goes_on_from_its_savepoint() {
     case.stop = Stop::Completed { path: "s3://lake/sp/0".to_owned() };
     case.list(JobStatusState::Finished);
     let plan = case.pass();
-    assert_eq!(names(&plan)[2..], ["record-savepoint", "record-revision"]);
+    assert_eq!(names(&plan)[2..], ["create-snapshot", "record-revision"]);
     assert_eq!(case.state(), Some(JobStatusState::Finished));
     assert_eq!(case.status.job_status.job_id, None);
     assert_eq!(case.path(), Some("s3://lake/sp/0"));
@@ -716,18 +758,6 @@ fn a_restart_is_made_with_the_spec_that_failed_only_when_asked_for() {
     let plan = case.pass();
     assert_eq!(submitted(&plan).savepoint_path.as_deref(), Some("s3://lake/chk/3"));
     assert_eq!(case.status.error, None);
-}
-
-#[test]
-fn a_failed_job_rests_before_it_is_started_again() {
-    let mut case = Case::running("stateless");
-    case.set("kubernetes.operator.job.restart.failed", "true");
-    case.list(JobStatusState::Failed);
-    let plan = case.pass();
-    assert!(!names(&plan).contains(&"submit-job"));
-    case.now += jiff::SignedDuration::from_secs(10);
-    let plan = case.pass();
-    assert!(names(&plan).contains(&"submit-job"));
 }
 
 #[test]
@@ -883,7 +913,7 @@ fn a_savepoint_before_deletion_is_kept_on_record() {
     case.stop = Stop::Completed { path: "s3://lake/sp/last".to_owned() };
     case.list(JobStatusState::Finished);
     let plan = case.pass();
-    assert_eq!(names(&plan), ["record-savepoint", "write-status", "remove-finalizer"]);
+    assert_eq!(names(&plan), ["create-snapshot", "write-status", "remove-finalizer"]);
 }
 
 #[test]
@@ -1175,7 +1205,9 @@ fn a_job_that_does_not_end_is_told() {
 fn a_canary_is_let_go() {
     let mut case = Case::running("stateless");
     case.resource.metadata.labels =
-        Some([(CANARY_LABEL.to_owned(), "true".to_owned())].into_iter().collect());
+        Some([(crate::api::CANARY_LABEL.to_owned(), "true".to_owned())].into_iter().collect());
     case.delete();
     assert_eq!(names(&case.pass()), ["remove-finalizer"]);
 }
+
+mod care;

@@ -1,6 +1,9 @@
 //! What the decision about a session job may look at; see [`crate::decide::world`].
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
+use jiff::tz::TimeZone;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use crate::api::deployment::FlinkDeployment;
@@ -8,12 +11,15 @@ use crate::api::session_job::{FlinkSessionJob, FlinkSessionJobSpec, SessionJobSt
 use crate::config::OperatorConfig;
 use crate::decide::config_cache::ConfigCache;
 use crate::decide::pass::Kind;
+use crate::decide::restart::Attempts;
+use crate::decide::snapshot::world::Trigger;
+use crate::decide::trigger::{KnownSnapshot, Memory};
 use crate::decide::world::{
-    Answer, AnyQuestion, Checkpoints, Fact, Failure, Fresh, Job, JobException, JobWorld, Stop,
-    ToldExceptions, job_world,
+    Answer, AnyQuestion, Bounds, Checkpoints, Fact, Failure, Fresh, Job, JobException, JobMetrics,
+    JobWorld, Stop, ToldExceptions, job_world,
 };
 
-/// What a decision still has to know. All but the jar is asked of the session cluster.
+/// What a decision still has to know.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Question {
     /// `GET /jobs/overview`.
@@ -26,6 +32,18 @@ pub enum Question {
     Failure,
     /// `GET /jobs/:id/exceptions`.
     Exceptions,
+    /// `GET /jobs/:id/metrics`.
+    JobMetrics,
+    /// `GET /jobs/:id/resource-requirements`.
+    ResourceRequirements,
+    /// The `FlinkStateSnapshot`s of the job, as the watch last saw them.
+    Snapshots,
+    /// The savepoint of the job's own bookkeeping that is under way.
+    Savepoint,
+    /// The checkpoint of the job's own bookkeeping that is under way.
+    Checkpoint,
+    /// Paths that revisions of the job refer to.
+    Revisions,
     /// Whether the jar of the wanted spec can be fetched.
     Jar,
 }
@@ -39,8 +57,24 @@ pub struct Facts {
     pub failure: Fact<Failure>,
     /// In any order.
     pub exceptions: Fact<Vec<JobException>>,
+    pub job_metrics: Fact<JobMetrics>,
+    /// By vertex id.
+    pub resource_requirements: Fact<BTreeMap<String, Bounds>>,
+    pub snapshots: Fact<Vec<KnownSnapshot>>,
+    pub savepoint: Fact<Trigger>,
+    pub checkpoint: Fact<Trigger>,
+    pub revisions: Fact<Vec<String>>,
     /// Unknown: why it cannot be fetched.
     pub jar: Fact<()>,
+}
+
+/// What this process has tried; nothing after a start of the operator.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Tried {
+    /// Attempts to start the failed job again.
+    pub restarts: Option<Attempts>,
+    /// Generation of the spec that the running job was asked to scale to.
+    pub scaled_to: Option<i64>,
 }
 
 /// A submission of this process that did not succeed.
@@ -73,8 +107,13 @@ pub struct World<'a> {
     pub fresh: Fresh,
     /// Absent after a start of the operator.
     pub told_exceptions: Option<ToldExceptions>,
+    /// When periodic snapshots were asked for.
+    pub periodic: Memory,
+    /// In which cron expressions are meant.
+    pub zone: TimeZone,
     /// Absent after a start of the operator, and after a success.
     pub failed_submission: Option<FailedSubmission>,
+    pub tried: Tried,
     pub facts: Facts,
     /// Kept from question to question.
     pub configs: ConfigCache<FlinkSessionJobSpec>,
@@ -125,4 +164,10 @@ impl World<'_> {
 job_world! {
     FlinkSessionJob;
     exceptions: Vec<JobException> => Exceptions;
+    job_metrics: JobMetrics => JobMetrics;
+    resource_requirements: BTreeMap<String, Bounds> => ResourceRequirements;
+    snapshots: Vec<KnownSnapshot> => Snapshots;
+    savepoint: Trigger => Savepoint;
+    checkpoint: Trigger => Checkpoint;
+    revisions: Vec<String> => Revisions;
 }

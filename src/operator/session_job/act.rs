@@ -14,8 +14,9 @@ use crate::decide::session_job::SESSION_LABEL;
 use crate::decide::session_job::plan::{Step, Superseded};
 use crate::flink::Client;
 use crate::flink::savepoints::StopRequest;
-use crate::operator::act::{Error, cancel, stop_with_savepoint};
+use crate::operator::act::{Error, cancel, scale, stop_with_savepoint};
 use crate::operator::resource::Act;
+use crate::operator::snapshot::steps::SnapshotSteps;
 
 /// Why a plan stopped.
 pub(super) enum Stopped {
@@ -34,16 +35,23 @@ impl From<Error> for Stopped {
 }
 
 impl Act<'_, FlinkSessionJob> {
-    /// Takes the steps in order and stops at the first error.
+    /// Takes the steps in order and stops at the first error. Answers the savepoints that should
+    /// have been disposed of and are still there.
     pub(super) async fn take(
         &mut self,
         steps: Vec<Step>,
         cluster: Option<&FlinkDeployment>,
-    ) -> Result<(), Stopped> {
+    ) -> Result<Vec<String>, Stopped> {
+        let mut snapshots = SnapshotSteps::default();
         for step in steps {
-            self.step(step, cluster).await?;
+            match step {
+                Step::Snapshot(step) => {
+                    snapshots.take(step, self, || self.flink(cluster)).await?;
+                }
+                other => self.step(other, cluster).await?,
+            }
         }
-        Ok(())
+        Ok(snapshots.undisposed)
     }
 
     async fn step(&mut self, step: Step, cluster: Option<&FlinkDeployment>) -> Result<(), Stopped> {
@@ -54,14 +62,17 @@ impl Act<'_, FlinkSessionJob> {
             Step::WriteStatus(status) => self.write_status(&status).await?,
             Step::Event(event) => self.record_event(event).await?,
             Step::RecordRevision(superseded) => self.record_superseded(*superseded).await?,
-            Step::RecordSavepoint { path, format } => {
-                self.show_savepoint(JobKind::FlinkSessionJob, &path, format).await?;
-            }
+            // Taken by `take`, which keeps what was not disposed of.
+            Step::Snapshot(_) => {}
             Step::TriggerStop { job_id, trigger_id, directory, format, drain } => {
                 let request =
                     StopRequest { target_directory: directory, drain, format, trigger_id };
                 stop_with_savepoint(&self.flink(cluster)?, &job_id, &request).await?;
             }
+            Step::ScaleJob { job_id, bounds } => {
+                scale(&self.flink(cluster)?, &job_id, &bounds).await?;
+            }
+            Step::Remember(tried) => self.context.note_tried(&self.uid, tried),
             Step::CancelJob { job_id } => cancel(&self.flink(cluster)?, &job_id).await?,
             Step::Submit(submission) => {
                 let job_id = submission.job_id.clone();

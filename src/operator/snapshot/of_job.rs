@@ -8,21 +8,23 @@ use crate::api::TRIGGER_NONCE_ANNOTATION;
 use crate::api::state_snapshot::{FlinkStateSnapshot, JobKind};
 use crate::cluster;
 use crate::decide::legacy;
+use crate::decide::revision::history_name;
 use crate::decide::snapshot::trigger_type;
 use crate::decide::snapshot::world::Trigger;
 use crate::decide::trigger::{KnownSnapshot, SnapshotKind};
 use crate::operator::context::Context;
-use crate::operator::observe::{Subject, tell};
+use crate::operator::job::Asked;
+use crate::operator::observe::tell;
 
 /// From the watch: a snapshot that it has not shown yet makes a savepoint too many, never too few.
 pub(in crate::operator) fn snapshots(
-    subject: &Subject<'_>,
+    (kind, namespace, name): (JobKind, &str, &str),
     context: &Context,
 ) -> Result<Vec<KnownSnapshot>, String> {
     if !context.snapshots.is_listed() {
         return Err("the snapshots have not been listed yet".to_owned());
     }
-    let of_job = index::of_job(context, subject.namespace, JobKind::FlinkDeployment, subject.name);
+    let of_job = index::of_job(context, namespace, kind, name);
     Ok(of_job.iter().filter_map(|snapshot| known(snapshot.0.as_ref().ok()?)).collect())
 }
 
@@ -54,13 +56,12 @@ fn known(snapshot: &FlinkStateSnapshot) -> Option<KnownSnapshot> {
 
 /// How a snapshot of the job's own bookkeeping stands.
 pub(in crate::operator) async fn trigger(
-    subject: &Subject<'_>,
-    context: &Context,
+    asked: &Asked<'_>,
     kind: SnapshotKind,
 ) -> Result<Trigger, String> {
-    let job_id = subject.job_id().ok_or("the status names no job id")?;
-    let pending = legacy::pending(&subject.status.job_status, kind).ok_or("no trigger is noted")?;
-    let client = subject.flink(context)?.without_retries();
+    let job_id = asked.status.job_id.as_deref().ok_or("the status names no job id")?;
+    let pending = legacy::pending(asked.status, kind).ok_or("no trigger is noted")?;
+    let client = asked.flink.as_ref().map_err(Clone::clone)?.clone().without_retries();
     let answer = match kind {
         SnapshotKind::Savepoint => savepoint(&client, job_id, &pending.trigger_id).await,
         SnapshotKind::Checkpoint => checkpoint(&client, job_id, &pending.trigger_id).await,
@@ -70,11 +71,11 @@ pub(in crate::operator) async fn trigger(
 
 /// Paths that revisions of the job refer to.
 pub(in crate::operator) async fn revisions(
-    subject: &Subject<'_>,
+    (kind, namespace, name): (JobKind, &str, &str),
     context: &Context,
 ) -> cluster::Result<Vec<String>> {
-    let revisions =
-        cluster::revisions::list(&context.client, subject.namespace, subject.name).await?;
+    let history = history_name(kind, name);
+    let revisions = cluster::revisions::list(&context.client, namespace, &history).await?;
     let paths = revisions.into_iter().flat_map(|revision| {
         let initial = revision.content.spec.pointer("/job/initialSavepointPath");
         let initial = initial.and_then(Value::as_str).map(str::to_owned);

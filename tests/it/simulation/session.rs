@@ -230,10 +230,7 @@ impl Session {
             }
             Step::FinishCluster(objects) => self.create_workers(objects),
             Step::CreateCluster(objects) => self.create(objects),
-            Step::CreateSnapshot(_)
-            | Step::DeleteSnapshot { .. }
-            | Step::TakeSnapshot(_)
-            | Step::DisposeSavepoint { .. }
+            Step::Snapshot(_)
             | Step::TriggerStop { .. }
             | Step::ScaleJob { .. }
             | Step::CancelJob { .. }
