@@ -29,6 +29,7 @@ pub mod render;
 pub mod rollback;
 pub mod sandbox;
 pub mod savepoint;
+pub mod snapshots;
 pub mod status;
 pub mod table;
 pub mod version;
@@ -142,7 +143,8 @@ pub async fn run_command(
         Command::Init(args) => init::run(args, global, printer).await,
         Command::History(args) => history::run(args, global, printer).await,
         Command::Rollback(args) => rollback::run(args, global, printer).await,
-        Command::Savepoint(args) => savepoint::run(args, global, printer).await,
+        Command::Savepoint(args) => Box::pin(savepoint::run(args, global, printer)).await,
+        Command::Snapshots(args) => Box::pin(snapshots::run(args, global, printer)).await,
         Command::Delete(args) => Box::pin(delete::run(args, global, printer)).await,
         Command::Gc(args) => gc::run(args, global, printer).await,
         Command::Logs(args) => logs::run(args, global, printer).await,

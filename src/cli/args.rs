@@ -8,7 +8,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use super::connection::Connection;
 use super::{
     complete, completion, crds, delete, deploy, desired_state, gc, history, init, logs, operate,
-    render, rollback, sandbox, savepoint, status, version,
+    render, rollback, sandbox, savepoint, snapshots, status, version,
 };
 use crate::flink::access::Access;
 
@@ -56,6 +56,8 @@ pub enum Command {
     Rollback(rollback::RollbackArgs),
     /// Take a savepoint of a running job and print its path
     Savepoint(savepoint::SavepointArgs),
+    /// List savepoints and checkpoints, and who still refers to each
+    Snapshots(snapshots::SnapshotsArgs),
     /// Print the logs of JobManager and TaskManagers
     Logs(logs::LogsArgs),
     /// Delete a deployment, by default after saving the state of its job
@@ -92,6 +94,7 @@ impl Command {
             | Self::History(_)
             | Self::Rollback(_)
             | Self::Savepoint(_)
+            | Self::Snapshots(_)
             | Self::Logs(_)
             | Self::Delete(_)
             | Self::Gc(_)

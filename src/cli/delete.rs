@@ -175,6 +175,7 @@ pub async fn run(args: DeleteArgs, global: &Global, printer: &Printer) -> anyhow
         let deletion = Deletion {
             propagation: Propagation::Background,
             uid: present.uid(),
+            resource_version: None,
             is_dry_run: dry_run == DryRunMode::Server,
         };
         apply::delete(&connection.client, &present.id(), deletion).await?;

@@ -1,4 +1,9 @@
-//! `savepoint`: takes one now, without the operator, and prints its path.
+//! `savepoint`: takes one now and prints its path.
+//!
+//! Where an operator takes snapshots it is asked to, by a resource that stays as the record; else
+//! Flink itself is asked.
+
+mod resource;
 
 use std::time::Duration;
 
@@ -16,6 +21,7 @@ use crate::api::status::SavepointFormatType;
 use crate::flink::access::Access;
 use crate::flink::savepoints::{SavepointRequest, SavepointStatus, StopRequest};
 use crate::flink::{self, Client, Deadlines, new_trigger_id};
+use resource::{Outcome, Wanted};
 
 /// First pause between two questions after the savepoint; doubled up to [`POLL_MAX`].
 const POLL_MIN: Duration = Duration::from_millis(100);
@@ -33,6 +39,15 @@ pub struct SavepointArgs {
     /// Layout of the savepoint
     #[arg(long, value_enum, default_value_t)]
     format: Format,
+    /// Take a checkpoint, which Flink keeps and deletes as its own; needs an operator
+    #[arg(long, conflicts_with_all = ["path", "format", "dispose_on_delete", "direct"])]
+    checkpoint: bool,
+    /// Let the savepoint go with its FlinkStateSnapshot, should that be deleted; needs an operator
+    #[arg(long, conflicts_with = "direct")]
+    dispose_on_delete: bool,
+    /// Ask Flink itself, without an operator and without a FlinkStateSnapshot
+    #[arg(long)]
+    direct: bool,
     /// How long to wait; the savepoint itself is not stopped then
     #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "10m")]
     timeout: Duration,
@@ -61,9 +76,19 @@ impl Format {
     }
 }
 
-/// Triggers a savepoint, waits for it and prints its path.
+/// Takes a savepoint, waits for it and prints its path.
 pub async fn run(args: SavepointArgs, global: &Global, printer: &Printer) -> anyhow::Result<()> {
-    let SavepointArgs { name, path, format, timeout, access, output: Output { output } } = args;
+    let SavepointArgs {
+        name,
+        path,
+        format,
+        checkpoint,
+        dispose_on_delete,
+        direct,
+        timeout,
+        access,
+        output: Output { output },
+    } = args;
     if output == Some(OutputFormat::Wide) {
         return Err(
             Failure::usage("a savepoint has no wide form; use -o yaml, json or name").into()
@@ -72,19 +97,49 @@ pub async fn run(args: SavepointArgs, global: &Global, printer: &Printer) -> any
     let connection = global.connect().await?;
     let deployment = deployment::fetch(&connection, &name).await?;
     let job_id = running_job(&deployment)?.to_owned();
-    let order = Order {
-        name: deployment.shown_name(),
-        job_id,
-        path,
-        format: format.of_flink(),
-        stops_job: false,
+    let wanted = Wanted {
+        savepoint: (!checkpoint).then(|| format.of_flink()),
+        path: path.clone(),
+        is_disposed_on_delete: dispose_on_delete,
         timeout,
     };
-    let cluster = deployment::cluster_of(&connection, &deployment).await?;
-    let location = take(&connection, &cluster, access.flink_access, &order, printer).await?;
+    let asked = if direct {
+        Outcome::NobodyThere(String::new())
+    } else {
+        resource::take(&connection, &deployment, &wanted, printer).await?
+    };
+    let (resource, location) = match asked {
+        Outcome::Taken { name, path } => (Some(name), path),
+        Outcome::NobodyThere(why) if checkpoint || dispose_on_delete => {
+            return Err(Failure::new(format!("nothing was taken of `{name}`: {why}"))
+                .hint("start an operator with: kubectl flink operate")
+                .hint("or take a savepoint without one: --direct")
+                .into());
+        }
+        Outcome::NobodyThere(why) => {
+            if !direct {
+                printer.note(format_args!("asking Flink itself, without a resource: {why}"));
+            }
+            let order = Order {
+                name: deployment.shown_name(),
+                job_id,
+                path,
+                format: format.of_flink(),
+                stops_job: false,
+                timeout,
+            };
+            let cluster = deployment::cluster_of(&connection, &deployment).await?;
+            let way = access.flink_access;
+            (None, take(&connection, &cluster, way, &order, printer).await?)
+        }
+    };
+    if let Some(resource) = &resource {
+        printer.note(format_args!("recorded as flinkstatesnapshot.flink.apache.org/{resource}"));
+    }
     match output.and_then(OutputFormat::for_value) {
         Some(format) => {
-            let taken = json!({"name": deployment.name(), "namespace": connection.namespace, "path": location});
+            let taken = json!({"name": deployment.name(), "namespace": connection.namespace, "path": location,
+                "snapshot": resource});
             printer.value(&taken, format)?;
         }
         None => printer.line(location)?,

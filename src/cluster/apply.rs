@@ -199,6 +199,8 @@ pub struct Deletion<'a> {
     pub propagation: Propagation,
     /// Delete only this incarnation; another one is a conflict.
     pub uid: Option<&'a str>,
+    /// Delete it only as it was read; a newer one is a conflict.
+    pub resource_version: Option<&'a str>,
     /// Let the API server check the deletion and do nothing.
     pub is_dry_run: bool,
 }
@@ -206,13 +208,18 @@ pub struct Deletion<'a> {
 impl Deletion<'static> {
     /// Deletes whichever incarnation is there.
     pub fn with(propagation: Propagation) -> Self {
-        Self { propagation, uid: None, is_dry_run: false }
+        Self { propagation, uid: None, resource_version: None, is_dry_run: false }
     }
 }
 
 /// Deletes an object; returns whether it was there.
 pub async fn delete(client: &Client, id: &ObjectId, deletion: Deletion<'_>) -> Result<bool> {
-    let Deletion { propagation, uid, is_dry_run } = deletion;
+    let Deletion { propagation, uid, resource_version, is_dry_run } = deletion;
+    let preconditions = Preconditions {
+        uid: uid.map(str::to_owned),
+        resource_version: resource_version.map(str::to_owned),
+    };
+    let is_conditional = uid.is_some() || resource_version.is_some();
     let params = DeleteParams {
         dry_run: is_dry_run,
         propagation_policy: Some(match propagation {
@@ -220,8 +227,7 @@ pub async fn delete(client: &Client, id: &ObjectId, deletion: Deletion<'_>) -> R
             Propagation::Background => PropagationPolicy::Background,
             Propagation::Orphan => PropagationPolicy::Orphan,
         }),
-        preconditions: uid
-            .map(|uid| Preconditions { uid: Some(uid.to_owned()), resource_version: None }),
+        preconditions: is_conditional.then_some(preconditions),
         ..DeleteParams::default()
     };
     match id.api(client).delete(&id.name, &params).await.map_err(Error::from) {

@@ -86,6 +86,7 @@ pub async fn remove(client: &Client, finding: &Finding) -> Result<bool> {
     let deletion = Deletion {
         propagation: Propagation::Background,
         uid: Some(&finding.uid),
+        resource_version: None,
         is_dry_run: false,
     };
     match apply::delete(client, &id, deletion).await {

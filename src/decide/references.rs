@@ -4,7 +4,10 @@ use serde_json::Value;
 
 use super::reconciled::ReconciledSpec;
 use super::revision::Revision;
+use crate::api::deployment::FlinkDeployment;
 use crate::api::job::JobSpec;
+use crate::api::session_job::FlinkSessionJob;
+use crate::api::state_snapshot::FlinkStateSnapshot;
 use crate::api::status::{JobStatus, ReconciliationStatus};
 
 /// Whether two paths name the same savepoint, however they are spelled.
@@ -78,6 +81,65 @@ pub fn in_revision(revision: &Revision, location: &str) -> bool {
         .into_iter()
         .flatten()
         .any(|path| is_same_location(path, location))
+}
+
+/// Everything that can refer to a savepoint.
+pub struct Referrers<'a> {
+    pub deployments: Vec<&'a FlinkDeployment>,
+    pub session_jobs: Vec<&'a FlinkSessionJob>,
+    /// With the name of the history that each is in.
+    pub revisions: &'a [(String, Revision)],
+    pub snapshots: Vec<&'a FlinkStateSnapshot>,
+}
+
+impl Referrers<'_> {
+    /// Who refers to the savepoint, each named for a person; the snapshot with the uid `except`
+    /// does not count.
+    pub fn of(&self, location: &str, except: Option<&str>) -> Vec<String> {
+        let mut found = Vec::new();
+        for deployment in &self.deployments {
+            let status = deployment.status.clone().unwrap_or_default();
+            let spec = deployment.spec.job.as_ref();
+            let name = deployment.metadata.name.as_deref().unwrap_or_default();
+            for field in in_job(spec, &status.job_status, &status.reconciliation_status, location) {
+                found.push(format!("FlinkDeployment `{name}` ({field})"));
+            }
+        }
+        for job in &self.session_jobs {
+            let status = job.status.clone().unwrap_or_default();
+            let spec = job.spec.job.as_ref();
+            let name = job.metadata.name.as_deref().unwrap_or_default();
+            for field in in_job(spec, &status.job_status, &status.reconciliation_status, location) {
+                found.push(format!("FlinkSessionJob `{name}` ({field})"));
+            }
+        }
+        for (owner, revision) in self.revisions {
+            if in_revision(revision, location) {
+                found.push(format!("revision {} of `{owner}`", revision.number));
+            }
+        }
+        let others = self.snapshots.iter().filter(|other| {
+            let is_itself = except.is_some() && other.metadata.uid.as_deref() == except;
+            !is_itself && in_snapshot(other, location)
+        });
+        found.extend(others.map(|other| {
+            format!("FlinkStateSnapshot `{}`", other.metadata.name.as_deref().unwrap_or_default())
+        }));
+        found
+    }
+}
+
+/// Whether the resource is one of the savepoint: with the last of them the savepoint goes. One that
+/// is being deleted holds nothing.
+fn in_snapshot(snapshot: &FlinkStateSnapshot, location: &str) -> bool {
+    if snapshot.metadata.deletion_timestamp.is_some() {
+        return false;
+    }
+    let taken = snapshot.status.as_ref().and_then(|status| status.path.as_deref());
+    let recorded = snapshot.spec.savepoint.as_ref();
+    let recorded = recorded.filter(|savepoint| savepoint.already_exists == Some(true));
+    let recorded = recorded.and_then(|savepoint| savepoint.path.as_deref());
+    taken.into_iter().chain(recorded).any(|other| is_same_location(other, location))
 }
 
 #[cfg(test)]

@@ -173,7 +173,7 @@ impl Act<'_, FlinkDeployment> {
             }
         };
         let id = ObjectId::of::<Deployment>(&self.namespace(), &name);
-        let deletion = Deletion { propagation, uid: Some(uid), is_dry_run: false };
+        let deletion = Deletion { uid: Some(uid), ..Deletion::with(propagation) };
         match apply::delete(&self.context.client, &id, deletion).await {
             // Another incarnation: the next pass looks at it.
             Ok(_) | Err(cluster::Error::Conflict { .. }) => Ok(()),

@@ -11,7 +11,7 @@ use crate::cluster::read::{self, Scope};
 use crate::cluster::{self, revisions};
 use crate::config::{FlinkConfig, options};
 use crate::decide::record::savepoint_directory;
-use crate::decide::references::{in_job, in_revision, is_same_location};
+use crate::decide::references::Referrers;
 use crate::decide::snapshot::world::{Job, Target};
 use crate::decide::world::Fact;
 use crate::flink::Client;
@@ -152,7 +152,6 @@ async fn all_references(
 ) -> cluster::Result<Vec<String>> {
     let namespace = snapshot.namespace().unwrap_or_default();
     let client = &context.client;
-    let mut references = Vec::new();
     // The namespace is read, as a cache may be late; beyond it the watch has to do.
     let deployments: Vec<FlinkDeployment> =
         read::list(client, Scope::Namespace(&namespace), None).await?;
@@ -161,30 +160,18 @@ async fn all_references(
         .iter()
         .filter_map(|guarded| guarded.0.as_ref().ok())
         .filter(|deployment| deployment.namespace().as_ref() != Some(&namespace));
-    for deployment in deployments.iter().chain(elsewhere) {
-        let status = deployment.status.clone().unwrap_or_default();
-        let job = deployment.spec.job.as_ref();
-        for field in in_job(job, &status.job_status, &status.reconciliation_status, path) {
-            references.push(format!("FlinkDeployment `{}` ({field})", deployment.name_any()));
-        }
-    }
-    for job in session_jobs(&namespace, context).await? {
-        let status = job.status.clone().unwrap_or_default();
-        let spec = job.spec.job.as_ref();
-        for field in in_job(spec, &status.job_status, &status.reconciliation_status, path) {
-            references.push(format!("FlinkSessionJob `{}` ({field})", job.name_any()));
-        }
-    }
-    for (owner, revision) in revisions::list_all(client, &namespace).await? {
-        if in_revision(&revision, path) {
-            references.push(format!("revision {} of `{owner}`", revision.number));
-        }
-    }
+    let session_jobs = session_jobs(&namespace, context).await?;
+    let revisions = revisions::list_all(client, &namespace).await?;
     let listed = listed_snapshots(&namespace, context).await?;
     let watched = context.snapshots.all();
     let watched = watched.iter().filter_map(|guarded| guarded.0.as_ref().ok());
-    references.extend(other_snapshots(snapshot, path, watched.chain(&listed)));
-    Ok(references)
+    let referrers = Referrers {
+        deployments: deployments.iter().chain(elsewhere).collect(),
+        session_jobs: session_jobs.iter().collect(),
+        revisions: &revisions,
+        snapshots: watched.chain(&listed).collect(),
+    };
+    Ok(referrers.of(path, snapshot.metadata.uid.as_deref()))
 }
 
 async fn session_jobs(namespace: &str, context: &Context) -> cluster::Result<Vec<FlinkSessionJob>> {
@@ -203,26 +190,4 @@ async fn listed_snapshots(
         return Ok(Vec::new());
     }
     read::list(&context.client, Scope::Namespace(namespace), None).await
-}
-
-/// Other resources of the same savepoint: with the last of them the savepoint goes.
-fn other_snapshots<'s>(
-    snapshot: &FlinkStateSnapshot,
-    path: &str,
-    others: impl Iterator<Item = &'s FlinkStateSnapshot>,
-) -> Vec<String> {
-    let is_other = |other: &&FlinkStateSnapshot| {
-        other.metadata.uid != snapshot.metadata.uid && other.metadata.deletion_timestamp.is_none()
-    };
-    let names_it = |other: &&FlinkStateSnapshot| {
-        let taken = other.status.as_ref().and_then(|status| status.path.as_deref());
-        let recorded = other.spec.savepoint.as_ref().filter(|s| s.already_exists == Some(true));
-        let recorded = recorded.and_then(|savepoint| savepoint.path.as_deref());
-        taken.into_iter().chain(recorded).any(|other| is_same_location(other, path))
-    };
-    others
-        .filter(is_other)
-        .filter(names_it)
-        .map(|other| format!("FlinkStateSnapshot `{}`", other.name_any()))
-        .collect()
 }

@@ -371,9 +371,10 @@ async fn flink() -> (FakeFlink, String) {
 async fn savepoint_prints_its_path() {
     let cluster = cluster();
     let (_flink, address) = flink().await;
-    let ran = run(&cluster, Some(address), "savepoint wordcount").await.succeeded();
+    let ran = run(&cluster, Some(address), "savepoint wordcount --direct").await.succeeded();
     assert!(ran.output.starts_with("s3://b/savepoints/savepoint-"), "{}", ran.output);
     assert_eq!(ran.output.lines().count(), 1);
+    assert_eq!(cluster.writes(), []);
 }
 
 #[tokio::test]
@@ -518,5 +519,93 @@ async fn explain_names_the_session_jobs_that_hold_their_cluster() {
     );
     let ran = run(&cluster, None, "delete sessionjob/orders --explain").await.succeeded();
     assert!(ran.output.contains("deleted: no job of it runs"), "{}", ran.output);
+    assert_eq!(cluster.writes(), []);
+}
+
+fn made_snapshot(cluster: &FakeCluster) -> Option<Value> {
+    cluster.objects("flinkstatesnapshots").into_iter().next()
+}
+
+/// An operator that completes the first snapshot that it sees.
+async fn operate_snapshots(cluster: FakeCluster, status: Value) {
+    let name = loop {
+        if let Some(snapshot) = made_snapshot(&cluster) {
+            break snapshot["metadata"]["name"].as_str().unwrap().to_owned();
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    };
+    let set = |status: &Value| {
+        cluster.set_status("flinkstatesnapshots", "default", &name, status);
+    };
+    set(&json!({"state": "IN_PROGRESS", "triggerId": "a"}));
+    tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    set(&status);
+}
+
+#[tokio::test]
+async fn a_savepoint_is_taken_by_the_operator_where_there_is_one() {
+    let cluster = cluster();
+    let status = json!({"state": "COMPLETED", "path": "s3://b/savepoints/1"});
+    let acting = tokio::spawn(operate_snapshots(cluster.clone(), status));
+    let ran = run(&cluster, None, "savepoint wordcount -o json").await.succeeded();
+    acting.await.unwrap();
+    let told: Value = serde_json::from_str(&ran.output).unwrap();
+    assert_eq!(told["path"], "s3://b/savepoints/1");
+    let made = made_snapshot(&cluster).unwrap();
+    assert_eq!(told["snapshot"], made["metadata"]["name"]);
+    assert_eq!(
+        made["spec"],
+        json!({"jobReference": {"kind": "FlinkDeployment", "name": "wordcount"}, "backoffLimit": 0,
+            "savepoint": {"formatType": "CANONICAL", "disposeOnDelete": false}})
+    );
+}
+
+#[tokio::test]
+async fn a_failed_snapshot_fails_the_command() {
+    let cluster = cluster();
+    let status = json!({"state": "FAILED", "error": "{\"message\":\"disk full\"}"});
+    let acting = tokio::spawn(operate_snapshots(cluster.clone(), status));
+    let ran = run(&cluster, None, "savepoint wordcount --checkpoint").await;
+    acting.await.unwrap();
+    ran.failed(Kind::Failed, "disk full");
+    assert_eq!(made_snapshot(&cluster).unwrap()["spec"]["checkpoint"], json!({}));
+}
+
+#[tokio::test]
+async fn a_snapshot_that_nobody_takes_up_is_taken_back() {
+    let cluster = cluster();
+    let (_flink, address) = flink().await;
+    let ran = run(&cluster, Some(address), "savepoint wordcount").await.succeeded();
+    assert!(ran.output.starts_with("s3://b/savepoints/savepoint-"), "{}", ran.output);
+    assert!(ran.error.contains("no operator took the snapshot up"), "{}", ran.error);
+    assert_eq!(made_snapshot(&cluster), None);
+    let ran = run(&cluster, None, "savepoint wordcount --checkpoint").await;
+    ran.failed(Kind::Failed, "nothing was taken of `wordcount`");
+    assert_eq!(made_snapshot(&cluster), None);
+}
+
+#[tokio::test]
+async fn snapshots_are_listed_with_who_refers_to_them() {
+    let cluster = cluster();
+    add_revision(&cluster, 1, "flink:1.19");
+    cluster.insert(json!({"apiVersion": "flink.apache.org/v1beta1", "kind": "FlinkStateSnapshot",
+        "metadata": {"name": "wordcount-1", "namespace": "default",
+            "creationTimestamp": "2026-01-01T00:00:00Z"},
+        "spec": {"jobReference": {"kind": "FlinkDeployment", "name": "wordcount"}, "savepoint": {}},
+        "status": {"state": "COMPLETED", "path": "s3://b/sp"}}));
+    let ran = run(&cluster, None, "snapshots -o json").await.succeeded();
+    let told: Value = serde_json::from_str(&ran.output).unwrap();
+    let one = &told["snapshots"][0];
+    assert_eq!(one["name"], "wordcount-1");
+    assert_eq!(one["isDisposedOnDelete"], true);
+    assert_eq!(one["referredToBy"], json!(["revision 1 of `wordcount`"]));
+    let ran = run(&cluster, None, "snapshots -o name").await.succeeded();
+    assert_eq!(ran.output, "flinkstatesnapshot.flink.apache.org/wordcount-1\n");
+    cluster.remove_kind("flinkstatesnapshots");
+    let (_flink, address) = flink().await;
+    let ran = run(&cluster, Some(address), "snapshots wordcount").await.succeeded();
+    let lines: Vec<_> = ran.output.lines().collect();
+    assert_eq!(lines.len(), 2, "{}", ran.output);
+    assert!(lines[1].contains("wordcount   CHECKPOINT   PERIODIC   COMPLETED"), "{}", lines[1]);
     assert_eq!(cluster.writes(), []);
 }

@@ -1,0 +1,353 @@
+//! `snapshots`: the savepoints and checkpoints of jobs, and what still refers to each.
+//!
+//! They are found where the operator looks for them: `FlinkStateSnapshot` resources, the deprecated
+//! history in a job's status, and the last checkpoint that a running job has completed.
+
+use clap::Args;
+use jiff::Timestamp;
+use serde::Serialize;
+use serde_json::json;
+
+use super::args::{FlinkAccess, Global, Output, OutputFormat};
+use super::connection::Connection;
+use super::deployment::Deployment;
+use super::printer::Printer;
+use super::table::{self, NONE};
+use super::{complete, deployment, job_manager};
+use crate::api::deployment::FlinkDeployment;
+use crate::api::session_job::FlinkSessionJob;
+use crate::api::state_snapshot::{FlinkStateSnapshot, JobKind, SnapshotState};
+use crate::api::status::{JobStatus, SnapshotTriggerType};
+use crate::cluster::read::{self, Scope};
+use crate::cluster::{self, revisions};
+use crate::decide::error_document::message_of;
+use crate::decide::references::{Referrers, is_same_location};
+use crate::decide::revision::Revision;
+use crate::decide::snapshot::{trigger_type, type_label};
+use crate::flink::Deadlines;
+use crate::flink::access::Access;
+use crate::flink::checkpoints::{Checkpoints, LastState};
+
+/// Arguments of `snapshots`.
+#[derive(Args)]
+#[command(after_help = "\
+REFERENCES counts who could still start from a snapshot: specs, statuses, stored revisions and other snapshots.
+One without any may be deleted; the operator never disposes of one with any.
+
+Examples:
+  # All snapshots of the namespace
+  kubectl flink snapshots
+
+  # Those of one job, with its last checkpoint and who refers to each
+  kubectl flink snapshots orders -o wide")]
+pub struct SnapshotsArgs {
+    /// Only those of this FlinkDeployment, or sessionjob/NAME
+    #[arg(add = complete::deployments())]
+    name: Option<String>,
+    #[command(flatten)]
+    access: FlinkAccess,
+    #[command(flatten)]
+    output: Output,
+}
+
+/// Where a snapshot was found.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+enum Source {
+    /// A `FlinkStateSnapshot`.
+    Resource,
+    /// The status of its job.
+    Status,
+    /// The JobManager of its job.
+    JobManager,
+}
+
+/// One line of the list.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Snapshot {
+    source: Source,
+    /// Of the resource.
+    name: Option<String>,
+    /// As `orders` or `sessionjob/orders`.
+    job: Option<String>,
+    /// `SAVEPOINT` or `CHECKPOINT`.
+    kind: &'static str,
+    /// `MANUAL`, `PERIODIC`, `UPGRADE` or `UNKNOWN`.
+    trigger: &'static str,
+    state: &'static str,
+    created: Option<Timestamp>,
+    path: Option<String>,
+    /// Whether the savepoint goes with its resource; absent where there is none to go.
+    is_disposed_on_delete: Option<bool>,
+    /// Absent where not everything could be read that might refer to it.
+    referred_to_by: Option<Vec<String>>,
+    /// Why it failed.
+    error: Option<String>,
+}
+
+/// What the lists of a namespace hold.
+struct Inventory {
+    snapshots: Vec<FlinkStateSnapshot>,
+    deployments: Vec<FlinkDeployment>,
+    session_jobs: Vec<FlinkSessionJob>,
+    /// Or why they cannot be read.
+    revisions: Result<Vec<(String, Revision)>, String>,
+}
+
+/// Collects and prints.
+pub async fn run(args: SnapshotsArgs, global: &Global, printer: &Printer) -> anyhow::Result<()> {
+    let SnapshotsArgs { name, access, output: Output { output } } = args;
+    let connection = global.connect().await?;
+    let job = match &name {
+        Some(name) => Some(deployment::fetch(&connection, name).await?),
+        None => None,
+    };
+    let inventory = inventory(&connection).await?;
+    if let Err(reason) = &inventory.revisions {
+        printer.warning(format_args!("what refers to a snapshot is not known: {reason}"));
+    }
+    let mut snapshots = collect(&inventory, job.as_ref().map(Deployment::shown_name).as_deref());
+    if let Some(job) = &job {
+        match last_checkpoint(&connection, job, access.flink_access).await {
+            Ok(found) => snapshots.extend(found),
+            Err(error) => printer.note(format_args!("its last checkpoint is not shown: {error:#}")),
+        }
+    }
+    print(&snapshots, output, printer, name.as_deref(), &connection.namespace)
+}
+
+fn print(
+    snapshots: &[Snapshot],
+    output: Option<OutputFormat>,
+    printer: &Printer,
+    name: Option<&str>,
+    namespace: &str,
+) -> anyhow::Result<()> {
+    match output {
+        Some(OutputFormat::Json | OutputFormat::Yaml) => {
+            if let Some(format) = output.and_then(OutputFormat::for_value) {
+                printer.value(&json!({"snapshots": snapshots}), format)?;
+            }
+        }
+        Some(OutputFormat::Name) => {
+            for name in snapshots.iter().filter_map(|snapshot| snapshot.name.as_ref()) {
+                printer.line(format_args!("flinkstatesnapshot.flink.apache.org/{name}"))?;
+            }
+        }
+        None | Some(OutputFormat::Wide) if snapshots.is_empty() => match name {
+            Some(name) => printer.note(format_args!("`{name}` has no snapshots")),
+            None => printer.note(format_args!("no snapshots in namespace `{namespace}`")),
+        },
+        None | Some(OutputFormat::Wide) => {
+            let is_wide = output == Some(OutputFormat::Wide);
+            printer.line(render(snapshots, is_wide, Timestamp::now()))?;
+        }
+    }
+    Ok(())
+}
+
+async fn inventory(connection: &Connection) -> anyhow::Result<Inventory> {
+    let (client, namespace) = (&connection.client, connection.namespace.as_str());
+    let scope = Scope::Namespace(namespace);
+    let (snapshots, deployments, session_jobs, revisions) = tokio::join!(
+        read::list(client, scope, None),
+        read::list(client, scope, None),
+        read::list(client, scope, None),
+        revisions::list_all(client, namespace),
+    );
+    Ok(Inventory {
+        snapshots: or_none(snapshots)?,
+        deployments: deployments?,
+        session_jobs: or_none(session_jobs)?,
+        revisions: revisions.map_err(|error| error.to_string()),
+    })
+}
+
+/// Where the kind is not installed there are none.
+fn or_none<K>(listed: cluster::Result<Vec<K>>) -> cluster::Result<Vec<K>> {
+    match listed {
+        Err(cluster::Error::KindMissing { .. }) => Ok(Vec::new()),
+        other => other,
+    }
+}
+
+/// The snapshots of a job, or of all, oldest first.
+fn collect(inventory: &Inventory, of: Option<&str>) -> Vec<Snapshot> {
+    let is_meant = |job: Option<&str>| of.is_none_or(|of| Some(of) == job);
+    let referrers = inventory.revisions.as_ref().ok().map(|revisions| Referrers {
+        deployments: inventory.deployments.iter().collect(),
+        session_jobs: inventory.session_jobs.iter().collect(),
+        revisions,
+        snapshots: inventory.snapshots.iter().collect(),
+    });
+    let mut found: Vec<Snapshot> = inventory
+        .snapshots
+        .iter()
+        .map(|resource| of_resource(resource, referrers.as_ref()))
+        .collect();
+    for resource in &inventory.deployments {
+        let job = resource.metadata.name.clone().unwrap_or_default();
+        let status = resource.status.clone().unwrap_or_default().job_status;
+        found.extend(of_status(&job, &status, referrers.as_ref(), &inventory.snapshots));
+    }
+    for resource in &inventory.session_jobs {
+        let job = format!("sessionjob/{}", resource.metadata.name.as_deref().unwrap_or_default());
+        let status = resource.status.clone().unwrap_or_default().job_status;
+        found.extend(of_status(&job, &status, referrers.as_ref(), &inventory.snapshots));
+    }
+    found.retain(|snapshot| is_meant(snapshot.job.as_deref()));
+    found.sort_by_key(|snapshot| snapshot.created);
+    found
+}
+
+fn of_resource(resource: &FlinkStateSnapshot, referrers: Option<&Referrers<'_>>) -> Snapshot {
+    let status = resource.status.clone().unwrap_or_default();
+    let savepoint = resource.spec.savepoint.as_ref();
+    let job = resource.spec.job_reference.as_ref().and_then(|reference| {
+        let name = reference.name.as_deref()?;
+        let is_session_job = reference.kind == Some(JobKind::FlinkSessionJob);
+        Some(if is_session_job { format!("sessionjob/{name}") } else { name.to_owned() })
+    });
+    let path = status.path.clone().filter(|path| !path.is_empty());
+    let uid = resource.metadata.uid.as_deref();
+    Snapshot {
+        source: Source::Resource,
+        name: resource.metadata.name.clone(),
+        job,
+        kind: type_label(&resource.spec).unwrap_or("UNKNOWN"),
+        trigger: trigger_type(resource).as_str(),
+        state: if resource.metadata.deletion_timestamp.is_some() {
+            "DELETING"
+        } else {
+            status.state.as_str()
+        },
+        created: resource.metadata.creation_timestamp.as_ref().map(|at| at.0),
+        is_disposed_on_delete: savepoint
+            .map(|savepoint| savepoint.dispose_on_delete != Some(false)),
+        referred_to_by: references(path.as_deref(), uid, referrers),
+        path,
+        error: status.error.as_deref().map(message_of),
+    }
+}
+
+/// Who refers to the path beside the snapshot itself; a snapshot without one is referred to by none.
+fn references(
+    path: Option<&str>,
+    except: Option<&str>,
+    referrers: Option<&Referrers<'_>>,
+) -> Option<Vec<String>> {
+    match path {
+        Some(path) => referrers.as_ref().map(|referrers| referrers.of(path, except)),
+        None => Some(Vec::new()),
+    }
+}
+
+/// The savepoints of a job's status that are no resources.
+fn of_status(
+    job: &str,
+    status: &JobStatus,
+    referrers: Option<&Referrers<'_>>,
+    resources: &[FlinkStateSnapshot],
+) -> Vec<Snapshot> {
+    let Some(info) = &status.savepoint_info else { return Vec::new() };
+    let is_resource = |path: &str| {
+        resources.iter().any(|resource| {
+            let taken = resource.status.as_ref().and_then(|status| status.path.as_deref());
+            taken.is_some_and(|taken| is_same_location(taken, path))
+        })
+    };
+    let mut paths: Vec<&str> = Vec::new();
+    let mut found = Vec::new();
+    for savepoint in info.savepoint_history.iter().chain(&info.last_savepoint) {
+        let Some(path) = savepoint.location.as_deref().filter(|path| !path.is_empty()) else {
+            continue;
+        };
+        if paths.contains(&path) || is_resource(path) {
+            continue;
+        }
+        paths.push(path);
+        found.push(Snapshot {
+            source: Source::Status,
+            name: None,
+            job: Some(job.to_owned()),
+            kind: "SAVEPOINT",
+            trigger: savepoint.trigger_type.map_or("UNKNOWN", SnapshotTriggerType::as_str),
+            state: SnapshotState::Completed.as_str(),
+            created: Timestamp::from_millisecond(savepoint.time_stamp).ok(),
+            path: Some(path.to_owned()),
+            is_disposed_on_delete: None,
+            referred_to_by: references(Some(path), None, referrers),
+            error: None,
+        });
+    }
+    found
+}
+
+/// The last checkpoint of a running job, which is Flink's to keep and to delete.
+async fn last_checkpoint(
+    connection: &Connection,
+    job: &Deployment,
+    access: Access,
+) -> anyhow::Result<Option<Snapshot>> {
+    let (Some("RUNNING"), Some(job_id)) = (job.job_state(), job.job_id()) else { return Ok(None) };
+    let cluster = deployment::cluster_of(connection, job).await?;
+    let client = job_manager::client(connection, &cluster, access, Deadlines::default())?;
+    let checkpoints = client.without_retries().checkpoints(job_id).await?;
+    let Checkpoints::Statistics(statistics) = checkpoints else {
+        return Ok(None);
+    };
+    let LastState::At(point) = statistics.last_state() else { return Ok(None) };
+    if point.is_savepoint {
+        return Ok(None);
+    }
+    Ok(Some(Snapshot {
+        source: Source::JobManager,
+        name: None,
+        job: Some(job.shown_name()),
+        kind: "CHECKPOINT",
+        trigger: "PERIODIC",
+        state: SnapshotState::Completed.as_str(),
+        created: point.timestamp.and_then(|at| Timestamp::from_millisecond(at).ok()),
+        path: Some(point.path),
+        is_disposed_on_delete: None,
+        referred_to_by: Some(vec![format!("the running job of `{}`", job.shown_name())]),
+        error: None,
+    }))
+}
+
+fn render(snapshots: &[Snapshot], is_wide: bool, now: Timestamp) -> String {
+    let none = || NONE.to_owned();
+    let row = |snapshot: &Snapshot| {
+        let mut cells = vec![
+            snapshot.name.clone().unwrap_or_else(none),
+            snapshot.job.clone().unwrap_or_else(none),
+            snapshot.kind.to_owned(),
+            snapshot.trigger.to_owned(),
+            snapshot.state.to_owned(),
+            snapshot.created.map_or_else(none, |at| table::age(now.duration_since(at).as_secs())),
+            snapshot
+                .referred_to_by
+                .as_ref()
+                .map_or_else(|| "unknown".to_owned(), |all| all.len().to_string()),
+            snapshot.path.clone().unwrap_or_else(none),
+        ];
+        if is_wide {
+            let fate = match snapshot.is_disposed_on_delete {
+                Some(true) => "dispose".to_owned(),
+                Some(false) => "keep".to_owned(),
+                None => none(),
+            };
+            let all = snapshot.referred_to_by.as_ref().filter(|all| !all.is_empty());
+            cells.extend([fate, all.map_or_else(none, |all| all.join(", "))]);
+        }
+        cells
+    };
+    let mut headers = vec!["NAME", "JOB", "KIND", "TRIGGER", "STATE", "AGE", "REFERENCES", "PATH"];
+    if is_wide {
+        headers.extend(["ON DELETE", "REFERRED TO BY"]);
+    }
+    table::render(&headers, snapshots.iter().map(row).collect())
+}
+
+#[cfg(test)]
+mod tests;
