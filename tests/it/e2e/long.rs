@@ -56,8 +56,11 @@ fn ten_upgrades_in_a_row_lose_and_double_nothing() {
     assert!(savepoint.is_string(), "{suspended:#}");
     job["spec"]["job"]["initialSavepointPath"] = savepoint.clone();
     job["spec"]["job"]["savepointRedeployNonce"] = json!(1);
-    job["spec"]["job"]["state"] = json!("running");
-    cluster.upgrade(&job);
+    let mut resumed = job["spec"]["job"].clone();
+    resumed["state"] = json!("running");
+    cluster.edit(json!({"spec": {"job": resumed}}));
+    cluster.wait_until_stable();
+    cluster.wait_until_writing();
     upgraded(&cluster, "redeployed from a savepoint by nonce");
 
     job["spec"]["job"]["upgradeMode"] = json!("last-state");
