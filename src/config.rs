@@ -11,8 +11,10 @@ pub mod memory;
 mod operator_config;
 pub mod option;
 pub mod options;
+pub mod plugin;
 pub mod process_memory;
 pub mod quantity;
+pub mod secret;
 pub mod session_job;
 pub mod structure;
 

@@ -16,6 +16,7 @@ pub mod deployment;
 pub mod diff;
 pub mod error_document;
 pub mod exceptions;
+pub mod extension;
 pub mod garbage;
 pub mod health;
 pub mod history;

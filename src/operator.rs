@@ -9,6 +9,7 @@
 pub mod act;
 pub mod context;
 pub mod controller;
+pub mod endpoint;
 mod high_availability;
 mod job;
 pub mod kind;
@@ -25,3 +26,4 @@ mod retention;
 pub mod run;
 pub mod session_job;
 pub mod snapshot;
+pub mod validator;

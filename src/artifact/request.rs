@@ -10,6 +10,7 @@ use super::error::Error;
 use super::uri::{self, Scheme};
 use crate::config::memory::MemorySize;
 use crate::config::option::InvalidValue;
+use crate::config::secret::is_secret;
 use crate::config::{FlinkConfig, options};
 
 /// The longest foreign text in a message, in characters.
@@ -162,14 +163,6 @@ impl Request {
         let of_headers = self.headers.values().map(String::as_str);
         of_config.chain(of_headers).filter(|text| text.len() >= SECRET_CHARS_MIN)
     }
-}
-
-/// Keys that Flink hides too, and those of storage accounts.
-fn is_secret(key: &str) -> bool {
-    let key = key.to_lowercase();
-    ["secret", "password", "token", "access-key", "access.key", "account.key", "sas", "credential"]
-        .iter()
-        .any(|part| key.contains(part))
 }
 
 /// The folder for jars. The default is for containers; elsewhere it is made beside other temporary

@@ -17,10 +17,12 @@ use super::logging::{self, LogFormat};
 use super::printer::Printer;
 use crate::api::deployment::FlinkDeployment;
 use crate::api::status::{JobManagerDeploymentStatus, JobStatusState, LifecycleState};
+use crate::config::plugin::InvalidPlugin;
 use crate::flink::access::{Access, Connector, Options};
 use crate::operator::context::Context;
-use crate::operator::listener::{InvalidListener, Listeners};
+use crate::operator::listener;
 use crate::operator::run::{Operator, Watch, start};
+use crate::operator::validator;
 
 /// What is logged unless `KUBECTL_FLINK_LOG` says otherwise. The client's own lines repeat errors
 /// that are told with their consequences.
@@ -78,9 +80,11 @@ pub async fn run(args: OperateArgs, global: &Global, printer: &Printer) -> anyho
         Some(live) => logging::set_up_with(LOG_LEVELS, args.log_format, move || live.log_writer()),
         None => logging::set_up(LOG_LEVELS, args.log_format),
     }
+    let operator = super::operator_config::load(args.operator_config.as_deref(), printer)?;
+    let listeners = listener::configured(&operator.base).map_err(invalid_plugins)?;
+    let validators = validator::configured(&operator.base).map_err(invalid_plugins)?;
     let connection = global.connect().await?;
     let client = connection.client.clone();
-    let operator = super::operator_config::load(args.operator_config.as_deref(), printer)?;
     let options = Options::from_environment(args.flink_access, args.flink_rest_address.clone());
     let connector = Connector::new(&options, Some(&global.config().await?))
         .context("while preparing to talk to JobManagers")?;
@@ -92,9 +96,9 @@ pub async fn run(args: OperateArgs, global: &Global, printer: &Printer) -> anyho
         Watch::Namespaces(args.watch_namespaces.clone())
     };
     let has_snapshot_resources = preflight(&client, &watch).await?;
-    let listeners = Listeners::start(&operator.base).map_err(invalid_listeners)?;
-    let mut context = Context::new(client, operator, connector, has_snapshot_resources);
-    context.listeners = listeners;
+    let context = Context::new(client, operator, connector, has_snapshot_resources)
+        .with_listeners(listeners)
+        .with_validators(validators);
     let scope = match &watch {
         Watch::AllNamespaces => "all namespaces".to_owned(),
         Watch::Namespaces(names) => format!("namespace {}", names.join(", ")),
@@ -119,7 +123,7 @@ pub async fn run(args: OperateArgs, global: &Global, printer: &Printer) -> anyho
     end
 }
 
-fn invalid_listeners(problems: Vec<InvalidListener>) -> anyhow::Error {
+fn invalid_plugins(problems: Vec<InvalidPlugin>) -> anyhow::Error {
     let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
     anyhow::anyhow!("{}", lines.join("; "))
 }

@@ -6,6 +6,7 @@
 
 use super::diff::{ChangeClass, diff};
 use super::error_document::ErrorType;
+use super::extension::verdict::{Outcome, Version};
 use super::observe::{SOON, foreign_deployment};
 use super::pass;
 use super::plan::{Component, Plan, Step};
@@ -123,15 +124,15 @@ impl Pass<'_> {
             self.steps.push(Step::AddFinalizer);
         }
         self.observe()?;
-        if !self.validate() {
-            return Ok(self.finish("the spec is invalid and nothing was deployed yet", None));
+        if let Some(because) = self.validate()? {
+            return Ok(self.finish(because, None));
         }
         self.warn_of_unsupported();
         self.reconcile()
     }
 
-    /// Whether to go on.
-    fn validate(&mut self) -> bool {
+    /// Why there is nothing to go on with.
+    fn validate(&mut self) -> Result<Option<String>, Halt> {
         let input = validate::ValidationInput {
             name: self.world.name(),
             namespace: self.world.namespace(),
@@ -141,7 +142,19 @@ impl Pass<'_> {
         };
         let mut violations = validate::validate(&input);
         self.allow_running_version(&mut violations);
-        self.accept(&violations, self.violation_reason(VALIDATION_ERROR))
+        let Outcome { violations: of_others, hold } = self.consult()?;
+        violations.extend(of_others);
+        Ok(self.accept(&violations, hold, self.violation_reason(VALIDATION_ERROR)))
+    }
+
+    /// What validators outside say. What is reconciled already they are not asked about.
+    fn consult(&self) -> Result<Outcome, Halt> {
+        let World { now, facts, validators, .. } = self.world;
+        if self.last.is_some() && self.world.status.observed_generation == Some(self.generation) {
+            return Ok(Outcome::default());
+        }
+        let version = Version { generation: self.generation, session: None };
+        Ok(validators.judge(version, *now, &facts.verdict, Question::Verdict)?)
     }
 
     fn reconcile(&mut self) -> Result<Plan, Halt> {

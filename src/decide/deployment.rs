@@ -9,6 +9,7 @@ use super::conditions::{READINESS_TIMEOUT, troubles};
 use super::config_cache::Source;
 use super::diff::{SpecDiff, diff};
 use super::error_document::reason_of;
+use super::extension::verdict::VALIDATOR_UNAVAILABLE;
 use super::job;
 use super::lifecycle::{lifecycle_state, running_condition};
 use super::pass::{JobStep, Kind};
@@ -75,7 +76,8 @@ impl Kind for FlinkDeployment {
     fn has_recovered(pass: &Pass<'_>) -> bool {
         let status = &pass.status;
         let error = status.error.as_deref().unwrap_or_default();
-        let was_invalid = reason_of(error).as_deref() == Some(VALIDATION_ERROR);
+        let was_invalid = reason_of(error).as_deref() == Some(VALIDATION_ERROR)
+            || reason_of(error).as_deref() == Some(VALIDATOR_UNAVAILABLE);
         let is_up = status.job_manager_deployment_status != JobManagerDeploymentStatus::Error
             && status.job_status.state != Some(JobStatusState::Failed);
         let is_settled =

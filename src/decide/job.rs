@@ -3,6 +3,8 @@
 //! Functions here change what they are given and answer the events or steps that follow from it;
 //! when to call them is each resource's own decision.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 
 use super::application::{Halt, Problem};
@@ -17,6 +19,16 @@ use crate::api::status::{
     SavepointFormatType, SavepointInfo, SnapshotTriggerType,
 };
 use crate::config::{FlinkConfig, options};
+
+/// First pause after something outside failed, and the longest; each is half as long again.
+const RETRY_MIN: Duration = Duration::from_secs(5);
+const RETRY_MAX: Duration = Duration::from_mins(5);
+
+/// Pause after so many failures in a row.
+pub(super) fn pause_after(attempts: u32) -> Duration {
+    let factor = 1.5_f64.powi(i32::try_from(attempts.clamp(1, 20)).unwrap_or(20) - 1);
+    RETRY_MIN.mul_f64(factor).min(RETRY_MAX)
+}
 
 /// What became of a stop-with-savepoint.
 pub(super) enum StopOutcome {

@@ -11,6 +11,7 @@ use super::application::{Halt, Problem, VALIDATION_ERROR};
 use super::blocker::Blocker;
 use super::diff::SpecDiff;
 use super::error_document::ErrorType;
+use super::extension::verdict::Hold;
 use super::job;
 use super::observe::SOON;
 use super::plan::{Component, Event, Plan, SnapshotStep, Superseded};
@@ -243,21 +244,36 @@ impl<'w, K: Kind> Pass<'w, K> {
         Ok(())
     }
 
-    /// Whether to go on. An invalid edit never touches a running job: the last good spec stays.
-    pub(super) fn accept(&mut self, violations: &[Violation], reason: &'static str) -> bool {
-        if violations.is_empty() {
-            return true;
+    /// Why there is nothing to go on with. An edit that is invalid, or not judged yet, never touches
+    /// a running job: the last good spec stays.
+    pub(super) fn accept(
+        &mut self,
+        violations: &[Violation],
+        hold: Option<Hold>,
+        reason: &'static str,
+    ) -> Option<String> {
+        if violations.is_empty() && hold.is_none() {
+            return None;
         }
-        let message = violations.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
-        self.problem = Some(Problem {
-            kind: ErrorType::Reconciliation,
-            reason,
-            component: Component::Operator,
-            message,
-            detail: Some(VALIDATION_ERROR.to_owned()),
-            causes: vec![],
-        });
-        let Some(last) = &self.last else { return false };
+        if let Some(Hold { look_again, .. }) = &hold {
+            self.wake_within(*look_again);
+        }
+        let because = if violations.is_empty() {
+            self.problem = hold.as_ref().and_then(Hold::problem);
+            hold.map(|hold| hold.because).unwrap_or_default()
+        } else {
+            let message = violations.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+            self.problem = Some(Problem {
+                kind: ErrorType::Reconciliation,
+                reason,
+                component: Component::Operator,
+                message,
+                detail: Some(VALIDATION_ERROR.to_owned()),
+                causes: vec![],
+            });
+            "the spec is invalid and nothing was deployed yet".to_owned()
+        };
+        let Some(last) = &self.last else { return Some(because) };
         self.spec = job::in_force(&last.spec, self.world.spec());
         let state = self.status.reconciliation().state;
         if let Some(job) = self.spec.job_mut()
@@ -266,7 +282,7 @@ impl<'w, K: Kind> Pass<'w, K> {
             job.state = JobState::Running;
         }
         self.generation = self.status.observed_generation().unwrap_or(self.generation);
-        true
+        None
     }
 
     /// Looks again after this long, or sooner.

@@ -21,6 +21,7 @@ use self::world::{Question, World};
 use super::application::{self, Problem, VALIDATION_ERROR};
 use super::diff::{ChangeClass, diff_session_job};
 use super::error_document::ErrorType;
+use super::extension::verdict::Outcome;
 use super::job;
 use super::pass;
 use super::plan::{Component, Event};
@@ -70,8 +71,8 @@ impl Pass<'_> {
         if self.is_cluster_ready() {
             self.observe()?;
         }
-        if !self.validate() {
-            return Ok(self.finish("the spec is invalid and nothing was deployed yet", None));
+        if let Some(because) = self.validate()? {
+            return Ok(self.finish(because, None));
         }
         if !self.is_cluster_ready() {
             let because =
@@ -138,8 +139,8 @@ impl Pass<'_> {
         self.spec.deployment_name.as_deref().unwrap_or_default()
     }
 
-    /// Whether to go on.
-    fn validate(&mut self) -> bool {
+    /// Why there is nothing to go on with.
+    fn validate(&mut self) -> Result<Option<String>, Halt> {
         let world = self.world;
         let input = SessionJobInput {
             namespace: world.namespace(),
@@ -153,12 +154,23 @@ impl Pass<'_> {
             // The fetch itself keeps to public hosts, and is tried before a job is stopped.
             host: None,
         };
-        let violations = validate(&input);
-        let goes_on = self.accept(&violations, VALIDATION_ERROR);
-        if !goes_on {
+        let mut violations = validate(&input);
+        let Outcome { violations: of_others, hold } = self.consult()?;
+        violations.extend(of_others);
+        let because = self.accept(&violations, hold, VALIDATION_ERROR);
+        if because.is_some() {
             self.status.reconciliation_status.last_reconciled_spec = None;
         }
-        goes_on
+        Ok(because)
+    }
+
+    /// What validators outside say. What is reconciled already they are not asked about.
+    fn consult(&self) -> Result<Outcome, Halt> {
+        let World { now, facts, validators, .. } = self.world;
+        if self.last.is_some() && self.world.status.observed_generation == Some(self.generation) {
+            return Ok(Outcome::default());
+        }
+        Ok(validators.judge(self.world.version(), *now, &facts.verdict, Question::Verdict)?)
     }
 
     fn reconcile(&mut self) -> Result<Plan, Halt> {

@@ -15,6 +15,7 @@ use jiff::{SignedDuration, Timestamp};
 use self::world::{Job, Question, Target, Trigger, World};
 use super::blocker::Blocker;
 use super::error_document::{ErrorType, error_document};
+use super::extension::verdict::{Hold, Outcome};
 use super::plan::{Component, Event};
 use super::validate::state_snapshot::{StateSnapshotInput, validate};
 use crate::api::STATE_SNAPSHOT_FINALIZER;
@@ -156,7 +157,7 @@ impl<'w> Pass<'w> {
                 Err(reason) => return Ok(self.wait(format!("its job cannot be read: {reason}"))),
             }
         }
-        if let Some(plan) = self.refuse_invalid() {
+        if let Some(plan) = self.refuse_invalid()? {
             return Ok(plan);
         }
         if let Some(savepoint) = &spec.savepoint
@@ -184,22 +185,39 @@ impl<'w> Pass<'w> {
     }
 
     /// The plan where the spec makes no sense: told once for each version of it.
-    fn refuse_invalid(&mut self) -> Option<Plan> {
+    fn refuse_invalid(&mut self) -> Result<Option<Plan>, Question> {
         let input = StateSnapshotInput {
             spec: self.spec(),
             state: self.world.resource.status.as_ref().map(|status| status.state),
             has_target: self.has_job == Some(true),
         };
-        let violations = validate(&input);
+        let mut violations = validate(&input);
+        let World { now, validators, facts, .. } = self.world;
+        let version = self.world.version();
+        let Outcome { violations: of_others, hold } =
+            validators.judge(version, *now, &facts.verdict, Question::Verdict)?;
+        violations.extend(of_others);
         if violations.is_empty() {
-            return None;
+            return Ok(hold.map(|hold| self.hold(hold)));
         }
         let message = violations.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
         let generation = self.world.resource.metadata.generation.unwrap_or_default();
         let mut event = Event::warning("ValidationError", Component::Operator, message.clone());
         event.key = Some(format!("{generation}: {message}"));
         self.steps.push(Step::Event(event));
-        Some(self.finish(message, Some(self.world.interval)))
+        let pause = hold.map_or(self.world.interval, |hold| hold.look_again);
+        Ok(Some(self.finish(message, Some(pause.min(self.world.interval)))))
+    }
+
+    /// A validator has not answered: told once for each version of the spec.
+    fn hold(&mut self, hold: Hold) -> Plan {
+        let generation = self.world.resource.metadata.generation.unwrap_or_default();
+        if let Some(problem) = hold.problem() {
+            let mut event = Event::warning(problem.reason, problem.component, problem.message);
+            event.key = Some(format!("{generation}: {}", problem.reason));
+            self.steps.push(Step::Event(event));
+        }
+        self.finish(hold.because, Some(hold.look_again))
     }
 
     /// Notes the trigger id, then asks Flink.

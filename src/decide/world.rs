@@ -12,6 +12,7 @@ use jiff::tz::TimeZone;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::config_cache::ConfigCache;
+use super::extension::verdict::{Validators, Verdict};
 use super::pass::Kind;
 use super::snapshot::world::Trigger;
 use super::trigger::{KnownSnapshot, Memory};
@@ -79,6 +80,8 @@ pub enum Question {
     Checkpoint,
     /// Paths that revisions of the job refer to.
     Revisions,
+    /// What validators outside say of the wanted spec.
+    Verdict,
 }
 
 /// A fact as a decision reads it: the value, or why it could not be read.
@@ -269,6 +272,7 @@ pub struct Facts {
     pub savepoint: Fact<Trigger>,
     pub checkpoint: Fact<Trigger>,
     pub revisions: Fact<Vec<String>>,
+    pub verdict: Fact<Verdict>,
 }
 
 /// Names that may be used up by this decision; drawn by the shell, so that a decision is repeatable.
@@ -297,6 +301,8 @@ pub struct World<'a> {
     pub fresh: Fresh,
     /// Absent after a start of the operator.
     pub told_exceptions: Option<ToldExceptions>,
+    /// Who else has a say in what is deployed.
+    pub validators: Validators,
     /// When periodic snapshots were asked for.
     pub periodic: Memory,
     /// In which cron expressions are meant.

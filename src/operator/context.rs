@@ -12,8 +12,9 @@ use kube::Client;
 use kube::runtime::reflector::{ObjectRef, Store};
 
 use super::kind::Kept;
-use super::listener::Listeners;
+use super::listener::{Listener, Listeners};
 use super::snapshot::index::ByJob;
+use super::validator::{Desk, Validator};
 use crate::api::deployment::FlinkDeployment;
 use crate::api::session_job::FlinkSessionJob;
 use crate::api::state_snapshot::FlinkStateSnapshot;
@@ -51,7 +52,9 @@ pub struct Context {
     /// Resources without certain labels are another operator's.
     pub(super) is_selective: bool,
     /// Told of every event and status change.
-    pub listeners: Listeners,
+    pub(super) listeners: Listeners,
+    /// Who else has a say in what is deployed.
+    pub(super) validators: Desk,
     /// Deployments of JobManagers, and of the TaskManagers of standalone clusters.
     pub(super) clusters: Vec<Store<Deployment>>,
     pub(super) deployments: Kept<FlinkDeployment>,
@@ -83,6 +86,7 @@ impl Context {
             had_snapshot_resources,
             is_selective: false,
             listeners: Listeners::default(),
+            validators: Desk::default(),
             clusters: Vec::new(),
             deployments: Kept::default(),
             snapshots: Kept::default(),
@@ -95,6 +99,20 @@ impl Context {
             zone: TimeZone::system(),
             progress: tokio::sync::broadcast::Sender::new(1024),
         }
+    }
+
+    /// With listeners, each told of everything that happens, by a task of its own.
+    #[must_use]
+    pub fn with_listeners(mut self, listeners: Vec<Arc<dyn Listener>>) -> Self {
+        self.listeners = Listeners::start(listeners);
+        self
+    }
+
+    /// With validators, each asked about every change.
+    #[must_use]
+    pub fn with_validators(mut self, validators: Vec<Arc<dyn Validator>>) -> Self {
+        self.validators = Desk::new(validators);
+        self
     }
 
     /// Whether snapshots are resources here: installed, and not switched off for all.

@@ -149,7 +149,10 @@ fn tell_others<K: Operated>(event: &watcher::Event<Guarded<K>>, context: &Contex
         watcher::Event::Apply(resource) | watcher::Event::InitApply(resource) => {
             K::seen(resource, Sight::There, context);
         }
-        watcher::Event::Delete(resource) => K::seen(resource, Sight::Gone, context),
+        watcher::Event::Delete(resource) => {
+            context.validators.forget(&resource.uid().unwrap_or_default());
+            K::seen(resource, Sight::Gone, context);
+        }
         watcher::Event::Init | watcher::Event::InitDone => {}
     }
 }

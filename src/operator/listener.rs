@@ -14,16 +14,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use serde::Serialize;
 use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio::task::JoinHandle;
 
-pub use settings::{InvalidListener, Settings, Target};
+pub use cloud_event::CloudEvent;
+pub use settings::{Settings, Target};
 
 use super::context::lock;
-use super::observe::tell;
 use crate::config::FlinkConfig;
-use cloud_event::CloudEvent;
+use crate::config::plugin::{self, InvalidPlugin};
 pub(super) use cloud_event::{Happening, Subject};
 
 /// How long an operator that leaves waits for what is still queued.
@@ -32,13 +33,44 @@ const FAREWELL: Duration = Duration::from_secs(5);
 const TRIES_MAX: u32 = 3;
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 
+/// Somebody who is told of every event and status change.
+pub trait Listener: Send + Sync + 'static {
+    /// For the log; no two listeners share one.
+    fn name(&self) -> &str;
+
+    /// How long one try may take.
+    fn timeout(&self) -> Duration {
+        plugin::TIMEOUT
+    }
+
+    /// How many events may wait for it.
+    fn queue(&self) -> usize {
+        settings::QUEUE
+    }
+
+    /// Takes one event in. The next one comes when this has ended; a try that failed is made again
+    /// where that may help.
+    fn hear<'a>(&'a self, event: &'a CloudEvent) -> BoxFuture<'a, Result<(), Undelivered>>;
+}
+
+/// Why a listener did not take an event in.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("{message}")]
+pub struct Undelivered {
+    /// Without secrets: it is logged.
+    pub message: String,
+    /// Whether trying again may help.
+    pub is_transient: bool,
+}
+
 /// All listeners of an operator.
 #[derive(Default)]
 pub struct Listeners {
-    listeners: Vec<Listener>,
+    queues: Vec<Queue>,
 }
 
-struct Listener {
+/// What waits for one listener.
+struct Queue {
     name: String,
     dropped: AtomicU64,
     /// Absent once the operator leaves.
@@ -50,14 +82,23 @@ struct Work {
     task: JoinHandle<()>,
 }
 
+/// The listeners that `config` names, in the order of their names.
+///
+/// # Errors
+/// Everything that is wrong with their settings, so that one edit can mend it.
+pub fn configured(config: &FlinkConfig) -> Result<Vec<Arc<dyn Listener>>, Vec<InvalidPlugin>> {
+    let mut listeners: Vec<Arc<dyn Listener>> = Vec::new();
+    for settings in Settings::all(config)? {
+        let listener = delivery::Configured::new(settings).map_err(|problem| vec![problem])?;
+        listeners.push(Arc::new(listener));
+    }
+    Ok(listeners)
+}
+
 impl Listeners {
-    /// Starts a task for each listener that `config` names.
-    ///
-    /// # Errors
-    /// Everything that is wrong with their settings, so that one edit can mend it.
-    pub fn start(config: &FlinkConfig) -> Result<Self, Vec<InvalidListener>> {
-        let listeners = Settings::all(config)?.into_iter().map(Listener::start).collect();
-        Ok(Self { listeners })
+    /// Starts a task for each.
+    pub fn start(listeners: Vec<Arc<dyn Listener>>) -> Self {
+        Self { queues: listeners.into_iter().map(Queue::start).collect() }
     }
 
     /// Tells everyone, without waiting for anyone. What happened is put together only when somebody
@@ -67,19 +108,19 @@ impl Listeners {
         subject: impl FnOnce() -> Subject,
         happening: &Happening<'_, S>,
     ) {
-        if self.listeners.is_empty() {
+        if self.queues.is_empty() {
             return;
         }
         let event = Arc::new(CloudEvent::new(&subject(), happening, jiff::Timestamp::now()));
-        for listener in &self.listeners {
-            listener.enqueue(Arc::clone(&event));
+        for queue in &self.queues {
+            queue.enqueue(Arc::clone(&event));
         }
     }
 
     /// Lets the listeners work off their queues, for some seconds.
     pub(super) async fn finish(&self) {
         let deadline = tokio::time::Instant::now() + FAREWELL;
-        for Listener { name, work, dropped: _ } in &self.listeners {
+        for Queue { name, work, dropped: _ } in &self.queues {
             let Some(Work { queue, task }) = lock(work).take() else { continue };
             drop(queue);
             let abort = task.abort_handle();
@@ -91,11 +132,11 @@ impl Listeners {
     }
 }
 
-impl Listener {
-    fn start(settings: Settings) -> Self {
-        let (queue, events) = mpsc::channel(settings.queue);
-        let name = settings.name.clone();
-        let task = tokio::spawn(deliver(settings, events));
+impl Queue {
+    fn start(listener: Arc<dyn Listener>) -> Self {
+        let (queue, events) = mpsc::channel(listener.queue().max(1));
+        let name = listener.name().to_owned();
+        let task = tokio::spawn(deliver(listener, events));
         Self { name, dropped: AtomicU64::new(0), work: Mutex::new(Some(Work { queue, task })) }
     }
 
@@ -118,23 +159,16 @@ impl Listener {
 }
 
 /// Works off the queue; ends with it.
-async fn deliver(settings: Settings, mut events: Receiver<Arc<CloudEvent>>) {
-    let delivery = match delivery::Delivery::of(&settings) {
-        Ok(delivery) => delivery,
-        Err(error) => {
-            tracing::error!(listener = settings.name, error = tell(&error), "listener not started");
-            return;
-        }
-    };
+async fn deliver(listener: Arc<dyn Listener>, mut events: Receiver<Arc<CloudEvent>>) {
     while let Some(event) = events.recv().await {
         let mut pause = RETRY_PAUSE;
         for attempt in 1..=TRIES_MAX {
-            let Err(error) = delivery.deliver(&event).await else { break };
-            let is_last = attempt == TRIES_MAX || !error.is_transient();
+            let Err(error) = try_once(&*listener, &event).await else { break };
+            let is_last = attempt == TRIES_MAX || !error.is_transient;
             tracing::warn!(
-                listener = settings.name,
+                listener = listener.name(),
                 event = event.id(),
-                error = tell(&error),
+                error = error.message,
                 is_last,
                 "the listener was not told"
             );
@@ -145,6 +179,14 @@ async fn deliver(settings: Settings, mut events: Receiver<Arc<CloudEvent>>) {
             pause *= 2;
         }
     }
+}
+
+async fn try_once(listener: &dyn Listener, event: &CloudEvent) -> Result<(), Undelivered> {
+    let limit = listener.timeout();
+    tokio::time::timeout(limit, listener.hear(event)).await.unwrap_or_else(|_| {
+        let message = format!("it took longer than {limit:?}");
+        Err(Undelivered { message, is_transient: true })
+    })
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@ use super::high_availability::Place;
 use super::job::Asked;
 use super::pods;
 use super::snapshot::of_job;
+use super::validator::{self, Judging};
 use crate::api::deployment::FlinkDeployment;
 use crate::api::session_job::FlinkSessionJob;
 use crate::api::state_snapshot::JobKind;
@@ -24,6 +25,7 @@ use crate::cluster::read::Scope;
 use crate::config::cluster::{ResourceId, observe_config};
 use crate::config::{FlinkConfig, options};
 use crate::decide::crash;
+use crate::decide::extension::verdict::{Verdict, Version};
 use crate::decide::reconciled::{ReconciledSpec, deployed};
 use crate::decide::trigger::SnapshotKind;
 use crate::decide::world::{Cluster, Fact, Facts, HaMetadata, PodProblem, Question};
@@ -146,11 +148,24 @@ pub(super) async fn answer(
             let job = subject.job(context);
             facts.checkpoint = fact(of_job::trigger(&job, SnapshotKind::Checkpoint).await);
         }
+        Question::Verdict => facts.verdict = Fact::Known(verdict(subject, context).await),
         Question::Revisions => {
             facts.revisions = Fact::Known(of_job::revisions(subject.of(), context).await?);
         }
     }
     Ok(())
+}
+
+async fn verdict(subject: &Subject<'_>, context: &Context) -> Verdict {
+    let metadata = &subject.resource.metadata;
+    let judging = Judging {
+        namespace: subject.namespace,
+        name: subject.name,
+        uid: metadata.uid.as_deref().unwrap_or_default(),
+        version: Version { generation: metadata.generation.unwrap_or_default(), session: None },
+        subject: validator::Subject::of_deployment(subject.resource, subject.status),
+    };
+    context.validators.ask(judging).await
 }
 
 pub(super) fn fact<T>(answer: Result<T, String>) -> Fact<T> {

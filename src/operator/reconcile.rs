@@ -11,6 +11,7 @@ use super::pass::Error;
 use super::resource::Act;
 use super::session_job;
 use super::snapshot::index;
+use super::validator::Kind;
 use crate::api::DEPLOYMENT_FINALIZER;
 use crate::api::deployment::FlinkDeployment;
 use crate::api::state_snapshot::JobKind;
@@ -24,7 +25,7 @@ use crate::decide::world::{Facts, Fresh, World};
 use crate::flink::new_trigger_id;
 
 /// A decision asks for each fact at most once, and there are this many.
-const QUESTIONS_MAX: usize = 18;
+const QUESTIONS_MAX: usize = 19;
 
 impl Operated for FlinkDeployment {
     const FINALIZER: &'static str = DEPLOYMENT_FINALIZER;
@@ -93,6 +94,9 @@ pub async fn plan(
         fresh: fresh(),
         told_exceptions: context
             .told_exceptions(resource.metadata.uid.as_deref().unwrap_or_default()),
+        validators: context
+            .validators
+            .known(Kind::FlinkDeployment, resource.metadata.uid.as_deref().unwrap_or_default()),
         periodic: context.periodic(resource.metadata.uid.as_deref().unwrap_or_default()),
         zone: context.zone.clone(),
         facts: Facts::default(),

@@ -10,6 +10,7 @@ use kube::api::Api;
 use kube::core::DeserializeGuard;
 use kube::runtime::reflector::store;
 use kube::runtime::{WatchStreamExt, reflector, watcher};
+use tokio::sync::mpsc::Receiver;
 use tokio_util::sync::CancellationToken;
 
 use super::context::Context;
@@ -19,6 +20,7 @@ use super::observe::tell;
 use super::pod_watch::follow_pods;
 use super::resource::flush;
 use super::retention;
+use super::validator::{Judged, Kind};
 use crate::api::deployment::FlinkDeployment;
 use crate::api::session_job::FlinkSessionJob;
 use crate::config::options;
@@ -103,6 +105,10 @@ pub fn start(mut context: Context, watch: &Watch, label_selector: Option<&str>) 
         let pods = follow_pods(scope.clone(), Arc::clone(&context));
         tasks.push(tokio::spawn(stop.clone().run_until_cancelled_owned(pods).map(drop)));
     }
+    if let Some(late) = context.validators.late() {
+        let verdicts = follow_verdicts(late, Arc::clone(&context));
+        tasks.push(tokio::spawn(stop.clone().run_until_cancelled_owned(verdicts).map(drop)));
+    }
     let clusters = follow_clusters(select_all(clusters), Arc::clone(&context));
     tasks.push(tokio::spawn(stop.clone().run_until_cancelled_owned(clusters).map(drop)));
     let tidy = retention::keep_tidy(Arc::clone(&context), scopes.clone());
@@ -162,6 +168,17 @@ async fn follow_clusters(
         if let Some(owner) = owners.iter().find(|owner| owner.kind == "FlinkDeployment") {
             let namespace = deployment.metadata.namespace.unwrap_or_default();
             context.deployments.wake(&namespace, &owner.name);
+        }
+    }
+}
+
+/// Wakes resources that validators have answered about.
+async fn follow_verdicts(mut late: Receiver<Judged>, context: Arc<Context>) {
+    while let Some(Judged { kind, namespace, name }) = late.recv().await {
+        match kind {
+            Kind::FlinkDeployment => context.deployments.wake(&namespace, &name),
+            Kind::FlinkSessionJob => context.session_jobs.wake(&namespace, &name),
+            Kind::FlinkStateSnapshot => context.snapshots.wake(&namespace, &name),
         }
     }
 }

@@ -19,6 +19,7 @@ use super::pass::Error;
 use super::reconcile::{fresh, note_periodic};
 use super::resource::Act;
 use super::snapshot::{index, of_job};
+use super::validator::{self, Judging, Kind};
 use crate::api::SESSION_JOB_FINALIZER;
 use crate::api::deployment::FlinkDeployment;
 use crate::api::session_job::{FlinkSessionJob, SessionJobStatus};
@@ -26,15 +27,17 @@ use crate::api::state_snapshot::JobKind;
 use crate::api::status::{DeploymentStatus, LifecycleState};
 use crate::cluster;
 use crate::decide::config_cache::ConfigCache;
+use crate::decide::extension::verdict::Verdict;
 use crate::decide::session_job::decide;
 use crate::decide::session_job::plan::{Plan, Step};
 use crate::decide::session_job::world::{Facts, FailedSubmission, Question, World};
 use crate::decide::snapshots::keep_undisposed;
 use crate::decide::trigger::SnapshotKind;
+use crate::decide::world::Fact;
 use crate::flink::Client;
 
 /// A decision asks for each fact at most once, and there are this many.
-const QUESTIONS_MAX: usize = 12;
+const QUESTIONS_MAX: usize = 13;
 
 impl Operated for FlinkSessionJob {
     const FINALIZER: &'static str = SESSION_JOB_FINALIZER;
@@ -164,6 +167,7 @@ pub(super) async fn plan(
         zone: context.zone.clone(),
         failed_submission: context.failed_submission(uid),
         tried: context.tried(uid),
+        validators: context.validators.known(Kind::FlinkSessionJob, uid),
         facts: Facts::default(),
         configs: ConfigCache::default(),
     };
@@ -179,6 +183,9 @@ pub(super) async fn plan(
                 );
                 return Ok(plan);
             }
+            Err(Question::Verdict) => {
+                world.facts.verdict = Fact::Known(verdict(&world, context).await);
+            }
             Err(question) => {
                 answer(question, &asked, (resource, cluster), context, &mut world.facts).await;
             }
@@ -192,6 +199,17 @@ fn of(resource: &FlinkSessionJob) -> (JobKind, &str, &str) {
     let namespace = resource.metadata.namespace.as_deref().unwrap_or("default");
     let name = resource.metadata.name.as_deref().unwrap_or_default();
     (JobKind::FlinkSessionJob, namespace, name)
+}
+
+async fn verdict(world: &World<'_>, context: &Context) -> Verdict {
+    let judging = Judging {
+        namespace: world.namespace(),
+        name: world.name(),
+        uid: world.uid(),
+        version: world.version(),
+        subject: validator::Subject::of_session_job(world.resource, world.status, world.cluster),
+    };
+    context.validators.ask(judging).await
 }
 
 async fn answer(
@@ -223,6 +241,8 @@ async fn answer(
             facts.revisions = fact(paths.map_err(|error| tell(&error)));
         }
         Question::Jar => facts.jar = fact(jar::look(resource, cluster, context).await),
+        // Asked of the whole world, by the caller.
+        Question::Verdict => {}
     }
 }
 

@@ -17,12 +17,14 @@ use super::kind::{Guarded, Kept, Operated, Sight};
 use super::observe::tell;
 use super::pass::Error;
 use super::resource::Act;
+use super::validator::{self, Judging, Kind};
 use crate::api::STATE_SNAPSHOT_FINALIZER;
 use crate::api::state_snapshot::FlinkStateSnapshot;
 use crate::api::status::CheckpointType;
 use crate::cluster;
 use crate::cluster::apply::{self, ObjectId, Writer};
 use crate::config::options;
+use crate::decide::extension::verdict::Verdict;
 use crate::decide::snapshot::world::{Facts, Question, Trigger, World};
 use crate::decide::snapshot::{self, Plan, Request, Step, Wanted, decide};
 use crate::decide::world::Fact;
@@ -31,7 +33,7 @@ use crate::flink::savepoints::{DisposalStatus, SavepointRequest, SavepointStatus
 use crate::flink::{self, Client, new_trigger_id};
 
 /// A decision asks for each fact at most once, and there are this many.
-const QUESTIONS_MAX: usize = 3;
+const QUESTIONS_MAX: usize = 4;
 
 /// A JobManager hands out statistics that are up to 3 s old: one that does not know a checkpoint
 /// yet is asked again after this time.
@@ -95,6 +97,9 @@ pub(super) async fn plan<'r>(
             .get(&options::RECONCILE_INTERVAL)
             .unwrap_or(std::time::Duration::from_mins(1)),
         trigger_id: new_trigger_id(),
+        validators: context
+            .validators
+            .known(Kind::FlinkStateSnapshot, resource.metadata.uid.as_deref().unwrap_or_default()),
         facts: Facts::default(),
     };
     let mut found = None;
@@ -110,12 +115,27 @@ pub(super) async fn plan<'r>(
                 found = job;
             }
             Question::Trigger => world.facts.trigger = trigger(resource, found.as_ref()).await,
+            Question::Verdict => {
+                world.facts.verdict = Fact::Known(verdict(&world, context).await);
+            }
             Question::References => {
                 world.facts.references = target::references(resource, context).await;
             }
         }
     }
     Err(Error::Undecided)
+}
+
+async fn verdict(world: &World<'_>, context: &Context) -> Verdict {
+    let metadata = &world.resource.metadata;
+    let judging = Judging {
+        namespace: metadata.namespace.as_deref().unwrap_or("default"),
+        name: world.name(),
+        uid: metadata.uid.as_deref().unwrap_or_default(),
+        version: world.version(),
+        subject: validator::Subject::of_snapshot(world.resource),
+    };
+    context.validators.ask(judging).await
 }
 
 /// How the triggered snapshot stands.

@@ -12,6 +12,7 @@ mod properties;
 mod quirks;
 mod rollback;
 mod transitions;
+mod validators;
 
 use std::collections::BTreeMap;
 
@@ -26,6 +27,7 @@ use kubectl_flink::api::status::{
 use kubectl_flink::config::OperatorConfig;
 use kubectl_flink::decide::application::decide;
 use kubectl_flink::decide::config_cache::ConfigCache;
+use kubectl_flink::decide::extension::verdict::Validators;
 use kubectl_flink::decide::plan::{Plan, Step};
 use kubectl_flink::decide::reconciled::ReconciledSpec;
 use kubectl_flink::decide::world::{
@@ -47,6 +49,7 @@ struct Scene {
     status: DeploymentStatus,
     facts: Facts,
     operator: OperatorConfig,
+    validators: Validators,
 }
 
 fn ago(seconds: i64) -> Timestamp {
@@ -130,6 +133,7 @@ impl Scene {
             status: DeploymentStatus::default(),
             facts,
             operator: OperatorConfig::default(),
+            validators: Validators::default(),
         }
     }
 
@@ -297,6 +301,7 @@ impl Scene {
                 uuid: "7e57ab1e-0000-4000-8000-000000000000".to_owned(),
             },
             told_exceptions: None,
+            validators: self.validators.clone(),
             periodic: kubectl_flink::decide::trigger::Memory::default(),
             zone: jiff::tz::TimeZone::UTC,
             facts: self.facts.clone(),

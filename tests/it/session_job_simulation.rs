@@ -12,6 +12,7 @@ use kubectl_flink::api::state_snapshot::{FlinkStateSnapshot, SnapshotState};
 use kubectl_flink::api::status::{JobManagerDeploymentStatus, JobStatusState, LifecycleState};
 use kubectl_flink::config::OperatorConfig;
 use kubectl_flink::decide::config_cache::ConfigCache;
+use kubectl_flink::decide::extension::verdict::Validators;
 use kubectl_flink::decide::plan::SnapshotStep;
 use kubectl_flink::decide::references::in_job;
 use kubectl_flink::decide::restore::RestorePoint;
@@ -26,7 +27,7 @@ use kubectl_flink::decide::world::{
 };
 use serde_json::json;
 
-use super::simulation::{Choices, cases};
+use super::simulation::{Choices, cases, moody_verdict};
 
 const OVERRIDES: &str = "pipeline.jobvertex-parallelism-overrides";
 const REVISIONS_KEPT: usize = 10;
@@ -71,6 +72,8 @@ struct Sim {
     is_high_availability_on: bool,
     /// The next submission is refused.
     refuses: bool,
+    /// Validators outside have a say, and are not always there.
+    validators: Validators,
     /// Records that must never be lost again.
     durable: u64,
     ids: u64,
@@ -132,6 +135,7 @@ impl Sim {
             away: 0,
             is_high_availability_on,
             refuses: false,
+            validators: Validators::default(),
             durable: 0,
             ids: 0,
             log: vec![],
@@ -205,7 +209,7 @@ impl Sim {
     fn plan(&mut self) -> Plan {
         let fresh = Fresh { job_id: self.id(), trigger_id: self.id(), uuid: self.id() };
         let mut facts = Facts::default();
-        for _ in 0..13 {
+        for _ in 0..14 {
             let world = World {
                 now: self.now,
                 resource: &self.resource,
@@ -218,6 +222,7 @@ impl Sim {
                 periodic: self.periodic.clone(),
                 zone: TimeZone::UTC,
                 tried: self.tried,
+                validators: self.validators.clone(),
                 failed_submission: self.failed_submission.clone(),
                 facts: facts.clone(),
                 configs: ConfigCache::default(),
@@ -238,6 +243,7 @@ impl Sim {
             Question::Stop => facts.stop = fact(is_up, || self.stop()),
             Question::Failure => facts.failure = fact(is_up, Failure::default),
             Question::Exceptions => facts.exceptions = fact(is_up, Vec::new),
+            Question::Verdict => facts.verdict = Fact::Known(moody_verdict(self.now)),
             Question::Jar => facts.jar = Fact::Known(()),
             Question::JobMetrics => facts.job_metrics = fact(is_up, JobMetrics::default),
             Question::ResourceRequirements => {
@@ -657,6 +663,7 @@ fn users_faults_and_crashes_lose_no_record_of_a_session_job() {
         if seed % 3 == 1 {
             sim.snapshot_often();
         }
+        sim.validators.has_any = seed % 4 == 1;
         show_on_failure(seed, &mut sim, |sim| {
             sim.settle();
             for _ in 0..120 {

@@ -19,6 +19,7 @@ use kubectl_flink::api::status::{
 use kubectl_flink::config::OperatorConfig;
 use kubectl_flink::decide::application::decide;
 use kubectl_flink::decide::config_cache::ConfigCache;
+use kubectl_flink::decide::extension::verdict::{FailurePolicy, Opinion, Validators, Verdict};
 use kubectl_flink::decide::legacy;
 use kubectl_flink::decide::plan::{Plan, SnapshotStep, Step};
 use kubectl_flink::decide::references::in_job;
@@ -142,6 +143,23 @@ struct Sim {
     revisions: Vec<String>,
     periodic: Memory,
     disposed: usize,
+    /// Validators outside have a say, and are not always there.
+    validators: Validators,
+}
+
+/// What a validator says that is late or away most of the time.
+pub(super) fn moody_verdict(now: Timestamp) -> Verdict {
+    let opinion = |answer| Opinion {
+        validator: "policy".to_owned(),
+        on_failure: FailurePolicy::Fail,
+        answer,
+    };
+    match now.as_second() / 2 % 4 {
+        0 => Verdict::Pending { before: vec![] },
+        1 => Verdict::Given(vec![opinion(Err("no answer".to_owned()))]),
+        2 => Verdict::Pending { before: vec![opinion(Err("no answer".to_owned()))] },
+        _ => Verdict::Given(vec![opinion(Ok(vec![]))]),
+    }
 }
 
 fn resource(mode: &str) -> FlinkDeployment {
@@ -193,6 +211,7 @@ impl Sim {
             revisions: Vec::new(),
             periodic: Memory::default(),
             disposed: 0,
+            validators: Validators::default(),
             now: "2026-01-01T00:00:00Z".parse().unwrap(),
             resource: resource(mode),
             status: DeploymentStatus::default(),
@@ -273,7 +292,7 @@ impl Sim {
         let fresh = Fresh { job_id: self.id(), trigger_id: self.id(), uuid: self.id() };
         let mut facts = Facts::default();
         let mut configs = ConfigCache::default();
-        for _ in 0..19 {
+        for _ in 0..20 {
             let world = World {
                 now: self.now,
                 resource: &self.resource,
@@ -282,6 +301,7 @@ impl Sim {
                 has_snapshot_resources: self.has_snapshot_resources,
                 fresh: fresh.clone(),
                 told_exceptions: None,
+                validators: self.validators.clone(),
                 periodic: self.periodic.clone(),
                 zone: jiff::tz::TimeZone::UTC,
                 facts: facts.clone(),
@@ -331,6 +351,7 @@ impl Sim {
             Question::Checkpoint => {
                 facts.checkpoint = fact(is_up, || self.trigger(SnapshotKind::Checkpoint));
             }
+            Question::Verdict => facts.verdict = Fact::Known(moody_verdict(self.now)),
             Question::Revisions => facts.revisions = Fact::Known(self.revisions.clone()),
         }
     }
@@ -864,6 +885,7 @@ fn users_faults_and_crashes_lose_no_record() {
         let mode = if seed % 2 == 0 { "savepoint" } else { "last-state" };
         let mut sim =
             if seed % 3 == 0 { Sim::without_high_availability(mode) } else { Sim::new(mode) };
+        sim.validators.has_any = seed % 4 == 1;
         if seed % 5 < 2 {
             sim = sim.standalone();
         }

@@ -7,6 +7,7 @@ use kubectl_flink::api::version::FlinkVersion;
 use kubectl_flink::config::OperatorConfig;
 use kubectl_flink::decide::application::decide;
 use kubectl_flink::decide::config_cache::ConfigCache;
+use kubectl_flink::decide::extension::verdict::{Validators, Verdict};
 use kubectl_flink::decide::plan::{Plan, Step};
 use kubectl_flink::decide::world::{
     Cluster, Fact, Facts, Fresh, HaMetadata, Job, JobManager, Question, TaskManagers, World,
@@ -40,6 +41,8 @@ fn pass(resource: &FlinkDeployment, state: JobStatusState) -> Plan {
             has_snapshot_resources: true,
             fresh: Fresh::default(),
             told_exceptions: None,
+            // It must not matter to what runs.
+            validators: Validators { has_any: true, remembered: None },
             periodic: kubectl_flink::decide::trigger::Memory::default(),
             zone: jiff::tz::TimeZone::UTC,
             facts: facts.clone(),
@@ -84,6 +87,11 @@ fn pass(resource: &FlinkDeployment, state: JobStatusState) -> Plan {
             Err(Question::Cluster) => facts.cluster = Fact::Known(Cluster::default()),
             Err(Question::HaMetadata) => {
                 facts.ha_metadata = Fact::Known(HaMetadata { has_job: true, has_checkpoint: true });
+            }
+            Err(Question::Verdict)
+                if resource.metadata.generation != status.observed_generation =>
+            {
+                facts.verdict = Fact::Known(Verdict::Given(vec![]));
             }
             Err(other) => panic!("{other:?} has nothing to do with a running job"),
         }

@@ -18,6 +18,7 @@ use crate::config::session_job::{JobSpecs, job_config};
 use crate::decide::application::{VALIDATION_ERROR, invalid_configuration};
 use crate::decide::diff::{SpecDiff, diff_session_job};
 use crate::decide::error_document::reason_of;
+use crate::decide::extension::verdict::VALIDATOR_UNAVAILABLE;
 use crate::decide::lifecycle::{JOB_NOT_FOUND, session_job_lifecycle_state};
 use crate::decide::pass::{JobStep, Kind};
 use crate::decide::plan::{Event, SnapshotStep};
@@ -56,7 +57,8 @@ impl Kind for FlinkSessionJob {
 
     fn has_recovered(pass: &Pass<'_>) -> bool {
         let error = pass.status.error.as_deref().unwrap_or_default();
-        let was_invalid = reason_of(error).as_deref() == Some(VALIDATION_ERROR);
+        let was_invalid = reason_of(error).as_deref() == Some(VALIDATION_ERROR)
+            || reason_of(error).as_deref() == Some(VALIDATOR_UNAVAILABLE);
         let state = pass.status.job_status.state;
         let is_lost = error == JOB_NOT_FOUND && state == Some(JobStatusState::Reconciling);
         let is_settled =

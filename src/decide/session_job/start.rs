@@ -19,9 +19,6 @@ use crate::decide::restore::{HighAvailability, RestoreFacts, RestorePoint};
 
 /// How soon to look again while a job is scheduled.
 pub(super) const STARTING: Duration = Duration::from_secs(1);
-/// First pause after a submission that failed, and the longest; each is half as long again.
-const RETRY_MIN: Duration = Duration::from_secs(5);
-const RETRY_MAX: Duration = Duration::from_mins(5);
 
 impl Pass<'_> {
     pub(super) fn first_deployment(&mut self) -> Result<Plan, Halt> {
@@ -167,7 +164,7 @@ impl Pass<'_> {
         let is_same = self.status.job_status.job_id.as_ref() == Some(job_id)
             && *generation == self.generation;
         let waited = Duration::try_from(self.world.now.duration_since(*at)).unwrap_or_default();
-        let left = pause_after(*attempts).saturating_sub(waited);
+        let left = job::pause_after(*attempts).saturating_sub(waited);
         if !is_same || left.is_zero() {
             return None;
         }
@@ -203,10 +200,4 @@ impl Pass<'_> {
             })),
         }
     }
-}
-
-/// Pause after so many submissions that failed in a row.
-fn pause_after(attempts: u32) -> Duration {
-    let factor = 1.5_f64.powi(i32::try_from(attempts.clamp(1, 20)).unwrap_or(20) - 1);
-    RETRY_MIN.mul_f64(factor).min(RETRY_MAX)
 }

@@ -13,6 +13,7 @@ use crate::api::session_job::{FlinkSessionJobSpec, SessionJobStatus};
 use crate::api::status::{LAST_STATE_PATH, LifecycleState};
 use crate::config::OperatorConfig;
 use crate::decide::config_cache::ConfigCache;
+use crate::decide::extension::verdict::{Opinion, Validators, Verdict};
 use crate::decide::lifecycle::JOB_NOT_FOUND;
 use crate::decide::reconciled::ReconciledJob;
 use crate::decide::snapshot::world::Trigger;
@@ -44,6 +45,8 @@ struct Case {
     trigger: Trigger,
     periodic: Memory,
     tried: Tried,
+    validators: Validators,
+    verdict: Fact<Verdict>,
     now: jiff::Timestamp,
     ids: u32,
     /// What the decisions so far asked for.
@@ -91,6 +94,8 @@ fn case(mode: &str) -> Case {
         trigger: Trigger::Pending,
         periodic: Memory::default(),
         tried: Tried::default(),
+        validators: Validators::default(),
+        verdict: Fact::NotAsked,
         now: "2026-01-01T00:00:00Z".parse().unwrap(),
         ids: 0,
         asked: vec![],
@@ -160,7 +165,7 @@ impl Case {
         };
         let mut facts = Facts::default();
         self.asked.clear();
-        for _ in 0..13 {
+        for _ in 0..14 {
             let world = World {
                 now: self.now,
                 resource: &self.resource,
@@ -172,6 +177,7 @@ impl Case {
                 told_exceptions: None,
                 periodic: self.periodic.clone(),
                 zone: TimeZone::UTC,
+                validators: self.validators.clone(),
                 failed_submission: self.failed_submission.clone(),
                 tried: self.tried,
                 facts: facts.clone(),
@@ -214,6 +220,7 @@ impl Case {
             Question::Savepoint => facts.savepoint = Fact::Known(self.trigger.clone()),
             Question::Checkpoint => facts.checkpoint = Fact::Known(self.trigger.clone()),
             Question::Revisions => facts.revisions = Fact::Known(vec![]),
+            Question::Verdict => facts.verdict = self.verdict.clone(),
         }
     }
 
@@ -1208,6 +1215,52 @@ fn a_canary_is_let_go() {
         Some([(crate::api::CANARY_LABEL.to_owned(), "true".to_owned())].into_iter().collect());
     case.delete();
     assert_eq!(names(&case.pass()), ["remove-finalizer"]);
+}
+
+fn opinion(answer: Result<Vec<crate::decide::validate::Violation>, String>) -> Fact<Verdict> {
+    let on_failure = crate::decide::extension::verdict::FailurePolicy::Fail;
+    let validator = "policy".to_owned();
+    Fact::Known(Verdict::Given(vec![Opinion { validator, on_failure, answer }]))
+}
+
+#[test]
+fn a_validator_outside_is_asked_about_changes_and_never_about_what_runs() {
+    let mut case = Case::running("savepoint");
+    case.validators.has_any = true;
+    case.plan();
+    assert!(!case.asked.contains(&Question::Verdict), "{:?}", case.asked);
+
+    case.edit(|spec| spec.job.as_mut().unwrap().parallelism = Some(9));
+    let job_id = case.status.job_status.job_id.clone();
+    let violation = crate::decide::validate::Violation::new("spec.job.parallelism", "is too much");
+    case.verdict = opinion(Ok(vec![violation]));
+    let plan = case.pass();
+    assert!(case.asked.contains(&Question::Verdict));
+    assert!(plan.status.error.as_deref().unwrap().contains("spec.job.parallelism: is too much"));
+    assert!(!plan.steps.iter().any(|step| matches!(step, Step::TriggerStop { .. })));
+    assert_eq!(case.status.job_status.job_id, job_id);
+    assert_eq!(case.status.observed_generation, Some(1));
+
+    case.verdict = opinion(Err("it answered 503".to_owned()));
+    let plan = case.pass();
+    assert!(plan.status.error.as_deref().unwrap().contains("ValidatorUnavailable"));
+    assert_eq!(plan.look_again, Some(Duration::from_secs(5)));
+    assert_eq!(case.status.job_status.state, Some(JobStatusState::Running));
+
+    case.verdict = opinion(Ok(vec![]));
+    let plan = case.pass();
+    assert_eq!(plan.status.error, None);
+    assert!(plan.steps.iter().any(|step| matches!(step, Step::TriggerStop { .. })));
+}
+
+#[test]
+fn deleting_waits_for_no_validator() {
+    let mut case = Case::running("savepoint");
+    case.validators.has_any = true;
+    case.edit(|spec| spec.job.as_mut().unwrap().parallelism = Some(9));
+    case.delete();
+    case.pass();
+    assert!(!case.asked.contains(&Question::Verdict), "{:?}", case.asked);
 }
 
 mod care;

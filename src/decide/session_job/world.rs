@@ -10,6 +10,7 @@ use crate::api::deployment::FlinkDeployment;
 use crate::api::session_job::{FlinkSessionJob, FlinkSessionJobSpec, SessionJobStatus};
 use crate::config::OperatorConfig;
 use crate::decide::config_cache::ConfigCache;
+use crate::decide::extension::verdict::{Validators, Verdict, Version};
 use crate::decide::pass::Kind;
 use crate::decide::restart::Attempts;
 use crate::decide::snapshot::world::Trigger;
@@ -46,6 +47,8 @@ pub enum Question {
     Revisions,
     /// Whether the jar of the wanted spec can be fetched.
     Jar,
+    /// What validators outside say of the wanted spec.
+    Verdict,
 }
 
 /// Everything that was looked up in this pass.
@@ -66,6 +69,7 @@ pub struct Facts {
     pub revisions: Fact<Vec<String>>,
     /// Unknown: why it cannot be fetched.
     pub jar: Fact<()>,
+    pub verdict: Fact<Verdict>,
 }
 
 /// What this process has tried; nothing after a start of the operator.
@@ -114,6 +118,8 @@ pub struct World<'a> {
     /// Absent after a start of the operator, and after a success.
     pub failed_submission: Option<FailedSubmission>,
     pub tried: Tried,
+    /// Who else has a say in what is deployed.
+    pub validators: Validators,
     pub facts: Facts,
     /// Kept from question to question.
     pub configs: ConfigCache<FlinkSessionJobSpec>,
@@ -138,6 +144,12 @@ impl World<'_> {
     /// `metadata.generation`.
     pub fn generation(&self) -> i64 {
         self.resource.metadata.generation.unwrap_or_default()
+    }
+
+    /// What validators judge.
+    pub fn version(&self) -> Version {
+        let session = self.cluster.and_then(|cluster| cluster.metadata.generation);
+        Version { generation: self.generation(), session }
     }
 
     pub(super) fn jobs(&self) -> Result<Answer<'_, Vec<Job>>, Question> {

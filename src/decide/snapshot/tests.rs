@@ -8,6 +8,8 @@ use super::world::Facts;
 use super::*;
 use crate::api::state_snapshot::FlinkStateSnapshot;
 use crate::decide::error_document::message_of;
+use crate::decide::extension::verdict::{FailurePolicy, Opinion, Validators, Verdict};
+use crate::decide::validate::Violation;
 use crate::decide::world::Fact;
 
 /// A snapshot with the world around it; `pass` applies what a shell would store.
@@ -15,6 +17,7 @@ struct Case {
     now: Timestamp,
     resource: FlinkStateSnapshot,
     facts: Facts,
+    validators: Validators,
     events: Vec<Event>,
     steps: Vec<&'static str>,
     look_again: Option<Duration>,
@@ -51,6 +54,7 @@ fn case(spec: Value) -> Case {
         now: "2026-01-01T00:00:00Z".parse().unwrap(),
         resource,
         facts: Facts { references: Fact::Known(vec![]), ..Facts::default() },
+        validators: Validators::default(),
         events: Vec::new(),
         steps: Vec::new(),
         look_again: None,
@@ -121,6 +125,7 @@ impl Case {
             resource: &self.resource,
             interval: Duration::from_mins(1),
             trigger_id: "b".repeat(32),
+            validators: self.validators.clone(),
             facts: self.facts.clone(),
         }
     }
@@ -558,4 +563,32 @@ fn a_snapshot_whose_job_cannot_be_read_any_more_does_not_hold_its_deletion() {
     case.later(601).pass();
     assert!(!case.is_kept());
     assert_eq!(case.reasons(), ["SavepointKept"]);
+}
+
+#[test]
+fn a_validator_outside_is_asked_before_a_snapshot_is_taken() {
+    let mut case = savepoint(json!({}));
+    case.validators.has_any = true;
+    assert_eq!(decide(&case.world()), Err(Question::Verdict));
+    let mut judged = |answer: Result<Vec<Violation>, String>| {
+        let (validator, on_failure) = ("policy".to_owned(), FailurePolicy::Fail);
+        let opinion = Opinion { validator, on_failure, answer };
+        case.facts.verdict = Fact::Known(Verdict::Given(vec![opinion]));
+        case.events.clear();
+        case.pass();
+        (case.state(), case.events.iter().map(|event| event.message.clone()).collect::<Vec<_>>())
+    };
+    let (state, told) = judged(Ok(vec![Violation::new("spec.savepoint", "not now")]));
+    assert_eq!(
+        (state, told),
+        (SnapshotState::TriggerPending, vec!["spec.savepoint: not now".into()])
+    );
+    let (state, told) = judged(Err("it answered 503".to_owned()));
+    assert_eq!(state, SnapshotState::TriggerPending);
+    assert!(told[0].contains("validator `policy` gives no answer"), "{told:?}");
+    assert_eq!(judged(Ok(vec![])), (SnapshotState::InProgress, vec![]));
+
+    // It is under way, and deleted: nobody is asked.
+    case.facts.verdict = Fact::NotAsked;
+    case.pass();
 }

@@ -7,6 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use crate::api::state_snapshot::FlinkStateSnapshot;
 use crate::api::status::JobStatusState;
 use crate::api::version::FlinkVersion;
+use crate::decide::extension::verdict::{Validators, Verdict, Version};
 use crate::decide::world::{Answer, Fact};
 
 /// What a decision still has to know.
@@ -18,6 +19,8 @@ pub enum Question {
     Trigger,
     /// Who refers to the savepoint, read so that nobody is overlooked.
     References,
+    /// What validators outside say of the snapshot.
+    Verdict,
 }
 
 /// The job that is referred to.
@@ -66,6 +69,7 @@ pub struct Facts {
     pub trigger: Fact<Trigger>,
     /// Each named for a person.
     pub references: Fact<Vec<String>>,
+    pub verdict: Fact<Verdict>,
 }
 
 /// All that one decision may look at.
@@ -79,6 +83,8 @@ pub struct World<'a> {
     pub interval: Duration,
     /// 32 hex digits that may be used up by this decision.
     pub trigger_id: String,
+    /// Who else has a say in what is taken.
+    pub validators: Validators,
     pub facts: Facts,
 }
 
@@ -96,6 +102,12 @@ impl World<'_> {
     /// Who refers to the savepoint, or the question to answer first.
     pub fn references(&self) -> Result<Answer<'_, Vec<String>>, Question> {
         answer(&self.facts.references, Question::References)
+    }
+
+    /// What validators judge.
+    pub fn version(&self) -> Version {
+        let generation = self.resource.metadata.generation.unwrap_or_default();
+        Version { generation, session: None }
     }
 
     /// `metadata.name`.

@@ -28,9 +28,9 @@ pub(crate) enum Happening<'a, S> {
     Deleted { last: &'a S },
 }
 
-/// A finished message.
+/// What a listener is told.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct CloudEvent {
+pub struct CloudEvent {
     body: Value,
 }
 
@@ -62,7 +62,13 @@ impl CloudEvent {
         Self { body }
     }
 
-    pub(super) fn id(&self) -> &str {
+    /// The whole event in JSON: `type`, `source`, `time`, and `data` with what happened.
+    pub fn body(&self) -> &Value {
+        &self.body
+    }
+
+    /// Other than that of any other event.
+    pub fn id(&self) -> &str {
         self.body["id"].as_str().unwrap_or_default()
     }
 

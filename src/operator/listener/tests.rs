@@ -10,6 +10,10 @@ fn config(options: &[(&str, &str)]) -> FlinkConfig {
     options.iter().map(|(key, value)| (format!("{prefix}{key}"), (*value).to_owned())).collect()
 }
 
+fn start(options: &[(&str, &str)]) -> Listeners {
+    Listeners::start(configured(&config(options)).unwrap())
+}
+
 fn subject() -> Subject {
     Subject {
         api_version: "flink.apache.org/v1beta1".to_owned(),
@@ -95,7 +99,7 @@ fn settings_are_checked_all_at_once() {
 #[tokio::test]
 async fn events_and_statuses_are_posted_in_order_and_tried_again() {
     let (url, mut told) = endpoint(vec![503, 202, 202]).await;
-    let listeners = Listeners::start(&config(&[("audit.url", &url)])).unwrap();
+    let listeners = start(&[("audit.url", &url)]);
     tell_event(&listeners, "first");
     let (previous, current) = (json!({"lifecycleState": "DEPLOYED"}), json!({"error": null}));
     listeners.tell(subject, &Happening::Status { previous: &previous, current: &current });
@@ -118,20 +122,19 @@ async fn a_hanging_listener_delays_nobody_and_its_queue_is_bounded() {
     let deaf = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/", deaf.local_addr().unwrap());
     let (good_url, mut told) = endpoint(vec![200]).await;
-    let listeners = Listeners::start(&config(&[
+    let listeners = start(&[
         ("deaf.url", &url),
         ("deaf.queue", "2"),
-        ("deaf.timeout", "1 h"),
+        ("deaf.timeout", "1 min"),
         ("good.url", &good_url),
-    ]))
-    .unwrap();
+    ]);
     tell_event(&listeners, "heard");
     let heard = tokio::time::timeout(Duration::from_secs(10), told.recv()).await.unwrap();
     assert_eq!(heard.unwrap()["data"]["event"]["message"], "heard");
     for _ in 0..10 {
         tell_event(&listeners, "dropped");
     }
-    let dropped = listeners.listeners[0].dropped.load(Ordering::Relaxed);
+    let dropped = listeners.queues[0].dropped.load(Ordering::Relaxed);
     assert!((8..=9).contains(&dropped), "two wait, one may be on its way: {dropped}");
 }
 
@@ -140,19 +143,18 @@ async fn a_program_reads_the_event_and_is_ended_when_it_hangs() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("told");
     let command = format!("cp /dev/stdin {}", file.display());
-    let listeners = Listeners::start(&config(&[("program.command", &command)])).unwrap();
+    let listeners = start(&[("program.command", &command)]);
     tell_event(&listeners, "read me");
     listeners.finish().await;
     let told: Value = serde_json::from_str(&std::fs::read_to_string(file).unwrap()).unwrap();
     assert_eq!(told["data"]["event"]["message"], "read me");
 
     let options = [("program.command", "sleep 1000"), ("program.timeout", "100 ms")];
-    let settings = Settings::all(&config(&options)).unwrap().remove(0);
+    let program = configured(&config(&options)).unwrap().remove(0);
     let happening = event("ignored");
     let happening: Happening<'_, Value> = Happening::Event(&happening);
     let message = CloudEvent::new(&subject(), &happening, jiff::Timestamp::UNIX_EPOCH);
-    let delivery = delivery::Delivery::of(&settings).unwrap();
-    let error = delivery.deliver(&message).await.unwrap_err();
+    let error = try_once(&*program, &message).await.unwrap_err();
     assert_eq!(error.to_string(), "it took longer than 100ms");
-    assert!(error.is_transient());
+    assert!(error.is_transient);
 }

@@ -7,6 +7,7 @@ use kubectl_flink::api::status::{
 use kubectl_flink::config::OperatorConfig;
 use kubectl_flink::decide::application::decide;
 use kubectl_flink::decide::config_cache::ConfigCache;
+use kubectl_flink::decide::extension::verdict::Validators;
 use kubectl_flink::decide::plan::{Plan, Step};
 use kubectl_flink::decide::world::{
     Cluster, Fact, Facts, Fresh, HaMetadata, Job, JobManager, Pod, PodProblem, Question, World,
@@ -128,6 +129,7 @@ impl Session {
                 has_snapshot_resources: true,
                 fresh: fresh.clone(),
                 told_exceptions: None,
+                validators: Validators::default(),
                 periodic: kubectl_flink::decide::trigger::Memory::default(),
                 zone: jiff::tz::TimeZone::UTC,
                 facts: facts.clone(),
@@ -169,6 +171,7 @@ impl Session {
             | Question::Savepoint
             | Question::Checkpoint
             | Question::Revisions
+            | Question::Verdict
             | Question::Exceptions) => panic!("{other:?} is about a job"),
         }
     }

@@ -1,0 +1,119 @@
+//! Options of plugins, `kubernetes.operator.plugins.<kind>.<name>.<option>`, and what is common to
+//! listeners, validators and mutators.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use super::FlinkConfig;
+use super::option::OptionValue;
+
+/// How long one call of a plugin may take where its options do not say.
+pub const TIMEOUT: Duration = Duration::from_secs(5);
+/// The longest that they may say.
+pub const TIMEOUT_MAX: Duration = Duration::from_mins(1);
+
+type Headers = BTreeMap<String, String>;
+
+/// Why a plugin cannot be started.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("operator configuration `{key}`: {problem}")]
+pub struct InvalidPlugin {
+    pub key: String,
+    pub problem: String,
+}
+
+/// An address that plugins are asked at.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Endpoint {
+    pub url: url::Url,
+    /// May be secret.
+    pub headers: Vec<(String, String)>,
+    /// For one call.
+    pub timeout: Duration,
+}
+
+/// The options of one plugin.
+#[derive(Clone, Copy, Debug)]
+pub struct Options<'c> {
+    config: &'c FlinkConfig,
+    /// `listeners`, `validators` or `mutators`.
+    kind: &'static str,
+    pub name: &'c str,
+}
+
+impl<'c> Options<'c> {
+    /// Reads every plugin of a kind, in the order of their names.
+    ///
+    /// # Errors
+    /// Everything that is wrong with them, so that one edit can mend it.
+    pub fn read_all<T>(
+        config: &'c FlinkConfig,
+        kind: &'static str,
+        read: impl Fn(Self) -> Result<T, InvalidPlugin>,
+    ) -> Result<Vec<T>, Vec<InvalidPlugin>> {
+        let prefix = format!("kubernetes.operator.plugins.{kind}.");
+        let names: BTreeSet<&'c str> = config
+            .iter()
+            .filter_map(|(key, _)| key.strip_prefix(&prefix)?.split_once('.'))
+            .map(|(name, _)| name)
+            .collect();
+        let (mut plugins, mut problems) = (Vec::new(), Vec::new());
+        for name in names {
+            match read(Self { config, kind, name }) {
+                Ok(plugin) => plugins.push(plugin),
+                Err(problem) => problems.push(problem),
+            }
+        }
+        if problems.is_empty() { Ok(plugins) } else { Err(problems) }
+    }
+
+    /// The full key of an option.
+    fn key(&self, option: &str) -> String {
+        format!("kubernetes.operator.plugins.{}.{}.{option}", self.kind, self.name)
+    }
+
+    pub fn invalid(&self, option: &str, problem: impl Into<String>) -> InvalidPlugin {
+        InvalidPlugin { key: self.key(option), problem: problem.into() }
+    }
+
+    /// The value of an option.
+    pub fn text(&self, option: &str) -> Option<&'c str> {
+        self.config.get_text(&self.key(option)).map(str::trim)
+    }
+
+    /// Refuses options that nobody reads.
+    pub fn expect_only(&self, known: &[&str]) -> Result<(), InvalidPlugin> {
+        let prefix = self.key("");
+        let mut stated = self.config.below(&prefix).map(|(option, _)| option);
+        let Some(option) = stated.find(|option| !known.contains(option)) else { return Ok(()) };
+        let problem = if option == "class" {
+            let ways = known.iter().filter(|way| ["url", "command", "expression"].contains(way));
+            let ways: Vec<String> = ways.map(|way| format!("`{way}`")).collect();
+            format!("Java classes cannot be loaded here; set {} instead", ways.join(" or "))
+        } else {
+            format!("unknown option: expected one of {}", known.join(", "))
+        };
+        Err(self.invalid(option, problem))
+    }
+
+    /// `timeout`.
+    pub fn timeout(&self) -> Result<Duration, InvalidPlugin> {
+        let Some(text) = self.text("timeout") else { return Ok(TIMEOUT) };
+        <Duration as OptionValue>::parse(text)
+            .filter(|timeout| !timeout.is_zero() && *timeout <= TIMEOUT_MAX)
+            .ok_or_else(|| {
+                self.invalid("timeout", "expected a duration of at most 1 min, as `5 s`")
+            })
+    }
+
+    /// `url` with `headers` and `timeout`.
+    pub fn endpoint(&self, url: &str) -> Result<Endpoint, InvalidPlugin> {
+        let url = url::Url::parse(url)
+            .ok()
+            .filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host())
+            .ok_or_else(|| self.invalid("url", "expected an http or https URL"))?;
+        let headers = Headers::parse(self.text("headers").unwrap_or_default())
+            .ok_or_else(|| self.invalid("headers", format!("expected {}", Headers::EXPECTED)))?;
+        Ok(Endpoint { url, headers: headers.into_iter().collect(), timeout: self.timeout()? })
+    }
+}

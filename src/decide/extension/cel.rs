@@ -1,0 +1,201 @@
+//! Rules in the Common Expression Language.
+//!
+//! A rule that does not compile, or that names what does not exist, is refused when the operator
+//! starts. Evaluating one has no effects, and is bounded by the size of the object and by
+//! [`NESTING_MAX`].
+
+mod names;
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, LazyLock};
+
+use ::cel::objects::Map;
+use ::cel::{Context, Env, Program, extensions};
+use serde_json::Value;
+
+use super::subject::Subject;
+
+/// What a rule may look at.
+const VARIABLES: [&str; 3] = ["object", "oldObject", "session"];
+/// Longest expression, in bytes.
+const LENGTH_MAX: usize = 16 * 1024;
+/// `all`, `exists`, `map` and `filter` inside each other: each multiplies the time.
+const NESTING_MAX: usize = 3;
+/// Most values in an object that rules are evaluated for.
+const VALUES_MAX: usize = 20_000;
+/// Deepest value that a rule may answer.
+const DEPTH_MAX: usize = 64;
+const EXCERPT_CHARS: usize = 300;
+
+/// The language with the functions of strings.
+static ENV: LazyLock<Arc<Env>> = LazyLock::new(|| {
+    let mut env = Env::stdlib();
+    // It fails for names that are there twice, of which a test would tell.
+    drop(env.add_extension(extensions::strings));
+    Arc::new(env)
+});
+
+/// A compiled expression.
+pub struct Rule {
+    program: Program,
+}
+
+impl fmt::Debug for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Rule")
+    }
+}
+
+impl Rule {
+    /// # Errors
+    /// What is wrong with the expression, on one line.
+    pub fn compile(text: &str) -> Result<Self, String> {
+        if text.len() > LENGTH_MAX {
+            return Err(format!("is longer than {LENGTH_MAX} bytes"));
+        }
+        let program = ENV.compile(text).map_err(|errors| {
+            let lines = errors.errors.iter().map(|error| {
+                format!("at {}:{}: {}", error.pos.0, error.pos.1, one_line(&error.msg))
+            });
+            format!("is not CEL: {}", lines.collect::<Vec<_>>().join("; "))
+        })?;
+        let found = names::of(program.expression());
+        if let Some(name) = found.variables.iter().find(|name| !VARIABLES.contains(&name.as_str()))
+        {
+            return Err(format!(
+                "knows no `{name}`: there are `object`, `oldObject` and `session`"
+            ));
+        }
+        if let Some(name) = found.functions.iter().find(|name| !is_function(name)) {
+            return Err(format!("calls `{name}`, which is no function"));
+        }
+        if found.nesting > NESTING_MAX {
+            return Err(format!(
+                "has {} loops inside each other: at most {NESTING_MAX} can be evaluated",
+                found.nesting
+            ));
+        }
+        Ok(Self { program })
+    }
+
+    /// The answer for one resource.
+    ///
+    /// # Errors
+    /// Why there is none, such as a field that the resource does not have.
+    pub fn evaluate(&self, subject: &Subject) -> Result<Value, String> {
+        let Subject { kind: _, object, old_object, session } = subject;
+        let mut left = VALUES_MAX;
+        let mut context = Context::with_env(Arc::clone(&ENV));
+        for (name, value) in VARIABLES.into_iter().zip([object, old_object, session]) {
+            let value = to_cel(value, &mut left)
+                .ok_or_else(|| format!("the object has more than {VALUES_MAX} values"))?;
+            context.add_variable_from_value(name, value);
+        }
+        let answer = self.program.execute(&context).map_err(|error| self.told(&error))?;
+        to_json(&answer, DEPTH_MAX).ok_or_else(|| "it answers what is no JSON".to_owned())
+    }
+
+    /// Errors show values of the object, which may be secret: only what the rule itself says is
+    /// told.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "of another crate, which may add kinds")]
+    fn told(&self, error: &::cel::ExecutionError) -> String {
+        use ::cel::ExecutionError as E;
+        match error {
+            E::NoSuchKey(name) if self.program.source_info().source.contains(name.as_str()) => {
+                format!("there is no `{name}`: ask with `has(…)` first")
+            }
+            E::NoSuchKey(_) => "the object has no such key: ask with `in` first".to_owned(),
+            E::NoSuchOverload(overload) => one_line(&overload.to_string()),
+            E::UndeclaredReference(name) => format!("knows no `{name}`"),
+            E::UnexpectedType { got, want } => format!("got {got} where {want} is expected"),
+            E::InvalidArgumentCount { expected, actual } => {
+                format!("got {actual} arguments where {expected} are expected")
+            }
+            E::FunctionError { function, .. } => format!("`{function}` failed"),
+            E::DivisionByZero(_) | E::RemainderByZero(_) => "division by zero".to_owned(),
+            E::Overflow(operator, ..) => format!("`{operator}` is too large for a number"),
+            E::IndexOutOfBounds(_) => {
+                "the list has no such item: ask for its `size()` first".to_owned()
+            }
+            E::ValuesNotComparable(..) => "compares values of different types".to_owned(),
+            E::UnsupportedBinaryOperator(operator, ..) => {
+                format!("`{operator}` does not take values of these types")
+            }
+            _ => "an operation does not fit its values".to_owned(),
+        }
+    }
+}
+
+fn one_line(text: &str) -> String {
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    line.chars().take(EXCERPT_CHARS).collect()
+}
+
+/// Whether the language has a function: calling it without arguments then complains of those.
+fn is_function(name: &str) -> bool {
+    let knows = |call: String| {
+        ENV.compile(&call).is_ok_and(|program| {
+            let answer = program.execute(&Context::with_env(Arc::clone(&ENV)));
+            !matches!(answer, Err(::cel::ExecutionError::UndeclaredReference(_)))
+        })
+    };
+    // Operators have names that nobody can write.
+    !name.starts_with(|c: char| c.is_ascii_alphabetic())
+        || knows(format!("{name}()"))
+        || knows(format!("''.{name}()"))
+}
+
+/// Whole numbers are `int`, whatever JSON makes of them: CEL does not mix `int` and `uint`.
+fn to_cel(value: &Value, left: &mut usize) -> Option<::cel::Value> {
+    use ::cel::Value as Cel;
+    *left = left.checked_sub(1)?;
+    Some(match value {
+        Value::Null => Cel::Null,
+        Value::Bool(value) => Cel::Bool(*value),
+        Value::Number(number) => match number.as_i64() {
+            Some(number) => Cel::Int(number),
+            None => Cel::Float(number.as_f64().unwrap_or(f64::NAN)),
+        },
+        Value::String(text) => Cel::String(Arc::new(text.clone())),
+        Value::Array(items) => {
+            let items: Option<Vec<_>> = items.iter().map(|item| to_cel(item, left)).collect();
+            Cel::List(Arc::new(items?))
+        }
+        Value::Object(fields) => {
+            let mut map = HashMap::with_capacity(fields.len());
+            for (key, value) in fields {
+                map.insert(key.as_str().into(), to_cel(value, left)?);
+            }
+            Cel::Map(Map { map: Arc::new(map) })
+        }
+    })
+}
+
+fn to_json(value: &::cel::Value, depth: usize) -> Option<Value> {
+    use ::cel::Value as Cel;
+    let below = depth.checked_sub(1)?;
+    match value {
+        Cel::Null => Some(Value::Null),
+        Cel::Bool(value) => Some((*value).into()),
+        Cel::Int(number) => Some((*number).into()),
+        Cel::UInt(number) => Some((*number).into()),
+        Cel::Float(number) => serde_json::Number::from_f64(*number).map(Value::Number),
+        Cel::String(text) => Some(Value::String(text.to_string())),
+        Cel::List(items) => items.iter().map(|item| to_json(item, below)).collect(),
+        Cel::Map(map) => {
+            let mut fields: Vec<(String, Value)> = Vec::with_capacity(map.map.len());
+            for (key, value) in map.map.iter() {
+                let ::cel::objects::Key::String(key) = key else { return None };
+                fields.push((key.to_string(), to_json(value, below)?));
+            }
+            // The map has no order of its own, and the same rule answers the same.
+            fields.sort_by(|one, other| one.0.cmp(&other.0));
+            Some(Value::Object(fields.into_iter().collect()))
+        }
+        Cel::Function(..) | Cel::Bytes(_) | Cel::Opaque(_) | Cel::Struct(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests;

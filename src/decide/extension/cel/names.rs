@@ -1,0 +1,73 @@
+//! What an expression refers to.
+
+use std::collections::BTreeSet;
+
+use ::cel::common::ast::{EntryExpr, Expr, IdedEntryExpr, IdedExpr};
+
+/// Names in an expression, and how deep its loops are.
+#[derive(Debug, Default)]
+pub(super) struct Names {
+    /// Those that no loop of the expression itself defines.
+    pub(super) variables: BTreeSet<String>,
+    pub(super) functions: BTreeSet<String>,
+    pub(super) nesting: usize,
+}
+
+/// Everything that `expression` refers to. Its depth is bounded by the parser.
+pub(super) fn of(expression: &IdedExpr) -> Names {
+    let mut names = Names::default();
+    names.look(&expression.expr, &mut Vec::new(), 0);
+    names
+}
+
+impl Names {
+    fn look<'e>(&mut self, expression: &'e Expr, bound: &mut Vec<&'e str>, depth: usize) {
+        self.nesting = self.nesting.max(depth);
+        match expression {
+            Expr::Unspecified | Expr::Literal(_) => {}
+            Expr::Ident(name) => {
+                if !name.starts_with('@') && !bound.contains(&name.as_str()) {
+                    self.variables.insert(name.clone());
+                }
+            }
+            Expr::Call(call) => {
+                self.functions.insert(call.func_name.clone());
+                for part in call.target.as_deref().into_iter().chain(&call.args) {
+                    self.look(&part.expr, bound, depth);
+                }
+            }
+            Expr::Select(select) => self.look(&select.operand.expr, bound, depth),
+            Expr::List(list) => {
+                for item in &list.elements {
+                    self.look(&item.expr, bound, depth);
+                }
+            }
+            Expr::Map(map) => self.entries(&map.entries, bound, depth),
+            Expr::Struct(fields) => self.entries(&fields.entries, bound, depth),
+            Expr::Comprehension(each) => {
+                self.look(&each.iter_range.expr, bound, depth);
+                self.look(&each.accu_init.expr, bound, depth);
+                let before = bound.len();
+                bound.push(&each.iter_var);
+                bound.push(&each.accu_var);
+                bound.extend(each.iter_var2.as_deref());
+                for part in [&each.loop_cond, &each.loop_step, &each.result] {
+                    self.look(&part.expr, bound, depth + 1);
+                }
+                bound.truncate(before);
+            }
+        }
+    }
+
+    fn entries<'e>(&mut self, all: &'e [IdedEntryExpr], bound: &mut Vec<&'e str>, depth: usize) {
+        for entry in all {
+            match &entry.expr {
+                EntryExpr::StructField(field) => self.look(&field.value.expr, bound, depth),
+                EntryExpr::MapEntry(entry) => {
+                    self.look(&entry.key.expr, bound, depth);
+                    self.look(&entry.value.expr, bound, depth);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,103 @@
+use expect_test::{Expect, expect};
+use serde_json::json;
+
+use super::*;
+use crate::decide::extension::subject::Kind;
+
+fn subject() -> Subject {
+    let object = json!({
+        "metadata": {"name": "job", "labels": {"team": "a"}},
+        "spec": {
+            "flinkVersion": "v1_20",
+            "job": {"parallelism": 4, "args": ["--rate", "1.5"]},
+            "flinkConfiguration": {"taskmanager.numberOfTaskSlots": 2, "s3.secret-key": "hush"}
+        }
+    });
+    let mut old = object["spec"].clone();
+    old["job"]["parallelism"] = json!(3);
+    Subject::new(Kind::FlinkDeployment, &object).with_old_spec(Some(old))
+}
+
+#[track_caller]
+fn answer(rule: &str) -> Result<Value, String> {
+    Rule::compile(rule)?.evaluate(&subject())
+}
+
+#[track_caller]
+fn check_refusal(rule: &str, expected: Expect) {
+    expected.assert_eq(&Rule::compile(rule).unwrap_err());
+}
+
+#[test]
+fn rules_see_the_object_the_old_one_and_the_session() {
+    for rule in [
+        "object.spec.job.parallelism <= 4",
+        "object.spec.job.parallelism * 2 == 8 && object.spec.job.parallelism > 3.5",
+        "oldObject == null || object.spec.job.parallelism <= 2 * oldObject.spec.job.parallelism",
+        "session == null",
+        "has(object.metadata.labels.team) && !has(object.spec.ingress)",
+        "'s3.secret-key' in object.spec.flinkConfiguration",
+        "object.spec.flinkConfiguration['taskmanager.numberOfTaskSlots'] == 2",
+        "object.metadata.name.matches('^[a-z]+$') && object.metadata.name.startsWith('j')",
+        "object.spec.job.args.exists(arg, arg == '--rate')",
+        "object.metadata.name.upperAscii() == 'JOB' || object.metadata.name.size() == 3",
+        "object.spec.flinkVersion in ['v1_19', 'v1_20']",
+    ] {
+        assert_eq!(answer(rule), Ok(json!(true)), "{rule}");
+    }
+}
+
+#[test]
+fn a_rule_may_answer_any_json() {
+    let rule = "[{'op': 'add', 'path': '/spec/job/parallelism', 'value': object.spec.job.parallelism + 1}]";
+    let patch = json!([{"op": "add", "path": "/spec/job/parallelism", "value": 5}]);
+    assert_eq!(answer(rule), Ok(patch));
+}
+
+#[test]
+fn what_cannot_work_is_refused_at_once() {
+    check_refusal(
+        "object.spec.(",
+        expect!["is not CEL: at 1:13: Syntax error: no viable alternative at input '.('"],
+    );
+    check_refusal(
+        "spec.job.parallelism < 3",
+        expect!["knows no `spec`: there are `object`, `oldObject` and `session`"],
+    );
+    check_refusal(
+        "object.metadata.name.shout() == 'X'",
+        expect!["calls `shout`, which is no function"],
+    );
+    check_refusal("lookup(object) == 'X'", expect!["calls `lookup`, which is no function"]);
+    check_refusal(
+        "object.a.all(a, a.all(b, b.all(c, c.all(d, d == object.x))))",
+        expect!["has 4 loops inside each other: at most 3 can be evaluated"],
+    );
+    assert!(Rule::compile(&" ".repeat(LENGTH_MAX + 1)).is_err());
+    assert!(Rule::compile("").is_err());
+}
+
+/// Values of the object are in no message: they may be secret.
+#[test]
+fn what_a_rule_does_wrong_is_told_without_values() {
+    let told = |rule: &str| answer(rule).unwrap_err();
+    expect!["there is no `ingress`: ask with `has(…)` first"]
+        .assert_eq(&told("object.spec.ingress.template == 'x'"));
+    for rule in [
+        "object.spec.flinkConfiguration['s3.secret-key'] < 3",
+        "object.spec.flinkConfiguration['s3.secret-key'] + 3 == 4",
+        "int(object.spec.flinkConfiguration['s3.secret-key']) == 4",
+        "object.spec.flinkConfiguration[object.spec.flinkConfiguration['s3.secret-key']] == 4",
+    ] {
+        let told = told(rule);
+        assert!(!told.contains("hush"), "{rule}: {told}");
+    }
+}
+
+#[test]
+fn an_object_that_is_too_large_is_not_evaluated() {
+    let object = json!({"spec": {"list": vec![0; VALUES_MAX]}});
+    let subject = Subject::new(Kind::FlinkDeployment, &object);
+    let told = Rule::compile("true").unwrap().evaluate(&subject).unwrap_err();
+    assert_eq!(told, "the object has more than 20000 values");
+}

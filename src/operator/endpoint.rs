@@ -1,0 +1,103 @@
+//! Calls to addresses that plugins of the operator's configuration name.
+
+use std::time::Duration;
+
+use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+
+use super::observe::tell;
+use crate::config::plugin::Endpoint;
+
+/// Most bytes of an answer that are read.
+const ANSWER_MAX: usize = 1024 * 1024;
+
+/// Why a call gave nothing. Says nothing of URLs and headers, which may hold secrets.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("it cannot be asked: {0}")]
+    Invalid(String),
+    #[error("no answer: {0}")]
+    Unreachable(String),
+    #[error("it answered {0}")]
+    Refused(u16),
+    #[error("it took longer than {0:?}")]
+    TimedOut(Duration),
+    #[error("its answer is larger than {ANSWER_MAX} bytes")]
+    TooLarge,
+}
+
+impl Error {
+    /// Whether trying again may help.
+    pub fn is_transient(&self) -> bool {
+        match self {
+            Self::Unreachable(_) | Self::TimedOut(_) => true,
+            Self::Refused(status) => *status >= 500 || *status == 429 || *status == 408,
+            Self::Invalid(_) | Self::TooLarge => false,
+        }
+    }
+}
+
+/// An address that can be called.
+pub(super) struct Caller {
+    endpoint: Endpoint,
+    http: reqwest::Client,
+}
+
+impl Caller {
+    /// # Errors
+    /// The headers are none.
+    pub(super) fn new(endpoint: Endpoint) -> Result<Self, Error> {
+        // reqwest's builder panics where the process has none; a second one is refused.
+        drop(rustls::crypto::ring::default_provider().install_default());
+        let http = reqwest::Client::builder()
+            .default_headers(header_map(&endpoint.headers)?)
+            .user_agent(concat!("kubectl-flink/", env!("CARGO_PKG_VERSION")))
+            .redirect(reqwest::redirect::Policy::none())
+            .timeout(endpoint.timeout)
+            .build()
+            .map_err(|error| Error::Invalid(error.without_url().to_string()))?;
+        Ok(Self { endpoint, http })
+    }
+
+    /// Posts `body`; any 2xx is success. The answer's body comes back, within bounds.
+    pub(super) async fn post(
+        &self,
+        content_type: &'static str,
+        body: String,
+    ) -> Result<Vec<u8>, Error> {
+        let request = self.http.post(self.endpoint.url.clone());
+        let request = request.header(CONTENT_TYPE, content_type).body(body);
+        let mut answer = request.send().await.map_err(|error| self.error(error))?;
+        let status = answer.status();
+        if !status.is_success() {
+            return Err(Error::Refused(status.as_u16()));
+        }
+        let mut bytes = Vec::new();
+        while let Some(chunk) = answer.chunk().await.map_err(|error| self.error(error))? {
+            if bytes.len() + chunk.len() > ANSWER_MAX {
+                return Err(Error::TooLarge);
+            }
+            bytes.extend_from_slice(&chunk);
+        }
+        Ok(bytes)
+    }
+
+    fn error(&self, error: reqwest::Error) -> Error {
+        if error.is_timeout() {
+            Error::TimedOut(self.endpoint.timeout)
+        } else {
+            Error::Unreachable(tell(&error.without_url()))
+        }
+    }
+}
+
+fn header_map(headers: &[(String, String)]) -> Result<HeaderMap, Error> {
+    let mut map = HeaderMap::new();
+    for (name, value) in headers {
+        let invalid = || Error::Invalid("`headers` holds something that is no header".to_owned());
+        let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| invalid())?;
+        let mut value = HeaderValue::from_str(value).map_err(|_| invalid())?;
+        value.set_sensitive(true);
+        map.append(name, value);
+    }
+    Ok(map)
+}

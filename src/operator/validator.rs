@@ -1,0 +1,69 @@
+//! Validators: rules beside the built-in ones, from the operator's configuration or from whoever
+//! embeds the operator.
+//!
+//! They are asked in the background, all at the same time, each for a bounded time: a pass waits for
+//! them a moment, and is made again when they have answered. So one that hangs delays nothing but
+//! the change that it is asked about; observing and deleting go on.
+
+mod configured;
+mod desk;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+
+pub use crate::decide::extension::subject::{Kind, Subject};
+pub use crate::decide::extension::verdict::FailurePolicy;
+pub use crate::decide::validate::Violation;
+
+use crate::config::FlinkConfig;
+use crate::config::plugin::{self, InvalidPlugin};
+use crate::decide::extension::settings;
+pub(super) use desk::{Desk, Judged, Judging};
+
+/// Somebody who has a say in what may be deployed.
+pub trait Validator: Send + Sync + 'static {
+    /// For messages; no two validators share one.
+    fn name(&self) -> &str;
+
+    /// Whether it is asked about resources of `kind`.
+    fn is_about(&self, kind: Kind) -> bool {
+        kind != Kind::FlinkStateSnapshot
+    }
+
+    /// What it means that it gives no answer.
+    fn on_failure(&self) -> FailurePolicy {
+        FailurePolicy::default()
+    }
+
+    /// How long one answer may take.
+    fn timeout(&self) -> Duration {
+        plugin::TIMEOUT
+    }
+
+    /// What is wrong with the resource; nothing: it may be deployed. An error, which users read,
+    /// says why there is no answer.
+    ///
+    /// It is asked once for each change, and again when it failed. What runs is not asked about.
+    fn validate<'a>(
+        &'a self,
+        subject: &'a Subject,
+    ) -> BoxFuture<'a, Result<Vec<Violation>, String>>;
+}
+
+/// The validators that `config` names, in the order of their names.
+///
+/// # Errors
+/// Everything that is wrong with their settings, so that one edit can mend it.
+pub fn configured(config: &FlinkConfig) -> Result<Vec<Arc<dyn Validator>>, Vec<InvalidPlugin>> {
+    let mut validators: Vec<Arc<dyn Validator>> = Vec::new();
+    for settings in settings::validators(config)? {
+        let validator = configured::Configured::new(settings).map_err(|problem| vec![problem])?;
+        validators.push(Arc::new(validator));
+    }
+    Ok(validators)
+}
+
+#[cfg(test)]
+mod tests;
