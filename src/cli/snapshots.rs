@@ -32,7 +32,7 @@ use crate::flink::checkpoints::{Checkpoints, LastState};
 #[derive(Args)]
 #[command(after_help = "\
 REFERENCES counts who could still start from a snapshot: specs, statuses, stored revisions and other snapshots.
-One without any may be deleted; the operator never disposes of one with any.
+A savepoint without any may be deleted; the operator never disposes of one with any. Checkpoints are Flink's to delete.
 
 Examples:
   # All snapshots of the namespace

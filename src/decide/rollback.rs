@@ -29,6 +29,11 @@ use crate::api::job::{JobState, UpgradeMode};
 use crate::api::status::{JobManagerDeploymentStatus, JobStatusState, ReconciliationState};
 use crate::config::options;
 
+/// How the reason of a rollback begins, and of one that is refused.
+const NOT_STABLE: &str = "the spec did not become stable in";
+/// What stands between the cause and the reason of a refusal.
+const NOT_BACK: &str = "), and it is not rolled back: ";
+
 /// What the time of a rollback depends on, for any kind that is rolled back.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[allow(clippy::struct_excessive_bools, reason = "independent facts")]
@@ -132,11 +137,7 @@ impl application::Pass<'_> {
                 let cause = self.trouble();
                 self.problem = Some(Problem::upgrade(
                     "RollbackRefused",
-                    format!(
-                        "the spec did not become stable in {:?} ({cause}), and it is not rolled \
-                         back: {reason}",
-                        self.patience()?
-                    ),
+                    format!("{NOT_STABLE} {:?} ({cause}{NOT_BACK}{reason}", self.patience()?),
                 ));
                 Ok(None)
             }
@@ -220,9 +221,7 @@ impl application::Pass<'_> {
             kind: ErrorType::DeploymentFailed,
             reason: "RolledBack",
             component: Component::JobManagerDeployment,
-            message: format!(
-                "the spec did not become stable in {patience:?} and is rolled back: {cause}"
-            ),
+            message: format!("{NOT_STABLE} {patience:?} and is rolled back: {cause}"),
             detail,
             causes: vec![],
         });
@@ -390,7 +389,13 @@ impl application::Pass<'_> {
             &self.status.error,
             self.status.job_status.state.unwrap_or(JobStatusState::Reconciling),
         ) {
-            return message_of(error);
+            let message = message_of(error);
+            let Some(refusal) = message.strip_prefix(NOT_STABLE) else { return message };
+            // A refusal of before is no cause, but has one.
+            let cause = refusal.split_once(" (").map(|(_, rest)| rest);
+            if let Some((cause, _)) = cause.and_then(|cause| cause.split_once(NOT_BACK)) {
+                return cause.to_owned();
+            }
         }
         match self.status.job_manager_deployment_status {
             JobManagerDeploymentStatus::Ready => format!("the job is {state}"),

@@ -366,3 +366,17 @@ fn s12_a_new_spec_is_upgraded_from_what_runs() {
     "#]],
     );
 }
+
+#[test]
+fn a_refusal_is_not_the_cause_of_the_next_one() {
+    let mut scene = failing("savepoint").gone();
+    scene.store(JobState::Running, UpgradeMode::Stateless);
+    scene.status.job_status.state = Some(JobStatusState::Failed);
+    scene.facts.ha_metadata = Fact::Unknown("no answer".to_owned());
+    scene.status.error = Some("{\"message\":\"the sink is gone\"}".to_owned());
+    let told = scene.clone().after(&scene.plan());
+    let message = error(&scene.plan());
+    assert!(message.contains("300s (the sink is gone), and it is not rolled back"), "{message}");
+    let plan = told.plan();
+    assert_eq!(plan.status.error, told.status.error);
+}
