@@ -123,7 +123,10 @@ fn a_standby_job_manager_takes_over_and_an_unhealthy_job_is_restarted() {
         thread::sleep(Duration::from_secs(2));
         cluster.wait_until_writing();
     }
-    cluster.wait_until("restarted", |_| pods(&cluster).iter().all(|pod| !before.contains(pod)));
+    cluster.wait_until("restarted", |_| {
+        let now = pods(&cluster);
+        now.len() == 2 && now.iter().all(|pod| !before.contains(pod))
+    });
     assert_eq!(job_id(&cluster.wait_until_stable()), first);
     cluster.wait_until_writing();
     cluster.delete_and_count();
