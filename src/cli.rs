@@ -14,6 +14,7 @@ pub mod delete;
 pub mod deploy;
 pub mod deployment;
 pub mod desired_state;
+mod extension;
 pub mod failure;
 pub mod gc;
 pub mod history;
@@ -148,7 +149,7 @@ pub async fn run_command(
         Command::Delete(args) => Box::pin(delete::run(args, global, printer)).await,
         Command::Gc(args) => gc::run(args, global, printer).await,
         Command::Logs(args) => logs::run(args, global, printer).await,
-        Command::Render(args) => render::run(args, global, printer),
+        Command::Render(args) => render::run(args, global, printer).await,
         Command::Operate(args) => Box::pin(operate::run(*args, global, printer)).await,
         Command::Sandbox(args) => Box::pin(sandbox::run(args, global, printer)).await,
         Command::Version(args) => version::run(args, global, printer).await,

@@ -6,6 +6,79 @@
 //! [`observe`] answers the questions that the decision comes back with, and [`act`] takes the plan's
 //! steps in their order; [`session_job`] does so for a `FlinkSessionJob`.
 
+//!
+//! Whoever embeds the operator adds listeners and validators of its own to those of the
+//! configuration:
+//!
+//! ```no_run
+//! use std::sync::Arc;
+//!
+//! use futures::future::{BoxFuture, FutureExt};
+//! use kubectl_flink::config::OperatorConfig;
+//! use kubectl_flink::flink::access::{Access, Connector, Options};
+//! use kubectl_flink::operator::context::Context;
+//! use kubectl_flink::operator::listener::{self, CloudEvent, Listener, Undelivered};
+//! use kubectl_flink::operator::run::{Watch, start};
+//! use kubectl_flink::operator::validator::{self, Subject, Validator, Violation};
+//!
+//! /// Nothing is deployed without the name of its team.
+//! struct Teams;
+//!
+//! impl Validator for Teams {
+//!     fn name(&self) -> &str {
+//!         "teams"
+//!     }
+//!
+//!     fn validate<'a>(
+//!         &'a self,
+//!         subject: &'a Subject,
+//!     ) -> BoxFuture<'a, Result<Vec<Violation>, String>> {
+//!         let has_team = subject.object.pointer("/metadata/labels/team").is_some();
+//!         let violation = || Violation {
+//!             path: "metadata.labels.team".to_owned(),
+//!             message: "must be set to the team that is called at night".to_owned(),
+//!         };
+//!         let violations = if has_team { vec![] } else { vec![violation()] };
+//!         async move { Ok(violations) }.boxed()
+//!     }
+//! }
+//!
+//! /// Everything that happens, on one's own terms.
+//! struct Audit;
+//!
+//! impl Listener for Audit {
+//!     fn name(&self) -> &str {
+//!         "audit"
+//!     }
+//!
+//!     fn hear<'a>(&'a self, event: &'a CloudEvent) -> BoxFuture<'a, Result<(), Undelivered>> {
+//!         async move {
+//!             tracing::info!(kind = %event.body()["type"], "heard");
+//!             Ok(())
+//!         }
+//!         .boxed()
+//!     }
+//! }
+//!
+//! # async fn operate(client: kube::Client, kubeconfig: kube::Config, config: OperatorConfig)
+//! #     -> Result<(), Box<dyn std::error::Error>> {
+//! let problem = |problems: Vec<_>| format!("{problems:?}");
+//! let mut validators = validator::configured(&config.base).map_err(problem)?;
+//! validators.push(Arc::new(Teams));
+//! let mut listeners = listener::configured(&config.base).map_err(problem)?;
+//! listeners.push(Arc::new(Audit));
+//! let options = Options::from_environment(Access::Auto, None);
+//! let connector = Connector::new(&options, Some(&kubeconfig))?;
+//! let context = Context::new(client, config, connector, true)
+//!     .with_validators(validators)
+//!     .with_listeners(listeners);
+//! let operator = start(context, &Watch::AllNamespaces, None);
+//! tokio::signal::ctrl_c().await?;
+//! operator.stop().await;
+//! # Ok(())
+//! # }
+//! ```
+
 pub mod act;
 pub mod context;
 pub mod controller;
@@ -14,6 +87,7 @@ mod high_availability;
 mod job;
 pub mod kind;
 pub mod listener;
+pub mod mutator;
 pub mod observe;
 pub mod pass;
 mod pod_watch;

@@ -14,6 +14,7 @@ use serde_json::Value;
 use super::args::{DryRun, DryRunMode, Global, Output, OutputFormat, Wait};
 use super::connection::Connection;
 use super::deployment::{self, Deployment};
+use super::extension::Extensions;
 use super::failure::Failure;
 use super::manifest;
 use super::printer::Printer;
@@ -25,6 +26,8 @@ use crate::cluster;
 use crate::cluster::apply::{self, ObjectId, Writer};
 use crate::cluster::read;
 use crate::config::OperatorConfig;
+use crate::decide::extension::mutation::difference;
+use crate::decide::extension::subject::{Kind, Subject};
 use crate::decide::validate::{ValidationInput, Violation, validate};
 use flags::Flags;
 
@@ -99,6 +102,7 @@ pub async fn run(args: DeployArgs, global: &Global, printer: &Printer) -> anyhow
         Some(path) => operator_config::load(Some(&path), printer)?,
         None => OperatorConfig::default(),
     };
+    let extensions = Extensions::online(&operator)?;
     // Manifests are read before anything is connected: their faults need no cluster to be seen.
     let manifests = filename.as_deref().map(|file| manifests(file, global)).transpose()?;
     let mut connection = global.connect().await?;
@@ -117,11 +121,13 @@ pub async fn run(args: DeployArgs, global: &Global, printer: &Printer) -> anyhow
         },
         None => vec![from_flags(&flags, &connection).await?],
     };
+    let requests = mutated(requests, &connection, &extensions, printer).await?;
     let mut checked = Vec::new();
     let mut violations = Vec::new();
     let together = requests.iter().filter_map(Request::manifest).cloned().collect::<Vec<_>>();
     for request in requests {
-        let (request, found) = check(request, &mut connection, &operator, &together).await?;
+        let rules = (&operator, &extensions, printer);
+        let (request, found) = check(request, &mut connection, rules, &together).await?;
         violations.extend(found);
         checked.push(request);
     }
@@ -144,6 +150,43 @@ pub async fn run(args: DeployArgs, global: &Global, printer: &Printer) -> anyhow
     Ok(())
 }
 
+/// The session cluster of a session job.
+async fn session_of(
+    connection: &Connection,
+    id: &ObjectId,
+    wanted: &Value,
+    together: &[Value],
+) -> anyhow::Result<Option<Value>> {
+    let name = wanted.pointer("/spec/deploymentName").and_then(Value::as_str).unwrap_or_default();
+    if id.kind != "FlinkSessionJob" || name.is_empty() {
+        return Ok(None);
+    }
+    let namespace = id.namespace.clone().unwrap_or_default();
+    session_job::cluster(connection, &namespace, name, together).await
+}
+
+/// The manifests after the mutators of the operator's configuration. What flags change is mutated
+/// once it is known what is there.
+async fn mutated(
+    requests: Vec<Request>,
+    connection: &Connection,
+    extensions: &Extensions,
+    printer: &Printer,
+) -> anyhow::Result<Vec<Request>> {
+    let mut mutated = Vec::new();
+    for request in requests {
+        mutated.push(match request {
+            Request::Manifest { mut manifest, source } => {
+                manifest["metadata"]["namespace"] = namespace_of(&manifest, connection).into();
+                let manifest = extensions.mutate(&manifest, printer).await?;
+                Request::Manifest { manifest, source }
+            }
+            patch @ Request::Patch { .. } => patch,
+        });
+    }
+    Ok(mutated)
+}
+
 /// Where a manifest came from, to blame its lines.
 struct Source {
     file: String,
@@ -161,9 +204,9 @@ struct Checked {
 
 /// Everything that is wrong with one request, found before anything is sent.
 async fn check(
-    request: Request,
+    mut request: Request,
     connection: &mut Connection,
-    operator: &OperatorConfig,
+    (operator, extensions, printer): (&OperatorConfig, &Extensions, &Printer),
     together: &[Value],
 ) -> anyhow::Result<(Checked, Vec<(String, Violation)>)> {
     let id = match &request {
@@ -186,11 +229,25 @@ async fn check(
             object
         }
     };
-    let violations = if id.kind == "FlinkSessionJob" {
+    let wanted = match &mut request {
+        Request::Manifest { .. } => wanted,
+        Request::Patch { patch, .. } => {
+            let mutated = extensions.mutate(&wanted, printer).await?;
+            merge(patch, &difference(&wanted, &mutated));
+            mutated
+        }
+    };
+    let mut violations = if id.kind == "FlinkSessionJob" {
         session_job::check(connection, &id, &wanted, (present.as_ref(), together), operator).await?
     } else {
         check_deployment(connection, &id, &wanted, present.as_ref(), operator).await?
     };
+    if let Some(kind) = Kind::parse(&id.kind) {
+        let last = present.as_ref().and_then(Deployment::last_reconciled_spec);
+        let session = session_of(connection, &id, &wanted, together).await?;
+        let subject = Subject::new(kind, &wanted).with_old_spec(last).with_session(session);
+        violations.extend(extensions.violations(&subject));
+    }
     let source = match &request {
         Request::Manifest { source, .. } => source.as_ref(),
         Request::Patch { .. } => None,

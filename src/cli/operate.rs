@@ -12,12 +12,12 @@ use kube::core::error_boundary::InvalidObject;
 
 use self::live::Live;
 use super::args::{Global, duration};
+use super::extension::invalid;
 use super::failure::Failure;
 use super::logging::{self, LogFormat};
 use super::printer::Printer;
 use crate::api::deployment::FlinkDeployment;
 use crate::api::status::{JobManagerDeploymentStatus, JobStatusState, LifecycleState};
-use crate::config::plugin::InvalidPlugin;
 use crate::flink::access::{Access, Connector, Options};
 use crate::operator::context::Context;
 use crate::operator::listener;
@@ -81,8 +81,8 @@ pub async fn run(args: OperateArgs, global: &Global, printer: &Printer) -> anyho
         None => logging::set_up(LOG_LEVELS, args.log_format),
     }
     let operator = super::operator_config::load(args.operator_config.as_deref(), printer)?;
-    let listeners = listener::configured(&operator.base).map_err(invalid_plugins)?;
-    let validators = validator::configured(&operator.base).map_err(invalid_plugins)?;
+    let listeners = listener::configured(&operator.base).map_err(invalid)?;
+    let validators = validator::configured(&operator.base).map_err(invalid)?;
     let connection = global.connect().await?;
     let client = connection.client.clone();
     let options = Options::from_environment(args.flink_access, args.flink_rest_address.clone());
@@ -121,11 +121,6 @@ pub async fn run(args: OperateArgs, global: &Global, printer: &Printer) -> anyho
         printer.note("all resources are STABLE or SUSPENDED");
     }
     end
-}
-
-fn invalid_plugins(problems: Vec<InvalidPlugin>) -> anyhow::Error {
-    let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
-    anyhow::anyhow!("{}", lines.join("; "))
 }
 
 /// Checks what must hold before anything is watched; says whether snapshots are resources here.

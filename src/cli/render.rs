@@ -4,10 +4,12 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 use clap::Args;
+use serde::Deserialize;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use super::args::{Global, Output, OutputFormat};
+use super::extension::Extensions;
 use super::failure::Failure;
 use super::manifest;
 use super::operator_config;
@@ -16,7 +18,8 @@ use crate::api::deployment::FlinkDeployment;
 use crate::api::manifest::Resource;
 use crate::config::cluster::{ResourceId, deploy_config};
 use crate::config::{OperatorConfig, options};
-use crate::decide::validate::{ValidationInput, validate};
+use crate::decide::extension::subject::{Kind, Subject};
+use crate::decide::validate::{ValidationInput, Violation, validate};
 use crate::render::{Objects, RenderInput, Submission, render_cluster};
 
 /// Arguments of `render`.
@@ -33,16 +36,20 @@ pub struct RenderArgs {
 }
 
 /// Prints every object of every `FlinkDeployment` in the file, in the order of creation.
-pub fn run(args: RenderArgs, global: &Global, printer: &Printer) -> anyhow::Result<()> {
+pub async fn run(args: RenderArgs, global: &Global, printer: &Printer) -> anyhow::Result<()> {
     let RenderArgs { filename, operator_config, output } = args;
     let operator = match operator_config {
         Some(path) => operator_config::load(Some(&path), printer)?,
         None => OperatorConfig::default(),
     };
+    let extensions = Extensions::offline(&operator, printer)?;
     let mut objects = Vec::new();
-    for deployment in read(&filename, printer)? {
+    for value in read(&filename, printer)? {
+        let value = extensions.mutate(&value, printer).await?;
+        let deployment = FlinkDeployment::deserialize(&value)?;
         let id = resource_id(&deployment, global)?;
-        refuse_invalid(&id, &deployment, &operator)?;
+        let subject = Subject::new(Kind::FlinkDeployment, &value);
+        refuse_invalid(&id, &deployment, &operator, extensions.violations(&subject))?;
         let rendered = render(&id, &deployment, &operator)
             .with_context(|| format!("while rendering FlinkDeployment `{}`", id.name))?;
         objects.extend(rendered.iter().map(sorted));
@@ -76,11 +83,11 @@ fn print(objects: &[Value], format: Option<OutputFormat>, printer: &Printer) -> 
     Ok(())
 }
 
-fn read(filename: &std::path::Path, printer: &Printer) -> anyhow::Result<Vec<FlinkDeployment>> {
+fn read(filename: &std::path::Path, printer: &Printer) -> anyhow::Result<Vec<Value>> {
     let mut deployments = Vec::new();
     for document in manifest::read(filename)? {
         match document.resource {
-            Resource::Deployment(deployment) => deployments.push(*deployment),
+            Resource::Deployment(_) => deployments.push(document.value),
             other => printer.note(format_args!(
                 "skipped {} `{}`: only a FlinkDeployment has objects",
                 other.kind(),
@@ -106,14 +113,16 @@ fn refuse_invalid(
     id: &ResourceId,
     deployment: &FlinkDeployment,
     operator: &OperatorConfig,
+    of_others: Vec<Violation>,
 ) -> anyhow::Result<()> {
-    let violations = validate(&ValidationInput {
+    let mut violations = validate(&ValidationInput {
         name: &id.name,
         namespace: &id.namespace,
         spec: &deployment.spec,
         last_reconciled: None,
         operator,
     });
+    violations.extend(of_others);
     if violations.is_empty() {
         return Ok(());
     }

@@ -7,6 +7,7 @@
 
 pub mod cel;
 pub mod judge;
+pub mod mutation;
 pub mod settings;
 pub mod subject;
 pub mod verdict;

@@ -29,14 +29,7 @@ pub(super) async fn check(
         .and_then(|spec| FlinkSessionJobSpec::deserialize(spec).ok());
     let namespace = id.namespace.clone().unwrap_or_default();
     let name = spec.deployment_name.clone().unwrap_or_default();
-    let cluster = match sent_along(together, &name) {
-        Some(cluster) => Some(cluster),
-        None if name.is_empty() => None,
-        None => {
-            let id = ObjectId::of::<FlinkDeployment>(&namespace, &name);
-            read::get_value(&connection.client, &id).await?
-        }
-    };
+    let cluster = cluster(connection, &namespace, &name, together).await?;
     let cluster = cluster
         .map(|cluster| FlinkDeploymentSpec::deserialize(&cluster["spec"]))
         .transpose()
@@ -50,6 +43,23 @@ pub(super) async fn check(
         // Which hosts the operator reaches is not known here.
         host: None,
     }))
+}
+
+/// The cluster that is sent together with the job, else the one that is there.
+pub(super) async fn cluster(
+    connection: &Connection,
+    namespace: &str,
+    name: &str,
+    together: &[Value],
+) -> anyhow::Result<Option<Value>> {
+    match sent_along(together, name) {
+        Some(cluster) => Ok(Some(cluster)),
+        None if name.is_empty() => Ok(None),
+        None => {
+            let id = ObjectId::of::<FlinkDeployment>(namespace, name);
+            Ok(read::get_value(&connection.client, &id).await?)
+        }
+    }
 }
 
 fn sent_along(together: &[Value], name: &str) -> Option<Value> {

@@ -21,7 +21,7 @@ fn run_on(manifest: &str, format: OutputFormat, namespace: Option<&str>) -> anyh
     let args =
         RenderArgs { filename, operator_config: None, output: Output { output: Some(format) } };
     let global = Global { namespace: namespace.map(str::to_owned), ..Global::default() };
-    run(args, &global, &printer)?;
+    futures::executor::block_on(run(args, &global, &printer))?;
     Ok(transcript.output())
 }
 

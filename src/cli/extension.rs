@@ -1,0 +1,87 @@
+//! Validators and mutators of the operator's configuration, for commands that take objects in.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::failure::Failure;
+use super::printer::Printer;
+use crate::config::OperatorConfig;
+use crate::config::plugin::InvalidPlugin;
+use crate::decide::extension::judge::judge_by_rule;
+use crate::decide::extension::settings::{self, Judge, Validator};
+use crate::decide::extension::subject::{Kind, Subject};
+use crate::decide::extension::verdict::FailurePolicy;
+use crate::decide::validate::Violation;
+use crate::operator::mutator::{self, Mutated, Mutator};
+
+/// What an installation adds to the built-in rules. Validators over HTTP are the operator's to ask.
+pub(super) struct Extensions {
+    validators: Vec<Validator>,
+    mutators: Vec<Arc<dyn Mutator>>,
+}
+
+impl Extensions {
+    /// All that a command with a cluster can ask.
+    pub(super) fn online(operator: &OperatorConfig) -> anyhow::Result<Self> {
+        let mutators = mutator::configured(&operator.base).map_err(invalid)?;
+        Ok(Self { validators: validators(operator)?, mutators })
+    }
+
+    /// Those that need nobody else; says who is left out.
+    pub(super) fn offline(operator: &OperatorConfig, printer: &Printer) -> anyhow::Result<Self> {
+        let (mutators, left_out) = mutator::offline(&operator.base).map_err(invalid)?;
+        for name in left_out {
+            printer.note(format_args!("mutator `{name}` is not asked: nobody is, offline"));
+        }
+        Ok(Self { validators: validators(operator)?, mutators })
+    }
+
+    /// The object after all mutators; says who changed it.
+    pub(super) async fn mutate(&self, object: &Value, printer: &Printer) -> anyhow::Result<Value> {
+        let name = object.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
+        let Some(kind) = object["kind"].as_str().and_then(Kind::parse) else {
+            return Ok(object.clone());
+        };
+        let outcome = mutator::mutate(&self.mutators, kind, object).await;
+        let Mutated { object, by, without } = outcome
+            .map_err(|why| Failure::new(format!("`{name}` cannot be taken as it is: {why}")))?;
+        for why in without {
+            printer.warning(format_args!("{name}: {why}"));
+        }
+        if !by.is_empty() {
+            printer.note(format_args!("{name}: changed by {}", by.join(", ")));
+        }
+        Ok(object)
+    }
+
+    /// What the rules say against it, in the order of their names.
+    pub(super) fn violations(&self, subject: &Subject) -> Vec<Violation> {
+        let mut violations = Vec::new();
+        for Validator { name, kinds, on_failure, judge } in &self.validators {
+            let Judge::Rule(rule) = judge else { continue };
+            if !kinds.contains(&subject.kind) {
+                continue;
+            }
+            match judge_by_rule(rule, subject) {
+                Ok(found) => violations.extend(found),
+                Err(_) if *on_failure == FailurePolicy::Ignore => {}
+                Err(why) => violations.push(Violation {
+                    path: rule.field.clone(),
+                    message: format!("validator `{name}` gives no answer: {why}"),
+                }),
+            }
+        }
+        violations
+    }
+}
+
+fn validators(operator: &OperatorConfig) -> anyhow::Result<Vec<Validator>> {
+    settings::validators(&operator.base).map_err(invalid)
+}
+
+/// Everything that is wrong with plugins, as one error.
+pub(super) fn invalid(problems: Vec<InvalidPlugin>) -> anyhow::Error {
+    let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
+    Failure::new(lines.join("\n")).into()
+}

@@ -1,0 +1,113 @@
+use expect_test::{Expect, expect};
+use serde_json::json;
+
+use super::*;
+
+fn object() -> Value {
+    json!({
+        "apiVersion": "flink.apache.org/v1beta1",
+        "kind": "FlinkDeployment",
+        "metadata": {"name": "job", "namespace": "ns", "uid": "u1"},
+        "spec": {"flinkVersion": "v1_20", "job": {"parallelism": 2}},
+        "status": {"observedGeneration": 3}
+    })
+}
+
+#[track_caller]
+fn check_refusal(answer: Value, expected: Expect) {
+    let refusal = mutated(Kind::FlinkDeployment, &object(), &answer).unwrap_err();
+    expected.assert_eq(&refusal);
+}
+
+#[test]
+fn a_list_is_a_patch_and_an_object_is_merged() {
+    let patch = json!([
+        {"op": "test", "path": "/spec/job/parallelism", "value": 2},
+        {"op": "replace", "path": "/spec/job/parallelism", "value": 4},
+        {"op": "add", "path": "/metadata/labels", "value": {"team": "a"}}
+    ]);
+    let merge = json!({"metadata": {"labels": {"team": "a"}}, "spec": {"job": {"parallelism": 4}}});
+    let mut expected = object();
+    expected["spec"]["job"]["parallelism"] = json!(4);
+    expected["metadata"]["labels"] = json!({"team": "a"});
+    for answer in [patch, merge] {
+        assert_eq!(mutated(Kind::FlinkDeployment, &object(), &answer).unwrap(), expected);
+    }
+    for nothing in [json!(null), json!([]), json!({})] {
+        assert_eq!(mutated(Kind::FlinkDeployment, &object(), &nothing).unwrap(), object());
+    }
+}
+
+#[test]
+fn which_object_it_is_cannot_be_changed() {
+    for (field, value) in [
+        ("name", json!("other")),
+        ("namespace", json!("other")),
+        ("uid", json!(null)),
+        ("finalizers", json!([])),
+        ("ownerReferences", json!([])),
+    ] {
+        let refusal =
+            mutated(Kind::FlinkDeployment, &object(), &json!({"metadata": {field: value}}));
+        let told = refusal.unwrap_err();
+        assert!(told.contains(&format!("`metadata.{field}`")), "{told}");
+    }
+    check_refusal(
+        json!({"status": null}),
+        expect!["it changes `status`: a mutator may change the spec, labels and annotations"],
+    );
+    check_refusal(
+        json!({"kind": "FlinkSessionJob"}),
+        expect!["it changes `kind`: a mutator may change the spec, labels and annotations"],
+    );
+    check_refusal(
+        json!([{"op": "remove", "path": "/metadata"}]),
+        expect![
+            "it changes `metadata.name`: a mutator may change the spec, labels and annotations"
+        ],
+    );
+}
+
+#[test]
+fn what_comes_out_is_still_an_object_of_its_kind() {
+    check_refusal(
+        json!({"spec": {"job": {"parallelism": "many"}}}),
+        expect![
+            "the object it makes is no FlinkDeployment: spec.job.parallelism: expected a whole number, found the text `many`"
+        ],
+    );
+    check_refusal(
+        json!({"spec": {"job": {"paralelism": 3}}}),
+        expect![
+            "the object it makes is no FlinkDeployment: spec.job.paralelism: unknown field; did you mean `parallelism`? allowed here: `allowNonRestoredState`, `args`, `autoscalerResetNonce`, `checkpointTriggerNonce`, `entryClass`, `initialSavepointPath`, `jarURI`, `parallelism`, `savepointRedeployNonce`, `savepointTriggerNonce`, `state`, `upgradeMode`"
+        ],
+    );
+    check_refusal(
+        json!([{"op": "replace", "path": "/spec/x", "value": 1}]),
+        expect!["its patch does not fit: operation '/0' failed at path '/spec/x': path is invalid"],
+    );
+    check_refusal(
+        json!([{"op": "shout"}]),
+        expect![
+            "its answer is no JSON Patch: unknown variant `shout`, expected one of `add`, `remove`, `replace`, `move`, `copy`, `test`"
+        ],
+    );
+    check_refusal(
+        json!("parallelism"),
+        expect!["its answer is neither a JSON Patch nor an object to merge"],
+    );
+}
+
+#[test]
+fn the_difference_is_what_makes_one_object_of_the_other() {
+    let (before, after) = (
+        json!({"a": 1, "b": {"c": 1, "d": [1]}, "e": null}),
+        json!({"b": {"c": 2, "d": [1]}, "f": {"g": 1}}),
+    );
+    let patch = difference(&before, &after);
+    assert_eq!(patch, json!({"a": null, "e": null, "b": {"c": 2}, "f": {"g": 1}}));
+    let mut merged = before;
+    json_patch::merge(&mut merged, &patch);
+    assert_eq!(merged, after);
+    assert_eq!(difference(&after, &after), json!({}));
+}

@@ -1,0 +1,204 @@
+//! Mutators: they change objects that users hand in, before these are checked.
+//!
+//! The control loop asks none: what is in the cluster stays as its user wrote it, so that a new or
+//! changed mutator never restarts a fleet. `kubectl flink deploy` and `render` do, and so may
+//! whoever embeds the operator.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use serde_json::Value;
+
+pub use crate::decide::extension::subject::{Kind, Subject};
+pub use crate::decide::extension::verdict::FailurePolicy;
+
+use super::endpoint::Caller;
+use crate::config::FlinkConfig;
+use crate::config::plugin::{self, InvalidPlugin};
+use crate::decide::extension::cel::Rule;
+use crate::decide::extension::mutation::mutated;
+use crate::decide::extension::settings::{self, Author};
+
+/// Somebody who changes objects before they are checked.
+pub trait Mutator: Send + Sync + 'static {
+    /// For messages; no two mutators share one. They work in the order of their names.
+    fn name(&self) -> &str;
+
+    /// Whether it is asked about resources of `kind`.
+    fn is_about(&self, kind: Kind) -> bool {
+        kind != Kind::FlinkStateSnapshot
+    }
+
+    /// What it means that it gives no answer, or one that cannot be carried out.
+    fn on_failure(&self) -> FailurePolicy {
+        FailurePolicy::default()
+    }
+
+    /// How long one answer may take.
+    fn timeout(&self) -> Duration {
+        plugin::TIMEOUT
+    }
+
+    /// What to change: a JSON Patch as a list, an object to merge, or `null` for nothing. Spec,
+    /// labels and annotations can be changed. An error, which users read, says why there is no
+    /// answer.
+    fn mutate<'a>(&'a self, subject: &'a Subject) -> BoxFuture<'a, Result<Value, String>>;
+}
+
+/// An object after all mutators.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Mutated {
+    pub object: Value,
+    /// Who changed it, in order.
+    pub by: Vec<String>,
+    /// Who gave no answer and is done without, with the reason.
+    pub without: Vec<String>,
+}
+
+/// Hands `object` from one mutator to the next, in the order of their names.
+///
+/// # Errors
+/// Why one that cannot be done without gives no answer.
+pub async fn mutate(
+    mutators: &[Arc<dyn Mutator>],
+    kind: Kind,
+    object: &Value,
+) -> Result<Mutated, String> {
+    let mut all: Vec<&dyn Mutator> = mutators.iter().map(AsRef::as_ref).collect();
+    all.retain(|mutator| mutator.is_about(kind));
+    all.sort_by(|one, other| one.name().cmp(other.name()));
+    let mut outcome = Mutated { object: object.clone(), by: vec![], without: vec![] };
+    for mutator in all {
+        let name = mutator.name();
+        match one(mutator, kind, &outcome.object).await {
+            Ok(changed) => {
+                if changed != outcome.object {
+                    outcome.by.push(name.to_owned());
+                }
+                outcome.object = changed;
+            }
+            Err(why) if mutator.on_failure() == FailurePolicy::Ignore => {
+                outcome.without.push(format!("mutator `{name}` is left out: {why}"));
+            }
+            Err(why) => return Err(format!("mutator `{name}` gives no answer: {why}")),
+        }
+    }
+    Ok(outcome)
+}
+
+async fn one(mutator: &dyn Mutator, kind: Kind, object: &Value) -> Result<Value, String> {
+    let subject = Subject::new(kind, object);
+    let limit = mutator.timeout();
+    let answer = tokio::time::timeout(limit, mutator.mutate(&subject)).await;
+    let answer = answer.unwrap_or_else(|_| Err(format!("it took longer than {limit:?}")))?;
+    mutated(kind, object, &answer)
+}
+
+/// The mutators that `config` names, in the order of their names.
+///
+/// # Errors
+/// Everything that is wrong with their settings, so that one edit can mend it.
+pub fn configured(config: &FlinkConfig) -> Result<Vec<Arc<dyn Mutator>>, Vec<InvalidPlugin>> {
+    let mut mutators: Vec<Arc<dyn Mutator>> = Vec::new();
+    for settings in settings::mutators(config)? {
+        mutators.push(Arc::new(Configured::new(settings).map_err(|problem| vec![problem])?));
+    }
+    Ok(mutators)
+}
+
+/// Mutators that need nobody outside, and the names of the others.
+pub type Offline = (Vec<Arc<dyn Mutator>>, Vec<String>);
+
+/// Those of them that need nobody outside, and the names of the others.
+///
+/// # Errors
+/// As [`configured`].
+pub fn offline(config: &FlinkConfig) -> Result<Offline, Vec<InvalidPlugin>> {
+    let (mut mutators, mut others): (Vec<Arc<dyn Mutator>>, _) = (Vec::new(), Vec::new());
+    for settings in settings::mutators(config)? {
+        match settings.author {
+            Author::Http(_) => others.push(settings.name),
+            Author::Rule(_) => {
+                let mutator = Configured::new(settings).map_err(|problem| vec![problem])?;
+                mutators.push(Arc::new(mutator));
+            }
+        }
+    }
+    Ok((mutators, others))
+}
+
+/// A mutator that the configuration names.
+struct Configured {
+    name: String,
+    kinds: Vec<Kind>,
+    on_failure: FailurePolicy,
+    timeout: Duration,
+    way: Way,
+}
+
+enum Way {
+    Rule(Rule),
+    Http(Caller),
+}
+
+impl Configured {
+    fn new(settings: settings::Mutator) -> Result<Self, InvalidPlugin> {
+        let settings::Mutator { name, kinds, on_failure, author } = settings;
+        let (way, timeout) = match author {
+            Author::Rule(rule) => (Way::Rule(rule), plugin::TIMEOUT),
+            Author::Http(endpoint) => {
+                let timeout = endpoint.timeout;
+                let caller = Caller::new(endpoint).map_err(|error| {
+                    let key = format!("kubernetes.operator.plugins.mutators.{name}.headers");
+                    InvalidPlugin { key, problem: error.to_string() }
+                })?;
+                (Way::Http(caller), timeout)
+            }
+        };
+        Ok(Self { name, kinds, on_failure, timeout, way })
+    }
+}
+
+impl Mutator for Configured {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn is_about(&self, kind: Kind) -> bool {
+        self.kinds.contains(&kind)
+    }
+
+    fn on_failure(&self) -> FailurePolicy {
+        self.on_failure
+    }
+
+    fn timeout(&self) -> Duration {
+        self.timeout
+    }
+
+    fn mutate<'a>(&'a self, subject: &'a Subject) -> BoxFuture<'a, Result<Value, String>> {
+        async move {
+            match &self.way {
+                Way::Rule(rule) => rule
+                    .evaluate(subject)
+                    .map_err(|why| format!("its rule cannot be evaluated: {why}")),
+                Way::Http(caller) => {
+                    let body = subject.request().to_string();
+                    let answer = caller.post("application/json", body).await;
+                    let answer = answer.map_err(|error| error.to_string())?;
+                    if answer.is_empty() {
+                        return Ok(Value::Null);
+                    }
+                    serde_json::from_slice(&answer)
+                        .map_err(|error| format!("its answer is not JSON: {error}"))
+                }
+            }
+        }
+        .boxed()
+    }
+}
+
+#[cfg(test)]
+mod tests;
