@@ -17,12 +17,16 @@ const CRASHES_OF_A_LOOP: i32 = 2;
 /// Waiting reasons that mean that a container cannot start.
 const WAITING_PROBLEMS: [&str; 6] = [
     CRASH_LOOP,
-    "ImagePullBackOff",
-    "ErrImagePull",
+    PULL_BACK_OFF,
+    PULL_FAILED,
     "RunContainerError",
     "CreateContainerConfigError",
     "OOMKilled",
 ];
+
+/// A pull that failed, and the pause until the next one: kubelet goes back and forth between them.
+const PULL_FAILED: &str = "ErrImagePull";
+const PULL_BACK_OFF: &str = "ImagePullBackOff";
 
 /// Reason of a container that used more memory than its limit.
 const OOM_KILLED: &str = "OOMKilled";
@@ -140,7 +144,16 @@ fn container_problem(container: &ContainerStatus) -> Option<world::PodProblem> {
         return None;
     }
     let message = waiting.message.clone().unwrap_or_else(|| reason.clone());
-    Some(world::PodProblem { reason, message: format!("[{}] {message}", container.name) })
+    let message = format!("[{}] {}", container.name, without_back_off(&message));
+    // One trouble has one name and one text, or each try would be told anew.
+    let reason = if reason == PULL_FAILED { PULL_BACK_OFF.to_owned() } else { reason };
+    Some(world::PodProblem { reason, message })
+}
+
+/// The cause that a pause between two pulls quotes; Kubernetes before 1.32 quotes none.
+fn without_back_off(message: &str) -> &str {
+    let cause = message.strip_prefix("Back-off pulling image ");
+    cause.and_then(|rest| rest.split_once(": ErrImagePull: ")).map_or(message, |(_, cause)| cause)
 }
 
 /// How a container ended that ends again and again, whether it waits for its next try or is at it.
@@ -201,6 +214,21 @@ mod tests {
             "state": state,
             "lastState": {"terminated": {"exitCode": exit_code}},
         })
+    }
+
+    #[test]
+    fn a_failed_pull_and_the_pause_after_it_are_one_trouble() {
+        let cause = "failed to pull and unpack image \"flink:1\": not found";
+        let quoted = format!("Back-off pulling image \"flink:1\": ErrImagePull: {cause}");
+        let problem = |reason: &str, message: &str| {
+            let state = json!({"waiting": {"reason": reason, "message": message}});
+            pod(&pod_with(&container(0, state, 0))).unwrap().problem.unwrap()
+        };
+        let pause = problem("ImagePullBackOff", &quoted);
+        assert_eq!(pause.message, format!("[main] {cause}"));
+        assert_eq!(pause, problem("ErrImagePull", cause));
+        let unquoted = problem("ImagePullBackOff", "Back-off pulling image \"flink:1\"");
+        assert_eq!(unquoted.message, "[main] Back-off pulling image \"flink:1\"");
     }
 
     #[test]
