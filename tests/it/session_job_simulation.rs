@@ -27,11 +27,12 @@ use kubectl_flink::decide::world::{
 };
 use serde_json::json;
 
-use super::simulation::{Choices, cases, moody_verdict};
+use super::simulation::{Choices, Logged, cases, crashes, moody_verdict, show_on_failure};
 
 const OVERRIDES: &str = "pipeline.jobvertex-parallelism-overrides";
 const REVISIONS_KEPT: usize = 10;
 
+#[derive(Clone)]
 struct Running {
     id: String,
     state: JobStatusState,
@@ -43,6 +44,7 @@ struct Running {
     parallelism: u32,
 }
 
+#[derive(Clone)]
 struct Sim {
     now: Timestamp,
     resource: FlinkSessionJob,
@@ -625,15 +627,9 @@ fn fact<T>(is_up: bool, value: impl FnOnce() -> T) -> Fact<T> {
 }
 
 /// Runs `scenario` and shows what led to a failure.
-fn show_on_failure(seed: u64, sim: &mut Sim, scenario: impl FnOnce(&mut Sim)) {
-    let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| scenario(sim)));
-    if let Err(panic) = result {
-        let first = sim.log.len().saturating_sub(60);
-        for line in &sim.log[first..] {
-            println!("{line}");
-        }
-        println!("seed {seed}");
-        std::panic::resume_unwind(panic);
+impl Logged for Sim {
+    fn log(&self) -> &[String] {
+        &self.log
     }
 }
 
@@ -691,22 +687,24 @@ fn users_faults_and_crashes_lose_no_record_of_a_session_job() {
 #[test]
 fn a_crash_before_any_step_changes_nothing_for_a_session_job_in_the_end() {
     for mode in ["savepoint", "last-state", "stateless"] {
-        for crash_pass in 0..8 {
-            for crash_at in 0..8 {
-                let mut sim = Sim::new(mode, false);
-                show_on_failure(crash_pass * 100 + crash_at, &mut sim, |sim| {
-                    sim.settle();
-                    sim.checkpoint();
-                    sim.edit(|job| job.parallelism = Some(5));
-                    for pass in 0..30 {
-                        sim.tick();
-                        let at = usize::try_from(crash_at).unwrap();
-                        sim.pass((pass == crash_pass).then_some(at));
+        let mut sim = Sim::new(mode, false);
+        sim.settle();
+        sim.checkpoint();
+        sim.edit(|job| job.parallelism = Some(5));
+        crashes(8, |crash| {
+            let mut steps = 0;
+            show_on_failure(crash.seed(), &mut sim.clone(), |sim| {
+                for pass in 0..30 {
+                    sim.tick();
+                    let plan = sim.pass(crash.in_pass(pass));
+                    if pass == crash.pass {
+                        steps = plan.steps.len();
                     }
-                    assert!(sim.is_settled(), "{mode}: {:?}", sim.status);
-                });
-            }
-        }
+                }
+                assert!(sim.is_settled(), "{mode}: {:?}", sim.status);
+            });
+            steps
+        });
     }
 }
 
