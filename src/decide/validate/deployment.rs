@@ -310,12 +310,14 @@ impl Check<'_> {
         let Some(TaskManagerSpec { replicas, .. }) = spec else { return violations };
         violations.extend(check_resources(path, resource, resources));
         if let Some(replicas) = replicas.filter(|replicas| *replicas < 1) {
+            let remedy = if self.spec.job.is_some() {
+                "; to stop the job set spec.job.state to `suspended`"
+            } else {
+                ""
+            };
             violations.push(Violation::new(
                 format!("{path}.replicas"),
-                format!(
-                    "is `{replicas}`: it must be 1 or more; to stop the job set spec.job.state to \
-                     `suspended`"
-                ),
+                format!("is `{replicas}`: it must be 1 or more{remedy}"),
             ));
         }
         violations

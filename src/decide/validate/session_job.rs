@@ -61,7 +61,10 @@ pub fn validate(input: &SessionJobInput<'_>) -> Vec<Violation> {
         ));
     }
     if spec.job.is_none() {
-        violations.push(Violation::new("spec.job", "must be set"));
+        violations.push(Violation::new(
+            "spec.job",
+            "must be set: it says what runs in the session cluster, such as `jarURI`",
+        ));
     }
     if let Some(last) = last_reconciled
         && last.deployment_name != spec.deployment_name
@@ -148,10 +151,14 @@ fn check_jar(jar: &str, operator: &OperatorConfig, host: Option<HostLookup>) -> 
         return violation(format!("`{jar}` names no host"));
     };
     match host? {
-        HostLookup::Unknown => violation(format!("host `{name}` cannot be resolved")),
-        HostLookup::Address(address) if is_restricted(address) => {
-            violation(format!("host `{name}` is `{address}`, which is not a public address"))
-        }
+        HostLookup::Unknown => violation(format!(
+            "host `{name}` cannot be resolved: correct it, or see to its name in DNS"
+        )),
+        HostLookup::Address(address) if is_restricted(address) => violation(format!(
+            "host `{name}` is `{address}`, which is not a public address: the operator allows \
+                 such with `{}: false`",
+            options::USER_ARTIFACTS_DISALLOW_RESTRICTED_HOSTS.key()
+        )),
         HostLookup::Address(_) => None,
     }
 }

@@ -1,6 +1,6 @@
 //! Rules S1 to S3, for a `FlinkStateSnapshot`.
 
-use crate::api::state_snapshot::{FlinkStateSnapshotSpec, JobReference, SnapshotState};
+use crate::api::state_snapshot::{FlinkStateSnapshotSpec, JobKind, JobReference, SnapshotState};
 
 use super::Violation;
 
@@ -28,18 +28,28 @@ pub fn validate(input: &StateSnapshotInput<'_>) -> Vec<Violation> {
     if is_record {
         return violations;
     }
-    let Some(JobReference { kind: _, name }) = &spec.job_reference else {
-        violations.push(Violation::new("spec.jobReference", "must be set"));
+    let Some(JobReference { kind, name }) = &spec.job_reference else {
+        violations.push(Violation::new(
+            "spec.jobReference",
+            "must be set to the `kind` and the `name` of a job of this namespace",
+        ));
         return violations;
     };
     // A snapshot that was taken may outlive its job.
     let is_new = matches!(state, None | Some(SnapshotState::TriggerPending));
     if is_new && !has_target {
-        let name = name.as_deref().unwrap_or_default();
-        violations
-            .push(Violation::new("spec.jobReference", format!("there is no job `{name}` here")));
+        violations.push(Violation::new("spec.jobReference", absent(*kind, name.as_deref())));
     }
     violations
+}
+
+fn absent(kind: Option<JobKind>, name: Option<&str>) -> String {
+    let (Some(kind), Some(name)) = (kind, name) else {
+        return "needs both `kind`, which is `FlinkDeployment` or `FlinkSessionJob`, and `name`"
+            .to_owned();
+    };
+    let kind = kind.as_str();
+    format!("there is no {kind} `{name}` in this namespace: create it first, or correct the name")
 }
 
 #[cfg(test)]

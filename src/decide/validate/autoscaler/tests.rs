@@ -13,7 +13,7 @@ fn check_options(entries: &[(&str, &str)], expected: Expect) {
 }
 
 #[test]
-fn off_means_unchecked() {
+fn d30_off_means_unchecked() {
     check_options(&[("utilization.target", "7")], expect![""]);
     check_options(&[("enabled", "false"), ("excluded.periods", "nonsense")], expect![""]);
 }
@@ -24,7 +24,7 @@ fn defaults_are_sound() {
 }
 
 #[test]
-fn every_number_has_a_range() {
+fn a01_to_a08_every_number_has_a_range() {
     check_options(
         &[
             ("enabled", "true"),
@@ -50,7 +50,7 @@ fn every_number_has_a_range() {
 }
 
 #[test]
-fn options_of_a_feature_count_when_it_is_on() {
+fn a09_a10_a11_options_of_a_feature_count_when_it_is_on() {
     let off = [
         ("enabled", "true"),
         ("observed-scalability.coefficient-min", "0"),
@@ -74,7 +74,7 @@ fn options_of_a_feature_count_when_it_is_on() {
 }
 
 #[test]
-fn window_and_periods() {
+fn a12_d31_window_and_periods() {
     check_options(
         &[
             ("enabled", "true"),

@@ -93,7 +93,7 @@ fn all_violations_are_told_at_once() {
 }
 
 #[test]
-fn names() {
+fn d01_names() {
     let long = "a".repeat(45);
     for name in ["a", "a1", "my-job", &long] {
         Case { name, ..case(&[]) }.check(expect![""]);
@@ -117,7 +117,10 @@ fn names() {
 }
 
 #[test]
-fn versions() {
+fn d02_d03_versions() {
+    case(&[("/flinkVersion", Value::Null)]).check(expect![[r#"
+        spec.flinkVersion: must be set to the Flink version of the image, such as `v1_20`
+    "#]]);
     case(&[("/flinkVersion", json!("v1_14"))]).check(expect![[r#"
         spec.flinkVersion: `v1_14` is not supported; the oldest supported version is `v1_15`
     "#]]);
@@ -125,7 +128,7 @@ fn versions() {
 }
 
 #[test]
-fn keys_of_the_operator() {
+fn d05_keys_of_the_operator() {
     case(&[(
         "/flinkConfiguration",
         json!({ "kubernetes": { "cluster-id": "x" }, "high-availability.cluster-id": "y" }),
@@ -140,7 +143,7 @@ fn keys_of_the_operator() {
 }
 
 #[test]
-fn rollback_needs_high_availability() {
+fn d06_rollback_needs_high_availability() {
     let on = json!({ "kubernetes.operator.deployment.rollback.enabled": true });
     case(&[("/flinkConfiguration", on.clone())]).check(expect![[r#"
         spec.flinkConfiguration.kubernetes.operator.deployment.rollback.enabled: rollback needs high availability: set `high-availability.type: kubernetes`
@@ -153,7 +156,7 @@ fn rollback_needs_high_availability() {
 }
 
 #[test]
-fn health_check_needs_recovery() {
+fn d07_health_check_needs_recovery() {
     case(&[(
         "/flinkConfiguration",
         json!({
@@ -186,7 +189,7 @@ fn values_that_cannot_be_read() {
 }
 
 #[test]
-fn ingress_templates() {
+fn d08_d09_ingress_templates() {
     case(&[("/ingress", json!({}))]).check(expect![[r#"
         spec.ingress.template: must be set, such as `{{name}}.{{namespace}}.flink.example.com`
     "#]]);
@@ -205,7 +208,7 @@ fn ingress_templates() {
 }
 
 #[test]
-fn log_files() {
+fn d10_log_files() {
     case(&[(
         "/logConfiguration",
         json!({ "log4j-console.properties": "", "log4j.properties": "" }),
@@ -216,7 +219,7 @@ fn log_files() {
 }
 
 #[test]
-fn directories_that_upgrades_need() {
+fn d11_d12_directories_that_upgrades_need() {
     case(&[("/job/upgradeMode", json!("last-state"))]).check(expect![[r#"
         spec.flinkConfiguration.state.checkpoints.dir: must be set: upgrade mode `last-state` restores from it
     "#]]);
@@ -252,13 +255,16 @@ fn directories_that_upgrades_need() {
 }
 
 #[test]
-fn parallelism_and_replicas() {
+fn d13_d14_d18_d19_d23_parallelism_and_replicas() {
     case(&[("/job/parallelism", Value::Null)]).check(expect![[r#"
         spec.job.parallelism: is missing: it must be 1 or more
     "#]]);
     case(&[("/job/parallelism", json!(0)), ("/taskManager/replicas", json!(2))]).check(expect![""]);
     case(&[("/taskManager/replicas", json!(0))]).check(expect![[r#"
         spec.taskManager.replicas: is `0`: it must be 1 or more; to stop the job set spec.job.state to `suspended`
+    "#]]);
+    case(&[("/job", Value::Null), ("/taskManager/replicas", json!(0))]).check(expect![[r#"
+        spec.taskManager.replicas: is `0`: it must be 1 or more
     "#]]);
     case(&[("/jobManager/replicas", json!(0))]).check(expect![[r#"
         spec.jobManager.replicas: is `0`: it must be 1 or more
@@ -282,7 +288,7 @@ fn jars_that_cannot_be_named() {
 }
 
 #[test]
-fn memory() {
+fn d15_d16_d17_d20_d21_d22_memory() {
     case(&[("/jobManager", Value::Null), ("/taskManager", Value::Null)]).check(expect![[r#"
         spec.jobManager.resource.memory: must be set, or `jobmanager.memory.process.size` in spec.flinkConfiguration
         spec.taskManager.resource.memory: must be set, or `taskmanager.memory.process.size` in spec.flinkConfiguration
@@ -326,7 +332,7 @@ fn keys_that_a_tree_cannot_hold() {
 }
 
 #[test]
-fn what_must_not_change() {
+fn d24_d25_d26_d27_what_must_not_change() {
     let last = |changes: &[(&str, Value)]| Some(with(application(), changes));
     Case { last: last(&[("/job", Value::Null)]), ..case(&[]) }.check(expect![[r#"
         spec.job: a session cluster cannot become an application cluster
@@ -344,7 +350,7 @@ fn what_must_not_change() {
 }
 
 #[test]
-fn version_is_fixed_while_suspended_by_last_state() {
+fn d04_version_is_fixed_while_suspended_by_last_state() {
     let suspended = [("/job/state", json!("suspended")), ("/job/upgradeMode", json!("last-state"))];
     let last = Some(with(application(), &suspended));
     let directory = ("/flinkConfiguration", json!({ "state.checkpoints.dir": "s3://c" }));
@@ -359,7 +365,7 @@ fn version_is_fixed_while_suspended_by_last_state() {
 }
 
 #[test]
-fn savepoint_redeploy_needs_its_savepoint() {
+fn d28_savepoint_redeploy_needs_its_savepoint() {
     let last = || Some(with(application(), &[("/job/savepointRedeployNonce", json!(1))]));
     Case {
         last: last(),
@@ -376,7 +382,7 @@ fn savepoint_redeploy_needs_its_savepoint() {
 }
 
 #[test]
-fn pods() {
+fn d29_pods() {
     case(&[("/serviceAccount", Value::Null), ("/imagePullPolicy", json!("always"))])
         .check(expect![[r#"
             spec.serviceAccount: must be set; `kubectl flink init` makes one named `flink`

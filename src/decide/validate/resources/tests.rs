@@ -23,7 +23,7 @@ fn sound_requirements() {
 }
 
 #[test]
-fn unreadable_and_impossible_amounts() {
+fn r1_r2_r3_r4_unreadable_and_impossible_amounts() {
     check(
         json!({
             "requests": { "cpu": "0", "memory": "1.5Gi", "ephemeral-storage": "-1Gi" },
@@ -41,7 +41,7 @@ fn unreadable_and_impossible_amounts() {
 
 /// Both sides by the same rule: `2048m` is 2 GiB, not two bytes.
 #[test]
-fn requests_above_limits() {
+fn r5_requests_above_limits() {
     check(
         json!({
             "requests": { "cpu": "1500m", "memory": "2049m" },

@@ -30,20 +30,20 @@ fn check(input: &SessionJobInput<'_>, expected: Expect) {
 }
 
 #[test]
-fn cluster_and_job_are_needed() {
+fn j01_j02_cluster_and_job_are_needed() {
     let operator = OperatorConfig::default();
     check(&input(&spec(json!({ "deploymentName": "s", "job": job() })), &operator), expect![""]);
     check(
         &input(&spec(json!({})), &operator),
         expect![[r#"
             spec.deploymentName: invalid name ``: it must start with a lower case letter, end with a letter or digit, and have at most 45 lower case letters, digits and `-`
-            spec.job: must be set
+            spec.job: must be set: it says what runs in the session cluster, such as `jarURI`
         "#]],
     );
 }
 
 #[test]
-fn cluster_cannot_change() {
+fn j03_cluster_cannot_change() {
     let operator = OperatorConfig::default();
     let before = spec(json!({ "deploymentName": "old", "job": job() }));
     let after = spec(json!({ "deploymentName": "new", "job": job() }));
@@ -63,7 +63,15 @@ fn check_jar(jar: &str, operator: &[(&str, &str)], host: Option<HostLookup>, exp
 }
 
 #[test]
-fn jars_come_from_allowed_places() {
+fn j04_j05_j06_j07_jars_come_from_allowed_places() {
+    check_jar(
+        "https://h/my job.jar",
+        &[],
+        None,
+        expect![[r#"
+        spec.job.jarURI: `https://h/my job.jar` is not a URI: character ` ` must be escaped
+    "#]],
+    );
     let schemes = ("kubernetes.operator.user.artifacts.allowed-schemes", "https;s3;http");
     check_jar("s3://bucket/a.jar", &[schemes], None, expect![""]);
     check_jar(
@@ -93,7 +101,7 @@ fn jars_come_from_allowed_places() {
 }
 
 #[test]
-fn jars_come_from_public_hosts() {
+fn j07_j08_jars_come_from_public_hosts() {
     let jar = "https://repo.example.com/a.jar";
     let at = |text: &str| Some(HostLookup::Address(text.parse().unwrap()));
     check_jar(jar, &[], at("93.184.216.34"), expect![""]);
@@ -102,8 +110,16 @@ fn jars_come_from_public_hosts() {
         &[],
         Some(HostLookup::Unknown),
         expect![[r#"
-            spec.job.jarURI: host `repo.example.com` cannot be resolved
+            spec.job.jarURI: host `repo.example.com` cannot be resolved: correct it, or see to its name in DNS
         "#]],
+    );
+    check_jar(
+        jar,
+        &[],
+        at("10.1.2.3"),
+        expect![[r#"
+        spec.job.jarURI: host `repo.example.com` is `10.1.2.3`, which is not a public address: the operator allows such with `kubernetes.operator.user.artifacts.disallow-restricted-hosts: false`
+    "#]],
     );
     for address in [
         "127.0.0.1",
@@ -146,14 +162,14 @@ fn only_web_hosts_are_looked_up() {
 }
 
 #[test]
-fn what_the_cluster_adds() {
+fn j09_to_j13_what_the_cluster_adds() {
     let operator = OperatorConfig::default();
     let application: FlinkDeploymentSpec =
         serde_json::from_value(json!({ "flinkVersion": "v1_20", "job": {} })).unwrap();
     let spec = spec(json!({
         "deploymentName": "s",
         "job": { "jarURI": "https://h/a.jar", "upgradeMode": "savepoint" },
-        "flinkConfiguration": { "job.autoscaler.enabled": "true", "job.autoscaler.utilization.target": 3 }
+        "flinkConfiguration": { "job.autoscaler.enabled": "true", "job.autoscaler.utilization.target": 3, "job.autoscaler.metrics.window": "1 s" }
     }));
     let cluster = Some(SessionCluster { name: "other", spec: &application });
     check(
@@ -165,6 +181,7 @@ fn what_the_cluster_adds() {
             spec.flinkConfiguration.state.savepoints.dir: must be set: upgrade mode `savepoint` writes to it
             spec.job.parallelism: is missing: it must be 1 or more
             spec.flinkConfiguration.job.autoscaler.utilization.target: `3` is out of range: it must be from 0 to 1
+            spec.flinkConfiguration.job.autoscaler.metrics.window: `1 s` is shorter than `kubernetes.operator.reconcile.interval`, which is 1 min: there would be fewer than two samples
         "#]],
     );
 }

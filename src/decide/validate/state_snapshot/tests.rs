@@ -12,7 +12,7 @@ fn check(spec: Value, state: Option<SnapshotState>, has_target: bool, expected: 
 }
 
 #[test]
-fn exactly_one_kind() {
+fn s1_exactly_one_kind() {
     let job = json!({ "kind": "FlinkDeployment", "name": "a" });
     check(json!({ "savepoint": {}, "jobReference": job }), None, true, expect![""]);
     check(json!({ "checkpoint": {}, "jobReference": job }), None, true, expect![""]);
@@ -36,7 +36,7 @@ fn a_record_needs_nothing_else() {
 }
 
 #[test]
-fn a_new_snapshot_needs_its_job() {
+fn s2_s3_a_new_snapshot_needs_its_job() {
     let job = json!({ "kind": "FlinkDeployment", "name": "a" });
     let spec = json!({ "savepoint": {}, "jobReference": job });
     check(
@@ -44,7 +44,7 @@ fn a_new_snapshot_needs_its_job() {
         None,
         false,
         expect![[r#"
-            spec.jobReference: must be set
+            spec.jobReference: must be set to the `kind` and the `name` of a job of this namespace
         "#]],
     );
     check(
@@ -52,7 +52,7 @@ fn a_new_snapshot_needs_its_job() {
         Some(SnapshotState::TriggerPending),
         false,
         expect![[r#"
-            spec.jobReference: there is no job `a` here
+            spec.jobReference: there is no FlinkDeployment `a` in this namespace: create it first, or correct the name
         "#]],
     );
     check(spec, Some(SnapshotState::Completed), false, expect![""]);
