@@ -13,11 +13,12 @@ use kube::{Resource, ResourceExt};
 use super::act;
 use super::context::{Context, resource_version};
 use super::kind::{Guarded, Operated};
+use super::listener::{Happening, Subject};
 use super::observe::tell;
 use crate::api::API_VERSION;
 use crate::cluster;
 use crate::cluster::events::{self, EventRequest, EventType, Repeat};
-use crate::decide::plan::Component;
+use crate::decide::plan::{Component, Event};
 
 /// How long the watch may lag behind our own writes before the resource is read instead.
 const CACHE_LAG_MAX: Duration = Duration::from_millis(200);
@@ -125,27 +126,45 @@ async fn freshest<K: Operated>(
 async fn report_unreadable<K: Operated>(invalid: &InvalidObject, context: &Context) {
     let InvalidObject { error, metadata } = invalid;
     tracing::error!(error, "the resource cannot be read and is left alone");
+    let event = Event::warning(
+        "Unreadable",
+        Component::Operator,
+        format!("this operator version cannot read the resource: {error}"),
+    );
+    let kind = K::kind(&()).into_owned();
     let request = EventRequest {
         regarding: ObjectReference {
             api_version: Some(API_VERSION.to_owned()),
-            kind: Some(K::kind(&()).into_owned()),
+            kind: Some(kind.clone()),
             name: metadata.name.clone(),
             namespace: metadata.namespace.clone(),
             uid: metadata.uid.clone(),
             ..ObjectReference::default()
         },
         event_type: EventType::Warning,
-        reason: "Unreadable".to_owned(),
-        component: Component::Operator,
-        message: format!("this operator version cannot read the resource: {error}"),
+        reason: event.reason.to_owned(),
+        component: event.component,
+        message: event.message.clone(),
         key: None,
         repeat: Repeat::Once,
         labels: BTreeMap::new(),
         annotations: BTreeMap::new(),
         now: Timestamp::now(),
     };
-    if let Err(error) = events::record(&context.client, &request).await {
-        tracing::warn!(error = tell(&error), "event not recorded");
+    let subject = || Subject {
+        api_version: API_VERSION.to_owned(),
+        kind,
+        namespace: metadata.namespace.clone().unwrap_or_default(),
+        name: metadata.name.clone().unwrap_or_default(),
+        uid: metadata.uid.clone().unwrap_or_default(),
+        generation: metadata.generation,
+    };
+    match events::record(&context.client, &request).await {
+        Ok(true) => {
+            context.listeners.tell(subject, &Happening::<K::Status>::Event(&event));
+        }
+        Ok(false) => {}
+        Err(error) => tracing::warn!(error = tell(&error), "event not recorded"),
     }
 }
 
