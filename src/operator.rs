@@ -90,6 +90,7 @@ pub mod listener;
 pub mod mutator;
 pub mod observe;
 pub mod pass;
+mod plugin;
 mod pod_watch;
 pub mod pods;
 pub mod preview;

@@ -9,7 +9,7 @@ use super::printer::Printer;
 use crate::config::OperatorConfig;
 use crate::config::plugin::InvalidPlugin;
 use crate::decide::extension::judge::judge_by_rule;
-use crate::decide::extension::settings::{self, Judge, Validator};
+use crate::decide::extension::settings::{self, Source, Validator};
 use crate::decide::extension::subject::{Kind, Subject};
 use crate::decide::extension::verdict::FailurePolicy;
 use crate::decide::validate::Violation;
@@ -58,8 +58,8 @@ impl Extensions {
     /// What the rules say against it, in the order of their names.
     pub(super) fn violations(&self, subject: &Subject) -> Vec<Violation> {
         let mut violations = Vec::new();
-        for Validator { name, kinds, on_failure, judge } in &self.validators {
-            let Judge::Rule(rule) = judge else { continue };
+        for Validator { name, kinds, on_failure, source } in &self.validators {
+            let Source::Rule(rule) = source else { continue };
             if !kinds.contains(&subject.kind) {
                 continue;
             }

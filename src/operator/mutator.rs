@@ -14,12 +14,12 @@ use serde_json::Value;
 pub use crate::decide::extension::subject::{Kind, Subject};
 pub use crate::decide::extension::verdict::FailurePolicy;
 
-use super::endpoint::Caller;
+use super::plugin::{Configured, Way, ask};
 use crate::config::FlinkConfig;
 use crate::config::plugin::{self, InvalidPlugin};
 use crate::decide::extension::cel::Rule;
 use crate::decide::extension::mutation::mutated;
-use crate::decide::extension::settings::{self, Author};
+use crate::decide::extension::settings::{self, Source};
 
 /// Somebody who changes objects before they are checked.
 pub trait Mutator: Send + Sync + 'static {
@@ -103,7 +103,9 @@ async fn one(mutator: &dyn Mutator, kind: Kind, object: &Value) -> Result<Value,
 pub fn configured(config: &FlinkConfig) -> Result<Vec<Arc<dyn Mutator>>, Vec<InvalidPlugin>> {
     let mut mutators: Vec<Arc<dyn Mutator>> = Vec::new();
     for settings in settings::mutators(config)? {
-        mutators.push(Arc::new(Configured::new(settings).map_err(|problem| vec![problem])?));
+        mutators.push(Arc::new(
+            Configured::new(settings, "mutators").map_err(|problem| vec![problem])?,
+        ));
     }
     Ok(mutators)
 }
@@ -118,10 +120,11 @@ pub type Offline = (Vec<Arc<dyn Mutator>>, Vec<String>);
 pub fn offline(config: &FlinkConfig) -> Result<Offline, Vec<InvalidPlugin>> {
     let (mut mutators, mut others): (Vec<Arc<dyn Mutator>>, _) = (Vec::new(), Vec::new());
     for settings in settings::mutators(config)? {
-        match settings.author {
-            Author::Http(_) => others.push(settings.name),
-            Author::Rule(_) => {
-                let mutator = Configured::new(settings).map_err(|problem| vec![problem])?;
+        match settings.source {
+            Source::Http(_) => others.push(settings.name),
+            Source::Rule(_) => {
+                let mutator =
+                    Configured::new(settings, "mutators").map_err(|problem| vec![problem])?;
                 mutators.push(Arc::new(mutator));
             }
         }
@@ -129,39 +132,7 @@ pub fn offline(config: &FlinkConfig) -> Result<Offline, Vec<InvalidPlugin>> {
     Ok((mutators, others))
 }
 
-/// A mutator that the configuration names.
-struct Configured {
-    name: String,
-    kinds: Vec<Kind>,
-    on_failure: FailurePolicy,
-    timeout: Duration,
-    way: Way,
-}
-
-enum Way {
-    Rule(Rule),
-    Http(Caller),
-}
-
-impl Configured {
-    fn new(settings: settings::Mutator) -> Result<Self, InvalidPlugin> {
-        let settings::Mutator { name, kinds, on_failure, author } = settings;
-        let (way, timeout) = match author {
-            Author::Rule(rule) => (Way::Rule(rule), plugin::TIMEOUT),
-            Author::Http(endpoint) => {
-                let timeout = endpoint.timeout;
-                let caller = Caller::new(endpoint).map_err(|error| {
-                    let key = format!("kubernetes.operator.plugins.mutators.{name}.headers");
-                    InvalidPlugin { key, problem: error.to_string() }
-                })?;
-                (Way::Http(caller), timeout)
-            }
-        };
-        Ok(Self { name, kinds, on_failure, timeout, way })
-    }
-}
-
-impl Mutator for Configured {
+impl Mutator for Configured<Rule> {
     fn name(&self) -> &str {
         &self.name
     }
@@ -185,9 +156,7 @@ impl Mutator for Configured {
                     .evaluate(subject)
                     .map_err(|why| format!("its rule cannot be evaluated: {why}")),
                 Way::Http(caller) => {
-                    let body = subject.request().to_string();
-                    let answer = caller.post("application/json", body).await;
-                    let answer = answer.map_err(|error| error.to_string())?;
+                    let answer = ask(caller, subject).await?;
                     if answer.is_empty() {
                         return Ok(Value::Null);
                     }

@@ -17,6 +17,7 @@ pub use crate::decide::extension::subject::{Kind, Subject};
 pub use crate::decide::extension::verdict::FailurePolicy;
 pub use crate::decide::validate::Violation;
 
+use super::plugin::Configured;
 use crate::config::FlinkConfig;
 use crate::config::plugin::{self, InvalidPlugin};
 use crate::decide::extension::settings;
@@ -59,7 +60,8 @@ pub trait Validator: Send + Sync + 'static {
 pub fn configured(config: &FlinkConfig) -> Result<Vec<Arc<dyn Validator>>, Vec<InvalidPlugin>> {
     let mut validators: Vec<Arc<dyn Validator>> = Vec::new();
     for settings in settings::validators(config)? {
-        let validator = configured::Configured::new(settings).map_err(|problem| vec![problem])?;
+        let validator = Configured::new(settings, "validators");
+        let validator = validator.map_err(|problem| vec![problem])?;
         validators.push(Arc::new(validator));
     }
     Ok(validators)

@@ -15,38 +15,27 @@ use crate::config::plugin::{Endpoint, InvalidPlugin, Options};
 const KINDS: [Kind; 2] = [Kind::FlinkDeployment, Kind::FlinkSessionJob];
 const MESSAGE_MAX: usize = 1000;
 
-/// One validator.
+/// A validator or mutator whose rule is an `R`.
 #[derive(Debug)]
-pub struct Validator {
+pub struct Plugin<R> {
     pub name: String,
     pub kinds: Vec<Kind>,
     pub on_failure: FailurePolicy,
-    pub judge: Judge,
+    pub source: Source<R>,
 }
 
-/// Who says whether a resource is valid.
+/// Who answers.
 #[derive(Debug)]
-pub enum Judge {
-    Rule(RuleJudge),
+pub enum Source<R> {
+    Rule(R),
     Http(Endpoint),
 }
 
-/// One mutator.
-#[derive(Debug)]
-pub struct Mutator {
-    pub name: String,
-    pub kinds: Vec<Kind>,
-    pub on_failure: FailurePolicy,
-    pub author: Author,
-}
+/// Its rule says whether a resource is valid.
+pub type Validator = Plugin<RuleJudge>;
 
-/// Who says what to change in a resource.
-#[derive(Debug)]
-pub enum Author {
-    /// A list is a JSON Patch, an object a merge patch, `null` no change.
-    Rule(Rule),
-    Http(Endpoint),
-}
+/// Its rule says what to change: a list is a JSON Patch, an object a merge patch, `null` no change.
+pub type Mutator = Plugin<Rule>;
 
 /// The validators of the operator's configuration, in the order of their names.
 ///
@@ -64,15 +53,14 @@ pub fn validators(config: &FlinkConfig) -> Result<Vec<Validator>, Vec<InvalidPlu
             "failure-policy",
             "kinds",
         ])?;
-        let judge = match source(options)? {
+        let source = match source(options)? {
             Source::Rule(rule) => {
                 let (field, message) = (field(options), message(options)?);
-                Judge::Rule(RuleJudge { rule, field, message })
+                Source::Rule(RuleJudge { rule, field, message })
             }
-            Source::Http(endpoint) => Judge::Http(endpoint),
+            Source::Http(endpoint) => Source::Http(endpoint),
         };
-        let (kinds, on_failure) = (kinds(options)?, on_failure(options)?);
-        Ok(Validator { name: options.name.to_owned(), kinds, on_failure, judge })
+        plugin(options, source)
     })
 }
 
@@ -90,21 +78,16 @@ pub fn mutators(config: &FlinkConfig) -> Result<Vec<Mutator>, Vec<InvalidPlugin>
             "failure-policy",
             "kinds",
         ])?;
-        let author = match source(options)? {
-            Source::Rule(rule) => Author::Rule(rule),
-            Source::Http(endpoint) => Author::Http(endpoint),
-        };
-        let (kinds, on_failure) = (kinds(options)?, on_failure(options)?);
-        Ok(Mutator { name: options.name.to_owned(), kinds, on_failure, author })
+        plugin(options, source(options)?)
     })
 }
 
-enum Source {
-    Rule(Rule),
-    Http(Endpoint),
+fn plugin<R>(options: Options<'_>, source: Source<R>) -> Result<Plugin<R>, InvalidPlugin> {
+    let (kinds, on_failure) = (kinds(options)?, on_failure(options)?);
+    Ok(Plugin { name: options.name.to_owned(), kinds, on_failure, source })
 }
 
-fn source(options: Options<'_>) -> Result<Source, InvalidPlugin> {
+fn source(options: Options<'_>) -> Result<Source<Rule>, InvalidPlugin> {
     match (options.text("expression"), options.text("url")) {
         (Some(text), None) => {
             for option in ["headers", "timeout"] {

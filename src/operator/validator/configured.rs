@@ -8,48 +8,14 @@ use futures::future::BoxFuture;
 use serde::Deserialize;
 
 use super::{FailurePolicy, Kind, Subject, Validator, Violation};
-use crate::config::plugin::{self, InvalidPlugin};
 use crate::decide::extension::judge::{RuleJudge, judge_by_rule};
-use crate::decide::extension::settings;
-use crate::operator::endpoint::Caller;
+use crate::operator::plugin::{Configured, Way, ask};
 
 /// Most violations and characters of each that an endpoint's answer may have.
 const VIOLATIONS_MAX: usize = 100;
 const TEXT_MAX: usize = 1000;
 
-/// A validator that the configuration names.
-pub(super) struct Configured {
-    name: String,
-    kinds: Vec<Kind>,
-    on_failure: FailurePolicy,
-    timeout: Duration,
-    judge: Judge,
-}
-
-enum Judge {
-    Rule(Arc<RuleJudge>),
-    Http(Caller),
-}
-
-impl Configured {
-    pub(super) fn new(settings: settings::Validator) -> Result<Self, InvalidPlugin> {
-        let settings::Validator { name, kinds, on_failure, judge } = settings;
-        let (judge, timeout) = match judge {
-            settings::Judge::Rule(rule) => (Judge::Rule(Arc::new(rule)), plugin::TIMEOUT),
-            settings::Judge::Http(endpoint) => {
-                let timeout = endpoint.timeout;
-                let caller = Caller::new(endpoint).map_err(|error| {
-                    let key = format!("kubernetes.operator.plugins.validators.{name}.headers");
-                    InvalidPlugin { key, problem: error.to_string() }
-                })?;
-                (Judge::Http(caller), timeout)
-            }
-        };
-        Ok(Self { name, kinds, on_failure, timeout, judge })
-    }
-}
-
-impl Validator for Configured {
+impl Validator for Configured<RuleJudge> {
     fn name(&self) -> &str {
         &self.name
     }
@@ -71,19 +37,15 @@ impl Validator for Configured {
         subject: &'a Subject,
     ) -> BoxFuture<'a, Result<Vec<Violation>, String>> {
         async move {
-            match &self.judge {
-                Judge::Rule(rule) => {
+            match &self.way {
+                Way::Rule(rule) => {
                     let (rule, subject) = (Arc::clone(rule), subject.clone());
                     // A rule over a large object takes its time; others go on meanwhile.
                     let answer =
                         tokio::task::spawn_blocking(move || judge_by_rule(&rule, &subject));
                     answer.await.map_err(|_| "its rule was not evaluated to the end".to_owned())?
                 }
-                Judge::Http(caller) => {
-                    let body = subject.request().to_string();
-                    let answer = caller.post("application/json", body).await;
-                    understood(&answer.map_err(|error| error.to_string())?)
-                }
+                Way::Http(caller) => understood(&ask(caller, subject).await?),
             }
         }
         .boxed()

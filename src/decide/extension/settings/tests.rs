@@ -67,7 +67,7 @@ fn mutators_are_configured_likewise() {
     .unwrap();
     assert!(matches!(
         all.as_slice(),
-        [Mutator { author: Author::Rule(_), .. }, Mutator { author: Author::Http(_), .. }]
+        [Mutator { source: Source::Rule(_), .. }, Mutator { source: Source::Http(_), .. }]
     ));
     let problem = mutators(&config(&[("mutators.x.message", "no")])).unwrap_err().remove(0);
     expect!["operator configuration `kubernetes.operator.plugins.mutators.x.message`: unknown option: expected one of expression, url, headers, timeout, failure-policy, kinds"].assert_eq(&problem.to_string());

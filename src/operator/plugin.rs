@@ -1,0 +1,57 @@
+//! What validators and mutators of the operator's configuration have in common.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::endpoint::Caller;
+use crate::config::plugin::{InvalidPlugin, TIMEOUT};
+use crate::decide::extension::settings::{Plugin, Source};
+use crate::decide::extension::subject::{Kind, Subject};
+use crate::decide::extension::verdict::FailurePolicy;
+
+/// A validator or mutator that the configuration names; its rule is an `R`.
+pub(super) struct Configured<R> {
+    pub(super) name: String,
+    pub(super) kinds: Vec<Kind>,
+    pub(super) on_failure: FailurePolicy,
+    pub(super) timeout: Duration,
+    pub(super) way: Way<R>,
+}
+
+/// How it is asked.
+pub(super) enum Way<R> {
+    Rule(Arc<R>),
+    Http(Caller),
+}
+
+impl<R> Configured<R> {
+    /// `group` is the part of the option's name: `validators` or `mutators`.
+    ///
+    /// # Errors
+    /// When no request can be made of its settings.
+    pub(super) fn new(settings: Plugin<R>, group: &str) -> Result<Self, InvalidPlugin> {
+        let Plugin { name, kinds, on_failure, source } = settings;
+        let (way, timeout) = match source {
+            Source::Rule(rule) => (Way::Rule(Arc::new(rule)), TIMEOUT),
+            Source::Http(endpoint) => {
+                let timeout = endpoint.timeout;
+                let caller = Caller::new(endpoint).map_err(|error| {
+                    let key = format!("kubernetes.operator.plugins.{group}.{name}.headers");
+                    InvalidPlugin { key, problem: error.to_string() }
+                })?;
+                (Way::Http(caller), timeout)
+            }
+        };
+        Ok(Self { name, kinds, on_failure, timeout, way })
+    }
+}
+
+/// What an endpoint answers when it is asked about `subject`.
+///
+/// # Errors
+/// Why there is no answer, for users.
+pub(super) async fn ask(caller: &Caller, subject: &Subject) -> Result<Vec<u8>, String> {
+    let body = subject.request().to_string();
+    let answer = caller.post("application/json", body).await;
+    answer.map_err(|error| error.to_string())
+}
