@@ -93,7 +93,7 @@ impl Setup<'_> {
                 ("kubelet-preferred-address-types", "InternalIP"),
             ]),
             Kind::ControlPlane { .. } => options(&[
-                ("service-cluster-ip-range", "10.0.0.0/24"),
+                ("service-cluster-ip-range", "10.0.0.0/16"),
                 ("bind-address", &host),
                 // A loopback address is no endpoint for anybody.
                 ("endpoint-reconciler-type", "none"),
