@@ -10,11 +10,24 @@ folder=$(mktemp -d)
 packages=${KUBECTL_FLINK_TEST_STORES:-${XDG_CACHE_HOME:-$HOME/.cache}/kubectl-flink/test-stores}
 s3= hdfs=
 
+# Ends a store and waits until it is gone, so that nothing writes into the folder any more: ten seconds for it to
+# end by itself, then by force.
+stop() {
+    [ -n "$1" ] || return 0
+    kill "$1" 2>/dev/null || true
+    for _ in $(seq 100); do
+        kill -0 "$1" 2>/dev/null || break
+        sleep 0.1
+    done
+    kill -9 "$1" 2>/dev/null || true
+    wait "$1" 2>/dev/null || true
+}
+
 finish() {
     status=$?
     trap - EXIT
-    [ -z "$s3" ] || kill "$s3" 2>/dev/null || true
-    [ -z "$hdfs" ] || kill "$hdfs" 2>/dev/null || true
+    stop "$s3"
+    stop "$hdfs"
     if [ "$status" -ne 0 ]; then
         tail -n 20 "$folder"/*.log >&2 || true
     fi
