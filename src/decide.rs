@@ -41,6 +41,7 @@ pub mod snapshot;
 pub mod snapshots;
 pub mod stable;
 pub mod stop;
+mod stopping;
 pub mod task_managers;
 pub mod trigger;
 pub mod unsupported;

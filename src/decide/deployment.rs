@@ -21,7 +21,9 @@ use super::world::{Bounds, PodProblem, Question, World};
 use crate::api::deployment::{DeploymentMode, FlinkDeployment, FlinkDeploymentSpec};
 use crate::api::job::JobState;
 use crate::api::state_snapshot::JobKind;
-use crate::api::status::{DeploymentStatus, JobManagerDeploymentStatus, JobStatusState};
+use crate::api::status::{
+    DeploymentStatus, JobManagerDeploymentStatus, JobStatusState, SavepointFormatType,
+};
 use crate::api::version::FlinkVersion;
 use crate::config::cluster::{self, ResourceId, is_high_availability_on};
 use crate::config::memory::MemorySize;
@@ -166,6 +168,16 @@ impl JobStep<FlinkDeployment> for Step {
 
     fn scale_job(job_id: String, bounds: BTreeMap<String, Bounds>) -> Self {
         Self::ScaleJob { job_id, bounds }
+    }
+
+    fn trigger_stop(
+        job_id: String,
+        trigger_id: String,
+        directory: Option<String>,
+        format: SavepointFormatType,
+        drain: bool,
+    ) -> Self {
+        Self::TriggerStop { job_id, trigger_id, directory, format, drain }
     }
 }
 

@@ -22,7 +22,9 @@ use super::world::{AnyQuestion, Bounds, JobWorld};
 use crate::api::CANARY_LABEL;
 use crate::api::job::JobState;
 use crate::api::state_snapshot::JobKind;
-use crate::api::status::{JobStatus, LifecycleState, ReconciliationState, ReconciliationStatus};
+use crate::api::status::{
+    JobStatus, LifecycleState, ReconciliationState, ReconciliationStatus, SavepointFormatType,
+};
 use crate::api::version::FlinkVersion;
 use crate::config::FlinkConfig;
 
@@ -106,6 +108,14 @@ pub(super) trait JobStep<K: Kind>: From<Event> + From<SnapshotStep> {
     fn record_revision(superseded: Superseded<K::Spec>) -> Self;
 
     fn scale_job(job_id: String, bounds: BTreeMap<String, Bounds>) -> Self;
+
+    fn trigger_stop(
+        job_id: String,
+        trigger_id: String,
+        directory: Option<String>,
+        format: SavepointFormatType,
+        drain: bool,
+    ) -> Self;
 }
 
 /// The parts of a status that every resource with a job has.

@@ -1,6 +1,6 @@
 //! Stopping a running job so that its changed spec can start: the table's decision, carried out.
 
-use std::time::Duration;
+use std::ops::ControlFlow;
 
 use super::application::{Halt, Pass, Problem};
 use super::deploy::GOING;
@@ -14,10 +14,7 @@ use super::restore::RestorePoint;
 use super::stop::{Lazy, Need, StopDecision, StopFacts, decide_stop, is_cancellable};
 use super::world::Answer;
 use crate::api::job::{JobState, UpgradeMode};
-use crate::api::status::{
-    JobManagerDeploymentStatus, JobStatusState, ReconciliationState, SavepointFormatType,
-};
-use crate::config::FlinkConfig;
+use crate::api::status::{JobManagerDeploymentStatus, JobStatusState, ReconciliationState};
 use crate::config::cluster;
 use crate::config::options;
 
@@ -137,37 +134,6 @@ impl Pass<'_> {
         })
     }
 
-    /// Notes the trigger id, then asks Flink: after a crash in between the same id is sent again.
-    pub(super) fn begin_stop(&mut self) -> Result<Plan, Halt> {
-        let config = self.observe_config()?;
-        let format = savepoint_format(&config)?;
-        self.give_up_savepoint("an upgrade stops the job with a savepoint of its own");
-        let trigger_id = self.world.fresh.trigger_id.clone();
-        job::note_stop(&mut self.status.job_status, &trigger_id, format, self.world.now);
-        self.write_intent();
-        self.trigger_stop(&config, trigger_id, format)?;
-        Ok(self.finish("stopping the job with a savepoint", Some(GOING)))
-    }
-
-    fn trigger_stop(
-        &mut self,
-        config: &FlinkConfig,
-        trigger_id: String,
-        format: SavepointFormatType,
-    ) -> Result<(), Halt> {
-        let job_id = self.job_id()?;
-        let is_deleting = self.world.resource.metadata.deletion_timestamp.is_some();
-        let drain = is_deleting && config.get(&options::JOB_DRAIN_ON_SAVEPOINT_DELETION)?;
-        self.steps.push(Step::TriggerStop {
-            job_id,
-            trigger_id,
-            directory: savepoint_directory(config),
-            format,
-            drain,
-        });
-        Ok(())
-    }
-
     /// Trigger id of the stop-with-savepoint that is under way.
     pub(super) fn pending_stop(&self) -> Option<String> {
         job::pending_stop(&self.status.job_status)
@@ -185,11 +151,7 @@ impl Pass<'_> {
             return Ok(if is_gone { StopOutcome::Lost } else { StopOutcome::Pending });
         }
         let outcome = job::stop_outcome(self.world.stop()?, self.status.job_status.state);
-        if let StopOutcome::Resend = outcome {
-            let config = self.observe_config()?;
-            let format = savepoint_format(&config)?;
-            self.trigger_stop(&config, trigger_id.to_owned(), format)?;
-        }
+        self.resend_if_lost(&outcome, trigger_id)?;
         Ok(outcome)
     }
 
@@ -198,33 +160,19 @@ impl Pass<'_> {
         last: &ReconciledSpec,
         trigger_id: &str,
     ) -> Result<Plan, Halt> {
-        match self.stop_outcome(trigger_id)? {
-            StopOutcome::Pending | StopOutcome::Resend => {
-                Ok(self.finish("waiting for the savepoint", Some(GOING)))
-            }
-            // The table decides again, now from the job's end or its missing JobManager.
-            StopOutcome::Lost => {
-                self.forget_stop();
-                Ok(self.finish("the stop-with-savepoint was lost", Some(Duration::ZERO)))
-            }
-            StopOutcome::Failed(message) => {
-                self.forget_stop();
-                Err(Halt::problem(Problem::upgrade(
-                    "SavepointError",
-                    format!("the job could not be stopped with a savepoint and goes on: {message}"),
-                )))
-            }
-            StopOutcome::Saved(path) => {
-                self.record_savepoint(&path);
-                self.supersede(last, RestorePoint::Path(path));
-                self.set_job_state(JobStatusState::Finished);
-                if self.desired_state() == JobState::Suspended && self.keeps_ended_job_manager()? {
-                    self.store_suspended(Some(UpgradeMode::Savepoint));
-                    return Ok(self.finish("suspended with a savepoint", Some(self.interval())));
-                }
-                self.take_down(UpgradeMode::Savepoint, false)
-            }
+        let outcome = self.stop_outcome(trigger_id)?;
+        let path = match self.stopped_with(outcome)? {
+            ControlFlow::Continue(path) => path,
+            ControlFlow::Break(plan) => return Ok(plan),
+        };
+        self.record_savepoint(&path);
+        self.supersede(last, RestorePoint::Path(path));
+        self.set_job_state(JobStatusState::Finished);
+        if self.desired_state() == JobState::Suspended && self.keeps_ended_job_manager()? {
+            self.store_suspended(Some(UpgradeMode::Savepoint));
+            return Ok(self.finish("suspended with a savepoint", Some(self.interval())));
         }
+        self.take_down(UpgradeMode::Savepoint, false)
     }
 
     fn begin_cancel(&mut self, last: &ReconciledSpec) -> Result<Plan, Halt> {
@@ -308,8 +256,4 @@ fn lazy<T: Clone>(answer: Answer<'_, T>) -> Lazy<T> {
         Ok(value) => Lazy::Known(value.clone()),
         Err(reason) => Lazy::Unknown(reason.to_owned()),
     }
-}
-
-fn savepoint_format(config: &FlinkConfig) -> Result<SavepointFormatType, Halt> {
-    Ok(config.get(&options::SAVEPOINT_FORMAT_TYPE)?)
 }

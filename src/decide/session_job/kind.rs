@@ -10,7 +10,7 @@ use super::{Halt, Pass};
 use crate::api::job::JobState;
 use crate::api::session_job::{FlinkSessionJob, FlinkSessionJobSpec, SessionJobStatus};
 use crate::api::state_snapshot::JobKind;
-use crate::api::status::JobStatusState;
+use crate::api::status::{JobStatusState, SavepointFormatType};
 use crate::api::version::FlinkVersion;
 use crate::config::FlinkConfig;
 use crate::config::cluster::ResourceId;
@@ -145,6 +145,16 @@ impl JobStep<FlinkSessionJob> for Step {
 
     fn scale_job(job_id: String, bounds: BTreeMap<String, Bounds>) -> Self {
         Self::ScaleJob { job_id, bounds }
+    }
+
+    fn trigger_stop(
+        job_id: String,
+        trigger_id: String,
+        directory: Option<String>,
+        format: SavepointFormatType,
+        drain: bool,
+    ) -> Self {
+        Self::TriggerStop { job_id, trigger_id, directory, format, drain }
     }
 }
 

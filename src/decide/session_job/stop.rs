@@ -1,16 +1,14 @@
 //! Stopping a running job so that its changed spec can start: the table's decision, carried out.
 
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use super::plan::{Plan, Step};
 use super::{Halt, Pass};
 use crate::api::job::{JobState, UpgradeMode};
-use crate::api::status::{
-    JobManagerDeploymentStatus, JobStatusState, ReconciliationState, SavepointFormatType,
-};
-use crate::config::{FlinkConfig, options};
+use crate::api::status::{JobManagerDeploymentStatus, JobStatusState, ReconciliationState};
+use crate::config::options;
 use crate::decide::application::Problem;
-use crate::decide::deploy::GOING;
 use crate::decide::diff::SpecDiff;
 use crate::decide::job::{self, StopOutcome};
 use crate::decide::observe::SOON;
@@ -131,45 +129,10 @@ impl Pass<'_> {
         }
     }
 
-    /// Notes the trigger id, then asks Flink: after a crash in between the same id is sent again.
-    pub(super) fn begin_stop(&mut self) -> Result<Plan, Halt> {
-        let config = self.observe_config()?;
-        let format = config.get(&options::SAVEPOINT_FORMAT_TYPE)?;
-        self.give_up_savepoint("an upgrade stops the job with a savepoint of its own");
-        let trigger_id = self.world.fresh.trigger_id.clone();
-        job::note_stop(&mut self.status.job_status, &trigger_id, format, self.world.now);
-        self.write_intent();
-        self.trigger_stop(&config, trigger_id, format)?;
-        Ok(self.finish("stopping the job with a savepoint", Some(GOING)))
-    }
-
-    fn trigger_stop(
-        &mut self,
-        config: &FlinkConfig,
-        trigger_id: String,
-        format: SavepointFormatType,
-    ) -> Result<(), Halt> {
-        let job_id = self.job_id()?;
-        let is_deleting = self.world.resource.metadata.deletion_timestamp.is_some();
-        let drain = is_deleting && config.get(&options::JOB_DRAIN_ON_SAVEPOINT_DELETION)?;
-        self.steps.push(Step::TriggerStop {
-            job_id,
-            trigger_id,
-            directory: savepoint_directory(config),
-            format,
-            drain,
-        });
-        Ok(())
-    }
-
     /// What became of the stop-with-savepoint, as far as it can be known.
     pub(super) fn stop_outcome(&mut self, trigger_id: &str) -> Result<StopOutcome, Halt> {
         let outcome = job::stop_outcome(self.world.stop()?, self.status.job_status.state);
-        if let StopOutcome::Resend = outcome {
-            let config = self.observe_config()?;
-            let format = config.get(&options::SAVEPOINT_FORMAT_TYPE)?;
-            self.trigger_stop(&config, trigger_id.to_owned(), format)?;
-        }
+        self.resend_if_lost(&outcome, trigger_id)?;
         Ok(outcome)
     }
 
@@ -178,28 +141,14 @@ impl Pass<'_> {
         last: &ReconciledJob,
         trigger_id: &str,
     ) -> Result<Plan, Halt> {
-        match self.stop_outcome(trigger_id)? {
-            StopOutcome::Pending | StopOutcome::Resend => {
-                Ok(self.finish("waiting for the savepoint", Some(GOING)))
-            }
-            // The table decides again, now from the job's end.
-            StopOutcome::Lost => {
-                job::forget_stop(&mut self.status.job_status);
-                Ok(self.finish("the stop-with-savepoint was lost", Some(Duration::ZERO)))
-            }
-            StopOutcome::Failed(message) => {
-                job::forget_stop(&mut self.status.job_status);
-                Err(Halt::problem(Problem::upgrade(
-                    "SavepointError",
-                    format!("the job could not be stopped with a savepoint and goes on: {message}"),
-                )))
-            }
-            StopOutcome::Saved(path) => {
-                self.note_savepoint(&path);
-                self.supersede(last, RestorePoint::Path(path));
-                Ok(self.succeed_later(UpgradeMode::Savepoint))
-            }
-        }
+        let outcome = self.stop_outcome(trigger_id)?;
+        let path = match self.stopped_with(outcome)? {
+            ControlFlow::Continue(path) => path,
+            ControlFlow::Break(plan) => return Ok(plan),
+        };
+        self.note_savepoint(&path);
+        self.supersede(last, RestorePoint::Path(path));
+        Ok(self.succeed_later(UpgradeMode::Savepoint))
     }
 
     /// The savepoint is the next restore point, and the job is none any more: an id that is kept
