@@ -7,6 +7,7 @@ use super::reconciled::{StoredSpec, spec_value};
 use crate::api::deployment::{DeploymentMode, FlinkConfiguration, FlinkDeploymentSpec};
 use crate::api::session_job::FlinkSessionJobSpec;
 use crate::config::FlinkConfig;
+use crate::config::options::PARALLELISM_OVERRIDES as OVERRIDES;
 
 /// How a change is brought about; the greatest of all changes decides.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
@@ -204,7 +205,7 @@ fn configuration_changes(
     let as_value = |text: Option<&str>| text.map_or(Value::Null, Value::from);
     for key in keys {
         let (from, to) = (last.get_text(key), wanted.get_text(key));
-        if from != to {
+        if from != to && !(key == OVERRIDES.key() && has_same_overrides(&last, &wanted)) {
             changes.push(Change {
                 field: format!("flinkConfiguration.{key}"),
                 from: as_value(from),
@@ -213,6 +214,11 @@ fn configuration_changes(
             });
         }
     }
+}
+
+/// Overrides are a map: the same ones in another order are no change.
+fn has_same_overrides(last: &FlinkConfig, wanted: &FlinkConfig) -> bool {
+    matches!((last.find(&OVERRIDES), wanted.find(&OVERRIDES)), (Ok(one), Ok(other)) if one == other)
 }
 
 /// Prefixes have no trailing dot: upstream compares them so.
