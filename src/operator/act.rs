@@ -51,6 +51,16 @@ pub enum Error {
 }
 
 impl Error {
+    /// Whether the same steps may succeed later, although nobody mends anything.
+    pub fn is_transient(&self) -> bool {
+        match self {
+            Self::Cluster(error) => error.is_transient(),
+            Self::ZooKeeper(error) => error.is_transient(),
+            Self::StatusTaken => true,
+            Self::Flink { .. } | Self::Address(_) | Self::Serialize(_) => false,
+        }
+    }
+
     /// Stable name for logs.
     pub fn reason(&self) -> &'static str {
         match self {

@@ -24,6 +24,7 @@ use tokio::sync::Notify;
 
 use super::context::{Context, lock};
 use super::pass::Error;
+use crate::decide::plan::Component;
 
 /// A resource, or what is wrong with it: one that cannot be read must not stop the watch of all.
 pub type Guarded<K> = DeserializeGuard<K>;
@@ -48,6 +49,10 @@ pub(super) trait Operated:
 {
     /// Keeps the resource until the operator has cleaned up after it.
     const FINALIZER: &'static str;
+
+    /// Reason and component of the event that tells why a plan was not carried out, in the Java
+    /// operator's words.
+    const FAILURE: (&'static str, Component);
 
     /// What is kept of this kind.
     fn kept(context: &Context) -> &Kept<Self>;

@@ -15,6 +15,7 @@ use super::context::{Context, resource_version};
 use super::kind::{Guarded, Operated};
 use super::listener::{Happening, Subject};
 use super::observe::tell;
+use super::resource::Act;
 use crate::api::API_VERSION;
 use crate::cluster;
 use crate::cluster::events::{self, EventRequest, EventType, Repeat};
@@ -76,7 +77,13 @@ pub(super) async fn reconcile<K: Operated>(
     context: Arc<Context>,
 ) -> Result<Action, Error> {
     match freshest(&resource, &context).await? {
-        Some(Ok(resource)) => K::pass(resource, &context).await,
+        Some(Ok(newest)) => {
+            let outcome = K::pass(newest, &context).await;
+            if let (Err(Error::Act(error)), Ok(known)) = (&outcome, &resource.0) {
+                tell_failure(error, known, &context).await;
+            }
+            outcome
+        }
         Some(Err(invalid)) => {
             report_unreadable::<K>(&invalid, &context).await;
             Ok(Action::await_change())
@@ -120,6 +127,18 @@ async fn freshest<K: Operated>(
         kept.forget(&uid);
     }
     Ok(found.map(Ok))
+}
+
+/// Tells its user what a plan stopped at. What passes by itself is in the log alone.
+async fn tell_failure<K: Operated>(error: &act::Error, resource: &K, context: &Context) {
+    if error.is_transient() {
+        return;
+    }
+    let (reason, component) = K::FAILURE;
+    let event = Event::warning(reason, component, tell(error));
+    if let Err(error) = Act::new(context, resource.clone()).record_event(event).await {
+        tracing::warn!(error = tell(&error), "event not recorded");
+    }
 }
 
 /// Tells that a resource cannot be read; it waits for a change.

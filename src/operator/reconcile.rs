@@ -18,7 +18,7 @@ use crate::api::state_snapshot::JobKind;
 use crate::api::status::{DeploymentStatus, LifecycleState};
 use crate::decide::application::decide;
 use crate::decide::config_cache::ConfigCache;
-use crate::decide::plan::{Plan, Step};
+use crate::decide::plan::{Component, Plan, Step};
 use crate::decide::snapshots::keep_undisposed;
 use crate::decide::trigger::SnapshotKind;
 use crate::decide::world::{Facts, Fresh, World};
@@ -29,6 +29,8 @@ const QUESTIONS_MAX: usize = 19;
 
 impl Operated for FlinkDeployment {
     const FINALIZER: &'static str = DEPLOYMENT_FINALIZER;
+    const FAILURE: (&'static str, Component) =
+        ("ClusterDeploymentException", Component::JobManagerDeployment);
 
     fn kept(context: &Context) -> &Kept<Self> {
         &context.deployments

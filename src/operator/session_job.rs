@@ -28,6 +28,7 @@ use crate::api::status::{DeploymentStatus, LifecycleState};
 use crate::cluster;
 use crate::decide::config_cache::ConfigCache;
 use crate::decide::extension::verdict::Verdict;
+use crate::decide::plan::Component;
 use crate::decide::session_job::decide;
 use crate::decide::session_job::plan::{Plan, Step};
 use crate::decide::session_job::world::{Facts, FailedSubmission, Question, World};
@@ -41,6 +42,7 @@ const QUESTIONS_MAX: usize = 13;
 
 impl Operated for FlinkSessionJob {
     const FINALIZER: &'static str = SESSION_JOB_FINALIZER;
+    const FAILURE: (&'static str, Component) = ("SessionJobException", Component::Job);
 
     fn kept(context: &Context) -> &Kept<Self> {
         &context.session_jobs

@@ -25,6 +25,7 @@ use crate::cluster;
 use crate::cluster::apply::{self, ObjectId, Writer};
 use crate::config::options;
 use crate::decide::extension::verdict::Verdict;
+use crate::decide::plan::Component;
 use crate::decide::snapshot::world::{Facts, Question, Trigger, World};
 use crate::decide::snapshot::{self, Plan, Request, Step, Wanted, decide};
 use crate::decide::world::Fact;
@@ -41,6 +42,7 @@ const STATISTICS_AGE: std::time::Duration = std::time::Duration::from_millis(350
 
 impl Operated for FlinkStateSnapshot {
     const FINALIZER: &'static str = STATE_SNAPSHOT_FINALIZER;
+    const FAILURE: (&'static str, Component) = ("SnapshotError", Component::Snapshot);
 
     fn kept(context: &Context) -> &Kept<Self> {
         &context.snapshots
