@@ -6,7 +6,7 @@
 //! Quirks Q4, Q5 and Q7 are about session clusters and their jobs, Q9 and Q10 about snapshots and
 //! what is left behind: their tests are where those are.
 
-mod care;
+pub(super) mod care;
 mod deletion;
 mod properties;
 mod quirks;
@@ -37,27 +37,27 @@ use kubectl_flink::decide::world::{
 use kubectl_flink::operator::reconcile::step_name;
 use serde_json::json;
 
-const NOW: &str = "2026-01-01T12:00:00Z";
-const JOB_ID: &str = "00000000000000000000000000000001";
-const SAVEPOINT: &str = "s3://lake/sp/1";
-const CHECKPOINT: &str = "s3://lake/chk/7";
+pub(super) const NOW: &str = "2026-01-01T12:00:00Z";
+pub(super) const JOB_ID: &str = "00000000000000000000000000000001";
+pub(super) const SAVEPOINT: &str = "s3://lake/sp/1";
+pub(super) const CHECKPOINT: &str = "s3://lake/chk/7";
 
 /// One resource and everything that can be known of its cluster.
 #[derive(Clone)]
-struct Scene {
-    resource: FlinkDeployment,
-    status: DeploymentStatus,
-    facts: Facts,
-    operator: OperatorConfig,
-    validators: Validators,
+pub(super) struct Scene {
+    pub(super) resource: FlinkDeployment,
+    pub(super) status: DeploymentStatus,
+    pub(super) facts: Facts,
+    pub(super) operator: OperatorConfig,
+    pub(super) validators: Validators,
 }
 
-fn ago(seconds: i64) -> Timestamp {
+pub(super) fn ago(seconds: i64) -> Timestamp {
     let now: Timestamp = NOW.parse().unwrap();
     now - SignedDuration::from_secs(seconds)
 }
 
-fn job_manager() -> JobManager {
+pub(super) fn job_manager() -> JobManager {
     JobManager {
         uid: "d1".to_owned(),
         owner_uid: Some("u1".to_owned()),
@@ -69,7 +69,7 @@ fn job_manager() -> JobManager {
     }
 }
 
-fn job(state: JobStatusState) -> Vec<Job> {
+pub(super) fn job(state: JobStatusState) -> Vec<Job> {
     vec![Job {
         id: JOB_ID.to_owned(),
         name: "orders".to_owned(),
@@ -78,14 +78,14 @@ fn job(state: JobStatusState) -> Vec<Job> {
     }]
 }
 
-fn pod() -> Pod {
+pub(super) fn pod() -> Pod {
     let created = Some(ago(3600));
     Pod { name: "orders-x".to_owned(), created, has_started: true, ..Pod::default() }
 }
 
 impl Scene {
     /// A resource that nobody has looked at.
-    fn new(mode: &str) -> Self {
+    pub(super) fn new(mode: &str) -> Self {
         let resource = serde_json::from_value(json!({
             "apiVersion": "flink.apache.org/v1beta1",
             "kind": "FlinkDeployment",
@@ -138,7 +138,7 @@ impl Scene {
     }
 
     /// A job that has run for an hour with the resource's spec, with HA metadata.
-    fn running(mode: &str) -> Self {
+    pub(super) fn running(mode: &str) -> Self {
         let mut scene = Self::new(mode);
         let mode = scene.job().upgrade_mode;
         scene.store(JobState::Running, mode);
@@ -167,14 +167,14 @@ impl Scene {
     }
 
     /// The job is in `state`, in Flink and in the status.
-    fn in_state(mut self, state: JobStatusState) -> Self {
+    pub(super) fn in_state(mut self, state: JobStatusState) -> Self {
         self.status.job_status.state = Some(state);
         self.facts.jobs = Fact::Known(job(state));
         self
     }
 
     /// The JobManager does not answer, and what it did is not known.
-    fn silent(mut self) -> Self {
+    pub(super) fn silent(mut self) -> Self {
         self.status.job_status.state = Some(JobStatusState::Reconciling);
         self.status.job_status.update_time = Some(ago(10).as_millisecond().to_string());
         self.facts.jobs = Fact::Unknown("no answer".to_owned());
@@ -183,7 +183,7 @@ impl Scene {
     }
 
     /// The JobManager is starting.
-    fn starting(self) -> Self {
+    pub(super) fn starting(self) -> Self {
         let mut scene = self.silent();
         scene.status.job_manager_deployment_status = JobManagerDeploymentStatus::Deploying;
         scene.facts.job_manager =
@@ -192,7 +192,7 @@ impl Scene {
     }
 
     /// The JobManager Deployment and its pods are gone.
-    fn gone(self) -> Self {
+    pub(super) fn gone(self) -> Self {
         let mut scene = self.silent();
         scene.facts.job_manager = Fact::Known(None);
         scene.facts.pods = Fact::Known(vec![]);
@@ -200,7 +200,7 @@ impl Scene {
     }
 
     /// The job was stopped in this way to be started again.
-    fn upgrading(mut self, mode: UpgradeMode) -> Self {
+    pub(super) fn upgrading(mut self, mode: UpgradeMode) -> Self {
         self.store(JobState::Suspended, mode);
         self.status.reconciliation_status.state = ReconciliationState::Upgrading;
         self.status.job_manager_deployment_status = JobManagerDeploymentStatus::Missing;
@@ -211,7 +211,7 @@ impl Scene {
     }
 
     /// The job was suspended in this way.
-    fn suspended(self, mode: UpgradeMode) -> Self {
+    pub(super) fn suspended(self, mode: UpgradeMode) -> Self {
         let mut scene = self.upgrading(mode);
         scene.status.reconciliation_status.state = ReconciliationState::Deployed;
         scene.status.reconciliation_status.last_stable_spec =
@@ -219,29 +219,29 @@ impl Scene {
         scene
     }
 
-    fn without_metadata(mut self) -> Self {
+    pub(super) fn without_metadata(mut self) -> Self {
         self.facts.ha_metadata = Fact::Known(HaMetadata::default());
         self
     }
 
-    fn path(mut self, path: &str) -> Self {
+    pub(super) fn path(mut self, path: &str) -> Self {
         self.status.job_status.upgrade_savepoint_path = Some(path.to_owned());
         self
     }
 
     /// A user's edit.
-    fn edit(mut self, edit: impl FnOnce(&mut FlinkDeploymentSpec)) -> Self {
+    pub(super) fn edit(mut self, edit: impl FnOnce(&mut FlinkDeploymentSpec)) -> Self {
         edit(&mut self.resource.spec);
         *self.resource.metadata.generation.as_mut().unwrap() += 1;
         self
     }
 
-    fn edit_job(self, edit: impl FnOnce(&mut JobSpec)) -> Self {
+    pub(super) fn edit_job(self, edit: impl FnOnce(&mut JobSpec)) -> Self {
         self.edit(|spec| edit(spec.job.as_mut().unwrap()))
     }
 
     /// An option in the spec, there from the beginning.
-    fn option(mut self, key: &str, value: &str) -> Self {
+    pub(super) fn option(mut self, key: &str, value: &str) -> Self {
         self.resource.spec.flink_configuration.0.insert(key.to_owned(), json!(value));
         for text in [
             &mut self.status.reconciliation_status.last_reconciled_spec,
@@ -255,12 +255,12 @@ impl Scene {
         self
     }
 
-    fn operator_option(self, key: &str, value: &str) -> Self {
+    pub(super) fn operator_option(self, key: &str, value: &str) -> Self {
         self.option(&format!("kubernetes.operator.{key}"), value)
     }
 
     /// The pod of the JobManager cannot run.
-    fn pod_problem(mut self, reason: &str, has_started: bool) -> Self {
+    pub(super) fn pod_problem(mut self, reason: &str, has_started: bool) -> Self {
         let problem = Some(PodProblem {
             reason: reason.to_owned(),
             message: format!("[flink-main-container] {reason}"),
@@ -269,17 +269,17 @@ impl Scene {
         self
     }
 
-    fn delete(mut self) -> Self {
+    pub(super) fn delete(mut self) -> Self {
         self.resource.metadata.deletion_timestamp = Some(Time(ago(1)));
         self
     }
 
-    fn job(&self) -> JobSpec {
+    pub(super) fn job(&self) -> JobSpec {
         self.resource.spec.job.clone().unwrap()
     }
 
     /// Notes the resource's spec as reconciled.
-    fn store(&mut self, state: JobState, mode: UpgradeMode) {
+    pub(super) fn store(&mut self, state: JobState, mode: UpgradeMode) {
         let mut spec = self.resource.spec.clone();
         let job = spec.job.as_mut().unwrap();
         job.state = state;
@@ -288,7 +288,7 @@ impl Scene {
         self.status.reconciliation_status.last_reconciled_spec = Some(text);
     }
 
-    fn plan(&self) -> Plan {
+    pub(super) fn plan(&self) -> Plan {
         let world = World {
             now: NOW.parse().unwrap(),
             resource: &self.resource,
@@ -313,14 +313,14 @@ impl Scene {
     }
 
     /// The scene after this plan was carried out, without what follows from it in the world.
-    fn after(mut self, plan: &Plan) -> Self {
+    pub(super) fn after(mut self, plan: &Plan) -> Self {
         self.status = (*plan.status).clone();
         self
     }
 }
 
 /// The status in the words of the transition table, the reason, and the steps.
-fn told(plan: &Plan) -> String {
+pub(super) fn told(plan: &Plan) -> String {
     let status = &plan.status;
     let reconciliation = &status.reconciliation_status;
     let last = reconciliation.last_reconciled_spec.as_deref().map(ReconciledSpec::parse);
@@ -341,7 +341,7 @@ fn told(plan: &Plan) -> String {
     text
 }
 
-fn told_step(step: &Step) -> String {
+pub(super) fn told_step(step: &Step) -> String {
     match step {
         Step::Event(event) => format!("event {}: {}", event.reason, event.message),
         Step::CreateCluster(objects) => {
@@ -358,17 +358,36 @@ fn told_step(step: &Step) -> String {
 }
 
 #[track_caller]
-fn check(scene: &Scene, expected: Expect) {
+pub(super) fn check(scene: &Scene, expected: Expect) {
     expected.assert_eq(&told(&scene.plan()));
 }
 
 /// Names of the steps without events.
-fn deeds(plan: &Plan) -> Vec<&'static str> {
+pub(super) fn deeds(plan: &Plan) -> Vec<&'static str> {
     plan.steps.iter().filter(|step| !matches!(step, Step::Event(_))).map(step_name).collect()
 }
 
 /// The error of the status, as a person reads it.
-fn error(plan: &Plan) -> String {
+pub(super) fn error(plan: &Plan) -> String {
     let text = plan.status.error.as_deref().unwrap_or_default();
     kubectl_flink::decide::error_document::message_of(text)
+}
+
+/// Value of a key in the configuration of the cluster that the plan creates; empty where it has
+/// none.
+pub(super) fn created(plan: &Plan, key: &str) -> Option<String> {
+    plan.steps.iter().find_map(|step| match step {
+        Step::CreateCluster(objects) => {
+            let config = objects.config_maps[0]["data"]["flink-conf.yaml"].as_str().unwrap();
+            let lines = || config.lines().filter_map(|line| line.split_once(": "));
+            let value = lines().find(|(other, _)| *other == key).map(|(_, value)| value);
+            Some(value.unwrap_or_default().to_owned())
+        }
+        _ => None,
+    })
+}
+
+/// Path that a created cluster restores from; empty for nothing.
+pub(super) fn restored(plan: &Plan) -> Option<String> {
+    created(plan, "execution.savepoint.path")
 }

@@ -23,3 +23,4 @@ mod session_job_simulation;
 mod simulation;
 mod support;
 mod takeover;
+mod upstream;

@@ -33,9 +33,9 @@ const OVERRIDES: &str = "pipeline.jobvertex-parallelism-overrides";
 const REVISIONS_KEPT: usize = 10;
 
 #[derive(Clone)]
-struct Running {
-    id: String,
-    state: JobStatusState,
+pub(super) struct Running {
+    pub(super) id: String,
+    pub(super) state: JobStatusState,
     /// Records counted.
     records: u64,
     /// Newest completed checkpoint or restored state.
@@ -45,11 +45,11 @@ struct Running {
 }
 
 #[derive(Clone)]
-struct Sim {
-    now: Timestamp,
-    resource: FlinkSessionJob,
-    status: SessionJobStatus,
-    cluster: FlinkDeployment,
+pub(super) struct Sim {
+    pub(super) now: Timestamp,
+    pub(super) resource: FlinkSessionJob,
+    pub(super) status: SessionJobStatus,
+    pub(super) cluster: FlinkDeployment,
     operator: OperatorConfig,
     failed_submission: Option<FailedSubmission>,
     tried: Tried,
@@ -62,18 +62,18 @@ struct Sim {
     disposed: usize,
     /// Changes of a running job's parallelism.
     scaled: usize,
-    jobs: Vec<Running>,
+    pub(super) jobs: Vec<Running>,
     /// Ids that Flink has run: it takes none of them twice.
-    used: Vec<String>,
+    pub(super) used: Vec<String>,
     /// Records in each savepoint and retained checkpoint.
     states: BTreeMap<String, u64>,
     /// Stop-with-savepoint by trigger id.
     triggers: BTreeMap<String, String>,
     /// Seconds until the cluster's JobManager answers again.
-    away: u64,
+    pub(super) away: u64,
     is_high_availability_on: bool,
     /// The next submission is refused.
-    refuses: bool,
+    pub(super) refuses: bool,
     /// Validators outside have a say, and are not always there.
     validators: Validators,
     /// Records that must never be lost again.
@@ -83,7 +83,7 @@ struct Sim {
 }
 
 impl Sim {
-    fn new(mode: &str, is_high_availability_on: bool) -> Self {
+    pub(super) fn new(mode: &str, is_high_availability_on: bool) -> Self {
         let resource = json!({
             "apiVersion": "flink.apache.org/v1beta1",
             "kind": "FlinkSessionJob",
@@ -149,7 +149,7 @@ impl Sim {
         format!("{:032x}", self.ids)
     }
 
-    fn edit(&mut self, edit: impl FnOnce(&mut JobSpec)) {
+    pub(super) fn edit(&mut self, edit: impl FnOnce(&mut JobSpec)) {
         let before = self.resource.spec.clone();
         edit(self.resource.spec.job.as_mut().unwrap());
         if self.resource.spec != before {
@@ -180,7 +180,7 @@ impl Sim {
     // --- the operator ---
 
     /// One pass that dies before step `crash_at`, or after the last one without writing status.
-    fn pass(&mut self, crash_at: Option<usize>) -> Plan {
+    pub(super) fn pass(&mut self, crash_at: Option<usize>) -> Plan {
         let plan = self.plan();
         let steps: Vec<&str> = plan.steps.iter().map(Step::name).collect();
         let line = format!("{}: {steps:?}", plan.because);
@@ -208,7 +208,7 @@ impl Sim {
         plan
     }
 
-    fn plan(&mut self) -> Plan {
+    pub(super) fn plan(&mut self) -> Plan {
         let fresh = Fresh { job_id: self.id(), trigger_id: self.id(), uuid: self.id() };
         let mut facts = Facts::default();
         for _ in 0..14 {
@@ -480,7 +480,7 @@ impl Sim {
     // --- the world ---
 
     /// A second passes.
-    fn tick(&mut self) {
+    pub(super) fn tick(&mut self) {
         self.now += SignedDuration::from_secs(1);
         self.away = self.away.saturating_sub(1);
         let is_ready = self.away == 0;
@@ -502,7 +502,7 @@ impl Sim {
         }
     }
 
-    fn checkpoint(&mut self) {
+    pub(super) fn checkpoint(&mut self) {
         if self.away > 0 {
             return;
         }
@@ -602,7 +602,7 @@ impl Sim {
             })
     }
 
-    fn settle(&mut self) {
+    pub(super) fn settle(&mut self) {
         for round in 0..4 {
             for _ in 0..120 {
                 self.tick();

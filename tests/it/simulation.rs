@@ -5,7 +5,7 @@
 //! JobManager, a world at rest is left alone, and when the faults stop the resource settles. A
 //! failing case prints its seed, which replays it.
 
-mod session;
+pub(super) mod session;
 
 use std::collections::BTreeMap;
 
@@ -107,18 +107,18 @@ fn image_in(deployment: &serde_json::Value) -> String {
 }
 
 #[derive(Clone)]
-struct Sim {
-    now: Timestamp,
-    resource: FlinkDeployment,
-    status: DeploymentStatus,
+pub(super) struct Sim {
+    pub(super) now: Timestamp,
+    pub(super) resource: FlinkDeployment,
+    pub(super) status: DeploymentStatus,
     operator: OperatorConfig,
-    job_manager: Option<JobManager>,
+    pub(super) job_manager: Option<JobManager>,
     workers: Option<Workers>,
     is_image_broken: bool,
     /// Seconds until the job that was submitted fails for good.
     fails_in: Option<u64>,
     /// Clusters that were created.
-    starts: usize,
+    pub(super) starts: usize,
     /// Seconds until the pods of a deleted JobManager are gone.
     pods_linger: u64,
     /// Seconds until the JobManager answers.
@@ -127,9 +127,9 @@ struct Sim {
     /// What the JobManager will start when it is up: job id and restore path.
     submission: Option<(String, Option<String>)>,
     /// HA metadata by job id: records of the checkpoint that it names.
-    ha: BTreeMap<String, Option<u64>>,
+    pub(super) ha: BTreeMap<String, Option<u64>>,
     /// Records in each savepoint and retained checkpoint.
-    states: BTreeMap<String, u64>,
+    pub(super) states: BTreeMap<String, u64>,
     /// Stop-with-savepoint by trigger id.
     triggers: BTreeMap<String, String>,
     /// Records that must never be lost again.
@@ -138,11 +138,11 @@ struct Sim {
     log: Vec<String>,
     is_high_availability_on: bool,
     has_snapshot_resources: bool,
-    snapshots: Vec<KnownSnapshot>,
+    pub(super) snapshots: Vec<KnownSnapshot>,
     /// Restore points of former specs.
     revisions: Vec<String>,
     periodic: Memory,
-    disposed: usize,
+    pub(super) disposed: usize,
     /// Validators outside have a say, and are not always there.
     validators: Validators,
 }
@@ -194,7 +194,7 @@ impl Sim {
         sim
     }
 
-    fn standalone(mut self) -> Self {
+    pub(super) fn standalone(mut self) -> Self {
         self.resource.spec.mode = Some(DeploymentMode::Standalone);
         self
     }
@@ -203,7 +203,7 @@ impl Sim {
         self.resource.spec.mode == Some(DeploymentMode::Standalone)
     }
 
-    fn new(mode: &str) -> Self {
+    pub(super) fn new(mode: &str) -> Self {
         Self {
             is_high_availability_on: true,
             has_snapshot_resources: true,
@@ -239,7 +239,7 @@ impl Sim {
         format!("{:032x}", self.ids)
     }
 
-    fn edit(&mut self, edit: impl FnOnce(&mut FlinkDeployment)) {
+    pub(super) fn edit(&mut self, edit: impl FnOnce(&mut FlinkDeployment)) {
         let before = self.resource.spec.clone();
         edit(&mut self.resource);
         let job = before.job.clone().unwrap();
@@ -267,7 +267,7 @@ impl Sim {
     // --- the operator ---
 
     /// One pass that dies before step `crash_at`, or after the last one without writing status.
-    fn pass(&mut self, crash_at: Option<usize>) -> Plan {
+    pub(super) fn pass(&mut self, crash_at: Option<usize>) -> Plan {
         let plan = self.plan();
         let line = format!("{}: {:?}", plan.because, names(&plan.steps));
         if self.log.last().is_none_or(|last| !last.ends_with(&line)) {
@@ -608,7 +608,7 @@ impl Sim {
     // --- the world ---
 
     /// A second passes.
-    fn tick(&mut self) {
+    pub(super) fn tick(&mut self) {
         self.now += SignedDuration::from_secs(1);
         self.pods_linger = self.pods_linger.saturating_sub(1);
         if self.job_manager.is_some() && !self.is_image_broken && !self.is_up() {
@@ -711,7 +711,7 @@ impl Sim {
         self.job = Some(job);
     }
 
-    fn checkpoint(&mut self) {
+    pub(super) fn checkpoint(&mut self) {
         let Some(job) = &mut self.job else { return };
         if job.state != JobStatusState::Running {
             return;
@@ -781,7 +781,7 @@ impl Sim {
         });
     }
 
-    fn settle(&mut self) {
+    pub(super) fn settle(&mut self) {
         for _ in 0..400 {
             self.tick();
             self.pass(None);

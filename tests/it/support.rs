@@ -2,3 +2,4 @@
 
 pub(crate) mod fake_cluster;
 pub(crate) mod fake_flink;
+pub(crate) mod operating;

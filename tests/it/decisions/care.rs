@@ -18,7 +18,7 @@ fn condition(type_: &str, status: &str, reason: &str) -> (String, String, String
 }
 
 /// An unhealthy job: a minute ago there was no restart.
-fn unhealthy(mode: &str) -> Scene {
+pub(crate) fn unhealthy(mode: &str) -> Scene {
     let mut scene = Scene::running(mode).operator_option("cluster.health-check.enabled", "true");
     let before = json!({"timeStamp": ago(60).as_millisecond(), "numRestarts": 0,
         "numRestartsEvaluationTimeStamp": ago(60).as_millisecond()});

@@ -148,19 +148,6 @@ fn scene(case: &Case) -> Scene {
     if case.is_deleting { scene.delete() } else { scene }
 }
 
-/// Path that a created cluster restores from; empty for nothing.
-fn restored(plan: &Plan) -> Option<String> {
-    plan.steps.iter().find_map(|step| match step {
-        Step::CreateCluster(objects) => {
-            let config = objects.config_maps[0]["data"]["flink-conf.yaml"].as_str().unwrap();
-            let path =
-                config.lines().find_map(|line| line.strip_prefix("execution.savepoint.path: "));
-            Some(path.unwrap_or_default().to_owned())
-        }
-        _ => None,
-    })
-}
-
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1500))]
 

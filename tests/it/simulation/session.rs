@@ -21,12 +21,12 @@ use super::{
 use jiff::{SignedDuration, Timestamp};
 
 #[derive(Clone)]
-struct Session {
-    now: Timestamp,
-    resource: FlinkDeployment,
-    status: DeploymentStatus,
+pub(crate) struct Session {
+    pub(crate) now: Timestamp,
+    pub(crate) resource: FlinkDeployment,
+    pub(crate) status: DeploymentStatus,
     operator: OperatorConfig,
-    job_manager: Option<JobManager>,
+    pub(crate) job_manager: Option<JobManager>,
     workers: Option<Workers>,
     replicas: i32,
     is_image_broken: bool,
@@ -34,9 +34,9 @@ struct Session {
     pods_linger: u64,
     starts_in: u64,
     /// States of the jobs that others submitted.
-    jobs: Vec<JobStatusState>,
+    pub(crate) jobs: Vec<JobStatusState>,
     /// Names of the session jobs that refer to the cluster.
-    referring: Vec<String>,
+    pub(crate) referring: Vec<String>,
     has_ha_metadata: bool,
     /// JobManagers made so far.
     made: u64,
@@ -65,7 +65,7 @@ fn resource(mode: &str) -> FlinkDeployment {
 }
 
 impl Session {
-    fn new(mode: &str) -> Self {
+    pub(crate) fn new(mode: &str) -> Self {
         Self {
             now: "2026-01-01T00:00:00Z".parse().unwrap(),
             resource: resource(mode),
@@ -100,7 +100,7 @@ impl Session {
         }
     }
 
-    fn pass(&mut self, crash_at: Option<usize>) -> Plan {
+    pub(crate) fn pass(&mut self, crash_at: Option<usize>) -> Plan {
         let plan = self.plan();
         self.log.push(format!("{} {}: {:?}", self.now, plan.because, names(&plan.steps)));
         for (index, step) in plan.steps.iter().enumerate() {
@@ -145,7 +145,7 @@ impl Session {
         panic!("no decision after fifteen questions: {facts:?}");
     }
 
-    fn is_up(&self) -> bool {
+    pub(crate) fn is_up(&self) -> bool {
         self.job_manager.as_ref().is_some_and(|jm| jm.available_replicas > 0 && !jm.is_deleting)
     }
 
@@ -285,7 +285,7 @@ impl Session {
         });
     }
 
-    fn lose_job_manager(&mut self) {
+    pub(crate) fn lose_job_manager(&mut self) {
         self.job_manager = None;
         self.pods_linger = 3;
         if !self.has_ha_metadata {
@@ -294,7 +294,7 @@ impl Session {
     }
 
     /// A second passes.
-    fn tick(&mut self) {
+    pub(crate) fn tick(&mut self) {
         self.now += SignedDuration::from_secs(1);
         self.pods_linger = self.pods_linger.saturating_sub(1);
         self.starts_in = self.starts_in.saturating_sub(1);
@@ -344,7 +344,7 @@ impl Session {
             && self.workers.is_some() == is_standalone
     }
 
-    fn settle(&mut self) {
+    pub(crate) fn settle(&mut self) {
         for _ in 0..200 {
             self.tick();
             self.pass(None);
@@ -355,16 +355,16 @@ impl Session {
         panic!("not stable: {:?} {:?}", self.status.lifecycle_state, self.status.error);
     }
 
-    fn mark_for_deletion(&mut self) {
+    pub(crate) fn mark_for_deletion(&mut self) {
         let now = k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(self.now);
         self.resource.metadata.deletion_timestamp = Some(now);
     }
 
-    fn is_gone(&self) -> bool {
+    pub(crate) fn is_gone(&self) -> bool {
         self.resource.metadata.finalizers.as_ref().is_none_or(Vec::is_empty)
     }
 
-    fn message(&self) -> String {
+    pub(crate) fn message(&self) -> String {
         let error = self.status.error.as_deref().unwrap_or_default();
         kubectl_flink::decide::error_document::message_of(error)
     }

@@ -1,0 +1,115 @@
+//! The operator itself, at work on the fakes.
+
+use std::time::Duration;
+
+use kubectl_flink::api::deployment::FlinkDeployment;
+use kubectl_flink::config::OperatorConfig;
+use kubectl_flink::decide::error_document::message_of;
+use kubectl_flink::flink::access::{Connector, Options};
+use kubectl_flink::operator::context::Context;
+use kubectl_flink::operator::run::{Operator, Watch, start};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::fake_cluster::FakeCluster;
+use super::fake_flink::{FakeFlink, Job};
+use crate::decisions::{JOB_ID, Scene};
+
+/// How long something may take to come about, and how often it is looked for.
+const PATIENCE: Duration = Duration::from_secs(20);
+const LOOK: Duration = Duration::from_millis(10);
+
+/// A running operator of all namespaces, with the API server and the Flink clusters that it sees.
+pub(crate) struct Operating {
+    pub(crate) cluster: FakeCluster,
+    pub(crate) flink: FakeFlink,
+    operator: Operator,
+}
+
+impl Operating {
+    pub(crate) fn start(flink: FakeFlink) -> Self {
+        Self::start_on(FakeCluster::new(), flink)
+    }
+
+    /// On a cluster in which there is something already.
+    pub(crate) fn start_on(cluster: FakeCluster, flink: FakeFlink) -> Self {
+        let rest_address = Some(flink.address().to_owned());
+        let options = Options { rest_address, ..Options::default() };
+        let connector = Connector::new(&options, None).unwrap();
+        let context = Context::new(cluster.client(), OperatorConfig::default(), connector, true);
+        let operator = start(context, &Watch::AllNamespaces, None);
+        Self { cluster, flink, operator }
+    }
+
+    /// Waits until `look` finds what it looks for.
+    pub(crate) async fn until<T>(&self, what: &str, look: impl Fn(&FakeCluster) -> Option<T>) -> T {
+        let find = async {
+            loop {
+                match look(&self.cluster) {
+                    Some(found) => return found,
+                    None => tokio::time::sleep(LOOK).await,
+                }
+            }
+        };
+        tokio::time::timeout(PATIENCE, find).await.unwrap_or_else(|_| {
+            let resources = ["flinkdeployments", "flinksessionjobs"];
+            let seen: Vec<Value> =
+                resources.iter().flat_map(|plural| self.cluster.objects(plural)).collect();
+            panic!("not in time: {what}\n{seen:#?}")
+        })
+    }
+
+    /// Puts the scene's resource there, with its JobManager and a running job in it.
+    pub(crate) fn run(&self, scene: &Scene) {
+        let job = Job::running(JOB_ID, 1_750_000_000_000);
+        self.flink.with("shop/orders", |flink| flink.jobs.insert(JOB_ID.to_owned(), job));
+        self.cluster.insert(job_manager_of(&scene.resource));
+        self.cluster.insert(with_status(&scene.resource, &scene.status));
+    }
+
+    /// Waits until the job that [`Self::run`] put there was looked at.
+    pub(crate) async fn until_seen_running(&self) {
+        self.until("the job is looked at", |cluster| {
+            let status = &cluster.object("flinkdeployments", "shop", "orders")?["status"];
+            let name = status["jobStatus"]["jobName"].as_str()?;
+            (name == "CarTopSpeedWindowingExample").then_some(())
+        })
+        .await;
+    }
+
+    pub(crate) async fn stop(self) {
+        self.operator.stop().await;
+    }
+}
+
+/// The Deployment of a JobManager that runs.
+fn job_manager_of(resource: &FlinkDeployment) -> Value {
+    let metadata = &resource.metadata;
+    json!({
+        "apiVersion": "apps/v1", "kind": "Deployment",
+        "metadata": {
+            "name": metadata.name, "namespace": metadata.namespace, "uid": "d1", "generation": 1,
+            "labels": {"app": metadata.name, "component": "jobmanager"},
+            "annotations": {kubectl_flink::api::GENERATION_ANNOTATION: "1"},
+            "ownerReferences": [{
+                "apiVersion": "flink.apache.org/v1beta1", "kind": "FlinkDeployment",
+                "name": metadata.name, "uid": metadata.uid,
+            }],
+        },
+        "spec": {"selector": {}, "template": {}},
+        "status": {"replicas": 1, "availableReplicas": 1},
+    })
+}
+
+/// A resource as it is stored, with its status.
+pub(crate) fn with_status(resource: &impl Serialize, status: &impl Serialize) -> Value {
+    let mut value = serde_json::to_value(resource).unwrap();
+    value["status"] = serde_json::to_value(status).unwrap();
+    value
+}
+
+/// The error in the status of a resource in `shop`, as a person reads it.
+pub(crate) fn error_of(cluster: &FakeCluster, plural: &str, name: &str) -> Option<String> {
+    let resource = cluster.object(plural, "shop", name)?;
+    resource["status"]["error"].as_str().map(message_of)
+}

@@ -1,0 +1,94 @@
+//! One job ran twice, or one change was taken for another.
+
+use kubectl_flink::api::job::UpgradeMode;
+use kubectl_flink::decide::reconciled::ReconciledSpec;
+use kubectl_flink::decide::session_job::plan::{Plan, Step};
+use kubectl_flink::decide::world::{Fact, JobManager};
+
+use crate::decisions::{JOB_ID, SAVEPOINT, Scene, created, deeds, job, job_manager, told};
+use crate::session_job_simulation::Sim;
+
+#[test]
+fn flink_35831_only_a_start_from_ha_metadata_keeps_the_job_id() {
+    let id = |mode: UpgradeMode| {
+        let plan = Scene::running("savepoint").path(SAVEPOINT).upgrading(mode).plan();
+        created(&plan, "$internal.pipeline.job-id").unwrap_or_else(|| panic!("{}", told(&plan)))
+    };
+    assert_eq!(id(UpgradeMode::LastState), JOB_ID);
+    let from_savepoint = id(UpgradeMode::Savepoint);
+    let from_nothing = id(UpgradeMode::Stateless);
+    for fresh in [from_savepoint, from_nothing] {
+        assert_ne!(fresh, JOB_ID, "Flink would take it for the job that has ended");
+        assert_eq!(fresh.len(), 32);
+    }
+}
+
+fn submitted(plan: &Plan) -> Option<String> {
+    plan.steps.iter().find_map(|step| match step {
+        Step::Submit(submission) => Some(submission.job_id.clone()),
+        _ => None,
+    })
+}
+
+#[test]
+fn flink_38858_a_submission_that_seems_to_fail_is_repeated_under_its_id() {
+    for mode in ["stateless", "savepoint", "last-state"] {
+        let mut sim = Sim::new(mode, false);
+        let mut ids = Vec::new();
+        for _ in 0..60 {
+            sim.tick();
+            sim.refuses = true;
+            ids.extend(submitted(&sim.pass(None)));
+        }
+        assert!(ids.len() > 2, "{mode}: it is tried again: {ids:?}");
+        assert!(ids.iter().all(|id| *id == ids[0]), "{mode}: {ids:?}");
+        sim.refuses = false;
+        sim.settle();
+        assert_eq!(sim.used, ids[..1], "{mode}: the job ran once");
+    }
+}
+
+#[test]
+fn flink_38858_a_submission_whose_answer_was_lost_runs_one_job() {
+    let mut sim = Sim::new("savepoint", false);
+    while sim.used.is_empty() {
+        sim.tick();
+        // Flink has it, and the operator ends before it can say so.
+        sim.pass(Some(usize::MAX));
+    }
+    sim.settle();
+    assert_eq!(sim.used.len(), 1);
+    assert_eq!(sim.jobs.len(), 1);
+}
+
+/// Parallelism in the stored spec.
+fn stored(plan: &kubectl_flink::decide::plan::Plan) -> Option<i32> {
+    let text = plan.status.reconciliation_status.last_reconciled_spec.as_deref()?;
+    ReconciledSpec::parse(text).unwrap().spec.job?.parallelism
+}
+
+#[test]
+fn flink_28228_a_generation_that_was_deployed_is_not_taken_for_a_newer_one() {
+    let mut scene = Scene::running("savepoint")
+        .edit_job(|job| job.parallelism = Some(4))
+        .upgrading(UpgradeMode::Savepoint)
+        .path(SAVEPOINT);
+    scene.status.observed_generation = Some(2);
+    // Generation 2 was deployed, and before anybody saw that, its user wrote generation 3.
+    scene.facts.job_manager = Fact::Known(Some(JobManager {
+        generation: Some(2),
+        available_replicas: 0,
+        ..job_manager()
+    }));
+    let mut scene = scene.edit_job(|job| job.parallelism = Some(6));
+    let adopted = scene.plan();
+    assert_eq!(deeds(&adopted), ["finish-cluster"], "{}", told(&adopted));
+    assert_eq!(stored(&adopted), Some(4));
+    assert_eq!(adopted.status.observed_generation, Some(2));
+    // Generation 3 is brought about like any other change.
+    scene = scene.after(&adopted);
+    scene.facts.job_manager = Fact::Known(Some(job_manager()));
+    scene.facts.jobs = Fact::Known(job(kubectl_flink::api::status::JobStatusState::Running));
+    let upgraded = scene.plan();
+    assert!(deeds(&upgraded).contains(&"stop-with-savepoint"), "{}", told(&upgraded));
+}

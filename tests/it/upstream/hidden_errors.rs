@@ -1,0 +1,117 @@
+//! Something went wrong, and nobody was told what.
+
+use axum::http::Method;
+use k8s_openapi::api::core::v1::Pod;
+use kubectl_flink::api::status::{JobManagerDeploymentStatus, JobStatusState};
+use kubectl_flink::decide::plan::{Event, Plan, Step};
+use kubectl_flink::decide::world::{Fact, JobException};
+use kubectl_flink::operator::pods;
+use serde_json::{Value, json};
+
+use crate::decisions::{Scene, ago, error, told};
+use crate::support::fake_cluster::Fault;
+use crate::support::fake_flink::FakeFlink;
+use crate::support::operating::{Operating, with_status};
+
+#[tokio::test]
+async fn flink_37430_what_keeps_a_cluster_from_being_created_is_told() {
+    let scene = Scene::new("stateless");
+    let operating = Operating::start(FakeFlink::start().await);
+    let why = "deployments.apps \"orders\" is forbidden: exceeded quota: compute";
+    let fault = Fault::Refused(403, why.to_owned());
+    operating.cluster.fail(Method::POST, "/deployments", fault, usize::MAX);
+    operating.cluster.insert(with_status(&scene.resource, &scene.status));
+    let event = operating
+        .until("an event tells it", |cluster| {
+            cluster.objects("events").into_iter().find(|event| {
+                event["message"].as_str().is_some_and(|message| message.contains(why))
+            })
+        })
+        .await;
+    assert_eq!(
+        (&event["type"], &event["reason"]),
+        (&json!("Warning"), &json!("ClusterDeploymentException"))
+    );
+    assert_eq!(event["involvedObject"]["name"], "orders");
+    operating.stop().await;
+}
+
+/// A JobManager pod whose main container is in `state`, after `last`.
+fn pod_in(state: Value, last: Value) -> Pod {
+    let container = json!({
+        "name": "flink-main-container", "image": "flink:1.20", "imageID": "", "ready": false,
+        "restartCount": 3, "state": state, "lastState": last,
+    });
+    let pod = json!({
+        "metadata": {"name": "orders-x", "creationTimestamp": "2026-01-01T11:00:00Z"},
+        "status": {"phase": "Pending", "containerStatuses": [container]},
+    });
+    serde_json::from_value(pod).unwrap()
+}
+
+#[test]
+fn flink_37470_what_keeps_a_job_manager_from_running_is_told() {
+    let waiting = |reason: &str, message: &str| {
+        pod_in(json!({"waiting": {"reason": reason, "message": message}}), json!({}))
+    };
+    let crashed = |last: Value| {
+        let state = json!({"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 40s"}});
+        pod_in(state, json!({"terminated": last}))
+    };
+    for (pod, cause) in [
+        (waiting("RunContainerError", "exec: \"flink\": not found"), "not found"),
+        (
+            waiting("CreateContainerConfigError", "secret \"s3\" not found"),
+            "secret \"s3\" not found",
+        ),
+        (waiting("ImagePullBackOff", "no such tag"), "no such tag"),
+        (
+            crashed(json!({"exitCode": 1, "message": "no such file: job.jar"})),
+            "no such file: job.jar",
+        ),
+        (
+            crashed(json!({"exitCode": 137, "reason": "OOMKilled"})),
+            "used more memory than its limit",
+        ),
+    ] {
+        let mut scene = Scene::running("savepoint").starting();
+        scene.facts.pods = Fact::Known(vec![pods::pod(&pod).unwrap()]);
+        let plan = scene.plan();
+        let state = plan.status.job_manager_deployment_status;
+        assert_eq!(state, JobManagerDeploymentStatus::Error, "{cause}");
+        assert!(error(&plan).contains(cause), "{}", error(&plan));
+        assert!(events(&plan).iter().any(|event| event.message.contains(cause)), "{}", told(&plan));
+    }
+}
+
+fn events(plan: &Plan) -> Vec<&Event> {
+    let steps = plan.steps.iter();
+    steps
+        .filter_map(|step| match step {
+            Step::Event(event) => Some(event),
+            _ => None,
+        })
+        .collect()
+}
+
+#[test]
+fn flink_37730_the_exceptions_of_a_job_are_told_once() {
+    let mut scene = Scene::running("savepoint").in_state(JobStatusState::Restarting);
+    let exception = |age: i64, text: &str| JobException {
+        at: ago(age).as_millisecond(),
+        stack_trace: format!("java.lang.Exception: {text}\n\tat Map.map"),
+        ..JobException::default()
+    };
+    let all = vec![exception(20, "disk is full"), exception(7200, "of this morning")];
+    scene.facts.exceptions = Fact::Known(all);
+    let plan = scene.plan();
+    let exceptions: Vec<&Event> =
+        events(&plan).into_iter().filter(|event| event.reason == "JobException").collect();
+    // The operator has just started: what is old was told by the one before.
+    let [event] = exceptions[..] else { panic!("{}", told(&plan)) };
+    assert!(event.message.contains("disk is full") && event.is_warning);
+    // By its key it is one event, whoever tells it again.
+    let again = scene.plan();
+    let keys: Vec<_> = events(&again).into_iter().map(|event| event.key.clone()).collect();
+    assert!(event.key.is_some() && keys.contains(&event.key));
+}

@@ -1,0 +1,81 @@
+//! `docs/upstream-bugs.md` and the tests of this folder name each other, and every bug is there.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Why a bug may have no test.
+const REASONS: [&str; 2] = ["not applicable yet: ", "not found in the public history"];
+
+const IDS: [u32; 43] = [
+    // State loss.
+    27572, 27594, 30437, 30408, 33011, 35857, 37571, 38033, 39270, // Double action.
+    35831, 38858, 28228, // Stuck or looping.
+    27337, 31860, 33067, 37320, 37370, 37372, 37766, 38077, 39043, 39271, 39507,
+    39618, // Leaks.
+    27569, 27573, 27914, 34212, 34438, 35192, 36876, 39439, 39559, // Spurious changes.
+    33187, 33710, 36890, 37193, 38479, 38517, 39509, // Hidden errors.
+    37430, 37470, 37730,
+];
+
+fn path(of: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(of)
+}
+
+/// Names of the tests in this folder that bear an id.
+fn tests() -> BTreeSet<String> {
+    let files = fs::read_dir(path("tests/it/upstream")).unwrap();
+    let texts = files.map(|file| fs::read_to_string(file.unwrap().path()).unwrap());
+    let names = texts.flat_map(|text| {
+        let lines: Vec<&str> = text.lines().map(str::trim).collect();
+        let functions = lines.windows(2).filter(|pair| pair[0].ends_with("test]"));
+        functions
+            .filter_map(|pair| {
+                let rest = pair[1].strip_prefix("async ").unwrap_or(pair[1]).strip_prefix("fn ")?;
+                let name = rest.split('(').next()?;
+                name.starts_with("flink_").then(|| name.to_owned())
+            })
+            .collect::<Vec<_>>()
+    });
+    names.collect()
+}
+
+/// The rows of the table: what each bug was, and its test or why there is none.
+fn rows() -> BTreeMap<u32, (String, String)> {
+    let text = fs::read_to_string(path("docs/upstream-bugs.md")).unwrap();
+    let mut rows = BTreeMap::new();
+    for line in text.lines() {
+        let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
+        let [id, what, shown_by] = cells[..] else { continue };
+        let Some(id) = id.strip_prefix("FLINK-") else { continue };
+        let id = id.parse().unwrap_or_else(|_| panic!("no id: {line}"));
+        let before = rows.insert(id, (what.to_owned(), shown_by.to_owned()));
+        assert_eq!(before, None, "FLINK-{id} is there twice");
+    }
+    rows
+}
+
+#[test]
+fn every_bug_is_in_the_table() {
+    let rows = rows();
+    let listed: BTreeSet<u32> = rows.keys().copied().collect();
+    assert_eq!(listed, BTreeSet::from(IDS));
+    for (id, (what, shown_by)) in rows {
+        assert!(what.ends_with('.') && what.len() > 20, "FLINK-{id} is not told: {what}");
+        let is_reason = REASONS.iter().any(|reason| shown_by.starts_with(reason));
+        let is_test = shown_by.starts_with(&format!("`flink_{id}_"));
+        assert!(is_reason || is_test, "FLINK-{id} has neither a test nor a reason: {shown_by}");
+    }
+}
+
+#[test]
+fn the_table_names_the_tests_that_there_are() {
+    let in_table: BTreeSet<String> = rows()
+        .into_values()
+        .flat_map(|(_, test)| {
+            test.split('`').skip(1).step_by(2).map(str::to_owned).collect::<Vec<_>>()
+        })
+        .filter(|name| name.starts_with("flink_"))
+        .collect();
+    assert_eq!(in_table, tests());
+}
