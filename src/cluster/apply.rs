@@ -1,11 +1,13 @@
 //! Writes: server-side apply, create, patch, delete, and the status subresource.
 
+use http::HeaderValue;
+use http::header::ACCEPT;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{
     Api, DeleteParams, DynamicObject, Patch, PatchParams, PostParams, Preconditions,
     PropagationPolicy, ValidationDirective,
 };
-use kube::core::{ApiResource, GroupVersionKind};
+use kube::core::{ApiResource, GroupVersionKind, PartialObjectMeta, Request};
 use kube::{Client, Resource};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -17,6 +19,11 @@ use super::{Error, Result};
 pub const CLI_MANAGER: &str = "kubectl-flink";
 /// Field manager of the operator.
 pub const OPERATOR_MANAGER: &str = "kubectl-flink-operator";
+
+/// Asks the API server to leave all but the metadata out of its answer, which is most of the work of
+/// writing and reading one.
+const METADATA_ONLY: HeaderValue =
+    HeaderValue::from_static("application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1");
 
 /// Which object.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
@@ -62,6 +69,11 @@ impl ObjectId {
             Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
             None => Api::all_with(client.clone(), &resource),
         }
+    }
+
+    /// Path of all objects of its kind and namespace.
+    fn path(&self, client: &Client) -> String {
+        self.api(client).resource_url().to_owned()
     }
 }
 
@@ -121,11 +133,11 @@ where
     from_value(apply(client, &to_value(object)?, writer).await?)
 }
 
-/// Creates an object that must not exist yet.
-pub async fn create(client: &Client, object: &Value, writer: Writer<'_>) -> Result<Value> {
-    let id = ObjectId::in_manifest(object)?;
-    let object: DynamicObject = from_value(object.clone())?;
-    to_value(&id.api(client).create(&writer.post(), &object).await?)
+/// Creates an object that must not exist yet; returns its metadata as stored.
+pub async fn create(client: &Client, object: &Value, writer: Writer<'_>) -> Result<ObjectMeta> {
+    let path = ObjectId::in_manifest(object)?.path(client);
+    let request = Request::new(path).create(&writer.post(), to_bytes(object)?);
+    metadata_after(client, request).await
 }
 
 /// Replaces a whole object; with `metadata.resourceVersion` only if nobody wrote meanwhile.
@@ -145,29 +157,45 @@ pub async fn merge_patch(
     to_value(&id.api(client).patch(&id.name, &writer.patch(), &Patch::Merge(patch)).await?)
 }
 
-/// Replaces the finalizers of the object as it was read.
-pub async fn set_finalizers<K>(client: &Client, object: &K, finalizers: &[String]) -> Result<Value>
+/// JSON merge patch as [`merge_patch`]; returns the metadata as stored.
+pub async fn amend(
+    client: &Client,
+    id: &ObjectId,
+    patch: &Value,
+    writer: Writer<'_>,
+) -> Result<ObjectMeta> {
+    let api = id.api(client);
+    Ok(api.patch_metadata(&id.name, &writer.patch(), &Patch::Merge(patch)).await?.metadata)
+}
+
+/// Replaces the finalizers of the object as it was read; returns its metadata as stored.
+pub async fn set_finalizers<K>(
+    client: &Client,
+    object: &K,
+    finalizers: &[String],
+) -> Result<ObjectMeta>
 where
     K: Resource<DynamicType = ()>,
 {
     let (id, resource_version) = as_read(object)?;
     let patch =
         json!({"metadata": {"resourceVersion": resource_version, "finalizers": finalizers}});
-    merge_patch(client, &id, &patch, Writer::OPERATOR).await
+    amend(client, &id, &patch, Writer::OPERATOR).await
 }
 
 /// Replaces the status of the object as it was read: a newer resource version is a conflict.
 ///
 /// Only identity, resource version and status are sent. The API server takes everything else from
-/// what it has stored, so nothing that our types do not know can get lost.
+/// what it has stored, so nothing that our types do not know can get lost. Returns the metadata as
+/// stored.
 pub async fn replace_status<K, S>(
     client: &Client,
     object: &K,
     status: &S,
     writer: Writer<'_>,
-) -> Result<K>
+) -> Result<ObjectMeta>
 where
-    K: Resource<DynamicType = ()> + DeserializeOwned,
+    K: Resource<DynamicType = ()>,
     S: Serialize,
 {
     let (id, resource_version) = as_read(object)?;
@@ -177,9 +205,24 @@ where
         "metadata": {"name": id.name, "namespace": id.namespace, "resourceVersion": resource_version},
         "status": status,
     });
-    let body: DynamicObject = from_value(body)?;
-    let stored = id.api(client).replace_status(&id.name, &writer.post(), &body).await?;
-    from_value(to_value(&stored)?)
+    let request = Request::new(id.path(client)).replace_subresource(
+        "status",
+        &id.name,
+        &writer.post(),
+        to_bytes(&body)?,
+    );
+    metadata_after(client, request).await
+}
+
+/// Makes a write and returns the metadata of what is stored then.
+async fn metadata_after(
+    client: &Client,
+    request: std::result::Result<http::Request<Vec<u8>>, kube::core::request::Error>,
+) -> Result<ObjectMeta> {
+    let mut request = request.map_err(kube::Error::BuildRequest)?;
+    request.headers_mut().insert(ACCEPT, METADATA_ONLY);
+    let stored: PartialObjectMeta<DynamicObject> = client.request(request).await?;
+    Ok(stored.metadata)
 }
 
 /// What happens to the objects that the deleted one owns.
@@ -259,6 +302,11 @@ fn as_read<K: Resource<DynamicType = ()>>(object: &K) -> Result<(ObjectId, &str)
 
 pub(super) fn to_value<T: Serialize>(value: &T) -> Result<Value> {
     serde_json::to_value(value)
+        .map_err(|source| Error::Unreadable { source: kube::Error::SerdeError(source) })
+}
+
+fn to_bytes<T: Serialize>(value: &T) -> Result<Vec<u8>> {
+    serde_json::to_vec(value)
         .map_err(|source| Error::Unreadable { source: kube::Error::SerdeError(source) })
 }
 

@@ -5,12 +5,46 @@ use std::collections::BTreeMap;
 use jiff::{SignedDuration, Timestamp};
 
 use super::plan::{Component, Event};
-use super::world::{JobException, ToldExceptions};
+use super::world::{Job, JobException, ToldExceptions};
+use crate::api::status::JobStatusState;
 
 /// After a start of the operator, exceptions that are older than this are history.
 const AGE_AT_START_MAX: SignedDuration = SignedDuration::from_mins(30);
 /// Longest annotation value, in characters.
 const ANNOTATION_LENGTH_MAX: usize = 256;
+
+/// For how long after a change Flink may still answer with the exceptions from before it; its web
+/// server keeps answers for `web.refresh-interval`, three seconds unless set.
+const ANSWERS_SETTLE_IN: SignedDuration = SignedDuration::from_secs(30);
+
+impl ToldExceptions {
+    /// What is told once these exceptions of the job are.
+    pub(crate) fn after(
+        before: Option<&Self>,
+        job_id: &str,
+        exceptions: &[JobException],
+        modified: Option<i64>,
+        now: Timestamp,
+    ) -> Self {
+        let newest = exceptions.iter().map(|exception| exception.at).max();
+        let before = before.filter(|told| told.job_id == job_id).map(|told| told.until);
+        let settled = (now - ANSWERS_SETTLE_IN).as_millisecond();
+        Self {
+            job_id: job_id.to_owned(),
+            until: newest.or(before).unwrap_or_else(|| now.as_millisecond()),
+            complete_at: modified.filter(|&modified| modified > 0 && modified <= settled),
+        }
+    }
+
+    /// Whether the job cannot have another exception: each changes the state of a task.
+    /// Rule: `JobDetails.createDetailsForJob` of Flink.
+    pub(super) fn is_complete_for(&self, job: &Job) -> bool {
+        self.job_id == job.id
+            && job.state == JobStatusState::Running
+            && self.complete_at.is_some()
+            && self.complete_at == job.modified
+    }
+}
 
 /// Which exceptions to tell, and how.
 #[derive(Clone, Copy, Debug)]
@@ -104,6 +138,30 @@ mod tests {
         assert_eq!(told[0].message, "java.lang.Boom: no\n\tat a\n... (1 more lines)");
         assert_eq!(told[0].annotations["failure-label-kind-of"], "user");
         assert_ne!(told[0].key, told[1].key);
+    }
+
+    #[test]
+    fn a_job_whose_tasks_have_not_moved_is_not_asked_again() {
+        let at = |second| Timestamp::from_second(second).unwrap();
+        let job = |modified| Job {
+            id: "j".to_owned(),
+            name: "orders".to_owned(),
+            state: JobStatusState::Running,
+            start_time: 1,
+            modified,
+        };
+        let told = ToldExceptions::after(None, "j", &[], Some(1_000), at(100));
+        assert!(told.is_complete_for(&job(Some(1_000))));
+        assert!(!told.is_complete_for(&job(Some(2_000))), "a task failed meanwhile");
+        assert!(!told.is_complete_for(&job(None)), "a Flink that does not say");
+        let restarting = Job { state: JobStatusState::Restarting, ..job(Some(1_000)) };
+        assert!(!told.is_complete_for(&restarting));
+        let other = Job { id: "k".to_owned(), ..job(Some(1_000)) };
+        assert!(!told.is_complete_for(&other));
+        let early = ToldExceptions::after(None, "j", &[], Some(90_000), at(100));
+        assert!(!early.is_complete_for(&job(Some(90_000))), "Flink's answer may be older");
+        let silent = ToldExceptions::after(None, "j", &[], None, at(100));
+        assert!(!silent.is_complete_for(&job(None)));
     }
 
     #[test]

@@ -13,7 +13,7 @@ use super::pass::{JobStep, Kind, Pass, PlanOf, StatusOfJob};
 use super::plan::{Component, Event, Plan, Superseded};
 use super::reconciled::{Reconciled, StoredSpec, deployed};
 use super::restore::RestorePoint;
-use super::world::JobWorld;
+use super::world::{Job, JobWorld};
 use crate::api::job::{JobSpec, JobState, UpgradeMode};
 use crate::api::status::{JobStatusState, LifecycleState, ReconciliationState};
 use crate::config::{FlinkConfig, options};
@@ -174,11 +174,14 @@ impl<K: Kind> Pass<'_, K> {
     }
 
     /// Tells each exception of the job once, as an event.
-    pub(super) fn report_exceptions(&mut self, job_id: &str) -> Result<(), Halt<K::Question>> {
+    pub(super) fn report_exceptions(&mut self, job: &Job) -> Result<(), Halt<K::Question>> {
+        let (told, now) = (self.world.told_exceptions(), self.world.now());
+        if told.is_some_and(|told| told.is_complete_for(job)) {
+            return Ok(());
+        }
         let Ok(exceptions) = self.world.exceptions()? else { return Ok(()) };
         let config = self.observe_config()?;
-        let (told, now) = (self.world.told_exceptions(), self.world.now());
-        let events = job::exception_events(exceptions, told, job_id, &config, now);
+        let events = job::exception_events(exceptions, told, &job.id, &config, now);
         self.steps.extend(events.into_iter().map(K::Step::from));
         Ok(())
     }

@@ -152,6 +152,9 @@ pub struct Job {
     pub state: JobStatusState,
     /// Milliseconds since the epoch.
     pub start_time: i64,
+    /// When one of its tasks last changed its state, in milliseconds since the epoch, by Flink's
+    /// clock.
+    pub modified: Option<i64>,
 }
 
 /// What the checkpoint statistics say.
@@ -246,6 +249,8 @@ pub struct ToldExceptions {
     pub job_id: String,
     /// Milliseconds since the epoch.
     pub until: i64,
+    /// [`Job::modified`] of a job all of whose exceptions until then were read.
+    pub complete_at: Option<i64>,
 }
 
 /// Everything that was looked up in this pass.

@@ -167,7 +167,7 @@ impl Act<'_, FlinkDeployment> {
         let name = names::task_manager(&self.resource.name_any());
         let id = ObjectId::of::<Deployment>(&self.namespace(), &name);
         let patch = json!({"spec": {"replicas": replicas}});
-        apply::merge_patch(&self.context.client, &id, &patch, Writer::OPERATOR).await?;
+        apply::amend(&self.context.client, &id, &patch, Writer::OPERATOR).await?;
         Ok(())
     }
 
@@ -254,8 +254,9 @@ impl Act<'_, FlinkDeployment> {
             }
             Err(error) => return Err(error.into()),
         };
-        let uid = deployment.pointer("/metadata/uid").and_then(Value::as_str).unwrap_or_default();
-        self.add_belongings(objects, uid).await
+        let uid = deployment.uid.unwrap_or_default();
+        self.context.note_created(&self.uid, &uid);
+        self.add_belongings(objects, &uid).await
     }
 
     async fn find_deployment(&self) -> Result<Option<Deployment>, Error> {
@@ -289,7 +290,7 @@ impl Act<'_, FlinkDeployment> {
             let id = ObjectId::in_manifest(map)?;
             let owners = &map["metadata"]["ownerReferences"];
             let patch = json!({"metadata": {"ownerReferences": owners}});
-            apply::merge_patch(client, &id, &patch, Writer::OPERATOR).await?;
+            apply::amend(client, &id, &patch, Writer::OPERATOR).await?;
         }
         match &objects.ingress {
             Some(ingress) => {
@@ -302,6 +303,9 @@ impl Act<'_, FlinkDeployment> {
 
     /// The Ingress of an earlier spec, once the spec asks for none.
     async fn delete_left_over_ingress(&self) -> Result<(), Error> {
+        if self.resource.metadata.generation == Some(1) {
+            return Ok(());
+        }
         let (client, name) = (&self.context.client, self.resource.name_any());
         let found = match cluster::read::get::<Ingress>(client, &self.namespace(), &name).await {
             Ok(found) => found,

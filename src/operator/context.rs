@@ -22,7 +22,7 @@ use crate::api::status::JobStatus;
 use crate::config::OperatorConfig;
 use crate::decide::session_job::world::{FailedSubmission, Tried};
 use crate::decide::trigger::{Memory, SnapshotKind};
-use crate::decide::world::{Fact, JobException, ToldExceptions};
+use crate::decide::world::{Fact, Job, JobException, ToldExceptions};
 use crate::flink::access::Connector;
 
 /// How long a status that only says that a JobManager was created may wait for the next one: most
@@ -62,6 +62,8 @@ pub struct Context {
     pub(super) snapshots_by_job: ByJob,
     pub(super) session_jobs: Kept<FlinkSessionJob>,
     told_exceptions: Mutex<HashMap<String, ToldExceptions>>,
+    /// The Deployment that this process created last for a resource's JobManager, by their uids.
+    created: Mutex<HashMap<String, String>>,
     failed_submissions: Mutex<HashMap<String, FailedSubmission>>,
     tried: Mutex<HashMap<String, Tried>>,
     /// When periodic snapshots were asked for, by the uid of the job.
@@ -93,6 +95,7 @@ impl Context {
             snapshots_by_job: ByJob::default(),
             session_jobs: Kept::default(),
             told_exceptions: Mutex::default(),
+            created: Mutex::default(),
             failed_submissions: Mutex::default(),
             tried: Mutex::default(),
             periodic: Mutex::default(),
@@ -146,15 +149,18 @@ impl Context {
         &self,
         uid: &str,
         job: &JobStatus,
-        exceptions: &Fact<Vec<JobException>>,
+        (exceptions, jobs): (&Fact<Vec<JobException>>, &Fact<Vec<Job>>),
         now: Timestamp,
     ) {
         let (Fact::Known(exceptions), Some(job_id)) = (exceptions, &job.job_id) else { return };
-        let newest = exceptions.iter().map(|exception| exception.at).max();
-        let mut told = lock(&self.told_exceptions);
-        let before = told.get(uid).filter(|told| told.job_id == *job_id).map(|told| told.until);
-        let until = newest.or(before).unwrap_or_else(|| now.as_millisecond());
-        told.insert(uid.to_owned(), ToldExceptions { job_id: job_id.clone(), until });
+        let modified = match jobs {
+            Fact::Known(jobs) => jobs.iter().find(|job| job.id == *job_id),
+            Fact::NotAsked | Fact::Unknown(_) => None,
+        };
+        let modified = modified.and_then(|job| job.modified);
+        let mut all = lock(&self.told_exceptions);
+        let told = ToldExceptions::after(all.get(uid), job_id, exceptions, modified, now);
+        all.insert(uid.to_owned(), told);
     }
 
     /// What this process has tried with the resource's job.
@@ -184,6 +190,21 @@ impl Context {
 
     pub(super) fn forget_exceptions(&self, uid: &str) {
         lock(&self.told_exceptions).remove(uid);
+    }
+
+    /// Notes the Deployment that the resource's JobManager has from now on.
+    pub(super) fn note_created(&self, uid: &str, deployment_uid: &str) {
+        lock(&self.created).insert(uid.to_owned(), deployment_uid.to_owned());
+    }
+
+    /// Whether this process created the Deployment, and none after it, for the resource.
+    pub(super) fn has_created(&self, uid: &str, deployment: &Deployment) -> bool {
+        let created = lock(&self.created);
+        deployment.metadata.uid.as_ref().is_some_and(|theirs| created.get(uid) == Some(theirs))
+    }
+
+    pub(super) fn forget_created(&self, uid: &str) {
+        lock(&self.created).remove(uid);
     }
 
     /// The submission of the resource's job that failed last, if none has succeeded since.

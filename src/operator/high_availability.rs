@@ -126,7 +126,7 @@ impl Place<'_> {
                 "metadata": {"resourceVersion": map.metadata.resource_version},
                 "data": stale,
             });
-            apply::merge_patch(self.client, &id, &patch, Writer::OPERATOR).await?;
+            apply::amend(self.client, &id, &patch, Writer::OPERATOR).await?;
         }
         Ok(())
     }

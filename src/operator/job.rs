@@ -45,6 +45,7 @@ impl Asked<'_> {
                 // A state of a newer Flink: nothing may be concluded from it.
                 state: job.effective_state().known().unwrap_or(JobStatusState::Reconciling),
                 start_time: job.start_time.unwrap_or_default(),
+                modified: job.last_modification,
             })
             .collect())
     }

@@ -175,7 +175,8 @@ pub(super) fn fact<T>(answer: Result<T, String>) -> Fact<T> {
     }
 }
 
-/// From the watch while nothing moves; in between an absence must be a fact, so it is read.
+/// From the watch while nothing moves, and while what was created just now comes up; in between an
+/// absence must be a fact, so it is read.
 async fn job_manager(
     subject: &Subject<'_>,
     context: &Context,
@@ -198,11 +199,16 @@ async fn deployment(
     name: &str,
     context: &Context,
 ) -> Result<Option<Arc<Deployment>>, cluster::Error> {
-    let is_steady = subject.status.reconciliation_status.state == ReconciliationState::Deployed
-        && subject.status.job_manager_deployment_status == JobManagerDeploymentStatus::Ready
-        && subject.resource.metadata.deletion_timestamp.is_none();
-    if is_steady && let Some(cached) = context.cached_deployment(subject.namespace, name) {
-        return Ok(Some(cached));
+    let FlinkDeployment { metadata, .. } = subject.resource;
+    let is_deployed = subject.status.reconciliation_status.state == ReconciliationState::Deployed
+        && metadata.deletion_timestamp.is_none();
+    let is_ready =
+        subject.status.job_manager_deployment_status == JobManagerDeploymentStatus::Ready;
+    if is_deployed && let Some(cached) = context.cached_deployment(subject.namespace, name) {
+        let uid = metadata.uid.as_deref().unwrap_or_default();
+        if is_ready || context.has_created(uid, &cached) {
+            return Ok(Some(cached));
+        }
     }
     Ok(cluster::read::get(&context.client, subject.namespace, name).await?.map(Arc::new))
 }

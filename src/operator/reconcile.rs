@@ -67,6 +67,7 @@ impl Operated for FlinkDeployment {
         if is_gone {
             kept.forget(&act.uid);
             context.forget_exceptions(&act.uid);
+            context.forget_created(&act.uid);
             context.forget_periodic(&act.uid);
             return Ok(Action::await_change());
         }
@@ -116,7 +117,7 @@ pub async fn plan(
                 context.note_told_exceptions(
                     world.uid(),
                     &world.status.job_status,
-                    &world.facts.exceptions,
+                    (&world.facts.exceptions, &world.facts.jobs),
                     world.now,
                 );
                 return Ok(plan);

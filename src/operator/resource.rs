@@ -5,7 +5,6 @@ use std::time::Instant;
 
 use jiff::Timestamp;
 use kube::ResourceExt;
-use serde_json::Value;
 
 use super::act::Error;
 use super::context::{Context, resource_version};
@@ -54,9 +53,8 @@ impl<'a, K: Operated> Act<'a, K> {
             Err(cluster::Error::NotFound { .. }) if !add => return Ok(()),
             Err(error) => return Err(error.into()),
         };
-        let version = stored.pointer("/metadata/resourceVersion").and_then(Value::as_str);
         let metadata = self.resource.meta_mut();
-        metadata.resource_version = version.map(str::to_owned);
+        metadata.resource_version = stored.resource_version;
         metadata.finalizers = Some(finalizers);
         if !add {
             self.tell_listeners(&Happening::Deleted { last: &self.stored });
@@ -80,8 +78,8 @@ impl<'a, K: Operated> Act<'a, K> {
         let client = &self.context.client;
         for _ in 0..CONFLICTS_MAX {
             match apply::replace_status(client, &self.resource, status, Writer::OPERATOR).await {
-                Ok(mut written) => {
-                    *self.resource.meta_mut() = std::mem::take(written.meta_mut());
+                Ok(stored) => {
+                    *self.resource.meta_mut() = stored;
                     let previous = std::mem::replace(&mut self.stored, status.clone());
                     self.tell_listeners(&Happening::Status {
                         previous: &previous,

@@ -180,7 +180,7 @@ pub(super) async fn plan(
                 context.note_told_exceptions(
                     uid,
                     &status.job_status,
-                    &world.facts.exceptions,
+                    (&world.facts.exceptions, &world.facts.jobs),
                     world.now,
                 );
                 return Ok(plan);

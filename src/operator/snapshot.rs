@@ -258,14 +258,12 @@ impl Act<'_, FlinkStateSnapshot> {
         let id = ObjectId::of::<FlinkStateSnapshot>(&self.namespace(), &self.resource.name_any());
         let patch = json!({ "metadata": metadata });
         let client = &self.context.client;
-        let stored = match apply::merge_patch(client, &id, &patch, Writer::OPERATOR).await {
+        self.resource.metadata = match apply::amend(client, &id, &patch, Writer::OPERATOR).await {
             Ok(stored) => stored,
             // It went meanwhile.
             Err(cluster::Error::NotFound { .. }) => return Ok(()),
             Err(error) => return Err(error.into()),
         };
-        let stored: FlinkStateSnapshot = serde_json::from_value(stored)?;
-        self.resource.metadata = stored.metadata;
         self.remember();
         Ok(())
     }

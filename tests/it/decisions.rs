@@ -75,6 +75,7 @@ pub(super) fn job(state: JobStatusState) -> Vec<Job> {
         name: "orders".to_owned(),
         state,
         start_time: ago(3600).as_millisecond(),
+        modified: None,
     }]
 }
 

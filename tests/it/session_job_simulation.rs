@@ -267,6 +267,7 @@ impl Sim {
             name: "orders".to_owned(),
             state: job.state,
             start_time: 1,
+            modified: None,
         };
         self.jobs.iter().map(job).collect()
     }

@@ -382,6 +382,7 @@ impl Sim {
             name: "orders".to_owned(),
             state: job.state,
             start_time: 1,
+            modified: None,
         };
         self.job.iter().map(job).collect()
     }

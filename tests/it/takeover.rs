@@ -71,6 +71,7 @@ fn pass(resource: &FlinkDeployment, state: JobStatusState) -> Plan {
                         .as_deref()
                         .and_then(|text| text.parse().ok())
                         .unwrap_or_default(),
+                    modified: None,
                 }]);
             }
             Err(Question::TaskManagers) => {

@@ -62,8 +62,9 @@ pub(super) async fn take(
     let resource = resource(job, wanted, Timestamp::now());
     let name = resource.metadata.name.clone().unwrap_or_default();
     let id = ObjectId::of::<FlinkStateSnapshot>(&connection.namespace, &name);
-    let stored = match apply::create(client, &serde_json::to_value(&resource)?, Writer::CLI).await {
-        Ok(stored) => stored,
+    let mut stored = serde_json::to_value(&resource)?;
+    stored["metadata"] = match apply::create(client, &stored, Writer::CLI).await {
+        Ok(metadata) => serde_json::to_value(metadata)?,
         Err(error @ (cluster::Error::KindMissing { .. } | cluster::Error::Forbidden { .. })) => {
             return Ok(Outcome::NobodyThere(error.to_string()));
         }

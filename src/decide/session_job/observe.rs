@@ -130,7 +130,7 @@ impl Pass<'_> {
             self.problem = Some(job::failure(self.world.failure()?));
         }
         if !was_terminal {
-            self.report_exceptions(&job.id)?;
+            self.report_exceptions(job)?;
         }
         self.status.job_status.job_name = Some(job.name.clone());
         self.status.job_status.start_time = Some(job.start_time.to_string());

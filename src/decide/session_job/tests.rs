@@ -122,7 +122,8 @@ impl Case {
     /// The cluster lists the job in `state`.
     fn list(&mut self, state: JobStatusState) {
         let id = self.status.job_status.job_id.clone().unwrap();
-        self.jobs = Some(vec![Job { id, name: "orders".to_owned(), state, start_time: 1 }]);
+        self.jobs =
+            Some(vec![Job { id, name: "orders".to_owned(), state, start_time: 1, modified: None }]);
     }
 
     fn edit(&mut self, edit: impl FnOnce(&mut FlinkSessionJobSpec)) {

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use kube::{Resource, ResourceExt};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::jar;
 use crate::api::deployment::FlinkDeployment;
@@ -92,10 +92,8 @@ impl Act<'_, FlinkSessionJob> {
     async fn set_session_label(&mut self, cluster: &str) -> Result<(), Error> {
         let id = ObjectId::of::<FlinkSessionJob>(&self.namespace(), &self.resource.name_any());
         let patch = json!({"metadata": {"labels": {SESSION_LABEL: cluster}}});
-        let stored =
-            apply::merge_patch(&self.context.client, &id, &patch, Writer::OPERATOR).await?;
-        let version = stored.pointer("/metadata/resourceVersion").and_then(Value::as_str);
-        self.resource.meta_mut().resource_version = version.map(str::to_owned);
+        let stored = apply::amend(&self.context.client, &id, &patch, Writer::OPERATOR).await?;
+        self.resource.meta_mut().resource_version = stored.resource_version;
         self.remember();
         Ok(())
     }

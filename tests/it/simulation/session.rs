@@ -182,6 +182,7 @@ impl Session {
             name: "query".to_owned(),
             state: *state,
             start_time: 1,
+            modified: None,
         };
         self.jobs.iter().enumerate().map(job).collect()
     }
