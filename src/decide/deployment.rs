@@ -6,15 +6,15 @@ use std::sync::Arc;
 
 use super::application::{Halt, Pass, VALIDATION_ERROR, invalid_configuration};
 use super::conditions::{READINESS_TIMEOUT, troubles};
-use super::config_cache::Source;
 use super::diff::{SpecDiff, diff};
 use super::error_document::reason_of;
 use super::extension::verdict::VALIDATOR_UNAVAILABLE;
 use super::job;
 use super::lifecycle::{lifecycle_state, running_condition};
+use super::memo::{Memo, Source};
 use super::pass::{JobStep, Kind};
 use super::plan::{Event, Plan, SnapshotStep, Step, Superseded};
-use super::reconciled::ReconciledSpec;
+use super::reconciled::{ReconciledSpec, deployed};
 use super::restart::{ATTEMPTS_KEY, Attempts};
 use super::scale::SCALING_KEY;
 use super::world::{Bounds, PodProblem, Question, World};
@@ -27,8 +27,8 @@ use crate::api::status::{
 use crate::api::version::FlinkVersion;
 use crate::config::cluster::{self, ResourceId, is_high_availability_on};
 use crate::config::memory::MemorySize;
-use crate::config::option::ConfigOption;
-use crate::config::{FlinkConfig, options};
+use crate::config::option::{ConfigOption, InvalidValue};
+use crate::config::{FlinkConfig, OperatorConfig, options};
 
 /// What a pass over a deployment comes to know beside the job.
 #[derive(Default)]
@@ -51,9 +51,12 @@ impl Kind for FlinkDeployment {
     type Own = OfCluster;
 
     fn observe_config(pass: &Pass<'_>) -> Result<Arc<FlinkConfig>, Halt> {
-        let deployed =
-            pass.last.as_ref().map_or_else(|| pass.spec.clone(), |last| pass.deployed_spec(last));
-        pass.config(Source::Observe { deployed, wanted: Box::new(pass.spec.clone()) })
+        let status = &pass.status.reconciliation_status;
+        let last = pass.last.as_ref().map(|last| deployed(status, last));
+        let deployed = last.as_ref().map_or(&pass.spec, |last| &last.spec);
+        let (operator, memo) = (pass.world.operator, &pass.world.memo);
+        let config = observed_config(operator, &pass.id(), (deployed, &pass.spec), memo);
+        config.map_err(|error| Halt::problem(invalid_configuration(&error.to_string())))
     }
 
     fn spec_stored(pass: &mut Pass<'_>, state: JobState) {
@@ -157,6 +160,27 @@ impl From<SnapshotStep> for Step {
     }
 }
 
+/// The configuration of a cluster that runs `deployed` while `wanted` is asked for.
+///
+/// # Errors
+/// An option that cannot be read.
+pub(crate) fn observed_config(
+    operator: &OperatorConfig,
+    id: &ResourceId,
+    (deployed, wanted): (&FlinkDeploymentSpec, &FlinkDeploymentSpec),
+    memo: &Memo,
+) -> Result<Arc<FlinkConfig>, InvalidValue> {
+    let is_it = |source: &Source| {
+        matches!(source, Source::Observe { deployed: runs, wanted: next }
+            if runs == deployed && **next == *wanted)
+    };
+    memo.config(is_it, || {
+        let config = cluster::observe_config(operator, id, deployed, wanted)?;
+        let wanted = Box::new(wanted.clone());
+        Ok((Source::Observe { deployed: deployed.clone(), wanted }, config))
+    })
+}
+
 impl JobStep<FlinkDeployment> for Step {
     fn write_status(status: DeploymentStatus) -> Self {
         Self::WriteStatus(Box::new(status))
@@ -204,20 +228,18 @@ impl Pass<'_> {
         generation: i64,
     ) -> Result<Arc<FlinkConfig>, Halt> {
         let mode = self.world.resource.spec.job.as_ref().map(|job| job.upgrade_mode);
-        self.config(Source::Deploy { spec: spec.clone(), mode, generation })
-    }
-
-    fn config(&self, source: Source) -> Result<Arc<FlinkConfig>, Halt> {
-        let (operator, id) = (self.world.operator, self.id());
-        let config = self.world.configs.get(source, |source| match source {
-            Source::Observe { deployed, wanted } => {
-                cluster::observe_config(operator, &id, deployed, wanted)
-            }
-            Source::Deploy { spec, mode, generation } => {
-                cluster::deploy_config(operator, &id, spec, *mode, *generation)
-            }
-        });
-        config.map_err(|error| Halt::problem(invalid_configuration(&error.to_string())))
+        let is_it = |source: &Source| {
+            matches!(source, Source::Deploy { spec: of, mode: by, generation: at }
+                if *at == generation && *by == mode && of == spec)
+        };
+        let make = || {
+            let operator = self.world.operator;
+            let config = cluster::deploy_config(operator, &self.id(), spec, mode, generation)?;
+            Ok((Source::Deploy { spec: spec.clone(), mode, generation }, config))
+        };
+        let config = self.world.memo.config(is_it, make);
+        config
+            .map_err(|error: InvalidValue| Halt::problem(invalid_configuration(&error.to_string())))
     }
 
     /// Whether the wanted spec has high availability.

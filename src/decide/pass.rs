@@ -249,7 +249,7 @@ impl<'w, K: Kind> Pass<'w, K> {
     /// Reads the last reconciled spec.
     pub(super) fn read_last(&mut self) -> Result<(), CorruptSpec> {
         if let Some(text) = &self.status.reconciliation().last_reconciled_spec {
-            self.last = Some(Reconciled::parse(text)?);
+            self.last = Some(Reconciled::clone(&*self.world.parse(text)?));
         }
         Ok(())
     }

@@ -4,6 +4,8 @@
 //! `resource_metadata` block. An older form is the bare spec with an `apiVersion`. Whatever cannot
 //! be read is reported as corrupt and never guessed at.
 
+use std::borrow::Cow;
+
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
@@ -150,13 +152,14 @@ impl<S: StoredSpec> Reconciled<S> {
 }
 
 /// What runs: after a rollback not the last spec but the last stable one.
-pub fn deployed<S: StoredSpec>(
+pub fn deployed<'a, S: StoredSpec>(
     status: &ReconciliationStatus,
-    last: &Reconciled<S>,
-) -> Reconciled<S> {
+    last: &'a Reconciled<S>,
+) -> Cow<'a, Reconciled<S>> {
     let is_rolled_back = status.state == ReconciliationState::RolledBack;
     let stable = status.last_stable_spec.as_ref().filter(|_| is_rolled_back);
-    stable.and_then(|text| Reconciled::parse(text).ok()).unwrap_or_else(|| last.clone())
+    let stable = stable.and_then(|text| Reconciled::parse(text).ok());
+    stable.map_or(Cow::Borrowed(last), Cow::Owned)
 }
 
 /// The spec of what runs of a FlinkDeployment.
@@ -167,7 +170,7 @@ pub fn running_spec(deployment: &FlinkDeployment) -> Result<FlinkDeploymentSpec,
     let status = deployment.status.as_ref().map(|status| &status.reconciliation_status);
     let last = status.and_then(|status| status.last_reconciled_spec.as_deref());
     match (status, last.map(ReconciledSpec::parse).transpose()?) {
-        (Some(status), Some(last)) => Ok(deployed(status, &last).spec),
+        (Some(status), Some(last)) => Ok(deployed(status, &last).into_owned().spec),
         (None | Some(_), _) => Ok(deployment.spec.clone()),
     }
 }

@@ -36,7 +36,7 @@ impl<K: Kind> Pass<'_, K> {
 
     /// What runs: after a rollback not the last spec but the last stable one.
     pub(super) fn deployed_spec(&self, last: &Reconciled<K::Spec>) -> K::Spec {
-        deployed(self.status.reconciliation(), last).spec
+        deployed(self.status.reconciliation(), last).into_owned().spec
     }
 
     /// The restore point on record: the path of the last savepoint or checkpoint.

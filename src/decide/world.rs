@@ -11,8 +11,8 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use super::config_cache::ConfigCache;
 use super::extension::verdict::{Validators, Verdict};
+use super::memo::{Memo, Stored};
 use super::pass::Kind;
 use super::snapshot::world::Trigger;
 use super::trigger::{KnownSnapshot, Memory};
@@ -314,7 +314,7 @@ pub struct World<'a> {
     pub zone: TimeZone,
     pub facts: Facts,
     /// Kept from question to question.
-    pub configs: ConfigCache,
+    pub memo: Memo,
 }
 
 macro_rules! questions {
@@ -385,6 +385,10 @@ macro_rules! job_facts {
             fn told_exceptions(&self) -> Option<&ToldExceptions>;
             fn periodic(&self) -> &Memory;
             fn zone(&self) -> &TimeZone;
+
+            /// The stored spec of this text.
+            fn parse(&self, text: &str) -> Stored<<Self::Kind as Kind>::Spec>;
+
             $(
                 /// The fact, or the question to answer first.
                 fn $name(&self) -> Result<Answer<'_, $type>, <Self::Kind as Kind>::Question>;
@@ -461,6 +465,10 @@ macro_rules! job_world {
 
             fn zone(&self) -> &TimeZone {
                 &self.zone
+            }
+
+            fn parse(&self, text: &str) -> Stored<<$kind as Kind>::Spec> {
+                self.memo.parse(text)
             }
 
             $(

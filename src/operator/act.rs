@@ -141,6 +141,7 @@ impl Act<'_, FlinkDeployment> {
             status: &self.stored,
             namespace: self.resource.metadata.namespace.as_deref().unwrap_or("default"),
             name: self.resource.metadata.name.as_deref().unwrap_or_default(),
+            memo: None,
         }
     }
 

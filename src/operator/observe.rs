@@ -22,11 +22,13 @@ use crate::api::state_snapshot::JobKind;
 use crate::api::status::{DeploymentStatus, JobManagerDeploymentStatus, ReconciliationState};
 use crate::cluster;
 use crate::cluster::read::Scope;
-use crate::config::cluster::{ResourceId, observe_config};
+use crate::config::cluster::ResourceId;
 use crate::config::{FlinkConfig, options};
 use crate::decide::crash;
+use crate::decide::deployment::observed_config;
 use crate::decide::extension::verdict::{Verdict, Version};
-use crate::decide::reconciled::{ReconciledSpec, deployed};
+use crate::decide::memo::Memo;
+use crate::decide::reconciled::deployed;
 use crate::decide::trigger::SnapshotKind;
 use crate::decide::world::{Cluster, Fact, Facts, HaMetadata, PodProblem, Question};
 use crate::flink::access::Target;
@@ -46,6 +48,8 @@ pub(super) struct Subject<'a> {
     pub(super) status: &'a DeploymentStatus,
     pub(super) namespace: &'a str,
     pub(super) name: &'a str,
+    /// What this pass has put together already.
+    pub(super) memo: Option<&'a Memo>,
 }
 
 impl Subject<'_> {
@@ -64,20 +68,22 @@ impl Subject<'_> {
     }
 
     /// The configuration that the running cluster was submitted with.
-    pub(super) fn config(&self, context: &Context) -> Result<FlinkConfig, String> {
+    pub(super) fn config(&self, context: &Context) -> Result<Arc<FlinkConfig>, String> {
         let id = ResourceId {
             namespace: self.namespace.to_owned(),
             name: self.name.to_owned(),
             uid: self.resource.metadata.uid.clone().unwrap_or_default(),
         };
+        let none = Memo::default();
+        let memo = self.memo.unwrap_or(&none);
         let reconciliation = &self.status.reconciliation_status;
         let last = reconciliation.last_reconciled_spec.as_deref();
-        let deployed = match last.map(ReconciledSpec::parse) {
-            Some(Ok(last)) => deployed(reconciliation, &last).spec,
-            Some(Err(error)) => return Err(error.to_string()),
-            None => self.resource.spec.clone(),
-        };
-        observe_config(&context.operator, &id, &deployed, &self.resource.spec)
+        let last = last.map(|text| memo.parse(text)).transpose();
+        let last = last.map_err(|error| error.to_string())?;
+        let last = last.as_deref().map(|last| deployed(reconciliation, last));
+        let wanted = &self.resource.spec;
+        let deployed = last.as_ref().map_or(wanted, |last| &last.spec);
+        observed_config(&context.operator, &id, (deployed, wanted), memo)
             .map_err(|error| error.to_string())
     }
 

@@ -17,7 +17,7 @@ use crate::api::deployment::FlinkDeployment;
 use crate::api::state_snapshot::JobKind;
 use crate::api::status::{DeploymentStatus, LifecycleState};
 use crate::decide::application::decide;
-use crate::decide::config_cache::ConfigCache;
+use crate::decide::memo::Memo;
 use crate::decide::plan::{Component, Plan, Step};
 use crate::decide::snapshots::keep_undisposed;
 use crate::decide::trigger::SnapshotKind;
@@ -103,13 +103,7 @@ pub async fn plan(
         periodic: context.periodic(resource.metadata.uid.as_deref().unwrap_or_default()),
         zone: context.zone.clone(),
         facts: Facts::default(),
-        configs: ConfigCache::default(),
-    };
-    let subject = Subject {
-        resource,
-        status,
-        namespace: resource.metadata.namespace.as_deref().unwrap_or("default"),
-        name: resource.metadata.name.as_deref().unwrap_or_default(),
+        memo: Memo::default(),
     };
     for _ in 0..=QUESTIONS_MAX {
         match decide(&world) {
@@ -122,9 +116,18 @@ pub async fn plan(
                 );
                 return Ok(plan);
             }
-            Err(question) => observe::answer(question, &subject, context, &mut world.facts)
-                .await
-                .map_err(Error::Observe)?,
+            Err(question) => {
+                let subject = Subject {
+                    resource,
+                    status,
+                    namespace: resource.metadata.namespace.as_deref().unwrap_or("default"),
+                    name: resource.metadata.name.as_deref().unwrap_or_default(),
+                    memo: Some(&world.memo),
+                };
+                observe::answer(question, &subject, context, &mut world.facts)
+                    .await
+                    .map_err(Error::Observe)?;
+            }
         }
     }
     Err(Error::Undecided)

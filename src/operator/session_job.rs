@@ -26,8 +26,8 @@ use crate::api::session_job::{FlinkSessionJob, SessionJobStatus};
 use crate::api::state_snapshot::JobKind;
 use crate::api::status::{DeploymentStatus, LifecycleState};
 use crate::cluster;
-use crate::decide::config_cache::ConfigCache;
 use crate::decide::extension::verdict::Verdict;
+use crate::decide::memo::Memo;
 use crate::decide::plan::Component;
 use crate::decide::session_job::decide;
 use crate::decide::session_job::plan::{Plan, Step};
@@ -144,6 +144,7 @@ fn flink(cluster: Option<&FlinkDeployment>, context: &Context) -> Result<Client,
         status: cluster.status.as_ref().unwrap_or(&none),
         namespace: cluster.metadata.namespace.as_deref().unwrap_or("default"),
         name: cluster.metadata.name.as_deref().unwrap_or_default(),
+        memo: None,
     };
     subject.flink(context)
 }
@@ -171,7 +172,7 @@ pub(super) async fn plan(
         tried: context.tried(uid),
         validators: context.validators.known(Kind::FlinkSessionJob, uid),
         facts: Facts::default(),
-        configs: ConfigCache::default(),
+        memo: Memo::default(),
     };
     let asked = Asked { status: &status.job_status, flink: flink(cluster, context) };
     for _ in 0..=QUESTIONS_MAX {

@@ -26,8 +26,8 @@ use kubectl_flink::api::status::{
 };
 use kubectl_flink::config::OperatorConfig;
 use kubectl_flink::decide::application::decide;
-use kubectl_flink::decide::config_cache::ConfigCache;
 use kubectl_flink::decide::extension::verdict::Validators;
+use kubectl_flink::decide::memo::Memo;
 use kubectl_flink::decide::plan::{Plan, Step};
 use kubectl_flink::decide::reconciled::ReconciledSpec;
 use kubectl_flink::decide::world::{
@@ -306,7 +306,7 @@ impl Scene {
             periodic: kubectl_flink::decide::trigger::Memory::default(),
             zone: jiff::tz::TimeZone::UTC,
             facts: self.facts.clone(),
-            configs: ConfigCache::default(),
+            memo: Memo::default(),
         };
         let plan = decide(&world).unwrap_or_else(|question| panic!("{question:?} is not answered"));
         assert_eq!(decide(&world), Ok(plan.clone()), "the same world, the same plan");

@@ -11,8 +11,8 @@ use kubectl_flink::api::session_job::{FlinkSessionJob, SessionJobStatus};
 use kubectl_flink::api::state_snapshot::{FlinkStateSnapshot, SnapshotState};
 use kubectl_flink::api::status::{JobManagerDeploymentStatus, JobStatusState, LifecycleState};
 use kubectl_flink::config::OperatorConfig;
-use kubectl_flink::decide::config_cache::ConfigCache;
 use kubectl_flink::decide::extension::verdict::Validators;
+use kubectl_flink::decide::memo::Memo;
 use kubectl_flink::decide::plan::SnapshotStep;
 use kubectl_flink::decide::references::in_job;
 use kubectl_flink::decide::restore::RestorePoint;
@@ -227,7 +227,7 @@ impl Sim {
                 validators: self.validators.clone(),
                 failed_submission: self.failed_submission.clone(),
                 facts: facts.clone(),
-                configs: ConfigCache::default(),
+                memo: Memo::default(),
             };
             match decide(&world) {
                 Ok(plan) => return plan,

@@ -18,9 +18,9 @@ use kubectl_flink::api::status::{
 };
 use kubectl_flink::config::OperatorConfig;
 use kubectl_flink::decide::application::decide;
-use kubectl_flink::decide::config_cache::ConfigCache;
 use kubectl_flink::decide::extension::verdict::{FailurePolicy, Opinion, Validators, Verdict};
 use kubectl_flink::decide::legacy;
+use kubectl_flink::decide::memo::Memo;
 use kubectl_flink::decide::plan::{Plan, SnapshotStep, Step};
 use kubectl_flink::decide::references::in_job;
 use kubectl_flink::decide::restore::RestorePoint;
@@ -291,7 +291,7 @@ impl Sim {
     fn plan(&mut self) -> Plan {
         let fresh = Fresh { job_id: self.id(), trigger_id: self.id(), uuid: self.id() };
         let mut facts = Facts::default();
-        let mut configs = ConfigCache::default();
+        let mut memo = Memo::default();
         for _ in 0..20 {
             let world = World {
                 now: self.now,
@@ -305,10 +305,10 @@ impl Sim {
                 periodic: self.periodic.clone(),
                 zone: jiff::tz::TimeZone::UTC,
                 facts: facts.clone(),
-                configs: std::mem::take(&mut configs),
+                memo: std::mem::take(&mut memo),
             };
             let decision = decide(&world);
-            configs = world.configs;
+            memo = world.memo;
             match decision {
                 Ok(plan) => return plan,
                 Err(question) => self.answer(question, &mut facts),

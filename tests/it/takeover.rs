@@ -6,8 +6,8 @@ use kubectl_flink::api::status::JobStatusState;
 use kubectl_flink::api::version::FlinkVersion;
 use kubectl_flink::config::OperatorConfig;
 use kubectl_flink::decide::application::decide;
-use kubectl_flink::decide::config_cache::ConfigCache;
 use kubectl_flink::decide::extension::verdict::{Validators, Verdict};
+use kubectl_flink::decide::memo::Memo;
 use kubectl_flink::decide::plan::{Plan, Step};
 use kubectl_flink::decide::world::{
     Cluster, Fact, Facts, Fresh, HaMetadata, Job, JobManager, Question, TaskManagers, World,
@@ -46,7 +46,7 @@ fn pass(resource: &FlinkDeployment, state: JobStatusState) -> Plan {
             periodic: kubectl_flink::decide::trigger::Memory::default(),
             zone: jiff::tz::TimeZone::UTC,
             facts: facts.clone(),
-            configs: ConfigCache::default(),
+            memo: Memo::default(),
         };
         match decide(&world) {
             Ok(plan) => return plan,

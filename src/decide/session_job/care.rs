@@ -98,7 +98,7 @@ impl Pass<'_> {
         if self.status.reconciliation_status.state != ReconciliationState::RolledBack {
             return self.succeed(mode);
         }
-        let spec = deployed(&self.status.reconciliation_status, last).spec;
+        let spec = deployed(&self.status.reconciliation_status, last).into_owned().spec;
         let mut last = last.clone();
         if let Some(job) = &mut last.spec.job {
             job.upgrade_mode = mode;

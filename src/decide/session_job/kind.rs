@@ -14,6 +14,7 @@ use crate::api::status::{JobStatusState, SavepointFormatType};
 use crate::api::version::FlinkVersion;
 use crate::config::FlinkConfig;
 use crate::config::cluster::ResourceId;
+use crate::config::option::InvalidValue;
 use crate::config::session_job::{JobSpecs, job_config};
 use crate::decide::application::{VALIDATION_ERROR, invalid_configuration};
 use crate::decide::diff::{SpecDiff, diff_session_job};
@@ -43,9 +44,10 @@ impl Kind for FlinkSessionJob {
     type Own = OfSessionJob;
 
     fn observe_config(pass: &Pass<'_>) -> Result<Arc<FlinkConfig>, Halt> {
-        let deployed =
-            pass.last.as_ref().map_or_else(|| pass.spec.clone(), |last| pass.deployed_spec(last));
-        pass.config(&deployed)
+        match &pass.last {
+            Some(last) => pass.config(&pass.deployed_spec(last)),
+            None => pass.config(&pass.spec),
+        }
     }
 
     fn settle(pass: &mut Pass<'_>) {
@@ -170,8 +172,8 @@ impl Pass<'_> {
         };
         let deployed =
             running_spec(cluster).map_err(|error| Halt::cannot(format!("the cluster: {error}")))?;
-        let config = self.world.configs.get(spec.clone(), |spec| {
-            job_config(&JobSpecs {
+        let make = || {
+            let config = job_config(&JobSpecs {
                 operator: self.world.operator,
                 cluster: &id,
                 deployed_cluster: &deployed,
@@ -179,9 +181,12 @@ impl Pass<'_> {
                 name: self.world.name(),
                 deployed: spec,
                 current: &self.world.resource.spec,
-            })
-        });
-        config.map_err(|error| Halt::problem(invalid_configuration(&error.to_string())))
+            })?;
+            Ok((spec.clone(), config))
+        };
+        let config = self.world.memo.config(|known| known == spec, make);
+        config
+            .map_err(|error: InvalidValue| Halt::problem(invalid_configuration(&error.to_string())))
     }
 
     /// The steps so far, and the status as it was; a change of the cluster wakes the job.

@@ -12,9 +12,9 @@ use super::*;
 use crate::api::session_job::{FlinkSessionJobSpec, SessionJobStatus};
 use crate::api::status::{LAST_STATE_PATH, LifecycleState};
 use crate::config::OperatorConfig;
-use crate::decide::config_cache::ConfigCache;
 use crate::decide::extension::verdict::{Opinion, Validators, Verdict};
 use crate::decide::lifecycle::JOB_NOT_FOUND;
+use crate::decide::memo::Memo;
 use crate::decide::reconciled::ReconciledJob;
 use crate::decide::snapshot::world::Trigger;
 use crate::decide::trigger::{KnownSnapshot, Memory};
@@ -182,7 +182,7 @@ impl Case {
                 failed_submission: self.failed_submission.clone(),
                 tried: self.tried,
                 facts: facts.clone(),
-                configs: ConfigCache::default(),
+                memo: Memo::default(),
             };
             match decide(&world) {
                 Ok(plan) => return plan,

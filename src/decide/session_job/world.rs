@@ -9,8 +9,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use crate::api::deployment::FlinkDeployment;
 use crate::api::session_job::{FlinkSessionJob, FlinkSessionJobSpec, SessionJobStatus};
 use crate::config::OperatorConfig;
-use crate::decide::config_cache::ConfigCache;
 use crate::decide::extension::verdict::{Validators, Verdict, Version};
+use crate::decide::memo::{Memo, Stored};
 use crate::decide::pass::Kind;
 use crate::decide::restart::Attempts;
 use crate::decide::snapshot::world::Trigger;
@@ -122,7 +122,7 @@ pub struct World<'a> {
     pub validators: Validators,
     pub facts: Facts,
     /// Kept from question to question.
-    pub configs: ConfigCache<FlinkSessionJobSpec>,
+    pub memo: Memo<FlinkSessionJobSpec, FlinkSessionJobSpec>,
 }
 
 impl World<'_> {

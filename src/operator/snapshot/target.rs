@@ -1,5 +1,7 @@
 //! The job that a snapshot is of, and who refers to a savepoint.
 
+use std::sync::Arc;
+
 use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt;
 
@@ -51,7 +53,7 @@ async fn of_deployment(namespace: &str, name: &str, context: &Context) -> cluste
         Deployment::Unreadable(reason) => return Ok((Fact::Unknown(reason), None)),
     };
     let status = deployment.status.clone().unwrap_or_default();
-    let subject = Subject { resource: &deployment, status: &status, namespace, name };
+    let subject = Subject { resource: &deployment, status: &status, namespace, name, memo: None };
     let config = match subject.config(context) {
         Ok(config) => config,
         Err(reason) => return Ok((Fact::Unknown(reason), None)),
@@ -76,9 +78,10 @@ async fn of_session_job(namespace: &str, name: &str, context: &Context) -> clust
         Deployment::Unreadable(reason) => return Ok((Fact::Unknown(reason), None)),
     };
     let status = cluster.status.clone().unwrap_or_default();
-    let subject = Subject { resource: &cluster, status: &status, namespace, name: &cluster_name };
+    let subject =
+        Subject { resource: &cluster, status: &status, namespace, name: &cluster_name, memo: None };
     let mut config = match subject.config(context) {
-        Ok(config) => config,
+        Ok(config) => Arc::unwrap_or_clone(config),
         Err(reason) => return Ok((Fact::Unknown(reason), None)),
     };
     config.overlay(&FlinkConfig::flatten(&job.spec.flink_configuration));

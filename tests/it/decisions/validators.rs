@@ -47,7 +47,7 @@ fn question(scene: &Scene) -> Option<Question> {
         periodic: kubectl_flink::decide::trigger::Memory::default(),
         zone: jiff::tz::TimeZone::UTC,
         facts: scene.facts.clone(),
-        configs: ConfigCache::default(),
+        memo: Memo::default(),
     };
     decide(&world).err()
 }

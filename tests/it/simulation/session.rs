@@ -6,8 +6,8 @@ use kubectl_flink::api::status::{
 };
 use kubectl_flink::config::OperatorConfig;
 use kubectl_flink::decide::application::decide;
-use kubectl_flink::decide::config_cache::ConfigCache;
 use kubectl_flink::decide::extension::verdict::Validators;
+use kubectl_flink::decide::memo::Memo;
 use kubectl_flink::decide::plan::{Plan, Step};
 use kubectl_flink::decide::world::{
     Cluster, Fact, Facts, Fresh, HaMetadata, Job, JobManager, Pod, PodProblem, Question, World,
@@ -119,7 +119,7 @@ impl Session {
     fn plan(&mut self) -> Plan {
         let fresh = Fresh { job_id: self.id(), trigger_id: self.id(), uuid: self.id() };
         let mut facts = Facts::default();
-        let mut configs = ConfigCache::default();
+        let mut memo = Memo::default();
         for _ in 0..15 {
             let world = World {
                 now: self.now,
@@ -133,10 +133,10 @@ impl Session {
                 periodic: kubectl_flink::decide::trigger::Memory::default(),
                 zone: jiff::tz::TimeZone::UTC,
                 facts: facts.clone(),
-                configs: std::mem::take(&mut configs),
+                memo: std::mem::take(&mut memo),
             };
             let decision = decide(&world);
-            configs = world.configs;
+            memo = world.memo;
             match decision {
                 Ok(plan) => return plan,
                 Err(question) => self.answer(question, &mut facts),

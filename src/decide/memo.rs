@@ -1,0 +1,116 @@
+//! What a decision has put together already: it asks for the same many times, and again after each
+//! question.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::reconciled::{CorruptSpec, Reconciled, StoredSpec};
+use crate::api::deployment::FlinkDeploymentSpec;
+use crate::api::job::UpgradeMode;
+use crate::config::FlinkConfig;
+
+/// What runs, what is wanted, and what is rolled back to, in both views.
+const CONFIGS_MAX: usize = 6;
+
+/// A stored spec, or why it is none.
+pub(super) type Stored<S> = Result<Arc<Reconciled<S>>, CorruptSpec>;
+
+/// All that a configuration is made of, beside what is the same for a whole pass.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Source {
+    Observe { deployed: FlinkDeploymentSpec, wanted: Box<FlinkDeploymentSpec> },
+    Deploy { spec: FlinkDeploymentSpec, mode: Option<UpgradeMode>, generation: i64 },
+}
+
+/// The configurations and the stored spec of one pass, each by what it is made of.
+#[derive(Debug)]
+pub struct Memo<C = Source, S = FlinkDeploymentSpec> {
+    configs: Mutex<Vec<(C, Arc<FlinkConfig>)>>,
+    /// With the text that it was read from.
+    last: Mutex<Option<(String, Arc<Reconciled<S>>)>>,
+}
+
+impl<C, S> Default for Memo<C, S> {
+    fn default() -> Self {
+        Self { configs: Mutex::default(), last: Mutex::default() }
+    }
+}
+
+impl<C, S> Memo<C, S> {
+    /// The configuration whose source `is_it` knows again, or a new one, by `make`.
+    pub(super) fn config<E>(
+        &self,
+        is_it: impl Fn(&C) -> bool,
+        make: impl FnOnce() -> Result<(C, FlinkConfig), E>,
+    ) -> Result<Arc<FlinkConfig>, E> {
+        let mut configs = self.configs.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, config)) = configs.iter().find(|(source, _)| is_it(source)) {
+            return Ok(Arc::clone(config));
+        }
+        let (source, config) = make()?;
+        let config = Arc::new(config);
+        if configs.len() == CONFIGS_MAX {
+            configs.remove(0);
+        }
+        configs.push((source, Arc::clone(&config)));
+        Ok(config)
+    }
+}
+
+impl<C, S: StoredSpec> Memo<C, S> {
+    /// The spec that is stored as this text.
+    ///
+    /// # Errors
+    /// A text that is no stored spec.
+    pub(crate) fn parse(&self, text: &str) -> Stored<S> {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, spec)) = last.as_ref().filter(|(known, _)| known == text) {
+            return Ok(Arc::clone(spec));
+        }
+        let spec = Arc::new(Reconciled::parse(text)?);
+        *last = Some((text.to_owned(), Arc::clone(&spec)));
+        Ok(spec)
+    }
+}
+
+/// Another world has its own.
+impl<C, S> Clone for Memo<C, S> {
+    fn clone(&self) -> Self {
+        Self::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use super::*;
+
+    #[test]
+    fn a_configuration_is_made_once_for_each_source_and_few_are_kept() {
+        let memo: Memo<i64> = Memo::default();
+        let mut made = 0;
+        for generation in [1, 1, 2, 3, 4, 5, 6, 7, 7, 1] {
+            let config = memo.config(
+                |known| *known == generation,
+                || {
+                    made += 1;
+                    let key = ("key".to_owned(), generation.to_string());
+                    Ok::<_, Infallible>((generation, [key].into_iter().collect()))
+                },
+            );
+            assert_eq!(config.unwrap().get_text("key"), Some(generation.to_string().as_str()));
+        }
+        assert_eq!(made, 8, "seven generations, and the first once more");
+        assert_eq!(memo.configs.lock().unwrap().len(), CONFIGS_MAX);
+    }
+
+    #[test]
+    fn a_stored_spec_is_read_once_and_another_text_is_another_spec() {
+        let memo: Memo = Memo::default();
+        let text = |image: &str| format!(r#"{{"spec":{{"image":"{image}"}}}}"#);
+        let first = memo.parse(&text("a")).unwrap();
+        assert!(Arc::ptr_eq(&first, &memo.parse(&text("a")).unwrap()));
+        assert_eq!(memo.parse(&text("b")).unwrap().spec.image.as_deref(), Some("b"));
+        assert!(memo.parse("{").is_err());
+    }
+}
