@@ -112,12 +112,13 @@ impl Pass<'_> {
         refuse_old_version(&spec)?;
         let generation = self.status.observed_generation.unwrap_or(self.generation);
         let objects = self.render(&spec, generation, &self.restored_from())?;
+        self.steps.push(Step::FinishCluster(Box::new(objects)));
+        // Told afterwards: as long as Kubernetes refuses it is tried again and again.
         self.steps.push(Step::Event(Event::warning(
             "RecoverDeployment",
             Component::JobManagerDeployment,
-            "Recovering lost TaskManager deployment",
+            "Recovered lost TaskManager deployment",
         )));
-        self.steps.push(Step::FinishCluster(Box::new(objects)));
         Ok(Some(self.finish("making the lost TaskManagers again", Some(SOON))))
     }
 
