@@ -23,6 +23,7 @@ mod local;
 mod object;
 mod request;
 mod sink;
+pub mod storage;
 mod uri;
 
 use bytes::Bytes;

@@ -13,6 +13,7 @@ pub mod namespaces;
 pub mod pods;
 pub mod read;
 pub mod revisions;
+pub mod users;
 
 use kube::core::Status;
 

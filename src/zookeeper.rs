@@ -6,12 +6,14 @@
 //! behind does not hide what was written. Nothing is removed beside a JobManager that still has
 //! its node.
 
+mod clusters;
 mod ensemble;
 
 use std::time::Duration;
 
 use zookeeper_client::{Client, Error as Failure};
 
+pub use clusters::{Found, clusters};
 pub use ensemble::Ensemble;
 
 use crate::config::option::InvalidValue;

@@ -48,7 +48,7 @@ pub(super) async fn open(request: &Request, validator: Option<&str>) -> Result<O
     }))
 }
 
-fn client(request: &Request) -> Result<Client, Error> {
+pub(super) fn client(request: &Request) -> Result<Client, Error> {
     let url = request.url()?;
     let hadoop =
         request.job.below(HADOOP_PREFIX).map(|(key, value)| (key.to_owned(), value.to_owned()));
@@ -61,7 +61,7 @@ fn client(request: &Request) -> Result<Client, Error> {
     builder.build().map_err(|error| failure(request, &error))
 }
 
-fn failure(request: &Request, error: &HdfsError) -> Error {
+pub(super) fn failure(request: &Request, error: &HdfsError) -> Error {
     let text = error.to_string();
     match error {
         HdfsError::FileNotFound(_) => Error::not_found(request),

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use futures::{StreamExt, TryStreamExt};
 use object_store::client::{HttpClient, HttpConnector};
+use object_store::list::PaginatedListStore;
 use object_store::path::Path;
 use object_store::{BackoffConfig, ClientOptions, GetOptions, ObjectStore, RetryConfig};
 use url::Url;
@@ -30,14 +31,7 @@ pub(super) async fn open(
     request: &Request,
     validator: Option<&str>,
 ) -> Result<Opened, Error> {
-    let url = request.url()?;
-    let path = Path::from_url_path(url.path())
-        .map_err(|error| Error::invalid(request, innermost(&error)))?;
-    let store: Arc<dyn ObjectStore> = match scheme {
-        Scheme::Gcs => gcs::store(&url, request).await?,
-        Scheme::Azure => azure::store(&url, request).await?,
-        Scheme::S3 | Scheme::Http | Scheme::File | Scheme::Hdfs => s3::store(&url, request).await?,
-    };
+    let (store, path) = connect(scheme, request).await?;
     let options = GetOptions { if_none_match: validator.map(str::to_owned), ..Default::default() };
     let found = match store.get_opts(&path, options).await {
         Ok(found) => found,
@@ -51,8 +45,29 @@ pub(super) async fn open(
     Ok(Opened::Body(Body { stream: stream.boxed(), size_bytes, validator }))
 }
 
+/// A store that lists page by page.
+pub(super) trait Objects: ObjectStore + PaginatedListStore {}
+
+impl<T: ObjectStore + PaginatedListStore> Objects for T {}
+
+/// The store of the request's URI, and the path in it.
+pub(super) async fn connect(
+    scheme: Scheme,
+    request: &Request,
+) -> Result<(Arc<dyn Objects>, Path), Error> {
+    let url = request.url()?;
+    let path = Path::from_url_path(url.path())
+        .map_err(|error| Error::invalid(request, innermost(&error)))?;
+    let store: Arc<dyn Objects> = match scheme {
+        Scheme::Gcs => gcs::store(&url, request).await?,
+        Scheme::Azure => azure::store(&url, request).await?,
+        Scheme::S3 | Scheme::Http | Scheme::File | Scheme::Hdfs => s3::store(&url, request).await?,
+    };
+    Ok((store, path))
+}
+
 /// What an object store's error means. Its text may hold what was signed, so little of it is shown.
-fn failure(request: &Request, error: &object_store::Error) -> Error {
+pub(super) fn failure(request: &Request, error: &object_store::Error) -> Error {
     match error {
         object_store::Error::NotFound { .. } => Error::not_found(request),
         object_store::Error::PermissionDenied { .. } => {

@@ -1,32 +1,46 @@
 //! `gc`: what former clusters and jobs left behind, shown and removed.
 
+mod storage;
+
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
 use jiff::Timestamp;
+use kube::Client;
 use serde_json::json;
 
+use self::storage::Seen;
 use super::args::{Global, Output, OutputFormat, duration};
 use super::failure::Failure;
+use super::operator_config;
 use super::printer::Printer;
 use super::table;
 use crate::cluster::leftovers;
 use crate::cluster::read::Scope;
+use crate::cluster::users::{Users, users};
+use crate::config::OperatorConfig;
+use crate::decide::garbage::storage::{self as decide, View};
 use crate::decide::garbage::{Finding, Rules, garbage};
 
-/// Remove what former clusters and jobs left behind: ConfigMaps of Flink that nothing names any more
+/// Remove what former clusters and jobs left behind, and nothing that is still named anywhere
 #[derive(Args)]
 #[command(after_help = "\
-What a status, spec, stored revision or snapshot names is never removed, nor anything of a cluster that runs.
-ConfigMaps that name checkpoints or jobs may be all that leads to a job's state: they are only shown,
-unless --include-state is given.
+Looked at are ConfigMaps of Flink, ZooKeeper nodes and files in the places that clusters are configured with.
+What a status, spec, stored revision, snapshot, HA metadata, or the metadata of a checkpoint that stays
+names is never removed, nor anything of a cluster that runs.
+What is state or leads to it is only shown, unless --include-state is given. Files and nodes that another
+Kubernetes cluster may have made are only shown, unless --sole-user-of names their place.
 
 Examples:
   # Show what could go, in all namespaces
   kubectl flink gc -A --dry-run
 
   # Remove what was not written for a month
-  kubectl flink gc --older-than 720h --yes")]
+  kubectl flink gc --older-than 720h --yes
+
+  # Savepoints and checkpoints that nothing names, too, where nobody else keeps any
+  kubectl flink gc -A --include-state --sole-user-of s3://lake/flink")]
 #[allow(clippy::struct_excessive_bools, reason = "flags")]
 pub struct GcArgs {
     /// Look into all namespaces
@@ -38,9 +52,19 @@ pub struct GcArgs {
     /// Leave alone what was written since
     #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "168h")]
     older_than: Duration,
-    /// Also remove ConfigMaps that lead to state, which may be the only way to it
+    /// Also remove state that nothing names, and what may be the only way to state
     #[arg(long)]
     include_state: bool,
+    /// Nobody but this Kubernetes cluster keeps anything there; may be repeated
+    #[arg(long, value_name = "URI", value_parser = place)]
+    sole_user_of: Vec<String>,
+    /// Look at ConfigMaps only
+    #[arg(long)]
+    skip_storage: bool,
+    /// Configuration of the operator, which may say where state is: a file, or a directory with
+    /// flink-conf.yaml or config.yaml
+    #[arg(long, value_name = "FILE")]
+    operator_config: Option<PathBuf>,
     /// Do not ask
     #[arg(short, long)]
     yes: bool,
@@ -48,61 +72,227 @@ pub struct GcArgs {
     output: Output,
 }
 
+fn place(text: &str) -> Result<String, String> {
+    if decide::is_place(text) {
+        return Ok(text.to_owned());
+    }
+    Err("expected a place such as s3://bucket/folder".to_owned())
+}
+
+/// Files and nodes: what was seen, and what of it is garbage.
+struct Storages {
+    seen: Seen,
+    rules: decide::Rules,
+    /// Absent: of all namespaces.
+    namespace: Option<String>,
+    findings: Vec<decide::Finding>,
+}
+
 /// Shows, asks and removes.
 pub async fn run(args: GcArgs, global: &Global, printer: &Printer) -> anyhow::Result<()> {
-    let GcArgs { all_namespaces, dry_run, older_than, include_state, yes, output } = args;
     let connection = global.connect().await?;
-    let scope =
-        if all_namespaces { Scope::AllNamespaces } else { Scope::Namespace(&connection.namespace) };
-    let inventory = leftovers::inventory(&connection.client, scope).await?;
+    let client = &connection.client;
+    let scope = if args.all_namespaces {
+        Scope::AllNamespaces
+    } else {
+        Scope::Namespace(&connection.namespace)
+    };
+    let inventory = leftovers::inventory(client, scope).await?;
     let now = Timestamp::now();
-    let rules = Rules { now, age_min: older_than, includes_state: include_state };
+    let rules = Rules { now, age_min: args.older_than, includes_state: args.include_state };
     let findings = garbage(&inventory, &rules);
-    let removable: Vec<&Finding> = findings.iter().filter(|finding| finding.is_removable).collect();
-    show(&findings, output, now, printer)?;
-    if dry_run || removable.is_empty() {
+    let storages = look(&args, client, scope, now, printer).await?;
+    show(&findings, storages.as_ref(), args.output, now, printer)?;
+    let maps: Vec<&Finding> = findings.iter().filter(|finding| finding.is_removable).collect();
+    let count = maps.len() + storages.iter().flat_map(Storages::removable).count();
+    if args.dry_run || count == 0 {
         return Ok(());
     }
-    if !yes {
+    if !args.yes {
         if !printer.terminals().input {
             return Err(Failure::usage("nothing was removed: say --yes, or --dry-run").into());
         }
-        let question = format!("Remove {} of these ConfigMaps?", removable.len());
-        if !printer.confirm(question)? {
+        if !printer.confirm(format!("Remove {count} of these?"))? {
             return Err(Failure::new("nothing was removed").into());
         }
     }
     let mut removed = 0_usize;
-    for finding in &removable {
-        removed += usize::from(leftovers::remove(&connection.client, finding).await?);
+    for finding in &maps {
+        removed += usize::from(leftovers::remove(client, finding).await?);
     }
-    printer.note(format_args!("{removed} of {} ConfigMaps removed", removable.len()));
+    if let Some(storages) = &storages {
+        removed += storages.remove(client, printer).await?;
+    }
+    printer.note(format_args!("{removed} of {count} removed"));
     Ok(())
+}
+
+/// Files and nodes; nothing where they are not to be judged.
+async fn look(
+    args: &GcArgs,
+    client: &Client,
+    scope: Scope<'_>,
+    now: Timestamp,
+    printer: &Printer,
+) -> anyhow::Result<Option<Storages>> {
+    if args.skip_storage {
+        return Ok(None);
+    }
+    let operator = match &args.operator_config {
+        Some(path) => operator_config::load(Some(path), printer)?,
+        None => OperatorConfig::default(),
+    };
+    let Some(known) = read_users(client, printer).await else { return Ok(None) };
+    let progress = printer.terminals().error.then(|| printer.progress());
+    let seen = storage::look(&known, &operator, |place| {
+        if let Some(progress) = &progress {
+            progress.set(format_args!("looking into {place}"));
+        }
+    })
+    .await;
+    drop(progress);
+    // Read after the places, so that whoever names something by now is seen.
+    let Some(known) = read_users(client, printer).await else { return Ok(None) };
+    let rules = decide::Rules {
+        now,
+        age_min: args.older_than,
+        includes_state: args.include_state,
+        sole_user_of: args.sole_user_of.clone(),
+    };
+    let namespace = match scope {
+        Scope::Namespace(namespace) => Some(namespace.to_owned()),
+        Scope::AllNamespaces => None,
+    };
+    let mut storages = Storages { seen, rules, namespace, findings: Vec::new() };
+    storages.findings = storages.judge(&known);
+    Ok(Some(storages))
+}
+
+/// What all namespaces name: files are not judged without that.
+async fn read_users(client: &Client, printer: &Printer) -> Option<Users> {
+    match users(client).await {
+        Ok(users) => Some(users),
+        Err(error) => {
+            printer.warning(format_args!(
+                "files and ZooKeeper nodes are left alone, as it is not known what all namespaces name: {error}"
+            ));
+            None
+        }
+    }
+}
+
+impl Storages {
+    fn judge(&self, known: &Users) -> Vec<decide::Finding> {
+        let mut findings = decide::garbage(&self.seen.places, &known.references, &self.rules);
+        findings.retain(|finding| self.is_in_scope(finding));
+        findings
+    }
+
+    /// Whether a cluster of the namespace uses the place.
+    fn is_in_scope(&self, finding: &decide::Finding) -> bool {
+        let Some(namespace) = &self.namespace else { return true };
+        self.seen.places.iter().any(|place| {
+            let is_it = place.kind == finding.kind && place.uri == finding.place;
+            is_it && place.users.iter().any(|user| user.namespace == *namespace)
+        })
+    }
+
+    fn removable(&self) -> impl Iterator<Item = &decide::Finding> {
+        self.findings.iter().filter(|finding| finding.is_removable())
+    }
+
+    /// Removes what is still garbage: somebody may have named something meanwhile.
+    async fn remove(&self, client: &Client, printer: &Printer) -> anyhow::Result<usize> {
+        let Some(known) = read_users(client, printer).await else { return Ok(0) };
+        let now = self.judge(&known);
+        let mut removed = 0;
+        for finding in self.removable() {
+            let is_still = now.iter().any(|other| other == finding);
+            if is_still && self.seen.remove(finding).await? {
+                removed += 1;
+            } else {
+                printer.note(format_args!("`{}` has changed, so it stays", finding.path));
+            }
+        }
+        Ok(removed)
+    }
+
+    /// Places that were not seen, and why.
+    fn unseen(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.seen.places.iter().filter_map(|place| match &place.view {
+            View::Hidden(why) | View::Failed(why) => Some((place.uri.as_str(), why.as_str())),
+            View::Complete(_) => None,
+        })
+    }
 }
 
 fn show(
     findings: &[Finding],
+    storages: Option<&Storages>,
     Output { output }: Output,
     now: Timestamp,
     printer: &Printer,
 ) -> anyhow::Result<()> {
+    let stored: &[decide::Finding] =
+        storages.map(|storages| &*storages.findings).unwrap_or_default();
+    let unseen = storages.into_iter().flat_map(Storages::unseen);
     match output {
         Some(OutputFormat::Json | OutputFormat::Yaml) => {
+            let unseen = unseen.map(|(place, why)| json!({"place": place, "why": why}));
+            let shown = json!({
+                "findings": findings,
+                "storage": storages.map(|_| json!({
+                    "findings": stored,
+                    "notLookedInto": unseen.collect::<Vec<_>>(),
+                })),
+            });
             if let Some(format) = output.and_then(OutputFormat::for_value) {
-                printer.value(&json!({"findings": findings}), format)?;
+                printer.value(&shown, format)?;
             }
         }
         Some(OutputFormat::Name) => {
             for finding in findings {
                 printer.line(format_args!("configmap/{}", finding.name))?;
             }
+            for finding in stored {
+                printer.line(&finding.path)?;
+            }
         }
-        None | Some(OutputFormat::Wide) if findings.is_empty() => {
-            printer.note("nothing was left behind");
+        None | Some(OutputFormat::Wide) => {
+            for (place, why) in unseen {
+                printer.note(format_args!("`{place}` was not looked into: {why}"));
+            }
+            if findings.is_empty() && stored.is_empty() {
+                printer.note("nothing was left behind");
+            }
+            if !findings.is_empty() {
+                printer.line(table_of(findings, now))?;
+            }
+            if !stored.is_empty() {
+                printer.line(table_of_stored(stored, now))?;
+            }
         }
-        None | Some(OutputFormat::Wide) => printer.line(table_of(findings, now))?,
     }
     Ok(())
+}
+
+fn table_of_stored(findings: &[decide::Finding], now: Timestamp) -> String {
+    let row = |finding: &decide::Finding| {
+        let (action, why) = match &finding.kept_because {
+            None => ("remove", finding.why.clone()),
+            Some(kept_because) => ("keep", format!("{}; {kept_because}", finding.why)),
+        };
+        vec![
+            finding.path.clone(),
+            finding.kind.as_str().to_owned(),
+            table::bytes(i64::try_from(finding.size_bytes).unwrap_or(i64::MAX)),
+            table::age(now.duration_since(finding.changed).as_secs()),
+            action.to_owned(),
+            why,
+        ]
+    };
+    let headers = ["PATH", "WHAT", "SIZE", "AGE", "ACTION", "WHY"];
+    table::render(&headers, findings.iter().map(row).collect())
 }
 
 fn table_of(findings: &[Finding], now: Timestamp) -> String {

@@ -18,10 +18,10 @@ use crate::api::state_snapshot::FlinkStateSnapshot;
 use crate::decide::garbage::{ClusterName, Finding, FoundMap, Inventory, job_ids_in};
 
 /// Label that Flink and the operator put on what belongs to a cluster.
-const MAPS: &str = "app,type=flink-native-kubernetes";
+pub(super) const MAPS: &str = "app,type=flink-native-kubernetes";
 /// Keys of checkpoints and of jobs to recover.
 const STATE_KEYS: [&str; 3] = ["checkpointID-", "jobGraph-", "executionPlan-"];
-const AUTOSCALER_MAPS: &str = "app,component=autoscaler";
+pub(super) const AUTOSCALER_MAPS: &str = "app,component=autoscaler";
 
 /// Reads the whole inventory. What is read first is what may go, so that whatever names it is seen.
 ///
@@ -97,7 +97,7 @@ pub async fn remove(client: &Client, finding: &Finding) -> Result<bool> {
 }
 
 /// None of a kind that is not installed.
-async fn optional<K>(client: &Client, scope: Scope<'_>) -> Result<Vec<Value>>
+pub(super) async fn optional<K>(client: &Client, scope: Scope<'_>) -> Result<Vec<Value>>
 where
     K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>,
 {
@@ -120,11 +120,11 @@ fn mention(inventory: &mut Inventory, namespace: &str, object: &Value) {
     inventory.mentioned.extend(ids);
 }
 
-fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
+pub(super) fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
     object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
 
-fn name_of(object: &Value) -> ClusterName {
+pub(super) fn name_of(object: &Value) -> ClusterName {
     ClusterName {
         namespace: text(object, "/metadata/namespace").to_owned(),
         name: text(object, "/metadata/name").to_owned(),

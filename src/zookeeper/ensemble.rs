@@ -13,6 +13,8 @@ use crate::config::{FlinkConfig, options};
 pub struct Ensemble {
     /// `host:port,…`, perhaps with a path that everything is under.
     pub(super) quorum: String,
+    /// `/flink`, with what other clusters have.
+    root: String,
     /// `/flink/<cluster-id>`
     base: String,
     /// Below the base: of Flink 1.x and 2.x.
@@ -45,7 +47,8 @@ impl Ensemble {
             let key = options::HA_CLUSTER_ID.key();
             return Err(Error::Unsupported(format!("`{key}` is empty")));
         }
-        let base = join(&[&config.get(&options::ZOOKEEPER_ROOT)?, cluster_id]);
+        let root = join(&[&config.get(&options::ZOOKEEPER_ROOT)?]);
+        let base = join(&[&root, cluster_id]);
         let below = |path: String| join(&[&base, &path]);
         let job_graphs = [
             below(config.get(&options::ZOOKEEPER_JOB_GRAPHS)?),
@@ -56,11 +59,22 @@ impl Ensemble {
         let millis = config.get(&options::ZOOKEEPER_CONNECTION_TIMEOUT)?;
         Ok(Self {
             quorum,
+            root,
             base,
             job_graphs,
             authorization: authorization.into_iter().collect(),
             connection_timeout: Duration::from_millis(millis.into()),
         })
+    }
+
+    /// The address of the root path, as `zookeeper://a:2181,b:2181/flink`.
+    pub fn place(&self) -> String {
+        format!("zookeeper://{}{}", self.quorum, self.root.trim_end_matches('/'))
+    }
+
+    /// The node that the clusters are in.
+    pub(super) fn root(&self) -> &str {
+        &self.root
     }
 
     /// The node of the cluster.

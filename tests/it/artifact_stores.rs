@@ -1,5 +1,7 @@
 //! Jars from stores that speak the real protocols. `tests/artifacts.sh` starts the stores.
 
+mod folders;
+
 use kubectl_flink::artifact::{Error, Fetched, Request, fetch};
 use kubectl_flink::config::FlinkConfig;
 

@@ -1,5 +1,5 @@
 //! Commands against a cluster in memory, and the program itself by its transcripts.
 
-mod commands;
+pub(crate) mod commands;
 mod completion;
 mod transcripts;

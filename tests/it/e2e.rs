@@ -91,6 +91,25 @@ fn zookeeper_keeps_the_last_state() {
         thread::sleep(Duration::from_secs(1));
     }
 
+    // The nodes of a cluster that is gone, and nothing of the one at work.
+    zookeeper::add(&cluster, &quorum, &format!("/team/gone/jobs/{id}/checkpoints/1"));
+    zookeeper::add(&cluster, &quorum, "/team/of-others/notes");
+    let place = format!("zookeeper://{quorum}/team");
+    let removed = cluster.flink(&[
+        "gc",
+        "--older-than",
+        "0s",
+        "--include-state",
+        "--sole-user-of",
+        &place,
+        "--yes",
+    ]);
+    assert!(removed.contains(&format!("{place}/gone")), "{removed}");
+    let mut left = children(&cluster, &quorum, "/team");
+    left.sort();
+    assert_eq!(left, [JOB, "of-others"], "{removed}");
+    assert!(!nodes(&checkpoints).is_empty());
+
     // A last-state upgrade of a job whose JobManager is dead.
     job["spec"]["job"]["parallelism"] = json!(2);
     let upgraded = cluster.upgrade_the_dead(&job);

@@ -21,7 +21,21 @@ const LAYERS: &[(&str, &[&str])] = &[
     ),
     ("zookeeper", PURE),
     ("sandbox", PURE),
-    ("cli", &["api", "config", "render", "decide", "flink", "cluster", "operator", "sandbox"]),
+    (
+        "cli",
+        &[
+            "api",
+            "config",
+            "render",
+            "decide",
+            "artifact",
+            "flink",
+            "cluster",
+            "zookeeper",
+            "operator",
+            "sandbox",
+        ],
+    ),
 ];
 
 /// What would let a pure module see the world.

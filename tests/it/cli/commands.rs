@@ -12,16 +12,16 @@ use crate::support::fake_cluster::{FakeCluster, Fault};
 use crate::support::fake_flink::{FakeFlink, Job};
 
 /// What a command printed and how it ended.
-struct Ran {
-    output: String,
-    error: String,
+pub(crate) struct Ran {
+    pub(crate) output: String,
+    pub(crate) error: String,
     /// The chain of causes, outermost first.
     failure: Option<(Kind, Vec<String>)>,
 }
 
 impl Ran {
     #[track_caller]
-    fn succeeded(self) -> Self {
+    pub(crate) fn succeeded(self) -> Self {
         assert_eq!(self.failure, None, "{}", self.error);
         self
     }
@@ -38,7 +38,7 @@ impl Ran {
 }
 
 /// Runs a command line in this process, against the fakes.
-async fn run(cluster: &FakeCluster, rest_address: Option<String>, line: &str) -> Ran {
+pub(crate) async fn run(cluster: &FakeCluster, rest_address: Option<String>, line: &str) -> Ran {
     let words = std::iter::once("kubectl-flink").chain(line.split_whitespace());
     let Cli { command, global } = Cli::try_parse_from(words).unwrap();
     let connection = Connection {

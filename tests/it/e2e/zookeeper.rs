@@ -69,3 +69,13 @@ pub(super) fn children(cluster: &Cluster, quorum: &str, path: &str) -> Vec<Strin
         }
     })
 }
+
+/// Makes a node with all above it.
+pub(super) fn add(cluster: &Cluster, quorum: &str, path: &str) {
+    cluster.wait_for(async {
+        let client = zookeeper_client::Client::connect(quorum).await.unwrap();
+        let options = zookeeper_client::CreateMode::Persistent
+            .with_acls(zookeeper_client::Acls::anyone_all());
+        client.mkdir(path, &options).await.unwrap();
+    });
+}

@@ -1,0 +1,238 @@
+//! Folders in which Flink keeps state: listed page by page, within bounds, read and removed.
+//!
+//! A listing is complete or an [`Error`]. Nothing is removed but files that were listed, and what
+//! says that a folder is a savepoint or a checkpoint goes last, so that the next try finds the rest.
+
+mod hdfs;
+mod object;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use bytes::Bytes;
+use jiff::Timestamp;
+
+use super::request::{Limits, Request};
+use super::uri::Scheme;
+use super::{Error as ArtifactError, uri};
+use crate::config::FlinkConfig;
+use crate::config::memory::MemorySize;
+
+/// Folders of one level, and files of one folder, that are listed at most.
+const ENTRIES_MAX: usize = 20_000;
+/// Objects asked for in one request of a list.
+const PAGE_SIZE: usize = 1000;
+/// Largest metadata that is read: it lists files, and holds states of some kilobytes itself.
+const READ_BYTES_MAX: u64 = 64 << 20;
+/// Longest time of one listing, one file or one removal.
+const TIME_MAX: Duration = Duration::from_mins(5);
+/// Schemes that Flink writes to, and that can be looked into from outside of its pods.
+const SCHEMES: [&str; 11] =
+    ["s3", "s3a", "s3n", "s3p", "gs", "abfs", "abfss", "wasb", "wasbs", "hdfs", "viewfs"];
+/// File that makes a folder a savepoint or a checkpoint.
+const METADATA: &str = "_metadata";
+
+/// Why a storage was not looked into, or not changed.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// It is out of reach for this program, or closed to it.
+    #[error("{problem}")]
+    Hidden { problem: String },
+    #[error("{problem}")]
+    Failed { problem: String },
+    #[error("`{folder}` has more than {ENTRIES_MAX} entries, which are not listed here")]
+    TooMany { folder: String },
+    #[error("`{path}` is larger than {READ_BYTES_MAX} bytes, which are not read here")]
+    TooLarge { path: String },
+    #[error("it took longer than {TIME_MAX:?}")]
+    TimedOut,
+}
+
+impl Error {
+    fn of(error: ArtifactError) -> Self {
+        match error {
+            ArtifactError::Invalid { problem, .. }
+            | ArtifactError::AccessDenied { problem, .. } => Self::Hidden { problem },
+            ArtifactError::NotFound { .. } => {
+                Self::Failed { problem: "it is not there".to_owned() }
+            }
+            ArtifactError::Unreachable { problem, .. }
+            | ArtifactError::Interrupted { problem, .. } => Self::Failed { problem },
+            other => Self::Failed { problem: other.to_string() },
+        }
+    }
+}
+
+/// A file below the storage.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct File {
+    /// Below the storage, without a slash at its beginning.
+    pub path: String,
+    pub size_bytes: u64,
+    pub changed: Timestamp,
+}
+
+/// A place where Flink writes.
+pub struct Storage {
+    files: Files,
+    request: Request,
+    /// The path of the place in its file system, without slashes around it.
+    root: String,
+}
+
+enum Files {
+    Objects(std::sync::Arc<dyn super::object::Objects>),
+    Hdfs(hdfs_native::Client),
+}
+
+impl Storage {
+    /// The place with this URI. Options are those of jars: `operator` may use the credentials of
+    /// this process, `job` brings its own.
+    ///
+    /// # Errors
+    /// [`Error::Hidden`] for a place that only pods can see, such as `file:`, and one that the
+    /// options do not open.
+    pub async fn open(uri: &str, operator: &FlinkConfig, job: &FlinkConfig) -> Result<Self, Error> {
+        let request = request(uri, operator, job);
+        let scheme = uri.split_once(':').map(|(scheme, _)| scheme.to_ascii_lowercase());
+        let scheme = scheme.filter(|scheme| SCHEMES.contains(&scheme.as_str()));
+        let Some(scheme) = scheme else {
+            let problem = "only the pods of its cluster can see it".to_owned();
+            return Err(Error::Hidden { problem });
+        };
+        let scheme = Scheme::named(&scheme).map_err(|problem| Error::Hidden { problem })?;
+        let hidden = |error| match Error::of(error) {
+            Error::Failed { problem } => Error::Hidden { problem },
+            other => other,
+        };
+        if scheme == Scheme::Hdfs {
+            let client = super::hdfs::client(&request).map_err(hidden)?;
+            let url = request.url().map_err(hidden)?;
+            let path = percent_encoding::percent_decode_str(url.path()).decode_utf8_lossy();
+            let root = path.trim_matches('/').to_owned();
+            return Ok(Self { files: Files::Hdfs(client), request, root });
+        }
+        let (store, path) = super::object::connect(scheme, &request).await.map_err(hidden)?;
+        Ok(Self { files: Files::Objects(store), request, root: path.to_string() })
+    }
+
+    /// Names of the folders directly in `below`, a path below the storage or nothing.
+    pub async fn folders(&self, below: &str) -> Result<Vec<String>, Error> {
+        in_time(async {
+            let folder = self.full(below);
+            match &self.files {
+                Files::Objects(store) => object::folders(&**store, &folder, &self.request).await,
+                Files::Hdfs(client) => hdfs::folders(client, &folder, &self.request).await,
+            }
+        })
+        .await
+    }
+
+    /// Everything in the folder, at any depth; nothing where it is not there.
+    pub async fn files(&self, folder: &str) -> Result<Vec<File>, Error> {
+        self.list(folder, true).await
+    }
+
+    /// The files directly in the folder.
+    pub async fn files_directly_in(&self, folder: &str) -> Result<Vec<File>, Error> {
+        self.list(folder, false).await
+    }
+
+    async fn list(&self, folder: &str, is_deep: bool) -> Result<Vec<File>, Error> {
+        in_time(async {
+            let (full, request) = (self.full(folder), &self.request);
+            let mut files = match &self.files {
+                Files::Objects(store) => object::files(&**store, &full, is_deep, request).await?,
+                Files::Hdfs(client) => hdfs::files(client, &full, is_deep, request).await?,
+            };
+            for file in &mut files {
+                file.path = join(folder, &file.path);
+            }
+            files.sort_by(|one, other| one.path.cmp(&other.path));
+            Ok(files)
+        })
+        .await
+    }
+
+    /// A whole file of metadata.
+    pub async fn read(&self, file: &File) -> Result<Bytes, Error> {
+        if file.size_bytes > READ_BYTES_MAX {
+            return Err(Error::TooLarge { path: file.path.clone() });
+        }
+        in_time(async {
+            let full = self.full(&file.path);
+            match &self.files {
+                Files::Objects(store) => object::read(&**store, &full, &self.request).await,
+                Files::Hdfs(client) => hdfs::read(client, &full, &self.request).await,
+            }
+        })
+        .await
+    }
+
+    /// Removes a folder, if it has just these files. Says whether it had.
+    pub async fn remove(&self, folder: &str, listed: &[File]) -> Result<bool, Error> {
+        // The root, or a folder that was never listed.
+        if folder.trim_matches('/').is_empty() || listed.is_empty() {
+            return Ok(false);
+        }
+        if self.files(folder).await? != listed {
+            return Ok(false);
+        }
+        in_time(async {
+            match &self.files {
+                Files::Objects(store) => {
+                    let (last, first): (Vec<&File>, Vec<&File>) =
+                        listed.iter().partition(|file| file.path.ends_with(METADATA));
+                    for files in [first, last] {
+                        let paths = files.iter().map(|file| self.full(&file.path)).collect();
+                        object::remove(&**store, paths, &self.request).await?;
+                    }
+                    Ok(())
+                }
+                Files::Hdfs(client) => {
+                    hdfs::remove(client, &self.full(folder), &self.request).await
+                }
+            }
+        })
+        .await?;
+        Ok(true)
+    }
+
+    fn full(&self, below: &str) -> String {
+        join(&self.root, below)
+    }
+}
+
+fn join(folder: &str, below: &str) -> String {
+    let parts = [folder, below].map(|part| part.trim_matches('/'));
+    parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("/")
+}
+
+async fn in_time<T>(work: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+    tokio::time::timeout(TIME_MAX, work).await.unwrap_or(Err(Error::TimedOut))
+}
+
+/// What a jar's request says of how a store is reached; the bounds of jars are not used.
+fn request(uri: &str, operator: &FlinkConfig, job: &FlinkConfig) -> Request {
+    Request {
+        uri: uri.to_owned(),
+        allowed_schemes: SCHEMES.iter().map(|&scheme| scheme.to_owned()).collect(),
+        // Whoever runs the command can reach these addresses anyway.
+        refuses_private_addresses: false,
+        headers: std::collections::BTreeMap::new(),
+        checksum: None,
+        limits: Limits {
+            size_max: MemorySize::from_mebibytes(READ_BYTES_MAX >> 20),
+            time_max: TIME_MAX,
+            cache_max: MemorySize::from_mebibytes(0),
+        },
+        directory: PathBuf::new(),
+        operator: operator.clone(),
+        job: job.clone(),
+    }
+}
+
+/// The URI as it may be shown.
+pub fn shown(uri: &str) -> String {
+    uri::shown(uri)
+}

@@ -1,0 +1,375 @@
+//! What clusters keep outside of Kubernetes: found, looked into and removed.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use futures::{StreamExt, stream};
+use jiff::Timestamp;
+
+use crate::artifact::storage::{self, Error, File, Storage};
+use crate::cluster::users::Users;
+use crate::config::cluster::is_zookeeper_high_availability_on;
+use crate::config::{FlinkConfig, OperatorConfig, options};
+use crate::decide::garbage::storage::{
+    Finding, Folder, Kind, Place, SAVEPOINT_PREFIX, View, is_uuid, names_in,
+};
+use crate::decide::garbage::{ClusterName, job_ids_in};
+use crate::zookeeper::{self, Ensemble};
+
+/// Folders that are read at the same time.
+const CONCURRENCY: usize = 8;
+/// Configurations that are tried to open one place with.
+const WAYS_MAX: usize = 5;
+/// Times that a folder is looked at in which a job at work replaces files.
+const TRIES: usize = 3;
+/// The folder in `high-availability.storageDir` that is no cluster's.
+const JOB_RESULT_STORE: &str = "job-result-store";
+/// What a savepoint's or checkpoint's `_metadata` begins with.
+const METADATA_BEGINS: [u8; 4] = [0x49, 0x60, 0x67, 0x2d];
+const METADATA: &str = "_metadata";
+/// What Flink keeps of a checkpoint in `high-availability.storageDir`.
+const COMPLETED_CHECKPOINT: &str = "completedCheckpoint";
+
+/// Everything that was seen, and the ways to it.
+#[derive(Default)]
+pub(super) struct Seen {
+    pub(super) places: Vec<Place>,
+    ways: BTreeMap<(Kind, String), Way>,
+}
+
+enum Way {
+    /// With the files of each folder.
+    Files(Box<Storage>, BTreeMap<String, Vec<File>>),
+    /// With a configuration that names the ensemble.
+    ZooKeeper(FlinkConfig),
+}
+
+/// A configuration that names a place: what the operator gives to all, and everything.
+struct Configuration {
+    operator: FlinkConfig,
+    all: FlinkConfig,
+}
+
+/// Who names a place, and how.
+#[derive(Default)]
+struct Named {
+    users: BTreeSet<ClusterName>,
+    configurations: Vec<Configuration>,
+}
+
+/// Looks into every place that any cluster is configured with; `tell` hears where the look is.
+pub(super) async fn look(users: &Users, operator: &OperatorConfig, tell: impl Fn(&str)) -> Seen {
+    let mut seen = Seen::default();
+    for ((kind, uri), mut named) in places(users, operator) {
+        let shown = storage::shown(&uri);
+        tell(&shown);
+        let (view, way) =
+            look_into(kind, &uri, &named.configurations, &users.references.names).await;
+        let others = users.users.iter().filter(|(_, user)| user.names_place(&uri));
+        named.users.extend(others.map(|(cluster, _)| cluster.clone()));
+        seen.ways.extend(way.map(|way| ((kind, shown.clone()), way)));
+        seen.places.push(Place { kind, uri: shown, users: named.users, view });
+    }
+    seen
+}
+
+impl Seen {
+    /// Removes what was found, if it is as it was seen. Says whether it was.
+    ///
+    /// # Errors
+    /// What was not removed yet is found again by the next look.
+    pub(super) async fn remove(&self, finding: &Finding) -> anyhow::Result<bool> {
+        match self.ways.get(&(finding.kind, finding.place.clone())) {
+            Some(Way::Files(storage, files)) => {
+                let listed = files.get(&finding.below).map(Vec::as_slice).unwrap_or_default();
+                Ok(storage.remove(&finding.below, listed).await?)
+            }
+            Some(Way::ZooKeeper(config)) => {
+                let mut config = config.clone();
+                config.force(&options::HA_CLUSTER_ID, &finding.below);
+                zookeeper::delete(&Ensemble::from_config(&config)?).await?;
+                Ok(true)
+            }
+            None => Ok(false),
+        }
+    }
+}
+
+/// Every place that a configuration of a cluster names.
+fn places(users: &Users, operator: &OperatorConfig) -> BTreeMap<(Kind, String), Named> {
+    let mut places: BTreeMap<(Kind, String), Named> = BTreeMap::new();
+    for (cluster, user) in &users.users {
+        for own in &user.configurations {
+            let defaults = operator.defaults(&cluster.namespace, None);
+            let mut all = defaults.clone();
+            all.overlay(own);
+            all.force(&options::HA_CLUSTER_ID, &cluster.name);
+            for place in places_in(&all) {
+                let named = places.entry(place).or_default();
+                named.users.insert(cluster.clone());
+                if named.configurations.len() < WAYS_MAX {
+                    let operator = defaults.clone();
+                    named.configurations.push(Configuration { operator, all: all.clone() });
+                }
+            }
+        }
+    }
+    places
+}
+
+fn places_in(config: &FlinkConfig) -> Vec<(Kind, String)> {
+    let uri = |option| config.text_of(option).map(|uri| uri.trim().trim_end_matches('/'));
+    let uri = |option| uri(option).filter(|uri| !uri.is_empty()).map(str::to_owned);
+    let mut places = Vec::new();
+    places.extend(uri(&options::CHECKPOINT_DIRECTORY).map(|uri| (Kind::Checkpoints, uri)));
+    places.extend(uri(&options::SAVEPOINT_DIRECTORY).map(|uri| (Kind::Savepoint, uri)));
+    if let Some(uri) = uri(&options::HA_STORAGE_DIRECTORY) {
+        places.push((Kind::JobResultStore, format!("{uri}/{JOB_RESULT_STORE}")));
+        places.push((Kind::HaStorage, uri));
+    }
+    if is_zookeeper_high_availability_on(config) {
+        // One that cannot be asked is told as it is written.
+        let quorum = config.text_of(&options::ZOOKEEPER_QUORUM).unwrap_or_default().trim();
+        let place = Ensemble::from_config(config).map(|ensemble| ensemble.place());
+        let place = place.unwrap_or_else(|_| format!("zookeeper://{quorum}"));
+        places.push((Kind::ZooKeeperNodes, place));
+    }
+    places
+}
+
+/// Opens the place in the first way that does, and looks at all of it.
+async fn look_into(
+    kind: Kind,
+    uri: &str,
+    configurations: &[Configuration],
+    mentioned: &BTreeSet<String>,
+) -> (View, Option<Way>) {
+    let mut why = String::new();
+    for Configuration { operator, all } in configurations {
+        let looked = if kind == Kind::ZooKeeperNodes {
+            look_into_zookeeper(all).await
+        } else {
+            look_into_storage(kind, uri, (operator, all), mentioned).await
+        };
+        match looked {
+            Ok((folders, way)) => return (View::Complete(folders), Some(way)),
+            Err(Error::Hidden { problem }) => why = problem,
+            Err(other) => return (View::Failed(other.to_string()), None),
+        }
+    }
+    (View::Hidden(why), None)
+}
+
+async fn look_into_zookeeper(config: &FlinkConfig) -> Result<(Vec<Folder>, Way), Error> {
+    let from = |error: zookeeper::Error| {
+        let problem = error.to_string();
+        if error.is_transient() { Error::Failed { problem } } else { Error::Hidden { problem } }
+    };
+    let found = zookeeper::clusters(&Ensemble::from_config(config).map_err(from)?).await;
+    let folders = found.map_err(from)?.into_iter().map(|found| Folder {
+        cluster: Some(found.name.clone()),
+        changed: Timestamp::from_millisecond(found.changed_millis).ok(),
+        size_bytes: found.size_bytes,
+        count: found.nodes,
+        is_recognized: found.is_of_flink,
+        has_state: found.has_state,
+        is_in_use: found.is_in_use,
+        // What is in the storage of the cluster is what its nodes point to.
+        names: [found.name.to_ascii_lowercase()].into(),
+        path: found.name,
+    });
+    Ok((folders.collect(), Way::ZooKeeper(config.clone())))
+}
+
+async fn look_into_storage(
+    kind: Kind,
+    uri: &str,
+    (operator, config): (&FlinkConfig, &FlinkConfig),
+    mentioned: &BTreeSet<String>,
+) -> Result<(Vec<Folder>, Way), Error> {
+    let storage = Storage::open(uri, operator, config).await?;
+    let paths = paths(kind, &storage).await?;
+    let looked: Vec<_> = stream::iter(paths)
+        .map(|path| {
+            let storage = &storage;
+            async move { look_at(kind, storage, path, mentioned).await }
+        })
+        .buffer_unordered(CONCURRENCY)
+        .collect()
+        .await;
+    let mut folders = Vec::new();
+    let mut files = BTreeMap::new();
+    for one in looked {
+        let (folder, its) = one?;
+        files.insert(folder.path.clone(), its);
+        folders.push(folder);
+    }
+    Ok((folders, Way::Files(Box::new(storage), files)))
+}
+
+/// Folders that are of the kind by their name.
+async fn paths(kind: Kind, storage: &Storage) -> Result<Vec<String>, Error> {
+    let mut paths = storage.folders("").await?;
+    match kind {
+        Kind::Savepoint => paths.retain(|name| name.starts_with(SAVEPOINT_PREFIX)),
+        Kind::Checkpoints => paths.retain(|name| job_ids_in(name).eq([name.as_str()])),
+        Kind::HaStorage | Kind::ZooKeeperNodes => paths.retain(|name| name != JOB_RESULT_STORE),
+        Kind::JobResultStore => {
+            let mut runs = Vec::new();
+            for cluster in &paths {
+                let names = storage.folders(cluster).await?;
+                let of_runs = names.iter().filter(|name| is_uuid(name));
+                runs.extend(of_runs.map(|name| format!("{cluster}/{name}")));
+            }
+            paths = runs;
+        }
+    }
+    Ok(paths)
+}
+
+/// One folder, with the names in its metadata, and its files.
+async fn look_at(
+    kind: Kind,
+    storage: &Storage,
+    path: String,
+    mentioned: &BTreeSet<String>,
+) -> Result<(Folder, Vec<File>), Error> {
+    let name = path.rsplit('/').next().unwrap_or_default().to_ascii_lowercase();
+    let mut is_kept = mentioned.contains(&name);
+    let mut tries = 1;
+    loop {
+        let listed = if is_kept {
+            metadata_in(kind, storage, &path).await
+        } else if kind == Kind::HaStorage && has_more_than_blobs(storage, &path).await? {
+            is_kept = true;
+            continue;
+        } else {
+            storage.files(&path).await
+        };
+        let files = match listed {
+            Ok(files) => files,
+            // What is too much to be judged can refer to others all the same.
+            Err(Error::TooMany { .. }) if !is_kept => {
+                is_kept = true;
+                continue;
+            }
+            Err(error) => return Err(error),
+        };
+        match names_of(kind, storage, &path, &files).await {
+            Ok((names, has_metadata)) => {
+                let mut folder = folder(kind, path, &files, names, has_metadata);
+                folder.is_recognized &= !is_kept;
+                return Ok((folder, files));
+            }
+            // A job at work has replaced a checkpoint meanwhile.
+            Err(Error::Failed { .. }) if tries < TRIES => tries += 1,
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// The files that can be metadata, of a folder that stays.
+async fn metadata_in(kind: Kind, storage: &Storage, path: &str) -> Result<Vec<File>, Error> {
+    if kind != Kind::Checkpoints {
+        return storage.files_directly_in(path).await;
+    }
+    let mut files = Vec::new();
+    for checkpoint in storage.folders(path).await? {
+        if checkpoint.starts_with("chk-") {
+            files.extend(storage.files_directly_in(&format!("{path}/{checkpoint}")).await?);
+        }
+    }
+    Ok(files)
+}
+
+/// The folder of a cluster can be one in which users keep other things, and many.
+async fn has_more_than_blobs(storage: &Storage, path: &str) -> Result<bool, Error> {
+    Ok(storage.folders(path).await?.iter().any(|name| name != "blob"))
+}
+
+/// The names in all metadata of the folder, and whether it begins as Flink's does.
+async fn names_of(
+    kind: Kind,
+    storage: &Storage,
+    path: &str,
+    files: &[File],
+) -> Result<(BTreeSet<String>, bool), Error> {
+    let (mut names, mut has_metadata) = (BTreeSet::new(), true);
+    for file in files {
+        let name = file.path.rsplit('/').next().unwrap_or_default();
+        let is_metadata = match kind {
+            Kind::Savepoint => file.path == format!("{path}/{METADATA}"),
+            Kind::Checkpoints => name == METADATA,
+            Kind::HaStorage => name.starts_with(COMPLETED_CHECKPOINT),
+            Kind::JobResultStore | Kind::ZooKeeperNodes => false,
+        };
+        if is_metadata {
+            let bytes = storage.read(file).await?;
+            has_metadata &= kind == Kind::HaStorage || bytes.starts_with(&METADATA_BEGINS);
+            names.extend(names_in(&String::from_utf8_lossy(&bytes)));
+        }
+    }
+    Ok((names, has_metadata))
+}
+
+fn folder(
+    kind: Kind,
+    path: String,
+    files: &[File],
+    names: BTreeSet<String>,
+    has_metadata: bool,
+) -> Folder {
+    let below = |file: &File| file.path[path.len()..].trim_start_matches('/').to_owned();
+    let is_recognized = !files.is_empty()
+        && has_metadata
+        && match kind {
+            Kind::Savepoint => files.iter().any(|file| below(file) == METADATA),
+            _ => files.iter().all(|file| is_of_flink(kind, &below(file))),
+        };
+    let cluster = match kind {
+        Kind::HaStorage | Kind::JobResultStore => path.split('/').next().map(str::to_owned),
+        Kind::ZooKeeperNodes | Kind::Checkpoints | Kind::Savepoint => None,
+    };
+    Folder {
+        cluster,
+        changed: files.iter().map(|file| file.changed).max(),
+        size_bytes: files.iter().map(|file| file.size_bytes).sum(),
+        count: files.len() as u64,
+        is_recognized,
+        has_state: match kind {
+            Kind::JobResultStore => false,
+            // Jars and logs alone lead to nothing.
+            Kind::HaStorage => files.iter().any(|file| !below(file).starts_with("blob/")),
+            Kind::ZooKeeperNodes | Kind::Checkpoints | Kind::Savepoint => true,
+        },
+        is_in_use: false,
+        names,
+        path,
+    }
+}
+
+/// Whether Flink writes a file of this path into a folder of the kind.
+fn is_of_flink(kind: Kind, path: &str) -> bool {
+    let (first, is_folder) = path.split_once('/').map_or((path, false), |(first, _)| (first, true));
+    match kind {
+        Kind::HaStorage if is_folder => first == "blob",
+        Kind::HaStorage => {
+            let beginnings =
+                [COMPLETED_CHECKPOINT, "submittedJobGraph", "executionPlan", "mesosWorker"];
+            beginnings.iter().any(|beginning| first.starts_with(beginning))
+        }
+        Kind::Checkpoints => {
+            let number = first.strip_prefix("chk-");
+            let is_number = number.is_some_and(|number| {
+                !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
+            });
+            is_folder && (is_number || matches!(first, "shared" | "taskowned"))
+        }
+        Kind::JobResultStore => {
+            !is_folder && first.rsplit_once('.').is_some_and(|(_, end)| end == "json")
+        }
+        Kind::Savepoint | Kind::ZooKeeperNodes => true,
+    }
+}
+
+#[cfg(test)]
+mod tests;

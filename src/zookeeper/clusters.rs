@@ -1,0 +1,99 @@
+//! Which clusters have a node below the root path, and what is in it.
+
+use super::{Ensemble, Error, NODES_MAX, Session, in_time};
+
+/// Nodes of a cluster that Flink made at some version; with another one in it a node is not judged.
+const OF_FLINK: [&str; 14] = [
+    "jobs",
+    "jobgraphs",
+    "execution-plans",
+    "leader",
+    "leaderlatch",
+    "checkpoints",
+    "checkpoint-counter",
+    "checkpoint_id_counter",
+    "running_job_registry",
+    "resource_manager_lock",
+    "rest_server_lock",
+    "dispatcher_lock",
+    "job_manager_lock",
+    "applications",
+];
+/// Those that say what to recover.
+const OF_JOBS: [&str; 6] =
+    ["jobs", "jobgraphs", "execution-plans", "checkpoints", "running_job_registry", "applications"];
+
+/// A cluster's node.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Found {
+    /// The cluster's id.
+    pub name: String,
+    /// All nodes, its own too.
+    pub nodes: u64,
+    pub size_bytes: u64,
+    /// When any of them was written last, in milliseconds since the epoch.
+    pub changed_millis: i64,
+    /// It has in it what Flink makes, and nothing else.
+    pub is_of_flink: bool,
+    /// It names jobs or checkpoints.
+    pub has_state: bool,
+    /// A process is registered in it.
+    pub is_in_use: bool,
+}
+
+/// All nodes below the root path of the ensemble.
+///
+/// # Errors
+/// Nothing may be concluded then.
+pub async fn clusters(ensemble: &Ensemble) -> Result<Vec<Found>, Error> {
+    in_time(ensemble, async {
+        let session = Session::open(ensemble).await?;
+        session.sync(ensemble.root()).await?;
+        let mut found: Vec<Found> = Vec::new();
+        let mut nodes = 0;
+        for name in session.children(ensemble.root()).await? {
+            let cluster = look(&session, ensemble.root(), name).await?;
+            nodes += cluster.nodes;
+            found.push(cluster);
+            if nodes > NODES_MAX as u64 {
+                return Err(Error::TooMany { path: ensemble.root().to_owned() });
+            }
+        }
+        Ok(found)
+    })
+    .await
+}
+
+async fn look(session: &Session<'_>, root: &str, name: String) -> Result<Found, Error> {
+    let base = format!("{}/{name}", root.trim_end_matches('/'));
+    let mut found = Found {
+        name,
+        nodes: 0,
+        size_bytes: 0,
+        changed_millis: 0,
+        is_of_flink: true,
+        has_state: false,
+        is_in_use: false,
+    };
+    let mut has_any = false;
+    for path in session.nodes_below(&base).await? {
+        let stat = session.client.check_stat(&path).await;
+        let stat = stat.map_err(|failure| session.ensemble.failure(&path, &failure))?;
+        // It went meanwhile, so somebody is at work there.
+        let Some(stat) = stat else {
+            found.is_in_use = true;
+            continue;
+        };
+        found.nodes += 1;
+        found.size_bytes += u64::try_from(stat.data_length).unwrap_or_default();
+        found.changed_millis = found.changed_millis.max(stat.mtime).max(stat.ctime);
+        found.is_in_use |= stat.ephemeral_owner != 0;
+        let mut below = path[base.len()..].split('/').skip(1);
+        let Some(first) = below.next() else { continue };
+        has_any = true;
+        found.is_of_flink &= OF_FLINK.contains(&first);
+        found.has_state |= OF_JOBS.contains(&first) && below.next().is_some();
+    }
+    found.is_of_flink &= has_any;
+    Ok(found)
+}
