@@ -48,9 +48,11 @@ use printer::Printer;
 
 use crate::api::job::JobState;
 use crate::cluster;
+use crate::decide::extension::cel::guard;
 
 /// Runs the program with the arguments and terminal of this process.
 pub fn run() -> ExitCode {
+    abort_on_panic();
     // A shell that asks for completions sets a variable and takes the answer from stdout.
     let words = std::env::args_os();
     match CompleteEnv::with_factory(Cli::command)
@@ -154,4 +156,20 @@ pub async fn run_command(
         Command::Sandbox(args) => Box::pin(sandbox::run(args, global, printer)).await,
         Command::Version(args) => version::run(args, global, printer).await,
     }
+}
+
+/// Ends the process on a panic, which would end only a task otherwise, and leave half an operator.
+/// Rules of users are kept apart: see [`guard`].
+pub fn abort_on_panic() {
+    let told = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        if guard::is_guarded() {
+            // Without its message, which may show values of an object.
+            let at = panic.location().map(ToString::to_string);
+            tracing::warn!(at, "a rule broke the language");
+            return;
+        }
+        told(panic);
+        std::process::abort();
+    }));
 }

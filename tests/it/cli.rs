@@ -2,4 +2,5 @@
 
 pub(crate) mod commands;
 mod completion;
+mod panics;
 mod transcripts;

@@ -1,9 +1,11 @@
 //! Rules in the Common Expression Language.
 //!
 //! A rule that does not compile, or that names what does not exist, is refused when the operator
-//! starts. Evaluating one has no effects, and is bounded by the size of the object and by
-//! [`NESTING_MAX`].
+//! starts. Evaluating one has no effects, is bounded by the size of the object, by [`NESTING_MAX`]
+//! and by [`LEVELS_MAX`], and a panic in it is an error: see [`guard`].
 
+mod bounds;
+pub mod guard;
 mod names;
 
 use std::collections::HashMap;
@@ -22,6 +24,8 @@ const VARIABLES: [&str; 3] = ["object", "oldObject", "session"];
 const LENGTH_MAX: usize = 16 * 1024;
 /// `all`, `exists`, `map` and `filter` inside each other: each multiplies the time.
 const NESTING_MAX: usize = 3;
+/// Depth of an expression, as [`bounds::depth`] counts it.
+const LEVELS_MAX: usize = 256;
 /// Most values in an object that rules are evaluated for.
 const VALUES_MAX: usize = 20_000;
 /// Deepest value that a rule may answer.
@@ -54,6 +58,18 @@ impl Rule {
         if text.len() > LENGTH_MAX {
             return Err(format!("is longer than {LENGTH_MAX} bytes"));
         }
+        let levels = bounds::depth(text);
+        if levels > LEVELS_MAX {
+            return Err(format!(
+                "is {levels} levels deep: at most {LEVELS_MAX} are evaluated, where a bracket is \
+                 eight and an operator one; make several rules of it"
+            ));
+        }
+        guard::guarded(|| Self::compile_bounded(text))
+            .unwrap_or_else(|| Err("is not CEL: its parser broke on it".to_owned()))
+    }
+
+    fn compile_bounded(text: &str) -> Result<Self, String> {
         let program = ENV.compile(text).map_err(|errors| {
             let lines = errors.errors.iter().map(|error| {
                 format!("at {}:{}: {}", error.pos.0, error.pos.1, one_line(&error.msg))
@@ -84,6 +100,11 @@ impl Rule {
     /// # Errors
     /// Why there is none, such as a field that the resource does not have.
     pub fn evaluate(&self, subject: &Subject) -> Result<Value, String> {
+        guard::guarded(|| self.answer(subject))
+            .unwrap_or_else(|| Err("its evaluation broke on the values of the object".to_owned()))
+    }
+
+    fn answer(&self, subject: &Subject) -> Result<Value, String> {
         let Subject { kind: _, object, old_object, session } = subject;
         let mut left = VALUES_MAX;
         let mut context = Context::with_env(Arc::clone(&ENV));

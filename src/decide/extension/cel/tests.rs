@@ -101,3 +101,184 @@ fn an_object_that_is_too_large_is_not_evaluated() {
     let told = Rule::compile("true").unwrap().evaluate(&subject).unwrap_err();
     assert_eq!(told, "the object has more than 20000 values");
 }
+
+/// Runs out of stack where [`LEVELS_MAX`] is too large; threads of the operator have this much.
+#[test]
+fn the_deepest_rules_do_not_run_out_of_stack() {
+    let deepest = |one: &str, inner: &str, close: &str| {
+        let mut text = inner.to_owned();
+        let mut last = text.clone();
+        for levels in 1.. {
+            text = format!("{}{inner}{}", one.repeat(levels), close.repeat(levels));
+            if bounds::depth(&text) > LEVELS_MAX {
+                break;
+            }
+            last.clone_from(&text);
+        }
+        (last, text)
+    };
+    let work = move || {
+        for (one, inner, close) in [
+            ("(", "true", ")"),
+            ("[", "1", "]"),
+            ("{'a': ", "1", "}"),
+            ("size([", "1", "])"),
+            ("!", "true", ""),
+            ("-", "1", ""),
+            ("1 + ", "1", ""),
+            ("true && ", "true", ""),
+            ("false || ", "true", ""),
+            ("true ? true : ", "true", ""),
+            ("", "object", ".spec"),
+            ("", "object", "['spec']"),
+            ("", "'a'", ".upperAscii()"),
+            ("[1].all(x, ", "true", ")"),
+        ] {
+            let (allowed, refused) = deepest(one, inner, close);
+            // What is found out is whether it comes back at all.
+            drop(Rule::compile(&allowed).map(|rule| rule.evaluate(&subject())));
+            let why = Rule::compile(&refused).unwrap_err();
+            assert!(why.contains("levels deep"), "{one}{inner}{close}: {why}");
+        }
+    };
+    let thread = std::thread::Builder::new().stack_size(2 << 20).spawn(work).unwrap();
+    thread.join().unwrap();
+}
+
+mod any {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const WORDS: [&str; 60] = [
+        "object",
+        "oldObject",
+        "session",
+        "object.spec",
+        "object.spec.job.parallelism",
+        "'é'",
+        "'a'",
+        "\"\"",
+        "r'['",
+        "b'\\xff'",
+        "0",
+        "1",
+        "-1",
+        "9223372036854775807",
+        "-9223372036854775808",
+        "1u",
+        "18446744073709551615u",
+        "1.5",
+        "1e400",
+        "null",
+        "true",
+        "false",
+        "(",
+        ")",
+        "[",
+        "]",
+        "{",
+        "}",
+        ",",
+        ".",
+        ":",
+        "?",
+        "+",
+        "-",
+        "*",
+        "/",
+        "%",
+        "==",
+        "<",
+        "in",
+        "&&",
+        "||",
+        "!",
+        "size",
+        "int",
+        "uint",
+        "double",
+        "string",
+        "matches",
+        "substring",
+        "charAt",
+        "split",
+        "replace",
+        "join",
+        "indexOf",
+        "format",
+        "map",
+        "all",
+        "has",
+        "x",
+    ];
+    const CALLS: [&str; 18] = [
+        "size()",
+        "substring(1)",
+        "substring(1, 0)",
+        "substring(-1)",
+        "charAt(9)",
+        "charAt(-1)",
+        "indexOf('b', 7)",
+        "lastIndexOf('b', -7)",
+        "split('', -1)",
+        "replace('', 'bb', -1)",
+        "matches('[')",
+        "matches('(((a{99}){99}){99})')",
+        "join('-')",
+        "format([1, 'é'])",
+        "trim()",
+        "reverse()",
+        "map(x, x / 0)",
+        "exists(x, x)",
+    ];
+    const VALUES: [&str; 12] = [
+        "'é'",
+        "''",
+        "'abc'",
+        "[]",
+        "['é', 1]",
+        "{}",
+        "object",
+        "object.spec.job.args",
+        "1",
+        "-1.5",
+        "9223372036854775807",
+        "b'\\xff'",
+    ];
+
+    fn try_it(text: &str) {
+        // A panic that is kept to the rule is as good as any error.
+        if let Ok(rule) = Rule::compile(text) {
+            drop(rule.evaluate(&subject()));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn text_ends_as_an_answer_or_an_error(
+            words in proptest::collection::vec(proptest::sample::select(&WORDS[..]), 0..12),
+            sparse: bool,
+        ) {
+            try_it(&words.join(if sparse { " " } else { "" }));
+        }
+
+        #[test]
+        fn calls_end_as_an_answer_or_an_error(
+            value in proptest::sample::select(&VALUES[..]),
+            calls in proptest::collection::vec(proptest::sample::select(&CALLS[..]), 1..4),
+            operator in proptest::sample::select(&["+", "-", "*", "/", "%", "<", "==", "in", "&&"][..]),
+            other in proptest::sample::select(&VALUES[..]),
+        ) {
+            try_it(&format!("{value}.{} {operator} {other}", calls.join(".")));
+            try_it(&format!("{value} {operator} {other}"));
+            try_it(&format!("-({value}) {operator} int({other})"));
+            try_it(&format!("{value}[{other}]"));
+        }
+
+        #[test]
+        fn any_text_ends(text in "\\PC{0,40}") {
+            try_it(&text);
+        }
+    }
+}

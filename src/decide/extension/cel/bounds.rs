@@ -1,0 +1,101 @@
+//! How deep an expression is, before anything walks down into it.
+//!
+//! The parser and the evaluator call themselves for each level. Brackets cost the parser some dozen
+//! calls; each operator of a chain is a level of the tree. Running out of stack cannot be caught, so
+//! this is looked at in the text, on the safe side.
+
+/// What one bracket counts, in operators of a chain.
+const BRACKET: usize = 8;
+
+/// The deepest place of the expression: operators of all chains that it stands in, and brackets.
+pub(super) fn depth(text: &str) -> usize {
+    // Of each open bracket, the operators so far.
+    let mut open = vec![0_usize];
+    let (mut now, mut deepest) = (0_usize, 0_usize);
+    let mut rest = text;
+    while let Some(first) = rest.chars().next() {
+        let skipped = without_text(rest);
+        rest = skipped.unwrap_or(&rest[first.len_utf8()..]);
+        if skipped.is_some() {
+            continue;
+        }
+        match first {
+            '(' | '[' | '{' => {
+                open.push(0);
+                now += BRACKET;
+            }
+            ')' | ']' | '}' if open.len() > 1 => {
+                now -= BRACKET + open.pop().unwrap_or_default();
+                // What was in the brackets is now an operand or a call.
+                count(&mut open, &mut now);
+            }
+            // The next item stands beside the ones before.
+            ',' => now -= open.last_mut().map(std::mem::take).unwrap_or_default(),
+            '.' | '!' | '-' | '+' | '*' | '/' | '%' | '?' | '<' | '>' | '=' | '&' | '|' => {
+                count(&mut open, &mut now);
+            }
+            _ => {}
+        }
+        deepest = deepest.max(now);
+    }
+    deepest
+}
+
+fn count(open: &mut [usize], now: &mut usize) {
+    if let Some(here) = open.last_mut() {
+        *here += 1;
+        *now += 1;
+    }
+}
+
+/// What follows a string or comment that the text begins with.
+fn without_text(text: &str) -> Option<&str> {
+    if let Some(comment) = text.strip_prefix("//") {
+        return Some(comment.find('\n').map_or("", |end| &comment[end..]));
+    }
+    let is_raw = text.starts_with(['r', 'R']);
+    let quoted = if is_raw { &text[1..] } else { text };
+    let quote = ["'''", "\"\"\"", "'", "\""].into_iter().find(|quote| quoted.starts_with(quote))?;
+    let mut rest = &quoted[quote.len()..];
+    while let Some(first) = rest.chars().next() {
+        if let Some(after) = rest.strip_prefix(quote) {
+            return Some(after);
+        }
+        rest = &rest[first.len_utf8()..];
+        if first == '\\' && !is_raw {
+            let escaped = rest.chars().next().map_or(0, char::len_utf8);
+            rest = &rest[escaped..];
+        }
+    }
+    // It never ends, so it is none, and what is in it counts.
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chains_and_brackets_add_up_and_neighbours_do_not() {
+        for (text, expected) in [
+            ("a", 0),
+            ("a.b.c", 2),
+            ("[a.b, c.d, e.f]", BRACKET + 1),
+            ("((a))", 2 * BRACKET),
+            ("f(a.b) + 1", BRACKET + 1),
+            ("'((((' == r'\\'", 2),
+            ("\"\"\"(\"(\"\"\" + '\\'('", 1),
+            ("a // ((((\n + b", 1),
+            // No string begins here.
+            ("'((", 2 * BRACKET),
+        ] {
+            assert_eq!(depth(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn nothing_hides_brackets() {
+        let text = "[')', ".repeat(50);
+        assert!(depth(&text) >= 50 * BRACKET, "{}", depth(&text));
+    }
+}
