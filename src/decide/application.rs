@@ -160,7 +160,7 @@ impl Pass<'_> {
     fn reconcile(&mut self) -> Result<Plan, Halt> {
         let Some(last) = self.last.clone() else { return self.first_deployment() };
         if self.own.is_unfinished {
-            let objects = self.render_deployed(&last.spec)?;
+            let objects = self.render_deployed(&self.deployed_spec(&last))?;
             self.steps.push(Step::FinishCluster(Box::new(objects)));
             return Ok(self.finish("the JobManager was created already", Some(SOON)));
         }

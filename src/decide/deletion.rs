@@ -226,7 +226,10 @@ impl Pass<'_> {
             return Ok(None);
         }
         self.observe()?;
-        if self.status.job_status.state.is_some_and(JobStatusState::is_globally_terminal) {
+        let is_over =
+            self.status.job_status.state.is_some_and(JobStatusState::is_globally_terminal);
+        // A job that its stop has ended leaves a savepoint, which has to be on record.
+        if is_over && self.pending_stop().is_none() {
             return Ok(None);
         }
         if let Some(trigger_id) = self.pending_stop() {

@@ -125,6 +125,8 @@ impl Pass<'_> {
             self.lose_sight(JobManagerDeploymentStatus::Deploying);
             return Ok(());
         }
+        // A recovery made it, and did not come to its end.
+        self.own.is_unfinished |= before == JobManagerDeploymentStatus::Missing;
         if job_manager.available_replicas > 0 {
             if job_manager.available_replicas < job_manager.replicas {
                 // One that stands by is missing, which the job does not feel.

@@ -103,6 +103,7 @@ impl Pass<'_> {
         // Of the spec that runs, not of a newer one that still waits.
         let generation = self.status.observed_generation.unwrap_or(self.generation);
         let objects = self.render(&spec, generation, &RestorePoint::Empty)?;
+        self.write_intent();
         self.submit(&spec, objects, true, false)?;
         Ok(self.finish("recovering the lost JobManager of the session cluster", Some(SOON)))
     }

@@ -246,11 +246,13 @@ impl<K: Kind> Pass<'_, K> {
     /// A completed savepoint of the job: the next restore point. It is shown as a resource, or in
     /// the deprecated history where that kind is not installed.
     pub(super) fn record_savepoint(&mut self, path: &str) {
-        let format = job::note_savepoint(self.status.job_mut(), path);
         let now = self.world.now();
+        // The name of the resource: after a crash the same savepoint is the same resource.
+        let since = job::stop_since(self.status.job()).unwrap_or(now);
+        let format = job::note_savepoint(self.status.job_mut(), path);
         if let Some(config) = self.observe_config().ok().filter(|c| self.uses_resources(c)) {
             let job = (K::JOB, self.world.namespace(), self.world.name());
-            let snapshot = upgrade_resource(job, path, format, &config, now);
+            let snapshot = upgrade_resource(job, path, format, &config, since);
             self.steps.push(SnapshotStep::Create(Box::new(snapshot)).into());
         } else {
             job::note_in_history(self.status.job_mut(), path, format, now);

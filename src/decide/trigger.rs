@@ -277,13 +277,13 @@ fn disposes(config: &FlinkConfig) -> bool {
     config.get(&options::SAVEPOINT_DISPOSE_ON_DELETE).unwrap_or(false)
 }
 
-/// The savepoint that an upgrade has taken, as a resource.
+/// The savepoint that an upgrade asked for at `since` and has taken, as a resource.
 pub fn upgrade_resource(
     job: (JobKind, &str, &str),
     path: &str,
     format: SavepointFormatType,
     config: &FlinkConfig,
-    now: Timestamp,
+    since: Timestamp,
 ) -> FlinkStateSnapshot {
     let spec = FlinkStateSnapshotSpec {
         job_reference: None,
@@ -296,7 +296,7 @@ pub fn upgrade_resource(
         checkpoint: None,
         backoff_limit: Some(0),
     };
-    resource_of(job, spec, SnapshotKind::Savepoint, SnapshotTriggerType::Upgrade, now)
+    resource_of(job, spec, SnapshotKind::Savepoint, SnapshotTriggerType::Upgrade, since)
 }
 
 /// `<job>-<savepoint|checkpoint>-<manual|periodic|upgrade>-<epoch millis>`, without an owner: it

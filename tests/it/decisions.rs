@@ -7,6 +7,7 @@
 //! what is left behind: their tests are where those are.
 
 pub(super) mod care;
+mod crashes;
 mod deletion;
 mod properties;
 mod quirks;

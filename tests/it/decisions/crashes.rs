@@ -1,0 +1,51 @@
+//! What a pass finds that comes after a crash: defects that killing the real operator has shown.
+
+use kubectl_flink::api::status::{SavepointInfo, SnapshotTriggerType};
+use kubectl_flink::decide::plan::SnapshotStep;
+
+use super::*;
+
+/// Flink was asked to stop the job with a savepoint, and nobody has heard of the end.
+fn stopped(mut scene: Scene) -> Scene {
+    scene.status.job_status.savepoint_info = Some(SavepointInfo {
+        trigger_id: Some("000000000000000000000000000000ee".to_owned()),
+        trigger_type: Some(SnapshotTriggerType::Upgrade),
+        trigger_timestamp: Some(ago(7).as_millisecond()),
+        ..SavepointInfo::default()
+    });
+    scene.facts.jobs = Fact::Known(job(JobStatusState::Finished));
+    scene.facts.stop = Fact::Known(Stop::Completed { path: SAVEPOINT.to_owned() });
+    scene
+}
+
+fn snapshot_name(plan: &Plan) -> Option<String> {
+    plan.steps.iter().find_map(|step| match step {
+        Step::Snapshot(SnapshotStep::Create(snapshot)) => snapshot.metadata.name.clone(),
+        _ => None,
+    })
+}
+
+#[test]
+fn the_savepoint_of_an_upgrade_is_one_resource_however_often_it_is_recorded() {
+    let scene = stopped(Scene::running("savepoint").edit_job(|job| job.parallelism = Some(4)));
+    let name = format!("orders-savepoint-upgrade-{}", ago(7).as_millisecond());
+    assert_eq!(snapshot_name(&scene.plan()), Some(name), "named by the stop, not by the pass");
+}
+
+#[test]
+fn the_savepoint_of_a_deletion_is_recorded_when_the_job_has_ended_meanwhile() {
+    let scene = Scene::running("savepoint").operator_option("job.savepoint-on-deletion", "true");
+    let plan = stopped(scene).delete().plan();
+    assert!(snapshot_name(&plan).is_some(), "{}", told(&plan));
+    assert_eq!(plan.status.job_status.upgrade_savepoint_path.as_deref(), Some(SAVEPOINT));
+    assert!(deeds(&plan).contains(&"delete-job-manager"), "{}", told(&plan));
+}
+
+#[test]
+fn a_recovery_that_was_cut_short_is_finished() {
+    let mut scene = Scene::running("last-state").starting();
+    scene.status.job_manager_deployment_status = JobManagerDeploymentStatus::Missing;
+    let plan = scene.plan();
+    assert_eq!(deeds(&plan), ["finish-cluster"], "{}", told(&plan));
+    assert_eq!(deeds(&scene.after(&plan).plan()), [""; 0], "once");
+}
