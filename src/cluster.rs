@@ -6,6 +6,7 @@
 pub mod access;
 pub mod apply;
 pub mod crds;
+pub mod deadline;
 pub mod events;
 pub mod leftovers;
 pub mod logs;

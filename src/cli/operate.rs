@@ -12,12 +12,14 @@ use kube::core::error_boundary::InvalidObject;
 
 use self::live::Live;
 use super::args::{Global, duration};
+use super::connection::Connection;
 use super::extension::invalid;
 use super::failure::Failure;
 use super::logging::{self, LogFormat};
 use super::printer::Printer;
 use crate::api::deployment::FlinkDeployment;
 use crate::api::status::{JobManagerDeploymentStatus, JobStatusState, LifecycleState};
+use crate::cluster::deadline;
 use crate::flink::access::{Access, Connector, Options};
 use crate::operator::context::Context;
 use crate::operator::listener;
@@ -27,6 +29,10 @@ use crate::operator::validator;
 /// What is logged unless `KUBECTL_FLINK_LOG` says otherwise. The client's own lines repeat errors
 /// that are told with their consequences.
 const LOG_LEVELS: &str = "warn,kubectl_flink=info,kube_client=off";
+
+/// How long the API server has to begin an answer, unless `--request-timeout` says otherwise: it
+/// gives up by itself after a minute.
+const REQUEST_DEADLINE: Duration = Duration::from_mins(1);
 
 /// How often `--until-stable` looks at what the watch has seen.
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
@@ -84,7 +90,7 @@ pub async fn run(args: OperateArgs, global: &Global, printer: &Printer) -> anyho
     let listeners = listener::configured(&operator.base).map_err(invalid)?;
     let validators = validator::configured(&operator.base).map_err(invalid)?;
     let connection = global.connect().await?;
-    let client = connection.client.clone();
+    let client = with_deadline(&connection)?;
     let options = Options::from_environment(args.flink_access, args.flink_rest_address.clone());
     let connector = Connector::new(&options, Some(&global.config().await?))
         .context("while preparing to talk to JobManagers")?;
@@ -121,6 +127,14 @@ pub async fn run(args: OperateArgs, global: &Global, printer: &Printer) -> anyho
         printer.note("all resources are STABLE or SUSPENDED");
     }
     end
+}
+
+/// The client that the operator works with: no request holds a reconcile for ever.
+fn with_deadline(connection: &Connection) -> anyhow::Result<kube::Client> {
+    let Some(config) = connection.config.clone() else { return Ok(connection.client.clone()) };
+    // `--request-timeout` is about requests; a watch is silent for longer.
+    let within = config.read_timeout.unwrap_or(REQUEST_DEADLINE);
+    deadline::client(config, within).context("while preparing the connection")
 }
 
 /// Checks what must hold before anything is watched; says whether snapshots are resources here.
