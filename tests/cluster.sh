@@ -4,6 +4,8 @@
 #   tests/cluster.sh                 what CI runs
 #   tests/cluster.sh all             and e2e::long::, which takes some minutes more and asks for a quiet machine
 #   tests/cluster.sh NAME            only tests whose name contains NAME
+#   KUBECTL_FLINK_FAULT_POINTS=all tests/cluster.sh faults::
+#                                    kills the operator at every write of every scenario
 #
 # Needs root on Linux, Go, a JDK, Maven and Python; Debian packages it installs. KUBECTL_FLINK_TEST_KUBECONFIG uses a
 # sandbox that is there, with the images flink:1.20 and flink:2.1. KUBECTL_FLINK_TEST_KEEP=1 leaves namespaces behind,
@@ -36,7 +38,7 @@ if [ -z "${KUBECTL_FLINK_TEST_KUBECONFIG:-}" ]; then
     "$program" sandbox flink-image --name "$sandbox" --version 2.1
 fi
 case "${1:-}" in
-"") set -- api_server:: e2e:: --skip e2e::long:: ;;
-all) set -- api_server:: e2e:: ;;
+"") set -- api_server:: faults:: e2e:: --skip e2e::long:: ;;
+all) set -- api_server:: faults:: e2e:: ;;
 esac
 cargo test --locked --test it -- --ignored --nocapture --test-threads 1 "$@"

@@ -67,15 +67,59 @@ pub(crate) struct Cluster {
     pub(crate) default_savepoint_directory: Option<String>,
     /// It chooses the ids of triggers itself, and knows one format.
     pub(crate) is_before_1_15: bool,
+    /// No JobManager runs.
+    pub(crate) is_down: bool,
+    /// Snapshots of former JobManagers that are still in the store, with their numbers.
+    pub(crate) stored: BTreeMap<String, i64>,
+    /// Every start of a job, in order.
+    pub(crate) starts: Vec<Start>,
     count: u64,
 }
 
+/// What a job started from, and what it could have started from.
+#[derive(Clone, Debug)]
+pub(crate) struct Start {
+    pub(crate) job_id: String,
+    pub(crate) restored: Option<(String, i64)>,
+}
+
 impl Cluster {
+    /// Number of the savepoint or retained checkpoint at `path`, unless it was deleted.
+    pub(crate) fn state_at(&self, path: &str) -> Option<i64> {
+        if self.disposed.contains(path) {
+            return None;
+        }
+        let mut taken = self.jobs.values().flat_map(|job| &job.checkpoints);
+        let found = taken.find(|one| !one.is_discarded && one.path == path).map(|one| one.id);
+        found.or_else(|| self.stored.get(path).copied())
+    }
+
+    /// Number of the newest state in the store.
+    pub(crate) fn newest_state(&self) -> Option<i64> {
+        let kept = self.jobs.values().flat_map(|job| &job.checkpoints);
+        let kept = kept.filter(|one| !one.is_discarded && !self.disposed.contains(&one.path));
+        kept.map(|one| one.id).chain(self.stored.values().copied()).max()
+    }
+
+    /// Whether a savepoint at `path` was deleted through Flink.
+    pub(crate) fn is_disposed(&self, path: &str) -> bool {
+        self.disposed.contains(path)
+    }
+
+    /// The JobManager is gone, and what only it knew. Answers the jobs that it had.
+    pub(crate) fn go_down(&mut self) -> BTreeMap<String, Job> {
+        self.is_down = true;
+        self.jars.clear();
+        self.orphans.clear();
+        self.disposals.clear();
+        std::mem::take(&mut self.jobs)
+    }
+
     /// Whether a savepoint at `path` was taken, and not deleted since.
     fn has_savepoint(&self, path: &str) -> bool {
         let mut taken = self.jobs.values().flat_map(|job| &job.checkpoints);
-        !self.disposed.contains(path)
-            && taken.any(|one| one.kind != "CHECKPOINT" && one.path == path)
+        let is_taken = taken.any(|one| one.kind != "CHECKPOINT" && one.path == path);
+        !self.disposed.contains(path) && (is_taken || self.stored.contains_key(path))
     }
 
     /// A number that was not given before.
@@ -93,6 +137,8 @@ struct World {
     requests: Vec<String>,
     /// Milliseconds since the epoch; a second passes with each request.
     now: i64,
+    /// The clock on the wall counts instead.
+    is_in_real_time: bool,
 }
 
 /// The server; it ends when this is dropped.
@@ -121,6 +167,17 @@ impl FakeFlink {
         let address = listener.local_addr().unwrap().to_string();
         let server = tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
         Self { address, world, server }
+    }
+
+    /// Jobs get times that an operator outside can compare with its own.
+    pub(crate) fn use_real_time(&self) {
+        let mut world = self.world();
+        (world.is_in_real_time, world.now) = (true, jiff::Timestamp::now().as_millisecond());
+    }
+
+    /// Milliseconds since the epoch.
+    pub(crate) fn now(&self) -> i64 {
+        self.world().time()
     }
 
     /// `127.0.0.1:port`.
@@ -190,6 +247,13 @@ pub(crate) fn deadlines() -> Deadlines {
 }
 
 impl World {
+    fn time(&mut self) -> i64 {
+        if self.is_in_real_time {
+            self.now = jiff::Timestamp::now().as_millisecond();
+        }
+        self.now
+    }
+
     /// The fault that this request is to suffer.
     fn fault_for(&mut self, request: &str) -> Option<Fault> {
         let position = self
@@ -215,7 +279,7 @@ impl World {
             Some((id, namespace)) => format!("{namespace}/{id}"),
             None => String::new(),
         };
-        let now = self.now;
+        let now = self.time();
         let cluster = if key.is_empty() {
             self.clusters.entry(key).or_default()
         } else if let Some(cluster) = self.clusters.get_mut(&key) {
@@ -223,6 +287,9 @@ impl World {
         } else {
             return rest::no_leader();
         };
+        if cluster.is_down {
+            return rest::no_leader();
+        }
         for job in cluster.jobs.values_mut() {
             job.step(now);
         }

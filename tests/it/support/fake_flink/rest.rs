@@ -4,7 +4,7 @@ use axum::http::{HeaderMap, Method, StatusCode, Uri};
 use serde_json::{Value, json};
 
 use super::{
-    Cluster,
+    Cluster, Start,
     job::{Done, Job, Operation, STATISTICS_AGE, Triggered, job_not_found},
 };
 
@@ -356,9 +356,11 @@ fn run(cluster: &mut Cluster, now: i64, jar: &str, posted: &Value) -> Answer {
         );
     }
     let mut job = Job::submitted(&id, now);
+    let mut start = Start { job_id: id.clone(), restored: None };
     if let Some(path) = posted["savepointPath"].as_str() {
-        if cluster.has_savepoint(path) {
-            job.restore(7, path, now);
+        if let Some(number) = cluster.state_at(path) {
+            job.restore(number, path, now);
+            start.restored = Some((path.to_owned(), number));
         } else {
             let cause = format!(
                 "java.io.FileNotFoundException: Cannot find checkpoint or savepoint file/directory '{path}' on file system 'file'."
@@ -371,6 +373,7 @@ fn run(cluster: &mut Cluster, now: i64, jar: &str, posted: &Value) -> Answer {
             ));
         }
     }
+    cluster.starts.push(start);
     cluster.jobs.insert(id.clone(), job);
     ok(json!({ "jobid": id }))
 }

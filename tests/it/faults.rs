@@ -1,0 +1,64 @@
+//! The real operator process against a real API server, and everything that can go wrong between.
+//!
+//! A proxy stands before the API server and before Flink. It sees every request, kills the operator
+//! at any of them, or lets them go wrong; the clusters are played by [`world`]. Each test brings up
+//! a control plane of its own and removes it. See `tests/cluster.sh`.
+
+mod end_state;
+mod ground;
+mod laws;
+mod matrix;
+mod named;
+mod operator;
+mod parts;
+mod proxy;
+mod scenarios;
+mod stage;
+mod weather;
+mod world;
+
+/// Points of each scenario in which CI kills the operator; `KUBECTL_FLINK_FAULT_POINTS=all` kills it
+/// at every one.
+const POINTS_IN_CI: usize = 6;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a control plane"]
+async fn a_crash_at_any_write_changes_nothing_in_the_end() {
+    matrix::every_point_leads_to_the_same_end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a control plane"]
+async fn no_write_has_to_be_heard_of() {
+    named::no_write_has_to_be_heard_of().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a control plane"]
+async fn rights_may_go_and_come_back() {
+    named::rights_may_go_and_come_back().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a control plane"]
+async fn a_new_operator_may_see_what_is_not() {
+    named::a_new_operator_may_see_what_is_not().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a control plane"]
+async fn etcd_may_restart() {
+    parts::may_restart("etcd").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a control plane"]
+async fn the_api_server_may_restart() {
+    parts::may_restart("kube-apiserver").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a control plane"]
+async fn everything_settles_after_any_trouble() {
+    weather::everything_settles().await;
+}

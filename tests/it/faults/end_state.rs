@@ -1,0 +1,162 @@
+//! How a case ended, in words that are the same for every run: the objects, what the job was
+//! started from each time, and what lies in the store.
+
+use kube::api::ListParams;
+use serde_json::{Map, Value};
+
+use super::stage::Stage;
+
+const KINDS: [&str; 7] = [
+    "FlinkDeployment",
+    "FlinkSessionJob",
+    "FlinkStateSnapshot",
+    "Deployment",
+    "ConfigMap",
+    "Service",
+    "ControllerRevision",
+];
+
+/// What the API server and others write into our objects.
+const FOREIGN: [&str; 11] = [
+    "uid",
+    "resourceVersion",
+    "creationTimestamp",
+    "managedFields",
+    "generation",
+    "selfLink",
+    "clusterIP",
+    "clusterIPs",
+    "ipFamilies",
+    "ipFamilyPolicy",
+    "internalTrafficPolicy",
+];
+
+/// The end of the case on this stage.
+pub(super) async fn of(stage: &Stage, clusters: &[&str]) -> String {
+    let mut lines = Vec::new();
+    for kind in KINDS {
+        let objects = stage.api(kind).list(&ListParams::default()).await.unwrap();
+        let mut texts: Vec<String> = objects
+            .items
+            .into_iter()
+            .filter(|object| object.metadata.name.as_deref() != Some("kube-root-ca.crt"))
+            .map(|object| {
+                let mut value = serde_json::to_value(&object).unwrap();
+                strip(&mut value);
+                if kind == "Deployment" {
+                    value["status"] = Value::Null;
+                }
+                if value["status"]["lifecycleState"] == "ROLLED_BACK" {
+                    // It tells what was seen when the spec was given up: that depends on the moment.
+                    value["status"].as_object_mut().unwrap().remove("error");
+                }
+                let text = format!("{kind} {value:#}");
+                plain(&text.replace(&stage.namespace, "NAMESPACE"))
+            })
+            .collect();
+        texts.sort();
+        lines.extend(texts);
+    }
+    let running = stage.ground.world.job_managers(&stage.namespace);
+    lines.push(format!("JobManagers that run: {running}"));
+    for cluster in clusters {
+        let key = format!("{}/{cluster}", stage.namespace);
+        lines.extend(stage.ground.world.flink().with(&key, |cluster| {
+            let mut lines = Vec::new();
+            for start in &cluster.starts {
+                // The same job again is another line than another job.
+                let is_again =
+                    cluster.starts.iter().filter(|one| one.job_id == start.job_id).count();
+                let from = start.restored.as_ref().map_or("nothing", |(path, _)| path);
+                lines.push(format!("a job of {is_again} starts began from {}", plain(from)));
+            }
+            let mut states: Vec<&str> = cluster.jobs.values().map(|job| &*job.state).collect();
+            states.sort_unstable();
+            lines.push(format!("jobs: {}", states.join(", ")));
+            let taken = cluster.jobs.values().flat_map(|job| &job.checkpoints);
+            let taken = taken.filter(|one| one.kind != "CHECKPOINT").map(|one| &one.path);
+            let stored = cluster.stored.keys().filter(|path| path.contains("savepoint-"));
+            let savepoints = taken.chain(stored).filter(|path| !cluster.is_disposed(path));
+            lines.push(format!("savepoints in the store: {}", savepoints.count()));
+            lines
+        }));
+    }
+    lines.join("\n").replace(&stage.namespace, "NAMESPACE")
+}
+
+fn strip(value: &mut Value) {
+    match value {
+        Value::Object(fields) => strip_fields(fields),
+        Value::Array(items) => items.iter_mut().for_each(strip),
+        _ => {}
+    }
+}
+
+fn strip_fields(fields: &mut Map<String, Value>) {
+    fields.retain(|key, _| !FOREIGN.contains(&key.as_str()));
+    if fields.contains_key("deletionTimestamp") {
+        fields.insert("deletionTimestamp".to_owned(), "set".into());
+    }
+    fields.values_mut().for_each(strip);
+}
+
+/// Without ids, times and numbers that count on.
+pub(super) fn plain(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(first) = rest.chars().next() {
+        let is_inside =
+            plain.chars().next_back().is_some_and(|before| before.is_ascii_alphanumeric());
+        let found = if is_inside {
+            None
+        } else {
+            PATTERNS.iter().find_map(|(pattern, name)| Some((matched(rest, pattern)?, name)))
+        };
+        if let Some((length, name)) = found {
+            plain.push_str(name);
+            rest = &rest[length..];
+        } else {
+            plain.push(first);
+            rest = &rest[first.len_utf8()..];
+        }
+    }
+    plain
+}
+
+/// `x` a hex digit, `9` a digit, `*` any number of digits; others themselves. The longest first.
+const PATTERNS: [(&str, &str); 7] = [
+    ("savepoint-xxxxxx-xxxxxxxxxxxx", "savepoint-PATH"),
+    ("9999-99-99T99:99:99", "TIME"),
+    ("xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx", "UUID"),
+    ("xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx", "ID"),
+    ("9999999999999", "MILLIS"),
+    ("chk-*", "chk-NUMBER"),
+    ("checkpointId\": *", "checkpointId\": NUMBER"),
+];
+
+/// Length of the text that the pattern matches at the beginning.
+fn matched(text: &str, pattern: &str) -> Option<usize> {
+    let bytes = text.as_bytes();
+    let mut at = 0;
+    for expected in pattern.bytes() {
+        if expected == b'*' {
+            at += bytes[at..].iter().take_while(|byte| byte.is_ascii_digit()).count();
+            continue;
+        }
+        let byte = *bytes.get(at)?;
+        let fits = match expected {
+            b'x' => byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte),
+            b'9' => byte.is_ascii_digit(),
+            other => byte == other,
+        };
+        if !fits {
+            return None;
+        }
+        at += 1;
+    }
+    // Fractions of a second, and the zone.
+    if pattern.contains('T') {
+        at += bytes[at..].iter().take_while(|byte| byte.is_ascii_digit() || **byte == b'.').count();
+    }
+    Some(at)
+}

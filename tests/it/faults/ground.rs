@@ -1,0 +1,73 @@
+//! What all cases of a test stand on: a control plane of their own, and Flink clusters without Flink.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config};
+use kubectl_flink::api::crd;
+use kubectl_flink::cluster::crds;
+
+use super::world::World;
+
+/// A control plane, which goes when this is dropped.
+pub(super) struct Ground {
+    name: String,
+    pub(super) folder: tempfile::TempDir,
+    pub(super) client: Client,
+    pub(super) world: Arc<World>,
+}
+
+impl Drop for Ground {
+    fn drop(&mut self) {
+        let down = program().args(["sandbox", "down", "--name", &self.name]).output().unwrap();
+        // A second panic would hide the first.
+        if !down.status.success() {
+            println!("sandbox down: {}", String::from_utf8_lossy(&down.stderr));
+        }
+    }
+}
+
+fn program() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_kubectl-flink"))
+}
+
+impl Ground {
+    pub(super) async fn new(name: &str) -> Self {
+        // Refused where another test was first, which is as good.
+        drop(rustls::crypto::ring::default_provider().install_default());
+        let name = format!("faults-{name}-{}", std::process::id());
+        let folder = tempfile::tempdir().unwrap();
+        let kubeconfig = folder.path().join("kubeconfig");
+        let mut up = program();
+        up.args(["sandbox", "up", "--control-plane-only", "--name", &name, "--kubeconfig"]);
+        let up = up.arg(&kubeconfig).output().unwrap();
+        assert!(up.status.success(), "sandbox up: {}", String::from_utf8_lossy(&up.stderr));
+        let client = client(&kubeconfig).await;
+        crds::apply(&client, &crd::all(), false).await.unwrap();
+        crds::wait_until_established(&client, &crd::all(), Duration::from_secs(30)).await.unwrap();
+        let world = World::start(client.clone()).await;
+        Self { name, folder, client, world }
+    }
+
+    /// Name of the control plane's sandbox.
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+/// A client that tells errors as they come: nothing is tried again behind the scenes.
+async fn client(kubeconfig: &Path) -> Client {
+    let kubeconfig = Kubeconfig::read_from(kubeconfig).unwrap();
+    let options = KubeConfigOptions::default();
+    let mut config = Config::from_custom_kubeconfig(kubeconfig, &options).await.unwrap();
+    config.default_retry = false;
+    Client::try_from(config).unwrap()
+}
+
+/// A file in the folder of the test.
+pub(super) fn file(ground: &Ground, name: &str) -> PathBuf {
+    ground.folder.path().join(name)
+}

@@ -1,0 +1,189 @@
+//! Every scenario, killed at every write: the end has to be that of the undisturbed run.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::sync::Semaphore;
+
+use super::end_state;
+use super::ground::Ground;
+use super::proxy::{Asked, Fault, Moment};
+use super::scenarios::{self, Scenario};
+use super::stage::{Script, Stage};
+
+/// Cases that are played at the same time: most of their time is waiting.
+const AT_ONCE: usize = 24;
+
+/// A point of a scenario.
+#[derive(Clone, Copy)]
+struct Point {
+    write: usize,
+    moment: Moment,
+}
+
+/// How a scenario went.
+struct Played {
+    end: String,
+    writes: usize,
+    took: Duration,
+}
+
+/// `KUBECTL_FLINK_FAULT_POINTS`: `all`, or how many points of each scenario.
+fn points_max() -> Option<usize> {
+    match std::env::var("KUBECTL_FLINK_FAULT_POINTS") {
+        Ok(text) if text == "all" => None,
+        Ok(text) => Some(text.parse().expect("KUBECTL_FLINK_FAULT_POINTS is `all` or a number")),
+        Err(_) => Some(super::POINTS_IN_CI),
+    }
+}
+
+/// `KUBECTL_FLINK_FAULT_SCENARIO`: only scenarios with this in their name.
+fn wanted() -> Vec<&'static Scenario> {
+    let part = std::env::var("KUBECTL_FLINK_FAULT_SCENARIO").unwrap_or_default();
+    scenarios::ALL.iter().filter(|scenario| scenario.name.contains(&part)).collect()
+}
+
+pub(super) async fn every_point_leads_to_the_same_end() {
+    let begun = Instant::now();
+    let ground = Arc::new(Ground::new("matrix").await);
+    let room = Arc::new(Semaphore::new(AT_ONCE));
+    let bases = wanted().into_iter().map(|scenario| {
+        let (ground, room) = (Arc::clone(&ground), Arc::clone(&room));
+        tokio::spawn(async move { (scenario, base(&ground, &room, scenario).await) })
+    });
+    let mut cases = Vec::new();
+    let mut failures = Vec::new();
+    for task in bases.collect::<Vec<_>>() {
+        match task.await {
+            Ok((scenario, base)) => {
+                println!("{}: {} writes, {:?} undisturbed", scenario.name, base.writes, base.took);
+                let base = Arc::new(base);
+                for point in spread(base.writes, points_max()) {
+                    let (ground, room) = (Arc::clone(&ground), Arc::clone(&room));
+                    let base = Arc::clone(&base);
+                    let case =
+                        async move { disturbed(&ground, &room, scenario, point, &base).await };
+                    cases.push((scenario, point, tokio::spawn(case)));
+                }
+            }
+            Err(error) => failures.push(format!("undisturbed: {error}")),
+        }
+    }
+    let (count, scenarios) = (cases.len(), wanted().len());
+    for (scenario, Point { write, moment }, task) in cases {
+        let name = format!("{}, killed {moment:?} write {write}", scenario.name);
+        match task.await {
+            Ok(None) => {}
+            Ok(Some(difference)) => failures.push(format!("{name}: {difference}")),
+            Err(error) => failures.push(format!("{name}: {error}")),
+        }
+    }
+    println!(
+        "crash matrix: {scenarios} scenarios, {count} points, {} failed, in {:?}",
+        failures.len(),
+        begun.elapsed()
+    );
+    assert!(failures.is_empty(), "{}", failures.join("\n\n"));
+}
+
+/// Before and after each write; of too many as many as are wanted, from first to last.
+fn spread(writes: usize, max: Option<usize>) -> Vec<Point> {
+    let both = (1..=writes)
+        .flat_map(|write| [Moment::Before, Moment::After].map(|moment| Point { write, moment }));
+    let all: Vec<Point> = both.collect();
+    match max {
+        Some(max) if max < all.len() => {
+            (0..max).map(|index| all[index * (all.len() - 1) / (max - 1).max(1)]).collect()
+        }
+        _ => all,
+    }
+}
+
+async fn base(ground: &Arc<Ground>, room: &Semaphore, scenario: &Scenario) -> Played {
+    let namespace = format!("case-{}-undisturbed", scenario.name.replace('_', "-"));
+    let _place = room.acquire().await.unwrap();
+    play(ground, &namespace, scenario, Box::new(|_| None)).await
+}
+
+/// What is different in the end, if anything. A run that has fewer writes is not disturbed.
+async fn disturbed(
+    ground: &Arc<Ground>,
+    room: &Semaphore,
+    scenario: &Scenario,
+    Point { write, moment }: Point,
+    base: &Played,
+) -> Option<String> {
+    let _place = room.acquire().await.unwrap();
+    let when = if moment == Moment::Before { "before" } else { "after" };
+    let namespace = format!("case-{}-{when}-{write}", scenario.name.replace('_', "-"));
+    let script = once(move |asked| asked.write == Some(write), Fault::Kill(moment));
+    let played = play(ground, &namespace, scenario, script).await;
+    difference(base, &played)
+}
+
+fn difference(base: &Played, played: &Played) -> Option<String> {
+    (played.end != base.end)
+        .then(|| similar::TextDiff::from_lines(&base.end, &played.end).unified_diff().to_string())
+}
+
+/// The fault, for the first request that is the one.
+pub(super) fn once(mut is_it: impl FnMut(&Asked) -> bool + Send + 'static, fault: Fault) -> Script {
+    let mut is_done = false;
+    Box::new(move |asked| {
+        let is_now = !is_done && is_it(asked);
+        is_done |= is_now;
+        is_now.then_some(fault)
+    })
+}
+
+/// Plays the scenario undisturbed, and with each script: the ends have to be the same.
+pub(super) async fn same_end(
+    ground: &Arc<Ground>,
+    scenario: &str,
+    scripts: impl Fn(usize) -> Vec<(String, Script)>,
+) {
+    let scenario = scenarios::ALL.iter().find(|one| one.name == scenario).unwrap();
+    let room = Arc::new(Semaphore::new(AT_ONCE));
+    let base = Arc::new(base(ground, &room, scenario).await);
+    let mut cases = Vec::new();
+    for (name, script) in scripts(base.writes) {
+        let (ground, room, base) = (Arc::clone(ground), Arc::clone(&room), Arc::clone(&base));
+        let namespace = format!("case-{}-{name}", scenario.name.replace('_', "-"));
+        cases.push((
+            namespace.clone(),
+            tokio::spawn(async move {
+                let _place = room.acquire().await.unwrap();
+                difference(&base, &play(&ground, &namespace, scenario, script).await)
+            }),
+        ));
+    }
+    println!("{}: {} ways to go wrong", scenario.name, cases.len());
+    let mut failures = Vec::new();
+    for (name, case) in cases {
+        match case.await {
+            Ok(None) => {}
+            Ok(Some(difference)) => failures.push(format!("{name}: {difference}")),
+            Err(error) => failures.push(format!("{name}: {error}")),
+        }
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n\n"));
+}
+
+async fn play(
+    ground: &Arc<Ground>,
+    namespace: &str,
+    scenario: &Scenario,
+    script: Script,
+) -> Played {
+    let begun = Instant::now();
+    let stage = Stage::new(ground, namespace, script).await;
+    (scenario.play)(&stage).await;
+    stage.until_at_rest().await;
+    stage.check_laws();
+    let end = end_state::of(&stage, scenario.clusters).await;
+    let has_gone_wrong = stage.proxy.recorded().iter().any(|one| one.fault.is_some());
+    if !has_gone_wrong && !namespace.ends_with("undisturbed") {
+        println!("{namespace}: nothing went wrong, its point was not reached");
+    }
+    Played { end, writes: stage.proxy.writes(), took: begun.elapsed() }
+}

@@ -1,0 +1,89 @@
+//! The operator's process: started, killed and started again.
+
+use std::fs::OpenOptions;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, OnceLock};
+
+/// Lines of the log that a failing test prints.
+const TAIL: usize = 120;
+
+#[derive(Default)]
+struct State {
+    child: Option<Child>,
+    starts: usize,
+    is_wanted: bool,
+}
+
+/// One `kubectl-flink operate`, through all its lives.
+pub(super) struct Operator {
+    state: Mutex<State>,
+    arguments: OnceLock<Vec<String>>,
+    log: PathBuf,
+}
+
+impl Drop for Operator {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+impl Operator {
+    pub(super) fn new(log: &Path) -> Self {
+        Self { state: Mutex::default(), arguments: OnceLock::new(), log: log.to_owned() }
+    }
+
+    /// Starts it, with these arguments from now on.
+    pub(super) fn start(&self, arguments: Vec<String>) {
+        self.arguments.set(arguments).unwrap();
+        self.state.lock().unwrap().is_wanted = true;
+        self.tend();
+    }
+
+    /// Starts it again if it has ended, as Kubernetes does.
+    pub(super) fn tend(&self) {
+        let mut state = self.state.lock().unwrap();
+        let has_ended = match &mut state.child {
+            Some(child) => child.try_wait().unwrap().is_some(),
+            None => true,
+        };
+        if !state.is_wanted || !has_ended {
+            return;
+        }
+        let log = OpenOptions::new().create(true).append(true).open(&self.log).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_kubectl-flink"));
+        command.args(self.arguments.get().unwrap()).stdin(Stdio::null());
+        command.env("KUBECTL_FLINK_LOG", "info,kubectl_flink=debug,kube_client=off");
+        command.stdout(log.try_clone().unwrap()).stderr(log);
+        // It takes few threads for one namespace, and there are many of them.
+        command.env("TOKIO_WORKER_THREADS", "1");
+        state.child = Some(command.spawn().unwrap());
+        state.starts += 1;
+    }
+
+    /// Kills it as the kernel does: nothing is finished.
+    pub(super) fn kill(&self) {
+        if let Some(mut child) = self.state.lock().unwrap().child.take() {
+            drop(child.kill());
+            drop(child.wait());
+        }
+    }
+
+    /// Kills it for good.
+    pub(super) fn stop(&self) {
+        self.state.lock().unwrap().is_wanted = false;
+        self.kill();
+    }
+
+    /// Starts so far.
+    pub(super) fn starts(&self) -> usize {
+        self.state.lock().unwrap().starts
+    }
+
+    /// The end of what it logged.
+    pub(super) fn said(&self) -> String {
+        let text = std::fs::read_to_string(&self.log).unwrap_or_default();
+        let lines: Vec<&str> = text.lines().collect();
+        lines[lines.len().saturating_sub(TAIL)..].join("\n")
+    }
+}

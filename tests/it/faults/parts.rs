@@ -1,0 +1,116 @@
+//! Parts of the control plane that end and come back while jobs are upgraded.
+
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::join_all;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::json;
+use tokio::time::sleep;
+
+use super::end_state;
+use super::ground::Ground;
+use super::scenarios::{JOB, deployment, highly_available};
+use super::stage::{DEPLOYMENT, Stage, is_stable};
+
+/// How long a part is away.
+const AWAY: Duration = Duration::from_secs(2);
+
+/// A part of a control plane, started by hand; it ends when this is dropped.
+struct Part {
+    child: Child,
+}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+/// Kills a part of the control plane and starts it again, with what it was started with.
+async fn restart(ground: &Ground, name: &str) -> Part {
+    let root = if rustix::process::geteuid().is_root() {
+        PathBuf::from("/var/lib/kubectl-flink")
+    } else {
+        std::env::home_dir().unwrap().join(".local/state/kubectl-flink")
+    };
+    let identity = root.join(ground.name()).join("parts").join(name);
+    let identity = std::fs::read_to_string(identity).unwrap();
+    let pid: i32 = identity.split(' ').next().unwrap().parse().unwrap();
+    let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap();
+    let line = String::from_utf8(line).unwrap();
+    let arguments: Vec<&str> = line.trim_end_matches('\0').split('\0').collect();
+    kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL).unwrap();
+    sleep(AWAY).await;
+    let mut command = Command::new(arguments[0]);
+    command.args(&arguments[1..]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    Part { child: command.spawn().unwrap() }
+}
+
+/// Upgrades in flight outlive the end of `part`, at several moments of theirs.
+pub(super) async fn may_restart(part: &str) {
+    let ground = Arc::new(Ground::new(part).await);
+    let calm = play(&ground, "calm").await;
+    calm.stage.operator.stop();
+    let moments = [0, 300, 700, 1200, 2000, 3000];
+    let mut stages = Vec::new();
+    for moment in moments {
+        stages.push(prepare(&ground, &format!("moment-{moment}")).await);
+    }
+    let edits = stages.iter().zip(moments).map(|(stage, moment)| async move {
+        // The first is asked for long before the end, the last one right before it.
+        sleep(Duration::from_millis(3000 - moment)).await;
+        edit(stage).await;
+    });
+    join_all(edits).await;
+    let _part = restart(&ground, part).await;
+    for stage in &stages {
+        let end = finish(stage).await;
+        let difference = similar::TextDiff::from_lines(&calm.end, &end).unified_diff().to_string();
+        assert!(end == calm.end, "{}", stage.told(&difference));
+        stage.operator.stop();
+    }
+}
+
+struct Played {
+    stage: Stage,
+    end: String,
+}
+
+async fn play(ground: &Arc<Ground>, namespace: &str) -> Played {
+    let stage = prepare(ground, namespace).await;
+    edit(&stage).await;
+    let end = finish(&stage).await;
+    Played { stage, end }
+}
+
+/// Two jobs, one of each way to carry state over.
+async fn prepare(ground: &Arc<Ground>, namespace: &str) -> Stage {
+    let stage = Stage::new(ground, &format!("part-{namespace}"), Box::new(|_| None)).await;
+    stage.create(deployment("savepoint")).await;
+    let mut other = highly_available("last-state");
+    other["metadata"]["name"] = json!("other");
+    stage.create(other).await;
+    stage.until_stable(JOB).await;
+    stage.until_stable("other").await;
+    stage.begin();
+    stage
+}
+
+async fn edit(stage: &Stage) {
+    for name in [JOB, "other"] {
+        stage.edit(DEPLOYMENT, name, json!({"job": {"parallelism": 2}})).await;
+    }
+}
+
+async fn finish(stage: &Stage) -> String {
+    for name in [JOB, "other"] {
+        stage.until(DEPLOYMENT, name, "STABLE", is_stable).await;
+    }
+    stage.until_at_rest().await;
+    stage.check_laws();
+    end_state::of(stage, &[JOB, "other"]).await
+}

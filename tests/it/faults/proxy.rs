@@ -1,0 +1,227 @@
+//! What stands between the operator and the world: two ports, one for the API server and one for
+//! Flink. Every request is numbered and kept, and a script says what goes wrong with it.
+
+mod relay;
+mod watch;
+
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::Method;
+use http_body_util::combinators::UnsyncBoxBody;
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpListener;
+use tokio::sync::watch as flag;
+use tokio::task::JoinHandle;
+
+use super::operator::Operator;
+pub(super) use watch::WatchFault;
+
+pub(super) type BoxError = Box<dyn std::error::Error + Send + Sync>;
+pub(super) type Body = UnsyncBoxBody<Bytes, BoxError>;
+
+/// Who is asked.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Side {
+    Kubernetes,
+    Flink,
+}
+
+/// Before a request reaches its server, or when it has been carried out and nobody knows yet.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Moment {
+    Before,
+    After,
+}
+
+/// What goes wrong with one request.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Fault {
+    /// The operator is killed.
+    Kill(Moment),
+    /// This answer, and nothing is done; with seconds to wait in `Retry-After`.
+    Status(u16, Option<u32>),
+    /// The connection ends without an answer.
+    Cut(Moment),
+    /// No answer comes, and the connection stays.
+    Silence(Moment),
+    /// The answer comes later.
+    Slow(Duration),
+    /// Half of the answer comes.
+    Truncated,
+    /// An answer of success with nothing in it: `{"jobs":[]}`, as while `main()` runs.
+    NoJobs,
+    /// The first answer that was given to the same list.
+    OldList,
+    Watch(WatchFault),
+}
+
+/// A request as a script sees it.
+#[derive(Clone, Debug)]
+pub(super) struct Asked {
+    pub(super) side: Side,
+    pub(super) method: Method,
+    /// With the query.
+    pub(super) path: String,
+    pub(super) body: String,
+    /// Counts from 1 what is no GET.
+    pub(super) write: Option<usize>,
+    pub(super) is_watch: bool,
+}
+
+impl Asked {
+    /// Whether it is this write; the path is looked for in part.
+    pub(super) fn is(&self, method: &str, path_part: &str) -> bool {
+        self.method.as_str() == method && self.path.contains(path_part)
+    }
+
+    /// An event tells what happens, and nothing depends on it.
+    pub(super) fn is_event(&self) -> bool {
+        self.side == Side::Kubernetes && self.path.contains("/events")
+    }
+}
+
+/// A request that was made, and what became of it.
+#[derive(Clone, Debug)]
+pub(super) struct Recorded {
+    pub(super) asked: Asked,
+    pub(super) fault: Option<Fault>,
+    /// Status of the server's answer, where it was asked.
+    pub(super) status: Option<u16>,
+}
+
+type Script = Box<dyn FnMut(&Asked) -> Option<Fault> + Send>;
+
+#[derive(Default)]
+struct State {
+    script: Option<Script>,
+    writes: usize,
+    recorded: Vec<Recorded>,
+    last_write: Option<std::time::Instant>,
+    /// First answers to lists, by path.
+    lists: std::collections::HashMap<String, Bytes>,
+}
+
+struct Shared {
+    api: kube::Client,
+    flink: String,
+    http: reqwest::Client,
+    operator: Arc<Operator>,
+    state: Mutex<State>,
+    /// Counts how often faults were ended: what they hold back goes on then.
+    calm: flag::Sender<usize>,
+}
+
+/// The two ports; they close when this is dropped.
+pub(super) struct Proxy {
+    shared: Arc<Shared>,
+    pub(super) api_address: String,
+    pub(super) flink_address: String,
+    ports: [JoinHandle<()>; 2],
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        for port in &self.ports {
+            port.abort();
+        }
+    }
+}
+
+impl Proxy {
+    /// In front of the API server that `api` reaches and of Flink at `flink`; it can kill `operator`.
+    pub(super) async fn start(api: kube::Client, flink: String, operator: Arc<Operator>) -> Self {
+        let http = reqwest::Client::builder().no_proxy().retry(reqwest::retry::never());
+        let shared = Arc::new(Shared {
+            api,
+            flink,
+            http: http.build().unwrap(),
+            operator,
+            state: Mutex::default(),
+            calm: flag::Sender::new(0),
+        });
+        let (api_address, api_port) = open(Side::Kubernetes, &shared).await;
+        let (flink_address, flink_port) = open(Side::Flink, &shared).await;
+        Self { shared, api_address, flink_address, ports: [api_port, flink_port] }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.shared.state.lock().unwrap()
+    }
+
+    /// From now on requests are numbered from 1, and `script` is asked about each.
+    pub(super) fn begin(&self, script: impl FnMut(&Asked) -> Option<Fault> + Send + 'static) {
+        let mut state = self.state();
+        state.script = Some(Box::new(script));
+        state.writes = 0;
+        state.recorded.clear();
+    }
+
+    /// Nothing goes wrong any more; watches that were frozen end.
+    pub(super) fn calm(&self) {
+        self.state().script = Some(Box::new(|_| None));
+        self.shared.calm.send_modify(|times| *times += 1);
+    }
+
+    /// The requests since the beginning.
+    pub(super) fn recorded(&self) -> Vec<Recorded> {
+        self.state().recorded.clone()
+    }
+
+    /// Writes since the beginning.
+    pub(super) fn writes(&self) -> usize {
+        self.state().writes
+    }
+
+    /// How long nothing was written; events do not count.
+    pub(super) fn at_rest_for(&self) -> Duration {
+        self.state().last_write.map_or(Duration::MAX, |at| at.elapsed())
+    }
+}
+
+async fn open(side: Side, shared: &Arc<Shared>) -> (String, JoinHandle<()>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let shared = Arc::clone(shared);
+    let port = tokio::spawn(async move {
+        let mut connections = tokio::task::JoinSet::new();
+        loop {
+            let Ok((stream, _)) = listener.accept().await else { continue };
+            drop(stream.set_nodelay(true));
+            let shared = Arc::clone(&shared);
+            let service = hyper::service::service_fn(move |request| {
+                relay::serve(side, Arc::clone(&shared), request)
+            });
+            let connection = hyper::server::conn::http1::Builder::new()
+                .serve_connection(TokioIo::new(stream), service);
+            let _handle = connections.spawn(async move { drop(connection.await) });
+            while connections.try_join_next().is_some() {}
+        }
+    });
+    (address, port)
+}
+
+impl Shared {
+    /// Numbers and keeps a request; answers its place in the record and what goes wrong with it.
+    fn note(&self, mut asked: Asked) -> (usize, Option<Fault>) {
+        let mut state = self.state.lock().unwrap();
+        if asked.method != Method::GET {
+            state.writes += 1;
+            asked.write = Some(state.writes);
+            if !asked.is_event() {
+                state.last_write = Some(std::time::Instant::now());
+            }
+        }
+        let fault = state.script.as_mut().and_then(|script| script(&asked));
+        state.recorded.push(Recorded { asked, fault, status: None });
+        (state.recorded.len() - 1, fault)
+    }
+
+    fn note_status(&self, place: usize, status: u16) {
+        // The record may have begun anew meanwhile.
+        if let Some(recorded) = self.state.lock().unwrap().recorded.get_mut(place) {
+            recorded.status = Some(status);
+        }
+    }
+}

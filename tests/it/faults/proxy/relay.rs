@@ -1,0 +1,206 @@
+//! One request: passed on, and what goes wrong with it.
+
+use std::io;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures::TryStreamExt;
+use http::header::{CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, HOST, TRANSFER_ENCODING};
+use http::{HeaderMap, Method, Request, Response, StatusCode};
+use http_body_util::{BodyExt, Full, StreamBody};
+use hyper::body::{Frame, Incoming};
+use serde_json::json;
+
+use super::{Asked, Body, BoxError, Fault, Moment, Shared, Side, watch};
+
+/// An error ends the connection.
+pub(super) async fn serve(
+    side: Side,
+    shared: Arc<Shared>,
+    request: Request<Incoming>,
+) -> Result<Response<Body>, io::Error> {
+    let (parts, body) = request.into_parts();
+    let body = body.collect().await.map_err(io::Error::other)?.to_bytes();
+    let path = parts.uri.path_and_query().map(ToString::to_string).unwrap_or_default();
+    let is_watch = side == Side::Kubernetes && path.contains("watch=true");
+    let asked = Asked {
+        side,
+        method: parts.method.clone(),
+        path: path.clone(),
+        body: if body.len() < 100_000 {
+            String::from_utf8_lossy(&body).into_owned()
+        } else {
+            String::new()
+        },
+        write: None,
+        is_watch,
+    };
+    let (place, fault) = shared.note(asked);
+    match fault {
+        Some(Fault::Kill(Moment::Before)) => return Err(kill(&shared)),
+        Some(Fault::Cut(Moment::Before)) => return Err(cut()),
+        Some(Fault::Silence(Moment::Before)) => return silence(&shared).await,
+        Some(Fault::Status(status, retry_after)) => return Ok(refusal(side, status, retry_after)),
+        Some(Fault::NoJobs) => {
+            return Ok(whole(StatusCode::OK, json!({"jobs": []}).to_string().into()));
+        }
+        Some(Fault::OldList) => {
+            let old = shared.state.lock().unwrap().lists.get(&key(&path)).cloned();
+            if let Some(old) = old {
+                return Ok(whole(StatusCode::OK, old));
+            }
+        }
+        Some(Fault::Slow(pause)) => tokio::time::sleep(pause).await,
+        _ => {}
+    }
+    let mut answer = pass_on(side, &shared, parts, body).await?;
+    shared.note_status(place, answer.status().as_u16());
+    if is_watch {
+        return Ok(watch::with_fault(answer, fault, shared.calm.subscribe()));
+    }
+    let headers = std::mem::take(answer.headers_mut());
+    let status = answer.status();
+    let body = answer.into_body().collect().await.map_err(io::Error::other)?.to_bytes();
+    match fault {
+        Some(Fault::Kill(Moment::After)) => return Err(kill(&shared)),
+        Some(Fault::Cut(Moment::After)) => return Err(cut()),
+        Some(Fault::Silence(Moment::After)) => return silence(&shared).await,
+        Some(Fault::Truncated) => return Ok(truncated(status, &headers, &body)),
+        _ => {}
+    }
+    if side == Side::Kubernetes && status == StatusCode::OK {
+        let mut state = shared.state.lock().unwrap();
+        state.lists.entry(key(&path)).or_insert_with(|| body.clone());
+    }
+    let mut response = whole(status, body);
+    *response.headers_mut() = headers;
+    Ok(response)
+}
+
+/// A list is the same whatever version or page was asked for.
+fn key(path: &str) -> String {
+    path.split('?').next().unwrap_or_default().to_owned()
+}
+
+fn kill(shared: &Shared) -> io::Error {
+    shared.operator.kill();
+    cut()
+}
+
+fn cut() -> io::Error {
+    io::Error::new(io::ErrorKind::ConnectionReset, "cut")
+}
+
+/// Until the client leaves, or the faults end.
+async fn silence(shared: &Shared) -> Result<Response<Body>, io::Error> {
+    let mut calm = shared.calm.subscribe();
+    drop(calm.changed().await);
+    Err(cut())
+}
+
+fn whole(status: StatusCode, body: Bytes) -> Response<Body> {
+    let body = Full::new(body).map_err(|never| match never {}).boxed_unsync();
+    let mut response = Response::new(body);
+    *response.status_mut() = status;
+    let json = http::HeaderValue::from_static("application/json");
+    response.headers_mut().insert(http::header::CONTENT_TYPE, json);
+    response
+}
+
+fn truncated(status: StatusCode, headers: &HeaderMap, body: &Bytes) -> Response<Body> {
+    let half = Ok::<_, BoxError>(Frame::data(body.slice(..body.len() / 2)));
+    let rest = Err::<Frame<Bytes>, BoxError>(Box::new(cut()));
+    let mut response =
+        Response::new(BodyExt::boxed_unsync(StreamBody::new(futures::stream::iter([half, rest]))));
+    *response.status_mut() = status;
+    *response.headers_mut() = headers.clone();
+    response.headers_mut().insert(CONTENT_LENGTH, body.len().into());
+    response
+}
+
+/// As the API server says it, or Flink.
+fn refusal(side: Side, status: u16, retry_after: Option<u32>) -> Response<Body> {
+    let reason = match status {
+        403 => "Forbidden",
+        409 => "Conflict",
+        429 => "TooManyRequests",
+        503 => "ServiceUnavailable",
+        _ => "InternalError",
+    };
+    let message = match status {
+        403 => {
+            "it is forbidden: User \"system:serviceaccount:flink:operator\" cannot do this to \
+             resource \"things\" in API group \"\" in the namespace \"flink\""
+        }
+        _ => "injected",
+    };
+    let body = match side {
+        Side::Kubernetes => json!({
+            "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+            "code": status, "message": message, "reason": reason, "details": {},
+        }),
+        Side::Flink => json!({"errors": ["injected"]}),
+    };
+    let mut response = whole(StatusCode::from_u16(status).unwrap(), body.to_string().into());
+    if let Some(seconds) = retry_after {
+        response.headers_mut().insert(http::header::RETRY_AFTER, seconds.into());
+    }
+    response
+}
+
+async fn pass_on(
+    side: Side,
+    shared: &Shared,
+    parts: http::request::Parts,
+    body: Bytes,
+) -> Result<Response<Body>, io::Error> {
+    let mut answer = match side {
+        Side::Kubernetes => ask_kubernetes(&shared.api, parts, body).await?,
+        Side::Flink => ask_flink(shared, parts, body).await?,
+    };
+    // The body comes as it is, unpacked and in other pieces.
+    for header in [CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, TRANSFER_ENCODING] {
+        answer.headers_mut().remove(header);
+    }
+    Ok(answer)
+}
+
+async fn ask_kubernetes(
+    api: &kube::Client,
+    parts: http::request::Parts,
+    body: Bytes,
+) -> Result<Response<Body>, io::Error> {
+    let mut request = Request::new(kube::client::Body::from(body));
+    *request.method_mut() = parts.method;
+    *request.uri_mut() = parts.uri.path_and_query().unwrap().as_str().parse().unwrap();
+    *request.headers_mut() = parts.headers;
+    for header in [HOST, CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING] {
+        request.headers_mut().remove(header);
+    }
+    let answer = api.send(request).await.map_err(io::Error::other)?;
+    Ok(answer.map(|body| body.map_err(Into::into).boxed_unsync()))
+}
+
+async fn ask_flink(
+    shared: &Shared,
+    parts: http::request::Parts,
+    body: Bytes,
+) -> Result<Response<Body>, io::Error> {
+    let path = parts.uri.path_and_query().unwrap();
+    let mut headers = parts.headers;
+    headers.remove(CONTENT_LENGTH);
+    let mut request = shared
+        .http
+        .request(parts.method.clone(), format!("http://{}{path}", shared.flink))
+        .headers(headers);
+    if parts.method != Method::GET {
+        request = request.body(body);
+    }
+    let answer = request.send().await.map_err(io::Error::other)?;
+    let mut response = Response::new(());
+    *response.status_mut() = answer.status();
+    *response.headers_mut() = answer.headers().clone();
+    let frames =
+        answer.bytes_stream().map_ok(Frame::data).map_err(|error| -> BoxError { error.into() });
+    Ok(response.map(|()| BodyExt::boxed_unsync(StreamBody::new(frames))))
+}

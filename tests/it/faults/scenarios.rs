@@ -1,0 +1,387 @@
+//! The lives of deployments, session jobs and snapshots that are disturbed at every point.
+//!
+//! Each is prepared in peace. Requests are counted from `begin` on.
+
+use std::time::Duration;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use kube::api::{DeleteParams, ListParams};
+use serde_json::{Value, json};
+use tokio::time::sleep;
+
+use super::stage::{DEPLOYMENT, SESSION_JOB, SNAPSHOT, Stage, is_stable, is_suspended};
+
+pub(super) const JOB: &str = "orders";
+const CLUSTER: &str = "lab";
+
+pub(super) struct Scenario {
+    pub(super) name: &'static str,
+    pub(super) play: for<'a> fn(&'a Stage) -> BoxFuture<'a, ()>,
+    /// Clusters whose jobs are looked at in the end.
+    pub(super) clusters: &'static [&'static str],
+}
+
+macro_rules! scenarios {
+    ($($name:ident in $cluster:expr;)*) => {
+        pub(super) const ALL: &[Scenario] = &[$(Scenario {
+            name: stringify!($name),
+            play: |stage| $name(stage).boxed(),
+            clusters: &[$cluster],
+        }),*];
+    };
+}
+
+scenarios! {
+    deploy in JOB;
+    stateless_upgrade in JOB;
+    savepoint_upgrade in JOB;
+    last_state_upgrade in JOB;
+    standalone_upgrade in JOB;
+    suspend_and_resume in JOB;
+    suspend_and_resume_with_last_state in JOB;
+    rollback in JOB;
+    delete in JOB;
+    delete_with_savepoint in JOB;
+    lost_job_manager in JOB;
+    adoption in JOB;
+    snapshot_by_hand in JOB;
+    snapshot_by_nonce in JOB;
+    periodic_snapshots in JOB;
+    session_job in CLUSTER;
+    session_job_upgrade in CLUSTER;
+    session_job_last_state_upgrade in CLUSTER;
+    session_job_delete in CLUSTER;
+}
+
+pub(super) fn deployment(mode: &str) -> Value {
+    json!({
+        "apiVersion": "flink.apache.org/v1beta1",
+        "kind": DEPLOYMENT,
+        "metadata": {"name": JOB},
+        "spec": {
+            "image": "flink:1.20",
+            "flinkVersion": "v1_20",
+            "serviceAccount": "flink",
+            "flinkConfiguration": {
+                "taskmanager.numberOfTaskSlots": "1",
+                "execution.checkpointing.dir": "file:/lake/checkpoints",
+                "execution.checkpointing.savepoint-dir": "file:/lake/savepoints",
+            },
+            "jobManager": {"resource": {"memory": "1g", "cpu": 1}},
+            "taskManager": {"resource": {"memory": "1g", "cpu": 1}},
+            "job": {"jarURI": "local:///job.jar", "parallelism": 1, "upgradeMode": mode},
+        },
+    })
+}
+
+pub(super) fn highly_available(mode: &str) -> Value {
+    let mut deployment = deployment(mode);
+    let config = &mut deployment["spec"]["flinkConfiguration"];
+    config["high-availability.type"] = json!("kubernetes");
+    config["high-availability.storageDir"] = json!("file:/lake/ha");
+    deployment
+}
+
+async fn run(stage: &Stage, deployment: Value) {
+    stage.create(deployment).await;
+    stage.until_stable(JOB).await;
+}
+
+/// The job has a checkpoint, and HA metadata knows it.
+async fn until_checkpointed(stage: &Stage) {
+    let key = format!("{}/{JOB}", stage.namespace);
+    let is_checkpointed = || {
+        stage.ground.world.flink().with(&key, |cluster| {
+            cluster
+                .jobs
+                .values()
+                .any(|job| job.checkpoints.iter().any(|one| one.kind == "CHECKPOINT"))
+        })
+    };
+    while !is_checkpointed() {
+        sleep(Duration::from_millis(100)).await;
+    }
+    loop {
+        let maps = stage.api("ConfigMap").list(&ListParams::default()).await.unwrap();
+        let has_checkpoint = |data: &Value| {
+            data.as_object()
+                .is_some_and(|data| data.keys().any(|key| key.starts_with("checkpointID-")))
+        };
+        if maps.items.iter().any(|map| has_checkpoint(&map.data["data"])) {
+            return;
+        }
+        sleep(Duration::from_millis(100)).await;
+    }
+}
+
+async fn scale(stage: &Stage, parallelism: i32) {
+    stage.edit(DEPLOYMENT, JOB, json!({"job": {"parallelism": parallelism}})).await;
+    let reached = |found: &Value| {
+        is_stable(found) && found["spec"]["job"]["parallelism"] == json!(parallelism)
+    };
+    stage.until(DEPLOYMENT, JOB, "STABLE with another parallelism", reached).await;
+}
+
+async fn deploy(stage: &Stage) {
+    stage.begin();
+    run(stage, highly_available("last-state")).await;
+}
+
+async fn stateless_upgrade(stage: &Stage) {
+    run(stage, deployment("stateless")).await;
+    stage.begin();
+    scale(stage, 2).await;
+}
+
+async fn savepoint_upgrade(stage: &Stage) {
+    run(stage, deployment("savepoint")).await;
+    stage.begin();
+    scale(stage, 2).await;
+}
+
+async fn last_state_upgrade(stage: &Stage) {
+    run(stage, highly_available("last-state")).await;
+    until_checkpointed(stage).await;
+    stage.begin();
+    scale(stage, 2).await;
+}
+
+async fn standalone_upgrade(stage: &Stage) {
+    let mut deployment = highly_available("savepoint");
+    deployment["spec"]["mode"] = json!("standalone");
+    run(stage, deployment).await;
+    stage.begin();
+    scale(stage, 2).await;
+}
+
+async fn suspend_and_resume(stage: &Stage) {
+    run(stage, deployment("savepoint")).await;
+    stage.begin();
+    suspend(stage).await;
+    resume(stage).await;
+}
+
+async fn suspend_and_resume_with_last_state(stage: &Stage) {
+    run(stage, highly_available("last-state")).await;
+    until_checkpointed(stage).await;
+    stage.begin();
+    suspend(stage).await;
+    resume(stage).await;
+}
+
+async fn suspend(stage: &Stage) {
+    stage.edit(DEPLOYMENT, JOB, json!({"job": {"state": "suspended"}})).await;
+    stage.until(DEPLOYMENT, JOB, "SUSPENDED", is_suspended).await;
+}
+
+async fn resume(stage: &Stage) {
+    stage.edit(DEPLOYMENT, JOB, json!({"job": {"state": "running"}})).await;
+    stage.until_stable(JOB).await;
+}
+
+async fn rollback(stage: &Stage) {
+    let mut deployment = highly_available("savepoint");
+    let config = &mut deployment["spec"]["flinkConfiguration"];
+    config["kubernetes.operator.deployment.rollback.enabled"] = json!("true");
+    config["kubernetes.operator.deployment.readiness.timeout"] = json!("4 s");
+    run(stage, deployment).await;
+    until_checkpointed(stage).await;
+    stage.begin();
+    stage.edit(DEPLOYMENT, JOB, json!({"image": super::world::BROKEN_IMAGE})).await;
+    let rolled_back = |found: &Value| {
+        found["status"]["lifecycleState"] == "ROLLED_BACK"
+            && found["status"]["jobStatus"]["state"] == "RUNNING"
+    };
+    stage.until(DEPLOYMENT, JOB, "ROLLED_BACK", rolled_back).await;
+}
+
+async fn delete(stage: &Stage) {
+    run(stage, highly_available("last-state")).await;
+    until_checkpointed(stage).await;
+    stage.begin();
+    stage.delete(DEPLOYMENT, JOB).await;
+    stage.until_gone(DEPLOYMENT, JOB).await;
+}
+
+async fn delete_with_savepoint(stage: &Stage) {
+    let mut deployment = deployment("savepoint");
+    deployment["spec"]["flinkConfiguration"]["kubernetes.operator.job.savepoint-on-deletion"] =
+        json!("true");
+    run(stage, deployment).await;
+    stage.begin();
+    stage.delete(DEPLOYMENT, JOB).await;
+    stage.until_gone(DEPLOYMENT, JOB).await;
+}
+
+async fn lost_job_manager(stage: &Stage) {
+    run(stage, highly_available("last-state")).await;
+    until_checkpointed(stage).await;
+    let lost = stage.look_at("Deployment", JOB).await["metadata"]["uid"].clone();
+    stage.begin();
+    drop(stage.api("Deployment").delete(JOB, &DeleteParams::foreground()).await.unwrap());
+    let back =
+        |found: &Value| found["metadata"]["uid"].is_string() && found["metadata"]["uid"] != lost;
+    stage.until("Deployment", JOB, "back", back).await;
+    stage.until_stable(JOB).await;
+}
+
+/// A deployment whose status another operator wrote, and whose cluster runs.
+async fn adoption(stage: &Stage) {
+    run(stage, highly_available("last-state")).await;
+    until_checkpointed(stage).await;
+    stage.until_at_rest().await;
+    stage.operator.kill();
+    // The Java operator's status has no more than this.
+    let found = stage.look_at(DEPLOYMENT, JOB).await;
+    let mut status = found["status"].clone();
+    for field in ["conditions", "blockedBy"] {
+        status.as_object_mut().unwrap().remove(field);
+    }
+    let patch =
+        json!({"metadata": {"finalizers": ["flinkdeployments.flink.apache.org/finalizer"]}});
+    let patch = kube::api::Patch::Merge(patch);
+    stage.api(DEPLOYMENT).patch(JOB, &kube::api::PatchParams::default(), &patch).await.unwrap();
+    let mut foreign = stage.look_at(DEPLOYMENT, JOB).await;
+    foreign["status"] = status;
+    let foreign: kube::api::DynamicObject = serde_json::from_value(foreign).unwrap();
+    let params = kube::api::PostParams::default();
+    stage.api(DEPLOYMENT).replace_status(JOB, &params, &foreign).await.unwrap();
+    stage.begin();
+    scale(stage, 2).await;
+}
+
+fn snapshot(name: &str) -> Value {
+    json!({
+        "apiVersion": "flink.apache.org/v1beta1",
+        "kind": SNAPSHOT,
+        "metadata": {"name": name},
+        "spec": {
+            "savepoint": {"disposeOnDelete": true},
+            "jobReference": {"kind": DEPLOYMENT, "name": JOB},
+        },
+    })
+}
+
+/// Taken, and deleted with its savepoint.
+async fn snapshot_by_hand(stage: &Stage) {
+    run(stage, deployment("savepoint")).await;
+    stage.begin();
+    stage.create(snapshot("by-hand")).await;
+    let completed = |found: &Value| found["status"]["state"] == "COMPLETED";
+    stage.until(SNAPSHOT, "by-hand", "COMPLETED", completed).await;
+    stage.delete(SNAPSHOT, "by-hand").await;
+    stage.until_gone(SNAPSHOT, "by-hand").await;
+}
+
+async fn snapshot_by_nonce(stage: &Stage) {
+    run(stage, deployment("savepoint")).await;
+    stage.begin();
+    stage.edit(DEPLOYMENT, JOB, json!({"job": {"savepointTriggerNonce": 1}})).await;
+    until_snapshots(stage, 1).await;
+    stage.until_stable(JOB).await;
+}
+
+async fn until_snapshots(stage: &Stage, count: usize) {
+    for _ in 0..600 {
+        stage.operator.tend();
+        let all = stage.api(SNAPSHOT).list(&ListParams::default()).await.unwrap();
+        let completed = all.items.iter().filter(|one| one.data["status"]["state"] == "COMPLETED");
+        if completed.count() >= count {
+            return;
+        }
+        sleep(Duration::from_millis(150)).await;
+    }
+    panic!("{}", stage.told("there are no snapshots"));
+}
+
+/// By interval, with the old ones removed; the interval is taken away in the end.
+async fn periodic_snapshots(stage: &Stage) {
+    const INTERVAL: &str = "kubernetes.operator.periodic.savepoint.interval";
+    let mut deployment = deployment("savepoint");
+    let config = &mut deployment["spec"]["flinkConfiguration"];
+    config["kubernetes.operator.savepoint.history.max.count"] = json!("1");
+    config["kubernetes.operator.savepoint.dispose-on-delete"] = json!("true");
+    run(stage, deployment).await;
+    stage.begin();
+    stage.edit(DEPLOYMENT, JOB, json!({"flinkConfiguration": {INTERVAL: "2 s"}})).await;
+    let mut seen = std::collections::BTreeSet::new();
+    for _ in 0..600 {
+        stage.operator.tend();
+        let all = stage.api(SNAPSHOT).list(&ListParams::default()).await.unwrap();
+        seen.extend(all.items.into_iter().filter_map(|one| one.metadata.name));
+        if seen.len() >= 2 {
+            break;
+        }
+        sleep(Duration::from_millis(150)).await;
+    }
+    assert!(seen.len() >= 2, "{}", stage.told("no periodic snapshots"));
+    stage.edit(DEPLOYMENT, JOB, json!({"flinkConfiguration": {INTERVAL: null}})).await;
+    stage.until_stable(JOB).await;
+    for _ in 0..600 {
+        stage.operator.tend();
+        let all = stage.api(SNAPSHOT).list(&ListParams::default()).await.unwrap();
+        if all.items.len() == 1 && all.items[0].metadata.deletion_timestamp.is_none() {
+            return;
+        }
+        sleep(Duration::from_millis(150)).await;
+    }
+    panic!("{}", stage.told("old snapshots stay"));
+}
+
+fn session_cluster() -> Value {
+    let mut cluster = deployment("stateless");
+    cluster["metadata"]["name"] = json!(CLUSTER);
+    cluster["spec"].as_object_mut().unwrap().remove("job");
+    cluster
+}
+
+fn job_in_session(mode: &str) -> Value {
+    json!({
+        "apiVersion": "flink.apache.org/v1beta1",
+        "kind": SESSION_JOB,
+        "metadata": {"name": JOB},
+        "spec": {
+            "deploymentName": CLUSTER,
+            "job": {"entryClass": "org.example.Job", "parallelism": 1, "upgradeMode": mode},
+        },
+    })
+}
+
+async fn run_in_session(stage: &Stage, mode: &str) {
+    stage.create(session_cluster()).await;
+    stage.until_stable(CLUSTER).await;
+    stage.create(job_in_session(mode)).await;
+    stage.until(SESSION_JOB, JOB, "STABLE", is_stable).await;
+}
+
+async fn session_job(stage: &Stage) {
+    stage.begin();
+    run_in_session(stage, "savepoint").await;
+}
+
+async fn scale_in_session(stage: &Stage) {
+    stage.edit(SESSION_JOB, JOB, json!({"job": {"parallelism": 2}})).await;
+    stage.until(SESSION_JOB, JOB, "STABLE with another parallelism", is_stable).await;
+}
+
+async fn session_job_upgrade(stage: &Stage) {
+    run_in_session(stage, "savepoint").await;
+    stage.begin();
+    scale_in_session(stage).await;
+}
+
+async fn session_job_last_state_upgrade(stage: &Stage) {
+    run_in_session(stage, "last-state").await;
+    stage.begin();
+    scale_in_session(stage).await;
+}
+
+async fn session_job_delete(stage: &Stage) {
+    run_in_session(stage, "savepoint").await;
+    stage.begin();
+    stage.delete(SESSION_JOB, JOB).await;
+    stage.until_gone(SESSION_JOB, JOB).await;
+    stage.delete(DEPLOYMENT, CLUSTER).await;
+    stage.until_gone(DEPLOYMENT, CLUSTER).await;
+}

@@ -1,0 +1,241 @@
+//! Where one case is played: a namespace with an operator of its own behind a proxy of its own.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
+use kube::Api;
+use kube::api::{
+    ApiResource, DeleteParams, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams,
+};
+use serde_json::{Value, json};
+use tokio::time::sleep;
+
+use super::ground::{Ground, file};
+use super::operator::Operator;
+use super::proxy::{Asked, Fault, Proxy, Recorded};
+
+/// Steps take a second; many of them at once on two cores take longer.
+const PATIENCE: Duration = Duration::from_mins(2);
+const LOOK_EVERY: Duration = Duration::from_millis(150);
+/// Longer than the interval at which the operator looks at what is at rest.
+const REST: Duration = Duration::from_millis(2500);
+
+/// So that passes come soon, and what gets no answer is given up soon.
+const OPERATOR_CONFIG: &str = "\
+kubernetes.operator.reconcile.interval: 2 s
+kubernetes.operator.observer.progress-check.interval: 500 ms
+kubernetes.operator.flink.client.timeout: 3 s
+kubernetes.operator.flink.client.cancel.timeout: 3 s
+kubernetes.operator.job.submission.timeout: 5 s
+";
+
+pub(super) const DEPLOYMENT: &str = "FlinkDeployment";
+pub(super) const SESSION_JOB: &str = "FlinkSessionJob";
+pub(super) const SNAPSHOT: &str = "FlinkStateSnapshot";
+
+pub(super) type Script = Box<dyn FnMut(&Asked) -> Option<Fault> + Send>;
+
+pub(super) struct Stage {
+    pub(super) ground: Arc<Ground>,
+    pub(super) namespace: String,
+    pub(super) operator: Arc<Operator>,
+    pub(super) proxy: Proxy,
+    /// What goes wrong from `begin` on.
+    script: std::sync::Mutex<Option<Script>>,
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        self.operator.stop();
+    }
+}
+
+impl Stage {
+    /// A namespace in which an operator works; `script` says what goes wrong once it is asked.
+    pub(super) async fn new(ground: &Arc<Ground>, namespace: &str, script: Script) -> Self {
+        let operator = Arc::new(Operator::new(&file(ground, &format!("{namespace}.log"))));
+        let flink = ground.world.flink_address().to_owned();
+        let proxy = Proxy::start(ground.client.clone(), flink, Arc::clone(&operator)).await;
+        let stage = Self {
+            ground: Arc::clone(ground),
+            namespace: namespace.to_owned(),
+            operator,
+            proxy,
+            script: std::sync::Mutex::new(Some(script)),
+        };
+        stage.lay_out().await;
+        stage.start_operator();
+        stage
+    }
+
+    async fn lay_out(&self) {
+        let namespace: Namespace =
+            serde_json::from_value(json!({"metadata": {"name": self.namespace}})).unwrap();
+        let namespaces: Api<Namespace> = Api::all(self.ground.client.clone());
+        namespaces.create(&PostParams::default(), &namespace).await.unwrap();
+        let accounts: Api<ServiceAccount> =
+            Api::namespaced(self.ground.client.clone(), &self.namespace);
+        let account: ServiceAccount =
+            serde_json::from_value(json!({"metadata": {"name": "flink"}})).unwrap();
+        accounts.create(&PostParams::default(), &account).await.unwrap();
+    }
+
+    fn start_operator(&self) {
+        let path = |suffix| file(&self.ground, &format!("{}{suffix}", self.namespace));
+        let (kubeconfig, config) = (path(".kubeconfig"), path(".yaml"));
+        let address = &self.proxy.api_address;
+        let text = json!({
+            "apiVersion": "v1", "kind": "Config", "current-context": "proxy",
+            "clusters": [{"name": "proxy", "cluster": {"server": format!("http://{address}")}}],
+            "contexts": [{"name": "proxy", "context": {"cluster": "proxy", "user": "proxy"}}],
+            "users": [{"name": "proxy", "user": {}}],
+        });
+        std::fs::write(&kubeconfig, text.to_string()).unwrap();
+        std::fs::write(&config, OPERATOR_CONFIG).unwrap();
+        let text = |path: &std::path::Path| path.to_str().unwrap().to_owned();
+        self.operator.start(vec![
+            "--kubeconfig".to_owned(),
+            text(&kubeconfig),
+            "-n".to_owned(),
+            self.namespace.clone(),
+            // What gets no answer is given up soon.
+            "--request-timeout".to_owned(),
+            "4s".to_owned(),
+            "operate".to_owned(),
+            "--operator-config".to_owned(),
+            text(&config),
+            "--flink-rest-address".to_owned(),
+            self.proxy.flink_address.clone(),
+        ]);
+    }
+
+    /// From now on requests are numbered, and things go wrong.
+    pub(super) fn begin(&self) {
+        let script = self.script.lock().unwrap().take();
+        self.proxy.begin(script.unwrap());
+    }
+
+    pub(super) fn api(&self, kind: &str) -> Api<DynamicObject> {
+        let (group, version) = match kind {
+            "Deployment" | "ControllerRevision" => ("apps", "v1"),
+            "ConfigMap" | "Service" | "Pod" => ("", "v1"),
+            _ => ("flink.apache.org", "v1beta1"),
+        };
+        let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
+        Api::namespaced_with(self.ground.client.clone(), &self.namespace, &resource)
+    }
+
+    pub(super) async fn create(&self, object: Value) {
+        let kind = object["kind"].as_str().unwrap().to_owned();
+        let object: DynamicObject = serde_json::from_value(object).unwrap();
+        self.api(&kind).create(&PostParams::default(), &object).await.unwrap();
+    }
+
+    /// Merges into the spec, as `kubectl patch` does.
+    pub(super) async fn edit(&self, kind: &str, name: &str, spec: Value) {
+        let patch = Patch::Merge(json!({ "spec": spec }));
+        self.api(kind).patch(name, &PatchParams::default(), &patch).await.unwrap();
+    }
+
+    pub(super) async fn delete(&self, kind: &str, name: &str) {
+        drop(self.api(kind).delete(name, &DeleteParams::default()).await.unwrap());
+    }
+
+    /// The object; `null` where it is not there.
+    pub(super) async fn look_at(&self, kind: &str, name: &str) -> Value {
+        match self.api(kind).get_opt(name).await {
+            Ok(found) => serde_json::to_value(found).unwrap(),
+            // A control plane that comes back is asked again.
+            Err(error) => json!({ "unreadable": error.to_string() }),
+        }
+    }
+
+    /// Waits until the object is as it should be, and starts the operator anew when it has died.
+    pub(super) async fn until(
+        &self,
+        kind: &str,
+        name: &str,
+        what: &str,
+        mut is_so: impl FnMut(&Value) -> bool,
+    ) -> Value {
+        let start = Instant::now();
+        loop {
+            self.operator.tend();
+            let found = self.look_at(kind, name).await;
+            if is_so(&found) {
+                return found;
+            }
+            assert!(
+                start.elapsed() < PATIENCE,
+                "{}",
+                self.told(&format!("{kind} `{name}` is not {what}: {found:#}"))
+            );
+            sleep(LOOK_EVERY).await;
+        }
+    }
+
+    /// Waits for the present spec to be STABLE with a running job.
+    pub(super) async fn until_stable(&self, name: &str) -> Value {
+        self.until(DEPLOYMENT, name, "STABLE", is_stable).await
+    }
+
+    pub(super) async fn until_gone(&self, kind: &str, name: &str) {
+        self.until(kind, name, "gone", Value::is_null).await;
+    }
+
+    /// Waits until nothing is written any more.
+    pub(super) async fn until_at_rest(&self) {
+        let start = Instant::now();
+        while self.proxy.at_rest_for() < REST {
+            self.operator.tend();
+            assert!(start.elapsed() < PATIENCE, "{}", self.told("writes go on"));
+            sleep(LOOK_EVERY).await;
+        }
+    }
+
+    /// Panics where a law of state was broken.
+    pub(super) fn check_laws(&self) {
+        let mut broken = self.ground.world.broken(&self.namespace);
+        broken.extend(super::laws::broken_in(&self.proxy.recorded()));
+        assert!(broken.is_empty(), "{}", self.told(&broken.join("\n")));
+    }
+
+    /// `what`, with what happened before.
+    pub(super) fn told(&self, what: &str) -> String {
+        let recorded = self.proxy.recorded();
+        let writes = recorded.iter().filter(|one| one.asked.write.is_some() || one.fault.is_some());
+        let writes: Vec<String> = writes.map(line).collect();
+        format!(
+            "{what}\n--- {}: writes and faults\n{}\n--- the operator, started {} times\n{}",
+            self.namespace,
+            writes.join("\n"),
+            self.operator.starts(),
+            self.operator.said(),
+        )
+    }
+}
+
+pub(super) fn line(recorded: &Recorded) -> String {
+    let Recorded { asked, fault, status } = recorded;
+    let number = asked.write.map_or_else(String::new, |number| number.to_string());
+    let status = status.map_or_else(|| "-".to_owned(), |status| status.to_string());
+    let fault = fault.map_or_else(String::new, |fault| format!("  <- {fault:?}"));
+    let path = asked.path.replace("fieldManager=kubectl-flink-operator", "");
+    format!("{number:>3} {:6} {path} {status}{fault}", asked.method.as_str())
+}
+
+/// The status is about the present spec, and the job runs.
+pub(super) fn is_stable(found: &Value) -> bool {
+    is_current(found)
+        && found["status"]["lifecycleState"] == "STABLE"
+        && (found["spec"]["job"].is_null() || found["status"]["jobStatus"]["state"] == "RUNNING")
+}
+
+pub(super) fn is_suspended(found: &Value) -> bool {
+    is_current(found) && found["status"]["lifecycleState"] == "SUSPENDED"
+}
+
+fn is_current(found: &Value) -> bool {
+    found["status"]["observedGeneration"] == found["metadata"]["generation"]
+}

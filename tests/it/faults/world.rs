@@ -1,0 +1,145 @@
+//! What runs in the clusters: JobManagers whose pods start and end, with the fake Flink in them and
+//! HA metadata in real ConfigMaps. It holds the operator to the laws of state.
+//!
+//! The garbage collector of the control plane is real: a JobManager's pod goes when its Deployment
+//! is deleted, and keeps the Deployment until it has ended.
+
+mod flink;
+mod kubelet;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use futures::StreamExt;
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::Pod;
+use kube::runtime::{WatchStreamExt, watcher};
+use kube::{Api, Client};
+use tokio::task::JoinHandle;
+
+use crate::support::fake_flink::{FakeFlink, Job};
+
+pub(super) use kubelet::BROKEN_IMAGE;
+
+/// `namespace/name` of a cluster.
+type Key = String;
+
+/// A JobManager's process.
+#[derive(Clone, Debug)]
+struct Process {
+    /// Uid of its Deployment.
+    uid: String,
+    is_highly_available: bool,
+}
+
+/// What Flink keeps of a job outside its JobManager.
+#[derive(Clone, Debug, Default)]
+struct Kept {
+    /// Path and number of the newest checkpoint that HA metadata leads to.
+    checkpoint: Option<(String, i64)>,
+    /// How it ended: it is not run again under its id.
+    result: Option<Job>,
+    /// What the ConfigMap of the job says; absent where there is none.
+    has_checkpoint_in_map: Option<bool>,
+}
+
+#[derive(Default)]
+struct State {
+    processes: BTreeMap<Key, Vec<Process>>,
+    /// Deployments and pods that were seen to by uid.
+    started: BTreeSet<String>,
+    ended: BTreeSet<String>,
+    kept: BTreeMap<(Key, String), Kept>,
+    broken: Vec<(Key, String)>,
+}
+
+/// All clusters of a test.
+pub(super) struct World {
+    client: Client,
+    flink: FakeFlink,
+    state: Mutex<State>,
+    tasks: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        for task in self.tasks.lock().unwrap().drain(..) {
+            task.abort();
+        }
+    }
+}
+
+impl World {
+    pub(super) async fn start(client: Client) -> Arc<Self> {
+        let flink = FakeFlink::start().await;
+        flink.use_real_time();
+        let world =
+            Arc::new(Self { client, flink, state: Mutex::default(), tasks: Mutex::default() });
+        // The tasks end with the world: they must not keep it.
+        let tasks = [
+            tokio::spawn(follow_deployments(Arc::downgrade(&world), world.client.clone())),
+            tokio::spawn(follow_pods(Arc::downgrade(&world), world.client.clone())),
+            tokio::spawn(flink::keep_metadata(Arc::downgrade(&world))),
+        ];
+        world.tasks.lock().unwrap().extend(tasks);
+        world
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap()
+    }
+
+    /// `127.0.0.1:port` of all JobManagers.
+    pub(super) fn flink_address(&self) -> &str {
+        self.flink.address()
+    }
+
+    /// The fake Flink in the clusters.
+    pub(super) fn flink(&self) -> &FakeFlink {
+        &self.flink
+    }
+
+    fn broke(&self, key: &str, law: String) {
+        self.state().broken.push((key.to_owned(), law));
+    }
+
+    /// The laws that were broken in a namespace.
+    pub(super) fn broken(&self, namespace: &str) -> Vec<String> {
+        let prefix = format!("{namespace}/");
+        let state = self.state();
+        let broken = state.broken.iter().filter(|(key, _)| key.starts_with(&prefix));
+        broken.map(|(key, law)| format!("{key}: {law}")).collect()
+    }
+
+    /// JobManagers that run in a namespace.
+    pub(super) fn job_managers(&self, namespace: &str) -> usize {
+        let prefix = format!("{namespace}/");
+        let state = self.state();
+        let here = state.processes.iter().filter(|(key, _)| key.starts_with(&prefix));
+        here.map(|(_, processes)| processes.len()).sum()
+    }
+}
+
+async fn follow_deployments(world: std::sync::Weak<World>, client: Client) {
+    let config = watcher::Config::default().labels("component in (jobmanager,taskmanager)");
+    let deployments: Api<Deployment> = Api::all(client);
+    let mut events = watcher(deployments, config).default_backoff().touched_objects().boxed();
+    while let Some(event) = events.next().await {
+        let Some(world) = world.upgrade() else { return };
+        if let Ok(deployment) = event {
+            kubelet::see_deployment(&world, deployment);
+        }
+    }
+}
+
+async fn follow_pods(world: std::sync::Weak<World>, client: Client) {
+    let config = watcher::Config::default().labels("component=jobmanager");
+    let pods: Api<Pod> = Api::all(client);
+    let mut events = watcher(pods, config).default_backoff().touched_objects().boxed();
+    while let Some(event) = events.next().await {
+        let Some(world) = world.upgrade() else { return };
+        if let Ok(pod) = event {
+            kubelet::see_pod(&world, pod);
+        }
+    }
+}

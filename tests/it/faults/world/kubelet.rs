@@ -1,0 +1,184 @@
+//! Pods: how a JobManager comes up when its Deployment is there, and ends when that goes.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{Patch, PatchParams, PostParams};
+use kube::{Api, ResourceExt};
+use serde_json::{Value, json};
+use tokio::time::sleep;
+
+use super::{Process, World, flink};
+
+/// From the creation of a pod to the first answer of its JobManager.
+const START: Duration = Duration::from_millis(100);
+/// From the order to end until the process has ended.
+const END: Duration = Duration::from_millis(200);
+/// Keeps a pod until its process has ended.
+const RUNNING: &str = "test.flink.apache.org/running";
+/// An image with this in its name cannot be pulled.
+pub(in crate::faults) const BROKEN_IMAGE: &str = "flink:does-not-exist";
+/// Pause before something is written again that was not taken.
+const AGAIN: Duration = Duration::from_millis(200);
+
+pub(super) fn see_deployment(world: &Arc<World>, deployment: Deployment) {
+    let uid = deployment.uid().unwrap_or_default();
+    let is_new =
+        deployment.metadata.deletion_timestamp.is_none() && world.state().started.insert(uid);
+    if !is_new {
+        return;
+    }
+    let world = Arc::clone(world);
+    let _task = tokio::spawn(async move {
+        if deployment.labels().get("component").is_some_and(|part| part == "jobmanager") {
+            start(&world, &deployment).await;
+        } else {
+            report_available(&world, &deployment).await;
+        }
+    });
+}
+
+pub(super) fn see_pod(world: &Arc<World>, pod: Pod) {
+    let is_ending = pod.metadata.deletion_timestamp.is_some()
+        && pod.finalizers().iter().any(|finalizer| finalizer == RUNNING);
+    if !is_ending || !world.state().ended.insert(pod.uid().unwrap_or_default()) {
+        return;
+    }
+    let world = Arc::clone(world);
+    let _task = tokio::spawn(async move { end(&world, &pod).await });
+}
+
+async fn start(world: &World, deployment: &Deployment) {
+    let (namespace, name) = (deployment.namespace().unwrap(), deployment.name_any());
+    let key = format!("{namespace}/{name}");
+    let uid = deployment.uid().unwrap();
+    let spec = serde_json::to_value(&deployment.spec).unwrap();
+    let container = &spec["template"]["spec"]["containers"][0];
+    let pod = new_pod(deployment, &uid, container);
+    report(world, deployment, 0).await;
+    let pods: Api<Pod> = Api::namespaced(world.client.clone(), &namespace);
+    while let Err(error) = pods.create(&PostParams::default(), &pod).await {
+        match error {
+            kube::Error::Api(status) if status.code == 409 => break,
+            // Its namespace, or its Deployment, is gone.
+            kube::Error::Api(status) if status.code < 429 => return,
+            _ => sleep(AGAIN).await,
+        }
+    }
+    sleep(START).await;
+    if container["image"] == BROKEN_IMAGE {
+        let waiting =
+            json!({"waiting": {"reason": "ImagePullBackOff", "message": "no such image"}});
+        report_pod(&pods, &pod.name_any(), "Pending", waiting).await;
+        return;
+    }
+    let Some(config) = flink::Config::read(world, &namespace, &name, container).await else {
+        return world.broke(&key, "a pod waits for a ConfigMap that is not there".to_owned());
+    };
+    {
+        let mut state = world.state();
+        let processes = state.processes.entry(key.clone()).or_default();
+        let others = processes.iter().filter(|process| process.uid != uid).count();
+        let is_highly_available = config.is_highly_available;
+        processes.push(Process { uid: uid.clone(), is_highly_available });
+        if others > 0 {
+            state.broken.push((key.clone(), "two JobManagers at the same time".to_owned()));
+        }
+    }
+    flink::start(world, &key, &config).await;
+    report_pod(&pods, &pod.name_any(), "Running", json!({"running": {}})).await;
+    report_available(world, deployment).await;
+}
+
+fn new_pod(deployment: &Deployment, uid: &str, container: &Value) -> Pod {
+    let (namespace, name) = (deployment.namespace().unwrap(), deployment.name_any());
+    serde_json::from_value(json!({
+        "metadata": {
+            "name": format!("{name}-{}", &uid[..8]),
+            "namespace": namespace,
+            "labels": {"app": name, "component": "jobmanager"},
+            "finalizers": [RUNNING],
+            "ownerReferences": [{
+                "apiVersion": "apps/v1", "kind": "Deployment", "name": name, "uid": uid,
+                "controller": true, "blockOwnerDeletion": true,
+            }],
+        },
+        "spec": {
+            "serviceAccountName": "flink",
+            "automountServiceAccountToken": false,
+            "containers": [{"name": "flink-main-container", "image": container["image"]}],
+        },
+    }))
+    .unwrap()
+}
+
+async fn report_pod(pods: &Api<Pod>, name: &str, phase: &str, container: Value) {
+    let status = json!({"status": {"phase": phase, "containerStatuses": [{
+        "name": "flink-main-container", "image": "flink", "imageID": "", "ready": phase == "Running",
+        "restartCount": 0, "state": container,
+    }]}});
+    let patch = Patch::Merge(status);
+    while let Err(error) = pods.patch_status(name, &PatchParams::default(), &patch).await {
+        match error {
+            kube::Error::Api(status) if status.code == 404 => return,
+            _ => sleep(AGAIN).await,
+        }
+    }
+}
+
+async fn report_available(world: &World, deployment: &Deployment) {
+    report(world, deployment, deployment.spec.replicas.unwrap_or(1)).await;
+}
+
+/// As the controller of Deployments does, which says at once that none is available yet.
+async fn report(world: &World, deployment: &Deployment, available: i32) {
+    let replicas = deployment.spec.replicas.unwrap_or(1);
+    let (status, reason) = if available > 0 {
+        ("True", "MinimumReplicasAvailable")
+    } else {
+        ("False", "MinimumReplicasUnavailable")
+    };
+    let status = json!({"status": {
+        "observedGeneration": deployment.metadata.generation, "replicas": replicas,
+        "updatedReplicas": replicas, "readyReplicas": available, "availableReplicas": available,
+        "conditions": [{
+            "type": "Available", "status": status, "reason": reason,
+            "lastTransitionTime": jiff::Timestamp::now(), "lastUpdateTime": jiff::Timestamp::now(),
+        }],
+    }});
+    let namespace = deployment.namespace().unwrap();
+    let deployments: Api<Deployment> = Api::namespaced(world.client.clone(), &namespace);
+    let (name, patch) = (deployment.name_any(), Patch::Merge(status));
+    while let Err(error) = deployments.patch_status(&name, &PatchParams::default(), &patch).await {
+        match error {
+            kube::Error::Api(status) if status.code == 404 => return,
+            _ => sleep(AGAIN).await,
+        }
+    }
+}
+
+async fn end(world: &World, pod: &Pod) {
+    let (namespace, name) = (pod.namespace().unwrap(), &pod.labels()["app"]);
+    let key = format!("{namespace}/{name}");
+    let uid = pod.owner_references()[0].uid.clone();
+    sleep(END).await;
+    let process = {
+        let mut state = world.state();
+        let processes = state.processes.entry(key.clone()).or_default();
+        let found = processes.iter().position(|process| process.uid == uid);
+        found.map(|at| processes.remove(at))
+    };
+    if let Some(process) = process {
+        flink::end(world, &key, &process);
+    }
+    let pods: Api<Pod> = Api::namespaced(world.client.clone(), &namespace);
+    let patch = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+    while let Err(error) = pods.patch(&pod.name_any(), &PatchParams::default(), &patch).await {
+        match error {
+            kube::Error::Api(status) if status.code == 404 => return,
+            _ => sleep(AGAIN).await,
+        }
+    }
+}
