@@ -43,7 +43,7 @@ fn millis_of_day(text: &str) -> Option<u32> {
         _ => return None,
     };
     let is_time = hours < 24 && minutes < 60 && seconds < 60 && millis < 1000;
-    is_time.then_some(((hours * 60 + minutes) * 60 + seconds) * 1000 + millis)
+    is_time.then(|| ((hours * 60 + minutes) * 60 + seconds) * 1000 + millis)
 }
 
 /// One field of a cron expression.

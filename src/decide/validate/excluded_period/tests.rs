@@ -13,6 +13,13 @@ fn refused(entry: &str, expected: Expect) {
 }
 
 #[test]
+fn an_hour_beyond_counting_is_refused() {
+    for entry in ["3647:0-4000:0", "0:0-4294967295:4294967295", "99999999999:0-1:0"] {
+        assert!(check(entry).is_err(), "{entry}");
+    }
+}
+
+#[test]
 fn ranges_and_expressions() {
     for entry in [
         "9:30-10:50",
