@@ -1,5 +1,6 @@
 //! When a periodic snapshot is due: by an interval, or by a Quartz cron expression.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use croner::Cron;
@@ -39,7 +40,7 @@ impl Schedule {
             .dom_and_dow(true)
             .sloppy_ranges(true)
             .build();
-        quartz.parse(text).map(|cron| Self::Cron(Box::new(cron))).map_err(|error| {
+        quartz.parse(&with_years(text)).map(|cron| Self::Cron(Box::new(cron))).map_err(|error| {
             format!(
                 "`{text}` is neither a duration ({}) nor a Quartz cron expression ({error})",
                 duration::EXPECTED
@@ -64,6 +65,18 @@ impl Schedule {
     /// Whether it has fired since `last`; fires that were missed collapse into one.
     pub fn is_due(&self, last: Timestamp, now: Timestamp, zone: &TimeZone) -> bool {
         self.next(last, zone).is_some_and(|next| next < now)
+    }
+}
+
+/// The expression with Quartz's years where it says none, or all: what never fires, such as a 30th of
+/// February, is otherwise looked for in thousands of years, at each pass.
+fn with_years(text: &str) -> Cow<'_, str> {
+    const YEARS: &str = "1970-2099";
+    let fields: Vec<&str> = text.split_whitespace().collect();
+    match fields[..] {
+        [_, _, _, _, _, _] => Cow::Owned(format!("{text} {YEARS}")),
+        [_, _, _, _, _, _, "*" | "?"] => Cow::Owned(format!("{} {YEARS}", fields[..6].join(" "))),
+        _ => Cow::Borrowed(text),
     }
 }
 
@@ -97,6 +110,19 @@ mod tests {
         for invalid in ["-1", "text", "* * * * *", "1 h 30"] {
             assert!(Schedule::parse(invalid).is_err(), "{invalid}");
         }
+    }
+
+    #[test]
+    fn what_never_fires_is_not_looked_for_for_ever() {
+        for text in ["0 0 0 30 2 ?", "0 0 0 30 2 ? *", "0 0 0 31 4,6 ?"] {
+            let schedule = Schedule::parse(text).unwrap();
+            assert_eq!(schedule.next(at("00:00:00"), &TimeZone::UTC), None, "{text}");
+            let Schedule::Cron(cron) = schedule else { panic!("{text} is a cron expression") };
+            assert!(cron.pattern.to_string().ends_with("1970-2099"), "{}", cron.pattern);
+        }
+        let leap = Schedule::parse("0 0 0 29 2 ?").unwrap();
+        let next = leap.next(at("00:00:00"), &TimeZone::UTC);
+        assert_eq!(next, Some("2028-02-29T00:00:00Z".parse().unwrap()));
     }
 
     #[test]
