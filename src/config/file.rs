@@ -5,6 +5,9 @@ use serde_json::{Map, Value};
 
 use super::FlinkConfig;
 
+/// Nodes that YAML aliases may stand for: a few lines of aliases of aliases stand for millions.
+const REPLAYED_MAX: usize = 10_000;
+
 /// A file that cannot be read as standard YAML.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("{message}")]
@@ -63,7 +66,10 @@ fn pair(line: &str) -> Result<Option<(&str, &str)>, ()> {
 /// Reads standard YAML and flattens it; lists keep the form `[a, b]`, a key without value is unset.
 /// Only `true` and `false` are booleans, so that `yes` and `on` stay text.
 pub fn parse_config_yaml(text: &str) -> Result<FlinkConfig, ParseError> {
-    let options = serde_yaml::options! { strict_booleans: true };
+    let options = serde_yaml::options! {
+        strict_booleans: true,
+        alias_limits: serde_yaml::alias_limits! { max_total_replayed_events: REPLAYED_MAX },
+    };
     let root: Option<Map<String, Value>> = serde_yaml::from_str_with_options(text, options)
         .map_err(|error| ParseError { message: error.to_string() })?;
     let mut flat = FlinkConfig::new();

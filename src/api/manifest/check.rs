@@ -1,5 +1,6 @@
 //! A tree against the schema of a resource definition.
 
+use jiff::Timestamp;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
 };
@@ -10,6 +11,9 @@ use crate::api::crd::{self, fields};
 
 /// Fields that are 32 bits wide.
 const SMALL_INTEGERS: [&str; 4] = ["replicas", "parallelism", "backoffLimit", "failures"];
+
+/// Fields of metadata that hold a time.
+const TIMESTAMPS: [&str; 3] = ["creationTimestamp", "deletionTimestamp", "time"];
 
 /// The schemas of all kinds.
 pub(super) struct Schemas<'a>(Vec<(&'a str, &'a JSONSchemaProps)>);
@@ -103,6 +107,9 @@ fn value_at<'a>(
     {
         findings.push(Finding { node, path: path.to_owned(), message });
     }
+    if let Some(message) = no_timestamp(path, node) {
+        findings.push(Finding { node, path: path.to_owned(), message });
+    }
     let allowed = fields::values(schema);
     if let Some(text) = node.as_str()
         && !allowed.is_empty()
@@ -172,6 +179,15 @@ fn out_of_range(path: &str, content: &Content) -> Option<String> {
     let max = if SMALL_INTEGERS.contains(&name) { i64::from(i32::MAX) } else { i64::MAX };
     let is_fitting = value.as_i64().is_some_and(|number| number <= max && number >= -max);
     (!is_fitting).then(|| format!("`{value}` is out of range: the largest number here is {max}"))
+}
+
+/// Schemas do not say that a text is a time, types of metadata do.
+fn no_timestamp(path: &str, node: &Node) -> Option<String> {
+    let name = path.rsplit('.').next().unwrap_or_default();
+    let text = node.as_str().filter(|_| TIMESTAMPS.contains(&name))?;
+    let is_kept_as_written = path.contains("podTemplate") || path.contains("flinkConfiguration");
+    (!is_kept_as_written && text.parse::<Timestamp>().is_err())
+        .then(|| format!("`{text}` is no time: expected one such as `2026-01-01T00:00:00Z`"))
 }
 
 fn described(kind: &str) -> &'static str {

@@ -8,6 +8,12 @@ use serde_yaml::{DuplicateKeyPolicy, Spanned};
 
 use super::{Place, Problem};
 
+/// Levels of lists and maps; a resource of ours has some twenty. Each takes tens of kilobytes of stack
+/// in a build for tests.
+const DEPTH_MAX: usize = 40;
+/// Nodes that aliases may stand for: a few lines of aliases of aliases stand for millions.
+const REPLAYED_MAX: usize = 20_000;
+
 /// A value and its place in the text, line and column from 1.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Node {
@@ -53,6 +59,8 @@ fn read_with(text: &str, duplicates: DuplicateKeyPolicy) -> Result<Vec<Node>, se
         duplicate_keys: duplicates,
         legacy_octal_numbers: true,
         with_snippet: false,
+        budget: serde_yaml::budget! { max_depth: DEPTH_MAX },
+        alias_limits: serde_yaml::alias_limits! { max_total_replayed_events: REPLAYED_MAX },
     };
     serde_yaml::from_multiple_with_options(text, options)
 }

@@ -282,3 +282,29 @@ proptest! {
         let _answer = parse("f", &text);
     }
 }
+
+#[test]
+fn what_would_take_too_much_to_read_is_refused() {
+    let nested = format!("{BASIC}x: {}{}\n", "[".repeat(60), "]".repeat(60));
+    let problem = parse("job.yaml", &nested).unwrap_err().remove(0);
+    assert!(problem.message.contains("depth"), "{problem}");
+    let aliases: String = ('b'..='i')
+        .map(|to| {
+            format!("{to}: &{to} [*a, *a, *a, *a, *a]\n")
+                .replace("*a", &format!("*{}", char::from(to as u8 - 1)))
+        })
+        .collect();
+    let problem =
+        parse("job.yaml", &format!("{BASIC}a: &a [1, 1]\n{aliases}")).unwrap_err().remove(0);
+    assert!(problem.message.contains("alias"), "{problem}");
+}
+
+#[test]
+fn a_time_that_is_none_is_told_by_its_field() {
+    problems(
+        &BASIC.replace("metadata:\n", "metadata:\n  creationTimestamp: today\n"),
+        expect![[r#"
+            job.yaml:4:22: metadata.creationTimestamp: `today` is no time: expected one such as `2026-01-01T00:00:00Z`
+        "#]],
+    );
+}

@@ -57,6 +57,17 @@ fn a_key_cannot_be_a_value_and_a_group() {
     assert_eq!((error.key.as_str(), error.longer.as_str()), ("a.b", "a.b.c"));
 }
 
+#[test]
+fn aliases_of_aliases_are_refused() {
+    let line = |to: char, from: char| {
+        format!("{to}: &{to} [{}]\n", vec![format!("*{from}"); 8].join(", "))
+    };
+    let text: String = ('b'..='h').zip('a'..).map(|(to, from)| line(to, from)).collect();
+    let error = parse_config_yaml(&format!("a: &a [1, 1]\n{text}")).unwrap_err();
+    assert!(error.message.contains("alias"), "{error}");
+    assert!(parse_config_yaml("a: &a [1, 1]\nb: *a\n").is_ok());
+}
+
 proptest! {
     #[test]
     fn nested_options_flatten_back(
