@@ -18,6 +18,7 @@ mod examples;
 mod faults;
 mod flink_client;
 mod flink_scenarios;
+mod fuzz;
 mod golden;
 mod layers;
 mod session_job_simulation;

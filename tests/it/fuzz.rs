@@ -1,0 +1,339 @@
+//! Inputs that others write, against what nobody would write.
+//!
+//! Each target reads one kind of input. Its corpus is a folder of `tests/corpus/`: every file is
+//! tried, then towers (one opening sign after the other), then mutations of the corpus and of what
+//! was made of it before. Laws: no panic, no stack overflow, memory and time in proportion to the
+//! length, and what was read and written again reads the same. What a target says of an input is
+//! what it has seen there: a mutation that shows something new is mutated further.
+//!
+//! The seed is fixed and a target gets a fraction of a second, unless the environment asks for more
+//! (see CONTRIBUTING.md). An input that breaks a law is made smaller, stored and named.
+
+mod command_line;
+mod configuration;
+mod manifest;
+mod mutate;
+mod rest;
+mod rules;
+mod stored;
+
+use std::collections::HashSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use crate::simulation::Choices;
+
+/// How long each target is tried.
+const SECONDS: &str = "KUBECTL_FLINK_FUZZ_SECONDS";
+const SEED: &str = "KUBECTL_FLINK_FUZZ_SEED";
+const SHORT: Duration = Duration::from_millis(300);
+/// Inputs that mutations start from.
+const POOL_MAX: usize = 2000;
+/// Tries to make a failing input smaller.
+const SHRINKS_MAX: usize = 300;
+/// What opens something in one of the syntaxes.
+const OPENERS: [&str; 22] = [
+    "[",
+    "{",
+    "(",
+    "{\"a\":",
+    "[{\"a\":[",
+    "- ",
+    "a: ",
+    "? ",
+    "&a [*a, ",
+    "!",
+    "!!x ",
+    "-",
+    "'",
+    "\"",
+    "\\",
+    "a.",
+    "a:\n ",
+    "a ? b : ",
+    "not ",
+    "|\n ",
+    "%",
+    "\u{20ac}",
+];
+
+/// One kind of input.
+struct Target {
+    /// Folder below `tests/corpus`.
+    name: &'static str,
+    /// Pieces of the syntax, which mutations put in.
+    words: &'static [&'static str],
+    /// Longest input that is made.
+    bytes_max: usize,
+}
+
+/// What inputs may cost. Allocations measure what they cost in time as well, and the same on every
+/// machine; the clock only tells loops without any.
+mod cost {
+    use std::time::Duration;
+
+    pub(super) const HELD: u64 = 4 << 20;
+    pub(super) const HELD_PER_BYTE: u64 = 2_000;
+    pub(super) const ALLOCATED: u64 = 32 << 20;
+    pub(super) const ALLOCATED_PER_BYTE: u64 = 20_000;
+    pub(super) const TIME: Duration = Duration::from_millis(500);
+    pub(super) const TIME_PER_BYTE: Duration = Duration::from_micros(60);
+}
+
+/// Tries `run` with the corpus of `target` and what is made of it; `run` says what it saw.
+fn fuzz(target: &Target, run: impl Fn(&Input) -> String) {
+    let corpus = corpus(target.name);
+    let mut session = Session {
+        target,
+        run: &run,
+        choices: Choices::new(seed()),
+        seen: HashSet::new(),
+        pool: Vec::new(),
+        executions: 0,
+        dearest: 0,
+    };
+    // What is made once and kept is no input's cost.
+    drop(catch_unwind(AssertUnwindSafe(|| run(&corpus[0].1))));
+    for (name, input) in &corpus {
+        session.named(name, input);
+        session.pool.push(input.clone());
+    }
+    session.towers();
+    session.mutations();
+    let Session { executions, dearest, seen, pool, .. } = session;
+    println!(
+        "fuzz {}: {executions} executions, {} outcomes, {} inputs kept, dearest {dearest} bytes allocated",
+        target.name,
+        seen.len(),
+        pool.len()
+    );
+}
+
+/// The same for a target that reads text.
+fn fuzz_text(target: &Target, run: impl Fn(&str) -> String) {
+    fuzz(target, |input| run(&String::from_utf8_lossy(&input.bytes)));
+}
+
+/// What a target is given.
+#[derive(Clone)]
+struct Input {
+    /// What the file of the corpus that it comes from is named before `--`: which of several readers
+    /// is meant.
+    of: String,
+    bytes: Vec<u8>,
+}
+
+struct Session<'a, R> {
+    target: &'a Target,
+    run: &'a R,
+    choices: Choices,
+    /// Outcomes, each with the magnitude of its cost.
+    seen: HashSet<(String, u32)>,
+    pool: Vec<Input>,
+    executions: u64,
+    dearest: u64,
+}
+
+impl<R: Fn(&Input) -> String> Session<'_, R> {
+    fn towers(&mut self) {
+        let length =
+            if is_long() { self.target.bytes_max } else { self.target.bytes_max.min(8 << 10) };
+        for opener in OPENERS.iter().chain(self.target.words) {
+            let tower = opener.repeat(length / opener.len());
+            self.tower(opener, tower);
+            let half = opener.repeat(length / 2 / opener.len());
+            let closing: String = half.chars().rev().filter_map(closing).collect();
+            let balanced = format!("{half}1{closing}");
+            self.tower(opener, balanced);
+        }
+    }
+
+    fn tower(&mut self, opener: &str, tower: String) {
+        let at = self.below(self.pool.len());
+        let input = Input { of: self.pool[at].of.clone(), bytes: tower.into_bytes() };
+        self.named(&format!("tower of `{}`", opener.escape_debug()), &input);
+    }
+
+    fn mutations(&mut self) {
+        let end = Instant::now() + duration();
+        while Instant::now() < end {
+            let (one, other) = (self.below(self.pool.len()), self.below(self.pool.len()));
+            let (one, other) = (&self.pool[one], &self.pool[other]);
+            let choices = &mut self.choices;
+            let mut bytes = mutate::mutated(&one.bytes, &other.bytes, self.target.words, choices);
+            bytes.truncate(self.target.bytes_max);
+            let of = if choices.below(8) == 0 { &other.of } else { &one.of };
+            let input = Input { of: of.clone(), bytes };
+            let is_new = self.named("mutation", &input);
+            if is_new && self.pool.len() < POOL_MAX {
+                self.pool.push(input);
+            }
+        }
+    }
+
+    fn below(&mut self, bound: usize) -> usize {
+        usize::try_from(self.choices.below(bound as u64)).unwrap()
+    }
+
+    /// Whether the input showed something new; fails when it breaks a law.
+    fn named(&mut self, name: &str, input: &Input) -> bool {
+        self.executions += 1;
+        if is_long() {
+            // A stack overflow ends the process: this tells on which input.
+            std::fs::write(scratch(self.target.name, "current"), &input.bytes).unwrap();
+        }
+        match execute(self.run, input) {
+            Ok((outcome, allocated)) => {
+                self.dearest = self.dearest.max(allocated);
+                self.seen.insert((outcome, allocated.checked_ilog2().unwrap_or(0)))
+            }
+            Err(broken) => self.fail(name, input, &broken),
+        }
+    }
+
+    fn fail(&self, name: &str, input: &Input, broken: &str) -> ! {
+        let Input { of, bytes } = input;
+        let with = |bytes: &[u8]| Input { of: of.clone(), bytes: bytes.to_vec() };
+        let small = smaller(bytes, |bytes| execute(self.run, &with(bytes)).is_err());
+        let input = with(&small);
+        let broken = execute(self.run, &input).err().unwrap_or_else(|| broken.to_owned());
+        let path = scratch(self.target.name, "broken");
+        std::fs::write(&path, &small).unwrap();
+        panic!(
+            "{}: {of} {name}: {broken}\ninput, also in {}; give it a name in tests/corpus/{}/:\n{}",
+            self.target.name,
+            path.display(),
+            self.target.name,
+            excerpt(&small),
+        );
+    }
+}
+
+/// What `run` saw and how many bytes it allocated, or the law that it broke.
+fn execute(run: impl Fn(&Input) -> String, input: &Input) -> Result<(String, u64), String> {
+    let length = input.bytes.len() as u64;
+    let time_max = cost::TIME + cost::TIME_PER_BYTE * u32::try_from(length).unwrap_or(u32::MAX);
+    let mut fastest = Duration::MAX;
+    let mut outcome = Err(String::new());
+    let mut info = allocation_counter::AllocationInfo::default();
+    // The machine may have been busy.
+    for _ in 0..3 {
+        let start = Instant::now();
+        info = allocation_counter::measure(|| {
+            outcome = catch_unwind(AssertUnwindSafe(|| run(input))).map_err(|panic| said(&*panic));
+        });
+        fastest = fastest.min(start.elapsed());
+        if fastest <= time_max {
+            break;
+        }
+    }
+    let outcome = outcome?;
+    if fastest > time_max {
+        return Err(format!("takes {fastest:?} for {length} bytes"));
+    }
+    if info.bytes_max > cost::HELD + cost::HELD_PER_BYTE * length {
+        return Err(format!("holds {} bytes for {length} bytes", info.bytes_max));
+    }
+    if info.bytes_total > cost::ALLOCATED + cost::ALLOCATED_PER_BYTE * length {
+        return Err(format!("allocates {} bytes for {length} bytes", info.bytes_total));
+    }
+    Ok((outcome, info.bytes_total))
+}
+
+fn said(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+    format!("panics: {}", text.unwrap_or("without a word"))
+}
+
+/// The input without whatever can be left out, in ever smaller pieces.
+fn smaller(input: &[u8], fails: impl Fn(&[u8]) -> bool) -> Vec<u8> {
+    let mut small = input.to_vec();
+    let mut piece = small.len().div_ceil(2);
+    let mut tries = 0;
+    while piece > 0 && tries < SHRINKS_MAX {
+        let mut at = 0;
+        while at < small.len() && tries < SHRINKS_MAX {
+            let mut shorter = small[..at].to_vec();
+            shorter.extend_from_slice(&small[(at + piece).min(small.len())..]);
+            tries += 1;
+            if fails(&shorter) {
+                small = shorter;
+            } else {
+                at += piece;
+            }
+        }
+        piece /= 2;
+    }
+    small
+}
+
+/// Whether JSON text holds a number that is another one when it is written and read again:
+/// `serde_json` is exact only with its feature `float_roundtrip`, which is not on yet.
+fn has_drifting_number(text: &str) -> bool {
+    serde_json::from_str::<serde_json::Value>(text)
+        .is_ok_and(|value| serde_json::from_str(&value.to_string()).ok() != Some(value))
+}
+
+/// An error's kind: its words without what it quotes.
+fn kind_of(error: &str) -> String {
+    let unquoted = error.split('`').step_by(2);
+    let words = unquoted.flat_map(|part| part.split(|c: char| !c.is_ascii_alphabetic()));
+    words.filter(|word| !word.is_empty()).take(12).collect::<Vec<_>>().join(" ")
+}
+
+fn corpus(name: &str) -> Vec<(String, Input)> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus").join(name);
+    let mut files: Vec<_> = std::fs::read_dir(&folder)
+        .unwrap_or_else(|error| panic!("{}: {error}", folder.display()))
+        .map(|entry| entry.unwrap().path())
+        .map(|path| {
+            let name = path.file_name().unwrap().to_string_lossy().into_owned();
+            let of = name.split("--").next().unwrap_or_default().to_owned();
+            (name, Input { of, bytes: std::fs::read(path).unwrap() })
+        })
+        .collect();
+    files.sort_by(|one, other| one.0.cmp(&other.0));
+    assert!(!files.is_empty(), "{} is empty", folder.display());
+    files
+}
+
+fn scratch(target: &str, what: &str) -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("fuzz-{target}-{what}"))
+}
+
+fn variable(name: &str) -> Option<u64> {
+    std::env::var(name).ok().map(|text| text.parse().unwrap())
+}
+
+fn is_long() -> bool {
+    variable(SECONDS).is_some()
+}
+
+fn duration() -> Duration {
+    variable(SECONDS).map_or(SHORT, Duration::from_secs)
+}
+
+/// Another one each time when there is time.
+fn seed() -> u64 {
+    let now = || {
+        let since = std::time::UNIX_EPOCH.elapsed().unwrap();
+        u64::from(since.subsec_nanos()) ^ since.as_secs()
+    };
+    variable(SEED).unwrap_or_else(|| if is_long() { now() } else { 0 })
+}
+
+fn closing(opening: char) -> Option<char> {
+    match opening {
+        '[' => Some(']'),
+        '{' => Some('}'),
+        '(' => Some(')'),
+        '\'' | '"' => Some(opening),
+        _ => None,
+    }
+}
+
+fn excerpt(input: &[u8]) -> String {
+    String::from_utf8_lossy(input).chars().take(500).collect::<String>().escape_debug().to_string()
+}

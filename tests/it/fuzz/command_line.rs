@@ -1,0 +1,47 @@
+//! A command line that is still being typed.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::process::Command;
+
+use super::{Target, fuzz};
+
+/// Each input is a run of the program: few of them fit into the time.
+#[test]
+fn completion_answers_whatever_is_typed() {
+    let words = &[
+        "status\n",
+        "deploy\n",
+        "-n\n",
+        "--namespace=",
+        "--context\n",
+        "-o\n",
+        "--",
+        "-",
+        "=",
+        "\n",
+        "help\n",
+        "__complete\n",
+        "--kubeconfig=/dev/null\n",
+        "savepoint\n",
+        "sessionjob/",
+    ];
+    let target = Target { name: "completion", words, bytes_max: 2 << 10 };
+    fuzz(&target, |input| {
+        // No argument of a process can hold a zero byte.
+        let words = input.bytes.split(|byte| *byte == b'\n' || *byte == 0).map(OsStr::from_bytes);
+        let output = Command::new(env!("CARGO_BIN_EXE_kubectl-flink"))
+            .env("KUBECONFIG", "/nonexistent")
+            .env_remove("KUBERNETES_SERVICE_HOST")
+            .arg("__complete")
+            .arg("--")
+            .args(words)
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{}: {said}", output.status);
+        let answer = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(answer.ends_with(":4\n"), "{answer}");
+        format!("{}", answer.lines().count())
+    });
+}

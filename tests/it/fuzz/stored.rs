@@ -1,0 +1,118 @@
+//! What the operator stored earlier, and others may have touched since: specs as text in a status,
+//! error documents, and whole objects with their statuses.
+
+use kubectl_flink::api::deployment::{FlinkDeployment, FlinkDeploymentSpec};
+use kubectl_flink::api::session_job::FlinkSessionJobSpec;
+use kubectl_flink::decide::diff::diff;
+use kubectl_flink::decide::error_document::{ErrorType, error_document, message_of, reason_of};
+use kubectl_flink::decide::reconciled::{Reconciled, ReconciledSpec, StoredSpec, running_spec};
+use std::fmt::Debug;
+
+use super::{Target, fuzz_text, has_drifting_number, kind_of};
+
+const WORDS: &[&str] = &[
+    "\"spec\":",
+    "\"resource_metadata\":",
+    "firstDeployment",
+    "apiVersion",
+    "job",
+    "upgradeMode",
+    "last-state",
+    "podTemplate",
+    "flinkConfiguration",
+    "parallelism",
+    "cpu",
+    "memory",
+    "args",
+    "null",
+    "claims",
+    "requests",
+    "limits",
+    "0.1234567890123456789",
+    "-0.0",
+    "5e-324",
+];
+
+#[test]
+fn a_stored_spec_comes_back_as_it_was_written() {
+    let target = Target { name: "last-reconciled-spec", words: WORDS, bytes_max: 32 << 10 };
+    fuzz_text(&target, |text| {
+        if has_drifting_number(text) {
+            return "drifting number".to_owned();
+        }
+        let of_job = comes_back::<FlinkSessionJobSpec>(text);
+        match ReconciledSpec::parse(text) {
+            Ok(stored) => {
+                let again = ReconciledSpec::parse(&stored.to_text()).unwrap();
+                let changes = diff(&stored.spec, &again.spec).changes;
+                assert!(changes.is_empty(), "storing a spec changes it: {changes:?}");
+            }
+            Err(_) => return of_job,
+        }
+        format!("{} {of_job}", comes_back::<FlinkDeploymentSpec>(text))
+    });
+}
+
+fn comes_back<S: StoredSpec + PartialEq + Debug>(text: &str) -> String {
+    let stored = match Reconciled::<S>::parse(text) {
+        Ok(stored) => stored,
+        Err(error) => return kind_of(&error.reason),
+    };
+    let written = stored.to_text();
+    let again = Reconciled::<S>::parse(&written).unwrap();
+    assert_eq!(again.to_text(), written);
+    assert_eq!(again.spec.to_value(), stored.spec.to_value());
+    assert_eq!(again.is_first_deployment(), stored.is_first_deployment());
+    assert!(Reconciled::<S>::is_same(text, &written));
+    format!("read {}", stored.is_first_deployment())
+}
+
+/// A list of the API server must never fail because of one object's status.
+#[test]
+fn an_object_with_its_status_comes_back_as_it_was_written() {
+    let words = &[
+        "status",
+        "jobStatus",
+        "savepointInfo",
+        "conditions",
+        "lastReconciledSpec",
+        "RUNNING",
+        "STABLE",
+        "null",
+    ];
+    let target = Target { name: "object", words, bytes_max: 32 << 10 };
+    fuzz_text(&target, |text| {
+        if has_drifting_number(text) {
+            return "drifting number".to_owned();
+        }
+        let object: FlinkDeployment = match serde_json::from_str(text) {
+            Ok(object) => object,
+            Err(error) => return kind_of(&error.to_string()),
+        };
+        let written = serde_json::to_string(&object).unwrap();
+        assert_eq!(serde_json::from_str::<FlinkDeployment>(&written).unwrap(), object);
+        running_spec(&object).map_or_else(|error| kind_of(&error.reason), |_| "read".to_owned())
+    });
+}
+
+#[test]
+fn an_error_says_what_was_put_into_it() {
+    let words = &["{\"message\":", "additionalMetadata", "reason", "throwableList", "\u{1f600}"];
+    let target = Target { name: "error-document", words, bytes_max: 32 << 10 };
+    fuzz_text(&target, |text| {
+        let (message, reason) = text.split_once('|').unwrap_or((text, ""));
+        let causes = [reason.to_owned(), message.to_owned(), text.to_owned()];
+        for kind in
+            [ErrorType::Reconciliation, ErrorType::DeploymentFailed, ErrorType::UpgradeFailure]
+        {
+            let document = error_document(kind, message, Some(reason), &causes);
+            assert_eq!(reason_of(&document).as_deref(), Some(reason));
+            let told = message_of(&document);
+            assert!(
+                message.starts_with(&told) && (told == message || told.chars().count() == 2048)
+            );
+            assert_eq!(message_of(&error_document(kind, &told, None, &[])), told);
+        }
+        format!("{} {}", message_of(text) == text, reason_of(text).is_some())
+    });
+}
