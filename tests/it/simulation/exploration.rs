@@ -1,0 +1,538 @@
+//! The upgrade state machine, explored to the end of what a budget allows.
+//!
+//! A breadth-first search over the real decision in the simulated world. From each state the
+//! operator may make a pass, die before any of its steps, or look at what was stored before the
+//! last change; the world may go on by a step; a user may edit and things may break, each as often
+//! as the budget says. States that differ only in names, in times and in how many records there
+//! are count as one. The laws are those of the world, and one more: left alone, the operator comes
+//! to rest from each state, writes nothing there, and does not keep to itself why it is not done.
+//!
+//! What takes time is over in one step of the world here, so time-outs play no part; those are the
+//! random walks' business.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::fmt::Write;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Instant;
+
+use super::*;
+
+/// `edits,faults,crashes`; more of one takes minutes.
+const BUDGET: &str = "KUBECTL_FLINK_EXPLORATION";
+/// Passes after which an operator that is left alone must be at rest.
+const PASSES_MAX: usize = 60;
+/// Passes without a write that count as rest.
+const RESTING: usize = 3;
+
+/// What may still happen to the world.
+#[derive(Clone, Copy, Eq, Hash, PartialEq)]
+struct Budget {
+    edits: u8,
+    faults: u8,
+    crashes: u8,
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Edit {
+    Parallelism,
+    BreakImage,
+    MendImage,
+    Suspend,
+    Resume,
+    Savepoint,
+    LastState,
+    Stateless,
+    Invalid,
+    RestartNonce,
+    Delete,
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Fault {
+    /// The job fails for good.
+    Job,
+    /// Somebody cancels it.
+    Cancel,
+    /// The JobManager's process dies, and comes back.
+    Process,
+    /// Somebody deletes its Deployment.
+    Deployment,
+    /// A checkpoint completes: no fault, but what others make worse.
+    Checkpoint,
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Action {
+    Pass,
+    /// The operator dies before this step, or after the last one.
+    CrashBefore(usize),
+    /// A new process is given what was stored before the last change.
+    StalePass,
+    World,
+    Edit(Edit),
+    Fault(Fault),
+}
+
+const EDITS: [Edit; 11] = [
+    Edit::Parallelism,
+    Edit::BreakImage,
+    Edit::MendImage,
+    Edit::Suspend,
+    Edit::Resume,
+    Edit::Savepoint,
+    Edit::LastState,
+    Edit::Stateless,
+    Edit::Invalid,
+    Edit::RestartNonce,
+    Edit::Delete,
+];
+const FAULTS: [Fault; 5] =
+    [Fault::Job, Fault::Cancel, Fault::Process, Fault::Deployment, Fault::Checkpoint];
+
+/// What the API server stored: the resource and its status.
+type Stored = (FlinkDeployment, DeploymentStatus);
+
+#[derive(Clone)]
+struct State {
+    sim: Sim,
+    /// As it was before the last change.
+    stale: Option<Box<Stored>>,
+    left: Budget,
+}
+
+impl State {
+    fn stored(&self) -> Stored {
+        (self.sim.resource.clone(), self.sim.status.clone())
+    }
+
+    /// What happens next, once for each way in which it can.
+    fn successors(&self) -> Vec<(Action, Self)> {
+        let mut all = self.passes();
+        let mut world = self.clone();
+        world.sim.tick();
+        all.push((Action::World, world));
+        if self.left.edits > 0 {
+            all.extend(EDITS.into_iter().map(|edit| (Action::Edit(edit), self.edited(edit))));
+        }
+        if self.left.faults > 0 {
+            all.extend(FAULTS.into_iter().map(|fault| (Action::Fault(fault), self.struck(fault))));
+        }
+        for (_, state) in &mut all {
+            state.hurry();
+            let now = state.stored();
+            if now != self.stored() {
+                state.stale = Some(Box::new(self.stored()));
+            }
+        }
+        all
+    }
+
+    /// One decision, carried out as far as the operator gets.
+    fn passes(&self) -> Vec<(Action, Self)> {
+        let mut decided = self.clone();
+        let plan = decided.sim.plan();
+        let mut all = Vec::new();
+        let mut state = decided;
+        for (index, step) in plan.steps.iter().enumerate() {
+            if index > 0 {
+                all.extend(state.crashed(Action::CrashBefore(index)));
+            }
+            state.sim.take(step);
+        }
+        all.extend(state.crashed(Action::CrashBefore(plan.steps.len())));
+        state.sim.status = (*plan.status).clone();
+        all.push((Action::Pass, state));
+        all.extend(self.stale_pass());
+        all
+    }
+
+    fn crashed(&self, action: Action) -> Option<(Action, Self)> {
+        let mut state = self.clone();
+        state.left.crashes = state.left.crashes.checked_sub(1)?;
+        Some((action, state))
+    }
+
+    /// A status that is not the stored one any more cannot be replaced: the plan ends there.
+    fn stale_pass(&self) -> Option<(Action, Self)> {
+        let (resource, status) = *self.stale.clone()?;
+        let (_, mut state) = self.crashed(Action::StalePass)?;
+        let (newer, current) = state.stored();
+        state.sim.resource = resource;
+        state.sim.status = status.clone();
+        let plan = state.sim.plan();
+        state.sim.resource = newer;
+        state.sim.status = current.clone();
+        let mut known = status;
+        for step in &plan.steps {
+            match step {
+                Step::WriteStatus(next) => {
+                    if state.sim.status != known {
+                        return Some((Action::StalePass, state));
+                    }
+                    known = (**next).clone();
+                }
+                // Changes of finalizers carry the version that they were decided on.
+                Step::AddFinalizer | Step::RemoveFinalizer if state.sim.status != known => {
+                    return Some((Action::StalePass, state));
+                }
+                _ => {}
+            }
+            state.sim.take(step);
+        }
+        if state.sim.status == known {
+            state.sim.status = (*plan.status).clone();
+        }
+        Some((Action::StalePass, state))
+    }
+
+    fn edited(&self, edit: Edit) -> Self {
+        let mut state = self.clone();
+        state.left.edits -= 1;
+        let is_deleted = state.sim.resource.metadata.deletion_timestamp.is_some();
+        if is_deleted {
+            return state;
+        }
+        if edit == Edit::Delete {
+            let now = k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(state.sim.now);
+            state.sim.resource.metadata.deletion_timestamp = Some(now);
+            return state;
+        }
+        state.sim.edit(|r| match edit {
+            Edit::Parallelism => Sim::job_mut(r).parallelism = Some(3),
+            Edit::BreakImage => r.spec.image = Some(BROKEN_IMAGE.to_owned()),
+            Edit::MendImage => r.spec.image = Some("flink:1.20".to_owned()),
+            Edit::Suspend => Sim::job_mut(r).state = JobState::Suspended,
+            Edit::Resume => Sim::job_mut(r).state = JobState::Running,
+            Edit::Savepoint => Sim::job_mut(r).upgrade_mode = UpgradeMode::Savepoint,
+            Edit::LastState => Sim::job_mut(r).upgrade_mode = UpgradeMode::LastState,
+            Edit::Stateless => Sim::job_mut(r).upgrade_mode = UpgradeMode::Stateless,
+            Edit::Invalid => Sim::job_mut(r).parallelism = Some(-1),
+            Edit::RestartNonce => r.spec.restart_nonce = Some(1),
+            Edit::Delete => {}
+        });
+        state
+    }
+
+    fn struck(&self, fault: Fault) -> Self {
+        let mut state = self.clone();
+        state.left.faults -= 1;
+        let sim = &mut state.sim;
+        match fault {
+            Fault::Job => sim.fail_job(),
+            Fault::Cancel => {
+                let running = sim.job.as_ref().filter(|job| job.state == JobStatusState::Running);
+                if let Some(id) = running.map(|job| job.id.clone()) {
+                    sim.flink_cancel(&id);
+                }
+            }
+            Fault::Process if sim.is_high_availability_on => sim.crash_job_manager(),
+            Fault::Deployment if sim.is_high_availability_on && sim.job_manager.is_some() => {
+                sim.lose_job_manager();
+            }
+            Fault::Process | Fault::Deployment => {}
+            Fault::Checkpoint => sim.checkpoint(),
+        }
+        state
+    }
+
+    /// What takes time is over in one step.
+    fn hurry(&mut self) {
+        let sim = &mut self.sim;
+        sim.pods_linger = sim.pods_linger.min(1);
+        sim.starts_in = sim.starts_in.min(1);
+        if let Some(workers) = &mut sim.workers {
+            workers.lingers = workers.lingers.min(1);
+        }
+        sim.log.clear();
+    }
+
+    fn key(&self) -> u64 {
+        let mut text = self.sim.text();
+        if self.left.crashes > 0
+            && let Some(stale) = &self.stale
+        {
+            write!(text, "{}", json!([stale.0.metadata, stale.0.spec, stale.1])).unwrap();
+        }
+        let mut hasher = DefaultHasher::new();
+        canonical(&text).hash(&mut hasher);
+        self.left.hash(&mut hasher);
+        hasher.finish()
+    }
+}
+
+impl Sim {
+    /// All that the state is, but for times, and for paths that nobody knows any more.
+    fn text(&self) -> String {
+        let mut text = json!([self.resource.metadata, self.resource.spec, self.status]).to_string();
+        let Self { job_manager, workers, job, submission, snapshots, revisions, .. } = self;
+        let jobs =
+            job.as_ref().map(|job| (&job.id, job.state, job.checkpoint.as_ref().map(|c| &c.1)));
+        let workers = workers.as_ref().map(|w| (&w.fact, &w.image, w.lingers));
+        write!(
+            text,
+            "{job_manager:?}{workers:?}{jobs:?}{submission:?}{snapshots:?}{revisions:?}{:?}{}{}{}",
+            self.ha.keys(),
+            self.is_image_broken,
+            self.pods_linger,
+            self.starts_in
+        )
+        .unwrap();
+        let known = self.states.iter().filter(|(path, _)| text.contains(path.as_str()));
+        let known: Vec<_> = known.collect();
+        let triggers = self.triggers.iter().filter(|(id, _)| text.contains(id.as_str()));
+        let triggers: Vec<_> = triggers.collect();
+        // Records count only by which state has more of them.
+        let counts =
+            known.iter().map(|(_, records)| **records).chain(self.ha.values().flatten().copied());
+        let mut counts: Vec<u64> =
+            counts.chain([self.durable]).chain(job.iter().map(|job| job.records)).collect();
+        counts.sort_unstable();
+        counts.dedup();
+        let rank = |records: u64| counts.iter().position(|count| *count == records);
+        let ranks: Vec<_> = known.iter().map(|(_, records)| rank(**records)).collect();
+        let in_ha: Vec<_> = self.ha.values().map(|records| records.map(rank)).collect();
+        let paths: Vec<_> = known.iter().map(|(path, _)| path).collect();
+        let job = job.as_ref().map(|job| rank(job.records));
+        write!(text, "{paths:?}{ranks:?}{in_ha:?}{triggers:?}{:?}{job:?}", rank(self.durable))
+            .unwrap();
+        text
+    }
+}
+
+/// The text with ids, times and counts replaced by where they occur first.
+fn canonical(text: &str) -> String {
+    let mut names: HashMap<&str, usize> = HashMap::new();
+    let mut out = String::with_capacity(text.len());
+    let bytes = text.as_bytes();
+    let mut at = 0;
+    let mut plain = 0;
+    while at < bytes.len() {
+        if !bytes[at].is_ascii_digit() || (at > 0 && bytes[at - 1].is_ascii_alphanumeric()) {
+            at += 1;
+            continue;
+        }
+        let is_part = |byte: &u8| {
+            byte.is_ascii_hexdigit() || matches!(byte, b'-' | b'T' | b'Z' | b':' | b'.')
+        };
+        let end = at + bytes[at..].iter().take_while(|byte| is_part(byte)).count();
+        let word = &text[at..end];
+        let word_end = word.trim_end_matches(['-', ':', '.', ',']).len();
+        let word = &word[..word_end];
+        let is_time = word.starts_with("2026-") || (word.len() >= 13 && word.starts_with("1767"));
+        let is_id = word.len() >= 32;
+        let is_count = text[..at].ends_with("/chk-");
+        if is_time || is_id || is_count {
+            out.push_str(&text[plain..at]);
+            if is_time {
+                out.push('T');
+            } else {
+                let next = names.len();
+                let name = *names.entry(word).or_insert(next);
+                write!(out, "#{name}").unwrap();
+            }
+            at += word_end;
+            plain = at;
+        } else {
+            at += word_end.max(1);
+        }
+    }
+    out.push_str(&text[plain..]);
+    out
+}
+
+/// A state as it was reached: from which one, and how.
+type Step1 = (usize, Action);
+
+struct Exploration {
+    /// Each state's parent and action; the first is its own.
+    trail: Vec<Step1>,
+    seen: HashSet<u64>,
+    /// States from which the operator is known to come to rest.
+    resting: HashSet<u64>,
+    queue: VecDeque<(usize, usize, State)>,
+    transitions: usize,
+    depth: usize,
+    passes: usize,
+}
+
+impl Exploration {
+    fn run(mut self, start: State) -> Self {
+        let _is_new = self.seen.insert(start.key());
+        self.trail.push((0, Action::World));
+        self.queue.push_back((0, 0, start));
+        while let Some((at, depth, state)) = self.queue.pop_front() {
+            self.depth = self.depth.max(depth);
+            let next = self.lawful(at, None, || state.successors());
+            for (action, next) in next {
+                self.transitions += 1;
+                if !self.seen.insert(next.key()) {
+                    continue;
+                }
+                let index = self.trail.len();
+                self.trail.push((at, action));
+                self.come_to_rest(index, &next);
+                self.queue.push_back((index, depth + 1, next));
+            }
+        }
+        self
+    }
+
+    /// Left alone from `state`, the operator ends where nothing is written any more.
+    fn come_to_rest(&mut self, at: usize, state: &State) {
+        let mut state = state.clone();
+        state.left = Budget { edits: 0, faults: 0, crashes: 0 };
+        let mut way = Vec::new();
+        let mut quiet = 0;
+        for _ in 0..PASSES_MAX {
+            let key = state.key();
+            if self.resting.contains(&key) {
+                break;
+            }
+            way.push(key);
+            self.passes += 1;
+            let before = state.sim.status.clone();
+            let plan = self.lawful(at, Some("left alone"), || {
+                let mut sim = state.sim.clone();
+                sim.tick();
+                let plan = sim.pass(None);
+                (plan, sim)
+            });
+            let (plan, sim) = plan;
+            state.sim = sim;
+            state.hurry();
+            let is_gone = state.sim.is_gone();
+            let is_quiet = plan.steps.is_empty() && state.sim.status == before;
+            quiet = if is_quiet { quiet + 1 } else { 0 };
+            if is_gone || quiet == RESTING {
+                self.lawful(at, Some(&plan.because), || state.sim.assert_done());
+                break;
+            }
+            assert!(
+                way.len() < PASSES_MAX,
+                "no rest after {PASSES_MAX} passes, last {}: {:?}\n{}",
+                plan.because,
+                names(&plan.steps),
+                self.way_to(at)
+            );
+        }
+        self.resting.extend(way);
+    }
+
+    /// Does it, and tells the way when a law is broken.
+    fn lawful<T>(&self, at: usize, doing: Option<&str>, deed: impl FnOnce() -> T) -> T {
+        catch_unwind(AssertUnwindSafe(deed)).unwrap_or_else(|panic| {
+            println!("{}{}", self.way_to(at), doing.unwrap_or_default());
+            std::panic::resume_unwind(panic)
+        })
+    }
+
+    fn way_to(&self, mut at: usize) -> String {
+        let mut actions = Vec::new();
+        while at > 0 {
+            let (before, action) = self.trail[at];
+            actions.push(format!("{action:?}\n"));
+            at = before;
+        }
+        actions.reverse();
+        actions.concat()
+    }
+}
+
+impl Sim {
+    fn is_gone(&self) -> bool {
+        self.resource.metadata.deletion_timestamp.is_some()
+            && self.resource.metadata.finalizers.as_ref().is_none_or(Vec::is_empty)
+    }
+
+    /// At rest the wish is fulfilled, or the status says why not.
+    fn assert_done(&self) {
+        if self.is_gone() {
+            assert!(self.job_manager.is_none() && self.workers.is_none(), "left behind");
+            return;
+        }
+        let DeploymentStatus { lifecycle_state, observed_generation, error, .. } = &self.status;
+        let is_wanted = match self.resource.spec.job.as_ref().unwrap().state {
+            JobState::Running => LifecycleState::Stable,
+            JobState::Suspended => LifecycleState::Suspended,
+        };
+        let is_done = *lifecycle_state == Some(is_wanted)
+            && *observed_generation == self.resource.metadata.generation;
+        let is_over =
+            self.status.job_status.state.is_some_and(JobStatusState::is_globally_terminal);
+        let is_created = *lifecycle_state == Some(LifecycleState::Created);
+        assert!(
+            is_done || is_over || is_created || error.is_some() || self.is_image_broken,
+            "at rest in {lifecycle_state:?} without a word: {:?}",
+            self.status
+        );
+    }
+}
+
+fn budget() -> Budget {
+    let text = std::env::var(BUDGET).unwrap_or_else(|_| "1,0,1".to_owned());
+    let parts: Vec<u8> = text.split(',').map(|part| part.parse().unwrap()).collect();
+    let [edits, faults, crashes] = parts[..] else { panic!("{BUDGET}: edits,faults,crashes") };
+    Budget { edits, faults, crashes }
+}
+
+fn explore(name: &str, mut sim: Sim) {
+    sim.settle();
+    sim.checkpoint();
+    let left = budget();
+    let mut start = State { sim, stale: None, left };
+    start.hurry();
+    let started = Instant::now();
+    let exploration = Exploration {
+        trail: Vec::new(),
+        seen: HashSet::new(),
+        resting: HashSet::new(),
+        queue: VecDeque::new(),
+        transitions: 0,
+        depth: 0,
+        passes: 0,
+    };
+    let Exploration { seen, transitions, depth, passes, .. } = exploration.run(start);
+    let Budget { edits, faults, crashes } = left;
+    println!(
+        "explored {name}, {edits} edits, {faults} faults, {crashes} crashes: {} states, \
+         {transitions} transitions, depth {depth}, {passes} passes to rest, {:?}",
+        seen.len(),
+        started.elapsed()
+    );
+    assert!(seen.len() > 30, "the world stands still");
+}
+
+#[test]
+fn every_way_through_a_last_state_upgrade_keeps_the_laws() {
+    explore("last-state", Sim::new("last-state"));
+}
+
+#[test]
+fn every_way_through_a_savepoint_upgrade_keeps_the_laws() {
+    explore("savepoint", Sim::new("savepoint"));
+}
+
+#[test]
+fn every_way_through_a_savepoint_upgrade_without_high_availability_keeps_the_laws() {
+    explore("savepoint without HA", Sim::without_high_availability("savepoint"));
+}
+
+#[test]
+fn every_way_through_a_standalone_upgrade_keeps_the_laws() {
+    explore("standalone last-state", Sim::new("last-state").standalone());
+}
+
+#[test]
+fn names_times_and_counts_make_no_difference() {
+    let id = |digit: char| digit.to_string().repeat(32);
+    let one =
+        format!("a {} b {} at 2026-01-01T00:00:05Z chk/x/chk-17 1767225605000", id('1'), id('2'));
+    let other =
+        format!("a {} b {} at 2026-01-01T00:00:07Z chk/x/chk-24 1767225607000", id('3'), id('1'));
+    assert_eq!(canonical(&one), canonical(&other));
+    let twice =
+        format!("a {} b {} at 2026-01-01T00:00:07Z chk/x/chk-24 1767225607000", id('3'), id('3'));
+    assert_ne!(canonical(&one), canonical(&twice));
+    assert_ne!(canonical("generation 1"), canonical("generation 2"));
+}
