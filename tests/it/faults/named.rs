@@ -85,9 +85,7 @@ pub(super) async fn a_new_operator_may_see_what_is_not() {
     let ground = Arc::new(Ground::new("views").await);
     same_end(&ground, "savepoint_upgrade", |writes| {
         let mut scripts = Vec::new();
-        for fault in
-            [WatchFault::Gone, WatchFault::Doubled, WatchFault::Replayed, WatchFault::Short]
-        {
+        for fault in [WatchFault::Gone, WatchFault::Doubled, WatchFault::Short] {
             let name = format!("{fault:?}").to_lowercase();
             scripts.push((
                 name,

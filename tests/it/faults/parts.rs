@@ -17,6 +17,8 @@ use super::stage::{DEPLOYMENT, Stage, is_stable};
 
 /// How long a part is away.
 const AWAY: Duration = Duration::from_secs(2);
+/// How often the end is looked at again: each time takes more than a second.
+const LATE: usize = 20;
 
 /// A part of a control plane, started by hand; it ends when this is dropped.
 struct Part {
@@ -68,7 +70,15 @@ pub(super) async fn may_restart(part: &str) {
     join_all(edits).await;
     let _part = restart(&ground, part).await;
     for stage in &stages {
-        let end = finish(stage).await;
+        let mut end = finish(stage).await;
+        // The pauses of watches that could not be made grow up to half a minute.
+        for _ in 0..LATE {
+            if end == calm.end {
+                break;
+            }
+            sleep(Duration::from_secs(1)).await;
+            end = finish(stage).await;
+        }
         let difference = similar::TextDiff::from_lines(&calm.end, &end).unified_diff().to_string();
         assert!(end == calm.end, "{}", stage.told(&difference));
         stage.operator.stop();
