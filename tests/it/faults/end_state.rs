@@ -48,7 +48,7 @@ pub(super) async fn of(stage: &Stage, clusters: &[&str]) -> String {
                 }
                 if value["status"]["lifecycleState"] == "ROLLED_BACK" {
                     // It tells what was seen when the spec was given up: that depends on the moment.
-                    value["status"].as_object_mut().unwrap().remove("error");
+                    value["status"].as_object_mut().unwrap().shift_remove("error");
                 }
                 let text = format!("{kind} {value:#}");
                 plain(&text.replace(&stage.namespace, "NAMESPACE"))
