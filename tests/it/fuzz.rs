@@ -269,13 +269,6 @@ fn smaller(input: &[u8], fails: impl Fn(&[u8]) -> bool) -> Vec<u8> {
     small
 }
 
-/// Whether JSON text holds a number that is another one when it is written and read again:
-/// `serde_json` is exact only with its feature `float_roundtrip`, which is not on yet.
-fn has_drifting_number(text: &str) -> bool {
-    serde_json::from_str::<serde_json::Value>(text)
-        .is_ok_and(|value| serde_json::from_str(&value.to_string()).ok() != Some(value))
-}
-
 /// An error's kind: its words without what it quotes.
 fn kind_of(error: &str) -> String {
     let unquoted = error.split('`').step_by(2);
