@@ -26,6 +26,8 @@ test-fast: ## format, lints, unit, property, golden and command line tests, docu
 	@if $(CARGO) deny --version >/dev/null 2>&1; then $(CARGO) deny --locked check bans licenses sources; \
 	else echo "cargo-deny is not installed: deny.toml is not checked"; fi
 
+# More seeds than one waits for between two edits.
+test: export KUBECTL_FLINK_SIMULATION_CASES ?= 60
 test: test-fast ## all tests: also against a real API server, and end to end with real Flink
 	tests/artifacts.sh
 	tests/cluster.sh

@@ -652,7 +652,7 @@ fn a_new_session_job_becomes_stable_and_is_then_left_alone() {
 #[test]
 fn users_faults_and_crashes_lose_no_record_of_a_session_job() {
     let (mut disposed, mut scaled) = ([0, 0], 0);
-    for seed in 0..cases(120) {
+    for seed in 0..cases(64) {
         let mut choices = Choices::new(seed);
         let mode = if seed % 2 == 0 { "savepoint" } else { "last-state" };
         let mut sim = Sim::new(mode, seed % 3 == 0);
@@ -711,7 +711,7 @@ fn a_crash_before_any_step_changes_nothing_for_a_session_job_in_the_end() {
 
 #[test]
 fn a_deleted_session_job_ends_whatever_its_state() {
-    for seed in 0..cases(40) {
+    for seed in 0..cases(22) {
         let mut choices = Choices::new(seed);
         let mut sim = Sim::new("last-state", seed % 2 == 0);
         show_on_failure(seed, &mut sim, |sim| {

@@ -890,7 +890,7 @@ fn a_new_job_becomes_stable_and_is_then_left_alone() {
 #[test]
 fn users_faults_and_crashes_lose_no_record() {
     let (started, mut decisions) = (std::time::Instant::now(), 0);
-    for seed in 0..cases(60) {
+    for seed in 0..cases(32) {
         let mut choices = Choices(seed);
         let mode = if seed % 2 == 0 { "savepoint" } else { "last-state" };
         let mut sim =
@@ -961,7 +961,7 @@ fn a_savepoint_is_kept_in_the_status_where_snapshots_are_no_resources() {
 #[test]
 fn savepoints_come_and_go_and_none_that_is_needed_is_disposed_of() {
     let mut disposed = [0, 0];
-    for seed in 0..cases(60) {
+    for seed in 0..cases(32) {
         let mut choices = Choices(seed);
         let mut sim = Sim::new(if seed % 3 == 0 { "last-state" } else { "savepoint" });
         sim.has_snapshot_resources = seed % 2 == 0;
@@ -1007,7 +1007,7 @@ fn savepoints_come_and_go_and_none_that_is_needed_is_disposed_of() {
 
 #[test]
 fn a_deleted_resource_ends_whatever_its_state() {
-    for seed in 0..cases(40) {
+    for seed in 0..cases(22) {
         let mut choices = Choices(seed);
         let mut sim = Sim::new("last-state");
         if seed % 2 == 0 {

@@ -399,7 +399,7 @@ fn a_new_session_cluster_becomes_stable_and_is_then_left_alone() {
 
 #[test]
 fn users_faults_and_crashes_leave_one_good_session_cluster() {
-    for seed in 0..cases(40) {
+    for seed in 0..cases(22) {
         let mut choices = Choices(seed);
         let mut sim = Session::new(if seed % 2 == 0 { "native" } else { "standalone" });
         show_on_failure(seed, &mut sim, |sim| {
@@ -549,7 +549,7 @@ fn a_cluster_that_was_never_deployed_just_goes() {
 
 #[test]
 fn deletion_of_a_session_cluster_ends_whatever_its_state() {
-    for seed in 0..cases(40) {
+    for seed in 0..cases(22) {
         let mut choices = Choices(seed);
         let mut sim = Session::new(if seed % 2 == 0 { "native" } else { "standalone" });
         show_on_failure(seed, &mut sim, |sim| {
