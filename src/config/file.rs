@@ -4,6 +4,7 @@
 use serde_json::{Map, Value};
 
 use super::FlinkConfig;
+use super::flink_config::key_in;
 
 /// Nodes that YAML aliases may stand for: a few lines of aliases of aliases stand for millions.
 const REPLAYED_MAX: usize = 10_000;
@@ -73,16 +74,16 @@ pub fn parse_config_yaml(text: &str) -> Result<FlinkConfig, ParseError> {
     let root: Option<Map<String, Value>> = serde_yaml::from_str_with_options(text, options)
         .map_err(|error| ParseError { message: error.to_string() })?;
     let mut flat = FlinkConfig::new();
-    flatten(&mut flat, "", &root.unwrap_or_default());
+    flatten(&mut flat, None, &root.unwrap_or_default());
     Ok(flat)
 }
 
-fn flatten(flat: &mut FlinkConfig, prefix: &str, entries: &Map<String, Value>) {
+fn flatten(flat: &mut FlinkConfig, group: Option<&str>, entries: &Map<String, Value>) {
     for (name, value) in entries {
-        let key = if prefix.is_empty() { name.clone() } else { format!("{prefix}.{name}") };
+        let key = key_in(group, name);
         match value {
             Value::Null => {}
-            Value::Object(inner) => flatten(flat, &key, inner),
+            Value::Object(inner) => flatten(flat, Some(&key), inner),
             Value::String(text) => flat.set(key, text),
             // JSON is YAML's flow form, which Flink's own reader keeps for lists as well.
             Value::Array(_) | Value::Bool(_) | Value::Number(_) => flat.set(key, value.to_string()),

@@ -26,15 +26,15 @@ impl FlinkConfig {
     /// no key; a later key overwrites an earlier one that flattens to the same.
     pub fn flatten(configuration: &FlinkConfiguration) -> Self {
         let mut flat = Self::new();
-        flat.flatten_into("", &configuration.0);
+        flat.flatten_into(None, &configuration.0);
         flat
     }
 
-    fn flatten_into(&mut self, prefix: &str, entries: &Map<String, Value>) {
+    fn flatten_into(&mut self, group: Option<&str>, entries: &Map<String, Value>) {
         for (name, value) in entries {
-            let key = if prefix.is_empty() { name.clone() } else { format!("{prefix}.{name}") };
+            let key = key_in(group, name);
             match value {
-                Value::Object(inner) => self.flatten_into(&key, inner),
+                Value::Object(inner) => self.flatten_into(Some(&key), inner),
                 Value::Array(items) if items.is_empty() => {}
                 Value::Array(items) => {
                     self.set(key, items.iter().map(text_of).collect::<Vec<_>>().join(";"));
@@ -158,6 +158,12 @@ impl<K: Into<String>, V: Into<String>> FromIterator<(K, V)> for FlinkConfig {
     fn from_iter<I: IntoIterator<Item = (K, V)>>(entries: I) -> Self {
         Self(entries.into_iter().map(|(key, value)| (key.into(), value.into())).collect())
     }
+}
+
+/// The flat key of `name` in a group: a name may be empty in Flink's reader too, so that `.a` is the
+/// entry `a` of the group with the empty name.
+pub(super) fn key_in(group: Option<&str>, name: &str) -> String {
+    group.map_or_else(|| name.to_owned(), |group| format!("{group}.{name}"))
 }
 
 fn text_of(value: &Value) -> String {

@@ -6,8 +6,9 @@
 //! length, and what was read and written again reads the same. What a target says of an input is
 //! what it has seen there: a mutation that shows something new is mutated further.
 //!
-//! The seed is fixed and a target gets a fraction of a second, unless the environment asks for more
-//! (see CONTRIBUTING.md). An input that breaks a law is made smaller, stored and named.
+//! The seed and the number of mutations are fixed, so that every run tries the same, unless the
+//! environment asks for more (see CONTRIBUTING.md). An input that breaks a law is made smaller,
+//! stored and named.
 
 mod command_line;
 mod configuration;
@@ -24,10 +25,11 @@ use std::time::{Duration, Instant};
 
 use crate::simulation::Choices;
 
-/// How long each target is tried.
+/// How long mutations of each target are tried.
 const SECONDS: &str = "KUBECTL_FLINK_FUZZ_SECONDS";
 const SEED: &str = "KUBECTL_FLINK_FUZZ_SEED";
-const SHORT: Duration = Duration::from_millis(300);
+/// Mutations of each target without [`SECONDS`]: a fraction of a second.
+const MUTATIONS: u64 = 200;
 /// Inputs that mutations start from.
 const POOL_MAX: usize = 2000;
 /// Tries to make a failing input smaller.
@@ -156,8 +158,12 @@ impl<R: Fn(&Input) -> String> Session<'_, R> {
     }
 
     fn mutations(&mut self) {
-        let end = Instant::now() + duration();
-        while Instant::now() < end {
+        let start = Instant::now();
+        let time = variable(SECONDS).map(Duration::from_secs);
+        for tried in 0.. {
+            if time.map_or(tried >= MUTATIONS, |time| start.elapsed() >= time) {
+                break;
+            }
             let (one, other) = (self.below(self.pool.len()), self.below(self.pool.len()));
             let (one, other) = (&self.pool[one], &self.pool[other]);
             let choices = &mut self.choices;
@@ -302,10 +308,6 @@ fn variable(name: &str) -> Option<u64> {
 
 fn is_long() -> bool {
     variable(SECONDS).is_some()
-}
-
-fn duration() -> Duration {
-    variable(SECONDS).map_or(SHORT, Duration::from_secs)
 }
 
 /// Another one each time when there is time.

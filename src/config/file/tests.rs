@@ -71,12 +71,12 @@ fn aliases_of_aliases_are_refused() {
 proptest! {
     #[test]
     fn nested_options_flatten_back(
-        entries in prop::collection::btree_map("[a-c$-]{1,3}(\\.[a-c]{1,2}){0,3}", "\\PC{0,12}", 0..12),
+        entries in prop::collection::btree_map("[a-c$-]{0,3}(\\.[a-c]{0,2}){0,3}", "\\PC{0,12}", 0..12),
     ) {
         let config: FlinkConfig = entries.into_iter().collect();
         if let Ok(nested) = nest(&config) {
             let mut flat = FlinkConfig::new();
-            flatten(&mut flat, "", &nested);
+            flatten(&mut flat, None, &nested);
             prop_assert_eq!(&flat, &config);
             let yaml = serde_yaml::to_string(&nested).unwrap();
             prop_assert_eq!(parse_config_yaml(&yaml).unwrap(), config);
