@@ -84,6 +84,7 @@ pub mod context;
 pub mod controller;
 pub mod endpoint;
 mod high_availability;
+pub mod http;
 mod job;
 pub mod kind;
 pub mod listener;

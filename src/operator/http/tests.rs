@@ -1,0 +1,52 @@
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use super::*;
+
+/// Serves one path and gives back the answer to these bytes.
+async fn ask(request: &str) -> String {
+    let listener = Listener::open(0).await.unwrap();
+    let port = listener.port().unwrap();
+    let routes = Routes::default().at("/livez", |_| text(StatusCode::OK, "alive\n"));
+    let server = tokio::spawn(listener.serve(routes));
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    server.abort();
+    answer
+}
+
+#[tokio::test]
+async fn a_path_is_answered_whatever_its_query() {
+    let answer = ask("GET /livez?verbose HTTP/1.1\r\nHost: a\r\n\r\n").await;
+    assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
+    assert!(answer.ends_with("\r\n\r\nalive\n"), "{answer}");
+}
+
+#[tokio::test]
+async fn an_unknown_path_is_told_which_there_are() {
+    let answer = ask("GET /health HTTP/1.1\r\nHost: a\r\n\r\n").await;
+    assert!(answer.starts_with("HTTP/1.1 404 "), "{answer}");
+    assert!(answer.contains("/livez"), "{answer}");
+}
+
+#[tokio::test]
+async fn nothing_can_be_written() {
+    let answer = ask("POST /livez HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nhi").await;
+    assert!(answer.starts_with("HTTP/1.1 405 "), "{answer}");
+}
+
+#[tokio::test]
+async fn a_head_without_end_is_refused() {
+    let head = format!("GET /livez HTTP/1.1\r\nHost: {}\r\n\r\n", "a".repeat(HEAD_BYTES_MAX));
+    let answer = ask(&head).await;
+    assert!(answer.starts_with("HTTP/1.1 431 "), "{answer}");
+}
+
+#[tokio::test]
+async fn a_port_in_use_is_named() {
+    let first = Listener::open(0).await.unwrap();
+    let port = first.port().unwrap();
+    let error = Listener::open(port).await.unwrap_err();
+    assert!(error.to_string().starts_with(&format!("port {port} cannot be opened: ")), "{error}");
+}
