@@ -20,6 +20,7 @@ pub mod garbage;
 pub mod health;
 pub mod history;
 mod job;
+pub mod lease;
 pub mod legacy;
 pub mod lifecycle;
 pub mod memo;
