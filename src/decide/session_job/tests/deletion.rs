@@ -1,0 +1,207 @@
+//! A job that goes, and what keeps it.
+
+use super::*;
+
+#[test]
+fn s10_deletion_cancels_the_job_and_waits_for_its_end() {
+    let mut case = Case::running("savepoint");
+    case.delete();
+    let plan = case.pass();
+    assert_eq!(names(&plan), ["write-status", "write-status", "cancel-job"]);
+    assert_eq!(reasons(&plan)[0], "Cleanup");
+    assert_eq!(case.state(), Some(JobStatusState::Cancelling));
+    case.list(JobStatusState::Cancelling);
+    let plan = case.pass();
+    assert_eq!(names(&plan), [""; 0]);
+    case.jobs = None;
+    let plan = case.pass();
+    assert_eq!(names(&plan), [""; 0], "silence is not the end of a job");
+    case.jobs = Some(vec![]);
+    assert_eq!(names(&case.pass()), ["remove-finalizer"]);
+}
+
+#[test]
+fn s11_a_deleted_cluster_takes_its_jobs_along_only_when_told_so() {
+    for (blocks, expected) in [("false", "remove-finalizer"), ("true", "cancel-job")] {
+        let mut case = Case::running("savepoint");
+        case.set_in_cluster("kubernetes.operator.session.deletion.block-on-session-jobs", blocks);
+        let status = case.cluster.as_mut().unwrap().status.as_mut().unwrap();
+        status.lifecycle_state = Some(LifecycleState::Deleting);
+        case.delete();
+        let plan = case.pass();
+        assert_eq!(names(&plan).last(), Some(&expected));
+    }
+}
+
+#[test]
+fn s12_deletion_without_a_cluster_that_answers() {
+    let mut case = Case::running("savepoint");
+    case.delete();
+    case.cluster_is(JobManagerDeploymentStatus::Missing);
+    assert_eq!(names(&case.plan()).last(), Some(&"remove-finalizer"));
+    case.set_in_cluster("high-availability.type", "kubernetes");
+    let plan = case.plan();
+    assert_eq!(names(&plan), ["write-status"]);
+    assert_eq!(plan.look_again, Some(Duration::from_secs(10)));
+    assert!(plan.because.contains("block-on-session-jobs"), "{}", plan.because);
+    case.status.job_status.state = Some(JobStatusState::Cancelling);
+    assert_eq!(names(&case.plan()), ["write-status"]);
+    case.cluster = None;
+    assert_eq!(names(&case.plan()).last(), Some(&"remove-finalizer"));
+}
+
+#[test]
+fn s13_an_ended_job_needs_no_cluster_to_be_deleted() {
+    let mut case = Case::running("savepoint");
+    case.list(JobStatusState::Finished);
+    case.pass();
+    case.cluster = None;
+    case.delete();
+    assert_eq!(names(&case.pass()).last(), Some(&"remove-finalizer"));
+}
+
+#[test]
+fn a_job_that_was_never_deployed_is_deleted_at_once() {
+    let mut case = case("savepoint");
+    case.delete();
+    assert_eq!(names(&case.pass()).last(), Some(&"remove-finalizer"));
+}
+
+#[test]
+fn a_submission_that_may_still_arrive_is_looked_for_before_deletion() {
+    let mut case = case("savepoint");
+    case.fail_to_submit("the answer was lost");
+    case.list(JobStatusState::Created);
+    case.delete();
+    assert!(names(&case.pass()).contains(&"cancel-job"));
+}
+
+#[test]
+fn q08_a_failing_savepoint_blocks_deletion_with_a_way_out() {
+    let mut case = Case::running("savepoint");
+    case.set("kubernetes.operator.job.savepoint-on-deletion", "true");
+    case.delete();
+    let plan = case.pass();
+    assert_eq!(names(&plan).last(), Some(&"stop-with-savepoint"));
+    case.stop = Stop::Failed { message: "disk full".to_owned() };
+    let plan = case.pass();
+    assert_eq!(reasons(&plan), ["SavepointError"]);
+    assert!(case.status.error.as_ref().unwrap().contains("savepoint-on-deletion: false"));
+    assert_eq!(case.status.lifecycle_state, Some(LifecycleState::Deleting));
+    case.set("kubernetes.operator.job.savepoint-on-deletion", "false");
+    assert_eq!(names(&case.pass()).last(), Some(&"cancel-job"));
+}
+
+#[test]
+fn a_savepoint_before_deletion_is_kept_on_record() {
+    let mut case = Case::running("savepoint");
+    case.set("kubernetes.operator.job.savepoint-on-deletion", "true");
+    case.delete();
+    case.pass();
+    case.stop = Stop::Completed { path: "s3://lake/sp/last".to_owned() };
+    case.list(JobStatusState::Finished);
+    let plan = case.pass();
+    assert_eq!(names(&plan), ["create-snapshot", "write-status", "remove-finalizer"]);
+}
+
+#[test]
+fn q11_only_a_deletion_drains_the_job() {
+    let drains = |plan: &Plan| {
+        plan.steps.iter().find_map(|step| {
+            let Step::TriggerStop { drain, .. } = step else { return None };
+            Some(*drain)
+        })
+    };
+    let mut case = Case::running("savepoint");
+    case.set("kubernetes.operator.job.savepoint-on-deletion", "true");
+    case.set("kubernetes.operator.job.drain-on-savepoint-deletion", "true");
+    case.edit(|spec| spec.restart_nonce = Some(1));
+    assert_eq!(drains(&case.plan()), Some(false));
+    case.delete();
+    assert_eq!(drains(&case.plan()), Some(true));
+}
+
+fn age(case: &mut Case, seconds: i64) {
+    case.now += jiff::SignedDuration::from_secs(seconds);
+}
+
+fn blocker(plan: &Plan) -> Option<crate::decide::blocker::Reason> {
+    plan.blocker.as_ref().map(|blocker| blocker.reason)
+}
+
+#[test]
+fn a_cluster_that_goes_and_does_not_answer_takes_its_jobs_along() {
+    use crate::decide::blocker::Reason;
+    for (savepoint, silent, goes) in [
+        ("false", true, true),
+        ("false", false, true),
+        ("true", true, false),
+        ("true", false, false),
+    ] {
+        let mut case = Case::running("savepoint");
+        case.set("kubernetes.operator.job.savepoint-on-deletion", savepoint);
+        case.set_in_cluster("high-availability.type", "kubernetes");
+        case.delete();
+        case.cluster.as_mut().unwrap().metadata.deletion_timestamp =
+            case.resource.metadata.deletion_timestamp.clone();
+        if silent {
+            case.jobs = None;
+        } else {
+            case.cluster_is(JobManagerDeploymentStatus::Missing);
+        }
+        let plan = case.pass();
+        assert_eq!(blocker(&plan), Some(Reason::SessionCluster));
+        assert_eq!(plan.blocker.unwrap().deadline.is_some(), goes);
+        age(&mut case, 301);
+        let plan = case.pass();
+        assert_eq!(names(&plan).contains(&"remove-finalizer"), goes, "{}", plan.because);
+        let is_told = case.status.error.as_deref().is_some_and(|e| e.contains("CleanupFailed"));
+        assert_eq!(is_told, !goes, "{:?}", case.status.error);
+    }
+}
+
+#[test]
+fn a_cluster_that_stays_away_is_told_and_waited_for() {
+    let mut case = Case::running("savepoint");
+    case.set_in_cluster("high-availability.type", "kubernetes");
+    case.delete();
+    case.jobs = None;
+    case.pass();
+    assert_eq!(case.status.error, None);
+    age(&mut case, 301);
+    let plan = case.pass();
+    assert!(!names(&plan).contains(&"remove-finalizer"), "its high availability brings it back");
+    assert!(case.status.error.as_ref().unwrap().contains("block-on-session-jobs"));
+}
+
+#[test]
+fn a_silent_job_manager_without_high_availability_is_asked_for_a_while() {
+    let mut case = Case::running("savepoint");
+    case.cluster_is(JobManagerDeploymentStatus::DeployedNotReady);
+    case.delete();
+    assert!(!names(&case.pass()).contains(&"remove-finalizer"), "the job may run");
+    age(&mut case, 301);
+    assert!(names(&case.pass()).contains(&"remove-finalizer"));
+}
+
+#[test]
+fn a_job_that_does_not_end_is_told() {
+    let mut case = Case::running("savepoint");
+    case.delete();
+    case.pass();
+    case.list(JobStatusState::Cancelling);
+    age(&mut case, 301);
+    let plan = case.pass();
+    assert!(!names(&plan).contains(&"remove-finalizer"));
+    assert!(case.status.error.as_ref().unwrap().contains("TaskManager"));
+}
+
+#[test]
+fn deleting_waits_for_no_validator() {
+    let mut case = Case::running("savepoint");
+    case.validators.has_any = true;
+    case.edit(|spec| spec.job.as_mut().unwrap().parallelism = Some(9));
+    case.delete();
+    case.pass();
+    assert!(!case.asked.contains(&Question::Verdict), "{:?}", case.asked);
+}

@@ -1,0 +1,104 @@
+//! A spec that does not become stable gives way.
+
+use super::*;
+
+/// A job whose new spec does not come up within its time.
+fn failing_upgrade(mode: &str) -> Case {
+    let mut case = case(mode);
+    case.set("kubernetes.operator.deployment.rollback.enabled", "true");
+    case.pass();
+    case.list(JobStatusState::Running);
+    case.pass();
+    case.checkpoints = Some(at("s3://lake/chk/1"));
+    case.edit(|spec| spec.job.as_mut().unwrap().parallelism = Some(9));
+    case.pass();
+    case.stop = Stop::Completed { path: "s3://lake/chk/1".to_owned() };
+    let end = if mode == "savepoint" { JobStatusState::Finished } else { JobStatusState::Canceled };
+    case.list(end);
+    case.pass();
+    if mode == "savepoint" {
+        case.pass();
+    }
+    case.list(JobStatusState::Restarting);
+    case.pass();
+    assert_eq!(case.status.lifecycle_state, Some(LifecycleState::Deployed));
+    case.now += jiff::SignedDuration::from_mins(5);
+    case
+}
+
+#[test]
+fn a_spec_that_does_not_become_stable_gives_way_to_the_one_before() {
+    for (mode, expected) in [
+        ("savepoint", Some("s3://lake/chk/2")),
+        ("last-state", Some("s3://lake/chk/2")),
+        ("stateless", None),
+    ] {
+        let mut case = failing_upgrade(mode);
+        case.checkpoints = Some(at("s3://lake/chk/2"));
+        let plan = case.pass();
+        assert!(names(&plan).contains(&"cancel-job"), "{mode}: {}", plan.because);
+        assert_eq!(reasons(&plan)[0], "Rollback", "{mode}");
+        assert_eq!(case.status.lifecycle_state, Some(LifecycleState::RollingBack));
+        case.list(JobStatusState::Canceled);
+        let plan = case.pass();
+        assert_eq!(submitted(&plan).savepoint_path.as_deref(), expected, "{mode}");
+        assert_eq!(submitted(&plan).parallelism, Some(2), "{mode}");
+        assert_eq!(case.status.lifecycle_state, Some(LifecycleState::RolledBack), "{mode}");
+        case.list(JobStatusState::Running);
+        case.pass();
+        assert_eq!(case.status.lifecycle_state, Some(LifecycleState::RolledBack), "{mode}");
+        assert_eq!(case.last().spec.job.unwrap().parallelism, Some(9), "the failed spec stays");
+        let before = case.status.clone();
+        let plan = case.pass();
+        assert_eq!(case.status, before, "{mode}: at rest: {}", plan.because);
+        // Back at what runs: nothing is restarted.
+        case.edit(|spec| spec.job.as_mut().unwrap().parallelism = Some(2));
+        let plan = case.pass();
+        assert!(!names(&plan).contains(&"cancel-job"), "{mode}");
+        assert_eq!(case.reconciliation(), ReconciliationState::Deployed);
+        case.pass();
+        assert_eq!(case.status.lifecycle_state, Some(LifecycleState::Stable), "{mode}");
+    }
+}
+
+#[test]
+fn a_rollback_goes_on_after_a_crash_and_runs_one_job() {
+    let mut case = failing_upgrade("last-state");
+    case.pass();
+    case.list(JobStatusState::Canceled);
+    case.fail_to_submit("crash");
+    let id = case.id().to_owned();
+    case.failed_submission = None;
+    let unsubmitted = case.plan();
+    assert_eq!(submitted(&unsubmitted).job_id, id);
+    assert_eq!(submitted(&unsubmitted).parallelism, Some(2));
+    case.list(JobStatusState::Running);
+    let plan = case.pass();
+    assert!(!names(&plan).contains(&"submit-job"), "{}", plan.because);
+    assert_eq!(case.status.lifecycle_state, Some(LifecycleState::RolledBack));
+}
+
+#[test]
+fn a_new_spec_wins_over_a_rollback() {
+    let mut case = failing_upgrade("last-state");
+    case.pass();
+    case.edit(|spec| spec.job.as_mut().unwrap().parallelism = Some(5));
+    case.list(JobStatusState::Canceled);
+    let plan = case.pass();
+    assert_eq!(submitted(&plan).parallelism, Some(5));
+    assert_eq!(submitted(&plan).savepoint_path.as_deref(), Some("s3://lake/chk/1"));
+    assert_eq!(case.reconciliation(), ReconciliationState::Deployed);
+}
+
+#[test]
+fn a_job_that_cannot_be_saved_is_not_rolled_back() {
+    let mut case = failing_upgrade("last-state");
+    case.list(JobStatusState::Initializing);
+    let plan = case.pass();
+    assert!(!names(&plan).contains(&"cancel-job"), "{}", plan.because);
+    assert_eq!(reasons(&plan).last(), Some(&"RollbackRefused"));
+    case.jobs = Some(vec![]);
+    let plan = case.pass();
+    assert!(!names(&plan).contains(&"submit-job"), "{}", plan.because);
+    assert_eq!(case.status.error.as_deref(), Some(JOB_NOT_FOUND));
+}

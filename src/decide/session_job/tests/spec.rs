@@ -1,0 +1,116 @@
+//! Specs that are not carried out, and how they are recorded.
+
+use super::*;
+
+#[test]
+fn an_invalid_edit_does_not_touch_the_running_job() {
+    let mut case = Case::running("savepoint");
+    case.edit(|spec| spec.deployment_name = Some("another".to_owned()));
+    let plan = case.pass();
+    assert_eq!(reasons(&plan), ["ValidationError"]);
+    assert!(!names(&plan).contains(&"stop-with-savepoint"));
+    assert_eq!(case.state(), Some(JobStatusState::Running));
+}
+
+#[test]
+fn s15_a_resource_cannot_allow_itself_a_scheme() {
+    let mut case = case("stateless");
+    case.set("kubernetes.operator.user.artifacts.allowed-schemes", "http;https");
+    case.job().jar_uri = Some("http://repo/j.jar".to_owned());
+    let plan = case.pass();
+    assert_eq!(reasons(&plan), ["ValidationError"]);
+}
+
+#[test]
+fn an_unsupported_version_of_the_cluster_is_told_once() {
+    let mut case = case("stateless");
+    case.cluster.as_mut().unwrap().spec.flink_version = None;
+    let before = case.status.clone();
+    let plan = case.pass();
+    assert_eq!(reasons(&plan), ["UnsupportedFlinkVersion"]);
+    assert_eq!(case.status, before);
+}
+
+#[test]
+fn a_stored_spec_that_cannot_be_read_stops_everything() {
+    let mut case = Case::running("savepoint");
+    case.status.reconciliation_status.last_reconciled_spec = Some("{".to_owned());
+    let plan = case.pass();
+    assert_eq!(names(&plan), [""; 0]);
+    assert!(plan.because.contains("not readable"), "{}", plan.because);
+}
+
+#[test]
+fn the_stored_spec_is_written_as_java_does() {
+    let case = Case::running("savepoint");
+    let text = case.status.reconciliation_status.last_reconciled_spec.unwrap();
+    assert_eq!(
+        text,
+        concat!(
+            r#"{"spec":{"job":{"jarURI":"https://repo/j.jar","parallelism":2,"entryClass":null,"#,
+            r#""args":[],"state":"running","savepointTriggerNonce":null,"#,
+            r#""initialSavepointPath":null,"checkpointTriggerNonce":null,"#,
+            r#""upgradeMode":"stateless","allowNonRestoredState":null,"#,
+            r#""savepointRedeployNonce":null,"autoscalerResetNonce":null},"restartNonce":null,"#,
+            r#""flinkConfiguration":{},"deploymentName":"cluster"},"resource_metadata":"#,
+            r#"{"apiVersion":"flink.apache.org/v1beta1","firstDeployment":true}}"#
+        )
+    );
+}
+
+#[test]
+fn an_invalid_edit_does_not_make_a_job_stateless() {
+    let mut case = Case::running("last-state");
+    case.edit(|spec| spec.job.as_mut().unwrap().parallelism = Some(-1));
+    case.jobs = Some(vec![]);
+    for _ in 0..3 {
+        let plan = case.pass();
+        assert!(!names(&plan).contains(&"submit-job"), "{}", plan.because);
+    }
+    assert_eq!(case.last().job_state(), JobState::Running);
+}
+
+#[test]
+fn a_canary_is_let_go() {
+    let mut case = Case::running("stateless");
+    case.resource.metadata.labels =
+        Some([(crate::api::CANARY_LABEL.to_owned(), "true".to_owned())].into_iter().collect());
+    case.delete();
+    assert_eq!(names(&case.pass()), ["remove-finalizer"]);
+}
+
+fn opinion(answer: Result<Vec<crate::decide::validate::Violation>, String>) -> Fact<Verdict> {
+    let on_failure = crate::decide::extension::verdict::FailurePolicy::Fail;
+    let validator = "policy".to_owned();
+    Fact::Known(Verdict::Given(vec![Opinion { validator, on_failure, answer }]))
+}
+
+#[test]
+fn a_validator_outside_is_asked_about_changes_and_never_about_what_runs() {
+    let mut case = Case::running("savepoint");
+    case.validators.has_any = true;
+    case.plan();
+    assert!(!case.asked.contains(&Question::Verdict), "{:?}", case.asked);
+
+    case.edit(|spec| spec.job.as_mut().unwrap().parallelism = Some(9));
+    let job_id = case.status.job_status.job_id.clone();
+    let violation = crate::decide::validate::Violation::new("spec.job.parallelism", "is too much");
+    case.verdict = opinion(Ok(vec![violation]));
+    let plan = case.pass();
+    assert!(case.asked.contains(&Question::Verdict));
+    assert!(plan.status.error.as_deref().unwrap().contains("spec.job.parallelism: is too much"));
+    assert!(!plan.steps.iter().any(|step| matches!(step, Step::TriggerStop { .. })));
+    assert_eq!(case.status.job_status.job_id, job_id);
+    assert_eq!(case.status.observed_generation, Some(1));
+
+    case.verdict = opinion(Err("it answered 503".to_owned()));
+    let plan = case.pass();
+    assert!(plan.status.error.as_deref().unwrap().contains("ValidatorUnavailable"));
+    assert_eq!(plan.look_again, Some(Duration::from_secs(5)));
+    assert_eq!(case.status.job_status.state, Some(JobStatusState::Running));
+
+    case.verdict = opinion(Ok(vec![]));
+    let plan = case.pass();
+    assert_eq!(plan.status.error, None);
+    assert!(plan.steps.iter().any(|step| matches!(step, Step::TriggerStop { .. })));
+}

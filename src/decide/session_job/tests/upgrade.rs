@@ -1,0 +1,269 @@
+//! Upgrades, suspending and resuming: where the state comes from.
+
+use super::*;
+
+#[test]
+fn s06_last_state_cancels_and_goes_on_from_the_newest_checkpoint() {
+    let mut case = Case::running("last-state");
+    case.checkpoints = Some(at("s3://lake/chk/1"));
+    case.edit(|spec| spec.restart_nonce = Some(1));
+    let plan = case.pass();
+    assert_eq!(names(&plan)[2..], ["write-status", "cancel-job"]);
+    assert_eq!(reasons(&plan), ["SpecChanged", "Suspended", "JobStatusChanged"]);
+    assert_eq!(case.state(), Some(JobStatusState::Cancelling));
+    assert_eq!(case.reconciliation(), ReconciliationState::Upgrading);
+    let last = case.last();
+    assert_eq!(last.job_state(), JobState::Running, "the old spec stays until the job has ended");
+    assert_eq!(last.spec.job.unwrap().upgrade_mode.as_str(), "savepoint");
+    assert_eq!(last.spec.restart_nonce, None);
+    // One more completes before the end.
+    case.checkpoints = Some(at("s3://lake/chk/2"));
+    case.list(JobStatusState::Canceled);
+    let plan = case.pass();
+    assert_eq!(submitted(&plan).savepoint_path.as_deref(), Some("s3://lake/chk/2"));
+    assert_ne!(submitted(&plan).job_id, FIRST_ID);
+    assert_eq!(case.last().spec.job.unwrap().upgrade_mode.as_str(), "savepoint");
+    assert!(names(&plan).contains(&"record-revision"));
+}
+
+#[test]
+fn s06_a_suspend_always_ends_suspended_with_its_state() {
+    for (mode, expected) in [
+        ("last-state", Some("s3://lake/chk/1")),
+        ("stateless", None),
+        ("savepoint", Some("s3://sp")),
+    ] {
+        let mut case = Case::running(mode);
+        case.checkpoints = Some(at("s3://lake/chk/1"));
+        case.edit(|spec| spec.job.as_mut().unwrap().state = JobState::Suspended);
+        case.pass();
+        case.stop = Stop::Completed { path: "s3://sp".to_owned() };
+        let end =
+            if mode == "savepoint" { JobStatusState::Finished } else { JobStatusState::Canceled };
+        case.list(end);
+        case.pass();
+        assert_eq!(case.status.lifecycle_state, Some(LifecycleState::Suspended), "{mode}");
+        assert_eq!(case.path(), expected, "{mode}");
+        let before = case.status.clone();
+        case.pass();
+        assert_eq!(case.status, before, "{mode}: at rest");
+        case.edit(|spec| spec.job.as_mut().unwrap().state = JobState::Running);
+        let plan = case.pass();
+        assert_eq!(submitted(&plan).savepoint_path.as_deref(), expected, "{mode}");
+    }
+}
+
+#[test]
+fn q01_resuming_stateless_starts_empty() {
+    let mut case = Case::running("last-state");
+    case.checkpoints = Some(at("s3://lake/chk/1"));
+    case.edit(|spec| spec.job.as_mut().unwrap().state = JobState::Suspended);
+    case.pass();
+    case.list(JobStatusState::Canceled);
+    case.pass();
+    case.edit(|spec| {
+        let job = spec.job.as_mut().unwrap();
+        job.state = JobState::Running;
+        job.upgrade_mode = crate::api::job::UpgradeMode::Stateless;
+    });
+    let plan = case.pass();
+    assert_eq!(submitted(&plan).savepoint_path, None);
+}
+
+#[test]
+fn s07_a_job_that_vanishes_while_it_is_cancelled_is_not_guessed_at() {
+    let mut case = Case::running("last-state");
+    case.checkpoints = Some(at("s3://lake/chk/1"));
+    case.edit(|spec| spec.restart_nonce = Some(1));
+    case.pass();
+    case.jobs = Some(vec![]);
+    let plan = case.pass();
+    assert_eq!(reasons(&plan), ["Missing"]);
+    assert_eq!(case.status.error.as_deref(), Some(JOB_NOT_FOUND));
+    assert_eq!(case.reconciliation(), ReconciliationState::Deployed);
+    let plan = case.pass();
+    assert_eq!(reasons(&plan), [""; 0]);
+    assert!(!names(&plan).contains(&"submit-job"));
+    case.delete();
+    let plan = case.pass();
+    assert!(names(&plan).contains(&"remove-finalizer"));
+}
+
+#[test]
+fn s08_a_savepoint_upgrade_goes_on_from_its_savepoint() {
+    let mut case = Case::running("savepoint");
+    case.edit(|spec| spec.restart_nonce = Some(1));
+    let plan = case.pass();
+    assert_eq!(names(&plan)[2..], ["write-status", "stop-with-savepoint"]);
+    case.stop = Stop::Pending;
+    let plan = case.pass();
+    assert_eq!(plan.because, "waiting for the savepoint");
+    case.stop = Stop::Completed { path: "s3://lake/sp/0".to_owned() };
+    case.list(JobStatusState::Finished);
+    let plan = case.pass();
+    assert_eq!(names(&plan)[2..], ["create-snapshot", "record-revision"]);
+    assert_eq!(case.state(), Some(JobStatusState::Finished));
+    assert_eq!(case.status.job_status.job_id, None);
+    assert_eq!(case.path(), Some("s3://lake/sp/0"));
+    let plan = case.pass();
+    assert_eq!(submitted(&plan).savepoint_path.as_deref(), Some("s3://lake/sp/0"));
+    assert_eq!(case.last().spec.restart_nonce, Some(1));
+}
+
+#[test]
+fn s08_a_savepoint_that_fails_leaves_the_job_running() {
+    let mut case = Case::running("savepoint");
+    case.edit(|spec| spec.restart_nonce = Some(1));
+    case.pass();
+    case.stop = Stop::Failed { message: "disk full".to_owned() };
+    let plan = case.pass();
+    assert_eq!(reasons(&plan), ["SavepointError"]);
+    assert_eq!(case.state(), Some(JobStatusState::Running));
+    assert!(case.status.error.as_ref().unwrap().contains("disk full"));
+    assert!(!names(&plan).contains(&"cancel-job"));
+}
+
+#[test]
+fn s09_a_savepoint_is_only_taken_of_a_running_job() {
+    let mut case = Case::running("savepoint");
+    case.set("kubernetes.operator.job.upgrade.last-state-fallback.enabled", "false");
+    case.list(JobStatusState::Restarting);
+    case.edit(|spec| spec.restart_nonce = Some(1));
+    let plan = case.pass();
+    assert!(names(&plan).iter().all(|name| ["add-finalizer", "set-label"].contains(name)));
+    assert!(plan.because.contains("its state cannot be saved yet"), "{}", plan.because);
+}
+
+#[test]
+fn a_job_that_is_being_made_is_not_cancelled_for_its_state() {
+    let mut case = Case::running("last-state");
+    case.checkpoints = Some(at("s3://lake/chk/1"));
+    case.list(JobStatusState::Initializing);
+    case.edit(|spec| spec.restart_nonce = Some(1));
+    let plan = case.pass();
+    assert!(!names(&plan).contains(&"cancel-job"), "{}", plan.because);
+}
+
+#[test]
+fn statistics_that_lost_what_was_known_are_no_licence_to_start_empty() {
+    let mut case = Case::running("last-state");
+    case.checkpoints = Some(at("s3://lake/chk/1"));
+    case.edit(|spec| spec.restart_nonce = Some(1));
+    case.pass();
+    // Its JobManager went while it was cancelled, and the recovered job ended before it was made.
+    case.checkpoints = Some(Checkpoints::default());
+    case.list(JobStatusState::Canceled);
+    let plan = case.pass();
+    assert!(!names(&plan).contains(&"submit-job"), "{}", plan.because);
+    assert_eq!(case.path(), Some(LAST_STATE_PATH));
+    assert!(case.status.error.as_ref().unwrap().contains("Manual restore required."));
+}
+
+#[test]
+fn a_job_without_any_checkpoint_starts_empty_again() {
+    let mut case = Case::running("last-state");
+    case.edit(|spec| spec.restart_nonce = Some(1));
+    case.pass();
+    case.list(JobStatusState::Canceled);
+    let plan = case.pass();
+    assert_eq!(submitted(&plan).savepoint_path, None);
+}
+
+#[test]
+fn checkpoints_that_are_not_retained_are_not_relied_on() {
+    let mut case = case("last-state");
+    case.set("execution.checkpointing.externalized-checkpoint-retention", "DELETE_ON_CANCELLATION");
+    case.pass();
+    case.list(JobStatusState::Running);
+    case.pass();
+    case.checkpoints = Some(at("s3://lake/chk/1"));
+    case.edit(|spec| spec.restart_nonce = Some(1));
+    let plan = case.pass();
+    assert!(names(&plan).contains(&"stop-with-savepoint"), "{}", plan.because);
+}
+
+#[test]
+fn a_job_that_somebody_cancelled_goes_on_from_its_checkpoint() {
+    let mut case = Case::running("last-state");
+    case.checkpoints = Some(at("s3://lake/chk/9"));
+    case.list(JobStatusState::Canceled);
+    let plan = case.pass();
+    let plan = if names(&plan).contains(&"submit-job") { plan } else { case.pass() };
+    assert_eq!(submitted(&plan).savepoint_path.as_deref(), Some("s3://lake/chk/9"));
+}
+
+#[test]
+fn a_stateless_upgrade_cancels_and_starts_empty() {
+    let mut case = Case::running("stateless");
+    case.checkpoints = Some(at("s3://lake/chk/1"));
+    case.edit(|spec| spec.restart_nonce = Some(1));
+    let plan = case.pass();
+    assert!(names(&plan).contains(&"cancel-job"));
+    assert_eq!(case.last().job_state(), JobState::Running);
+    case.list(JobStatusState::Canceled);
+    let plan = case.pass();
+    assert_eq!(submitted(&plan).savepoint_path, None);
+}
+
+#[test]
+fn a_cancel_that_never_arrived_is_sent_again() {
+    let mut case = Case::running("last-state");
+    case.edit(|spec| spec.restart_nonce = Some(1));
+    case.pass();
+    case.list(JobStatusState::Running);
+    let plan = case.pass();
+    assert!(names(&plan).contains(&"cancel-job"));
+    case.list(JobStatusState::Cancelling);
+    let plan = case.pass();
+    assert!(!names(&plan).contains(&"cancel-job"));
+    assert_eq!(plan.because, "waiting for the job to be cancelled");
+}
+
+#[test]
+fn a_jar_that_cannot_be_had_does_not_stop_the_running_job() {
+    for mode in ["stateless", "savepoint", "last-state"] {
+        let mut case = Case::running(mode);
+        case.jar = Fact::Unknown("404 Not Found".to_owned());
+        case.edit(|spec| {
+            spec.job.as_mut().unwrap().jar_uri = Some("https://repo/no.jar".to_owned());
+        });
+        let plan = case.pass();
+        assert!(names(&plan).iter().all(|name| ["add-finalizer", "set-label"].contains(name)));
+        assert!(case.status.error.as_ref().unwrap().contains("404 Not Found"), "{mode}");
+        assert_eq!(case.state(), Some(JobStatusState::Running));
+    }
+}
+
+#[test]
+fn a_restart_is_made_with_the_spec_that_failed_only_when_asked_for() {
+    let mut case = Case::running("last-state");
+    case.checkpoints = Some(at("s3://lake/chk/3"));
+    case.list(JobStatusState::Failed);
+    let plan = case.pass();
+    assert_eq!(reasons(&plan), ["JobStatusChanged", "Error"]);
+    assert_eq!(case.path(), Some("s3://lake/chk/3"));
+    assert_eq!(case.status.lifecycle_state, Some(LifecycleState::Failed));
+    case.now += jiff::SignedDuration::from_mins(1);
+    let plan = case.pass();
+    assert!(!names(&plan).contains(&"submit-job"));
+    case.set("kubernetes.operator.job.restart.failed", "true");
+    let plan = case.pass();
+    assert_eq!(submitted(&plan).savepoint_path.as_deref(), Some("s3://lake/chk/3"));
+    assert_eq!(case.status.error, None);
+}
+
+#[test]
+fn a_redeploy_drops_the_state_and_takes_the_named_savepoint() {
+    let mut case = Case::running("stateless");
+    case.checkpoints = Some(at("s3://lake/chk/1"));
+    case.edit(|spec| {
+        let job = spec.job.as_mut().unwrap();
+        job.initial_savepoint_path = Some("s3://wanted".to_owned());
+        job.savepoint_redeploy_nonce = Some(1);
+    });
+    let plan = case.pass();
+    assert!(names(&plan).contains(&"cancel-job"));
+    case.list(JobStatusState::Canceled);
+    let plan = case.pass();
+    assert_eq!(submitted(&plan).savepoint_path.as_deref(), Some("s3://wanted"));
+}
