@@ -4,6 +4,7 @@ mod folders;
 
 use kubectl_flink::artifact::{Error, Fetched, Request, fetch};
 use kubectl_flink::config::FlinkConfig;
+use tempfile::TempDir;
 
 const PREFIX: &str = "kubernetes.operator.user.artifacts";
 
@@ -12,21 +13,23 @@ fn given(name: &str) -> String {
     std::env::var(name).unwrap_or_else(|_| panic!("{name} is set by tests/artifacts.sh"))
 }
 
-async fn fetch_with(uri: &str, options: &[(&str, &str)]) -> Result<Fetched, Error> {
+/// What was fetched, and the folder that it is in.
+async fn fetch_with(uri: &str, options: &[(&str, &str)]) -> Result<(Fetched, TempDir), Error> {
     drop(rustls::crypto::ring::default_provider().install_default());
-    let folder = tempfile::tempdir().unwrap().keep();
+    let folder = tempfile::tempdir().unwrap();
     let mut operator: FlinkConfig = [
-        (format!("{PREFIX}.base.dir"), folder.to_str().unwrap()),
+        (format!("{PREFIX}.base.dir"), folder.path().to_str().unwrap()),
         (format!("{PREFIX}.allowed-schemes"), "s3;s3a;hdfs"),
         (format!("{PREFIX}.timeout"), "30 s"),
     ]
     .into_iter()
     .collect();
     operator.overlay(&options.iter().copied().collect());
-    fetch(&Request::from_config(uri, &operator, &operator).unwrap()).await
+    let fetched = fetch(&Request::from_config(uri, &operator, &operator).unwrap()).await?;
+    Ok((fetched, folder))
 }
 
-fn check(fetched: &Fetched) {
+fn check((fetched, _folder): &(Fetched, TempDir)) {
     assert_eq!(fetched.sha256, given("KUBECTL_FLINK_TEST_JAR_SUM"));
     let length = std::fs::metadata(fetched.path()).unwrap().len();
     assert_eq!(length, fetched.size_bytes);

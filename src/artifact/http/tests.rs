@@ -4,6 +4,7 @@ use axum::Router;
 use axum::http::{HeaderMap as Headers, StatusCode as Status};
 use axum::response::{IntoResponse, Redirect};
 use axum::routing::get;
+use tempfile::TempDir;
 
 use super::*;
 use crate::artifact::{Fetched, fetch};
@@ -24,7 +25,7 @@ async fn serve(router: Router) -> u16 {
 }
 
 /// A request that may use http and local addresses, with further options of this module.
-fn request(uri: &str, options: &[(&str, &str)]) -> (Request, tempfile::TempDir) {
+fn request(uri: &str, options: &[(&str, &str)]) -> (Request, TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let mut operator: FlinkConfig = [
         (format!("{PREFIX}.base.dir"), folder.path().to_str().unwrap()),
@@ -39,7 +40,8 @@ fn request(uri: &str, options: &[(&str, &str)]) -> (Request, tempfile::TempDir) 
     (Request::from_config(uri, &operator, &operator).unwrap(), folder)
 }
 
-async fn fetch_with(uri: &str, options: &[(&str, &str)]) -> Result<Fetched, Error> {
+/// What was fetched, and the folder that it is in.
+async fn fetch_with(uri: &str, options: &[(&str, &str)]) -> Result<(Fetched, TempDir), Error> {
     let (request, folder) = request(uri, options);
     let fetched = fetch(&request).await;
     if fetched.is_err() {
@@ -47,9 +49,7 @@ async fn fetch_with(uri: &str, options: &[(&str, &str)]) -> Result<Fetched, Erro
         let left: Vec<_> = left.filter(|entry| entry.path().is_file()).collect();
         assert!(left.is_empty(), "nothing is left behind: {left:?}");
     }
-    // The file has to outlive the check of the folder only where it was fetched.
-    let _kept = folder.keep();
-    fetched
+    Ok((fetched?, folder))
 }
 
 async fn reason_of(uri: &str, options: &[(&str, &str)]) -> &'static str {
@@ -60,7 +60,7 @@ async fn reason_of(uri: &str, options: &[(&str, &str)]) -> &'static str {
 async fn a_jar_is_fetched_and_goes_when_it_is_dropped() {
     let port = serve(Router::new().route("/download/{name}", get(|| async { JAR }))).await;
     let uri = format!("http://127.0.0.1:{port}/download/file.jar?some=params");
-    let fetched = fetch_with(&uri, &[]).await.unwrap();
+    let (fetched, _folder) = fetch_with(&uri, &[]).await.unwrap();
     assert_eq!(fetched.file_name, "file.jar");
     assert_eq!(fetched.size_bytes, JAR.len() as u64);
     assert_eq!(std::fs::read(fetched.path()).unwrap(), JAR);
@@ -283,7 +283,7 @@ async fn a_file_of_the_operator_is_copied_and_local_is_refused() {
     let jar = folder.path().join("my job.jar");
     std::fs::write(&jar, JAR).unwrap();
     let uri = Url::from_file_path(&jar).unwrap().to_string();
-    let fetched = fetch_with(&uri, &[]).await.unwrap();
+    let (fetched, _folder) = fetch_with(&uri, &[]).await.unwrap();
     assert_eq!(fetched.file_name, "my job.jar");
     drop(fetched);
     assert!(jar.exists());

@@ -3,6 +3,7 @@ use axum::extract::Path as Place;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use tempfile::TempDir;
 
 use super::*;
 use crate::artifact::{Fetched, fetch};
@@ -45,10 +46,11 @@ struct Options<'a> {
     is_guarded: bool,
 }
 
-async fn fetch_with(uri: &str, options: &Options<'_>) -> Result<Fetched, Error> {
-    let folder = tempfile::tempdir().unwrap().keep();
+/// What was fetched, and the folder that it is in.
+async fn fetch_with(uri: &str, options: &Options<'_>) -> Result<(Fetched, TempDir), Error> {
+    let folder = tempfile::tempdir().unwrap();
     let mut operator: FlinkConfig = [
-        (format!("{PREFIX}.base.dir"), folder.to_str().unwrap()),
+        (format!("{PREFIX}.base.dir"), folder.path().to_str().unwrap()),
         (format!("{PREFIX}.allowed-schemes"), "s3;gs;abfss;hdfs"),
         (
             format!("{PREFIX}.disallow-restricted-hosts"),
@@ -60,7 +62,8 @@ async fn fetch_with(uri: &str, options: &Options<'_>) -> Result<Fetched, Error> 
     operator.overlay(&options.operator.iter().copied().collect());
     let mut job = operator.clone();
     job.overlay(&options.job.iter().copied().collect());
-    fetch(&Request::from_config(uri, &operator, &job).unwrap()).await
+    let fetched = fetch(&Request::from_config(uri, &operator, &job).unwrap()).await?;
+    Ok((fetched, folder))
 }
 
 #[tokio::test]
@@ -72,7 +75,7 @@ async fn s3_is_read_with_the_operators_options() {
         ("fs.s3a.secret.key", "very-secret"),
     ];
     let options = Options { operator: &operator, job: &[], is_guarded: true };
-    let fetched = fetch_with("s3://bucket/jobs/a.jar", &options).await.unwrap();
+    let (fetched, _folder) = fetch_with("s3://bucket/jobs/a.jar", &options).await.unwrap();
     assert_eq!(std::fs::read(fetched.path()).unwrap(), JAR);
     assert_eq!(fetched.file_name, "a.jar");
     let reason = async |uri: &str| fetch_with(uri, &options).await.unwrap_err().reason();
@@ -124,9 +127,9 @@ async fn an_unchanged_object_is_not_sent_again() {
         ("s3.secret-key", "very-secret"),
     ];
     let options = Options { operator: &operator, job: &[], is_guarded: true };
-    let first = fetch_with("s3://bucket/jobs/a.jar", &options).await.unwrap();
+    let (first, _folder) = fetch_with("s3://bucket/jobs/a.jar", &options).await.unwrap();
     // The second answer has no body: it is the copy that is handed out.
-    let second = fetch_with("s3://bucket/jobs/a.jar", &options).await.unwrap();
+    let (second, _folder) = fetch_with("s3://bucket/jobs/a.jar", &options).await.unwrap();
     assert_eq!(first.sha256, second.sha256);
     assert!(folder.path().join("cache").exists());
 }
