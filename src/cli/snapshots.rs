@@ -3,8 +3,11 @@
 //! They are found where the operator looks for them: `FlinkStateSnapshot` resources, the deprecated
 //! history in a job's status, and the last checkpoint that a running job has completed.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use clap::Args;
 use jiff::Timestamp;
+use kube::{Client, Resource};
 use serde::Serialize;
 use serde_json::json;
 
@@ -35,8 +38,9 @@ REFERENCES counts who could still start from a snapshot: specs, statuses, stored
 A savepoint without any may be deleted; the operator never disposes of one with any. Checkpoints are Flink's to delete.
 
 Examples:
-  # All snapshots of the namespace
+  # All snapshots of the namespace, or of all namespaces
   kubectl flink snapshots
+  kubectl flink snapshots -A
 
   # Those of one job, with its last checkpoint and who refers to each
   kubectl flink snapshots orders -o wide")]
@@ -44,6 +48,9 @@ pub struct SnapshotsArgs {
     /// Only those of this FlinkDeployment, or sessionjob/NAME
     #[arg(add = complete::deployments())]
     name: Option<String>,
+    /// List those of all namespaces
+    #[arg(short = 'A', long, conflicts_with = "name")]
+    all_namespaces: bool,
     #[command(flatten)]
     access: FlinkAccess,
     #[command(flatten)]
@@ -66,6 +73,7 @@ enum Source {
 #[serde(rename_all = "camelCase")]
 struct Snapshot {
     source: Source,
+    namespace: String,
     /// Of the resource.
     name: Option<String>,
     /// As `orders` or `sessionjob/orders`.
@@ -87,6 +95,7 @@ struct Snapshot {
 
 /// What the lists of a namespace hold.
 struct Inventory {
+    namespace: String,
     snapshots: Vec<FlinkStateSnapshot>,
     deployments: Vec<FlinkDeployment>,
     session_jobs: Vec<FlinkSessionJob>,
@@ -96,24 +105,32 @@ struct Inventory {
 
 /// Collects and prints.
 pub async fn run(args: SnapshotsArgs, global: &Global, printer: &Printer) -> anyhow::Result<()> {
-    let SnapshotsArgs { name, access, output: Output { output } } = args;
+    let SnapshotsArgs { name, all_namespaces, access, output: Output { output } } = args;
     let connection = global.connect().await?;
     let job = match &name {
         Some(name) => Some(deployment::fetch(&connection, name).await?),
         None => None,
     };
-    let inventory = inventory(&connection).await?;
-    if let Err(reason) = &inventory.revisions {
-        printer.warning(format_args!("what refers to a snapshot is not known: {reason}"));
+    let scope =
+        if all_namespaces { Scope::AllNamespaces } else { Scope::Namespace(&connection.namespace) };
+    let mut snapshots = Vec::new();
+    for inventory in inventories(&connection.client, scope).await? {
+        if let Err(reason) = &inventory.revisions {
+            let namespace = &inventory.namespace;
+            printer.warning(format_args!(
+                "what refers to a snapshot of namespace `{namespace}` is not known: {reason}"
+            ));
+        }
+        let of = job.as_ref().map(Deployment::shown_name);
+        snapshots.extend(collect(&inventory, of.as_deref()));
     }
-    let mut snapshots = collect(&inventory, job.as_ref().map(Deployment::shown_name).as_deref());
     if let Some(job) = &job {
         match last_checkpoint(&connection, job, access.flink_access).await {
             Ok(found) => snapshots.extend(found),
             Err(error) => printer.note(format_args!("its last checkpoint is not shown: {error:#}")),
         }
     }
-    print(&snapshots, output, printer, name.as_deref(), &connection.namespace)
+    print(&snapshots, output, printer, name.as_deref(), scope)
 }
 
 fn print(
@@ -121,7 +138,7 @@ fn print(
     output: Option<OutputFormat>,
     printer: &Printer,
     name: Option<&str>,
-    namespace: &str,
+    scope: Scope<'_>,
 ) -> anyhow::Result<()> {
     match output {
         Some(OutputFormat::Json | OutputFormat::Yaml) => {
@@ -134,33 +151,54 @@ fn print(
                 printer.line(format_args!("flinkstatesnapshot.flink.apache.org/{name}"))?;
             }
         }
-        None | Some(OutputFormat::Wide) if snapshots.is_empty() => match name {
-            Some(name) => printer.note(format_args!("`{name}` has no snapshots")),
-            None => printer.note(format_args!("no snapshots in namespace `{namespace}`")),
+        None | Some(OutputFormat::Wide) if snapshots.is_empty() => match (name, scope) {
+            (Some(name), _) => printer.note(format_args!("`{name}` has no snapshots")),
+            (None, Scope::AllNamespaces) => printer.note("no snapshots"),
+            (None, Scope::Namespace(namespace)) => {
+                printer.note(format_args!("no snapshots in namespace `{namespace}`"));
+            }
         },
         None | Some(OutputFormat::Wide) => {
             let is_wide = output == Some(OutputFormat::Wide);
-            printer.line(render(snapshots, is_wide, Timestamp::now()))?;
+            let has_namespaces = scope == Scope::AllNamespaces;
+            printer.line(render(snapshots, has_namespaces, is_wide, Timestamp::now()))?;
         }
     }
     Ok(())
 }
 
-async fn inventory(connection: &Connection) -> anyhow::Result<Inventory> {
-    let (client, namespace) = (&connection.client, connection.namespace.as_str());
-    let scope = Scope::Namespace(namespace);
-    let (snapshots, deployments, session_jobs, revisions) = tokio::join!(
+/// One per namespace that has anything, by name.
+async fn inventories(client: &Client, scope: Scope<'_>) -> anyhow::Result<Vec<Inventory>> {
+    let (snapshots, deployments, session_jobs) = tokio::join!(
         read::list(client, scope, None),
         read::list(client, scope, None),
         read::list(client, scope, None),
-        revisions::list_all(client, namespace),
     );
-    Ok(Inventory {
-        snapshots: or_none(snapshots)?,
-        deployments: deployments?,
-        session_jobs: or_none(session_jobs)?,
-        revisions: revisions.map_err(|error| error.to_string()),
-    })
+    let mut snapshots = by_namespace::<FlinkStateSnapshot>(or_none(snapshots)?);
+    let mut deployments = by_namespace::<FlinkDeployment>(deployments?);
+    let mut session_jobs = by_namespace::<FlinkSessionJob>(or_none(session_jobs)?);
+    let namespaces: BTreeSet<String> =
+        snapshots.keys().chain(deployments.keys()).chain(session_jobs.keys()).cloned().collect();
+    let mut inventories = Vec::new();
+    for namespace in namespaces {
+        let revisions = revisions::list_all(client, &namespace).await;
+        inventories.push(Inventory {
+            snapshots: snapshots.remove(&namespace).unwrap_or_default(),
+            deployments: deployments.remove(&namespace).unwrap_or_default(),
+            session_jobs: session_jobs.remove(&namespace).unwrap_or_default(),
+            revisions: revisions.map_err(|error| error.to_string()),
+            namespace,
+        });
+    }
+    Ok(inventories)
+}
+
+fn by_namespace<K: Resource>(objects: Vec<K>) -> BTreeMap<String, Vec<K>> {
+    let mut found = BTreeMap::<String, Vec<K>>::new();
+    for object in objects {
+        found.entry(object.meta().namespace.clone().unwrap_or_default()).or_default().push(object);
+    }
+    found
 }
 
 /// Where the kind is not installed there are none.
@@ -188,12 +226,12 @@ fn collect(inventory: &Inventory, of: Option<&str>) -> Vec<Snapshot> {
     for resource in &inventory.deployments {
         let job = resource.metadata.name.clone().unwrap_or_default();
         let status = resource.status.clone().unwrap_or_default().job_status;
-        found.extend(of_status(&job, &status, referrers.as_ref(), &inventory.snapshots));
+        found.extend(of_status(&job, &status, referrers.as_ref(), inventory));
     }
     for resource in &inventory.session_jobs {
         let job = format!("sessionjob/{}", resource.metadata.name.as_deref().unwrap_or_default());
         let status = resource.status.clone().unwrap_or_default().job_status;
-        found.extend(of_status(&job, &status, referrers.as_ref(), &inventory.snapshots));
+        found.extend(of_status(&job, &status, referrers.as_ref(), inventory));
     }
     found.retain(|snapshot| is_meant(snapshot.job.as_deref()));
     found.sort_by_key(|snapshot| snapshot.created);
@@ -212,6 +250,7 @@ fn of_resource(resource: &FlinkStateSnapshot, referrers: Option<&Referrers<'_>>)
     let uid = resource.metadata.uid.as_deref();
     Snapshot {
         source: Source::Resource,
+        namespace: resource.metadata.namespace.clone().unwrap_or_default(),
         name: resource.metadata.name.clone(),
         job,
         kind: type_label(&resource.spec).unwrap_or("UNKNOWN"),
@@ -247,11 +286,11 @@ fn of_status(
     job: &str,
     status: &JobStatus,
     referrers: Option<&Referrers<'_>>,
-    resources: &[FlinkStateSnapshot],
+    inventory: &Inventory,
 ) -> Vec<Snapshot> {
     let Some(info) = &status.savepoint_info else { return Vec::new() };
     let is_resource = |path: &str| {
-        resources.iter().any(|resource| {
+        inventory.snapshots.iter().any(|resource| {
             let taken = resource.status.as_ref().and_then(|status| status.path.as_deref());
             taken.is_some_and(|taken| is_same_location(taken, path))
         })
@@ -268,6 +307,7 @@ fn of_status(
         paths.push(path);
         found.push(Snapshot {
             source: Source::Status,
+            namespace: inventory.namespace.clone(),
             name: None,
             job: Some(job.to_owned()),
             kind: "SAVEPOINT",
@@ -302,6 +342,7 @@ async fn last_checkpoint(
     }
     Ok(Some(Snapshot {
         source: Source::JobManager,
+        namespace: connection.namespace.clone(),
         name: None,
         job: Some(job.shown_name()),
         kind: "CHECKPOINT",
@@ -315,10 +356,14 @@ async fn last_checkpoint(
     }))
 }
 
-fn render(snapshots: &[Snapshot], is_wide: bool, now: Timestamp) -> String {
+fn render(snapshots: &[Snapshot], has_namespaces: bool, is_wide: bool, now: Timestamp) -> String {
     let none = || NONE.to_owned();
     let row = |snapshot: &Snapshot| {
-        let mut cells = vec![
+        let mut cells = Vec::new();
+        if has_namespaces {
+            cells.push(snapshot.namespace.clone());
+        }
+        cells.extend([
             snapshot.name.clone().unwrap_or_else(none),
             snapshot.job.clone().unwrap_or_else(none),
             snapshot.kind.to_owned(),
@@ -330,7 +375,7 @@ fn render(snapshots: &[Snapshot], is_wide: bool, now: Timestamp) -> String {
                 .as_ref()
                 .map_or_else(|| "unknown".to_owned(), |all| all.len().to_string()),
             snapshot.path.clone().unwrap_or_else(none),
-        ];
+        ]);
         if is_wide {
             let fate = match snapshot.is_disposed_on_delete {
                 Some(true) => "dispose".to_owned(),
@@ -342,7 +387,8 @@ fn render(snapshots: &[Snapshot], is_wide: bool, now: Timestamp) -> String {
         }
         cells
     };
-    let mut headers = vec!["NAME", "JOB", "KIND", "TRIGGER", "STATE", "AGE", "REFERENCES", "PATH"];
+    let mut headers = if has_namespaces { vec!["NAMESPACE"] } else { Vec::new() };
+    headers.extend(["NAME", "JOB", "KIND", "TRIGGER", "STATE", "AGE", "REFERENCES", "PATH"]);
     if is_wide {
         headers.extend(["ON DELETE", "REFERRED TO BY"]);
     }

@@ -17,6 +17,7 @@ fn inventory() -> Inventory {
     let orders = json!({"kind": "FlinkDeployment", "name": "orders"});
     let clicks = json!({"kind": "FlinkSessionJob", "name": "clicks"});
     Inventory {
+        namespace: "shop".to_owned(),
         snapshots: vec![
             snapshot(
                 "orders-1",
@@ -62,12 +63,23 @@ fn the_list_tells_who_could_start_from_each() {
         <none>     orders              SAVEPOINT    MANUAL    COMPLETED   2d    1            s3://lake/sp/0   <none>      FlinkDeployment `orders` (status.jobStatus.savepointInfo.savepointHistory)
         orders-1   orders              SAVEPOINT    UPGRADE   COMPLETED   24h   2            s3://lake/sp/1   keep        FlinkDeployment `orders` (status.jobStatus.upgradeSavepointPath), FlinkDeployment `orders` (status.jobStatus.savepointInfo.savepointHistory)
         orders-2   orders              SAVEPOINT    UPGRADE   COMPLETED   24h   0            s3://lake/sp/2   dispose     <none>
-        clicks-1   sessionjob/clicks   CHECKPOINT   UPGRADE   FAILED      24h   0            <none>           <none>      <none>"#]].assert_eq(&render(&found, true, now));
+        clicks-1   sessionjob/clicks   CHECKPOINT   UPGRADE   FAILED      24h   0            <none>           <none>      <none>"#]].assert_eq(&render(&found, false, true, now));
     let names: Vec<_> = collect(&inventory(), Some("sessionjob/clicks"))
         .into_iter()
         .filter_map(|found| found.name)
         .collect();
     assert_eq!(names, ["clicks-1"]);
+}
+
+#[test]
+fn a_list_of_all_namespaces_names_them() {
+    let found = collect(&inventory(), Some("sessionjob/clicks"));
+    let now = "2026-01-02T00:00:00Z".parse().unwrap();
+    expect![[r#"
+        NAMESPACE   NAME       JOB                 KIND         TRIGGER   STATE    AGE   REFERENCES   PATH
+        shop        clicks-1   sessionjob/clicks   CHECKPOINT   UPGRADE   FAILED   24h   0            <none>"#]].assert_eq(&render(&found, true, false, now));
+    let grouped = by_namespace(inventory().snapshots);
+    assert_eq!(grouped.keys().collect::<Vec<_>>(), ["shop"]);
 }
 
 #[test]
