@@ -216,6 +216,17 @@ pub struct Wait {
     pub timeout: Duration,
 }
 
+/// What commands take that write a spec for the operator to carry out.
+#[derive(Args, Clone, Copy)]
+pub struct ChangeFlags {
+    #[command(flatten)]
+    pub wait: Wait,
+    #[command(flatten)]
+    pub dry_run: DryRun,
+    #[command(flatten)]
+    pub output: Output,
+}
+
 /// How a JobManager is reached.
 #[derive(Args, Clone, Copy, Default)]
 pub struct FlinkAccess {

@@ -1,15 +1,39 @@
-//! What commands that write one object share: how the result is told.
+//! What commands that write one object share: how the result is told, and waited for.
 
 use serde_json::Value;
 
-use super::args::{DryRunMode, OutputFormat};
+use super::args::{ChangeFlags, DryRun, DryRunMode, Output, OutputFormat};
+use super::connection::Connection;
+use super::deployment::Deployment;
 use super::failure::Failure;
 use super::printer::Printer;
+use super::wait::{self, Goal};
 use crate::cluster::apply::Writer;
 
 /// The writer for a change that a person makes.
 pub fn writer(dry_run: DryRunMode) -> Writer<'static> {
     Writer { is_dry_run: dry_run == DryRunMode::Server, ..Writer::CLI }
+}
+
+/// Reports what was written and, where asked to, waits until the operator has carried it out.
+pub async fn finish(
+    connection: &Connection,
+    written: Value,
+    verb: &str,
+    flags: ChangeFlags,
+    printer: &Printer,
+) -> anyhow::Result<()> {
+    let ChangeFlags { wait, dry_run: DryRun { dry_run }, output: Output { output } } = flags;
+    report(&written, verb, dry_run, output, printer)?;
+    if !wait.wait || dry_run != DryRunMode::None {
+        return Ok(());
+    }
+    let deployment = Deployment(written);
+    let id = deployment.id();
+    let connection =
+        Connection { namespace: deployment.namespace().to_owned(), ..connection.clone() };
+    let goal = Goal::Reconciled { written: Box::new(deployment) };
+    wait::until(&connection, &id, &goal, wait.timeout, printer).await
 }
 
 /// Reports a write as kubectl does: `flinkdeployment.flink.apache.org/x suspended`, or the object

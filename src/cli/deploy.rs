@@ -11,14 +11,13 @@ use clap::Args;
 use k8s_openapi::api::core::v1::ServiceAccount;
 use serde_json::Value;
 
-use super::args::{DryRun, DryRunMode, Global, Output, OutputFormat, Wait};
+use super::args::{ChangeFlags, DryRunMode, Global, OutputFormat};
 use super::connection::Connection;
 use super::deployment::{self, Deployment};
 use super::extension::Extensions;
 use super::failure::Failure;
 use super::manifest;
 use super::printer::Printer;
-use super::wait::{self, Goal};
 use super::{change, operator_config};
 use crate::api::deployment::FlinkDeploymentSpec;
 use crate::api::manifest::{Document, Resource};
@@ -59,11 +58,7 @@ pub struct DeployArgs {
     #[arg(long)]
     force_conflicts: bool,
     #[command(flatten)]
-    wait: Wait,
-    #[command(flatten)]
-    dry_run: DryRun,
-    #[command(flatten)]
-    output: Output,
+    change: ChangeFlags,
 }
 
 /// What is to be sent for one deployment.
@@ -85,10 +80,9 @@ impl Request {
 
 /// Reads, checks everything, sends, and waits where asked to.
 pub async fn run(args: DeployArgs, global: &Global, printer: &Printer) -> anyhow::Result<()> {
-    let DeployArgs { filename, flags, operator_config, force_conflicts, wait, dry_run, output } =
-        args;
-    let (dry_run, output) = (dry_run.dry_run, output.output);
-    if output == Some(OutputFormat::Wide) {
+    let DeployArgs { filename, flags, operator_config, force_conflicts, change } = args;
+    let dry_run = change.dry_run.dry_run;
+    if change.output.output == Some(OutputFormat::Wide) {
         return Err(Failure::usage("a change has no wide form; use -o yaml, json or name").into());
     }
     if filename.is_none() && flags.is_empty() && !printer.terminals().input {
@@ -137,15 +131,7 @@ pub async fn run(args: DeployArgs, global: &Global, printer: &Printer) -> anyhow
     let writer = Writer { is_forced: force_conflicts, ..change::writer(dry_run) };
     for request in &checked {
         let written = send(request, &connection, writer, dry_run).await?;
-        change::report(&written.object, written.verb, dry_run, output, printer)?;
-        if wait.wait && dry_run == DryRunMode::None {
-            let deployment = Deployment(written.object);
-            let id = deployment.id();
-            let connection =
-                Connection { namespace: deployment.namespace().to_owned(), ..connection.clone() };
-            let goal = Goal::Reconciled { written: Box::new(deployment) };
-            wait::until(&connection, &id, &goal, wait.timeout, printer).await?;
-        }
+        change::finish(&connection, written.object, written.verb, change, printer).await?;
     }
     Ok(())
 }

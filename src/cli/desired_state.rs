@@ -3,12 +3,10 @@
 use clap::Args;
 use serde_json::json;
 
-use super::args::{DryRun, DryRunMode, Global, Output, Wait};
-use super::deployment::{self, Deployment};
+use super::args::{ChangeFlags, DryRunMode, Global};
 use super::failure::Failure;
 use super::printer::Printer;
-use super::wait::{self, Goal};
-use super::{change, complete};
+use super::{change, complete, deployment};
 use crate::api::job::JobState;
 use crate::cluster::apply;
 
@@ -19,11 +17,7 @@ pub struct DesiredStateArgs {
     #[arg(add = complete::deployments())]
     name: String,
     #[command(flatten)]
-    wait: Wait,
-    #[command(flatten)]
-    dry_run: DryRun,
-    #[command(flatten)]
-    output: Output,
+    flags: ChangeFlags,
 }
 
 /// Writes the desired state into the spec; the operator does the rest.
@@ -33,8 +27,8 @@ pub async fn run(
     global: &Global,
     printer: &Printer,
 ) -> anyhow::Result<()> {
-    let DesiredStateArgs { name, wait, dry_run: DryRun { dry_run }, output: Output { output } } =
-        args;
+    let DesiredStateArgs { name, flags } = args;
+    let dry_run = flags.dry_run.dry_run;
     let (word, verb) = match desired {
         JobState::Running => ("running", "resumed"),
         JobState::Suspended => ("suspended", "suspended"),
@@ -69,10 +63,5 @@ pub async fn run(
         apply::merge_patch(&connection.client, &present.id(), &patch, change::writer(dry_run))
             .await?
     };
-    change::report(&written, verb, dry_run, output, printer)?;
-    if wait.wait && dry_run == DryRunMode::None {
-        let goal = Goal::Reconciled { written: Box::new(Deployment(written)) };
-        wait::until(&connection, &present.id(), &goal, wait.timeout, printer).await?;
-    }
-    Ok(())
+    change::finish(&connection, written, verb, flags, printer).await
 }

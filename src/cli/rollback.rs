@@ -8,13 +8,11 @@ use clap::Args;
 use serde_json::{Value, json};
 use similar::{ChangeTag, TextDiff};
 
-use super::args::{DryRun, DryRunMode, Global, Output, Wait};
-use super::deployment::{self, Deployment};
+use super::args::{ChangeFlags, DryRunMode, Global};
 use super::failure::Failure;
 use super::history::{is_same_spec, without_nulls};
 use super::printer::{GREEN, Printer, RED, styled};
-use super::wait::{self, Goal};
-use super::{change, complete};
+use super::{change, complete, deployment};
 use crate::cluster::{apply, revisions};
 use crate::decide::revision::{self, Revision};
 
@@ -34,23 +32,13 @@ pub struct RollbackArgs {
     #[arg(short, long)]
     yes: bool,
     #[command(flatten)]
-    wait: Wait,
-    #[command(flatten)]
-    dry_run: DryRun,
-    #[command(flatten)]
-    output: Output,
+    flags: ChangeFlags,
 }
 
 /// Shows the difference, asks, and writes the old spec.
 pub async fn run(args: RollbackArgs, global: &Global, printer: &Printer) -> anyhow::Result<()> {
-    let RollbackArgs {
-        name,
-        to_revision,
-        yes,
-        wait,
-        dry_run: DryRun { dry_run },
-        output: Output { output },
-    } = args;
+    let RollbackArgs { name, to_revision, yes, flags } = args;
+    let dry_run = flags.dry_run.dry_run;
     let connection = global.connect().await?;
     let present = deployment::fetch(&connection, &name).await?;
     let name = present.shown_name();
@@ -81,12 +69,7 @@ pub async fn run(args: RollbackArgs, global: &Global, printer: &Printer) -> anyh
         }
     };
     let verb = format!("rolled back to revision {}", target.number);
-    change::report(&written, &verb, dry_run, output, printer)?;
-    if wait.wait && dry_run == DryRunMode::None {
-        let goal = Goal::Reconciled { written: Box::new(Deployment(written)) };
-        wait::until(&connection, &present.id(), &goal, wait.timeout, printer).await?;
-    }
-    Ok(())
+    change::finish(&connection, written, &verb, flags, printer).await
 }
 
 fn is_session(spec: &Value) -> bool {
