@@ -69,6 +69,15 @@ enum Message {
 
 /// Prints the logs.
 pub async fn run(args: LogsArgs, global: &Global, printer: &Printer) -> anyhow::Result<()> {
+    show(args, global, printer, LOOK_AGAIN).await
+}
+
+async fn show(
+    args: LogsArgs,
+    global: &Global,
+    printer: &Printer,
+    look_again: Duration,
+) -> anyhow::Result<()> {
     let connection = global.connect().await?;
     let role = args.role.map(|role| match role {
         RoleArg::Jm => pods::Role::JobManager,
@@ -109,13 +118,13 @@ pub async fn run(args: LogsArgs, global: &Global, printer: &Printer) -> anyhow::
         tasks: JoinSet::new(),
     };
     let (sender, mut lines) = mpsc::channel(LINES_WAITING);
-    for pod in &found {
-        readers.start(pod, &sender);
-    }
+    readers.start(&found, &sender);
     // Without `follow` the channel closes with the last reader.
     let keep_open = args.follow.then(|| sender.clone());
     drop(sender);
     let mut failed = None;
+    // Not a pause between two lines: a pod that always has something to say would put it off.
+    let mut looks = tokio::time::interval(look_again);
     loop {
         tokio::select! {
             message = lines.recv() => match message {
@@ -128,13 +137,12 @@ pub async fn run(args: LogsArgs, global: &Global, printer: &Printer) -> anyhow::
                     failed = Some((pod, error));
                 }
             },
-            () = tokio::time::sleep(LOOK_AGAIN), if args.follow => {
+            _ = looks.tick(), if args.follow => {
                 // A missed look is made up for by the next one.
-                let present = pods::list(client, namespace, &cluster_id, role).await.unwrap_or_default();
-                if let Some(sender) = &keep_open {
-                    for pod in &present {
-                        readers.start(pod, sender);
-                    }
+                if let Ok(present) = pods::list(client, namespace, &cluster_id, role).await
+                    && let Some(sender) = &keep_open
+                {
+                    readers.start(&present, sender);
                 }
             }
         }
@@ -172,22 +180,31 @@ struct Readers<'a> {
     namespace: String,
     args: &'a LogsArgs,
     is_prefixed: bool,
-    /// Pods that are, or were, read: by uid, so that a new incarnation is read again.
+    /// What is, or was, read of the present pods: see [`incarnation`].
     seen: HashSet<String>,
     tasks: JoinSet<()>,
 }
 
 impl Readers<'_> {
-    /// Reads the pod, unless it is read already or has nothing to read yet.
-    fn start(&mut self, pod: &Pod, sender: &mpsc::Sender<Message>) {
-        let (Some(name), Some(uid)) = (pod.metadata.name.clone(), pod.metadata.uid.clone()) else {
-            return;
-        };
-        let is_waiting = self.args.follow
-            && pod.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Pending");
-        if is_waiting || self.seen.len() >= PODS_MAX || !self.seen.insert(uid) {
-            return;
+    /// Reads those that are not read already and have something to read.
+    fn start(&mut self, present: &[Pod], sender: &mpsc::Sender<Message>) {
+        let container = &self.args.container;
+        let present: Vec<(&Pod, String)> =
+            present.iter().filter_map(|pod| Some((pod, incarnation(pod, container)?))).collect();
+        // Those that are gone make room for others.
+        self.seen.retain(|seen| present.iter().any(|(_, incarnation)| incarnation == seen));
+        for (pod, incarnation) in present {
+            let is_waiting = self.args.follow
+                && pod.status.as_ref().and_then(|status| status.phase.as_deref())
+                    == Some("Pending");
+            if !is_waiting && self.seen.len() < PODS_MAX && self.seen.insert(incarnation) {
+                self.read(pod, sender);
+            }
         }
+    }
+
+    fn read(&mut self, pod: &Pod, sender: &mpsc::Sender<Message>) {
+        let name = pod.metadata.name.clone().unwrap_or_default();
         let request = LogRequest {
             namespace: self.namespace.clone(),
             pod: name.clone(),
@@ -211,6 +228,16 @@ impl Readers<'_> {
     }
 }
 
+/// One run of the container: another one has a log of its own, in the same pod or the next.
+fn incarnation(pod: &Pod, container: &str) -> Option<String> {
+    let uid = pod.metadata.uid.as_deref()?;
+    let statuses = pod.status.as_ref().and_then(|status| status.container_statuses.as_ref());
+    let id = statuses
+        .and_then(|statuses| statuses.iter().find(|status| status.name == container))
+        .and_then(|status| status.container_id.as_deref());
+    Some(format!("{uid} {}", id.unwrap_or_default()))
+}
+
 async fn read(
     client: &Client,
     request: &LogRequest,
@@ -225,3 +252,6 @@ async fn read(
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;
