@@ -1,6 +1,7 @@
 //! `operate`: the operator in the foreground.
 
 mod live;
+mod preflight;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,13 +12,13 @@ use kube::ResourceExt;
 use kube::core::error_boundary::InvalidObject;
 
 use self::live::Live;
+use self::preflight::preflight;
 use super::args::{Global, duration};
 use super::connection::Connection;
 use super::extension::invalid;
 use super::failure::Failure;
 use super::logging::{self, LogFormat};
 use super::printer::Printer;
-use crate::api::deployment::FlinkDeployment;
 use crate::api::status::{JobManagerDeploymentStatus, JobStatusState, LifecycleState};
 use crate::cluster::deadline;
 use crate::flink::access::{Access, Connector, Options};
@@ -135,44 +136,6 @@ fn with_deadline(connection: &Connection) -> anyhow::Result<kube::Client> {
     // `--request-timeout` is about requests; a watch is silent for longer.
     let within = config.read_timeout.unwrap_or(REQUEST_DEADLINE);
     deadline::client(config, within).context("while preparing the connection")
-}
-
-/// Checks what must hold before anything is watched; says whether snapshots are resources here.
-async fn preflight(client: &kube::Client, watch: &Watch) -> anyhow::Result<bool> {
-    let probe = kube::api::ListParams::default().limit(1);
-    let namespaces: Vec<Option<&str>> = match watch {
-        Watch::AllNamespaces => vec![None],
-        Watch::Namespaces(names) => names.iter().map(|name| Some(name.as_str())).collect(),
-    };
-    for namespace in namespaces {
-        let api: kube::Api<FlinkDeployment> = match namespace {
-            Some(namespace) => kube::Api::namespaced(client.clone(), namespace),
-            None => kube::Api::all(client.clone()),
-        };
-        api.list(&probe).await.map_err(crate::cluster::Error::from).map_err(|error| {
-            let is_missing = matches!(error, crate::cluster::Error::KindMissing { .. });
-            let failure = anyhow::Error::from(error);
-            if is_missing {
-                failure.context(
-                    "the FlinkDeployment resource is not installed: run `kubectl flink crds --apply`",
-                )
-            } else {
-                failure
-            }
-        })?;
-    }
-    let snapshots: kube::Api<crate::api::state_snapshot::FlinkStateSnapshot> =
-        kube::Api::all(client.clone());
-    let found = match watch {
-        Watch::AllNamespaces => snapshots.list(&probe).await,
-        Watch::Namespaces(names) => {
-            let name = names.first().map_or("default", String::as_str);
-            let api: kube::Api<crate::api::state_snapshot::FlinkStateSnapshot> =
-                kube::Api::namespaced(client.clone(), name);
-            api.list(&probe).await
-        }
-    };
-    Ok(found.is_ok())
 }
 
 /// Ends when `--until-stable` has its answer; never without that flag.

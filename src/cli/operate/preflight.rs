@@ -1,0 +1,56 @@
+//! What must hold before anything is watched.
+
+use anyhow::Context;
+use kube::api::{Api, ListParams};
+use kube::core::DeserializeGuard;
+use serde::de::DeserializeOwned;
+
+use crate::api::deployment::FlinkDeployment;
+use crate::api::state_snapshot::FlinkStateSnapshot;
+use crate::cluster::{self, Error};
+use crate::operator::run::Watch;
+
+/// Checks that deployments can be listed; says whether snapshots are resources here. Objects that
+/// cannot be read are no reason to leave the others alone.
+pub(super) async fn preflight(client: &kube::Client, watch: &Watch) -> anyhow::Result<bool> {
+    let scopes = watch.scopes();
+    for scope in &scopes {
+        if let Err(error) = probe::<FlinkDeployment>(client, scope.as_deref()).await {
+            let is_missing = matches!(error, Error::KindMissing { .. });
+            let failure = anyhow::Error::from(error);
+            return Err(if is_missing {
+                failure.context(
+                    "the FlinkDeployment resource is not installed: run `kubectl flink crds --apply`",
+                )
+            } else {
+                failure
+            });
+        }
+    }
+    let scope = scopes.first().and_then(Option::as_deref);
+    match probe::<FlinkStateSnapshot>(client, scope).await {
+        Ok(()) => Ok(true),
+        // Where the kind is not installed, rights on it are missing as well.
+        Err(Error::KindMissing { .. } | Error::Forbidden { .. }) => Ok(false),
+        // Nobody knows: snapshots kept in another way would be the wrong guess.
+        Err(error) => Err(error).context("while looking for FlinkStateSnapshot resources"),
+    }
+}
+
+async fn probe<K>(client: &kube::Client, scope: Option<&str>) -> cluster::Result<()>
+where
+    K: kube::Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>
+        + Clone
+        + std::fmt::Debug
+        + DeserializeOwned,
+{
+    let api: Api<DeserializeGuard<K>> = match scope {
+        Some(namespace) => Api::namespaced(client.clone(), namespace),
+        None => Api::all(client.clone()),
+    };
+    api.list(&ListParams::default().limit(1)).await?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;
