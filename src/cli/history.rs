@@ -74,10 +74,16 @@ async fn entries(connection: &Connection, present: &Deployment) -> anyhow::Resul
     let revisions =
         revisions::list(&connection.client, &connection.namespace, &present.history_name()).await?;
     let mut entries = revisions.into_iter().map(from_revision).collect::<Vec<_>>();
-    if let Some(spec) = present.last_reconciled_spec() {
+    if let Some(mut spec) = present.last_reconciled_spec() {
         // A suspended deployment's last revision is its present spec.
         let is_recorded = entries.last().is_some_and(|last| same_job(&last.spec, &spec));
         if !is_recorded {
+            // What is stored says how the job was started, not how it will be upgraded.
+            if let Some(mode) = present.0.pointer("/spec/job/upgradeMode")
+                && let Some(stored) = spec.pointer_mut("/job/upgradeMode")
+            {
+                *stored = mode.clone();
+            }
             entries.push(Entry {
                 revision: None,
                 reconciled_at: present.reconciled_at(),

@@ -145,10 +145,7 @@ pub async fn until(
                 {
                     return Err(failed(name, &cause).into());
                 }
-                progress.hint(format_args!(
-                    "no operator has taken this up yet; start one with: kubectl flink operate -n {}",
-                    connection.namespace
-                ));
+                progress.hint(untaken(last_seen.as_ref(), &connection.namespace));
             }
             seen = watch.next() => match seen {
                 Some(Ok(seen)) => {
@@ -173,6 +170,21 @@ pub async fn until(
                 None => return Err(Failure::new(format!("the watch of `{name}` ended")).into()),
             },
         }
+    }
+}
+
+/// What to do about a change that nobody has taken up.
+fn untaken(seen: Option<&Deployment>, namespace: &str) -> String {
+    // Only an operator says so of what was never deployed, and then it waits for something else.
+    let waiting = seen.filter(|seen| !seen.was_deployed() && seen.lifecycle() == Some("CREATED"));
+    match waiting.and_then(Deployment::session_cluster) {
+        Some(cluster) => format!(
+            "an operator waits for its session cluster `{cluster}`: look with: kubectl flink status \
+             {cluster} -n {namespace}"
+        ),
+        None => format!(
+            "no operator has taken this up yet; start one with: kubectl flink operate -n {namespace}"
+        ),
     }
 }
 

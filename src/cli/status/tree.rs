@@ -319,8 +319,11 @@ fn checkpoint_node(job: &JobFacts, now: Timestamp) -> Option<Node> {
         )));
     }
     if let Some(restored) = statistics.latest.restored.as_ref() {
-        let kind = if restored.is_savepoint { "savepoint" } else { "checkpoint" };
         let path = restored.external_path.as_deref().unwrap_or("of unknown path");
+        // Flink calls whatever a job was told to start from a savepoint.
+        let is_checkpoint = path.rsplit('/').next().is_some_and(|last| last.starts_with("chk-"));
+        let is_savepoint = restored.is_savepoint && !is_checkpoint;
+        let kind = if is_savepoint { "savepoint" } else { "checkpoint" };
         children.push(Node::leaf(styled(DIM, format_args!("restored from {kind} {path}"))));
     }
     let counts = &statistics.counts;

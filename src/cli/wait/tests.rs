@@ -121,3 +121,19 @@ fn deleted_or_changed_meanwhile_fails() {
     changed.0["metadata"]["generation"] = json!(3);
     check(&changed, Verdict::Failed("its spec was changed again meanwhile".to_owned()));
 }
+
+#[test]
+fn a_session_job_that_waits_for_its_cluster_was_taken_up() {
+    let job = |status: Value| {
+        Deployment(json!({
+            "kind": "FlinkSessionJob",
+            "metadata": {"name": "x"}, "spec": {"deploymentName": "lab"}, "status": status,
+        }))
+    };
+    let waiting = untaken(Some(&job(json!({"lifecycleState": "CREATED"}))), "team");
+    assert!(waiting.contains("session cluster `lab`"), "{waiting}");
+    for unseen in [json!({}), json!({"lifecycleState": "STABLE"})] {
+        let hint = untaken(Some(&job(unseen)), "team");
+        assert!(hint.contains("kubectl flink operate -n team"), "{hint}");
+    }
+}
