@@ -8,6 +8,8 @@ pub mod apply;
 pub mod crds;
 pub mod deadline;
 pub mod events;
+mod guarded;
+pub mod lease;
 pub mod leftovers;
 pub mod logs;
 pub mod namespaces;
@@ -17,6 +19,8 @@ pub mod revisions;
 pub mod users;
 
 use kube::core::Status;
+
+use crate::fence::Closed;
 
 /// A field that another manager owns, or that the API server refuses.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -77,6 +81,9 @@ pub enum Error {
     /// The answer is not what was asked for.
     #[error("the API server's answer cannot be read")]
     Unreadable { source: kube::Error },
+    /// This process leads no more.
+    #[error(transparent)]
+    Deposed(#[from] Closed),
     /// Any other refusal.
     #[error("the API server answered {status}: {message}")]
     Refused { status: u16, message: String },
@@ -94,6 +101,7 @@ impl Error {
                 | Self::Unreachable { .. }
                 | Self::Conflict { .. }
                 | Self::Expired { .. }
+                | Self::Deposed(_)
         )
     }
 
@@ -101,7 +109,7 @@ impl Error {
     pub fn is_outcome_unknown(&self) -> bool {
         match self {
             Self::Unavailable { status, .. } => *status != 429 && *status != 503,
-            Self::Unreachable { .. } | Self::Unreadable { .. } => true,
+            Self::Unreachable { .. } | Self::Unreadable { .. } | Self::Deposed(_) => true,
             _ => false,
         }
     }
@@ -128,6 +136,7 @@ impl Error {
             Self::Unavailable { .. } => "ApiServerUnavailable",
             Self::Unreachable { .. } => "ApiServerUnreachable",
             Self::Unreadable { .. } => "Unreadable",
+            Self::Deposed(_) => "Deposed",
             Self::Refused { .. } => "Refused",
         }
     }
@@ -139,6 +148,9 @@ impl From<kube::Error> for Error {
             kube::Error::Api(status) => from_status(*status),
             kube::Error::Auth(error) => Self::Credentials { message: with_causes(&error) },
             kube::Error::Service(error) => {
+                if let Some(closed) = error.downcast_ref::<Closed>() {
+                    return Self::Deposed(*closed);
+                }
                 // An authentication layer fails inside the service stack.
                 match error.downcast::<kube::Error>() {
                     Ok(inner) => Self::from(*inner),

@@ -82,6 +82,7 @@
 pub mod act;
 pub mod context;
 pub mod controller;
+pub mod election;
 pub mod endpoint;
 mod high_availability;
 pub mod http;

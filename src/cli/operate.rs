@@ -1,5 +1,6 @@
 //! `operate`: the operator in the foreground.
 
+mod election;
 mod live;
 mod preflight;
 
@@ -11,6 +12,7 @@ use clap::Args;
 use kube::ResourceExt;
 use kube::core::error_boundary::InvalidObject;
 
+use self::election::{ElectionArgs, check_rights, deposed};
 use self::live::Live;
 use self::preflight::preflight;
 use super::args::{Global, duration};
@@ -21,8 +23,11 @@ use super::logging::{self, LogFormat};
 use super::printer::Printer;
 use crate::api::status::{JobManagerDeploymentStatus, JobStatusState, LifecycleState};
 use crate::cluster::deadline;
+use crate::decide::lease::Lost;
+use crate::fence::Fence;
 use crate::flink::access::{Access, Connector, Options};
 use crate::operator::context::Context;
+use crate::operator::election::{self as leader, Leadership};
 use crate::operator::listener;
 use crate::operator::run::{Operator, Watch, start};
 use crate::operator::validator;
@@ -47,6 +52,9 @@ Examples:
 
   # Operate the whole cluster and log JSON, as a pod does
   kubectl flink operate -A --log-format json
+
+  # One of several replicas: the one that holds the Lease operates, another takes over when it ends
+  kubectl flink operate -A --lease-name flink-operator
 
   # In CI: leave with 0 once everything is STABLE or SUSPENDED, 1 when something FAILED, 124 on timeout
   kubectl flink operate -n shop --until-stable --timeout 5m")]
@@ -75,6 +83,8 @@ pub struct OperateArgs {
     /// With --until-stable: give up after this time (124)
     #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "5m")]
     timeout: Duration,
+    #[command(flatten)]
+    election: ElectionArgs,
     /// Form of the log
     #[arg(long, value_enum, value_name = "FORMAT", default_value = "text")]
     log_format: LogFormat,
@@ -91,7 +101,7 @@ pub async fn run(args: OperateArgs, global: &Global, printer: &Printer) -> anyho
     let listeners = listener::configured(&operator.base).map_err(invalid)?;
     let validators = validator::configured(&operator.base).map_err(invalid)?;
     let connection = global.connect().await?;
-    let client = with_deadline(&connection)?;
+    let mut asked = std::pin::pin!(asked_to_stop());
     let options = Options::from_environment(args.flink_access, args.flink_rest_address.clone());
     let connector = Connector::new(&options, Some(&global.config().await?))
         .context("while preparing to talk to JobManagers")?;
@@ -102,40 +112,87 @@ pub async fn run(args: OperateArgs, global: &Global, printer: &Printer) -> anyho
     } else {
         Watch::Namespaces(args.watch_namespaces.clone())
     };
+    let scope = watch.in_words(args.selector.as_deref());
+    let election = args.election.settings(&operator.base, &connection, scope.clone())?;
+    let fence = if election.is_some() { Fence::shut() } else { Fence::default() };
+    let client = with_deadline(&connection, &fence)?;
     let has_snapshot_resources = preflight(&client, &watch).await?;
-    let context = Context::new(client, operator, connector, has_snapshot_resources)
+    tracing::info!(version = env!("CARGO_PKG_VERSION"), "operating {scope}");
+    let mut leadership = None;
+    if let Some(election) = &election {
+        let client = connection.client.clone();
+        check_rights(&client, election).await?;
+        leadership = tokio::select! {
+            won = leader::win(client, election.clone(), fence.clone()) => Some(won),
+            () = &mut asked => return stopped(&args),
+        };
+    }
+    let context = Context::new(client, operator, connector.behind(fence.clone()), has_snapshot_resources)
+        .behind(fence)
         .with_listeners(listeners)
         .with_validators(validators);
-    let scope = match &watch {
-        Watch::AllNamespaces => "all namespaces".to_owned(),
-        Watch::Namespaces(names) => format!("namespace {}", names.join(", ")),
-    };
-    tracing::info!(version = env!("CARGO_PKG_VERSION"), "operating {scope}");
-    let operator = start(context, &watch, args.selector.as_deref());
+    let mut operator = start(context, &watch, args.selector.as_deref());
     if let Some(live) = live.clone() {
         tokio::spawn(live.follow(operator.context.follow()));
     }
     let end = tokio::select! {
-        end = wait(&args, &operator) => end,
-        () = asked_to_stop() => stopped(&args),
+        biased;
+        lost = lost(&mut leadership) => Err(lost),
+        end = wait(&args, &operator) => Ok(end),
+        () = asked => Ok(stopped(&args)),
     };
     if let Some(live) = live {
         live.clear();
     }
-    tracing::info!("leaving: finishing what is being written");
-    operator.stop().await;
+    let end = match end {
+        Ok(end) => leave(&mut operator, leadership).await.map(|()| end),
+        Err(lost) => Err(lost),
+    };
+    let end = match (end, &election) {
+        (Ok(end), _) => end,
+        (Err(lost), Some(election)) => {
+            operator.abandon();
+            Err(deposed(election, &lost))
+        }
+        // Nobody can lose what nobody holds.
+        (Err(_), None) => Ok(()),
+    };
+    operator.tell_the_rest().await;
     if args.until_stable && end.is_ok() {
         printer.note("all resources are STABLE or SUSPENDED");
     }
     end
 }
 
+/// Finishes what is being written, and gives the lease back once nothing more is.
+async fn leave(operator: &mut Operator, mut leadership: Option<Leadership>) -> Result<(), Lost> {
+    tracing::info!("leaving: finishing what is being written");
+    let is_orderly = tokio::select! {
+        biased;
+        lost = lost(&mut leadership) => return Err(lost),
+        is_orderly = operator.rest() => is_orderly,
+    };
+    // A write that was dropped may still arrive: then the lease ends by itself, after it.
+    if let Some(leadership) = leadership.filter(|_| is_orderly) {
+        leadership.give_back().await;
+    }
+    Ok(())
+}
+
+/// Ends when another one may lead; never without leader election.
+async fn lost(leadership: &mut Option<Leadership>) -> Lost {
+    match leadership {
+        Some(leadership) => leadership.lost().await,
+        None => std::future::pending().await,
+    }
+}
+
 /// The client that the operator works with: no request holds a reconcile for ever.
-fn with_deadline(connection: &Connection) -> anyhow::Result<kube::Client> {
+fn with_deadline(connection: &Connection, fence: &Fence) -> anyhow::Result<kube::Client> {
     let Some(config) = connection.config.clone() else { return Ok(connection.client.clone()) };
     // `--request-timeout` is about requests; a watch is silent for longer.
     let within = config.read_timeout.unwrap_or(REQUEST_DEADLINE);
-    deadline::client(config, within).context("while preparing the connection")
+    deadline::client(config, within, fence).context("while preparing the connection")
 }
 
 /// Ends when `--until-stable` has its answer; never without that flag.

@@ -1,4 +1,5 @@
-//! A client whose requests end: one that gets no answer in time has failed.
+//! A client whose requests end: one that gets no answer in time has failed. Its writes end when
+//! this process leads no more.
 //!
 //! Without it a connection that died in silence would hold a reconcile for ever.
 
@@ -8,16 +9,25 @@ use kube::client::ClientBuilder;
 use kube::{Client, Config};
 use tower::timeout::TimeoutLayer;
 
+use super::guarded::GuardLayer;
+use crate::fence::Fence;
+
 /// Silence in the middle of an answer, watches included: longer than the API server lets one last.
 const SILENCE_MAX: Duration = Duration::from_mins(6);
 
-/// A client that waits `within` for the beginning of each answer. Whether a request that is given up
+/// A client that waits `within` for the beginning of each answer, and writes only while `fence` is
+/// open. Whether a request that is given up
 /// was carried out is not known.
 ///
 /// # Errors
 /// A configuration that no client can be made of.
-pub fn client(mut config: Config, within: Duration) -> Result<Client, kube::Error> {
+pub fn client(
+    mut config: Config,
+    within: Duration,
+    fence: &Fence,
+) -> Result<Client, kube::Error> {
     config.read_timeout = Some(SILENCE_MAX.max(within));
     config.reset_reader_on_write = true;
-    Ok(ClientBuilder::try_from(config)?.with_layer(&TimeoutLayer::new(within)).build())
+    let builder = ClientBuilder::try_from(config)?.with_layer(&TimeoutLayer::new(within));
+    Ok(builder.with_layer(&GuardLayer(fence.clone())).build())
 }

@@ -184,7 +184,7 @@ where
     }
 }
 
-fn from_watch(error: watcher::Error) -> Error {
+pub(super) fn from_watch(error: watcher::Error) -> Error {
     match error {
         watcher::Error::InitialListFailed(error)
         | watcher::Error::WatchStartFailed(error)

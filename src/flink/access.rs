@@ -25,6 +25,7 @@ use super::{
     error::Error,
     triggers::Triggers,
 };
+use crate::fence::Fence;
 
 pub(super) mod direct;
 mod port_forward;
@@ -107,6 +108,7 @@ pub struct Connector {
     headers: HeaderMap,
     kubernetes: Option<kube::Client>,
     triggers: Triggers,
+    fence: Fence,
 }
 
 impl fmt::Debug for Connector {
@@ -152,7 +154,14 @@ impl Connector {
             headers,
             kubernetes,
             triggers: Triggers::default(),
+            fence: Fence::default(),
         })
+    }
+
+    /// The same, with clients that change something only while `fence` is open.
+    #[must_use]
+    pub fn behind(self, fence: Fence) -> Self {
+        Self { fence, ..self }
     }
 
     /// A client of the JobManager at `target`.
@@ -177,7 +186,7 @@ impl Connector {
                 is_forwarding: AtomicBool::new(false),
             })),
         };
-        Client::new(route, deadlines, self.triggers.clone())
+        Client::new(route, deadlines, self.triggers.clone(), self.fence.clone())
     }
 }
 

@@ -14,6 +14,7 @@ use super::{
     triggers::Triggers,
     wire,
 };
+use crate::fence::Fence;
 
 /// Delay before the first repetition of a call; doubled up to [`RETRY_DELAY_MAX`].
 const RETRY_DELAY_MIN: Duration = Duration::from_millis(100);
@@ -57,6 +58,8 @@ pub struct Client {
     deadlines: Deadlines,
     is_retrying: bool,
     pub(super) triggers: Triggers,
+    /// Only GETs are made when it is closed.
+    fence: Fence,
 }
 
 /// One call, before it is put on a route.
@@ -123,13 +126,19 @@ impl Call {
 }
 
 impl Client {
-    pub(super) fn new(route: Route, deadlines: Deadlines, triggers: Triggers) -> Self {
-        Self { route: Arc::new(route), deadlines, is_retrying: true, triggers }
+    pub(super) fn new(
+        route: Route,
+        deadlines: Deadlines,
+        triggers: Triggers,
+        fence: Fence,
+    ) -> Self {
+        Self { route: Arc::new(route), deadlines, is_retrying: true, triggers, fence }
     }
 
     /// A client of the REST endpoint at `base_url`, with a connection pool of its own.
     pub fn at(base_url: &str, deadlines: Deadlines) -> Result<Self, Error> {
-        Ok(Self::new(Route::Direct(direct::Direct::at(base_url)?), deadlines, Triggers::default()))
+        let route = Route::Direct(direct::Direct::at(base_url)?);
+        Ok(Self::new(route, deadlines, Triggers::default(), Fence::default()))
     }
 
     /// The same, with calls that are tried once each.
@@ -174,7 +183,15 @@ impl Client {
         let is_get = call.method == Method::GET;
         (|| async {
             let left = deadline.saturating_duration_since(Instant::now());
-            judge(&call, self.route.exchange(&call, left).await?)
+            // Boxed: it would be kept twice, with and without the fence.
+            let exchange = Box::pin(self.route.exchange(&call, left));
+            let answer = if is_get {
+                exchange.await?
+            } else {
+                let deposed = |closed| Error::Deposed { request: call.name(), closed };
+                self.fence.guard(exchange).await.map_err(deposed)??
+            };
+            judge(&call, answer)
         })
         .retry(backoff)
         .sleep(tokio::time::sleep)

@@ -2,6 +2,8 @@
 
 use std::{error::Error as StdError, time::Duration};
 
+use crate::fence::Closed;
+
 /// The longest excerpt of a foreign text in a message, in characters.
 const EXCERPT_CHARS: usize = 300;
 
@@ -35,6 +37,9 @@ pub enum Error {
     /// The Kubernetes API server does not let us through to the JobManager.
     #[error("Kubernetes refused `{request}` with {status}: {message}")]
     Forbidden { request: String, status: u16, message: String },
+    /// This process leads no more; the request may have been sent.
+    #[error("`{request}` was given up: {closed}")]
+    Deposed { request: String, closed: Closed },
     /// The call cannot be made as asked.
     #[error("{problem}")]
     Invalid { problem: String },
@@ -55,7 +60,10 @@ impl Error {
     /// Whether the same call may succeed later, unchanged.
     pub fn is_transient(&self) -> bool {
         match self {
-            Self::Unreachable { .. } | Self::Disconnected { .. } | Self::Timeout { .. } => true,
+            Self::Unreachable { .. }
+            | Self::Disconnected { .. }
+            | Self::Timeout { .. }
+            | Self::Deposed { .. } => true,
             Self::Refused { status, .. } | Self::NotFlink { status, .. } => {
                 matches!(status, 408 | 429 | 500..)
             }
@@ -86,6 +94,7 @@ impl Error {
                 _ => Effect::Unknown,
             },
             Self::Disconnected { .. }
+            | Self::Deposed { .. }
             | Self::NotFlink { .. }
             | Self::Malformed { .. }
             | Self::TooLarge { .. } => Effect::Unknown,
@@ -103,6 +112,7 @@ impl Error {
             Self::Malformed { .. } => "FlinkAnswerMalformed",
             Self::TooLarge { .. } => "FlinkAnswerTooLarge",
             Self::Forbidden { .. } => "FlinkAccessForbidden",
+            Self::Deposed { .. } => "Deposed",
             Self::Invalid { .. } => "InvalidFlinkCall",
         }
     }

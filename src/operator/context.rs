@@ -23,6 +23,7 @@ use crate::config::OperatorConfig;
 use crate::decide::session_job::world::{FailedSubmission, Tried};
 use crate::decide::trigger::{Memory, SnapshotKind};
 use crate::decide::world::{Fact, Job, JobException, ToldExceptions};
+use crate::fence::Fence;
 use crate::flink::access::Connector;
 
 /// How long a status that only says that a JobManager was created may wait for the next one: most
@@ -47,6 +48,8 @@ pub struct Context {
     pub client: Client,
     pub operator: OperatorConfig,
     pub connector: Connector,
+    /// Closed when this process may not write any more.
+    pub(super) fence: Fence,
     /// Whether `FlinkStateSnapshot` was installed at the start.
     pub(super) had_snapshot_resources: bool,
     /// Resources without certain labels are another operator's.
@@ -85,6 +88,7 @@ impl Context {
             client,
             operator,
             connector,
+            fence: Fence::default(),
             had_snapshot_resources,
             is_selective: false,
             listeners: Listeners::default(),
@@ -108,6 +112,13 @@ impl Context {
     #[must_use]
     pub fn with_listeners(mut self, listeners: Vec<Arc<dyn Listener>>) -> Self {
         self.listeners = Listeners::start(listeners);
+        self
+    }
+
+    /// Behind a fence; client and connector have to be behind the same one.
+    #[must_use]
+    pub fn behind(mut self, fence: Fence) -> Self {
+        self.fence = fence;
         self
     }
 

@@ -16,6 +16,7 @@ use crate::config::cluster::{
 };
 use crate::config::{FlinkConfig, options};
 use crate::decide::world::{Fact, HaMetadata};
+use crate::fence::Fence;
 use crate::zookeeper::{self, Ensemble};
 
 /// Most objects that one list may bring; a cluster has a handful of ConfigMaps.
@@ -28,6 +29,8 @@ pub(super) struct Place<'a> {
     /// Name of the cluster.
     pub(super) name: &'a str,
     pub(super) job_id: Option<&'a str>,
+    /// Nothing is removed when it is closed.
+    pub(super) fence: &'a Fence,
 }
 
 /// Where a cluster's metadata is.
@@ -90,7 +93,9 @@ impl Place<'_> {
             apply::delete(self.client, &id, deletion).await?;
         }
         if let Store::ZooKeeper = Store::of(config) {
-            zookeeper::delete(&Ensemble::from_config(config)?).await?;
+            let ensemble = Ensemble::from_config(config)?;
+            let deletion = zookeeper::delete(&ensemble);
+            self.fence.guard(deletion).await.map_err(cluster::Error::from)??;
         }
         Ok(())
     }
@@ -101,7 +106,9 @@ impl Place<'_> {
             Store::ConfigMaps => self.forget_in_config_maps().await,
             Store::ZooKeeper => {
                 let ensemble = Ensemble::from_config(config)?;
-                Ok(zookeeper::forget_job_graphs(&ensemble, self.job_id).await?)
+                let change = zookeeper::forget_job_graphs(&ensemble, self.job_id);
+                self.fence.guard(change).await.map_err(cluster::Error::from)??;
+                Ok(())
             }
             Store::Elsewhere => Ok(()),
         }

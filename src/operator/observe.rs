@@ -90,7 +90,13 @@ impl Subject<'_> {
     /// Whose HA metadata is meant.
     pub(super) fn ha_place<'a>(&'a self, context: &'a Context) -> Place<'a> {
         let job_id = self.job_id();
-        Place { client: &context.client, namespace: self.namespace, name: self.name, job_id }
+        Place {
+            client: &context.client,
+            namespace: self.namespace,
+            name: self.name,
+            job_id,
+            fence: &context.fence,
+        }
     }
 
     /// A client of the running JobManager.

@@ -28,6 +28,11 @@ use crate::config::options;
 /// How soon a watch that has shown what is there is noticed.
 const READY_LOOK: std::time::Duration = std::time::Duration::from_millis(50);
 
+/// How long passes may take to their end, where the configuration says nonsense.
+const TERMINATION_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(10);
+/// How long statuses that were allowed to wait may take to be written.
+const FLUSH_MAX: std::time::Duration = std::time::Duration::from_secs(5);
+
 /// Which resources to operate.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Watch {
@@ -36,6 +41,19 @@ pub enum Watch {
 }
 
 impl Watch {
+    /// As people say it, with the labels that are asked for.
+    pub fn in_words(&self, label_selector: Option<&str>) -> String {
+        let mut words = match self {
+            Self::AllNamespaces => "all namespaces".to_owned(),
+            Self::Namespaces(names) => format!("namespace {}", names.join(", ")),
+        };
+        if let Some(selector) = label_selector {
+            words.push_str(" with labels ");
+            words.push_str(selector);
+        }
+        words
+    }
+
     /// One API per scope, `None` for the whole cluster.
     pub fn scopes(&self) -> Vec<Option<String>> {
         match self {
@@ -145,14 +163,49 @@ impl Operator {
 
     /// Lets the passes that run come to their end, writes what is known and stops.
     pub async fn stop(mut self) {
+        let _is_orderly = self.rest().await;
+        self.tell_the_rest().await;
+    }
+
+    /// Lets the passes that run come to their end, and writes what is known. What takes longer than
+    /// `kubernetes.operator.termination.timeout` is dropped, as by a crash: then answers `false`,
+    /// and a write of it may still be on its way.
+    pub async fn rest(&mut self) -> bool {
         self.stop.cancel();
-        for task in std::mem::take(&mut self.tasks) {
-            if let Err(error) = task.await {
-                tracing::error!(error = tell(&error), "a controller ended badly");
+        let within = self.context.operator.base.get(&options::TERMINATION_TIMEOUT);
+        let end = tokio::time::Instant::now() + within.unwrap_or(TERMINATION_TIMEOUT);
+        let mut is_orderly = true;
+        for mut task in std::mem::take(&mut self.tasks) {
+            match tokio::time::timeout_at(end, &mut task).await {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => {
+                    tracing::error!(error = tell(&error), "a controller ended badly");
+                }
+                Err(_) => {
+                    is_orderly = false;
+                    task.abort();
+                }
             }
         }
-        flush::<FlinkDeployment>(&self.context).await;
+        let flushed = tokio::time::timeout(FLUSH_MAX, flush::<FlinkDeployment>(&self.context));
+        let is_flushed = flushed.await.is_ok();
+        if !is_orderly {
+            tracing::warn!("passes took too long and were dropped: the next operator goes on");
+        }
+        is_orderly && is_flushed
+    }
+
+    /// Gives listeners what they were not told yet, for a while.
+    pub async fn tell_the_rest(self) {
         self.context.listeners.finish().await;
+    }
+
+    /// Drops whatever runs, where it is.
+    pub fn abandon(&mut self) {
+        self.stop.cancel();
+        for task in &self.tasks {
+            task.abort();
+        }
     }
 }
 

@@ -7,6 +7,7 @@
 mod end_state;
 mod ground;
 mod laws;
+mod leaders;
 mod matrix;
 mod named;
 mod operator;
@@ -31,6 +32,12 @@ async fn a_crash_at_any_write_changes_nothing_in_the_end() {
 #[ignore = "needs a control plane"]
 async fn no_write_has_to_be_heard_of() {
     named::no_write_has_to_be_heard_of().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a control plane"]
+async fn of_two_operators_one_leads() {
+    leaders::one_leads().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

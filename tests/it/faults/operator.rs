@@ -75,6 +75,27 @@ impl Operator {
         self.kill();
     }
 
+    /// Asks it to leave, as kubelet does; it is not started again.
+    pub(super) fn ask_to_leave(&self) {
+        let mut state = self.state.lock().unwrap();
+        state.is_wanted = false;
+        let child = state.child.as_ref().unwrap();
+        let pid = rustix::process::Pid::from_child(child);
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    }
+
+    /// With which code it has left, if it has.
+    pub(super) fn exit_code(&self) -> Option<i32> {
+        let mut state = self.state.lock().unwrap();
+        state.child.as_mut()?.try_wait().unwrap()?.code()
+    }
+
+    /// Starts it with the arguments that it was started with before.
+    pub(super) fn start_again(&self) {
+        self.state.lock().unwrap().is_wanted = true;
+        self.tend();
+    }
+
     /// Starts so far.
     pub(super) fn starts(&self) -> usize {
         self.state.lock().unwrap().starts

@@ -89,6 +89,7 @@ pub(super) struct Recorded {
     pub(super) fault: Option<Fault>,
     /// Status of the server's answer, where it was asked.
     pub(super) status: Option<u16>,
+    pub(super) at: std::time::Instant,
 }
 
 type Script = Box<dyn FnMut(&Asked) -> Option<Fault> + Send>;
@@ -214,7 +215,8 @@ impl Shared {
             }
         }
         let fault = state.script.as_mut().and_then(|script| script(&asked));
-        state.recorded.push(Recorded { asked, fault, status: None });
+        let at = std::time::Instant::now();
+        state.recorded.push(Recorded { asked, fault, status: None, at });
         (state.recorded.len() - 1, fault)
     }
 

@@ -22,7 +22,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(150);
 const REST: Duration = Duration::from_millis(2500);
 
 /// So that passes come soon, and what gets no answer is given up soon.
-const OPERATOR_CONFIG: &str = "\
+pub(super) const OPERATOR_CONFIG: &str = "\
 kubernetes.operator.reconcile.interval: 2 s
 kubernetes.operator.observer.progress-check.interval: 500 ms
 kubernetes.operator.flink.client.timeout: 3 s
@@ -64,50 +64,10 @@ impl Stage {
             proxy,
             script: std::sync::Mutex::new(Some(script)),
         };
-        stage.lay_out().await;
-        stage.start_operator();
+        lay_out(ground, namespace).await;
+        let arguments = arguments(ground, namespace, namespace, &stage.proxy, OPERATOR_CONFIG);
+        stage.operator.start(arguments);
         stage
-    }
-
-    async fn lay_out(&self) {
-        let namespace: Namespace =
-            serde_json::from_value(json!({"metadata": {"name": self.namespace}})).unwrap();
-        let namespaces: Api<Namespace> = Api::all(self.ground.client.clone());
-        namespaces.create(&PostParams::default(), &namespace).await.unwrap();
-        let accounts: Api<ServiceAccount> =
-            Api::namespaced(self.ground.client.clone(), &self.namespace);
-        let account: ServiceAccount =
-            serde_json::from_value(json!({"metadata": {"name": "flink"}})).unwrap();
-        accounts.create(&PostParams::default(), &account).await.unwrap();
-    }
-
-    fn start_operator(&self) {
-        let path = |suffix| file(&self.ground, &format!("{}{suffix}", self.namespace));
-        let (kubeconfig, config) = (path(".kubeconfig"), path(".yaml"));
-        let address = &self.proxy.api_address;
-        let text = json!({
-            "apiVersion": "v1", "kind": "Config", "current-context": "proxy",
-            "clusters": [{"name": "proxy", "cluster": {"server": format!("http://{address}")}}],
-            "contexts": [{"name": "proxy", "context": {"cluster": "proxy", "user": "proxy"}}],
-            "users": [{"name": "proxy", "user": {}}],
-        });
-        std::fs::write(&kubeconfig, text.to_string()).unwrap();
-        std::fs::write(&config, OPERATOR_CONFIG).unwrap();
-        let text = |path: &std::path::Path| path.to_str().unwrap().to_owned();
-        self.operator.start(vec![
-            "--kubeconfig".to_owned(),
-            text(&kubeconfig),
-            "-n".to_owned(),
-            self.namespace.clone(),
-            // What gets no answer is given up soon.
-            "--request-timeout".to_owned(),
-            "4s".to_owned(),
-            "operate".to_owned(),
-            "--operator-config".to_owned(),
-            text(&config),
-            "--flink-rest-address".to_owned(),
-            self.proxy.flink_address.clone(),
-        ]);
     }
 
     /// From now on requests are numbered, and things go wrong.
@@ -216,8 +176,55 @@ impl Stage {
     }
 }
 
+/// A namespace for jobs.
+pub(super) async fn lay_out(ground: &Ground, name: &str) {
+    let namespace: Namespace = serde_json::from_value(json!({"metadata": {"name": name}})).unwrap();
+    let namespaces: Api<Namespace> = Api::all(ground.client.clone());
+    namespaces.create(&PostParams::default(), &namespace).await.unwrap();
+    let accounts: Api<ServiceAccount> = Api::namespaced(ground.client.clone(), name);
+    let account: ServiceAccount =
+        serde_json::from_value(json!({"metadata": {"name": "flink"}})).unwrap();
+    accounts.create(&PostParams::default(), &account).await.unwrap();
+}
+
+/// Of an operator called `name` that works in a namespace, behind a proxy.
+pub(super) fn arguments(
+    ground: &Ground,
+    name: &str,
+    namespace: &str,
+    proxy: &Proxy,
+    config: &str,
+) -> Vec<String> {
+    let path = |suffix| file(ground, &format!("{name}{suffix}"));
+    let (kubeconfig, config_file) = (path(".kubeconfig"), path(".yaml"));
+    let address = &proxy.api_address;
+    let text = json!({
+        "apiVersion": "v1", "kind": "Config", "current-context": "proxy",
+        "clusters": [{"name": "proxy", "cluster": {"server": format!("http://{address}")}}],
+        "contexts": [{"name": "proxy", "context": {"cluster": "proxy", "user": "proxy"}}],
+        "users": [{"name": "proxy", "user": {}}],
+    });
+    std::fs::write(&kubeconfig, text.to_string()).unwrap();
+    std::fs::write(&config_file, config).unwrap();
+    let text = |path: &std::path::Path| path.to_str().unwrap().to_owned();
+    vec![
+        "--kubeconfig".to_owned(),
+        text(&kubeconfig),
+        "-n".to_owned(),
+        namespace.to_owned(),
+        // What gets no answer is given up soon.
+        "--request-timeout".to_owned(),
+        "4s".to_owned(),
+        "operate".to_owned(),
+        "--operator-config".to_owned(),
+        text(&config_file),
+        "--flink-rest-address".to_owned(),
+        proxy.flink_address.clone(),
+    ]
+}
+
 pub(super) fn line(recorded: &Recorded) -> String {
-    let Recorded { asked, fault, status } = recorded;
+    let Recorded { asked, fault, status, at: _ } = recorded;
     let number = asked.write.map_or_else(String::new, |number| number.to_string());
     let status = status.map_or_else(|| "-".to_owned(), |status| status.to_string());
     let fault = fault.map_or_else(String::new, |fault| format!("  <- {fault:?}"));

@@ -1,0 +1,296 @@
+//! Takes part in the election of a leader, and holds the lease while this process leads.
+//!
+//! [`crate::decide::lease`] says what to do; here it is done, and the [`Fence`] is kept open just as
+//! long as that allows. When the lease is lost the fence is closed for good: a process that was
+//! deposed ends, and a new one starts clean, as `client-go`'s do.
+
+use std::time::Duration;
+
+use futures::StreamExt;
+use futures::stream::BoxStream;
+use jiff::Timestamp;
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::Client;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use super::observe::tell;
+use crate::cluster;
+use crate::cluster::lease::{Holder, Leases, is_beaten, operates, seen};
+use crate::decide::lease::{Action, Candidate, Lost, Rules};
+use crate::fence::{self, Fence};
+
+/// How long giving the lease back may take; who waits for it takes it then when it ends.
+const RELEASE_MAX: Duration = Duration::from_secs(3);
+/// Requests that fit into the time in which a lease has to be renewed.
+const TRIES: u32 = 3;
+
+/// Which lease, and who asks for it.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    pub namespace: String,
+    pub name: String,
+    /// Of this process alone.
+    pub identity: String,
+    pub rules: Rules,
+    /// Which resources, in words: the replicas of an installation say the same.
+    pub operates: String,
+}
+
+/// One that takes part.
+struct Election {
+    settings: Settings,
+    leases: Leases,
+    watch: BoxStream<'static, cluster::Result<Option<Lease>>>,
+    /// The watch does not tell anything.
+    is_blind: bool,
+    candidate: Candidate,
+    last: Option<Lease>,
+    fence: Fence,
+    /// The holder that was told of last.
+    told: Option<String>,
+}
+
+/// A lease that is held, and renewed in the background.
+pub struct Leadership {
+    task: JoinHandle<Result<Election, Lost>>,
+    stop: CancellationToken,
+    fence: Fence,
+}
+
+/// Waits until this process leads; `fence` is open from then on, for as long as it does.
+pub async fn win(client: Client, settings: Settings, fence: Fence) -> Leadership {
+    let mut election = Election::new(client, settings, fence.clone());
+    election.win().await;
+    let stop = CancellationToken::new();
+    let stopped = stop.clone();
+    let task = tokio::spawn(async move {
+        tokio::select! {
+            biased;
+            lost = election.hold() => Err(lost),
+            () = stopped.cancelled() => Ok(election),
+        }
+    });
+    Leadership { task, stop, fence }
+}
+
+impl Leadership {
+    /// Ends when this process does not lead any more; nothing is written from then on.
+    pub async fn lost(&mut self) -> Lost {
+        if let Ok(Err(lost)) = (&mut self.task).await {
+            return lost;
+        }
+        // It ends by itself only when it is lost, and a panic ends the process.
+        self.fence.close();
+        std::future::pending().await
+    }
+
+    /// Gives the lease back, after the last write: nothing is written from here on.
+    pub async fn give_back(self) {
+        self.fence.close();
+        self.stop.cancel();
+        let Ok(Ok(election)) = self.task.await else { return };
+        match tokio::time::timeout(RELEASE_MAX, election.release()).await {
+            Ok(Ok(())) => tracing::info!(lease = election.shown(), "lease given back"),
+            Ok(Err(error)) => {
+                let error = tell(&error);
+                tracing::warn!(lease = election.shown(), error, "lease not given back: it ends");
+            }
+            Err(_) => tracing::warn!(lease = election.shown(), "lease not given back: it ends"),
+        }
+    }
+}
+
+impl Election {
+    fn new(client: Client, settings: Settings, fence: Fence) -> Self {
+        let leases = Leases::new(client, &settings.namespace, &settings.name);
+        Self {
+            watch: leases.watch().boxed(),
+            is_blind: false,
+            candidate: Candidate::new(settings.identity.clone(), settings.rules),
+            last: None,
+            told: None,
+            settings,
+            leases,
+            fence,
+        }
+    }
+
+    fn shown(&self) -> String {
+        format!("{}/{}", self.settings.namespace, self.settings.name)
+    }
+
+    async fn win(&mut self) {
+        while self.candidate.leads_until(fence::now()).is_none() {
+            if let Err(lost) = self.turn().await {
+                // It had not begun to lead: it starts over.
+                tracing::info!(lease = self.shown(), %lost, "lease lost before it was used");
+                let Settings { identity, rules, .. } = &self.settings;
+                self.candidate = Candidate::new(identity.clone(), *rules);
+            }
+        }
+        self.open_fence();
+        tracing::info!(lease = self.shown(), identity = self.candidate.identity(), "leading");
+    }
+
+    async fn hold(&mut self) -> Lost {
+        loop {
+            if let Err(lost) = self.turn().await {
+                self.fence.close();
+                return lost;
+            }
+            self.open_fence();
+        }
+    }
+
+    fn open_fence(&self) {
+        if let Some(until) = self.candidate.leads_until(fence::now()) {
+            self.fence.open_until(until);
+        }
+    }
+
+    /// Does what is to be done next.
+    async fn turn(&mut self) -> Result<(), Lost> {
+        let now = fence::now();
+        let lease = match self.candidate.next(now) {
+            Action::StepDown(lost) => return Err(lost),
+            Action::Wait { until } => {
+                self.wait(until.saturating_sub(now)).await;
+                return Ok(());
+            }
+            Action::Look => {
+                self.look().await;
+                return Ok(());
+            }
+            Action::Create => None,
+            Action::Replace { version } => {
+                let mut lease = self.last.clone().unwrap_or_default();
+                lease.metadata.resource_version = Some(version.to_string());
+                Some(lease)
+            }
+        };
+        let holder = Holder {
+            identity: self.settings.identity.clone(),
+            duration: self.settings.rules.duration,
+            operates: self.settings.operates.clone(),
+        };
+        let leases = self.leases.clone();
+        let write = async move {
+            match lease {
+                None => leases.create(&holder, Timestamp::now()).await,
+                Some(lease) => leases.replace(lease, &holder, Timestamp::now()).await,
+            }
+        };
+        match tokio::time::timeout(self.patience(now), write).await {
+            Ok(Ok(lease)) => {
+                let settled = fence::now();
+                self.candidate.written(seen(&lease), now, settled);
+                self.last = Some(lease);
+                if let Some(from) = self.candidate.settles_until(settled) {
+                    let after = from.saturating_sub(settled);
+                    tracing::info!(lease = self.shown(), ?after, "lease made: leading soon");
+                }
+            }
+            Ok(Err(error)) if is_beaten(&error) => self.candidate.was_beaten(),
+            Ok(Err(error)) => self.failed(&tell(&error)),
+            Err(_) => self.failed("no answer in time"),
+        }
+        Ok(())
+    }
+
+    /// How long one request may take.
+    fn patience(&self, now: Duration) -> Duration {
+        let patience = self.settings.rules.renew_deadline / TRIES;
+        let left = self.candidate.leads_until(now).map(|until| until.saturating_sub(now));
+        left.map_or(patience, |left| patience.min(left))
+    }
+
+    fn failed(&mut self, error: &str) {
+        tracing::warn!(lease = self.shown(), error, "lease not reached");
+        self.candidate.failed(fence::now());
+    }
+
+    async fn look(&mut self) {
+        let leases = self.leases.clone();
+        match tokio::time::timeout(self.patience(fence::now()), leases.read()).await {
+            Ok(Ok(lease)) => self.see(lease),
+            Ok(Err(error)) => self.failed(&tell(&error)),
+            Err(_) => self.failed("no answer in time"),
+        }
+    }
+
+    /// Until something is to be done, or the lease changes.
+    async fn wait(&mut self, time: Duration) {
+        let leads = self.candidate.leads_until(fence::now()).is_some();
+        let is_looking = self.is_blind && !leads;
+        let time = if is_looking { time.min(self.settings.rules.retry_period) } else { time };
+        let told = tokio::time::timeout(time, self.watch.next()).await;
+        match told {
+            Ok(Some(Ok(lease))) => {
+                self.is_blind = false;
+                self.see(lease);
+            }
+            Ok(Some(Err(error))) => {
+                if !self.is_blind {
+                    let error = tell(&error);
+                    tracing::warn!(lease = self.shown(), error, "lease not watched: looking at it");
+                }
+                self.is_blind = true;
+            }
+            Ok(None) => self.watch = self.leases.watch().boxed(),
+            Err(_) if is_looking => self.look().await,
+            Err(_) => {}
+        }
+    }
+
+    fn see(&mut self, lease: Option<Lease>) {
+        self.candidate.see(lease.as_ref().map(seen), fence::now());
+        let is_newer = match (&lease, &self.last) {
+            (Some(new), Some(old)) => seen(new).version >= seen(old).version,
+            (None, _) | (_, None) => true,
+        };
+        if is_newer {
+            self.last = lease;
+        }
+        self.tell_of_holder();
+    }
+
+    /// Once for each holder that is waited for.
+    fn tell_of_holder(&mut self) {
+        let holder = self.candidate.other_holder().map(str::to_owned);
+        if holder == self.told {
+            return;
+        }
+        self.told.clone_from(&holder);
+        let Some(holder) = holder else { return };
+        let lease = self.shown();
+        match self.last.as_ref().and_then(operates) {
+            Some(theirs) if theirs == self.settings.operates => {
+                tracing::info!(lease, holder, "waiting for the lease");
+            }
+            theirs => tracing::warn!(
+                lease,
+                holder,
+                operates = theirs.unwrap_or("unknown"),
+                "another installation holds the lease, and this one waits for it: give each a name \
+                 of its own by kubernetes.operator.leader-election.lease-name"
+            ),
+        }
+    }
+
+    async fn release(&self) -> cluster::Result<()> {
+        let lease = self.leases.read().await?;
+        let is_ours = |lease: &Lease| seen(lease).holder.as_ref() == Some(&self.settings.identity);
+        match lease.filter(is_ours) {
+            Some(lease) => self.leases.release(lease, Timestamp::now()).await,
+            None => Ok(()),
+        }
+    }
+}
+
+/// A name for this process that no other has had: of its pod, with a random end.
+pub fn new_identity() -> String {
+    let host = std::env::var("HOSTNAME").ok().filter(|name| !name.trim().is_empty());
+    let end = crate::flink::new_trigger_id();
+    format!("{}_{}", host.as_deref().unwrap_or("kubectl-flink"), end.get(..12).unwrap_or(&end))
+}
