@@ -14,6 +14,7 @@ pub mod leftovers;
 pub mod logs;
 pub mod namespaces;
 pub mod pods;
+pub mod pulse;
 pub mod read;
 pub mod revisions;
 pub mod users;

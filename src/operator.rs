@@ -84,6 +84,7 @@ pub mod context;
 pub mod controller;
 pub mod election;
 pub mod endpoint;
+pub mod health;
 mod high_availability;
 pub mod http;
 mod job;

@@ -3,6 +3,7 @@
 mod election;
 mod live;
 mod preflight;
+mod probes;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -23,11 +24,13 @@ use super::logging::{self, LogFormat};
 use super::printer::Printer;
 use crate::api::status::{JobManagerDeploymentStatus, JobStatusState, LifecycleState};
 use crate::cluster::deadline;
+use crate::cluster::pulse::Pulse;
 use crate::decide::lease::Lost;
 use crate::fence::Fence;
 use crate::flink::access::{Access, Connector, Options};
 use crate::operator::context::Context;
 use crate::operator::election::{self as leader, Leadership};
+use crate::operator::health::Health;
 use crate::operator::listener;
 use crate::operator::run::{Operator, Watch, start};
 use crate::operator::validator;
@@ -115,13 +118,17 @@ pub async fn run(args: OperateArgs, global: &Global, printer: &Printer) -> anyho
     let scope = watch.in_words(args.selector.as_deref());
     let election = args.election.settings(&operator.base, &connection, scope.clone())?;
     let fence = if election.is_some() { Fence::shut() } else { Fence::default() };
-    let client = with_deadline(&connection, &fence)?;
+    let pulse = Pulse::default();
+    let health = Health::new(pulse.clone());
+    let client = with_deadline(&connection, &fence, &pulse)?;
+    probes::serve(&operator.base, &health).await?;
     let has_snapshot_resources = preflight(&client, &watch).await?;
     tracing::info!(version = env!("CARGO_PKG_VERSION"), "operating {scope}");
     let mut leadership = None;
     if let Some(election) = &election {
         let client = connection.client.clone();
         check_rights(&client, election).await?;
+        health.stand_by();
         leadership = tokio::select! {
             won = leader::win(client, election.clone(), fence.clone()) => Some(won),
             () = &mut asked => return stopped(&args),
@@ -129,9 +136,11 @@ pub async fn run(args: OperateArgs, global: &Global, printer: &Printer) -> anyho
     }
     let context = Context::new(client, operator, connector.behind(fence.clone()), has_snapshot_resources)
         .behind(fence)
+        .with_health(health.clone())
         .with_listeners(listeners)
         .with_validators(validators);
     let mut operator = start(context, &watch, args.selector.as_deref());
+    health.operate();
     if let Some(live) = live.clone() {
         tokio::spawn(live.follow(operator.context.follow()));
     }
@@ -188,11 +197,15 @@ async fn lost(leadership: &mut Option<Leadership>) -> Lost {
 }
 
 /// The client that the operator works with: no request holds a reconcile for ever.
-fn with_deadline(connection: &Connection, fence: &Fence) -> anyhow::Result<kube::Client> {
+fn with_deadline(
+    connection: &Connection,
+    fence: &Fence,
+    pulse: &Pulse,
+) -> anyhow::Result<kube::Client> {
     let Some(config) = connection.config.clone() else { return Ok(connection.client.clone()) };
     // `--request-timeout` is about requests; a watch is silent for longer.
     let within = config.read_timeout.unwrap_or(REQUEST_DEADLINE);
-    deadline::client(config, within, fence).context("while preparing the connection")
+    deadline::client(config, within, fence, pulse).context("while preparing the connection")
 }
 
 /// Ends when `--until-stable` has its answer; never without that flag.

@@ -10,13 +10,14 @@ use kube::{Client, Config};
 use tower::timeout::TimeoutLayer;
 
 use super::guarded::GuardLayer;
+use super::pulse::{Pulse, PulseLayer};
 use crate::fence::Fence;
 
 /// Silence in the middle of an answer, watches included: longer than the API server lets one last.
 const SILENCE_MAX: Duration = Duration::from_mins(6);
 
 /// A client that waits `within` for the beginning of each answer, and writes only while `fence` is
-/// open. Whether a request that is given up
+/// open; `pulse` gets the signs of life of its watches. Whether a request that is given up
 /// was carried out is not known.
 ///
 /// # Errors
@@ -25,9 +26,11 @@ pub fn client(
     mut config: Config,
     within: Duration,
     fence: &Fence,
+    pulse: &Pulse,
 ) -> Result<Client, kube::Error> {
     config.read_timeout = Some(SILENCE_MAX.max(within));
     config.reset_reader_on_write = true;
     let builder = ClientBuilder::try_from(config)?.with_layer(&TimeoutLayer::new(within));
+    let builder = builder.with_layer(&PulseLayer(pulse.clone()));
     Ok(builder.with_layer(&GuardLayer(fence.clone())).build())
 }

@@ -11,6 +11,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Client;
 use kube::runtime::reflector::{ObjectRef, Store};
 
+use super::health::Health;
 use super::kind::Kept;
 use super::listener::{Listener, Listeners};
 use super::snapshot::index::ByJob;
@@ -50,6 +51,8 @@ pub struct Context {
     pub connector: Connector,
     /// Closed when this process may not write any more.
     pub(super) fence: Fence,
+    /// For probes.
+    pub(super) health: Health,
     /// Whether `FlinkStateSnapshot` was installed at the start.
     pub(super) had_snapshot_resources: bool,
     /// Resources without certain labels are another operator's.
@@ -89,6 +92,7 @@ impl Context {
             operator,
             connector,
             fence: Fence::default(),
+            health: Health::default(),
             had_snapshot_resources,
             is_selective: false,
             listeners: Listeners::default(),
@@ -119,6 +123,13 @@ impl Context {
     #[must_use]
     pub fn behind(mut self, fence: Fence) -> Self {
         self.fence = fence;
+        self
+    }
+
+    /// With what probes are answered from.
+    #[must_use]
+    pub fn with_health(mut self, health: Health) -> Self {
+        self.health = health;
         self
     }
 

@@ -39,6 +39,9 @@ pub(super) struct Settings {
 /// Runs the controller of a kind until it is asked to stop, once the API server has the kind.
 pub(super) fn spawn<K: Operated>(feed: Feed<K>, settings: Settings) -> JoinHandle<()> {
     tokio::spawn(async move {
+        let scope = feed.namespace.as_deref().unwrap_or("all namespaces");
+        let name = format!("{} in {scope}", K::kind(&()));
+        let _watched = settings.context.health.worker(name, settings.stop.clone());
         tokio::select! {
             () = settings.stop.cancelled() => return,
             () = wait_until_served::<K>(feed.namespace.as_deref(), &settings.context) => {}

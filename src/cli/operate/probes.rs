@@ -1,0 +1,26 @@
+//! The port for probes.
+
+use crate::config::{FlinkConfig, options};
+use crate::operator::health::Health;
+use crate::operator::http::Listener;
+
+/// Answers probes from now on, in a pod or where the configuration says so: a program in somebody's
+/// terminal opens no port unasked. Where the port is taken the operator works, and its probes fail.
+pub(super) async fn serve(config: &FlinkConfig, health: &Health) -> anyhow::Result<()> {
+    let is_enabled = config.get(&options::HEALTH_PROBE_ENABLED)?;
+    let port = config.get(&options::HEALTH_PROBE_PORT)?;
+    let is_asked = config.is_set(&options::HEALTH_PROBE_ENABLED)
+        || config.is_set(&options::HEALTH_PROBE_PORT)
+        || std::env::var_os("KUBERNETES_SERVICE_HOST").is_some();
+    if !is_enabled || !is_asked {
+        return Ok(());
+    }
+    match Listener::open(port).await {
+        Ok(listener) => {
+            tracing::info!(port, "answering probes");
+            tokio::spawn(listener.serve(health.routes()));
+        }
+        Err(error) => tracing::error!(%error, "probes are not answered"),
+    }
+    Ok(())
+}
