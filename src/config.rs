@@ -7,6 +7,7 @@ pub mod cluster;
 pub mod duration;
 pub mod file;
 mod flink_config;
+pub mod known;
 pub mod memory;
 mod operator_config;
 pub mod option;

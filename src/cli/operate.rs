@@ -134,11 +134,12 @@ pub async fn run(args: OperateArgs, global: &Global, printer: &Printer) -> anyho
             () = &mut asked => return stopped(&args),
         };
     }
-    let context = Context::new(client, operator, connector.behind(fence.clone()), has_snapshot_resources)
-        .behind(fence)
-        .with_health(health.clone())
-        .with_listeners(listeners)
-        .with_validators(validators);
+    let context =
+        Context::new(client, operator, connector.behind(fence.clone()), has_snapshot_resources)
+            .behind(fence)
+            .with_health(health.clone())
+            .with_listeners(listeners)
+            .with_validators(validators);
     let mut operator = start(context, &watch, args.selector.as_deref());
     health.operate();
     if let Some(live) = live.clone() {
@@ -202,7 +203,10 @@ fn with_deadline(
     fence: &Fence,
     pulse: &Pulse,
 ) -> anyhow::Result<kube::Client> {
-    let Some(config) = connection.config.clone() else { return Ok(connection.client.clone()) };
+    let Some(config) = connection.config.clone() else {
+        anyhow::ensure!(fence.is_open(), "a client of the caller's own cannot be fenced");
+        return Ok(connection.client.clone());
+    };
     // `--request-timeout` is about requests; a watch is silent for longer.
     let within = config.read_timeout.unwrap_or(REQUEST_DEADLINE);
     deadline::client(config, within, fence, pulse).context("while preparing the connection")

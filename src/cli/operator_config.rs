@@ -7,6 +7,7 @@ use anyhow::Context;
 use super::failure::Failure;
 use super::printer::Printer;
 use crate::config::file::{parse_config_yaml, parse_flink_conf, skipped_lines};
+use crate::config::known::unknown_options;
 use crate::config::{FlinkConfig, OperatorConfig};
 
 /// The old format, one `key: value` per line.
@@ -23,6 +24,9 @@ pub fn load(path: Option<&Path>, printer: &Printer) -> anyhow::Result<OperatorCo
     let config = OperatorConfig::new(config);
     for key in config.unknown_version_keys() {
         printer.warning(format_args!("`{key}` has no effect: no such Flink version"));
+    }
+    for unknown in unknown_options(&config.base) {
+        printer.warning(unknown);
     }
     Ok(config)
 }

@@ -125,10 +125,7 @@ pub fn operates(lease: &Lease) -> Option<&str> {
 
 /// Whether a write was refused because somebody else's came first.
 pub fn is_beaten(error: &Error) -> bool {
-    matches!(
-        error,
-        Error::Conflict { .. } | Error::AlreadyExists { .. } | Error::NotFound { .. }
-    )
+    matches!(error, Error::Conflict { .. } | Error::AlreadyExists { .. } | Error::NotFound { .. })
 }
 
 #[cfg(test)]
@@ -166,6 +163,9 @@ mod tests {
         labelled.metadata.resource_version = Some("7".to_owned());
         assert_eq!(seen(&lease).renewal, seen(&labelled).renewal);
         assert_eq!(seen(&labelled).version, 7);
-        assert_ne!(seen(&lease).renewal, seen(&held_by(lease.clone(), &holder("a"), at(2))).renewal);
+        assert_ne!(
+            seen(&lease).renewal,
+            seen(&held_by(lease.clone(), &holder("a"), at(2))).renewal
+        );
     }
 }

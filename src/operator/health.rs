@@ -124,7 +124,10 @@ impl Health {
         for (watch, Signs { stirred, heard: _ }) in self.pulse.all() {
             let silent = now.saturating_sub(stirred);
             if silent > WATCH_SILENCE_MAX {
-                all.push(format!("the watch of {watch} is stuck: {} s of silence", silent.as_secs()));
+                all.push(format!(
+                    "the watch of {watch} is stuck: {} s of silence",
+                    silent.as_secs()
+                ));
             }
         }
         all

@@ -76,11 +76,9 @@ pub(super) async fn reconcile<K: Operated>(
     resource: Arc<Guarded<K>>,
     context: Arc<Context>,
 ) -> Result<Action, Error> {
-    let about = || {
-        let namespace = resource.namespace().unwrap_or_default();
-        format!("{} {namespace}/{}", K::kind(&()), resource.name_any())
-    };
-    let _running = context.health.pass(about());
+    let namespace = resource.namespace().unwrap_or_default();
+    let about = format!("{} {namespace}/{}", K::kind(&()), resource.name_any());
+    let _running = context.health.pass(about);
     match freshest(&resource, &context).await? {
         Some(Ok(newest)) => {
             let outcome = K::pass(newest, &context).await;

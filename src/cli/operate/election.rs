@@ -12,7 +12,7 @@ use crate::operator::election::{Settings, new_identity};
 
 /// Flags of leader election; the rest is in the operator's configuration.
 #[derive(Args)]
-pub struct ElectionArgs {
+pub(super) struct ElectionArgs {
     /// Operate only while holding this Lease, so that several replicas may run: one leads
     #[arg(long, value_name = "NAME")]
     lease_name: Option<String>,

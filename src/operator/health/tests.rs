@@ -60,12 +60,20 @@ fn a_watch_without_answers_is_alive_and_one_that_is_stuck_is_not() {
     check(&health.ailments(now), expect![[r#"200 b"OK\n""#]]);
     check(
         &health.hindrances(now),
-        expect![[r#"500 b"ERROR\nthe watch of /apis/flink.apache.org/v1beta1/flinkdeployments gets no answer\n""#]],
+        expect![[
+            r#"500 b"ERROR\nthe watch of /apis/flink.apache.org/v1beta1/flinkdeployments gets no answer\n""#
+        ]],
     );
     pulse.note("/apis/flink.apache.org/v1beta1/flinkdeployments", true);
     check(&health.hindrances(now), expect![[r#"200 b"OK\n""#]]);
     check(
-        &health.ailments(now + HOUR).iter().map(|text| text.replace("3599", "3600")).collect::<Vec<_>>(),
-        expect![[r#"500 b"ERROR\nthe watch of /apis/flink.apache.org/v1beta1/flinkdeployments is stuck: 3600 s of silence\n""#]],
+        &health
+            .ailments(now + HOUR)
+            .iter()
+            .map(|text| text.replace("3599", "3600"))
+            .collect::<Vec<_>>(),
+        expect![[
+            r#"500 b"ERROR\nthe watch of /apis/flink.apache.org/v1beta1/flinkdeployments is stuck: 3600 s of silence\n""#
+        ]],
     );
 }

@@ -72,9 +72,8 @@ struct Scene {
 
 impl Scene {
     fn told(&self, what: &str) -> String {
-        let lines = |replica: &Replica| {
-            replica.writes().iter().map(line).collect::<Vec<_>>().join("\n")
-        };
+        let lines =
+            |replica: &Replica| replica.writes().iter().map(line).collect::<Vec<_>>().join("\n");
         let (one, two) = (&self.one, &self.two);
         format!(
             "{what}\n--- one\n{}\n{}\n--- two\n{}\n{}",
@@ -85,7 +84,11 @@ impl Scene {
         )
     }
 
-    async fn until<T>(&self, what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> (T, Duration) {
+    async fn until<T>(
+        &self,
+        what: &str,
+        mut look: impl AsyncFnMut() -> Option<T>,
+    ) -> (T, Duration) {
         let start = Instant::now();
         loop {
             if let Some(found) = look().await {
@@ -105,7 +108,8 @@ impl Scene {
     /// The new holder, and how long it took.
     async fn until_held_by_another(&self, former: &str) -> (String, Duration) {
         let is_new = |holder: &String| !holder.is_empty() && holder != former;
-        self.until("nobody takes the lease", async || Some(self.holder().await).filter(is_new)).await
+        self.until("nobody takes the lease", async || Some(self.holder().await).filter(is_new))
+            .await
     }
 
     fn deployments(&self) -> Api<DynamicObject> {
