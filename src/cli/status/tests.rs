@@ -250,3 +250,22 @@ fn table_is_kubectls_with_more_columns() {
         NAME        JOB STATUS   LIFECYCLE STATE   VERSION   UPGRADE MODE   AGE   JOBMANAGER   TASKMANAGERS   PARALLELISM   JOB ID   IMAGE        ERROR
         wordcount   RUNNING      STABLE            v1_20     savepoint      10m   READY        1              2             5a3e     flink:1.20"#]].assert_eq(&render_table(&[deployment()], wide, now()));
 }
+
+#[test]
+fn the_task_managers_of_a_job_that_ended_are_no_trouble() {
+    let mut facts = facts();
+    facts.deployment.0["status"]["jobStatus"]["state"] = "FINISHED".into();
+    if let Some(flink) = &mut facts.flink {
+        flink.task_managers = Err(crate::flink::Error::Refused {
+            request: "GET /taskmanagers".to_owned(),
+            status: 404,
+            errors: vec!["Cannot connect to ResourceManager right now.".to_owned()],
+        });
+    }
+    let shown = |facts: &Facts| {
+        anstream::adapter::strip_str(&tree::render(facts, false, now())).to_string()
+    };
+    assert!(shown(&facts).contains("TaskManagers released"), "{}", shown(&facts));
+    facts.deployment.0["status"]["jobStatus"]["state"] = "RUNNING".into();
+    assert!(shown(&facts).contains("with 404"), "{}", shown(&facts));
+}

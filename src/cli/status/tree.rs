@@ -67,7 +67,8 @@ pub(super) fn render(facts: &Facts, is_wide: bool, now: Timestamp) -> String {
     }
     let task_managers = of_role(Role::TaskManager);
     if !task_managers.is_empty() || flink.is_some() {
-        let label = format!("TaskManagers{}", slots(flink.as_ref()));
+        let is_over = !deployment.is_session_job() && deployment.job_state().is_some_and(is_over);
+        let label = format!("TaskManagers{}", slots(flink.as_ref(), is_over));
         children.push(Node::with(label, task_managers));
     }
     if !deployment.is_session() {
@@ -205,7 +206,12 @@ fn session_jobs_node(jobs: &[Deployment]) -> Option<Node> {
 }
 
 /// ` 2, 1 of 4 slots free`.
-fn slots(flink: Option<&FlinkFacts>) -> String {
+/// Whether an application has come to its end, and with it most of its cluster.
+fn is_over(state: &str) -> bool {
+    matches!(state, "FINISHED" | "FAILED" | "CANCELED")
+}
+
+fn slots(flink: Option<&FlinkFacts>, is_over: bool) -> String {
     let Some(flink) = flink else { return String::new() };
     match &flink.task_managers {
         Ok(registered) => {
@@ -214,6 +220,8 @@ fn slots(flink: Option<&FlinkFacts>) -> String {
             let free: u32 = all.iter().map(|one| one.free_slots).sum();
             format!(" {} registered, {free} of {slots} slots free", all.len())
         }
+        // Flink lets them go, and says so by an error.
+        Err(_) if is_over => " released, the job has ended".to_owned(),
         Err(error) => format!(" {}", styled(YELLOW, error)),
     }
 }
