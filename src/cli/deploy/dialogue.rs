@@ -12,6 +12,8 @@ use crate::cli::deployment;
 use crate::cli::printer::Printer;
 use crate::cluster::read;
 
+/// Exit code of a program that was ended by Ctrl-C: 128 and the number of SIGINT.
+const INTERRUPTED: i32 = 130;
 /// An example that every Flink image brings along.
 const EXAMPLE_JAR: &str = "local:///opt/flink/examples/streaming/TopSpeedWindowing.jar";
 
@@ -21,14 +23,17 @@ pub(super) async fn ask(
     printer: &Printer,
 ) -> anyhow::Result<Option<Value>> {
     printer.note(format_args!("A new Flink job in namespace `{}`:", connection.namespace));
+    leave_the_terminal_in_order();
     // Prompts block; what needs the cluster is asked between them.
-    let name = tokio::task::spawn_blocking(ask_name).await.context("while asking")??;
+    let name = tokio::task::spawn_blocking(ask_name).await.context("while asking")?;
+    let name = answered(name).await?;
     if read::get_value(&connection.client, &deployment::id(connection, &name)).await?.is_some() {
         printer.warning(format_args!("`{name}` exists: what you say replaces its fields"));
     }
     let namespace = connection.namespace.clone();
     let flags =
-        tokio::task::spawn_blocking(move || ask_rest(name)).await.context("while asking")??;
+        tokio::task::spawn_blocking(move || ask_rest(name)).await.context("while asking")?;
+    let flags = answered(flags).await?;
     let manifest = flags.manifest(&namespace)?;
     printer.note(serde_yaml::to_string(&manifest)?);
     let is_wanted = tokio::task::spawn_blocking(|| {
@@ -38,8 +43,34 @@ pub(super) async fn ask(
             .interact()
     })
     .await
-    .context("while asking")??;
+    .context("while asking")?;
+    let is_wanted = answered(is_wanted).await?;
     Ok(is_wanted.then_some(manifest))
+}
+
+/// Ends the program on Ctrl-C, as without this, but with the cursor that a list hides.
+fn leave_the_terminal_in_order() {
+    tokio::spawn(async {
+        if tokio::signal::ctrl_c().await.is_ok() {
+            // A terminal that is gone needs no cursor.
+            let _shown = dialoguer::console::Term::stderr().show_cursor();
+            #[allow(
+                clippy::exit,
+                reason = "what a shell expects of a program that was interrupted"
+            )]
+            std::process::exit(INTERRUPTED);
+        }
+    });
+}
+
+/// What was asked, unless the question was interrupted: then the program is about to end.
+async fn answered<T>(asked: dialoguer::Result<T>) -> anyhow::Result<T> {
+    match asked {
+        Err(dialoguer::Error::IO(error)) if error.kind() == std::io::ErrorKind::Interrupted => {
+            std::future::pending().await
+        }
+        other => Ok(other?),
+    }
 }
 
 fn ask_name() -> dialoguer::Result<String> {
@@ -61,7 +92,8 @@ fn ask_name() -> dialoguer::Result<String> {
 fn directory(prompt: &str, default: Option<String>) -> dialoguer::Result<String> {
     let theme = ColorfulTheme::default();
     let mut input = Input::with_theme(&theme)
-        .with_prompt(format!("{prompt}, a URL that all nodes can reach, as `s3://bucket/path`"))
+        // Short: a prompt of more than one line is not taken back as a whole.
+        .with_prompt(format!("{prompt}, for all nodes (as s3://bucket/path)"))
         .validate_with(|text: &String| match url::Url::parse(text.trim()) {
             Ok(url) if !url.path().trim_matches('/').is_empty() || url.host().is_some() => Ok(()),
             Ok(_) | Err(_) => Err("expected `scheme://…`, such as `s3://bucket/path`"),
