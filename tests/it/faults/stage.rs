@@ -164,10 +164,11 @@ impl Stage {
     /// `what`, with what happened before.
     pub(super) fn told(&self, what: &str) -> String {
         let recorded = self.proxy.recorded();
+        let broken = self.ground.world.broken(&self.namespace).join("\n");
         let writes = recorded.iter().filter(|one| one.asked.write.is_some() || one.fault.is_some());
         let writes: Vec<String> = writes.map(line).collect();
         format!(
-            "{what}\n--- {}: writes and faults\n{}\n--- the operator, started {} times\n{}",
+            "{what}\n{broken}\n--- {}: writes and faults\n{}\n--- the operator, started {} times\n{}",
             self.namespace,
             writes.join("\n"),
             self.operator.starts(),

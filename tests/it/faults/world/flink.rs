@@ -37,7 +37,7 @@ impl Config {
         container: &Value,
     ) -> Option<Self> {
         let maps: Api<ConfigMap> = Api::namespaced(world.client.clone(), namespace);
-        let map = maps.get_opt(&format!("flink-config-{name}")).await.ok()??;
+        let map = read(&maps, &format!("flink-config-{name}")).await?;
         let text = map.data?.remove("flink-conf.yaml")?;
         let values: BTreeMap<String, String> = text
             .lines()
@@ -50,8 +50,7 @@ impl Config {
         let kind = GroupVersionKind::gvk("flink.apache.org", "v1beta1", "FlinkDeployment");
         let resources: Api<DynamicObject> =
             Api::namespaced_with(world.client.clone(), namespace, &ApiResource::from_gvk(&kind));
-        let resource = resources.get_opt(name).await.ok()?;
-        let mode = resource.and_then(|found| {
+        let mode = read(&resources, name).await.and_then(|found| {
             found.data.pointer("/spec/job/upgradeMode").and_then(Value::as_str).map(str::to_owned)
         });
         Some(Self {
@@ -166,10 +165,23 @@ pub(super) fn end(world: &World, key: &str, process: &Process) {
     world.flink.with(key, |cluster| cluster.stored.extend(stored));
 }
 
+/// An object, or nothing where it is not there. An API server that is away says neither.
+async fn read<K>(api: &Api<K>, name: &str) -> Option<K>
+where
+    K: Clone + std::fmt::Debug + serde::de::DeserializeOwned,
+{
+    loop {
+        match api.get_opt(name).await {
+            Ok(found) => return found,
+            Err(_) => sleep(METADATA_EVERY).await,
+        }
+    }
+}
+
 async fn has_checkpoint_in_map(world: &World, key: &str, job_id: &str) -> bool {
     let (namespace, name) = key.split_once('/').unwrap();
     let maps: Api<ConfigMap> = Api::namespaced(world.client.clone(), namespace);
-    let map = maps.get_opt(&format!("{name}-{job_id}-config-map")).await.ok().flatten();
+    let map = read(&maps, &format!("{name}-{job_id}-config-map")).await;
     map.is_some_and(|map| {
         map.data.iter().flatten().any(|(key, _)| key.starts_with("checkpointID-"))
     })

@@ -62,6 +62,8 @@ async fn start(world: &World, deployment: &Deployment) {
     while let Err(error) = pods.create(&PostParams::default(), &pod).await {
         match error {
             kube::Error::Api(status) if status.code == 409 => break,
+            // An API server that begins refuses what it cannot judge yet.
+            kube::Error::Api(status) if status.code == 403 => sleep(AGAIN).await,
             // Its namespace, or its Deployment, is gone.
             kube::Error::Api(status) if status.code < 429 => return,
             _ => sleep(AGAIN).await,
