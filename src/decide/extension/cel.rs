@@ -1,8 +1,8 @@
 //! Rules in the Common Expression Language.
 //!
 //! A rule that does not compile, or that names what does not exist, is refused when the operator
-//! starts. Evaluating one has no effects, is bounded by the size of the object, by [`NESTING_MAX`]
-//! and by [`LEVELS_MAX`], and a panic in it is an error: see [`guard`].
+//! starts. Evaluating one has no effects, is bounded by the size of the object, by [`NESTING_MAX`],
+//! [`ROUNDS_MAX`] and [`LEVELS_MAX`], and a panic in it is an error: see [`guard`].
 
 mod bounds;
 pub mod guard;
@@ -16,6 +16,7 @@ use ::cel::objects::Map;
 use ::cel::{Context, Env, Program, extensions};
 use serde_json::Value;
 
+use self::names::Names;
 use super::subject::Subject;
 
 /// What a rule may look at.
@@ -24,6 +25,8 @@ const VARIABLES: [&str; 3] = ["object", "oldObject", "session"];
 const LENGTH_MAX: usize = 16 * 1024;
 /// `all`, `exists`, `map` and `filter` inside each other: each multiplies the time.
 const NESTING_MAX: usize = 3;
+/// Most rounds that loops inside each other may take for one object, some seconds.
+const ROUNDS_MAX: usize = 4_000_000;
 /// Depth of an expression, as [`bounds::depth`] counts it.
 const LEVELS_MAX: usize = 256;
 /// Most values in an object that rules are evaluated for.
@@ -43,6 +46,7 @@ static ENV: LazyLock<Arc<Env>> = LazyLock::new(|| {
 /// A compiled expression.
 pub struct Rule {
     program: Program,
+    names: Names,
 }
 
 impl fmt::Debug for Rule {
@@ -92,7 +96,7 @@ impl Rule {
                 found.nesting
             ));
         }
-        Ok(Self { program })
+        Ok(Self { program, names: found })
     }
 
     /// The answer for one resource.
@@ -106,15 +110,33 @@ impl Rule {
 
     fn answer(&self, subject: &Subject) -> Result<Value, String> {
         let Subject { kind: _, object, old_object, session } = subject;
-        let mut left = VALUES_MAX;
+        let mut size = Size::default();
         let mut context = Context::with_env(Arc::clone(&ENV));
         for (name, value) in VARIABLES.into_iter().zip([object, old_object, session]) {
-            let value = to_cel(value, &mut left)
+            let value = to_cel(value, &mut size)
                 .ok_or_else(|| format!("the object has more than {VALUES_MAX} values"))?;
             context.add_variable_from_value(name, value);
         }
+        let rounds = self.rounds(&size);
+        if rounds > ROUNDS_MAX {
+            return Err(format!(
+                "its {} loops inside each other could take {rounds} rounds on an object with lists \
+                 of this length: at most {ROUNDS_MAX} are evaluated",
+                self.names.nesting
+            ));
+        }
         let answer = self.program.execute(&context).map_err(|error| self.told(&error))?;
         to_json(&answer, DEPTH_MAX).ok_or_else(|| "it answers what is no JSON".to_owned())
+    }
+
+    /// The rounds that the deepest loops take at most.
+    fn rounds(&self, size: &Size) -> usize {
+        let Names { nesting, longest_list, sums, functions, .. } = &self.names;
+        let splits = functions.iter().any(|name| name == "split");
+        let pieces = if splits { size.longest_text + LENGTH_MAX } else { 0 };
+        // Each `+` may join two of the longest.
+        let longest = size.longest_list.max(*longest_list).max(pieces).saturating_mul(sums + 1);
+        longest.saturating_pow(u32::try_from(*nesting).unwrap_or(u32::MAX))
     }
 
     /// Errors show values of the object, which may be secret: only what the rule itself says is
@@ -167,10 +189,34 @@ fn is_function(name: &str) -> bool {
         || knows(format!("''.{name}()"))
 }
 
+/// How big an object is.
+#[derive(Debug, Default)]
+struct Size {
+    values: usize,
+    /// Items of its longest list or map.
+    longest_list: usize,
+    /// Bytes of its longest text.
+    longest_text: usize,
+}
+
+impl Size {
+    /// Counts one more value, without what is in it; nothing where there are too many.
+    fn count(&mut self, value: &Value) -> Option<()> {
+        self.values += 1;
+        match value {
+            Value::Array(items) => self.longest_list = self.longest_list.max(items.len()),
+            Value::Object(fields) => self.longest_list = self.longest_list.max(fields.len()),
+            Value::String(text) => self.longest_text = self.longest_text.max(text.len()),
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+        (self.values <= VALUES_MAX).then_some(())
+    }
+}
+
 /// Whole numbers are `int`, whatever JSON makes of them: CEL does not mix `int` and `uint`.
-fn to_cel(value: &Value, left: &mut usize) -> Option<::cel::Value> {
+fn to_cel(value: &Value, size: &mut Size) -> Option<::cel::Value> {
     use ::cel::Value as Cel;
-    *left = left.checked_sub(1)?;
+    size.count(value)?;
     Some(match value {
         Value::Null => Cel::Null,
         Value::Bool(value) => Cel::Bool(*value),
@@ -180,13 +226,13 @@ fn to_cel(value: &Value, left: &mut usize) -> Option<::cel::Value> {
         },
         Value::String(text) => Cel::String(Arc::new(text.clone())),
         Value::Array(items) => {
-            let items: Option<Vec<_>> = items.iter().map(|item| to_cel(item, left)).collect();
+            let items: Option<Vec<_>> = items.iter().map(|item| to_cel(item, size)).collect();
             Cel::List(Arc::new(items?))
         }
         Value::Object(fields) => {
             let mut map = HashMap::with_capacity(fields.len());
             for (key, value) in fields {
-                map.insert(key.as_str().into(), to_cel(value, left)?);
+                map.insert(key.as_str().into(), to_cel(value, size)?);
             }
             Cel::Map(Map { map: Arc::new(map) })
         }

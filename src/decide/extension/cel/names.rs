@@ -11,6 +11,10 @@ pub(super) struct Names {
     pub(super) variables: BTreeSet<String>,
     pub(super) functions: BTreeSet<String>,
     pub(super) nesting: usize,
+    /// Items of the longest list or map that is written out.
+    pub(super) longest_list: usize,
+    /// How often `+` is written, which may join lists. Loops put their own together with it.
+    pub(super) sums: usize,
 }
 
 /// Everything that `expression` refers to. Its depth is bounded by the parser.
@@ -31,6 +35,10 @@ impl Names {
                 }
             }
             Expr::Call(call) => {
+                let is_own = call.args.first().is_some_and(
+                    |part| matches!(&part.expr, Expr::Ident(name) if name.starts_with('@')),
+                );
+                self.sums += usize::from(call.func_name == "_+_" && !is_own);
                 self.functions.insert(call.func_name.clone());
                 for part in call.target.as_deref().into_iter().chain(&call.args) {
                     self.look(&part.expr, bound, depth);
@@ -38,11 +46,15 @@ impl Names {
             }
             Expr::Select(select) => self.look(&select.operand.expr, bound, depth),
             Expr::List(list) => {
+                self.longest_list = self.longest_list.max(list.elements.len());
                 for item in &list.elements {
                     self.look(&item.expr, bound, depth);
                 }
             }
-            Expr::Map(map) => self.entries(&map.entries, bound, depth),
+            Expr::Map(map) => {
+                self.longest_list = self.longest_list.max(map.entries.len());
+                self.entries(&map.entries, bound, depth);
+            }
             Expr::Struct(fields) => self.entries(&fields.entries, bound, depth),
             Expr::Comprehension(each) => {
                 self.look(&each.iter_range.expr, bound, depth);

@@ -94,6 +94,24 @@ fn what_a_rule_does_wrong_is_told_without_values() {
     }
 }
 
+/// What a rule takes is bounded before it is evaluated: nothing could end it.
+#[test]
+fn loops_over_long_lists_are_not_evaluated() {
+    let object = json!({"spec": {"list": vec![0; 5000]}});
+    let subject = Subject::new(Kind::FlinkDeployment, &object);
+    let answer = |rule: &str| Rule::compile(rule).unwrap().evaluate(&subject);
+    let each = "object.spec.list.all(a, ";
+    assert_eq!(answer(&format!("{each}a == 0)")).unwrap(), json!(true));
+    let error = answer(&format!("{each}{each}a == 0))")).unwrap_err();
+    assert!(error.contains("25000000 rounds"), "{error}");
+    let joined = "(object.spec.list + object.spec.list).map(a, [1, 2].map(b, a)) == []";
+    assert!(answer(joined).unwrap_err().contains("rounds"));
+    let few = json!({"spec": {"list": vec![0; 100]}});
+    let few = Subject::new(Kind::FlinkDeployment, &few);
+    let three = format!("{each}{each}{each}a == 0)))");
+    assert_eq!(Rule::compile(&three).unwrap().evaluate(&few).unwrap(), json!(true));
+}
+
 #[test]
 fn an_object_that_is_too_large_is_not_evaluated() {
     let object = json!({"spec": {"list": vec![0; VALUES_MAX]}});
