@@ -69,6 +69,25 @@ pub fn reason_of(error: &str) -> Option<String> {
     Some(document.pointer("/additionalMetadata/reason")?.as_str()?.to_owned())
 }
 
+/// What stands between the time a spec had and why it is rolled back.
+pub(super) const ROLLED_BACK: &str = " and is rolled back: ";
+
+/// The document of a spec that was rolled back, for this reason.
+pub(super) fn rolled_back(message: &str) -> String {
+    error_document(ErrorType::DeploymentFailed, message, None, &[])
+}
+
+/// Why the spec was rolled back, by a stored error or one of its causes.
+pub(super) fn rollback_in(error: &str) -> Option<String> {
+    let document: Value = serde_json::from_str(error).ok()?;
+    let causes = document.get("throwableList").and_then(Value::as_array);
+    std::iter::once(&document)
+        .chain(causes.into_iter().flatten())
+        .filter_map(|part| part.get("message")?.as_str())
+        .find(|message| message.contains(ROLLED_BACK))
+        .map(str::to_owned)
+}
+
 fn cut(text: &str) -> String {
     text.chars().take(FIELD_LENGTH_MAX).collect()
 }

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 
 use super::application::{Halt, Problem};
 use super::diff::SpecDiff;
-use super::error_document::error_document;
+use super::error_document::{error_document, rollback_in, rolled_back};
 use super::job;
 use super::pass::{JobStep, Kind, Pass, PlanOf, StatusOfJob};
 use super::plan::{Component, Event, Plan, Superseded};
@@ -200,14 +200,30 @@ impl<K: Kind> Pass<'_, K> {
 
     /// Brings the derived fields in line with the rest.
     fn settle(&mut self) {
+        let rollback = self.rollback_on_record();
         if let Some(problem) = &self.problem {
             let Problem { kind, reason: _, component: _, message, detail, causes } = problem;
-            let document = error_document(*kind, message, detail.as_deref(), causes);
+            let causes = [rollback.as_slice(), causes].concat();
+            let document = error_document(*kind, message, detail.as_deref(), &causes);
             self.status.set_error(Some(document));
+        } else if let Some(rollback) = rollback {
+            self.status.set_error(Some(rolled_back(&rollback)));
         } else if K::has_recovered(self) {
             self.status.set_error(None);
         }
         K::settle(self);
+    }
+
+    /// Why the spec was rolled back. It stays in the status until there is another spec: by itself,
+    /// or as a cause of what is wrong beside it.
+    fn rollback_on_record(&self) -> Option<String> {
+        let state = self.status.reconciliation().state;
+        let is_back =
+            matches!(state, ReconciliationState::RollingBack | ReconciliationState::RolledBack);
+        let error = self.world.status().error().filter(|_| is_back)?;
+        rollback_in(error).filter(|rollback| {
+            self.problem.as_ref().is_none_or(|problem| problem.message != *rollback)
+        })
     }
 
     /// The plan as it stands, with its reason.

@@ -12,10 +12,10 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::application::{self, Halt, Problem, VALIDATION_ERROR};
+use super::application::{self, Halt, Problem};
 use super::deploy::{GOING, mode_of, point};
 use super::diff::{ChangeClass, SpecDiff};
-use super::error_document::{ErrorType, message_of};
+use super::error_document::{ErrorType, ROLLED_BACK, message_of};
 use super::observe::{SOON, foreign_deployment};
 use super::pass::{Kind, Pass, StatusOfJob};
 use super::plan::{Component, Event, Plan, Step};
@@ -214,15 +214,12 @@ impl application::Pass<'_> {
             Component::JobManagerDeployment,
             "Rolling back failed deployment.",
         )));
-        let detail = self.problem.as_ref().and_then(|problem| problem.detail.clone());
-        // That of an invalid edit would end with the edit.
-        let detail = detail.filter(|detail| detail != VALIDATION_ERROR);
         self.problem = Some(Problem {
             kind: ErrorType::DeploymentFailed,
             reason: "RolledBack",
             component: Component::JobManagerDeployment,
-            message: format!("{NOT_STABLE} {patience:?} and is rolled back: {cause}"),
-            detail,
+            message: format!("{NOT_STABLE} {patience:?}{ROLLED_BACK}{cause}"),
+            detail: None,
             causes: vec![],
         });
         let because = "rolling back: removing the JobManager of the failed spec";

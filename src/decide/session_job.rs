@@ -24,7 +24,7 @@ use super::error_document::ErrorType;
 use super::extension::verdict::Outcome;
 use super::job;
 use super::pass;
-use super::plan::{Component, Event};
+use super::plan::Component;
 use super::validate::session_job::{SessionCluster, SessionJobInput, validate};
 use crate::api::SESSION_JOB_FINALIZER;
 use crate::api::deployment::FlinkDeployment;
@@ -98,7 +98,7 @@ impl Pass<'_> {
         }
     }
 
-    /// The cluster may come later, and its watch wakes the job: the status stays as it is.
+    /// The cluster may come later, and its watch wakes the job: nothing but the error is written.
     fn miss_cluster(&mut self) -> Plan {
         let message = format!(
             "the session cluster `{}` does not exist in namespace `{}`: create the \
@@ -106,8 +106,7 @@ impl Pass<'_> {
             self.cluster_name(),
             self.world.namespace()
         );
-        self.tell_once("Missing", "SessionClusterMissing", message.clone());
-        self.leave(message)
+        self.refuse_cluster("Missing", MISSING_CLUSTER, message)
     }
 
     fn refuse_version(&mut self, cluster: &FlinkDeployment) -> Plan {
@@ -117,15 +116,20 @@ impl Pass<'_> {
              operator version",
             self.cluster_name()
         );
-        self.tell_once("UnsupportedFlinkVersion", "UnsupportedFlinkVersion", message.clone());
-        self.leave(message)
+        self.refuse_cluster("UnsupportedFlinkVersion", UNSUPPORTED_CLUSTER, message)
     }
 
-    /// A warning that is given once for each change of the spec.
-    fn tell_once(&mut self, reason: &'static str, key: &str, message: String) {
-        let mut event = Event::warning(reason, Component::Operator, message);
-        event.key = Some(format!("{key}: {}", self.generation));
-        self.steps.push(Step::Event(event));
+    /// Told by status and event, and gone from the status with its cause.
+    fn refuse_cluster(&mut self, reason: &'static str, detail: &str, message: String) -> Plan {
+        self.problem = Some(Problem {
+            kind: ErrorType::Reconciliation,
+            reason,
+            component: Component::Operator,
+            message: message.clone(),
+            detail: Some(detail.to_owned()),
+            causes: vec![],
+        });
+        self.finish(message, None)
     }
 
     /// Whether the cluster can be asked and told anything.
@@ -221,6 +225,10 @@ impl Pass<'_> {
         Ok(self.finish("the suspended job's spec is updated", Some(self.interval())))
     }
 }
+
+/// Machine-readable reasons of a refusal that ends when the cluster is another.
+pub(in crate::decide) const MISSING_CLUSTER: &str = "SessionClusterMissing";
+pub(in crate::decide) const UNSUPPORTED_CLUSTER: &str = "UnsupportedFlinkVersion";
 
 fn corrupt_spec(reason: &str) -> Problem {
     Problem {

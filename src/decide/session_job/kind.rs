@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::plan::{Plan, Step, Superseded};
 use super::world::{Question, Tried, World};
-use super::{Halt, Pass};
+use super::{Halt, MISSING_CLUSTER, Pass, UNSUPPORTED_CLUSTER};
 use crate::api::job::JobState;
 use crate::api::session_job::{FlinkSessionJob, FlinkSessionJobSpec, SessionJobStatus};
 use crate::api::state_snapshot::JobKind;
@@ -59,8 +59,11 @@ impl Kind for FlinkSessionJob {
 
     fn has_recovered(pass: &Pass<'_>) -> bool {
         let error = pass.status.error.as_deref().unwrap_or_default();
-        let was_invalid = reason_of(error).as_deref() == Some(VALIDATION_ERROR)
-            || reason_of(error).as_deref() == Some(VALIDATOR_UNAVAILABLE);
+        let reason = reason_of(error);
+        let was_invalid = matches!(
+            reason.as_deref(),
+            Some(VALIDATION_ERROR | VALIDATOR_UNAVAILABLE | MISSING_CLUSTER | UNSUPPORTED_CLUSTER)
+        );
         let state = pass.status.job_status.state;
         let is_lost = error == JOB_NOT_FOUND && state == Some(JobStatusState::Reconciling);
         let is_settled =
@@ -187,11 +190,5 @@ impl Pass<'_> {
         let config = self.world.memo.config(|known| known == spec, make);
         config
             .map_err(|error: InvalidValue| Halt::problem(invalid_configuration(&error.to_string())))
-    }
-
-    /// The steps so far, and the status as it was; a change of the cluster wakes the job.
-    pub(super) fn leave(&mut self, because: impl Into<String>) -> Plan {
-        let steps = std::mem::take(&mut self.steps);
-        Plan { steps, ..self.untouched(because) }
     }
 }

@@ -12,7 +12,7 @@ use crate::api::session_job::FlinkSessionJob;
 use crate::api::status::{JobStatusState, ReconciliationState};
 use crate::decide::application::Problem;
 use crate::decide::diff::{ChangeClass, SpecDiff, diff_session_job};
-use crate::decide::error_document::ErrorType;
+use crate::decide::error_document::{ErrorType, ROLLED_BACK};
 use crate::decide::pass::Kind;
 use crate::decide::plan::{Component, Event};
 use crate::decide::reconciled::ReconciledJob;
@@ -94,7 +94,7 @@ impl Pass<'_> {
             kind: ErrorType::DeploymentFailed,
             reason: "RolledBack",
             component: Component::Job,
-            message: format!("the spec did not become stable in time and is rolled back: {cause}"),
+            message: format!("the spec did not become stable in time{ROLLED_BACK}{cause}"),
             detail: None,
             causes: vec![],
         });

@@ -12,6 +12,7 @@ use super::{Pass, Plan, Step};
 use crate::api::STATE_SNAPSHOT_FINALIZER;
 use crate::api::state_snapshot::SnapshotState;
 use crate::decide::blocker::{Blocker, Reason, give_up_at};
+use crate::decide::error_document::{ErrorType, error_document};
 use crate::decide::plan::{Component, Event};
 
 /// How long a deletion tries to dispose of the savepoint.
@@ -144,6 +145,8 @@ impl Pass<'_> {
         let mut event = Event::warning("CleanupFailed", Component::Snapshot, message);
         event.key = Some(message.to_owned());
         self.steps.push(Step::Event(event));
+        let reason = Some("CleanupFailed");
+        self.status.error = Some(error_document(ErrorType::Reconciliation, message, reason, &[]));
         let pause = (self.waited().unsigned_abs() / 2).clamp(PAUSE_MIN, PAUSE_MAX);
         Plan {
             steps: std::mem::take(&mut self.steps),

@@ -377,6 +377,7 @@ fn scenario_10_what_a_deletion_disposes_of() {
     no_job.delete();
     assert!(no_job.is_kept() && no_job.look_again.is_some());
     assert_eq!(no_job.reasons(), ["CleanupFailed"]);
+    assert!(no_job.status().error.unwrap().contains("was not found"));
 
     let mut unreachable = savepoint(json!({})).completed();
     unreachable.delete();

@@ -380,3 +380,23 @@ fn a_refusal_is_not_the_cause_of_the_next_one() {
     let plan = told.plan();
     assert_eq!(plan.status.error, told.status.error);
 }
+
+#[test]
+fn why_a_spec_was_rolled_back_is_told_until_there_is_another() {
+    let back = rolled_back();
+    let why = back.status.error.clone().unwrap();
+    assert!(why.contains("is rolled back: the JobManager is starting"), "{why}");
+    assert_eq!(back.plan().status.error.as_ref(), Some(&why), "nothing is written at rest");
+    // What goes wrong then is told beside it, and ends.
+    let worse = back.clone().starting().pod_problem("CreateContainerConfigError", false);
+    let worse = worse.clone().after(&worse.plan());
+    let error = worse.status.error.clone().unwrap();
+    assert!(error.contains("\"message\":\"[flink-main-container] Create"), "{error}");
+    assert!(error.contains("is rolled back: the JobManager is starting"), "{error}");
+    assert_eq!(worse.plan().status.error, Some(error));
+    let mut better = worse.clone();
+    better.facts = back.facts.clone();
+    assert_eq!(better.plan().status.error, Some(why));
+    let next = better.edit(|spec| spec.image = Some("flink:newer".to_owned()));
+    assert_eq!(next.plan().status.error, None);
+}

@@ -47,8 +47,11 @@ pub(super) async fn of(stage: &Stage, clusters: &[&str]) -> String {
                     value["status"] = Value::Null;
                 }
                 if value["status"]["lifecycleState"] == "ROLLED_BACK" {
-                    // It tells what was seen when the spec was given up: that depends on the moment.
-                    value["status"].as_object_mut().unwrap().shift_remove("error");
+                    // It tells what was seen when the spec was given up, which depends on the
+                    // moment. That it does tell why does not.
+                    let error = value["status"]["error"].as_str().unwrap_or_default();
+                    let tells = error.contains("is rolled back: ");
+                    value["status"]["error"] = if tells { "why" } else { error }.into();
                 }
                 let text = format!("{kind} {value:#}");
                 plain(&text.replace(&stage.namespace, "NAMESPACE"))

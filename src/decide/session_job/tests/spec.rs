@@ -25,10 +25,12 @@ fn s15_a_resource_cannot_allow_itself_a_scheme() {
 fn an_unsupported_version_of_the_cluster_is_told_once() {
     let mut case = case("stateless");
     case.cluster.as_mut().unwrap().spec.flink_version = None;
-    let before = case.status.clone();
     let plan = case.pass();
     assert_eq!(reasons(&plan), ["UnsupportedFlinkVersion"]);
-    assert_eq!(case.status, before);
+    let told = case.status.clone();
+    assert!(told.error.as_ref().unwrap().contains("Flink version null"), "{told:?}");
+    let again = case.pass();
+    assert_eq!((reasons(&again).len(), &case.status), (0, &told));
 }
 
 #[test]

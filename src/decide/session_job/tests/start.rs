@@ -24,13 +24,24 @@ fn s01_nothing_is_submitted_while_the_cluster_is_not_ready() {
 #[test]
 fn s01_a_missing_cluster_is_told_and_waited_for() {
     let mut case = case("savepoint");
-    case.cluster = None;
+    let cluster = case.cluster.take();
     let before = case.status.clone();
     let plan = case.pass();
-    assert_eq!(case.status, before);
+    // Java tells it by an event alone.
+    let error = case.status.error.clone().unwrap();
+    assert!(error.contains("session cluster `cluster` does not exist"), "{error}");
+    let lifecycle_state = Some(LifecycleState::Failed);
+    let told = SessionJobStatus { error: Some(error), lifecycle_state, ..before };
+    assert_eq!(case.status, told);
     assert_eq!(reasons(&plan), ["Missing"]);
     assert!(plan.because.contains("session cluster `cluster` does not exist"), "{}", plan.because);
     assert_eq!(plan.look_again, None);
+    let again = case.pass();
+    assert_eq!(case.status, told, "nothing is written twice");
+    assert_eq!(reasons(&again), [""; 0]);
+    case.cluster = cluster;
+    case.pass();
+    assert_eq!(case.status.error, None, "it goes with its cause");
 }
 
 #[test]
