@@ -109,7 +109,7 @@ impl Error {
     /// Whether a write may have been stored although this error came back.
     pub fn is_outcome_unknown(&self) -> bool {
         match self {
-            Self::Unavailable { status, .. } => *status != 429 && *status != 503,
+            Self::Unavailable { status, .. } => !matches!(status, 403 | 429 | 503),
             Self::Unreachable { .. } | Self::Unreadable { .. } | Self::Deposed(_) => true,
             _ => false,
         }
@@ -165,6 +165,9 @@ impl From<kube::Error> for Error {
     }
 }
 
+/// What admission says while an API server does not know its namespaces and accounts yet.
+const NOT_READY: &str = "not yet ready to handle request";
+
 /// Sorts an answer of the API server by what a caller can do about it.
 fn from_status(status: Status) -> Error {
     let Status { code, message, reason, details, .. } = status;
@@ -180,6 +183,8 @@ fn from_status(status: Status) -> Error {
     }
     match (code, reason.as_str()) {
         (401, _) => Error::Unauthorized { message },
+        // One that begins says so for a moment.
+        (403, _) if message.contains(NOT_READY) => Error::Unavailable { status: code, message },
         (403, _) => forbidden(&message).unwrap_or(Error::Rejected { message }),
         (404, _) if name.is_empty() => Error::KindMissing { message },
         (404, _) => Error::NotFound { resource, name },

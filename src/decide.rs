@@ -33,6 +33,7 @@ pub mod references;
 pub mod restart;
 pub mod restore;
 pub mod revision;
+pub mod rewind;
 pub mod rollback;
 pub mod scale;
 pub mod schedule;

@@ -40,8 +40,7 @@ fi
 # The same troubles in every run of CI; `KUBECTL_FLINK_FAULT_SEED=$(date +%s)` looks for others.
 export KUBECTL_FLINK_FAULT_SEED="${KUBECTL_FLINK_FAULT_SEED:-1795303101}"
 case "${1:-}" in
-# A restarted API server is left out while its world does not settle in every run; `all` tries it.
-"") set -- api_server:: faults:: e2e:: --skip e2e::long:: --skip faults::the_api_server_may_restart ;;
+"") set -- api_server:: faults:: e2e:: --skip e2e::long:: ;;
 all) set -- api_server:: faults:: e2e:: ;;
 esac
 cargo test --locked --test it -- --ignored --nocapture --test-threads 1 "$@"

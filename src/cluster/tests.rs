@@ -73,6 +73,17 @@ fn apply_conflict_names_fields_and_owners() {
 }
 
 #[test]
+fn an_api_server_that_begins_is_not_a_refusal() {
+    check(
+        json!({"status": "Failure", "code": 403, "reason": "Forbidden",
+            "message": "pods \"x\" is forbidden: not yet ready to handle request"}),
+        expect![
+            "ApiServerUnavailable: the API server answered 403: pods \"x\" is forbidden: not yet ready to handle request"
+        ],
+    );
+}
+
+#[test]
 fn unknown_outcome_is_told_from_refusal() {
     let of = |code| {
         Error::from(kube::Error::Api(Box::new(

@@ -189,6 +189,7 @@ impl Pass<'_> {
         restore: &RestorePoint,
         keeps_job_id: bool,
     ) -> Result<(), Halt> {
+        self.refuse_set_back_record()?;
         let config = self.deploy_config(spec, self.generation)?;
         let job = &mut self.status.job_status;
         let keeps_job_id = keeps_job_id || *restore == RestorePoint::HaMetadata;

@@ -14,6 +14,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use super::extension::verdict::{Validators, Verdict};
 use super::memo::{Memo, Stored};
 use super::pass::Kind;
+use super::rewind::WentBack;
 use super::snapshot::world::Trigger;
 use super::trigger::{KnownSnapshot, Memory};
 use crate::api::deployment::FlinkDeployment;
@@ -310,6 +311,8 @@ pub struct World<'a> {
     pub validators: Validators,
     /// When periodic snapshots were asked for.
     pub periodic: Memory,
+    /// The API server's store went back, and the record of the job with it.
+    pub went_back: Option<WentBack>,
     /// In which cron expressions are meant.
     pub zone: TimeZone,
     pub facts: Facts,

@@ -255,9 +255,8 @@ impl Act<'_, FlinkDeployment> {
             }
             Err(error) => return Err(error.into()),
         };
-        let uid = deployment.uid.unwrap_or_default();
-        self.context.note_created(&self.uid, &uid);
-        self.add_belongings(objects, &uid).await
+        self.context.note_sighting(&self.uid, &deployment);
+        self.add_belongings(objects, &deployment.uid.unwrap_or_default()).await
     }
 
     async fn find_deployment(&self) -> Result<Option<Deployment>, Error> {

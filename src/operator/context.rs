@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -14,6 +14,8 @@ use kube::runtime::reflector::{ObjectRef, Store};
 use super::health::Health;
 use super::kind::Kept;
 use super::listener::{Listener, Listeners};
+use super::rewind::Rewinds;
+use super::sighting::{Sighting, Trust};
 use super::snapshot::index::ByJob;
 use super::validator::{Desk, Validator};
 use crate::api::deployment::FlinkDeployment;
@@ -68,8 +70,10 @@ pub struct Context {
     pub(super) snapshots_by_job: ByJob,
     pub(super) session_jobs: Kept<FlinkSessionJob>,
     told_exceptions: Mutex<HashMap<String, ToldExceptions>>,
-    /// The Deployment that this process created last for a resource's JobManager, by their uids.
-    created: Mutex<HashMap<String, String>>,
+    /// The newest that this process knows of JobManagers beside their watch, by the resource's uid.
+    sightings: Mutex<HashMap<String, Sighting>>,
+    /// Whether the API server's store went back.
+    pub(super) rewinds: Arc<Rewinds>,
     failed_submissions: Mutex<HashMap<String, FailedSubmission>>,
     tried: Mutex<HashMap<String, Tried>>,
     /// When periodic snapshots were asked for, by the uid of the job.
@@ -103,7 +107,8 @@ impl Context {
             snapshots_by_job: ByJob::default(),
             session_jobs: Kept::default(),
             told_exceptions: Mutex::default(),
-            created: Mutex::default(),
+            sightings: Mutex::default(),
+            rewinds: Arc::default(),
             failed_submissions: Mutex::default(),
             tried: Mutex::default(),
             periodic: Mutex::default(),
@@ -214,19 +219,33 @@ impl Context {
         lock(&self.told_exceptions).remove(uid);
     }
 
-    /// Notes the Deployment that the resource's JobManager has from now on.
-    pub(super) fn note_created(&self, uid: &str, deployment_uid: &str) {
-        lock(&self.created).insert(uid.to_owned(), deployment_uid.to_owned());
+    /// Notes a JobManager's Deployment as it was created or read just now.
+    pub(super) fn note_sighting(&self, uid: &str, deployment: &ObjectMeta) {
+        let sighting = Sighting {
+            deployment: deployment.uid.clone().unwrap_or_default(),
+            resource_version: resource_version(deployment),
+            at: Instant::now(),
+        };
+        lock(&self.sightings).insert(uid.to_owned(), sighting);
     }
 
-    /// Whether this process created the Deployment, and none after it, for the resource.
-    pub(super) fn has_created(&self, uid: &str, deployment: &Deployment) -> bool {
-        let created = lock(&self.created);
-        deployment.metadata.uid.as_ref().is_some_and(|theirs| created.get(uid) == Some(theirs))
+    /// How far the watch can be believed that shows this JobManager's Deployment.
+    pub(super) fn trust(&self, uid: &str, cached: &Deployment) -> Trust {
+        lock(&self.sightings).get(uid).map_or(Trust::Unknown, |sighting| sighting.trust(cached))
     }
 
-    pub(super) fn forget_created(&self, uid: &str) {
-        lock(&self.created).remove(uid);
+    pub(super) fn forget_sighting(&self, uid: &str) {
+        lock(&self.sightings).remove(uid);
+    }
+
+    /// The API server's store went back: versions that were seen mean nothing any more, and another
+    /// spec may come under a generation that was judged.
+    pub(super) fn forget_what_was_seen(&self) {
+        lock(&self.sightings).clear();
+        self.deployments.forget_all();
+        self.session_jobs.forget_all();
+        self.snapshots.forget_all();
+        self.validators.forget_all();
     }
 
     /// The submission of the resource's job that failed last, if none has succeeded since.

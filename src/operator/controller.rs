@@ -17,6 +17,8 @@ use super::context::{Context, lock};
 use super::kind::{Feed, Guarded, Operated, Sight, woken};
 use super::observe::tell;
 use super::pass::{self, reconcile, retry_after};
+use super::rewind;
+use super::watching;
 use crate::cluster;
 
 /// Reconciles of one kind and scope that run at the same time.
@@ -53,20 +55,20 @@ pub(super) fn spawn<K: Operated>(feed: Feed<K>, settings: Settings) -> JoinHandl
 async fn run<K: Operated>(feed: Feed<K>, settings: Settings) {
     let Feed { namespace, store, writer, wakes, is_listed } = feed;
     let Settings { context, label_selector, stop } = settings;
-    let mut config = watcher::Config::default();
+    let mut config = watching::config();
     if let Some(selector) = &label_selector {
         config = config.labels(selector);
     }
     let api: Api<Guarded<K>> = api(&context, namespace.as_deref());
     let seen_by = Arc::clone(&context);
-    let stream = reflector(writer, watcher(api, config).modify(drop_what_nobody_reads))
+    let seen = watching::watch(api, config, context.rewinds.follow());
+    let stream = reflector(writer, seen.modify(drop_what_nobody_reads))
         .inspect_ok(move |event| {
             tell_others(event, &seen_by);
             if matches!(event, watcher::Event::InitDone) {
                 is_listed.store(true, Ordering::Relaxed);
             }
         })
-        .default_backoff()
         .applied_objects()
         .predicate_filter(what_wakes, PredicateConfig::default());
     let failures = Arc::new(Failures::default());
@@ -149,7 +151,11 @@ fn what_wakes<K: Operated>(resource: &Guarded<K>) -> Option<u64> {
 
 fn tell_others<K: Operated>(event: &watcher::Event<Guarded<K>>, context: &Context) {
     match event {
-        watcher::Event::Apply(resource) | watcher::Event::InitApply(resource) => {
+        watcher::Event::Apply(resource) => K::seen(resource, Sight::There, context),
+        watcher::Event::InitApply(resource) => {
+            if context.rewinds.is_comparing() {
+                note_rewind(resource, context);
+            }
             K::seen(resource, Sight::There, context);
         }
         watcher::Event::Delete(resource) => {
@@ -157,6 +163,21 @@ fn tell_others<K: Operated>(event: &watcher::Event<Guarded<K>>, context: &Contex
             K::seen(resource, Sight::Gone, context);
         }
         watcher::Event::Init | watcher::Event::InitDone => {}
+    }
+}
+
+/// While a list comes in, the store still has what was known before it.
+fn note_rewind<K: Operated>(listed: &Guarded<K>, context: &Context) {
+    let (namespace, name) = (listed.namespace().unwrap_or_default(), listed.name_any());
+    let Some(known) = K::kept(context).cached(&namespace, &name) else { return };
+    if !rewind::is_earlier(listed, &known) {
+        return;
+    }
+    if let (Ok(listed), Ok(known)) = (&listed.0, &known.0)
+        && let Some(went_back) = K::went_back(known, listed)
+    {
+        tracing::error!(namespace, name, "{}", went_back.message);
+        context.rewinds.note(&listed.uid().unwrap_or_default(), went_back);
     }
 }
 

@@ -25,6 +25,7 @@ use tokio::sync::Notify;
 use super::context::{Context, lock};
 use super::pass::Error;
 use crate::decide::plan::Component;
+use crate::decide::rewind::WentBack;
 
 /// A resource, or what is wrong with it: one that cannot be read must not stop the watch of all.
 pub type Guarded<K> = DeserializeGuard<K>;
@@ -62,6 +63,11 @@ pub(super) trait Operated:
         resource: Self,
         context: &Context,
     ) -> impl Future<Output = Result<Action, Error>> + Send;
+
+    /// What is `known` of the job and no longer on record: the store went back to what is `listed`.
+    fn went_back(_known: &Self, _listed: &Self) -> Option<WentBack> {
+        None
+    }
 
     /// Told of each event of the watch, after the store: wakes resources of other kinds by
     /// [`Kept::wake`].
@@ -172,6 +178,13 @@ impl<K: Operated> Kept<K> {
         self.scopes.iter().all(|scope| scope.is_listed.load(Ordering::Relaxed))
     }
 
+    /// What the watches show is not all that is there, until they have listed it anew.
+    pub(super) fn unlist(&self) {
+        for scope in &self.scopes {
+            scope.is_listed.store(false, Ordering::Relaxed);
+        }
+    }
+
     /// The resource as the watch last saw it.
     pub(super) fn cached(&self, namespace: &str, name: &str) -> Option<Arc<Guarded<K>>> {
         let key = ObjectRef::new(name).within(namespace);
@@ -197,6 +210,16 @@ impl<K: Operated> Kept<K> {
         }
     }
 
+    /// Has every resource looked at soon.
+    pub(super) fn wake_all(&self) {
+        for scope in &self.scopes {
+            let all = scope.store.state();
+            let keys = all.iter().map(|resource| ObjectRef::from_obj(&**resource));
+            lock(&scope.wakes.keys).extend(keys);
+            scope.wakes.bell.notify_one();
+        }
+    }
+
     pub(super) fn written(&self, uid: &str) -> Option<Written<K::Status>> {
         lock(&self.written).get(uid).cloned()
     }
@@ -207,6 +230,10 @@ impl<K: Operated> Kept<K> {
 
     pub(super) fn forget(&self, uid: &str) {
         lock(&self.written).remove(uid);
+    }
+
+    pub(super) fn forget_all(&self) {
+        lock(&self.written).clear();
     }
 
     /// Statuses that are true and not written yet, by uid.

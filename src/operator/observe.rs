@@ -14,6 +14,7 @@ use super::context::Context;
 use super::high_availability::Place;
 use super::job::Asked;
 use super::pods;
+use super::sighting::Trust;
 use super::snapshot::of_job;
 use super::validator::{self, Judging};
 use crate::api::deployment::FlinkDeployment;
@@ -216,13 +217,26 @@ async fn deployment(
         && metadata.deletion_timestamp.is_none();
     let is_ready =
         subject.status.job_manager_deployment_status == JobManagerDeploymentStatus::Ready;
+    let uid = metadata.uid.as_deref().unwrap_or_default();
+    let is_job_manager = name == names::job_manager(subject.name);
     if is_deployed && let Some(cached) = context.cached_deployment(subject.namespace, name) {
-        let uid = metadata.uid.as_deref().unwrap_or_default();
-        if is_ready || context.has_created(uid, &cached) {
+        let trust = if is_job_manager { context.trust(uid, &cached) } else { Trust::Unknown };
+        let is_believed = match trust {
+            Trust::Recent => true,
+            Trust::Behind => false,
+            // One that is ready is asked itself whether it is.
+            Trust::Unknown | Trust::Old => is_ready,
+        };
+        if is_believed {
             return Ok(Some(cached));
         }
     }
-    Ok(cluster::read::get(&context.client, subject.namespace, name).await?.map(Arc::new))
+    let found: Option<Deployment> =
+        cluster::read::get(&context.client, subject.namespace, name).await?;
+    if is_job_manager && let Some(found) = &found {
+        context.note_sighting(uid, &found.metadata);
+    }
+    Ok(found.map(Arc::new))
 }
 
 /// Read when the session cluster is being deleted: one that is missed would lose its cluster.

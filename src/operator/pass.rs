@@ -29,7 +29,7 @@ const CACHE_LAG_STEP: Duration = Duration::from_millis(5);
 const RETRY_MIN: Duration = Duration::from_secs(1);
 const RETRY_MAX: Duration = Duration::from_mins(5);
 /// The longest while the API server is away: when it is back, nobody wants to wait.
-const RETRY_UNREACHABLE_MAX: Duration = Duration::from_secs(15);
+const RETRY_UNREACHABLE_MAX: Duration = Duration::from_secs(5);
 
 /// Why a pass did not end.
 #[derive(Debug, thiserror::Error)]

@@ -9,16 +9,17 @@ use futures::StreamExt;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::Api;
 use kube::core::PartialObjectMeta;
-use kube::runtime::{WatchStreamExt, watcher};
+use kube::runtime::watcher;
 
 use super::context::Context;
 use super::controller::api;
+use super::watching;
 
 /// Follows the JobManagers' pods of one scope; ends never.
 pub(super) async fn follow_pods(scope: Option<String>, context: Arc<Context>) {
     let pods: Api<PartialObjectMeta<Pod>> = api(&context, scope.as_deref());
-    let config = watcher::Config::default().labels("component=jobmanager");
-    let mut events = watcher(pods, config).default_backoff().boxed();
+    let config = watching::labelled("component=jobmanager");
+    let mut events = watching::watch(pods, config, context.rewinds.follow()).boxed();
     while let Some(event) = events.next().await {
         // The watch starts again by itself after an error.
         if let Ok(watcher::Event::Delete(pod)) = event

@@ -15,13 +15,14 @@ use super::validator::Kind;
 use crate::api::DEPLOYMENT_FINALIZER;
 use crate::api::deployment::FlinkDeployment;
 use crate::api::state_snapshot::JobKind;
-use crate::api::status::{DeploymentStatus, LifecycleState};
+use crate::api::status::{DeploymentStatus, JobStatusState, LifecycleState};
 use crate::decide::application::decide;
 use crate::decide::memo::Memo;
 use crate::decide::plan::{Component, Plan, Step};
+use crate::decide::rewind::{self, Record, WentBack};
 use crate::decide::snapshots::keep_undisposed;
 use crate::decide::trigger::SnapshotKind;
-use crate::decide::world::{Facts, Fresh, World};
+use crate::decide::world::{Fact, Facts, Fresh, World};
 use crate::flink::new_trigger_id;
 
 /// A decision asks for each fact at most once, and there are this many.
@@ -34,6 +35,13 @@ impl Operated for FlinkDeployment {
 
     fn kept(context: &Context) -> &Kept<Self> {
         &context.deployments
+    }
+
+    fn went_back(known: &Self, listed: &Self) -> Option<WentBack> {
+        let none = DeploymentStatus::default();
+        let known = record(known, known.status.as_ref().unwrap_or(&none));
+        let now = record(listed, listed.status.as_ref().unwrap_or(&none));
+        rewind::went_back(known, now, listed.spec.job.as_ref())
     }
 
     fn seen(resource: &Guarded<Self>, _sight: Sight, context: &Context) {
@@ -67,7 +75,8 @@ impl Operated for FlinkDeployment {
         if is_gone {
             kept.forget(&act.uid);
             context.forget_exceptions(&act.uid);
-            context.forget_created(&act.uid);
+            context.forget_sighting(&act.uid);
+            context.rewinds.forget(&act.uid);
             context.forget_periodic(&act.uid);
             return Ok(Action::await_change());
         }
@@ -101,6 +110,7 @@ pub async fn plan(
             .validators
             .known(Kind::FlinkDeployment, resource.metadata.uid.as_deref().unwrap_or_default()),
         periodic: context.periodic(resource.metadata.uid.as_deref().unwrap_or_default()),
+        went_back: context.rewinds.known(resource.metadata.uid.as_deref().unwrap_or_default()),
         zone: context.zone.clone(),
         facts: Facts::default(),
         memo: Memo::default(),
@@ -114,6 +124,10 @@ pub async fn plan(
                     (&world.facts.exceptions, &world.facts.jobs),
                     world.now,
                 );
+                if runs(&world) {
+                    // What it does now is on record again, and saved by it.
+                    context.rewinds.forget(world.uid());
+                }
                 return Ok(plan);
             }
             Err(question) => {
@@ -131,6 +145,19 @@ pub async fn plan(
         }
     }
     Err(Error::Undecided)
+}
+
+fn record<'a>(resource: &FlinkDeployment, status: &'a DeploymentStatus) -> Record<'a> {
+    let generation = resource.metadata.generation;
+    let reconciliation = &status.reconciliation_status;
+    Record { generation, job: &status.job_status, reconciliation }
+}
+
+/// Whether the job on record was seen running.
+fn runs(world: &World<'_>) -> bool {
+    let Fact::Known(jobs) = &world.facts.jobs else { return false };
+    let id = world.status.job_status.job_id.as_ref();
+    jobs.iter().any(|job| Some(&job.id) == id && job.state == JobStatusState::Running)
 }
 
 /// Names for one decision to use up.

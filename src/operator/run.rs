@@ -20,7 +20,9 @@ use super::observe::tell;
 use super::pod_watch::follow_pods;
 use super::resource::flush;
 use super::retention;
+use super::rewind;
 use super::validator::{Judged, Kind};
+use super::watching;
 use crate::api::deployment::FlinkDeployment;
 use crate::api::session_job::FlinkSessionJob;
 use crate::config::options;
@@ -79,10 +81,9 @@ pub fn start(mut context: Context, watch: &Watch, label_selector: Option<&str>) 
     for scope in &scopes {
         let api: Api<Deployment> = api(&context, scope.as_deref());
         let (reader, writer) = store();
-        let config = watcher::Config::default().labels("component in (jobmanager,taskmanager)");
-        let stream = reflector(writer, watcher(api, config).modify(prune).default_backoff())
-            .touched_objects()
-            .boxed();
+        let config = watching::labelled("component in (jobmanager,taskmanager)");
+        let seen = watching::watch(api, config, context.rewinds.follow()).modify(prune);
+        let stream = reflector(writer, seen).touched_objects().boxed();
         context.clusters.push(reader);
         clusters.push(stream);
     }
@@ -129,6 +130,8 @@ pub fn start(mut context: Context, watch: &Watch, label_selector: Option<&str>) 
     }
     let clusters = follow_clusters(select_all(clusters), Arc::clone(&context));
     tasks.push(tokio::spawn(stop.clone().run_until_cancelled_owned(clusters).map(drop)));
+    let rewinds = rewind::follow_store(scopes.first().cloned().flatten(), Arc::clone(&context));
+    tasks.push(tokio::spawn(stop.clone().run_until_cancelled_owned(rewinds).map(drop)));
     let tidy = retention::keep_tidy(Arc::clone(&context), scopes.clone());
     tasks.push(tokio::spawn(stop.clone().run_until_cancelled_owned(tidy).map(drop)));
     Operator { context, scopes, tasks, stop }

@@ -11,6 +11,7 @@ mod crashes;
 mod deletion;
 mod properties;
 mod quirks;
+mod rewind;
 mod rollback;
 mod transitions;
 mod validators;
@@ -31,6 +32,7 @@ use kubectl_flink::decide::extension::verdict::Validators;
 use kubectl_flink::decide::memo::Memo;
 use kubectl_flink::decide::plan::{Plan, Step};
 use kubectl_flink::decide::reconciled::ReconciledSpec;
+use kubectl_flink::decide::rewind::WentBack;
 use kubectl_flink::decide::world::{
     Bounds, Checkpoints, Cluster, CompletedState, Fact, Facts, Failure, Fresh, HaMetadata, Job,
     JobManager, JobMetrics, Pod, PodProblem, Stop, World,
@@ -51,6 +53,7 @@ pub(super) struct Scene {
     pub(super) facts: Facts,
     pub(super) operator: OperatorConfig,
     pub(super) validators: Validators,
+    pub(super) went_back: Option<WentBack>,
 }
 
 pub(super) fn ago(seconds: i64) -> Timestamp {
@@ -136,6 +139,7 @@ impl Scene {
             facts,
             operator: OperatorConfig::default(),
             validators: Validators::default(),
+            went_back: None,
         }
     }
 
@@ -297,6 +301,7 @@ impl Scene {
             status: &self.status,
             operator: &self.operator,
             has_snapshot_resources: true,
+            went_back: self.went_back.clone(),
             fresh: Fresh {
                 job_id: "00000000000000000000000000000002".to_owned(),
                 trigger_id: "000000000000000000000000000000ff".to_owned(),

@@ -13,6 +13,7 @@ mod named;
 mod operator;
 mod parts;
 mod proxy;
+mod restored;
 mod scenarios;
 mod stage;
 mod weather;
@@ -62,6 +63,12 @@ async fn etcd_may_restart() {
 #[ignore = "needs a control plane"]
 async fn the_api_server_may_restart() {
     parts::may_restart("kube-apiserver").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a control plane"]
+async fn the_store_may_go_back() {
+    restored::the_store_may_go_back().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -307,6 +307,7 @@ impl Sim {
                 status: &self.status,
                 operator: &self.operator,
                 has_snapshot_resources: self.has_snapshot_resources,
+                went_back: None,
                 fresh: fresh.clone(),
                 told_exceptions: None,
                 validators: self.validators.clone(),

@@ -39,6 +39,7 @@ fn pass(resource: &FlinkDeployment, state: JobStatusState) -> Plan {
             status: &status,
             operator: &operator,
             has_snapshot_resources: true,
+            went_back: None,
             fresh: Fresh::default(),
             told_exceptions: None,
             // It must not matter to what runs.

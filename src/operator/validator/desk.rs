@@ -88,6 +88,13 @@ impl Desk {
         }
     }
 
+    /// Everybody is asked anew about everything.
+    pub(crate) fn forget_all(&self) {
+        for (_, entry) in lock(&self.entries).drain() {
+            drop(entry.end());
+        }
+    }
+
     /// What is known before anybody is asked.
     pub(crate) fn known(&self, kind: Kind, uid: &str) -> Validators {
         let has_any = self.validators.iter().any(|asked| asked.validator.is_about(kind));

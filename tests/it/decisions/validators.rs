@@ -41,6 +41,7 @@ fn question(scene: &Scene) -> Option<Question> {
         status: &scene.status,
         operator: &scene.operator,
         has_snapshot_resources: true,
+        went_back: None,
         fresh: Fresh::default(),
         told_exceptions: None,
         validators: scene.validators.clone(),

@@ -96,6 +96,13 @@ pub(super) async fn a_new_operator_may_see_what_is_not() {
                 ),
             ));
         }
+        // Reads take over from watches that show nothing and never end.
+        for (name, part) in [("clusters", "/deployments?"), ("pods", "/pods?")] {
+            let is_it = move |asked: &Asked| asked.is_watch && asked.path.contains(part);
+            let frozen = Fault::Watch(WatchFault::Frozen);
+            let then = move |asked: &Asked| is_it(asked).then_some(frozen);
+            scripts.push((format!("frozen-{name}"), killed_then(writes / 2, then, 100)));
+        }
         for write in [1, writes / 3, writes / 2, writes - 2] {
             scripts.push((
                 format!("old-list-{write}"),

@@ -21,7 +21,7 @@ const AWAY: Duration = Duration::from_secs(2);
 const LATE: usize = 20;
 
 /// A part of a control plane, started by hand; it ends when this is dropped.
-struct Part {
+pub(super) struct Part {
     child: Child,
 }
 
@@ -32,8 +32,16 @@ impl Drop for Part {
     }
 }
 
-/// Kills a part of the control plane and starts it again, with what it was started with.
-async fn restart(ground: &Ground, name: &str) -> Part {
+impl Part {
+    pub(super) fn start(line: &[String]) -> Self {
+        let mut command = Command::new(&line[0]);
+        command.args(&line[1..]).stdin(Stdio::null());
+        Self { child: command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap() }
+    }
+}
+
+/// A part of the control plane, and its command line.
+pub(super) fn process(ground: &Ground, name: &str) -> (Pid, Vec<String>) {
     let root = if rustix::process::geteuid().is_root() {
         PathBuf::from("/var/lib/kubectl-flink")
     } else {
@@ -44,12 +52,22 @@ async fn restart(ground: &Ground, name: &str) -> Part {
     let pid: i32 = identity.split(' ').next().unwrap().parse().unwrap();
     let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap();
     let line = String::from_utf8(line).unwrap();
-    let arguments: Vec<&str> = line.trim_end_matches('\0').split('\0').collect();
-    kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL).unwrap();
+    let line = line.trim_end_matches('\0').split('\0').map(str::to_owned).collect();
+    (Pid::from_raw(pid).unwrap(), line)
+}
+
+/// Kills a part of the control plane; answers what it was started with.
+pub(super) fn end(ground: &Ground, name: &str) -> Vec<String> {
+    let (pid, line) = process(ground, name);
+    kill_process(pid, Signal::KILL).unwrap();
+    line
+}
+
+/// Kills a part of the control plane and starts it again.
+async fn restart(ground: &Ground, name: &str) -> Part {
+    let line = end(ground, name);
     sleep(AWAY).await;
-    let mut command = Command::new(arguments[0]);
-    command.args(&arguments[1..]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    Part { child: command.spawn().unwrap() }
+    Part::start(&line)
 }
 
 /// Upgrades in flight outlive the end of `part`, at several moments of theirs.

@@ -89,7 +89,7 @@ async fn run(stage: &Stage, deployment: Value) {
 }
 
 /// The job has a checkpoint, and HA metadata knows it.
-async fn until_checkpointed(stage: &Stage) {
+pub(super) async fn until_checkpointed(stage: &Stage) {
     let key = format!("{}/{JOB}", stage.namespace);
     let is_checkpointed = || {
         stage.ground.world.flink().with(&key, |cluster| {

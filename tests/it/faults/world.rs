@@ -13,13 +13,19 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use futures::StreamExt;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Pod;
+use kube::api::ListParams;
+use kube::runtime::utils::Backoff;
 use kube::runtime::{WatchStreamExt, watcher};
-use kube::{Api, Client};
+use kube::{Api, Client, ResourceExt};
 use tokio::task::JoinHandle;
+use tokio::time::sleep;
 
 use crate::support::fake_flink::{FakeFlink, Job};
 
 pub(super) use kubelet::BROKEN_IMAGE;
+
+/// Pause before an API server that is away is asked again.
+const AGAIN: std::time::Duration = std::time::Duration::from_millis(200);
 
 /// `namespace/name` of a cluster.
 type Key = String;
@@ -75,14 +81,53 @@ impl World {
         flink.use_real_time();
         let world =
             Arc::new(Self { client, flink, state: Mutex::default(), tasks: Mutex::default() });
+        world.follow();
+        world
+    }
+
+    fn follow(self: &Arc<Self>) {
         // The tasks end with the world: they must not keep it.
         let tasks = [
-            tokio::spawn(follow_deployments(Arc::downgrade(&world), world.client.clone())),
-            tokio::spawn(follow_pods(Arc::downgrade(&world), world.client.clone())),
-            tokio::spawn(flink::keep_metadata(Arc::downgrade(&world))),
+            tokio::spawn(follow_deployments(Arc::downgrade(self), self.client.clone())),
+            tokio::spawn(follow_pods(Arc::downgrade(self), self.client.clone())),
+            tokio::spawn(flink::keep_metadata(Arc::downgrade(self))),
         ];
-        world.tasks.lock().unwrap().extend(tasks);
-        world
+        for former in std::mem::replace(&mut *self.tasks.lock().unwrap(), tasks.into()) {
+            former.abort();
+        }
+    }
+
+    /// What is stored is another: as a kubelet does, ends what it does not know and starts what it
+    /// says.
+    pub(super) async fn see_anew(self: &Arc<Self>) {
+        let deployments: Api<Deployment> = Api::all(self.client.clone());
+        let list = loop {
+            match deployments.list(&ListParams::default()).await {
+                Ok(list) => break list,
+                Err(_) => sleep(AGAIN).await,
+            }
+        };
+        let stored: BTreeSet<String> = list.items.iter().filter_map(ResourceExt::uid).collect();
+        let ended: Vec<(Key, Process)> = {
+            let mut state = self.state();
+            let State { processes, started, ended, .. } = &mut *state;
+            let mut unknown = Vec::new();
+            for (key, processes) in processes.iter_mut() {
+                for process in processes.extract_if(.., |process| !stored.contains(&process.uid)) {
+                    unknown.push((key.clone(), process));
+                }
+            }
+            let runs = |uid: &String| processes.values().flatten().any(|one| one.uid == *uid);
+            started.retain(runs);
+            ended.clear();
+            unknown
+        };
+        for (key, process) in ended {
+            flink::end(self, &key, &process);
+        }
+        // What ConfigMaps say is not known any more.
+        self.state().kept.values_mut().for_each(|kept| kept.has_checkpoint_in_map = None);
+        self.follow();
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -120,10 +165,26 @@ impl World {
     }
 }
 
+/// A kubelet does not keep an API server waiting that is back.
+struct Soon;
+
+impl Iterator for Soon {
+    type Item = std::time::Duration;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        Some(AGAIN)
+    }
+}
+
+impl Backoff for Soon {
+    fn reset(&mut self) {}
+}
+
 async fn follow_deployments(world: std::sync::Weak<World>, client: Client) {
     let config = watcher::Config::default().labels("component in (jobmanager,taskmanager)");
     let deployments: Api<Deployment> = Api::all(client);
-    let mut events = watcher(deployments, config).default_backoff().touched_objects().boxed();
+    let events = watcher(deployments, config).backoff(Soon);
+    let mut events = events.touched_objects().boxed();
     while let Some(event) = events.next().await {
         let Some(world) = world.upgrade() else { return };
         if let Ok(deployment) = event {
@@ -135,7 +196,7 @@ async fn follow_deployments(world: std::sync::Weak<World>, client: Client) {
 async fn follow_pods(world: std::sync::Weak<World>, client: Client) {
     let config = watcher::Config::default().labels("component=jobmanager");
     let pods: Api<Pod> = Api::all(client);
-    let mut events = watcher(pods, config).default_backoff().touched_objects().boxed();
+    let mut events = watcher(pods, config).backoff(Soon).touched_objects().boxed();
     while let Some(event) = events.next().await {
         let Some(world) = world.upgrade() else { return };
         if let Ok(pod) = event {

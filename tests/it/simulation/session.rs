@@ -127,6 +127,7 @@ impl Session {
                 status: &self.status,
                 operator: &self.operator,
                 has_snapshot_resources: true,
+                went_back: None,
                 fresh: fresh.clone(),
                 told_exceptions: None,
                 validators: Validators::default(),

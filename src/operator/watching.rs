@@ -1,0 +1,162 @@
+//! How a kind is watched: so that neither a broken watch nor one that is frozen hides for long what
+//! there is.
+
+use std::time::Duration;
+
+use futures::stream::BoxStream;
+use futures::{Stream, StreamExt};
+use kube::api::Api;
+use kube::runtime::watcher::{self, Event, watcher};
+use serde::de::DeserializeOwned;
+use tokio::time::{Instant, sleep};
+
+use super::observe::tell;
+use super::rewind::Follower;
+
+/// How long one request of a watch lasts, in seconds. The next one goes on where it ended, so this
+/// costs a request a minute. A watch that shows nothing for a little longer, not even that it ends,
+/// is taken for dead: so much later at most its changes are seen.
+const LASTS: u32 = 60;
+
+/// Pauses before a watch that failed is made again. While the API server is away the pause stays
+/// short: when it is back, nobody wants to wait.
+const PAUSE_MIN: Duration = Duration::from_millis(500);
+const PAUSE_MAX: Duration = Duration::from_secs(3);
+/// The longest where the API server says no: somebody has to change its mind.
+const PAUSE_MAX_REFUSED: Duration = Duration::from_secs(30);
+
+/// Objects with these labels.
+pub(super) fn labelled(selector: &str) -> watcher::Config {
+    config().labels(selector)
+}
+
+/// All objects.
+pub(super) fn config() -> watcher::Config {
+    watcher::Config::default().timeout(LASTS)
+}
+
+/// Follows a kind for ever. It is listed anew whenever `rewound` changes: then the resource versions
+/// of before mean nothing any more.
+pub(super) fn watch<K>(
+    api: Api<K>,
+    config: watcher::Config,
+    rewound: Follower,
+) -> impl Stream<Item = watcher::Result<Event<K>>> + Send
+where
+    K: kube::Resource + Clone + std::fmt::Debug + DeserializeOwned + Send + 'static,
+    K::DynamicType: Send,
+{
+    let inner = watcher(api.clone(), config.clone()).boxed();
+    let pauses = Pauses::default();
+    futures::stream::unfold(Watching { inner, pauses, rewound }, move |mut watching| {
+        let (api, config) = (api.clone(), config.clone());
+        async move {
+            loop {
+                if let Some(pause) = watching.pauses.due.take() {
+                    sleep(pause).await;
+                }
+                tokio::select! {
+                    biased;
+                    () = watching.rewound.changed() => {
+                        watching.inner = watcher(api.clone(), config.clone()).boxed();
+                    }
+                    event = watching.inner.next() => {
+                        let event = event?;
+                        watching.pauses.note(&event);
+                        if event.is_err() {
+                            watching.rewound.suspect();
+                        }
+                        return Some((event, watching));
+                    }
+                }
+            }
+        }
+    })
+}
+
+struct Watching<K> {
+    inner: BoxStream<'static, watcher::Result<Event<K>>>,
+    pauses: Pauses,
+    rewound: Follower,
+}
+
+/// The pauses of one watch.
+#[derive(Default)]
+struct Pauses {
+    /// Before the next request.
+    due: Option<Duration>,
+    /// The last one, and when it began.
+    last: Option<(Duration, Instant)>,
+}
+
+impl Pauses {
+    fn note<K>(&mut self, event: &watcher::Result<Event<K>>) {
+        match event {
+            // A list is about to be asked for, which may fail again.
+            Ok(Event::Init) => {}
+            Ok(_) => self.last = None,
+            Err(error) => {
+                let pause = self.next(is_refused(error), Instant::now());
+                tracing::debug!(error = tell(error), again_in = ?pause, "a watch ended");
+                self.due = Some(pause);
+            }
+        }
+    }
+
+    /// A watch that lasted begins anew with the shortest pause, whether it showed anything or not.
+    fn next(&mut self, is_refused: bool, now: Instant) -> Duration {
+        let longest = if is_refused { PAUSE_MAX_REFUSED } else { PAUSE_MAX };
+        let pause = match self.last {
+            Some((last, at)) if now.duration_since(at) < last * 2 + PAUSE_MAX => {
+                (last * 2).min(longest)
+            }
+            Some(_) | None => PAUSE_MIN,
+        };
+        self.last = Some((pause, now));
+        pause
+    }
+}
+
+/// Whether the same request is not served soon: rights or the kind are missing.
+fn is_refused(error: &watcher::Error) -> bool {
+    let code = match error {
+        watcher::Error::InitialListFailed(kube::Error::Api(status))
+        | watcher::Error::WatchStartFailed(kube::Error::Api(status))
+        | watcher::Error::WatchError(status) => status.code,
+        _ => return false,
+    };
+    matches!(code, 401 | 403 | 404)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pauses(is_refused: bool, every: Duration) -> Vec<u128> {
+        let (mut pauses, mut now) = (Pauses::default(), Instant::now());
+        let mut all = Vec::new();
+        for _ in 0..8 {
+            let pause = pauses.next(is_refused, now);
+            all.push(pause.as_millis());
+            now += pause + every;
+        }
+        all
+    }
+
+    #[test]
+    fn an_api_server_that_is_away_is_asked_again_within_seconds() {
+        let all = pauses(false, Duration::ZERO);
+        assert_eq!(all, [500, 1000, 2000, 3000, 3000, 3000, 3000, 3000]);
+    }
+
+    #[test]
+    fn a_watch_that_is_not_allowed_is_asked_for_less_and_less() {
+        let all = pauses(true, Duration::ZERO);
+        assert_eq!(all, [500, 1000, 2000, 4000, 8000, 16000, 30000, 30000]);
+    }
+
+    #[test]
+    fn a_watch_that_lasted_is_made_again_at_once() {
+        assert_eq!(pauses(false, Duration::from_mins(1)), [500; 8]);
+    }
+}

@@ -1,0 +1,184 @@
+//! etcd comes back as it was some time ago: what users and the operator did since then is not on
+//! record, and Flink did it all the same.
+
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use rustix::process::{Signal, kill_process};
+use serde_json::{Value, json};
+use tokio::time::sleep;
+
+use super::ground::{Ground, file};
+use super::parts::{self, Part};
+use super::proxy::Fault;
+use super::scenarios::{JOB, deployment, highly_available, until_checkpointed};
+use super::stage::{DEPLOYMENT, SNAPSHOT, Script, Stage, is_stable};
+
+/// From etcd to those who read from it.
+const PARTS: [&str; 3] = ["etcd", "kube-apiserver", "kube-controller-manager"];
+/// Long enough for etcd to listen.
+const UP: Duration = Duration::from_secs(1);
+
+/// Copies what etcd has stored at this moment.
+fn back_up(ground: &Ground, to: &Path) {
+    let (etcd, line) = parts::process(ground, "etcd");
+    kill_process(etcd, Signal::STOP).unwrap();
+    copy(&data_of(&line), to);
+    kill_process(etcd, Signal::CONT).unwrap();
+}
+
+/// Ends the control plane and starts it again with what was stored then.
+async fn restore(ground: &Ground, from: &Path) -> Vec<Part> {
+    let lines = PARTS.map(|name| parts::end(ground, name));
+    sleep(UP).await;
+    let data = data_of(&lines[0]);
+    std::fs::remove_dir_all(&data).unwrap();
+    copy(from, &data);
+    let mut restored = Vec::new();
+    for line in lines {
+        restored.push(Part::start(&line));
+        sleep(UP).await;
+    }
+    restored
+}
+
+fn data_of(line: &[String]) -> std::path::PathBuf {
+    let data = line.iter().find_map(|argument| argument.strip_prefix("--data-dir="));
+    data.unwrap().into()
+}
+
+fn copy(from: &Path, to: &Path) {
+    let status = Command::new("cp").arg("-a").args([from, to]).status().unwrap();
+    assert!(status.success());
+}
+
+/// No JobManager can be created while the flag is set; notes that one was to be.
+fn without_deployments(is_held: &Arc<AtomicBool>, was_asked: &Arc<AtomicBool>) -> Script {
+    let (is_held, was_asked) = (Arc::clone(is_held), Arc::clone(was_asked));
+    Box::new(move |asked| {
+        let is_it = is_held.load(Ordering::Relaxed)
+            && asked.is("POST", "/deployments")
+            && asked.path.starts_with("/apis/apps/");
+        if is_it {
+            was_asked.store(true, Ordering::Relaxed);
+        }
+        is_it.then_some(Fault::Status(503, None))
+    })
+}
+
+/// A stage on which nothing goes wrong.
+async fn calm(ground: &Arc<Ground>, name: &str) -> Stage {
+    Stage::new(ground, &format!("restored-{name}"), Box::new(|_| None)).await
+}
+
+async fn until(flag: &AtomicBool, stage: &Stage) {
+    for _ in 0..600 {
+        if flag.load(Ordering::Relaxed) {
+            return;
+        }
+        sleep(Duration::from_millis(100)).await;
+    }
+    panic!("{}", stage.told("no JobManager was to be created"));
+}
+
+fn error_of(found: &Value) -> String {
+    found["status"]["error"].as_str().unwrap_or_default().to_owned()
+}
+
+fn is_refused(found: &Value) -> bool {
+    error_of(found).contains("RecordWentBack")
+}
+
+/// The user runs another spec, and Flink goes on with what it has.
+async fn scale(stage: &Stage, parallelism: i32) {
+    stage.edit(DEPLOYMENT, JOB, json!({"job": {"parallelism": parallelism}})).await;
+    let reached = |found: &Value| {
+        is_stable(found) && found["spec"]["job"]["parallelism"] == json!(parallelism)
+    };
+    stage.until(DEPLOYMENT, JOB, "STABLE with another parallelism", reached).await;
+}
+
+async fn take_snapshot(stage: &Stage) {
+    stage
+        .create(json!({
+            "apiVersion": "flink.apache.org/v1beta1", "kind": SNAPSHOT,
+            "metadata": {"name": "lost"},
+            "spec": {"savepoint": {}, "jobReference": {"kind": DEPLOYMENT, "name": JOB}},
+        }))
+        .await;
+    let completed = |found: &Value| found["status"]["state"] == "COMPLETED";
+    stage.until(SNAPSHOT, "lost", "COMPLETED", completed).await;
+}
+
+/// Of two jobs in the middle of a start the record ends before it: nobody knows what they saved
+/// later but the operator that saw it. Two others ran, and one of them was upgraded since.
+pub(super) async fn the_store_may_go_back() {
+    let ground = Arc::new(Ground::new("restored").await);
+    let is_held = Arc::new(AtomicBool::new(true));
+    let was_asked = [(); 2].map(|()| Arc::new(AtomicBool::new(false)));
+    let upgraded = calm(&ground, "upgraded").await;
+    upgraded.create(highly_available("last-state")).await;
+    let snapshots = calm(&ground, "snapshots").await;
+    snapshots.create(deployment("savepoint")).await;
+    let script = without_deployments(&is_held, &was_asked[0]);
+    let between = Stage::new(&ground, "restored-between", script).await;
+    between.create(deployment("savepoint")).await;
+    let script = without_deployments(&is_held, &was_asked[1]);
+    let first = Stage::new(&ground, "restored-first", script).await;
+    for stage in [&upgraded, &snapshots, &between] {
+        stage.until_stable(JOB).await;
+    }
+    until_checkpointed(&upgraded).await;
+    for stage in [&upgraded, &snapshots, &between, &first] {
+        stage.begin();
+    }
+    between.edit(DEPLOYMENT, JOB, json!({"job": {"parallelism": 2}})).await;
+    first.create(deployment("savepoint")).await;
+    until(&was_asked[0], &between).await;
+    until(&was_asked[1], &first).await;
+
+    let backup = file(&ground, "backup");
+    back_up(&ground, &backup);
+    is_held.store(false, Ordering::Relaxed);
+    scale(&upgraded, 2).await;
+    take_snapshot(&snapshots).await;
+    between.until_stable(JOB).await;
+    first.until_stable(JOB).await;
+
+    let _parts = restore(&ground, &backup).await;
+    ground.world.see_anew().await;
+    for stage in [&between, &first] {
+        let found = stage.until(DEPLOYMENT, JOB, "refused", is_refused).await;
+        let error = error_of(&found);
+        assert!(error.contains("savepointRedeployNonce"), "{}", stage.told(&error));
+        stage.until_at_rest().await;
+        let running = ground.world.job_managers(&stage.namespace);
+        assert_eq!(running, 0, "{}", stage.told("a JobManager was started"));
+        stage.check_laws();
+    }
+    upgraded.until_stable(JOB).await;
+    scale(&upgraded, 3).await;
+    snapshots.until(SNAPSHOT, "lost", "gone", Value::is_null).await;
+    take_snapshot(&snapshots).await;
+    snapshots.until_stable(JOB).await;
+
+    // A person says what to start from, for the one; the other goes.
+    let found = between.look_at(DEPLOYMENT, JOB).await;
+    let path = found["status"]["jobStatus"]["upgradeSavepointPath"].clone();
+    assert!(path.is_string(), "{found:#}");
+    let answer = json!({"initialSavepointPath": path, "savepointRedeployNonce": 7});
+    between.edit(DEPLOYMENT, JOB, json!({ "job": answer })).await;
+    between.until_stable(JOB).await;
+    first.delete(DEPLOYMENT, JOB).await;
+    first.until_gone(DEPLOYMENT, JOB).await;
+    for stage in [&upgraded, &snapshots, &between, &first] {
+        stage.until_at_rest().await;
+        stage.check_laws();
+        let expected = usize::from(stage.namespace != first.namespace);
+        let running = ground.world.job_managers(&stage.namespace);
+        assert_eq!(running, expected, "{}", stage.told("JobManagers"));
+    }
+}
