@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Client;
 use kube::runtime::reflector::{ObjectRef, Store};
@@ -22,6 +21,7 @@ use crate::api::deployment::FlinkDeployment;
 use crate::api::session_job::FlinkSessionJob;
 use crate::api::state_snapshot::FlinkStateSnapshot;
 use crate::api::status::JobStatus;
+use crate::cluster::workload::Workload;
 use crate::config::OperatorConfig;
 use crate::decide::session_job::world::{FailedSubmission, Tried};
 use crate::decide::trigger::{Memory, SnapshotKind};
@@ -64,7 +64,7 @@ pub struct Context {
     /// Who else has a say in what is deployed.
     pub(super) validators: Desk,
     /// Deployments of JobManagers, and of the TaskManagers of standalone clusters.
-    pub(super) clusters: Vec<Store<Deployment>>,
+    pub(super) clusters: Vec<Store<Workload>>,
     pub(super) deployments: Kept<FlinkDeployment>,
     pub(super) snapshots: Kept<FlinkStateSnapshot>,
     pub(super) snapshots_by_job: ByJob,
@@ -161,7 +161,7 @@ impl Context {
     }
 
     /// A Flink Deployment as the watch last saw it.
-    pub(super) fn cached_deployment(&self, namespace: &str, name: &str) -> Option<Arc<Deployment>> {
+    pub(super) fn cached_deployment(&self, namespace: &str, name: &str) -> Option<Arc<Workload>> {
         let key = ObjectRef::new(name).within(namespace);
         self.clusters.iter().find_map(|store| store.get(&key))
     }
@@ -230,8 +230,8 @@ impl Context {
     }
 
     /// How far the watch can be believed that shows this JobManager's Deployment.
-    pub(super) fn trust(&self, uid: &str, cached: &Deployment) -> Trust {
-        lock(&self.sightings).get(uid).map_or(Trust::Unknown, |sighting| sighting.trust(cached))
+    pub(super) fn trust(&self, uid: &str, cached: &Workload) -> Trust {
+        lock(&self.sightings).get(uid).map_or(Trust::Unknown, |sighting| sighting.trust(&cached.metadata))
     }
 
     pub(super) fn forget_sighting(&self, uid: &str) {

@@ -5,7 +5,6 @@
 
 use std::sync::Arc;
 
-use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Event, Pod};
 use kube::api::{Api, ListParams};
 use serde_json::Value;
@@ -23,6 +22,7 @@ use crate::api::state_snapshot::JobKind;
 use crate::api::status::{DeploymentStatus, JobManagerDeploymentStatus, ReconciliationState};
 use crate::cluster;
 use crate::cluster::read::Scope;
+use crate::cluster::workload::Workload;
 use crate::config::cluster::ResourceId;
 use crate::config::{FlinkConfig, options};
 use crate::decide::crash;
@@ -211,7 +211,7 @@ async fn deployment(
     subject: &Subject<'_>,
     name: &str,
     context: &Context,
-) -> Result<Option<Arc<Deployment>>, cluster::Error> {
+) -> Result<Option<Arc<Workload>>, cluster::Error> {
     let FlinkDeployment { metadata, .. } = subject.resource;
     let is_deployed = subject.status.reconciliation_status.state == ReconciliationState::Deployed
         && metadata.deletion_timestamp.is_none();
@@ -231,7 +231,7 @@ async fn deployment(
             return Ok(Some(cached));
         }
     }
-    let found: Option<Deployment> =
+    let found: Option<Workload> =
         cluster::read::get(&context.client, subject.namespace, name).await?;
     if is_job_manager && let Some(found) = &found {
         context.note_sighting(uid, &found.metadata);

@@ -1,10 +1,10 @@
 //! Pods and Deployments as facts: what of their status a decision looks at.
 
-use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ContainerStateTerminated, ContainerStatus, Pod, PodCondition};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use crate::api::GENERATION_ANNOTATION;
+use crate::cluster::workload::Workload;
 use crate::decide::world;
 
 /// Name of Flink's container in its pods.
@@ -32,11 +32,10 @@ const PULL_BACK_OFF: &str = "ImagePullBackOff";
 const OOM_KILLED: &str = "OOMKilled";
 
 /// The Deployment of a JobManager as a fact.
-pub fn job_manager(deployment: &Deployment) -> world::JobManager {
-    let metadata = &deployment.metadata;
-    let status = deployment.status.clone().unwrap_or_default();
+pub fn job_manager(deployment: &Workload) -> world::JobManager {
+    let Workload { metadata, status } = deployment;
     let created = metadata.creation_timestamp.as_ref().map(|Time(at)| *at);
-    let conditions = status.conditions.unwrap_or_default();
+    let conditions = &status.conditions;
     let replica_failure = conditions
         .iter()
         .find(|condition| {
@@ -63,22 +62,22 @@ pub fn job_manager(deployment: &Deployment) -> world::JobManager {
             .and_then(|text| text.parse().ok()),
         is_deleting: metadata.deletion_timestamp.is_some(),
         deleting_since: metadata.deletion_timestamp.as_ref().map(|Time(at)| *at),
-        replicas: status.replicas.unwrap_or(0),
-        available_replicas: status.available_replicas.unwrap_or(0),
+        replicas: status.replicas,
+        available_replicas: status.available_replicas,
         replica_failure,
         was_never_available,
         created,
     }
 }
 
-fn owner_uid(deployment: &Deployment) -> Option<String> {
+fn owner_uid(deployment: &Workload) -> Option<String> {
     let owners = deployment.metadata.owner_references.iter().flatten();
     let ours = owners.into_iter().find(|owner| owner.kind == "FlinkDeployment");
     ours.map(|owner| owner.uid.clone())
 }
 
 /// The Deployment of a standalone cluster's TaskManagers as a fact.
-pub fn task_managers(deployment: &Deployment) -> world::TaskManagers {
+pub fn task_managers(deployment: &Workload) -> world::TaskManagers {
     let metadata = &deployment.metadata;
     world::TaskManagers {
         uid: metadata.uid.clone().unwrap_or_default(),

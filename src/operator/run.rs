@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use futures::stream::select_all;
 use futures::{FutureExt, Stream, StreamExt};
-use k8s_openapi::api::apps::v1::{Deployment, DeploymentSpec};
 use kube::api::Api;
 use kube::core::DeserializeGuard;
 use kube::runtime::reflector::store;
@@ -25,6 +24,7 @@ use super::validator::{Judged, Kind};
 use super::watching;
 use crate::api::deployment::FlinkDeployment;
 use crate::api::session_job::FlinkSessionJob;
+use crate::cluster::workload::Workload;
 use crate::config::options;
 
 /// How soon a watch that has shown what is there is noticed.
@@ -79,10 +79,11 @@ pub fn start(mut context: Context, watch: &Watch, label_selector: Option<&str>) 
     let scopes = watch.scopes();
     let mut clusters = Vec::new();
     for scope in &scopes {
-        let api: Api<Deployment> = api(&context, scope.as_deref());
+        let api: Api<Workload> = api(&context, scope.as_deref());
         let (reader, writer) = store();
         let config = watching::labelled("component in (jobmanager,taskmanager)");
-        let seen = watching::watch(api, config, context.rewinds.follow()).modify(prune);
+        let seen =
+            watching::watch(api, config, context.rewinds.follow()).modify(Workload::prune);
         let stream = reflector(writer, seen).touched_objects().boxed();
         context.clusters.push(reader);
         clusters.push(stream);
@@ -214,7 +215,7 @@ impl Operator {
 
 /// Wakes the resource that a Deployment of a JobManager or of TaskManagers belongs to.
 async fn follow_clusters(
-    mut events: impl Stream<Item = watcher::Result<Deployment>> + Unpin,
+    mut events: impl Stream<Item = watcher::Result<Workload>> + Unpin,
     context: Arc<Context>,
 ) {
     while let Some(event) = events.next().await {
@@ -237,10 +238,4 @@ async fn follow_verdicts(mut late: Receiver<Judged>, context: Arc<Context>) {
             Kind::FlinkStateSnapshot => context.snapshots.wake(&namespace, &name),
         }
     }
-}
-
-/// Only metadata and status are looked at: the rest would be most of the memory.
-fn prune(deployment: &mut Deployment) {
-    deployment.metadata.managed_fields = None;
-    deployment.spec = DeploymentSpec::default();
 }

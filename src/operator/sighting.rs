@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::context::resource_version;
 
@@ -32,9 +32,10 @@ pub(super) enum Trust {
 }
 
 impl Sighting {
-    pub(super) fn trust(&self, cached: &Deployment) -> Trust {
-        let is_it = cached.metadata.uid.as_ref() == Some(&self.deployment);
-        if !is_it || resource_version(&cached.metadata) < self.resource_version {
+    /// About the watch that shows the Deployment with this metadata.
+    pub(super) fn trust(&self, cached: &ObjectMeta) -> Trust {
+        let is_it = cached.uid.as_ref() == Some(&self.deployment);
+        if !is_it || resource_version(cached) < self.resource_version {
             Trust::Behind
         } else if self.at.elapsed() < FOLLOWED_MAX {
             Trust::Recent
@@ -46,17 +47,14 @@ impl Sighting {
 
 #[cfg(test)]
 mod tests {
-    use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-
     use super::*;
 
-    fn cached(uid: &str, resource_version: &str) -> Deployment {
-        let metadata = ObjectMeta {
+    fn cached(uid: &str, resource_version: &str) -> ObjectMeta {
+        ObjectMeta {
             uid: Some(uid.to_owned()),
             resource_version: Some(resource_version.to_owned()),
             ..ObjectMeta::default()
-        };
-        Deployment { metadata, ..Deployment::default() }
+        }
     }
 
     fn seen(ago: Duration) -> Sighting {
