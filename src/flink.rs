@@ -48,6 +48,7 @@ pub mod failures;
 pub mod jars;
 pub mod jobs;
 pub mod metrics;
+pub mod patience;
 pub mod rescale;
 pub mod savepoints;
 mod triggers;

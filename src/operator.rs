@@ -108,3 +108,5 @@ mod sighting;
 pub mod snapshot;
 pub mod validator;
 mod watching;
+mod vitals;
+mod way;

@@ -11,6 +11,7 @@ use tokio::time::Instant;
 use super::{
     access::{Route, direct},
     error::Error,
+    patience,
     triggers::Triggers,
     wire,
 };
@@ -185,6 +186,7 @@ impl Client {
             let left = deadline.saturating_duration_since(Instant::now());
             // Boxed: it would be kept twice, with and without the fence.
             let exchange = Box::pin(self.route.exchange(&call, left));
+            let exchange = patience::wait(exchange);
             let answer = if is_get {
                 exchange.await?
             } else {

@@ -17,6 +17,7 @@ use super::rewind::Rewinds;
 use super::sighting::{Sighting, Trust};
 use super::snapshot::index::ByJob;
 use super::validator::{Desk, Validator};
+use super::way::Ways;
 use crate::api::deployment::FlinkDeployment;
 use crate::api::session_job::FlinkSessionJob;
 use crate::api::state_snapshot::FlinkStateSnapshot;
@@ -69,6 +70,8 @@ pub struct Context {
     pub(super) snapshots: Kept<FlinkStateSnapshot>,
     pub(super) snapshots_by_job: ByJob,
     pub(super) session_jobs: Kept<FlinkSessionJob>,
+    /// Passes that wait for Flink and hold up no others.
+    pub(super) ways: Ways,
     told_exceptions: Mutex<HashMap<String, ToldExceptions>>,
     /// The newest that this process knows of JobManagers beside their watch, by the resource's uid.
     sightings: Mutex<HashMap<String, Sighting>>,
@@ -106,6 +109,7 @@ impl Context {
             snapshots: Kept::default(),
             snapshots_by_job: ByJob::default(),
             session_jobs: Kept::default(),
+            ways: Ways::default(),
             told_exceptions: Mutex::default(),
             sightings: Mutex::default(),
             rewinds: Arc::default(),

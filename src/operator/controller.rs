@@ -1,13 +1,14 @@
 //! The controller of one kind in one scope: its watch, its wakes and its pauses after errors.
 
 use std::collections::HashMap;
+use std::convert::Infallible;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures::{StreamExt, TryStreamExt};
 use kube::api::{Api, ListParams};
-use kube::runtime::controller::{Action, Config};
+use kube::runtime::controller::Config;
 use kube::runtime::{Controller, PredicateConfig, WatchStreamExt, predicates, reflector, watcher};
 use kube::{Resource, ResourceExt};
 use tokio::task::JoinHandle;
@@ -16,12 +17,14 @@ use tokio_util::sync::CancellationToken;
 use super::context::{Context, lock};
 use super::kind::{Feed, Guarded, Operated, Sight, woken};
 use super::observe::tell;
-use super::pass::{self, reconcile, retry_after};
+use super::pass::{self, Again, reconcile, retry_after};
 use super::rewind;
 use super::watching;
+use super::way::Take;
 use crate::cluster;
+use crate::config::options;
 
-/// Reconciles of one kind and scope that run at the same time.
+/// Passes of one kind and scope that run at the same time, where no number is configured or none is meant.
 const CONCURRENCY: u16 = 50;
 /// How often a kind that is not installed is looked for.
 const PROBE_INTERVAL: Duration = Duration::from_secs(30);
@@ -72,28 +75,34 @@ async fn run<K: Operated>(feed: Feed<K>, settings: Settings) {
         .applied_objects()
         .predicate_filter(what_wakes, PredicateConfig::default());
     let failures = Arc::new(Failures::default());
-    let succeeded = Arc::clone(&failures);
     Controller::for_stream(stream, store)
-        .with_config(Config::default().concurrency(CONCURRENCY))
+        .with_config(Config::default().concurrency(concurrency(&context)))
         .reconcile_on(woken(wakes))
         .graceful_shutdown_on(stop.cancelled_owned())
         .run(
-            move |resource: Arc<Guarded<K>>, context| {
-                let failures = Arc::clone(&succeeded);
-                async move {
-                    let key = resource.uid().unwrap_or_default();
-                    let result = reconcile(resource, context).await;
-                    if result.is_ok() {
-                        lock(&failures).remove(&key);
-                    }
-                    result
-                }
+            move |resource: Arc<Guarded<K>>, context: Arc<Context>| {
+                let (failures, of) = (Arc::clone(&failures), Arc::clone(&resource));
+                let take = Take {
+                    pass: reconcile(Arc::clone(&resource), Arc::clone(&context)),
+                    end: move |ended| again(ended, &of, &failures),
+                    resource,
+                    context: Arc::clone(&context),
+                };
+                async move { Ok::<_, Infallible>(context.ways.take(take).await) }
             },
-            move |resource, error, _context| pause(&resource, error, &failures),
+            |_, never, _| match *never {},
             context,
         )
         .for_each(|_| std::future::ready(()))
         .await;
+}
+
+/// `kubernetes.operator.reconcile.parallelism`. Without a bound, which `-1` asks for, the objects of
+/// thousands of passes would be in memory at the same time.
+fn concurrency(context: &Context) -> u16 {
+    let configured = context.operator.base.get(&options::RECONCILE_PARALLELISM);
+    let configured = configured.ok().and_then(|number| u16::try_from(number).ok());
+    configured.filter(|number| *number > 0).unwrap_or(CONCURRENCY)
 }
 
 /// Access to a kind in a scope.
@@ -189,7 +198,22 @@ fn drop_what_nobody_reads<K: Operated>(resource: &mut Guarded<K>) {
     }
 }
 
-fn pause<K: Operated>(resource: &Guarded<K>, error: &pass::Error, failures: &Failures) -> Action {
+/// When to look again after a pass that ended so.
+fn again<K: Operated>(
+    ended: Result<Again, pass::Error>,
+    resource: &Guarded<K>,
+    failures: &Failures,
+) -> Again {
+    match ended {
+        Ok(again) => {
+            lock(failures).remove(&resource.uid().unwrap_or_default());
+            again
+        }
+        Err(error) => Some(pause(resource, &error, failures)),
+    }
+}
+
+fn pause<K: Operated>(resource: &Guarded<K>, error: &pass::Error, failures: &Failures) -> Duration {
     let count = {
         let mut failures = lock(failures);
         let count = failures.entry(resource.uid().unwrap_or_default()).or_default();
@@ -205,5 +229,5 @@ fn pause<K: Operated>(resource: &Guarded<K>, error: &pass::Error, failures: &Fai
         again_in = ?after,
         "not reconciled"
     );
-    Action::requeue(after)
+    after
 }

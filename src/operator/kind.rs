@@ -15,7 +15,6 @@ use k8s_openapi::NamespaceResourceScope;
 use kube::Resource;
 use kube::core::DeserializeGuard;
 use kube::core::object::HasStatus;
-use kube::runtime::controller::Action;
 use kube::runtime::reflector::store::Writer;
 use kube::runtime::reflector::{ObjectRef, Store, store};
 use serde::Serialize;
@@ -23,7 +22,7 @@ use serde::de::DeserializeOwned;
 use tokio::sync::Notify;
 
 use super::context::{Context, lock};
-use super::pass::Error;
+use super::pass::{Again, Error};
 use crate::decide::plan::Component;
 use crate::decide::rewind::WentBack;
 
@@ -59,10 +58,8 @@ pub(super) trait Operated:
     fn kept(context: &Context) -> &Kept<Self>;
 
     /// One pass over the resource, which is at least as new as our own last write to it.
-    fn pass(
-        resource: Self,
-        context: &Context,
-    ) -> impl Future<Output = Result<Action, Error>> + Send;
+    fn pass(resource: Self, context: &Context)
+    -> impl Future<Output = Result<Again, Error>> + Send;
 
     /// What is `known` of the job and no longer on record: the store went back to what is `listed`.
     fn went_back(_known: &Self, _listed: &Self) -> Option<WentBack> {

@@ -7,7 +7,6 @@ use std::time::Duration;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::core::error_boundary::InvalidObject;
-use kube::runtime::controller::Action;
 use kube::{Resource, ResourceExt};
 
 use super::act;
@@ -30,6 +29,9 @@ const RETRY_MIN: Duration = Duration::from_secs(1);
 const RETRY_MAX: Duration = Duration::from_mins(5);
 /// The longest while the API server is away: when it is back, nobody wants to wait.
 const RETRY_UNREACHABLE_MAX: Duration = Duration::from_secs(5);
+
+/// When to look at a resource again; absent: when something changes.
+pub(super) type Again = Option<Duration>;
 
 /// Why a pass did not end.
 #[derive(Debug, thiserror::Error)]
@@ -75,7 +77,7 @@ impl Error {
 pub(super) async fn reconcile<K: Operated>(
     resource: Arc<Guarded<K>>,
     context: Arc<Context>,
-) -> Result<Action, Error> {
+) -> Result<Again, Error> {
     let namespace = resource.namespace().unwrap_or_default();
     let about = format!("{} {namespace}/{}", K::kind(&()), resource.name_any());
     let _running = context.health.pass(about);
@@ -89,9 +91,9 @@ pub(super) async fn reconcile<K: Operated>(
         }
         Some(Err(invalid)) => {
             report_unreadable::<K>(&invalid, &context).await;
-            Ok(Action::await_change())
+            Ok(None)
         }
-        None => Ok(Action::await_change()),
+        None => Ok(None),
     }
 }
 

@@ -2,12 +2,11 @@
 
 use jiff::Timestamp;
 use kube::ResourceExt;
-use kube::runtime::controller::Action;
 
 use super::context::{Context, Progress, STATUS_DELAY};
 use super::kind::{Guarded, Kept, Operated, Sight};
 use super::observe::{self, Subject};
-use super::pass::Error;
+use super::pass::{Again, Error};
 use super::resource::Act;
 use super::session_job;
 use super::snapshot::index;
@@ -51,7 +50,7 @@ impl Operated for FlinkDeployment {
         session_job::wake_jobs_of(resource, context);
     }
 
-    async fn pass(resource: Self, context: &Context) -> Result<Action, Error> {
+    async fn pass(resource: Self, context: &Context) -> Result<Again, Error> {
         let mut act = Act::new(context, resource);
         let kept = &context.deployments;
         let pending = kept.written(&act.uid).and_then(|written| written.pending);
@@ -78,15 +77,14 @@ impl Operated for FlinkDeployment {
             context.forget_sighting(&act.uid);
             context.rewinds.forget(&act.uid);
             context.forget_periodic(&act.uid);
-            return Ok(Action::await_change());
+            return Ok(None);
         }
         let may_wait = creates || is_waiting;
         act.end_with(*end, may_wait, since.filter(|_| is_waiting)).await.map_err(Error::Act)?;
         Ok(match (look_again, may_wait) {
-            (Some(after), true) => Action::requeue(after.min(STATUS_DELAY)),
-            (Some(after), false) => Action::requeue(after),
-            (None, true) => Action::requeue(STATUS_DELAY),
-            (None, false) => Action::await_change(),
+            (Some(after), true) => Some(after.min(STATUS_DELAY)),
+            (after, false) => after,
+            (None, true) => Some(STATUS_DELAY),
         })
     }
 }

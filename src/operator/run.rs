@@ -21,6 +21,7 @@ use super::resource::flush;
 use super::retention;
 use super::rewind;
 use super::validator::{Judged, Kind};
+use super::vitals;
 use super::watching;
 use crate::api::deployment::FlinkDeployment;
 use crate::api::session_job::FlinkSessionJob;
@@ -133,6 +134,7 @@ pub fn start(mut context: Context, watch: &Watch, label_selector: Option<&str>) 
     tasks.push(tokio::spawn(stop.clone().run_until_cancelled_owned(clusters).map(drop)));
     let rewinds = rewind::follow_store(scopes.first().cloned().flatten(), Arc::clone(&context));
     tasks.push(tokio::spawn(stop.clone().run_until_cancelled_owned(rewinds).map(drop)));
+    tasks.push(tokio::spawn(stop.clone().run_until_cancelled_owned(vitals::log()).map(drop)));
     let tidy = retention::keep_tidy(Arc::clone(&context), scopes.clone());
     tasks.push(tokio::spawn(stop.clone().run_until_cancelled_owned(tidy).map(drop)));
     Operator { context, scopes, tasks, stop }
@@ -191,6 +193,10 @@ impl Operator {
                 }
             }
         }
+        if tokio::time::timeout_at(end, self.context.ways.finish()).await.is_err() {
+            is_orderly = false;
+            self.context.ways.abandon();
+        }
         let flushed = tokio::time::timeout(FLUSH_MAX, flush::<FlinkDeployment>(&self.context));
         let is_flushed = flushed.await.is_ok();
         if !is_orderly {
@@ -210,6 +216,7 @@ impl Operator {
         for task in &self.tasks {
             task.abort();
         }
+        self.context.ways.abandon();
     }
 }
 

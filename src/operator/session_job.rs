@@ -8,14 +8,13 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use kube::ResourceExt;
-use kube::runtime::controller::Action;
 
 use self::act::Stopped;
 use super::context::{Context, Progress};
 use super::job::Asked;
 use super::kind::{Guarded, Kept, Operated, Sight};
 use super::observe::{Subject, fact, tell};
-use super::pass::Error;
+use super::pass::{Again, Error};
 use super::reconcile::{fresh, note_periodic};
 use super::resource::Act;
 use super::snapshot::{index, of_job};
@@ -59,7 +58,7 @@ impl Operated for FlinkSessionJob {
         }
     }
 
-    async fn pass(resource: Self, context: &Context) -> Result<Action, Error> {
+    async fn pass(resource: Self, context: &Context) -> Result<Again, Error> {
         let cluster = session_cluster(&resource, context).await?;
         let cluster = cluster.as_deref();
         let mut act = Act::new(context, resource);
@@ -81,7 +80,7 @@ impl Operated for FlinkSessionJob {
             Err(Stopped::Submission { job_id, message }) => {
                 note_failure(&act, job_id, message);
                 // The next pass looks whether the job runs all the same, and tells what went wrong.
-                return Ok(Action::requeue(Duration::ZERO));
+                return Ok(Some(Duration::ZERO));
             }
             Err(Stopped::Error(error)) => return Err(Error::Act(error)),
         }
@@ -94,10 +93,10 @@ impl Operated for FlinkSessionJob {
             context.forget_periodic(&act.uid);
             context.forget_tried(&act.uid);
             context.forget_failed_submission(&act.uid);
-            return Ok(Action::await_change());
+            return Ok(None);
         }
         act.end_with(*end, false, None).await.map_err(Error::Act)?;
-        Ok(look_again.map_or_else(Action::await_change, Action::requeue))
+        Ok(look_again)
     }
 }
 

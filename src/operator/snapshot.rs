@@ -7,7 +7,6 @@ mod target;
 
 use jiff::Timestamp;
 use kube::ResourceExt;
-use kube::runtime::controller::Action;
 use serde_json::{Map, Value, json};
 
 use self::target::Found;
@@ -15,7 +14,7 @@ use super::act;
 use super::context::{Context, Progress};
 use super::kind::{Guarded, Kept, Operated, Sight};
 use super::observe::tell;
-use super::pass::Error;
+use super::pass::{Again, Error};
 use super::resource::Act;
 use super::validator::{self, Judging, Kind};
 use crate::api::STATE_SNAPSHOT_FINALIZER;
@@ -54,7 +53,7 @@ impl Operated for FlinkStateSnapshot {
         }
     }
 
-    async fn pass(resource: Self, context: &Context) -> Result<Action, Error> {
+    async fn pass(resource: Self, context: &Context) -> Result<Again, Error> {
         let mut act = Act::new(context, resource);
         let resource = act.resource.clone();
         let (world, found, plan) = plan(&resource, context).await?;
@@ -75,14 +74,14 @@ impl Operated for FlinkStateSnapshot {
             }
             if is_last {
                 context.snapshots.forget(&act.uid);
-                return Ok(Action::await_change());
+                return Ok(None);
             }
         }
         for step in std::mem::take(&mut end.steps) {
             act.write(step).await.map_err(Error::Act)?;
         }
         act.end_with(*end.status, false, None).await.map_err(Error::Act)?;
-        Ok(end.look_again.map_or_else(Action::await_change, Action::requeue))
+        Ok(end.look_again)
     }
 }
 

@@ -1,0 +1,83 @@
+//! What else a task may do while Flink has not answered: a JobManager that accepts connections and
+//! never answers is waited for until the deadline, and whoever waits may hold something that others
+//! need.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+
+/// An answer that comes in this time is not waited for.
+const GRACE: Duration = Duration::from_millis(250);
+
+/// Told that the task waits for Flink, and that it goes on.
+pub trait Patience: Send + Sync {
+    /// The answer takes long. Several may be waited for at the same time.
+    fn step_aside(&self);
+
+    /// The answer is there, or will not come; the task goes on when this ends.
+    fn come_back(&self) -> BoxFuture<'_, ()>;
+}
+
+tokio::task_local! {
+    static PATIENCE: Arc<dyn Patience>;
+}
+
+/// Does `work`, whose calls of Flink tell `patience` when they take long.
+pub async fn with<T>(patience: Arc<dyn Patience>, work: impl Future<Output = T>) -> T {
+    PATIENCE.scope(patience, work).await
+}
+
+/// Waits for an answer of Flink's.
+pub(crate) async fn wait<T>(answer: impl Future<Output = T>) -> T {
+    let Ok(patience) = PATIENCE.try_with(Arc::clone) else { return answer.await };
+    let mut answer = pin!(answer);
+    if let Ok(answer) = tokio::time::timeout(GRACE, &mut answer).await {
+        return answer;
+    }
+    patience.step_aside();
+    let answer = answer.await;
+    patience.come_back().await;
+    answer
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Mutex, PoisonError};
+
+    use futures::FutureExt;
+    use tokio::time::sleep;
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Told(Mutex<Vec<&'static str>>);
+
+    impl Told {
+        fn note(&self, what: &'static str) {
+            self.0.lock().unwrap_or_else(PoisonError::into_inner).push(what);
+        }
+    }
+
+    impl Patience for Told {
+        fn step_aside(&self) {
+            self.note("aside");
+        }
+
+        fn come_back(&self) -> BoxFuture<'_, ()> {
+            async { self.note("back") }.boxed()
+        }
+    }
+
+    #[tokio::test]
+    async fn only_an_answer_that_takes_long_is_told() {
+        let told = Arc::new(Told::default());
+        let patience: Arc<dyn Patience> = Arc::<Told>::clone(&told);
+        with(Arc::clone(&patience), wait(async {})).await;
+        assert!(told.0.lock().unwrap().is_empty());
+        with(patience, wait(sleep(GRACE * 2))).await;
+        assert_eq!(*told.0.lock().unwrap(), ["aside", "back"]);
+        wait(async {}).await;
+    }
+}
