@@ -103,6 +103,7 @@ pub async fn run(args: OperateArgs, global: &Global, printer: &Printer) -> anyho
     let operator = super::operator_config::load(args.operator_config.as_deref(), printer)?;
     let listeners = listener::configured(&operator.base).map_err(invalid)?;
     let validators = validator::configured(&operator.base).map_err(invalid)?;
+    raise_descriptor_limit();
     let connection = global.connect().await?;
     let mut asked = std::pin::pin!(asked_to_stop());
     let options = Options::from_environment(args.flink_access, args.flink_rest_address.clone());
@@ -194,6 +195,17 @@ async fn lost(leadership: &mut Option<Leadership>) -> Lost {
     match leadership {
         Some(leadership) => leadership.lost().await,
         None => std::future::pending().await,
+    }
+}
+
+/// As many connections as the system allows: shells often start programs with a limit of 1024, and each
+/// JobManager takes one.
+fn raise_descriptor_limit() {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    if let Err(error) = setrlimit(Resource::Nofile, limit) {
+        tracing::debug!(%error, "the limit of open files stays as it is");
     }
 }
 
