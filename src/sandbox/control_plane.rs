@@ -21,6 +21,8 @@ const USERS: [(&str, &str, &str); 5] = [
     // There is no built-in role for a name server, and it lives and dies with the instance.
     ("coredns", "system:coredns", "system:masters"),
 ];
+/// etcd's own limit, of 2 GiB, is made for disks; this is the most that it recommends.
+const ETCD_BYTES_MAX: &str = "8589934592";
 /// The kubelet's identity carries the node's name.
 const KUBELET: &str = "kubelet";
 
@@ -67,6 +69,8 @@ impl Setup<'_> {
                 ("initial-cluster", &format!("sandbox={peer}")),
                 // An instance does not outlive its machine, so nothing has to reach the disk.
                 ("unsafe-no-fsync", "true"),
+                // 10,000 FlinkDeployments with their objects and all versions of five minutes.
+                ("quota-backend-bytes", ETCD_BYTES_MAX),
             ]),
         )
     }
@@ -97,6 +101,9 @@ impl Setup<'_> {
                 ("bind-address", &host),
                 // A loopback address is no endpoint for anybody.
                 ("endpoint-reconciler-type", "none"),
+                // Nobody's share is to be limited where programs are measured.
+                ("max-requests-inflight", "4000"),
+                ("max-mutating-requests-inflight", "2000"),
             ]),
         });
         self.daemon("kube-apiserver", arguments)
@@ -113,7 +120,12 @@ impl Setup<'_> {
         ]);
         if matches!(self.instance.kind, Kind::ControlPlane { .. }) {
             let few = "garbage-collector-controller,namespace-controller";
-            arguments.extend(options(&[("controllers", few)]));
+            arguments.extend(options(&[
+                ("controllers", few),
+                // With the default of 20 a second thousands of deletions would wait for the collector.
+                ("kube-api-qps", "2000"),
+                ("kube-api-burst", "4000"),
+            ]));
         }
         self.daemon("kube-controller-manager", arguments)
     }

@@ -67,12 +67,15 @@ fn control_plane_alone_listens_on_loopback_ports_only() {
         --initial-advertise-peer-urls=http://127.0.0.1:1003
         --initial-cluster=sandbox=http://127.0.0.1:1003
         --unsafe-no-fsync=true
+        --quota-backend-bytes=8589934592
     "#]]
     .assert_eq(&arguments(kind.clone(), "etcd"));
     let controllers = arguments(kind, "controllers");
     assert!(
         controllers.contains("--controllers=garbage-collector-controller,namespace-controller\n")
     );
+    assert!(controllers.contains("--kube-api-qps=2000\n"));
+    assert!(api_server.contains("--max-mutating-requests-inflight=2000\n"));
 }
 
 #[test]
