@@ -7,7 +7,12 @@
 //     (<cluster>-rest.<namespace>[:port]) or by a /cluster/<namespace>/<cluster>/ path prefix.
 //
 // State is per cluster and follows the Deployment: a new Deployment starts its job, deleting it ends the
-// cluster. GET /_stats prints the REST calls served, by route.
+// cluster. Of each object only what it is asked about is kept, so that 10,000 clusters fit.
+//
+//	GET  /_stats               REST calls served, by route
+//	GET  /_asked               how many clusters were asked anything since the last POST
+//	POST /_asked               forgets which were
+//	POST /_stall?below=NAME    clusters with names before NAME accept connections and never answer; empty: none
 package main
 
 import (
@@ -16,9 +21,11 @@ import (
 	"log"
 	"net/http"
 	"os"
-	"regexp"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
@@ -29,7 +36,6 @@ func main() {
 	kubeconfig := flag.String("kubeconfig", os.Getenv("KUBECONFIG"), "kubeconfig of the API server")
 	listen := flag.String("listen", "127.0.0.1:8081", "address of the Flink REST API")
 	readyAfter := flag.Duration("ready-after", time.Second, "time from a Deployment's creation to its being available")
-	stall := flag.String("stall", "", "regexp of namespace/cluster whose REST API accepts connections and never answers")
 	flag.Parse()
 	config, err := clientcmd.BuildConfigFromFlags("", *kubeconfig)
 	if err != nil {
@@ -40,11 +46,9 @@ func main() {
 	w := &world{
 		clusters:   map[string]*cluster{},
 		calls:      map[string]int{},
+		asked:      map[string]struct{}{},
 		client:     kubernetes.NewForConfigOrDie(config),
 		readyAfter: *readyAfter,
-	}
-	if *stall != "" {
-		w.stall = regexp.MustCompile(*stall)
 	}
 	watch(w)
 	log.Printf("Flink REST API of every cluster on %s", *listen)
@@ -53,7 +57,7 @@ func main() {
 
 // watch feeds ConfigMaps and Deployments of all namespaces to the world.
 func watch(w *world) {
-	factory := informers.NewSharedInformerFactory(w.client, 0)
+	factory := informers.NewSharedInformerFactoryWithOptions(w.client, 0, informers.WithTransform(keepWhatIsRead))
 	handlers := map[cache.SharedIndexInformer]cache.ResourceEventHandlerFuncs{
 		factory.Core().V1().ConfigMaps().Informer(): {
 			AddFunc:    w.observeConfigMap,
@@ -71,4 +75,23 @@ func watch(w *world) {
 		}
 	}
 	factory.Start(context.Background().Done())
+}
+
+// keepWhatIsRead drops most of an object before it is stored.
+func keepWhatIsRead(object any) (any, error) {
+	if accessor, err := meta.Accessor(object); err == nil {
+		accessor.SetManagedFields(nil)
+		accessor.SetAnnotations(nil)
+	}
+	switch object := object.(type) {
+	case *corev1.ConfigMap:
+		object.Data = map[string]string{"job-id": jobIDIn(object)}
+	case *appsv1.Deployment:
+		pod := corev1.PodSpec{Containers: []corev1.Container{{}}}
+		if all := object.Spec.Template.Spec.Containers; len(all) > 0 {
+			pod.Containers[0] = corev1.Container{Command: all[0].Command, Args: all[0].Args}
+		}
+		object.Spec = appsv1.DeploymentSpec{Replicas: object.Spec.Replicas, Template: corev1.PodTemplateSpec{Spec: pod}}
+	}
+	return object, nil
 }

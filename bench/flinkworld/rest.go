@@ -26,13 +26,31 @@ var quantiles = map[string]float64{"min": 1, "max": 1, "avg": 1, "p50": 1, "p90"
 
 var hexID = regexp.MustCompile(`[0-9a-f]{32}`)
 
+// serveBench answers the program that measures.
+func (w *world) serveBench(rw http.ResponseWriter, r *http.Request) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch r.Method + " " + r.URL.Path {
+	case "GET /_stats":
+		reply(rw, 200, w.calls)
+	case "GET /_asked":
+		reply(rw, 200, len(w.asked))
+	case "POST /_asked":
+		w.asked = map[string]struct{}{}
+		reply(rw, 200, nil)
+	case "POST /_stall":
+		w.stallBelow = r.URL.Query().Get("below")
+		reply(rw, 200, nil)
+	default:
+		fail(rw, 404, "Not found: "+r.URL.Path)
+	}
+}
+
 // ServeHTTP answers as the JobManager of the cluster that the request is for.
 func (w *world) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	path := r.URL.Path
-	if path == "/_stats" {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		reply(rw, 200, w.calls)
+	if strings.HasPrefix(path, "/_") {
+		w.serveBench(rw, r)
 		return
 	}
 	host := strings.Split(r.Host, ":")[0]
@@ -46,7 +64,12 @@ func (w *world) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 		}
 	}
 	path = strings.TrimPrefix(path, "/v1")
-	if w.stall != nil && w.stall.MatchString(key) {
+	w.mu.Lock()
+	w.asked[key] = struct{}{}
+	_, cluster, _ := strings.Cut(key, "/")
+	stalls := w.stallBelow != "" && cluster < w.stallBelow
+	w.mu.Unlock()
+	if stalls {
 		<-r.Context().Done()
 		return
 	}

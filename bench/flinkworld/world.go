@@ -35,9 +35,10 @@ type world struct {
 	mu         sync.Mutex
 	clusters   map[string]*cluster // by namespace/name
 	calls      map[string]int      // by method and route
+	asked      map[string]struct{} // clusters, by namespace/name
+	stallBelow string              // clusters whose names come before it accept requests and never answer
 	client     kubernetes.Interface
 	readyAfter time.Duration
-	stall      *regexp.Regexp // clusters whose REST API accepts and never answers
 }
 
 var jobIDLine = regexp.MustCompile(`(?m)job-id['"]?\s*:\s*['"]?([0-9a-f]{32})`)
@@ -62,13 +63,20 @@ func (w *world) observeConfigMap(object any) {
 	if !ok {
 		return
 	}
+	if id := configMap.Data["job-id"]; id != "" {
+		w.mu.Lock()
+		w.cluster(configMap.Namespace + "/" + name).jobID = id
+		w.mu.Unlock()
+	}
+}
+
+func jobIDIn(configMap *corev1.ConfigMap) string {
 	for _, file := range []string{"flink-conf.yaml", "config.yaml"} {
 		if found := jobIDLine.FindStringSubmatch(configMap.Data[file]); found != nil {
-			w.mu.Lock()
-			w.cluster(configMap.Namespace + "/" + name).jobID = found[1]
-			w.mu.Unlock()
+			return found[1]
 		}
 	}
+	return ""
 }
 
 // observeDeployment starts the cluster of a JobManager, and reports any Deployment available in a while.

@@ -1,0 +1,241 @@
+//! The API server and the stand-in Flink clusters.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use futures::{StreamExt, TryStreamExt, stream};
+use k8s_openapi::api::apps::v1::Deployment;
+use kube::api::{ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Api, Client, Config};
+use serde_json::{Value, json};
+
+/// Requests in flight at once.
+const WRITERS: usize = 8;
+
+/// Counts of requests to the API server, other than watches.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Calls {
+    pub(crate) all: f64,
+    /// By anybody: what the recorded runs of the Java operator count.
+    pub(crate) writes: f64,
+    /// Without those of this program, of flinkworld and of the API server itself.
+    pub(crate) operator_writes: f64,
+    /// Deployments that were created.
+    pub(crate) clusters: f64,
+}
+
+impl Calls {
+    /// Puts what was called since `before`.
+    pub(crate) fn note(&self, before: &Self, suffix: &str, figures: &mut Value) {
+        figures[format!("api_calls{suffix}")] = json!(self.all - before.all);
+        figures[format!("api_writes{suffix}")] = json!(self.writes - before.writes);
+        figures[format!("operator_writes{suffix}")] =
+            json!(self.operator_writes - before.operator_writes);
+    }
+}
+
+pub(crate) struct Ground {
+    client: Client,
+    pub(crate) deployments: Api<DynamicObject>,
+    pub(crate) job_managers: Api<Deployment>,
+    world: String,
+    http: reqwest::Client,
+    /// Name of the sandbox that the API server belongs to.
+    pub(crate) instance: String,
+}
+
+impl Ground {
+    pub(crate) async fn new(kubeconfig: &Path, world: String) -> Result<Self> {
+        let kubeconfig = Kubeconfig::read_from(kubeconfig)?;
+        let instance = kubeconfig.current_context.clone().unwrap_or_default();
+        let config =
+            Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
+        let client = Client::try_from(config)?;
+        let kind = GroupVersionKind::gvk("flink.apache.org", "v1beta1", "FlinkDeployment");
+        let resource = ApiResource::from_gvk(&kind);
+        Ok(Self {
+            deployments: Api::namespaced_with(client.clone(), "default", &resource),
+            job_managers: Api::namespaced(client.clone(), "default"),
+            client,
+            world,
+            http: reqwest::Client::new(),
+            instance,
+        })
+    }
+
+    pub(crate) async fn create(&self, name: &str) -> Result<()> {
+        let object = serde_json::from_value(json!({
+            "apiVersion": "flink.apache.org/v1beta1",
+            "kind": "FlinkDeployment",
+            "metadata": {"name": name},
+            "spec": {
+                "image": "flink:1.20",
+                "flinkVersion": "v1_20",
+                "serviceAccount": "flink",
+                "flinkConfiguration": {"taskmanager.numberOfTaskSlots": "1"},
+                "jobManager": {"resource": {"memory": "1g", "cpu": 1}},
+                "taskManager": {"resource": {"memory": "1g", "cpu": 1}},
+                "job": {
+                    "jarURI": "local:///opt/flink/examples/streaming/StateMachineExample.jar",
+                    "parallelism": 1,
+                    "upgradeMode": "stateless",
+                },
+            },
+        }))?;
+        self.deployments.create(&PostParams::default(), &object).await?;
+        Ok(())
+    }
+
+    pub(crate) async fn create_all(&self, names: impl Iterator<Item = String>) -> Result<()> {
+        stream::iter(names)
+            .map(|name| async move { self.create(&name).await })
+            .buffer_unordered(WRITERS)
+            .try_collect()
+            .await
+    }
+
+    /// Changes `spec.job` of one deployment.
+    pub(crate) async fn edit(&self, name: &str, job: &Value) -> Result<()> {
+        let patch = Patch::Merge(json!({"spec": {"job": job}}));
+        self.deployments.patch(name, &PatchParams::default(), &patch).await?;
+        Ok(())
+    }
+
+    pub(crate) async fn edit_all(
+        &self,
+        names: impl Iterator<Item = String>,
+        job: &Value,
+    ) -> Result<()> {
+        stream::iter(names)
+            .map(|name| async move { self.edit(&name, job).await })
+            .buffer_unordered(WRITERS)
+            .try_collect()
+            .await
+    }
+
+    pub(crate) async fn lifecycle(&self, name: &str) -> Result<Option<String>> {
+        Ok(lifecycle(&self.deployments.get(name).await?))
+    }
+
+    /// How many deployments are in each lifecycle state. As a table, which is the least load: what is
+    /// measured shares the API server with this.
+    pub(crate) async fn states(&self) -> Result<BTreeMap<String, usize>> {
+        let path = format!("{}?includeObject=None", self.deployments.resource_url());
+        let request = http::Request::get(path)
+            .header("accept", "application/json;as=Table;g=meta.k8s.io;v=v1")
+            .body(Vec::new())?;
+        let table: Value = self.client.request(request).await?;
+        let items = |field: &str| table[field].as_array().context("the list is no table");
+        let column = items("columnDefinitions")?
+            .iter()
+            .position(|column| column["name"] == "Lifecycle State")
+            .context("the custom resource has no column `Lifecycle State`")?;
+        let mut states = BTreeMap::new();
+        for row in items("rows")? {
+            let state = row["cells"][column].as_str().unwrap_or("none");
+            *states.entry(state.to_owned()).or_default() += 1;
+        }
+        Ok(states)
+    }
+
+    /// Counted by the API server since its start.
+    pub(crate) async fn calls(&self) -> Result<Calls> {
+        let mut calls = Calls::default();
+        for line in self.metrics().await?.lines() {
+            let Some(line) = line.strip_prefix("apiserver_request_total{") else { continue };
+            let (labels, value) = line.rsplit_once(' ').context("a metric without a value")?;
+            let value: f64 = value.parse()?;
+            let is = |label: &str, value: &str| labels.contains(&format!("{label}=\"{value}\""));
+            if is("verb", "WATCH") {
+                continue;
+            }
+            calls.all += value;
+            if !["POST", "PUT", "PATCH", "APPLY", "DELETE"].iter().any(|verb| is("verb", verb)) {
+                continue;
+            }
+            calls.writes += value;
+            if is("resource", "deployments") && is("verb", "POST") && is("code", "201") {
+                calls.clusters += value;
+            }
+            let by_api_server = is("resource", "leases") || is("resource", "ipaddresses");
+            let by_flinkworld = is("resource", "deployments") && is("subresource", "status");
+            let by_this = is("resource", "flinkdeployments")
+                && is("subresource", "")
+                && (is("verb", "POST") || is("verb", "DELETE"));
+            if !(by_api_server || by_flinkworld || by_this) {
+                calls.operator_writes += value;
+            }
+        }
+        Ok(calls)
+    }
+
+    /// Seconds that the API server has worked on requests, by verb and resource, with their number.
+    pub(crate) async fn server_seconds(&self) -> Result<BTreeMap<String, (f64, f64)>> {
+        let mut seconds: BTreeMap<String, (f64, f64)> = BTreeMap::new();
+        for line in self.metrics().await?.lines() {
+            let Some(rest) = line.strip_prefix("apiserver_request_duration_seconds_") else {
+                continue;
+            };
+            let Some((labels, value)) = rest.rsplit_once(' ') else { continue };
+            let label = |name: &str| {
+                let text = labels.split_once(&format!("{name}=\""))?.1;
+                text.split_once('"').map(|(text, _)| text.to_owned())
+            };
+            let (Some(verb), Some(resource), Some(sub)) =
+                (label("verb"), label("resource"), label("subresource"))
+            else {
+                continue;
+            };
+            if verb == "WATCH" || resource.is_empty() {
+                continue;
+            }
+            let value: f64 = value.parse()?;
+            let entry = seconds.entry(format!("{verb} {resource}/{sub}")).or_default();
+            if labels.starts_with("sum") {
+                entry.0 += value;
+            } else if labels.starts_with("count") {
+                entry.1 += value;
+            }
+        }
+        Ok(seconds)
+    }
+
+    async fn metrics(&self) -> Result<String> {
+        let request = http::Request::get("/metrics").body(Vec::new())?;
+        Ok(self.client.request_text(request).await?)
+    }
+
+    /// Calls of Flink so far, by method and route.
+    pub(crate) async fn flink_calls(&self) -> Result<BTreeMap<String, u64>> {
+        let stats = self.http.get(format!("http://{}/_stats", self.world)).send().await?;
+        Ok(stats.error_for_status()?.json().await?)
+    }
+
+    /// Forgets which clusters were asked anything.
+    pub(crate) async fn forget_asked(&self) -> Result<()> {
+        self.post("_asked").await
+    }
+
+    /// How many clusters were asked anything since then.
+    pub(crate) async fn asked(&self) -> Result<usize> {
+        let count = self.http.get(format!("http://{}/_asked", self.world)).send().await?;
+        Ok(count.error_for_status()?.json().await?)
+    }
+
+    /// Clusters whose names come before `below` accept connections and never answer.
+    pub(crate) async fn stall(&self, below: &str) -> Result<()> {
+        self.post(&format!("_stall?below={below}")).await
+    }
+
+    async fn post(&self, path: &str) -> Result<()> {
+        let answer = self.http.post(format!("http://{}/{path}", self.world)).send().await?;
+        answer.error_for_status()?;
+        Ok(())
+    }
+}
+
+pub(crate) fn lifecycle(deployment: &DynamicObject) -> Option<String> {
+    deployment.data.pointer("/status/lifecycleState")?.as_str().map(str::to_owned)
+}

@@ -1,0 +1,36 @@
+# Sourced by run.sh and soak.sh: lays the ground for a measurement. Sets `program`, `out`, `world` and KUBECONFIG.
+program=$PWD/target/release/kubectl-flink
+out=$PWD/target/bench
+world=127.0.0.1:${BENCH_PORT:-18081}
+mkdir -p "$out"
+[ -x "$program" ] || { echo "bench: \`$program\` is missing: run \`make release\`" >&2; exit 1; }
+command -v go >/dev/null || { echo "bench: needs Go, to build bench/flinkworld" >&2; exit 1; }
+
+(cd bench/flinkworld && go build -o "$out/flinkworld.new" . && mv "$out/flinkworld.new" "$out/flinkworld")
+cargo build --locked --quiet --example bench
+
+sandbox=bench-$$
+world_pid=
+finish() {
+    [ -z "$world_pid" ] || kill "$world_pid" 2>/dev/null || true
+    [ -n "${BENCH_KUBECONFIG:-}" ] || "$program" sandbox down --name "$sandbox" >/dev/null 2>&1 || true
+}
+trap finish EXIT
+trap 'exit 130' INT TERM
+
+if [ -n "${BENCH_KUBECONFIG:-}" ]; then
+    KUBECONFIG=$BENCH_KUBECONFIG
+else
+    KUBECONFIG=$out/kubeconfig-$sandbox
+    rm -f "$KUBECONFIG"
+    # The API server is to be limited by its work, not by collecting garbage.
+    GOGC=300 "$program" sandbox up --control-plane-only --name "$sandbox" --kubeconfig "$KUBECONFIG"
+fi
+export KUBECONFIG
+"$program" crds --apply
+"$program" init --yes --skip-crds --namespace default >/dev/null
+
+# The stand-in shares the machine with what is measured.
+GOMAXPROCS=1 GOGC=50 "$out/flinkworld" -kubeconfig "$KUBECONFIG" -listen "$world" > "$out/flinkworld.log" 2>&1 &
+world_pid=$!
+sleep 2

@@ -1,0 +1,307 @@
+//! What is measured with a number of deployments, one after the other.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail};
+use serde_json::{Value, json};
+use tokio::time::sleep;
+
+use crate::ground::{Calls, Ground};
+use crate::process::{Operator, others, round};
+use crate::save;
+
+/// How long all deployments may take to become STABLE: a minute, and what a slow machine needs for each.
+const STABLE_LIMIT: Duration = Duration::from_mins(1);
+const STABLE_LIMIT_EACH: Duration = Duration::from_millis(300);
+/// Time after start in which an operator loads what it needs; its size then is its idle size.
+const IDLE_AFTER: Duration = Duration::from_secs(12);
+const SETTLE: Duration = Duration::from_secs(15);
+const MINUTE: Duration = Duration::from_mins(1);
+/// Edits whose reaction is timed.
+const EDITS: usize = 10;
+/// Every JobManager has been asked again after this time, so that all that hang are known to.
+const ALL_ASKED_AGAIN: Duration = Duration::from_secs(75);
+
+/// A part of the measurement that can be left out.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Phase {
+    /// A minute in which nothing happens.
+    Rest,
+    /// Changes of one deployment, one after the other.
+    One,
+    /// The operator starts with all deployments there.
+    Restart,
+    /// A tenth of the JobManagers accept connections and never answer.
+    Hanging,
+    /// All deployments are changed at once.
+    All,
+}
+
+impl Phase {
+    pub(crate) fn named(name: &str) -> Result<Self> {
+        Ok(match name {
+            "rest" => Self::Rest,
+            "one" => Self::One,
+            "restart" => Self::Restart,
+            "hanging" => Self::Hanging,
+            "all" => Self::All,
+            _ => bail!("no phase `{name}`: there are rest, one, restart, hanging and all"),
+        })
+    }
+}
+
+/// What is measured, and with what.
+pub(crate) struct Bench {
+    pub(crate) ground: Ground,
+    pub(crate) count: usize,
+    pub(crate) command: Vec<String>,
+    pub(crate) log: PathBuf,
+}
+
+/// Creates the deployments and goes through the phases.
+pub(crate) async fn run(bench: &Bench, phases: &[Phase], output: &Path) -> Result<Value> {
+    let mut figures = json!({ "n": bench.count });
+    let mut operator = bench.start(&mut figures).await?;
+    bench.create(&operator, &mut figures).await?;
+    save(output, &figures)?;
+    for phase in phases {
+        eprintln!("bench: {phase:?}");
+        match phase {
+            Phase::Rest => figures["steady_60s"] = bench.rest(&operator).await?,
+            Phase::One => figures["upgrade_redeploy_s"] = bench.reaction(2).await?,
+            Phase::Restart => {
+                operator.stop()?;
+                let (started, restart) = bench.restart().await?;
+                (operator, figures["restart"]) = (started, restart);
+            }
+            Phase::Hanging => figures["hanging"] = bench.hanging(&operator).await?,
+            Phase::All => figures["change_all"] = bench.change_all(&operator).await?,
+        }
+        save(output, &figures)?;
+    }
+    figures["end"] = operator.usage()?.to_json();
+    operator.stop()?;
+    Ok(figures)
+}
+
+impl Bench {
+    /// Starts the operator; its time to a first status, and its size when it has nothing to do.
+    pub(crate) async fn start(&self, figures: &mut Value) -> Result<Operator> {
+        let start = Instant::now();
+        let operator = Operator::start(&self.command, &self.log)?;
+        self.ground.create("probe0").await?;
+        while self.ground.lifecycle("probe0").await?.is_none() {
+            if start.elapsed() > MINUTE {
+                bail!("no status after a minute; the operator's log is {}", self.log.display());
+            }
+            sleep(Duration::from_millis(5)).await;
+        }
+        figures["start_to_first_status_s"] = seconds(start.elapsed());
+        sleep(IDLE_AFTER).await;
+        figures["idle"] = operator.usage()?.to_json();
+        Ok(operator)
+    }
+
+    /// All deployments at once, until they are STABLE.
+    pub(crate) async fn create(&self, operator: &Operator, figures: &mut Value) -> Result<()> {
+        let (calls, idle) = (self.ground.calls().await?, operator.usage()?);
+        let worked = self.ground.server_seconds().await?;
+        let others_before = others(&self.ground.instance);
+        let start = Instant::now();
+        self.ground.create_all((0..self.count).map(name)).await?;
+        figures["created_in_s"] = seconds(start.elapsed());
+        self.until_stable(start, figures).await?;
+        let stable = operator.usage()?;
+        figures["cpu_s_to_stable"] = json!(round(stable.cpu_seconds - idle.cpu_seconds));
+        for (name, seconds) in others(&self.ground.instance) {
+            let before = others_before.get(&name).copied().unwrap_or_default();
+            figures["others_cpu_s_to_stable"][name] = json!(round(seconds - before));
+        }
+        self.ground.calls().await?.note(&calls, "_to_stable", figures);
+        figures["at_stable"] = stable.to_json();
+        let mut server = json!({});
+        for (request, (seconds, count)) in self.ground.server_seconds().await? {
+            let (seconds_before, count_before) = worked.get(&request).copied().unwrap_or_default();
+            let (seconds, count) = (seconds - seconds_before, count - count_before);
+            if seconds >= 0.5 {
+                server[request] = json!({ "s": round(seconds), "count": count });
+            }
+        }
+        figures["server_to_stable"] = server;
+        Ok(())
+    }
+
+    /// Waits until all deployments are STABLE, and notes since `start` when half and all were.
+    async fn until_stable(&self, start: Instant, figures: &mut Value) -> Result<()> {
+        let wanted = self.count + 1;
+        let each = STABLE_LIMIT_EACH.saturating_mul(u32::try_from(self.count)?);
+        let states = loop {
+            let asked = start.elapsed();
+            let states = self.ground.states().await?;
+            let stable = states.get("STABLE").copied().unwrap_or(0);
+            if stable * 2 >= wanted && figures.get("half_stable_s").is_none() {
+                figures["half_stable_s"] = seconds(asked);
+            }
+            if stable >= wanted {
+                figures["all_stable_s"] = seconds(asked);
+                break states;
+            }
+            if asked > STABLE_LIMIT + each {
+                break states;
+            }
+            // The list is load, too.
+            sleep(Duration::from_millis(100.max(self.count as u64 / 2))).await;
+        };
+        figures["states"] = json!(states);
+        Ok(())
+    }
+
+    /// What the operator does in a minute in which nothing happens.
+    async fn rest(&self, operator: &Operator) -> Result<Value> {
+        sleep(SETTLE).await;
+        let before = (self.ground.calls().await?, operator.usage()?);
+        let flink = self.ground.flink_calls().await?;
+        sleep(MINUTE).await;
+        let (calls, usage) = (self.ground.calls().await?, operator.usage()?);
+        let mut routes = self.ground.flink_calls().await?;
+        for (route, count) in &mut routes {
+            *count -= flink.get(route).copied().unwrap_or(0);
+        }
+        routes.retain(|_, count| *count > 0);
+        let mut figures = json!({ "flink_rest": routes.values().sum::<u64>() });
+        figures["flink_routes"] = json!(routes);
+        calls.note(&before.0, "", &mut figures);
+        figures["cpu_s"] = json!(round(usage.cpu_seconds - before.1.cpu_seconds));
+        figures["rss_mb"] = json!(round(usage.rss_mb));
+        figures["threads"] = json!(usage.threads);
+        Ok(figures)
+    }
+
+    /// From a changed spec to the new JobManager Deployment, one after the other.
+    async fn reaction(&self, parallelism: usize) -> Result<Value> {
+        let mut took = Vec::new();
+        for name in (self.count.saturating_sub(EDITS)..self.count).map(name) {
+            let before = self.ground.job_managers.get(&name).await?.metadata.uid;
+            let start = Instant::now();
+            self.ground.edit(&name, &json!({ "parallelism": parallelism })).await?;
+            loop {
+                let now = self.ground.job_managers.get_opt(&name).await?;
+                if now.is_some_and(|deployment| deployment.metadata.uid != before) {
+                    break;
+                }
+                if start.elapsed() > MINUTE {
+                    bail!("`{name}` was not redeployed in a minute");
+                }
+                sleep(Duration::from_millis(10)).await;
+            }
+            took.push(start.elapsed());
+        }
+        took.sort();
+        let (Some(median), Some(longest)) = (took.get(took.len() / 2), took.last()) else {
+            return Ok(Value::Null);
+        };
+        Ok(json!({ "p50": seconds(*median), "max": seconds(*longest) }))
+    }
+
+    /// The operator starts anew: until every JobManager was asked, and what was written meanwhile.
+    async fn restart(&self) -> Result<(Operator, Value)> {
+        let mut figures = json!({});
+        self.until_stable(Instant::now(), &mut figures).await?;
+        self.ground.forget_asked().await?;
+        let before = self.ground.calls().await?;
+        let start = Instant::now();
+        let operator = Operator::start(&self.command, &self.log.with_extension("restart.log"))?;
+        loop {
+            let asked = self.ground.asked().await?;
+            if asked > self.count {
+                figures["all_observed_s"] = seconds(start.elapsed());
+                break;
+            }
+            if start.elapsed() > MINUTE * 3 {
+                bail!("{asked} of {} JobManagers were asked in three minutes", self.count + 1);
+            }
+            sleep(Duration::from_millis(50)).await;
+        }
+        let usage = operator.usage()?;
+        sleep(SETTLE).await;
+        self.ground.calls().await?.note(&before, "", &mut figures);
+        figures["cpu_s"] = json!(round(usage.cpu_seconds));
+        figures["rss_mb"] = json!(round(usage.rss_mb));
+        figures["peak_mb"] = json!(round(usage.peak_mb));
+        Ok((operator, figures))
+    }
+
+    /// How fast the operator reacts to the change of a healthy job while a tenth of the JobManagers
+    /// accept connections and never answer.
+    async fn hanging(&self, operator: &Operator) -> Result<Value> {
+        let without = self.reaction(3).await?;
+        sleep(SETTLE).await;
+        let hanging = self.count / 10;
+        self.ground.stall(&name(hanging)).await?;
+        let before = operator.usage()?;
+        sleep(ALL_ASKED_AGAIN).await;
+        let after = operator.usage()?;
+        let states = self.ground.states().await?;
+        let with = self.reaction(4).await?;
+        self.ground.stall("").await?;
+        let ratio = |which: &str| {
+            let (with, without) = (with[which].as_f64(), without[which].as_f64());
+            with.zip(without).map(|(with, without)| round(with / without))
+        };
+        let cpu = (after.cpu_seconds - before.cpu_seconds) * 60.0 / ALL_ASKED_AGAIN.as_secs_f64();
+        let mut figures = json!({
+            "hanging": hanging,
+            "states": states,
+            "without_s": without,
+            "with_s": with,
+            "ratio": ratio("p50"),
+            "ratio_of_longest": ratio("max"),
+            "cpu_s_a_minute": round(cpu),
+            "rss_mb": round(after.rss_mb),
+            "descriptors": after.descriptors,
+        });
+        let mut recovery = json!({});
+        self.until_stable(Instant::now(), &mut recovery).await?;
+        figures["recovered_s"] = recovery["all_stable_s"].clone();
+        Ok(figures)
+    }
+
+    /// All deployments are changed at once, until all have new JobManagers and are STABLE again.
+    async fn change_all(&self, operator: &Operator) -> Result<Value> {
+        let mut figures = json!({});
+        let (before, usage) = (self.ground.calls().await?, operator.usage()?);
+        let start = Instant::now();
+        let all = (0..self.count).map(name);
+        self.ground.edit_all(all, &json!({ "parallelism": 5 })).await?;
+        figures["changed_in_s"] = seconds(start.elapsed());
+        let wanted = before.clusters + self.count as f64;
+        let mut calls: Calls;
+        loop {
+            calls = self.ground.calls().await?;
+            if calls.clusters >= wanted {
+                break;
+            }
+            if start.elapsed() > STABLE_LIMIT * 15 {
+                bail!("{} of {wanted} JobManagers after 15 minutes", calls.clusters);
+            }
+            sleep(Duration::from_millis(100.max(self.count as u64 / 5))).await;
+        }
+        figures["all_redeployed_s"] = seconds(start.elapsed());
+        self.until_stable(start, &mut figures).await?;
+        self.ground.calls().await?.note(&before, "", &mut figures);
+        let after = operator.usage()?;
+        figures["cpu_s"] = json!(round(after.cpu_seconds - usage.cpu_seconds));
+        figures["rss_mb"] = json!(round(after.rss_mb));
+        figures["peak_mb"] = json!(round(after.peak_mb));
+        Ok(figures)
+    }
+}
+
+pub(crate) fn name(index: usize) -> String {
+    format!("fd-{index:05}")
+}
+
+pub(crate) fn seconds(duration: Duration) -> Value {
+    json!(round(duration.as_secs_f64()))
+}

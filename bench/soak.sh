@@ -1,0 +1,16 @@
+#!/bin/sh
+# Create, edit, suspend, resume and delete deployments for MINUTES (default 30), COUNT of them (default 200), and print
+# by how much the operator grew in an hour: resident memory, descriptors, tasks of its runtime.
+#
+#   bench/soak.sh [MINUTES] [COUNT]
+#
+# Lays the ground as run.sh does. Samples are in target/bench/figures-soak.json, also while it runs.
+set -eu
+cd "$(dirname "$0")/.."
+minutes=${1:-30}
+count=${2:-200}
+. bench/ground.sh
+
+KUBECTL_FLINK_LOG="warn,kube_client=off,kubectl_flink::operator::vitals=debug" \
+    target/debug/examples/bench soak "$minutes" "$count" "$KUBECONFIG" "$world" "$out/figures-soak.json" -- \
+    "$program" operate --all-namespaces --flink-rest-address "$world"
