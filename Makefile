@@ -4,7 +4,7 @@
 CARGO ?= cargo
 export CARGO_TERM_COLOR ?= auto
 
-.PHONY: help build release test test-fast demo bench format clean
+.PHONY: help build release test test-fast demo bench image chart format clean
 
 help: ## list the recipes
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -14,6 +14,13 @@ build: ## build the program (target/debug/kubectl-flink)
 
 release: ## build what is released (target/release/kubectl-flink)
 	$(CARGO) build --locked --release --features jemalloc
+
+image: ## the operator's image, FROM nothing: target/operator-image.tar
+	$(CARGO) rustc --locked --release --features jemalloc --bin kubectl-flink -- -C target-feature=+crt-static
+	target/release/kubectl-flink operator image --file target/operator-image.tar
+
+chart: build ## the Helm chart: target/chart/kubectl-flink-operator-VERSION.tgz
+	helm/package.sh
 
 format: ## format the code
 	$(CARGO) fmt
@@ -30,6 +37,7 @@ test-fast: ## format, lints, unit, property, golden and command line tests, docu
 test: export KUBECTL_FLINK_SIMULATION_CASES ?= 60
 test: test-fast ## all tests: also against a real API server, and end to end with real Flink
 	tests/artifacts.sh
+	tests/helm.sh
 	tests/cluster.sh
 
 demo: ## from nothing to a running job; CONTEXT=name uses a cluster that is there

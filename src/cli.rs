@@ -24,6 +24,7 @@ pub mod logging;
 pub mod logs;
 mod manifest;
 pub mod operate;
+pub mod operator;
 pub mod operator_config;
 pub mod printer;
 pub mod render;
@@ -153,6 +154,7 @@ pub async fn run_command(
         Command::Logs(args) => logs::run(args, global, printer).await,
         Command::Render(args) => render::run(args, global, printer).await,
         Command::Operate(args) => Box::pin(operate::run(*args, global, printer)).await,
+        Command::Operator(args) => Box::pin(operator::run(*args, global, printer)).await,
         Command::Sandbox(args) => Box::pin(sandbox::run(args, global, printer)).await,
         Command::Version(args) => version::run(args, global, printer).await,
     }

@@ -8,6 +8,7 @@
 pub mod api;
 pub mod config;
 pub mod decide;
+pub mod install;
 pub mod render;
 
 // Shell: one outside system each, no policy.

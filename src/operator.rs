@@ -107,6 +107,6 @@ pub mod session_job;
 mod sighting;
 pub mod snapshot;
 pub mod validator;
-mod watching;
 mod vitals;
+mod watching;
 mod way;

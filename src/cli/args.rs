@@ -8,7 +8,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use super::connection::Connection;
 use super::{
     complete, completion, crds, delete, deploy, desired_state, gc, history, init, logs, operate,
-    render, rollback, sandbox, savepoint, snapshots, status, version,
+    operator, render, rollback, sandbox, savepoint, snapshots, status, version,
 };
 use crate::flink::access::Access;
 
@@ -66,6 +66,8 @@ pub enum Command {
     Gc(gc::GcArgs),
     /// Run the operator in the foreground
     Operate(Box<operate::OperateArgs>),
+    /// Install, upgrade and remove the operator as pods of the cluster
+    Operator(Box<operator::OperatorArgs>),
     /// Print the definitions of the four kinds of resources, or put them into the cluster
     Crds(crds::CrdsArgs),
     /// Print, offline, the objects that the operator would create for a manifest
@@ -99,6 +101,7 @@ impl Command {
             | Self::Delete(_)
             | Self::Gc(_)
             | Self::Crds(_)
+            | Self::Operator(_)
             | Self::Sandbox(_)
             | Self::Completion(_)
             | Self::Render(_)

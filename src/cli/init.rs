@@ -18,6 +18,7 @@ use super::{change, crds};
 use crate::cluster;
 use crate::cluster::apply::{self, ObjectId, Writer};
 use crate::cluster::read;
+use crate::install::rules;
 
 /// Service account of the jobs, as the examples and the Helm chart of the Java operator name it.
 const SERVICE_ACCOUNT: &str = "flink";
@@ -122,17 +123,13 @@ fn namespace_objects(namespace: &str, name: &str) -> Vec<Value> {
         "namespace": namespace,
         "labels": {"app.kubernetes.io/managed-by": "kubectl-flink"},
     });
-    let verbs = json!(["get", "list", "watch", "create", "update", "patch", "delete"]);
     vec![
         json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata}),
         json!({
             "apiVersion": "rbac.authorization.k8s.io/v1",
             "kind": "Role",
             "metadata": metadata,
-            "rules": [
-                {"apiGroups": [""], "resources": ["pods", "configmaps"], "verbs": verbs},
-                {"apiGroups": ["apps"], "resources": ["deployments", "deployments/finalizers"], "verbs": verbs},
-            ],
+            "rules": rules::jobs(),
         }),
         json!({
             "apiVersion": "rbac.authorization.k8s.io/v1",

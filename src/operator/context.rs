@@ -235,7 +235,9 @@ impl Context {
 
     /// How far the watch can be believed that shows this JobManager's Deployment.
     pub(super) fn trust(&self, uid: &str, cached: &Workload) -> Trust {
-        lock(&self.sightings).get(uid).map_or(Trust::Unknown, |sighting| sighting.trust(&cached.metadata))
+        lock(&self.sightings)
+            .get(uid)
+            .map_or(Trust::Unknown, |sighting| sighting.trust(&cached.metadata))
     }
 
     pub(super) fn forget_sighting(&self, uid: &str) {

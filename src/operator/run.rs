@@ -83,8 +83,7 @@ pub fn start(mut context: Context, watch: &Watch, label_selector: Option<&str>) 
         let api: Api<Workload> = api(&context, scope.as_deref());
         let (reader, writer) = store();
         let config = watching::labelled("component in (jobmanager,taskmanager)");
-        let seen =
-            watching::watch(api, config, context.rewinds.follow()).modify(Workload::prune);
+        let seen = watching::watch(api, config, context.rewinds.follow()).modify(Workload::prune);
         let stream = reflector(writer, seen).touched_objects().boxed();
         context.clusters.push(reader);
         clusters.push(stream);

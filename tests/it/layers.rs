@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-const PURE: &[&str] = &["api", "config", "render", "decide"];
+const PURE: &[&str] = &["api", "config", "render", "decide", "install"];
 
 /// The layers that each one may use.
 const LAYERS: &[(&str, &[&str])] = &[
@@ -13,6 +13,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("render", &["api", "config"]),
     ("decide", &["api", "config", "render"]),
     ("fence", &[]),
+    ("install", &["api"]),
     ("artifact", PURE),
     ("flink", &["api", "config", "render", "decide", "fence"]),
     ("cluster", &["api", "config", "render", "decide", "fence"]),
@@ -46,6 +47,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "zookeeper",
             "operator",
             "sandbox",
+            "install",
         ],
     ),
 ];

@@ -11,6 +11,7 @@
 
 mod api_server;
 mod artifact_stores;
+mod chart;
 mod cli;
 mod decisions;
 mod e2e;

@@ -1,0 +1,52 @@
+//! `operator`: the operator as pods of the cluster.
+
+mod image;
+mod install;
+mod uninstall;
+
+use clap::{Args, Subcommand};
+
+use super::args::Global;
+use super::printer::Printer;
+
+/// Namespace of an installation, unless `-n` names another.
+const NAMESPACE: &str = "flink-operator";
+/// Label by which the objects of an installation are found, and who put it there.
+const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
+const MANAGER: &str = "kubectl-flink";
+/// The values that an installation was made with, beside the defaults; an upgrade keeps them.
+const VALUES: &str = "kubectl-flink/values";
+
+/// Arguments of `operator`.
+#[derive(Args)]
+pub struct OperatorArgs {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Install the operator into the cluster, with the definitions and the rights it needs
+    Install(install::InstallArgs),
+    /// Bring an installation to this version, with the values that it has
+    Upgrade(install::UpgradeArgs),
+    /// Remove the operator; jobs run on, and what they need stays
+    Uninstall(uninstall::UninstallArgs),
+    /// Write the operator's image, made of this program alone, without a container engine
+    Image(image::ImageArgs),
+}
+
+/// Runs the subcommand.
+pub async fn run(args: OperatorArgs, global: &Global, printer: &Printer) -> anyhow::Result<()> {
+    match args.command {
+        Command::Install(args) => install::install(args, global, printer).await,
+        Command::Upgrade(args) => install::upgrade(args, global, printer).await,
+        Command::Uninstall(args) => uninstall::run(args, global, printer).await,
+        Command::Image(args) => image::run(args, printer),
+    }
+}
+
+/// The namespace of the installation.
+fn namespace(global: &Global) -> String {
+    global.namespace.clone().unwrap_or_else(|| NAMESPACE.to_owned())
+}

@@ -1,0 +1,146 @@
+//! `operator image`: an image that holds this program and nothing else.
+
+use std::fs::File;
+use std::io::Write as _;
+use std::path::PathBuf;
+
+use anyhow::Context as _;
+use clap::Args;
+use serde_json::json;
+use sha2::{Digest, Sha256};
+
+use crate::cli::failure::Failure;
+use crate::cli::printer::Printer;
+
+/// User and group of the container: any but root.
+const USER: &str = "9999:9999";
+const PROGRAM: &str = "kubectl-flink";
+
+/// Arguments of `operator image`.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  # Write an archive, and bring it into the sandbox
+  kubectl flink operator image --file operator.tar
+  kubectl flink sandbox load-image operator.tar
+
+  # Bring it into a registry with a tool of your choice
+  kubectl flink operator image --file operator.tar --tag registry.example/kubectl-flink:0.1.0")]
+pub(super) struct ImageArgs {
+    /// The archive to write, in the form of `docker save`
+    #[arg(short, long, value_name = "FILE")]
+    file: PathBuf,
+    /// Name of the image
+    #[arg(long, value_name = "NAME:TAG", default_value_t = default_tag())]
+    tag: String,
+}
+
+fn default_tag() -> String {
+    format!("kubectl-flink:{}", env!("CARGO_PKG_VERSION"))
+}
+
+/// Writes the archive.
+pub(super) fn run(args: ImageArgs, printer: &Printer) -> anyhow::Result<()> {
+    let ImageArgs { file, tag } = args;
+    let path = std::env::current_exe().context("while looking for this program's own file")?;
+    let program =
+        std::fs::read(&path).with_context(|| format!("while reading `{}`", path.display()))?;
+    check(&program)?;
+    let unfinished = file.with_extension("new");
+    let shown = file.display();
+    let writing = || format!("while writing `{shown}`");
+    let mut output = File::create(&unfinished).with_context(writing)?;
+    write(&mut output, &program, &tag).with_context(writing)?;
+    output.sync_all().with_context(writing)?;
+    std::fs::rename(&unfinished, &file).with_context(writing)?;
+    printer.line(format_args!("{shown}: {tag}"))?;
+    Ok(())
+}
+
+/// A dynamically linked program finds no libraries in an image of its own.
+fn check(program: &[u8]) -> anyhow::Result<()> {
+    use object::read::elf::{ElfFile64, ProgramHeader as _};
+    let file: ElfFile64<'_> = ElfFile64::parse(program)
+        .context("this program is no 64 bit Linux program: images run Linux programs")?;
+    let endian = file.endian();
+    let is_dynamic =
+        file.elf_program_headers().iter().any(|it| it.p_type(endian) == object::elf::PT_INTERP);
+    if is_dynamic {
+        return Err(Failure::new(
+            "this program is dynamically linked, so it cannot run alone in an image",
+        )
+        .hint("build the static one and its image: make image")
+        .into());
+    }
+    Ok(())
+}
+
+/// Certificate authorities for artifact stores and endpoints outside the cluster.
+const AUTHORITIES: &str = "etc/ssl/certs/ca-certificates.crt";
+
+/// The archive: a layer with the program and the certificate authorities of this machine, and what
+/// describes it. Times and owners are constants, so that the same program makes the same image.
+fn write(output: &mut File, program: &[u8], tag: &str) -> std::io::Result<()> {
+    let mut layer = tar::Builder::new(Vec::new());
+    append(&mut layer, PROGRAM, program, 0o755)?;
+    if let Ok(authorities) = std::fs::read(format!("/{AUTHORITIES}")) {
+        append(&mut layer, AUTHORITIES, &authorities, 0o644)?;
+    }
+    let layer = layer.into_inner()?;
+    let digest = hex(&layer);
+    let configuration = json!({
+        "architecture": architecture(),
+        "os": "linux",
+        "config": {
+            "Entrypoint": [format!("/{PROGRAM}")],
+            "Cmd": ["operate"],
+            "User": USER,
+            "WorkingDir": "/",
+            "Labels": {
+                "org.opencontainers.image.title": PROGRAM,
+                "org.opencontainers.image.version": env!("CARGO_PKG_VERSION"),
+                "org.opencontainers.image.licenses": env!("CARGO_PKG_LICENSE"),
+                "org.opencontainers.image.source": env!("CARGO_PKG_REPOSITORY"),
+            },
+        },
+        "rootfs": {"type": "layers", "diff_ids": [format!("sha256:{digest}")]},
+    });
+    let layer_file = format!("{digest}.tar");
+    let manifest = json!([{"Config": "config.json", "RepoTags": [tag], "Layers": [layer_file]}]);
+    let mut archive = tar::Builder::new(output);
+    append(&mut archive, "manifest.json", manifest.to_string().as_bytes(), 0o644)?;
+    append(&mut archive, "config.json", configuration.to_string().as_bytes(), 0o644)?;
+    append(&mut archive, &layer_file, &layer, 0o644)?;
+    archive.into_inner()?.flush()
+}
+
+fn append<W: std::io::Write>(
+    archive: &mut tar::Builder<W>,
+    name: &str,
+    content: &[u8],
+    mode: u32,
+) -> std::io::Result<()> {
+    let mut header = tar::Header::new_ustar();
+    header.set_size(content.len() as u64);
+    header.set_mode(mode);
+    header.set_mtime(0);
+    archive.append_data(&mut header, name, content)
+}
+
+fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write as _;
+    Sha256::digest(bytes).iter().fold(String::new(), |mut text, byte| {
+        // Writing to a text does not fail.
+        write!(text, "{byte:02x}").unwrap_or_default();
+        text
+    })
+}
+
+/// This machine's architecture in the words of images.
+fn architecture() -> &'static str {
+    match std::env::consts::ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        other => other,
+    }
+}

@@ -1,0 +1,118 @@
+//! `operator uninstall`: the operator goes, jobs and what they need stay.
+
+use clap::Args;
+use k8s_openapi::api::apps::v1::Deployment;
+use kube::ResourceExt;
+use serde_json::Value;
+
+use super::install::installed;
+use super::{MANAGER, VALUES, namespace};
+use crate::api::deployment::FlinkDeployment;
+use crate::api::session_job::FlinkSessionJob;
+use crate::cli::args::{DryRun, DryRunMode, Global};
+use crate::cli::change;
+use crate::cli::failure::Failure;
+use crate::cli::printer::Printer;
+use crate::cluster::apply::{self, Deletion, ObjectId, Propagation};
+use crate::cluster::read;
+use crate::install::merge::{self, merge};
+use crate::install::objects::Release;
+
+/// Arguments of `operator uninstall`.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  # See what would go
+  kubectl flink operator uninstall --dry-run=client
+
+  # Remove it; definitions, resources, jobs and the jobs' own account and rights stay
+  kubectl flink operator uninstall --yes")]
+pub(super) struct UninstallArgs {
+    /// Do not ask
+    #[arg(short, long)]
+    yes: bool,
+    #[command(flatten)]
+    dry_run: DryRun,
+}
+
+/// Removes the objects of an installation, the last made first.
+pub(super) async fn run(
+    args: UninstallArgs,
+    global: &Global,
+    printer: &Printer,
+) -> anyhow::Result<()> {
+    let UninstallArgs { yes, dry_run: DryRun { dry_run } } = args;
+    let client = global.connect().await?.client;
+    let namespace = namespace(global);
+    let deployment = installed(&client, &namespace).await?;
+    let objects = objects(&deployment, &namespace)?;
+    let mut ours = Vec::new();
+    for object in objects.iter().rev().filter(|object| !stays(object)) {
+        let stored = read::get_value(&client, &ObjectId::in_manifest(object)?).await?;
+        let manager = stored
+            .as_ref()
+            .and_then(|it| it.pointer("/metadata/labels"))
+            .and_then(|it| it.get(super::MANAGED_BY));
+        if manager.and_then(Value::as_str) == Some(MANAGER) {
+            ours.push(object);
+        }
+    }
+    for object in &ours {
+        printer.note(format_args!("{} goes", change::qualified_name(object)));
+    }
+    let is_asking = printer.terminals().input && !yes && dry_run == DryRunMode::None;
+    if is_asking && !printer.confirm("Go on?")? {
+        return Err(Failure::new("nothing was changed").into());
+    }
+    for object in ours {
+        if dry_run != DryRunMode::Client {
+            let is_dry_run = dry_run == DryRunMode::Server;
+            let deletion = Deletion { is_dry_run, ..Deletion::with(Propagation::Foreground) };
+            apply::delete(&client, &ObjectId::in_manifest(object)?, deletion).await?;
+        }
+        printer.line(format_args!(
+            "{} deleted{}",
+            change::qualified_name(object),
+            dry_run.suffix()
+        ))?;
+    }
+    warn_of_what_stays(&client, printer).await
+}
+
+/// The objects that the installation was made of, by the values that it keeps.
+fn objects(deployment: &Deployment, namespace: &str) -> anyhow::Result<Vec<Value>> {
+    let text = deployment.annotations().get(VALUES).map(String::as_str).unwrap_or_default();
+    let given = serde_json::from_str(text).map_err(|error| {
+        Failure::new(format!("annotation `{VALUES}` is no map of values: {error}"))
+    })?;
+    let mut all = merge::defaults();
+    merge(&mut all, given);
+    let values = merge::typed(all)?;
+    let version = env!("CARGO_PKG_VERSION");
+    Ok(Release { namespace, version, managed_by: MANAGER, values: &values }.objects())
+}
+
+/// What running jobs need: their account and their rights.
+fn stays(object: &Value) -> bool {
+    object
+        .pointer("/metadata/annotations")
+        .is_some_and(|it| it.get("helm.sh/resource-policy").is_some())
+}
+
+/// Resources with a finalizer cannot be deleted while nobody operates them.
+async fn warn_of_what_stays(client: &kube::Client, printer: &Printer) -> anyhow::Result<()> {
+    let scope = read::Scope::AllNamespaces;
+    let counts = (
+        read::list::<FlinkDeployment>(client, scope, None).await.map(|it| it.len()),
+        read::list::<FlinkSessionJob>(client, scope, None).await.map(|it| it.len()),
+    );
+    // Only a courtesy: who may not list them learns nothing.
+    let (Ok(deployments), Ok(jobs)) = counts else { return Ok(()) };
+    if deployments + jobs > 0 {
+        printer.warning(format_args!(
+            "{deployments} FlinkDeployments and {jobs} FlinkSessionJobs stay, and their jobs run on: \
+             nobody upgrades, recovers or deletes them until an operator runs again"
+        ));
+    }
+    Ok(())
+}

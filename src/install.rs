@@ -1,0 +1,11 @@
+//! The operator's own installation: the objects that make it run as a pod, from values.
+//!
+//! The Helm chart in `helm/` takes the same values and makes the same objects.
+
+pub mod merge;
+pub mod objects;
+pub mod rules;
+pub mod values;
+
+#[cfg(test)]
+mod tests;

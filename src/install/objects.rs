@@ -1,0 +1,346 @@
+//! The objects of an installation. The Helm chart in `helm/` makes the same; a test holds the two
+//! together.
+
+use serde_json::{Map, Value, json};
+
+use super::rules;
+use super::values::{Named, OperatorPod, ServiceAccount, Values};
+
+/// Name of the chart, of the operator's Deployment and of its container.
+pub const NAME: &str = "kubectl-flink-operator";
+/// Where the operator's configuration is mounted.
+const CONFIGURATION: &str = "/opt/flink/conf";
+/// Where jars of session jobs are kept, by the default of the option.
+const ARTIFACTS: &str = "/opt/flink/artifacts";
+const CONFIG_MAP: &str = "flink-operator-config";
+/// Name of the port that answers probes.
+const HEALTH: &str = "health";
+const RBAC: &str = "rbac.authorization.k8s.io";
+
+/// An installation: where, under which name, as what.
+#[derive(Clone, Copy, Debug)]
+pub struct Release<'a> {
+    pub namespace: &'a str,
+    /// Version of this program, which its image has as well.
+    pub version: &'a str,
+    /// Who manages the objects, such as `Helm`.
+    pub managed_by: &'a str,
+    pub values: &'a Values,
+}
+
+impl Release<'_> {
+    /// All objects but the definitions of the resources, in an order in which they can be made.
+    pub fn objects(&self) -> Vec<Value> {
+        let mut objects = self.service_accounts();
+        if self.values.rbac.create {
+            objects.extend(self.operator_rights());
+            objects.extend(self.job_rights());
+        }
+        if self.values.default_configuration.create {
+            objects.push(self.configuration());
+        }
+        objects.push(self.deployment());
+        objects
+    }
+
+    /// Name of the operator's Deployment.
+    pub fn name(&self) -> &str {
+        match self.values.name_override.as_str() {
+            "" => NAME,
+            name => name,
+        }
+    }
+
+    /// Labels of every object.
+    fn labels(&self) -> Value {
+        json!({
+            "app.kubernetes.io/name": self.name(),
+            "app.kubernetes.io/version": self.version,
+            "app.kubernetes.io/managed-by": self.managed_by,
+        })
+    }
+
+    /// Namespaces of jobs.
+    fn job_namespaces(&self) -> Vec<&str> {
+        match self.values.watch_namespaces.as_slice() {
+            [] => vec![self.namespace],
+            watched => watched.iter().map(String::as_str).collect(),
+        }
+    }
+
+    fn metadata(&self, name: &str, namespace: Option<&str>) -> Map<String, Value> {
+        let mut metadata = Map::new();
+        metadata.insert("name".to_owned(), json!(name));
+        if let Some(namespace) = namespace {
+            metadata.insert("namespace".to_owned(), json!(namespace));
+        }
+        metadata.insert("labels".to_owned(), self.labels());
+        metadata
+    }
+
+    fn service_accounts(&self) -> Vec<Value> {
+        let Values { operator_service_account, job_service_account, .. } = self.values;
+        let account = |account: &ServiceAccount, namespace: &str| {
+            let mut metadata = self.metadata(&account.name, Some(namespace));
+            if !account.annotations.is_empty() {
+                metadata.insert("annotations".to_owned(), json!(account.annotations));
+            }
+            json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata})
+        };
+        let mut accounts = Vec::new();
+        if operator_service_account.create {
+            accounts.push(account(operator_service_account, self.namespace));
+        }
+        if job_service_account.create {
+            accounts
+                .extend(self.job_namespaces().iter().map(|it| account(job_service_account, it)));
+        }
+        accounts
+    }
+
+    /// Roles and bindings of the operator: for the whole cluster, or for each watched namespace, and
+    /// in its own for the Lease.
+    fn operator_rights(&self) -> Vec<Value> {
+        let rbac = &self.values.rbac;
+        let account = (self.values.operator_service_account.name.as_str(), self.namespace);
+        let mut objects = Vec::new();
+        let mut add = |namespace: Option<&str>, role: &Named, binding: &Named, rules: &[Value]| {
+            if role.create {
+                objects.push(self.role(&role.name, namespace, rules));
+            }
+            if binding.create {
+                objects.push(self.binding(&binding.name, namespace, &role.name, account));
+            }
+        };
+        let (role, binding) = (&rbac.operator_role, &rbac.operator_role_binding);
+        if self.values.watch_namespaces.is_empty() {
+            let mut rules = rules::operator();
+            rules.extend(rules::leader());
+            add(None, role, binding, &rules);
+            return objects;
+        }
+        for namespace in self.job_namespaces() {
+            add(Some(namespace), role, binding, &rules::operator());
+        }
+        let of_leader =
+            |named: &Named| Named { name: format!("{}-leader", named.name), ..named.clone() };
+        add(Some(self.namespace), &of_leader(role), &of_leader(binding), &rules::leader());
+        objects
+    }
+
+    /// Roles and bindings of the jobs, which outlive the installation as the jobs do.
+    fn job_rights(&self) -> Vec<Value> {
+        let rbac = &self.values.rbac;
+        let keep = |mut object: Value| {
+            object["metadata"]["annotations"] = json!({"helm.sh/resource-policy": "keep"});
+            object
+        };
+        let mut objects = Vec::new();
+        for namespace in self.job_namespaces() {
+            let account = (self.values.job_service_account.name.as_str(), namespace);
+            let role = &rbac.job_role.name;
+            if rbac.job_role.create {
+                objects.push(keep(self.role(role, Some(namespace), &rules::jobs())));
+            }
+            if rbac.job_role_binding.create {
+                let name = &rbac.job_role_binding.name;
+                objects.push(keep(self.binding(name, Some(namespace), role, account)));
+            }
+        }
+        objects
+    }
+
+    fn role(&self, name: &str, namespace: Option<&str>, rules: &[Value]) -> Value {
+        json!({
+            "apiVersion": format!("{RBAC}/v1"),
+            "kind": role_kind(namespace),
+            "metadata": self.metadata(name, namespace),
+            "rules": rules,
+        })
+    }
+
+    fn binding(
+        &self,
+        name: &str,
+        namespace: Option<&str>,
+        role: &str,
+        (account, account_namespace): (&str, &str),
+    ) -> Value {
+        json!({
+            "apiVersion": format!("{RBAC}/v1"),
+            "kind": format!("{}Binding", role_kind(namespace)),
+            "metadata": self.metadata(name, namespace),
+            "roleRef": {"apiGroup": RBAC, "kind": role_kind(namespace), "name": role},
+            "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": account_namespace}],
+        })
+    }
+
+    fn configuration(&self) -> Value {
+        let configuration = &self.values.default_configuration;
+        // The operator reads the old format alone where both are there.
+        let (file, text) = match configuration.flink_conf.as_str() {
+            "" => ("config.yaml", &configuration.config),
+            _ => ("flink-conf.yaml", &configuration.flink_conf),
+        };
+        json!({
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": self.metadata(CONFIG_MAP, Some(self.namespace)),
+            "data": {file: text},
+        })
+    }
+
+    fn deployment(&self) -> Value {
+        let Values { operator_pod, replicas, strategy, .. } = self.values;
+        let mut metadata = self.metadata(self.name(), Some(self.namespace));
+        let selector = json!({"app.kubernetes.io/name": self.name()});
+        let mut labels = self.labels();
+        for (name, value) in &operator_pod.labels {
+            labels[name] = value.clone();
+        }
+        metadata.insert("labels".to_owned(), labels.clone());
+        let mut pod_metadata = json!({"labels": labels});
+        if !operator_pod.annotations.is_empty() {
+            pod_metadata["annotations"] = json!(operator_pod.annotations);
+        }
+        json!({
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "metadata": metadata,
+            "spec": {
+                "replicas": replicas,
+                "strategy": strategy,
+                "selector": {"matchLabels": selector},
+                "template": {"metadata": pod_metadata, "spec": self.pod()},
+            },
+        })
+    }
+
+    fn pod(&self) -> Value {
+        let Values { image_pull_secrets, operator_pod, pod_security_context, .. } = self.values;
+        let OperatorPod {
+            priority_class_name,
+            dns_policy,
+            dns_config,
+            node_selector,
+            affinity,
+            tolerations,
+            topology_spread_constraints,
+            ..
+        } = operator_pod;
+        let mut volumes = vec![
+            json!({"name": "artifacts", "emptyDir": {}}),
+            json!({"name": "tmp", "emptyDir": {}}),
+        ];
+        if self.values.default_configuration.create {
+            volumes.push(json!({"name": "configuration", "configMap": {"name": CONFIG_MAP}}));
+        }
+        volumes.extend(self.values.operator_volumes.entries().iter().map(|it| json!(it)));
+        let mut pod = Map::new();
+        let mut set = |name: &str, value: Value| {
+            if !is_empty(&value) {
+                pod.insert(name.to_owned(), value);
+            }
+        };
+        set("serviceAccountName", json!(self.values.operator_service_account.name));
+        set("imagePullSecrets", json!(image_pull_secrets));
+        set("priorityClassName", json!(priority_class_name));
+        set("securityContext", json!(pod_security_context));
+        set("dnsPolicy", json!(dns_policy));
+        set("dnsConfig", json!(dns_config));
+        set("nodeSelector", json!(node_selector));
+        set("affinity", json!(affinity));
+        set("tolerations", json!(tolerations));
+        set("topologySpreadConstraints", json!(topology_spread_constraints));
+        set("containers", json!([self.container()]));
+        set("volumes", json!(volumes));
+        Value::Object(pod)
+    }
+
+    fn container(&self) -> Value {
+        let Values {
+            image, operator_pod, operator_health, operator_security_context, logging, ..
+        } = self.values;
+        // Also with one replica: the pod of a node that is lost may still run.
+        let mut arguments =
+            vec!["operate", "--log-format", logging.format.as_str(), "--lease-name", self.name()];
+        if self.values.watch_namespaces.is_empty() {
+            arguments.push("--all-namespaces");
+        }
+        let mut mounts = vec![
+            json!({"name": "artifacts", "mountPath": ARTIFACTS}),
+            json!({"name": "tmp", "mountPath": "/tmp"}),
+        ];
+        if self.values.default_configuration.create {
+            mounts.push(json!({"name": "configuration", "mountPath": CONFIGURATION}));
+        }
+        mounts.extend(self.values.operator_volume_mounts.entries().iter().map(|it| json!(it)));
+        let mut container = json!({
+            "name": NAME,
+            "image": image.reference(self.version),
+            "imagePullPolicy": image.pull_policy,
+            "args": arguments,
+            "env": self.environment(),
+            "ports": [{"name": HEALTH, "containerPort": operator_health.port}],
+            "livenessProbe": probe(&operator_health.liveness_probe, "/livez"),
+            "readinessProbe": probe(&operator_health.readiness_probe, "/readyz"),
+            "startupProbe": probe(&operator_health.startup_probe, "/startupz"),
+            "volumeMounts": mounts,
+        });
+        for (name, value) in [
+            ("envFrom", json!(operator_pod.env_from)),
+            ("resources", json!(operator_pod.resources)),
+            ("securityContext", json!(operator_security_context)),
+        ] {
+            if !is_empty(&value) {
+                container[name] = value;
+            }
+        }
+        container
+    }
+
+    fn environment(&self) -> Vec<Value> {
+        let from = |name: &str, path: &str| json!({"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}});
+        let mut variables = vec![
+            from("OPERATOR_NAMESPACE", "metadata.namespace"),
+            from("POD_NAME", "metadata.name"),
+            json!({"name": "OPERATOR_NAME", "value": self.name()}),
+        ];
+        if self.values.default_configuration.create {
+            variables.push(json!({"name": "FLINK_CONF_DIR", "value": CONFIGURATION}));
+        }
+        if !self.values.watch_namespaces.is_empty() {
+            let names = self.values.watch_namespaces.join(",");
+            variables.push(json!({"name": "WATCH_NAMESPACES", "value": names}));
+        }
+        if !self.values.logging.levels.is_empty() {
+            let levels = &self.values.logging.levels;
+            variables.push(json!({"name": "KUBECTL_FLINK_LOG", "value": levels}));
+        }
+        variables.extend(self.values.operator_pod.env.iter().map(|it| json!(it)));
+        variables
+    }
+}
+
+/// The probe with what it asks, unless the values say another way.
+fn probe(given: &Map<String, Value>, path: &str) -> Value {
+    let mut probe = Map::new();
+    probe.insert("httpGet".to_owned(), json!({"path": path, "port": HEALTH}));
+    probe.extend(given.clone());
+    Value::Object(probe)
+}
+
+fn role_kind(namespace: Option<&str>) -> &'static str {
+    if namespace.is_some() { "Role" } else { "ClusterRole" }
+}
+
+/// What need not be written: the API server takes its default.
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::String(text) => text.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        Value::Object(entries) => entries.is_empty(),
+        Value::Bool(_) | Value::Number(_) => false,
+    }
+}

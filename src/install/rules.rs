@@ -1,0 +1,75 @@
+//! Rights: exactly what the operator and the jobs do.
+
+use serde_json::{Value, json};
+
+const GROUP: &str = crate::api::GROUP;
+const KINDS: [&str; 4] =
+    ["flinkdeployments", "flinksessionjobs", "flinkstatesnapshots", "flinkbluegreendeployments"];
+
+/// What the operator does in a namespace that it operates.
+///
+/// Reading Secrets is for the credentials that session jobs name. Deployments, Services and
+/// `ConfigMaps` are those of the clusters. The rights on pods of the jobs' own role are included,
+/// since nobody may give rights that they do not have.
+pub fn operator() -> Vec<Value> {
+    let sub = |name: &str| KINDS.map(|kind| format!("{kind}/{name}"));
+    vec![
+        json!({
+            "apiGroups": [""],
+            "resources": ["pods"],
+            "verbs": ["get", "list", "watch"],
+        }),
+        json!({
+            "apiGroups": [""],
+            "resources": ["services", "configmaps"],
+            "verbs": ["get", "list", "watch", "create", "update", "patch", "delete"],
+        }),
+        json!({"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]}),
+        json!({
+            "apiGroups": [""],
+            "resources": ["events"],
+            "verbs": ["get", "list", "create", "update", "patch"],
+        }),
+        json!({
+            "apiGroups": ["apps"],
+            "resources": ["deployments", "controllerrevisions"],
+            "verbs": ["get", "list", "watch", "create", "update", "patch", "delete"],
+        }),
+        // Needed to name a Deployment as an owner that keeps what it owns from going first.
+        json!({"apiGroups": ["apps"], "resources": ["deployments/finalizers"], "verbs": ["update"]}),
+        json!({
+            "apiGroups": ["networking.k8s.io"],
+            "resources": ["ingresses"],
+            "verbs": ["get", "list", "watch", "create", "update", "patch", "delete"],
+        }),
+        json!({
+            "apiGroups": [GROUP],
+            "resources": KINDS,
+            "verbs": ["get", "list", "watch", "create", "update", "patch", "delete"],
+        }),
+        json!({"apiGroups": [GROUP], "resources": sub("status"), "verbs": ["get", "update", "patch"]}),
+        json!({"apiGroups": [GROUP], "resources": sub("finalizers"), "verbs": ["update"]}),
+    ]
+}
+
+/// What the operator does in its own namespace: the Lease of the leader.
+pub fn leader() -> Vec<Value> {
+    vec![json!({
+        "apiGroups": ["coordination.k8s.io"],
+        "resources": ["leases"],
+        "verbs": ["get", "list", "watch", "create", "update", "patch"],
+    })]
+}
+
+/// What a JobManager does: TaskManager pods and high availability data.
+pub fn jobs() -> Vec<Value> {
+    let verbs = json!(["get", "list", "watch", "create", "update", "patch", "delete"]);
+    vec![
+        json!({"apiGroups": [""], "resources": ["pods", "configmaps"], "verbs": verbs}),
+        json!({
+            "apiGroups": ["apps"],
+            "resources": ["deployments", "deployments/finalizers"],
+            "verbs": verbs,
+        }),
+    ]
+}

@@ -1,0 +1,177 @@
+use expect_test::{expect, expect_file};
+use proptest::prelude::*;
+use serde_json::{Map, Value, json};
+
+use super::merge::{self, Scalars, defaults, merge, set, typed};
+use super::objects::Release;
+use super::values::Values;
+
+fn map(value: Value) -> Map<String, Value> {
+    value.as_object().cloned().unwrap()
+}
+
+fn values(sets: &[&str]) -> Result<Values, merge::Error> {
+    let mut given = Map::new();
+    for text in sets {
+        set(&mut given, text, Scalars::Typed)?;
+    }
+    let mut all = defaults();
+    merge(&mut all, given);
+    typed(all)
+}
+
+fn objects(sets: &[&str]) -> Vec<Value> {
+    let values = values(sets).unwrap();
+    Release { namespace: "flink-operator", version: "1.2.3", managed_by: "test", values: &values }
+        .objects()
+}
+
+fn names(objects: &[Value]) -> Vec<String> {
+    let text = |object: &Value, path| {
+        object.pointer(path).map_or("", |it| it.as_str().unwrap()).to_owned()
+    };
+    let name = |object: &Value| {
+        let namespace = text(object, "/metadata/namespace");
+        format!("{} {namespace}/{}", text(object, "/kind"), text(object, "/metadata/name"))
+    };
+    objects.iter().map(name).collect()
+}
+
+/// The chart's file documents what the program assumes.
+#[test]
+fn the_charts_values_are_the_defaults() {
+    let text = include_str!("../../helm/kubectl-flink-operator/values.yaml");
+    let chart: Value = serde_yaml::from_str(text).unwrap();
+    assert_eq!(chart, Value::Object(defaults()));
+}
+
+#[test]
+fn the_charts_schema_is_the_one_of_the_values() {
+    let schema = schemars::schema_for!(Values);
+    let text = format!("{}\n", serde_json::to_string_pretty(&schema).unwrap());
+    expect_file!["../../helm/kubectl-flink-operator/values.schema.json"].assert_eq(&text);
+}
+
+#[test]
+fn an_installation_for_the_whole_cluster() {
+    let documents: Vec<String> =
+        objects(&[]).iter().map(|object| serde_yaml::to_string(object).unwrap()).collect();
+    expect_file!["tests/whole-cluster.yaml"].assert_eq(&documents.join("---\n"));
+}
+
+#[test]
+fn watched_namespaces_have_roles_of_their_own_and_the_lease_is_in_the_operators() {
+    let names = names(&objects(&["watchNamespaces={shop,fraud}"]));
+    expect![[r#"
+        [
+            "ServiceAccount flink-operator/flink-operator",
+            "ServiceAccount shop/flink",
+            "ServiceAccount fraud/flink",
+            "Role shop/flink-operator",
+            "RoleBinding shop/flink-operator-role-binding",
+            "Role fraud/flink-operator",
+            "RoleBinding fraud/flink-operator-role-binding",
+            "Role flink-operator/flink-operator-leader",
+            "RoleBinding flink-operator/flink-operator-role-binding-leader",
+            "Role shop/flink",
+            "RoleBinding shop/flink-role-binding",
+            "Role fraud/flink",
+            "RoleBinding fraud/flink-role-binding",
+            "ConfigMap flink-operator/flink-operator-config",
+            "Deployment flink-operator/kubectl-flink-operator",
+        ]
+    "#]]
+    .assert_debug_eq(&names);
+}
+
+#[test]
+fn what_is_there_already_is_not_made() {
+    let names = names(&objects(&[
+        "rbac.create=false,operatorServiceAccount.create=false",
+        "jobServiceAccount.create=false,defaultConfiguration.create=false",
+    ]));
+    assert_eq!(names, ["Deployment flink-operator/kubectl-flink-operator"]);
+}
+
+#[test]
+fn values_reach_the_pod() {
+    let objects = objects(&[
+        "image.repository=registry.example/flink,image.digest=sha256:12,operatorPod.priorityClassName=high",
+        r"operatorPod.nodeSelector.kubernetes\.io/os=linux,operatorPod.resources.limits.memory=64Mi",
+        "logging.levels=debug,operatorPod.labels.team=data",
+    ]);
+    let deployment = objects.last().unwrap();
+    let pod = deployment.pointer("/spec/template/spec").unwrap();
+    let container = &pod["containers"][0];
+    assert_eq!(container["image"], "registry.example/flink@sha256:12");
+    assert_eq!(pod["priorityClassName"], "high");
+    assert_eq!(pod["nodeSelector"], json!({"kubernetes.io/os": "linux"}));
+    assert_eq!(container["resources"], json!({"limits": {"memory": "64Mi"}}));
+    assert_eq!(container["env"][4], json!({"name": "KUBECTL_FLINK_LOG", "value": "debug"}));
+    assert_eq!(deployment["spec"]["template"]["metadata"]["labels"]["team"], "data");
+    assert_eq!(deployment["spec"]["selector"]["matchLabels"].as_object().unwrap().len(), 1);
+}
+
+#[test]
+fn assignments_are_read_as_helm_reads_them() {
+    let mut read = Map::new();
+    for text in ["a.b=1,c=true,d=null,e=x=y", r"f={a,b,3},g={},h=a\,b", r"i.j\.k=007,l="] {
+        set(&mut read, text, Scalars::Typed).unwrap();
+    }
+    let expected = json!({
+        "a": {"b": 1}, "c": true, "d": null, "e": "x=y",
+        "f": ["a", "b", 3], "g": [], "h": "a,b", "i": {"j.k": "007"}, "l": "",
+    });
+    assert_eq!(Value::Object(read), expected);
+    let mut texts = Map::new();
+    set(&mut texts, "tag=12,on={true,null}", Scalars::Text).unwrap();
+    assert_eq!(Value::Object(texts), json!({"tag": "12", "on": ["true", "null"]}));
+}
+
+#[test]
+fn bad_values_are_told_by_path() {
+    let told = |text| values(&[text]).unwrap_err().to_string();
+    let told: Vec<String> = [
+        "replicas=many",
+        "rbac.operatorRol.name=x",
+        "image.tag.major=1",
+        "image",
+        "=x",
+        "a..b=1",
+        "strategy=Recreate",
+        "watchNamespaces=shop",
+    ]
+    .map(told)
+    .into();
+    expect![[r#"
+        value `replicas`: invalid type: string "many", expected i32
+        value `rbac.operatorRol`: unknown field `operatorRol`, expected one of `create`, `operatorRole`, `operatorRoleBinding`, `jobRole`, `jobRoleBinding`
+        value `image.tag`: invalid type: map, expected a string
+        `image`: expected PATH=VALUE, such as image.tag=1.2 or watchNamespaces={a,b}
+        `=x`: expected PATH=VALUE, such as image.tag=1.2 or watchNamespaces={a,b}
+        `a..b=1`: expected PATH=VALUE, such as image.tag=1.2 or watchNamespaces={a,b}
+        value `strategy`: invalid type: string "Recreate", expected a map
+        value `watchNamespaces`: invalid type: string "shop", expected a sequence"#]].assert_eq(&told.join("\n"));
+}
+
+#[test]
+fn a_null_empties_a_default() {
+    let mut under = map(json!({"a": {"b": 1, "c": 2}, "d": [1], "f": {"g": 1}, "h": [1]}));
+    merge(&mut under, map(json!({"a": {"b": null, "e": 3}, "d": [2, 3], "f": null, "h": null})));
+    assert_eq!(Value::Object(under), json!({"a": {"c": 2, "e": 3}, "d": [2, 3], "f": {}, "h": []}));
+}
+
+proptest! {
+    #[test]
+    fn no_assignment_panics(text in "[a-c.=,{}\\\\0-9]{0,20}|\\PC{0,20}") {
+        drop(set(&mut Map::new(), &text, Scalars::Typed));
+    }
+
+    #[test]
+    fn any_text_can_be_set(value in "[a-z,\\\\={}.]{0,12}") {
+        let escaped: String = value.chars().flat_map(|letter| ['\\', letter]).collect();
+        let mut read = Map::new();
+        set(&mut read, &format!("v={escaped}"), Scalars::Text).unwrap();
+        prop_assert_eq!(&read["v"], &Value::String(value));
+    }
+}

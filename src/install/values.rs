@@ -1,0 +1,268 @@
+//! What an installation can be told: the values of the Helm chart, under the names of the Java
+//! operator's chart where they mean the same.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+/// Values of an installation; every one has a default.
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Values {
+    /// Namespaces to operate; none means the whole cluster.
+    pub watch_namespaces: Vec<String>,
+    /// Name of the operator's Deployment, instead of the chart's.
+    pub name_override: String,
+    pub image: Image,
+    /// References to Secrets with which images are pulled.
+    pub image_pull_secrets: Vec<Map<String, Value>>,
+    /// Operator pods; of several, one leads.
+    #[schemars(range(min = 0))]
+    pub replicas: i32,
+    /// How the Deployment replaces its pods.
+    pub strategy: Map<String, Value>,
+    pub rbac: Rbac,
+    pub operator_pod: OperatorPod,
+    pub operator_service_account: ServiceAccount,
+    pub job_service_account: ServiceAccount,
+    /// Further mounts of the operator's container, beside its configuration and scratch space.
+    pub operator_volume_mounts: Extra,
+    /// The volumes of these mounts.
+    pub operator_volumes: Extra,
+    /// Security context of the operator's pod.
+    pub pod_security_context: Map<String, Value>,
+    /// Security context of the operator's container.
+    pub operator_security_context: Map<String, Value>,
+    pub operator_health: OperatorHealth,
+    pub default_configuration: DefaultConfiguration,
+    pub logging: Logging,
+}
+
+/// Where the operator's image comes from.
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Image {
+    pub repository: String,
+    pub pull_policy: String,
+    /// Empty means the version of the chart.
+    pub tag: String,
+    /// Such as `sha256:…`; wins over the tag.
+    pub digest: String,
+}
+
+impl Image {
+    /// The reference that a pod names; `version` stands for an empty tag.
+    pub fn reference(&self, version: &str) -> String {
+        let Self { repository, tag, digest, .. } = self;
+        match (digest.as_str(), tag.as_str()) {
+            ("", "") => format!("{repository}:{version}"),
+            ("", tag) => format!("{repository}:{tag}"),
+            (digest, _) => format!("{repository}@{digest}"),
+        }
+    }
+}
+
+/// Rights of the operator and of the jobs.
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Rbac {
+    /// Make any roles and bindings at all.
+    pub create: bool,
+    pub operator_role: Named,
+    pub operator_role_binding: Named,
+    pub job_role: Named,
+    pub job_role_binding: Named,
+}
+
+/// An object that is made under a name, or is there already under it.
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Named {
+    #[serde(default = "yes")]
+    pub create: bool,
+    pub name: String,
+}
+
+/// A service account that is made, or is there already.
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ServiceAccount {
+    #[serde(default = "yes")]
+    pub create: bool,
+    #[serde(default)]
+    pub annotations: Map<String, Value>,
+    pub name: String,
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// What goes into the operator's pod as it is.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct OperatorPod {
+    /// Empty means the cluster's default.
+    pub priority_class_name: String,
+    pub annotations: Map<String, Value>,
+    /// Labels of the Deployment and its pods.
+    pub labels: Map<String, Value>,
+    pub env: Vec<Map<String, Value>>,
+    pub env_from: Vec<Map<String, Value>>,
+    /// Empty means `ClusterFirst`.
+    pub dns_policy: String,
+    pub dns_config: Map<String, Value>,
+    pub node_selector: Map<String, Value>,
+    pub affinity: Map<String, Value>,
+    pub tolerations: Vec<Map<String, Value>>,
+    pub topology_spread_constraints: Vec<Map<String, Value>>,
+    pub resources: Map<String, Value>,
+}
+
+/// Entries that count only when asked for.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Extra {
+    pub create: bool,
+    pub data: Vec<Map<String, Value>>,
+}
+
+impl Extra {
+    /// The entries to use.
+    pub fn entries(&self) -> &[Map<String, Value>] {
+        if self.create { &self.data } else { &[] }
+    }
+}
+
+/// Probes of the operator's container; what they ask is added.
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct OperatorHealth {
+    /// As `kubernetes.operator.health.probe.port` says.
+    pub port: i32,
+    pub liveness_probe: Map<String, Value>,
+    pub readiness_probe: Map<String, Value>,
+    pub startup_probe: Map<String, Value>,
+}
+
+/// The operator's configuration and the defaults of all jobs.
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct DefaultConfiguration {
+    pub create: bool,
+    /// Standard YAML.
+    #[serde(rename = "config.yaml")]
+    pub config: String,
+    /// The old format, `key: value` lines; where it is set the operator reads it alone.
+    #[serde(rename = "flink-conf.yaml")]
+    pub flink_conf: String,
+}
+
+/// The operator's own log.
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Logging {
+    /// `text` or `json`.
+    pub format: String,
+    /// Levels such as `info` or `warn,kubectl_flink=debug`; empty means the program's own.
+    pub levels: String,
+}
+
+impl Default for Values {
+    fn default() -> Self {
+        Self {
+            watch_namespaces: Vec::new(),
+            name_override: String::new(),
+            image: Image::default(),
+            image_pull_secrets: Vec::new(),
+            replicas: 1,
+            strategy: map(json!({"type": "Recreate"})),
+            rbac: Rbac::default(),
+            operator_pod: OperatorPod::default(),
+            operator_service_account: ServiceAccount {
+                create: true,
+                annotations: Map::new(),
+                name: "flink-operator".to_owned(),
+            },
+            job_service_account: ServiceAccount {
+                create: true,
+                annotations: map(json!({"helm.sh/resource-policy": "keep"})),
+                name: "flink".to_owned(),
+            },
+            operator_volume_mounts: Extra::default(),
+            operator_volumes: Extra::default(),
+            pod_security_context: map(json!({
+                "runAsNonRoot": true,
+                "runAsUser": 9999,
+                "runAsGroup": 9999,
+                "fsGroup": 9999,
+                "seccompProfile": {"type": "RuntimeDefault"},
+            })),
+            operator_security_context: map(json!({
+                "allowPrivilegeEscalation": false,
+                "readOnlyRootFilesystem": true,
+                "capabilities": {"drop": ["ALL"]},
+            })),
+            operator_health: OperatorHealth::default(),
+            default_configuration: DefaultConfiguration::default(),
+            logging: Logging::default(),
+        }
+    }
+}
+
+impl Default for Image {
+    fn default() -> Self {
+        Self {
+            repository: "kubectl-flink".to_owned(),
+            pull_policy: "IfNotPresent".to_owned(),
+            tag: String::new(),
+            digest: String::new(),
+        }
+    }
+}
+
+impl Default for Rbac {
+    fn default() -> Self {
+        let named = |name: &str| Named { create: true, name: name.to_owned() };
+        Self {
+            create: true,
+            operator_role: named("flink-operator"),
+            operator_role_binding: named("flink-operator-role-binding"),
+            job_role: named("flink"),
+            job_role_binding: named("flink-role-binding"),
+        }
+    }
+}
+
+impl Default for DefaultConfiguration {
+    fn default() -> Self {
+        Self { create: true, config: String::new(), flink_conf: String::new() }
+    }
+}
+
+impl Default for OperatorHealth {
+    fn default() -> Self {
+        Self {
+            port: 8085,
+            liveness_probe: map(json!({"periodSeconds": 10})),
+            readiness_probe: map(json!({"periodSeconds": 5})),
+            startup_probe: map(json!({"periodSeconds": 2, "failureThreshold": 60})),
+        }
+    }
+}
+
+impl Default for Logging {
+    fn default() -> Self {
+        Self { format: "json".to_owned(), levels: String::new() }
+    }
+}
+
+/// The entries of a literal map.
+fn map(value: Value) -> Map<String, Value> {
+    match value {
+        Value::Object(map) => map,
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
+            Map::new()
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! The Helm chart against `operator install`: one set of values, one set of objects.
+
+use std::process::Command;
+
+use kubectl_flink::install::merge::{Scalars, defaults, merge, set, typed};
+use kubectl_flink::install::objects::Release;
+use serde_json::{Map, Value};
+
+const NAMESPACE: &str = "flink-operator";
+
+/// Values that between them reach every branch of a template.
+const CASES: &[&[&str]] = &[
+    &[],
+    &["watchNamespaces={shop,fraud},replicas=2,strategy.type=RollingUpdate"],
+    &["rbac.create=false,operatorServiceAccount.create=false,defaultConfiguration.create=false"],
+    &[
+        "rbac.operatorRole.create=false,rbac.jobRoleBinding.create=false,jobServiceAccount.create=false",
+    ],
+    &[
+        "watchNamespaces={shop},rbac.operatorRoleBinding.create=false,rbac.jobRole.create=false",
+        "rbac.operatorRole.name=other,rbac.jobRole.name=jobs,operatorServiceAccount.name=somebody",
+    ],
+    &[
+        "nameOverride=mine,image.repository=registry.example/flink,image.tag=v7,image.pullPolicy=Always",
+        r"operatorPod.labels.team=data,operatorPod.annotations.example\.org/on=yes",
+    ],
+    &["image.digest=sha256:12,logging.format=text,logging.levels=debug"],
+    &[
+        r"operatorPod.nodeSelector.kubernetes\.io/os=linux,operatorPod.priorityClassName=high",
+        "operatorPod.dnsPolicy=Default,operatorPod.resources.limits.memory=64Mi",
+        "operatorServiceAccount.annotations.role=reader",
+    ],
+    &["defaultConfiguration.flink-conf\\.yaml=taskmanager.numberOfTaskSlots: 2"],
+    &["defaultConfiguration.config\\.yaml=taskmanager.numberOfTaskSlots: 2"],
+];
+
+/// The same as a file, for what `--set` cannot say.
+const FILE: &str = "
+imagePullSecrets: [{name: registry}]
+operatorPod:
+  env: [{name: A, value: b}]
+  envFrom: [{secretRef: {name: more}}]
+  tolerations: [{operator: Exists}]
+  affinity: {nodeAffinity: {}}
+  topologySpreadConstraints: [{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: ScheduleAnyway}]
+  dnsConfig: {nameservers: [10.0.0.1]}
+operatorVolumeMounts: {create: true, data: [{name: more, mountPath: /more}]}
+operatorVolumes: {create: true, data: [{name: more, emptyDir: {}}]}
+podSecurityContext: null
+operatorSecurityContext: null
+";
+
+fn of_program(given: Map<String, Value>) -> Vec<Value> {
+    let mut all = defaults();
+    merge(&mut all, given);
+    let values = typed(all).unwrap();
+    let version = env!("CARGO_PKG_VERSION");
+    Release { namespace: NAMESPACE, version, managed_by: "Helm", values: &values }.objects()
+}
+
+fn of_chart(arguments: &[&str]) -> Vec<Value> {
+    let helm = std::env::var("HELM").expect("HELM names the program: run tests/helm.sh");
+    let chart = concat!(env!("CARGO_MANIFEST_DIR"), "/helm/kubectl-flink-operator");
+    let mut command = Command::new(helm);
+    command.args(["template", "release", chart, "--namespace", NAMESPACE]).args(arguments);
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).unwrap();
+    let documents: Vec<Value> = serde_yaml::from_multiple(&text).unwrap();
+    documents.into_iter().filter(|document| !document.is_null()).collect()
+}
+
+/// In one order; within an object order is part of the meaning.
+fn sorted(mut objects: Vec<Value>) -> Vec<Value> {
+    objects.sort_by_key(|object| {
+        let text = |path| object.pointer(path).map_or_else(String::new, ToString::to_string);
+        (text("/kind"), text("/metadata/namespace"), text("/metadata/name"))
+    });
+    objects
+}
+
+#[track_caller]
+fn assert_same(chart: Vec<Value>, program: Vec<Value>, of: &str) {
+    let text = |objects: Vec<Value>| serde_json::to_string_pretty(&sorted(objects)).unwrap();
+    // Maps have no order.
+    let ordered = |text: String| {
+        let value: Value = serde_json::from_str(&text).unwrap();
+        serde_json::to_string_pretty(&in_order(value)).unwrap()
+    };
+    let (chart, program) = (ordered(text(chart)), ordered(text(program)));
+    let diff = similar::TextDiff::from_lines(&program, &chart);
+    assert!(chart == program, "{of}\n{}", diff.unified_diff().header("program", "chart"));
+}
+
+fn in_order(value: Value) -> Value {
+    match value {
+        Value::Object(map) => {
+            let mut entries: Vec<_> = map.into_iter().collect();
+            entries.sort_by(|one, other| one.0.cmp(&other.0));
+            entries.into_iter().map(|(name, value)| (name, in_order(value))).collect()
+        }
+        Value::Array(items) => items.into_iter().map(in_order).collect(),
+        other => other,
+    }
+}
+
+#[test]
+#[ignore = "needs Helm: tests/helm.sh"]
+fn the_chart_makes_what_the_program_makes() {
+    for case in CASES {
+        let mut given = Map::new();
+        for text in *case {
+            set(&mut given, text, Scalars::Typed).unwrap();
+        }
+        let arguments: Vec<&str> = case.iter().flat_map(|text| ["--set", text]).collect();
+        assert_same(of_chart(&arguments), of_program(given), &format!("{case:?}"));
+    }
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), FILE).unwrap();
+    let path = file.path().to_str().unwrap();
+    let given = serde_yaml::from_str(FILE).unwrap();
+    assert_same(of_chart(&["--values", path]), of_program(given), FILE);
+}
+
+#[test]
+#[ignore = "needs Helm: tests/helm.sh"]
+fn the_chart_refuses_what_the_program_refuses() {
+    let helm = std::env::var("HELM").expect("HELM names the program: run tests/helm.sh");
+    let chart = concat!(env!("CARGO_MANIFEST_DIR"), "/helm/kubectl-flink-operator");
+    for bad in ["replicas=many", "rbac.operatorRol.name=x", "imagePullSecret={}"] {
+        let mut command = Command::new(&helm);
+        let output = command.args(["template", "x", chart, "--set", bad]).output().unwrap();
+        assert!(!output.status.success(), "{bad}");
+    }
+}
