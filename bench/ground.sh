@@ -23,8 +23,7 @@ if [ -n "${BENCH_KUBECONFIG:-}" ]; then
 else
     KUBECONFIG=$out/kubeconfig-$sandbox
     rm -f "$KUBECONFIG"
-    # The API server is to be limited by its work, not by collecting garbage.
-    GOGC=300 "$program" sandbox up --control-plane-only --name "$sandbox" --kubeconfig "$KUBECONFIG"
+    "$program" sandbox up --control-plane-only --name "$sandbox" --kubeconfig "$KUBECONFIG"
 fi
 export KUBECONFIG
 "$program" crds --apply
