@@ -2,12 +2,14 @@
 
 use serde_json::Value;
 
+use super::extension::subject::hide_secrets;
 use super::plan::{Component, Event};
 use super::reconciled::{StoredSpec, spec_value};
 use crate::api::deployment::{DeploymentMode, FlinkConfiguration, FlinkDeploymentSpec};
 use crate::api::session_job::FlinkSessionJobSpec;
 use crate::config::FlinkConfig;
 use crate::config::options::PARALLELISM_OVERRIDES as OVERRIDES;
+use crate::config::secret::{HIDDEN, is_secret};
 
 /// How a change is brought about; the greatest of all changes decides.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
@@ -78,15 +80,21 @@ impl std::fmt::Display for SpecDiff {
         write!(f, "Diff: {}[", self.of)?;
         for (index, Change { field, from, to, class: _ }) in self.changes.iter().enumerate() {
             let comma = if index == 0 { "" } else { ", " };
-            write!(f, "{comma}{field} : {} -> {}", plain(from), plain(to))?;
+            write!(f, "{comma}{field} : {} -> {}", plain(field, from), plain(field, to))?;
         }
         f.write_str("]")
     }
 }
 
-/// Text without quotes, anything else as JSON.
-fn plain(value: &Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+/// Text without quotes, anything else as JSON; without secrets, as everybody reads events.
+fn plain(field: &str, value: &Value) -> String {
+    let option = field.strip_prefix("flinkConfiguration.");
+    if option.is_some_and(is_secret) && !value.is_null() {
+        return HIDDEN.to_owned();
+    }
+    let mut shown = value.clone();
+    hide_secrets(&mut shown, None);
+    shown.as_str().map_or_else(|| shown.to_string(), str::to_owned)
 }
 
 /// Compares the spec that was reconciled with the one that is wanted. Defaults count as written:

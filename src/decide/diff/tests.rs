@@ -193,3 +193,12 @@ fn section_6_the_greatest_class_wins() {
     wanted["job"]["savepointRedeployNonce"] = json!(1);
     assert_eq!(diff(&spec(base()), &spec(wanted)).class(), ChangeClass::SavepointRedeploy);
 }
+
+#[test]
+fn secrets_are_not_told() {
+    let options = json!({"taskmanager.numberOfTaskSlots": "2", "s3.secret-key": "abc"});
+    check("/flinkConfiguration", options, expect!["UPGRADE Diff: FlinkDeploymentSpec[flinkConfiguration.s3.secret-key : null -> ******]"]);
+    let container = json!({"name": "a", "env": [{"name": "DB_PASSWORD", "value": "abc"}]});
+    let template = json!({"spec": {"containers": [container]}});
+    check("/podTemplate", template, expect![[r#"UPGRADE Diff: FlinkDeploymentSpec[podTemplate : {"spec":{"containers":[{"name":"flink-main-container"}]}} -> {"spec":{"containers":[{"name":"a","env":[{"name":"DB_PASSWORD","value":"******"}]}]}}]"#]]);
+}
