@@ -8,9 +8,8 @@ const KINDS: [&str; 4] =
 
 /// What the operator does in a namespace that it operates.
 ///
-/// Reading Secrets is for the credentials that session jobs name. Deployments, Services and
-/// `ConfigMaps` are those of the clusters. The rights on pods of the jobs' own role are included,
-/// since nobody may give rights that they do not have.
+/// Deployments, Services and `ConfigMaps` are those of the clusters. It reads no Secrets: what jobs
+/// need of them their pods mount.
 pub fn operator() -> Vec<Value> {
     let sub = |name: &str| KINDS.map(|kind| format!("{kind}/{name}"));
     vec![
@@ -24,7 +23,6 @@ pub fn operator() -> Vec<Value> {
             "resources": ["services", "configmaps"],
             "verbs": ["get", "list", "watch", "create", "update", "patch", "delete"],
         }),
-        json!({"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]}),
         json!({
             "apiGroups": [""],
             "resources": ["events"],

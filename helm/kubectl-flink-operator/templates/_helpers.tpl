@@ -34,9 +34,6 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
   resources: [services, configmaps]
   verbs: {{ toJson $all }}
 - apiGroups: [""]
-  resources: [secrets]
-  verbs: [get]
-- apiGroups: [""]
   resources: [events]
   verbs: [get, list, create, update, patch]
 - apiGroups: [apps]
