@@ -47,22 +47,26 @@ mod tests {
     use std::sync::{Mutex, PoisonError};
 
     use futures::FutureExt;
-    use tokio::time::sleep;
+    use tokio::sync::Notify;
 
     use super::*;
 
     #[derive(Default)]
-    struct Told(Mutex<Vec<&'static str>>);
+    struct Told {
+        all: Mutex<Vec<&'static str>>,
+        is_aside: Notify,
+    }
 
     impl Told {
         fn note(&self, what: &'static str) {
-            self.0.lock().unwrap_or_else(PoisonError::into_inner).push(what);
+            self.all.lock().unwrap_or_else(PoisonError::into_inner).push(what);
         }
     }
 
     impl Patience for Told {
         fn step_aside(&self) {
             self.note("aside");
+            self.is_aside.notify_one();
         }
 
         fn come_back(&self) -> BoxFuture<'_, ()> {
@@ -75,9 +79,9 @@ mod tests {
         let told = Arc::new(Told::default());
         let patience: Arc<dyn Patience> = Arc::<Told>::clone(&told);
         with(Arc::clone(&patience), wait(async {})).await;
-        assert!(told.0.lock().unwrap().is_empty());
-        with(patience, wait(sleep(GRACE * 2))).await;
-        assert_eq!(*told.0.lock().unwrap(), ["aside", "back"]);
+        assert!(told.all.lock().unwrap().is_empty());
+        with(patience, wait(told.is_aside.notified())).await;
+        assert_eq!(*told.all.lock().unwrap(), ["aside", "back"]);
         wait(async {}).await;
     }
 }

@@ -197,8 +197,20 @@ fn section_6_the_greatest_class_wins() {
 #[test]
 fn secrets_are_not_told() {
     let options = json!({"taskmanager.numberOfTaskSlots": "2", "s3.secret-key": "abc"});
-    check("/flinkConfiguration", options, expect!["UPGRADE Diff: FlinkDeploymentSpec[flinkConfiguration.s3.secret-key : null -> ******]"]);
+    check(
+        "/flinkConfiguration",
+        options,
+        expect![
+            "UPGRADE Diff: FlinkDeploymentSpec[flinkConfiguration.s3.secret-key : null -> ******]"
+        ],
+    );
     let container = json!({"name": "a", "env": [{"name": "DB_PASSWORD", "value": "abc"}]});
     let template = json!({"spec": {"containers": [container]}});
-    check("/podTemplate", template, expect![[r#"UPGRADE Diff: FlinkDeploymentSpec[podTemplate : {"spec":{"containers":[{"name":"flink-main-container"}]}} -> {"spec":{"containers":[{"name":"a","env":[{"name":"DB_PASSWORD","value":"******"}]}]}}]"#]]);
+    check(
+        "/podTemplate",
+        template,
+        expect![[
+            r#"UPGRADE Diff: FlinkDeploymentSpec[podTemplate : {"spec":{"containers":[{"name":"flink-main-container"}]}} -> {"spec":{"containers":[{"name":"a","env":[{"name":"DB_PASSWORD","value":"******"}]}]}}]"#
+        ]],
+    );
 }
