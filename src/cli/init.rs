@@ -6,8 +6,6 @@
 use std::time::Duration;
 
 use clap::Args;
-use k8s_openapi::api::core::v1::Namespace;
-use kube::Api;
 use serde_json::{Value, json};
 
 use super::args::{DryRun, DryRunMode, Global, duration};
@@ -15,8 +13,8 @@ use super::connection::Connection;
 use super::failure::Failure;
 use super::printer::Printer;
 use super::{change, crds};
-use crate::cluster;
 use crate::cluster::apply::{self, ObjectId, Writer};
+use crate::cluster::namespaces;
 use crate::cluster::read;
 use crate::install::rules;
 
@@ -77,18 +75,13 @@ pub async fn run(args: InitArgs, global: &Global, printer: &Printer) -> anyhow::
 
 /// The namespace itself is the user's: a typing error must not create one.
 async fn check_namespace(connection: &Connection) -> anyhow::Result<()> {
-    let namespaces: Api<Namespace> = Api::all(connection.client.clone());
     let name = &connection.namespace;
-    match namespaces.get_metadata(name).await.map_err(cluster::Error::from) {
-        // Who may write into the namespace need not be allowed to read it.
-        Ok(_) | Err(cluster::Error::Forbidden { .. }) => Ok(()),
-        Err(error) if error.is_not_found() => {
-            Err(Failure::new(format!("namespace `{name}` does not exist"))
-                .hint(format!("create it: kubectl create namespace {name}"))
-                .into())
-        }
-        Err(error) => Err(error.into()),
+    if namespaces::exists(&connection.client, name).await? {
+        return Ok(());
     }
+    Err(Failure::new(format!("namespace `{name}` does not exist"))
+        .hint(format!("create it: kubectl create namespace {name}"))
+        .into())
 }
 
 async fn show_plan(

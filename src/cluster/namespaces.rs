@@ -13,6 +13,17 @@ pub struct Termination {
     pub messages: Vec<String>,
 }
 
+/// Whether the namespace is there. Who may write into it need not be allowed to read it, so one that
+/// may not be looked at counts as there.
+pub async fn exists(client: &Client, name: &str) -> Result<bool> {
+    let namespaces: Api<Namespace> = Api::all(client.clone());
+    match namespaces.get_metadata(name).await.map_err(Error::from) {
+        Ok(_) | Err(Error::Forbidden { .. }) => Ok(true),
+        Err(error) if error.is_not_found() => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
 /// The namespace's termination; nothing while it is there to stay, or is not to be seen.
 pub async fn termination(client: &Client, name: &str) -> Result<Option<Termination>> {
     let namespaces: Api<Namespace> = Api::all(client.clone());

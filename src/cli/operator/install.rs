@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use clap::Args;
 use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::core::v1::{Namespace, Pod};
+use k8s_openapi::api::core::v1::Pod;
 use kube::runtime::wait::{await_condition, conditions};
 use kube::{Api, Client, ResourceExt};
 use serde_json::{Map, Value, json};
@@ -20,7 +20,7 @@ use crate::cli::failure::Failure;
 use crate::cli::printer::{Printer, ValueFormat};
 use crate::cli::{change, crds};
 use crate::cluster::apply::{self, ObjectId, Writer};
-use crate::cluster::{self, read};
+use crate::cluster::{self, namespaces, read};
 use crate::install::merge::{self, Scalars, merge};
 use crate::install::objects::{NAME, Release};
 use crate::install::values::Values;
@@ -135,16 +135,15 @@ pub(super) async fn upgrade(
     let client = global.connect().await?.client;
     let namespace = namespace(global);
     let installed = installed(&client, &namespace).await?;
-    let mut given = Map::new();
-    if !reset_values && let Some(text) = installed.annotations().get(VALUES) {
-        given = serde_json::from_str(text).map_err(|error| {
-            Failure::new(format!(
-                "annotation `{VALUES}` of deployment `{}` is no map of values: {error}",
-                installed.name_any()
-            ))
-            .hint("give all values again: kubectl flink operator upgrade --reset-values --values FILE")
-        })?;
-    }
+    let mut given = if reset_values {
+        Map::new()
+    } else {
+        values_of(&installed).map_err(|failure| {
+            failure.hint(
+                "give all values again: kubectl flink operator upgrade --reset-values --values FILE",
+            )
+        })?
+    };
     merge(&mut given, values.read()?);
     Box::pin(put(given, &how, global, printer)).await
 }
@@ -160,6 +159,17 @@ pub(super) async fn installed(client: &Client, namespace: &str) -> anyhow::Resul
             .hint("-n names the namespace; one that Helm installed is upgraded and removed by Helm")
             .hint("install it: kubectl flink operator install")
             .into()
+    })
+}
+
+/// The values that an installation was made with, beside the defaults.
+pub(super) fn values_of(installed: &Deployment) -> Result<Map<String, Value>, Failure> {
+    let text = installed.annotations().get(VALUES).map(String::as_str).unwrap_or_default();
+    serde_json::from_str(text).map_err(|error| {
+        Failure::new(format!(
+            "annotation `{VALUES}` of deployment `{}` is no map of values: {error}",
+            installed.name_any()
+        ))
     })
 }
 
@@ -201,7 +211,7 @@ async fn put(
     let connection = global.connect().await?;
     let client = &connection.client;
     refuse_another_operator(client, &given, &namespace).await?;
-    let has_namespace = has_namespace(client, &namespace).await?;
+    let has_namespace = namespaces::exists(client, &namespace).await?;
     let changes = changes(client, &objects).await?;
     if !has_namespace {
         printer.note(format_args!("namespace/{namespace} is created"));
@@ -249,7 +259,7 @@ async fn put(
 }
 
 /// What is applied: the objects of the release, with the values that it was made from.
-fn objects(given: &Map<String, Value>, namespace: &str) -> anyhow::Result<Vec<Value>> {
+pub(super) fn objects(given: &Map<String, Value>, namespace: &str) -> anyhow::Result<Vec<Value>> {
     let mut all = merge::defaults();
     merge(&mut all, given.clone());
     let values = merge::typed(all).map_err(|error| {
@@ -347,13 +357,9 @@ async fn changes(client: &Client, objects: &[Value]) -> anyhow::Result<Vec<Chang
     for object in objects {
         let id = ObjectId::in_manifest(object)?;
         let stored = read::get_value(client, &id).await?;
-        let manager = |stored: &Value| {
-            let labels = stored.pointer("/metadata/labels")?;
-            labels.get(MANAGED_BY)?.as_str().map(str::to_owned)
-        };
         let kind = match &stored {
             None => Kind::New,
-            Some(stored) if manager(stored).as_deref() == Some(MANAGER) => Kind::Ours,
+            Some(stored) if manager(stored) == Some(MANAGER) => Kind::Ours,
             // Accounts may be there before, with the rights that the cluster's owner gave them.
             Some(_) if id.kind == "ServiceAccount" || is_of_jobs(object) => Kind::Foreign,
             Some(stored) => {
@@ -377,8 +383,13 @@ async fn changes(client: &Client, objects: &[Value]) -> anyhow::Result<Vec<Chang
     .into())
 }
 
-/// Objects that outlive the installation.
-fn is_of_jobs(object: &Value) -> bool {
+/// Who manages a stored object, as its label says.
+pub(super) fn manager(stored: &Value) -> Option<&str> {
+    stored.pointer("/metadata/labels")?.get(MANAGED_BY)?.as_str()
+}
+
+/// Objects that outlive the installation: running jobs need them.
+pub(super) fn is_of_jobs(object: &Value) -> bool {
     object
         .pointer("/metadata/annotations")
         .is_some_and(|it| it.get("helm.sh/resource-policy").is_some())
@@ -440,16 +451,6 @@ fn watched_by(operator: &Deployment) -> Vec<String> {
 fn names(list: &Value) -> Vec<String> {
     let items = list.as_array().into_iter().flatten();
     items.filter_map(Value::as_str).map(str::to_owned).collect()
-}
-
-async fn has_namespace(client: &Client, name: &str) -> anyhow::Result<bool> {
-    let namespaces: Api<Namespace> = Api::all(client.clone());
-    match namespaces.get_metadata(name).await.map_err(cluster::Error::from) {
-        // Who may write into the namespace need not be allowed to read it.
-        Ok(_) | Err(cluster::Error::Forbidden { .. }) => Ok(true),
-        Err(error) if error.is_not_found() => Ok(false),
-        Err(error) => Err(error.into()),
-    }
 }
 
 async fn until_available(

@@ -1,12 +1,9 @@
 //! `operator uninstall`: the operator goes, jobs and what they need stay.
 
 use clap::Args;
-use k8s_openapi::api::apps::v1::Deployment;
-use kube::ResourceExt;
-use serde_json::Value;
 
-use super::install::installed;
-use super::{MANAGER, VALUES, namespace};
+use super::install::{installed, is_of_jobs, manager, objects, values_of};
+use super::{MANAGER, namespace};
 use crate::api::deployment::FlinkDeployment;
 use crate::api::session_job::FlinkSessionJob;
 use crate::cli::args::{DryRun, DryRunMode, Global};
@@ -15,8 +12,6 @@ use crate::cli::failure::Failure;
 use crate::cli::printer::Printer;
 use crate::cluster::apply::{self, Deletion, ObjectId, Propagation};
 use crate::cluster::read;
-use crate::install::merge::{self, merge};
-use crate::install::objects::Release;
 
 /// Arguments of `operator uninstall`.
 #[derive(Args)]
@@ -45,15 +40,11 @@ pub(super) async fn run(
     let client = global.connect().await?.client;
     let namespace = namespace(global);
     let deployment = installed(&client, &namespace).await?;
-    let objects = objects(&deployment, &namespace)?;
+    let objects = objects(&values_of(&deployment)?, &namespace)?;
     let mut ours = Vec::new();
-    for object in objects.iter().rev().filter(|object| !stays(object)) {
+    for object in objects.iter().rev().filter(|object| !is_of_jobs(object)) {
         let stored = read::get_value(&client, &ObjectId::in_manifest(object)?).await?;
-        let manager = stored
-            .as_ref()
-            .and_then(|it| it.pointer("/metadata/labels"))
-            .and_then(|it| it.get(super::MANAGED_BY));
-        if manager.and_then(Value::as_str) == Some(MANAGER) {
+        if stored.as_ref().and_then(manager) == Some(MANAGER) {
             ours.push(object);
         }
     }
@@ -77,26 +68,6 @@ pub(super) async fn run(
         ))?;
     }
     warn_of_what_stays(&client, printer).await
-}
-
-/// The objects that the installation was made of, by the values that it keeps.
-fn objects(deployment: &Deployment, namespace: &str) -> anyhow::Result<Vec<Value>> {
-    let text = deployment.annotations().get(VALUES).map(String::as_str).unwrap_or_default();
-    let given = serde_json::from_str(text).map_err(|error| {
-        Failure::new(format!("annotation `{VALUES}` is no map of values: {error}"))
-    })?;
-    let mut all = merge::defaults();
-    merge(&mut all, given);
-    let values = merge::typed(all)?;
-    let version = env!("CARGO_PKG_VERSION");
-    Ok(Release { namespace, version, managed_by: MANAGER, values: &values }.objects())
-}
-
-/// What running jobs need: their account and their rights.
-fn stays(object: &Value) -> bool {
-    object
-        .pointer("/metadata/annotations")
-        .is_some_and(|it| it.get("helm.sh/resource-policy").is_some())
 }
 
 /// Resources with a finalizer cannot be deleted while nobody operates them.
