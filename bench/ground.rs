@@ -2,17 +2,23 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
+use backon::{ConstantBuilder, Retryable};
 use futures::{StreamExt, TryStreamExt, stream};
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config};
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 /// Requests in flight at once.
 const WRITERS: usize = 8;
+/// A run of minutes does not end at one request that an overloaded server dropped.
+const TRIES: usize = 5;
+const PAUSE: Duration = Duration::from_secs(1);
 
 /// Counts of requests to the API server, other than watches.
 #[derive(Clone, Copy, Default)]
@@ -24,6 +30,8 @@ pub(crate) struct Calls {
     pub(crate) operator_writes: f64,
     /// Deployments that were created.
     pub(crate) clusters: f64,
+    /// Statuses of `FlinkDeployment`s that were written.
+    pub(crate) statuses: f64,
 }
 
 impl Calls {
@@ -84,8 +92,14 @@ impl Ground {
                 },
             },
         }))?;
-        self.deployments.create(&PostParams::default(), &object).await?;
-        Ok(())
+        patient(async || {
+            match self.deployments.create(&PostParams::default(), &object).await {
+                // What was dropped may have been its answer alone.
+                Err(kube::Error::Api(status)) if status.is_already_exists() => Ok(()),
+                other => Ok(other.map(drop)?),
+            }
+        })
+        .await
     }
 
     pub(crate) async fn create_all(&self, names: impl Iterator<Item = String>) -> Result<()> {
@@ -99,8 +113,11 @@ impl Ground {
     /// Changes `spec.job` of one deployment.
     pub(crate) async fn edit(&self, name: &str, job: &Value) -> Result<()> {
         let patch = Patch::Merge(json!({"spec": {"job": job}}));
-        self.deployments.patch(name, &PatchParams::default(), &patch).await?;
-        Ok(())
+        patient(async || {
+            self.deployments.patch(name, &PatchParams::default(), &patch).await?;
+            Ok(())
+        })
+        .await
     }
 
     pub(crate) async fn edit_all(
@@ -116,17 +133,20 @@ impl Ground {
     }
 
     pub(crate) async fn lifecycle(&self, name: &str) -> Result<Option<String>> {
-        Ok(lifecycle(&self.deployments.get(name).await?))
+        patient(async || Ok(lifecycle(&self.deployments.get(name).await?))).await
     }
 
     /// How many deployments are in each lifecycle state. As a table, which is the least load: what is
     /// measured shares the API server with this.
     pub(crate) async fn states(&self) -> Result<BTreeMap<String, usize>> {
         let path = format!("{}?includeObject=None", self.deployments.resource_url());
-        let request = http::Request::get(path)
-            .header("accept", "application/json;as=Table;g=meta.k8s.io;v=v1")
-            .body(Vec::new())?;
-        let table: Value = self.client.request(request).await?;
+        let table: Value = patient(async || {
+            let request = http::Request::get(&path)
+                .header("accept", "application/json;as=Table;g=meta.k8s.io;v=v1")
+                .body(Vec::new())?;
+            Ok(self.client.request(request).await?)
+        })
+        .await?;
         let items = |field: &str| table[field].as_array().context("the list is no table");
         let column = items("columnDefinitions")?
             .iter()
@@ -158,6 +178,9 @@ impl Ground {
             calls.writes += value;
             if is("resource", "deployments") && is("verb", "POST") && is("code", "201") {
                 calls.clusters += value;
+            }
+            if is("resource", "flinkdeployments") && is("subresource", "status") {
+                calls.statuses += value;
             }
             let by_api_server = is("resource", "leases") || is("resource", "ipaddresses");
             let by_flinkworld = is("resource", "deployments") && is("subresource", "status");
@@ -203,14 +226,16 @@ impl Ground {
     }
 
     async fn metrics(&self) -> Result<String> {
-        let request = http::Request::get("/metrics").body(Vec::new())?;
-        Ok(self.client.request_text(request).await?)
+        patient(async || {
+            let request = http::Request::get("/metrics").body(Vec::new())?;
+            Ok(self.client.request_text(request).await?)
+        })
+        .await
     }
 
     /// Calls of Flink so far, by method and route.
     pub(crate) async fn flink_calls(&self) -> Result<BTreeMap<String, u64>> {
-        let stats = self.http.get(format!("http://{}/_stats", self.world)).send().await?;
-        Ok(stats.error_for_status()?.json().await?)
+        self.get("_stats").await
     }
 
     /// Forgets which clusters were asked anything.
@@ -220,8 +245,7 @@ impl Ground {
 
     /// How many clusters were asked anything since then.
     pub(crate) async fn asked(&self) -> Result<usize> {
-        let count = self.http.get(format!("http://{}/_asked", self.world)).send().await?;
-        Ok(count.error_for_status()?.json().await?)
+        self.get("_asked").await
     }
 
     /// Clusters whose names come before `below` accept connections and never answer.
@@ -229,11 +253,31 @@ impl Ground {
         self.post(&format!("_stall?below={below}")).await
     }
 
-    async fn post(&self, path: &str) -> Result<()> {
-        let answer = self.http.post(format!("http://{}/{path}", self.world)).send().await?;
-        answer.error_for_status()?;
-        Ok(())
+    async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T> {
+        patient(async || {
+            let answer = self.http.get(format!("http://{}/{path}", self.world)).send().await?;
+            Ok(answer.error_for_status()?.json().await?)
+        })
+        .await
     }
+
+    async fn post(&self, path: &str) -> Result<()> {
+        patient(async || {
+            let answer = self.http.post(format!("http://{}/{path}", self.world)).send().await?;
+            answer.error_for_status()?;
+            Ok(())
+        })
+        .await
+    }
+}
+
+/// Tries a request that may be made twice some more times.
+async fn patient<T>(request: impl AsyncFn() -> Result<T>) -> Result<T> {
+    let pauses = ConstantBuilder::default().with_delay(PAUSE).with_max_times(TRIES);
+    (|| request())
+        .retry(pauses)
+        .notify(|error, _| eprintln!("bench: a request failed and is tried again: {error:#}"))
+        .await
 }
 
 pub(crate) fn lifecycle(deployment: &DynamicObject) -> Option<String> {

@@ -17,6 +17,7 @@ use std::{env, fs};
 use anyhow::{Context, Result, bail};
 
 mod chart;
+mod failover;
 mod ground;
 mod phases;
 mod process;

@@ -60,13 +60,29 @@ impl Operator {
         Ok(line.and_then(|(_, rest)| rest.split_whitespace().next()?.parse().ok()))
     }
 
+    /// As Ctrl-C does, until it has left.
+    pub(crate) fn stop(self) -> Result<()> {
+        self.interrupt()?;
+        self.wait()
+    }
+
     /// As Ctrl-C does.
-    pub(crate) fn stop(mut self) -> Result<()> {
+    pub(crate) fn interrupt(&self) -> Result<()> {
         let id = i32::try_from(self.child.id())?;
         let id = rustix::process::Pid::from_raw(id).context("process id 0")?;
-        rustix::process::kill_process(id, rustix::process::Signal::INT)?;
+        Ok(rustix::process::kill_process(id, rustix::process::Signal::INT)?)
+    }
+
+    /// Waits until it has left.
+    pub(crate) fn wait(mut self) -> Result<()> {
         self.child.wait()?;
         Ok(())
+    }
+
+    /// As a lost node does.
+    pub(crate) fn kill(mut self) -> Result<()> {
+        self.child.kill()?;
+        self.wait()
     }
 }
 

@@ -45,6 +45,7 @@ func main() {
 	config.QPS, config.Burst = 5000, 5000
 	w := &world{
 		clusters:   map[string]*cluster{},
+		jobIDs:     map[string]string{},
 		calls:      map[string]int{},
 		asked:      map[string]struct{}{},
 		client:     kubernetes.NewForConfigOrDie(config),

@@ -34,6 +34,7 @@ type cluster struct {
 type world struct {
 	mu         sync.Mutex
 	clusters   map[string]*cluster // by namespace/name
+	jobIDs     map[string]string   // as ConfigMaps have them, by namespace/name of the cluster
 	calls      map[string]int      // by method and route
 	asked      map[string]struct{} // clusters, by namespace/name
 	stallBelow string              // clusters whose names come before it accept requests and never answer
@@ -47,13 +48,18 @@ var jobIDLine = regexp.MustCompile(`(?m)job-id['"]?\s*:\s*['"]?([0-9a-f]{32})`)
 func (w *world) cluster(key string) *cluster {
 	c := w.clusters[key]
 	if c == nil {
-		c = &cluster{savepoints: map[string]string{}, jobID: strings.Repeat("0", 32), jobName: key}
+		id, ok := w.jobIDs[key]
+		if !ok {
+			id = strings.Repeat("0", 32)
+		}
+		c = &cluster{savepoints: map[string]string{}, jobID: id, jobName: key}
 		w.clusters[key] = c
 	}
 	return c
 }
 
-// observeConfigMap learns the id that the operator gave to the job.
+// observeConfigMap learns the id that the operator gave to the job. The end of the cluster before may be heard of later,
+// by another watch, and does not take the id along.
 func (w *world) observeConfigMap(object any) {
 	configMap, ok := object.(*corev1.ConfigMap)
 	if !ok {
@@ -64,8 +70,10 @@ func (w *world) observeConfigMap(object any) {
 		return
 	}
 	if id := configMap.Data["job-id"]; id != "" {
+		key := configMap.Namespace + "/" + name
 		w.mu.Lock()
-		w.cluster(configMap.Namespace + "/" + name).jobID = id
+		w.jobIDs[key] = id
+		w.cluster(key).jobID = id
 		w.mu.Unlock()
 	}
 }
@@ -135,8 +143,11 @@ func (w *world) forgetDeployment(object any) {
 		object = tombstone.Obj
 	}
 	if deployment, ok := object.(*appsv1.Deployment); ok && deployment.Labels["component"] == "jobmanager" {
+		key := deployment.Namespace + "/" + deployment.Name
 		w.mu.Lock()
-		delete(w.clusters, deployment.Namespace+"/"+deployment.Name)
+		if c := w.clusters[key]; c != nil && c.uid == deployment.UID {
+			delete(w.clusters, key)
+		}
 		w.mu.Unlock()
 	}
 }
