@@ -1,5 +1,67 @@
 //! `job.autoscaler.excluded.periods`: daily ranges and Quartz cron expressions (rule A12).
 
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+
+use crate::decide::schedule::Schedule;
+
+/// A time in which a job is not scaled.
+#[derive(Clone, Debug)]
+pub struct ExcludedPeriod {
+    text: String,
+    parts: Vec<Part>,
+}
+
+#[derive(Clone, Debug)]
+enum Part {
+    /// Milliseconds of the day, both ends included.
+    Daily { start: u32, end: u32 },
+    /// The seconds that it names.
+    Cron(Schedule),
+}
+
+impl ExcludedPeriod {
+    /// Reads one entry of the list.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn parse(entry: &str) -> Result<Self, String> {
+        check(entry)?;
+        let part = |text: &str| match daily_range(text) {
+            Some((start, end)) => Ok(Part::Daily { start, end }),
+            None => Schedule::parse(text).map(Part::Cron),
+        };
+        let parts = entry.split("&&").map(|text| part(text.trim())).collect::<Result<_, _>>()?;
+        Ok(Self { text: entry.trim().to_owned(), parts })
+    }
+
+    /// Whether `now` is in all parts of it.
+    pub fn contains(&self, now: Timestamp, zone: &TimeZone) -> bool {
+        self.parts.iter().all(|part| match part {
+            Part::Daily { start, end } => {
+                let time = now.to_zoned(zone.clone()).time();
+                let at = (u32::from(time.hour().unsigned_abs()) * 60
+                    + u32::from(time.minute().unsigned_abs()))
+                    * 60
+                    + u32::from(time.second().unsigned_abs());
+                let millis = at * 1000 + u32::from(time.millisecond().unsigned_abs());
+                (*start..=*end).contains(&millis)
+            }
+            // It names this second when the next one after the second before is this one.
+            Part::Cron(schedule) => Timestamp::from_second(now.as_second()).is_ok_and(|second| {
+                Timestamp::from_second(now.as_second() - 1)
+                    .is_ok_and(|before| schedule.next(before, zone) == Some(second))
+            }),
+        })
+    }
+}
+
+impl std::fmt::Display for ExcludedPeriod {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
 /// Checks one entry: a daily range, a cron expression, or one of each joined by `&&`.
 pub(super) fn check(entry: &str) -> Result<(), String> {
     let parts: Vec<&str> = entry.split("&&").map(str::trim).collect();
@@ -26,11 +88,16 @@ pub(super) fn check(entry: &str) -> Result<(), String> {
 
 /// Whether `text` is `H:M[:S[:millis]]-H:M[:S[:millis]]`, the start before the end.
 fn is_daily_range(text: &str) -> bool {
+    daily_range(text).is_some()
+}
+
+/// Start and end in milliseconds of the day.
+fn daily_range(text: &str) -> Option<(u32, u32)> {
     let mut sides = text.split('-');
     let (Some(start), Some(end), None) = (sides.next(), sides.next(), sides.next()) else {
-        return false;
+        return None;
     };
-    matches!((millis_of_day(start), millis_of_day(end)), (Some(start), Some(end)) if start < end)
+    Some((millis_of_day(start)?, millis_of_day(end)?)).filter(|(start, end)| start < end)
 }
 
 fn millis_of_day(text: &str) -> Option<u32> {

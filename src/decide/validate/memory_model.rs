@@ -3,7 +3,7 @@
 //! Flink derives every part of a process's memory from the sizes that are set, and does not start
 //! when they contradict each other or leave nothing for a part. Same rules as
 //! `ProcessMemoryUtils`, `JobManagerFlinkMemoryUtils` and `TaskExecutorFlinkMemoryUtils` in Flink
-//! 1.20; the answer is only yes, or why not.
+//! 1.20; the answer is yes, or why not, and the parts of a TaskManager.
 
 use crate::config::FlinkConfig;
 use crate::config::memory::MemorySize;
@@ -57,13 +57,13 @@ pub(super) fn check_job_manager(config: &FlinkConfig) -> Result<(), Problem> {
             }
             flink = stated;
         }
-        return process.check_around(&config, flink);
+        return process.check_around(&config, flink).map(drop);
     }
     if config.is_set(&options::JOB_MANAGER_FLINK_MEMORY) {
         let flink = size(&config, &options::JOB_MANAGER_FLINK_MEMORY)?;
         let parts = [("off-heap memory", off_heap), ("JVM heap", HEAP_MIN)];
         let _heap = enough(options::JOB_MANAGER_FLINK_MEMORY.key(), flink, &parts)?;
-        return process.check_around(&config, flink);
+        return process.check_around(&config, flink).map(drop);
     }
     let (total, rest) = process.split(&config)?;
     let parts = [
@@ -75,8 +75,32 @@ pub(super) fn check_job_manager(config: &FlinkConfig) -> Result<(), Problem> {
     Ok(())
 }
 
+/// How the memory of a TaskManager is split, in bytes.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct TaskManagerMemory {
+    /// All of Flink's parts together.
+    pub flink: u64,
+    /// Heap of framework and tasks.
+    pub heap: u64,
+    pub framework_off_heap: u64,
+    pub task_off_heap: u64,
+    pub managed: u64,
+    pub network: u64,
+    pub metaspace: u64,
+    pub overhead: u64,
+}
+
+/// Splits the memory of a TaskManager; nothing where Flink would not start.
+pub fn task_manager_memory(config: &FlinkConfig) -> Option<TaskManagerMemory> {
+    split_task_manager(config).ok()
+}
+
 /// Checks the memory of a TaskManager.
 pub(super) fn check_task_manager(config: &FlinkConfig) -> Result<(), Problem> {
+    split_task_manager(config).map(drop)
+}
+
+fn split_task_manager(config: &FlinkConfig) -> Result<TaskManagerMemory, Problem> {
     let process = Process {
         total: &options::TASK_MANAGER_PROCESS_MEMORY,
         metaspace: &options::TASK_MANAGER_METASPACE,
@@ -89,66 +113,87 @@ pub(super) fn check_task_manager(config: &FlinkConfig) -> Result<(), Problem> {
         size(config, &options::TASK_MANAGER_FRAMEWORK_OFF_HEAP)?,
         size(config, &options::TASK_MANAGER_TASK_OFF_HEAP)?,
     ]);
+    let parts = |flink: u64, managed: u64, network: u64, overhead: u64| {
+        let framework_off_heap = size(config, &options::TASK_MANAGER_FRAMEWORK_OFF_HEAP)?;
+        let task_off_heap = size(config, &options::TASK_MANAGER_TASK_OFF_HEAP)?;
+        let others = sum(&[framework_off_heap, task_off_heap, managed, network]);
+        Ok(TaskManagerMemory {
+            flink,
+            heap: flink.saturating_sub(others),
+            framework_off_heap,
+            task_off_heap,
+            managed,
+            network,
+            metaspace: size(config, process.metaspace)?,
+            overhead,
+        })
+    };
     if config.is_set(&options::TASK_MANAGER_TASK_HEAP)
         && config.is_set(&options::TASK_MANAGER_MANAGED_MEMORY)
     {
-        let without_network = sum(&[
-            framework,
-            size(config, &options::TASK_MANAGER_TASK_HEAP)?,
-            size(config, &options::TASK_MANAGER_MANAGED_MEMORY)?,
-        ]);
+        let managed = size(config, &options::TASK_MANAGER_MANAGED_MEMORY)?;
+        let without_network =
+            sum(&[framework, size(config, &options::TASK_MANAGER_TASK_HEAP)?, managed]);
         let network = Network::read(config)?;
-        let flink = if config.is_set(&options::TASK_MANAGER_FLINK_MEMORY) {
+        let (flink, network) = if config.is_set(&options::TASK_MANAGER_FLINK_MEMORY) {
             let flink = size(config, &options::TASK_MANAGER_FLINK_MEMORY)?;
-            network.admits(enough(
+            let left = enough(
                 options::TASK_MANAGER_FLINK_MEMORY.key(),
                 flink,
                 &[("heap, off-heap and managed memory", without_network)],
-            )?)?;
-            flink
+            )?;
+            network.admits(left)?;
+            (flink, left)
         } else {
-            sum(&[without_network, network.beside(without_network)])
+            let network = network.beside(without_network);
+            (sum(&[without_network, network]), network)
         };
-        return process.check_around(config, flink);
+        return parts(flink, managed, network, process.check_around(config, flink)?);
     }
     if config.is_set(&options::TASK_MANAGER_FLINK_MEMORY) {
         let flink = size(config, &options::TASK_MANAGER_FLINK_MEMORY)?;
-        check_task_manager_flink(
+        let (managed, network) = split_task_manager_flink(
             config,
             options::TASK_MANAGER_FLINK_MEMORY.key(),
             flink,
             flink,
             framework,
         )?;
-        return process.check_around(config, flink);
+        return parts(flink, managed, network, process.check_around(config, flink)?);
     }
     let (total, flink) = process.split(config)?;
     let key = options::TASK_MANAGER_PROCESS_MEMORY.key();
-    check_task_manager_flink(config, key, total, flink, framework)
+    let (managed, network) = split_task_manager_flink(config, key, total, flink, framework)?;
+    parts(flink, managed, network, total - flink - size(config, process.metaspace)?)
 }
 
-/// Whether `flink`, which is what `total` set by `key` leaves, has room for its parts.
-fn check_task_manager_flink(
+/// Managed and network memory of `flink`, which is what `total` set by `key` leaves, if it has room
+/// for all its parts.
+fn split_task_manager_flink(
     config: &FlinkConfig,
     key: &str,
     total: u64,
     flink: u64,
     framework: u64,
-) -> Result<(), Problem> {
+) -> Result<(u64, u64), Problem> {
     let network = Network::read(config)?;
+    let managed = managed_within(config, flink)?;
     let mut parts = vec![
         ("metaspace and JVM overhead", total - flink),
         ("framework and task off-heap memory", framework),
-        ("managed memory", managed_within(config, flink)?),
+        ("managed memory", managed),
     ];
     if config.is_set(&options::TASK_MANAGER_TASK_HEAP) {
         parts.push(("task heap", size(config, &options::TASK_MANAGER_TASK_HEAP)?));
         // The network then gets what is left, rather than its share.
-        return network.admits(enough(key, total, &parts)?);
+        let left = enough(key, total, &parts)?;
+        network.admits(left)?;
+        return Ok((managed, left));
     }
-    parts.push(("network memory", network.within(flink)));
+    let network = network.within(flink);
+    parts.push(("network memory", network));
     let _task_heap = enough(key, total, &parts)?;
-    Ok(())
+    Ok((managed, network))
 }
 
 fn managed_within(config: &FlinkConfig, flink: u64) -> Result<u64, Problem> {
@@ -196,18 +241,19 @@ impl Process<'_> {
         Ok((total, enough(self.total.key(), total, &parts)?))
     }
 
-    /// Whether the total, where it is set too, fits Flink's memory.
-    fn check_around(&self, config: &FlinkConfig, flink: u64) -> Result<(), Problem> {
+    /// The overhead beside Flink's memory, if the total, where it is set too, fits that.
+    fn check_around(&self, config: &FlinkConfig, flink: u64) -> Result<u64, Problem> {
         let metaspace = size(config, self.metaspace)?;
-        let (min, max, _) = self.overhead(config)?;
+        let (min, max, fraction) = self.overhead(config)?;
         if !config.is_set(self.total) {
-            return Ok(());
+            let beside = share(sum(&[flink, metaspace]), fraction / (1.0 - fraction));
+            return Ok(beside.clamp(min, max));
         }
         let total = size(config, self.total)?;
         let parts = [("Flink memory", flink), ("metaspace", metaspace)];
         let overhead = enough(self.total.key(), total, &parts)?;
         if (min..=max).contains(&overhead) {
-            return Ok(());
+            return Ok(overhead);
         }
         Err(Problem::Contradiction(format!(
             "`{}` of {} leaves {} for JVM overhead, which must be from {} to {}",

@@ -93,3 +93,34 @@ fn combinations() {
         expect!["at most two parts can be joined by `&&`"],
     );
 }
+
+#[test]
+fn a_time_is_within_all_parts_of_a_period() {
+    let contains = |period: &str, time: &str, zone: &TimeZone| {
+        ExcludedPeriod::parse(period).unwrap().contains(time.parse().unwrap(), zone)
+    };
+    // A Wednesday.
+    let utc =
+        |period: &str, time: &str| contains(period, &format!("2026-03-04T{time}Z"), &TimeZone::UTC);
+    for (period, time, is_within) in [
+        ("9:30-10:50:20", "09:29:59.999", false),
+        ("9:30-10:50:20", "09:30:00", true),
+        ("9:30-10:50:20", "10:50:20", true),
+        ("9:30-10:50:20", "10:50:20.001", false),
+        ("9:30:0:5-9:30:0:7", "09:30:00.006", true),
+        ("* * 9-10 * * ?", "10:59:59.5", true),
+        ("* * 9-10 * * ?", "11:00:00", false),
+        ("0 0 12 * * ?", "12:00:00.999", true),
+        ("0 0 12 * * ?", "12:00:01", false),
+        ("* * * ? * 4", "00:00:00", true),
+        ("* * * ? * 5", "00:00:00", false),
+        ("9:00-10:00 && * * * ? * WED", "09:30:00", true),
+        ("9:00-10:00 && * * * ? * WED", "10:30:00", false),
+        ("9:00-10:00 && * * * ? * THU", "09:30:00", false),
+    ] {
+        assert_eq!(utc(period, time), is_within, "{period} {time}");
+    }
+    let east = TimeZone::fixed(jiff::tz::offset(2));
+    assert!(contains("9:00-10:00", "2026-03-04T07:30:00Z", &east));
+    assert!(!contains("9:00-10:00", "2026-03-04T09:30:00Z", &east));
+}

@@ -135,6 +135,35 @@ fn a_share_that_uses_all_up_is_too_much() {
     );
 }
 
+/// What Flink 1.20 says at the start of a TaskManager with its default size.
+#[test]
+fn the_parts_of_a_task_manager() {
+    let parts = |entries: &[(&str, &str)]| {
+        let config: FlinkConfig = entries.iter().copied().collect();
+        task_manager_memory(&config)
+    };
+    let default = TaskManagerMemory {
+        flink: 1_342_177_280,
+        heap: 536_870_902,
+        framework_off_heap: 134_217_728,
+        task_off_heap: 0,
+        managed: 536_870_920,
+        network: 134_217_730,
+        metaspace: 268_435_456,
+        overhead: 201_326_592,
+    };
+    assert_eq!(parts(&[("taskmanager.memory.process.size", "1728m")]), Some(default));
+    assert_eq!(parts(&[("taskmanager.memory.flink.size", "1280m")]), Some(default));
+    let stated = parts(&[
+        ("taskmanager.memory.task.heap.size", "402653174"),
+        ("taskmanager.memory.managed.size", "536870920"),
+    ]);
+    let TaskManagerMemory { heap, managed, .. } = stated.unwrap();
+    assert_eq!((heap, managed), (default.heap, default.managed));
+    assert_eq!(parts(&[]), None);
+    assert_eq!(parts(&[("taskmanager.memory.process.size", "300m")]), None);
+}
+
 proptest! {
     /// More memory never makes a process that starts with default fractions fail.
     #[test]

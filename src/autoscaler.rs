@@ -1,0 +1,26 @@
+//! The autoscaler: what a job measured goes in; parallelism, and the reason for each number, comes
+//! out.
+//!
+//! One [`cycle`] takes a sample, evaluates the samples of a window, judges every vertex and says
+//! what is to be stored. Rules and numbers are those of the Java operator's autoscaler, whose stored
+//! history is read and written ([`state`]). Where a figure is missing or absurd there is no decision,
+//! and the cycle says why: [`rate::Rate`] is never NaN, and judging takes nothing else.
+
+pub mod align;
+pub mod cycle;
+pub mod delayed;
+pub mod evaluate;
+pub mod events;
+pub mod feedback;
+pub mod judge;
+pub mod memory;
+pub mod metric;
+pub mod names;
+pub mod past;
+pub mod quota;
+pub mod rate;
+pub mod sample;
+pub mod settings;
+pub mod state;
+pub mod topology;
+pub mod window;

@@ -1,0 +1,105 @@
+use super::*;
+
+const BALANCED: Alignment = Alignment::Mode(AlignmentMode::Balanced);
+const EVENLY: Alignment = Alignment::Mode(AlignmentMode::EvenlySpread);
+const OFF: Alignment = Alignment::Mode(AlignmentMode::Off);
+const LEGACY_EVENLY: Alignment = Alignment::Legacy(AdjustMode::EvenlySpread);
+const LEGACY_MAX: Alignment = Alignment::Legacy(AdjustMode::MaximizeUtilisation);
+
+/// No limits but those of the job.
+const NO_LIMIT: u32 = i32::MAX.unsigned_abs();
+
+fn target(current: u32, target: u32, parts: u32) -> Target {
+    Target { current, target, parts, max_parallelism: parts, lower: 1, upper: NO_LIMIT }
+}
+
+/// The results of all modes; a `!` marks those that are told.
+#[track_caller]
+fn check(target: Target, expected: &str) {
+    let modes = [BALANCED, EVENLY, LEGACY_EVENLY, LEGACY_MAX];
+    let results: Vec<String> = modes
+        .iter()
+        .map(|mode| align(&target, *mode))
+        .map(|to| format!("{}{}", to.parallelism, if to.is_limited { "!" } else { "" }))
+        .collect();
+    assert_eq!(results.join(" "), expected);
+    assert_eq!(align(&target, OFF), Aligned { parallelism: target.target, is_limited: false });
+}
+
+#[test]
+fn section_16_example_2_alignment() {
+    check(target(16, 24, 128), "26 32 32 26");
+    check(target(200, 260, 720), "360 360 360 360");
+    check(Target { upper: 300, ..target(200, 300, 720) }, "300 300 240! 240!");
+    check(Target { max_parallelism: 128, ..target(7, 9, 15) }, "15 15 15 15");
+    check(Target { max_parallelism: 30, ..target(20, 18, 35) }, "18 18 18 18");
+    check(Target { max_parallelism: 30, lower: 20, ..target(22, 25, 35) }, "25 25 22! 22!");
+    check(Target { max_parallelism: 128, ..target(80, 112, 200) }, "112 112 100! 100!");
+    check(Target { max_parallelism: NO_LIMIT, ..target(24, 96, 199) }, "100 199 199 100");
+    check(target(6, 5, 36), "6 6 6 6");
+}
+
+#[test]
+fn section_5_1_consequences() {
+    // A source may get more subtasks than it has partitions.
+    check(Target { max_parallelism: 720, upper: 200, ..target(10, 20, 15) }, "20 20 15! 15!");
+}
+
+#[test]
+fn a_divisor_stays() {
+    check(target(10, 5, 720), "5 5 5 5");
+    check(target(2, 8, 128), "8 8 8 8");
+    check(target(1, 128, 128), "128 128 128 128");
+}
+
+#[test]
+fn down_goes_up_to_the_next_divisor_at_most_to_where_it_was() {
+    check(target(10, 7, 720), "8 8 8 8");
+    check(target(128, 65, 128), "128 128 128 128");
+    check(target(120, 65, 128), "65 65 64! 64!");
+    check(target(5, 4, 5), "5 5 5 5");
+}
+
+#[test]
+fn the_limit_keeps_divisors_away() {
+    check(Target { upper: 10, ..target(4, 9, 64) }, "10 9 8! 10");
+    check(Target { upper: 9, ..target(4, 9, 64) }, "9 9 8! 8!");
+    check(Target { lower: 9, upper: 9, ..target(4, 9, 64) }, "9 9 9 9");
+}
+
+#[test]
+fn one_subtask_is_always_even() {
+    for mode in [BALANCED, EVENLY, LEGACY_EVENLY, LEGACY_MAX] {
+        for parts in [1, 2, 7, 128, 32768] {
+            assert_eq!(align(&target(5, 1, parts), mode).parallelism, 1);
+        }
+    }
+}
+
+proptest::proptest! {
+    /// Whatever the mode, the result is within the limits, and goes in the direction that was asked
+    /// for or nowhere.
+    #[test]
+    fn never_outside_of_limits(
+        current in 1_u32..400,
+        wanted in 1_u32..400,
+        parts in 1_u32..1000,
+        max_parallelism in 1_u32..1000,
+        lower in 1_u32..400,
+        upper in 1_u32..400,
+        mode in 0_usize..5,
+    ) {
+        let max_parallelism = max_parallelism.max(current);
+        let (lower, upper) = (lower.min(current), upper.max(current));
+        let wanted = wanted.max(lower).min(upper.min(max_parallelism));
+        if wanted == current {
+            return Ok(());
+        }
+        let of = Target { current, target: wanted, parts, max_parallelism, lower, upper };
+        let aligned = align(&of, [BALANCED, EVENLY, OFF, LEGACY_EVENLY, LEGACY_MAX][mode]);
+        let to = aligned.parallelism;
+        proptest::prop_assert!((lower..=upper.min(max_parallelism)).contains(&to), "{of:?}: {to}");
+        let is_that_way = if wanted > current { to >= current } else { to <= current };
+        proptest::prop_assert!(is_that_way, "{of:?}: {to}");
+    }
+}

@@ -1,0 +1,79 @@
+//! What earlier scalings teach: whether they helped, and how well the vertex scales.
+
+use super::metric::Metric;
+use super::past::VertexPast;
+use super::settings::Settings;
+
+/// A scale-up that brought less than it should have.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Ineffective {
+    /// Records per second that it should have added.
+    pub expected: f64,
+    pub actual: f64,
+}
+
+/// Whether the last scaling of a vertex, if it was one up to `current`, brought too little. What
+/// cannot be compared counts as too little.
+pub fn ineffective(
+    past: &VertexPast,
+    current: u32,
+    rate: f64,
+    settings: &Settings,
+) -> Option<Ineffective> {
+    let (_, last) = past.last_key_value()?;
+    if last.new != current || !last.is_up() {
+        return None;
+    }
+    let before = last.figures.average(Metric::TrueProcessingRate);
+    let expected = last.figures.current(Metric::ExpectedProcessingRate) - before;
+    let actual = rate - before;
+    let is_effective = actual / expected >= settings.effectiveness;
+    (!is_effective).then_some(Ineffective { expected, actual })
+}
+
+/// How much of a linear growth the vertex was seen to reach, from the smallest coefficient that is
+/// believed up to 1; 1 as long as too little was seen.
+pub fn scaling_coefficient(past: &VertexPast, min: f64, observations: u32) -> f64 {
+    const LINEAR: f64 = 1.0;
+    if past.is_empty() || u32::try_from(past.len()).unwrap_or(u32::MAX) < observations {
+        return LINEAR;
+    }
+    let seen = || {
+        past.values().map(|scaling| {
+            let rate = scaling.figures.average(Metric::TrueProcessingRate);
+            (f64::from(scaling.current), rate)
+        })
+    };
+    // The smallest parallelism, and of several the newest.
+    let smallest = seen().rev().fold(None, |smallest: Option<(f64, f64)>, one| match smallest {
+        Some(smallest) if smallest.0 <= one.0 => Some(smallest),
+        Some(_) | None => Some(one),
+    });
+    let Some((parallelism, rate)) = smallest else { return LINEAR };
+    let baseline = rate / parallelism;
+    let (mut sum, mut squares) = (0.0, 0.0);
+    for (parallelism, rate) in seen() {
+        sum += parallelism * rate;
+        squares += parallelism * parallelism;
+    }
+    let alpha = sum / (squares * baseline);
+    // An infinite or missing rate teaches nothing.
+    if squares == 0.0 || alpha.is_nan() {
+        return LINEAR;
+    }
+    ceil2(alpha.min(LINEAR).max(min))
+}
+
+/// Up at the second decimal of the shortest decimal text; for numbers up to 1.
+fn ceil2(number: f64) -> f64 {
+    let text = number.to_string();
+    match text.split_once('.') {
+        Some(("0", fraction)) if fraction.len() > 2 => {
+            fraction[..2].parse().map_or(number, |hundredths: u8| f64::from(hundredths + 1) / 100.0)
+        }
+        Some(_) | None => number,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,321 @@
+//! What becomes of one vertex, step by step: each rule with the number that it made.
+
+use std::fmt;
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::align::{self, align};
+use super::delayed::{Answer, Delayed, Recommended};
+use super::evaluate::capacity;
+use super::feedback::{Ineffective, ineffective, scaling_coefficient};
+use super::metric::{Figures, Metric};
+use super::past::VertexPast;
+use super::rate::Rate;
+use super::sample::Unscaled;
+use super::settings::Settings;
+use super::topology::{Vertex, VertexId};
+
+/// What a decision about a vertex consists of, in the order in which the rules are asked.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum Rule {
+    /// `vertex.exclude.ids` names it.
+    Excluded,
+    Unscaled(Unscaled),
+    /// Its true processing rate is not known.
+    NoProcessingRate,
+    /// The rate that it has to reach is not known.
+    NoTargetRate,
+    /// Both rates are, but they have no ratio.
+    NoFactor,
+    /// The rate that it has to manage.
+    Capacity,
+    /// The rate that it could manage now.
+    ProcessingRate,
+    /// How well it scales.
+    ScalingCoefficient,
+    /// By how much its parallelism is to change.
+    Factor,
+    ScaleDownMaxFactor,
+    ScaleUpMaxFactor,
+    /// The parallelism that this makes.
+    Computed,
+    MinParallelism,
+    MaxParallelism,
+    /// The job was started with so many key groups.
+    JobMaxParallelism,
+    Alignment,
+    /// The last scale-up brought too little for another one.
+    Ineffective,
+    /// It has to be enough for longer.
+    ScaleDownInterval,
+    /// The highest that was recommended in that time.
+    ScaleDownMaximum,
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Excluded => "excluded by job.autoscaler.vertex.exclude.ids",
+            Self::Unscaled(Unscaled::Finished) => "it has finished",
+            Self::Unscaled(Unscaled::NoBusyTime) => "its busy time is not known",
+            Self::NoProcessingRate => "its true processing rate is not known",
+            Self::NoTargetRate => "the rate that it has to reach is not known",
+            Self::NoFactor => "its rates have no ratio",
+            Self::Capacity => "capacity that is needed",
+            Self::ProcessingRate => "true processing rate",
+            Self::ScalingCoefficient => "observed scaling coefficient",
+            Self::Factor => "scale factor",
+            Self::ScaleDownMaxFactor => "limited by job.autoscaler.scale-down.max-factor",
+            Self::ScaleUpMaxFactor => "limited by job.autoscaler.scale-up.max-factor",
+            Self::Computed => "computed parallelism",
+            Self::MinParallelism => "limited by job.autoscaler.vertex.min-parallelism",
+            Self::MaxParallelism => "limited by job.autoscaler.vertex.max-parallelism",
+            Self::JobMaxParallelism => "limited by the vertex's max parallelism",
+            Self::Alignment => "aligned to key groups or partitions",
+            Self::Ineffective => "the last scale-up was not effective",
+            Self::ScaleDownInterval => "waits for job.autoscaler.scale-down.interval",
+            Self::ScaleDownMaximum => "highest recommendation of the scale-down interval",
+        })
+    }
+}
+
+/// A rule that was asked, and the number that it made: a rate, a factor or a parallelism.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Step {
+    pub rule: Rule,
+    pub number: f64,
+}
+
+/// A deprecated alignment that decided otherwise than was computed.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Limited {
+    pub expected: u32,
+    pub actual: u32,
+    pub parts: u32,
+    pub upper: u32,
+    pub lower: u32,
+}
+
+/// What becomes of a vertex.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Judgement {
+    pub current: u32,
+    /// The current one where nothing changes.
+    pub new: u32,
+    /// Its rate is so far off that the job is to be scaled for it.
+    pub is_outside: bool,
+    /// The rate that it is expected to manage then.
+    pub expected_rate: Option<f64>,
+    /// In the order of the rules; the last one decided.
+    pub steps: Vec<Step>,
+    pub ineffective: Option<Ineffective>,
+    pub limited: Option<Limited>,
+    /// When a lower parallelism can come into force.
+    pub waits_until: Option<Timestamp>,
+}
+
+impl Judgement {
+    pub fn is_change(&self) -> bool {
+        self.new != self.current
+    }
+
+    /// The rule that decided, and its number.
+    pub fn decider(&self) -> Option<Step> {
+        self.steps.last().copied()
+    }
+
+    fn unchanged(current: u32) -> Self {
+        Self {
+            current,
+            new: current,
+            is_outside: false,
+            expected_rate: None,
+            steps: Vec::new(),
+            ineffective: None,
+            limited: None,
+            waits_until: None,
+        }
+    }
+
+    fn note(&mut self, rule: Rule, number: f64) {
+        self.steps.push(Step { rule, number });
+    }
+
+    /// Notes a rule that keeps the vertex as it is.
+    fn keep(mut self, rule: Rule) -> Self {
+        self.note(rule, f64::from(self.current));
+        self
+    }
+}
+
+/// What is known of a vertex.
+#[derive(Clone, Copy, Debug)]
+pub struct Case<'a> {
+    pub id: &'a VertexId,
+    pub vertex: &'a Vertex,
+    pub figures: &'a Figures,
+    pub past: &'a VertexPast,
+    /// Why it is not scaled now.
+    pub unscaled: Option<Unscaled>,
+    pub restart_time: Duration,
+    pub now: Timestamp,
+    pub settings: &'a Settings,
+}
+
+/// Judges a vertex.
+pub fn judge(case: &Case<'_>, delayed: &mut Delayed) -> Judgement {
+    let Case { id, vertex, figures, settings, .. } = *case;
+    let current = vertex.parallelism;
+    let mut judgement = Judgement::unchanged(current);
+    if settings.excluded_vertices.contains(id) {
+        return judgement.keep(Rule::Excluded);
+    }
+    if let Some(unscaled) = case.unscaled {
+        return judgement.keep(Rule::Unscaled(unscaled));
+    }
+    let Some(rate) = Rate::new(figures.average(Metric::TrueProcessingRate)) else {
+        return judgement.keep(Rule::NoProcessingRate);
+    };
+    let needed = capacity(figures, settings.utilization_target, settings, Some(case.restart_time));
+    let Some(needed) = needed else { return judgement.keep(Rule::NoTargetRate) };
+    judgement.note(Rule::Capacity, needed.get());
+    judgement.note(Rule::ProcessingRate, rate.get());
+    let Some(factor) = case.factor(needed, rate, &mut judgement) else {
+        return judgement.keep(Rule::NoFactor);
+    };
+    let target = case.within_limits(factor, &mut judgement);
+    let new = if target == current { current } else { case.aligned(target, &mut judgement) };
+    if new == current {
+        delayed.cancel(id);
+        return judgement;
+    }
+    judgement.expected_rate = Some(rate.get() / f64::from(current) * f64::from(new));
+    let up = figures.current(Metric::ScaleUpRateThreshold);
+    let down = figures.current(Metric::ScaleDownRateThreshold);
+    let is_outside = rate.get() < up || rate.get() > down;
+    if new > current {
+        delayed.cancel(id);
+        judgement.ineffective = ineffective(case.past, current, rate.get(), settings);
+        if judgement.ineffective.is_some() && settings.is_ineffective_blocked {
+            return judgement.keep(Rule::Ineffective);
+        }
+        judgement.new = new;
+        judgement.is_outside = is_outside;
+        return judgement;
+    }
+    case.scale_down(Recommended { at: case.now, parallelism: new, is_outside }, delayed, judgement)
+}
+
+impl Case<'_> {
+    /// By how much the parallelism is to change; nothing for two rates without a ratio.
+    fn factor(&self, needed: Rate, rate: Rate, judgement: &mut Judgement) -> Option<Rate> {
+        let mut factor = needed.get() / rate.get();
+        if let Some((min, observations)) = self.settings.observed_scalability {
+            let coefficient = scaling_coefficient(self.past, min, observations);
+            judgement.note(Rule::ScalingCoefficient, coefficient);
+            factor /= coefficient;
+        }
+        let factor = Rate::new(factor)?.get();
+        judgement.note(Rule::Factor, factor);
+        let min = 1.0 - self.settings.scale_down_max_factor;
+        let max = 1.0 + self.settings.scale_up_max_factor;
+        if factor < min {
+            judgement.note(Rule::ScaleDownMaxFactor, min);
+            return Rate::new(min);
+        }
+        if factor > max {
+            judgement.note(Rule::ScaleUpMaxFactor, max);
+            return Rate::new(max);
+        }
+        Rate::new(factor)
+    }
+
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a rate is not negative, and what is too large is at the limit"
+    )]
+    fn within_limits(&self, factor: Rate, judgement: &mut Judgement) -> u32 {
+        let current = self.vertex.parallelism;
+        let computed = (factor.get() * f64::from(current)).ceil().min(f64::from(i32::MAX)) as u32;
+        judgement.note(Rule::Computed, f64::from(computed));
+        let (lower, upper) = self.limits();
+        let max = self.vertex.max_parallelism;
+        let (target, rule) = if computed > upper.min(max) {
+            let rule = if max < upper { Rule::JobMaxParallelism } else { Rule::MaxParallelism };
+            (upper.min(max), rule)
+        } else if computed < lower {
+            (lower, Rule::MinParallelism)
+        } else {
+            return computed;
+        };
+        judgement.note(rule, f64::from(target));
+        target
+    }
+
+    /// From the options, widened so that the vertex is never moved by them alone.
+    fn limits(&self) -> (u32, u32) {
+        let current = self.vertex.parallelism;
+        let Settings { min_parallelism, max_parallelism, .. } = *self.settings;
+        (min_parallelism.min(current).max(1), max_parallelism.max(current))
+    }
+
+    fn aligned(&self, target: u32, judgement: &mut Judgement) -> u32 {
+        if !self.vertex.is_partitioned() {
+            return target;
+        }
+        let (lower, upper) = self.limits();
+        let max_parallelism = self.vertex.max_parallelism;
+        let parts = self.vertex.partitions.unwrap_or(max_parallelism);
+        let current = self.vertex.parallelism;
+        let to_align = align::Target { current, target, parts, max_parallelism, lower, upper };
+        let aligned = align(&to_align, self.settings.alignment);
+        if aligned.parallelism != target {
+            judgement.note(Rule::Alignment, f64::from(aligned.parallelism));
+        }
+        if aligned.is_limited {
+            judgement.limited = Some(Limited {
+                expected: target,
+                actual: aligned.parallelism,
+                parts,
+                upper: upper.min(max_parallelism),
+                lower,
+            });
+        }
+        aligned.parallelism
+    }
+
+    fn scale_down(
+        &self,
+        recommended: Recommended,
+        delayed: &mut Delayed,
+        mut judgement: Judgement,
+    ) -> Judgement {
+        let interval = self.settings.scale_down_interval;
+        let chosen = if interval.is_zero() {
+            recommended
+        } else {
+            match delayed.recommend(self.id, recommended, interval) {
+                Answer::Until(time) => {
+                    judgement.waits_until = Some(time);
+                    return judgement.keep(Rule::ScaleDownInterval);
+                }
+                Answer::Now(chosen) => chosen,
+            }
+        };
+        if chosen.parallelism >= judgement.current {
+            // Recommended when the vertex had more than now: this is no reason to give it more.
+            return judgement.keep(Rule::ScaleDownMaximum);
+        }
+        if chosen != recommended {
+            judgement.note(Rule::ScaleDownMaximum, f64::from(chosen.parallelism));
+        }
+        judgement.new = chosen.parallelism;
+        judgement.is_outside = chosen.is_outside;
+        judgement
+    }
+}
+
+#[cfg(test)]
+mod tests;

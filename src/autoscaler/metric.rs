@@ -1,0 +1,193 @@
+//! The figures of a job, by the names under which they are stored and exported.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use super::rate::round3;
+
+/// A figure of a vertex or of the whole job.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub enum Metric {
+    Load,
+    TrueProcessingRate,
+    ObservedTpr,
+    TargetDataRate,
+    CatchUpDataRate,
+    Lag,
+    Parallelism,
+    RecommendedParallelism,
+    MaxParallelism,
+    NumSourcePartitions,
+    ScaleUpRateThreshold,
+    ScaleDownRateThreshold,
+    ExpectedProcessingRate,
+    NumRecordsIn,
+    NumRecordsInPerSecond,
+    NumRecordsOut,
+    AccumulatedBusyTime,
+    GcPressure,
+    HeapMemoryUsed,
+    ManagedMemoryUsed,
+    MetaspaceMemoryUsed,
+    HeapMaxUsageRatio,
+    NumTaskSlotsUsed,
+}
+
+impl Metric {
+    pub const ALL: [Self; 23] = [
+        Self::Load,
+        Self::TrueProcessingRate,
+        Self::ObservedTpr,
+        Self::TargetDataRate,
+        Self::CatchUpDataRate,
+        Self::Lag,
+        Self::Parallelism,
+        Self::RecommendedParallelism,
+        Self::MaxParallelism,
+        Self::NumSourcePartitions,
+        Self::ScaleUpRateThreshold,
+        Self::ScaleDownRateThreshold,
+        Self::ExpectedProcessingRate,
+        Self::NumRecordsIn,
+        Self::NumRecordsInPerSecond,
+        Self::NumRecordsOut,
+        Self::AccumulatedBusyTime,
+        Self::GcPressure,
+        Self::HeapMemoryUsed,
+        Self::ManagedMemoryUsed,
+        Self::MetaspaceMemoryUsed,
+        Self::HeapMaxUsageRatio,
+        Self::NumTaskSlotsUsed,
+    ];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Load => "LOAD",
+            Self::TrueProcessingRate => "TRUE_PROCESSING_RATE",
+            Self::ObservedTpr => "OBSERVED_TPR",
+            Self::TargetDataRate => "TARGET_DATA_RATE",
+            Self::CatchUpDataRate => "CATCH_UP_DATA_RATE",
+            Self::Lag => "LAG",
+            Self::Parallelism => "PARALLELISM",
+            Self::RecommendedParallelism => "RECOMMENDED_PARALLELISM",
+            Self::MaxParallelism => "MAX_PARALLELISM",
+            Self::NumSourcePartitions => "NUM_SOURCE_PARTITIONS",
+            Self::ScaleUpRateThreshold => "SCALE_UP_RATE_THRESHOLD",
+            Self::ScaleDownRateThreshold => "SCALE_DOWN_RATE_THRESHOLD",
+            Self::ExpectedProcessingRate => "EXPECTED_PROCESSING_RATE",
+            Self::NumRecordsIn => "NUM_RECORDS_IN",
+            Self::NumRecordsInPerSecond => "NUM_RECORDS_IN_PER_SECOND",
+            Self::NumRecordsOut => "NUM_RECORDS_OUT",
+            Self::AccumulatedBusyTime => "ACCUMULATED_BUSY_TIME",
+            Self::GcPressure => "GC_PRESSURE",
+            Self::HeapMemoryUsed => "HEAP_MEMORY_USED",
+            Self::ManagedMemoryUsed => "MANAGED_MEMORY_USED",
+            Self::MetaspaceMemoryUsed => "METASPACE_MEMORY_USED",
+            Self::HeapMaxUsageRatio => "HEAP_MAX_USAGE_RATIO",
+            Self::NumTaskSlotsUsed => "NUM_TASK_SLOTS_USED",
+        }
+    }
+
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|metric| metric.as_str() == text)
+    }
+}
+
+impl fmt::Display for Metric {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// A figure now and over the window; NaN for what was not measured.
+#[derive(Clone, Copy, Debug)]
+pub struct Evaluated {
+    pub current: f64,
+    pub average: f64,
+}
+
+impl Evaluated {
+    pub fn new(current: f64, average: f64) -> Self {
+        Self { current: round3(current), average: round3(average) }
+    }
+
+    pub fn of(current: f64) -> Self {
+        Self::new(current, f64::NAN)
+    }
+
+    pub fn average(average: f64) -> Self {
+        Self::new(f64::NAN, average)
+    }
+}
+
+impl PartialEq for Evaluated {
+    /// The same figures; what was not measured is the same as what was not measured.
+    fn eq(&self, other: &Self) -> bool {
+        let is_same = |one: f64, other: f64| one == other || (one.is_nan() && other.is_nan());
+        is_same(self.current, other.current) && is_same(self.average, other.average)
+    }
+}
+
+/// The evaluated figures of one vertex, or of the job.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Figures(pub BTreeMap<Metric, Evaluated>);
+
+impl Figures {
+    pub fn current(&self, metric: Metric) -> f64 {
+        self.0.get(&metric).map_or(f64::NAN, |evaluated| evaluated.current)
+    }
+
+    pub fn average(&self, metric: Metric) -> f64 {
+        self.0.get(&metric).map_or(f64::NAN, |evaluated| evaluated.average)
+    }
+
+    pub fn set(&mut self, metric: Metric, evaluated: Evaluated) {
+        self.0.insert(metric, evaluated);
+    }
+}
+
+/// The measured figures of one vertex, or of the job, at one time. One that is not there was not
+/// measured.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Values(Vec<(Metric, f64)>);
+
+impl Values {
+    pub fn get(&self, metric: Metric) -> Option<f64> {
+        self.0.iter().find(|(of, _)| *of == metric).map(|(_, value)| *value)
+    }
+
+    /// Sets a figure; NaN is none.
+    pub fn set(&mut self, metric: Metric, value: f64) {
+        self.0.retain(|(of, _)| *of != metric);
+        if !value.is_nan() {
+            let at = self.0.partition_point(|(of, _)| *of < metric);
+            self.0.insert(at, (metric, value));
+        }
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (Metric, f64)> + '_ {
+        self.0.iter().copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_figure_has_a_name_of_its_own() {
+        for metric in Metric::ALL {
+            assert_eq!(Metric::parse(metric.as_str()), Some(metric));
+        }
+        assert_eq!(Metric::parse("load"), None);
+    }
+
+    #[test]
+    fn what_is_no_number_is_no_value() {
+        let mut values = Values::default();
+        values.set(Metric::Lag, 3.0);
+        values.set(Metric::Load, 0.5);
+        values.set(Metric::Lag, f64::NAN);
+        assert_eq!(values.iter().collect::<Vec<_>>(), [(Metric::Load, 0.5)]);
+    }
+}

@@ -1,0 +1,94 @@
+//! What was scaled before, and how long the restarts took.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::metric::Figures;
+use super::settings::Settings;
+use super::topology::{Topology, VertexId};
+use super::window::earlier;
+
+/// One vertex that was scaled, with its figures at that time.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Scaling {
+    pub current: u32,
+    pub new: u32,
+    pub figures: Figures,
+}
+
+impl Scaling {
+    pub fn is_up(&self) -> bool {
+        self.new > self.current
+    }
+}
+
+/// Scalings of one vertex by their time.
+pub type VertexPast = BTreeMap<Timestamp, Scaling>;
+
+/// Scalings by vertex.
+pub type Past = BTreeMap<VertexId, VertexPast>;
+
+/// When the job was scaled, and how long it took to run again, where that is known.
+pub type Restarts = BTreeMap<Timestamp, Option<SignedDuration>>;
+
+/// Forgets what is too old or too much. Vertices that the job has no more keep their past until it
+/// is too old: the graph may come back.
+pub fn trim(past: &mut Past, now: Timestamp, settings: &Settings) {
+    let from = earlier(now, settings.history_max_age);
+    past.retain(|_, of_vertex| {
+        *of_vertex = of_vertex.split_off(&from);
+        keep_newest(of_vertex, settings.history_max_count);
+        !of_vertex.is_empty()
+    });
+}
+
+/// The same for restarts, of which the last one always stays.
+pub fn trim_restarts(restarts: &mut Restarts, now: Timestamp, settings: &Settings) {
+    let last = restarts.last_key_value().map(|(time, took)| (*time, *took));
+    *restarts = restarts.split_off(&earlier(now, settings.history_max_age));
+    keep_newest(restarts, settings.history_max_count);
+    restarts.extend(last);
+}
+
+fn keep_newest<T>(entries: &mut BTreeMap<Timestamp, T>, max: u32) {
+    while u32::try_from(entries.len()).unwrap_or(u32::MAX) > max {
+        entries.pop_first();
+    }
+}
+
+/// Notes how long the last scaling took, once the job runs as it asked. It counts up to when the job
+/// ran, and not to when that was seen.
+pub fn note_restart(
+    restarts: &mut Restarts,
+    past: &Past,
+    topology: &Topology,
+    running_since: Timestamp,
+) {
+    let Some(mut last) = restarts.last_entry() else { return };
+    let started = *last.key();
+    if last.get().is_some() || running_since < started {
+        return;
+    }
+    let mut scaled = past
+        .iter()
+        .filter_map(|(id, of_vertex)| Some((topology.get(id)?, of_vertex.get(&started)?)))
+        .peekable();
+    if scaled.peek().is_some() && scaled.all(|(vertex, to)| vertex.parallelism == to.new) {
+        last.insert(Some(running_since.duration_since(started)));
+    }
+}
+
+/// How long a restart is expected to take: as long as the longest that was measured, where they
+/// count.
+pub fn restart_time(restarts: &Restarts, settings: &Settings) -> Duration {
+    let longest = restarts.values().flatten().max().and_then(|took| took.as_secs().try_into().ok());
+    match (settings.tracked_restart_max, longest) {
+        (Some(max), Some(seconds)) => Duration::from_secs(seconds).min(max),
+        (Some(_) | None, _) => settings.restart_time,
+    }
+}
+
+#[cfg(test)]
+mod tests;

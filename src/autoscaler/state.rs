@@ -1,0 +1,144 @@
+//! A job's state as the Java operator stores it: the ConfigMap `autoscaler-NAME`, key by key.
+//!
+//! What is read and cannot be understood is set aside under another key with a reason, and never
+//! dropped: a newer operator may have written it. Parallelism that is in force is not guessed: when
+//! it cannot be read, nothing is.
+
+mod read;
+mod text;
+mod write;
+
+use std::collections::BTreeMap;
+
+use super::cycle::State;
+
+/// Most characters of all values together; the API server takes 1 MiB.
+pub const LENGTH_MAX: usize = 1_000_000;
+
+/// Largest text that a compressed value may stand for.
+const TEXT_MAX: u64 = 20 << 20;
+
+const HISTORY: &str = "scalingHistory";
+const TRACKING: &str = "scalingTracking";
+const SAMPLES: &str = "collectedMetrics";
+const PARALLELISM: &str = "parallelismOverrides";
+const CONFIG: &str = "configOverrides";
+const DELAYED: &str = "delayedScaleDown";
+
+/// What is added to the key of a value that was set aside.
+const ASIDE: &str = ".unreadable";
+
+/// Data of a ConfigMap.
+pub type Data = BTreeMap<String, String>;
+
+/// A value that could not be understood, and where it is now.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct SetAside {
+    pub key: &'static str,
+    pub kept_as: String,
+    pub reason: String,
+}
+
+/// A state, with what else is stored beside it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Stored {
+    pub state: State,
+    pub set_aside: Vec<SetAside>,
+    /// Written back as it is.
+    pub kept: Data,
+}
+
+/// Why a stored state is not to be worked with.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum Unreadable {
+    #[error("`{key}` cannot be read, and says what is in force: {reason}")]
+    InForce { key: &'static str, reason: String },
+    #[error(
+        "`{key}` cannot be read ({reason}), and `{kept_as}` holds an earlier one; \
+         remove it, or reset the autoscaler"
+    )]
+    AgainSetAside { key: &'static str, kept_as: String, reason: String },
+}
+
+/// What is to be stored.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Written {
+    pub data: Data,
+    /// The oldest samples that there was no room for.
+    pub dropped_samples: usize,
+}
+
+/// Even without samples, the state is larger than a ConfigMap may be.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("the autoscaler's state is {length} characters long, more than the {LENGTH_MAX} that fit")]
+pub struct TooLarge {
+    pub length: usize,
+}
+
+/// Reads the data of a ConfigMap.
+///
+/// # Errors
+/// When there can be no decision before somebody has looked at it.
+pub fn read(data: &Data) -> Result<Stored, Unreadable> {
+    let in_force = |key| move |reason| Unreadable::InForce { key, reason };
+    let get = |key: &str| data.get(key).map(String::as_str).unwrap_or_default();
+    let mut stored = Stored::default();
+    let state = &mut stored.state;
+    state.overrides = read::parallelism(get(PARALLELISM)).map_err(in_force(PARALLELISM))?;
+    state.config = read::config(get(CONFIG)).map_err(in_force(CONFIG))?;
+    let known = [HISTORY, TRACKING, SAMPLES, PARALLELISM, CONFIG, DELAYED];
+    let others = data.iter().filter(|(key, _)| !known.contains(&key.as_str()));
+    stored.kept = others.map(|(key, value)| (key.clone(), value.clone())).collect();
+    let read_or_aside = [
+        (HISTORY, read::history(get(HISTORY)).map(|past| stored.state.past = past)),
+        (TRACKING, read::tracking(get(TRACKING)).map(|of| stored.state.restarts = of)),
+        (SAMPLES, read::samples(get(SAMPLES)).map(|samples| stored.state.samples = samples)),
+        (DELAYED, read::delayed(get(DELAYED)).map(|delayed| stored.state.delayed = delayed)),
+    ];
+    for (key, read) in read_or_aside {
+        let Err(reason) = read else { continue };
+        let kept_as = format!("{key}{ASIDE}");
+        let value = get(key);
+        if stored.kept.get(&kept_as).is_some_and(|earlier| earlier != value) {
+            return Err(Unreadable::AgainSetAside { key, kept_as, reason });
+        }
+        stored.kept.insert(kept_as.clone(), value.to_owned());
+        stored.set_aside.push(SetAside { key, kept_as, reason });
+    }
+    Ok(stored)
+}
+
+/// Writes the data of a ConfigMap, with as many of the newest samples as there is room for.
+///
+/// # Errors
+/// When the rest alone is too large; then what is stored is better left as it is.
+pub fn write(stored: &Stored) -> Result<Written, TooLarge> {
+    let State { samples, past, restarts, overrides, config, delayed } = &stored.state;
+    let mut data = stored.kept.clone();
+    let mut set = |key: &str, value: Option<String>| {
+        if let Some(value) = value {
+            data.insert(key.to_owned(), value);
+        }
+    };
+    set(HISTORY, write::history(past));
+    set(TRACKING, write::tracking(restarts));
+    set(PARALLELISM, write::parallelism(overrides));
+    set(CONFIG, write::config(config));
+    set(DELAYED, write::delayed(delayed));
+    let length: usize = data.iter().map(|(key, value)| key.len() + value.len()).sum();
+    let room = LENGTH_MAX.checked_sub(length + SAMPLES.len()).ok_or(TooLarge { length })?;
+    let mut skipped = 0;
+    while let Some(text) = write::samples(samples.iter().skip(skipped)) {
+        if text.len() <= room {
+            data.insert(SAMPLES.to_owned(), text);
+            break;
+        }
+        // As many as are surely too many, and one.
+        let left = samples.len() - skipped;
+        skipped += (left - left * room / text.len()).div_ceil(2).max(1);
+    }
+    Ok(Written { data, dropped_samples: skipped.min(samples.len()) })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,227 @@
+//! What the autoscaler needs to know of a job, in as few calls as it takes.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use futures::{StreamExt as _, TryStreamExt as _};
+use jiff::Timestamp;
+
+use super::client::Client;
+use super::error::Error;
+use super::jobs::{JobDetails, Vertex as VertexDetails};
+use super::metrics::AggregatedMetric;
+use crate::api::status::JobStatusState;
+use crate::autoscaler::names::{Missing, Wanted, partitions, reading, wanted};
+use crate::autoscaler::sample::{Aggregate, ProcessReading, Reading, VertexReading};
+use crate::autoscaler::topology::{Counters, ShipStrategy, Topology, Unusable, Vertex, VertexId};
+
+/// Calls for the vertices of one job that are under way at a time.
+const CALLS_MAX: usize = 4;
+
+const GC_TIME: &str = "Status.JVM.GarbageCollector.All.TimeMsPerSecond";
+const HEAP_MAX: &str = "Status.JVM.Memory.Heap.Max";
+const HEAP_USED: &str = "Status.JVM.Memory.Heap.Used";
+const MANAGED_USED: &str = "Status.Flink.Memory.Managed.Used";
+const METASPACE_USED: &str = "Status.JVM.Memory.Metaspace.Used";
+
+/// What was read of a job.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Measured {
+    pub running_since: Timestamp,
+    pub topology: Topology,
+    pub reading: Reading,
+}
+
+/// Why a job could not be measured.
+#[derive(Debug, thiserror::Error)]
+pub enum Unmeasured {
+    #[error(transparent)]
+    Flink(#[from] Error),
+    #[error("job `{0}` does not run, or Flink does not say since when")]
+    NotRunning(String),
+    #[error(transparent)]
+    Topology(#[from] Unusable),
+    #[error("vertex `{vertex}`: {missing}")]
+    Missing { vertex: VertexId, missing: Missing },
+    #[error("TaskManagers have no metrics of their memory")]
+    NoProcessMetrics,
+}
+
+impl Unmeasured {
+    /// Whether it may pass by itself while a job starts.
+    pub fn is_of_a_start(&self) -> bool {
+        match self {
+            Self::Topology(unusable) => *unusable == Unusable::Empty,
+            Self::Missing { .. } => true,
+            Self::Flink(_) | Self::NotRunning(_) | Self::NoProcessMetrics => false,
+        }
+    }
+}
+
+/// Names of a job's metrics, kept from one measurement to the next: listing them takes as many calls
+/// as reading them.
+#[derive(Clone, Debug, Default)]
+pub struct Names {
+    vertices: BTreeMap<VertexId, Wanted>,
+    has_gc_time: Option<bool>,
+}
+
+impl Client {
+    /// Measures a job that runs.
+    ///
+    /// # Errors
+    /// When anything that is needed could not be read; there are no half measurements.
+    pub async fn measure(&self, job_id: &str, names: &mut Names) -> Result<Measured, Unmeasured> {
+        let job = self.job(job_id).await?;
+        let running_since = running_since(&job)?;
+        let mut vertices = vertices(&job)?;
+        let kept = std::mem::take(&mut names.vertices);
+        // Sources tell their partitions and their pending records by names, which come and go.
+        let is_same = kept.keys().eq(vertices.keys());
+        let listed = |(id, vertex): (&VertexId, &Vertex)| {
+            let is_listed =
+                !vertex.is_finished && (vertex.is_source() || !is_same || !kept.contains_key(id));
+            is_listed.then(|| id.clone())
+        };
+        let to_list: BTreeSet<VertexId> = vertices.iter().filter_map(listed).collect();
+        let found: BTreeMap<VertexId, Vec<String>> = futures::stream::iter(to_list)
+            .map(|id| async move {
+                let names = self.subtask_metric_names(job_id, id.as_str()).await?;
+                Ok::<_, Error>((id, names))
+            })
+            .buffered(CALLS_MAX)
+            .try_collect()
+            .await?;
+        let mut all_wanted = kept;
+        all_wanted.retain(|id, _| vertices.contains_key(id));
+        for (id, vertex) in &mut vertices {
+            let Some(listed) = found.get(id) else {
+                // What has finished is not read, and has its place.
+                all_wanted.entry(id.clone()).or_default();
+                continue;
+            };
+            if vertex.is_source() {
+                vertex.partitions = partitions(listed);
+            }
+            let wanted = wanted(listed, vertex.is_source())
+                .map_err(|missing| Unmeasured::Missing { vertex: id.clone(), missing })?;
+            all_wanted.insert(id.clone(), wanted);
+        }
+        let to_read = all_wanted
+            .iter()
+            .filter(|(id, _)| vertices.get(*id).is_some_and(|vertex| !vertex.is_finished));
+        let readings: BTreeMap<VertexId, VertexReading> =
+            futures::stream::iter(to_read.map(|(id, wanted)| (id.clone(), wanted)))
+                .map(|(id, wanted)| async move {
+                    let reading = self.vertex_reading(job_id, &id, wanted).await?;
+                    Ok::<_, Error>((id, reading))
+                })
+                .buffered(CALLS_MAX)
+                .try_collect()
+                .await?;
+        let processes = self.process_reading(names).await?;
+        names.vertices = all_wanted;
+        let topology = Topology::new(vertices)?;
+        Ok(Measured { running_since, topology, reading: Reading { vertices: readings, processes } })
+    }
+
+    async fn vertex_reading(
+        &self,
+        job_id: &str,
+        id: &VertexId,
+        wanted: &Wanted,
+    ) -> Result<VertexReading, Error> {
+        let names: Vec<&str> = wanted.keys().map(String::as_str).collect();
+        let metrics = self.subtask_metrics(job_id, id.as_str(), &names).await?;
+        Ok(reading(wanted, metrics.into_iter().map(|metric| (metric.id.clone(), of(&metric)))))
+    }
+
+    async fn process_reading(&self, names: &mut Names) -> Result<ProcessReading, Unmeasured> {
+        let slots = self.job_manager_metrics(&["taskSlotsTotal", "taskSlotsAvailable"]).await?;
+        let number =
+            |name: &str| slots.get(name)?.parse().ok().filter(|number: &f64| number.is_finite());
+        let common = [HEAP_MAX, HEAP_USED, MANAGED_USED, METASPACE_USED];
+        let with_gc_time = [HEAP_MAX, HEAP_USED, MANAGED_USED, METASPACE_USED, GC_TIME];
+        // Flink answers with nothing when it does not know one of them.
+        let mut metrics = Vec::new();
+        if names.has_gc_time != Some(false) {
+            metrics = self.task_manager_metrics(&with_gc_time).await?;
+        }
+        if metrics.is_empty() && names.has_gc_time != Some(true) {
+            metrics = self.task_manager_metrics(&common).await?;
+            names.has_gc_time = Some(false);
+        } else {
+            names.has_gc_time = Some(true);
+        }
+        if metrics.is_empty() {
+            names.has_gc_time = None;
+            return Err(Unmeasured::NoProcessMetrics);
+        }
+        let find = |name: &str| metrics.iter().find(|metric| metric.id == name).map(of);
+        Ok(ProcessReading {
+            gc: find(GC_TIME),
+            heap_used: find(HEAP_USED),
+            heap_max: find(HEAP_MAX),
+            managed_used: find(MANAGED_USED),
+            metaspace_used: find(METASPACE_USED),
+            slots_total: number("taskSlotsTotal"),
+            slots_available: number("taskSlotsAvailable"),
+        })
+    }
+}
+
+fn of(metric: &AggregatedMetric) -> Aggregate {
+    let AggregatedMetric { id: _, min, max, avg, sum } = metric;
+    let (min, max, avg, sum) = (*min, *max, *avg, *sum);
+    Aggregate { min, max, average: avg, sum }
+}
+
+fn running_since(job: &JobDetails) -> Result<Timestamp, Unmeasured> {
+    let is_running = job.state.known() == Some(JobStatusState::Running);
+    let millis = job.timestamps.get("RUNNING").copied().filter(|millis| *millis > 0 && is_running);
+    millis
+        .and_then(|millis| Timestamp::from_millisecond(millis).ok())
+        .ok_or_else(|| Unmeasured::NotRunning(job.id.clone()))
+}
+
+/// The graph is that of the plan; what its vertices count stands beside it.
+fn vertices(job: &JobDetails) -> Result<BTreeMap<VertexId, Vertex>, Unmeasured> {
+    let details: BTreeMap<&str, &VertexDetails> =
+        job.vertices.iter().map(|vertex| (vertex.id.as_str(), vertex)).collect();
+    let mut vertices = BTreeMap::new();
+    for node in &job.plan.nodes {
+        // Without its details a vertex cannot run.
+        let Some(details) = details.get(node.id.as_str()) else {
+            return Err(Unusable::Empty.into());
+        };
+        let is_finished = details.status == "FINISHED";
+        let inputs = node.inputs.iter();
+        let vertex = Vertex {
+            parallelism: node.parallelism.unwrap_or(details.parallelism),
+            max_parallelism: details
+                .max_parallelism
+                .and_then(|max| u32::try_from(max).ok())
+                .unwrap_or_default(),
+            inputs: inputs
+                .map(|input| (input.id.as_str().into(), ShipStrategy::parse(&input.ship_strategy)))
+                .collect(),
+            partitions: None,
+            slot_sharing_group: details.slot_sharing_group_id.clone(),
+            is_finished,
+            counters: Counters {
+                records_in: counter(details, "read-records"),
+                records_out: counter(details, "write-records"),
+                busy: counter(details, "accumulated-busy-time"),
+            },
+        };
+        vertices.insert(node.id.as_str().into(), vertex);
+    }
+    if vertices.is_empty() {
+        return Err(Unusable::Empty.into());
+    }
+    Ok(vertices)
+}
+
+/// A number, or NaN where Flink says so or nothing.
+fn counter(vertex: &VertexDetails, name: &str) -> f64 {
+    vertex.metrics.get(name).and_then(serde_json::Value::as_f64).unwrap_or(f64::NAN)
+}

@@ -1,0 +1,273 @@
+//! The autoscaler decided from the wrong figures.
+
+use std::time::Duration;
+
+use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp};
+use kubectl_flink::autoscaler::cycle::{Cycle, Facts, Outcome, State, run};
+use kubectl_flink::autoscaler::judge::Rule;
+use kubectl_flink::autoscaler::metric::Metric;
+use kubectl_flink::autoscaler::past::restart_time;
+use kubectl_flink::autoscaler::quota::TaskManager;
+use kubectl_flink::autoscaler::sample::{Aggregate, Reading, VertexReading};
+use kubectl_flink::autoscaler::settings::{Settings, rest_timeout};
+use kubectl_flink::autoscaler::topology::{Counters, ShipStrategy, Topology, Vertex};
+use kubectl_flink::config::FlinkConfig;
+
+/// A source with one vertex behind it, which decides at once.
+struct Job {
+    state: State,
+    config: FlinkConfig,
+    source: Vertex,
+    sink: Vertex,
+    of_source: VertexReading,
+    of_sink: VertexReading,
+    running_since: Timestamp,
+}
+
+fn at(second: i64) -> Timestamp {
+    Timestamp::from_second(1_700_000_000 + second).unwrap()
+}
+
+#[allow(clippy::unnecessary_wraps, reason = "as readings have it")]
+fn all(value: f64) -> Option<Aggregate> {
+    let value = Some(value);
+    Some(Aggregate { min: value, max: value, average: value, sum: value })
+}
+
+impl Job {
+    fn new(options: &[(&str, &str)]) -> Self {
+        let defaults = [
+            ("stabilization.interval", "0"),
+            ("metrics.window", "1 min"),
+            ("catch-up.duration", "0"),
+            ("scale-down.interval", "0"),
+            ("scale-down.max-factor", "1"),
+        ];
+        let source = Vertex {
+            parallelism: 4,
+            max_parallelism: 720,
+            inputs: [].into(),
+            partitions: None,
+            slot_sharing_group: None,
+            is_finished: false,
+            counters: Counters::default(),
+        };
+        let reading = VertexReading { busy: all(500.0), ..VertexReading::default() };
+        let of_source = VertexReading {
+            pending: all(0.0),
+            backpressure: all(0.0),
+            source_in_per_second: all(100.0),
+            source_in: all(0.0),
+            ..reading
+        };
+        Self {
+            state: State::default(),
+            config: defaults
+                .iter()
+                .chain(options)
+                .map(|(key, value)| (format!("job.autoscaler.{key}"), *value))
+                .collect(),
+            sink: Vertex {
+                inputs: [("source".into(), ShipStrategy::Rebalance)].into(),
+                ..source.clone()
+            },
+            source,
+            of_source,
+            of_sink: reading,
+            running_since: at(0),
+        }
+    }
+
+    fn settings(&self) -> Settings {
+        Settings::read(&self.config).unwrap()
+    }
+
+    /// A cycle in which both vertices have read so many records.
+    fn cycle(&mut self, second: i64, records: f64) -> Cycle {
+        for vertex in [&mut self.source, &mut self.sink] {
+            vertex.counters = Counters { records_in: records, records_out: records, busy: 0.0 };
+        }
+        let vertices = [("source".into(), self.source.clone()), ("sink".into(), self.sink.clone())];
+        let readings = [("source".into(), self.of_source), ("sink".into(), self.of_sink)];
+        let reading = Reading { vertices: readings.into(), ..Reading::default() };
+        let facts = Facts {
+            now: at(second),
+            zone: &TimeZone::UTC,
+            settings: &self.settings(),
+            config: &self.config,
+            topology: &Topology::new(vertices.into()).unwrap(),
+            running_since: self.running_since,
+            reading: &reading,
+            task_manager: TaskManager::default(),
+        };
+        let cycle = run(self.state.clone(), &facts);
+        self.state = cycle.state.clone();
+        cycle
+    }
+}
+
+fn new_parallelism(cycle: &Cycle) -> Vec<u32> {
+    cycle.judgements.values().map(|judgement| judgement.new).collect()
+}
+
+#[track_caller]
+fn average(cycle: &Cycle, vertex: &str, metric: Metric) -> f64 {
+    cycle.evaluation.as_ref().unwrap().vertices[&vertex.into()].average(metric)
+}
+
+#[test]
+fn flink_31318_a_job_that_works_off_a_backlog_is_not_scaled_down() {
+    let decided = |lag: f64| {
+        let mut job = Job::new(&[]);
+        job.of_source.pending = all(lag);
+        job.of_source.source_in_per_second = all(3000.0);
+        // 100 records per second, for which a twentieth of the capacity is enough.
+        job.of_source.busy = all(50.0);
+        job.of_sink.busy = all(50.0);
+        job.cycle(0, 0.0);
+        job.cycle(60, 6000.0).outcome
+    };
+    assert_eq!(decided(0.0), Outcome::Scaled);
+    assert_eq!(decided(40_000.0), Outcome::WithinBounds);
+}
+
+#[test]
+fn flink_33306_a_source_that_seems_idle_while_it_catches_up_is_measured_by_what_it_reads() {
+    let rate = |lag: f64| {
+        let mut job = Job::new(&[]);
+        // Waiting for its brokers does not count as busy.
+        job.of_source.busy = all(10.0);
+        job.of_source.pending = all(lag);
+        job.cycle(0, 0.0);
+        average(&job.cycle(60, 6000.0), "source", Metric::TrueProcessingRate).to_bits()
+    };
+    assert_eq!(rate(3000.0), 100.0_f64.to_bits(), "what it reads while it has enough to read");
+    assert_eq!(rate(2999.0), 10_000.0_f64.to_bits(), "not observed, the busy time counts");
+}
+
+#[test]
+fn flink_34178_a_restart_ends_when_the_job_runs_not_when_it_is_stable() {
+    let mut job = Job::new(&[("restart.time-tracking.enabled", "true")]);
+    job.of_source.busy = all(1000.0);
+    job.of_sink.busy = all(1000.0);
+    job.cycle(0, 0.0);
+    job.of_source.pending = all(6000.0);
+    assert_eq!(job.cycle(60, 6000.0).outcome, Outcome::Scaled);
+    let parallelism = job.state.overrides[&"source".into()];
+    (job.source.parallelism, job.sink.parallelism) = (parallelism, parallelism);
+    // It ran again after 20 seconds, and that is seen ten minutes later.
+    job.running_since = at(80);
+    job.cycle(660, 0.0);
+    assert_eq!(job.state.restarts[&at(60)], Some(SignedDuration::from_secs(20)));
+    assert_eq!(restart_time(&job.state.restarts, &job.settings()), Duration::from_secs(20));
+}
+
+#[test]
+fn flink_34266_rates_are_those_of_the_whole_window() {
+    let mut job = Job::new(&[("metrics.window", "3 min")]);
+    // What the moment shows is far off each time.
+    for (second, records, moment) in
+        [(0, 0.0, 5000.0), (60, 100.0, 1.0), (120, 17_000.0, 7000.0), (180, 18_000.0, 2.0)]
+    {
+        job.of_source.source_in_per_second = all(moment);
+        let cycle = job.cycle(second, records);
+        if second == 180 {
+            let target = average(&cycle, "sink", Metric::TargetDataRate);
+            assert_eq!(target.to_bits(), 100.0_f64.to_bits());
+            let rate = average(&cycle, "sink", Metric::TrueProcessingRate);
+            assert_eq!(rate.to_bits(), 200.0_f64.to_bits());
+        }
+    }
+}
+
+#[test]
+fn flink_36535_down_goes_to_the_highest_of_the_interval_and_not_before_its_end() {
+    let mut job = Job::new(&[("scale-down.interval", "10 min")]);
+    let mut records = 0.0;
+    let mut cycle = |second: i64, busy: f64| {
+        job.of_source.busy = all(busy);
+        job.of_sink.busy = all(busy);
+        records += 6000.0;
+        new_parallelism(&job.cycle(second, records))
+    };
+    cycle(0, 100.0);
+    for minute in 1..=10 {
+        // For one minute of ten, three of the four subtasks are needed.
+        let busy = if minute == 5 { 900.0 } else { 100.0 };
+        assert_eq!(cycle(minute * 60, busy), [4, 4], "minute {minute}");
+    }
+    assert_eq!(cycle(660, 100.0), [3, 3]);
+}
+
+#[test]
+fn flink_39299_alignment_never_turns_the_direction_round() {
+    // A source of 15 partitions with 16 subtasks: the next one up that fits is less.
+    let decided = |current: u32, rate: f64, options: &[(&str, &str)]| {
+        let mut job = Job::new(options);
+        job.source.parallelism = current;
+        job.source.partitions = Some(15);
+        job.of_source.busy = all(rate);
+        job.cycle(0, 0.0);
+        let cycle = job.cycle(60, 6000.0);
+        cycle.judgements[&"source".into()].new
+    };
+    for mode in ["EVENLY_SPREAD", "MAXIMIZE_UTILISATION"] {
+        let options = [("scaling.key-group.partitions.adjust.mode", mode)];
+        assert_eq!(decided(16, 1000.0, &options), 16, "{mode}");
+        assert!(decided(14, 500.0, &options) <= 14, "{mode}");
+    }
+    for mode in ["BALANCED", "EVENLY_SPREAD", "OFF"] {
+        let options = [("scaling.parallelism-alignment.mode", mode)];
+        assert!(decided(16, 1000.0, &options) > 16, "{mode}");
+        assert!(decided(14, 500.0, &options) <= 14, "{mode}");
+    }
+}
+
+#[test]
+fn flink_39306_records_are_counted_as_the_busy_time_is() {
+    // The busiest moments read the most: 900 records in 300 of 1000 ms, and so on.
+    let rate = |aggregator| {
+        let mut job = Job::new(&[("metrics.busy-time.aggregator", aggregator)]);
+        let mut moment = |second, records, moment: f64| {
+            job.of_sink.busy = all(moment / 3.0);
+            job.of_sink.in_per_second = all(moment);
+            job.cycle(second, records)
+        };
+        moment(0, 0.0, 900.0);
+        average(&moment(60, 60_000.0, 300.0), "sink", Metric::TrueProcessingRate)
+    };
+    // 600 records in 200 ms. The counter, which says 1000 per second, is of other moments.
+    assert_eq!(rate("MAX").to_bits(), 3000.0_f64.to_bits());
+    assert_eq!(rate("MIN").to_bits(), 3000.0_f64.to_bits());
+}
+
+#[test]
+fn flink_39743_the_expected_rate_is_that_of_the_parallelism_that_comes_out() {
+    let mut job = Job::new(&[("vertex.max-parallelism", "5")]);
+    job.of_source.busy = all(1000.0);
+    job.of_sink.busy = all(1000.0);
+    job.of_source.pending = all(0.0);
+    job.cycle(0, 0.0);
+    job.of_source.pending = all(60_000.0);
+    let cycle = job.cycle(60, 6000.0);
+    // Eleven times as much comes in, and five subtasks instead of four manage a quarter more.
+    assert_eq!(new_parallelism(&cycle), [5, 5]);
+    let figures = &cycle.evaluation.as_ref().unwrap().vertices[&"source".into()];
+    let expected = figures.current(Metric::ExpectedProcessingRate);
+    assert_eq!(expected.to_bits(), 125.0_f64.to_bits());
+    let decider = cycle.judgements[&"source".into()].decider().unwrap();
+    assert_eq!(decider.rule, Rule::MaxParallelism);
+}
+
+#[test]
+fn flink_39958_the_timeout_of_the_autoscaler_is_its_own_where_it_is_set() {
+    let operators = Duration::from_secs(33);
+    let timeout =
+        |pairs: &[(&str, &str)]| rest_timeout(&pairs.iter().copied().collect(), operators).unwrap();
+    assert_eq!(timeout(&[]), operators);
+    let own = Duration::from_secs(4);
+    assert_eq!(timeout(&[("job.autoscaler.flink.rest-client.timeout", "4 s")]), own);
+    let older = ("kubernetes.operator.job.autoscaler.flink.rest-client.timeout", "4 s");
+    assert_eq!(timeout(&[older]), own);
+}
