@@ -1,0 +1,117 @@
+//! Which metrics are counted, and who gets them.
+
+use clap::Args;
+
+use super::super::printer::Printer;
+use crate::config::FlinkConfig;
+use crate::config::reporter::{Otlp, Prometheus, Reporter, Reporters};
+use crate::metrics::{Identity, Metrics, Settings};
+use crate::operator::http::Listener;
+use crate::operator::{exposition, report};
+
+/// Flags of metrics; the rest is in the operator's configuration.
+#[derive(Args)]
+pub(super) struct MetricsArgs {
+    /// Port that Prometheus scrapes; closed unless this or the configuration names one
+    #[arg(long, value_name = "PORT")]
+    metrics_port: Option<u16>,
+}
+
+/// Where metrics go.
+pub(super) struct Reporting {
+    /// Off where nobody gets them.
+    pub(super) metrics: Metrics,
+    prometheus: Vec<Prometheus>,
+    otlp: Vec<Otlp>,
+}
+
+impl Reporting {
+    pub(super) fn new(
+        args: &MetricsArgs,
+        config: &FlinkConfig,
+        printer: &Printer,
+    ) -> anyhow::Result<Self> {
+        let Reporters { all, without_effect } = Reporters::of(config)?;
+        for what in without_effect {
+            printer.warning(what);
+        }
+        let settings = Settings::of(config)?;
+        let (mut prometheus, mut otlp) = (Vec::new(), Vec::new());
+        for reporter in all {
+            match reporter {
+                Reporter::Prometheus(settings) => prometheus.push(settings),
+                Reporter::Otlp(settings) => otlp.push(settings),
+            }
+        }
+        if let Some(port) = args.metrics_port {
+            // The form stays the one that is configured.
+            let configured: Prometheus = prometheus.drain(..).next().unwrap_or_default();
+            prometheus.push(Prometheus { ports: vec![port], ..configured });
+        }
+        let is_wanted = !(prometheus.is_empty() && otlp.is_empty());
+        let metrics = is_wanted.then(|| Metrics::new(settings, identity()));
+        Ok(Self { metrics: metrics.unwrap_or_default(), prometheus, otlp })
+    }
+
+    /// Answers scrapes and tells collectors from now on. Where no port is free, or a collector cannot
+    /// be told, the operator works all the same.
+    pub(super) async fn serve(&self) {
+        for settings in self.otlp.clone() {
+            let metrics = self.metrics.clone();
+            tokio::spawn(async move {
+                if let Err(error) = report::to_collector(metrics, settings).await {
+                    tracing::error!(%error, "the collector is not told");
+                }
+            });
+        }
+        for settings in &self.prometheus {
+            match open(&settings.ports).await {
+                Ok(listener) => {
+                    tracing::info!(port = listener.port().unwrap_or_default(), "telling metrics");
+                    tokio::spawn(listener.serve(exposition::routes(&self.metrics, settings)));
+                }
+                Err(error) => tracing::error!(error, "metrics are not told"),
+            }
+        }
+    }
+}
+
+/// The first port that is free.
+async fn open(ports: &[u16]) -> Result<Listener, String> {
+    let mut last = "no port is named".to_owned();
+    for port in ports {
+        match Listener::open(*port).await {
+            Ok(listener) => return Ok(listener),
+            Err(error) => last = error.to_string(),
+        }
+    }
+    Err(last)
+}
+
+/// As the Java operator names itself.
+fn identity() -> Identity {
+    let variable = |name: &str, default: &str| {
+        let value = std::env::var(name).ok().filter(|value| !value.trim().is_empty());
+        value.unwrap_or_else(|| default.to_owned())
+    };
+    Identity {
+        host: variable("HOSTNAME", "localhost"),
+        namespace: variable("OPERATOR_NAMESPACE", "default"),
+        name: variable("OPERATOR_NAME", "flink-kubernetes-operator"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_port_that_is_taken_gives_way_to_the_next() {
+        let taken = Listener::open(0).await.unwrap();
+        let port = taken.port().unwrap();
+        assert_ne!(open(&[port, 0]).await.unwrap().port().unwrap(), port);
+        let error = open(&[port]).await.map(drop).unwrap_err();
+        assert!(error.contains(&port.to_string()), "{error}");
+        assert!(open(&[]).await.is_err());
+    }
+}

@@ -1,0 +1,246 @@
+//! Reporters of the operator's own metrics, in the names of Flink's options:
+//! `kubernetes.operator.metrics.reporter.<name>.<option>`. The same without the operator's prefix is
+//! about the metrics of jobs and goes to their clusters.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use super::FlinkConfig;
+use super::option::{InvalidValue, OptionValue};
+
+/// Which reporters there are, separated by commas; all that have options where it is absent.
+const CHOSEN: &str = "kubernetes.operator.metrics.reporters";
+const PREFIX: &str = "kubernetes.operator.metrics.reporter.";
+const FACTORY: &str = "factory.class";
+const PROMETHEUS: &str = "org.apache.flink.metrics.prometheus.PrometheusReporterFactory";
+const OTLP: &str = "org.apache.flink.metrics.otel.OpenTelemetryMetricReporterFactory";
+/// As Flink's reporter has it.
+const PROMETHEUS_PORT: u16 = 9249;
+/// Between two reports, where the configuration does not say.
+const INTERVAL: Duration = Duration::from_secs(10);
+/// For one request, where the configuration does not say.
+const TIMEOUT: Duration = Duration::from_secs(10);
+const OTLP_OPTIONS: [&str; 6] = [
+    "exporter.endpoint",
+    "exporter.protocol",
+    "exporter.timeout",
+    "interval",
+    "service.name",
+    "service.version",
+];
+/// Ports that a configuration may name: each that is taken is tried.
+const PORTS_MAX: usize = 1000;
+
+/// Where metrics go.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Reporter {
+    Prometheus(Prometheus),
+    Otlp(Otlp),
+}
+
+/// Metrics for an OpenTelemetry collector, which is told.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Otlp {
+    /// With its path, such as `http://collector:4318/v1/metrics`.
+    pub endpoint: url::Url,
+    /// Between two reports, as every reporter of Flink's that tells by itself.
+    pub interval: Duration,
+    /// For one request.
+    pub timeout: Duration,
+    pub service: String,
+    pub version: Option<String>,
+}
+
+/// Metrics for whoever asks on a port.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Prometheus {
+    /// The first one that is free.
+    pub ports: Vec<u16>,
+    /// Whether label values lose what Flink's reporter takes out of them, so that `my-shop` reads
+    /// `my_shop`.
+    pub filters_label_values: bool,
+}
+
+impl Default for Prometheus {
+    fn default() -> Self {
+        Self { ports: vec![PROMETHEUS_PORT], filters_label_values: true }
+    }
+}
+
+/// Reporters, and what is said about options that have no effect.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Reporters {
+    pub all: Vec<Reporter>,
+    pub without_effect: Vec<WithoutEffect>,
+}
+
+/// An option that nobody reads.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct WithoutEffect {
+    pub key: String,
+    pub why: String,
+}
+
+impl fmt::Display for WithoutEffect {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "`{}` has no effect: {}", self.key, self.why)
+    }
+}
+
+impl Reporters {
+    /// Those that the operator's configuration names. One of a class that there is only in Java is
+    /// left out, as a configuration may be shared with the Java operator.
+    pub fn of(config: &FlinkConfig) -> Result<Self, InvalidValue> {
+        let mut reporters = Self::default();
+        let chosen = config.get_text(CHOSEN).map(chosen).unwrap_or_default();
+        for name in names(config) {
+            if !chosen.is_empty() && !chosen.contains(name) {
+                continue;
+            }
+            let options = Options { config, name };
+            let Some(class) = options.text(FACTORY) else {
+                let why = format!("its reporter has no `{FACTORY}`");
+                reporters.leave_out(format!("{PREFIX}{name}"), why);
+                continue;
+            };
+            match class {
+                PROMETHEUS => {
+                    reporters.all.push(Reporter::Prometheus(options.prometheus()?));
+                    reporters.leave_out_all_but(&options, &["port", "filterLabelValueCharacters"]);
+                }
+                OTLP => {
+                    reporters.all.push(Reporter::Otlp(options.otlp()?));
+                    reporters.leave_out_all_but(&options, &OTLP_OPTIONS);
+                }
+                other => {
+                    let why = format!(
+                        "there is no reporter `{other}` here, but `{PROMETHEUS}` and `{OTLP}`"
+                    );
+                    reporters.leave_out(options.key(FACTORY), why);
+                }
+            }
+        }
+        for name in chosen.iter().filter(|name| !names(config).contains(*name)) {
+            let why = format!("there are no options of a reporter `{name}`");
+            reporters.leave_out(CHOSEN.to_owned(), why);
+        }
+        Ok(reporters)
+    }
+
+    fn leave_out(&mut self, key: String, why: String) {
+        self.without_effect.push(WithoutEffect { key, why });
+    }
+
+    fn leave_out_all_but(&mut self, options: &Options<'_>, known: &[&str]) {
+        let prefix = options.key("");
+        for (option, _) in options.config.below(&prefix) {
+            if option != FACTORY && !known.contains(&option) {
+                let why = format!("its reporter knows {}", known.join(", "));
+                self.leave_out(options.key(option), why);
+            }
+        }
+    }
+}
+
+fn chosen(text: &str) -> BTreeSet<&str> {
+    text.split(',').map(str::trim).filter(|name| !name.is_empty()).collect()
+}
+
+fn names(config: &FlinkConfig) -> BTreeSet<&str> {
+    config.below(PREFIX).filter_map(|(key, _)| key.split_once('.')).map(|(name, _)| name).collect()
+}
+
+/// The options of one reporter.
+struct Options<'c> {
+    config: &'c FlinkConfig,
+    name: &'c str,
+}
+
+impl<'c> Options<'c> {
+    fn key(&self, option: &str) -> String {
+        format!("{PREFIX}{}.{option}", self.name)
+    }
+
+    fn text(&self, option: &str) -> Option<&'c str> {
+        self.config.get_text(&self.key(option)).map(str::trim)
+    }
+
+    fn invalid(&self, option: &str, text: &str, expected: &str) -> InvalidValue {
+        InvalidValue::new(self.key(option), text, expected)
+    }
+
+    fn otlp(&self) -> Result<Otlp, InvalidValue> {
+        let protocol = self.text("exporter.protocol").unwrap_or("gRPC");
+        if !protocol.eq_ignore_ascii_case("http") {
+            return Err(self.invalid(
+                "exporter.protocol",
+                protocol,
+                "`HTTP`; gRPC is not spoken here",
+            ));
+        }
+        let endpoint = self.text("exporter.endpoint").unwrap_or_default();
+        let url = url::Url::parse(endpoint).ok();
+        let is_web = |url: &url::Url| matches!(url.scheme(), "http" | "https") && url.has_host();
+        let endpoint = url.filter(is_web).ok_or_else(|| {
+            // It may hold a password.
+            let expected = "a URL such as `http://collector:4318/v1/metrics`";
+            self.invalid("exporter.endpoint", endpoint, expected).hidden()
+        })?;
+        Ok(Otlp {
+            endpoint,
+            interval: self.duration("interval", INTERVAL)?,
+            timeout: self.duration("exporter.timeout", TIMEOUT)?,
+            service: self.text("service.name").unwrap_or("flink-kubernetes-operator").to_owned(),
+            version: self.text("service.version").map(str::to_owned),
+        })
+    }
+
+    /// Of at least a second.
+    fn duration(&self, option: &str, default: Duration) -> Result<Duration, InvalidValue> {
+        let Some(text) = self.text(option) else { return Ok(default) };
+        let read = <Duration as OptionValue>::parse(text);
+        read.filter(|duration| *duration >= Duration::from_secs(1)).ok_or_else(|| {
+            self.invalid(option, text, "a duration of at least a second, such as `10 s`")
+        })
+    }
+
+    fn prometheus(&self) -> Result<Prometheus, InvalidValue> {
+        let mut settings = Prometheus::default();
+        if let Some(text) = self.text("port") {
+            settings.ports = ports(text).ok_or_else(|| {
+                let expected = "a port, or some such as `9249,9260-9270`";
+                self.invalid("port", text, expected)
+            })?;
+        }
+        if let Some(text) = self.text("filterLabelValueCharacters") {
+            settings.filters_label_values =
+                <bool as OptionValue>::parse(text).ok_or_else(|| {
+                    self.invalid(
+                        "filterLabelValueCharacters",
+                        text,
+                        <bool as OptionValue>::EXPECTED,
+                    )
+                })?;
+        }
+        Ok(settings)
+    }
+}
+
+/// Ports in Flink's syntax: single ones and ranges, separated by commas.
+fn ports(text: &str) -> Option<Vec<u16>> {
+    let mut ports = Vec::new();
+    for part in text.split(',').map(str::trim) {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let range: RangeInclusive<u16> = first.trim().parse().ok()?..=last.trim().parse().ok()?;
+        if range.is_empty() || ports.len() + range.len() > PORTS_MAX {
+            return None;
+        }
+        ports.extend(range);
+    }
+    Some(ports)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,237 @@
+//! The operator's own metrics: what is counted, under the names of the Java operator, and how it is
+//! told to others.
+//!
+//! Pure: times are arguments. Everything is bounded: series of a resource go with it, histograms
+//! share their room, and what is not asked for is not counted. [`Metrics`] is the handle that the
+//! shell feeds; [`Metrics::families`] is what reporters read.
+
+mod facts;
+pub mod family;
+mod fleet;
+pub mod histogram;
+pub mod lifecycle;
+pub mod otlp;
+pub mod process;
+pub mod text;
+pub mod traffic;
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use self::family::Family;
+use self::fleet::Fleet;
+use self::traffic::Traffic;
+use crate::config::FlinkConfig;
+use crate::config::option::InvalidValue;
+use crate::config::options::metrics as options;
+
+pub use facts::Facts;
+pub use fleet::Sighting;
+
+/// A kind of resource that is operated.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub enum Kind {
+    FlinkDeployment,
+    FlinkSessionJob,
+    FlinkStateSnapshot,
+}
+
+impl Kind {
+    const ALL: [Self; 3] = [Self::FlinkDeployment, Self::FlinkSessionJob, Self::FlinkStateSnapshot];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::FlinkDeployment => "FlinkDeployment",
+            Self::FlinkSessionJob => "FlinkSessionJob",
+            Self::FlinkStateSnapshot => "FlinkStateSnapshot",
+        }
+    }
+
+    /// Whether its resources have a lifecycle state.
+    fn has_lifecycle(self) -> bool {
+        match self {
+            Self::FlinkDeployment | Self::FlinkSessionJob => true,
+            Self::FlinkStateSnapshot => false,
+        }
+    }
+}
+
+/// When something happens.
+#[derive(Clone, Copy, Debug)]
+pub struct Now {
+    /// Of a clock that nobody sets: for what takes how long here.
+    pub clock: Duration,
+    /// For what is compared with the times of others.
+    pub time: Timestamp,
+}
+
+/// What is counted.
+#[derive(Clone, Debug, Eq, PartialEq)]
+#[allow(clippy::struct_excessive_bools, reason = "each is an option of its own")]
+pub struct Settings {
+    pub process: bool,
+    /// Passes, and events of watches.
+    pub passes: bool,
+    /// Requests to the API server and to Flink.
+    pub requests: bool,
+    /// Answers also by their hundreds.
+    pub code_groups: bool,
+    /// A request that takes so long is slow.
+    pub slow: Duration,
+    pub resources: bool,
+    pub lifecycle: bool,
+    pub namespace_histograms: bool,
+    pub sample_size: u32,
+}
+
+impl Settings {
+    /// As the operator's configuration says.
+    pub fn of(config: &FlinkConfig) -> Result<Self, InvalidValue> {
+        let resources = config.get(&options::RESOURCE_METRICS_ENABLED)?;
+        let lifecycle = config.get(&options::RESOURCE_LIFECYCLE_METRICS_ENABLED)?;
+        Ok(Self {
+            process: config.get(&options::JVM_METRICS_ENABLED)?,
+            passes: config.get(&options::JOSDK_METRICS_ENABLED)?,
+            requests: config.get(&options::KUBERNETES_CLIENT_METRICS_ENABLED)?,
+            code_groups: config.get(&options::KUBERNETES_CLIENT_METRICS_CODE_GROUPS_ENABLED)?,
+            slow: config.get(&options::KUBERNETES_CLIENT_METRICS_SLOW_REQUEST_THRESHOLD)?,
+            resources,
+            lifecycle: resources && lifecycle,
+            namespace_histograms: config
+                .get(&options::RESOURCE_LIFECYCLE_NAMESPACE_HISTOGRAMS_ENABLED)?,
+            sample_size: config.get(&options::METRICS_HISTOGRAM_SAMPLE_SIZE)?,
+        })
+    }
+}
+
+/// Whose metrics they are: labels of every one.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Identity {
+    pub host: String,
+    pub namespace: String,
+    pub name: String,
+}
+
+/// Shared by everything that counts; off, it counts nothing and keeps nothing.
+#[derive(Clone, Default)]
+pub struct Metrics(Option<Arc<Inner>>);
+
+struct Inner {
+    settings: Settings,
+    identity: Identity,
+    fleet: Mutex<Fleet>,
+    kubernetes: Traffic,
+    flink: Traffic,
+}
+
+impl Metrics {
+    pub fn new(settings: Settings, identity: Identity) -> Self {
+        let fleet = Mutex::new(Fleet::new(&settings));
+        let traffic =
+            || if settings.requests { Traffic::new(&settings) } else { Traffic::default() };
+        let (kubernetes, flink) = (traffic(), traffic());
+        Self(Some(Arc::new(Inner { settings, identity, fleet, kubernetes, flink })))
+    }
+
+    /// Requests to the API server.
+    pub fn kubernetes(&self) -> Traffic {
+        self.0.as_ref().map(|inner| inner.kubernetes.clone()).unwrap_or_default()
+    }
+
+    /// Requests to JobManagers.
+    pub fn flink(&self) -> Traffic {
+        self.0.as_ref().map(|inner| inner.flink.clone()).unwrap_or_default()
+    }
+
+    /// Whether the process's own figures are wanted.
+    pub fn wants_process(&self) -> bool {
+        self.0.as_ref().is_some_and(|inner| inner.settings.process)
+    }
+
+    /// Labels of every metric; nothing where there are none.
+    pub fn identity(&self) -> Option<&Identity> {
+        self.0.as_ref().map(|inner| &inner.identity)
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Fleet)) {
+        if let Some(inner) = &self.0 {
+            change(&mut inner.fleet.lock().unwrap_or_else(PoisonError::into_inner));
+        }
+    }
+
+    /// A watch begins to list all there is of a kind, in a namespace or in all.
+    pub fn list_begins(&self, kind: Kind, namespace: Option<&str>) {
+        self.change(|fleet| fleet.list_begins(kind, namespace));
+    }
+
+    /// The list has come to its end: what it did not show is gone.
+    pub fn list_ends(&self, kind: Kind, namespace: Option<&str>, now: Now) {
+        self.change(|fleet| fleet.list_ends(kind, namespace, now));
+    }
+
+    /// Nothing of the namespace, or of all, is watched any more.
+    pub fn scope_closes(&self, namespace: Option<&str>, now: Now) {
+        for kind in Kind::ALL {
+            self.change(|fleet| {
+                // As a list that shows nothing.
+                fleet.list_begins(kind, namespace);
+                fleet.list_ends(kind, namespace, now);
+            });
+        }
+    }
+
+    /// A watch shows the resource. This alone makes a resource known: whatever else happens to one
+    /// that is not known, as a pass over one that was deleted, counts nowhere. What is shown is
+    /// put together only where somebody counts.
+    pub fn see<'s>(&self, sighting: impl FnOnce() -> Sighting<'s>, now: Now) {
+        self.change(|fleet| fleet.see(&sighting(), now));
+    }
+
+    /// The watch shows its end.
+    pub fn gone(&self, uid: &str, now: Now) {
+        self.change(|fleet| fleet.gone(uid, now));
+    }
+
+    /// Its status was written, which the watch shows later.
+    pub fn status_written(&self, uid: &str, version: u64, facts: impl FnOnce() -> Facts, now: Now) {
+        self.change(|fleet| fleet.status_written(uid, version, facts(), now));
+    }
+
+    /// A pass wrote its metadata, or let it go.
+    pub fn metadata_written(&self, uid: &str, lets_go: bool) {
+        self.change(|fleet| fleet.metadata_written(uid, lets_go));
+    }
+
+    pub fn pass_begins(&self, uid: &str, is_cleanup: bool, now: Now) {
+        self.change(|fleet| fleet.pass_begins(uid, is_cleanup, now));
+    }
+
+    pub fn pass_ends(&self, uid: &str, has_failed: bool, now: Now) {
+        self.change(|fleet| fleet.pass_ends(uid, has_failed, now));
+    }
+
+    /// The API server's store went back: earlier versions are news again.
+    pub fn forget_versions(&self) {
+        self.change(Fleet::forget_versions);
+    }
+
+    /// Everything that is counted, at `now` of the clock that requests are timed by.
+    pub fn families(&self, now: Duration) -> Vec<Family> {
+        let Some(inner) = &self.0 else { return Vec::new() };
+        let mut families = {
+            let fleet = inner.fleet.lock().unwrap_or_else(PoisonError::into_inner);
+            fleet.families()
+        };
+        families.extend(inner.kubernetes.families("KubeClient", now));
+        families.extend(inner.flink.families("FlinkClient", now));
+        families
+    }
+}
+
+/// A count as metrics tell it.
+#[allow(clippy::cast_precision_loss, reason = "exact up to 2^53, which no count here reaches")]
+fn number(count: u64) -> f64 {
+    count as f64
+}

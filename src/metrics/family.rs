@@ -1,0 +1,72 @@
+//! Metrics as reporters read them: families of values of one name.
+
+use std::sync::Arc;
+
+use super::Kind;
+use super::histogram::Summary;
+
+/// What a metric is about; part of its name.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Scope {
+    /// The operator.
+    System,
+    /// Resources of a kind in a namespace.
+    Namespace,
+    /// One resource.
+    Resource,
+    /// The process, under the names that all of Prometheus's clients have.
+    Process,
+}
+
+/// All values of one name.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Family {
+    pub scope: Scope,
+    /// Within the scope, such as `Lifecycle.State.STABLE.Count`.
+    pub name: String,
+    pub points: Vec<Point>,
+}
+
+/// One value.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Point {
+    pub of: Of,
+    /// Flink's "key-value group": its key is part of the name as well.
+    pub label: Option<(&'static str, Arc<str>)>,
+    pub value: Value,
+}
+
+/// What a value is of, as its scope says.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Of {
+    Operator,
+    Namespace(Kind, Arc<str>),
+    Resource(Arc<Id>),
+}
+
+/// A resource.
+#[derive(Debug, Eq, PartialEq)]
+pub struct Id {
+    pub kind: Kind,
+    pub namespace: Arc<str>,
+    pub name: Box<str>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value {
+    Gauge(f64),
+    /// Only grows, until the process ends.
+    Count(f64),
+    Summary(Summary),
+}
+
+impl Family {
+    pub(super) fn new(scope: Scope, name: impl Into<String>, points: Vec<Point>) -> Self {
+        Self { scope, name: name.into(), points }
+    }
+
+    /// One value of the operator itself.
+    pub(super) fn of_operator(name: impl Into<String>, value: Value) -> Self {
+        Self::new(Scope::System, name, vec![Point { of: Of::Operator, label: None, value }])
+    }
+}

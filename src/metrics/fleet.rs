@@ -1,0 +1,348 @@
+//! The books on all resources: what each is, what it went through, and how its passes end.
+//!
+//! Counts are made from what is known when somebody asks, so that they cannot drift away from it.
+//! A resource becomes known by its watch alone.
+
+mod count;
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::family::Id;
+use super::histogram::{Histogram, Room};
+use super::lifecycle::{STATES, Timed, Tracker, Transition};
+use super::{Facts, Kind, Now, Settings};
+use crate::api::status::LifecycleState;
+
+/// Namespaces that once had a resource and have none now: their counts stay, at zero, until there are
+/// more of them.
+const EMPTY_GROUPS_MAX: usize = 1000;
+
+/// A resource as a watch shows it.
+#[derive(Clone, Debug)]
+pub struct Sighting<'s> {
+    pub uid: &'s str,
+    pub namespace: &'s str,
+    pub name: &'s str,
+    /// Its resource version: grows with each change.
+    pub version: u64,
+    pub created: Option<Timestamp>,
+    pub facts: Facts,
+}
+
+struct Resource {
+    id: Arc<Id>,
+    version: u64,
+    /// The last list that showed it.
+    list: u64,
+    facts: Facts,
+    tracker: Option<Tracker>,
+    counts: Counts,
+    /// The pass that runs.
+    pass: Option<Pass>,
+    /// The last pass failed.
+    has_failed: bool,
+}
+
+/// Since the process knows the resource.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counts {
+    added: u32,
+    updated: u32,
+    passes: u32,
+    retries: u32,
+    finished: u32,
+    failed: u32,
+    cleanups: u32,
+}
+
+/// A pass, and what it has written so far.
+#[derive(Clone, Copy, Debug)]
+#[allow(clippy::struct_excessive_bools, reason = "what it is, and three things that it may write")]
+struct Pass {
+    began: Duration,
+    is_cleanup: bool,
+    wrote_status: bool,
+    wrote_metadata: bool,
+    let_go: bool,
+}
+
+impl Pass {
+    /// What it was and how it ended.
+    fn name(self, has_failed: bool) -> (&'static str, &'static str) {
+        match (self.is_cleanup, has_failed) {
+            (true, true) => ("cleanup", "failed"),
+            (true, false) if self.let_go => ("cleanup", "delete"),
+            (true, false) => ("cleanup", "finalizerNotRemoved"),
+            (false, true) => ("reconcile", "failed"),
+            (false, false) => match (self.wrote_status, self.wrote_metadata) {
+                (true, true) => ("reconcile", "both"),
+                (true, false) => ("reconcile", "status"),
+                (false, _) => ("reconcile", "resource"),
+            },
+        }
+    }
+}
+
+/// How long states and transitions took.
+#[derive(Default)]
+struct Timings {
+    states: [Histogram; STATES.len()],
+    transitions: [Histogram; Transition::ALL.len()],
+}
+
+/// The resources of a kind in a namespace.
+#[derive(Default)]
+struct Group {
+    resources: usize,
+    /// When it lost its last resource, as a number that grows.
+    emptied: u64,
+    timings: Timings,
+    /// Seconds of passes, by what they were and how they ended.
+    passes: BTreeMap<(&'static str, &'static str), Histogram>,
+}
+
+/// All that is known.
+pub(super) struct Fleet {
+    settings: Settings,
+    room: Room,
+    resources: HashMap<Box<str>, Resource>,
+    groups: BTreeMap<(Kind, Arc<str>), Group>,
+    systems: BTreeMap<Kind, Timings>,
+    /// Counts lists, and groups that become empty.
+    clock: u64,
+    /// The list that runs, of a kind and a namespace or all.
+    lists: HashMap<(Kind, Option<Box<str>>), u64>,
+}
+
+impl Fleet {
+    pub(super) fn new(settings: &Settings) -> Self {
+        Self {
+            settings: settings.clone(),
+            room: Room::new(usize::try_from(settings.sample_size).unwrap_or(usize::MAX)),
+            resources: HashMap::new(),
+            groups: BTreeMap::new(),
+            systems: BTreeMap::new(),
+            clock: 0,
+            lists: HashMap::new(),
+        }
+    }
+
+    fn tick(&mut self) -> u64 {
+        self.clock += 1;
+        self.clock
+    }
+
+    pub(super) fn list_begins(&mut self, kind: Kind, namespace: Option<&str>) {
+        let list = self.tick();
+        self.lists.insert((kind, namespace.map(Into::into)), list);
+    }
+
+    pub(super) fn list_ends(&mut self, kind: Kind, namespace: Option<&str>, now: Now) {
+        let Some(list) = self.lists.remove(&(kind, namespace.map(Into::into))) else { return };
+        let is_listed = |id: &Id| {
+            id.kind == kind && namespace.is_none_or(|namespace| *id.namespace == *namespace)
+        };
+        let missing = self.resources.iter().filter(|(_, it)| it.list < list && is_listed(&it.id));
+        let missing: Vec<Box<str>> = missing.map(|(uid, _)| uid.clone()).collect();
+        for uid in missing {
+            self.gone(&uid, now);
+        }
+    }
+
+    pub(super) fn see(&mut self, sighting: &Sighting<'_>, now: Now) {
+        let list = self.tick();
+        let Sighting { uid, namespace: _, name: _, version, created: _, facts } = sighting;
+        let Some(known) = self.resources.get_mut(*uid) else {
+            return self.meet(sighting, list, now);
+        };
+        known.list = list;
+        if known.version < *version {
+            known.counts.updated = known.counts.updated.saturating_add(1);
+            known.version = *version;
+        } else if known.version > *version {
+            // Our own last write was not shown yet.
+            return;
+        }
+        self.note(uid, facts.clone(), now);
+    }
+
+    fn meet(&mut self, sighting: &Sighting<'_>, list: u64, now: Now) {
+        let Sighting { uid, namespace, name, version, created, facts } = sighting;
+        let kind = facts.kind();
+        let key = (kind, Arc::from(*namespace));
+        let group = self.groups.entry(key.clone()).or_default();
+        group.resources += 1;
+        if kind.has_lifecycle() {
+            self.systems.entry(kind).or_default();
+        }
+        let tracker = facts.lifecycle().filter(|_| self.settings.lifecycle).map(|state| {
+            let is_new = state == LifecycleState::Created;
+            Tracker::new(state, created.filter(|_| is_new).unwrap_or(now.time))
+        });
+        let id = Arc::new(Id { kind, namespace: key.1, name: (*name).into() });
+        let counts = Counts { added: 1, ..Counts::default() };
+        let resource = Resource {
+            id,
+            version: *version,
+            list,
+            facts: facts.clone(),
+            tracker,
+            counts,
+            pass: None,
+            has_failed: false,
+        };
+        self.resources.insert((*uid).into(), resource);
+    }
+
+    pub(super) fn status_written(&mut self, uid: &str, version: u64, facts: Facts, now: Now) {
+        let Some(known) = self.resources.get_mut(uid) else { return };
+        if let Some(pass) = &mut known.pass {
+            pass.wrote_status = true;
+        }
+        known.version = known.version.max(version);
+        self.note(uid, facts, now);
+    }
+
+    /// What the resource is now.
+    fn note(&mut self, uid: &str, facts: Facts, now: Now) {
+        let Some(known) = self.resources.get_mut(uid) else { return };
+        let timed = match (&mut known.tracker, facts.lifecycle()) {
+            (Some(tracker), Some(state)) => tracker.see(state, now.time),
+            (_, _) => Vec::new(),
+        };
+        known.facts = facts;
+        if timed.is_empty() {
+            return;
+        }
+        let key = (known.id.kind, Arc::clone(&known.id.namespace));
+        let system = self.systems.entry(key.0).or_default();
+        system.record(&timed, &mut self.room);
+        if self.settings.namespace_histograms
+            && let Some(group) = self.groups.get_mut(&key)
+        {
+            group.timings.record(&timed, &mut self.room);
+        }
+    }
+
+    pub(super) fn gone(&mut self, uid: &str, now: Now) {
+        let Some(resource) = self.resources.remove(uid) else { return };
+        if let Some(pass) = resource.pass.filter(|pass| pass.is_cleanup) {
+            // The watch is faster than the end of the pass that let it go.
+            self.note_pass(
+                &resource.id,
+                Pass { let_go: true, ..pass }.name(false),
+                pass.began,
+                now,
+            );
+        }
+        let emptied = self.tick();
+        let key = (resource.id.kind, Arc::clone(&resource.id.namespace));
+        let Some(group) = self.groups.get_mut(&key) else { return };
+        group.resources = group.resources.saturating_sub(1);
+        if group.resources == 0 {
+            group.emptied = emptied;
+            self.forget_old_groups();
+        }
+    }
+
+    fn forget_old_groups(&mut self) {
+        let empty = || self.groups.iter().filter(|(_, group)| group.resources == 0);
+        if empty().count() <= EMPTY_GROUPS_MAX {
+            return;
+        }
+        let oldest = empty().min_by_key(|(_, group)| group.emptied).map(|(key, _)| key.clone());
+        let Some(group) = oldest.and_then(|key| self.groups.remove(&key)) else { return };
+        let Timings { states, transitions } = group.timings;
+        for histogram in states.into_iter().chain(transitions).chain(group.passes.into_values()) {
+            histogram.discard(&mut self.room);
+        }
+    }
+
+    pub(super) fn metadata_written(&mut self, uid: &str, lets_go: bool) {
+        if let Some(pass) = self.resources.get_mut(uid).and_then(|known| known.pass.as_mut()) {
+            pass.wrote_metadata = true;
+            pass.let_go |= lets_go;
+        }
+    }
+
+    pub(super) fn pass_begins(&mut self, uid: &str, is_cleanup: bool, now: Now) {
+        let Some(known) = self.resources.get_mut(uid) else { return };
+        known.pass = Some(Pass {
+            began: now.clock,
+            is_cleanup,
+            wrote_status: false,
+            wrote_metadata: false,
+            let_go: false,
+        });
+        known.counts.passes = known.counts.passes.saturating_add(1);
+        known.counts.retries = known.counts.retries.saturating_add(known.has_failed.into());
+    }
+
+    pub(super) fn pass_ends(&mut self, uid: &str, has_failed: bool, now: Now) {
+        let Some(known) = self.resources.get_mut(uid) else { return };
+        let Some(pass) = known.pass.take() else { return };
+        if let Some(tracker) = &mut known.tracker {
+            // The state is as it was: nothing comes to its end.
+            let _none = tracker.see(tracker.state(), now.time);
+        }
+        known.has_failed = has_failed;
+        let counts = &mut known.counts;
+        let ended = if has_failed { &mut counts.failed } else { &mut counts.finished };
+        *ended = ended.saturating_add(1);
+        if pass.let_go && !has_failed {
+            counts.cleanups = counts.cleanups.saturating_add(1);
+        }
+        let id = Arc::clone(&known.id);
+        self.note_pass(&id, pass.name(has_failed), pass.began, now);
+    }
+
+    fn note_pass(
+        &mut self,
+        of: &Id,
+        name: (&'static str, &'static str),
+        began: Duration,
+        now: Now,
+    ) {
+        let key = (of.kind, Arc::clone(&of.namespace));
+        if self.settings.passes
+            && let Some(group) = self.groups.get_mut(&key)
+        {
+            // Whole seconds, as in Java.
+            let seconds = super::number(now.clock.saturating_sub(began).as_secs());
+            group.passes.entry(name).or_default().record(seconds, &mut self.room);
+        }
+    }
+
+    pub(super) fn forget_versions(&mut self) {
+        for resource in self.resources.values_mut() {
+            resource.version = 0;
+        }
+    }
+}
+
+impl Timings {
+    fn record(&mut self, timed: &[Timed], room: &mut Room) {
+        for timed in timed {
+            let (histogram, seconds) = match timed {
+                Timed::State(state, seconds) => {
+                    let place = STATES.iter().position(|known| known == state);
+                    (place.and_then(|place| self.states.get_mut(place)), seconds)
+                }
+                Timed::Transition(transition, seconds) => {
+                    let place = Transition::ALL.iter().position(|known| known == transition);
+                    (place.and_then(|place| self.transitions.get_mut(place)), seconds)
+                }
+            };
+            if let Some(histogram) = histogram {
+                histogram.record(super::number(seconds.unsigned_abs()), room);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

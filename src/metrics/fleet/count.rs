@@ -1,0 +1,280 @@
+//! What the books tell: counts by namespace, times, and counts of each resource.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::super::facts::minor_version;
+use super::super::family::{Family, Of, Point, Scope, Value};
+use super::super::histogram::Histogram;
+use super::super::lifecycle::{STATES, Transition};
+use super::super::{Facts, Kind, number};
+use super::{Counts, Fleet, Timings};
+use crate::api::state_snapshot::SnapshotState;
+use crate::api::status::JobManagerDeploymentStatus;
+
+const JOB_MANAGER: [(JobManagerDeploymentStatus, &str); 5] = [
+    (JobManagerDeploymentStatus::Ready, "READY"),
+    (JobManagerDeploymentStatus::DeployedNotReady, "DEPLOYED_NOT_READY"),
+    (JobManagerDeploymentStatus::Deploying, "DEPLOYING"),
+    (JobManagerDeploymentStatus::Missing, "MISSING"),
+    (JobManagerDeploymentStatus::Error, "ERROR"),
+];
+
+const SNAPSHOT: [SnapshotState; 5] = [
+    SnapshotState::TriggerPending,
+    SnapshotState::InProgress,
+    SnapshotState::Completed,
+    SnapshotState::Failed,
+    SnapshotState::Abandoned,
+];
+
+/// What a resource is counted by.
+type CountOf = fn(&Counts) -> u32;
+
+/// A series is there once there is something to count, as in Java.
+const OF_RESOURCE: [(&str, CountOf); 8] = [
+    ("JOSDK.Resource.Event.Count", |counts| counts.added.saturating_add(counts.updated)),
+    ("JOSDK.Resource.Event.ADDED.Count", |counts| counts.added),
+    ("JOSDK.Resource.Event.UPDATED.Count", |counts| counts.updated),
+    ("JOSDK.Reconciliation.Count", |counts| counts.passes),
+    ("JOSDK.Reconciliation.retries.Count", |counts| counts.retries),
+    ("JOSDK.Reconciliation.finished.Count", |counts| counts.finished),
+    ("JOSDK.Reconciliation.failed.Count", |counts| counts.failed),
+    ("JOSDK.Reconciliation.cleanup.Count", |counts| counts.cleanups),
+];
+
+/// Resources of a kind in a namespace.
+#[derive(Default)]
+struct Tally {
+    all: u64,
+    lifecycle: [u64; STATES.len()],
+    job_manager: [u64; JOB_MANAGER.len()],
+    versions: BTreeMap<Box<str>, u64>,
+    minor_versions: BTreeMap<Box<str>, u64>,
+    cpu: f64,
+    memory: f64,
+    state_size: f64,
+    savepoints: [u64; SNAPSHOT.len()],
+    checkpoints: [u64; SNAPSHOT.len()],
+}
+
+type SumOf = fn(&Tally) -> f64;
+/// Counts of snapshots, in the order of [`SNAPSHOT`].
+type StatesOf = fn(&Tally) -> &[u64; SNAPSHOT.len()];
+
+/// Tallies of a kind, by namespace.
+type Tallies<'t> = Vec<(&'t Arc<str>, &'t Tally)>;
+
+impl Tally {
+    fn add(&mut self, facts: &Facts) {
+        self.all += 1;
+        if let Some(state) = facts.lifecycle() {
+            count(&mut self.lifecycle, STATES.iter().position(|known| *known == state));
+        }
+        match facts {
+            Facts::Deployment { lifecycle: _, job_manager, version, cpu, memory, state_size } => {
+                let place = JOB_MANAGER.iter().position(|(known, _)| known == job_manager);
+                count(&mut self.job_manager, place);
+                *self.versions.entry(version.clone()).or_default() += 1;
+                *self.minor_versions.entry(minor_version(version).into()).or_default() += 1;
+                self.cpu += cpu;
+                self.memory += memory;
+                self.state_size += state_size;
+            }
+            Facts::SessionJob { lifecycle: _ } => {}
+            Facts::Snapshot { is_savepoint, state } => {
+                let of_kind =
+                    if *is_savepoint { &mut self.savepoints } else { &mut self.checkpoints };
+                count(of_kind, SNAPSHOT.iter().position(|known| known == state));
+            }
+        }
+    }
+}
+
+fn count<const N: usize>(counts: &mut [u64; N], place: Option<usize>) {
+    if let Some(count) = place.and_then(|place| counts.get_mut(place)) {
+        *count += 1;
+    }
+}
+
+impl Fleet {
+    pub(in crate::metrics) fn families(&self) -> Vec<Family> {
+        let mut families = Vec::new();
+        if self.settings.resources {
+            self.count_resources(&mut families);
+        }
+        if self.settings.lifecycle {
+            self.tell_times(&mut families);
+        }
+        if self.settings.passes {
+            self.tell_passes(&mut families);
+        }
+        families
+    }
+
+    fn count_resources(&self, families: &mut Vec<Family>) {
+        let mut tallies: BTreeMap<(Kind, Arc<str>), Tally> =
+            self.groups.keys().map(|key| (key.clone(), Tally::default())).collect();
+        for resource in self.resources.values() {
+            let key = (resource.id.kind, Arc::clone(&resource.id.namespace));
+            tallies.entry(key).or_default().add(&resource.facts);
+        }
+        let kinds = [Kind::FlinkDeployment, Kind::FlinkSessionJob];
+        let kinds = kinds.map(|kind| (kind, of_kind(&tallies, kind)));
+        let of_both = |read: &dyn Fn(&Tally) -> u64| -> Vec<Point> {
+            kinds.iter().flat_map(|(kind, tallies)| gauges(*kind, tallies, read)).collect()
+        };
+        let mut tell = |name: String, points: Vec<Point>| {
+            families.push(Family::new(Scope::Namespace, name, points));
+        };
+        tell("Count".to_owned(), of_both(&|tally| tally.all));
+        if self.settings.lifecycle {
+            for (place, state) in STATES.iter().enumerate() {
+                let points = of_both(&|tally| at(&tally.lifecycle, place));
+                tell(format!("Lifecycle.State.{}.Count", state.as_str()), points);
+            }
+        }
+        let kind = Kind::FlinkDeployment;
+        let deployments = of_kind(&tallies, kind);
+        for (place, (_, name)) in JOB_MANAGER.iter().enumerate() {
+            let points = gauges(kind, &deployments, &|tally| at(&tally.job_manager, place));
+            tell(format!("JmDeploymentStatus.{name}.Count"), points);
+        }
+        let versions = labelled(&deployments, "FlinkVersion", |tally| &tally.versions);
+        tell("FlinkVersion.Count".to_owned(), versions);
+        let minor = labelled(&deployments, "FlinkMinorVersion", |tally| &tally.minor_versions);
+        tell("FlinkMinorVersion.Count".to_owned(), minor);
+        let sums: [(&str, SumOf); 3] = [
+            ("Cpu", |tally| tally.cpu),
+            ("Memory", |tally| tally.memory),
+            ("StateSize", |tally| tally.state_size),
+        ];
+        for (name, read) in sums {
+            let points = deployments
+                .iter()
+                .map(|(namespace, tally)| point(kind, namespace, None, Value::Gauge(read(tally))));
+            tell(format!("ResourceUsage.{name}"), points.collect());
+        }
+        let kind = Kind::FlinkStateSnapshot;
+        let snapshots = of_kind(&tallies, kind);
+        let ways: [(&str, StatesOf); 2] =
+            [("Savepoint", |tally| &tally.savepoints), ("Checkpoint", |tally| &tally.checkpoints)];
+        for (name, read) in ways {
+            let all = gauges(kind, &snapshots, &|tally| read(tally).iter().sum());
+            tell(format!("{name}.Count"), all);
+            for (place, state) in SNAPSHOT.iter().enumerate() {
+                let points = gauges(kind, &snapshots, &|tally| at(read(tally), place));
+                tell(format!("{name}.State.{}.Count", state.as_str()), points);
+            }
+        }
+    }
+
+    /// Those of the operator are there from the first resource of the kind on, so that what they
+    /// count grows from zero; those of a namespace once there is a value: there may be thousands.
+    fn tell_times(&self, families: &mut Vec<Family>) {
+        for (name, place) in times() {
+            for (kind, timings) in &self.systems {
+                let Some(histogram) = place.of(timings) else { continue };
+                let name = format!("{}.{name}", kind.as_str());
+                families.push(Family::of_operator(name, Value::Summary(histogram.summary())));
+            }
+            let of_group = |((kind, namespace), group): (&(Kind, Arc<str>), &super::Group)| {
+                let histogram =
+                    place.of(&group.timings).filter(|histogram| !histogram.is_empty())?;
+                Some(point(*kind, namespace, None, Value::Summary(histogram.summary())))
+            };
+            let points: Vec<Point> = self.groups.iter().filter_map(of_group).collect();
+            families.push(Family::new(Scope::Namespace, name, points));
+        }
+    }
+
+    fn tell_passes(&self, families: &mut Vec<Family>) {
+        let mut passes: BTreeMap<(&str, &str), Vec<Point>> = BTreeMap::new();
+        for ((kind, namespace), group) in &self.groups {
+            for (name, histogram) in &group.passes {
+                let value = Value::Summary(histogram.summary());
+                passes.entry(*name).or_default().push(point(*kind, namespace, None, value));
+            }
+        }
+        for ((what, outcome), points) in passes {
+            let name = format!("JOSDK.{what}.{outcome}.TimeSeconds");
+            families.push(Family::new(Scope::Namespace, name, points));
+        }
+        for (name, read) in OF_RESOURCE {
+            let counts = self.resources.values().map(|it| (&it.id, u64::from(read(&it.counts))));
+            let points = counts.filter(|(_, count)| *count > 0).map(|(id, count)| Point {
+                of: Of::Resource(Arc::clone(id)),
+                label: None,
+                value: Value::Count(number(count)),
+            });
+            families.push(Family::new(Scope::Resource, name, points.collect()));
+        }
+    }
+}
+
+/// One histogram of the lifecycle.
+#[derive(Clone, Copy)]
+enum Place {
+    State(usize),
+    Transition(usize),
+}
+
+impl Place {
+    fn of(self, timings: &Timings) -> Option<&Histogram> {
+        match self {
+            Self::State(place) => timings.states.get(place),
+            Self::Transition(place) => timings.transitions.get(place),
+        }
+    }
+}
+
+/// All histograms of the lifecycle, by name.
+fn times() -> impl Iterator<Item = (String, Place)> {
+    let states = STATES.iter().enumerate().map(|(place, state)| {
+        (format!("Lifecycle.State.{}.TimeSeconds", state.as_str()), Place::State(place))
+    });
+    let transitions = Transition::ALL.iter().enumerate().map(|(place, transition)| {
+        let name = format!("Lifecycle.Transition.{}.TimeSeconds", transition.as_str());
+        (name, Place::Transition(place))
+    });
+    states.chain(transitions)
+}
+
+fn of_kind(tallies: &BTreeMap<(Kind, Arc<str>), Tally>, kind: Kind) -> Tallies<'_> {
+    let of_kind = tallies.iter().filter(|((it, _), _)| *it == kind);
+    of_kind.map(|((_, namespace), tally)| (namespace, tally)).collect()
+}
+
+fn at<const N: usize>(counts: &[u64; N], place: usize) -> u64 {
+    counts.get(place).copied().unwrap_or_default()
+}
+
+fn point(
+    kind: Kind,
+    namespace: &Arc<str>,
+    label: Option<(&'static str, Arc<str>)>,
+    value: Value,
+) -> Point {
+    Point { of: Of::Namespace(kind, Arc::clone(namespace)), label, value }
+}
+
+fn gauges(kind: Kind, tallies: &Tallies<'_>, read: &dyn Fn(&Tally) -> u64) -> Vec<Point> {
+    let value = |tally: &Tally| Value::Gauge(number(read(tally)));
+    tallies.iter().map(|(namespace, tally)| point(kind, namespace, None, value(tally))).collect()
+}
+
+fn labelled(
+    tallies: &Tallies<'_>,
+    key: &'static str,
+    read: fn(&Tally) -> &BTreeMap<Box<str>, u64>,
+) -> Vec<Point> {
+    let mut points = Vec::new();
+    for (namespace, tally) in tallies {
+        for (text, count) in read(tally) {
+            let label = Some((key, Arc::from(&**text)));
+            let value = Value::Gauge(number(*count));
+            points.push(point(Kind::FlinkDeployment, namespace, label, value));
+        }
+    }
+    points
+}

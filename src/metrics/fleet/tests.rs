@@ -1,0 +1,269 @@
+use crate::api::state_snapshot::SnapshotState;
+use crate::api::status::JobManagerDeploymentStatus;
+use crate::config::FlinkConfig;
+use crate::metrics::family::{Family, Of, Value};
+
+use super::*;
+
+fn fleet() -> Fleet {
+    Fleet::new(&Settings::of(&FlinkConfig::new()).unwrap())
+}
+
+fn at(second: u32) -> Now {
+    let time = Timestamp::from_second(1_767_225_600 + i64::from(second)).unwrap();
+    Now { clock: Duration::from_secs(second.into()), time }
+}
+
+fn deployment(lifecycle: LifecycleState) -> Facts {
+    Facts::Deployment {
+        lifecycle,
+        job_manager: JobManagerDeploymentStatus::Ready,
+        version: "1.20.1".into(),
+        cpu: 1.5,
+        memory: 2.0,
+        state_size: 4.0,
+    }
+}
+
+fn sighting(uid: &str, version: u64, facts: Facts) -> Sighting<'_> {
+    let created = Some(at(0).time);
+    Sighting { uid, namespace: "shop", name: uid, version, created, facts }
+}
+
+/// Everything that is told and begins with `prefix`, without zeros.
+fn told(fleet: &Fleet, prefix: &str) -> Vec<String> {
+    let mut lines = Vec::new();
+    for Family { name, points, .. } in fleet.families() {
+        for point in points.iter().filter(|_| name.starts_with(prefix)) {
+            let value = match &point.value {
+                Value::Gauge(number) | Value::Count(number) if *number == 0.0 => continue,
+                Value::Summary(summary) if summary.count == 0 => continue,
+                Value::Gauge(number) | Value::Count(number) => number.to_string(),
+                Value::Summary(summary) => format!("{}x{}", summary.count, summary.quantiles[0]),
+            };
+            let of = match &point.of {
+                Of::Operator => String::new(),
+                Of::Namespace(_, namespace) => format!(" {namespace}"),
+                Of::Resource(id) => format!(" {}/{}", id.namespace, id.name),
+            };
+            let label =
+                point.label.as_ref().map(|(_, text)| format!(" {text}")).unwrap_or_default();
+            lines.push(format!("{name}{of}{label} = {value}"));
+        }
+    }
+    lines
+}
+
+#[test]
+fn resources_are_counted_by_what_they_are() {
+    let mut fleet = fleet();
+    fleet.see(&sighting("a", 1, deployment(LifecycleState::Stable)), at(0));
+    fleet.see(&sighting("b", 1, deployment(LifecycleState::Failed)), at(0));
+    let job = Facts::SessionJob { lifecycle: LifecycleState::Stable };
+    fleet.see(&sighting("c", 1, job), at(0));
+    for (uid, is_savepoint, state) in [
+        ("d", true, SnapshotState::Completed),
+        ("e", true, SnapshotState::Failed),
+        ("f", false, SnapshotState::Completed),
+    ] {
+        fleet.see(&sighting(uid, 1, Facts::Snapshot { is_savepoint, state }), at(0));
+    }
+    let counts: Vec<String> =
+        told(&fleet, "").into_iter().filter(|line| !line.starts_with("JOSDK")).collect();
+    assert_eq!(
+        counts,
+        [
+            "Count shop = 2",
+            "Count shop = 1",
+            "Lifecycle.State.STABLE.Count shop = 1",
+            "Lifecycle.State.STABLE.Count shop = 1",
+            "Lifecycle.State.FAILED.Count shop = 1",
+            "JmDeploymentStatus.READY.Count shop = 2",
+            "FlinkVersion.Count shop 1.20.1 = 2",
+            "FlinkMinorVersion.Count shop 1.20 = 2",
+            "ResourceUsage.Cpu shop = 3",
+            "ResourceUsage.Memory shop = 4",
+            "ResourceUsage.StateSize shop = 8",
+            "Savepoint.Count shop = 2",
+            "Savepoint.State.COMPLETED.Count shop = 1",
+            "Savepoint.State.FAILED.Count shop = 1",
+            "Checkpoint.Count shop = 1",
+            "Checkpoint.State.COMPLETED.Count shop = 1",
+        ]
+    );
+}
+
+#[test]
+fn a_change_is_timed_once_whether_written_or_shown_first() {
+    let mut fleet = fleet();
+    fleet.see(&sighting("a", 1, deployment(LifecycleState::Created)), at(1));
+    fleet.status_written("a", 2, deployment(LifecycleState::Upgrading), at(5));
+    fleet.status_written("a", 3, deployment(LifecycleState::Deployed), at(8));
+    // What was written comes back, late and in order.
+    fleet.see(&sighting("a", 2, deployment(LifecycleState::Upgrading)), at(9));
+    fleet.see(&sighting("a", 3, deployment(LifecycleState::Deployed)), at(9));
+    fleet.see(&sighting("a", 4, deployment(LifecycleState::Stable)), at(20));
+    let expected = [
+        ("Lifecycle.State.UPGRADING.TimeSeconds", "1x0"),
+        ("Lifecycle.State.DEPLOYED.TimeSeconds", "1x1"),
+        ("Lifecycle.Transition.Stabilization.TimeSeconds", "1x12"),
+        ("Lifecycle.Transition.Submission.TimeSeconds", "1x3"),
+    ];
+    for (name, value) in expected {
+        assert_eq!(told(&fleet, name), [format!("{name} shop = {value}")]);
+        let of_kind = format!("FlinkDeployment.{name}");
+        assert_eq!(told(&fleet, &of_kind), [format!("{of_kind} = {value}")]);
+    }
+}
+
+#[test]
+fn the_first_state_counts_from_the_creation() {
+    let mut fleet = fleet();
+    fleet.see(&sighting("a", 1, deployment(LifecycleState::Created)), at(7));
+    fleet.pass_begins("a", false, at(7));
+    fleet.pass_ends("a", false, at(8));
+    fleet.see(&sighting("a", 2, deployment(LifecycleState::Failed)), at(9));
+    let name = "Lifecycle.State.CREATED.TimeSeconds";
+    assert_eq!(told(&fleet, name), [format!("{name} shop = 1x8")]);
+}
+
+#[test]
+fn a_deleted_resource_leaves_no_series_and_no_later_pass_brings_them_back() {
+    let mut fleet = fleet();
+    fleet.see(&sighting("a", 1, deployment(LifecycleState::Stable)), at(0));
+    fleet.pass_begins("a", false, at(1));
+    fleet.pass_ends("a", false, at(2));
+    assert_eq!(told(&fleet, "JOSDK.Re").len(), 4);
+    fleet.gone("a", at(3));
+    fleet.pass_begins("a", true, at(4));
+    fleet.status_written("a", 9, deployment(LifecycleState::Stable), at(4));
+    fleet.metadata_written("a", true);
+    fleet.pass_ends("a", true, at(5));
+    assert_eq!(told(&fleet, "JOSDK.Re"), [""; 0]);
+    assert_eq!(told(&fleet, "Count"), [""; 0]);
+    assert!(fleet.resources.is_empty());
+    // The namespace stays, at zero.
+    assert!(
+        fleet.families().iter().any(|family| family.name == "Count" && family.points.len() == 1)
+    );
+}
+
+#[test]
+fn what_a_list_does_not_show_is_gone() {
+    let mut fleet = fleet();
+    let stable = || deployment(LifecycleState::Stable);
+    fleet.list_begins(Kind::FlinkDeployment, None);
+    fleet.see(&sighting("a", 1, stable()), at(0));
+    fleet.see(&sighting("b", 1, stable()), at(0));
+    fleet.list_ends(Kind::FlinkDeployment, None, at(0));
+    let job = Facts::SessionJob { lifecycle: LifecycleState::Stable };
+    fleet.see(&sighting("c", 1, job), at(0));
+    // One that breaks off, and one of another namespace, show nothing of it.
+    fleet.list_begins(Kind::FlinkDeployment, None);
+    fleet.list_begins(Kind::FlinkDeployment, Some("other"));
+    fleet.list_ends(Kind::FlinkDeployment, Some("other"), at(1));
+    assert_eq!(told(&fleet, "Count"), ["Count shop = 2", "Count shop = 1"]);
+    fleet.list_begins(Kind::FlinkDeployment, None);
+    fleet.see(&sighting("b", 1, stable()), at(1));
+    fleet.list_ends(Kind::FlinkDeployment, None, at(1));
+    assert_eq!(told(&fleet, "Count"), ["Count shop = 1", "Count shop = 1"]);
+    assert_eq!(told(&fleet, "JOSDK.Resource.Event.Count").len(), 2);
+}
+
+#[test]
+fn a_store_that_went_back_is_believed_again() {
+    let mut fleet = fleet();
+    fleet.see(&sighting("a", 9, deployment(LifecycleState::Stable)), at(0));
+    fleet.see(&sighting("a", 5, deployment(LifecycleState::Suspended)), at(1));
+    assert_eq!(told(&fleet, "Lifecycle.State.STABLE.Count").len(), 1);
+    fleet.forget_versions();
+    fleet.see(&sighting("a", 5, deployment(LifecycleState::Suspended)), at(2));
+    assert_eq!(told(&fleet, "Lifecycle.State.SUSPENDED.Count").len(), 1);
+}
+
+#[test]
+fn passes_are_counted_by_how_they_end() {
+    let mut fleet = fleet();
+    fleet.see(&sighting("a", 1, deployment(LifecycleState::Stable)), at(0));
+    let pass = |fleet: &mut Fleet, is_cleanup: bool, has_failed: bool, work: fn(&mut Fleet)| {
+        fleet.pass_begins("a", is_cleanup, at(10));
+        work(fleet);
+        fleet.pass_ends("a", has_failed, at(13));
+    };
+    let writes_status = |fleet: &mut Fleet| {
+        fleet.status_written("a", 2, deployment(LifecycleState::Stable), at(11));
+    };
+    pass(&mut fleet, false, false, |_| {});
+    pass(&mut fleet, false, true, |_| {});
+    pass(&mut fleet, false, false, writes_status);
+    pass(&mut fleet, false, false, |fleet| {
+        fleet.metadata_written("a", false);
+        fleet.status_written("a", 3, deployment(LifecycleState::Stable), at(11));
+    });
+    pass(&mut fleet, true, false, |_| {});
+    pass(&mut fleet, true, false, |fleet| fleet.metadata_written("a", true));
+    assert_eq!(
+        told(&fleet, "JOSDK."),
+        [
+            "JOSDK.cleanup.delete.TimeSeconds shop = 1x3",
+            "JOSDK.cleanup.finalizerNotRemoved.TimeSeconds shop = 1x3",
+            "JOSDK.reconcile.both.TimeSeconds shop = 1x3",
+            "JOSDK.reconcile.failed.TimeSeconds shop = 1x3",
+            "JOSDK.reconcile.resource.TimeSeconds shop = 1x3",
+            "JOSDK.reconcile.status.TimeSeconds shop = 1x3",
+            "JOSDK.Resource.Event.Count shop/a = 1",
+            "JOSDK.Resource.Event.ADDED.Count shop/a = 1",
+            "JOSDK.Reconciliation.Count shop/a = 6",
+            "JOSDK.Reconciliation.retries.Count shop/a = 1",
+            "JOSDK.Reconciliation.finished.Count shop/a = 5",
+            "JOSDK.Reconciliation.failed.Count shop/a = 1",
+            "JOSDK.Reconciliation.cleanup.Count shop/a = 1",
+        ]
+    );
+}
+
+#[test]
+fn a_deletion_counts_when_the_watch_shows_it_before_the_pass_ends() {
+    let mut fleet = fleet();
+    fleet.see(&sighting("a", 1, deployment(LifecycleState::Stable)), at(0));
+    fleet.pass_begins("a", true, at(1));
+    fleet.gone("a", at(3));
+    fleet.pass_ends("a", false, at(4));
+    assert_eq!(told(&fleet, "JOSDK."), ["JOSDK.cleanup.delete.TimeSeconds shop = 1x2"]);
+}
+
+#[test]
+fn what_is_off_is_not_told() {
+    let off = |key: &str| {
+        let config: FlinkConfig =
+            [(format!("kubernetes.operator.{key}"), "false")].into_iter().collect();
+        let mut fleet = Fleet::new(&Settings::of(&config).unwrap());
+        fleet.see(&sighting("a", 1, deployment(LifecycleState::Stable)), at(0));
+        fleet.see(&sighting("a", 2, deployment(LifecycleState::Suspended)), at(1));
+        fleet.pass_begins("a", false, at(1));
+        fleet.pass_ends("a", false, at(2));
+        ["Count", "JOSDK", "Lifecycle", "FlinkDeployment.Lifecycle"]
+            .map(|prefix| !told(&fleet, prefix).is_empty())
+    };
+    assert_eq!(off("resource.metrics.enabled"), [false, true, false, false]);
+    assert_eq!(off("resource.lifecycle.metrics.enabled"), [true, true, false, false]);
+    assert_eq!(off("josdk.metrics.enabled"), [true, false, true, true]);
+    assert_eq!(off("resource.lifecycle.namespace.histograms.enabled"), [true, true, true, true]);
+}
+
+#[test]
+fn namespaces_that_come_and_go_take_no_more_and_more_room() {
+    let mut fleet = fleet();
+    for number in 0..EMPTY_GROUPS_MAX + 50 {
+        let namespace = format!("test-{number}");
+        let stable = deployment(LifecycleState::Stable);
+        let sighting =
+            |version, facts| Sighting { namespace: &namespace, ..sighting("a", version, facts) };
+        fleet.see(&sighting(1, stable), at(0));
+        fleet.see(&sighting(2, deployment(LifecycleState::Suspended)), at(1));
+        fleet.gone("a", at(2));
+    }
+    assert_eq!(fleet.groups.len(), EMPTY_GROUPS_MAX);
+    let has = |name: &str| fleet.groups.contains_key(&(Kind::FlinkDeployment, name.into()));
+    assert!(!has("test-0") && has("test-1049"));
+}

@@ -1,0 +1,151 @@
+//! Histograms as Flink's reporters tell them: a count, and quantiles of the newest values.
+
+/// The quantiles that are told, with their labels.
+pub const QUANTILES: [(&str, f64); 6] = [
+    ("0.5", 0.5),
+    ("0.75", 0.75),
+    ("0.95", 0.95),
+    ("0.98", 0.98),
+    ("0.99", 0.99),
+    ("0.999", 0.999),
+];
+
+/// Values that all histograms together keep: 8 MiB. Beyond it one that is full gives its oldest
+/// value for the newest, and one that is empty keeps a single value.
+const VALUES_MAX: usize = 2 * 1024 * 1024;
+
+/// How many values histograms may keep, each and together.
+#[derive(Clone, Debug)]
+pub(super) struct Room {
+    each: usize,
+    together: usize,
+    used: usize,
+}
+
+impl Room {
+    pub(super) fn new(each: usize) -> Self {
+        Self { each: each.max(1), together: VALUES_MAX, used: 0 }
+    }
+}
+
+/// The newest values, and how many there were.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Histogram {
+    values: Vec<f32>,
+    /// The oldest one, once there are as many as may be.
+    oldest: usize,
+    count: u64,
+}
+
+/// What is told of a histogram.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Summary {
+    pub count: u64,
+    /// In the order of [`QUANTILES`]; `NaN` without a value.
+    pub quantiles: [f64; QUANTILES.len()],
+}
+
+impl Histogram {
+    pub(super) fn record(&mut self, value: f64, room: &mut Room) {
+        self.count = self.count.saturating_add(1);
+        #[allow(clippy::cast_possible_truncation, reason = "seven digits are enough of a quantile")]
+        let value = value as f32;
+        let is_room = room.used < room.together || self.values.is_empty();
+        if is_room && self.values.len() < room.each {
+            room.used += 1;
+            // Doubling would take up to twice the room.
+            self.values.reserve_exact(if self.values.len() < 8 { 1 } else { 8 });
+            self.values.push(value);
+            return;
+        }
+        self.oldest %= self.values.len();
+        if let Some(oldest) = self.values.get_mut(self.oldest) {
+            *oldest = value;
+        }
+        self.oldest += 1;
+    }
+
+    /// Gives its room back.
+    pub(super) fn discard(self, room: &mut Room) {
+        room.used = room.used.saturating_sub(self.values.len());
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    pub(super) fn summary(&self) -> Summary {
+        let mut sorted = self.values.clone();
+        sorted.sort_by(f32::total_cmp);
+        Summary { count: self.count, quantiles: QUANTILES.map(|(_, part)| quantile(&sorted, part)) }
+    }
+}
+
+/// The way of Flink's histograms: between the two values around the place `part * (n + 1)`.
+fn quantile(sorted: &[f32], part: f64) -> f64 {
+    let (Some(first), Some(last)) = (sorted.first(), sorted.last()) else { return f64::NAN };
+    let place = part * (super::number(sorted.len() as u64) + 1.0);
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a whole number in 0..=n"
+    )]
+    let below = place.floor() as usize;
+    match (below.checked_sub(1).and_then(|index| sorted.get(index)), sorted.get(below)) {
+        (Some(lower), Some(upper)) => {
+            let (lower, upper) = (f64::from(*lower), f64::from(*upper));
+            lower + place.fract() * (upper - lower)
+        }
+        (None, _) => f64::from(*first),
+        (Some(_), None) => f64::from(*last),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(values: impl IntoIterator<Item = f64>, each: usize) -> Summary {
+        let (mut histogram, mut room) = (Histogram::default(), Room::new(each));
+        for value in values {
+            histogram.record(value, &mut room);
+        }
+        histogram.summary()
+    }
+
+    #[test]
+    fn quantiles_are_those_of_flink() {
+        // What commons-math's `Percentile` gives for 1 to 100.
+        let expected = [50.5, 75.75, 95.95, 98.98, 99.99, 100.0];
+        let summary = of((1..=100).map(f64::from), 1000);
+        assert_eq!(summary.count, 100);
+        for (found, expected) in summary.quantiles.iter().zip(expected) {
+            assert!((found - expected).abs() < 1e-9, "{summary:?}");
+        }
+        assert_eq!(of([7.0], 10), Summary { count: 1, quantiles: [7.0; 6] });
+        assert!(of([], 10).quantiles.iter().all(|quantile| quantile.is_nan()));
+    }
+
+    #[test]
+    fn the_oldest_values_go_and_are_counted() {
+        let summary = of([100.0, 100.0, 100.0, 1.0, 1.0, 1.0], 3);
+        assert_eq!(summary, Summary { count: 6, quantiles: [1.0; 6] });
+    }
+
+    #[test]
+    fn histograms_share_their_room() {
+        let mut room = Room { each: 1000, together: 5, used: 0 };
+        let mut all = vec![Histogram::default(); 4];
+        for histogram in &mut all {
+            for value in [1.0, 2.0, 3.0] {
+                histogram.record(value, &mut room);
+            }
+        }
+        let kept: Vec<usize> = all.iter().map(|histogram| histogram.values.len()).collect();
+        assert_eq!(kept, [3, 2, 1, 1]);
+        for histogram in all {
+            histogram.discard(&mut room);
+        }
+        assert_eq!(room.used, 0);
+    }
+}

@@ -1,0 +1,169 @@
+//! Metrics in the text format of `OpenMetrics`, in the names of Flink's Prometheus reporter.
+//!
+//! As that reporter does, counters of Flink are told as gauges, and histograms as quantiles and a
+//! count, so that queries made for the Java operator go on.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{
+    DescriptorEncoder, EncodeLabel, EncodeLabelSet, LabelSetEncoder, NoLabelSet, text,
+};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::exemplar::Exemplar;
+use prometheus_client::registry::Registry;
+
+use super::Identity;
+use super::family::{Family, Of, Point, Scope, Value};
+use super::histogram::QUANTILES;
+
+/// What [`encode`] makes.
+pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// The text of all families; `size` is a guess of its length.
+pub fn encode(
+    families: Vec<Family>,
+    identity: &Identity,
+    filters_label_values: bool,
+    size: usize,
+) -> Result<String, fmt::Error> {
+    let mut registry = Registry::default();
+    let page = Page { families, identity: identity.clone(), filters_label_values };
+    registry.register_collector(Box::new(page));
+    let mut body = String::with_capacity(size);
+    text::encode(&mut body, &registry)?;
+    Ok(body)
+}
+
+/// Everything that one text tells.
+#[derive(Debug)]
+struct Page {
+    families: Vec<Family>,
+    identity: Identity,
+    filters_label_values: bool,
+}
+
+impl Collector for Page {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        for family in self.families.iter().filter(|family| !family.points.is_empty()) {
+            let name = name_of(family);
+            let help = help_of(family);
+            let is_process = family.scope == Scope::Process;
+            let is_counter =
+                matches!(family.points.first(), Some(Point { value: Value::Count(_), .. }));
+            let kind =
+                if is_process && is_counter { MetricType::Counter } else { MetricType::Gauge };
+            let mut values = encoder.encode_descriptor(&name, &help, None, kind)?;
+            for point in &family.points {
+                let labels = Labels { page: self, point, quantile: None };
+                match &point.value {
+                    Value::Count(number) if is_process => {
+                        values.encode_counter(number, None::<&Exemplar<NoLabelSet, f64>>)?;
+                    }
+                    Value::Gauge(number) if is_process => values.encode_gauge(number)?,
+                    Value::Gauge(number) | Value::Count(number) => {
+                        values.encode_family(&labels)?.encode_gauge(number)?;
+                    }
+                    Value::Summary(summary) => {
+                        for ((quantile, _), number) in QUANTILES.iter().zip(&summary.quantiles) {
+                            let labels = Labels { page: self, point, quantile: Some(*quantile) };
+                            values.encode_family(&labels)?.encode_gauge(number)?;
+                        }
+                    }
+                }
+            }
+            let counts = family.points.iter().filter_map(|point| match &point.value {
+                Value::Summary(summary) => Some((point, summary.count)),
+                Value::Gauge(_) | Value::Count(_) => None,
+            });
+            let mut counts = counts.peekable();
+            if counts.peek().is_some() {
+                let name = format!("{name}_count");
+                let mut values =
+                    encoder.encode_descriptor(&name, &help, None, MetricType::Gauge)?;
+                for (point, count) in counts {
+                    let labels = Labels { page: self, point, quantile: None };
+                    values.encode_family(&labels)?.encode_gauge(&super::number(count))?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// As Flink's reporter makes a name: `.` is `_`, and the key of a key-value group stands before the
+/// last part.
+fn name_of(family: &Family) -> String {
+    let scope = match family.scope {
+        Scope::Process => return family.name.clone(),
+        Scope::System => "flink_k8soperator_",
+        Scope::Namespace => "flink_k8soperator_namespace_",
+        Scope::Resource => "flink_k8soperator_namespace_resource_",
+    };
+    format!("{scope}{}", filtered(&family.name))
+}
+
+fn help_of(family: &Family) -> String {
+    let scope = match family.scope {
+        Scope::Process => return family.name.replace('_', " "),
+        Scope::System => "k8soperator",
+        Scope::Namespace => "k8soperator_namespace",
+        Scope::Resource => "k8soperator_namespace_resource",
+    };
+    format!("{} (scope: {scope})", family.name)
+}
+
+/// What a name and, unless the reporter is told otherwise, a label value may not hold.
+fn filtered(text: &str) -> Cow<'_, str> {
+    let is_good = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, ':' | '_');
+    if text.chars().all(is_good) {
+        return Cow::Borrowed(text);
+    }
+    Cow::Owned(text.chars().map(|letter| if is_good(letter) { letter } else { '_' }).collect())
+}
+
+/// The labels of one value.
+struct Labels<'p> {
+    page: &'p Page,
+    point: &'p Point,
+    quantile: Option<&'static str>,
+}
+
+impl EncodeLabelSet for Labels<'_> {
+    fn encode(&self, encoder: &mut LabelSetEncoder<'_>) -> fmt::Result {
+        let Identity { host, namespace, name } = &self.page.identity;
+        let mut tell = |key: &str, value: &str| {
+            // Quotes and backslashes are the encoder's concern.
+            let is_filtered = self.page.filters_label_values;
+            let value = if is_filtered { filtered(value) } else { Cow::Borrowed(value) };
+            EncodeLabel::encode(&(key, &*value), encoder.encode_label())
+        };
+        tell("host", host)?;
+        tell("namespace", namespace)?;
+        tell("name", name)?;
+        match &self.point.of {
+            Of::Operator => {}
+            Of::Namespace(kind, namespace) => {
+                tell("resourcens", namespace)?;
+                tell("resourcetype", kind.as_str())?;
+            }
+            Of::Resource(id) => {
+                tell("resourcens", &id.namespace)?;
+                tell("resourcetype", id.kind.as_str())?;
+                tell("resourcename", &id.name)?;
+            }
+        }
+        if let Some((key, value)) = &self.point.label {
+            tell(key, value)?;
+        }
+        // Its point is no letter that is filtered.
+        if let Some(quantile) = self.quantile {
+            EncodeLabel::encode(&("quantile", quantile), encoder.encode_label())?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

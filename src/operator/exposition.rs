@@ -1,0 +1,108 @@
+//! Metrics for Prometheus: a page that is made when somebody asks for it.
+
+use std::fs;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::CONTENT_TYPE;
+use http::{HeaderValue, Response, StatusCode};
+
+use super::context::lock;
+use super::http::{Routes, text};
+use crate::config::reporter::Prometheus;
+use crate::fence;
+use crate::metrics::text as page;
+use crate::metrics::{Metrics, process};
+
+/// A page of ten thousand resources has ten megabytes: whoever asks again so soon gets the same one.
+const FRESH: Duration = Duration::from_secs(1);
+
+/// What was told last, and when.
+type Last = Mutex<Option<(Duration, Bytes)>>;
+
+/// `/metrics`, and `/` as at the Java operator's port.
+pub fn routes(metrics: &Metrics, settings: &Prometheus) -> Routes {
+    let last = Arc::new(Last::default());
+    let answer = |last: Arc<Last>| {
+        let (metrics, filters) = (metrics.clone(), settings.filters_label_values);
+        move |_: &http::request::Parts| answer(&last, &metrics, filters)
+    };
+    Routes::default().at("/", answer(Arc::clone(&last))).at("/metrics", answer(last))
+}
+
+fn answer(last: &Last, metrics: &Metrics, filters_label_values: bool) -> Response<Bytes> {
+    let Some(identity) = metrics.identity() else {
+        return text(StatusCode::NOT_FOUND, "no metrics are counted\n");
+    };
+    let mut last = lock(last);
+    let now = fence::now();
+    let fresh = last.as_ref().filter(|(made, _)| now.saturating_sub(*made) < FRESH);
+    let body = if let Some((_, body)) = fresh {
+        body.clone()
+    } else {
+        let mut families = metrics.families(now);
+        if metrics.wants_process() {
+            families.extend(own_process());
+        }
+        // Growing step by step, a text of this size would be copied again and again.
+        let size = last.as_ref().map_or(0, |(_, body)| body.len() + body.len() / 8);
+        let Ok(body) = page::encode(families, identity, filters_label_values, size) else {
+            return text(StatusCode::INTERNAL_SERVER_ERROR, "the metrics cannot be written\n");
+        };
+        let body = Bytes::from(body);
+        *last = Some((now, body.clone()));
+        body
+    };
+    let mut response = Response::new(body);
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(page::CONTENT_TYPE));
+    response
+}
+
+/// What the kernel says of this process; where there is no `/proc`, little.
+pub fn own_process() -> Vec<crate::metrics::family::Family> {
+    let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    // The one that reads them is open as well.
+    let files = fs::read_dir("/proc/self/fd").ok().map(|files| files.count().saturating_sub(1));
+    let machine = fs::read_to_string("/proc/stat").unwrap_or_default();
+    let booted = machine.lines().find_map(|line| line.strip_prefix("btime ")?.trim().parse().ok());
+    let page_bytes = rustix::param::page_size();
+    process::families(&process::Reading {
+        stat: &stat,
+        open_files: files.and_then(|files| files.try_into().ok()),
+        open_files_max: rustix::process::getrlimit(rustix::process::Resource::Nofile).current,
+        page_bytes: page_bytes.try_into().unwrap_or_default(),
+        ticks_per_second: rustix::param::clock_ticks_per_second(),
+        booted,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::FlinkConfig;
+    use crate::metrics::{Identity, Settings};
+
+    fn metrics() -> Metrics {
+        let settings = Settings::of(&FlinkConfig::new()).unwrap();
+        let [host, namespace, name] = ["h", "ns", "n"].map(str::to_owned);
+        Metrics::new(settings, Identity { host, namespace, name })
+    }
+
+    #[test]
+    fn the_process_is_read() {
+        let names: Vec<String> = own_process().into_iter().map(|family| family.name).collect();
+        if cfg!(target_os = "linux") {
+            assert_eq!(names.len(), 7, "{names:?}");
+        }
+    }
+
+    #[test]
+    fn many_who_ask_at_once_share_a_page() {
+        let (last, metrics) = (Last::default(), metrics());
+        let one = answer(&last, &metrics, true).into_body();
+        let other = answer(&last, &metrics, true).into_body();
+        assert_eq!(one.as_ptr(), other.as_ptr());
+        assert!(one.ends_with(b"# EOF\n"));
+    }
+}

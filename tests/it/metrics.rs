@@ -1,0 +1,274 @@
+//! The operator's metrics, as a scrape of the running operator tells them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use kube::api::{Api, DeleteParams};
+use kubectl_flink::api::deployment::FlinkDeployment;
+use kubectl_flink::config::FlinkConfig;
+use kubectl_flink::config::reporter::{Otlp, Prometheus};
+use kubectl_flink::metrics::{Identity, Metrics, Settings};
+use kubectl_flink::operator::http::Listener;
+use kubectl_flink::operator::run::Watch;
+use kubectl_flink::operator::{exposition, report};
+
+use crate::decisions::Scene;
+use crate::support::fake_cluster::FakeCluster;
+use crate::support::fake_flink::FakeFlink;
+use crate::support::operating::Operating;
+
+/// What the Java operator tells in Prometheus: name, and the labels beside `host`, `namespace` and
+/// `name`. `*` stands for one or more of many; see its documentation, "Metrics".
+const JAVA: &[(&str, &str)] = &[
+    ("FlinkDeployment_Lifecycle_State_*_TimeSeconds", "quantile"),
+    ("FlinkDeployment_Lifecycle_State_*_TimeSeconds_count", ""),
+    ("FlinkDeployment_Lifecycle_Transition_*_TimeSeconds", "quantile"),
+    ("FlinkDeployment_Lifecycle_Transition_*_TimeSeconds_count", ""),
+    ("KubeClient_HttpRequest_Count", ""),
+    ("KubeClient_HttpRequest_NumPerSecond", ""),
+    ("KubeClient_HttpRequest_Failed_Count", ""),
+    ("KubeClient_HttpRequest_Failed_NumPerSecond", ""),
+    ("KubeClient_HttpRequest_Slow_Count", ""),
+    ("KubeClient_HttpResponse_Count", ""),
+    ("KubeClient_HttpResponse_NumPerSecond", ""),
+    ("KubeClient_HttpResponse_TimeNanos", "quantile"),
+    ("KubeClient_HttpResponse_TimeNanos_count", ""),
+    ("namespace_Count", "resourcens resourcetype"),
+    ("namespace_JmDeploymentStatus_*_Count", "resourcens resourcetype"),
+    ("namespace_FlinkVersion_Count", "resourcens resourcetype FlinkVersion"),
+    ("namespace_FlinkMinorVersion_Count", "resourcens resourcetype FlinkMinorVersion"),
+    ("namespace_ResourceUsage_Cpu", "resourcens resourcetype"),
+    ("namespace_ResourceUsage_Memory", "resourcens resourcetype"),
+    ("namespace_ResourceUsage_StateSize", "resourcens resourcetype"),
+    ("namespace_Lifecycle_State_*_Count", "resourcens resourcetype"),
+    ("namespace_JOSDK_reconcile_*_TimeSeconds", "resourcens resourcetype quantile"),
+    ("namespace_JOSDK_reconcile_*_TimeSeconds_count", "resourcens resourcetype"),
+    ("namespace_resource_JOSDK_Resource_Event_Count", "resourcens resourcetype resourcename"),
+    ("namespace_resource_JOSDK_Resource_Event_ADDED_Count", "resourcens resourcetype resourcename"),
+    ("namespace_resource_JOSDK_Reconciliation_Count", "resourcens resourcetype resourcename"),
+    (
+        "namespace_resource_JOSDK_Reconciliation_finished_Count",
+        "resourcens resourcetype resourcename",
+    ),
+];
+
+/// Series by name: their labels and values.
+type Series = BTreeMap<String, Vec<(BTreeMap<String, String>, f64)>>;
+
+/// Reads the text as a scraper does that is strict.
+fn parse(text: &str) -> Series {
+    let mut series = Series::new();
+    let mut families = BTreeSet::new();
+    let mut family = String::new();
+    let mut lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines.pop(), Some("# EOF"));
+    for line in lines {
+        if let Some(comment) = line.strip_prefix("# ") {
+            let (what, rest) = comment.split_once(' ').expect(line);
+            let (name, told) = rest.split_once(' ').expect(line);
+            assert!(!told.is_empty(), "{line}");
+            match what {
+                "HELP" => {
+                    name.clone_into(&mut family);
+                    assert!(families.insert(family.clone()), "told twice: {line}");
+                }
+                "TYPE" => assert_eq!(name, family, "{line}"),
+                other => panic!("{other}: {line}"),
+            }
+            continue;
+        }
+        let (head, value) = line.rsplit_once(' ').expect(line);
+        let (name, labels) = match head.split_once('{') {
+            Some((name, labels)) => (name, labels.strip_suffix('}').expect(line)),
+            None => (head, ""),
+        };
+        assert!(name == family || name == format!("{family}_total"), "{line} in {family}");
+        assert!(name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_'), "{line}");
+        let labels = labels.split(',').filter(|label| !label.is_empty()).map(|label| {
+            let (key, value) = label.split_once('=').expect(line);
+            let value = value.strip_prefix('"').and_then(|text| text.strip_suffix('"'));
+            (key.to_owned(), value.expect(line).to_owned())
+        });
+        let labels: BTreeMap<String, String> = labels.collect();
+        let of_name = series.entry(name.to_owned()).or_default();
+        assert!(of_name.iter().all(|(other, _)| *other != labels), "twice: {line}");
+        of_name.push((labels, value.parse().expect(line)));
+    }
+    series
+}
+
+fn matches(pattern: &str, name: &str) -> bool {
+    match pattern.split_once('*') {
+        Some((before, after)) => {
+            name.strip_prefix(before).and_then(|rest| rest.strip_suffix(after)).is_some_and(
+                |middle| middle.chars().all(|letter| letter.is_ascii_alphabetic() || letter == '_'),
+            )
+        }
+        None => pattern == name,
+    }
+}
+
+struct Scraped {
+    operating: Operating,
+    port: u16,
+    server: tokio::task::JoinHandle<()>,
+}
+
+impl Scraped {
+    async fn start() -> Self {
+        let [host, namespace, name] = ["h", "ops", "op"].map(str::to_owned);
+        let settings = Settings::of(&FlinkConfig::new()).unwrap();
+        let metrics = Metrics::new(settings, Identity { host, namespace, name });
+        let listener = Listener::open(0).await.unwrap();
+        let port = listener.port().unwrap();
+        let routes = exposition::routes(&metrics, &Prometheus::default());
+        let server = tokio::spawn(listener.serve(routes));
+        let flink = FakeFlink::start().await;
+        let watch = Watch::AllNamespaces;
+        let operating = Operating::start_counted(&watch, FakeCluster::new(), flink, metrics);
+        Self { operating, port, server }
+    }
+
+    async fn scrape(&self) -> Series {
+        let url = format!("http://127.0.0.1:{}/metrics", self.port);
+        let answer = reqwest::get(url).await.unwrap();
+        let form = answer.headers()["content-type"].to_str().unwrap().to_owned();
+        assert!(form.starts_with("application/openmetrics-text; version=1.0.0"), "{form}");
+        parse(&answer.text().await.unwrap())
+    }
+
+    /// Scrapes until there is what is looked for.
+    async fn until(&self, what: &str, look: impl Fn(&Series) -> bool) -> Series {
+        for _ in 0..100 {
+            let series = self.scrape().await;
+            if look(&series) {
+                return series;
+            }
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+        panic!("not in time: {what}\n{:#?}", self.scrape().await)
+    }
+
+    async fn stop(self) {
+        self.operating.stop().await;
+        self.server.abort();
+    }
+}
+
+fn value(series: &Series, name: &str) -> f64 {
+    let of_name = series.get(&format!("flink_k8soperator_{name}"));
+    of_name.map_or(0.0, |all| all.iter().map(|(_, value)| value).sum())
+}
+
+#[tokio::test]
+async fn a_scrape_has_the_names_and_labels_of_the_java_operator() {
+    let scraped = Scraped::start().await;
+    scraped.operating.run(&Scene::running("savepoint"));
+    scraped.operating.until_seen_running().await;
+    let finished = "namespace_resource_JOSDK_Reconciliation_finished_Count";
+    let series = scraped.until("a pass ends", |series| value(series, finished) > 0.0).await;
+    scraped.stop().await;
+    for (name, all) in &series {
+        let Some(name) = name.strip_prefix("flink_k8soperator_") else {
+            assert!(name.starts_with("process_"), "{name}");
+            continue;
+        };
+        // Those of the client of Flink's REST API are this operator's own.
+        let name = name.replace("FlinkClient_", "KubeClient_");
+        let name = match name.split_once("KubeClient_HttpRequest_") {
+            Some((_, rest)) if ["GET_Count", "PATCH_Count", "POST_Count"].contains(&rest) => {
+                continue;
+            }
+            _ => name,
+        };
+        let of_code = |rest: &str| rest.starts_with(|first: char| first.is_ascii_digit());
+        if name.strip_prefix("KubeClient_HttpResponse_").is_some_and(of_code) {
+            continue;
+        }
+        let known: Vec<&(&str, &str)> =
+            JAVA.iter().filter(|(pattern, _)| matches(pattern, &name)).collect();
+        if known.is_empty() {
+            // Some depend on how often a watch and a pass meet.
+            let may_be = name.starts_with("namespace_resource_JOSDK_")
+                || name.starts_with("namespace_Lifecycle_");
+            assert!(may_be, "{name} is none of the Java operator's");
+            continue;
+        }
+        for (labels, _) in all {
+            let mut labels: BTreeSet<&str> = labels.keys().map(String::as_str).collect();
+            for common in ["host", "namespace", "name"] {
+                assert!(labels.remove(common), "{name} without {common}");
+            }
+            let expected: BTreeSet<&str> = known[0].1.split_whitespace().collect();
+            assert_eq!(labels, expected, "{name}");
+        }
+    }
+    for (pattern, _) in JAVA {
+        let is_told = |name: &String| {
+            name.strip_prefix("flink_k8soperator_").is_some_and(|name| matches(pattern, name))
+        };
+        assert!(series.keys().any(is_told), "{pattern} is missing");
+    }
+    assert!((value(&series, "namespace_Count") - 1.0).abs() < f64::EPSILON);
+    assert!(value(&series, "FlinkClient_HttpResponse_200_Count") > 0.0);
+    assert!(
+        (value(&series, "namespace_JmDeploymentStatus_READY_Count") - 1.0).abs() < f64::EPSILON
+    );
+}
+
+#[tokio::test]
+async fn a_deleted_resource_leaves_no_series() {
+    let scraped = Scraped::start().await;
+    scraped.operating.run(&Scene::running("stateless"));
+    scraped.operating.until_seen_running().await;
+    let has_series = |series: &Series| {
+        series.values().flatten().any(|(labels, _)| labels.contains_key("resourcename"))
+    };
+    scraped.until("it is counted", has_series).await;
+    let resources: Api<FlinkDeployment> =
+        Api::namespaced(scraped.operating.cluster.client(), "shop");
+    resources.delete("orders", &DeleteParams::default()).await.unwrap();
+    let series = scraped.until("it is gone", |series| !has_series(series)).await;
+    assert!(value(&series, "namespace_Count") < f64::EPSILON);
+    assert!(value(&series, "namespace_JOSDK_cleanup_delete_TimeSeconds_count") > 0.0);
+    scraped.stop().await;
+}
+
+/// Stands in for a collector: what it is held to is the JSON form in the OTLP specification, which
+/// `metrics::otlp`'s own test keeps.
+#[tokio::test]
+async fn a_collector_is_told_what_is_counted() {
+    let (heard, mut bodies) = tokio::sync::mpsc::channel::<serde_json::Value>(16);
+    let collect = move |axum::Json(body): axum::Json<serde_json::Value>| {
+        let heard = heard.clone();
+        async move {
+            drop(heard.try_send(body));
+            axum::Json(serde_json::json!({}))
+        }
+    };
+    let router = axum::Router::new().route("/v1/metrics", axum::routing::post(collect));
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let server = tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
+    let [host, namespace, name] = ["h", "ops", "op"].map(str::to_owned);
+    let settings = Settings::of(&FlinkConfig::new()).unwrap();
+    let metrics = Metrics::new(settings, Identity { host, namespace, name });
+    let otlp = Otlp {
+        endpoint: format!("http://{address}/v1/metrics").parse().unwrap(),
+        interval: Duration::from_secs(1),
+        timeout: Duration::from_secs(5),
+        service: "flink".to_owned(),
+        version: None,
+    };
+    let reporter = tokio::spawn(report::to_collector(metrics, otlp));
+    let body = tokio::time::timeout(Duration::from_secs(20), bodies.recv()).await.unwrap().unwrap();
+    reporter.abort();
+    server.abort();
+    let told = &body["resourceMetrics"][0];
+    assert_eq!(told["resource"]["attributes"][0]["value"]["stringValue"], "flink");
+    let all = told["scopeMetrics"][0]["metrics"].as_array().unwrap();
+    let find = |name: &str| all.iter().find(|metric| metric["name"] == name).unwrap();
+    let requests = &find("flink.k8soperator.KubeClient.HttpRequest.Count")["sum"];
+    assert_eq!(requests["dataPoints"][0]["asDouble"], 0.0);
+    assert!(find("process_threads")["gauge"]["dataPoints"][0]["asDouble"].as_f64() > Some(0.0));
+}

@@ -1,0 +1,126 @@
+#!/bin/sh
+# Let a real Prometheus scrape the operator, and ask it everything that examples/monitoring asks.
+#
+# Stands on an API server from `kubectl flink sandbox up --control-plane-only` and bench/flinkworld in the place of Flink.
+# Needs root on Linux, Go and Python. Prometheus is Debian's package, unpacked into the cache folder and not installed, unless
+# PROMETHEUS names a folder with `prometheus` and `promtool`.
+set -eu
+cd "$(dirname "$0")/.."
+folder=$(mktemp -d)
+sandbox=monitoring-$$
+program=$PWD/target/debug/kubectl-flink
+world= operator= prometheus=
+
+# Ends a process and waits until it is gone.
+stop() {
+    [ -n "$1" ] || return 0
+    kill "$1" 2>/dev/null || true
+    wait "$1" 2>/dev/null || true
+}
+
+finish() {
+    status=$?
+    trap - EXIT
+    stop "$prometheus"
+    stop "$operator"
+    stop "$world"
+    "$program" sandbox down --name "$sandbox" >/dev/null 2>&1 || status=1
+    if [ "$status" -ne 0 ]; then
+        tail -n 20 "$folder"/*.log >&2 || true
+    fi
+    rm -rf "$folder"
+    exit "$status"
+}
+
+# Waits up to a minute until a command succeeds.
+wait_for() {
+    for _ in $(seq 300); do
+        if "$@" >/dev/null 2>&1; then return 0; fi
+        sleep 0.2
+    done
+    echo "monitoring.sh: gave up waiting for: $*" >&2
+    return 1
+}
+
+free_port() {
+    python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'
+}
+
+if [ -z "${PROMETHEUS:-}" ]; then
+    cache=${XDG_CACHE_HOME:-$HOME/.cache}/kubectl-flink/prometheus
+    PROMETHEUS=$cache/usr/bin
+    if [ ! -x "$PROMETHEUS/promtool" ]; then
+        new=$(mktemp -d)
+        (cd "$new" && { apt-get download prometheus || { apt-get update && apt-get download prometheus; }; })
+        dpkg-deb -x "$new"/prometheus_*.deb "$new/x"
+        mkdir -p "$(dirname "$cache")"
+        rm -rf "$cache"
+        mv "$new/x" "$cache"
+        rm -rf "$new"
+    fi
+fi
+
+# Before anything is started: what can be told from the files alone.
+"$PROMETHEUS/promtool" check rules examples/monitoring/alerts.yaml
+cp examples/monitoring/alerts.yaml tests/monitoring/alerts.test.yaml "$folder"
+"$PROMETHEUS/promtool" test rules "$folder/alerts.test.yaml"
+
+cargo build --locked
+(cd bench/flinkworld && go build -o "$folder/flinkworld" .)
+trap finish EXIT
+trap 'exit 130' INT TERM
+
+export KUBECONFIG="$folder/kubeconfig"
+"$program" sandbox up --control-plane-only --name "$sandbox" --kubeconfig "$KUBECONFIG"
+"$program" crds --apply
+"$program" init --yes --skip-crds --namespace default >/dev/null
+flink=127.0.0.1:$(free_port)
+"$folder/flinkworld" -kubeconfig "$KUBECONFIG" -listen "$flink" >"$folder/flinkworld.log" 2>&1 &
+world=$!
+"$program" operate --all-namespaces --flink-rest-address "$flink" --metrics-port 0 >"$folder/operator.log" 2>&1 &
+operator=$!
+wait_for grep -q 'telling metrics' "$folder/operator.log"
+metrics=$(sed -n 's/.*telling metrics.*port=\([0-9]*\).*/\1/p' "$folder/operator.log")
+
+cat >"$folder/prometheus.yml" <<END
+global: {scrape_interval: 1s, evaluation_interval: 1s}
+rule_files: [$folder/alerts.yaml]
+scrape_configs:
+  - job_name: flink-operator
+    static_configs: [{targets: ["127.0.0.1:$metrics"]}]
+END
+address=127.0.0.1:$(free_port)
+"$PROMETHEUS/prometheus" --config.file="$folder/prometheus.yml" --storage.tsdb.path="$folder/data" \
+    --web.listen-address="$address" >"$folder/prometheus.log" 2>&1 &
+prometheus=$!
+# A job that is upgraded, a savepoint, and a session job that cannot start.
+manifest() {
+    cat <<END
+apiVersion: flink.apache.org/v1beta1
+kind: FlinkDeployment
+metadata: {name: $1}
+spec:
+  image: flink:1.20
+  flinkVersion: v1_20
+  serviceAccount: flink
+  flinkConfiguration: {state.savepoints.dir: "file:///flink-data/savepoints", state.checkpoints.dir: "file:///flink-data/checkpoints"}
+  jobManager: {resource: {memory: 1g, cpu: 1}}
+  taskManager: {resource: {memory: 1g, cpu: 1}}
+$2
+END
+}
+manifest orders '  job: {jarURI: "local:///opt/flink/usrlib/orders.jar", parallelism: 1, upgradeMode: stateless}' |
+    "$program" deploy -f - --wait
+# flinkworld forgets it, which is as good: it is counted.
+"$program" savepoint orders --timeout 1s >/dev/null 2>&1 || true
+"$program" deploy orders --parallelism 2 --wait
+manifest cluster '' | "$program" deploy -f - --wait
+"$program" deploy -f - <<END
+apiVersion: flink.apache.org/v1beta1
+kind: FlinkSessionJob
+metadata: {name: report}
+spec:
+  deploymentName: cluster
+  job: {jarURI: "https://127.0.0.1:1/report.jar", parallelism: 1, upgradeMode: stateless}
+END
+python3 tests/monitoring/check.py "http://$address"
