@@ -1,0 +1,106 @@
+//! The admission webhook of `operate`: from flags to a port that answers.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use clap::Args;
+
+use super::super::connection::Connection;
+use super::super::extension::invalid;
+use super::super::failure::Failure;
+use crate::cluster::webhooks::SecretName;
+use crate::config::OperatorConfig;
+use crate::operator::http::Listener;
+use crate::operator::live::Live;
+use crate::operator::{mutator, validator};
+use crate::webhook::Webhook;
+use crate::webhook::certificate::keep::{Keeper, Source};
+use crate::webhook::serve::serve;
+
+/// Flags of the webhook; without a port there is none.
+#[derive(Args)]
+#[command(next_help_heading = "Admission webhook")]
+#[allow(clippy::struct_field_names, reason = "flags of a command that has others")]
+pub(super) struct WebhookArgs {
+    /// Answer the API server's questions about resources on this port, over TLS, as /validate and
+    /// /mutate
+    #[arg(long, value_name = "PORT")]
+    webhook_port: Option<u16>,
+    /// Service by which the API server calls, in the namespace of the pod or of the kubeconfig's
+    /// context
+    #[arg(long, value_name = "NAME", requires = "webhook_port")]
+    webhook_service: Option<String>,
+    /// Name or address by which the API server calls, where it is no Service; may be repeated
+    #[arg(long, value_name = "HOST", requires = "webhook_port")]
+    webhook_host: Vec<String>,
+    /// Directory with tls.crt, tls.key and maybe ca.crt, such as a mounted Secret; read again when it
+    /// changes
+    #[arg(
+        long,
+        value_name = "DIRECTORY",
+        requires = "webhook_port",
+        conflicts_with_all = ["webhook_secret", "webhook_configuration"]
+    )]
+    webhook_certificate: Option<PathBuf>,
+    /// Make the certificate, and keep it in this Secret, which all replicas share
+    #[arg(long, value_name = "NAME", requires = "webhook_port")]
+    webhook_secret: Option<String>,
+    /// Make the webhook configurations of this name, validating and mutating, trust the certificate
+    #[arg(long, value_name = "NAME", requires = "webhook_secret")]
+    webhook_configuration: Option<String>,
+}
+
+impl WebhookArgs {
+    /// By what it is called and where its certificate is from; nothing without a port.
+    fn settings(&self, namespace: &str) -> anyhow::Result<Option<(u16, Vec<String>, Source)>> {
+        let Some(port) = self.webhook_port else { return Ok(None) };
+        let service = self.webhook_service.iter().map(|name| format!("{name}.{namespace}.svc"));
+        let names: Vec<String> = service.chain(self.webhook_host.iter().cloned()).collect();
+        if names.is_empty() {
+            return Err(Failure::usage(
+                "a webhook needs a name that its certificate is for: --webhook-service or --webhook-host",
+            )
+            .into());
+        }
+        let source = match (&self.webhook_certificate, &self.webhook_secret) {
+            (Some(folder), _) => Source::Folder(folder.clone()),
+            (None, Some(name)) => Source::Own {
+                secret: SecretName { namespace: namespace.to_owned(), name: name.clone() },
+                configuration: self.webhook_configuration.clone(),
+            },
+            (None, None) => {
+                return Err(Failure::usage(
+                    "a webhook needs a certificate: --webhook-certificate names one, and with --webhook-secret the operator makes it",
+                )
+                .into());
+            }
+        };
+        Ok(Some((port, names, source)))
+    }
+
+    /// Answers from now on, whoever leads: every replica judges by the same rules.
+    pub(super) async fn serve(
+        &self,
+        connection: &Connection,
+        operator: &OperatorConfig,
+        live: Arc<Live>,
+    ) -> anyhow::Result<()> {
+        let own = connection.config.as_ref().map(|config| config.default_namespace.as_str());
+        let namespace = own.unwrap_or(&connection.namespace);
+        let Some((port, names, source)) = self.settings(namespace)? else { return Ok(()) };
+        let validators = validator::configured(&operator.base).map_err(invalid)?;
+        let mutators = mutator::configured(&operator.base).map_err(invalid)?;
+        let listener = Listener::open(port).await.context("while opening the webhook")?;
+        let client = connection.client.clone();
+        let (keeper, tls) = Keeper::new(client.clone(), source, names);
+        let webhook = Webhook::new(client, live, validators, mutators);
+        tracing::info!(port, "answering reviews");
+        tokio::spawn(keeper.keep());
+        tokio::spawn(serve(listener, tls, Arc::new(webhook)));
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

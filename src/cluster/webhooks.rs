@@ -1,0 +1,154 @@
+//! What a webhook is registered with: the Secret of its certificate, and whom the API server trusts
+//! for it.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::Client;
+use kube::api::{Api, PostParams};
+use serde_json::{Value, json};
+
+use super::apply::{self, ObjectId, Writer};
+use super::{Error, Result, read as reads};
+
+/// Tries to write a configuration that others write too.
+const TRIES_MAX: u32 = 5;
+
+/// Which Secret.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct SecretName {
+    pub namespace: String,
+    pub name: String,
+}
+
+impl fmt::Display for SecretName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.namespace, self.name)
+    }
+}
+
+/// A Secret as it was read.
+#[derive(Clone)]
+pub struct Kept(Secret);
+
+impl Kept {
+    pub const CERTIFICATE: &str = "tls.crt";
+    pub const KEY: &str = "tls.key";
+    pub const AUTHORITY: &str = "ca.crt";
+
+    /// The value of an entry; empty where there is none.
+    pub fn get(&self, name: &str) -> Vec<u8> {
+        let data = self.0.data.as_ref();
+        data.and_then(|data| data.get(name)).map(|value| value.0.clone()).unwrap_or_default()
+    }
+}
+
+/// The Secret; nothing where there is none.
+pub async fn read(client: &Client, name: &SecretName) -> Result<Option<Kept>> {
+    let SecretName { namespace, name } = name;
+    Ok(reads::get::<Secret>(client, namespace, name).await?.map(Kept))
+}
+
+/// Replaces these entries of the Secret as it was read, or makes it: one that was written since is a
+/// conflict.
+pub async fn write<const N: usize>(
+    client: &Client,
+    name: &SecretName,
+    stored: Option<Kept>,
+    entries: [(&str, Vec<u8>); N],
+) -> Result<()> {
+    let api = Api::<Secret>::namespaced(client.clone(), &name.namespace);
+    let entries = entries.map(|(name, value)| (name.to_owned(), ByteString(value)));
+    let params = PostParams {
+        field_manager: Some(apply::OPERATOR_MANAGER.to_owned()),
+        ..PostParams::default()
+    };
+    if let Some(Kept(mut secret)) = stored {
+        secret.data.get_or_insert_default().extend(entries);
+        api.replace(&name.name, &params, &secret).await?;
+    } else {
+        let metadata = ObjectMeta { name: Some(name.name.clone()), ..ObjectMeta::default() };
+        let data = Some(BTreeMap::from(entries));
+        api.create(&params, &Secret { metadata, data, ..Secret::default() }).await?;
+    }
+    Ok(())
+}
+
+/// Makes the API server trust `authority`, in PEM, when it calls the webhooks of the two
+/// configurations with this name. One of the two may not be there.
+pub async fn trust(client: &Client, name: &str, authority: &[u8]) -> Result<()> {
+    let authority = json!(ByteString(authority.to_vec()));
+    let mut is_any = false;
+    for kind in ["ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"] {
+        let id = ObjectId {
+            api_version: "admissionregistration.k8s.io/v1".to_owned(),
+            kind: kind.to_owned(),
+            namespace: None,
+            name: name.to_owned(),
+        };
+        is_any |= trust_in(client, &id, &authority).await?;
+    }
+    if is_any {
+        return Ok(());
+    }
+    Err(Error::NotFound { resource: "webhook configuration".to_owned(), name: name.to_owned() })
+}
+
+/// The same for one configuration; whether it is there.
+async fn trust_in(client: &Client, id: &ObjectId, authority: &Value) -> Result<bool> {
+    let mut tries = 0;
+    loop {
+        let Some(stored) = reads::get_value(client, id).await? else { return Ok(false) };
+        let Some(patch) = trusting(&stored, authority) else { return Ok(true) };
+        tries += 1;
+        match apply::merge_patch(client, id, &patch, Writer::OPERATOR).await {
+            Ok(_) => {
+                let (kind, name) = (&id.kind, &id.name);
+                tracing::info!(kind, name, "the API server trusts the webhook's certificate");
+                return Ok(true);
+            }
+            // Another replica, which most likely wrote the same.
+            Err(Error::Conflict { .. }) if tries < TRIES_MAX => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// The patch that puts `authority` into all webhooks of a configuration as it was read; nothing where
+/// it is there.
+fn trusting(stored: &Value, authority: &Value) -> Option<Value> {
+    let mut webhooks = stored.get("webhooks")?.as_array()?.clone();
+    let mut is_changed = false;
+    let configs = webhooks.iter_mut().filter_map(|it| it.get_mut("clientConfig")?.as_object_mut());
+    for config in configs {
+        let former = config.insert("caBundle".to_owned(), authority.clone());
+        is_changed |= former.as_ref() != Some(authority);
+    }
+    // Lists are replaced as a whole, so nobody may have written since.
+    let version = &stored["metadata"]["resourceVersion"];
+    is_changed.then(|| json!({"metadata": {"resourceVersion": version}, "webhooks": webhooks}))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_whom_to_trust_is_changed_and_only_when_it_is_another() {
+        let stored = json!({
+            "metadata": {"resourceVersion": "7"},
+            "webhooks": [{"name": "a", "clientConfig": {"service": {"name": "s"}}, "failurePolicy": "Fail"}],
+        });
+        let patch = trusting(&stored, &json!("Q0E=")).unwrap();
+        let expected = json!({
+            "metadata": {"resourceVersion": "7"},
+            "webhooks": [{"name": "a", "clientConfig": {"service": {"name": "s"}, "caBundle": "Q0E="}, "failurePolicy": "Fail"}],
+        });
+        assert_eq!(patch, expected);
+        assert_eq!(trusting(&patch, &json!("Q0E=")), None, "at rest nothing is written");
+        assert_eq!(trusting(&json!({}), &json!("Q0E=")), None);
+    }
+}

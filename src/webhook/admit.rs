@@ -1,0 +1,364 @@
+//! What is said of a change before it is stored: a review and facts in, an answer out.
+//!
+//! Pure, and by the rules of `decide::validate`: what is refused here is what the operator would
+//! refuse, only sooner and all at once. What leaves the spec as it is is never refused, so that a
+//! resource which became invalid can lose its finalizer, get a label, and go.
+
+mod review;
+
+use std::fmt::{self, Write as _};
+
+use serde_json::{Value, json};
+
+use crate::api::blue_green::FlinkBlueGreenDeployment;
+use crate::api::deployment::{FlinkConfiguration, FlinkDeployment};
+use crate::api::session_job::{FlinkSessionJob, SessionJobStatus};
+use crate::api::state_snapshot::{FlinkStateSnapshot, JobKind, JobReference};
+use crate::api::status::DeploymentStatus;
+use crate::config::known::unknown_options;
+use crate::config::{FlinkConfig, OperatorConfig};
+use crate::decide::extension::subject::{Kind, Subject};
+use crate::decide::extension::verdict::{FailurePolicy, Opinion};
+use crate::decide::reconciled::{ReconciledJob, ReconciledSpec};
+use crate::decide::session_job::SESSION_LABEL;
+use crate::decide::validate::session_job::{self, SessionCluster, SessionJobInput};
+use crate::decide::validate::state_snapshot::{self, StateSnapshotInput};
+use crate::decide::validate::{ValidationInput, Violation, validate};
+use crate::decide::version::allow_running_version;
+use crate::decide::world::Fact;
+use crate::operator::mutator::Mutated;
+pub use review::Review;
+
+/// Violations that one answer tells.
+const VIOLATIONS_MAX: usize = 50;
+/// Warnings of one answer.
+const WARNINGS_MAX: usize = 10;
+/// The API server cuts longer warnings.
+const WARNING_CHARS: usize = 256;
+/// What the children of a `FlinkBlueGreenDeployment` are named after it; the longer of the two.
+const CHILD_SUFFIX: &str = "-green";
+
+/// A body that is no review.
+#[derive(Debug, thiserror::Error)]
+#[error("no AdmissionReview of admission.k8s.io/v1 with a request: {problem}")]
+pub struct Malformed {
+    problem: String,
+}
+
+impl Malformed {
+    fn new(problem: impl fmt::Display) -> Self {
+        Self { problem: problem.to_string() }
+    }
+}
+
+/// What the API server is told.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Answer {
+    /// Everything that is wrong; nothing: the change may be stored.
+    pub violations: Vec<Violation>,
+    /// What users are shown and can leave as it is.
+    pub warnings: Vec<String>,
+    /// What to change in the object.
+    pub patch: json_patch::Patch,
+}
+
+impl Answer {
+    /// Nothing is to be said.
+    pub fn allowed() -> Self {
+        Self::default()
+    }
+
+    fn refused(path: &str, message: impl Into<String>) -> Self {
+        let violation = Violation { path: path.to_owned(), message: message.into() };
+        Self { violations: vec![violation], ..Self::default() }
+    }
+
+    pub fn is_allowed(&self) -> bool {
+        self.violations.is_empty()
+    }
+
+    /// The review that answers the one with this `uid`.
+    pub fn to_review(&self, uid: &str) -> Value {
+        let mut response = json!({"uid": uid, "allowed": self.is_allowed()});
+        if !self.is_allowed() {
+            response["status"] = self.status();
+        }
+        if !self.patch.is_empty() {
+            let text = serde_json::to_vec(&self.patch).unwrap_or_default();
+            response["patchType"] = json!("JSONPatch");
+            response["patch"] = json!(k8s_openapi::ByteString(text));
+        }
+        if !self.warnings.is_empty() {
+            let shown = self.warnings.iter().take(WARNINGS_MAX);
+            let cut = |text: &String| text.chars().take(WARNING_CHARS).collect::<String>();
+            response["warnings"] = json!(shown.map(cut).collect::<Vec<_>>());
+        }
+        json!({"apiVersion": review::API_VERSION, "kind": review::KIND, "response": response})
+    }
+
+    fn status(&self) -> Value {
+        let mut message = "nothing was stored, and nothing was changed:".to_owned();
+        for violation in self.violations.iter().take(VIOLATIONS_MAX) {
+            message.push_str("\n  ");
+            message.push_str(&violation.to_string());
+        }
+        let more = self.violations.len().saturating_sub(VIOLATIONS_MAX);
+        if more > 0 {
+            // Writing to a text does not fail.
+            let _written = write!(message, "\n  and {more} more");
+        }
+        let cause = |Violation { path, message }: &Violation| json!({"reason": "FieldValueInvalid", "field": path, "message": message});
+        let causes: Vec<Value> = self.violations.iter().take(VIOLATIONS_MAX).map(cause).collect();
+        json!({
+            "status": "Failure",
+            "code": 403,
+            "reason": "Forbidden",
+            "message": message,
+            "details": {"causes": causes},
+        })
+    }
+}
+
+/// A resource as it would be stored, with what the operator noted about it.
+#[derive(Clone, Debug)]
+pub struct Change {
+    namespace: String,
+    wanted: Wanted,
+}
+
+#[derive(Clone, Debug)]
+enum Wanted {
+    Deployment(Box<FlinkDeployment>, Box<DeploymentStatus>),
+    SessionJob(Box<FlinkSessionJob>, Box<SessionJobStatus>),
+    StateSnapshot(Box<FlinkStateSnapshot>),
+    BlueGreenDeployment(Box<FlinkBlueGreenDeployment>),
+}
+
+/// What was looked up for a change.
+#[derive(Clone, Debug, Default)]
+pub struct Facts {
+    /// What [`Change::session`] names.
+    pub session: Fact<Option<FlinkDeployment>>,
+    /// Whether there is what [`Change::job`] names.
+    pub has_job: Fact<bool>,
+    /// What validators say of [`Change::subject`].
+    pub opinions: Vec<Opinion>,
+}
+
+impl Change {
+    pub fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    /// The session cluster to look up.
+    pub fn session(&self) -> Option<&str> {
+        let Wanted::SessionJob(job, _) = &self.wanted else { return None };
+        job.spec.deployment_name.as_deref().filter(|name| !name.is_empty())
+    }
+
+    /// The job to look up, which a snapshot is of.
+    pub fn job(&self) -> Option<(JobKind, &str)> {
+        let Wanted::StateSnapshot(snapshot) = &self.wanted else { return None };
+        let JobReference { kind, name } = snapshot.spec.job_reference.as_ref()?;
+        Some((*kind.as_ref()?, name.as_deref().filter(|name| !name.is_empty())?))
+    }
+
+    /// What validators are asked about.
+    pub fn subject(&self, session: Option<&FlinkDeployment>) -> Option<Subject> {
+        match &self.wanted {
+            Wanted::Deployment(deployment, status) => {
+                Some(Subject::of_deployment(deployment, status))
+            }
+            Wanted::SessionJob(job, status) => Some(Subject::of_session_job(job, status, session)),
+            Wanted::StateSnapshot(snapshot) => Some(Subject::of_snapshot(snapshot)),
+            // Its children are deployments, and asked about when they are made.
+            Wanted::BlueGreenDeployment(_) => None,
+        }
+    }
+}
+
+/// Everything that is wrong with a change, and what is odd about it.
+pub fn judge(change: &Change, facts: &Facts, operator: &OperatorConfig) -> Answer {
+    let Change { namespace, wanted } = change;
+    let Facts { session, has_job, opinions } = facts;
+    let mut answer = Answer::allowed();
+    match wanted {
+        Wanted::Deployment(deployment, status) => {
+            let last = status.reconciliation_status.last_reconciled_spec.as_deref();
+            let last = last.and_then(|text| ReconciledSpec::parse(text).ok());
+            let (spec, last) = (&deployment.spec, last.as_ref().map(|last| &last.spec));
+            answer.violations = validate(&ValidationInput {
+                name: deployment.metadata.name.as_deref().unwrap_or_default(),
+                namespace,
+                spec,
+                last_reconciled: last,
+                operator,
+            });
+            allow_running_version(spec, last, &mut answer.violations);
+            answer.warn_of_options(&deployment.spec.flink_configuration);
+        }
+        Wanted::SessionJob(job, status) => {
+            let last = status.reconciliation_status.last_reconciled_spec.as_deref();
+            let last = last.and_then(|text| ReconciledJob::parse(text).ok());
+            let found = match session {
+                Fact::Known(found) => found.as_ref(),
+                Fact::NotAsked => None,
+                Fact::Unknown(reason) => {
+                    answer.warn_of_unknown("the session cluster", reason);
+                    None
+                }
+            };
+            let name = job.spec.deployment_name.as_deref().unwrap_or_default();
+            answer.violations = session_job::validate(&SessionJobInput {
+                namespace,
+                spec: &job.spec,
+                last_reconciled: last.as_ref().map(|last| &last.spec),
+                cluster: found.map(|cluster| SessionCluster { name, spec: &cluster.spec }),
+                operator,
+                // Names are the operator's to look up: anybody may ask a webhook.
+                host: None,
+            });
+            answer.warn_of_options(&job.spec.flink_configuration);
+        }
+        Wanted::StateSnapshot(snapshot) => {
+            let has_target = match has_job {
+                Fact::Known(has_job) => *has_job,
+                Fact::NotAsked => false,
+                Fact::Unknown(reason) => {
+                    answer.warn_of_unknown("the job", reason);
+                    true
+                }
+            };
+            answer.violations = state_snapshot::validate(&StateSnapshotInput {
+                spec: &snapshot.spec,
+                state: snapshot.status.as_ref().map(|status| status.state),
+                has_target,
+            });
+        }
+        Wanted::BlueGreenDeployment(deployment) => {
+            answer.violations = of_template(deployment, namespace, operator);
+            let template = deployment.spec.template.as_ref().and_then(|it| it.spec.as_ref());
+            if let Some(spec) = template {
+                answer.warn_of_options(&spec.flink_configuration);
+            }
+        }
+    }
+    answer.take_in(opinions);
+    answer
+}
+
+/// The rules of a deployment, for the children that are made of a template.
+fn of_template(
+    deployment: &FlinkBlueGreenDeployment,
+    namespace: &str,
+    operator: &OperatorConfig,
+) -> Vec<Violation> {
+    let violation = |path: &str, message: &str| Violation {
+        path: path.to_owned(),
+        message: message.to_owned(),
+    };
+    let template = deployment.spec.template.as_ref().and_then(|it| it.spec.as_ref());
+    let Some(spec) = template else {
+        let message = "must be set: it is the spec of the deployments that take turns";
+        return vec![violation("spec.template.spec", message)];
+    };
+    let mut violations = Vec::new();
+    if spec.job.is_none() {
+        let message = "must be set: session clusters cannot take turns";
+        violations.push(violation("spec.template.spec.job", message));
+    }
+    let name = deployment.metadata.name.as_deref().unwrap_or_default();
+    let name = format!("{name}{CHILD_SUFFIX}");
+    let input = ValidationInput { name: &name, namespace, spec, last_reconciled: None, operator };
+    violations.extend(validate(&input).into_iter().map(|Violation { path, message }| {
+        let path = match path.strip_prefix("spec") {
+            Some(below) => format!("spec.template.spec{below}"),
+            None => path,
+        };
+        Violation { path, message }
+    }));
+    violations
+}
+
+impl Answer {
+    fn warn_of_options(&mut self, options: &FlinkConfiguration) {
+        let unknown = unknown_options(&FlinkConfig::flatten(options));
+        self.warnings.extend(unknown.iter().map(ToString::to_string));
+    }
+
+    fn warn_of_unknown(&mut self, what: &str, reason: &str) {
+        self.warnings.push(format!(
+            "{what} could not be looked up, so the operator checks what depends on it: {reason}"
+        ));
+    }
+
+    fn take_in(&mut self, opinions: &[Opinion]) {
+        for Opinion { validator, on_failure, answer } in opinions {
+            match (answer, on_failure) {
+                (Ok(violations), _) => self.violations.extend(violations.iter().cloned()),
+                (Err(why), FailurePolicy::Fail) => self.violations.push(Violation {
+                    path: "spec".to_owned(),
+                    message: format!("validator `{validator}` gives no answer: {why}"),
+                }),
+                (Err(why), FailurePolicy::Ignore) => {
+                    self.warnings.push(format!("validator `{validator}` is left out: {why}"));
+                }
+            }
+        }
+    }
+}
+
+/// The answer with what changes in the object: what mutators made of it, where they were asked, and
+/// the label that says in which cluster a session job is.
+pub fn mutated(review: &Review, outcome: Option<Result<Mutated, String>>) -> Answer {
+    let Some(before) = review.patchable() else { return Answer::allowed() };
+    let mut answer = Answer::allowed();
+    let mut after = match outcome {
+        None => before.clone(),
+        Some(Ok(Mutated { object, by: _, without })) => {
+            answer.warnings = without;
+            object
+        }
+        Some(Err(why)) => return Answer::refused("spec", why),
+    };
+    if review.kind() == Some(review::Kind::SessionJob) {
+        label_session(&mut after);
+    }
+    answer.patch = json_patch::diff(&before, &after);
+    answer
+}
+
+/// Sets the label that tells users in which session cluster a job is, where anybody knows it.
+fn label_session(object: &mut Value) {
+    let session = object.pointer("/spec/deploymentName").and_then(Value::as_str);
+    let Some(session) = session.filter(|name| is_label_value(name)).map(str::to_owned) else {
+        return;
+    };
+    let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) else { return };
+    let labels = metadata.entry("labels").or_insert(Value::Null);
+    if labels.is_null() {
+        *labels = json!({});
+    }
+    if let Some(labels) = labels.as_object_mut() {
+        labels.insert(SESSION_LABEL.to_owned(), json!(session));
+    }
+}
+
+/// Whether the API server takes it for a label: a name that it refuses is for validation to tell.
+fn is_label_value(text: &str) -> bool {
+    let is_end = |c: char| c.is_ascii_alphanumeric();
+    text.len() <= 63
+        && text.starts_with(is_end)
+        && text.ends_with(is_end)
+        && text.chars().all(|c| is_end(c) || "-_.".contains(c))
+}
+
+impl review::Kind {
+    /// As extensions know it.
+    fn of_extensions(self) -> Option<Kind> {
+        Kind::parse(self.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,247 @@
+//! What the API server knows the webhook by: a certificate, its key, and whom to trust for it.
+//!
+//! Every certificate is checked as the API server will check it, before it is used: that it is in
+//! force, for the name by which it is called, signed by whom it is said to be, and with this key. One
+//! that the operator makes has an authority of its own, whose key is forgotten at once, so that
+//! nobody can sign another with it.
+
+pub mod keep;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
+use jiff::{Span, Timestamp};
+use rcgen::{
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
+    Issuer, KeyPair, KeyUsagePurpose, date_time_ymd,
+};
+use rustls::client::{verify_server_cert_signed_by_trust_anchor, verify_server_name};
+use rustls::crypto::{CryptoProvider, ring};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::server::ParsedCertificate;
+use rustls::{CertificateError, RootCertStore, ServerConfig};
+
+/// Days for which a certificate of the operator's own making is in force.
+const LIFE_DAYS: i32 = 365;
+/// What ends the text of one certificate.
+const END: &str = "-----END CERTIFICATE-----\n";
+
+/// A certificate with its key and whom to trust for it, in PEM.
+#[derive(Clone, Eq, PartialEq)]
+pub struct Pair {
+    /// The certificate, and those between it and the authority.
+    pub certificate: Vec<u8>,
+    pub key: Vec<u8>,
+    /// Empty where nobody said.
+    pub authority: Vec<u8>,
+}
+
+impl fmt::Debug for Pair {
+    /// Without the key.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pair").field("certificate", &self.certificate.len()).finish_non_exhaustive()
+    }
+}
+
+/// Why a certificate cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum Fault {
+    #[error("there is no {what} in PEM in `{place}`")]
+    Absent { place: &'static str, what: &'static str },
+    #[error("it ended at {ends}")]
+    Ended { ends: Timestamp },
+    #[error("it is not in force before {begins}")]
+    NotYet { begins: Timestamp },
+    #[error("it is not for `{name}`, by which the API server calls")]
+    OtherName { name: String },
+    #[error("its key, `tls.key`, belongs to another certificate")]
+    OtherKey,
+    #[error("it is not signed by the authority in `ca.crt`")]
+    OtherAuthority,
+    #[error("{0}")]
+    Unusable(rustls::Error),
+}
+
+/// A certificate that can be used now.
+#[derive(Clone, Debug)]
+pub struct Sound {
+    pub config: Arc<ServerConfig>,
+    pub begins: Timestamp,
+    pub ends: Timestamp,
+}
+
+impl Sound {
+    /// When this part of its life is over.
+    fn after(&self, part: f64) -> Timestamp {
+        let life = Duration::try_from(self.ends.duration_since(self.begins)).unwrap_or_default();
+        self.begins.checked_add(life.mul_f64(part)).unwrap_or(self.ends)
+    }
+}
+
+/// The certificate, if it can be used for all `names` now.
+///
+/// # Errors
+/// What the API server would have against it.
+pub fn check(pair: &Pair, names: &[String], now: Timestamp) -> Result<Sound, Fault> {
+    let chain = certificates(&pair.certificate);
+    let Some((own, between)) = chain.split_first() else {
+        return Err(Fault::Absent { place: "tls.crt", what: "certificate" });
+    };
+    let key = PrivateKeyDer::from_pem_slice(&pair.key)
+        .map_err(|_| Fault::Absent { place: "tls.key", what: "private key" })?;
+    let parsed = ParsedCertificate::try_from(own).map_err(Fault::Unusable)?;
+    let (begins, ends) = (beginning(&parsed), end(&parsed).map_err(Fault::Unusable)?);
+    if now > ends {
+        return Err(Fault::Ended { ends });
+    }
+    if now < begins {
+        return Err(Fault::NotYet { begins });
+    }
+    for name in names {
+        let is_named = ServerName::try_from(name.as_str())
+            .is_ok_and(|server| verify_server_name(&parsed, &server).is_ok());
+        if !is_named {
+            return Err(Fault::OtherName { name: name.clone() });
+        }
+    }
+    let mut roots = RootCertStore::empty();
+    let authorities = certificates(&pair.authority);
+    let _counts = roots.add_parsable_certificates(authorities);
+    if !pair.authority.is_empty() {
+        let seconds = u64::try_from(now.as_second()).unwrap_or_default();
+        let verified = verify(&parsed, &roots, between, Duration::from_secs(seconds));
+        verified.map_err(|error| match error {
+            rustls::Error::InvalidCertificate(
+                CertificateError::UnknownIssuer | CertificateError::BadSignature,
+            ) => Fault::OtherAuthority,
+            other => Fault::Unusable(other),
+        })?;
+    }
+    let config = ServerConfig::builder_with_provider(provider())
+        .with_safe_default_protocol_versions()
+        .map_err(Fault::Unusable)?
+        .with_no_client_auth()
+        .with_single_cert(chain, key)
+        .map_err(|error| match error {
+            rustls::Error::InconsistentKeys(_) => Fault::OtherKey,
+            other => Fault::Unusable(other),
+        })?;
+    Ok(Sound { config: Arc::new(config), begins, ends })
+}
+
+fn provider() -> Arc<CryptoProvider> {
+    Arc::new(ring::default_provider())
+}
+
+/// All certificates of a text; what cannot be read is left out.
+fn certificates(pem: &[u8]) -> Vec<CertificateDer<'static>> {
+    CertificateDer::pem_slice_iter(pem).filter_map(Result::ok).collect()
+}
+
+fn verify(
+    certificate: &ParsedCertificate<'_>,
+    roots: &RootCertStore,
+    between: &[CertificateDer<'_>],
+    at: Duration,
+) -> Result<(), rustls::Error> {
+    let algorithms = provider().signature_verification_algorithms.all;
+    let at = UnixTime::since_unix_epoch(at);
+    verify_server_cert_signed_by_trust_anchor(certificate, roots, between, at, algorithms)
+}
+
+/// What whoever verifies it at the end of time says of its end: that comes before all other checks.
+fn end(certificate: &ParsedCertificate<'_>) -> Result<Timestamp, rustls::Error> {
+    let at = Duration::from_secs(u64::MAX);
+    match verify(certificate, &RootCertStore::empty(), &[], at) {
+        Err(rustls::Error::InvalidCertificate(CertificateError::ExpiredContext {
+            not_after,
+            ..
+        })) => Ok(timestamp(not_after)),
+        Err(error) => Err(error),
+        Ok(()) => Ok(Timestamp::MAX),
+    }
+}
+
+/// The same at the beginning of time; one from before it has no other beginning.
+fn beginning(certificate: &ParsedCertificate<'_>) -> Timestamp {
+    match verify(certificate, &RootCertStore::empty(), &[], Duration::ZERO) {
+        Err(rustls::Error::InvalidCertificate(CertificateError::NotValidYetContext {
+            not_before,
+            ..
+        })) => timestamp(not_before),
+        Err(_) | Ok(()) => Timestamp::UNIX_EPOCH,
+    }
+}
+
+fn timestamp(time: UnixTime) -> Timestamp {
+    let seconds = i64::try_from(time.as_secs()).unwrap_or(i64::MAX);
+    Timestamp::from_second(seconds).unwrap_or(Timestamp::MAX)
+}
+
+/// A new certificate for `names`. Who trusts its authority trusts the one before it too, which other
+/// replicas may still use.
+///
+/// # Errors
+/// When no certificate can be made for these names.
+pub fn make(names: &[String], now: Timestamp, former: &Pair) -> Result<Pair, rcgen::Error> {
+    let authority_key = KeyPair::generate()?;
+    let mut authority = params(vec![], "kubectl-flink webhook authority", now)?;
+    authority.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+    authority.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+    let authority_text = authority.self_signed(&authority_key)?.pem();
+    let issuer = Issuer::new(authority, authority_key);
+
+    let key = KeyPair::generate()?;
+    let mut own = params(names.to_vec(), "kubectl-flink webhook", now)?;
+    own.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+    own.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+    own.use_authority_key_identifier_extension = true;
+    let certificate = own.signed_by(&key, &issuer)?.pem();
+
+    let mut trusted = unix_lines(&authority_text);
+    if let Some(before) = newest(&former.authority) {
+        trusted.push_str(&before);
+    }
+    Ok(Pair {
+        certificate: certificate.into_bytes(),
+        key: key.serialize_pem().into_bytes(),
+        authority: trusted.into_bytes(),
+    })
+}
+
+fn params(
+    names: Vec<String>,
+    common_name: &str,
+    now: Timestamp,
+) -> Result<CertificateParams, rcgen::Error> {
+    let mut params = CertificateParams::new(names)?;
+    params.distinguished_name = DistinguishedName::new();
+    params.distinguished_name.push(DnType::CommonName, common_name);
+    let today = now.to_zoned(TimeZone::UTC).date();
+    // Clocks differ, and whole days are all that is needed.
+    let on = |date: Date| {
+        let (month, day) = (date.month().unsigned_abs(), date.day().unsigned_abs());
+        date_time_ymd(i32::from(date.year()), month, day)
+    };
+    params.not_before = on(today.yesterday().unwrap_or(today));
+    params.not_after = on(today.checked_add(Span::new().days(LIFE_DAYS)).unwrap_or(today));
+    Ok(params)
+}
+
+/// The first authority of a text, which is the newest.
+fn newest(authorities: &[u8]) -> Option<String> {
+    let text = unix_lines(std::str::from_utf8(authorities).ok()?);
+    let first = text.split_inclusive(END).next()?.to_owned();
+    (!certificates(first.as_bytes()).is_empty()).then_some(first)
+}
+
+fn unix_lines(text: &str) -> String {
+    text.replace("\r\n", "\n")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,243 @@
+//! Keeps a sound certificate in use: reads it again when it changes, and renews the operator's own.
+//!
+//! Replicas share theirs in a Secret. Each writes it only as it was read, and uses what is stored
+//! then, so that of several that renew it at the same time one wins and all use its. A new authority
+//! is trusted before anybody uses what it signed.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use kube::Client;
+use rustls::ServerConfig;
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use super::{Fault, Pair, Sound, check, make};
+use crate::cluster::webhooks::{self, Kept, SecretName};
+use crate::cluster::{self, lease};
+
+/// How often the certificate is looked at.
+const LOOK: Duration = Duration::from_secs(30);
+/// How soon it is looked at again while there is none to use.
+const RETRY: Duration = Duration::from_secs(5);
+/// The longest that one look may take.
+const LOOK_MAX: Duration = Duration::from_secs(30);
+/// Tries to write the Secret before others, who are then let go first.
+const TRIES_MAX: usize = 5;
+/// The same trouble is told again after this time.
+const TELL_AGAIN: Duration = Duration::from_hours(1);
+/// The operator's own certificate is renewed after this part of its life.
+const RENEWED_AFTER: f64 = 2.0 / 3.0;
+/// Somebody else's should have been renewed by now.
+const LATE_AFTER: f64 = 5.0 / 6.0;
+
+/// Where the certificate comes from.
+#[derive(Clone, Debug)]
+pub enum Source {
+    /// The operator makes it and keeps it in this Secret.
+    Own {
+        secret: SecretName,
+        /// Name of the two configurations that are to trust it; nothing where people see to that.
+        configuration: Option<String>,
+    },
+    /// Somebody else puts `tls.crt`, `tls.key` and maybe `ca.crt` here, as in a mounted Secret.
+    Folder(PathBuf),
+}
+
+/// Why there is no certificate to use, or no new one.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("`{path}` cannot be read: {source}")]
+    File { path: String, source: std::io::Error },
+    #[error("the certificate in `{place}` cannot be used: {fault}")]
+    Unsound { place: String, fault: Fault },
+    #[error("no certificate can be made for {names}: {source}")]
+    NotMade { names: String, source: rcgen::Error },
+    #[error(
+        "the Secret `{secret}` cannot be kept up to date, which `kubectl flink operator install` and the chart give the right for with `webhook.create`: {source}"
+    )]
+    Secret { secret: String, source: cluster::Error },
+    #[error("others write the Secret `{secret}` all the time")]
+    Beaten { secret: String },
+    #[error(
+        "the webhook configurations `{configuration}` cannot be told whom to trust, so the API server does not accept the webhook: {source}"
+    )]
+    Trust { configuration: String, source: cluster::Error },
+    #[error("it took longer than {LOOK_MAX:?}")]
+    Late,
+}
+
+/// Keeps the certificate; it ends with the task that it is in.
+pub struct Keeper {
+    client: Client,
+    source: Source,
+    names: Vec<String>,
+    tls: watch::Sender<Option<Arc<ServerConfig>>>,
+    in_use: Option<(Pair, Sound)>,
+    told: Option<(String, Instant)>,
+}
+
+impl Keeper {
+    /// For a webhook that is called by all of `names`, and what new connections are made with.
+    pub fn new(
+        client: Client,
+        source: Source,
+        names: Vec<String>,
+    ) -> (Self, watch::Receiver<Option<Arc<ServerConfig>>>) {
+        let (tls, receiver) = watch::channel(None);
+        (Self { client, source, names, tls, in_use: None, told: None }, receiver)
+    }
+
+    /// Looks after it for ever.
+    pub async fn keep(mut self) {
+        loop {
+            let looked = tokio::time::timeout(LOOK_MAX, self.look(Timestamp::now())).await;
+            match looked.unwrap_or(Err(Error::Late)) {
+                Ok(()) => self.tell_if_late(Timestamp::now()),
+                Err(error) => self.tell(&error.to_string()),
+            }
+            tokio::time::sleep(if self.in_use.is_some() { LOOK } else { RETRY }).await;
+        }
+    }
+
+    /// Makes sure of it once.
+    ///
+    /// # Errors
+    /// What is wrong; the certificate that was in use stays so.
+    pub async fn look(&mut self, now: Timestamp) -> Result<(), Error> {
+        match self.source.clone() {
+            Source::Folder(folder) => {
+                let pair = read(&folder).await?;
+                self.put_in_use(pair, &folder.display().to_string(), now)
+            }
+            Source::Own { secret, configuration } => {
+                let pair = self.own(&secret, now).await?;
+                let trusted = match &configuration {
+                    Some(name) => webhooks::trust(&self.client, name, &pair.authority).await,
+                    None => Ok(()),
+                };
+                // Who does not trust the new one yet goes on with the former.
+                if trusted.is_ok() || self.in_use.is_none() {
+                    self.put_in_use(pair, &secret.to_string(), now)?;
+                }
+                let configuration = configuration.unwrap_or_default();
+                trusted.map_err(|source| Error::Trust { configuration, source })
+            }
+        }
+    }
+
+    /// The certificate as it is stored, made or renewed where it has to be.
+    async fn own(&self, secret: &SecretName, now: Timestamp) -> Result<Pair, Error> {
+        let failed = |source| Error::Secret { secret: secret.to_string(), source };
+        for _ in 0..TRIES_MAX {
+            let stored = webhooks::read(&self.client, secret).await.map_err(failed)?;
+            let pair = pair_of(stored.as_ref());
+            let Some(why) = renewal(&pair, &self.names, now) else { return Ok(pair) };
+            tracing::info!(secret = %secret, why, "making a certificate for the webhook");
+            let made = make(&self.names, now, &pair)
+                .map_err(|source| Error::NotMade { names: self.names.join(", "), source })?;
+            let data = [
+                (Kept::CERTIFICATE, made.certificate),
+                (Kept::KEY, made.key),
+                (Kept::AUTHORITY, made.authority),
+            ];
+            match webhooks::write(&self.client, secret, stored, data).await {
+                // What is stored is read again: it may be another one's.
+                Ok(()) => {}
+                Err(error) if lease::is_beaten(&error) => {}
+                Err(error) => return Err(failed(error)),
+            }
+        }
+        Err(Error::Beaten { secret: secret.to_string() })
+    }
+
+    fn put_in_use(&mut self, pair: Pair, place: &str, now: Timestamp) -> Result<(), Error> {
+        if self.in_use.as_ref().is_some_and(|(used, sound)| *used == pair && now < sound.ends) {
+            return Ok(());
+        }
+        let sound = check(&pair, &self.names, now)
+            .map_err(|fault| Error::Unsound { place: place.to_owned(), fault })?;
+        tracing::info!(place, until = %sound.ends, "the webhook uses this certificate");
+        self.tls.send_replace(Some(Arc::clone(&sound.config)));
+        self.in_use = Some((pair, sound));
+        Ok(())
+    }
+
+    /// Somebody else's certificate is somebody else's to renew.
+    fn tell_if_late(&mut self, now: Timestamp) {
+        match (&self.source, &self.in_use) {
+            (Source::Folder(folder), Some((_, sound))) if now > sound.after(LATE_AFTER) => {
+                let (place, ends) = (folder.display(), sound.ends);
+                self.tell(&format!(
+                    "the certificate in `{place}` ends at {ends}, and nobody has renewed it yet"
+                ));
+            }
+            (Source::Folder(_) | Source::Own { .. }, _) => self.told = None,
+        }
+    }
+
+    fn tell(&mut self, problem: &str) {
+        let is_known = self
+            .told
+            .as_ref()
+            .is_some_and(|(told, at)| told == problem && at.elapsed() < TELL_AGAIN);
+        if !is_known {
+            tracing::error!(problem, "the webhook's certificate needs a look");
+            self.told = Some((problem.to_owned(), Instant::now()));
+        }
+    }
+}
+
+/// Why a certificate of the operator's own is not the one to use.
+fn renewal(pair: &Pair, names: &[String], now: Timestamp) -> Option<String> {
+    if pair.certificate.is_empty() {
+        return Some("there is none yet".to_owned());
+    }
+    if pair.authority.is_empty() {
+        return Some("nobody could know whom to trust for the one that is there".to_owned());
+    }
+    match check(pair, names, now) {
+        Err(fault) => Some(format!("the one that is there cannot be used: {fault}")),
+        Ok(sound) if now >= sound.after(RENEWED_AFTER) => {
+            Some(format!("the one that is there ends at {}", sound.ends))
+        }
+        Ok(_) => None,
+    }
+}
+
+fn pair_of(stored: Option<&Kept>) -> Pair {
+    let get = |name| stored.map(|kept| kept.get(name)).unwrap_or_default();
+    Pair {
+        certificate: get(Kept::CERTIFICATE),
+        key: get(Kept::KEY),
+        authority: get(Kept::AUTHORITY),
+    }
+}
+
+async fn read(folder: &Path) -> Result<Pair, Error> {
+    let get = async |name: &str| {
+        let path = folder.join(name);
+        let read = tokio::fs::read(&path).await;
+        read.map_err(|source| (path, source))
+    };
+    let file = |(path, source): (PathBuf, std::io::Error)| Error::File {
+        path: path.display().to_string(),
+        source,
+    };
+    let authority = match get(Kept::AUTHORITY).await {
+        Ok(authority) => authority,
+        // Not every issuer says whom to trust.
+        Err((_, source)) if source.kind() == std::io::ErrorKind::NotFound => vec![],
+        Err(failed) => return Err(file(failed)),
+    };
+    Ok(Pair {
+        certificate: get(Kept::CERTIFICATE).await.map_err(file)?,
+        key: get(Kept::KEY).await.map_err(file)?,
+        authority,
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,71 @@
+//! What is sent to the admission webhook, by the API server or by anybody else.
+
+use kubectl_flink::api::deployment::{FlinkDeployment, FlinkDeploymentSpec};
+use kubectl_flink::config::OperatorConfig;
+use kubectl_flink::decide::world::Fact;
+use kubectl_flink::webhook::admit::{Facts, Review, judge, mutated};
+
+use super::{Target, fuzz, kind_of};
+
+const WORDS: &[&str] = &[
+    "\"request\":",
+    "\"uid\":",
+    "\"operation\":\"UPDATE\"",
+    "\"operation\":\"CREATE\"",
+    "\"object\":",
+    "\"oldObject\":",
+    "\"subResource\":\"status\"",
+    "FlinkDeployment",
+    "FlinkSessionJob",
+    "FlinkStateSnapshot",
+    "FlinkBlueGreenDeployment",
+    "deletionTimestamp",
+    "generateName",
+    "\"labels\":",
+    "deploymentName",
+    "flinkConfiguration",
+    "lastReconciledSpec",
+    "null",
+];
+
+#[test]
+fn a_review_is_answered_or_refused() {
+    let target = Target { name: "review", words: WORDS, bytes_max: 32 << 10 };
+    let operator = OperatorConfig::default();
+    fuzz(&target, |input| {
+        let review = match Review::parse(&input.bytes) {
+            Ok(review) => review,
+            Err(error) => return kind_of(&error.to_string()),
+        };
+        let patched = patched(&review);
+        let change = match review.change() {
+            Ok(Some(change)) => change,
+            Ok(None) => return format!("let pass {patched}"),
+            Err(refusal) => return kind_of(&refusal.to_review(review.uid()).to_string()),
+        };
+        let facts = Facts {
+            session: Fact::Known(Some(FlinkDeployment::new(
+                "session",
+                FlinkDeploymentSpec::default(),
+            ))),
+            has_job: Fact::Known(change.job().is_some()),
+            opinions: vec![],
+        };
+        let _subject = change.subject(None);
+        let answer = judge(&change, &facts, &operator);
+        let told = answer.to_review(review.uid());
+        assert_eq!(told["response"]["uid"], review.uid());
+        assert_eq!(told["response"]["allowed"], answer.violations.is_empty());
+        let first = answer.violations.first().map(|violation| kind_of(&violation.message));
+        format!("{} {patched} {}", answer.violations.len().min(9), first.unwrap_or_default())
+    });
+}
+
+/// How many operations the patch has. It fits the object that it is for.
+fn patched(review: &Review) -> usize {
+    let patch = mutated(review, None).patch;
+    if let Some((_, mut object)) = review.mutable() {
+        json_patch::patch(&mut object, &patch).unwrap();
+    }
+    patch.len()
+}
