@@ -1,0 +1,127 @@
+//! Which namespaces are operated, and who says so: the command line and the environment, else the
+//! operator's configuration, else the namespace that commands work in.
+
+use super::super::args::Global;
+use super::super::connection::Connection;
+use super::super::failure::Failure;
+use super::OperateArgs;
+use crate::config::namespaces::Namespaces;
+use crate::config::option::{InvalidValue, OptionValue};
+use crate::config::{FlinkConfig, options};
+use crate::operator::run::Watch;
+
+/// Who says which namespaces.
+#[derive(Clone, Debug)]
+pub(super) struct Choice {
+    /// What the command line or the environment says, and by what.
+    told: Option<(Watch, &'static str)>,
+    /// Where nobody says anything.
+    own: String,
+}
+
+impl Choice {
+    pub(super) fn new(
+        args: &OperateArgs,
+        global: &Global,
+        connection: &Connection,
+    ) -> anyhow::Result<Self> {
+        let own = connection.namespace.clone();
+        let named = args.watch_namespaces.join(",");
+        let told = if args.all_namespaces {
+            Some((Watch::AllNamespaces, "--all-namespaces"))
+        } else if !named.replace([',', ' '], "").is_empty() {
+            let by = "--watch-namespaces, or WATCH_NAMESPACES,";
+            let namespaces = Namespaces::parse(&named).ok_or_else(|| {
+                Failure::usage(format!("{by} says `{named}`: expected {}", Namespaces::EXPECTED))
+            })?;
+            Some((namespaces.into(), by))
+        } else {
+            let given = global.namespace.is_some();
+            given.then(|| (Watch::Namespaces(vec![own.clone()]), "--namespace"))
+        };
+        Ok(Self { told, own })
+    }
+
+    #[cfg(test)]
+    pub(super) fn of_own(own: &str) -> Self {
+        Self { told: None, own: own.to_owned() }
+    }
+
+    /// What is to be operated with this configuration.
+    pub(super) fn watch(&self, config: &FlinkConfig) -> Result<Watch, InvalidValue> {
+        match &self.told {
+            Some((watch, _)) => Ok(watch.clone()),
+            None => self.configured(config),
+        }
+    }
+
+    /// Whether another configuration may say otherwise while the operator works.
+    pub(super) fn is_dynamic(&self, config: &FlinkConfig) -> bool {
+        self.told.is_none() && config.get(&options::DYNAMIC_NAMESPACES_ENABLED) == Ok(true)
+    }
+
+    /// Says that the configuration names other namespaces in vain.
+    pub(super) fn remark(&self, config: &FlinkConfig) -> Option<String> {
+        let (told, by) = self.told.as_ref()?;
+        let key = options::WATCHED_NAMESPACES.key();
+        let is_vain = config.is_set(&options::WATCHED_NAMESPACES)
+            && self.configured(config).is_ok_and(|configured| configured != *told);
+        is_vain.then(|| format!("`{key}` has no effect: {by} says which namespaces are operated"))
+    }
+
+    fn configured(&self, config: &FlinkConfig) -> Result<Watch, InvalidValue> {
+        if config.is_set(&options::WATCHED_NAMESPACES) {
+            return Ok(config.get(&options::WATCHED_NAMESPACES)?.into());
+        }
+        Ok(Watch::Namespaces(vec![self.own.clone()]))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn choice(told: Option<Watch>) -> Choice {
+        let told = told.map(|watch| (watch, "--watch-namespaces"));
+        Choice { told, own: "default".to_owned() }
+    }
+
+    fn named(names: &[&str]) -> Watch {
+        Watch::Namespaces(names.iter().map(|name| (*name).to_owned()).collect())
+    }
+
+    fn config(text: &str) -> FlinkConfig {
+        crate::config::file::parse_flink_conf(text)
+    }
+
+    const SHOP: &str = "kubernetes.operator.watched.namespaces: shop, fraud\n";
+
+    #[test]
+    fn the_configuration_counts_where_the_command_line_says_nothing() {
+        let nobody = choice(None);
+        assert_eq!(nobody.watch(&config("")).unwrap(), named(&["default"]));
+        assert_eq!(nobody.watch(&config(SHOP)).unwrap(), named(&["fraud", "shop"]));
+        let all = config("kubernetes.operator.watched.namespaces: JOSDK_ALL_NAMESPACES\n");
+        assert_eq!(nobody.watch(&all).unwrap(), Watch::AllNamespaces);
+        assert_eq!(nobody.remark(&config(SHOP)), None);
+        let told = choice(Some(named(&["billing"])));
+        assert_eq!(told.watch(&config(SHOP)).unwrap(), named(&["billing"]));
+    }
+
+    #[test]
+    fn what_is_named_in_vain_is_told() {
+        let told = choice(Some(Watch::AllNamespaces));
+        let remark = told.remark(&config(SHOP)).unwrap();
+        assert!(remark.contains("has no effect: --watch-namespaces says"), "{remark}");
+        assert_eq!(choice(Some(named(&["fraud", "shop"]))).remark(&config(SHOP)), None);
+        assert_eq!(told.remark(&config("")), None);
+    }
+
+    #[test]
+    fn namespaces_move_only_where_that_is_asked_for() {
+        let dynamic = config("kubernetes.operator.dynamic.namespaces.enabled: true\n");
+        assert!(choice(None).is_dynamic(&dynamic));
+        assert!(!choice(None).is_dynamic(&config("")));
+        assert!(!choice(Some(Watch::AllNamespaces)).is_dynamic(&dynamic));
+    }
+}

@@ -1,0 +1,302 @@
+//! Follows the operator's configuration files while it works: what they say comes into force as a
+//! whole, or not at all.
+
+use std::convert::Infallible;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::super::operator_config;
+use super::namespaces::Choice;
+use crate::config::catalogue::wrong_values;
+use crate::config::option::InvalidValue;
+use crate::config::plugin::InvalidPlugin;
+use crate::config::reload::{changed, waits_for_restart};
+use crate::config::reporter::Reporters;
+use crate::config::{FlinkConfig, OperatorConfig, options};
+use crate::decide::lease::Rules;
+use crate::operator::live::Live;
+use crate::operator::run::{Operator, Watch};
+use crate::operator::{listener, mutator, validator};
+
+/// The shortest pause between two looks, whatever the configuration says.
+const INTERVAL_MIN: Duration = Duration::from_secs(1);
+/// Files that have changed are read again after this time: one that is being written would be
+/// taken for one that says less.
+const SETTLE: Duration = Duration::from_millis(500);
+/// Times that they are waited for; files that change all the time are looked at later.
+const SETTLE_MAX: usize = 10;
+/// Keys that one line names.
+const KEYS_TOLD_MAX: usize = 20;
+/// Longest text about what is wrong.
+const PROBLEM_MAX: usize = 2000;
+
+/// What the files say: a configuration with remarks, or why there is none.
+type Seen = Result<(FlinkConfig, Vec<String>), String>;
+
+/// What a look at the files brings.
+#[derive(Debug, PartialEq)]
+enum News {
+    /// Nothing that was not told.
+    None,
+    /// Another configuration.
+    Changed { config: FlinkConfig, remarks: Vec<String> },
+    /// They say something that cannot come into force.
+    Refused(String),
+    /// They say again what is in force.
+    Mended,
+}
+
+/// The files, and what is known of them.
+pub(super) struct Reload {
+    path: Option<PathBuf>,
+    /// Absent: they are read once.
+    interval: Option<Duration>,
+    choice: Choice,
+    watched: Option<Watch>,
+    at_start: FlinkConfig,
+    in_force: FlinkConfig,
+    /// What was told of files that cannot come into force.
+    refused: Option<String>,
+    /// Keys that were told to wait for a restart.
+    waiting: Vec<String>,
+    /// What reviews are judged by, whoever leads.
+    reviews: Arc<Live>,
+}
+
+impl Reload {
+    /// Of the configuration that was read from there.
+    pub(super) fn new(
+        path: Option<PathBuf>,
+        config: &FlinkConfig,
+        choice: Choice,
+    ) -> Result<Self, InvalidValue> {
+        let is_enabled = config.get(&options::DYNAMIC_CONFIG_ENABLED)?;
+        let interval = config.get(&options::DYNAMIC_CONFIG_CHECK_INTERVAL)?.max(INTERVAL_MIN);
+        Ok(Self {
+            path,
+            interval: is_enabled.then_some(interval),
+            choice,
+            watched: None,
+            at_start: config.clone(),
+            in_force: config.clone(),
+            refused: None,
+            waiting: Vec::new(),
+            reviews: Arc::new(Live::new(OperatorConfig::new(config.clone()))),
+        })
+    }
+
+    /// What reviews are judged by: it follows the files too.
+    pub(super) fn reviews(&self) -> Arc<Live> {
+        Arc::clone(&self.reviews)
+    }
+
+    /// Looks again and again while another one leads; ends never.
+    pub(super) async fn stand_by(&mut self) -> Infallible {
+        let Some(interval) = self.interval else { return std::future::pending().await };
+        loop {
+            tokio::time::sleep(interval).await;
+            self.catch_up().await;
+        }
+    }
+
+    /// What the files say now, for one that has waited for long before its start.
+    pub(super) async fn newest(&mut self, config: OperatorConfig) -> OperatorConfig {
+        if self.interval.is_none() {
+            return config;
+        }
+        self.catch_up().await;
+        OperatorConfig::new(self.in_force.clone())
+    }
+
+    /// Nothing has begun yet with what was read before.
+    async fn catch_up(&mut self) {
+        match self.look().await {
+            News::Changed { config, remarks } => {
+                tell_changed(&self.in_force, &config, &remarks);
+                self.at_start = config.clone();
+                self.in_force = config.clone();
+                self.reviews.replace(OperatorConfig::new(config));
+            }
+            News::Refused(why) => tell_refused(&why),
+            News::None | News::Mended => {}
+        }
+    }
+
+    /// What is to be operated from the start.
+    pub(super) fn watch(&mut self) -> Result<Watch, InvalidValue> {
+        let watch = self.choice.watch(&self.in_force)?;
+        self.watched = Some(watch.clone());
+        Ok(watch)
+    }
+
+    /// Looks again and again; ends never.
+    pub(super) async fn follow(&mut self, operator: &Operator) -> Infallible {
+        let Some(interval) = self.interval else { return std::future::pending().await };
+        loop {
+            tokio::time::sleep(interval).await;
+            match self.look().await {
+                News::None => {}
+                News::Mended => {
+                    tracing::info!("the configuration files say again what is in force");
+                    operator.context.live.confirm();
+                }
+                News::Refused(why) => {
+                    tell_refused(&why);
+                    operator.context.live.refuse();
+                }
+                News::Changed { config, remarks } => {
+                    tell_changed(&self.in_force, &config, &remarks);
+                    self.in_force = config.clone();
+                    self.reviews.replace(OperatorConfig::new(config.clone()));
+                    operator.context.live.replace(OperatorConfig::new(config));
+                    self.move_to(operator).await;
+                    self.tell_waiting();
+                }
+            }
+        }
+    }
+
+    /// Operates the namespaces that the configuration names now, where that is asked for.
+    async fn move_to(&mut self, operator: &Operator) {
+        if let Some(remark) = self.choice.remark(&self.in_force) {
+            tracing::warn!("{remark}");
+        }
+        // What names none did not come into force.
+        let Ok(wanted) = self.choice.watch(&self.in_force) else { return };
+        if !self.choice.is_dynamic(&self.in_force) || self.watched.as_ref() == Some(&wanted) {
+            return;
+        }
+        let moved = operator.watch(&wanted).await;
+        let (opened, closed) = (named(&moved.opened), named(&moved.closed));
+        tracing::info!(opened, closed, "operating {} from now on", wanted.in_words(None));
+        self.watched = Some(wanted);
+    }
+
+    async fn look(&mut self) -> News {
+        let path = self.path.clone();
+        let Some(seen) = self.settled(async || read(path.clone()).await).await else {
+            return News::None;
+        };
+        let (config, remarks) = match seen {
+            Ok(seen) => seen,
+            Err(why) => return self.refuse(why),
+        };
+        if config == self.in_force {
+            return if self.refused.take().is_some() { News::Mended } else { News::None };
+        }
+        let problems = problems(&config);
+        if !problems.is_empty() {
+            return self.refuse(problems.join("; "));
+        }
+        self.refused = None;
+        News::Changed { config, remarks }
+    }
+
+    fn refuse(&mut self, mut why: String) -> News {
+        why.truncate(why.floor_char_boundary(PROBLEM_MAX));
+        if self.refused.as_ref() == Some(&why) {
+            return News::None;
+        }
+        self.refused = Some(why.clone());
+        News::Refused(why)
+    }
+
+    /// What the files say twice in a row; nothing while they go on changing.
+    async fn settled(&self, mut read: impl AsyncFnMut() -> Seen) -> Option<Seen> {
+        let mut seen = read().await;
+        if seen.as_ref().is_ok_and(|(config, _)| *config == self.in_force) {
+            return Some(seen);
+        }
+        for _ in 0..SETTLE_MAX {
+            tokio::time::sleep(SETTLE).await;
+            let again = read().await;
+            if again == seen {
+                return Some(seen);
+            }
+            seen = again;
+        }
+        None
+    }
+
+    /// Once for each set of options that wait.
+    fn tell_waiting(&mut self) {
+        let keys = waits_for_restart(&self.at_start, &self.in_force);
+        let mut waiting: Vec<String> = keys.into_iter().map(str::to_owned).collect();
+        if self.watched.is_some() && self.choice.watch(&self.in_force).ok() != self.watched {
+            waiting.push(options::WATCHED_NAMESPACES.key().to_owned());
+        }
+        if waiting == self.waiting {
+            return;
+        }
+        if !waiting.is_empty() {
+            let options = named(&waiting);
+            tracing::warn!(options, "these options count when the operator is started again");
+        }
+        self.waiting = waiting;
+    }
+}
+
+/// Without holding up others, wherever the files are.
+async fn read(path: Option<PathBuf>) -> Seen {
+    let read = tokio::task::spawn_blocking(move || operator_config::read(path.as_deref()));
+    match read.await {
+        Ok(Ok(files)) => Ok((files.merged(), files.remarks)),
+        Ok(Err(error)) => Err(in_short(&error)),
+        Err(_) => Err("the files were not read to the end".to_owned()),
+    }
+}
+
+/// The chain of causes in one line. Of a text with an excerpt of the file, which may hold a secret,
+/// the first line says what and where.
+fn in_short(error: &anyhow::Error) -> String {
+    let first = |text: String| text.lines().next().unwrap_or_default().to_owned();
+    error.chain().map(|cause| first(cause.to_string())).collect::<Vec<_>>().join(": ")
+}
+
+/// Everything that keeps a configuration from coming into force: also what would keep the operator
+/// from being started with it.
+fn problems(config: &FlinkConfig) -> Vec<String> {
+    let mut all: Vec<String> = wrong_values(config).iter().map(ToString::to_string).collect();
+    let mut note = |invalid: Option<Vec<InvalidPlugin>>| {
+        all.extend(invalid.iter().flatten().map(ToString::to_string));
+    };
+    note(listener::configured(config).err());
+    note(validator::configured(config).err());
+    note(mutator::configured(config).err());
+    if let Err(error) = Reporters::of(config) {
+        all.push(error.to_string());
+    }
+    if config.get(&options::LEADER_ELECTION_ENABLED) == Ok(true)
+        && let Err(error) = Rules::of(config)
+    {
+        all.push(error.to_string());
+    }
+    all.sort();
+    all.dedup();
+    all
+}
+
+fn tell_changed(before: &FlinkConfig, after: &FlinkConfig, remarks: &[String]) {
+    for remark in remarks {
+        tracing::warn!("{remark}");
+    }
+    let keys: Vec<String> = changed(before, after).into_iter().map(str::to_owned).collect();
+    tracing::info!(changed = named(&keys), "another configuration is in force");
+}
+
+fn tell_refused(why: &str) {
+    tracing::error!(why, "the configuration files cannot be used: what was in force before stays");
+}
+
+/// Some of the keys, never their values.
+fn named(keys: &[String]) -> String {
+    let shown = keys.iter().take(KEYS_TOLD_MAX).cloned().collect::<Vec<_>>().join(", ");
+    match keys.len().saturating_sub(KEYS_TOLD_MAX) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,239 @@
+//! `operator config`: the options in force, and where each comes from.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use k8s_openapi::api::apps::v1::Deployment as Workload;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::{Client, ResourceExt};
+use serde::Serialize;
+use serde_json::json;
+
+use super::NAMESPACE;
+use crate::api::version::FlinkVersion;
+use crate::cli::args::{Global, Output, OutputFormat};
+use crate::cli::complete;
+use crate::cli::connection::Connection;
+use crate::cli::deploy::flags::flink_version;
+use crate::cli::deployment::{self, Deployment};
+use crate::cli::failure::Failure;
+use crate::cli::operator_config::{self, Files};
+use crate::cli::printer::Printer;
+use crate::cli::table::{self, NONE};
+use crate::cluster::read;
+use crate::config::catalogue::{Effect, wrong_values};
+use crate::config::layers::{DEFAULT, Effective, Layer, effective};
+use crate::config::{OperatorConfig, options};
+use crate::install::objects::{CONFIG_MAP, NAME};
+
+/// Files of the ConfigMap; the first one alone counts where both are.
+const FILES: [&str; 2] = ["flink-conf.yaml", "config.yaml"];
+/// What the operator's pods are told beside their files.
+const NAMESPACES_VARIABLE: &str = "WATCH_NAMESPACES";
+const ALL_NAMESPACES: [&str; 2] = ["--all-namespaces", "-A"];
+
+/// Arguments of `operator config`.
+#[derive(Args)]
+#[command(after_help = "\
+FROM is the layer that an option comes from: its default, a file, defaults of a namespace or Flink version,
+the environment or the command line of the operator, a resource. Secrets are not shown.
+
+Examples:
+  # All options of the installation, and what they are without anybody setting them
+  kubectl flink operator config
+
+  # What a change of a file would mean for jobs of Flink 1.20 in a namespace, without a cluster
+  kubectl flink operator config --operator-config config.yaml -n shop --flink-version v1_20 --set-only
+
+  # What applies to one job, and when a change of it counts
+  kubectl flink operator config orders -n shop -o wide")]
+pub(super) struct ConfigArgs {
+    /// Show what applies to this FlinkDeployment, or sessionjob/NAME
+    #[arg(add = complete::deployments())]
+    name: Option<String>,
+    /// Configuration of the operator: a file, or a directory with flink-conf.yaml or config.yaml;
+    /// without it the ConfigMap of the installation is read
+    #[arg(long, value_name = "PATH")]
+    operator_config: Option<PathBuf>,
+    /// Namespace of the installation
+    #[arg(long, value_name = "NAMESPACE", env = "OPERATOR_NAMESPACE", default_value = NAMESPACE)]
+    operator_namespace: String,
+    /// Show what applies to clusters of this version of Flink
+    #[arg(long, value_name = "VERSION", value_parser = flink_version, conflicts_with = "name")]
+    flink_version: Option<FlinkVersion>,
+    /// Leave out what nobody sets
+    #[arg(long)]
+    set_only: bool,
+    #[command(flatten)]
+    output: Output,
+}
+
+/// One line.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Line {
+    option: String,
+    value: Option<String>,
+    from: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    set_as: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    counts: Option<&'static str>,
+}
+
+/// What was found of an installation or its files.
+struct Source {
+    files: Files,
+    /// Beside the files: the environment and the command line.
+    beside: Vec<Layer>,
+}
+
+/// Finds the layers, and prints what is in force.
+pub(super) async fn run(
+    args: ConfigArgs,
+    global: &Global,
+    printer: &Printer,
+) -> anyhow::Result<()> {
+    let ConfigArgs { name, operator_config, operator_namespace, .. } = &args;
+    let needs_cluster = name.is_some() || operator_config.is_none();
+    let connection = if needs_cluster { Some(global.connect().await?) } else { None };
+    let source = match (operator_config, &connection) {
+        (None, Some(connection)) => installed(&connection.client, operator_namespace).await?,
+        (path, _) => Source {
+            files: operator_config::read(path.as_deref())?,
+            beside: of_environment(std::env::var(NAMESPACES_VARIABLE).ok().as_deref()),
+        },
+    };
+    let operator = OperatorConfig::new(source.files.merged());
+    for remark in &source.files.remarks {
+        printer.warning(remark);
+    }
+    for wrong in wrong_values(&operator.base) {
+        printer.warning(wrong);
+    }
+    let resource = match (name, &connection) {
+        (Some(name), Some(connection)) => Some(resource(connection, name).await?),
+        _ => None,
+    };
+    let base = source.files.files.into_iter();
+    let base = base.map(|file| Layer { name: file.shown, config: file.config }).collect();
+    let (version, own) = match resource {
+        Some((version, own)) => (version, own),
+        None => (args.flink_version, vec![]),
+    };
+    let namespace = match (&connection, name) {
+        (Some(connection), Some(_)) => Some(connection.namespace.clone()),
+        _ => global.namespace.clone(),
+    };
+    let mut layers = operator.layers(base, namespace.as_deref(), version);
+    layers.extend(source.beside);
+    layers.extend(own);
+    let mut found = effective(&layers);
+    found.retain(|effective| !args.set_only || effective.from != DEFAULT);
+    print(found, args.output, printer)
+}
+
+/// What the pods of an installation are given.
+async fn installed(client: &Client, namespace: &str) -> anyhow::Result<Source> {
+    let map = read::get::<ConfigMap>(client, namespace, CONFIG_MAP).await?;
+    let data = map.and_then(|map| map.data).unwrap_or_default();
+    let Some((file, text)) = FILES.iter().find_map(|file| Some((*file, data.get(*file)?))) else {
+        let missing = format!("no configuration in ConfigMap `{CONFIG_MAP}` of `{namespace}`");
+        return Err(Failure::new(missing)
+            .hint("name the namespace of the installation with --operator-namespace")
+            .hint("or read files, with --operator-config")
+            .into());
+    };
+    let shown = format!("configmap/{CONFIG_MAP}, {file}");
+    let files = Files::of_text(file, shown, text)?;
+    let selector = format!("app.kubernetes.io/name={NAME}");
+    let scope = read::Scope::Namespace(namespace);
+    let operators = read::list::<Workload>(client, scope, Some(&selector)).await?;
+    Ok(Source { files, beside: operators.first().map(beside).unwrap_or_default() })
+}
+
+/// What an operator is told by its Deployment: a flag wins over the environment.
+fn beside(operator: &Workload) -> Vec<Layer> {
+    let pod = operator.spec.template.spec.as_ref();
+    let container = pod.and_then(|pod| pod.containers.iter().find(|it| it.name == NAME));
+    let Some(container) = container else { return vec![] };
+    let mut variables = container.env.iter().flatten();
+    let variable = variables.find(|variable| variable.name == NAMESPACES_VARIABLE);
+    let mut layers = of_environment(variable.and_then(|variable| variable.value.as_deref()));
+    let mut arguments = container.args.iter().flatten();
+    if arguments.any(|argument| ALL_NAMESPACES.contains(&argument.as_str())) {
+        let by = format!("command line of deployment/{}", operator.name_any());
+        layers.push(namespaces(by, "JOSDK_ALL_NAMESPACES"));
+    }
+    layers
+}
+
+fn of_environment(namespaces: Option<&str>) -> Vec<Layer> {
+    let named = namespaces.filter(|names| !names.trim().is_empty());
+    let layer = |names| self::namespaces(format!("environment, {NAMESPACES_VARIABLE}"), names);
+    named.map(layer).into_iter().collect()
+}
+
+fn namespaces(name: String, names: &str) -> Layer {
+    Layer { name, config: [(options::WATCHED_NAMESPACES.key(), names)].into_iter().collect() }
+}
+
+/// The version of a resource's cluster, and what the resource itself says.
+async fn resource(
+    connection: &Connection,
+    name: &str,
+) -> anyhow::Result<(Option<FlinkVersion>, Vec<Layer>)> {
+    let found = deployment::fetch(connection, name).await?;
+    let version = |cluster: &Deployment| cluster.flink_version().and_then(FlinkVersion::parse);
+    let mut own = vec![Layer { name: found.shown_name(), config: found.flink_config() }];
+    let Some(cluster) = found.session_cluster() else { return Ok((version(&found), own)) };
+    let cluster = deployment::fetch(connection, &format!("flinkdeployment/{cluster}")).await?;
+    own.insert(0, Layer { name: cluster.shown_name(), config: cluster.flink_config() });
+    Ok((version(&cluster), own))
+}
+
+fn print(found: Vec<Effective>, output: Output, printer: &Printer) -> anyhow::Result<()> {
+    let lines: Vec<Line> = found.into_iter().map(line).collect();
+    match output.output {
+        Some(format @ (OutputFormat::Json | OutputFormat::Yaml)) => {
+            if let Some(format) = format.for_value() {
+                printer.value(&json!({"options": lines}), format)?;
+            }
+        }
+        Some(OutputFormat::Name) => {
+            for line in &lines {
+                printer.line(&line.option)?;
+            }
+        }
+        None if lines.is_empty() => printer.note("nothing is set"),
+        None => printer.line(render(&lines, false))?,
+        Some(OutputFormat::Wide) => printer.line(render(&lines, true))?,
+    }
+    Ok(())
+}
+
+fn line(effective: Effective) -> Line {
+    let Effective { option, value, from, set_as, effect } = effective;
+    let counts = effect.map(|effect| match effect {
+        Effect::Live => "live",
+        Effect::AtStart => "at start",
+        Effect::Nowhere => "never",
+    });
+    Line { option, value, from, set_as, counts }
+}
+
+fn render(lines: &[Line], is_wide: bool) -> String {
+    let mut headers = vec!["OPTION", "VALUE", "FROM"];
+    if is_wide {
+        headers.extend(["COUNTS", "SET AS"]);
+    }
+    let row = |line: &Line| {
+        let or_none = |text: Option<&str>| text.unwrap_or(NONE).to_owned();
+        let mut row = vec![line.option.clone(), or_none(line.value.as_deref()), line.from.clone()];
+        if is_wide {
+            row.extend([or_none(line.counts), or_none(line.set_as.as_deref())]);
+        }
+        row
+    };
+    table::render(&headers, lines.iter().map(row).collect())
+}
