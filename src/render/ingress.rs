@@ -1,8 +1,8 @@
-//! The Ingress of the web UI.
+//! The Ingress of the web UI, or the route from a Gateway in its place.
 
 use serde_json::{Map, Value, json};
 
-use crate::config::option::InvalidValue;
+use crate::config::option::{GatewayName, InvalidValue};
 use crate::config::{FlinkConfig, options};
 
 use super::names;
@@ -35,6 +35,13 @@ pub(super) fn render(
     });
     if let Some(annotations) = ingress.annotations.as_ref().filter(|a| !a.is_empty()) {
         metadata["annotations"] = to_json(annotations).into();
+    }
+    if let Some(gateway) = config.find(&options::INGRESS_GATEWAY)? {
+        let backend = json!({
+            "name": names::rest_service(&cluster.id.name),
+            "port": config.get(&options::REST_PORT)?,
+        });
+        return Ok(Some(route(&gateway, metadata, (host, path), backend)));
     }
     let backend = json!({ "service": {
         "name": names::rest_service(&cluster.id.name),
@@ -73,6 +80,42 @@ pub(super) fn render(
         "metadata": metadata,
         "spec": spec,
     })))
+}
+
+/// The route from a Gateway to the same place. The web UI's own addresses are relative, so whatever
+/// path leads to it is taken off.
+fn route(
+    gateway: &GatewayName,
+    metadata: Value,
+    (host, path): (Option<String>, Option<String>),
+    backend: Value,
+) -> Value {
+    let GatewayName { namespace, name, listener } = gateway;
+    let mut parent = json!({"name": name});
+    if let Some(namespace) = namespace {
+        parent["namespace"] = namespace.as_str().into();
+    }
+    if let Some(listener) = listener {
+        parent["sectionName"] = listener.as_str().into();
+    }
+    let mut rule = json!({"backendRefs": [backend]});
+    if let Some(path) = path.filter(|path| path != "/") {
+        rule["matches"] = json!([{"path": {"type": "PathPrefix", "value": path}}]);
+        rule["filters"] = json!([{
+            "type": "URLRewrite",
+            "urlRewrite": {"path": {"type": "ReplacePrefixMatch", "replacePrefixMatch": "/"}},
+        }]);
+    }
+    let mut spec = json!({"parentRefs": [parent], "rules": [rule]});
+    if let Some(host) = host {
+        spec["hostnames"] = json!([host]);
+    }
+    json!({
+        "apiVersion": "gateway.networking.k8s.io/v1",
+        "kind": "HTTPRoute",
+        "metadata": metadata,
+        "spec": spec,
+    })
 }
 
 /// Puts name and namespace in; the case of the placeholders does not count.
