@@ -1,7 +1,8 @@
-//! What the operator would do about a deletion, found out as it would and without doing it.
+//! What the operator would do about a resource, or about its deletion, found out as it would and
+//! without doing it.
 //!
-//! The decision is the operator's own, on facts that are read in the same way. It is made as if the
-//! deletion had been asked for now where it was not yet.
+//! The decision is the operator's own, on facts that are read in the same way. That of a deletion is
+//! made as if it had been asked for now where it was not yet.
 
 use std::sync::Arc;
 
@@ -17,60 +18,102 @@ use crate::api::deployment::FlinkDeployment;
 use crate::api::session_job::FlinkSessionJob;
 use crate::api::state_snapshot::FlinkStateSnapshot;
 use crate::decide::blocker::Blocker;
+use crate::decide::error_document::message_of;
 use crate::decide::plan;
 
-/// The next pass over a resource that is being deleted.
+/// The next pass over a resource.
 #[derive(Clone, Debug)]
 pub struct Preview {
-    /// The step that the deletion is at, in a phrase.
+    /// Why, in a phrase; of a deletion the step that it is at.
     pub because: String,
     /// Names of the steps that change something beside the resource's status.
     pub steps: Vec<&'static str>,
+    /// What its status would tell of and does not yet.
+    pub error: Option<String>,
     pub blocker: Option<Blocker>,
 }
 
 /// The next pass over the deletion of an application or a session cluster.
-pub async fn of_deployment(
+pub async fn of_deployment_deletion(
     mut resource: FlinkDeployment,
     context: &Context,
 ) -> Result<Preview, Error> {
     mark::<FlinkDeployment>(&mut resource.metadata);
+    of_deployment(resource, context).await
+}
+
+/// The next pass over an application or a session cluster.
+pub async fn of_deployment(resource: FlinkDeployment, context: &Context) -> Result<Preview, Error> {
     let status = resource.status.clone().unwrap_or_default();
-    let plan = reconcile::plan(&resource, &status, context).await?;
+    let plan = reconcile::plan(&resource, &status, &context.operator(), context).await?;
     let is_deed =
         |step: &&plan::Step| !matches!(step, plan::Step::WriteStatus(_) | plan::Step::Event(_));
-    let steps = plan.steps.iter().filter(is_deed).map(step_name).collect();
-    Ok(Preview { because: plan.because, steps, blocker: plan.blocker.map(|blocker| *blocker) })
+    Ok(Preview {
+        steps: plan.steps.iter().filter(is_deed).map(step_name).collect(),
+        error: news(status.error.as_deref(), plan.status.error.as_deref()),
+        because: plan.because,
+        blocker: plan.blocker.map(|blocker| *blocker),
+    })
 }
 
 /// The next pass over the deletion of a session job.
-pub async fn of_session_job(
+pub async fn of_session_job_deletion(
     mut resource: FlinkSessionJob,
     context: &Context,
 ) -> Result<Preview, Error> {
-    use crate::decide::session_job::plan::Step;
     mark::<FlinkSessionJob>(&mut resource.metadata);
+    of_session_job(resource, context).await
+}
+
+/// The next pass over a session job.
+pub async fn of_session_job(
+    resource: FlinkSessionJob,
+    context: &Context,
+) -> Result<Preview, Error> {
+    use crate::decide::session_job::plan::Step;
     let status = resource.status.clone().unwrap_or_default();
     let cluster = session_job::session_cluster(&resource, context).await?;
     let cluster = cluster.as_ref().map(Arc::as_ref);
-    let plan = session_job::plan(&resource, &status, cluster, context).await?;
+    let plan = session_job::plan(&resource, &status, cluster, &context.operator(), context).await?;
     let is_deed = |step: &&Step| !matches!(step, Step::WriteStatus(_) | Step::Event(_));
-    let steps = plan.steps.iter().filter(is_deed).map(Step::name).collect();
-    Ok(Preview { because: plan.because, steps, blocker: plan.blocker.map(|blocker| *blocker) })
+    Ok(Preview {
+        steps: plan.steps.iter().filter(is_deed).map(Step::name).collect(),
+        error: news(status.error.as_deref(), plan.status.error.as_deref()),
+        because: plan.because,
+        blocker: plan.blocker.map(|blocker| *blocker),
+    })
 }
 
 /// The next pass over the deletion of a snapshot.
-pub async fn of_snapshot(
+pub async fn of_snapshot_deletion(
     mut resource: FlinkStateSnapshot,
     context: &Context,
 ) -> Result<Preview, Error> {
-    use crate::decide::snapshot::Step;
     mark::<FlinkStateSnapshot>(&mut resource.metadata);
+    of_snapshot(resource, context).await
+}
+
+/// The next pass over a snapshot.
+pub async fn of_snapshot(
+    resource: FlinkStateSnapshot,
+    context: &Context,
+) -> Result<Preview, Error> {
+    use crate::decide::snapshot::Step;
     let (_, _, plan) = snapshot::plan(&resource, context).await?;
     let is_deed =
         |step: &&Step| !matches!(step, Step::WriteStatus(_) | Step::Event(_) | Step::Mark { .. });
-    let steps = plan.steps.iter().filter(is_deed).map(snapshot::step_name).collect();
-    Ok(Preview { because: plan.because, steps, blocker: plan.blocker.map(|blocker| *blocker) })
+    let before = resource.status.as_ref().and_then(|status| status.error.as_deref());
+    Ok(Preview {
+        steps: plan.steps.iter().filter(is_deed).map(snapshot::step_name).collect(),
+        error: news(before, plan.status.error.as_deref()),
+        because: plan.because,
+        blocker: plan.blocker.map(|blocker| *blocker),
+    })
+}
+
+/// What an error says that was not told before.
+fn news(before: Option<&str>, after: Option<&str>) -> Option<String> {
+    after.filter(|_| before != after).map(message_of)
 }
 
 /// As a deletion leaves it: one that an operator has never seen would just go, and one that it has

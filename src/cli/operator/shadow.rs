@@ -1,0 +1,234 @@
+//! `operator install --check` and `operator upgrade --check`: what the operator would do first about
+//! each resource that is there. Changes nothing.
+//!
+//! The decisions are the operator's own, with the configuration that the installation would have. Only
+//! what depends on which snapshots there are is left out: those by schedule, and the end of old ones.
+
+use anyhow::Context as _;
+use futures::{StreamExt, stream};
+use kube::Resource;
+use kube::core::NamespaceResourceScope;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::api::CANARY_LABEL;
+use crate::api::deployment::FlinkDeployment;
+use crate::api::session_job::FlinkSessionJob;
+use crate::api::state_snapshot::FlinkStateSnapshot;
+use crate::cli::args::OutputFormat;
+use crate::cli::connection::Connection;
+use crate::cli::failure::Failure;
+use crate::cli::operator_config::Files;
+use crate::cli::printer::Printer;
+use crate::cli::table;
+use crate::cluster;
+use crate::cluster::read::{Scope, list_values};
+use crate::config::namespaces::Namespaces;
+use crate::config::{OperatorConfig, options};
+use crate::flink::access::{Access, Connector, Options};
+use crate::install::values::Values;
+use crate::operator::context::Context;
+use crate::operator::pass;
+use crate::operator::preview::{self, Preview};
+
+/// Resources that are looked at at the same time.
+const LOOKERS: usize = 16;
+
+/// What was found, as `-o json` shows it.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Report {
+    /// Resources that were looked at.
+    resources: usize,
+    /// Those that would not be left as they are, or that could not be decided about.
+    findings: Vec<Finding>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Finding {
+    kind: String,
+    namespace: String,
+    name: String,
+    /// Names of steps, in order; none where the status alone would tell something new.
+    steps: Vec<String>,
+    because: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+}
+
+/// Looks at everything in the namespaces of the installation. An error when anything would be done.
+pub(super) async fn run(
+    values: &Values,
+    connection: &Connection,
+    output: Option<OutputFormat>,
+    printer: &Printer,
+) -> anyhow::Result<()> {
+    let operator = configuration(values, printer)?;
+    let options = Options::from_environment(Access::Auto, connection.rest_address.clone());
+    let connector = Connector::new(&options, connection.config.as_ref())
+        .context("while preparing to talk to JobManagers")?;
+    let client = &connection.client;
+    let namespaces = namespaces(values, &operator)?;
+    let selector = operator.base.find(&options::LABEL_SELECTOR)?;
+    let context = Context::new(client.clone(), operator, connector, true).blind_to_snapshots();
+    let all = resources(client, &namespaces, selector.as_deref()).await?;
+    let resources = all.len();
+    let findings: Vec<Option<Finding>> = stream::iter(all)
+        .map(|resource| look(resource, &context))
+        .buffered(LOOKERS)
+        .collect()
+        .await;
+    let report = Report { resources, findings: findings.into_iter().flatten().collect() };
+    print(&report, output, printer)?;
+    match report.findings.len() {
+        0 => Ok(()),
+        count => Err(Failure::new(format!(
+            "the operator would not leave {count} of {resources} resources as they are"
+        ))
+        .hint("nothing was changed")
+        .into()),
+    }
+}
+
+/// The operator's configuration, as its ConfigMap would hold it.
+fn configuration(values: &Values, printer: &Printer) -> anyhow::Result<OperatorConfig> {
+    let configuration = &values.default_configuration;
+    let (file, text) = configuration.file();
+    let files = Files::of_text(file, format!("value `defaultConfiguration.{file}`"), text)?;
+    for remark in &files.remarks {
+        printer.warning(remark);
+    }
+    Ok(OperatorConfig::new(files.merged()))
+}
+
+/// Those that the installation would watch; none for the whole cluster.
+fn namespaces(values: &Values, operator: &OperatorConfig) -> anyhow::Result<Vec<String>> {
+    if !values.watch_namespaces.is_empty() {
+        return Ok(values.watch_namespaces.clone());
+    }
+    Ok(match operator.base.find(&options::WATCHED_NAMESPACES)? {
+        Some(Namespaces::Named(names)) => names.into_iter().collect(),
+        Some(Namespaces::All) | None => vec![],
+    })
+}
+
+/// All that the operator would look at, as it is stored. Whose snapshot it is, its job says: the
+/// labels of the snapshot itself do not count.
+async fn resources(
+    client: &kube::Client,
+    namespaces: &[String],
+    selector: Option<&str>,
+) -> anyhow::Result<Vec<Value>> {
+    let scopes = match namespaces {
+        [] => vec![Scope::AllNamespaces],
+        names => names.iter().map(|name| Scope::Namespace(name)).collect(),
+    };
+    let mut all = Vec::new();
+    for scope in scopes {
+        all.extend(of_kind::<FlinkDeployment>(client, scope, selector).await?);
+        all.extend(of_kind::<FlinkSessionJob>(client, scope, selector).await?);
+        all.extend(of_kind::<FlinkStateSnapshot>(client, scope, None).await?);
+    }
+    // Canaries are redeployed for ever, which is what they are for.
+    all.retain(|resource| {
+        let label = resource.pointer("/metadata/labels").and_then(|it| it.get(CANARY_LABEL));
+        !label.and_then(Value::as_str).is_some_and(|text| text.eq_ignore_ascii_case("true"))
+    });
+    Ok(all)
+}
+
+async fn of_kind<K>(
+    client: &kube::Client,
+    scope: Scope<'_>,
+    selector: Option<&str>,
+) -> cluster::Result<Vec<Value>>
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+{
+    match list_values::<K>(client, scope, selector).await {
+        // Where the kind is not installed there are none.
+        Err(cluster::Error::KindMissing { .. }) => Ok(vec![]),
+        found => found,
+    }
+}
+
+/// What the next pass would do, unless it leaves everything as it is.
+async fn look(resource: Value, context: &Context) -> Option<Finding> {
+    let text =
+        |path: &str| resource.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let (kind, namespace, name) =
+        (text("/kind"), text("/metadata/namespace"), text("/metadata/name"));
+    let preview = match kind.as_str() {
+        "FlinkDeployment" => ahead(resource, |it| preview::of_deployment(it, context)).await,
+        "FlinkSessionJob" => ahead(resource, |it| preview::of_session_job(it, context)).await,
+        _ => ahead(resource, |it| preview::of_snapshot(it, context)).await,
+    };
+    finding(preview).map(|(steps, because, error)| Finding {
+        kind,
+        namespace,
+        name,
+        steps,
+        because,
+        error,
+    })
+}
+
+/// The next pass over a resource, or why there is none.
+async fn ahead<K, F>(resource: Value, look: impl FnOnce(K) -> F) -> Result<Preview, String>
+where
+    K: DeserializeOwned,
+    F: Future<Output = Result<Preview, pass::Error>>,
+{
+    let resource = serde_json::from_value(resource)
+        .map_err(|error| format!("the resource cannot be read and would be left alone: {error}"))?;
+    let preview = Box::pin(look(resource)).await;
+    preview.map_err(|error| format!("{:#}", anyhow::Error::from(error)))
+}
+
+type News = (Vec<String>, String, Option<String>);
+
+/// What there is to tell of a pass. Pure.
+fn finding(preview: Result<Preview, String>) -> Option<News> {
+    match preview {
+        Ok(Preview { steps, error: None, .. }) if steps.is_empty() => None,
+        Ok(Preview { because, steps, error, blocker: _ }) => {
+            Some((steps.into_iter().map(str::to_owned).collect(), because, error))
+        }
+        Err(error) => Some((vec![], "not decided".to_owned(), Some(error))),
+    }
+}
+
+fn print(report: &Report, output: Option<OutputFormat>, printer: &Printer) -> anyhow::Result<()> {
+    match output {
+        Some(OutputFormat::Name | OutputFormat::Wide) => {
+            Err(Failure::usage("--check prints text, json or yaml").into())
+        }
+        Some(format @ (OutputFormat::Json | OutputFormat::Yaml)) => match format.for_value() {
+            Some(format) => printer.value(report, format),
+            None => Ok(()),
+        },
+        None if report.findings.is_empty() => Ok(printer.line(format_args!(
+            "the operator would leave all {} resources as they are",
+            report.resources
+        ))?),
+        None => Ok(printer.line(shown(&report.findings))?),
+    }
+}
+
+fn shown(findings: &[Finding]) -> String {
+    let rows = findings.iter().map(|finding| {
+        let Finding { kind, namespace, name, steps, because, error } = finding;
+        let would = if steps.is_empty() { table::NONE.to_owned() } else { steps.join(", ") };
+        let why = match error {
+            Some(error) => format!("{because}: {error}"),
+            None => because.clone(),
+        };
+        vec![namespace.clone(), format!("{kind}/{name}"), would, why]
+    });
+    table::render(&["NAMESPACE", "NAME", "WOULD", "BECAUSE"], rows.collect())
+}
+
+#[cfg(test)]
+mod tests;
