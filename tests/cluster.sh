@@ -8,12 +8,19 @@
 #                                    kills the operator at every write of every scenario
 #
 # Needs root on Linux, Go, a JDK, Maven and Python; Debian packages it installs. KUBECTL_FLINK_TEST_KUBECONFIG uses a
-# sandbox that is there, with the images flink:1.20 and flink:2.1. KUBECTL_FLINK_TEST_KEEP=1 leaves namespaces behind,
-# to look at.
+# sandbox that is there, with the images flink:1.20 and flink:2.1 and that of the operator. KUBECTL_FLINK_TEST_KEEP=1
+# leaves namespaces behind, to look at.
 set -eu
 cd "$(dirname "$0")/.."
+# The operator's image holds this program alone: statically linked, and here without debug information.
+cargo rustc --locked --bin kubectl-flink -- -C target-feature=+crt-static -C strip=debuginfo
+mkdir -p target/static
+cp target/debug/kubectl-flink target/static/kubectl-flink
 cargo build --locked
 program=$PWD/target/debug/kubectl-flink
+HELM=$(tests/helm-program.sh)
+export HELM
+helm/package.sh
 sandbox=test-$$
 folder=$(mktemp -d)
 
@@ -36,6 +43,9 @@ if [ -z "${KUBECTL_FLINK_TEST_KUBECONFIG:-}" ]; then
     export KUBECTL_FLINK_IMAGE_FROM="${KUBECTL_FLINK_IMAGE_FROM:-packages}"
     "$program" sandbox flink-image --name "$sandbox" --install
     "$program" sandbox flink-image --name "$sandbox" --version 2.1
+    target/static/kubectl-flink operator image --file "$folder/operator.tar"
+    "$program" sandbox load-image "$folder/operator.tar" --name "$sandbox"
+    rm "$folder/operator.tar"
 fi
 # The same troubles in every run of CI; `KUBECTL_FLINK_FAULT_SEED=$(date +%s)` looks for others.
 export KUBECTL_FLINK_FAULT_SEED="${KUBECTL_FLINK_FAULT_SEED:-1795303101}"

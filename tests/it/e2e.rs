@@ -7,6 +7,7 @@ mod access;
 mod care;
 mod cluster;
 mod flink;
+mod install;
 mod kinds;
 mod long;
 mod session_jobs;

@@ -8,6 +8,7 @@ mod output;
 mod pods;
 mod resources;
 mod rest;
+mod rights;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -16,11 +17,11 @@ use std::sync::OnceLock;
 use std::time::Duration;
 use std::{env, fs, thread};
 
-use k8s_openapi::api::core::v1::{Namespace, Pod, Service};
+use k8s_openapi::api::core::v1::{Namespace, PersistentVolume, Pod, Service};
 use kube::api::{Api, DeleteParams, ListParams, LogParams, Patch, PatchParams, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
-use kubectl_flink::cluster::apply::Writer;
+use kubectl_flink::cluster::apply::{ObjectId, Writer};
 use serde_json::{Value, json};
 
 /// Starting a JobManager and a TaskManager takes half a minute on two busy cores.
@@ -50,6 +51,13 @@ pub(super) struct Cluster {
 impl Cluster {
     /// A namespace that is made ready as a user would, by `kubectl flink init`.
     pub(super) fn new(name: &str) -> Self {
+        let cluster = Self::bare(name);
+        cluster.flink(&["init", "--yes"]);
+        cluster
+    }
+
+    /// A namespace with nothing in it.
+    pub(super) fn bare(name: &str) -> Self {
         let kubeconfig = env::var_os("KUBECTL_FLINK_TEST_KUBECONFIG").map(PathBuf::from).expect(
             "KUBECTL_FLINK_TEST_KUBECONFIG names the kubeconfig of a sandbox: run tests/cluster.sh",
         );
@@ -85,7 +93,6 @@ impl Cluster {
         .unwrap();
         let namespaces: Api<Namespace> = Api::all(self.client.clone());
         self.runtime.block_on(namespaces.create(&PostParams::default(), &namespace)).unwrap();
-        self.flink(&["init", "--yes"]);
     }
 
     /// `examples/jobs/exactly-once-counter.yaml`, with this test's folder as the node's.
@@ -104,13 +111,25 @@ impl Cluster {
         String::from_utf8(output.stdout).unwrap()
     }
 
+    /// The same without showing pages of output.
+    #[track_caller]
+    pub(super) fn flink_quietly(&self, args: &[&str]) -> String {
+        let output = self.try_flink(args);
+        assert!(output.status.success(), "kubectl flink {args:?}: {}", said(&output));
+        String::from_utf8(output.stdout).unwrap()
+    }
+
     pub(super) fn try_flink(&self, args: &[&str]) -> Output {
         self.command(args).output().unwrap()
     }
 
     fn command(&self, args: &[&str]) -> Command {
+        self.command_as(&self.kubeconfig, args)
+    }
+
+    fn command_as(&self, kubeconfig: &Path, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_kubectl-flink"));
-        command.arg("--kubeconfig").arg(&self.kubeconfig).args(["-n", &self.namespace]).args(args);
+        command.arg("--kubeconfig").arg(kubeconfig).args(["-n", &self.namespace]).args(args);
         command.stdin(Stdio::null());
         command
     }
@@ -122,6 +141,29 @@ impl Cluster {
 
     pub(super) fn kube_config(&self) -> Config {
         self.runtime.block_on(kube_config(&self.kubeconfig))
+    }
+
+    pub(super) fn kubeconfig(&self) -> &Path {
+        &self.kubeconfig
+    }
+
+    /// An object of any kind in the namespace; it is there.
+    pub(super) fn read(&self, api_version: &str, kind: &str, name: &str) -> Value {
+        let id = ObjectId {
+            api_version: api_version.to_owned(),
+            kind: kind.to_owned(),
+            namespace: Some(self.namespace.clone()),
+            name: name.to_owned(),
+        };
+        let found = kubectl_flink::cluster::read::get_value(&self.client, &id);
+        self.runtime.block_on(found).unwrap().unwrap_or_else(|| panic!("no {kind} `{name}`"))
+    }
+
+    pub(super) fn label_namespace(&self, key: &str, value: &str) {
+        let namespaces: Api<Namespace> = Api::all(self.client.clone());
+        let patch = Patch::Merge(json!({"metadata": {"labels": {key: value}}}));
+        let params = PatchParams::default();
+        self.runtime.block_on(namespaces.patch(&self.namespace, &params, &patch)).unwrap();
     }
 
     pub(super) fn create(&self, object: &Value) {
@@ -157,7 +199,7 @@ impl Cluster {
 
     pub(super) fn start_operator(&mut self) {
         let log = fs::File::options().create(true).append(true).open(self.operator_log()).unwrap();
-        let mut command = self.command(&["operate"]);
+        let mut command = self.command_as(&self.operator_kubeconfig(), &["operate"]);
         let config = self.operator_config();
         if config.is_file() {
             command.arg("--operator-config").arg(config);
@@ -245,6 +287,9 @@ impl Drop for Cluster {
             }
             let namespaces: Api<Namespace> = Api::all(self.client.clone());
             drop(namespaces.delete(&self.namespace, &DeleteParams::default()).await);
+            // Few tests make one, and no namespace takes it along.
+            let volumes: Api<PersistentVolume> = Api::all(self.client.clone());
+            drop(volumes.delete(&self.namespace, &DeleteParams::default()).await);
         });
         drop(fs::remove_dir_all(&self.data));
     }

@@ -1,0 +1,97 @@
+//! The rights of the operator: those of its installation, so that every test shows them to be enough.
+
+use std::fs;
+use std::path::PathBuf;
+
+use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
+use k8s_openapi::api::core::v1::ServiceAccount;
+use kube::api::{Api, PostParams};
+use serde_json::{Value, json};
+
+use super::Cluster;
+
+/// Account of the operator in an installation.
+const ACCOUNT: &str = "flink-operator";
+/// Longer than any test.
+const TOKEN_SECONDS: i64 = 2 * 60 * 60;
+
+impl Cluster {
+    /// The kubeconfig of an operator that may do what `operator install` lets it do in this namespace, and
+    /// reach JobManagers through the API server, as one outside the cluster has to.
+    pub(super) fn operator_kubeconfig(&self) -> PathBuf {
+        let file = self.data.join("operator-kubeconfig.json");
+        if !file.is_file() {
+            self.give_rights();
+            fs::write(&file, self.kubeconfig_of_account().to_string()).unwrap();
+        }
+        file
+    }
+
+    fn give_rights(&self) {
+        let installation = self.flink_quietly(&[
+            "operator",
+            "install",
+            "--dry-run=client",
+            "-o",
+            "yaml",
+            "--watch-namespaces",
+            &self.namespace,
+        ]);
+        let objects: Vec<Value> = serde_yaml::from_multiple(&installation).unwrap();
+        let of_operator = |object: &&Value| {
+            ["ServiceAccount", "Role", "RoleBinding"].contains(&object["kind"].as_str().unwrap())
+                && object["metadata"]["name"].as_str().unwrap().starts_with(ACCOUNT)
+        };
+        let mut given = 0;
+        for object in objects.iter().filter(of_operator) {
+            self.create(object);
+            given += 1;
+        }
+        assert_eq!(given, 5, "an account, two roles and their bindings");
+        let rbac = "rbac.authorization.k8s.io";
+        let metadata = json!({"name": "flink-access", "namespace": self.namespace});
+        self.create(&json!({
+            "apiVersion": format!("{rbac}/v1"),
+            "kind": "Role",
+            "metadata": metadata,
+            "rules": [
+                {
+                    "apiGroups": [""],
+                    "resources": ["services/proxy"],
+                    "verbs": ["get", "create", "update", "patch", "delete"],
+                },
+                {"apiGroups": [""], "resources": ["pods/portforward"], "verbs": ["get", "create"]},
+            ],
+        }));
+        self.create(&json!({
+            "apiVersion": format!("{rbac}/v1"),
+            "kind": "RoleBinding",
+            "metadata": metadata,
+            "roleRef": {"apiGroup": rbac, "kind": "Role", "name": "flink-access"},
+            "subjects": [
+                {"kind": "ServiceAccount", "name": ACCOUNT, "namespace": self.namespace},
+            ],
+        }));
+    }
+
+    /// The tests' own kubeconfig with another user.
+    fn kubeconfig_of_account(&self) -> Value {
+        let accounts: Api<ServiceAccount> = Api::namespaced(self.client.clone(), &self.namespace);
+        let request = TokenRequest {
+            spec: Some(TokenRequestSpec {
+                expiration_seconds: Some(TOKEN_SECONDS),
+                ..TokenRequestSpec::default()
+            }),
+            ..TokenRequest::default()
+        };
+        let params = PostParams::default();
+        let answer = accounts.create_token_request(ACCOUNT, &params, &request);
+        let token = self.runtime.block_on(answer).unwrap().status.unwrap().token;
+        let text = fs::read_to_string(&self.kubeconfig).unwrap();
+        let mut kubeconfig: Value = serde_yaml::from_str(&text).unwrap();
+        for user in kubeconfig["users"].as_array_mut().unwrap() {
+            user["user"] = json!({"token": token});
+        }
+        kubeconfig
+    }
+}

@@ -1,0 +1,129 @@
+//! The operator as pods of the cluster, installed as users do, in a namespace whose pods may do the
+//! least: Pod Security level `restricted`.
+//!
+//! `tests/cluster.sh` brings the operator's image into the sandbox, and says where Helm is.
+
+use std::path::Path;
+use std::process::Command;
+use std::{env, fs};
+
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{Api, DeleteParams};
+use serde_json::{Value, json};
+
+use super::cluster::{Cluster, project, run, said};
+
+const NAME: &str = "restricted";
+const OPERATOR: &str = "app.kubernetes.io/name=kubectl-flink-operator";
+
+#[test]
+#[ignore = "needs a sandbox with real Flink"]
+fn the_operator_runs_as_pods_and_jobs_outlive_it() {
+    let cluster = namespace("install");
+    let wait = ["--yes", "--wait", "--timeout", "2m"];
+    let watch = ["operator", "install", "--watch-namespaces", &cluster.namespace];
+    cluster.flink(&[&watch[..], &wait[..]].concat());
+    cluster.deploy(&job());
+    cluster.wait_until_stable();
+
+    // A second pod stands by, and goes on when the first one is gone.
+    cluster.flink(&[&["operator", "upgrade", "--set", "replicas=2"][..], &wait[..]].concat());
+    let leader = leader(&cluster);
+    let pods: Api<Pod> = Api::namespaced(cluster.client(), &cluster.namespace);
+    let now = DeleteParams::default().grace_period(0);
+    cluster.wait_for(pods.delete(&leader, &now)).unwrap();
+    cluster.edit(json!({"spec": {"job": {"parallelism": 2}}}));
+    let stable = cluster.wait_until_stable();
+    assert_eq!(stable["status"]["observedGeneration"], stable["metadata"]["generation"]);
+    assert_ne!(self::leader(&cluster), leader);
+
+    let left_alone = cluster.flink(&["operator", "upgrade", "--check"]);
+    assert!(left_alone.contains("would leave all"), "{left_alone}");
+    let before = cluster.job_manager_incarnation();
+    cluster.flink(&["operator", "uninstall", "--yes"]);
+    cluster.wait_until("without an operator", |_| cluster.pods(OPERATOR).is_empty());
+
+    // What a new one would do at once is told, and not done.
+    cluster.edit(json!({"spec": {"job": {"parallelism": 1}}}));
+    let check = cluster.try_flink(&[&watch[..], &["--check"]].concat());
+    let shown = said(&check);
+    assert_eq!(check.status.code(), Some(1), "{shown}");
+    assert!(shown.contains("FlinkDeployment/restricted"), "{shown}");
+    assert!(shown.contains("delete-job-manager"), "{shown}");
+    assert_eq!(cluster.job_manager_incarnation(), before, "the job runs on");
+}
+
+#[test]
+#[ignore = "needs a sandbox with real Flink"]
+fn helm_installs_the_operator() {
+    let cluster = namespace("helm");
+    let chart = project().join("target/chart/kubectl-flink-operator");
+    let watch = format!("watchNamespaces={{{}}}", cluster.namespace);
+    let release = ["kubectl-flink-operator", chart.to_str().unwrap()];
+    let wait = ["--wait", "--timeout", "2m"];
+    helm(&cluster, &[&["install"], &release[..], &["--set", &watch], &wait].concat());
+    cluster.deploy(&job());
+    cluster.wait_until_stable();
+
+    let more = ["--reuse-values", "--set", "replicas=2"];
+    helm(&cluster, &[&["upgrade"], &release[..], &more, &wait].concat());
+    cluster.edit(json!({"spec": {"restartNonce": 1}}));
+    cluster.wait_until_stable();
+
+    let before = cluster.job_manager_incarnation();
+    helm(&cluster, &["uninstall", release[0], "--wait", "--timeout", "2m"]);
+    cluster.wait_until("without an operator", |_| cluster.pods(OPERATOR).is_empty());
+    assert_eq!(cluster.job_manager_incarnation(), before, "the job runs on");
+}
+
+/// A namespace at the level `restricted`, with the volume of the example in it.
+fn namespace(name: &str) -> Cluster {
+    let mut cluster = Cluster::bare(name);
+    NAME.clone_into(&mut cluster.name);
+    let namespace = &cluster.namespace;
+    cluster.label_namespace("pod-security.kubernetes.io/enforce", "restricted");
+    cluster.create(&json!({
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": {"name": namespace},
+        "spec": {
+            "accessModes": ["ReadWriteMany"],
+            "capacity": {"storage": "1Gi"},
+            "hostPath": {"path": cluster.data()},
+            "claimRef": {"name": "flink-data", "namespace": namespace},
+        },
+    }));
+    cluster.create(&json!({
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": "flink-data", "namespace": namespace},
+        "spec": {
+            "accessModes": ["ReadWriteMany"],
+            "storageClassName": "",
+            "volumeName": namespace,
+            "resources": {"requests": {"storage": "1Gi"}},
+        },
+    }));
+    cluster
+}
+
+fn job() -> Value {
+    let text = fs::read_to_string(project().join("examples/restricted.yaml")).unwrap();
+    serde_yaml::from_str(&text).unwrap()
+}
+
+/// The pod that holds the Lease.
+fn leader(cluster: &Cluster) -> String {
+    let lease = cluster.read("coordination.k8s.io/v1", "Lease", "kubectl-flink-operator");
+    let holder = lease["spec"]["holderIdentity"].as_str().unwrap();
+    let (pod, _) = holder.rsplit_once('_').unwrap();
+    pod.to_owned()
+}
+
+fn helm(cluster: &Cluster, args: &[&str]) {
+    let helm = env::var_os("HELM").expect("HELM names the program: run tests/cluster.sh");
+    let mut command = Command::new(Path::new(&helm));
+    command.arg("--kubeconfig").arg(cluster.kubeconfig()).args(["-n", &cluster.namespace]);
+    run(command.args(args));
+    println!("$ helm {}", args.join(" "));
+}
