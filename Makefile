@@ -38,6 +38,7 @@ test: export KUBECTL_FLINK_SIMULATION_CASES ?= 60
 test: test-fast ## all tests: also against a real API server, and end to end with real Flink
 	tests/artifacts.sh
 	tests/helm.sh
+	tests/monitoring.sh
 	tests/cluster.sh
 
 demo: ## from nothing to a running job; CONTEXT=name uses a cluster that is there

@@ -18,6 +18,7 @@ pub mod pulse;
 pub mod read;
 pub mod revisions;
 pub mod users;
+pub mod webhooks;
 pub mod workload;
 
 use kube::core::Status;

@@ -3,18 +3,23 @@
 //! Everything here is text in and text out, in exactly Flink's syntax. A value that cannot be read
 //! is an [`option::InvalidValue`] that names its key; nothing here panics or falls back silently.
 
+pub mod catalogue;
 pub mod cluster;
 pub mod duration;
 pub mod file;
 mod flink_config;
 pub mod known;
+pub mod layers;
 pub mod memory;
+pub mod namespaces;
 mod operator_config;
 pub mod option;
 pub mod options;
 pub mod plugin;
 pub mod process_memory;
 pub mod quantity;
+pub mod reload;
+pub mod reporter;
 pub mod secret;
 pub mod session_job;
 pub mod structure;

@@ -5,6 +5,7 @@
 //! state again. What a decision needs and nobody has looked up yet it asks for, see [`world`].
 
 pub mod application;
+pub mod audit;
 pub mod blocker;
 pub mod care;
 pub mod conditions;
@@ -19,6 +20,7 @@ pub mod extension;
 pub mod garbage;
 pub mod health;
 pub mod history;
+mod ingress;
 mod job;
 pub mod lease;
 pub mod legacy;

@@ -31,6 +31,7 @@
 //! job(job_id) -> JobDetails, exceptions(job_id, limit) -> JobExceptions
 //! execution_result(job_id) -> ExecutionResult    InProgress | Completed { status, failure }
 //! overview, taskmanagers, job_manager_config, job_metrics(job_id, names), …
+//! measure(job_id, &mut Names) -> Measured { running_since, topology, reading }      for the autoscaler
 //! upload_jar(name, bytes) -> jar_id, run_jar(jar_id, version, &RunRequest) -> RunAnswer, delete_jar
 //! resource_requirements(job_id), set_resource_requirements(job_id, &ResourceRequirements)
 //! ```
@@ -51,6 +52,7 @@ pub mod metrics;
 pub mod patience;
 pub mod rescale;
 pub mod savepoints;
+pub mod scaling;
 mod triggers;
 mod wire;
 

@@ -6,6 +6,7 @@ pub mod merge;
 pub mod objects;
 pub mod rules;
 pub mod values;
+mod webhook;
 
 #[cfg(test)]
 mod tests;

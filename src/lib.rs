@@ -6,9 +6,11 @@
 
 // Pure: from facts to decisions and objects.
 pub mod api;
+pub mod autoscaler;
 pub mod config;
 pub mod decide;
 pub mod install;
+pub mod metrics;
 pub mod render;
 
 // Shell: one outside system each, no policy.
@@ -30,3 +32,5 @@ pub mod cli;
 pub mod operator;
 #[allow(clippy::disallowed_methods, clippy::wildcard_enum_match_arm, reason = "shell")]
 pub mod sandbox;
+#[allow(clippy::disallowed_methods, clippy::wildcard_enum_match_arm, reason = "shell")]
+pub mod webhook;

@@ -80,16 +80,19 @@
 //! ```
 
 pub mod act;
+pub mod canary;
 pub mod context;
 pub mod controller;
 pub mod election;
 pub mod endpoint;
+pub mod exposition;
 pub mod health;
 mod high_availability;
 pub mod http;
 mod job;
 pub mod kind;
 pub mod listener;
+pub mod live;
 pub mod mutator;
 pub mod observe;
 pub mod pass;
@@ -99,10 +102,12 @@ pub mod pods;
 pub mod preview;
 pub mod reconcile;
 mod record;
+pub mod report;
 pub mod resource;
 mod retention;
 mod rewind;
 pub mod run;
+pub mod scopes;
 pub mod session_job;
 mod sighting;
 pub mod snapshot;

@@ -1,7 +1,7 @@
 //! `deploy`: from a manifest, from flags or from a dialogue; checked as a whole before it is sent.
 
 mod dialogue;
-mod flags;
+pub(super) mod flags;
 mod session_job;
 
 use std::path::{Path, PathBuf};

@@ -2,8 +2,12 @@
 
 mod election;
 mod live;
+mod metrics;
+mod namespaces;
 mod preflight;
 mod probes;
+mod reload;
+mod webhook;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,7 +19,11 @@ use kube::core::error_boundary::InvalidObject;
 
 use self::election::{ElectionArgs, check_rights, deposed};
 use self::live::Live;
+use self::metrics::{MetricsArgs, Reporting};
+use self::namespaces::Choice;
 use self::preflight::preflight;
+use self::reload::Reload;
+use self::webhook::WebhookArgs;
 use super::args::{Global, duration};
 use super::connection::Connection;
 use super::extension::invalid;
@@ -25,14 +33,17 @@ use super::printer::Printer;
 use crate::api::status::{JobManagerDeploymentStatus, JobStatusState, LifecycleState};
 use crate::cluster::deadline;
 use crate::cluster::pulse::Pulse;
+use crate::config::{FlinkConfig, options};
 use crate::decide::lease::Lost;
 use crate::fence::Fence;
 use crate::flink::access::{Access, Connector, Options};
+use crate::metrics::traffic::Traffic;
+use crate::operator::canary::is_canary;
 use crate::operator::context::Context;
 use crate::operator::election::{self as leader, Leadership};
 use crate::operator::health::Health;
 use crate::operator::listener;
-use crate::operator::run::{Operator, Watch, start};
+use crate::operator::run::{Operator, start};
 use crate::operator::validator;
 
 /// What is logged unless `KUBECTL_FLINK_LOG` says otherwise. The client's own lines repeat errors
@@ -65,7 +76,7 @@ pub struct OperateArgs {
     /// Operate all namespaces
     #[arg(short = 'A', long, conflicts_with_all = ["watch_namespaces", "namespace"])]
     all_namespaces: bool,
-    /// Operate these namespaces
+    /// Operate these namespaces, instead of those that the operator's configuration names
     #[arg(long, value_name = "NAMES", value_delimiter = ',', env = "WATCH_NAMESPACES")]
     watch_namespaces: Vec<String>,
     /// Operate only resources with these labels
@@ -88,9 +99,21 @@ pub struct OperateArgs {
     timeout: Duration,
     #[command(flatten)]
     election: ElectionArgs,
+    #[command(flatten)]
+    metrics: MetricsArgs,
     /// Form of the log
     #[arg(long, value_enum, value_name = "FORMAT", default_value = "text")]
     log_format: LogFormat,
+    #[command(flatten)]
+    webhook: WebhookArgs,
+}
+
+impl OperateArgs {
+    /// Labels of the resources that are operated; absent: all are.
+    fn selector(&self, config: &FlinkConfig) -> anyhow::Result<Option<String>> {
+        let configured = config.find(&options::LABEL_SELECTOR)?;
+        Ok(self.selector.clone().or(configured).filter(|text| !text.trim().is_empty()))
+    }
 }
 
 /// Runs until Ctrl-C, SIGTERM, or what `--until-stable` waits for.
@@ -101,30 +124,41 @@ pub async fn run(args: OperateArgs, global: &Global, printer: &Printer) -> anyho
         None => logging::set_up(LOG_LEVELS, args.log_format),
     }
     let operator = super::operator_config::load(args.operator_config.as_deref(), printer)?;
-    let listeners = listener::configured(&operator.base).map_err(invalid)?;
-    let validators = validator::configured(&operator.base).map_err(invalid)?;
+    // What is wrong with them is told now, and not by one that has just been elected.
+    drop(listener::configured(&operator.base).map_err(invalid)?);
+    drop(validator::configured(&operator.base).map_err(invalid)?);
+    let reporting = Reporting::new(&args.metrics, &operator.base, printer)?;
     raise_descriptor_limit();
     let connection = global.connect().await?;
     let mut asked = std::pin::pin!(asked_to_stop());
     let options = Options::from_environment(args.flink_access, args.flink_rest_address.clone());
     let connector = Connector::new(&options, Some(&global.config().await?))
         .context("while preparing to talk to JobManagers")?;
-    let watch = if args.all_namespaces {
-        Watch::AllNamespaces
-    } else if args.watch_namespaces.is_empty() {
-        Watch::Namespaces(vec![connection.namespace.clone()])
+    let choice = Choice::new(&args, global, &connection)?;
+    if let Some(remark) = choice.remark(&operator.base) {
+        printer.warning(remark);
+    }
+    let watch = choice.watch(&operator.base)?;
+    let scope = watch.in_words(args.selector(&operator.base)?.as_deref());
+    // Replicas say the same, whenever each of them has read the configuration.
+    let operates = if choice.is_dynamic(&operator.base) {
+        "the namespaces of its configuration".to_owned()
     } else {
-        Watch::Namespaces(args.watch_namespaces.clone())
+        scope.clone()
     };
-    let scope = watch.in_words(args.selector.as_deref());
-    let election = args.election.settings(&operator.base, &connection, scope.clone())?;
+    let election = args.election.settings(&operator.base, &connection, operates)?;
+    let mut reload = Reload::new(args.operator_config.clone(), &operator.base, choice)?;
     let fence = if election.is_some() { Fence::shut() } else { Fence::default() };
     let pulse = Pulse::default();
     let health = Health::new(pulse.clone());
-    let client = with_deadline(&connection, &fence, &pulse)?;
+    let client = with_deadline(&connection, &fence, &pulse, &reporting.metrics.kubernetes())?;
     probes::serve(&operator.base, &health).await?;
-    let has_snapshot_resources = preflight(&client, &watch).await?;
+    reporting.serve().await;
+    let stops = operator.base.get(&options::STARTUP_STOP_ON_INFORMER_ERROR)?;
+    let has_snapshot_resources = preflight(&client, &watch, stops).await?;
     tracing::info!(version = env!("CARGO_PKG_VERSION"), "operating {scope}");
+    // Before the election: whoever leads, every replica answers.
+    args.webhook.serve(&connection, &operator, reload.reviews()).await?;
     let mut leadership = None;
     if let Some(election) = &election {
         let client = connection.client.clone();
@@ -132,16 +166,25 @@ pub async fn run(args: OperateArgs, global: &Global, printer: &Printer) -> anyho
         health.stand_by();
         leadership = tokio::select! {
             won = leader::win(client, election.clone(), fence.clone()) => Some(won),
+            never = reload.stand_by() => match never {},
             () = &mut asked => return stopped(&args),
         };
     }
-    let context =
-        Context::new(client, operator, connector.behind(fence.clone()), has_snapshot_resources)
-            .behind(fence)
-            .with_health(health.clone())
-            .with_listeners(listeners)
-            .with_validators(validators);
-    let mut operator = start(context, &watch, args.selector.as_deref());
+    let operator = match &election {
+        Some(_) => reload.newest(operator).await,
+        None => operator,
+    };
+    let (watch, selector) = (reload.watch()?, args.selector(&operator.base)?);
+    let listeners = listener::configured(&operator.base).map_err(invalid)?;
+    let validators = validator::configured(&operator.base).map_err(invalid)?;
+    let connector = connector.behind(fence.clone()).counted(reporting.metrics.flink());
+    let context = Context::new(client, operator, connector, has_snapshot_resources)
+        .behind(fence)
+        .with_health(health.clone())
+        .with_metrics(reporting.metrics)
+        .with_listeners(listeners)
+        .with_validators(validators);
+    let mut operator = start(context, &watch, selector.as_deref());
     health.operate();
     if let Some(live) = live.clone() {
         tokio::spawn(live.follow(operator.context.follow()));
@@ -150,6 +193,7 @@ pub async fn run(args: OperateArgs, global: &Global, printer: &Printer) -> anyho
         biased;
         lost = lost(&mut leadership) => Err(lost),
         end = wait(&args, &operator) => Ok(end),
+        never = reload.follow(&operator) => match never {},
         () = asked => Ok(stopped(&args)),
     };
     if let Some(live) = live {
@@ -214,6 +258,7 @@ fn with_deadline(
     connection: &Connection,
     fence: &Fence,
     pulse: &Pulse,
+    traffic: &Traffic,
 ) -> anyhow::Result<kube::Client> {
     let Some(config) = connection.config.clone() else {
         anyhow::ensure!(fence.is_open(), "a client of the caller's own cannot be fenced");
@@ -221,7 +266,8 @@ fn with_deadline(
     };
     // `--request-timeout` is about requests; a watch is silent for longer.
     let within = config.read_timeout.unwrap_or(REQUEST_DEADLINE);
-    deadline::client(config, within, fence, pulse).context("while preparing the connection")
+    deadline::client(config, within, fence, pulse, traffic)
+        .context("while preparing the connection")
 }
 
 /// Ends when `--until-stable` has its answer; never without that flag.
@@ -271,7 +317,7 @@ struct Seen {
 /// Every deployment and session job; an error for one that cannot be read.
 fn look(operator: &Operator) -> anyhow::Result<Vec<Seen>> {
     let mut all = Vec::new();
-    for resource in operator.resources() {
+    for resource in operator.resources().iter().filter(|it| !is_canary(&***it)) {
         let resource = readable(&resource.0)?;
         let status = resource.status.clone().unwrap_or_default();
         let runs = if resource.spec.job.is_some() {
@@ -287,7 +333,7 @@ fn look(operator: &Operator) -> anyhow::Result<Vec<Seen>> {
             error: status.error,
         });
     }
-    for resource in operator.session_jobs() {
+    for resource in operator.session_jobs().iter().filter(|it| !is_canary(&***it)) {
         let resource = readable(&resource.0)?;
         let status = resource.status.clone().unwrap_or_default();
         all.push(Seen {

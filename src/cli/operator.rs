@@ -1,7 +1,9 @@
 //! `operator`: the operator as pods of the cluster.
 
+mod config;
 mod image;
 mod install;
+mod shadow;
 mod uninstall;
 
 use clap::{Args, Subcommand};
@@ -32,6 +34,8 @@ enum Command {
     Upgrade(install::UpgradeArgs),
     /// Remove the operator; jobs run on, and what they need stays
     Uninstall(uninstall::UninstallArgs),
+    /// Show the options in force, and where each comes from: default, file, namespace, version, resource
+    Config(config::ConfigArgs),
     /// Write the operator's image, made of this program alone, without a container engine
     Image(image::ImageArgs),
 }
@@ -42,6 +46,7 @@ pub async fn run(args: OperatorArgs, global: &Global, printer: &Printer) -> anyh
         Command::Install(args) => install::install(args, global, printer).await,
         Command::Upgrade(args) => install::upgrade(args, global, printer).await,
         Command::Uninstall(args) => uninstall::run(args, global, printer).await,
+        Command::Config(args) => config::run(args, global, printer).await,
         Command::Image(args) => image::run(args, printer),
     }
 }

@@ -6,6 +6,7 @@ use anyhow::Context;
 
 use super::failure::Failure;
 use super::printer::Printer;
+use crate::config::catalogue::wrong_values;
 use crate::config::file::{parse_config_yaml, parse_flink_conf, skipped_lines};
 use crate::config::known::unknown_options;
 use crate::config::{FlinkConfig, OperatorConfig};
@@ -13,61 +14,124 @@ use crate::config::{FlinkConfig, OperatorConfig};
 /// The old format, one `key: value` per line.
 const OLD_NAME: &str = "flink-conf.yaml";
 const STANDARD_NAME: &str = "config.yaml";
+/// Names the directory with the configuration.
+const DIRECTORY: &str = "FLINK_CONF_DIR";
+/// Names a directory that is laid over it, key by key.
+const OVERRIDES: &str = "CONF_OVERRIDE_DIR";
 
-/// The configuration that `--operator-config` names, else the one of the environment: the directory
-/// `$FLINK_CONF_DIR`, overlaid with the one of `$CONF_OVERRIDE_DIR`.
-pub fn load(path: Option<&Path>, printer: &Printer) -> anyhow::Result<OperatorConfig> {
-    let config = match path {
-        Some(path) => read(path, printer)?,
-        None => read_environment(printer)?,
-    };
-    let config = OperatorConfig::new(config);
-    for key in config.unknown_version_keys() {
-        printer.warning(format_args!("`{key}` has no effect: no such Flink version"));
-    }
-    for unknown in unknown_options(&config.base) {
-        printer.warning(unknown);
-    }
-    Ok(config)
+/// What the files say, a later one laid over an earlier one.
+#[derive(Debug, Default)]
+pub struct Files {
+    pub files: Vec<File>,
+    /// What has no effect, for whoever wrote it.
+    pub remarks: Vec<String>,
 }
 
-fn read_environment(printer: &Printer) -> anyhow::Result<FlinkConfig> {
-    let mut config = FlinkConfig::new();
-    for variable in ["FLINK_CONF_DIR", "CONF_OVERRIDE_DIR"] {
-        if let Some(directory) = directory_in(variable) {
-            let overlay = read(&directory, printer)
-                .with_context(|| format!("while reading what ${variable} names"))?;
-            config.overlay(&overlay);
+/// One file.
+#[derive(Debug)]
+pub struct File {
+    /// Its path, for people.
+    pub shown: String,
+    pub config: FlinkConfig,
+}
+
+impl Files {
+    /// All of them as one.
+    pub fn merged(&self) -> FlinkConfig {
+        let mut merged = FlinkConfig::new();
+        for file in &self.files {
+            merged.overlay(&file.config);
+        }
+        merged
+    }
+
+    fn remark(&mut self) {
+        let config = OperatorConfig::new(self.merged());
+        let of_versions = config.unknown_version_keys().into_iter();
+        let of_versions =
+            of_versions.map(|key| format!("`{key}` has no effect: no such Flink version"));
+        let unknown = unknown_options(&config.base);
+        self.remarks.extend(of_versions.chain(unknown.iter().map(ToString::to_string)));
+    }
+}
+
+/// The configuration that `--operator-config` names, else the directory `$FLINK_CONF_DIR`; over it
+/// the one of `$CONF_OVERRIDE_DIR`.
+pub fn load(path: Option<&Path>, printer: &Printer) -> anyhow::Result<OperatorConfig> {
+    let files = read(path)?;
+    for remark in &files.remarks {
+        printer.warning(remark);
+    }
+    let config = files.merged();
+    for wrong in wrong_values(&config) {
+        printer.warning(wrong);
+    }
+    Ok(OperatorConfig::new(config))
+}
+
+/// Reads the files that [`load`] reads.
+pub fn read(path: Option<&Path>) -> anyhow::Result<Files> {
+    let mut files = Files::default();
+    match path {
+        Some(path) => files.add(path)?,
+        None => files.add_directory_in(DIRECTORY)?,
+    }
+    files.add_directory_in(OVERRIDES)?;
+    files.remark();
+    Ok(files)
+}
+
+impl Files {
+    /// What the text of one file says, wherever it came from.
+    pub fn of_text(name: &str, shown: String, text: &str) -> anyhow::Result<Self> {
+        let mut files = Self::default();
+        files.add_text(name == OLD_NAME, shown, text)?;
+        files.remark();
+        Ok(files)
+    }
+
+    fn add_directory_in(&mut self, variable: &str) -> anyhow::Result<()> {
+        match directory_in(variable) {
+            Some(directory) => self
+                .add(&directory)
+                .with_context(|| format!("while reading what ${variable} names")),
+            None => Ok(()),
         }
     }
-    Ok(config)
+
+    /// A file, or a directory with one of the two files; the old one alone counts where both are.
+    ///
+    /// A file named `flink-conf.yaml` is read in the old format, any other as standard YAML.
+    fn add(&mut self, path: &Path) -> anyhow::Result<()> {
+        let file = if path.is_dir() { file_in(path)? } else { path.to_owned() };
+        let shown = file.display().to_string();
+        let text =
+            std::fs::read_to_string(&file).with_context(|| format!("while reading `{shown}`"))?;
+        let is_old = file.file_name().is_some_and(|name| name == OLD_NAME);
+        self.add_text(is_old, shown, &text)
+    }
+
+    fn add_text(&mut self, is_old: bool, shown: String, text: &str) -> anyhow::Result<()> {
+        let config = if is_old {
+            for line in skipped_lines(text) {
+                self.remarks.push(format!("{shown}:{line}: skipped: expected `key: value`"));
+            }
+            parse_flink_conf(text)
+        } else {
+            parse_config_yaml(text).map_err(|error| {
+                Failure::new(format!("`{shown}` is not a Flink configuration in standard YAML"))
+                    .caused_by(error)
+                    .hint(format!("name a file in the old format, `key: value` lines, {OLD_NAME}"))
+            })?
+        };
+        self.files.push(File { shown, config });
+        Ok(())
+    }
 }
 
 fn directory_in(variable: &str) -> Option<PathBuf> {
     let text = std::env::var_os(variable)?;
     (!text.to_string_lossy().trim().is_empty()).then(|| PathBuf::from(text))
-}
-
-/// A file, or a directory with one of the two files; the old one alone counts where both are.
-///
-/// A file named `flink-conf.yaml` is read in the old format, any other as standard YAML.
-pub fn read(path: &Path, printer: &Printer) -> anyhow::Result<FlinkConfig> {
-    let file = if path.is_dir() { file_in(path)? } else { path.to_owned() };
-    let shown = file.display();
-    let text =
-        std::fs::read_to_string(&file).with_context(|| format!("while reading `{shown}`"))?;
-    if file.file_name().is_some_and(|name| name == OLD_NAME) {
-        for line in skipped_lines(&text) {
-            printer.warning(format_args!("{shown}:{line}: skipped: expected `key: value`"));
-        }
-        return Ok(parse_flink_conf(&text));
-    }
-    parse_config_yaml(&text).map_err(|error| {
-        Failure::new(format!("`{shown}` is not a Flink configuration in standard YAML"))
-            .caused_by(error)
-            .hint(format!("name a file in the old format, `key: value` lines, {OLD_NAME}"))
-            .into()
-    })
 }
 
 fn file_in(directory: &Path) -> anyhow::Result<PathBuf> {

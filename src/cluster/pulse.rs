@@ -1,6 +1,6 @@
-//! Signs of life of watches: when each was last asked for, and when the API server last said
-//! something on it.
+//! What a client hears: signs of life of its watches, and how its requests are answered.
 //!
+//! Of each watch: when it was last asked for, and when the API server last said something on it.
 //! A watch may be silent for an hour and be well: bookmarks, and the end that the API server gives
 //! each watch after some minutes, tell it from one that is stuck. They are seen here alone, in the
 //! answers as they come.
@@ -18,6 +18,7 @@ use http_body_util::combinators::UnsyncBoxBody;
 use tower::{BoxError, Layer, Service};
 
 use crate::fence;
+use crate::metrics::traffic::Traffic;
 
 /// What is known of one watch; times are those of [`fence::now`].
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -36,6 +37,18 @@ impl Pulse {
     /// Each watch, with its signs.
     pub fn all(&self) -> BTreeMap<String, Signs> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Forgets the watches of a namespace, or with `None` those of the whole cluster, which nobody
+    /// asks for any more.
+    pub fn forget(&self, namespace: Option<&str>) {
+        let part = namespace.map(|name| format!("/namespaces/{name}/"));
+        let is_of = |watch: &str| match &part {
+            Some(part) => watch.contains(part.as_str()),
+            None => !watch.contains("/namespaces/"),
+        };
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|watch, _| !is_of(watch));
     }
 
     /// The watch was asked for, or is answered.
@@ -65,20 +78,23 @@ fn watch_of<B>(request: &Request<B>) -> Option<String> {
 
 /// Listens to the answers of a client.
 #[derive(Clone, Debug)]
-pub(super) struct PulseLayer(pub(super) Pulse);
+pub(super) struct PulseLayer {
+    pub(super) pulse: Pulse,
+    pub(super) traffic: Traffic,
+}
 
 impl<S> Layer<S> for PulseLayer {
     type Service = Listening<S>;
 
     fn layer(&self, inner: S) -> Listening<S> {
-        Listening { inner, pulse: self.0.clone() }
+        Listening { inner, heard: self.clone() }
     }
 }
 
 #[derive(Clone, Debug)]
 pub(super) struct Listening<S> {
     inner: S,
-    pulse: Pulse,
+    heard: PulseLayer,
 }
 
 impl<S, B, A> Service<Request<B>> for Listening<S>
@@ -99,13 +115,18 @@ where
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let watch = watch_of(&request);
-        let pulse = self.pulse.clone();
+        let PulseLayer { pulse, traffic } = self.heard.clone();
+        let asked = fence::now();
+        traffic.asked(request.method().as_str(), asked);
         if let Some(watch) = &watch {
             pulse.note(watch, false);
         }
         let answer = self.inner.call(request);
         Box::pin(async move {
-            let answer = answer.await.map_err(Into::into)?;
+            let answer = answer.await;
+            let (code, now) = (answer.as_ref().ok().map(Response::status), fence::now());
+            traffic.answered(code.map(|code| code.as_u16()), now.saturating_sub(asked), now);
+            let answer = answer.map_err(Into::into)?;
             let Some(watch) = watch else {
                 return Ok(answer.map(|body| body.map_err(Into::into).boxed_unsync()));
             };
@@ -119,5 +140,50 @@ where
                 told.map_err(Into::into).boxed_unsync()
             }))
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::Empty;
+    use tower::{ServiceExt, service_fn};
+
+    use super::*;
+    use crate::config::FlinkConfig;
+    use crate::metrics::family::Value;
+    use crate::metrics::{Identity, Metrics, Settings};
+
+    #[tokio::test]
+    async fn what_a_client_hears_is_counted() {
+        let identity =
+            Identity { host: String::new(), namespace: String::new(), name: String::new() };
+        let metrics = Metrics::new(Settings::of(&FlinkConfig::new()).unwrap(), identity);
+        let layer = PulseLayer { pulse: Pulse::default(), traffic: metrics.kubernetes() };
+        let server = service_fn(|request: Request<()>| async move {
+            let code = match request.uri().path() {
+                "/away" => return Err(BoxError::from("gone")),
+                path => path.trim_start_matches('/').parse::<u16>()?,
+            };
+            Ok::<_, BoxError>(Response::builder().status(code).body(Empty::<Bytes>::new())?)
+        });
+        for path in ["/200", "/200", "/409", "/away"] {
+            let request = Request::get(path).body(()).unwrap();
+            drop(layer.layer(server).oneshot(request).await);
+        }
+        let count = |name: &str| {
+            let families = metrics.families(fence::now());
+            let family = families.iter().find(|family| family.name == format!("KubeClient.{name}"));
+            family.map(|family| family.points[0].value.clone())
+        };
+        for (name, expected) in [
+            ("HttpRequest.Count", 4.0),
+            ("HttpRequest.GET.Count", 4.0),
+            ("HttpRequest.Failed.Count", 2.0),
+            ("HttpResponse.Count", 3.0),
+            ("HttpResponse.200.Count", 2.0),
+            ("HttpResponse.409.Count", 1.0),
+        ] {
+            assert_eq!(count(name), Some(Value::Count(expected)), "{name}");
+        }
     }
 }

@@ -46,6 +46,7 @@ const KNOWN: &[&str] = &[
     "health.canary.resource.timeout",
     "health.probe.enabled",
     "health.probe.port",
+    "ingress.gateway",
     "ingress.manage",
     "jm-deployment-recovery.enabled",
     "jm-deployment.shutdown-ttl",

@@ -3,6 +3,7 @@
 use crate::api::version::FlinkVersion;
 
 use super::FlinkConfig;
+use super::layers::Layer;
 
 /// Packages of `java.base` and others that Flink reaches into. A Flink image opens them in its own
 /// configuration file, which the cluster's ConfigMap hides: without them no job starts on Java 17.
@@ -44,20 +45,31 @@ impl OperatorConfig {
     pub fn defaults(&self, namespace: &str, version: Option<FlinkVersion>) -> FlinkConfig {
         let mut config = built_in(version);
         config.overlay(&self.base);
-        let namespace_prefix = format!("{DEFAULTS}namespace.{namespace}.");
-        self.overlay_below(&mut config, &namespace_prefix);
-        let Some(version) = version else { return config };
-        for known in FlinkVersion::ALL.into_iter().filter(|known| *known <= version) {
-            self.overlay_below(&mut config, &format!("{DEFAULTS}flink-version.{known}+."));
+        for prefix in prefixes(Some(namespace), version) {
+            for (key, value) in self.base.below(&format!("{DEFAULTS}{prefix}.")) {
+                config.set(key, value);
+            }
         }
-        self.overlay_below(&mut config, &format!("{DEFAULTS}flink-version.{version}."));
         config
     }
 
-    fn overlay_below(&self, config: &mut FlinkConfig, prefix: &str) {
-        for (key, value) in self.base.below(prefix) {
-            config.set(key, value);
-        }
+    /// What [`Self::defaults`] is made of, each layer laid over those before it. `base` is what
+    /// the base is made of.
+    pub fn layers(
+        &self,
+        base: Vec<Layer>,
+        namespace: Option<&str>,
+        version: Option<FlinkVersion>,
+    ) -> Vec<Layer> {
+        let of = |prefix: String| {
+            let name = format!("defaults of {}", prefix.replacen('.', " ", 1));
+            let config = self.base.below(&format!("{DEFAULTS}{prefix}.")).collect();
+            Layer { name, config }
+        };
+        let mut layers = vec![Layer { name: "built in".to_owned(), config: built_in(version) }];
+        layers.extend(base);
+        layers.extend(prefixes(namespace, version).map(of));
+        layers
     }
 
     /// Keys with defaults for a Flink version that nobody knows: they have no effect.
@@ -75,6 +87,18 @@ impl OperatorConfig {
             })
             .collect()
     }
+}
+
+/// What stands before the defaults of a resource, in the order in which they count.
+fn prefixes(
+    namespace: Option<&str>,
+    version: Option<FlinkVersion>,
+) -> impl Iterator<Item = String> {
+    let of_namespace = namespace.map(|name| format!("namespace.{name}"));
+    let known = FlinkVersion::ALL.into_iter().filter(move |known| version >= Some(*known));
+    let up_to = known.map(|known| format!("flink-version.{known}+"));
+    let exact = version.map(|version| format!("flink-version.{version}"));
+    of_namespace.into_iter().chain(up_to).chain(exact)
 }
 
 /// The defaults that an installation of the Java operator brings in its configuration file. Flink

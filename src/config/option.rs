@@ -83,6 +83,11 @@ impl<T: OptionValue> ConfigOption<T> {
         self.default
     }
 
+    /// Older names, which count as long as the current one is not set.
+    pub const fn former_keys(&self) -> &'static [&'static str] {
+        self.former_keys
+    }
+
     /// Every name of the option, the current one first.
     pub fn keys(&self) -> impl Iterator<Item = &'static str> + use<T> {
         std::iter::once(self.key).chain(self.former_keys.iter().copied())
@@ -290,6 +295,64 @@ impl OptionValue for ServiceExposedType {
             "loadbalancer" => Some(Self::LoadBalancer),
             "headless_clusterip" => Some(Self::HeadlessClusterIp),
             _ => None,
+        }
+    }
+}
+
+/// A Gateway of the Gateway API, or one of its listeners.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct GatewayName {
+    /// Absent: that of the resource.
+    pub namespace: Option<String>,
+    pub name: String,
+    /// Name of the listener; absent: all that fit.
+    pub listener: Option<String>,
+}
+
+impl OptionValue for GatewayName {
+    const EXPECTED: &str = "a Gateway as `name`, `namespace/name` or `namespace/name:listener`";
+
+    fn parse(text: &str) -> Option<Self> {
+        let (gateway, listener) = match text.trim().split_once(':') {
+            Some((gateway, listener)) => (gateway, Some(listener)),
+            None => (text.trim(), None),
+        };
+        let (namespace, name) = match gateway.split_once('/') {
+            Some((namespace, name)) => (Some(namespace), name),
+            None => (None, gateway),
+        };
+        let all = [Some(name), namespace, listener];
+        let owned = |part: Option<&str>| part.map(str::to_owned);
+        all.into_iter().flatten().all(is_object_name).then(|| Self {
+            namespace: owned(namespace),
+            name: name.to_owned(),
+            listener: owned(listener),
+        })
+    }
+}
+
+/// As Kubernetes names objects.
+fn is_object_name(text: &str) -> bool {
+    let is_end = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+    text.len() <= 253
+        && text.starts_with(is_end)
+        && text.ends_with(is_end)
+        && text.chars().all(|c| is_end(c) || c == '-' || c == '.')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gateway_has_a_name_and_maybe_more() {
+        let read = |text| GatewayName::parse(text).map(|it| (it.namespace, it.name, it.listener));
+        let text = |text: &str| text.to_owned();
+        assert_eq!(read(" web "), Some((None, text("web"), None)));
+        let whole = (Some(text("infra")), text("web"), Some(text("https")));
+        assert_eq!(read("infra/web:https"), Some(whole));
+        for bad in ["", "/web", "web:", "a/b/c", "Web", "web_1"] {
+            assert_eq!(read(bad), None, "{bad}");
         }
     }
 }

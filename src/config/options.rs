@@ -5,6 +5,7 @@
 //! that still count.
 
 pub mod autoscaler;
+pub mod metrics;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,7 +13,10 @@ use std::time::Duration;
 use crate::api::status::{CheckpointType, SavepointFormatType};
 
 use super::memory::MemorySize;
-use super::option::{ConfigOption, DeletionPropagation, PullPolicy, ServiceExposedType};
+use super::namespaces::Namespaces;
+use super::option::{
+    ConfigOption, DeletionPropagation, GatewayName, PullPolicy, ServiceExposedType,
+};
 
 type List = Vec<String>;
 type TextMap = BTreeMap<String, String>;
@@ -76,7 +80,7 @@ pub const EXCEPTION_FIELD_MAX_LENGTH: ConfigOption<i32> =
 pub const EXCEPTION_THROWABLE_LIST_MAX_COUNT: ConfigOption<i32> =
     ConfigOption::new("kubernetes.operator.exception.throwable.list.max.count").or("2");
 /// Separated by commas.
-pub const WATCHED_NAMESPACES: ConfigOption<String> =
+pub const WATCHED_NAMESPACES: ConfigOption<Namespaces> =
     ConfigOption::new("kubernetes.operator.watched.namespaces").or("JOSDK_ALL_NAMESPACES");
 pub const DYNAMIC_NAMESPACES_ENABLED: ConfigOption<bool> =
     ConfigOption::new("kubernetes.operator.dynamic.namespaces.enabled").or("false");
@@ -143,6 +147,9 @@ pub const EVENTS_EXCEPTIONS_LIMIT_PER_RECONCILIATION: ConfigOption<i32> =
     ConfigOption::new("kubernetes.operator.events.exceptions.limit-per-reconciliation").or("10");
 pub const INGRESS_MANAGE: ConfigOption<bool> =
     ConfigOption::new("kubernetes.operator.ingress.manage").or("true");
+/// Gateway that leads to the web UI instead of an Ingress.
+pub const INGRESS_GATEWAY: ConfigOption<GatewayName> =
+    ConfigOption::new("kubernetes.operator.ingress.gateway");
 pub const SAVEPOINT_TRIGGER_GRACE_PERIOD: ConfigOption<Duration> =
     ConfigOption::new("kubernetes.operator.savepoint.trigger.grace-period")
         .or("1 min")
@@ -379,6 +386,10 @@ pub const TASK_MANAGER_MANAGED_FRACTION: ConfigOption<f64> =
 /// Used instead of the network's sizes where none of those is set.
 pub const NETWORK_BUFFERS: ConfigOption<i32> =
     ConfigOption::new("taskmanager.network.numberOfBuffers");
+pub const NETWORK_BUFFERS_PER_CHANNEL: ConfigOption<u32> =
+    ConfigOption::new("taskmanager.network.memory.buffers-per-channel").or("2");
+pub const NETWORK_FLOATING_BUFFERS: ConfigOption<u32> =
+    ConfigOption::new("taskmanager.network.memory.floating-buffers-per-gate").or("8");
 pub const MEMORY_SEGMENT_SIZE: ConfigOption<MemorySize> =
     ConfigOption::new("taskmanager.memory.segment-size").or("32 kb");
 pub const TASK_MANAGER_NETWORK_MIN: ConfigOption<MemorySize> =

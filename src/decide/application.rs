@@ -12,7 +12,7 @@ use super::pass;
 use super::plan::{Component, Plan, Step};
 use super::restore::RestorePoint;
 use super::validate;
-use super::version::refuse_old_version;
+use super::version::{allow_running_version, refuse_old_version};
 use super::world::{AnyQuestion, Question, World};
 use crate::api::DEPLOYMENT_FINALIZER;
 use crate::api::deployment::FlinkDeployment;
@@ -141,7 +141,7 @@ impl Pass<'_> {
             operator: self.world.operator,
         };
         let mut violations = validate::validate(&input);
-        self.allow_running_version(&mut violations);
+        allow_running_version(input.spec, input.last_reconciled, &mut violations);
         let Outcome { violations: of_others, hold } = self.consult()?;
         violations.extend(of_others);
         Ok(self.accept(&violations, hold, self.violation_reason(VALIDATION_ERROR)))
@@ -190,6 +190,7 @@ impl Pass<'_> {
         let is_resumed =
             last.job_state() == JobState::Suspended && self.desired_state() == JobState::Running;
         if diff.class() == ChangeClass::Ignore {
+            let last = self.move_ingress(&last, &diff)?;
             self.refresh_metadata(&last);
             let last = self.last.clone().unwrap_or(last);
             if let Some(plan) = self.roll_back_if_due(&last)? {
@@ -203,16 +204,19 @@ impl Pass<'_> {
         if self.status.reconciliation_status.state == ReconciliationState::RolledBack
             && super::diff::diff(&deployed, &self.spec).class() == ChangeClass::Ignore
         {
-            self.store_as_it_runs();
-            return Ok(self.finish(
-                "the spec is the one that runs since the rollback",
-                Some(self.interval()),
-            ));
+            self.beside_ingress(deployed.ingress.as_ref(), |pass| {
+                pass.store_as_it_runs();
+                Ok(())
+            })?;
+            let again = if deployed.ingress == self.spec.ingress { self.interval() } else { SOON };
+            return Ok(self.finish("the spec is the one that runs since the rollback", Some(again)));
         }
         if self.desired_state() == JobState::Running {
             refuse_old_version(&self.spec)?;
         }
-        if let Some(plan) = self.scale_task_managers(&last, &diff)? {
+        let ingress = last.spec.ingress.as_ref();
+        let scaled = self.beside_ingress(ingress, |pass| pass.scale_task_managers(&last, &diff))?;
+        if let Some(plan) = scaled {
             return Ok(plan);
         }
         if self.is_session() {
@@ -223,7 +227,7 @@ impl Pass<'_> {
         }
         if diff.class() == ChangeClass::Scale
             && !self.is_standalone()
-            && let Some(plan) = self.scale_in_place(&last)?
+            && let Some(plan) = self.beside_ingress(ingress, |pass| pass.scale_in_place(&last))?
         {
             return Ok(plan);
         }

@@ -188,7 +188,9 @@ fn field_class(field: &str, to: &Value, mode: DeploymentMode) -> ChangeClass {
         | "job.initialSavepointPath"
         | "job.upgradeMode"
         | "job.allowNonRestoredState"
-        | "job.autoscalerResetNonce" => ChangeClass::Ignore,
+        | "job.autoscalerResetNonce"
+        // Nothing that runs has a part in it: `decide::ingress` puts it in place.
+        | "ingress" => ChangeClass::Ignore,
         "job.parallelism" | "taskManager.replicas" => match mode {
             DeploymentMode::Standalone => ChangeClass::Scale,
             DeploymentMode::Native => ChangeClass::Upgrade,

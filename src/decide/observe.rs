@@ -227,6 +227,10 @@ impl Pass<'_> {
                 message: message.clone(),
             }));
         }
+        let age = job_manager.created.map(|created| self.world.now.duration_since(created));
+        if age.is_some_and(|age| age < NOTHING_TO_SEE_YET) {
+            return Ok(None);
+        }
         Ok(self.lasting_problem(self.job_manager_pods()?))
     }
 
@@ -383,6 +387,9 @@ pub(super) fn foreign_deployment(name: &str) -> Problem {
         causes: vec![],
     }
 }
+
+/// No pod has a problem so soon that lasts. A list of pods costs the API server as much as a write.
+const NOTHING_TO_SEE_YET: SignedDuration = SignedDuration::from_secs(2);
 
 /// How soon to look again while a JobManager starts or a job is scheduled.
 pub(super) const SOON: Duration = Duration::from_secs(2);

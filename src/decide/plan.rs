@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use serde_json::Value;
+
 use crate::api::deployment::FlinkDeploymentSpec;
 use crate::api::state_snapshot::FlinkStateSnapshot;
 use crate::api::status::{DeploymentStatus, SavepointFormatType, SnapshotTriggerType};
@@ -49,11 +51,8 @@ pub struct Event {
 }
 
 impl Event {
-    pub(super) fn normal(
-        reason: &'static str,
-        component: Component,
-        message: impl Into<String>,
-    ) -> Self {
+    /// One that tells what went as it should.
+    pub fn normal(reason: &'static str, component: Component, message: impl Into<String>) -> Self {
         Self {
             is_warning: false,
             reason,
@@ -181,6 +180,8 @@ pub enum Step {
     ForgetJobGraphs,
     /// Creates ConfigMaps, Deployments and Services, ConfigMaps first.
     CreateCluster(Box<Objects>),
+    /// Makes the Ingress this one; nothing: there is to be none.
+    ApplyIngress(Option<Box<Value>>),
     /// Creates what a crash between two steps may have left out beside the JobManager, or what of
     /// it was lost since.
     FinishCluster(Box<Objects>),

@@ -7,9 +7,9 @@
 
 mod autoscaler;
 mod deployment;
-mod excluded_period;
+pub mod excluded_period;
 mod jar_uri;
-mod memory_model;
+pub mod memory_model;
 mod options_form;
 mod resources;
 pub mod session_job;

@@ -35,16 +35,19 @@ pub(super) fn refuse_old_version(spec: &FlinkDeploymentSpec) -> Result<(), Halt>
     }))
 }
 
-impl Pass<'_> {
-    /// An old version is no violation while it is the one that runs.
-    pub(super) fn allow_running_version(&self, violations: &mut Vec<Violation>) {
-        let Some(last) = &self.last else { return };
-        let spec = &self.world.resource.spec;
-        if too_old(spec).is_some() && last.spec.flink_version == spec.flink_version {
-            violations.retain(|violation| violation.path != "spec.flinkVersion");
-        }
+/// An old version is no violation while it is the one that runs.
+pub fn allow_running_version(
+    spec: &FlinkDeploymentSpec,
+    last: Option<&FlinkDeploymentSpec>,
+    violations: &mut Vec<Violation>,
+) {
+    if too_old(spec).is_some() && last.is_some_and(|last| last.flink_version == spec.flink_version)
+    {
+        violations.retain(|violation| violation.path != "spec.flinkVersion");
     }
+}
 
+impl Pass<'_> {
     /// Reason of the event about an invalid spec.
     pub(super) fn violation_reason(&self, otherwise: &'static str) -> &'static str {
         if too_old(&self.world.resource.spec).is_some() { UNSUPPORTED_VERSION } else { otherwise }

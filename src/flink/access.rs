@@ -26,6 +26,7 @@ use super::{
     triggers::Triggers,
 };
 use crate::fence::Fence;
+use crate::metrics::traffic::Traffic;
 
 pub(super) mod direct;
 mod port_forward;
@@ -109,6 +110,7 @@ pub struct Connector {
     kubernetes: Option<kube::Client>,
     triggers: Triggers,
     fence: Fence,
+    traffic: Traffic,
 }
 
 impl fmt::Debug for Connector {
@@ -155,7 +157,14 @@ impl Connector {
             kubernetes,
             triggers: Triggers::default(),
             fence: Fence::default(),
+            traffic: Traffic::default(),
         })
+    }
+
+    /// The same, with clients whose requests are counted.
+    #[must_use]
+    pub fn counted(self, traffic: Traffic) -> Self {
+        Self { traffic, ..self }
     }
 
     /// The same, with clients that change something only while `fence` is open.
@@ -186,7 +195,13 @@ impl Connector {
                 is_forwarding: AtomicBool::new(false),
             })),
         };
-        Client::new(route, deadlines, self.triggers.clone(), self.fence.clone())
+        Client::new(
+            route,
+            deadlines,
+            self.triggers.clone(),
+            self.fence.clone(),
+            self.traffic.clone(),
+        )
     }
 }
 

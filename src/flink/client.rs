@@ -15,7 +15,8 @@ use super::{
     triggers::Triggers,
     wire,
 };
-use crate::fence::Fence;
+use crate::fence::{self, Fence};
+use crate::metrics::traffic::Traffic;
 
 /// Delay before the first repetition of a call; doubled up to [`RETRY_DELAY_MAX`].
 const RETRY_DELAY_MIN: Duration = Duration::from_millis(100);
@@ -61,6 +62,7 @@ pub struct Client {
     pub(super) triggers: Triggers,
     /// Only GETs are made when it is closed.
     fence: Fence,
+    traffic: Traffic,
 }
 
 /// One call, before it is put on a route.
@@ -132,14 +134,15 @@ impl Client {
         deadlines: Deadlines,
         triggers: Triggers,
         fence: Fence,
+        traffic: Traffic,
     ) -> Self {
-        Self { route: Arc::new(route), deadlines, is_retrying: true, triggers, fence }
+        Self { route: Arc::new(route), deadlines, is_retrying: true, triggers, fence, traffic }
     }
 
     /// A client of the REST endpoint at `base_url`, with a connection pool of its own.
     pub fn at(base_url: &str, deadlines: Deadlines) -> Result<Self, Error> {
         let route = Route::Direct(direct::Direct::at(base_url)?);
-        Ok(Self::new(route, deadlines, Triggers::default(), Fence::default()))
+        Ok(Self::new(route, deadlines, Triggers::default(), Fence::default(), Traffic::default()))
     }
 
     /// The same, with calls that are tried once each.
@@ -173,6 +176,16 @@ impl Client {
         wire::read(&body).map_err(|problem| Error::Malformed { request: name, problem })
     }
 
+    /// One request, which is counted.
+    async fn exchange(&self, call: &Call, within: Duration) -> Result<Answer, Error> {
+        let asked = fence::now();
+        self.traffic.asked(call.method.as_str(), asked);
+        let answer = self.route.exchange(call, within).await;
+        let (code, now) = (answer.as_ref().ok().map(|answer| answer.status), fence::now());
+        self.traffic.answered(code, now.saturating_sub(asked), now);
+        answer
+    }
+
     /// Makes the call, and repeats it inside `within` where that is harmless and may help.
     pub(super) async fn send(&self, call: Call, within: Duration) -> Result<Vec<u8>, Error> {
         let deadline = Instant::now() + within;
@@ -185,7 +198,7 @@ impl Client {
         (|| async {
             let left = deadline.saturating_duration_since(Instant::now());
             // Boxed: it would be kept twice, with and without the fence.
-            let exchange = Box::pin(self.route.exchange(&call, left));
+            let exchange = Box::pin(self.exchange(&call, left));
             let exchange = patience::wait(exchange);
             let answer = if is_get {
                 exchange.await?

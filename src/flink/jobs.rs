@@ -155,6 +155,9 @@ pub struct Vertex {
     pub name: String,
     #[serde(rename = "maxParallelism", default)]
     pub max_parallelism: Option<i32>,
+    /// Not told by every version.
+    #[serde(rename = "slotSharingGroupId", default)]
+    pub slot_sharing_group_id: Option<String>,
     #[serde(default, deserialize_with = "null_as_default")]
     pub parallelism: u32,
     #[serde(default, deserialize_with = "null_as_default")]
@@ -178,6 +181,8 @@ pub struct Plan {
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 pub struct PlanNode {
     pub id: String,
+    #[serde(default)]
+    pub parallelism: Option<u32>,
     #[serde(default, deserialize_with = "null_as_default")]
     pub inputs: Vec<PlanInput>,
 }

@@ -4,7 +4,7 @@
 use serde_json::{Map, Value, json};
 
 use super::rules;
-use super::values::{Named, OperatorPod, ServiceAccount, Values};
+use super::values::{DefaultConfiguration, Named, OperatorPod, ServiceAccount, Values};
 
 /// Name of the chart, of the operator's Deployment and of its container.
 pub const NAME: &str = "kubectl-flink-operator";
@@ -12,9 +12,13 @@ pub const NAME: &str = "kubectl-flink-operator";
 const CONFIGURATION: &str = "/opt/flink/conf";
 /// Where jars of session jobs are kept, by the default of the option.
 const ARTIFACTS: &str = "/opt/flink/artifacts";
-const CONFIG_MAP: &str = "flink-operator-config";
+/// Holds the operator's configuration.
+pub const CONFIG_MAP: &str = "flink-operator-config";
+/// The option that says which namespaces are operated.
+const WATCHED_NAMESPACES: &str = "kubernetes.operator.watched.namespaces";
 /// Name of the port that answers probes.
 const HEALTH: &str = "health";
+const METRICS: &str = "metrics";
 const RBAC: &str = "rbac.authorization.k8s.io";
 
 /// An installation: where, under which name, as what.
@@ -34,12 +38,16 @@ impl Release<'_> {
         let mut objects = self.service_accounts();
         if self.values.rbac.create {
             objects.extend(self.operator_rights());
+            objects.extend(self.webhook_rights());
             objects.extend(self.job_rights());
         }
         if self.values.default_configuration.create {
             objects.push(self.configuration());
         }
+        objects.extend(self.webhook_access());
         objects.push(self.deployment());
+        // Last, so that they go first: what nobody answers may hold up everybody.
+        objects.extend(self.webhook_configurations());
         objects
     }
 
@@ -68,7 +76,7 @@ impl Release<'_> {
         }
     }
 
-    fn metadata(&self, name: &str, namespace: Option<&str>) -> Map<String, Value> {
+    pub(super) fn metadata(&self, name: &str, namespace: Option<&str>) -> Map<String, Value> {
         let mut metadata = Map::new();
         metadata.insert("name".to_owned(), json!(name));
         if let Some(namespace) = namespace {
@@ -150,7 +158,7 @@ impl Release<'_> {
         objects
     }
 
-    fn role(&self, name: &str, namespace: Option<&str>, rules: &[Value]) -> Value {
+    pub(super) fn role(&self, name: &str, namespace: Option<&str>, rules: &[Value]) -> Value {
         json!({
             "apiVersion": format!("{RBAC}/v1"),
             "kind": role_kind(namespace),
@@ -159,7 +167,7 @@ impl Release<'_> {
         })
     }
 
-    fn binding(
+    pub(super) fn binding(
         &self,
         name: &str,
         namespace: Option<&str>,
@@ -176,12 +184,7 @@ impl Release<'_> {
     }
 
     fn configuration(&self) -> Value {
-        let configuration = &self.values.default_configuration;
-        // The operator reads the old format alone where both are there.
-        let (file, text) = match configuration.flink_conf.as_str() {
-            "" => ("config.yaml", &configuration.config),
-            _ => ("flink-conf.yaml", &configuration.flink_conf),
-        };
+        let (file, text) = self.values.default_configuration.file();
         json!({
             "apiVersion": "v1",
             "kind": "ConfigMap",
@@ -235,6 +238,7 @@ impl Release<'_> {
         if self.values.default_configuration.create {
             volumes.push(json!({"name": "configuration", "configMap": {"name": CONFIG_MAP}}));
         }
+        volumes.extend(self.webhook_volume());
         volumes.extend(self.values.operator_volumes.entries().iter().map(|it| json!(it)));
         let mut pod = Map::new();
         let mut set = |name: &str, value: Value| {
@@ -259,14 +263,28 @@ impl Release<'_> {
 
     fn container(&self) -> Value {
         let Values {
-            image, operator_pod, operator_health, operator_security_context, logging, ..
+            image,
+            operator_pod,
+            operator_health,
+            metrics,
+            operator_security_context,
+            logging,
+            ..
         } = self.values;
+        let metrics_port = metrics.port.map(|port| port.to_string());
         // Also with one replica: the pod of a node that is lost may still run.
         let mut arguments =
             vec!["operate", "--log-format", logging.format.as_str(), "--lease-name", self.name()];
-        if self.values.watch_namespaces.is_empty() {
+        if self.values.watch_namespaces.is_empty() && !self.names_namespaces() {
             arguments.push("--all-namespaces");
         }
+        let mut ports = vec![json!({"name": HEALTH, "containerPort": operator_health.port})];
+        if let Some(port) = metrics_port.as_deref() {
+            arguments.extend(["--metrics-port", port]);
+            ports.push(json!({"name": METRICS, "containerPort": metrics.port}));
+        }
+        let of_webhook = self.webhook_arguments();
+        arguments.extend(of_webhook.iter().map(String::as_str));
         let mut mounts = vec![
             json!({"name": "artifacts", "mountPath": ARTIFACTS}),
             json!({"name": "tmp", "mountPath": "/tmp"}),
@@ -274,14 +292,16 @@ impl Release<'_> {
         if self.values.default_configuration.create {
             mounts.push(json!({"name": "configuration", "mountPath": CONFIGURATION}));
         }
+        mounts.extend(self.webhook_mount());
         mounts.extend(self.values.operator_volume_mounts.entries().iter().map(|it| json!(it)));
+        ports.extend(self.webhook_port());
         let mut container = json!({
             "name": NAME,
             "image": image.reference(self.version),
             "imagePullPolicy": image.pull_policy,
             "args": arguments,
             "env": self.environment(),
-            "ports": [{"name": HEALTH, "containerPort": operator_health.port}],
+            "ports": ports,
             "livenessProbe": probe(&operator_health.liveness_probe, "/livez"),
             "readinessProbe": probe(&operator_health.readiness_probe, "/readyz"),
             "startupProbe": probe(&operator_health.startup_probe, "/startupz"),
@@ -297,6 +317,18 @@ impl Release<'_> {
             }
         }
         container
+    }
+
+    /// The configuration says which namespaces are operated, and may be changed while they are.
+    fn names_namespaces(&self) -> bool {
+        let DefaultConfiguration { create, config, flink_conf } =
+            &self.values.default_configuration;
+        let text = if flink_conf.is_empty() { config } else { flink_conf };
+        let is_it = |line: &str| {
+            let after = line.trim_start().strip_prefix(WATCHED_NAMESPACES);
+            after.is_some_and(|after| after.trim_start().starts_with(':'))
+        };
+        *create && text.lines().any(is_it)
     }
 
     fn environment(&self) -> Vec<Value> {

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-const GROUP: &str = crate::api::GROUP;
-const KINDS: [&str; 4] =
+pub(super) const GROUP: &str = crate::api::GROUP;
+pub(super) const KINDS: [&str; 4] =
     ["flinkdeployments", "flinksessionjobs", "flinkstatesnapshots", "flinkbluegreendeployments"];
 
 /// What the operator does in a namespace that it operates.
@@ -41,6 +41,11 @@ pub fn operator() -> Vec<Value> {
             "verbs": ["get", "list", "watch", "create", "update", "patch", "delete"],
         }),
         json!({
+            "apiGroups": ["gateway.networking.k8s.io"],
+            "resources": ["httproutes"],
+            "verbs": ["get", "create", "patch", "delete"],
+        }),
+        json!({
             "apiGroups": [GROUP],
             "resources": KINDS,
             "verbs": ["get", "list", "watch", "create", "update", "patch", "delete"],
@@ -56,6 +61,26 @@ pub fn leader() -> Vec<Value> {
         "apiGroups": ["coordination.k8s.io"],
         "resources": ["leases"],
         "verbs": ["get", "list", "watch", "create", "update", "patch"],
+    })]
+}
+
+/// What a webhook that makes its own certificate does in the operator's namespace: keep it.
+pub fn webhook_secret(name: &str) -> Vec<Value> {
+    vec![json!({
+        "apiGroups": [""],
+        "resources": ["secrets"],
+        "resourceNames": [name],
+        "verbs": ["get", "update"],
+    })]
+}
+
+/// What it does in the cluster: say whom to trust for the certificate.
+pub fn webhook_configurations(name: &str) -> Vec<Value> {
+    vec![json!({
+        "apiGroups": ["admissionregistration.k8s.io"],
+        "resources": ["validatingwebhookconfigurations", "mutatingwebhookconfigurations"],
+        "resourceNames": [name],
+        "verbs": ["get", "patch"],
     })]
 }
 

@@ -85,6 +85,17 @@ fn watched_namespaces_have_roles_of_their_own_and_the_lease_is_in_the_operators(
 }
 
 #[test]
+fn namespaces_that_the_configuration_names_are_not_overruled() {
+    let arguments = |set: &str| objects(&[set]).last().unwrap().to_string();
+    assert!(arguments("replicas=1").contains("--all-namespaces"));
+    let named = "kubernetes.operator.watched.namespaces: shop";
+    let with = arguments(&format!("defaultConfiguration.config\\.yaml={named}"));
+    assert!(!with.contains("--all-namespaces"), "{with}");
+    let remark = arguments(&format!("defaultConfiguration.config\\.yaml=# {named}"));
+    assert!(remark.contains("--all-namespaces"), "{remark}");
+}
+
+#[test]
 fn what_is_there_already_is_not_made() {
     let names = names(&objects(&[
         "rbac.create=false,operatorServiceAccount.create=false",
@@ -94,11 +105,49 @@ fn what_is_there_already_is_not_made() {
 }
 
 #[test]
+fn a_webhook_has_rights_to_its_certificate_alone() {
+    let before = objects(&[]);
+    let after = objects(&["webhook.create=true"]);
+    let added: Vec<&Value> = after.iter().filter(|object| !before.contains(object)).collect();
+    let documents: Vec<String> =
+        added.iter().map(|object| serde_yaml::to_string(object).unwrap()).collect();
+    expect_file!["tests/webhook.yaml"].assert_eq(&documents.join("---\n"));
+    let last = &names(&after)[after.len() - 2..];
+    assert!(last.iter().all(|name| name.contains("WebhookConfiguration")), "these go first");
+}
+
+#[test]
+fn a_webhook_with_somebody_elses_certificate_needs_no_rights() {
+    let given = "webhook.create=true,webhook.certificateSecret=served,webhook.caBundle=Q0E=";
+    let after = objects(&[given, "watchNamespaces={shop}"]);
+    let before = objects(&["watchNamespaces={shop}"]);
+    let added: Vec<String> =
+        names(&after).into_iter().filter(|name| !names(&before).contains(name)).collect();
+    expect![[r#"
+        [
+            "Service flink-operator/kubectl-flink-operator-webhook",
+            "MutatingWebhookConfiguration /flink-operator-kubectl-flink-operator-webhook",
+            "ValidatingWebhookConfiguration /flink-operator-kubectl-flink-operator-webhook",
+        ]
+    "#]]
+    .assert_debug_eq(&added);
+    let hook = &after.last().unwrap()["webhooks"][0];
+    assert_eq!(hook["clientConfig"]["caBundle"], "Q0E=");
+    assert_eq!(hook["namespaceSelector"]["matchExpressions"][0]["values"], json!(["shop"]));
+    let deployment = after.iter().find(|object| object["kind"] == "Deployment").unwrap();
+    let pod = &deployment["spec"]["template"]["spec"];
+    let volume = json!({"name": "webhook", "secret": {"secretName": "served"}});
+    assert!(pod["volumes"].as_array().unwrap().contains(&volume));
+    let arguments = pod["containers"][0]["args"].as_array().unwrap();
+    assert!(arguments.contains(&json!("--webhook-certificate")));
+}
+
+#[test]
 fn values_reach_the_pod() {
     let objects = objects(&[
         "image.repository=registry.example/flink,image.digest=sha256:12,operatorPod.priorityClassName=high",
         r"operatorPod.nodeSelector.kubernetes\.io/os=linux,operatorPod.resources.limits.memory=64Mi",
-        "logging.levels=debug,operatorPod.labels.team=data",
+        "logging.levels=debug,operatorPod.labels.team=data,metrics.port=9249",
     ]);
     let deployment = objects.last().unwrap();
     let pod = deployment.pointer("/spec/template/spec").unwrap();
@@ -107,6 +156,8 @@ fn values_reach_the_pod() {
     assert_eq!(pod["priorityClassName"], "high");
     assert_eq!(pod["nodeSelector"], json!({"kubernetes.io/os": "linux"}));
     assert_eq!(container["resources"], json!({"limits": {"memory": "64Mi"}}));
+    assert_eq!(container["ports"][1], json!({"name": "metrics", "containerPort": 9249}));
+    assert!(container["args"].to_string().contains(r#""--metrics-port","9249""#), "{container}");
     assert_eq!(container["env"][4], json!({"name": "KUBECTL_FLINK_LOG", "value": "debug"}));
     assert_eq!(deployment["spec"]["template"]["metadata"]["labels"]["team"], "data");
     assert_eq!(deployment["spec"]["selector"]["matchLabels"].as_object().unwrap().len(), 1);

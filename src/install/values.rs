@@ -34,6 +34,8 @@ pub struct Values {
     /// Security context of the operator's container.
     pub operator_security_context: Map<String, Value>,
     pub operator_health: OperatorHealth,
+    pub metrics: Metrics,
+    pub webhook: Webhook,
     pub default_configuration: DefaultConfiguration,
     pub logging: Logging,
 }
@@ -145,6 +147,34 @@ pub struct OperatorHealth {
     pub startup_probe: Map<String, Value>,
 }
 
+/// Metrics of the operator, for Prometheus.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Metrics {
+    /// The port that is scraped, such as 9249; closed where it is not set.
+    pub port: Option<i32>,
+}
+
+/// The admission webhook of the operator's pods.
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Webhook {
+    /// Have resources checked and completed when they are handed in.
+    pub create: bool,
+    /// What a webhook that does not answer means for them: `Ignore` or `Fail`.
+    pub failure_policy: String,
+    #[schemars(range(min = 1, max = 65535))]
+    pub port: i32,
+    /// Secret with `tls.crt`, `tls.key` and maybe `ca.crt`, such as cert-manager's; empty means that
+    /// the operator makes its certificate.
+    pub certificate_secret: String,
+    /// Whom to trust for the certificate in `certificateSecret`, PEM in base64; empty where somebody
+    /// else puts it into the configurations.
+    pub ca_bundle: String,
+    /// Annotations of the two configurations.
+    pub annotations: Map<String, Value>,
+}
+
 /// The operator's configuration and the defaults of all jobs.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields, default)]
@@ -156,6 +186,16 @@ pub struct DefaultConfiguration {
     /// The old format, `key: value` lines; where it is set the operator reads it alone.
     #[serde(rename = "flink-conf.yaml")]
     pub flink_conf: String,
+}
+
+impl DefaultConfiguration {
+    /// Name and text of the file that counts: of two the operator reads the old format alone.
+    pub fn file(&self) -> (&'static str, &str) {
+        match self.flink_conf.as_str() {
+            "" => ("config.yaml", &self.config),
+            text => ("flink-conf.yaml", text),
+        }
+    }
 }
 
 /// The operator's own log.
@@ -204,6 +244,8 @@ impl Default for Values {
                 "capabilities": {"drop": ["ALL"]},
             })),
             operator_health: OperatorHealth::default(),
+            metrics: Metrics::default(),
+            webhook: Webhook::default(),
             default_configuration: DefaultConfiguration::default(),
             logging: Logging::default(),
         }
@@ -247,6 +289,19 @@ impl Default for OperatorHealth {
             liveness_probe: map(json!({"periodSeconds": 10})),
             readiness_probe: map(json!({"periodSeconds": 5})),
             startup_probe: map(json!({"periodSeconds": 2, "failureThreshold": 60})),
+        }
+    }
+}
+
+impl Default for Webhook {
+    fn default() -> Self {
+        Self {
+            create: false,
+            failure_policy: "Ignore".to_owned(),
+            port: 9443,
+            certificate_secret: String::new(),
+            ca_bundle: String::new(),
+            annotations: Map::new(),
         }
     }
 }

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::networking::v1::Ingress;
 use kube::ResourceExt;
 use serde_json::{Value, json};
 
@@ -117,6 +116,7 @@ impl Act<'_, FlinkDeployment> {
             Step::ForgetJobGraphs => self.forget_job_graphs().await,
             Step::CreateCluster(objects) => self.create_cluster(*objects).await,
             Step::FinishCluster(objects) => self.finish_cluster(*objects).await,
+            Step::ApplyIngress(ingress) => self.move_ingress(ingress.as_deref()).await,
         }
     }
 
@@ -141,6 +141,7 @@ impl Act<'_, FlinkDeployment> {
             status: &self.stored,
             namespace: self.resource.metadata.namespace.as_deref().unwrap_or("default"),
             name: self.resource.metadata.name.as_deref().unwrap_or_default(),
+            operator: &self.operator,
             memo: None,
         }
     }
@@ -173,7 +174,7 @@ impl Act<'_, FlinkDeployment> {
     }
 
     async fn delete_deployment(&self, name: String, uid: &str) -> Result<(), Error> {
-        let config = self.subject().config(self.context).unwrap_or_default();
+        let config = self.subject().config().unwrap_or_default();
         let propagation = match config.get(&options::RESOURCE_DELETION_PROPAGATION) {
             Ok(crate::config::option::DeletionPropagation::Background) => {
                 apply::Propagation::Background
@@ -194,7 +195,7 @@ impl Act<'_, FlinkDeployment> {
 
     /// In a deletion, metadata that cannot be removed holds the resource for a while only.
     async fn delete_ha_metadata(&self) -> Result<(), Error> {
-        let config = self.subject().config(self.context).unwrap_or_default();
+        let config = self.subject().config().unwrap_or_default();
         match self.subject().ha_place(self.context).delete(&config).await {
             Err(Error::ZooKeeper(error))
                 if !error.is_transient() || self.is_cleanup_overdue(&config) =>
@@ -226,7 +227,7 @@ impl Act<'_, FlinkDeployment> {
     }
 
     async fn forget_job_graphs(&self) -> Result<(), Error> {
-        let config = self.subject().config(self.context).map_err(Error::Address)?;
+        let config = self.subject().config().map_err(Error::Address)?;
         self.subject().ha_place(self.context).forget_job_graphs(&config).await
     }
 
@@ -292,36 +293,98 @@ impl Act<'_, FlinkDeployment> {
             let patch = json!({"metadata": {"ownerReferences": owners}});
             apply::amend(client, &id, &patch, Writer::OPERATOR).await?;
         }
-        match &objects.ingress {
-            Some(ingress) => {
-                apply::apply(client, ingress, Writer::OPERATOR).await?;
-                Ok(())
-            }
-            None => self.delete_left_over_ingress().await,
-        }
+        self.put_ingress(objects.ingress.as_ref()).await?;
+        Ok(())
     }
 
-    /// The Ingress of an earlier spec, once the spec asks for none.
-    async fn delete_left_over_ingress(&self) -> Result<(), Error> {
-        if self.resource.metadata.generation == Some(1) {
+    /// Puts a changed Ingress in place while the job runs.
+    async fn move_ingress(&self, ingress: Option<&Value>) -> Result<(), Error> {
+        if !self.put_ingress(ingress).await? {
             return Ok(());
         }
-        let (client, name) = (&self.context.client, self.resource.name_any());
-        let found = match cluster::read::get::<Ingress>(client, &self.namespace(), &name).await {
+        let what = if ingress.is_some() {
+            "The Ingress is as the spec wants it"
+        } else {
+            "The spec wants no Ingress any more"
+        };
+        let message = format!("{what}, and the job goes on.");
+        self.record_event(Event::normal("IngressChanged", Component::Operator, message)).await
+    }
+
+    /// Puts the Ingress in place, or the route from a Gateway, and removes what was there instead.
+    /// Whether it was done: one that is refused is told, and the job is looked after all the same.
+    async fn put_ingress(&self, ingress: Option<&Value>) -> Result<bool, Error> {
+        let kind = ingress.and_then(|ingress| ingress["kind"].as_str());
+        if let Some(ingress) = ingress {
+            let applied = apply::apply(&self.context.client, ingress, Writer::OPERATOR).await;
+            match applied {
+                Ok(_) => {}
+                Err(error) if is_refusal(&error) => {
+                    let kind = kind.unwrap_or_default();
+                    let message = format!(
+                        "The {kind} of the web UI is not as the spec wants it, and the job runs \
+                         without: {error}. Change spec.ingress, or set spec.restartNonce once what \
+                         refused it is mended"
+                    );
+                    let event = Event::warning("IngressManagement", Component::Operator, message);
+                    self.record_event(event).await?;
+                    return Ok(false);
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        if self.resource.metadata.generation == Some(1) {
+            return Ok(true);
+        }
+        for (api_version, other) in EXPOSED_BY {
+            if kind != Some(other) {
+                self.delete_left_over(api_version, other).await?;
+            }
+        }
+        Ok(true)
+    }
+
+    /// The Ingress or route of an earlier spec.
+    async fn delete_left_over(&self, api_version: &str, kind: &str) -> Result<(), Error> {
+        let client = &self.context.client;
+        let id = ObjectId {
+            api_version: api_version.to_owned(),
+            kind: kind.to_owned(),
+            namespace: Some(self.namespace()),
+            name: self.resource.name_any(),
+        };
+        let found = match cluster::read::get_value(client, &id).await {
             Ok(found) => found,
-            // Without the right to look at Ingresses none was made.
-            Err(cluster::Error::Forbidden { .. }) => return Ok(()),
+            // Without the right to look at one, or where there is no such kind, none was made.
+            Err(cluster::Error::Forbidden { .. } | cluster::Error::KindMissing { .. }) => {
+                return Ok(());
+            }
             Err(error) => return Err(error.into()),
         };
-        let is_ours =
-            found.iter().flat_map(ResourceExt::owner_references).any(|owner| owner.uid == self.uid);
-        if is_ours {
-            let id = ObjectId::of::<Ingress>(&self.namespace(), &name);
+        let owners = found.as_ref().and_then(|it| it["metadata"]["ownerReferences"].as_array());
+        if owners.into_iter().flatten().any(|owner| owner["uid"] == self.uid.as_str()) {
             let deletion = Deletion::with(apply::Propagation::Background);
             apply::delete(client, &id, deletion).await?;
         }
         Ok(())
     }
+}
+
+/// What may lead to a web UI.
+const EXPOSED_BY: [(&str, &str); 2] =
+    [("networking.k8s.io/v1", "Ingress"), ("gateway.networking.k8s.io/v1", ROUTE)];
+const ROUTE: &str = "HTTPRoute";
+
+/// Whether the cluster has no use for such an object, or none for this one: no reason to hold up a
+/// job.
+fn is_refusal(error: &cluster::Error) -> bool {
+    matches!(
+        error,
+        cluster::Error::KindMissing { .. }
+            | cluster::Error::Forbidden { .. }
+            | cluster::Error::Invalid { .. }
+            | cluster::Error::Rejected { .. }
+    )
 }
 
 /// Creates an object, or makes the existing one equal to it.

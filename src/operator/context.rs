@@ -13,6 +13,7 @@ use kube::runtime::reflector::{ObjectRef, Store};
 use super::health::Health;
 use super::kind::Kept;
 use super::listener::{Listener, Listeners};
+use super::live::Live;
 use super::rewind::Rewinds;
 use super::sighting::{Sighting, Trust};
 use super::snapshot::index::ByJob;
@@ -27,8 +28,9 @@ use crate::config::OperatorConfig;
 use crate::decide::session_job::world::{FailedSubmission, Tried};
 use crate::decide::trigger::{Memory, SnapshotKind};
 use crate::decide::world::{Fact, Job, JobException, ToldExceptions};
-use crate::fence::Fence;
+use crate::fence::{self, Fence};
 use crate::flink::access::Connector;
+use crate::metrics::{Metrics, Now};
 
 /// How long a status that only says that a JobManager was created may wait for the next one: most
 /// JobManagers that are not pulled from afar are seen running before, which saves a write.
@@ -50,12 +52,14 @@ pub struct Progress {
 /// Shared by all reconciles.
 pub struct Context {
     pub client: Client,
-    pub operator: OperatorConfig,
+    /// The operator's configuration.
+    pub live: Live,
     pub connector: Connector,
     /// Closed when this process may not write any more.
     pub(super) fence: Fence,
     /// For probes.
     pub(super) health: Health,
+    pub(super) metrics: Metrics,
     /// Whether `FlinkStateSnapshot` was installed at the start.
     pub(super) had_snapshot_resources: bool,
     /// Resources without certain labels are another operator's.
@@ -65,7 +69,7 @@ pub struct Context {
     /// Who else has a say in what is deployed.
     pub(super) validators: Desk,
     /// Deployments of JobManagers, and of the TaskManagers of standalone clusters.
-    pub(super) clusters: Vec<Store<Workload>>,
+    pub(super) clusters: Mutex<Vec<(Option<String>, Store<Workload>)>>,
     pub(super) deployments: Kept<FlinkDeployment>,
     pub(super) snapshots: Kept<FlinkStateSnapshot>,
     pub(super) snapshots_by_job: ByJob,
@@ -96,15 +100,16 @@ impl Context {
     ) -> Self {
         Self {
             client,
-            operator,
+            live: Live::new(operator),
             connector,
             fence: Fence::default(),
             health: Health::default(),
+            metrics: Metrics::default(),
             had_snapshot_resources,
             is_selective: false,
             listeners: Listeners::default(),
             validators: Desk::default(),
-            clusters: Vec::new(),
+            clusters: Mutex::default(),
             deployments: Kept::default(),
             snapshots: Kept::default(),
             snapshots_by_job: ByJob::default(),
@@ -142,11 +147,23 @@ impl Context {
         self
     }
 
+    /// With metrics, which are counted from then on; client and connector count their own.
+    #[must_use]
+    pub fn with_metrics(mut self, metrics: Metrics) -> Self {
+        self.metrics = metrics;
+        self
+    }
+
     /// With validators, each asked about every change.
     #[must_use]
     pub fn with_validators(mut self, validators: Vec<Arc<dyn Validator>>) -> Self {
         self.validators = Desk::new(validators);
         self
+    }
+
+    /// The configuration in force. A pass asks for it once, so that it is made of one.
+    pub(super) fn operator(&self) -> Arc<OperatorConfig> {
+        self.live.get()
     }
 
     /// Whether snapshots are resources here: installed, and not switched off for all.
@@ -167,7 +184,7 @@ impl Context {
     /// A Flink Deployment as the watch last saw it.
     pub(super) fn cached_deployment(&self, namespace: &str, name: &str) -> Option<Arc<Workload>> {
         let key = ObjectRef::new(name).within(namespace);
-        self.clusters.iter().find_map(|store| store.get(&key))
+        lock(&self.clusters).iter().find_map(|(_, store)| store.get(&key))
     }
 
     /// Up to where the exceptions of the resource's job were told.
@@ -219,7 +236,24 @@ impl Context {
         lock(&self.periodic).remove(uid);
     }
 
-    pub(super) fn forget_exceptions(&self, uid: &str) {
+    /// Keeps nothing of a job that is gone, or is operated by somebody else from now on.
+    pub(super) fn forget(&self, uid: &str) {
+        self.forget_tried(uid);
+        self.forget_periodic(uid);
+        self.forget_exceptions(uid);
+        self.forget_sighting(uid);
+        self.forget_failed_submission(uid);
+    }
+
+    /// For who looks without watching: which snapshots there are is not known.
+    #[must_use]
+    pub fn blind_to_snapshots(self) -> Self {
+        self.snapshots.set_served();
+        drop(self.snapshots.open(None));
+        self
+    }
+
+    fn forget_exceptions(&self, uid: &str) {
         lock(&self.told_exceptions).remove(uid);
     }
 
@@ -240,7 +274,7 @@ impl Context {
             .map_or(Trust::Unknown, |sighting| sighting.trust(&cached.metadata))
     }
 
-    pub(super) fn forget_sighting(&self, uid: &str) {
+    fn forget_sighting(&self, uid: &str) {
         lock(&self.sightings).remove(uid);
     }
 
@@ -252,6 +286,7 @@ impl Context {
         self.session_jobs.forget_all();
         self.snapshots.forget_all();
         self.validators.forget_all();
+        self.metrics.forget_versions();
     }
 
     /// The submission of the resource's job that failed last, if none has succeeded since.
@@ -266,6 +301,11 @@ impl Context {
     pub(super) fn forget_failed_submission(&self, uid: &str) {
         lock(&self.failed_submissions).remove(uid);
     }
+}
+
+/// When something is counted.
+pub(super) fn now() -> Now {
+    Now { clock: fence::now(), time: Timestamp::now() }
 }
 
 pub(super) fn lock<T>(map: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {

@@ -6,23 +6,23 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use futures::{StreamExt, TryStreamExt};
+use futures::{FutureExt, StreamExt, TryStreamExt};
 use kube::api::{Api, ListParams};
 use kube::runtime::controller::Config;
 use kube::runtime::{Controller, PredicateConfig, WatchStreamExt, predicates, reflector, watcher};
 use kube::{Resource, ResourceExt};
 use tokio::task::JoinHandle;
-use tokio_util::sync::CancellationToken;
 
-use super::context::{Context, lock};
+use super::context::{Context, lock, now, resource_version};
 use super::kind::{Feed, Guarded, Operated, Sight, woken};
 use super::observe::tell;
 use super::pass::{self, Again, reconcile, retry_after};
 use super::rewind;
 use super::watching;
-use super::way::Take;
+use super::way::{Reins, Take};
 use crate::cluster;
 use crate::config::options;
+use crate::metrics::Sighting;
 
 /// Passes of one kind and scope that run at the same time, where no number is configured or none is meant.
 const CONCURRENCY: u16 = 50;
@@ -38,7 +38,7 @@ pub(super) struct Settings {
     pub(super) context: Arc<Context>,
     /// Only resources with these labels.
     pub(super) label_selector: Option<String>,
-    pub(super) stop: CancellationToken,
+    pub(super) reins: Reins,
 }
 
 /// Runs the controller of a kind until it is asked to stop, once the API server has the kind.
@@ -46,9 +46,10 @@ pub(super) fn spawn<K: Operated>(feed: Feed<K>, settings: Settings) -> JoinHandl
     tokio::spawn(async move {
         let scope = feed.namespace.as_deref().unwrap_or("all namespaces");
         let name = format!("{} in {scope}", K::kind(&()));
-        let _watched = settings.context.health.worker(name, settings.stop.clone());
+        let stop = settings.reins.stop.clone();
+        let _watched = settings.context.health.worker(name, stop.clone());
         tokio::select! {
-            () = settings.stop.cancelled() => return,
+            () = stop.cancelled() => return,
             () = wait_until_served::<K>(feed.namespace.as_deref(), &settings.context) => {}
         }
         run(feed, settings).await;
@@ -57,17 +58,18 @@ pub(super) fn spawn<K: Operated>(feed: Feed<K>, settings: Settings) -> JoinHandl
 
 async fn run<K: Operated>(feed: Feed<K>, settings: Settings) {
     let Feed { namespace, store, writer, wakes, is_listed } = feed;
-    let Settings { context, label_selector, stop } = settings;
+    let Settings { context, label_selector, reins } = settings;
     let mut config = watching::config();
     if let Some(selector) = &label_selector {
         config = config.labels(selector);
     }
     let api: Api<Guarded<K>> = api(&context, namespace.as_deref());
-    let seen_by = Arc::clone(&context);
+    let (seen_by, scope) = (Arc::clone(&context), namespace.clone());
     let seen = watching::watch(api, config, context.rewinds.follow());
     let stream = reflector(writer, seen.modify(drop_what_nobody_reads))
         .inspect_ok(move |event| {
             tell_others(event, &seen_by);
+            count(event, scope.as_deref(), &seen_by);
             if matches!(event, watcher::Event::InitDone) {
                 is_listed.store(true, Ordering::Relaxed);
             }
@@ -75,10 +77,19 @@ async fn run<K: Operated>(feed: Feed<K>, settings: Settings) {
         .applied_objects()
         .predicate_filter(what_wakes, PredicateConfig::default());
     let failures = Arc::new(Failures::default());
-    Controller::for_stream(stream, store)
+    let (stop, seen) = (reins.stop.clone(), store.clone());
+    // A controller waits for its first list before anything else, and would for ever where that
+    // may not be read. Until then it has begun no pass, so that nothing is cut off.
+    let has_nothing = async move {
+        stop.cancelled().await;
+        if seen.wait_until_ready().now_or_never().is_some() {
+            std::future::pending::<()>().await;
+        }
+    };
+    let work = Controller::for_stream(stream, store)
         .with_config(Config::default().concurrency(concurrency(&context)))
         .reconcile_on(woken(wakes))
-        .graceful_shutdown_on(stop.cancelled_owned())
+        .graceful_shutdown_on(reins.stop.clone().cancelled_owned())
         .run(
             move |resource: Arc<Guarded<K>>, context: Arc<Context>| {
                 let (failures, of) = (Arc::clone(&failures), Arc::clone(&resource));
@@ -87,20 +98,24 @@ async fn run<K: Operated>(feed: Feed<K>, settings: Settings) {
                     end: move |ended| again(ended, &of, &failures),
                     resource,
                     context: Arc::clone(&context),
+                    reins: reins.clone(),
                 };
                 async move { Ok::<_, Infallible>(context.ways.take(take).await) }
             },
             |_, never, _| match *never {},
             context,
         )
-        .for_each(|_| std::future::ready(()))
-        .await;
+        .for_each(|_| std::future::ready(()));
+    tokio::select! {
+        () = work => {}
+        () = has_nothing => {}
+    }
 }
 
 /// `kubernetes.operator.reconcile.parallelism`. Without a bound, which `-1` asks for, the objects of
 /// thousands of passes would be in memory at the same time.
 fn concurrency(context: &Context) -> u16 {
-    let configured = context.operator.base.get(&options::RECONCILE_PARALLELISM);
+    let configured = context.operator().base.get(&options::RECONCILE_PARALLELISM);
     let configured = configured.ok().and_then(|number| u16::try_from(number).ok());
     configured.filter(|number| *number > 0).unwrap_or(CONCURRENCY)
 }
@@ -168,10 +183,38 @@ fn tell_others<K: Operated>(event: &watcher::Event<Guarded<K>>, context: &Contex
             K::seen(resource, Sight::There, context);
         }
         watcher::Event::Delete(resource) => {
-            context.validators.forget(&resource.uid().unwrap_or_default());
+            let uid = resource.uid().unwrap_or_default();
+            context.validators.forget(&uid);
+            context.health.forget_canary(&uid);
             K::seen(resource, Sight::Gone, context);
         }
         watcher::Event::Init | watcher::Event::InitDone => {}
+    }
+}
+
+/// Feeds the metrics.
+fn count<K: Operated>(event: &watcher::Event<Guarded<K>>, scope: Option<&str>, context: &Context) {
+    let metrics = &context.metrics;
+    match event {
+        watcher::Event::Init => metrics.list_begins(K::KIND, scope),
+        watcher::Event::InitDone => metrics.list_ends(K::KIND, scope, now()),
+        watcher::Event::Delete(resource) => {
+            metrics.gone(resource.meta().uid.as_deref().unwrap_or_default(), now());
+        }
+        watcher::Event::Apply(resource) | watcher::Event::InitApply(resource) => {
+            // One that cannot be read is taken for what it was, until there is a new list.
+            let Ok(resource) = &resource.0 else { return };
+            let metadata = resource.meta();
+            let of = || Sighting {
+                uid: metadata.uid.as_deref().unwrap_or_default(),
+                namespace: metadata.namespace.as_deref().unwrap_or_default(),
+                name: metadata.name.as_deref().unwrap_or_default(),
+                version: resource_version(metadata),
+                created: metadata.creation_timestamp.as_ref().map(|time| time.0),
+                facts: resource.facts(resource.status().unwrap_or(&K::Status::default())),
+            };
+            metrics.see(of, now());
+        }
     }
 }
 

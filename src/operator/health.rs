@@ -46,6 +46,25 @@ struct State {
     /// Passes that run, with what they are about and since when.
     passes: HashMap<u64, (String, Duration)>,
     dead: BTreeSet<String>,
+    /// By uid.
+    canaries: HashMap<String, Canary>,
+}
+
+/// A resource that was changed to see whether a pass comes to see it.
+struct Canary {
+    namespace: String,
+    about: String,
+    /// The generation that was made, and when.
+    made: (i64, Duration),
+    is_seen: bool,
+    timeout: Duration,
+}
+
+/// When a canary is to be changed.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Due {
+    Now,
+    In(Duration),
 }
 
 /// Shared by all tasks of the operator.
@@ -105,6 +124,46 @@ impl Health {
         Running { health: self.clone(), number }
     }
 
+    /// A scope, or with `None` the whole cluster, is not watched any more: its watches are silent.
+    pub(super) fn forget_scope(&self, namespace: Option<&str>) {
+        self.pulse.forget(namespace);
+        let is_of = |canary: &Canary| namespace.is_none_or(|name| canary.namespace == name);
+        lock(&self.state).canaries.retain(|_, canary| !is_of(canary));
+    }
+
+    /// A pass sees a canary at this generation; one whose change was seen is changed again later,
+    /// one whose change was not stays as it is.
+    pub(super) fn see_canary(&self, uid: &str, generation: i64, timeout: Duration) -> Due {
+        let mut state = lock(&self.state);
+        let Some(canary) = state.canaries.get_mut(uid) else { return Due::Now };
+        let (made, at) = canary.made;
+        canary.is_seen |= generation >= made;
+        match timeout.saturating_sub(fence::now().saturating_sub(at)) {
+            Duration::ZERO if canary.is_seen => Due::Now,
+            Duration::ZERO => Due::In(timeout),
+            left => Due::In(left),
+        }
+    }
+
+    /// A canary was changed to this generation, which a pass should see within `timeout`.
+    pub(super) fn await_canary(
+        &self,
+        uid: &str,
+        namespace: &str,
+        about: String,
+        generation: i64,
+        timeout: Duration,
+    ) {
+        let made = (generation, fence::now());
+        let namespace = namespace.to_owned();
+        let canary = Canary { namespace, about, made, is_seen: false, timeout };
+        let _former = lock(&self.state).canaries.insert(uid.to_owned(), canary);
+    }
+
+    pub(super) fn forget_canary(&self, uid: &str) {
+        let _former = lock(&self.state).canaries.remove(uid);
+    }
+
     /// Keeps an eye on a task, which holds the answer: it is dead when that goes before `stop`.
     pub(super) fn worker(&self, name: String, stop: CancellationToken) -> Worker {
         Worker { health: self.clone(), name, stop }
@@ -121,7 +180,20 @@ impl Health {
                 all.push(format!("a pass over {about} takes {} s", running.as_secs()));
             }
         }
-        for (watch, Signs { stirred, heard: _ }) in self.pulse.all() {
+        let watches = self.pulse.all();
+        for Canary { namespace: _, about, made: (_, at), is_seen, timeout } in
+            state.canaries.values()
+        {
+            let waited = now.saturating_sub(*at);
+            // While the API server is away there is nothing to see.
+            let is_served = watches.is_empty()
+                || watches.values().any(|signs| signs.heard.is_some_and(|heard| heard > *at));
+            if !is_seen && waited > *timeout && is_served {
+                let waited = waited.as_secs();
+                all.push(format!("the change of canary {about} was not seen for {waited} s"));
+            }
+        }
+        for (watch, Signs { stirred, heard: _ }) in watches {
             let silent = now.saturating_sub(stirred);
             if silent > WATCH_SILENCE_MAX {
                 all.push(format!(

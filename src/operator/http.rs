@@ -104,6 +104,11 @@ impl Listener {
         Ok(self.socket.local_addr()?.port())
     }
 
+    /// The socket, for who answers in another way.
+    pub fn into_socket(self) -> TcpListener {
+        self.socket
+    }
+
     /// Answers until it is dropped; connections that are open then end with it.
     pub async fn serve(self, routes: Routes) {
         let slots = Arc::new(Semaphore::new(CONNECTIONS_MAX));

@@ -7,7 +7,7 @@
 use std::collections::{HashMap, HashSet};
 use std::fmt::Debug;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Instant;
 
 use futures::Stream;
@@ -25,6 +25,7 @@ use super::context::{Context, lock};
 use super::pass::{Again, Error};
 use crate::decide::plan::Component;
 use crate::decide::rewind::WentBack;
+use crate::metrics;
 
 /// A resource, or what is wrong with it: one that cannot be read must not stop the watch of all.
 pub type Guarded<K> = DeserializeGuard<K>;
@@ -54,6 +55,15 @@ pub(super) trait Operated:
     /// operator's words.
     const FAILURE: (&'static str, Component);
 
+    /// As metrics call it.
+    const KIND: metrics::Kind;
+
+    /// What is counted of the resource with this status.
+    fn facts(&self, status: &Self::Status) -> metrics::Facts;
+
+    /// What the audit log says of a status that was written.
+    fn audit(previous: &Self::Status, current: &Self::Status) -> Option<String>;
+
     /// What is kept of this kind.
     fn kept(context: &Context) -> &Kept<Self>;
 
@@ -82,6 +92,7 @@ pub(super) struct Written<S> {
 
 /// One watched namespace, or the whole cluster.
 struct Scope<K: Operated> {
+    namespace: Option<String>,
     store: Store<Guarded<K>>,
     wakes: Arc<Wakes<K>>,
     is_listed: Arc<AtomicBool>,
@@ -125,39 +136,63 @@ pub(super) struct Feed<K: Operated> {
 
 /// What the operator keeps of one kind.
 pub(super) struct Kept<K: Operated> {
-    scopes: Vec<Scope<K>>,
+    scopes: RwLock<Vec<Scope<K>>>,
     written: Mutex<HashMap<String, Written<K::Status>>>,
     is_served: AtomicBool,
 }
 
 impl<K: Operated> Default for Kept<K> {
     fn default() -> Self {
-        Self { scopes: Vec::new(), written: Mutex::default(), is_served: AtomicBool::new(false) }
+        Self {
+            scopes: RwLock::default(),
+            written: Mutex::default(),
+            is_served: AtomicBool::new(false),
+        }
     }
 }
 
 impl<K: Operated> Kept<K> {
-    /// For these scopes, with what their controllers need.
-    pub(super) fn new(namespaces: &[Option<String>]) -> (Self, Vec<Feed<K>>) {
-        let mut kept = Self::default();
-        let mut feeds = Vec::new();
-        for namespace in namespaces {
-            let (store, writer) = store();
-            let wakes = Arc::new(Wakes { keys: Mutex::default(), bell: Notify::new() });
-            let is_listed = Arc::new(AtomicBool::new(false));
-            kept.scopes.push(Scope {
-                store: store.clone(),
-                wakes: Arc::clone(&wakes),
-                is_listed: Arc::clone(&is_listed),
-            });
-            feeds.push(Feed { namespace: namespace.clone(), store, writer, wakes, is_listed });
+    fn scopes(&self) -> RwLockReadGuard<'_, Vec<Scope<K>>> {
+        self.scopes.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps what is in one more scope; answers what its controller needs.
+    pub(super) fn open(&self, namespace: Option<String>) -> Feed<K> {
+        let (store, writer) = store();
+        let wakes = Arc::new(Wakes { keys: Mutex::default(), bell: Notify::new() });
+        let is_listed = Arc::new(AtomicBool::new(false));
+        self.scopes.write().unwrap_or_else(PoisonError::into_inner).push(Scope {
+            namespace: namespace.clone(),
+            store: store.clone(),
+            wakes: Arc::clone(&wakes),
+            is_listed: Arc::clone(&is_listed),
+        });
+        Feed { namespace, store, writer, wakes, is_listed }
+    }
+
+    /// Keeps nothing of a scope any more, whose controller has ended: also no status that was not
+    /// written, which would be the base of the next pass when the scope is opened again, whatever
+    /// another operator has done meanwhile. Returns the uids of what was in it.
+    pub(super) fn close(&self, namespace: Option<&str>) -> Vec<String> {
+        let mut scopes = self.scopes.write().unwrap_or_else(PoisonError::into_inner);
+        let closed = scopes.extract_if(.., |scope| scope.namespace.as_deref() == namespace);
+        let all = closed.flat_map(|scope| scope.store.state());
+        let uids: Vec<String> = all.filter_map(|resource| resource.meta().uid.clone()).collect();
+        drop(scopes);
+        for uid in &uids {
+            self.forget(uid);
         }
-        (kept, feeds)
+        uids
+    }
+
+    /// What is watched: `None` stands for the whole cluster.
+    pub(super) fn namespaces(&self) -> Vec<Option<String>> {
+        self.scopes().iter().map(|scope| scope.namespace.clone()).collect()
     }
 
     /// Whether there are watches of this kind at all.
     pub(super) fn is_watched(&self) -> bool {
-        !self.scopes.is_empty()
+        !self.scopes().is_empty()
     }
 
     /// Whether the API server has this kind and lets it be read.
@@ -172,12 +207,25 @@ impl<K: Operated> Kept<K> {
     /// Whether the watches have shown all that was there at their start: until then what they do
     /// not show may exist.
     pub(super) fn is_listed(&self) -> bool {
-        self.scopes.iter().all(|scope| scope.is_listed.load(Ordering::Relaxed))
+        self.scopes().iter().all(|scope| scope.is_listed.load(Ordering::Relaxed))
+    }
+
+    /// The same for one namespace: another one that cannot be read is no reason to wait. Where
+    /// nothing is watched, there is nothing to wait for.
+    pub(super) fn is_listed_in(&self, namespace: &str) -> bool {
+        let scopes = self.scopes();
+        if scopes.is_empty() {
+            return true;
+        }
+        let mut of_it = scopes
+            .iter()
+            .filter(|scope| scope.namespace.as_deref().is_none_or(|name| name == namespace));
+        of_it.any(|scope| scope.is_listed.load(Ordering::Relaxed))
     }
 
     /// What the watches show is not all that is there, until they have listed it anew.
     pub(super) fn unlist(&self) {
-        for scope in &self.scopes {
+        for scope in self.scopes().iter() {
             scope.is_listed.store(false, Ordering::Relaxed);
         }
     }
@@ -185,23 +233,26 @@ impl<K: Operated> Kept<K> {
     /// The resource as the watch last saw it.
     pub(super) fn cached(&self, namespace: &str, name: &str) -> Option<Arc<Guarded<K>>> {
         let key = ObjectRef::new(name).within(namespace);
-        self.scopes.iter().find_map(|scope| scope.store.get(&key))
+        self.scopes().iter().find_map(|scope| scope.store.get(&key))
     }
 
     /// Every resource in scope as the watch last saw it; an error for each that cannot be read.
     pub(super) fn all(&self) -> Vec<Arc<Guarded<K>>> {
-        self.scopes.iter().flat_map(|scope| scope.store.state()).collect()
+        self.scopes().iter().flat_map(|scope| scope.store.state()).collect()
     }
 
-    pub(super) fn stores(&self) -> impl Iterator<Item = &Store<Guarded<K>>> {
-        self.scopes.iter().map(|scope| &scope.store)
+    /// Each scope with its store.
+    pub(super) fn stores(&self) -> Vec<(Option<String>, Store<Guarded<K>>)> {
+        let scopes = self.scopes();
+        scopes.iter().map(|scope| (scope.namespace.clone(), scope.store.clone())).collect()
     }
 
     /// Has the resource looked at soon, because something that it depends on changed. One that the
     /// watch has not seen yet is looked at anyway when it is.
     pub(super) fn wake(&self, namespace: &str, name: &str) {
         let key = ObjectRef::new(name).within(namespace);
-        if let Some(scope) = self.scopes.iter().find(|scope| scope.store.get(&key).is_some()) {
+        let scopes = self.scopes();
+        if let Some(scope) = scopes.iter().find(|scope| scope.store.get(&key).is_some()) {
             lock(&scope.wakes.keys).insert(key);
             scope.wakes.bell.notify_one();
         }
@@ -209,7 +260,7 @@ impl<K: Operated> Kept<K> {
 
     /// Has every resource looked at soon.
     pub(super) fn wake_all(&self) {
-        for scope in &self.scopes {
+        for scope in self.scopes().iter() {
             let all = scope.store.state();
             let keys = all.iter().map(|resource| ObjectRef::from_obj(&**resource));
             lock(&scope.wakes.keys).extend(keys);

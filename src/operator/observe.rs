@@ -24,7 +24,7 @@ use crate::cluster;
 use crate::cluster::read::Scope;
 use crate::cluster::workload::Workload;
 use crate::config::cluster::ResourceId;
-use crate::config::{FlinkConfig, options};
+use crate::config::{FlinkConfig, OperatorConfig, options};
 use crate::decide::crash;
 use crate::decide::deployment::observed_config;
 use crate::decide::extension::verdict::{Verdict, Version};
@@ -49,6 +49,8 @@ pub(super) struct Subject<'a> {
     pub(super) status: &'a DeploymentStatus,
     pub(super) namespace: &'a str,
     pub(super) name: &'a str,
+    /// The configuration that the pass began with.
+    pub(super) operator: &'a OperatorConfig,
     /// What this pass has put together already.
     pub(super) memo: Option<&'a Memo>,
 }
@@ -69,7 +71,7 @@ impl Subject<'_> {
     }
 
     /// The configuration that the running cluster was submitted with.
-    pub(super) fn config(&self, context: &Context) -> Result<Arc<FlinkConfig>, String> {
+    pub(super) fn config(&self) -> Result<Arc<FlinkConfig>, String> {
         let id = ResourceId {
             namespace: self.namespace.to_owned(),
             name: self.name.to_owned(),
@@ -84,7 +86,7 @@ impl Subject<'_> {
         let last = last.as_deref().map(|last| deployed(reconciliation, last));
         let wanted = &self.resource.spec;
         let deployed = last.as_ref().map_or(wanted, |last| &last.spec);
-        observed_config(&context.operator, &id, (deployed, wanted), memo)
+        observed_config(self.operator, &id, (deployed, wanted), memo)
             .map_err(|error| error.to_string())
     }
 
@@ -102,7 +104,7 @@ impl Subject<'_> {
 
     /// A client of the running JobManager.
     pub(super) fn flink(&self, context: &Context) -> Result<Client, String> {
-        let config = self.config(context)?;
+        let config = self.config()?;
         let get = |option| config.get(option).map_err(|error| error.to_string());
         let target = Target {
             namespace: self.namespace.to_owned(),
@@ -339,7 +341,7 @@ async fn ha_metadata(
     subject: &Subject<'_>,
     context: &Context,
 ) -> Result<Fact<HaMetadata>, cluster::Error> {
-    match subject.config(context) {
+    match subject.config() {
         Ok(config) => subject.ha_place(context).metadata(&config).await,
         Err(reason) => Ok(Fact::Unknown(reason)),
     }

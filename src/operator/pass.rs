@@ -10,14 +10,16 @@ use kube::core::error_boundary::InvalidObject;
 use kube::{Resource, ResourceExt};
 
 use super::act;
-use super::context::{Context, resource_version};
+use super::canary;
+use super::context::{Context, now, resource_version};
 use super::kind::{Guarded, Operated};
 use super::listener::{Happening, Subject};
 use super::observe::tell;
-use super::resource::Act;
+use super::resource::{Act, note};
 use crate::api::API_VERSION;
 use crate::cluster;
 use crate::cluster::events::{self, EventRequest, EventType, Repeat};
+use crate::decide::audit;
 use crate::decide::plan::{Component, Event};
 
 /// How long the watch may lag behind our own writes before the resource is read instead.
@@ -72,7 +74,12 @@ impl Error {
 #[tracing::instrument(
     name = "reconcile",
     skip_all,
-    fields(kind = &*K::kind(&()), namespace = resource.namespace(), name = resource.name_any())
+    fields(
+        kind = &*K::kind(&()),
+        namespace = resource.namespace(),
+        name = resource.name_any(),
+        generation = resource.meta().generation,
+    )
 )]
 pub(super) async fn reconcile<K: Operated>(
     resource: Arc<Guarded<K>>,
@@ -81,16 +88,28 @@ pub(super) async fn reconcile<K: Operated>(
     let namespace = resource.namespace().unwrap_or_default();
     let about = format!("{} {namespace}/{}", K::kind(&()), resource.name_any());
     let _running = context.health.pass(about);
-    match freshest(&resource, &context).await? {
+    if let Some(again) = canary::look(&resource, &context).await {
+        return Ok(again);
+    }
+    let uid = resource.uid().unwrap_or_default();
+    let is_cleanup = resource.meta().deletion_timestamp.is_some();
+    context.metrics.pass_begins(&uid, is_cleanup, now());
+    let outcome = pass(&resource, &context).await;
+    context.metrics.pass_ends(&uid, outcome.is_err(), now());
+    outcome
+}
+
+async fn pass<K: Operated>(resource: &Guarded<K>, context: &Context) -> Result<Again, Error> {
+    match freshest(resource, context).await? {
         Some(Ok(newest)) => {
-            let outcome = K::pass(newest, &context).await;
+            let outcome = K::pass(newest, context).await;
             if let (Err(Error::Act(error)), Ok(known)) = (&outcome, &resource.0) {
-                tell_failure(error, known, &context).await;
+                tell_failure(error, known, context).await;
             }
             outcome
         }
         Some(Err(invalid)) => {
-            report_unreadable::<K>(&invalid, &context).await;
+            report_unreadable::<K>(&invalid, context).await;
             Ok(None)
         }
         None => Ok(None),
@@ -185,6 +204,7 @@ async fn report_unreadable<K: Operated>(invalid: &InvalidObject, context: &Conte
     };
     match events::record(&context.client, &request).await {
         Ok(true) => {
+            note(&audit::of_event(&event));
             context.listeners.tell(subject, &Happening::<K::Status>::Event(&event));
         }
         Ok(false) => {}

@@ -15,7 +15,9 @@ use crate::api::DEPLOYMENT_FINALIZER;
 use crate::api::deployment::FlinkDeployment;
 use crate::api::state_snapshot::JobKind;
 use crate::api::status::{DeploymentStatus, JobStatusState, LifecycleState};
+use crate::config::OperatorConfig;
 use crate::decide::application::decide;
+use crate::decide::audit;
 use crate::decide::memo::Memo;
 use crate::decide::plan::{Component, Plan, Step};
 use crate::decide::rewind::{self, Record, WentBack};
@@ -23,6 +25,7 @@ use crate::decide::snapshots::keep_undisposed;
 use crate::decide::trigger::SnapshotKind;
 use crate::decide::world::{Fact, Facts, Fresh, World};
 use crate::flink::new_trigger_id;
+use crate::metrics;
 
 /// A decision asks for each fact at most once, and there are this many.
 const QUESTIONS_MAX: usize = 19;
@@ -31,6 +34,15 @@ impl Operated for FlinkDeployment {
     const FINALIZER: &'static str = DEPLOYMENT_FINALIZER;
     const FAILURE: (&'static str, Component) =
         ("ClusterDeploymentException", Component::JobManagerDeployment);
+    const KIND: metrics::Kind = metrics::Kind::FlinkDeployment;
+
+    fn facts(&self, status: &DeploymentStatus) -> metrics::Facts {
+        metrics::Facts::of_deployment(status)
+    }
+
+    fn audit(previous: &DeploymentStatus, current: &DeploymentStatus) -> Option<String> {
+        audit::of_deployment(previous, current)
+    }
 
     fn kept(context: &Context) -> &Kept<Self> {
         &context.deployments
@@ -55,7 +67,7 @@ impl Operated for FlinkDeployment {
         let kept = &context.deployments;
         let pending = kept.written(&act.uid).and_then(|written| written.pending);
         let status = pending.as_ref().map_or(&act.stored, |(status, _)| status).clone();
-        let plan = plan(&act.resource, &status, context).await?;
+        let plan = plan(&act.resource, &status, &act.operator, context).await?;
         report(&act.resource, &status, &plan, context);
         let Plan { steps, status: end, because: _, look_again, blocker: _ } = plan;
         let creates = steps.iter().any(|step| matches!(step, Step::CreateCluster(_)));
@@ -73,10 +85,8 @@ impl Operated for FlinkDeployment {
         keep_undisposed(&mut end.job_status, &status.job_status, &undisposed);
         if is_gone {
             kept.forget(&act.uid);
-            context.forget_exceptions(&act.uid);
-            context.forget_sighting(&act.uid);
+            context.forget(&act.uid);
             context.rewinds.forget(&act.uid);
-            context.forget_periodic(&act.uid);
             return Ok(None);
         }
         let may_wait = creates || is_waiting;
@@ -93,13 +103,14 @@ impl Operated for FlinkDeployment {
 pub async fn plan(
     resource: &FlinkDeployment,
     status: &DeploymentStatus,
+    operator: &OperatorConfig,
     context: &Context,
 ) -> Result<Plan, Error> {
     let mut world = World {
         now: Timestamp::now(),
         resource,
         status,
-        operator: &context.operator,
+        operator,
         has_snapshot_resources: context.has_snapshot_resources(),
         fresh: fresh(),
         told_exceptions: context
@@ -134,6 +145,7 @@ pub async fn plan(
                     status,
                     namespace: resource.metadata.namespace.as_deref().unwrap_or("default"),
                     name: resource.metadata.name.as_deref().unwrap_or_default(),
+                    operator,
                     memo: Some(&world.memo),
                 };
                 observe::answer(question, &subject, context, &mut world.facts)
@@ -222,5 +234,6 @@ pub fn step_name(step: &Step) -> &'static str {
         Step::ForgetJobGraphs => "forget-job-graphs",
         Step::CreateCluster(_) => "create-cluster",
         Step::FinishCluster(_) => "finish-cluster",
+        Step::ApplyIngress(_) => "apply-ingress",
     }
 }

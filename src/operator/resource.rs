@@ -1,20 +1,25 @@
 //! One resource while a plan is carried out: what is written to the resource itself and told about
 //! it, the same for every kind.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use jiff::Timestamp;
 use kube::ResourceExt;
+use tracing::Instrument;
 
 use super::act::Error;
-use super::context::{Context, resource_version};
+use super::context::{Context, now, resource_version};
 use super::kind::{Operated, Written};
 use super::listener::{Happening, Subject};
 use super::observe::tell;
 use crate::cluster;
 use crate::cluster::apply::{self, Writer};
 use crate::cluster::events::{self, EventRequest, EventType, Repeat};
+use crate::config::OperatorConfig;
+use crate::decide::audit;
 use crate::decide::plan::Event;
+use crate::metrics::Kind;
 
 /// Times that a status is written again after somebody changed another part of the resource.
 const CONFLICTS_MAX: usize = 3;
@@ -27,13 +32,15 @@ pub(super) struct Act<'a, K: Operated> {
     /// The status that is stored.
     pub(super) stored: K::Status,
     pub(super) uid: String,
+    /// The configuration of this pass: one that is reloaded meanwhile counts for the next.
+    pub(super) operator: Arc<OperatorConfig>,
 }
 
 impl<'a, K: Operated> Act<'a, K> {
     pub(super) fn new(context: &'a Context, resource: K) -> Self {
         let stored = resource.status().cloned().unwrap_or_default();
         let uid = resource.uid().unwrap_or_default();
-        Self { context, resource, stored, uid }
+        Self { context, resource, stored, uid, operator: context.operator() }
     }
 
     pub(super) fn namespace(&self) -> String {
@@ -56,7 +63,9 @@ impl<'a, K: Operated> Act<'a, K> {
         let metadata = self.resource.meta_mut();
         metadata.resource_version = stored.resource_version;
         metadata.finalizers = Some(finalizers);
+        self.context.metrics.metadata_written(&self.uid, !add);
         if !add {
+            note(&audit::of_release(K::KIND == Kind::FlinkStateSnapshot));
             self.tell_listeners(&Happening::Deleted { last: &self.stored });
         }
         self.remember();
@@ -79,8 +88,14 @@ impl<'a, K: Operated> Act<'a, K> {
         for _ in 0..CONFLICTS_MAX {
             match apply::replace_status(client, &self.resource, status, Writer::OPERATOR).await {
                 Ok(stored) => {
+                    let version = resource_version(&stored);
                     *self.resource.meta_mut() = stored;
+                    let facts = || self.resource.facts(status);
+                    self.context.metrics.status_written(&self.uid, version, facts, now());
                     let previous = std::mem::replace(&mut self.stored, status.clone());
+                    if let Some(line) = K::audit(&previous, status) {
+                        note(&line);
+                    }
                     self.tell_listeners(&Happening::Status {
                         previous: &previous,
                         current: status,
@@ -137,7 +152,10 @@ impl<'a, K: Operated> Act<'a, K> {
         request.key.clone_from(&event.key);
         request.annotations.clone_from(&event.annotations);
         match events::record(&self.context.client, &request).await {
-            Ok(true) => self.tell_listeners(&Happening::Event(&event)),
+            Ok(true) => {
+                note(&audit::of_event(&event));
+                self.tell_listeners(&Happening::Event(&event));
+            }
             Ok(false) => {}
             // An event tells what happens; it must not keep it from happening.
             Err(error) => {
@@ -160,6 +178,12 @@ impl<'a, K: Operated> Act<'a, K> {
     }
 }
 
+/// Adds a line to the audit log: part of the log, with a name of its own for `KUBECTL_FLINK_LOG`. The
+/// span around it says which resource it is about.
+pub(super) fn note(line: &str) {
+    tracing::info!(target: "kubectl_flink::audit", "{line}");
+}
+
 /// Writes statuses that were allowed to wait, before the process leaves.
 pub(super) async fn flush<K: Operated>(context: &Context) {
     let kept = K::kept(context);
@@ -177,7 +201,15 @@ pub(super) async fn flush<K: Operated>(context: &Context) {
             continue;
         };
         let mut act = Act::new(context, resource.clone());
-        if let Err(error) = act.write_status(&status).await {
+        let metadata = resource.meta();
+        let span = tracing::info_span!(
+            "flush",
+            kind = &*K::kind(&()),
+            namespace = metadata.namespace,
+            name = metadata.name,
+            generation = metadata.generation,
+        );
+        if let Err(error) = act.write_status(&status).instrument(span).await {
             // The next process finds out by the Deployment's annotation.
             tracing::warn!(name = resource.name_any(), error = tell(&error), "status not written");
         }

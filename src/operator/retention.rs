@@ -19,18 +19,18 @@ const PAUSE: Duration = Duration::from_hours(6);
 const REMOVALS_MAX: usize = 100;
 
 /// Looks again and again; ends never.
-pub(super) async fn keep_tidy(context: Arc<Context>, namespaces: Vec<Option<String>>) {
-    let age_min = match context.operator.base.get(&options::LEFTOVERS_RETENTION) {
-        Ok(age_min) if age_min.is_zero() => return,
-        Ok(age_min) => age_min,
-        Err(error) => {
-            tracing::warn!(error = tell(&error), "nothing is removed that was left behind");
-            return;
-        }
-    };
+pub(super) async fn keep_tidy(context: Arc<Context>) {
     loop {
         tokio::time::sleep(PAUSE).await;
-        for namespace in &namespaces {
+        let age_min = match context.operator().base.get(&options::LEFTOVERS_RETENTION) {
+            Ok(age_min) if age_min.is_zero() => continue,
+            Ok(age_min) => age_min,
+            Err(error) => {
+                tracing::warn!(error = tell(&error), "nothing is removed that was left behind");
+                continue;
+            }
+        };
+        for namespace in context.deployments.namespaces() {
             let scope = namespace.as_deref().map_or(Scope::AllNamespaces, Scope::Namespace);
             if let Err(error) = tidy(&context.client, scope, age_min).await {
                 tracing::warn!(error = tell(&error), "leftovers not removed");

@@ -25,6 +25,8 @@ use crate::decide::rewind::WentBack;
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 /// Pause while the API server does not answer.
 const AGAIN: Duration = Duration::from_millis(500);
+/// Namespaces that are tried until one may be read.
+const SCOPES_MAX: usize = 5;
 /// How long the watches are given to list everything anew.
 const LIST_PATIENCE: Duration = Duration::from_mins(2);
 
@@ -96,14 +98,13 @@ impl Follower {
 }
 
 /// Looks at the store again and again; ends never.
-pub(super) async fn follow_store(scope: Option<String>, context: Arc<Context>) {
-    let deployments: Api<FlinkDeployment> = api(&context, scope.as_deref());
+pub(super) async fn follow_store(context: Arc<Context>) {
     let mut newest = 0;
     let mut pause = LOOK_EVERY;
     loop {
         // Either will do.
         drop(timeout(pause, context.rewinds.is_suspected.notified()).await);
-        let Some(now) = revision(&deployments).await else {
+        let Some(now) = revision(&context).await else {
             sleep(AGAIN).await;
             pause = Duration::ZERO;
             continue;
@@ -114,7 +115,7 @@ pub(super) async fn follow_store(scope: Option<String>, context: Arc<Context>) {
             continue;
         }
         // One answer may be an old one, from wherever it was kept.
-        let Some(again) = revision(&deployments).await else { continue };
+        let Some(again) = revision(&context).await else { continue };
         if again < newest {
             tracing::error!(
                 was = newest,
@@ -129,9 +130,17 @@ pub(super) async fn follow_store(scope: Option<String>, context: Arc<Context>) {
 
 /// The present revision of the store: that of a list which nothing but the store may answer. Nothing
 /// while there is no answer.
-async fn revision(deployments: &Api<FlinkDeployment>) -> Option<u64> {
-    let list = deployments.list_metadata(&ListParams::default().limit(1)).await.ok()?;
-    list.metadata.resource_version?.parse().ok()
+async fn revision(context: &Context) -> Option<u64> {
+    for scope in context.deployments.namespaces().into_iter().take(SCOPES_MAX) {
+        let deployments: Api<FlinkDeployment> = api(context, scope.as_deref());
+        // One that may not be read says nothing about the store.
+        let list = deployments.list_metadata(&ListParams::default().limit(1)).await;
+        let version = list.ok().and_then(|list| list.metadata.resource_version?.parse().ok());
+        if version.is_some() {
+            return version;
+        }
+    }
+    None
 }
 
 async fn begin_anew(context: &Context) {

@@ -25,6 +25,8 @@ use crate::api::session_job::{FlinkSessionJob, SessionJobStatus};
 use crate::api::state_snapshot::JobKind;
 use crate::api::status::{DeploymentStatus, LifecycleState};
 use crate::cluster;
+use crate::config::OperatorConfig;
+use crate::decide::audit;
 use crate::decide::extension::verdict::Verdict;
 use crate::decide::memo::Memo;
 use crate::decide::plan::Component;
@@ -35,6 +37,7 @@ use crate::decide::snapshots::keep_undisposed;
 use crate::decide::trigger::SnapshotKind;
 use crate::decide::world::Fact;
 use crate::flink::Client;
+use crate::metrics;
 
 /// A decision asks for each fact at most once, and there are this many.
 const QUESTIONS_MAX: usize = 13;
@@ -42,6 +45,15 @@ const QUESTIONS_MAX: usize = 13;
 impl Operated for FlinkSessionJob {
     const FINALIZER: &'static str = SESSION_JOB_FINALIZER;
     const FAILURE: (&'static str, Component) = ("SessionJobException", Component::Job);
+    const KIND: metrics::Kind = metrics::Kind::FlinkSessionJob;
+
+    fn facts(&self, status: &SessionJobStatus) -> metrics::Facts {
+        metrics::Facts::of_session_job(status)
+    }
+
+    fn audit(previous: &SessionJobStatus, current: &SessionJobStatus) -> Option<String> {
+        audit::of_session_job(previous, current)
+    }
 
     fn kept(context: &Context) -> &Kept<Self> {
         &context.session_jobs
@@ -62,7 +74,7 @@ impl Operated for FlinkSessionJob {
         let cluster = session_cluster(&resource, context).await?;
         let cluster = cluster.as_deref();
         let mut act = Act::new(context, resource);
-        let plan = plan(&act.resource, &act.stored, cluster, context).await?;
+        let plan = plan(&act.resource, &act.stored, cluster, &act.operator, context).await?;
         report(&act.resource, &act.stored, &plan, context);
         let Plan { steps, status: mut end, because: _, look_again, blocker: _ } = plan;
         let snapshots = steps.iter().filter_map(|step| match step {
@@ -89,10 +101,7 @@ impl Operated for FlinkSessionJob {
         }
         if is_gone {
             context.session_jobs.forget(&act.uid);
-            context.forget_exceptions(&act.uid);
-            context.forget_periodic(&act.uid);
-            context.forget_tried(&act.uid);
-            context.forget_failed_submission(&act.uid);
+            context.forget(&act.uid);
             return Ok(None);
         }
         act.end_with(*end, false, None).await.map_err(Error::Act)?;
@@ -135,7 +144,11 @@ pub(super) async fn session_cluster(
 }
 
 /// A client of the cluster's JobManager.
-fn flink(cluster: Option<&FlinkDeployment>, context: &Context) -> Result<Client, String> {
+fn flink(
+    cluster: Option<&FlinkDeployment>,
+    operator: &OperatorConfig,
+    context: &Context,
+) -> Result<Client, String> {
     let cluster = cluster.ok_or("the session cluster does not exist")?;
     let none = DeploymentStatus::default();
     let subject = Subject {
@@ -143,6 +156,7 @@ fn flink(cluster: Option<&FlinkDeployment>, context: &Context) -> Result<Client,
         status: cluster.status.as_ref().unwrap_or(&none),
         namespace: cluster.metadata.namespace.as_deref().unwrap_or("default"),
         name: cluster.metadata.name.as_deref().unwrap_or_default(),
+        operator,
         memo: None,
     };
     subject.flink(context)
@@ -153,6 +167,7 @@ pub(super) async fn plan(
     resource: &FlinkSessionJob,
     status: &SessionJobStatus,
     cluster: Option<&FlinkDeployment>,
+    operator: &OperatorConfig,
     context: &Context,
 ) -> Result<Plan, Error> {
     let uid = resource.metadata.uid.as_deref().unwrap_or_default();
@@ -161,7 +176,7 @@ pub(super) async fn plan(
         resource,
         status,
         cluster,
-        operator: &context.operator,
+        operator,
         has_snapshot_resources: context.has_snapshot_resources(),
         fresh: fresh(),
         told_exceptions: context.told_exceptions(uid),
@@ -173,7 +188,7 @@ pub(super) async fn plan(
         facts: Facts::default(),
         memo: Memo::default(),
     };
-    let asked = Asked { status: &status.job_status, flink: flink(cluster, context) };
+    let asked = Asked { status: &status.job_status, flink: flink(cluster, operator, context) };
     for _ in 0..=QUESTIONS_MAX {
         match decide(&world) {
             Ok(plan) => {
@@ -189,7 +204,8 @@ pub(super) async fn plan(
                 world.facts.verdict = Fact::Known(verdict(&world, context).await);
             }
             Err(question) => {
-                answer(question, &asked, (resource, cluster), context, &mut world.facts).await;
+                let job = (resource, cluster, operator);
+                answer(question, &asked, job, context, &mut world.facts).await;
             }
         }
     }
@@ -217,7 +233,7 @@ async fn verdict(world: &World<'_>, context: &Context) -> Verdict {
 async fn answer(
     question: Question,
     asked: &Asked<'_>,
-    (resource, cluster): (&FlinkSessionJob, Option<&FlinkDeployment>),
+    (resource, cluster, operator): jar::Job<'_>,
     context: &Context,
     facts: &mut Facts,
 ) {
@@ -242,7 +258,7 @@ async fn answer(
             let paths = of_job::revisions(of(resource), context).await;
             facts.revisions = fact(paths.map_err(|error| tell(&error)));
         }
-        Question::Jar => facts.jar = fact(jar::look(resource, cluster, context).await),
+        Question::Jar => facts.jar = fact(jar::look((resource, cluster, operator)).await),
         // Asked of the whole world, by the caller.
         Question::Verdict => {}
     }

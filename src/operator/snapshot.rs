@@ -18,11 +18,12 @@ use super::pass::{Again, Error};
 use super::resource::Act;
 use super::validator::{self, Judging, Kind};
 use crate::api::STATE_SNAPSHOT_FINALIZER;
-use crate::api::state_snapshot::FlinkStateSnapshot;
+use crate::api::state_snapshot::{FlinkStateSnapshot, StateSnapshotStatus};
 use crate::api::status::CheckpointType;
 use crate::cluster;
 use crate::cluster::apply::{self, ObjectId, Writer};
 use crate::config::options;
+use crate::decide::audit;
 use crate::decide::extension::verdict::Verdict;
 use crate::decide::plan::Component;
 use crate::decide::snapshot::world::{Facts, Question, Trigger, World};
@@ -31,6 +32,7 @@ use crate::decide::world::Fact;
 use crate::flink::checkpoints::{CheckpointKind, CheckpointStatus};
 use crate::flink::savepoints::{DisposalStatus, SavepointRequest, SavepointStatus};
 use crate::flink::{self, Client, new_trigger_id};
+use crate::metrics;
 
 /// A decision asks for each fact at most once, and there are this many.
 const QUESTIONS_MAX: usize = 4;
@@ -42,6 +44,15 @@ const STATISTICS_AGE: std::time::Duration = std::time::Duration::from_millis(350
 impl Operated for FlinkStateSnapshot {
     const FINALIZER: &'static str = STATE_SNAPSHOT_FINALIZER;
     const FAILURE: (&'static str, Component) = ("SnapshotError", Component::Snapshot);
+    const KIND: metrics::Kind = metrics::Kind::FlinkStateSnapshot;
+
+    fn facts(&self, status: &StateSnapshotStatus) -> metrics::Facts {
+        metrics::Facts::of_snapshot(&self.spec, status)
+    }
+
+    fn audit(_previous: &StateSnapshotStatus, current: &StateSnapshotStatus) -> Option<String> {
+        Some(audit::of_snapshot(current))
+    }
 
     fn kept(context: &Context) -> &Kept<Self> {
         &context.snapshots
@@ -90,7 +101,8 @@ pub(super) async fn plan<'r>(
     resource: &'r FlinkStateSnapshot,
     context: &Context,
 ) -> Result<(World<'r>, Option<Found>, Plan), Error> {
-    let config = context.operator.defaults(&resource.namespace().unwrap_or_default(), None);
+    let operator = context.operator();
+    let config = operator.defaults(&resource.namespace().unwrap_or_default(), None);
     let mut world = World {
         now: Timestamp::now(),
         resource,
@@ -111,7 +123,8 @@ pub(super) async fn plan<'r>(
         };
         match question {
             Question::Target => {
-                let (fact, job) = target::find(resource, context).await.map_err(Error::Observe)?;
+                let (fact, job) =
+                    target::find(resource, &operator, context).await.map_err(Error::Observe)?;
                 world.facts.target = fact;
                 found = job;
             }

@@ -7,6 +7,7 @@
 
 mod configured;
 mod desk;
+pub mod panel;
 
 use std::sync::Arc;
 use std::time::Duration;

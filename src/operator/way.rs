@@ -43,6 +43,17 @@ pub(super) struct Ways {
     drop: CancellationToken,
 }
 
+/// What the passes of one namespace are stopped with, or those of the whole cluster.
+#[derive(Clone, Default)]
+pub(super) struct Reins {
+    /// No pass begins any more.
+    pub(super) stop: CancellationToken,
+    /// Those that are away are dropped, where they are.
+    pub(super) drop: CancellationToken,
+    /// Those that are away.
+    pub(super) away: TaskTracker,
+}
+
 /// Where a resource is whose pass has left its place.
 enum Absence {
     /// The pass goes on; whether another one was asked for meanwhile.
@@ -80,6 +91,7 @@ pub(super) struct Take<K: Operated, P, E> {
     pub(super) pass: P,
     /// Told how the pass ended; says when to look again.
     pub(super) end: E,
+    pub(super) reins: Reins,
 }
 
 impl Ways {
@@ -91,7 +103,7 @@ impl Ways {
         P: Future<Output = Result<Again, pass::Error>> + Send + 'static,
         E: FnOnce(Result<Again, pass::Error>) -> Again + Send + 'static,
     {
-        let Take { resource, context, pass, end } = take;
+        let Take { resource, context, pass, end, reins } = take;
         let uid = resource.uid().unwrap_or_default();
         if self.is_away(&uid) {
             return Action::await_change();
@@ -104,10 +116,17 @@ impl Ways {
             ended = &mut task => return action(end(joined(ended))),
             () = way.left.notified() => {}
         }
-        lock(&self.away).insert(uid, Absence::Away { is_wanted: false });
-        let dropped = self.drop.clone();
-        let pass = go_on(Gone { resource, context, task, way, end });
-        self.tasks.spawn(dropped.run_until_cancelled_owned(pass));
+        lock(&self.away).insert(uid.clone(), Absence::Away { is_wanted: false });
+        let (dropped, shared) = (self.drop.clone(), Arc::clone(&context));
+        let Reins { stop, drop, away } = reins;
+        let pass = go_on(Gone { resource, context, task, way, end, stop });
+        self.tasks.spawn(away.track_future(async move {
+            let pass = drop.run_until_cancelled_owned(pass);
+            if dropped.run_until_cancelled_owned(pass).await.flatten().is_none() {
+                // Whoever operates its namespace again is not to wait for it.
+                lock(&shared.ways.away).remove(&uid);
+            }
+        }));
         Action::await_change()
     }
 
@@ -160,6 +179,8 @@ struct Gone<K: Operated, E> {
     task: AbortOnDropHandle<Result<Again, pass::Error>>,
     way: Arc<Way>,
     end: E,
+    /// Its namespace is given up.
+    stop: CancellationToken,
 }
 
 async fn go_on<K, E>(gone: Gone<K, E>)
@@ -167,7 +188,7 @@ where
     K: Operated,
     E: FnOnce(Result<Again, pass::Error>) -> Again + Send + 'static,
 {
-    let Gone { resource, context, task, way, end } = gone;
+    let Gone { resource, context, task, way, end, stop } = gone;
     let again = end(joined(task.await));
     let rest_min = way.end().saturating_mul(REST_FACTOR).min(REST_MAX);
     let (uid, name) = (resource.uid().unwrap_or_default(), resource.name_any());
@@ -178,6 +199,7 @@ where
         End::Nothing => return,
         End::Rest(rest) => tokio::select! {
             () = rest.cancelled() => return,
+            () = stop.cancelled() => return,
             () = tokio::time::sleep(again.unwrap_or_default().max(rest_min)) => {}
         },
     }

@@ -452,6 +452,32 @@ fn user_libraries_are_not_hidden_by_an_empty_volume() {
 }
 
 #[test]
+fn a_gateway_has_a_route_in_its_place() {
+    let made = |template: &str, gateway: &str| {
+        let ingress =
+            json!({"template": template, "labels": {"l": "m"}, "annotations": {"a": "b"}});
+        let options = json!({"kubernetes.operator.ingress.gateway": gateway});
+        render(json!({"ingress": ingress, "flinkConfiguration": options})).ingress.unwrap()
+    };
+    let route = made("{{name}}.x", "infra/web:https");
+    assert_eq!(route["kind"], "HTTPRoute");
+    check(&route["metadata"]["labels"], expect![[r#"{"l":"m","component":"ingress"}"#]]);
+    check(
+        &route["spec"],
+        expect![[
+            r#"{"parentRefs":[{"name":"web","namespace":"infra","sectionName":"https"}],"rules":[{"backendRefs":[{"name":"orders-rest","port":8081}]}],"hostnames":["orders.x"]}"#
+        ]],
+    );
+    let route = made("/{{namespace}}/{{name}}", "web");
+    check(
+        &route["spec"],
+        expect![[
+            r#"{"parentRefs":[{"name":"web"}],"rules":[{"backendRefs":[{"name":"orders-rest","port":8081}],"matches":[{"path":{"type":"PathPrefix","value":"/shop/orders"}}],"filters":[{"type":"URLRewrite","urlRewrite":{"path":{"type":"ReplacePrefixMatch","replacePrefixMatch":"/"}}}]}]}"#
+        ]],
+    );
+}
+
+#[test]
 fn an_ingress_is_made_unless_they_are_not_managed() {
     let ingress = json!({"template": "{{name}}.x/p", "className": "nginx", "labels": {"component": "mine", "l": "m"}, "tls": [{"hosts": ["h"], "secretName": "s"}]});
     let objects = render(json!({"ingress": ingress}));

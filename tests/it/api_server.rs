@@ -3,7 +3,9 @@
 //! `KUBECTL_FLINK_TEST_KUBECONFIG` names its kubeconfig; etcd and kube-apiserver are enough.
 
 mod crds;
+mod webhook;
 
+use std::net::UdpSocket;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Namespace;
@@ -24,6 +26,7 @@ static INSTALLED: OnceCell<()> = OnceCell::const_new();
 struct Server {
     client: Client,
     namespace: String,
+    address: http::Uri,
 }
 
 impl Server {
@@ -35,7 +38,9 @@ impl Server {
         let kubeconfig = Kubeconfig::read_from(path).unwrap();
         let config =
             Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;
-        let client = Client::try_from(config.unwrap()).unwrap();
+        let config = config.unwrap();
+        let address = config.cluster_url.clone();
+        let client = Client::try_from(config).unwrap();
         INSTALLED.get_or_init(|| async { install(&client, &crd::all()).await }).await;
         let namespace = format!("{namespace}-{}", std::process::id());
         let object = json!({
@@ -44,7 +49,17 @@ impl Server {
         let params = PatchParams::apply("kubectl-flink-test");
         let namespaces = Api::<Namespace>::all(client.clone());
         namespaces.patch(&namespace, &params, &Patch::Apply(object)).await.unwrap();
-        Self { client, namespace }
+        Self { client, namespace, address }
+    }
+
+    /// The address of this machine at which the API server can reach it: a sandbox has a network of
+    /// its own.
+    fn way_back(&self) -> String {
+        let port = self.address.port_u16().unwrap_or(443);
+        let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
+        // Sends nothing.
+        socket.connect((self.address.host().unwrap(), port)).unwrap();
+        socket.local_addr().unwrap().ip().to_string()
     }
 
     /// Leaves the cluster as it was, but for the definitions.

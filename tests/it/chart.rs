@@ -24,7 +24,7 @@ const CASES: &[&[&str]] = &[
         "nameOverride=mine,image.repository=registry.example/flink,image.tag=v7,image.pullPolicy=Always",
         r"operatorPod.labels.team=data,operatorPod.annotations.example\.org/on=yes",
     ],
-    &["image.digest=sha256:12,logging.format=text,logging.levels=debug"],
+    &["image.digest=sha256:12,logging.format=text,logging.levels=debug,metrics.port=9249"],
     &[
         r"operatorPod.nodeSelector.kubernetes\.io/os=linux,operatorPod.priorityClassName=high",
         "operatorPod.dnsPolicy=Default,operatorPod.resources.limits.memory=64Mi",
@@ -32,6 +32,22 @@ const CASES: &[&[&str]] = &[
     ],
     &["defaultConfiguration.flink-conf\\.yaml=taskmanager.numberOfTaskSlots: 2"],
     &["defaultConfiguration.config\\.yaml=taskmanager.numberOfTaskSlots: 2"],
+    &["defaultConfiguration.config\\.yaml=kubernetes.operator.watched.namespaces: shop"],
+    &["defaultConfiguration.config\\.yaml=# kubernetes.operator.watched.namespaces: shop"],
+    &[
+        "defaultConfiguration.flink-conf\\.yaml=kubernetes.operator.watched.namespaces: shop",
+        "defaultConfiguration.create=false",
+    ],
+    &["webhook.create=true"],
+    &[
+        "webhook.create=true,webhook.failurePolicy=Fail,webhook.port=8443,watchNamespaces={shop,fraud}",
+        "nameOverride=mine,rbac.operatorRole.name=other,rbac.operatorRoleBinding.create=false",
+    ],
+    &[
+        "webhook.create=true,webhook.certificateSecret=served,webhook.caBundle=Q0E=",
+        r"webhook.annotations.cert-manager\.io/inject-ca-from=flink-operator/served",
+    ],
+    &["webhook.create=true,rbac.create=false,webhook.caBundle=Q0E="],
 ];
 
 /// The same as a file, for what `--set` cannot say.
@@ -127,7 +143,8 @@ fn the_chart_makes_what_the_program_makes() {
 fn the_chart_refuses_what_the_program_refuses() {
     let helm = std::env::var("HELM").expect("HELM names the program: run tests/helm.sh");
     let chart = concat!(env!("CARGO_MANIFEST_DIR"), "/helm/kubectl-flink-operator");
-    for bad in ["replicas=many", "rbac.operatorRol.name=x", "imagePullSecret={}"] {
+    for bad in ["replicas=many", "rbac.operatorRol.name=x", "imagePullSecret={}", "webhook.port=0"]
+    {
         let mut command = Command::new(&helm);
         let output = command.args(["template", "x", chart, "--set", bad]).output().unwrap();
         assert!(!output.status.success(), "{bad}");

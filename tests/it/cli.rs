@@ -2,5 +2,6 @@
 
 pub(crate) mod commands;
 mod completion;
+mod operator_config;
 mod panics;
 mod transcripts;

@@ -11,6 +11,7 @@ mod crashes;
 mod deletion;
 mod properties;
 mod quirks;
+mod reload;
 mod rewind;
 mod rollback;
 mod transitions;

@@ -57,7 +57,7 @@ fn project() -> &'static Path {
 
 fn manifests() -> Vec<PathBuf> {
     let mut files = Vec::new();
-    for folder in ["examples", "examples/jobs"] {
+    for folder in ["examples", "examples/jobs", "examples/storage"] {
         for entry in fs::read_dir(project().join(folder)).unwrap() {
             let path = entry.unwrap().path();
             if path.extension().is_some_and(|extension| extension == "yaml") {

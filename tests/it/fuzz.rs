@@ -10,11 +10,13 @@
 //! environment asks for more (see CONTRIBUTING.md). An input that breaks a law is made smaller,
 //! stored and named.
 
+mod autoscaler;
 mod command_line;
 mod configuration;
 mod manifest;
 mod mutate;
 mod rest;
+mod reviews;
 mod rules;
 mod stored;
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-const PURE: &[&str] = &["api", "config", "render", "decide", "install"];
+const PURE: &[&str] = &["api", "config", "render", "decide", "autoscaler", "install", "metrics"];
 
 /// The layers that each one may use.
 const LAYERS: &[(&str, &[&str])] = &[
@@ -12,11 +12,13 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("config", &["api"]),
     ("render", &["api", "config"]),
     ("decide", &["api", "config", "render"]),
+    ("autoscaler", &["config", "decide"]),
     ("fence", &[]),
     ("install", &["api"]),
+    ("metrics", &["api", "config"]),
     ("artifact", PURE),
-    ("flink", &["api", "config", "render", "decide", "fence"]),
-    ("cluster", &["api", "config", "render", "decide", "fence"]),
+    ("flink", &["api", "config", "render", "decide", "autoscaler", "metrics", "fence"]),
+    ("cluster", &["api", "config", "render", "decide", "metrics", "fence"]),
     (
         "operator",
         &[
@@ -24,6 +26,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "config",
             "render",
             "decide",
+            "metrics",
             "fence",
             "artifact",
             "flink",
@@ -32,6 +35,7 @@ const LAYERS: &[(&str, &[&str])] = &[
         ],
     ),
     ("zookeeper", PURE),
+    ("webhook", &["api", "config", "render", "decide", "fence", "cluster", "operator"]),
     ("sandbox", PURE),
     (
         "cli",
@@ -40,17 +44,22 @@ const LAYERS: &[(&str, &[&str])] = &[
             "config",
             "render",
             "decide",
+            "metrics",
             "fence",
             "artifact",
             "flink",
             "cluster",
             "zookeeper",
             "operator",
+            "webhook",
             "sandbox",
             "install",
         ],
     ),
 ];
+
+/// Pure parts of modules that are not.
+const PURE_PARTS: &[&str] = &["webhook/admit"];
 
 /// What would let a pure module see the world.
 const WORLD: &[&str] = &[
@@ -87,7 +96,7 @@ fn a_module_uses_only_the_layers_above_it() {
 #[test]
 fn pure_modules_see_no_world() {
     let mut broken = Vec::new();
-    for layer in PURE {
+    for layer in PURE.iter().chain(PURE_PARTS) {
         // Tests of pure modules may read golden files.
         for file in files_of(layer).into_iter().filter(|file| !file.ends_with("tests.rs")) {
             let code = code_of(&file);

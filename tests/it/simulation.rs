@@ -510,7 +510,10 @@ impl Sim {
                 }
             }
             Step::Snapshot(SnapshotStep::Dispose { path, .. }) => self.dispose(path),
-            Step::Event(_) | Step::ScaleTaskManagers { .. } | Step::ForgetJobGraphs => {}
+            Step::Event(_)
+            | Step::ScaleTaskManagers { .. }
+            | Step::ForgetJobGraphs
+            | Step::ApplyIngress(_) => {}
             Step::TriggerStop { job_id, trigger_id, .. } => self.flink_stop(job_id, trigger_id),
             Step::ScaleJob { .. } => unreachable!("no overrides in this world"),
             Step::CancelJob { job_id, .. } => self.flink_cancel(job_id),

@@ -3,6 +3,7 @@
 //! Where the design excludes one, the test shows that. `docs/upstream-bugs.md` says what each was,
 //! and a test here holds that table and these tests together.
 
+mod autoscaler;
 mod double_action;
 mod hidden_errors;
 mod leaks;

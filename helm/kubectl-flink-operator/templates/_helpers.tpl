@@ -23,6 +23,14 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{ .Values.watchNamespaces | default (list .Release.Namespace) | toJson }}
 {{- end }}
 
+{{- /* Not empty where the configuration says which namespaces are operated. */ -}}
+{{- define "operator.namesNamespaces" -}}
+{{- with .Values.defaultConfiguration -}}
+{{- $text := index . "flink-conf.yaml" | default (index . "config.yaml") -}}
+{{- if and .create (regexMatch `(?m)^\s*kubernetes\.operator\.watched\.namespaces\s*:` $text) }}true{{ end -}}
+{{- end -}}
+{{- end }}
+
 {{- /* Rights, as `kubectl flink operator install` gives them: src/install/rules.rs. */ -}}
 {{- define "operator.rules" -}}
 {{- $all := list "get" "list" "watch" "create" "update" "patch" "delete" }}
@@ -45,6 +53,9 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 - apiGroups: [networking.k8s.io]
   resources: [ingresses]
   verbs: {{ toJson $all }}
+- apiGroups: [gateway.networking.k8s.io]
+  resources: [httproutes]
+  verbs: [get, create, patch, delete]
 - apiGroups: [flink.apache.org]
   resources: {{ toJson $kinds }}
   verbs: {{ toJson $all }}
@@ -66,4 +77,53 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 - apiGroups: [coordination.k8s.io]
   resources: [leases]
   verbs: [get, list, watch, create, update, patch]
+{{- end }}
+
+{{- /* Name of the webhook's Service, and of the Secret of its own certificate. */ -}}
+{{- define "operator.webhookName" -}}
+{{ include "operator.name" . }}-webhook
+{{- end }}
+
+{{- define "operator.webhookClusterName" -}}
+{{ .Release.Namespace }}-{{ include "operator.webhookName" . }}
+{{- end }}
+
+{{- /* One webhook of a configuration: root, name, path, resources. */ -}}
+{{- define "operator.webhook" -}}
+{{- $root := .root }}
+{{- with .root.Values.webhook }}
+- name: {{ $.name }}
+  clientConfig:
+    service:
+      name: {{ include "operator.webhookName" $root }}
+      namespace: {{ $root.Release.Namespace }}
+      path: {{ $.path }}
+      port: 443
+    {{- if and .caBundle .certificateSecret }}
+    caBundle: {{ .caBundle }}
+    {{- end }}
+  rules:
+    - apiGroups: [flink.apache.org]
+      apiVersions: ["*"]
+      operations: [CREATE, UPDATE]
+      resources: {{ toJson $.resources }}
+      scope: Namespaced
+  # Not asked about: what goes, and what leaves spec and labels as they are.
+  matchConditions:
+    - name: stays
+      expression: "!has(object.metadata.deletionTimestamp) && (request.operation == 'CREATE' || !has(oldObject.metadata.deletionTimestamp))"
+    - name: changes
+      expression: "request.operation == 'CREATE' || has(object.spec) != has(oldObject.spec) || (has(object.spec) && object.spec != oldObject.spec) || has(object.metadata.labels) != has(oldObject.metadata.labels) || (has(object.metadata.labels) && object.metadata.labels != oldObject.metadata.labels)"
+  failurePolicy: {{ .failurePolicy }}
+  sideEffects: None
+  admissionReviewVersions: [v1]
+  timeoutSeconds: 10
+  {{- with $root.Values.watchNamespaces }}
+  namespaceSelector:
+    matchExpressions:
+      - key: kubernetes.io/metadata.name
+        operator: In
+        values: {{ toJson . }}
+  {{- end }}
+{{- end }}
 {{- end }}

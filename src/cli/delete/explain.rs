@@ -196,15 +196,15 @@ async fn look_ahead(resource: &Value, context: &Context) -> Result<Option<Previe
     let preview = match kind {
         "FlinkDeployment" => {
             let resource = serde_json::from_value(resource.clone()).map_err(unreadable)?;
-            Box::pin(preview::of_deployment(resource, context)).await
+            Box::pin(preview::of_deployment_deletion(resource, context)).await
         }
         "FlinkSessionJob" => {
             let resource = serde_json::from_value(resource.clone()).map_err(unreadable)?;
-            Box::pin(preview::of_session_job(resource, context)).await
+            Box::pin(preview::of_session_job_deletion(resource, context)).await
         }
         "FlinkStateSnapshot" => {
             let resource = serde_json::from_value(resource.clone()).map_err(unreadable)?;
-            Box::pin(preview::of_snapshot(resource, context)).await
+            Box::pin(preview::of_snapshot_deletion(resource, context)).await
         }
         _ => return Ok(None),
     };

@@ -193,7 +193,7 @@ pub(super) fn version_of_image(image: &str) -> Option<FlinkVersion> {
     FlinkVersion::parse(&format!("v{major}_{minor}"))
 }
 
-fn flink_version(text: &str) -> Result<FlinkVersion, String> {
+pub(in crate::cli) fn flink_version(text: &str) -> Result<FlinkVersion, String> {
     let known = || FlinkVersion::ALL.map(FlinkVersion::as_str).join(", ");
     // `1.20` is what people type.
     let spelled = if text.starts_with('v') {

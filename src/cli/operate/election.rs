@@ -17,7 +17,7 @@ pub(super) struct ElectionArgs {
     #[arg(long, value_name = "NAME")]
     lease_name: Option<String>,
     /// Namespace of the Lease; that of the pod or of the kubeconfig's context unless given
-    #[arg(long, value_name = "NAMESPACE")]
+    #[arg(long, value_name = "NAMESPACE", env = "OPERATOR_NAMESPACE")]
     lease_namespace: Option<String>,
 }
 

@@ -11,13 +11,24 @@ use crate::cluster::{self, Error};
 use crate::operator::run::Watch;
 
 /// Checks that deployments can be listed; says whether snapshots are resources here. Objects that
-/// cannot be read are no reason to leave the others alone.
-pub(super) async fn preflight(client: &kube::Client, watch: &Watch) -> anyhow::Result<bool> {
+/// cannot be read are no reason to leave the others alone, and a namespace is none unless `stops`.
+pub(super) async fn preflight(
+    client: &kube::Client,
+    watch: &Watch,
+    stops: bool,
+) -> anyhow::Result<bool> {
     let scopes = watch.scopes();
+    let mut readable = None;
     for scope in &scopes {
         if let Err(error) = probe::<FlinkDeployment>(client, scope.as_deref()).await {
             let is_missing = matches!(error, Error::KindMissing { .. });
             let failure = anyhow::Error::from(error);
+            if !stops && !is_missing {
+                let scope = scope.as_deref().unwrap_or("all namespaces");
+                let error = format!("{failure:#}");
+                tracing::error!(scope, error, "not operated until the API server lets it be read");
+                continue;
+            }
             return Err(if is_missing {
                 failure.context(
                     "the FlinkDeployment resource is not installed: run `kubectl flink crds --apply`",
@@ -26,8 +37,9 @@ pub(super) async fn preflight(client: &kube::Client, watch: &Watch) -> anyhow::R
                 failure
             });
         }
+        readable = readable.or(Some(scope));
     }
-    let scope = scopes.first().and_then(Option::as_deref);
+    let scope = readable.or(scopes.first()).and_then(Option::as_deref);
     match probe::<FlinkStateSnapshot>(client, scope).await {
         Ok(()) => Ok(true),
         // Where the kind is not installed, rights on it are missing as well.

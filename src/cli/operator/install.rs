@@ -14,12 +14,12 @@ use kube::runtime::wait::{await_condition, conditions};
 use kube::{Api, Client, ResourceExt};
 use serde_json::{Map, Value, json};
 
-use super::{MANAGED_BY, MANAGER, VALUES, namespace};
+use super::{MANAGED_BY, MANAGER, VALUES, namespace, shadow};
 use crate::cli::args::{DryRun, DryRunMode, Global, Output, OutputFormat, Wait};
 use crate::cli::failure::Failure;
 use crate::cli::printer::{Printer, ValueFormat};
 use crate::cli::{change, crds};
-use crate::cluster::apply::{self, ObjectId, Writer};
+use crate::cluster::apply::{self, Deletion, ObjectId, Propagation, Writer};
 use crate::cluster::{self, namespaces, read};
 use crate::install::merge::{self, Scalars, merge};
 use crate::install::objects::{NAME, Release};
@@ -43,6 +43,9 @@ Examples:
   # See what would be created, or keep it in a repository
   kubectl flink operator install --dry-run=client -o yaml
 
+  # What would this operator do with what another one, such as the Java operator, left? Nothing is changed
+  kubectl flink operator install --check
+
   # Values of the Helm chart, under the same names
   kubectl flink operator install --values values.yaml --set image.repository=registry.example/kubectl-flink")]
 pub(super) struct InstallArgs {
@@ -62,6 +65,9 @@ pub(super) struct InstallArgs {
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
+  # What would the operator of this version do at once? Nothing is changed
+  kubectl flink operator upgrade --check
+
   # To the version of this program
   kubectl flink operator upgrade --wait
 
@@ -97,6 +103,11 @@ struct How {
     /// Leave the definitions of the Flink resources as they are, for people who may not change them
     #[arg(long)]
     skip_crds: bool,
+    /// Change nothing: tell what the operator would do first about each resource that is there, but
+    /// for snapshots by schedule and the end of old ones.
+    /// Exits 0 when it would leave all as they are, else 1
+    #[arg(long, conflicts_with_all = ["dry_run", "wait", "yes"])]
+    check: bool,
     /// Do not ask
     #[arg(short, long)]
     yes: bool,
@@ -202,7 +213,12 @@ async fn put(
     global: &Global,
     printer: &Printer,
 ) -> anyhow::Result<()> {
-    let How { skip_crds, yes, wait, dry_run: DryRun { dry_run }, output: Output { output } } = how;
+    let How { skip_crds, check, yes, wait, dry_run: DryRun { dry_run }, output: Output { output } } =
+        how;
+    if *check {
+        let connection = global.connect().await?;
+        return Box::pin(shadow::run(&typed(&given)?, &connection, *output, printer)).await;
+    }
     let namespace = namespace(global);
     let objects = objects(&given, &namespace)?;
     if *dry_run == DryRunMode::Client && output.is_some() {
@@ -213,15 +229,26 @@ async fn put(
     refuse_another_operator(client, &given, &namespace).await?;
     let has_namespace = namespaces::exists(client, &namespace).await?;
     let changes = changes(client, &objects).await?;
+    let superfluous = superfluous(client, &namespace, &objects).await?;
     if !has_namespace {
         printer.note(format_args!("namespace/{namespace} is created"));
     }
     for Change { object, kind } in &changes {
         printer.note(format_args!("{} {}", shown(object), kind.said()));
     }
+    for object in &superfluous {
+        printer.note(format_args!("{} goes", shown(object)));
+    }
     let is_asking = printer.terminals().input && !yes && *dry_run == DryRunMode::None;
     if is_asking && !printer.confirm("Go on?")? {
         return Err(Failure::new("nothing was changed").into());
+    }
+    // First: a webhook that nobody answers any more would be in the way of what follows.
+    if *dry_run == DryRunMode::None {
+        for object in &superfluous {
+            let deletion = Deletion::with(Propagation::Foreground);
+            apply::delete(client, &ObjectId::in_manifest(object)?, deletion).await?;
+        }
     }
     if !skip_crds {
         crds::put(global, printer, *dry_run, DEFINITIONS).await?;
@@ -260,13 +287,7 @@ async fn put(
 
 /// What is applied: the objects of the release, with the values that it was made from.
 pub(super) fn objects(given: &Map<String, Value>, namespace: &str) -> anyhow::Result<Vec<Value>> {
-    let mut all = merge::defaults();
-    merge(&mut all, given.clone());
-    let values = merge::typed(all).map_err(|error| {
-        Failure::new(error.to_string())
-            .hint("all values, with their defaults: helm/kubectl-flink-operator/values.yaml")
-    })?;
-    check(&values)?;
+    let values = typed(given)?;
     let release = Release {
         namespace,
         version: env!("CARGO_PKG_VERSION"),
@@ -281,6 +302,18 @@ pub(super) fn objects(given: &Map<String, Value>, namespace: &str) -> anyhow::Re
     Ok(objects)
 }
 
+/// The given values, and the defaults of all others.
+fn typed(given: &Map<String, Value>) -> anyhow::Result<Values> {
+    let mut all = merge::defaults();
+    merge(&mut all, given.clone());
+    let values = merge::typed(all).map_err(|error| {
+        Failure::new(error.to_string())
+            .hint("all values, with their defaults: helm/kubectl-flink-operator/values.yaml")
+    })?;
+    check(&values)?;
+    Ok(values)
+}
+
 /// What types do not say.
 fn check(values: &Values) -> anyhow::Result<()> {
     if !["text", "json"].contains(&values.logging.format.as_str()) {
@@ -292,6 +325,15 @@ fn check(values: &Values) -> anyhow::Result<()> {
     }
     if values.replicas < 0 {
         return Err(Failure::new("value `replicas` is below 0").into());
+    }
+    let policy = values.webhook.failure_policy.as_str();
+    if !["Ignore", "Fail"].contains(&policy) {
+        let message =
+            format!("value `webhook.failurePolicy`: `{policy}` is none of `Ignore`, `Fail`");
+        return Err(Failure::new(message).into());
+    }
+    if u16::try_from(values.webhook.port).is_err() || values.webhook.port == 0 {
+        return Err(Failure::new("value `webhook.port` is no port").into());
     }
     Ok(())
 }
@@ -381,6 +423,41 @@ async fn changes(client: &Client, objects: &[Value]) -> anyhow::Result<Vec<Chang
     .hint("choose other names, such as --set nameOverride=NAME,rbac.operatorRole.name=NAME,rbac.operatorRoleBinding.name=NAME")
     .hint("or remove the other installation first; its definitions and jobs may stay")
     .into())
+}
+
+/// What the installation of this name had made with its former values and has no use for now, the
+/// last made first. Accounts stay: others may use them.
+async fn superfluous(
+    client: &Client,
+    namespace: &str,
+    objects: &[Value],
+) -> anyhow::Result<Vec<Value>> {
+    let Some(deployment) = objects.iter().find(|it| it["kind"] == "Deployment") else {
+        return Ok(vec![]);
+    };
+    let id = ObjectId::in_manifest(deployment)?;
+    let Some(stored) = read::get::<Deployment>(client, namespace, &id.name).await? else {
+        return Ok(vec![]);
+    };
+    if !stored.annotations().contains_key(VALUES) {
+        return Ok(vec![]);
+    }
+    // Values that are no values now are no reason not to go on.
+    let former = values_of(&stored).ok().and_then(|values| self::objects(&values, namespace).ok());
+    let ids: Vec<ObjectId> = objects.iter().flat_map(ObjectId::in_manifest).collect();
+    let mut superfluous = Vec::new();
+    for object in former.into_iter().flatten().rev() {
+        let id = ObjectId::in_manifest(&object)?;
+        let is_kept = ["Deployment", "ServiceAccount"].contains(&id.kind.as_str());
+        if is_kept || is_of_jobs(&object) || ids.contains(&id) {
+            continue;
+        }
+        let stored = read::get_value(client, &id).await?;
+        if stored.as_ref().and_then(manager) == Some(MANAGER) {
+            superfluous.push(object);
+        }
+    }
+    Ok(superfluous)
 }
 
 /// Who manages a stored object, as its label says.

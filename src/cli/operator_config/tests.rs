@@ -10,37 +10,50 @@ fn directory(files: &[(&str, &str)]) -> tempfile::TempDir {
 
 #[test]
 fn the_old_file_alone_counts_where_both_are() {
-    let (printer, transcript) = Printer::in_memory();
     let both =
         directory(&[("flink-conf.yaml", "a: old\nnonsense\n"), ("config.yaml", "a: new\nb: 1")]);
-    let config = read(both.path(), &printer).unwrap();
-    assert_eq!(config.iter().collect::<Vec<_>>(), [("a", "old")]);
-    assert!(transcript.error().contains("flink-conf.yaml:2: skipped"), "{}", transcript.error());
+    let files = read(Some(both.path())).unwrap();
+    assert_eq!(files.merged().iter().collect::<Vec<_>>(), [("a", "old")]);
+    let [remark] = files.remarks.as_slice() else { panic!("{:?}", files.remarks) };
+    assert!(remark.contains("flink-conf.yaml:2: skipped"), "{remark}");
 
     let standard = directory(&[("config.yaml", "a:\n  b: 1")]);
-    let config = read(standard.path(), &printer).unwrap();
-    assert_eq!(config.iter().collect::<Vec<_>>(), [("a.b", "1")]);
+    let files = read(Some(standard.path())).unwrap();
+    assert_eq!(files.merged().iter().collect::<Vec<_>>(), [("a.b", "1")]);
 }
 
 #[test]
 fn a_file_that_cannot_be_read_is_an_error_that_names_it() {
-    let (printer, _) = Printer::in_memory();
     let empty = directory(&[]);
-    assert!(read(empty.path(), &printer).unwrap_err().to_string().contains("holds neither"));
-    let missing = read(&empty.path().join("x.yaml"), &printer).unwrap_err();
+    assert!(read(Some(empty.path())).unwrap_err().to_string().contains("holds neither"));
+    let missing = read(Some(&empty.path().join("x.yaml"))).unwrap_err();
     assert!(missing.to_string().contains("x.yaml"));
     let broken = directory(&[("operator.yaml", "a: [")]);
-    let error = read(&broken.path().join("operator.yaml"), &printer).unwrap_err();
+    let error = read(Some(&broken.path().join("operator.yaml"))).unwrap_err();
     assert!(error.to_string().contains("operator.yaml"), "{error}");
 }
 
 #[test]
-fn unknown_flink_versions_are_pointed_out() {
+fn what_has_no_effect_and_what_is_wrong_is_pointed_out() {
     let (printer, transcript) = Printer::in_memory();
     let files = directory(&[(
-        "config.yaml",
-        "kubernetes.operator.default-configuration.flink-version.v3_0.a: b",
+        "flink-conf.yaml",
+        "kubernetes.operator.default-configuration.flink-version.v3_0.a: b\n\
+         kubernetes.operator.reconcile.intervall: 1 s\n\
+         kubernetes.operator.reconcile.interval: soon\n",
     )]);
     load(Some(files.path()), &printer).unwrap();
-    assert!(transcript.error().contains("no such Flink version"));
+    for told in
+        ["no such Flink version", "is `kubernetes.operator.reconcile.interval` meant?", "`soon`"]
+    {
+        assert!(transcript.error().contains(told), "{told}: {}", transcript.error());
+    }
+}
+
+#[test]
+fn a_later_file_is_laid_over_an_earlier_one() {
+    let mut files = Files::default();
+    files.add_text(true, "one".to_owned(), "a: 1\nb: 1\n").unwrap();
+    files.add_text(false, "two".to_owned(), "b: 2").unwrap();
+    assert_eq!(files.merged().iter().collect::<Vec<_>>(), [("a", "1"), ("b", "2")]);
 }

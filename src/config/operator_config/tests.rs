@@ -54,3 +54,35 @@ fn java_17_is_opened_for_flink_unless_configured() {
     let config = own.defaults("default", Some(FlinkVersion::V1_20));
     assert_eq!(config.get_text("env.java.default-opts.all"), Some("mine"));
 }
+
+#[test]
+fn the_layers_are_what_the_defaults_are_made_of() {
+    let operator = operator(&[
+        ("k", "base"),
+        ("kubernetes.operator.default-configuration.namespace.shop.k", "namespace"),
+        ("kubernetes.operator.default-configuration.namespace.shop.n", "namespace"),
+        ("kubernetes.operator.default-configuration.flink-version.v1_18+.k", "from 1.18"),
+        ("kubernetes.operator.default-configuration.flink-version.v1_20.k", "1.20"),
+    ]);
+    let versions = FlinkVersion::ALL.into_iter().map(Some).chain([None]);
+    for version in versions {
+        for namespace in ["shop", "default"] {
+            let base = Layer { name: "file".to_owned(), config: operator.base.clone() };
+            let mut all = FlinkConfig::new();
+            for layer in operator.layers(vec![base], Some(namespace), version) {
+                all.overlay(&layer.config);
+            }
+            assert_eq!(all, operator.defaults(namespace, version), "{namespace} {version:?}");
+        }
+    }
+    let names: Vec<String> = operator
+        .layers(vec![], Some("shop"), Some(FlinkVersion::V1_18))
+        .into_iter()
+        .filter(|layer| !layer.config.is_empty())
+        .map(|layer| layer.name)
+        .collect();
+    assert_eq!(
+        names,
+        ["built in", "defaults of namespace shop", "defaults of flink-version v1_18+"]
+    );
+}

@@ -8,6 +8,19 @@ fn default_reads<T: OptionValue>(option: &ConfigOption<T>) {
 }
 
 #[test]
+fn every_default_of_metrics_reads() {
+    default_reads(&metrics::JVM_METRICS_ENABLED);
+    default_reads(&metrics::JOSDK_METRICS_ENABLED);
+    default_reads(&metrics::KUBERNETES_CLIENT_METRICS_ENABLED);
+    default_reads(&metrics::KUBERNETES_CLIENT_METRICS_CODE_GROUPS_ENABLED);
+    default_reads(&metrics::KUBERNETES_CLIENT_METRICS_SLOW_REQUEST_THRESHOLD);
+    default_reads(&metrics::RESOURCE_METRICS_ENABLED);
+    default_reads(&metrics::RESOURCE_LIFECYCLE_METRICS_ENABLED);
+    default_reads(&metrics::RESOURCE_LIFECYCLE_NAMESPACE_HISTOGRAMS_ENABLED);
+    default_reads(&metrics::METRICS_HISTOGRAM_SAMPLE_SIZE);
+}
+
+#[test]
 #[allow(clippy::too_many_lines, reason = "a list")]
 fn every_default_reads() {
     default_reads(&RECONCILE_INTERVAL);
@@ -60,6 +73,7 @@ fn every_default_reads() {
     default_reads(&EVENTS_EXCEPTIONS_STACKTRACE_LINES);
     default_reads(&EVENTS_EXCEPTIONS_LIMIT_PER_RECONCILIATION);
     default_reads(&INGRESS_MANAGE);
+    default_reads(&INGRESS_GATEWAY);
     default_reads(&SAVEPOINT_TRIGGER_GRACE_PERIOD);
     default_reads(&CHECKPOINT_TRIGGER_GRACE_PERIOD);
     default_reads(&SAVEPOINT_FORMAT_TYPE);

@@ -172,7 +172,8 @@ pub(in crate::decide) fn hide_secrets(value: &mut Value, path: Option<&str>) {
                 is_next_hidden = names_secret || path.is_some_and(is_secret);
             }
         }
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        Value::String(text) => hide_in_text(text),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
 }
 

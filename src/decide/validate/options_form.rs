@@ -28,6 +28,7 @@ pub(super) fn check(config: &FlinkConfig, places: &Places) -> Vec<Violation> {
     form.read(&o::EVENTS_EXCEPTIONS_LIMIT_PER_RECONCILIATION);
     form.read(&o::RESOURCE_DELETION_PROPAGATION);
     form.read(&o::INGRESS_MANAGE);
+    form.read(&o::INGRESS_GATEWAY);
     form.read(&o::SAVEPOINT_TRIGGER_GRACE_PERIOD);
     form.read(&o::CHECKPOINT_TRIGGER_GRACE_PERIOD);
     form.read(&o::SAVEPOINT_FORMAT_TYPE);

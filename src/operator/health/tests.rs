@@ -77,3 +77,65 @@ fn a_watch_without_answers_is_alive_and_one_that_is_stuck_is_not() {
         ]],
     );
 }
+
+const MINUTE: Duration = Duration::from_mins(1);
+
+fn change_canary(health: &Health, generation: i64) {
+    let about = "FlinkDeployment shop/canary".to_owned();
+    health.await_canary("u1", "shop", about, generation, MINUTE);
+}
+
+#[test]
+fn a_canary_whose_change_is_not_seen_is_named() {
+    let health = Health::default();
+    assert_eq!(health.see_canary("u1", 1, MINUTE), Due::Now);
+    change_canary(&health, 2);
+    check(&health.ailments(fence::now()), expect![[r#"200 b"OK\n""#]]);
+    let told = health.ailments(fence::now() + HOUR);
+    let [told] = told.as_slice() else { panic!("{told:?}") };
+    assert!(
+        told.starts_with("the change of canary FlinkDeployment shop/canary was not seen for 3"),
+        "{told}"
+    );
+    // A look at what was there before is none at the change.
+    let _later = health.see_canary("u1", 1, Duration::ZERO);
+    assert_eq!(health.see_canary("u1", 1, Duration::ZERO), Due::In(Duration::ZERO));
+    assert_eq!(health.ailments(fence::now() + HOUR).len(), 1);
+}
+
+#[test]
+fn one_whose_change_was_seen_is_changed_again_after_a_while() {
+    let health = Health::default();
+    change_canary(&health, 2);
+    let Due::In(left) = health.see_canary("u1", 2, MINUTE) else { panic!("it is due") };
+    assert!(left > Duration::ZERO && left <= MINUTE, "{left:?}");
+    check(&health.ailments(fence::now() + HOUR), expect![[r#"200 b"OK\n""#]]);
+    assert_eq!(health.see_canary("u1", 2, Duration::ZERO), Due::Now);
+}
+
+#[test]
+fn a_canary_says_nothing_while_the_api_server_is_away_or_when_it_is_gone() {
+    let pulse = Pulse::default();
+    let health = Health::new(pulse.clone());
+    let watch = "/apis/flink.apache.org/v1beta1/namespaces/shop/flinkdeployments";
+    pulse.note(watch, true);
+    change_canary(&health, 2);
+    let told = |health: &Health| {
+        let all = health.ailments(fence::now() + 2 * MINUTE);
+        all.iter().filter(|text| text.contains("canary")).count()
+    };
+    // The watch is asked for, and does not answer.
+    pulse.note(watch, false);
+    assert_eq!(told(&health), 0);
+    while fence::now() <= health.state.lock().unwrap().canaries["u1"].made.1 {}
+    pulse.note(watch, true);
+    assert_eq!(told(&health), 1);
+    health.forget_canary("u1");
+    assert_eq!(told(&health), 0);
+    change_canary(&health, 3);
+    health.forget_scope(Some("fraud"));
+    assert_eq!(health.state.lock().unwrap().canaries.len(), 1);
+    health.forget_scope(Some("shop"));
+    assert_eq!(health.state.lock().unwrap().canaries.len(), 0);
+    assert_eq!(health.ailments(fence::now() + HOUR), [""; 0]);
+}

@@ -77,7 +77,7 @@ impl Act<'_, FlinkSessionJob> {
             Step::Submit(submission) => {
                 let job_id = submission.job_id.clone();
                 let flink = self.flink(cluster)?;
-                jar::submit(*submission, &flink, (&self.resource, cluster), self.context)
+                jar::submit(*submission, &flink, (&self.resource, cluster, &self.operator))
                     .await
                     .map_err(|message| Stopped::Submission { job_id, message })?;
             }
@@ -86,7 +86,7 @@ impl Act<'_, FlinkSessionJob> {
     }
 
     fn flink(&self, cluster: Option<&FlinkDeployment>) -> Result<Client, Error> {
-        super::flink(cluster, self.context).map_err(Error::Address)
+        super::flink(cluster, &self.operator, self.context).map_err(Error::Address)
     }
 
     async fn set_session_label(&mut self, cluster: &str) -> Result<(), Error> {

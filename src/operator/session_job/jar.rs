@@ -6,14 +6,13 @@ use kube::ResourceExt;
 use crate::api::deployment::FlinkDeployment;
 use crate::api::session_job::FlinkSessionJob;
 use crate::artifact::{self, Request};
-use crate::config::FlinkConfig;
 use crate::config::cluster::ResourceId;
 use crate::config::session_job::{JobSpecs, job_config};
+use crate::config::{FlinkConfig, OperatorConfig};
 use crate::decide::reconciled::running_spec;
 use crate::decide::session_job::plan::Submission;
 use crate::flink::jars::{RunAnswer, RunRequest};
 use crate::flink::{self, Client, Effect};
-use crate::operator::context::Context;
 use crate::operator::observe::tell;
 
 /// A zip archive without entries: the jar of a job whose class is in the cluster's class path.
@@ -24,31 +23,27 @@ const DEFAULT_NAME: &str = "job.jar";
 /// Longest name of a jar in the cluster, in characters.
 const NAME_LENGTH_MAX: usize = 100;
 
-/// The resource, and the cluster that it runs in.
-type Job<'a> = (&'a FlinkSessionJob, Option<&'a FlinkDeployment>);
+/// The resource, the cluster that it runs in, and the operator's configuration.
+pub(super) type Job<'a> = (&'a FlinkSessionJob, Option<&'a FlinkDeployment>, &'a OperatorConfig);
 
 /// Whether the jar of the wanted spec can be fetched.
-pub(super) async fn look(
-    resource: &FlinkSessionJob,
-    cluster: Option<&FlinkDeployment>,
-    context: &Context,
-) -> Result<(), String> {
+pub(super) async fn look(job: Job<'_>) -> Result<(), String> {
+    let (resource, _, _) = job;
     let uri = resource.spec.job.as_ref().and_then(|job| job.jar_uri.as_deref());
     match uri {
-        Some(uri) => fetch(uri, (resource, cluster), context).await.map(drop),
+        Some(uri) => fetch(uri, job).await.map(drop),
         None => Ok(()),
     }
 }
 
 async fn fetch(
     uri: &str,
-    (resource, cluster): Job<'_>,
-    context: &Context,
+    (resource, cluster, operator): Job<'_>,
 ) -> Result<artifact::Fetched, String> {
     let namespace = resource.namespace().unwrap_or_default();
     let cluster = cluster.ok_or("the session cluster does not exist")?;
-    let operator = context.operator.defaults(&namespace, cluster.spec.flink_version);
-    let job = config(resource, cluster, context)?;
+    let job = config(resource, cluster, operator)?;
+    let operator = operator.defaults(&namespace, cluster.spec.flink_version);
     let request = Request::from_config(uri, &operator, &job).map_err(|error| tell(&error))?;
     artifact::fetch(&request).await.map_err(|error| tell(&error))
 }
@@ -57,7 +52,7 @@ async fn fetch(
 fn config(
     resource: &FlinkSessionJob,
     cluster: &FlinkDeployment,
-    context: &Context,
+    operator: &OperatorConfig,
 ) -> Result<FlinkConfig, String> {
     let id = ResourceId {
         namespace: resource.namespace().unwrap_or_default(),
@@ -65,7 +60,7 @@ fn config(
         uid: cluster.uid().unwrap_or_default(),
     };
     job_config(&JobSpecs {
-        operator: &context.operator,
+        operator,
         cluster: &id,
         deployed_cluster: &running_spec(cluster).map_err(|error| error.to_string())?,
         current_cluster: &cluster.spec,
@@ -84,11 +79,10 @@ pub(super) async fn submit(
     submission: Submission,
     flink: &Client,
     job: Job<'_>,
-    context: &Context,
 ) -> Result<(), String> {
     let jar_id = match &submission.jar_uri {
         Some(uri) => {
-            let fetched = fetch(uri, job, context)
+            let fetched = fetch(uri, job)
                 .await
                 .map_err(|error| format!("the jar cannot be fetched: {error}"))?;
             let bytes = tokio::fs::read(fetched.path())

@@ -21,7 +21,7 @@ pub(in crate::operator) fn snapshots(
     (kind, namespace, name): (JobKind, &str, &str),
     context: &Context,
 ) -> Result<Vec<KnownSnapshot>, String> {
-    if !context.snapshots.is_listed() {
+    if !context.snapshots.is_listed_in(namespace) {
         return Err("the snapshots have not been listed yet".to_owned());
     }
     let of_job = index::of_job(context, namespace, kind, name);

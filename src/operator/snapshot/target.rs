@@ -11,7 +11,7 @@ use crate::api::state_snapshot::{FlinkStateSnapshot, JobKind, JobReference};
 use crate::api::status::JobStatus;
 use crate::cluster::read::{self, Scope};
 use crate::cluster::{self, revisions};
-use crate::config::{FlinkConfig, options};
+use crate::config::{FlinkConfig, OperatorConfig, options};
 use crate::decide::record::savepoint_directory;
 use crate::decide::references::Referrers;
 use crate::decide::snapshot::world::{Job, Target};
@@ -31,21 +31,26 @@ type Answer = (Fact<Target>, Option<Found>);
 /// The job that the snapshot refers to.
 pub(super) async fn find(
     snapshot: &FlinkStateSnapshot,
+    operator: &OperatorConfig,
     context: &Context,
 ) -> cluster::Result<Answer> {
     let namespace = snapshot.namespace().unwrap_or_default();
     match &snapshot.spec.job_reference {
         Some(JobReference { kind: Some(JobKind::FlinkDeployment), name: Some(name) }) => {
-            of_deployment(&namespace, name, context).await
+            of_deployment((&namespace, name), operator, context).await
         }
         Some(JobReference { kind: Some(JobKind::FlinkSessionJob), name: Some(name) }) => {
-            of_session_job(&namespace, name, context).await
+            of_session_job((&namespace, name), operator, context).await
         }
         Some(_) | None => Ok((Fact::Known(Target::Absent), None)),
     }
 }
 
-async fn of_deployment(namespace: &str, name: &str, context: &Context) -> cluster::Result<Answer> {
+async fn of_deployment(
+    (namespace, name): (&str, &str),
+    operator: &OperatorConfig,
+    context: &Context,
+) -> cluster::Result<Answer> {
     let deployment = match deployment(namespace, name, context).await? {
         Deployment::There(deployment) => deployment,
         Deployment::Absent => return Ok((Fact::Known(Target::Absent), None)),
@@ -53,8 +58,9 @@ async fn of_deployment(namespace: &str, name: &str, context: &Context) -> cluste
         Deployment::Unreadable(reason) => return Ok((Fact::Unknown(reason), None)),
     };
     let status = deployment.status.clone().unwrap_or_default();
-    let subject = Subject { resource: &deployment, status: &status, namespace, name, memo: None };
-    let config = match subject.config(context) {
+    let resource = &deployment;
+    let subject = Subject { resource, status: &status, namespace, name, operator, memo: None };
+    let config = match subject.config() {
         Ok(config) => config,
         Err(reason) => return Ok((Fact::Unknown(reason), None)),
     };
@@ -64,7 +70,11 @@ async fn of_deployment(namespace: &str, name: &str, context: &Context) -> cluste
     })
 }
 
-async fn of_session_job(namespace: &str, name: &str, context: &Context) -> cluster::Result<Answer> {
+async fn of_session_job(
+    (namespace, name): (&str, &str),
+    operator: &OperatorConfig,
+    context: &Context,
+) -> cluster::Result<Answer> {
     let job: Option<FlinkSessionJob> = read::get(&context.client, namespace, name).await?;
     let Some(job) = job else { return Ok((Fact::Known(Target::Absent), None)) };
     let cluster_name = job.spec.deployment_name.clone().unwrap_or_default();
@@ -78,9 +88,9 @@ async fn of_session_job(namespace: &str, name: &str, context: &Context) -> clust
         Deployment::Unreadable(reason) => return Ok((Fact::Unknown(reason), None)),
     };
     let status = cluster.status.clone().unwrap_or_default();
-    let subject =
-        Subject { resource: &cluster, status: &status, namespace, name: &cluster_name, memo: None };
-    let mut config = match subject.config(context) {
+    let (resource, name) = (&cluster, cluster_name.as_str());
+    let subject = Subject { resource, status: &status, namespace, name, operator, memo: None };
+    let mut config = match subject.config() {
         Ok(config) => Arc::unwrap_or_clone(config),
         Err(reason) => return Ok((Fact::Unknown(reason), None)),
     };

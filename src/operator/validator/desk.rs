@@ -4,23 +4,19 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use futures::future::join_all;
 use jiff::Timestamp;
-use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
 
+use super::panel::Panel;
 use super::{Kind, Subject, Validator};
-use crate::decide::extension::verdict::{Opinion, Remembered, Validators, Verdict, Version};
+use crate::decide::extension::verdict::{Remembered, Validators, Verdict, Version};
 use crate::operator::context::lock;
 
 /// How long a pass waits for a verdict before it goes on without.
 const PATIENCE: Duration = Duration::from_millis(250);
-/// Resources that one validator is asked about at the same time.
-const CALLS_MAX: usize = 32;
 /// Verdicts that wait for their resources to be woken.
 const JUDGED_MAX: usize = 1024;
-/// What users are told of why there is no answer.
-const REASON_CHARS: usize = 500;
 
 /// A resource whose verdict came after its pass had gone on.
 #[derive(Clone, Debug, PartialEq)]
@@ -41,17 +37,11 @@ pub(crate) struct Judging<'a> {
 
 /// The validators of an operator, with what they said since its start.
 pub(crate) struct Desk {
-    validators: Vec<Asked>,
+    panel: Panel,
     entries: Arc<Mutex<HashMap<String, Entry>>>,
     judged: mpsc::Sender<Judged>,
     /// Taken by whoever wakes the resources.
     to_wake: Mutex<Option<mpsc::Receiver<Judged>>>,
-}
-
-#[derive(Clone)]
-struct Asked {
-    validator: Arc<dyn Validator>,
-    calls: Arc<Semaphore>,
 }
 
 /// The last verdict on one resource.
@@ -79,9 +69,8 @@ impl Default for Desk {
 impl Desk {
     pub(crate) fn new(validators: Vec<Arc<dyn Validator>>) -> Self {
         let (judged, to_wake) = mpsc::channel(JUDGED_MAX);
-        let asked = |validator| Asked { validator, calls: Arc::new(Semaphore::new(CALLS_MAX)) };
         Self {
-            validators: validators.into_iter().map(asked).collect(),
+            panel: Panel::new(validators),
             entries: Arc::default(),
             judged,
             to_wake: Mutex::new(Some(to_wake)),
@@ -97,7 +86,7 @@ impl Desk {
 
     /// What is known before anybody is asked.
     pub(crate) fn known(&self, kind: Kind, uid: &str) -> Validators {
-        let has_any = self.validators.iter().any(|asked| asked.validator.is_about(kind));
+        let has_any = self.panel.is_about(kind);
         let remembered = if has_any {
             lock(&self.entries).get(uid).map(|entry| entry.remembered.clone())
         } else {
@@ -113,11 +102,11 @@ impl Desk {
             Judged { kind: subject.kind, namespace: namespace.to_owned(), name: name.to_owned() };
         let (sender, mut receiver) = oneshot::channel();
         let pending = self.open(uid, version, |attempts| {
-            let asked = self.validators.clone();
+            let panel = self.panel.clone();
             let (entries, wake, uid) =
                 (Arc::clone(&self.entries), self.judged.clone(), uid.to_owned());
             tokio::spawn(async move {
-                let verdict = Verdict::Given(opinions(asked, &subject).await);
+                let verdict = Verdict::Given(panel.opinions(&subject, Duration::MAX).await);
                 close(&entries, &uid, (version, attempts), &verdict);
                 if sender.send(verdict).is_err() {
                     // The pass has gone on; nobody is left to wake when the operator leaves.
@@ -177,31 +166,4 @@ fn close(
         entry.remembered = Remembered { version, verdict, at, attempts };
         entry.task = None;
     }
-}
-
-/// What each says that is about the kind, in the order of their names.
-async fn opinions(asked: Vec<Asked>, subject: &Subject) -> Vec<Opinion> {
-    let about = asked.into_iter().filter(|asked| asked.validator.is_about(subject.kind));
-    let mut opinions = join_all(about.map(|asked| opinion(asked, subject))).await;
-    opinions.sort_by(|one, other| one.validator.cmp(&other.validator));
-    opinions
-}
-
-async fn opinion(asked: Asked, subject: &Subject) -> Opinion {
-    let Asked { validator, calls } = asked;
-    let permit = calls.acquire().await;
-    let limit = validator.timeout();
-    let answer = tokio::time::timeout(limit, validator.validate(subject)).await;
-    drop(permit);
-    let answer = answer.unwrap_or_else(|_| Err(format!("it took longer than {limit:?}")));
-    let answer = answer.map_err(|why| why.chars().take(REASON_CHARS).collect::<String>());
-    if let Err(why) = &answer {
-        tracing::warn!(
-            validator = validator.name(),
-            why,
-            policy = ?validator.on_failure(),
-            "the validator gives no answer"
-        );
-    }
-    Opinion { validator: validator.name().to_owned(), on_failure: validator.on_failure(), answer }
 }

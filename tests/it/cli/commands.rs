@@ -16,7 +16,7 @@ pub(crate) struct Ran {
     pub(crate) output: String,
     pub(crate) error: String,
     /// The chain of causes, outermost first.
-    failure: Option<(Kind, Vec<String>)>,
+    pub(crate) failure: Option<(Kind, Vec<String>)>,
 }
 
 impl Ran {

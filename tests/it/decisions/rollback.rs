@@ -339,6 +339,21 @@ fn t31_the_stable_spec_again_restarts_nothing() {
 }
 
 #[test]
+fn t31_an_ingress_that_changes_with_it_is_moved_next() {
+    let ingress = serde_json::from_value(serde_json::json!({"template": "a.example.com"}));
+    let scene = rolled_back().edit(|spec| {
+        spec.image = Some("flink:1.20".to_owned());
+        spec.ingress = ingress.unwrap();
+    });
+    let plan = scene.plan();
+    let record = plan.status.reconciliation_status.last_reconciled_spec.clone().unwrap();
+    assert!(!record.contains("a.example.com"), "what is not there yet is not on record: {record}");
+    let next = scene.after(&plan).plan();
+    let moves = |step: &Step| matches!(step, Step::ApplyIngress(Some(_)));
+    assert!(next.steps.iter().any(moves), "{:?}", next.steps);
+}
+
+#[test]
 fn s12_a_new_spec_is_upgraded_from_what_runs() {
     let scene = rolled_back().edit(|spec| spec.image = Some("flink:newer".to_owned()));
     check(

@@ -40,6 +40,8 @@ pub(crate) struct Session {
     has_ha_metadata: bool,
     /// JobManagers made so far.
     made: u64,
+    /// Times that an Ingress was put in place while the cluster ran.
+    ingresses_moved: u64,
     ids: u64,
     log: Vec<String>,
 }
@@ -81,6 +83,7 @@ impl Session {
             referring: vec![],
             has_ha_metadata: false,
             made: 0,
+            ingresses_moved: 0,
             ids: 0,
             log: vec![],
         }
@@ -214,6 +217,7 @@ impl Session {
             Step::RemoveFinalizer => self.resource.metadata.finalizers = None,
             Step::WriteStatus(status) => self.status = (**status).clone(),
             Step::Event(_) | Step::RecordRevision(_) => {}
+            Step::ApplyIngress(_) => self.ingresses_moved += 1,
             Step::DeleteJobManager { uid } => {
                 if self.job_manager.as_ref().is_some_and(|jm| jm.uid == *uid) {
                     self.lose_job_manager();
@@ -471,6 +475,11 @@ fn reactive_task_managers_are_scaled_in_place() {
     sim.settle();
     assert_eq!(scale(&mut sim, 3), 1, "the JobManager goes on");
     assert_eq!(scale(&mut sim, 1), 1);
+    sim.edit(|r| {
+        r.spec.ingress = serde_json::from_value(json!({"template": "lab.example.com"})).unwrap();
+    });
+    assert_eq!(scale(&mut sim, 2), 1);
+    assert_eq!(sim.ingresses_moved, 1, "what is changed beside the scale is not forgotten");
 
     let mut sim = Session::new("standalone");
     sim.settle();

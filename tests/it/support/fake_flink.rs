@@ -52,6 +52,9 @@ struct Injected {
     times: usize,
 }
 
+/// Metrics by name; a number stands for all its aggregates.
+pub(crate) type Metrics = BTreeMap<String, f64>;
+
 /// One cluster's state.
 #[derive(Default)]
 pub(crate) struct Cluster {
@@ -73,6 +76,8 @@ pub(crate) struct Cluster {
     pub(crate) stored: BTreeMap<String, i64>,
     /// Every start of a job, in order.
     pub(crate) starts: Vec<Start>,
+    /// Of all TaskManagers.
+    pub(crate) process_metrics: Metrics,
     count: u64,
 }
 

@@ -6,8 +6,10 @@ use kubectl_flink::api::deployment::FlinkDeployment;
 use kubectl_flink::config::OperatorConfig;
 use kubectl_flink::decide::error_document::message_of;
 use kubectl_flink::flink::access::{Connector, Options};
+use kubectl_flink::metrics::Metrics;
 use kubectl_flink::operator::context::Context;
 use kubectl_flink::operator::run::{Operator, Watch, start};
+use kubectl_flink::operator::scopes::Moved;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -33,12 +35,39 @@ impl Operating {
 
     /// On a cluster in which there is something already.
     pub(crate) fn start_on(cluster: FakeCluster, flink: FakeFlink) -> Self {
+        Self::start_counted(&Watch::AllNamespaces, cluster, flink, Metrics::default())
+    }
+
+    /// Of these namespaces.
+    pub(crate) fn start_in(watch: &Watch, cluster: FakeCluster, flink: FakeFlink) -> Self {
+        Self::start_counted(watch, cluster, flink, Metrics::default())
+    }
+
+    /// With metrics.
+    pub(crate) fn start_counted(
+        watch: &Watch,
+        cluster: FakeCluster,
+        flink: FakeFlink,
+        metrics: Metrics,
+    ) -> Self {
         let rest_address = Some(flink.address().to_owned());
         let options = Options { rest_address, ..Options::default() };
-        let connector = Connector::new(&options, None).unwrap();
-        let context = Context::new(cluster.client(), OperatorConfig::default(), connector, true);
-        let operator = start(context, &Watch::AllNamespaces, None);
+        let connector = Connector::new(&options, None).unwrap().counted(metrics.flink());
+        let context = Context::new(cluster.client(), OperatorConfig::default(), connector, true)
+            .with_metrics(metrics);
+        let operator = start(context, watch, None);
         Self { cluster, flink, operator }
+    }
+
+    /// Goes on with these namespaces and no others.
+    pub(crate) async fn watch(&self, watch: &Watch) -> Moved {
+        self.operator.watch(watch).await
+    }
+
+    /// Goes on with this configuration.
+    pub(crate) fn configure(&self, text: &str) {
+        let config = kubectl_flink::config::file::parse_flink_conf(text);
+        self.operator.context.live.replace(OperatorConfig::new(config));
     }
 
     /// Waits until `look` finds what it looks for.
@@ -75,6 +104,11 @@ impl Operating {
             (name == "CarTopSpeedWindowingExample").then_some(())
         })
         .await;
+    }
+
+    /// Ends; whether nothing had to be cut off.
+    pub(crate) async fn rest(mut self) -> bool {
+        self.operator.rest().await
     }
 
     pub(crate) async fn stop(self) {

@@ -3,17 +3,20 @@
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use axum::Router;
 use axum::extract::ConnectInfo;
 use kubectl_flink::api::job::UpgradeMode;
-use kubectl_flink::api::status::{Savepoint, SavepointInfo, SnapshotTriggerType};
+use kubectl_flink::api::status::{DeploymentStatus, Savepoint, SavepointInfo, SnapshotTriggerType};
 use kubectl_flink::artifact::{self, Request};
 use kubectl_flink::config::FlinkConfig;
 use kubectl_flink::decide::plan::Step;
 use kubectl_flink::decide::snapshots::keep_undisposed;
 use kubectl_flink::decide::world::{Fact, JobManager};
 use kubectl_flink::flink::access::{Connector, Options, Target};
+use kubectl_flink::metrics::family::Scope;
+use kubectl_flink::metrics::{Facts, Identity, Metrics, Now, Settings, Sighting};
 
 use crate::decisions::{SAVEPOINT, Scene, ago, created, deeds, job_manager, pod, told};
 use crate::simulation::Sim;
@@ -50,6 +53,38 @@ fn flink_27573_each_start_has_a_job_result_store_of_its_own() {
         assert!(paths.insert(path.clone()), "{path} has what the job before left");
         sim.settle();
     }
+}
+
+#[test]
+fn flink_27914_metrics_of_a_resource_are_kept_once_and_go_with_it() {
+    let identity = Identity { host: String::new(), namespace: String::new(), name: String::new() };
+    let metrics = Metrics::new(Settings::of(&FlinkConfig::new()).unwrap(), identity);
+    let now = Now { clock: Duration::ZERO, time: jiff::Timestamp::UNIX_EPOCH };
+    let series = || {
+        let families = metrics.families(Duration::ZERO);
+        let points = families.iter().filter(|family| family.scope == Scope::Resource);
+        points.map(|family| family.points.len()).sum::<usize>()
+    };
+    let sighting = |version| Sighting {
+        uid: "u1",
+        namespace: "shop",
+        name: "orders",
+        version,
+        created: None,
+        facts: Facts::of_deployment(&DeploymentStatus::default()),
+    };
+    for version in 1..1000 {
+        metrics.see(|| sighting(version), now);
+    }
+    // Events in all, that it came and that it changed.
+    assert_eq!(series(), 3);
+    metrics.gone("u1", now);
+    assert_eq!(series(), 0);
+    metrics.see(|| sighting(1000), now);
+    metrics.scope_closes(Some("other"), now);
+    assert_eq!(series(), 2);
+    metrics.scope_closes(Some("shop"), now);
+    assert_eq!(series(), 0);
 }
 
 #[test]

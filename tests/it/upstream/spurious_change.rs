@@ -94,6 +94,41 @@ async fn flink_37193_an_ingress_outlives_the_job_managers_behind_it() {
     operating.stop().await;
 }
 
+/// The Java operator restarts the job.
+#[test]
+fn an_edited_ingress_is_put_in_place_and_restarts_nothing() {
+    let ingress = |template: &str| serde_json::from_value(json!({"template": template})).unwrap();
+    let put = |plan: &kubectl_flink::decide::plan::Plan| {
+        let one = |step: &Step| match step {
+            Step::ApplyIngress(ingress) => Some(ingress.clone()),
+            _ => None,
+        };
+        plan.steps.iter().filter_map(one).collect::<Vec<_>>()
+    };
+    for mode in ["stateless", "savepoint", "last-state"] {
+        let edited =
+            Scene::running(mode).edit(|spec| spec.ingress = ingress("{{name}}.example.com"));
+        let plan = edited.plan();
+        assert_eq!(deeds(&plan), ["apply-ingress"], "{mode}: {}", told(&plan));
+        let made = put(&plan)[0].clone().unwrap();
+        assert_eq!(made["spec"]["rules"][0]["host"], "orders.example.com");
+        let reconciliation = &plan.status.reconciliation_status;
+        let last = reconciliation.last_reconciled_spec.as_deref().unwrap();
+        assert!(last.contains("{{name}}.example.com"), "{last}");
+        assert_eq!(reconciliation.last_stable_spec.as_deref(), Some(last), "it is stable still");
+        let again = edited.after(&plan);
+        assert!(deeds(&again.plan()).is_empty(), "{}", told(&again.plan()));
+        let without = again.edit(|spec| spec.ingress = None);
+        assert_eq!(put(&without.plan()), [None]);
+        let more = again_with_image(&without);
+        assert!(put(&more.plan()).is_empty(), "a restart takes it along");
+    }
+}
+
+fn again_with_image(scene: &Scene) -> Scene {
+    scene.clone().edit(|spec| spec.image = Some("flink:2.1".to_owned()))
+}
+
 #[test]
 fn flink_38479_a_stored_spec_without_configuration_is_compared() {
     let mut scene = Scene::running("stateless");

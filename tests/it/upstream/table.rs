@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 /// Why a bug may have no test.
 const REASONS: [&str; 2] = ["not applicable yet: ", "not found in the public history"];
 
-const IDS: [u32; 43] = [
+const IDS: [u32; 53] = [
     // State loss.
     27572, 27594, 30437, 30408, 33011, 35857, 37571, 38033, 39270, // Double action.
     35831, 38858, 28228, // Stuck or looping.
@@ -15,7 +15,8 @@ const IDS: [u32; 43] = [
     39618, // Leaks.
     27569, 27573, 27914, 34212, 34438, 35192, 36876, 39439, 39559, // Spurious changes.
     33187, 33710, 36890, 37193, 38479, 38517, 39509, // Hidden errors.
-    37430, 37470, 37730,
+    37430, 37470, 37730, // The autoscaler's figures.
+    31318, 33306, 34178, 34266, 36535, 39299, 39306, 39743, 39958, 40587,
 ];
 
 fn path(of: &str) -> PathBuf {

@@ -18,7 +18,7 @@ fn deployment(requested: Option<&str>, finalizers: &[&str], lifecycle: &str) -> 
 #[allow(clippy::unnecessary_wraps, reason = "as it is seen")]
 fn preview(because: &str, blocker: Option<blocker::Blocker>) -> Result<Option<Preview>, String> {
     let steps = if blocker.is_some() { vec![] } else { vec!["delete-job-manager"] };
-    Ok(Some(Preview { because: because.to_owned(), steps, blocker }))
+    Ok(Some(Preview { because: because.to_owned(), steps, error: None, blocker }))
 }
 
 fn seen(resource: Value, preview: Result<Option<Preview>, String>) -> Seen {

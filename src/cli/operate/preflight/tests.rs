@@ -15,7 +15,7 @@ async fn check(deployments: (u16, Value), snapshots: (u16, Value)) -> Result<boo
         async move { Ok::<_, std::io::Error>(answer) }
     });
     let client = kube::Client::new(service, "default");
-    preflight(&client, &Watch::AllNamespaces).await.map_err(|error| format!("{error:#}"))
+    preflight(&client, &Watch::AllNamespaces, true).await.map_err(|error| format!("{error:#}"))
 }
 
 fn list(items: Value) -> (u16, Value) {
@@ -60,4 +60,22 @@ async fn only_an_absent_kind_means_that_snapshots_are_no_resources() {
 async fn without_its_definition_the_remedy_is_told() {
     let error = check(missing(), missing()).await.unwrap_err();
     assert!(error.contains("kubectl flink crds --apply"), "{error}");
+}
+
+#[tokio::test]
+async fn one_namespace_that_cannot_be_read_stops_the_start_unless_it_is_told_not_to() {
+    let service = tower::service_fn(|request: Request<Body>| {
+        let is_foreign = request.uri().path().contains("/namespaces/foreign/");
+        let (status, body) =
+            if is_foreign { refusal(403, "Forbidden", "not yours") } else { list(json!([])) };
+        let mut answer = Response::new(Body::from(body.to_string().into_bytes()));
+        *answer.status_mut() = StatusCode::from_u16(status).unwrap();
+        async move { Ok::<_, std::io::Error>(answer) }
+    });
+    let client = kube::Client::new(service, "default");
+    let watch = Watch::Namespaces(vec!["foreign".to_owned(), "shop".to_owned()]);
+    let error = preflight(&client, &watch, true).await.unwrap_err();
+    assert!(format!("{error:#}").contains("not yours"), "{error:#}");
+    // Where snapshots are looked for is one that can be read.
+    assert!(preflight(&client, &watch, false).await.unwrap());
 }

@@ -77,7 +77,16 @@ async fn start(world: &World, deployment: &Deployment) {
         return;
     }
     let Some(config) = flink::Config::read(world, &namespace, &name, container).await else {
-        return world.broke(&key, "a pod waits for a ConfigMap that is not there".to_owned());
+        // It goes with its Deployment, which may have been deleted as soon as it was made.
+        let deployments: Api<Deployment> = Api::namespaced(world.client.clone(), &namespace);
+        let now = deployments.get_opt(&name).await.ok().flatten();
+        let is_there = now.is_some_and(|now| {
+            now.uid().as_ref() == Some(&uid) && now.metadata.deletion_timestamp.is_none()
+        });
+        if is_there {
+            world.broke(&key, "a pod waits for a ConfigMap that is not there".to_owned());
+        }
+        return;
     };
     {
         let mut state = world.state();

@@ -7,6 +7,8 @@ use std::{
 
 use serde_json::{Value, json};
 
+use super::Metrics;
+
 /// How long the same statistics are handed out (Flink: 3 s).
 pub(crate) const STATISTICS_AGE: Duration = Duration::from_millis(20);
 
@@ -35,6 +37,10 @@ pub(crate) struct Job {
     /// Requests that a savepoint takes.
     pub(crate) savepoint_steps: usize,
     pub(crate) operations: BTreeMap<String, Operation>,
+    /// Metrics of the subtasks by vertex.
+    pub(crate) metrics: BTreeMap<String, Metrics>,
+    /// Vertices that have finished.
+    pub(crate) finished: Vec<String>,
     next_states: VecDeque<(&'static str, u32)>,
     next_checkpoint: i64,
     /// The statistics last handed out.
@@ -99,6 +105,8 @@ impl Job {
             fails_while_stopping: false,
             savepoint_steps: 2,
             operations: BTreeMap::new(),
+            metrics: BTreeMap::new(),
+            finished: Vec::new(),
             next_states: [("CREATED", 0), ("RUNNING", 0), ("RUNNING", 1), ("RUNNING", 2)].into(),
             next_checkpoint: 1,
             cached: None,
@@ -248,11 +256,14 @@ impl Job {
 
     pub(crate) fn details(&self, now: i64) -> Value {
         let vertex = |id: &str, name: &str| {
+            let is_finished = self.finished.iter().any(|finished| finished == id);
+            let status = if is_finished { "FINISHED" } else { &self.state };
             json!({
                 "id": id, "name": name, "maxParallelism": 128, "parallelism": 1,
-                "status": self.state, "start-time": self.start, "end-time": self.end,
+                "status": status, "start-time": self.start, "end-time": self.end,
                 "duration": now - self.start, "tasks": {"RUNNING": self.running_tasks / 2},
-                "metrics": {"read-records": 0, "read-records-complete": true},
+                "metrics": {"read-records": 0, "read-records-complete": true, "write-records": 7,
+                            "accumulated-busy-time": "NaN"},
             })
         };
         let source = "cbc357ccb763df2852fee8c4fc7d55f2";

@@ -4,7 +4,7 @@ use axum::http::{HeaderMap, Method, StatusCode, Uri};
 use serde_json::{Value, json};
 
 use super::{
-    Cluster, Start,
+    Cluster, Metrics, Start,
     job::{Done, Job, Operation, STATISTICS_AGE, Triggered, job_not_found},
 };
 
@@ -67,6 +67,7 @@ pub(super) fn handle(
         ("GET", ["jobmanager", "metrics"]) => {
             ok(named(query, &[("taskSlotsTotal", "4"), ("taskSlotsAvailable", "2")]))
         }
+        ("GET", ["taskmanagers", "metrics"]) => ok(aggregated(query, &cluster.process_metrics)),
         ("GET", ["jobs", "overview"]) => {
             let jobs: Vec<Value> = cluster.jobs.values().map(|job| job.overview(now)).collect();
             ok(json!({ "jobs": jobs }))
@@ -181,6 +182,10 @@ fn job_endpoint(
         ("GET", ["metrics"]) => {
             let completed = job.checkpoints.len().to_string();
             ok(named(query, &[("numRestarts", "0"), ("numberOfCompletedCheckpoints", &completed)]))
+        }
+        ("GET", ["vertices", vertex, "subtasks", "metrics"]) => {
+            let none = Metrics::new();
+            ok(aggregated(query, job.metrics.get(*vertex).unwrap_or(&none)))
         }
         ("GET", ["savepoints", trigger]) => match job.operations.get(*trigger) {
             Some(operation) => ok(savepoint_status(operation)),
@@ -383,6 +388,23 @@ fn named(query: &str, metrics: &[(&str, &str)]) -> Value {
     let wanted = query.strip_prefix("get=").unwrap_or_default();
     let found = metrics.iter().filter(|(name, _)| wanted.split(',').any(|one| one == *name));
     found.map(|(name, value)| json!({"id": name, "value": value})).collect()
+}
+
+/// The names, or of these metrics those that the query asks for; nothing at all when there is one
+/// among them that has no value.
+fn aggregated(query: &str, metrics: &Metrics) -> Value {
+    let wanted = query.split('&').find_map(|part| part.strip_prefix("get="));
+    let Some(wanted) = wanted else {
+        return metrics.keys().map(|name| json!({ "id": name })).collect();
+    };
+    let values: Option<Vec<Value>> = wanted
+        .split(',')
+        .map(|name| {
+            let value = metrics.get(name)?;
+            Some(json!({"id": name, "min": value, "max": value, "avg": value, "sum": value}))
+        })
+        .collect();
+    values.unwrap_or_default().into()
 }
 
 fn overview(cluster: &Cluster) -> Answer {

@@ -1,0 +1,83 @@
+//! Canaries: resources that only show whether the operator works. Their `spec.restartNonce` is
+//! raised again and again, the one field of a spec that the operator writes, and a change that no
+//! pass comes to see means that it is stuck somewhere, whatever its parts say.
+//!
+//! They get no status, no finalizer and no pods, and may be without a spec.
+
+use std::time::Duration;
+
+use kube::{Resource, ResourceExt};
+use serde_json::{Value, json};
+
+use super::context::Context;
+use super::health::Due;
+use super::kind::{Guarded, Operated};
+use super::observe::tell;
+use super::pass::Again;
+use crate::api::CANARY_LABEL;
+use crate::cluster::apply::{self, ObjectId, Writer};
+use crate::cluster::{self, read};
+use crate::config::options;
+
+/// The kinds that canaries are of.
+const KINDS: [&str; 2] = ["FlinkDeployment", "FlinkSessionJob"];
+/// How long a change may take to be seen, where the configuration says nonsense.
+const TIMEOUT: Duration = Duration::from_mins(1);
+/// The shortest, as each costs a write.
+const TIMEOUT_MIN: Duration = Duration::from_secs(1);
+
+/// Whether the resource is one.
+pub fn is_canary<K: Resource<DynamicType = ()>>(resource: &K) -> bool {
+    let label = resource.labels().get(CANARY_LABEL);
+    label.is_some_and(|value| value.eq_ignore_ascii_case("true")) && KINDS.contains(&&*K::kind(&()))
+}
+
+/// A pass over a canary; nothing for any other resource.
+pub(super) async fn look<K: Operated>(resource: &Guarded<K>, context: &Context) -> Option<Again> {
+    let uid = resource.uid().unwrap_or_default();
+    // One that goes is let go as every other.
+    if !is_canary(resource) || resource.meta().deletion_timestamp.is_some() {
+        context.health.forget_canary(&uid);
+        return None;
+    }
+    let timeout = context.operator().base.get(&options::HEALTH_CANARY_RESOURCE_TIMEOUT);
+    let timeout = timeout.unwrap_or(TIMEOUT).max(TIMEOUT_MIN);
+    let generation = resource.meta().generation.unwrap_or_default();
+    let left = match context.health.see_canary(&uid, generation, timeout) {
+        Due::In(left) => left,
+        Due::Now => {
+            match change(resource, context).await {
+                Ok(Some(generation)) => {
+                    let namespace = resource.namespace().unwrap_or_default();
+                    let about = format!("{} {namespace}/{}", K::kind(&()), resource.name_any());
+                    context.health.await_canary(&uid, &namespace, about, generation, timeout);
+                }
+                // It went meanwhile.
+                Ok(None) => {}
+                // That says nothing about this process.
+                Err(error) => {
+                    let name = resource.name_any();
+                    tracing::warn!(name, error = tell(&error), "canary not changed");
+                }
+            }
+            timeout
+        }
+    };
+    Some(Some(left))
+}
+
+/// Raises the nonce; answers the generation that is to be seen.
+async fn change<K: Operated>(
+    resource: &Guarded<K>,
+    context: &Context,
+) -> cluster::Result<Option<i64>> {
+    let id = ObjectId::of::<K>(&resource.namespace().unwrap_or_default(), &resource.name_any());
+    let Some(stored) = read::get_value(&context.client, &id).await? else { return Ok(None) };
+    let nonce = stored.pointer("/spec/restartNonce").and_then(Value::as_i64).unwrap_or(0);
+    let patch = json!({
+        "metadata": {"resourceVersion": stored.pointer("/metadata/resourceVersion")},
+        "spec": {"restartNonce": nonce.wrapping_add(1)},
+    });
+    let stored = apply::amend(&context.client, &id, &patch, Writer::OPERATOR).await?;
+    Ok(stored.generation)
+}
