@@ -100,6 +100,8 @@ struct State {
     writes: usize,
     recorded: Vec<Recorded>,
     last_write: Option<std::time::Instant>,
+    /// Requests that are left without an answer at this moment.
+    silences: usize,
     /// First answers to lists, by path.
     lists: std::collections::HashMap<String, Bytes>,
 }
@@ -175,9 +177,14 @@ impl Proxy {
         self.state().writes
     }
 
-    /// How long nothing was written; events do not count.
+    /// How long nothing was written; events do not count. The operator is not at rest while it waits
+    /// for an answer that does not come: it will ask again.
     pub(super) fn at_rest_for(&self) -> Duration {
-        self.state().last_write.map_or(Duration::MAX, |at| at.elapsed())
+        let state = self.state();
+        match state.silences {
+            0 => state.last_write.map_or(Duration::MAX, |at| at.elapsed()),
+            _ => Duration::ZERO,
+        }
     }
 }
 
@@ -220,10 +227,27 @@ impl Shared {
         (state.recorded.len() - 1, fault)
     }
 
+    /// Until it is dropped a request is without an answer.
+    fn hush(&self) -> Hush<'_> {
+        self.state.lock().unwrap().silences += 1;
+        Hush(self)
+    }
+
     fn note_status(&self, place: usize, status: u16) {
         // The record may have begun anew meanwhile.
         if let Some(recorded) = self.state.lock().unwrap().recorded.get_mut(place) {
             recorded.status = Some(status);
         }
+    }
+}
+
+/// A request that is left without an answer.
+struct Hush<'a>(&'a Shared);
+
+impl Drop for Hush<'_> {
+    fn drop(&mut self) {
+        let mut state = self.0.state.lock().unwrap();
+        state.silences -= 1;
+        state.last_write = Some(std::time::Instant::now());
     }
 }

@@ -93,6 +93,7 @@ fn cut() -> io::Error {
 
 /// Until the client leaves, or the faults end.
 async fn silence(shared: &Shared) -> Result<Response<Body>, io::Error> {
+    let _hush = shared.hush();
     let mut calm = shared.calm.subscribe();
     drop(calm.changed().await);
     Err(cut())
