@@ -6,6 +6,7 @@
 mod access;
 mod care;
 mod cluster;
+mod examples;
 mod flink;
 mod install;
 mod kinds;

@@ -1,5 +1,5 @@
 //! Flink itself, out of Python's packages: jars from one, scripts and configuration from the
-//! other. An example job, which neither has, comes from Maven's repository.
+//! other. Example jobs, which neither has, come from Maven's repository.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -20,8 +20,10 @@ pub(super) const ENTRYPOINT: &str =
     include_str!("../../../sandbox/flink-image/docker-entrypoint.sh");
 /// Python versions that wheels of Flink were made for.
 const PYTHON_VERSIONS: [&str; 7] = ["3.11", "3.10", "3.9", "3.12", "3.8", "3.7", "3.6"];
-/// The example job that the official image has too, and this project's examples run.
-const EXAMPLE: &str = "TopSpeedWindowing";
+/// Example jobs that the official image has too, and this project's examples run.
+const EXAMPLES: [&str; 2] = ["TopSpeedWindowing", "WordCount"];
+/// Folder with Flink, below that of its version; another name where something else is in it.
+pub(super) const DISTRIBUTION: &str = "distribution-with-examples";
 /// First version of the Maven plugin that copies an artifact as it is told.
 const MAVEN_PLUGIN: &str = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy";
 /// Names of Flink's configuration file, of which a version has one.
@@ -38,7 +40,7 @@ pub(super) async fn distribution(asked: &str, progress: &Progress<'_>) -> Result
         fs::read_to_string(resolution(asked)?).ok().map(|version| version.trim().to_owned())
     };
     if let Some(version) = known
-        && folder(&version)?.join("distribution").exists()
+        && folder(&version)?.join(DISTRIBUTION).exists()
     {
         return Ok(version);
     }
@@ -81,14 +83,14 @@ pub(super) async fn distribution(asked: &str, progress: &Progress<'_>) -> Result
         let path = made.join(empty);
         fs::create_dir_all(&path).map_err(Error::file("make", &path))?;
     }
-    if !add_example(&made, &version).await? {
+    if !add_examples(&made, &version).await? {
         let missing =
-            format!("there is no example job for Flink {version}: the image goes without");
+            format!("there are no example jobs for Flink {version}: the image goes without");
         progress.task(missing).done();
     }
     let target = folder(&version)?;
     make_empty(&target)?;
-    let target = target.join("distribution");
+    let target = target.join(DISTRIBUTION);
     fs::rename(&made, &target).map_err(Error::file("make", &target))?;
     fs::remove_dir_all(&work).map_err(Error::file("remove", &work))?;
     task.done();
@@ -146,36 +148,46 @@ fn version_of(source: &str) -> Option<String> {
     (name.replace('_', "-") == "apache-flink-libraries").then(|| version.to_owned())
 }
 
-/// Puts the example job where the official image has it; whether there is one.
-async fn add_example(distribution: &Path, version: &str) -> Result<bool, Error> {
+/// Puts the example jobs where the official image has them; whether there are any.
+async fn add_examples(distribution: &Path, version: &str) -> Result<bool, Error> {
     let target = distribution.join("examples/streaming");
     fs::create_dir_all(&target).map_err(Error::file("make", &target))?;
     let first = format!("{}.0", minor(version));
-    // Some later versions were released without it.
+    // Some later versions were released without them.
     for version in [version, &first] {
-        let mut command = program("mvn");
-        command.args(["--quiet", "--batch-mode", MAVEN_PLUGIN]).current_dir(&target);
-        command.arg(format!(
-            "-Dartifact=org.apache.flink:flink-examples-streaming:{version}:jar:{EXAMPLE}"
-        ));
-        command.arg(format!("-DoutputDirectory={}", target.display()));
-        let log = cache()?.join("flink/example.log");
-        remove(&log)?;
-        match run_logged(&mut command, LONG, &log, |_| {}).await {
-            Ok(()) => {
-                let copied =
-                    target.join(format!("flink-examples-streaming-{version}-{EXAMPLE}.jar"));
-                let plain = target.join(format!("{EXAMPLE}.jar"));
-                fs::rename(&copied, &plain).map_err(Error::file("rename", &copied))?;
-                return Ok(true);
-            }
-            Err(error) if is_absence(&error) => {}
-            Err(error) => return Err(error),
+        let mut is_there = false;
+        for example in EXAMPLES {
+            is_there |= add_example(&target, version, example).await?;
+        }
+        if is_there {
+            return Ok(true);
         }
     }
     let folder = distribution.join("examples");
     fs::remove_dir_all(&folder).map_err(Error::file("remove", &folder))?;
     Ok(false)
+}
+
+/// Copies one from Maven's repository; whether it is there.
+async fn add_example(target: &Path, version: &str, example: &str) -> Result<bool, Error> {
+    let mut command = program("mvn");
+    command.args(["--quiet", "--batch-mode", MAVEN_PLUGIN]).current_dir(target);
+    command.arg(format!(
+        "-Dartifact=org.apache.flink:flink-examples-streaming:{version}:jar:{example}"
+    ));
+    command.arg(format!("-DoutputDirectory={}", target.display()));
+    let log = cache()?.join("flink/example.log");
+    remove(&log)?;
+    match run_logged(&mut command, LONG, &log, |_| {}).await {
+        Ok(()) => {
+            let copied = target.join(format!("flink-examples-streaming-{version}-{example}.jar"));
+            let plain = target.join(format!("{example}.jar"));
+            fs::rename(&copied, &plain).map_err(Error::file("rename", &copied))?;
+            Ok(true)
+        }
+        Err(error) if is_absence(&error) => Ok(false),
+        Err(error) => Err(error),
+    }
 }
 
 /// Whether Maven says that there is no such artifact, rather than that it could not look.

@@ -6,7 +6,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use super::distribution::{ENTRYPOINT, distribution, flink_layer};
+use super::distribution::{DISTRIBUTION, ENTRYPOINT, distribution, flink_layer};
 use super::system::{PACKAGES, system};
 use super::{Archive, Options, make_empty, short_digest, write_whole};
 use crate::sandbox::error::Error;
@@ -32,7 +32,7 @@ pub(super) async fn archive(
     let folder = folder(&version)?;
     let work = folder.join("work");
     make_empty(&work)?;
-    let flink_layer = flink_layer(&folder.join("distribution"), &work).await?;
+    let flink_layer = flink_layer(&folder.join(DISTRIBUTION), &work).await?;
     let environment = [
         "PATH=/opt/flink/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
             .to_owned(),
@@ -65,12 +65,12 @@ pub(super) fn cached(options: &Options, tag: &str) -> Result<Option<Archive>, Er
 fn located(version: &str, tag: &str) -> Result<Archive, Error> {
     let folder = folder(version)?;
     let key =
-        short_digest(&["packages, example, open", version, tag, ENTRYPOINT, &PACKAGES.join(" ")]);
+        short_digest(&["packages, examples, open", version, tag, ENTRYPOINT, &PACKAGES.join(" ")]);
     Ok(Archive {
         version: version.to_owned(),
         file: folder.join(format!("image-{key}.tar")),
         key,
-        distribution: Some(folder.join("distribution")),
+        distribution: Some(folder.join(DISTRIBUTION)),
     })
 }
 

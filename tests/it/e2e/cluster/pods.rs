@@ -3,7 +3,7 @@
 use std::fs;
 
 use k8s_openapi::api::core::v1::Pod;
-use kube::api::{Api, ListParams};
+use kube::api::{Api, ListParams, LogParams};
 
 use super::Cluster;
 
@@ -15,6 +15,14 @@ impl Cluster {
         let pods: Api<Pod> = Api::namespaced(self.client.clone(), &self.namespace);
         let params = ListParams::default().labels(selector);
         self.runtime.block_on(pods.list(&params)).unwrap().items
+    }
+
+    /// What a container said so far.
+    pub(in crate::e2e) fn log_of(&self, pod: &str, container: &str) -> String {
+        let pods: Api<Pod> = Api::namespaced(self.client.clone(), &self.namespace);
+        let container = Some(container.to_owned());
+        let params = LogParams { container, ..LogParams::default() };
+        self.runtime.block_on(pods.logs(pod, &params)).unwrap()
     }
 
     pub(in crate::e2e) fn job_manager(&self) -> Pod {

@@ -1,0 +1,129 @@
+//! The manifests of `examples/` that need nothing which a sandbox has not, applied as they are. Only
+//! their folders on the node are moved into this test's, and what each test names.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use super::cluster::{Cluster, project};
+use super::is;
+
+const DEPLOYMENT: &str = "FlinkDeployment";
+
+#[test]
+#[ignore = "needs a sandbox with real Flink"]
+fn examples_of_modes_and_versions_run() {
+    let mut cluster = Cluster::new("examples");
+    cluster.start_operator();
+    cluster.run_all(&["basic.yaml", "stateful-ha.yaml"], |cluster| {
+        // Of the first job, asked for by a resource.
+        let mut snapshot = cluster.example("snapshot.yaml").remove(0);
+        snapshot["metadata"]["namespace"] = json!(cluster.namespace);
+        cluster.create(&snapshot);
+        let name = snapshot["metadata"]["name"].as_str().unwrap();
+        let taken = cluster.wait_until_one("FlinkStateSnapshot", name, "COMPLETED", |snapshot| {
+            snapshot["status"]["state"] == "COMPLETED"
+        });
+        let path = taken["status"]["path"].as_str().unwrap();
+        let folder = path.strip_prefix("file:/flink-data/").unwrap();
+        let metadata = cluster.data().join("flink-basic").join(folder).join("_metadata");
+        assert!(metadata.is_file(), "{} is there", metadata.display());
+    });
+    cluster.run_all(&["standalone.yaml", "reactive.yaml"], |_| {});
+    // The official image of Flink 2 has the example's jar, and no package of Maven's has it.
+    let mut flink_2 = cluster.example("flink-2.yaml").remove(0);
+    let counter = cluster.job();
+    flink_2["spec"]["podTemplate"] = counter["spec"]["podTemplate"].clone();
+    flink_2["spec"]["job"]["jarURI"] = counter["spec"]["job"]["jarURI"].clone();
+    flink_2["spec"]["job"]["args"] = counter["spec"]["job"]["args"].clone();
+    let periodic = cluster.example("periodic-snapshots.yaml").remove(0);
+    cluster.run(&[flink_2, periodic], |_| {});
+}
+
+#[test]
+#[ignore = "needs a sandbox with real Flink"]
+fn examples_of_pods_and_services_run() {
+    let mut cluster = Cluster::new("examples-pods");
+    cluster.start_operator();
+    cluster.run_all(&["pod-template.yaml", "ingress.yaml"], |cluster| {
+        cluster.name = "pod-template".to_owned();
+        let pod = cluster.task_managers().remove(0).spec.unwrap();
+        let zone = pod.containers[0].env.iter().flatten().find(|one| one.name == "TZ").unwrap();
+        assert_eq!(zone.value.as_deref(), Some("UTC"), "the role's template is over that of all");
+        let ingress = cluster.read("networking.k8s.io/v1", "Ingress", "with-ingress");
+        let rule = &ingress["spec"]["rules"][0];
+        let host = format!("with-ingress.{}.flink.example.com", cluster.namespace);
+        assert_eq!(rule["host"], host);
+        let backend = &rule["http"]["paths"][0]["backend"]["service"];
+        // No controller serves it here; what it points to answers.
+        let address = cluster.service_address(backend["name"].as_str().unwrap());
+        let port = &backend["port"]["number"];
+        let asked = async { reqwest::get(format!("http://{address}:{port}/")).await };
+        assert!(cluster.wait_for(asked).unwrap().status().is_success(), "the web UI answers");
+    });
+
+    // Fluent Bit's image is on a registry; what reads the files here is Flink's own.
+    let mut forwarder = cluster.example("log-forwarder.yaml").remove(0);
+    let sidecar = &mut forwarder["spec"]["podTemplate"]["spec"]["containers"][1];
+    assert_eq!(sidecar["name"], "fluent-bit");
+    sidecar["image"] = json!("flink:1.20");
+    sidecar["command"] = json!(["sh", "-c"]);
+    let wait_and_read =
+        "until cat /flink-logs/*.log; do sleep 1; done; tail -n 0 -F /flink-logs/*.log";
+    sidecar["args"] = json!([wait_and_read]);
+    cluster.create(&json!({
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "log-forwarder", "namespace": cluster.namespace},
+        "data": {"fluent-bit.conf": ""},
+    }));
+    cluster.run(&[forwarder], |cluster| {
+        cluster.name = "log-forwarder".to_owned();
+        for pod in [cluster.job_manager(), cluster.task_managers().remove(0)] {
+            let name = pod.metadata.name.unwrap();
+            let forwarded = cluster.log_of(&name, "fluent-bit");
+            assert!(forwarded.contains(" INFO "), "{name} forwards its log: {forwarded}");
+        }
+    });
+
+    // It ends by itself.
+    let batch = cluster.example("batch.yaml").remove(0);
+    cluster.deploy(&batch);
+    let ended = cluster.wait_until_one(DEPLOYMENT, "batch", "FINISHED", |seen| {
+        seen["status"]["jobStatus"]["state"] == "FINISHED" && is(seen, "lifecycleState", "STABLE")
+    });
+    assert!(ended["status"]["error"].is_null(), "{ended:#}");
+}
+
+impl Cluster {
+    /// The documents of a file of `examples/`.
+    fn example(&self, file: &str) -> Vec<Value> {
+        let text = fs::read_to_string(project().join("examples").join(file)).unwrap();
+        let text = text.replace("/tmp/flink-", &format!("{}/flink-", self.data().display()));
+        text.split("\n---\n").map(|document| serde_yaml::from_str(document).unwrap()).collect()
+    }
+
+    /// Deploys examples at the same time, waits until they run, looks at them and deletes them.
+    fn run_all(&mut self, files: &[&str], look: impl Fn(&mut Self)) {
+        let manifests: Vec<Value> = files.iter().flat_map(|file| self.example(file)).collect();
+        self.run(&manifests, look);
+    }
+
+    fn run(&mut self, manifests: &[Value], look: impl Fn(&mut Self)) {
+        for manifest in manifests {
+            self.deploy(manifest);
+        }
+        let names: Vec<&str> =
+            manifests.iter().map(|one| one["metadata"]["name"].as_str().unwrap()).collect();
+        for name in &names {
+            self.wait_until_runs(DEPLOYMENT, name);
+        }
+        look(self);
+        for name in &names {
+            self.flink(&["delete", name, "--no-savepoint", "--yes"]);
+        }
+        for name in &names {
+            self.wait_until_one(DEPLOYMENT, name, "deleted", Value::is_null);
+        }
+    }
+}
