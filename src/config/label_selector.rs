@@ -1,0 +1,152 @@
+//! Label selectors as `kubectl -l` takes them, for who has to tell without asking the API server.
+//!
+//! The watches hand the text to the API server as it is; what is told here has to be the same.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// What labels have to be like; nothing is asked of them by an empty one.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct LabelSelector(Vec<Requirement>);
+
+/// What one label has to be like.
+#[derive(Clone, Debug, Eq, PartialEq)]
+enum Requirement {
+    Exists(String),
+    Absent(String),
+    /// It has one of these values.
+    In(String, Vec<String>),
+    /// It has none of these values, or is not there.
+    NotIn(String, Vec<String>),
+    GreaterThan(String, i64),
+    LessThan(String, i64),
+}
+
+/// A text that is no label selector.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[error(
+    "invalid label selector `{text}`: expected `key`, `!key`, `key=value`, `key!=value`, `key in (a,b)` or `key notin (a,b)`, joined with commas"
+)]
+pub struct InvalidSelector {
+    text: String,
+}
+
+impl LabelSelector {
+    /// # Errors
+    /// When the API server would not take it either.
+    pub fn parse(text: &str) -> Result<Self, InvalidSelector> {
+        let all = parts(text).filter(|part| !part.trim().is_empty()).map(Requirement::parse);
+        let all: Option<Vec<Requirement>> = all.collect();
+        all.map(Self).ok_or_else(|| InvalidSelector { text: text.to_owned() })
+    }
+
+    pub fn matches<S: AsRef<str>>(&self, labels: &BTreeMap<String, S>) -> bool {
+        self.0
+            .iter()
+            .all(|requirement| requirement.is_met(|key| labels.get(key).map(AsRef::as_ref)))
+    }
+}
+
+/// At the commas that are not in parentheses.
+fn parts(text: &str) -> impl Iterator<Item = &str> {
+    let mut depth = 0_u32;
+    text.split(move |c| {
+        match c {
+            '(' => depth += 1,
+            ')' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        c == ',' && depth == 0
+    })
+}
+
+impl Requirement {
+    fn parse(text: &str) -> Option<Self> {
+        let text = text.trim();
+        if let Some(key) = text.strip_prefix('!') {
+            return Some(Self::Absent(name(key)?));
+        }
+        // The longer signs first: each has the shorter one in it.
+        for (sign, is_equal) in [("!=", false), ("==", true), ("=", true)] {
+            if let Some((key, value)) = text.split_once(sign) {
+                let (key, values) = (name(key)?, vec![label_value(value)?]);
+                return Some(if is_equal {
+                    Self::In(key, values)
+                } else {
+                    Self::NotIn(key, values)
+                });
+            }
+        }
+        if let Some((key, number)) = text.split_once('>') {
+            return Some(Self::GreaterThan(name(key)?, number.trim().parse().ok()?));
+        }
+        if let Some((key, number)) = text.split_once('<') {
+            return Some(Self::LessThan(name(key)?, number.trim().parse().ok()?));
+        }
+        if let Some((head, values)) = text.split_once('(') {
+            let values = values.trim_end().strip_suffix(')')?.split(',');
+            let values = values.map(label_value).collect::<Option<Vec<String>>>()?;
+            let (key, word) = head.trim_end().rsplit_once(char::is_whitespace)?;
+            return match word {
+                "in" => Some(Self::In(name(key)?, values)),
+                "notin" => Some(Self::NotIn(name(key)?, values)),
+                _ => None,
+            };
+        }
+        Some(Self::Exists(name(text)?))
+    }
+
+    fn is_met<'l>(&self, label: impl Fn(&str) -> Option<&'l str>) -> bool {
+        let number = |key: &str| label(key).and_then(|value| value.parse::<i64>().ok());
+        match self {
+            Self::Exists(key) => label(key).is_some(),
+            Self::Absent(key) => label(key).is_none(),
+            Self::In(key, values) => {
+                label(key).is_some_and(|found| values.iter().any(|value| value == found))
+            }
+            Self::NotIn(key, values) => {
+                label(key).is_none_or(|found| values.iter().all(|value| value != found))
+            }
+            Self::GreaterThan(key, bound) => number(key).is_some_and(|found| found > *bound),
+            Self::LessThan(key, bound) => number(key).is_some_and(|found| found < *bound),
+        }
+    }
+}
+
+/// A label's key: a name, maybe below a domain.
+fn name(text: &str) -> Option<String> {
+    let text = text.trim();
+    let is_name = !text.is_empty() && text.chars().all(|c| is_word(c) || c == '/');
+    is_name.then(|| text.to_owned())
+}
+
+fn label_value(text: &str) -> Option<String> {
+    let text = text.trim();
+    text.chars().all(is_word).then(|| text.to_owned())
+}
+
+fn is_word(c: char) -> bool {
+    c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.')
+}
+
+impl fmt::Display for LabelSelector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, requirement) in self.0.iter().enumerate() {
+            if index > 0 {
+                f.write_str(",")?;
+            }
+            match requirement {
+                Requirement::Exists(key) => f.write_str(key)?,
+                Requirement::Absent(key) => write!(f, "!{key}")?,
+                Requirement::In(key, values) => write!(f, "{key} in ({})", values.join(","))?,
+                Requirement::NotIn(key, values) => write!(f, "{key} notin ({})", values.join(","))?,
+                Requirement::GreaterThan(key, bound) => write!(f, "{key}>{bound}")?,
+                Requirement::LessThan(key, bound) => write!(f, "{key}<{bound}")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;
