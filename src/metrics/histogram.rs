@@ -37,12 +37,26 @@ pub(super) struct Histogram {
     count: u64,
 }
 
-/// What is told of a histogram.
+/// What is told of a histogram. It is put in order when it is told, which nobody who counts has to
+/// wait for.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Summary {
     pub count: u64,
+    values: Vec<f32>,
+}
+
+impl Summary {
+    /// Of the newest of `count` values.
+    pub fn new(count: u64, values: Vec<f32>) -> Self {
+        Self { count, values }
+    }
+
     /// In the order of [`QUANTILES`]; `NaN` without a value.
-    pub quantiles: [f64; QUANTILES.len()],
+    pub fn quantiles(&self) -> [f64; QUANTILES.len()] {
+        let mut sorted = self.values.clone();
+        sorted.sort_unstable_by(f32::total_cmp);
+        QUANTILES.map(|(_, part)| quantile(&sorted, part))
+    }
 }
 
 impl Histogram {
@@ -53,8 +67,10 @@ impl Histogram {
         let is_room = room.used < room.together || self.values.is_empty();
         if is_room && self.values.len() < room.each {
             room.used += 1;
-            // Doubling would take up to twice the room.
-            self.values.reserve_exact(if self.values.len() < 8 { 1 } else { 8 });
+            if self.values.len() == self.values.capacity() {
+                // Doubling would take up to twice the room.
+                self.values.reserve_exact(if self.values.len() < 8 { 1 } else { 64 });
+            }
             self.values.push(value);
             return;
         }
@@ -75,9 +91,7 @@ impl Histogram {
     }
 
     pub(super) fn summary(&self) -> Summary {
-        let mut sorted = self.values.clone();
-        sorted.sort_by(f32::total_cmp);
-        Summary { count: self.count, quantiles: QUANTILES.map(|(_, part)| quantile(&sorted, part)) }
+        Summary::new(self.count, self.values.clone())
     }
 }
 
@@ -119,17 +133,28 @@ mod tests {
         let expected = [50.5, 75.75, 95.95, 98.98, 99.99, 100.0];
         let summary = of((1..=100).map(f64::from), 1000);
         assert_eq!(summary.count, 100);
-        for (found, expected) in summary.quantiles.iter().zip(expected) {
+        for (found, expected) in summary.quantiles().into_iter().zip(expected) {
             assert!((found - expected).abs() < 1e-9, "{summary:?}");
         }
-        assert_eq!(of([7.0], 10), Summary { count: 1, quantiles: [7.0; 6] });
-        assert!(of([], 10).quantiles.iter().all(|quantile| quantile.is_nan()));
+        assert_eq!((of([7.0], 10).count, of([7.0], 10).quantiles()), (1, [7.0; 6]));
+        assert!(of([], 10).quantiles().iter().all(|quantile| quantile.is_nan()));
     }
 
     #[test]
     fn the_oldest_values_go_and_are_counted() {
         let summary = of([100.0, 100.0, 100.0, 1.0, 1.0, 1.0], 3);
-        assert_eq!(summary, Summary { count: 6, quantiles: [1.0; 6] });
+        assert_eq!((summary.count, summary.quantiles()), (6, [1.0; 6]));
+    }
+
+    #[test]
+    fn room_is_made_for_several_values_at_a_time() {
+        let (mut histogram, mut room) = (Histogram::default(), Room::new(1000));
+        let mut capacities = std::collections::BTreeSet::new();
+        for value in 0..1000 {
+            histogram.record(f64::from(value), &mut room);
+            capacities.insert(histogram.values.capacity());
+        }
+        assert!(capacities.len() < 30 && histogram.values.capacity() < 1100, "{capacities:?}");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use serde_json::{Map, Value as Json, json};
 
 use super::Identity;
 use super::family::{Family, Of, Point, Scope, Value};
-use super::histogram::{QUANTILES, Summary};
+use super::histogram::QUANTILES;
 
 /// Values in one body: some hundred kilobytes.
 const POINTS_MAX: usize = 1000;
@@ -99,7 +99,8 @@ fn data_point(point: &Point, source: &Source, now: i128) -> Option<Json> {
             data["startTimeUnixNano"] = json!(source.started.to_string());
             data["asDouble"] = json!(number);
         }
-        Value::Summary(Summary { count, quantiles }) => {
+        Value::Summary(summary) => {
+            let (count, quantiles) = (summary.count, summary.quantiles());
             data["startTimeUnixNano"] = json!(source.started.to_string());
             data["count"] = json!(count.to_string());
             let known = QUANTILES.iter().zip(quantiles).filter(|(_, value)| value.is_finite());

@@ -66,7 +66,7 @@ impl Collector for Page {
                         values.encode_family(&labels)?.encode_gauge(number)?;
                     }
                     Value::Summary(summary) => {
-                        for ((quantile, _), number) in QUANTILES.iter().zip(&summary.quantiles) {
+                        for ((quantile, _), number) in QUANTILES.iter().zip(&summary.quantiles()) {
                             let labels = Labels { page: self, point, quantile: Some(*quantile) };
                             values.encode_family(&labels)?.encode_gauge(number)?;
                         }

@@ -39,7 +39,7 @@ fn told(fleet: &Fleet, prefix: &str) -> Vec<String> {
                 Value::Gauge(number) | Value::Count(number) if *number == 0.0 => continue,
                 Value::Summary(summary) if summary.count == 0 => continue,
                 Value::Gauge(number) | Value::Count(number) => number.to_string(),
-                Value::Summary(summary) => format!("{}x{}", summary.count, summary.quantiles[0]),
+                Value::Summary(summary) => format!("{}x{}", summary.count, summary.quantiles()[0]),
             };
             let of = match &point.of {
                 Of::Operator => String::new(),

@@ -5,6 +5,7 @@ use expect_test::expect_file;
 use super::*;
 use crate::metrics::Kind;
 use crate::metrics::family::Id;
+use crate::metrics::histogram::Summary;
 
 fn source() -> Source {
     let [host, namespace, name] = ["pod-1", "ops", "op"].map(str::to_owned);
@@ -26,7 +27,7 @@ fn point(name: usize, value: Value) -> Point {
 /// text, names in camel case.
 #[test]
 fn the_body_is_one_that_a_collector_reads() {
-    let summary = Summary { count: 2, quantiles: [1.0, 2.0, f64::NAN, f64::NAN, f64::NAN, 3.0] };
+    let summary = Summary::new(2, vec![1.0, 3.0]);
     let version = Some(("FlinkVersion", Arc::from("1.20.1")));
     let of = Of::Namespace(Kind::FlinkDeployment, "shop".into());
     let families = [

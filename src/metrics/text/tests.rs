@@ -27,7 +27,7 @@ fn page(filters_label_values: bool) -> String {
         ),
         Family::of_operator(
             "KubeClient.HttpResponse.TimeNanos",
-            Value::Summary(Summary { count: 7, quantiles: [1.0, 2.0, 3.0, 4.0, 5.5, f64::NAN] }),
+            Value::Summary(Summary::new(7, vec![4.0, 2.0, 3.0, 1.0, 5.5])),
         ),
         Family::new(Scope::Process, "process_cpu_seconds", point(Of::Operator, Value::Count(1.25))),
         Family::new(Scope::Process, "process_threads", point(Of::Operator, Value::Gauge(4.0))),
@@ -48,12 +48,12 @@ fn the_text_has_the_names_of_flinks_reporter() {
         flink_k8soperator_namespace_resource_JOSDK_Reconciliation_Count{host="pod_1",namespace="ops",name="op",resourcens="my_shop",resourcetype="FlinkSessionJob",resourcename="orders"} 3.0
         # HELP flink_k8soperator_KubeClient_HttpResponse_TimeNanos KubeClient.HttpResponse.TimeNanos (scope: k8soperator)
         # TYPE flink_k8soperator_KubeClient_HttpResponse_TimeNanos gauge
-        flink_k8soperator_KubeClient_HttpResponse_TimeNanos{host="pod_1",namespace="ops",name="op",quantile="0.5"} 1.0
-        flink_k8soperator_KubeClient_HttpResponse_TimeNanos{host="pod_1",namespace="ops",name="op",quantile="0.75"} 2.0
-        flink_k8soperator_KubeClient_HttpResponse_TimeNanos{host="pod_1",namespace="ops",name="op",quantile="0.95"} 3.0
-        flink_k8soperator_KubeClient_HttpResponse_TimeNanos{host="pod_1",namespace="ops",name="op",quantile="0.98"} 4.0
+        flink_k8soperator_KubeClient_HttpResponse_TimeNanos{host="pod_1",namespace="ops",name="op",quantile="0.5"} 3.0
+        flink_k8soperator_KubeClient_HttpResponse_TimeNanos{host="pod_1",namespace="ops",name="op",quantile="0.75"} 4.75
+        flink_k8soperator_KubeClient_HttpResponse_TimeNanos{host="pod_1",namespace="ops",name="op",quantile="0.95"} 5.5
+        flink_k8soperator_KubeClient_HttpResponse_TimeNanos{host="pod_1",namespace="ops",name="op",quantile="0.98"} 5.5
         flink_k8soperator_KubeClient_HttpResponse_TimeNanos{host="pod_1",namespace="ops",name="op",quantile="0.99"} 5.5
-        flink_k8soperator_KubeClient_HttpResponse_TimeNanos{host="pod_1",namespace="ops",name="op",quantile="0.999"} NaN
+        flink_k8soperator_KubeClient_HttpResponse_TimeNanos{host="pod_1",namespace="ops",name="op",quantile="0.999"} 5.5
         # HELP flink_k8soperator_KubeClient_HttpResponse_TimeNanos_count KubeClient.HttpResponse.TimeNanos (scope: k8soperator)
         # TYPE flink_k8soperator_KubeClient_HttpResponse_TimeNanos_count gauge
         flink_k8soperator_KubeClient_HttpResponse_TimeNanos_count{host="pod_1",namespace="ops",name="op"} 7.0

@@ -14,7 +14,7 @@ fn told(traffic: &Traffic, now: Duration) -> Vec<String> {
     let families = traffic.families("Client", now);
     let value = |family: &Family| match &family.points[0].value {
         Value::Gauge(number) | Value::Count(number) => (*number != 0.0).then(|| number.to_string()),
-        Value::Summary(summary) => Some(format!("{} of {}", summary.quantiles[0], summary.count)),
+        Value::Summary(summary) => Some(format!("{} of {}", summary.quantiles()[0], summary.count)),
     };
     families.iter().filter_map(|f| Some(format!("{} {}", f.name, value(f)?))).collect()
 }
