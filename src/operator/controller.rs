@@ -38,6 +38,8 @@ pub(super) struct Settings {
     pub(super) context: Arc<Context>,
     /// Only resources with these labels.
     pub(super) label_selector: Option<String>,
+    /// Passes of one kind and scope at the same time.
+    pub(super) concurrency: u16,
     pub(super) reins: Reins,
 }
 
@@ -58,7 +60,7 @@ pub(super) fn spawn<K: Operated>(feed: Feed<K>, settings: Settings) -> JoinHandl
 
 async fn run<K: Operated>(feed: Feed<K>, settings: Settings) {
     let Feed { namespace, store, writer, wakes, is_listed } = feed;
-    let Settings { context, label_selector, reins } = settings;
+    let Settings { context, label_selector, concurrency, reins } = settings;
     let mut config = watching::config();
     if let Some(selector) = &label_selector {
         config = config.labels(selector);
@@ -87,7 +89,7 @@ async fn run<K: Operated>(feed: Feed<K>, settings: Settings) {
         }
     };
     let work = Controller::for_stream(stream, store)
-        .with_config(Config::default().concurrency(concurrency(&context)))
+        .with_config(Config::default().concurrency(concurrency))
         .reconcile_on(woken(wakes))
         .graceful_shutdown_on(reins.stop.clone().cancelled_owned())
         .run(
@@ -114,7 +116,7 @@ async fn run<K: Operated>(feed: Feed<K>, settings: Settings) {
 
 /// `kubernetes.operator.reconcile.parallelism`. Without a bound, which `-1` asks for, the objects of
 /// thousands of passes would be in memory at the same time.
-fn concurrency(context: &Context) -> u16 {
+pub(super) fn concurrency(context: &Context) -> u16 {
     let configured = context.operator().base.get(&options::RECONCILE_PARALLELISM);
     let configured = configured.ok().and_then(|number| u16::try_from(number).ok());
     configured.filter(|number| *number > 0).unwrap_or(CONCURRENCY)

@@ -31,24 +31,32 @@ pub(super) async fn keep_tidy(context: Arc<Context>) {
             }
         };
         for namespace in context.deployments.namespaces() {
-            let scope = namespace.as_deref().map_or(Scope::AllNamespaces, Scope::Namespace);
-            if let Err(error) = tidy(&context.client, scope, age_min).await {
+            if let Err(error) = tidy(&context, namespace, age_min).await {
                 tracing::warn!(error = tell(&error), "leftovers not removed");
             }
         }
     }
 }
 
+/// A namespace that is given up while it is looked at is left as it is.
 async fn tidy(
-    client: &kube::Client,
-    scope: Scope<'_>,
+    context: &Context,
+    namespace: Option<String>,
     age_min: Duration,
 ) -> Result<(), crate::cluster::Error> {
-    let inventory = leftovers::inventory(client, scope).await?;
+    let is_watched = || context.deployments.namespaces().contains(&namespace);
+    if !is_watched() {
+        return Ok(());
+    }
+    let scope = namespace.as_deref().map_or(Scope::AllNamespaces, Scope::Namespace);
+    let inventory = leftovers::inventory(&context.client, scope).await?;
     let rules = Rules { now: Timestamp::now(), age_min, includes_state: false };
     let findings = garbage(&inventory, &rules);
     for finding in findings.iter().filter(|finding| finding.is_removable).take(REMOVALS_MAX) {
-        if leftovers::remove(client, finding).await? {
+        if !is_watched() {
+            break;
+        }
+        if leftovers::remove(&context.client, finding).await? {
             let (namespace, name) = (&finding.namespace, &finding.name);
             tracing::info!(namespace, name, because = finding.why, "leftover removed");
         }

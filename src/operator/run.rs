@@ -94,6 +94,8 @@ pub fn start(mut context: Context, watch: &Watch, label_selector: Option<&str>) 
     let settings = Settings {
         context: Arc::clone(&context),
         label_selector: label_selector.map(str::to_owned),
+        // Scopes that are opened later have the same.
+        concurrency: controller::concurrency(&context),
         reins: Reins { stop: stop.clone(), ..Reins::default() },
     };
     let mut scopes = Scopes::new(settings, wants_snapshots);
