@@ -15,12 +15,13 @@ pub mod process;
 pub mod text;
 pub mod traffic;
 
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
 
-use self::family::Family;
+use self::family::{Family, Value};
 use self::fleet::Fleet;
 use self::traffic::Traffic;
 use crate::config::FlinkConfig;
@@ -124,6 +125,30 @@ struct Inner {
     fleet: Mutex<Fleet>,
     kubernetes: Traffic,
     flink: Traffic,
+    reloads: Reloads,
+}
+
+/// What became of the configuration files since the start.
+#[derive(Debug, Default)]
+struct Reloads {
+    /// How often another configuration came into force.
+    applied: AtomicU64,
+    /// How often one was refused.
+    refused: AtomicU64,
+    /// What the files say now is refused: an earlier configuration is in force.
+    is_refused: AtomicBool,
+}
+
+impl Reloads {
+    fn families(&self) -> [Family; 3] {
+        let count = |count: &AtomicU64| Value::Count(number(count.load(Ordering::Relaxed)));
+        let is_refused = number(self.is_refused.load(Ordering::Relaxed).into());
+        [
+            Family::of_operator("Configuration.Applied.Count", count(&self.applied)),
+            Family::of_operator("Configuration.Refused.Count", count(&self.refused)),
+            Family::of_operator("Configuration.IsRefused", Value::Gauge(is_refused)),
+        ]
+    }
 }
 
 impl Metrics {
@@ -132,7 +157,8 @@ impl Metrics {
         let traffic =
             || if settings.requests { Traffic::new(&settings) } else { Traffic::default() };
         let (kubernetes, flink) = (traffic(), traffic());
-        Self(Some(Arc::new(Inner { settings, identity, fleet, kubernetes, flink })))
+        let reloads = Reloads::default();
+        Self(Some(Arc::new(Inner { settings, identity, fleet, kubernetes, flink, reloads })))
     }
 
     /// Requests to the API server.
@@ -212,6 +238,26 @@ impl Metrics {
         self.change(|fleet| fleet.pass_ends(uid, has_failed, now));
     }
 
+    /// Another configuration is in force from now on.
+    pub fn configuration_applied(&self) {
+        let Some(Inner { reloads, .. }) = self.0.as_deref() else { return };
+        reloads.applied.fetch_add(1, Ordering::Relaxed);
+        reloads.is_refused.store(false, Ordering::Relaxed);
+    }
+
+    /// The files say something that cannot come into force.
+    pub fn configuration_refused(&self) {
+        let Some(Inner { reloads, .. }) = self.0.as_deref() else { return };
+        reloads.refused.fetch_add(1, Ordering::Relaxed);
+        reloads.is_refused.store(true, Ordering::Relaxed);
+    }
+
+    /// The files say again what is in force.
+    pub fn configuration_confirmed(&self) {
+        let Some(Inner { reloads, .. }) = self.0.as_deref() else { return };
+        reloads.is_refused.store(false, Ordering::Relaxed);
+    }
+
     /// The API server's store went back: earlier versions are news again.
     pub fn forget_versions(&self) {
         self.change(Fleet::forget_versions);
@@ -224,6 +270,7 @@ impl Metrics {
             let fleet = inner.fleet.lock().unwrap_or_else(PoisonError::into_inner);
             fleet.families()
         };
+        families.extend(inner.reloads.families());
         families.extend(inner.kubernetes.families("KubeClient", now));
         families.extend(inner.flink.families("FlinkClient", now));
         families

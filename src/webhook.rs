@@ -4,38 +4,39 @@
 //! [`admit`] is pure: a review and what was looked up become an answer, by the rules that the
 //! operator and `kubectl flink deploy` go by. Here is looked up and asked what it needs, [`serve`]
 //! has the port, and [`certificate`] what the API server knows it by. It only ever judges what users
-//! write: a resource that goes, a finalizer, a label and a status are nobody's to refuse, and what
-//! cannot be looked up now is left to the operator, which checks everything again.
+//! write and this installation operates: a resource that goes, a finalizer, a label and a status are
+//! nobody's to refuse, and what cannot be looked up now is left to the operator, which checks
+//! everything again.
 
 pub mod admit;
 pub mod certificate;
 pub mod serve;
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use kube::Client;
 use serde_json::Value;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::Instant;
 
-use self::admit::{Answer, Change, Facts, Malformed, Review};
+use self::admit::{Answer, Facts, Jurisdiction, Malformed, Review};
 use crate::api::deployment::FlinkDeployment;
 use crate::api::session_job::FlinkSessionJob;
 use crate::api::state_snapshot::JobKind;
 use crate::cluster::apply::ObjectId;
 use crate::cluster::{self, read};
+use crate::decide::extension::subject::Kind;
 use crate::decide::world::Fact;
 use crate::operator::live::Live;
 use crate::operator::mutator::{self, Mutator};
 use crate::operator::validator::Validator;
 use crate::operator::validator::panel::Panel;
 
-// The API server waits ten seconds for the whole answer.
 /// The longest that looking something up may take.
 const LOOK_UP_MAX: Duration = Duration::from_secs(2);
 /// The longest that validators, who are asked at the same time, may take.
 const VALIDATE_MAX: Duration = Duration::from_secs(6);
-/// The longest that mutators, who are asked one after the other, may take together.
-const MUTATE_MAX: Duration = Duration::from_secs(8);
 
 /// What the API server asks.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -54,76 +55,149 @@ pub enum Error {
     Broken { message: String },
 }
 
-/// What answers reviews.
-pub struct Webhook {
-    client: Client,
-    operator: Arc<Live>,
+/// The leave to work on one review. Whatever works on it has a copy, so that it counts among those
+/// that are worked on at the same time until the work is done, even where who asked has hung up.
+#[derive(Clone, Debug)]
+pub struct Turn {
+    /// When the answer is to be there.
+    pub until: Instant,
+    /// Given back with the last copy.
+    pub permits: Arc<[OwnedSemaphorePermit]>,
+}
+
+impl Turn {
+    fn left(&self) -> Duration {
+        self.until.saturating_duration_since(Instant::now())
+    }
+}
+
+/// Who judges, and what.
+pub struct Court {
+    jurisdiction: Jurisdiction,
     validators: Panel,
     mutators: Vec<Arc<dyn Mutator>>,
 }
 
-impl Webhook {
-    /// With the configuration that is in force, and the extensions of the installation, which the
-    /// operator's loop and commands ask too.
+impl Court {
+    /// The extensions of the installation, which the operator's loop and commands ask too, for what
+    /// it operates.
     pub fn new(
-        client: Client,
-        operator: Arc<Live>,
+        jurisdiction: Jurisdiction,
         validators: Vec<Arc<dyn Validator>>,
         mutators: Vec<Arc<dyn Mutator>>,
     ) -> Self {
-        Self { client, operator, validators: Panel::new(validators), mutators }
+        Self { jurisdiction, validators: Panel::new(validators), mutators }
+    }
+
+    /// The same extensions for something else.
+    fn moved_to(&self, jurisdiction: Jurisdiction) -> Self {
+        let Self { jurisdiction: _, validators, mutators } = self;
+        Self { jurisdiction, validators: validators.clone(), mutators: mutators.clone() }
+    }
+
+    /// The job of the review, where a look at its labels has to tell whose snapshot that is.
+    fn job_to_know<'r>(&self, review: &'r Review) -> Option<(JobKind, &'r str)> {
+        review.job().filter(|_| self.jurisdiction.selector.is_some())
+    }
+}
+
+/// What answers reviews.
+pub struct Webhook {
+    client: Client,
+    operator: Arc<Live>,
+    court: RwLock<Arc<Court>>,
+}
+
+impl Webhook {
+    /// With the configuration that is in force.
+    pub fn new(client: Client, operator: Arc<Live>, court: Court) -> Self {
+        Self { client, operator, court: RwLock::new(Arc::new(court)) }
+    }
+
+    fn court(&self) -> Arc<Court> {
+        Arc::clone(&self.court.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Every review that begins from now on is answered by `court`.
+    pub fn convene(&self, court: Court) {
+        *self.court.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(court);
+    }
+
+    /// The same extensions judge something else from now on.
+    pub fn move_to(&self, jurisdiction: Jurisdiction) {
+        self.convene(self.court().moved_to(jurisdiction));
     }
 
     /// The `AdmissionReview` that answers the one in `body`.
     ///
     /// # Errors
     /// When it is none, or was not judged.
-    pub async fn answer(self: Arc<Self>, task: Task, body: Vec<u8>) -> Result<Value, Error> {
+    pub async fn answer(
+        self: Arc<Self>,
+        task: Task,
+        body: Vec<u8>,
+        turn: Turn,
+    ) -> Result<Value, Error> {
         // A large object takes its time; others go on meanwhile.
-        let review = off_the_loop(move || Review::parse(&body)).await??;
+        let review = off_the_loop(&turn, move || Review::parse(&body)).await??;
+        let (uid, court) = (review.uid().to_owned(), self.court());
         let answer = match task {
-            Task::Validate => self.validate(&review).await?,
-            Task::Mutate => self.mutate(&review).await,
+            _ if !court.jurisdiction.has(&review) => Answer::allowed(),
+            Task::Validate => self.validate(review, &court, &turn).await?,
+            Task::Mutate => self.mutate(review, &court, &turn).await?,
         };
-        Ok(answer.to_review(review.uid()))
+        off_the_loop(&turn, move || answer.to_review(&uid)).await
     }
 
-    async fn validate(self: &Arc<Self>, review: &Review) -> Result<Answer, Error> {
-        let change = match review.change() {
+    async fn validate(
+        self: &Arc<Self>,
+        review: Review,
+        court: &Court,
+        turn: &Turn,
+    ) -> Result<Answer, Error> {
+        let job = review.job().map(|(kind, name)| (kind, name.to_owned()));
+        let change = match off_the_loop(turn, move || review.change()).await? {
             Ok(Some(change)) => change,
             Ok(None) => return Ok(Answer::allowed()),
             Err(refusal) => return Ok(refusal),
         };
-        let facts = self.facts(&change).await;
-        let webhook = Arc::clone(self);
-        off_the_loop(move || admit::judge(&change, &facts, &webhook.operator.get())).await
-    }
-
-    async fn facts(&self, change: &Change) -> Facts {
+        let namespace = change.namespace();
         let session = async {
             match change.session() {
-                Some(name) => self.session(change.namespace(), name).await,
+                Some(name) => self.session(namespace, name).await,
                 None => Fact::NotAsked,
             }
         };
-        let has_job = async {
-            match change.job() {
-                Some((kind, name)) => self.has_job(change.namespace(), kind, name).await,
+        let job = async {
+            match &job {
+                Some((kind, name)) => self.job(namespace, *kind, name).await,
                 None => Fact::NotAsked,
             }
         };
-        let (session, has_job) = tokio::join!(session, has_job);
-        let found = match &session {
-            Fact::Known(found) => found.as_ref(),
-            Fact::NotAsked | Fact::Unknown(_) => None,
+        let (session, job) = tokio::join!(session, job);
+        let mut facts = Facts {
+            session,
+            has_job: match &job {
+                Fact::Known(job) => Fact::Known(job.is_some()),
+                Fact::NotAsked => Fact::NotAsked,
+                Fact::Unknown(why) => Fact::Unknown(why.clone()),
+            },
+            is_foreign: is_foreign(&job, court),
+            opinions: vec![],
         };
-        let opinions = match change.subject(found) {
-            Some(subject) if self.validators.is_about(subject.kind) => {
-                self.validators.opinions(&subject, VALIDATE_MAX).await
+        if !facts.is_foreign {
+            let found = match &facts.session {
+                Fact::Known(found) => found.as_ref(),
+                Fact::NotAsked | Fact::Unknown(_) => None,
+            };
+            let subject = change.subject(found);
+            if court.validators.is_about(subject.kind) {
+                let within = VALIDATE_MAX.min(turn.left());
+                facts.opinions = court.validators.opinions(&subject, within).await;
             }
-            Some(_) | None => vec![],
-        };
-        Facts { session, has_job, opinions }
+        }
+        let operator = self.operator.get();
+        off_the_loop(turn, move || admit::judge(&change, &facts, &operator)).await
     }
 
     async fn session(&self, namespace: &str, name: &str) -> Fact<Option<FlinkDeployment>> {
@@ -134,28 +208,35 @@ impl Webhook {
         found.map_or_else(Fact::Unknown, Fact::Known)
     }
 
-    async fn has_job(&self, namespace: &str, kind: JobKind, name: &str) -> Fact<bool> {
+    async fn job(&self, namespace: &str, kind: JobKind, name: &str) -> Fact<Option<Value>> {
         let id = match kind {
             JobKind::FlinkDeployment => ObjectId::of::<FlinkDeployment>(namespace, name),
             JobKind::FlinkSessionJob => ObjectId::of::<FlinkSessionJob>(namespace, name),
         };
-        let found = within(read::get_value(&self.client, &id)).await;
-        found.map_or_else(Fact::Unknown, |found| Fact::Known(found.is_some()))
+        within(read::get_value(&self.client, &id)).await.map_or_else(Fact::Unknown, Fact::Known)
     }
 
-    async fn mutate(&self, review: &Review) -> Answer {
+    async fn mutate(&self, review: Review, court: &Court, turn: &Turn) -> Result<Answer, Error> {
+        let is_about = |kind: Kind| court.mutators.iter().any(|mutator| mutator.is_about(kind));
         let mutated = match review.mutable() {
-            Some((kind, object)) if !self.mutators.is_empty() => {
-                let mutated = mutator::mutate(&self.mutators, kind, &object);
-                let mutated = tokio::time::timeout(MUTATE_MAX, mutated).await;
-                Some(mutated.unwrap_or_else(|_| {
-                    Err(format!("mutators take longer than {MUTATE_MAX:?} together"))
-                }))
+            Some((kind, object)) if is_about(kind) => {
+                if let Some((kind, name)) = court.job_to_know(&review) {
+                    let job = self.job(review.namespace(), kind, name).await;
+                    if is_foreign(&job, court) {
+                        return Ok(Answer::allowed());
+                    }
+                }
+                Some(mutator::mutate(&court.mutators, kind, object, Some(turn.left())).await)
             }
             Some(_) | None => None,
         };
-        admit::mutated(review, mutated)
+        off_the_loop(turn, move || admit::mutated(&review, mutated)).await
     }
+}
+
+/// Whether the job is known to be none that is operated here.
+fn is_foreign(job: &Fact<Option<Value>>, court: &Court) -> bool {
+    matches!(job, Fact::Known(Some(job)) if !court.jurisdiction.has_labels(job))
 }
 
 /// Why there is no answer, where there is none in time.
@@ -168,8 +249,14 @@ async fn within<T>(asked: impl Future<Output = cluster::Result<T>>) -> Result<T,
 
 /// Runs what may take a while beside the tasks of the operator.
 async fn off_the_loop<T: Send + 'static>(
+    turn: &Turn,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, Error> {
-    let done = tokio::task::spawn_blocking(work).await;
-    done.map_err(|error| Error::Broken { message: error.to_string() })
+    let turn = turn.clone();
+    let done = tokio::task::spawn_blocking(move || {
+        let done = work();
+        drop(turn);
+        done
+    });
+    done.await.map_err(|error| Error::Broken { message: error.to_string() })
 }

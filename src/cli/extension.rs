@@ -43,7 +43,7 @@ impl Extensions {
         let Some(kind) = object["kind"].as_str().and_then(Kind::parse) else {
             return Ok(object.clone());
         };
-        let outcome = mutator::mutate(&self.mutators, kind, object).await;
+        let outcome = mutator::mutate(&self.mutators, kind, object, None).await;
         let Mutated { object, by, without } = outcome
             .map_err(|why| Failure::new(format!("`{name}` cannot be taken as it is: {why}")))?;
         for why in without {

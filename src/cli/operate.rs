@@ -33,7 +33,7 @@ use super::printer::Printer;
 use crate::api::status::{JobManagerDeploymentStatus, JobStatusState, LifecycleState};
 use crate::cluster::deadline;
 use crate::cluster::pulse::Pulse;
-use crate::config::{FlinkConfig, options};
+use crate::config::options;
 use crate::decide::lease::Lost;
 use crate::fence::Fence;
 use crate::flink::access::{Access, Connector, Options};
@@ -108,14 +108,6 @@ pub struct OperateArgs {
     webhook: WebhookArgs,
 }
 
-impl OperateArgs {
-    /// Labels of the resources that are operated; absent: all are.
-    fn selector(&self, config: &FlinkConfig) -> anyhow::Result<Option<String>> {
-        let configured = config.find(&options::LABEL_SELECTOR)?;
-        Ok(self.selector.clone().or(configured).filter(|text| !text.trim().is_empty()))
-    }
-}
-
 /// Runs until Ctrl-C, SIGTERM, or what `--until-stable` waits for.
 pub async fn run(args: OperateArgs, global: &Global, printer: &Printer) -> anyhow::Result<()> {
     let live = (printer.terminals().error && args.log_format == LogFormat::Text).then(Live::new);
@@ -139,7 +131,7 @@ pub async fn run(args: OperateArgs, global: &Global, printer: &Printer) -> anyho
         printer.warning(remark);
     }
     let watch = choice.watch(&operator.base)?;
-    let scope = watch.in_words(args.selector(&operator.base)?.as_deref());
+    let scope = watch.in_words(choice.selector(&operator.base)?.as_deref());
     // Replicas say the same, whenever each of them has read the configuration.
     let operates = if choice.is_dynamic(&operator.base) {
         "the namespaces of its configuration".to_owned()
@@ -147,7 +139,8 @@ pub async fn run(args: OperateArgs, global: &Global, printer: &Printer) -> anyho
         scope.clone()
     };
     let election = args.election.settings(&operator.base, &connection, operates)?;
-    let mut reload = Reload::new(args.operator_config.clone(), &operator.base, choice)?;
+    let (path, metrics) = (args.operator_config.clone(), reporting.metrics.clone());
+    let mut reload = Reload::new(path, &operator.base, choice.clone(), metrics)?;
     let fence = if election.is_some() { Fence::shut() } else { Fence::default() };
     let pulse = Pulse::default();
     let health = Health::new(pulse.clone());
@@ -158,7 +151,8 @@ pub async fn run(args: OperateArgs, global: &Global, printer: &Printer) -> anyho
     let has_snapshot_resources = preflight(&client, &watch, stops).await?;
     tracing::info!(version = env!("CARGO_PKG_VERSION"), "operating {scope}");
     // Before the election: whoever leads, every replica answers.
-    args.webhook.serve(&connection, &operator, reload.reviews()).await?;
+    let jurisdiction = choice.jurisdiction(&operator.base)?;
+    reload.tell(args.webhook.serve(&connection, reload.live(), jurisdiction).await?);
     let mut leadership = None;
     if let Some(election) = &election {
         let client = connection.client.clone();
@@ -174,11 +168,12 @@ pub async fn run(args: OperateArgs, global: &Global, printer: &Printer) -> anyho
         Some(_) => reload.newest(operator).await,
         None => operator,
     };
-    let (watch, selector) = (reload.watch()?, args.selector(&operator.base)?);
+    let (watch, selector) = (reload.watch()?, choice.selector(&operator.base)?);
     let listeners = listener::configured(&operator.base).map_err(invalid)?;
     let validators = validator::configured(&operator.base).map_err(invalid)?;
     let connector = connector.behind(fence.clone()).counted(reporting.metrics.flink());
     let context = Context::new(client, operator, connector, has_snapshot_resources)
+        .following(reload.live())
         .behind(fence)
         .with_health(health.clone())
         .with_metrics(reporting.metrics)

@@ -77,10 +77,15 @@ pub async fn write<const N: usize>(
     Ok(())
 }
 
-/// Makes the API server trust `authority`, in PEM, when it calls the webhooks of the two
-/// configurations with this name. One of the two may not be there.
-pub async fn trust(client: &Client, name: &str, authority: &[u8]) -> Result<()> {
-    let authority = json!(ByteString(authority.to_vec()));
+/// Makes the API server trust the authority that `secret` holds, when it calls the webhooks of the
+/// two configurations with this name; whether that is `authority`, in PEM. Where another replica has
+/// stored another one meanwhile it writes nothing. One of the two configurations may not be there.
+pub async fn trust(
+    client: &Client,
+    name: &str,
+    secret: &SecretName,
+    authority: &[u8],
+) -> Result<bool> {
     let mut is_any = false;
     for kind in ["ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"] {
         let id = ObjectId {
@@ -89,26 +94,51 @@ pub async fn trust(client: &Client, name: &str, authority: &[u8]) -> Result<()> 
             namespace: None,
             name: name.to_owned(),
         };
-        is_any |= trust_in(client, &id, &authority).await?;
+        match trust_in(client, &id, secret, authority).await? {
+            Trust::Given => is_any = true,
+            Trust::Outdated => return Ok(false),
+            Trust::NoConfiguration => {}
+        }
     }
     if is_any {
-        return Ok(());
+        return Ok(true);
     }
     Err(Error::NotFound { resource: "webhook configuration".to_owned(), name: name.to_owned() })
 }
 
-/// The same for one configuration; whether it is there.
-async fn trust_in(client: &Client, id: &ObjectId, authority: &Value) -> Result<bool> {
+enum Trust {
+    Given,
+    /// The Secret holds another authority.
+    Outdated,
+    NoConfiguration,
+}
+
+/// The same for one configuration.
+async fn trust_in(
+    client: &Client,
+    id: &ObjectId,
+    secret: &SecretName,
+    authority: &[u8],
+) -> Result<Trust> {
+    let wanted = json!(ByteString(authority.to_vec()));
     let mut tries = 0;
     loop {
-        let Some(stored) = reads::get_value(client, id).await? else { return Ok(false) };
-        let Some(patch) = trusting(&stored, authority) else { return Ok(true) };
+        let Some(stored) = reads::get_value(client, id).await? else {
+            return Ok(Trust::NoConfiguration);
+        };
+        let Some(patch) = trusting(&stored, &wanted) else { return Ok(Trust::Given) };
+        // In this order: who stores another authority writes the configuration after that, and then
+        // the patch is of an older one, which is refused.
+        let kept = read(client, secret).await?.map(|kept| kept.get(Kept::AUTHORITY));
+        if kept.as_deref() != Some(authority) {
+            return Ok(Trust::Outdated);
+        }
         tries += 1;
         match apply::merge_patch(client, id, &patch, Writer::OPERATOR).await {
             Ok(_) => {
                 let (kind, name) = (&id.kind, &id.name);
                 tracing::info!(kind, name, "the API server trusts the webhook's certificate");
-                return Ok(true);
+                return Ok(Trust::Given);
             }
             // Another replica, which most likely wrote the same.
             Err(Error::Conflict { .. }) if tries < TRIES_MAX => {}

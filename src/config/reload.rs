@@ -24,6 +24,37 @@ pub fn waits_for_restart<'c>(at_start: &'c FlinkConfig, now: &'c FlinkConfig) ->
     changed(at_start, now).into_iter().filter(|key| needs_restart(key, at_start)).collect()
 }
 
+/// The same for one that stands by: what is about the work itself is read when the work begins.
+pub fn waits_in_stand_by<'c>(at_start: &'c FlinkConfig, now: &'c FlinkConfig) -> Vec<&'c str> {
+    let mut keys = waits_for_restart(at_start, now);
+    keys.retain(|key| !begins_with_work(key));
+    keys
+}
+
+/// What an operator that begins to work now has been started with: what was read before that stays
+/// as it was read.
+pub fn began_with(at_start: &FlinkConfig, now: &FlinkConfig) -> FlinkConfig {
+    let mut began = now.clone();
+    for key in waits_in_stand_by(at_start, now) {
+        match at_start.get_text(key) {
+            Some(value) => began.set(key, value),
+            None => drop(began.remove(key)),
+        }
+    }
+    began
+}
+
+/// Whether the option is read when the operator begins to work, after it was elected.
+fn begins_with_work(key: &str) -> bool {
+    let is_plugin = key.strip_prefix(OPERATOR_PREFIX).is_some_and(|it| it.starts_with("plugins."));
+    let read = [
+        options::LABEL_SELECTOR.key(),
+        options::RECONCILE_PARALLELISM.key(),
+        options::SNAPSHOT_RESOURCE_ENABLED.key(),
+    ];
+    is_plugin || catalogue::find(key).is_some_and(|known| read.contains(&known.key))
+}
+
 fn needs_restart(key: &str, at_start: &FlinkConfig) -> bool {
     let Some(name) = key.strip_prefix(OPERATOR_PREFIX) else { return false };
     if AT_START.iter().any(|prefix| name.starts_with(prefix)) {
@@ -72,6 +103,27 @@ mod tests {
             ]
         );
         assert_eq!(waits_for_restart(&after, &after), [""; 0]);
+    }
+
+    #[test]
+    fn one_that_stands_by_has_begun_with_little() {
+        let start = config(
+            "kubernetes.operator.reconcile.parallelism: 10\n\
+             kubernetes.operator.health.probe.port: 8085\n",
+        );
+        let now = config(
+            "kubernetes.operator.reconciler.max.parallelism: 20\n\
+             kubernetes.operator.health.probe.port: 9000\n\
+             kubernetes.operator.jvm.metrics.enabled: false\n\
+             kubernetes.operator.plugins.validators.size.expression: 'true'\n",
+        );
+        let waiting =
+            ["kubernetes.operator.health.probe.port", "kubernetes.operator.jvm.metrics.enabled"];
+        assert_eq!(waits_in_stand_by(&start, &now), waiting);
+        let began = began_with(&start, &now);
+        assert_eq!(began.get_text("kubernetes.operator.health.probe.port"), Some("8085"));
+        assert_eq!(began.get_text("kubernetes.operator.jvm.metrics.enabled"), None);
+        assert_eq!(waits_for_restart(&began, &now), waiting);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The objects of the admission webhook.
 //!
 //! The API server is told not to ask about what the webhook would let pass anyway: statuses, what goes,
-//! and changes that leave spec and labels as they are. So an operator that does not answer, or a
+//! and changes that leave the spec as it is. So an operator that does not answer, or a
 //! certificate that nobody trusts, never keeps a finalizer or a label from being written.
 
 use serde_json::{Value, json};
@@ -17,6 +17,9 @@ const WEBHOOK: &str = "webhook";
 /// Seconds that the API server waits for an answer.
 const TIMEOUT: i32 = 10;
 
+/// Kinds that are operated, and so judged.
+const JUDGED: [&str; 3] = ["flinkdeployments", "flinksessionjobs", "flinkstatesnapshots"];
+
 /// What is asked about, by condition; each has to hold.
 const CONDITIONS: [(&str, &str); 2] = [
     (
@@ -25,7 +28,7 @@ const CONDITIONS: [(&str, &str); 2] = [
     ),
     (
         "changes",
-        "request.operation == 'CREATE' || has(object.spec) != has(oldObject.spec) || (has(object.spec) && object.spec != oldObject.spec) || has(object.metadata.labels) != has(oldObject.metadata.labels) || (has(object.metadata.labels) && object.metadata.labels != oldObject.metadata.labels)",
+        "request.operation == 'CREATE' || has(object.spec) != has(oldObject.spec) || (has(object.spec) && object.spec != oldObject.spec)",
     ),
 ];
 
@@ -137,19 +140,16 @@ impl Release<'_> {
     /// What the API server asks, and whom.
     pub(super) fn webhook_configurations(&self) -> Vec<Value> {
         let Some(webhook) = self.webhook() else { return vec![] };
-        let kinds = ["flinkdeployments", "flinksessionjobs", "flinkstatesnapshots"];
         vec![
             self.webhook_configuration(
                 webhook,
                 "MutatingWebhookConfiguration",
                 ("mutationwebhook.flink.apache.org", "/mutate"),
-                &kinds,
             ),
             self.webhook_configuration(
                 webhook,
                 "ValidatingWebhookConfiguration",
                 ("validationwebhook.flink.apache.org", "/validate"),
-                &rules::KINDS,
             ),
         ]
     }
@@ -159,7 +159,6 @@ impl Release<'_> {
         webhook: &Webhook,
         kind: &str,
         (name, path): (&str, &str),
-        resources: &[&str],
     ) -> Value {
         let Webhook { failure_policy, ca_bundle, annotations, .. } = webhook;
         let mut client = json!({
@@ -177,7 +176,7 @@ impl Release<'_> {
                 "apiGroups": [rules::GROUP],
                 "apiVersions": ["*"],
                 "operations": ["CREATE", "UPDATE"],
-                "resources": resources,
+                "resources": JUDGED,
                 "scope": "Namespaced",
             }],
             "matchConditions": conditions,

@@ -53,7 +53,7 @@ pub struct Progress {
 pub struct Context {
     pub client: Client,
     /// The operator's configuration.
-    pub live: Live,
+    pub live: Arc<Live>,
     pub connector: Connector,
     /// Closed when this process may not write any more.
     pub(super) fence: Fence,
@@ -100,7 +100,7 @@ impl Context {
     ) -> Self {
         Self {
             client,
-            live: Live::new(operator),
+            live: Arc::new(Live::new(operator)),
             connector,
             fence: Fence::default(),
             health: Health::default(),
@@ -130,6 +130,13 @@ impl Context {
     #[must_use]
     pub fn with_listeners(mut self, listeners: Vec<Arc<dyn Listener>>) -> Self {
         self.listeners = Listeners::start(listeners);
+        self
+    }
+
+    /// With a configuration that others follow too.
+    #[must_use]
+    pub fn following(mut self, live: Arc<Live>) -> Self {
+        self.live = live;
         self
     }
 

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures::FutureExt;
 use http::header::CONTENT_TYPE;
 use http::request::Parts;
 use http::{HeaderValue, Method, Request, Response, StatusCode};
@@ -104,14 +105,13 @@ impl Listener {
         Ok(self.socket.local_addr()?.port())
     }
 
-    /// The socket, for who answers in another way.
-    pub fn into_socket(self) -> TcpListener {
-        self.socket
-    }
-
-    /// Answers until it is dropped; connections that are open then end with it.
-    pub async fn serve(self, routes: Routes) {
-        let slots = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    /// Has every connection answered, no more than `connections_max` at the same time: the others
+    /// wait for one of them to end. Until it is dropped; what is open then ends with it.
+    pub async fn each<C>(self, connections_max: usize, answer: impl Fn(TcpStream) -> C)
+    where
+        C: Future<Output = ()> + Send + 'static,
+    {
+        let slots = Arc::new(Semaphore::new(connections_max));
         let mut connections = tokio::task::JoinSet::new();
         // An error means that the semaphore was closed, which nobody does.
         while let Ok(slot) = Arc::clone(&slots).acquire_owned().await {
@@ -124,13 +124,23 @@ impl Listener {
                 }
             };
             while connections.try_join_next().is_some() {}
-            let connection = answer_one(stream, routes.clone());
+            let connection = answer(stream);
             let _handle = connections.spawn(async move {
-                // Whoever asks so slowly is not answered.
-                let _late = tokio::time::timeout(CONNECTION_TIME_MAX, connection).await;
+                connection.await;
                 drop(slot);
             });
         }
+    }
+
+    /// Answers by `routes`.
+    pub async fn serve(self, routes: Routes) {
+        let answer = |stream| {
+            // Whoever asks so slowly is not answered.
+            let answered =
+                tokio::time::timeout(CONNECTION_TIME_MAX, answer_one(stream, routes.clone()));
+            answered.map(drop)
+        };
+        self.each(CONNECTIONS_MAX, answer).await;
     }
 }
 

@@ -10,6 +10,7 @@ use std::time::Duration;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use serde_json::Value;
+use tokio::time::Instant;
 
 pub use crate::decide::extension::subject::{Kind, Subject};
 pub use crate::decide::extension::verdict::FailurePolicy;
@@ -57,7 +58,9 @@ pub struct Mutated {
     pub without: Vec<String>,
 }
 
-/// Hands `object` from one mutator to the next, in the order of their names.
+/// Hands `object` from one mutator to the next, in the order of their names. Where all together
+/// have only so long, each has its share of what those before it left, so that one that hangs takes
+/// the time of no other.
 ///
 /// # Errors
 /// Why one that cannot be done without gives no answer.
@@ -65,14 +68,19 @@ pub async fn mutate(
     mutators: &[Arc<dyn Mutator>],
     kind: Kind,
     object: &Value,
+    within: Option<Duration>,
 ) -> Result<Mutated, String> {
     let mut all: Vec<&dyn Mutator> = mutators.iter().map(AsRef::as_ref).collect();
     all.retain(|mutator| mutator.is_about(kind));
     all.sort_by(|one, other| one.name().cmp(other.name()));
     let mut outcome = Mutated { object: object.clone(), by: vec![], without: vec![] };
-    for mutator in all {
+    let end = within.map(|within| Instant::now() + within);
+    let count = u32::try_from(all.len()).unwrap_or(u32::MAX);
+    for (mutator, to_come) in all.into_iter().zip((1..=count).rev()) {
         let name = mutator.name();
-        match one(mutator, kind, &outcome.object).await {
+        let share = end.map(|end| end.saturating_duration_since(Instant::now()) / to_come);
+        let limit = share.unwrap_or(Duration::MAX).min(mutator.timeout());
+        match one(mutator, kind, &outcome.object, limit).await {
             Ok(changed) => {
                 if changed != outcome.object {
                     outcome.by.push(name.to_owned());
@@ -88,9 +96,13 @@ pub async fn mutate(
     Ok(outcome)
 }
 
-async fn one(mutator: &dyn Mutator, kind: Kind, object: &Value) -> Result<Value, String> {
+async fn one(
+    mutator: &dyn Mutator,
+    kind: Kind,
+    object: &Value,
+    limit: Duration,
+) -> Result<Value, String> {
     let subject = Subject::new(kind, object);
-    let limit = mutator.timeout();
     let answer = tokio::time::timeout(limit, mutator.mutate(&subject)).await;
     let answer = answer.unwrap_or_else(|_| Err(format!("it took longer than {limit:?}")))?;
     mutated(kind, object, &answer)

@@ -4,16 +4,16 @@
 //! refuse, only sooner and all at once. What leaves the spec as it is is never refused, so that a
 //! resource which became invalid can lose its finalizer, get a label, and go.
 
+mod jurisdiction;
 mod review;
 
 use std::fmt::{self, Write as _};
 
 use serde_json::{Value, json};
 
-use crate::api::blue_green::FlinkBlueGreenDeployment;
 use crate::api::deployment::{FlinkConfiguration, FlinkDeployment};
 use crate::api::session_job::{FlinkSessionJob, SessionJobStatus};
-use crate::api::state_snapshot::{FlinkStateSnapshot, JobKind, JobReference};
+use crate::api::state_snapshot::FlinkStateSnapshot;
 use crate::api::status::DeploymentStatus;
 use crate::config::known::unknown_options;
 use crate::config::{FlinkConfig, OperatorConfig};
@@ -27,6 +27,7 @@ use crate::decide::validate::{ValidationInput, Violation, validate};
 use crate::decide::version::allow_running_version;
 use crate::decide::world::Fact;
 use crate::operator::mutator::Mutated;
+pub use jurisdiction::Jurisdiction;
 pub use review::Review;
 
 /// Violations that one answer tells.
@@ -35,8 +36,10 @@ const VIOLATIONS_MAX: usize = 50;
 const WARNINGS_MAX: usize = 10;
 /// The API server cuts longer warnings.
 const WARNING_CHARS: usize = 256;
-/// What the children of a `FlinkBlueGreenDeployment` are named after it; the longer of the two.
-const CHILD_SUFFIX: &str = "-green";
+/// Characters of what one violation says: it may name what a user wrote, of any length.
+const VIOLATION_CHARS: usize = 1000;
+/// Characters of the name of a field.
+const PATH_CHARS: usize = 300;
 
 /// A body that is no review.
 #[derive(Debug, thiserror::Error)]
@@ -90,15 +93,21 @@ impl Answer {
         }
         if !self.warnings.is_empty() {
             let shown = self.warnings.iter().take(WARNINGS_MAX);
-            let cut = |text: &String| text.chars().take(WARNING_CHARS).collect::<String>();
-            response["warnings"] = json!(shown.map(cut).collect::<Vec<_>>());
+            let shown = shown.map(|text| cut(text, WARNING_CHARS));
+            response["warnings"] = json!(shown.collect::<Vec<_>>());
         }
         json!({"apiVersion": review::API_VERSION, "kind": review::KIND, "response": response})
     }
 
     fn status(&self) -> Value {
+        let told = self.violations.iter().take(VIOLATIONS_MAX);
+        let told = told.map(|Violation { path, message }| Violation {
+            path: cut(path, PATH_CHARS),
+            message: cut(message, VIOLATION_CHARS),
+        });
+        let told: Vec<Violation> = told.collect();
         let mut message = "nothing was stored, and nothing was changed:".to_owned();
-        for violation in self.violations.iter().take(VIOLATIONS_MAX) {
+        for violation in &told {
             message.push_str("\n  ");
             message.push_str(&violation.to_string());
         }
@@ -108,7 +117,7 @@ impl Answer {
             let _written = write!(message, "\n  and {more} more");
         }
         let cause = |Violation { path, message }: &Violation| json!({"reason": "FieldValueInvalid", "field": path, "message": message});
-        let causes: Vec<Value> = self.violations.iter().take(VIOLATIONS_MAX).map(cause).collect();
+        let causes: Vec<Value> = told.iter().map(cause).collect();
         json!({
             "status": "Failure",
             "code": 403,
@@ -116,6 +125,14 @@ impl Answer {
             "message": message,
             "details": {"causes": causes},
         })
+    }
+}
+
+/// No more than so many characters, and a sign where some are left out.
+fn cut(text: &str, chars_max: usize) -> String {
+    match text.char_indices().nth(chars_max) {
+        Some(_) => text.chars().take(chars_max.saturating_sub(1)).chain(['…']).collect(),
+        None => text.to_owned(),
     }
 }
 
@@ -131,7 +148,6 @@ enum Wanted {
     Deployment(Box<FlinkDeployment>, Box<DeploymentStatus>),
     SessionJob(Box<FlinkSessionJob>, Box<SessionJobStatus>),
     StateSnapshot(Box<FlinkStateSnapshot>),
-    BlueGreenDeployment(Box<FlinkBlueGreenDeployment>),
 }
 
 /// What was looked up for a change.
@@ -139,8 +155,10 @@ enum Wanted {
 pub struct Facts {
     /// What [`Change::session`] names.
     pub session: Fact<Option<FlinkDeployment>>,
-    /// Whether there is what [`Change::job`] names.
+    /// Whether there is what [`Review::job`] names.
     pub has_job: Fact<bool>,
+    /// That job is another installation's, and so is the snapshot.
+    pub is_foreign: bool,
     /// What validators say of [`Change::subject`].
     pub opinions: Vec<Opinion>,
 }
@@ -156,23 +174,12 @@ impl Change {
         job.spec.deployment_name.as_deref().filter(|name| !name.is_empty())
     }
 
-    /// The job to look up, which a snapshot is of.
-    pub fn job(&self) -> Option<(JobKind, &str)> {
-        let Wanted::StateSnapshot(snapshot) = &self.wanted else { return None };
-        let JobReference { kind, name } = snapshot.spec.job_reference.as_ref()?;
-        Some((*kind.as_ref()?, name.as_deref().filter(|name| !name.is_empty())?))
-    }
-
     /// What validators are asked about.
-    pub fn subject(&self, session: Option<&FlinkDeployment>) -> Option<Subject> {
+    pub fn subject(&self, session: Option<&FlinkDeployment>) -> Subject {
         match &self.wanted {
-            Wanted::Deployment(deployment, status) => {
-                Some(Subject::of_deployment(deployment, status))
-            }
-            Wanted::SessionJob(job, status) => Some(Subject::of_session_job(job, status, session)),
-            Wanted::StateSnapshot(snapshot) => Some(Subject::of_snapshot(snapshot)),
-            // Its children are deployments, and asked about when they are made.
-            Wanted::BlueGreenDeployment(_) => None,
+            Wanted::Deployment(deployment, status) => Subject::of_deployment(deployment, status),
+            Wanted::SessionJob(job, status) => Subject::of_session_job(job, status, session),
+            Wanted::StateSnapshot(snapshot) => Subject::of_snapshot(snapshot),
         }
     }
 }
@@ -180,8 +187,11 @@ impl Change {
 /// Everything that is wrong with a change, and what is odd about it.
 pub fn judge(change: &Change, facts: &Facts, operator: &OperatorConfig) -> Answer {
     let Change { namespace, wanted } = change;
-    let Facts { session, has_job, opinions } = facts;
+    let Facts { session, has_job, is_foreign, opinions } = facts;
     let mut answer = Answer::allowed();
+    if *is_foreign {
+        return answer;
+    }
     match wanted {
         Wanted::Deployment(deployment, status) => {
             let last = status.reconciliation_status.last_reconciled_spec.as_deref();
@@ -235,49 +245,9 @@ pub fn judge(change: &Change, facts: &Facts, operator: &OperatorConfig) -> Answe
                 has_target,
             });
         }
-        Wanted::BlueGreenDeployment(deployment) => {
-            answer.violations = of_template(deployment, namespace, operator);
-            let template = deployment.spec.template.as_ref().and_then(|it| it.spec.as_ref());
-            if let Some(spec) = template {
-                answer.warn_of_options(&spec.flink_configuration);
-            }
-        }
     }
     answer.take_in(opinions);
     answer
-}
-
-/// The rules of a deployment, for the children that are made of a template.
-fn of_template(
-    deployment: &FlinkBlueGreenDeployment,
-    namespace: &str,
-    operator: &OperatorConfig,
-) -> Vec<Violation> {
-    let violation = |path: &str, message: &str| Violation {
-        path: path.to_owned(),
-        message: message.to_owned(),
-    };
-    let template = deployment.spec.template.as_ref().and_then(|it| it.spec.as_ref());
-    let Some(spec) = template else {
-        let message = "must be set: it is the spec of the deployments that take turns";
-        return vec![violation("spec.template.spec", message)];
-    };
-    let mut violations = Vec::new();
-    if spec.job.is_none() {
-        let message = "must be set: session clusters cannot take turns";
-        violations.push(violation("spec.template.spec.job", message));
-    }
-    let name = deployment.metadata.name.as_deref().unwrap_or_default();
-    let name = format!("{name}{CHILD_SUFFIX}");
-    let input = ValidationInput { name: &name, namespace, spec, last_reconciled: None, operator };
-    violations.extend(validate(&input).into_iter().map(|Violation { path, message }| {
-        let path = match path.strip_prefix("spec") {
-            Some(below) => format!("spec.template.spec{below}"),
-            None => path,
-        };
-        Violation { path, message }
-    }));
-    violations
 }
 
 impl Answer {
@@ -324,7 +294,7 @@ pub fn mutated(review: &Review, outcome: Option<Result<Mutated, String>>) -> Ans
     if review.kind() == Some(review::Kind::SessionJob) {
         label_session(&mut after);
     }
-    answer.patch = json_patch::diff(&before, &after);
+    answer.patch = json_patch::diff(before, &after);
     answer
 }
 

@@ -18,9 +18,10 @@ use rustls::ServerConfig;
 use serde_json::Value;
 use tokio::net::TcpStream;
 use tokio::sync::{Semaphore, watch};
+use tokio::time::Instant;
 use tokio_rustls::TlsAcceptor;
 
-use super::{Error, Task, Webhook};
+use super::{Error, Task, Turn, Webhook};
 use crate::operator::http::{Listener, text};
 
 /// Most bytes of a review: an object of the largest size that etcd keeps, twice, with what is around
@@ -32,6 +33,8 @@ const HELD_MAX: usize = 64;
 const READ_TIME_MAX: Duration = Duration::from_secs(3);
 /// The longest that one review may take: the API server waits ten seconds.
 const REVIEW_TIME_MAX: Duration = Duration::from_secs(9);
+/// The longest that extensions may take over one: then what they say still arrives.
+const JUDGE_TIME_MAX: Duration = Duration::from_secs(8);
 /// Reviews that are judged at the same time; more wait.
 const JUDGED_MAX: usize = 16;
 /// Connections at the same time; more wait for one of them to end.
@@ -41,48 +44,37 @@ const HANDSHAKE_TIME_MAX: Duration = Duration::from_secs(5);
 /// How long a connection may lie idle, or take over the head of a request. The API server closes it
 /// after 90 seconds: it must not find one closed that it is about to use.
 const IDLE_MAX: Duration = Duration::from_mins(2);
+/// How long an answer may take to be read. Nobody tells when it was: a connection that is neither
+/// asked anything nor idle for so much longer than [`IDLE_MAX`] is one whose answer is not taken.
+const TAKE_MAX: Duration = Duration::from_secs(10);
 /// Most bytes of a request's head.
 const HEAD_BYTES_MAX: usize = 16 * 1024;
-/// Pause after a connection that could not be accepted, as when no file is left to open.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// What new connections are made with; nothing while there is no certificate.
 pub type Tls = watch::Receiver<Option<Arc<ServerConfig>>>;
 
 /// How much is done at the same time.
 struct Bounds {
-    held: Semaphore,
-    judged: Semaphore,
+    held: Arc<Semaphore>,
+    judged: Arc<Semaphore>,
 }
 
 /// Answers until it is dropped; connections that are open then end with it. A new certificate counts
 /// from the next connection on.
 pub async fn serve(listener: Listener, tls: Tls, webhook: Arc<Webhook>) {
-    let socket = listener.into_socket();
-    let slots = Arc::new(Semaphore::new(CONNECTIONS_MAX));
-    let bounds =
-        Arc::new(Bounds { held: Semaphore::new(HELD_MAX), judged: Semaphore::new(JUDGED_MAX) });
-    let mut connections = tokio::task::JoinSet::new();
-    // An error means that the semaphore was closed, which nobody does.
-    while let Ok(slot) = Arc::clone(&slots).acquire_owned().await {
-        let stream = match socket.accept().await {
-            Ok((stream, _)) => stream,
-            Err(error) => {
-                tracing::debug!(%error, "connection not accepted");
-                tokio::time::sleep(ACCEPT_PAUSE).await;
-                continue;
-            }
-        };
-        while connections.try_join_next().is_some() {}
+    let (held, judged) = (Semaphore::new(HELD_MAX), Semaphore::new(JUDGED_MAX));
+    let bounds = Arc::new(Bounds { held: Arc::new(held), judged: Arc::new(judged) });
+    let each = |stream| {
         let config = tls.borrow().clone();
-        // Without a certificate there is nothing to say.
-        let Some(config) = config else { continue };
         let (webhook, bounds) = (Arc::clone(&webhook), Arc::clone(&bounds));
-        let _handle = connections.spawn(async move {
-            converse(stream, TlsAcceptor::from(config), webhook, bounds).await;
-            drop(slot);
-        });
-    }
+        async move {
+            // Without a certificate there is nothing to say.
+            if let Some(config) = config {
+                converse(stream, TlsAcceptor::from(config), webhook, bounds).await;
+            }
+        }
+    };
+    listener.each(CONNECTIONS_MAX, each).await;
 }
 
 async fn converse(
@@ -100,18 +92,42 @@ async fn converse(
         }
         Err(_) => return,
     };
+    // Put off by every request and every answer.
+    let (deadline, put_off) = watch::channel(Instant::now() + IDLE_MAX + TAKE_MAX);
     let service = service_fn(move |request: Request<Incoming>| {
         let (webhook, bounds) = (Arc::clone(&webhook), Arc::clone(&bounds));
-        async move { Ok::<_, std::convert::Infallible>(answer(request, webhook, &bounds).await) }
+        let deadline = deadline.clone();
+        async move {
+            deadline.send_replace(Instant::now() + IDLE_MAX + TAKE_MAX);
+            let response = answer(request, webhook, &bounds).await;
+            deadline.send_replace(Instant::now() + IDLE_MAX + TAKE_MAX);
+            Ok::<_, std::convert::Infallible>(response)
+        }
     });
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(IDLE_MAX)
         .max_buf_size(HEAD_BYTES_MAX)
-        .serve_connection(TokioIo::new(stream), service)
-        .await;
-    if let Err(error) = served {
-        tracing::debug!(%error, "connection broken");
+        .serve_connection(TokioIo::new(stream), service);
+    tokio::select! {
+        served = served => if let Err(error) = served {
+            tracing::debug!(%error, "connection broken");
+        },
+        () = passed(put_off) => tracing::debug!("an answer was not taken"),
+    }
+}
+
+/// Ends when the deadline is over that was set last.
+async fn passed(mut deadline: watch::Receiver<Instant>) {
+    loop {
+        let until = *deadline.borrow_and_update();
+        tokio::select! {
+            () = tokio::time::sleep_until(until) => return,
+            put_off = deadline.changed() => if put_off.is_err() {
+                // Nobody will put it off again.
+                return tokio::time::sleep_until(until).await;
+            },
+        }
     }
 }
 
@@ -128,7 +144,8 @@ async fn answer(
     if request.method() != Method::POST {
         return told(StatusCode::METHOD_NOT_ALLOWED, "only POST\n");
     }
-    let judged = judged(task, request.into_body(), webhook, bounds);
+    let until = Instant::now() + JUDGE_TIME_MAX;
+    let judged = judged(task, request.into_body(), webhook, bounds, until);
     match tokio::time::timeout(REVIEW_TIME_MAX, judged).await {
         Ok(Ok(review)) => {
             let mut response = Response::new(Full::new(Bytes::from(review.to_string())));
@@ -150,9 +167,10 @@ async fn judged(
     body: Incoming,
     webhook: Arc<Webhook>,
     bounds: &Bounds,
+    until: Instant,
 ) -> Result<Value, (StatusCode, String)> {
     let ends = |_| (StatusCode::SERVICE_UNAVAILABLE, "it ends".to_owned());
-    let _held = bounds.held.acquire().await.map_err(ends)?;
+    let held = Arc::clone(&bounds.held).acquire_owned().await.map_err(ends)?;
     let read = Limited::new(body, BODY_BYTES_MAX).collect();
     let read = tokio::time::timeout(READ_TIME_MAX, read)
         .await
@@ -163,8 +181,9 @@ async fn judged(
         }
         (StatusCode::BAD_REQUEST, error.to_string())
     })?;
-    let _judged = bounds.judged.acquire().await.map_err(ends)?;
-    webhook.answer(task, body.to_bytes().into()).await.map_err(|error| {
+    let judged = Arc::clone(&bounds.judged).acquire_owned().await.map_err(ends)?;
+    let turn = Turn { until, permits: Arc::new([held, judged]) };
+    webhook.answer(task, body.to_bytes().into(), turn).await.map_err(|error| {
         let status = match &error {
             Error::Malformed(_) => StatusCode::BAD_REQUEST,
             Error::Broken { .. } => {

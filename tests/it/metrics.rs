@@ -173,7 +173,10 @@ async fn a_scrape_has_the_names_and_labels_of_the_java_operator() {
             assert!(name.starts_with("process_"), "{name}");
             continue;
         };
-        // Those of the client of Flink's REST API are this operator's own.
+        // Those of the configuration and of the client of Flink's REST API are this operator's own.
+        if name.starts_with("Configuration_") {
+            continue;
+        }
         let name = name.replace("FlinkClient_", "KubeClient_");
         let name = match name.split_once("KubeClient_HttpRequest_") {
             Some((_, rest)) if ["GET_Count", "PATCH_Count", "POST_Count"].contains(&rest) => {

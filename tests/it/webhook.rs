@@ -11,15 +11,18 @@ use http_body_util::{BodyExt, Full};
 use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper_util::rt::TokioIo;
 use jiff::Timestamp;
-use kubectl_flink::cluster::webhooks::SecretName;
+use kubectl_flink::cluster::webhooks::{self, Kept, SecretName};
+use kubectl_flink::config::label_selector::LabelSelector;
 use kubectl_flink::config::{FlinkConfig, OperatorConfig};
 use kubectl_flink::operator::http::Listener;
 use kubectl_flink::operator::live::Live;
+use kubectl_flink::operator::run::Watch;
 use kubectl_flink::operator::{mutator, validator};
-use kubectl_flink::webhook::Webhook;
+use kubectl_flink::webhook::admit::Jurisdiction;
 use kubectl_flink::webhook::certificate::keep::{Keeper, Source};
 use kubectl_flink::webhook::certificate::{Pair, check, make};
 use kubectl_flink::webhook::serve::serve;
+use kubectl_flink::webhook::{Court, Webhook};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
@@ -46,6 +49,7 @@ struct Hook {
     port: u16,
     pair: Pair,
     tls: watch::Sender<Option<Arc<ServerConfig>>>,
+    webhook: Arc<Webhook>,
     _task: tokio::task::JoinHandle<()>,
 }
 
@@ -56,12 +60,13 @@ impl Hook {
         let operator = OperatorConfig::new(options.iter().copied().collect::<FlinkConfig>());
         let validators = validator::configured(&operator.base).unwrap();
         let mutators = mutator::configured(&operator.base).unwrap();
-        let webhook =
-            Webhook::new(cluster.client(), Arc::new(Live::new(operator)), validators, mutators);
+        let court = Court::new(Jurisdiction::default(), validators, mutators);
+        let live = Arc::new(Live::new(operator));
+        let webhook = Arc::new(Webhook::new(cluster.client(), live, court));
         let listener = Listener::open(0).await.unwrap();
         let port = listener.port().unwrap();
-        let task = tokio::spawn(serve(listener, receiver, Arc::new(webhook)));
-        Self { port, pair, tls, _task: task }
+        let task = tokio::spawn(serve(listener, receiver, Arc::clone(&webhook)));
+        Self { port, pair, tls, webhook, _task: task }
     }
 
     /// A connection that trusts nobody but the authority of `pair`.
@@ -136,31 +141,14 @@ fn review(object: &Value) -> Vec<u8> {
 }
 
 fn deployment() -> Value {
-    json!({
-        "apiVersion": "flink.apache.org/v1beta1",
-        "kind": "FlinkDeployment",
-        "metadata": {"name": "wordcount", "namespace": "shop"},
-        "spec": {
-            "image": "flink:1.20",
-            "flinkVersion": "v1_20",
-            "serviceAccount": "flink",
-            "jobManager": {"resource": {"memory": "2048m", "cpu": 1}},
-            "taskManager": {"resource": {"memory": "2048m", "cpu": 1}},
-            "job": {"jarURI": "local:///opt/flink/job.jar", "parallelism": 2, "upgradeMode": "stateless"},
-        },
-    })
+    serde_json::from_str(include_str!("../reviews/deployment.json")).unwrap()
 }
 
 fn session_job() -> Value {
-    json!({
-        "apiVersion": "flink.apache.org/v1beta1",
-        "kind": "FlinkSessionJob",
-        "metadata": {"name": "clicks", "namespace": "shop"},
-        "spec": {
-            "deploymentName": "wordcount",
-            "job": {"jarURI": "https://jars.example.com/job.jar", "parallelism": 1, "upgradeMode": "stateless"},
-        },
-    })
+    let text = include_str!("../reviews/session-job.json");
+    let mut job: Value = serde_json::from_str(text).unwrap();
+    job["spec"]["deploymentName"] = json!("wordcount");
+    job
 }
 
 #[tokio::test]
@@ -208,6 +196,64 @@ async fn rules_and_mutators_of_the_configuration_count() {
     assert_eq!(object["metadata"]["labels"], labels);
     let mut again = hook.review("/mutate", &object).await;
     assert_eq!(again["patch"].take(), Value::Null, "what is so is not changed");
+}
+
+#[tokio::test]
+async fn what_is_operated_elsewhere_is_let_pass_unseen() {
+    let cluster = FakeCluster::new();
+    let hook = Hook::start(&cluster, &[]).await;
+    let mut bad = deployment();
+    bad["spec"]["job"]["parallelism"] = json!(0);
+    assert_eq!(hook.review("/validate", &bad).await["allowed"], false);
+    let elsewhere = |namespace: &str, selector: Option<&str>| Jurisdiction {
+        watch: Watch::Namespaces(vec![namespace.to_owned()]),
+        selector: selector.map(|text| LabelSelector::parse(text).unwrap()),
+    };
+    hook.webhook.move_to(elsewhere("fraud", None));
+    assert_eq!(hook.review("/validate", &bad).await, json!({"uid": "7", "allowed": true}));
+    assert_eq!(hook.review("/mutate", &session_job()).await["patch"], Value::Null);
+    hook.webhook.move_to(elsewhere("shop", Some("team=data")));
+    assert_eq!(hook.review("/validate", &bad).await["allowed"], true);
+    bad["metadata"]["labels"] = json!({"team": "data"});
+    assert_eq!(hook.review("/validate", &bad).await["allowed"], false);
+
+    // Whose a snapshot is, its job says.
+    let mut snapshot = json!({
+        "apiVersion": "flink.apache.org/v1beta1", "kind": "FlinkStateSnapshot",
+        "metadata": {"name": "before-release", "namespace": "shop"},
+        "spec": {"jobReference": {"kind": "FlinkDeployment", "name": "wordcount"}},
+    });
+    assert_eq!(hook.review("/validate", &snapshot).await["allowed"], false, "it says no kind");
+    cluster.insert(deployment());
+    assert_eq!(hook.review("/validate", &snapshot).await["allowed"], true);
+    let mut ours = deployment();
+    ours["metadata"] = json!({"name": "ours", "namespace": "shop", "labels": {"team": "data"}});
+    cluster.insert(ours);
+    snapshot["spec"]["jobReference"]["name"] = json!("ours");
+    assert_eq!(hook.review("/validate", &snapshot).await["allowed"], false);
+}
+
+#[tokio::test]
+async fn a_mutator_that_hangs_and_is_not_needed_refuses_nothing() {
+    let prefix = "kubernetes.operator.plugins.mutators";
+    // It takes connections, and says nothing.
+    let silent = Listener::open(0).await.unwrap();
+    let url = format!("http://{HOST}:{}/", silent.port().unwrap());
+    let options = [
+        (format!("{prefix}.a.url"), url),
+        (format!("{prefix}.a.failure-policy"), "Ignore".to_owned()),
+        (format!("{prefix}.a.timeout"), "60 s".to_owned()),
+        (format!("{prefix}.b.expression"), "{'metadata': {'labels': {'b': 'c'}}}".to_owned()),
+    ];
+    let options: Vec<(&str, &str)> =
+        options.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+    let hook = Hook::start(&FakeCluster::new(), &options).await;
+    let start = Instant::now();
+    let changed = hook.review("/mutate", &deployment()).await;
+    assert_eq!(changed["allowed"], true, "{changed}");
+    assert!(changed["warnings"][0].as_str().unwrap().contains("mutator `a` is left out"));
+    assert_ne!(changed["patch"], Value::Null, "the other one had its turn");
+    assert!(start.elapsed() < Duration::from_secs(9), "{:?}", start.elapsed());
 }
 
 #[tokio::test]
@@ -301,10 +347,17 @@ async fn replicas_share_one_certificate_and_renew_it_together() {
     assert!(cluster.writes().is_empty(), "at rest nothing is written: {:?}", cluster.writes());
 
     let (certificate, authority) = (kept(&cluster, "tls.crt"), kept(&cluster, "ca.crt"));
+    let former = one_tls.borrow().clone().unwrap();
     let later = now + Duration::from_hours(300 * 24);
     let (first, second) = tokio::join!(one.look(later), other.look(later));
     first.unwrap();
     second.unwrap();
+    assert!(Arc::ptr_eq(&former, one_tls.borrow().as_ref().unwrap()), "API servers see it first");
+    let settled = later + Duration::from_mins(1);
+    let (first, second) = tokio::join!(one.look(settled), other.look(settled));
+    first.unwrap();
+    second.unwrap();
+    assert!(!Arc::ptr_eq(&former, one_tls.borrow().as_ref().unwrap()));
     assert_ne!(kept(&cluster, "tls.crt"), certificate);
     assert_ne!(kept(&cluster, "ca.crt"), authority);
     assert_eq!(trusted(&cluster), [kept(&cluster, "ca.crt"), kept(&cluster, "ca.crt")]);
@@ -323,7 +376,25 @@ async fn a_certificate_that_nobody_trusts_yet_replaces_none_that_they_do() {
     assert!(told.contains(CONFIGURATION) && told.contains("whom to trust"), "{told}");
     assert!(Arc::ptr_eq(&in_use, tls.borrow().as_ref().unwrap()));
     keeper.look(later).await.unwrap();
+    keeper.look(later + Duration::from_mins(1)).await.unwrap();
     assert!(!Arc::ptr_eq(&in_use, tls.borrow().as_ref().unwrap()));
+}
+
+#[tokio::test]
+async fn a_slow_replica_takes_no_trust_back() {
+    let cluster = installed();
+    let (mut keeper, _tls) = replica(&cluster);
+    let now = Timestamp::now();
+    keeper.look(now).await.unwrap();
+    let secret = SecretName { namespace: "flink-operator".to_owned(), name: SECRET.to_owned() };
+    let stored = webhooks::read(&cluster.client(), &secret).await.unwrap().unwrap();
+    let former = stored.get(Kept::AUTHORITY);
+    keeper.look(now + Duration::from_hours(300 * 24)).await.unwrap();
+    let renewed = trusted(&cluster);
+    // It read the Secret before the other one wrote it.
+    let slow = webhooks::trust(&cluster.client(), CONFIGURATION, &secret, &former).await;
+    assert!(!slow.unwrap(), "it has to look again");
+    assert_eq!(trusted(&cluster), renewed);
 }
 
 #[tokio::test]

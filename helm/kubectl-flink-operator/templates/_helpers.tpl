@@ -88,7 +88,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{ .Release.Namespace }}-{{ include "operator.webhookName" . }}
 {{- end }}
 
-{{- /* One webhook of a configuration: root, name, path, resources. */ -}}
+{{- /* One webhook of a configuration: root, name, path. */ -}}
 {{- define "operator.webhook" -}}
 {{- $root := .root }}
 {{- with .root.Values.webhook }}
@@ -106,14 +106,14 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
     - apiGroups: [flink.apache.org]
       apiVersions: ["*"]
       operations: [CREATE, UPDATE]
-      resources: {{ toJson $.resources }}
+      resources: [flinkdeployments, flinksessionjobs, flinkstatesnapshots]
       scope: Namespaced
-  # Not asked about: what goes, and what leaves spec and labels as they are.
+  # Not asked about: what goes, and what leaves the spec as it is.
   matchConditions:
     - name: stays
       expression: "!has(object.metadata.deletionTimestamp) && (request.operation == 'CREATE' || !has(oldObject.metadata.deletionTimestamp))"
     - name: changes
-      expression: "request.operation == 'CREATE' || has(object.spec) != has(oldObject.spec) || (has(object.spec) && object.spec != oldObject.spec) || has(object.metadata.labels) != has(oldObject.metadata.labels) || (has(object.metadata.labels) && object.metadata.labels != oldObject.metadata.labels)"
+      expression: "request.operation == 'CREATE' || has(object.spec) != has(oldObject.spec) || (has(object.spec) && object.spec != oldObject.spec)"
   failurePolicy: {{ .failurePolicy }}
   sideEffects: None
   admissionReviewVersions: [v1]

@@ -1,22 +1,26 @@
-//! Which namespaces are operated, and who says so: the command line and the environment, else the
-//! operator's configuration, else the namespace that commands work in.
+//! Which namespaces and labels are operated, and who says so: the command line and the environment,
+//! else the operator's configuration, else the namespace that commands work in.
 
 use super::super::args::Global;
 use super::super::connection::Connection;
 use super::super::failure::Failure;
 use super::OperateArgs;
+use crate::config::label_selector::LabelSelector;
 use crate::config::namespaces::Namespaces;
 use crate::config::option::{InvalidValue, OptionValue};
 use crate::config::{FlinkConfig, options};
 use crate::operator::run::Watch;
+use crate::webhook::admit::Jurisdiction;
 
-/// Who says which namespaces.
+/// Who says what is operated.
 #[derive(Clone, Debug)]
 pub(super) struct Choice {
     /// What the command line or the environment says, and by what.
     told: Option<(Watch, &'static str)>,
     /// Where nobody says anything.
     own: String,
+    /// Labels that the command line asks for.
+    selector: Option<String>,
 }
 
 impl Choice {
@@ -39,12 +43,12 @@ impl Choice {
             let given = global.namespace.is_some();
             given.then(|| (Watch::Namespaces(vec![own.clone()]), "--namespace"))
         };
-        Ok(Self { told, own })
+        Ok(Self { told, own, selector: args.selector.clone() })
     }
 
     #[cfg(test)]
     pub(super) fn of_own(own: &str) -> Self {
-        Self { told: None, own: own.to_owned() }
+        Self { told: None, own: own.to_owned(), selector: None }
     }
 
     /// What is to be operated with this configuration.
@@ -69,6 +73,24 @@ impl Choice {
         is_vain.then(|| format!("`{key}` has no effect: {by} says which namespaces are operated"))
     }
 
+    /// Labels of the resources that are operated; absent: all are.
+    pub(super) fn selector(&self, config: &FlinkConfig) -> anyhow::Result<Option<String>> {
+        let configured = config.find(&options::LABEL_SELECTOR)?;
+        let selector = self.selector.clone().or(configured);
+        let Some(selector) = selector.filter(|text| !text.trim().is_empty()) else {
+            return Ok(None);
+        };
+        LabelSelector::parse(&selector).map_err(|invalid| Failure::usage(invalid.to_string()))?;
+        Ok(Some(selector))
+    }
+
+    /// What reviews are about that are judged with this configuration.
+    pub(super) fn jurisdiction(&self, config: &FlinkConfig) -> anyhow::Result<Jurisdiction> {
+        let selector = self.selector(config)?;
+        let selector = selector.as_deref().map(LabelSelector::parse).transpose()?;
+        Ok(Jurisdiction { watch: self.watch(config)?, selector })
+    }
+
     fn configured(&self, config: &FlinkConfig) -> Result<Watch, InvalidValue> {
         if config.is_set(&options::WATCHED_NAMESPACES) {
             return Ok(config.get(&options::WATCHED_NAMESPACES)?.into());
@@ -83,7 +105,7 @@ mod tests {
 
     fn choice(told: Option<Watch>) -> Choice {
         let told = told.map(|watch| (watch, "--watch-namespaces"));
-        Choice { told, own: "default".to_owned() }
+        Choice { told, own: "default".to_owned(), selector: None }
     }
 
     fn named(names: &[&str]) -> Watch {
@@ -115,6 +137,20 @@ mod tests {
         assert!(remark.contains("has no effect: --watch-namespaces says"), "{remark}");
         assert_eq!(choice(Some(named(&["fraud", "shop"]))).remark(&config(SHOP)), None);
         assert_eq!(told.remark(&config("")), None);
+    }
+
+    #[test]
+    fn labels_of_the_command_line_count_before_those_of_the_configuration() {
+        let config = config("kubernetes.operator.label.selector: team in (data)\n");
+        let nobody = choice(None);
+        assert_eq!(nobody.selector(&config).unwrap().as_deref(), Some("team in (data)"));
+        let told = Choice { selector: Some("team=ops".to_owned()), ..choice(None) };
+        assert_eq!(told.selector(&config).unwrap().as_deref(), Some("team=ops"));
+        assert!(told.jurisdiction(&config).unwrap().selector.is_some());
+        assert_eq!(nobody.jurisdiction(&FlinkConfig::new()).unwrap().selector, None);
+        let wrong = Choice { selector: Some("team in ops".to_owned()), ..choice(None) };
+        let told = wrong.selector(&config).unwrap_err().to_string();
+        assert!(told.contains("invalid label selector `team in ops`"), "{told}");
     }
 
     #[test]

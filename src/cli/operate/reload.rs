@@ -6,18 +6,22 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::super::extension::invalid;
 use super::super::operator_config;
 use super::namespaces::Choice;
 use crate::config::catalogue::wrong_values;
+use crate::config::label_selector::LabelSelector;
 use crate::config::option::InvalidValue;
 use crate::config::plugin::InvalidPlugin;
-use crate::config::reload::{changed, waits_for_restart};
+use crate::config::reload::{began_with, changed, waits_for_restart, waits_in_stand_by};
 use crate::config::reporter::Reporters;
 use crate::config::{FlinkConfig, OperatorConfig, options};
 use crate::decide::lease::Rules;
+use crate::metrics::Metrics;
 use crate::operator::live::Live;
 use crate::operator::run::{Operator, Watch};
 use crate::operator::{listener, mutator, validator};
+use crate::webhook::{Court, Webhook};
 
 /// The shortest pause between two looks, whatever the configuration says.
 const INTERVAL_MIN: Duration = Duration::from_secs(1);
@@ -53,6 +57,7 @@ pub(super) struct Reload {
     /// Absent: they are read once.
     interval: Option<Duration>,
     choice: Choice,
+    /// What was operated from the start; absent while another one leads.
     watched: Option<Watch>,
     at_start: FlinkConfig,
     in_force: FlinkConfig,
@@ -60,8 +65,10 @@ pub(super) struct Reload {
     refused: Option<String>,
     /// Keys that were told to wait for a restart.
     waiting: Vec<String>,
-    /// What reviews are judged by, whoever leads.
-    reviews: Arc<Live>,
+    /// What is in force, for the operator and, whoever leads, for reviews.
+    live: Arc<Live>,
+    metrics: Metrics,
+    webhook: Option<Arc<Webhook>>,
 }
 
 impl Reload {
@@ -70,6 +77,7 @@ impl Reload {
         path: Option<PathBuf>,
         config: &FlinkConfig,
         choice: Choice,
+        metrics: Metrics,
     ) -> Result<Self, InvalidValue> {
         let is_enabled = config.get(&options::DYNAMIC_CONFIG_ENABLED)?;
         let interval = config.get(&options::DYNAMIC_CONFIG_CHECK_INTERVAL)?.max(INTERVAL_MIN);
@@ -82,13 +90,20 @@ impl Reload {
             in_force: config.clone(),
             refused: None,
             waiting: Vec::new(),
-            reviews: Arc::new(Live::new(OperatorConfig::new(config.clone()))),
+            live: Arc::new(Live::new(OperatorConfig::new(config.clone()))),
+            metrics,
+            webhook: None,
         })
     }
 
-    /// What reviews are judged by: it follows the files too.
-    pub(super) fn reviews(&self) -> Arc<Live> {
-        Arc::clone(&self.reviews)
+    /// What is in force: it follows the files.
+    pub(super) fn live(&self) -> Arc<Live> {
+        Arc::clone(&self.live)
+    }
+
+    /// Lets reviews be judged by what the files say as well.
+    pub(super) fn tell(&mut self, webhook: Option<Arc<Webhook>>) {
+        self.webhook = webhook;
     }
 
     /// Looks again and again while another one leads; ends never.
@@ -109,24 +124,61 @@ impl Reload {
         OperatorConfig::new(self.in_force.clone())
     }
 
-    /// Nothing has begun yet with what was read before.
+    /// No work has begun yet with what was read before: what it is done with is made anew.
     async fn catch_up(&mut self) {
-        match self.look().await {
-            News::Changed { config, remarks } => {
-                tell_changed(&self.in_force, &config, &remarks);
-                self.at_start = config.clone();
-                self.in_force = config.clone();
-                self.reviews.replace(OperatorConfig::new(config));
-            }
-            News::Refused(why) => tell_refused(&why),
-            News::None | News::Mended => {}
+        let news = self.look().await;
+        if !self.take(news) {
+            return;
         }
+        if let Some(webhook) = &self.webhook {
+            match self.court() {
+                Ok(court) => webhook.convene(court),
+                // What would keep it from being made did not come into force.
+                Err(error) => {
+                    tracing::error!(error = in_short(&error), "reviews are judged as before");
+                }
+            }
+        }
+        self.tell_waiting();
     }
 
-    /// What is to be operated from the start.
+    fn court(&self) -> anyhow::Result<Court> {
+        let config = &self.in_force;
+        Ok(Court::new(
+            self.choice.jurisdiction(config)?,
+            validator::configured(config).map_err(invalid)?,
+            mutator::configured(config).map_err(invalid)?,
+        ))
+    }
+
+    /// Tells the news, and puts another configuration in force: then answers `true`.
+    fn take(&mut self, news: News) -> bool {
+        match news {
+            News::None => {}
+            News::Mended => {
+                tracing::info!("the configuration files say again what is in force");
+                self.metrics.configuration_confirmed();
+            }
+            News::Refused(why) => {
+                tell_refused(&why);
+                self.metrics.configuration_refused();
+            }
+            News::Changed { config, remarks } => {
+                tell_changed(&self.in_force, &config, &remarks);
+                self.in_force = config.clone();
+                self.live.replace(OperatorConfig::new(config));
+                self.metrics.configuration_applied();
+                return true;
+            }
+        }
+        false
+    }
+
+    /// What is to be operated from the start, which is now.
     pub(super) fn watch(&mut self) -> Result<Watch, InvalidValue> {
         let watch = self.choice.watch(&self.in_force)?;
         self.watched = Some(watch.clone());
+        self.at_start = began_with(&self.at_start, &self.in_force);
         Ok(watch)
     }
 
@@ -135,24 +187,10 @@ impl Reload {
         let Some(interval) = self.interval else { return std::future::pending().await };
         loop {
             tokio::time::sleep(interval).await;
-            match self.look().await {
-                News::None => {}
-                News::Mended => {
-                    tracing::info!("the configuration files say again what is in force");
-                    operator.context.live.confirm();
-                }
-                News::Refused(why) => {
-                    tell_refused(&why);
-                    operator.context.live.refuse();
-                }
-                News::Changed { config, remarks } => {
-                    tell_changed(&self.in_force, &config, &remarks);
-                    self.in_force = config.clone();
-                    self.reviews.replace(OperatorConfig::new(config.clone()));
-                    operator.context.live.replace(OperatorConfig::new(config));
-                    self.move_to(operator).await;
-                    self.tell_waiting();
-                }
+            let news = self.look().await;
+            if self.take(news) {
+                self.move_to(operator).await;
+                self.tell_waiting();
             }
         }
     }
@@ -168,6 +206,11 @@ impl Reload {
             return;
         }
         let moved = operator.watch(&wanted).await;
+        if let (Some(webhook), Ok(jurisdiction)) =
+            (&self.webhook, self.choice.jurisdiction(&self.in_force))
+        {
+            webhook.move_to(jurisdiction);
+        }
         let (opened, closed) = (named(&moved.opened), named(&moved.closed));
         tracing::info!(opened, closed, "operating {} from now on", wanted.in_words(None));
         self.watched = Some(wanted);
@@ -221,7 +264,8 @@ impl Reload {
 
     /// Once for each set of options that wait.
     fn tell_waiting(&mut self) {
-        let keys = waits_for_restart(&self.at_start, &self.in_force);
+        let waits = if self.watched.is_some() { waits_for_restart } else { waits_in_stand_by };
+        let keys = waits(&self.at_start, &self.in_force);
         let mut waiting: Vec<String> = keys.into_iter().map(str::to_owned).collect();
         if self.watched.is_some() && self.choice.watch(&self.in_force).ok() != self.watched {
             waiting.push(options::WATCHED_NAMESPACES.key().to_owned());
@@ -264,6 +308,11 @@ fn problems(config: &FlinkConfig) -> Vec<String> {
     note(listener::configured(config).err());
     note(validator::configured(config).err());
     note(mutator::configured(config).err());
+    let selector = config.text_of(&options::LABEL_SELECTOR).unwrap_or_default();
+    if let Err(error) = LabelSelector::parse(selector) {
+        let key = options::LABEL_SELECTOR.key();
+        all.push(format!("`{key}`: {error}"));
+    }
     if let Err(error) = Reporters::of(config) {
         all.push(error.to_string());
     }

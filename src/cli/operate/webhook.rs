@@ -10,13 +10,13 @@ use super::super::connection::Connection;
 use super::super::extension::invalid;
 use super::super::failure::Failure;
 use crate::cluster::webhooks::SecretName;
-use crate::config::OperatorConfig;
 use crate::operator::http::Listener;
 use crate::operator::live::Live;
 use crate::operator::{mutator, validator};
-use crate::webhook::Webhook;
+use crate::webhook::admit::Jurisdiction;
 use crate::webhook::certificate::keep::{Keeper, Source};
 use crate::webhook::serve::serve;
+use crate::webhook::{Court, Webhook};
 
 /// Flags of the webhook; without a port there is none.
 #[derive(Args)]
@@ -83,22 +83,24 @@ impl WebhookArgs {
     pub(super) async fn serve(
         &self,
         connection: &Connection,
-        operator: &OperatorConfig,
         live: Arc<Live>,
-    ) -> anyhow::Result<()> {
+        jurisdiction: Jurisdiction,
+    ) -> anyhow::Result<Option<Arc<Webhook>>> {
         let own = connection.config.as_ref().map(|config| config.default_namespace.as_str());
         let namespace = own.unwrap_or(&connection.namespace);
-        let Some((port, names, source)) = self.settings(namespace)? else { return Ok(()) };
+        let Some((port, names, source)) = self.settings(namespace)? else { return Ok(None) };
+        let operator = live.get();
         let validators = validator::configured(&operator.base).map_err(invalid)?;
         let mutators = mutator::configured(&operator.base).map_err(invalid)?;
         let listener = Listener::open(port).await.context("while opening the webhook")?;
         let client = connection.client.clone();
         let (keeper, tls) = Keeper::new(client.clone(), source, names);
-        let webhook = Webhook::new(client, live, validators, mutators);
+        let court = Court::new(jurisdiction, validators, mutators);
+        let webhook = Arc::new(Webhook::new(client, live, court));
         tracing::info!(port, "answering reviews");
         tokio::spawn(keeper.keep());
-        tokio::spawn(serve(listener, tls, Arc::new(webhook)));
-        Ok(())
+        tokio::spawn(serve(listener, tls, Arc::clone(&webhook)));
+        Ok(Some(webhook))
     }
 }
 

@@ -30,7 +30,7 @@ async fn each_gets_what_the_one_before_made() {
         ("snapshots.expression", "{'spec': null}"),
         ("snapshots.kinds", "FlinkStateSnapshot"),
     ]);
-    let outcome = mutate(&all, Kind::FlinkDeployment, &object()).await.unwrap();
+    let outcome = mutate(&all, Kind::FlinkDeployment, &object(), None).await.unwrap();
     assert_eq!(outcome.object["spec"]["job"]["parallelism"], 30);
     assert_eq!(outcome.by, ["a", "b"]);
     assert_eq!(outcome.without, Vec::<String>::new());
@@ -39,11 +39,11 @@ async fn each_gets_what_the_one_before_made() {
 #[tokio::test]
 async fn one_that_fails_stops_the_object_or_is_left_out() {
     let broken = ("policy.expression", "{'metadata': {'name': 'other'}}");
-    let refusal = mutate(&mutators(&[broken]), Kind::FlinkDeployment, &object()).await;
+    let refusal = mutate(&mutators(&[broken]), Kind::FlinkDeployment, &object(), None).await;
     let told = refusal.unwrap_err();
     assert!(told.starts_with("mutator `policy` gives no answer: it changes `metadata.name`"));
     let ignored = mutators(&[broken, ("policy.failure-policy", "Ignore")]);
-    let outcome = mutate(&ignored, Kind::FlinkDeployment, &object()).await.unwrap();
+    let outcome = mutate(&ignored, Kind::FlinkDeployment, &object(), None).await.unwrap();
     assert_eq!(outcome.object, object());
     assert_eq!(outcome.without.len(), 1);
 }
@@ -51,6 +51,40 @@ async fn one_that_fails_stops_the_object_or_is_left_out() {
 #[tokio::test]
 async fn an_endpoint_that_is_away_is_no_change() {
     let all = mutators(&[("policy.url", "http://127.0.0.1:9/"), ("policy.timeout", "1 s")]);
-    let told = mutate(&all, Kind::FlinkDeployment, &object()).await.unwrap_err();
+    let told = mutate(&all, Kind::FlinkDeployment, &object(), None).await.unwrap_err();
     assert!(told.starts_with("mutator `policy` gives no answer: no answer:"), "{told}");
+}
+
+/// Gives no answer, ever.
+struct Hanging(&'static str, FailurePolicy);
+
+impl Mutator for Hanging {
+    fn name(&self) -> &str {
+        self.0
+    }
+
+    fn on_failure(&self) -> FailurePolicy {
+        self.1
+    }
+
+    fn mutate<'a>(&'a self, _: &'a Subject) -> BoxFuture<'a, Result<Value, String>> {
+        std::future::pending().boxed()
+    }
+}
+
+#[tokio::test]
+async fn one_that_hangs_and_is_left_out_takes_nobody_elses_time() {
+    let mut all = mutators(&[("z.expression", "{'spec': {'job': {'parallelism': 9}}}")]);
+    all.push(Arc::new(Hanging("a", FailurePolicy::Ignore)));
+    all.push(Arc::new(Hanging("b", FailurePolicy::Ignore)));
+    let within = Some(Duration::from_millis(60));
+    let outcome = mutate(&all, Kind::FlinkDeployment, &object(), within).await.unwrap();
+    assert_eq!(outcome.object["spec"]["job"]["parallelism"], 9);
+    let told = ["a", "b"].map(|it| format!("mutator `{it}` is left out: it took longer than "));
+    assert!(outcome.without.iter().zip(told).all(|(without, told)| without.starts_with(&told)));
+    assert_eq!(outcome.without.len(), 2);
+
+    all.push(Arc::new(Hanging("c", FailurePolicy::Fail)));
+    let refusal = mutate(&all, Kind::FlinkDeployment, &object(), within).await.unwrap_err();
+    assert!(refusal.starts_with("mutator `c` gives no answer: it took longer"), "{refusal}");
 }

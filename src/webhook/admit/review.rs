@@ -5,7 +5,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::{Answer, Change, Malformed, Wanted};
-use crate::api::state_snapshot::FlinkStateSnapshot;
+use crate::api::state_snapshot::{FlinkStateSnapshot, JobKind};
 use crate::api::{CANARY_LABEL, GROUP};
 use crate::decide::extension::subject;
 
@@ -14,6 +14,9 @@ pub(super) const API_VERSION: &str = "admission.k8s.io/v1";
 pub(super) const KIND: &str = "AdmissionReview";
 /// Stands for the name that the API server has yet to make up.
 const NAME_TO_COME: &str = "name-to-come";
+/// Most values that a body may hold. Resources as large as etcd keeps them have less; what is all
+/// brackets and commas would take a hundred times its length in memory.
+const VALUES_MAX: usize = 250_000;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -24,7 +27,7 @@ struct Envelope {
 }
 
 /// The part of a request that is read; the API server may send more.
-#[derive(Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Request {
     uid: String,
@@ -38,58 +41,88 @@ struct Request {
     old_object: Value,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 struct GroupKind {
     group: String,
     kind: String,
 }
 
-/// Kinds that are judged.
+/// Kinds that are operated.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Kind {
     Deployment,
     SessionJob,
     StateSnapshot,
-    BlueGreenDeployment,
 }
 
 impl Kind {
-    const ALL: [Self; 4] =
-        [Self::Deployment, Self::SessionJob, Self::StateSnapshot, Self::BlueGreenDeployment];
+    const ALL: [Self; 3] = [Self::Deployment, Self::SessionJob, Self::StateSnapshot];
 
     pub(super) fn as_str(self) -> &'static str {
         match self {
             Self::Deployment => "FlinkDeployment",
             Self::SessionJob => "FlinkSessionJob",
             Self::StateSnapshot => "FlinkStateSnapshot",
-            Self::BlueGreenDeployment => "FlinkBlueGreenDeployment",
         }
     }
 }
 
 /// What the API server asks about.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Review(Request);
 
 impl Review {
     /// # Errors
     /// When the body is no review, or asks nothing.
     pub fn parse(body: &[u8]) -> Result<Self, Malformed> {
+        if values(body) > VALUES_MAX {
+            return Err(Malformed::new(format!("it holds more than {VALUES_MAX} values")));
+        }
         let Envelope { api_version, kind, request } =
             serde_json::from_slice(body).map_err(Malformed::new)?;
         if (api_version.as_str(), kind.as_str()) != (API_VERSION, KIND) {
             return Err(Malformed::new(format!("it is a `{kind}` of `{api_version}`")));
         }
-        request.map(Self).ok_or_else(|| Malformed::new("it has no `request`"))
+        let request = request.ok_or_else(|| Malformed::new("it has no `request`"))?;
+        let mut review = Self(request);
+        review.name_what_has_none();
+        Ok(review)
+    }
+
+    /// One whose name is yet to come has a stand-in, for whoever expects a name.
+    fn name_what_has_none(&mut self) {
+        let metadata = self.0.object.get_mut("metadata").and_then(Value::as_object_mut);
+        let Some(metadata) = metadata else { return };
+        let name = metadata.get("name").and_then(Value::as_str);
+        if name.is_none_or(str::is_empty) {
+            metadata.insert("name".to_owned(), json!(NAME_TO_COME));
+        }
     }
 
     pub fn uid(&self) -> &str {
         &self.0.uid
     }
 
+    pub fn namespace(&self) -> &str {
+        self.0.namespace.as_deref().unwrap_or_default()
+    }
+
+    /// As it would be stored.
+    pub(super) fn object(&self) -> &Value {
+        &self.0.object
+    }
+
     pub(super) fn kind(&self) -> Option<Kind> {
         let GroupKind { group, kind } = &self.0.kind;
         Kind::ALL.into_iter().find(|known| group == GROUP && known.as_str() == kind)
+    }
+
+    /// The job that a snapshot is of.
+    pub fn job(&self) -> Option<(JobKind, &str)> {
+        self.kind().filter(|kind| *kind == Kind::StateSnapshot)?;
+        let reference = &self.0.object["spec"]["jobReference"];
+        let kind = JobKind::deserialize(&reference["kind"]).ok()?;
+        Some((kind, reference["name"].as_str().filter(|name| !name.is_empty())?))
     }
 
     /// What is nobody's to judge or change: statuses, what goes or is gone, and canaries, which the
@@ -110,66 +143,69 @@ impl Review {
         operation == "UPDATE" && object.get("spec") == old_object.get("spec")
     }
 
-    /// What there is to judge; nothing where the change is none of anybody's business.
+    /// What there is to judge; nothing where the change is none of anybody's business, as of a kind
+    /// that is not operated.
     ///
     /// # Errors
     /// The answer, where the object cannot be read.
-    pub fn change(&self) -> Result<Option<Change>, Answer> {
+    pub fn change(mut self) -> Result<Option<Change>, Answer> {
         if self.is_exempt() || self.keeps_spec() {
             return Ok(None);
         }
-        let GroupKind { group, kind } = &self.0.kind;
-        let Some(known) = self.kind() else {
-            let message =
-                format!("`{kind}` of `{group}` is none of the kinds that the operator knows");
-            return Err(Answer::refused("kind", message));
-        };
-        let Request { namespace, object, old_object, .. } = &self.0;
-        let stored = if old_object.is_null() { object } else { old_object };
-        let status = &stored["status"];
-        let wanted = match known {
+        let Some(kind) = self.kind() else { return Ok(None) };
+        let object = std::mem::take(&mut self.0.object);
+        let stored = if self.0.old_object.is_null() { &object } else { &self.0.old_object };
+        let status = stored["status"].clone();
+        let wanted = match kind {
             Kind::Deployment => {
-                Wanted::Deployment(Box::new(typed(object)?), Box::new(lenient(status)))
+                Wanted::Deployment(Box::new(typed(object)?), Box::new(lenient(&status)))
             }
             Kind::SessionJob => {
-                Wanted::SessionJob(Box::new(typed(object)?), Box::new(lenient(status)))
+                Wanted::SessionJob(Box::new(typed(object)?), Box::new(lenient(&status)))
             }
             Kind::StateSnapshot => {
                 let mut snapshot: Box<FlinkStateSnapshot> = Box::new(typed(object)?);
-                snapshot.status = lenient(status);
+                snapshot.status = lenient(&status);
                 Wanted::StateSnapshot(snapshot)
             }
-            Kind::BlueGreenDeployment => Wanted::BlueGreenDeployment(Box::new(typed(object)?)),
         };
-        Ok(Some(Change { namespace: namespace.clone().unwrap_or_default(), wanted }))
+        Ok(Some(Change { namespace: self.0.namespace.unwrap_or_default(), wanted }))
     }
 
     /// What mutators are asked about. A change that leaves the spec as it is is not for them: a new
     /// mutator would restart what nobody edited.
-    pub fn mutable(&self) -> Option<(subject::Kind, Value)> {
+    pub fn mutable(&self) -> Option<(subject::Kind, &Value)> {
         if self.keeps_spec() {
             return None;
         }
         Some((self.kind()?.of_extensions()?, self.patchable()?))
     }
 
-    /// The object that a patch is made for; one whose name is yet to come has a stand-in.
-    pub(super) fn patchable(&self) -> Option<Value> {
+    /// The object that a patch is made for.
+    pub(super) fn patchable(&self) -> Option<&Value> {
         self.kind().filter(|_| !self.is_exempt())?;
-        let mut object = self.0.object.clone();
-        let metadata = object.get_mut("metadata")?.as_object_mut()?;
-        let has_name =
-            metadata.get("name").and_then(Value::as_str).is_some_and(|it| !it.is_empty());
-        if !has_name {
-            metadata.insert("name".to_owned(), json!(NAME_TO_COME));
-        }
-        Some(object)
+        let object = &self.0.object;
+        object.get("metadata")?.as_object().map(|_| object)
     }
 }
 
+/// About how many values a text in JSON holds: it is counted before any of them takes memory.
+fn values(text: &[u8]) -> usize {
+    let (mut count, mut in_text, mut is_escaped) = (0, false, false);
+    for byte in text {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' => is_escaped = in_text,
+            b'"' => in_text = !in_text,
+            b',' | b':' | b'[' | b'{' if !in_text => count += 1,
+            _ => {}
+        }
+    }
+    count
+}
+
 /// The object without its status, which is not what is handed in.
-fn typed<T: DeserializeOwned>(object: &Value) -> Result<T, Answer> {
-    let mut object = object.clone();
+fn typed<T: DeserializeOwned>(mut object: Value) -> Result<T, Answer> {
     if let Some(fields) = object.as_object_mut() {
         fields.remove("status");
     }

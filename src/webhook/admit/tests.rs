@@ -3,34 +3,17 @@ use serde_json::json;
 
 use super::*;
 use crate::api::deployment::FlinkDeploymentSpec;
+use crate::api::state_snapshot::JobKind;
+use crate::config::label_selector::LabelSelector;
 use crate::decide::reconciled::Reconciled;
+use crate::operator::run::Watch;
 
 fn deployment() -> Value {
-    json!({
-        "apiVersion": "flink.apache.org/v1beta1",
-        "kind": "FlinkDeployment",
-        "metadata": {"name": "wordcount", "namespace": "shop"},
-        "spec": {
-            "image": "flink:1.20",
-            "flinkVersion": "v1_20",
-            "serviceAccount": "flink",
-            "jobManager": {"resource": {"memory": "2048m", "cpu": 1}},
-            "taskManager": {"resource": {"memory": "2048m", "cpu": 1}},
-            "job": {"jarURI": "local:///opt/flink/job.jar", "parallelism": 2, "upgradeMode": "stateless"},
-        },
-    })
+    serde_json::from_str(include_str!("../../../tests/reviews/deployment.json")).unwrap()
 }
 
 fn session_job() -> Value {
-    json!({
-        "apiVersion": "flink.apache.org/v1beta1",
-        "kind": "FlinkSessionJob",
-        "metadata": {"name": "clicks", "namespace": "shop"},
-        "spec": {
-            "deploymentName": "session",
-            "job": {"jarURI": "https://jars.example.com/job.jar", "parallelism": 1, "upgradeMode": "stateless"},
-        },
-    })
+    serde_json::from_str(include_str!("../../../tests/reviews/session-job.json")).unwrap()
 }
 
 fn snapshot() -> Value {
@@ -71,7 +54,7 @@ fn created(object: &Value) -> Review {
 }
 
 fn judged(review: &Review, facts: &Facts) -> Answer {
-    match review.change() {
+    match review.clone().change() {
         Ok(Some(change)) => judge(&change, facts, &OperatorConfig::default()),
         Ok(None) => Answer::allowed(),
         Err(refusal) => refusal,
@@ -154,15 +137,34 @@ fn a_part_of_an_object_is_nobodys_to_judge() {
 }
 
 #[test]
-fn a_kind_that_nobody_knows_is_refused_and_not_changed() {
-    let review = created(&with(deployment(), "/kind", json!("FlinkCatalog")));
-    check(
-        &judged(&review, &Facts::default()),
-        expect![[r#"
-            kind: `FlinkCatalog` of `flink.apache.org` is none of the kinds that the operator knows
-        "#]],
-    );
-    assert_eq!(mutated(&review, None), Answer::allowed());
+fn a_kind_that_is_not_operated_is_nobodys_to_judge() {
+    for kind in ["FlinkBlueGreenDeployment", "FlinkCatalog"] {
+        let review = created(&with(deployment(), "/kind", json!(kind)));
+        assert!(!Jurisdiction::default().has(&review));
+        assert!(review.clone().change().unwrap().is_none());
+        assert_eq!(mutated(&review, None), Answer::allowed());
+    }
+}
+
+#[test]
+fn what_another_installation_operates_is_nobodys_to_judge() {
+    let here = |namespaces: &[&str], selector: Option<&str>| Jurisdiction {
+        watch: Watch::Namespaces(namespaces.iter().map(|name| (*name).to_owned()).collect()),
+        selector: selector.map(|text| LabelSelector::parse(text).unwrap()),
+    };
+    let ours = created(&with(deployment(), "/metadata/labels", json!({"team": "data"})));
+    assert!(Jurisdiction::default().has(&ours));
+    assert!(here(&["fraud", "shop"], None).has(&ours));
+    assert!(!here(&["fraud"], None).has(&ours));
+    assert!(here(&["shop"], Some("team=data")).has(&ours));
+    assert!(!here(&["shop"], Some("team=ops")).has(&ours));
+    assert!(!here(&["shop"], Some("team=data")).has(&created(&deployment())));
+    // The labels that it has from then on count.
+    let given_up = review("UPDATE", &deployment(), ours.object());
+    assert!(!here(&["shop"], Some("team=data")).has(&given_up));
+    assert!(here(&["shop"], Some("team=data")).has(&created(&snapshot())), "its job says that");
+    let foreign = Facts { is_foreign: true, ..Facts::default() };
+    assert!(judged(&created(&snapshot()), &foreign).is_allowed());
 }
 
 /// As in the loop: the rules of a change compare with what was reconciled, not with what was stored.
@@ -198,7 +200,7 @@ fn a_cluster_of_an_old_version_is_looked_after_while_it_runs() {
 #[test]
 fn a_session_job_is_judged_with_its_cluster() {
     let review = created(&session_job());
-    assert_eq!(review.change().unwrap().unwrap().session(), Some("session"));
+    assert_eq!(review.clone().change().unwrap().unwrap().session(), Some("session"));
     let application: FlinkDeployment = serde_json::from_value(deployment()).unwrap();
     let session = Fact::Known(Some(application));
     check(
@@ -221,8 +223,7 @@ fn a_session_job_is_judged_with_its_cluster() {
 #[test]
 fn a_snapshot_needs_its_job_as_far_as_anybody_knows() {
     let review = created(&snapshot());
-    let change = review.change().unwrap().unwrap();
-    assert_eq!(change.job(), Some((JobKind::FlinkDeployment, "wordcount")));
+    assert_eq!(review.job(), Some((JobKind::FlinkDeployment, "wordcount")));
     let has_job = |has_job| Facts { has_job, ..Facts::default() };
     assert!(judged(&review, &has_job(Fact::Known(true))).is_allowed());
     check(
@@ -235,27 +236,6 @@ fn a_snapshot_needs_its_job_as_far_as_anybody_knows() {
     assert!(unknown.is_allowed() && unknown.warnings.len() == 1);
     let neither = created(&with(snapshot(), "/spec/savepoint", Value::Null));
     assert!(!judged(&neither, &has_job(Fact::Known(true))).is_allowed());
-}
-
-#[test]
-fn the_template_of_a_pair_has_the_rules_of_a_deployment() {
-    let pair = |template: Value| {
-        json!({
-            "kind": "FlinkBlueGreenDeployment",
-            "metadata": {"name": "wordcount"},
-            "spec": {"template": template},
-        })
-    };
-    let spec = deployment()["spec"].clone();
-    assert!(judged(&created(&pair(json!({"spec": spec}))), &Facts::default()).is_allowed());
-    let bad = with(deployment(), "/spec/serviceAccount", Value::Null)["spec"].clone();
-    let answer = judged(&created(&pair(json!({"spec": bad}))), &Facts::default());
-    assert_eq!(answer.violations[0].path, "spec.template.spec.serviceAccount");
-    let none = judged(&created(&pair(json!({}))), &Facts::default());
-    assert_eq!(none.violations[0].path, "spec.template.spec");
-    let long =
-        with(pair(json!({"spec": deployment()["spec"]})), "/metadata/name", json!("a".repeat(42)));
-    assert_eq!(judged(&created(&long), &Facts::default()).violations[0].path, "metadata.name");
 }
 
 #[test]
@@ -333,7 +313,7 @@ fn what_mutators_made_becomes_a_patch() {
     let (kind, given) = review.mutable().unwrap();
     assert_eq!(kind, Kind::FlinkDeployment);
     let without = vec!["mutator `b` is left out: it is away".to_owned()];
-    let made = with(given, "/spec/job/parallelism", json!(4));
+    let made = with(given.clone(), "/spec/job/parallelism", json!(4));
     let outcome = Mutated { object: made, by: vec!["a".to_owned()], without };
     let answer = mutated(&review, Some(Ok(outcome)));
     assert_eq!(patched(&object, &answer), with(object, "/spec/job/parallelism", json!(4)));
@@ -342,6 +322,39 @@ fn what_mutators_made_becomes_a_patch() {
     assert_eq!(response["patchType"], "JSONPatch");
     let refused = mutated(&review, Some(Err("mutator `a` gives no answer".to_owned())));
     assert!(!refused.is_allowed());
+}
+
+#[test]
+fn what_is_told_has_a_bounded_length() {
+    let long = |length: usize| "ä".repeat(length);
+    let violation = Violation { path: long(5000), message: long(1_000_000) };
+    let answer = Answer { violations: vec![violation; 200], ..Answer::allowed() };
+    let told = answer.to_review("7").to_string();
+    assert!(told.len() < 400_000, "{}", told.len());
+    assert!(told.contains('…'));
+    assert!(told.contains("and 150 more"));
+    let short = Violation { path: long(300), message: long(1000) };
+    let answer = Answer { violations: vec![short], ..Answer::allowed() };
+    assert!(!answer.to_review("7").to_string().contains('…'), "nothing is left out");
+}
+
+#[test]
+fn a_body_that_would_take_much_memory_is_no_review() {
+    let review = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview"});
+    let with = |object: &str| {
+        let text = review.to_string();
+        format!("{},\"request\":{object}}}", text.strip_suffix('}').unwrap())
+    };
+    let dense = with(&format!("[{}0]", "[],".repeat(150_000)));
+    let told = Review::parse(dense.as_bytes()).unwrap_err().to_string();
+    assert!(told.contains("more than 250000 values"), "{told}");
+    // Commas of a text are none of values.
+    let request = json!({
+        "uid": "7", "operation": "CREATE",
+        "kind": {"group": "flink.apache.org", "kind": "FlinkDeployment"},
+        "object": {"metadata": {}, "spec": {"job": {"args": [r#",\",["#.repeat(200_000)]}}},
+    });
+    assert!(Review::parse(with(&request.to_string()).as_bytes()).is_ok());
 }
 
 #[test]

@@ -2,13 +2,14 @@
 //!
 //! Replicas share theirs in a Secret. Each writes it only as it was read, and uses what is stored
 //! then, so that of several that renew it at the same time one wins and all use its. A new authority
-//! is trusted before anybody uses what it signed.
+//! is trusted for a while before anybody uses what it signed, and who has read an older one does not
+//! have it trusted again.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use kube::Client;
 use rustls::ServerConfig;
 use tokio::sync::watch;
@@ -26,6 +27,9 @@ const RETRY: Duration = Duration::from_secs(5);
 const LOOK_MAX: Duration = Duration::from_secs(30);
 /// Tries to write the Secret before others, who are then let go first.
 const TRIES_MAX: usize = 5;
+/// How long a new authority is trusted before what it signed replaces a certificate that is in use:
+/// each API server has to see it first.
+const TRUST_SETTLES: SignedDuration = SignedDuration::from_mins(1);
 /// The same trouble is told again after this time.
 const TELL_AGAIN: Duration = Duration::from_hours(1);
 /// The operator's own certificate is renewed after this part of its life.
@@ -76,6 +80,8 @@ pub struct Keeper {
     names: Vec<String>,
     tls: watch::Sender<Option<Arc<ServerConfig>>>,
     in_use: Option<(Pair, Sound)>,
+    /// What the API server is known to trust, and since when.
+    trusted: Option<(Vec<u8>, Timestamp)>,
     told: Option<(String, Instant)>,
 }
 
@@ -87,7 +93,7 @@ impl Keeper {
         names: Vec<String>,
     ) -> (Self, watch::Receiver<Option<Arc<ServerConfig>>>) {
         let (tls, receiver) = watch::channel(None);
-        (Self { client, source, names, tls, in_use: None, told: None }, receiver)
+        (Self { client, source, names, tls, in_use: None, trusted: None, told: None }, receiver)
     }
 
     /// Looks after it for ever.
@@ -114,18 +120,32 @@ impl Keeper {
             }
             Source::Own { secret, configuration } => {
                 let pair = self.own(&secret, now).await?;
-                let trusted = match &configuration {
-                    Some(name) => webhooks::trust(&self.client, name, &pair.authority).await,
-                    None => Ok(()),
+                let Some(configuration) = configuration else {
+                    return self.put_in_use(pair, &secret.to_string(), now);
                 };
-                // Who does not trust the new one yet goes on with the former.
-                if trusted.is_ok() || self.in_use.is_none() {
+                let authority = &pair.authority;
+                let trusted = webhooks::trust(&self.client, &configuration, &secret, authority);
+                let is_trusted = trusted.await;
+                if matches!(is_trusted, Ok(true)) {
+                    let known = self.trusted.take().filter(|(known, _)| known == authority);
+                    self.trusted = Some(known.unwrap_or_else(|| (authority.clone(), now)));
+                }
+                if self.may_use(&pair, now) {
                     self.put_in_use(pair, &secret.to_string(), now)?;
                 }
-                let configuration = configuration.unwrap_or_default();
-                trusted.map_err(|source| Error::Trust { configuration, source })
+                is_trusted.map(drop).map_err(|source| Error::Trust { configuration, source })
             }
         }
+    }
+
+    /// Whether nobody is worse off with this one: who does not trust it yet goes on with the former,
+    /// as long as that is in force.
+    fn may_use(&self, pair: &Pair, now: Timestamp) -> bool {
+        let Some((_, former)) = &self.in_use else { return true };
+        let is_settled = self.trusted.as_ref().is_some_and(|(authority, since)| {
+            *authority == pair.authority && now.duration_since(*since) >= TRUST_SETTLES
+        });
+        is_settled || now >= former.ends
     }
 
     /// The certificate as it is stored, made or renewed where it has to be.

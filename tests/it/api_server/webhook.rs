@@ -13,9 +13,10 @@ use kubectl_flink::install::merge::{defaults, merge, typed};
 use kubectl_flink::install::objects::Release;
 use kubectl_flink::operator::http::Listener;
 use kubectl_flink::operator::live::Live;
-use kubectl_flink::webhook::Webhook;
+use kubectl_flink::webhook::admit::Jurisdiction;
 use kubectl_flink::webhook::certificate::keep::{Keeper, Source};
 use kubectl_flink::webhook::serve::serve;
+use kubectl_flink::webhook::{Court, Webhook};
 use serde_json::{Value, json};
 
 use super::Server;
@@ -24,19 +25,13 @@ use super::Server;
 const SEEN_MAX: Duration = Duration::from_secs(30);
 
 fn deployment(name: &str, memory: &str) -> Value {
-    json!({
-        "apiVersion": "flink.apache.org/v1beta1",
-        "kind": "FlinkDeployment",
-        "metadata": {"name": name},
-        "spec": {
-            "image": "flink:1.20",
-            "flinkVersion": "v1_20",
-            "serviceAccount": "flink",
-            "jobManager": {"resource": {"memory": memory, "cpu": 1}},
-            "taskManager": {"resource": {"memory": memory, "cpu": 1}},
-            "job": {"jarURI": "local:///opt/flink/job.jar", "parallelism": 2, "upgradeMode": "stateless"},
-        },
-    })
+    let text = include_str!("../../reviews/deployment.json");
+    let mut deployment: Value = serde_json::from_str(text).unwrap();
+    deployment["metadata"] = json!({"name": name});
+    for process in ["jobManager", "taskManager"] {
+        deployment["spec"][process]["resource"]["memory"] = json!(memory);
+    }
+    deployment
 }
 
 /// The two configurations of an installation that watches `namespace`, which refuse what nobody
@@ -87,7 +82,8 @@ async fn the_api_server_refuses_what_the_webhook_refuses_and_stores_what_it_chan
     keeper.look(Timestamp::now()).await.unwrap();
     keeper.look(Timestamp::now()).await.unwrap();
     let operator = Arc::new(Live::new(OperatorConfig::default()));
-    let webhook = Webhook::new(client.clone(), operator, vec![], vec![]);
+    let court = Court::new(Jurisdiction::default(), vec![], vec![]);
+    let webhook = Webhook::new(client.clone(), operator, court);
     let task = tokio::spawn(serve(listener, tls, Arc::new(webhook)));
 
     let start = Instant::now();
@@ -105,15 +101,9 @@ async fn the_api_server_refuses_what_the_webhook_refuses_and_stores_what_it_chan
     }
     let new = server.create(&deployment("new", "2048m")).await.unwrap();
 
-    let job = json!({
-        "apiVersion": "flink.apache.org/v1beta1",
-        "kind": "FlinkSessionJob",
-        "metadata": {"generateName": "clicks-"},
-        "spec": {
-            "deploymentName": "session",
-            "job": {"jarURI": "https://jars.example.com/job.jar", "parallelism": 1, "upgradeMode": "stateless"},
-        },
-    });
+    let text = include_str!("../../reviews/session-job.json");
+    let mut job: Value = serde_json::from_str(text).unwrap();
+    job["metadata"] = json!({"generateName": "clicks-"});
     let job = server.create(&job).await.unwrap();
     assert_eq!(job["metadata"]["labels"], json!({"target.session": "session"}), "{job}");
 

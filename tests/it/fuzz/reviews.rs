@@ -3,7 +3,7 @@
 use kubectl_flink::api::deployment::{FlinkDeployment, FlinkDeploymentSpec};
 use kubectl_flink::config::OperatorConfig;
 use kubectl_flink::decide::world::Fact;
-use kubectl_flink::webhook::admit::{Facts, Review, judge, mutated};
+use kubectl_flink::webhook::admit::{Facts, Jurisdiction, Review, judge, mutated};
 
 use super::{Target, fuzz, kind_of};
 
@@ -38,23 +38,26 @@ fn a_review_is_answered_or_refused() {
             Err(error) => return kind_of(&error.to_string()),
         };
         let patched = patched(&review);
+        let (has_job, uid) = (review.job().is_some(), review.uid().to_owned());
+        assert!(Jurisdiction::default().has(&review) || review.mutable().is_none());
         let change = match review.change() {
             Ok(Some(change)) => change,
             Ok(None) => return format!("let pass {patched}"),
-            Err(refusal) => return kind_of(&refusal.to_review(review.uid()).to_string()),
+            Err(refusal) => return kind_of(&refusal.to_review(&uid).to_string()),
         };
         let facts = Facts {
             session: Fact::Known(Some(FlinkDeployment::new(
                 "session",
                 FlinkDeploymentSpec::default(),
             ))),
-            has_job: Fact::Known(change.job().is_some()),
+            has_job: Fact::Known(has_job),
+            is_foreign: false,
             opinions: vec![],
         };
         let _subject = change.subject(None);
         let answer = judge(&change, &facts, &operator);
-        let told = answer.to_review(review.uid());
-        assert_eq!(told["response"]["uid"], review.uid());
+        let told = answer.to_review(&uid);
+        assert_eq!(told["response"]["uid"], uid);
         assert_eq!(told["response"]["allowed"], answer.violations.is_empty());
         let first = answer.violations.first().map(|violation| kind_of(&violation.message));
         format!("{} {patched} {}", answer.violations.len().min(9), first.unwrap_or_default())
@@ -64,7 +67,8 @@ fn a_review_is_answered_or_refused() {
 /// How many operations the patch has. It fits the object that it is for.
 fn patched(review: &Review) -> usize {
     let patch = mutated(review, None).patch;
-    if let Some((_, mut object)) = review.mutable() {
+    if let Some((_, object)) = review.mutable() {
+        let mut object = object.clone();
         json_patch::patch(&mut object, &patch).unwrap();
     }
     patch.len()

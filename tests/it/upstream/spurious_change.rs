@@ -183,7 +183,7 @@ async fn flink_39509_an_object_that_no_mutator_changes_is_handed_on_as_it_was_wr
         "metadata": {"name": "orders", "labels": null, "unknown": [1.50]},
         "spec": {"flinkConfiguration": {"a": 1, "b": "1"}, "job": null, "newer": {"x": null}},
     });
-    let mutated = mutate(&[Arc::new(Content)], Kind::FlinkDeployment, &object).await.unwrap();
+    let mutated = mutate(&[Arc::new(Content)], Kind::FlinkDeployment, &object, None).await.unwrap();
     assert_eq!(mutated.object.to_string(), object.to_string());
     assert!(mutated.by.is_empty());
 }

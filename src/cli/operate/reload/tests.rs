@@ -7,9 +7,11 @@ use kube::client::Body;
 
 use super::*;
 use crate::flink::access::{Connector, Options};
+use crate::metrics::family::Value;
+use crate::metrics::{Identity, Settings};
 use crate::operator::context::Context;
-use crate::operator::live::Reloads;
 use crate::operator::run::start;
+use crate::webhook::{Task, Turn};
 
 /// A folder as a kubelet mounts a ConfigMap: the files are links through `..data`, which is
 /// replaced as a whole.
@@ -38,7 +40,7 @@ impl Mounted {
     fn follow(&self) -> Reload {
         let path = self.path().to_owned();
         let files = operator_config::read(Some(&path)).unwrap();
-        Reload::new(Some(path), &files.merged(), nobody()).unwrap()
+        Reload::new(Some(path), &files.merged(), nobody(), Metrics::default()).unwrap()
     }
 }
 
@@ -122,7 +124,8 @@ async fn a_file_that_cannot_be_parsed_is_told_without_what_is_in_it() {
     let path = folder.path().join("config.yaml");
     std::fs::write(&path, "a: 1\n").unwrap();
     let files = operator_config::read(Some(&path)).unwrap();
-    let mut reload = Reload::new(Some(path.clone()), &files.merged(), nobody()).unwrap();
+    let mut reload =
+        Reload::new(Some(path.clone()), &files.merged(), nobody(), Metrics::default()).unwrap();
     std::fs::write(&path, "s3.secret-key: hunter2\na: [\n").unwrap();
     let why = refused(reload.look().await);
     assert!(why.contains("config.yaml") && !why.contains("hunter2"), "{why}");
@@ -130,7 +133,7 @@ async fn a_file_that_cannot_be_parsed_is_told_without_what_is_in_it() {
 
 #[tokio::test]
 async fn a_file_that_is_being_written_is_waited_for() {
-    let reload = Reload::new(None, &config("a: 1\nb: 1\n"), nobody()).unwrap();
+    let reload = Reload::new(None, &config("a: 1\nb: 1\n"), nobody(), Metrics::default()).unwrap();
     let mut read = ["a: 2\n", "a: 2\nb: 2\n", "a: 2\nb: 2\n"].into_iter();
     let seen = reload.settled(async || Ok((config(read.next().unwrap()), vec![]))).await;
     assert_eq!(seen, Some(Ok((config("a: 2\nb: 2\n"), vec![]))));
@@ -139,7 +142,8 @@ async fn a_file_that_is_being_written_is_waited_for() {
 #[test]
 fn options_that_wait_for_a_restart_are_told_until_they_are_taken_back() {
     let start = config("kubernetes.operator.reconcile.parallelism: 10\n");
-    let mut reload = Reload::new(None, &start, nobody()).unwrap();
+    let mut reload = Reload::new(None, &start, nobody(), Metrics::default()).unwrap();
+    reload.watch().unwrap();
     reload.in_force = config("kubernetes.operator.reconcile.parallelism: 20\n");
     reload.tell_waiting();
     assert_eq!(reload.waiting, ["kubernetes.operator.reconcile.parallelism"]);
@@ -148,9 +152,50 @@ fn options_that_wait_for_a_restart_are_told_until_they_are_taken_back() {
     assert_eq!(reload.waiting, [""; 0]);
 }
 
+#[tokio::test]
+async fn one_that_stands_by_says_what_waits_and_judges_by_what_is_new() {
+    let text = |is_valid: &str| {
+        let prefix = "kubernetes.operator.plugins.validators.x";
+        format!("{prefix}.expression: {is_valid}\n{prefix}.message: is not allowed\n")
+    };
+    let mounted = Mounted::new(&text("true"));
+    let mut reload = mounted.follow();
+    let (client, _) = empty_cluster();
+    let court = reload.court().unwrap();
+    let webhook = Arc::new(Webhook::new(client, reload.live(), court));
+    reload.tell(Some(Arc::clone(&webhook)));
+    let is_allowed = async || {
+        let review = serde_json::json!({
+            "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",
+            "request": {
+                "uid": "7", "namespace": "default", "operation": "CREATE",
+                "kind": {"group": "flink.apache.org", "kind": "FlinkDeployment"},
+                "object": serde_json::from_str::<serde_json::Value>(include_str!(
+                    "../../../../tests/reviews/deployment.json"
+                )).unwrap(),
+            },
+        });
+        let until = tokio::time::Instant::now() + Duration::from_secs(8);
+        let turn = Turn { until, permits: Arc::new([]) };
+        let asked = Arc::clone(&webhook).answer(Task::Validate, review.to_string().into(), turn);
+        asked.await.unwrap()["response"]["allowed"].clone()
+    };
+    assert_eq!(is_allowed().await, true);
+    mounted.update(&format!(
+        "{}kubernetes.operator.health.probe.port: 9000\nkubernetes.operator.reconcile.parallelism: 7\n",
+        text("false")
+    ));
+    reload.catch_up().await;
+    assert_eq!(is_allowed().await, false);
+    assert_eq!(reload.waiting, ["kubernetes.operator.health.probe.port"]);
+    reload.watch().unwrap();
+    reload.tell_waiting();
+    assert_eq!(reload.waiting, ["kubernetes.operator.health.probe.port"], "it still does");
+}
+
 #[test]
 fn other_namespaces_wait_for_a_restart_where_they_are_not_dynamic() {
-    let mut reload = Reload::new(None, &FlinkConfig::new(), nobody()).unwrap();
+    let mut reload = Reload::new(None, &FlinkConfig::new(), nobody(), Metrics::default()).unwrap();
     reload.watch().unwrap();
     reload.in_force = config("kubernetes.operator.watched.namespaces: shop\n");
     reload.tell_waiting();
@@ -160,11 +205,14 @@ fn other_namespaces_wait_for_a_restart_where_they_are_not_dynamic() {
 #[test]
 fn it_can_be_switched_off_and_is_never_made_in_a_hurry() {
     let off = config("kubernetes.operator.dynamic.config.enabled: false\n");
-    assert_eq!(Reload::new(None, &off, nobody()).unwrap().interval, None);
+    assert_eq!(Reload::new(None, &off, nobody(), Metrics::default()).unwrap().interval, None);
     let hasty = config("kubernetes.operator.dynamic.config.check.interval: 0 s\n");
-    assert_eq!(Reload::new(None, &hasty, nobody()).unwrap().interval, Some(INTERVAL_MIN));
     assert_eq!(
-        Reload::new(None, &FlinkConfig::new(), nobody()).unwrap().interval,
+        Reload::new(None, &hasty, nobody(), Metrics::default()).unwrap().interval,
+        Some(INTERVAL_MIN)
+    );
+    assert_eq!(
+        Reload::new(None, &FlinkConfig::new(), nobody(), Metrics::default()).unwrap().interval,
         Some(Duration::from_mins(5))
     );
 }
@@ -202,17 +250,33 @@ async fn what_the_files_say_reaches_an_operator_at_work() {
     };
     let mounted = Mounted::new(&of("shop", ""));
     let mut reload = mounted.follow();
+    let [host, namespace, name] = ["h", "ns", "n"].map(str::to_owned);
+    let settings = Settings::of(&FlinkConfig::new()).unwrap();
+    reload.metrics = Metrics::new(settings, Identity { host, namespace, name });
     reload.interval = Some(Duration::from_millis(20));
     let (client, asked) = empty_cluster();
     let connector = Connector::new(&Options::default(), None).unwrap();
-    let config = OperatorConfig::new(reload.in_force.clone());
+    let in_force = OperatorConfig::new(reload.in_force.clone());
     let watch = reload.watch().unwrap();
-    let operator = start(Context::new(client, config, connector, true), &watch, None);
+    let context = Context::new(client, in_force, connector, true).following(reload.live());
+    let operator = start(context, &watch, None);
     let is_asked = |namespace: &str| {
         let part = format!("/namespaces/{namespace}/flinkdeployments");
         asked.lock().unwrap().iter().any(|uri| uri.contains(&part))
     };
-    let reloads = || operator.context.live.reloads();
+    let counted = reload.metrics.clone();
+    // How often another configuration came into force, how often not, and whether that is so now.
+    let reloads = || {
+        let families = counted.families(Duration::ZERO);
+        ["Applied.Count", "Refused.Count", "IsRefused"].map(|name| {
+            let name = format!("Configuration.{name}");
+            let family = families.iter().find(|family| family.name == name).unwrap();
+            match family.points[0].value {
+                Value::Count(number) | Value::Gauge(number) => format!("{number}"),
+                Value::Summary(_) => panic!("{family:?}"),
+            }
+        })
+    };
     let until = async |is_so: &dyn Fn() -> bool| {
         while !is_so() {
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -221,11 +285,12 @@ async fn what_the_files_say_reaches_an_operator_at_work() {
     let steps = async {
         until(&|| is_asked("shop")).await;
         mounted.update(&of("shop", "kubernetes.operator.reconcile.interval: soon\n"));
-        until(&|| reloads().is_refused).await;
+        until(&|| reloads() == ["0", "1", "1"]).await;
         assert!(!is_asked("fraud"));
         mounted.update(&of("fraud", ""));
         until(&|| is_asked("fraud")).await;
-        assert_eq!(reloads(), Reloads { applied: 1, refused: 1, is_refused: false });
+        assert_eq!(reloads(), ["1", "1", "0"]);
+        assert_eq!(operator.context.live.get().base, config(&of("fraud", "")));
     };
     let patience = Duration::from_secs(30);
     tokio::select! {
