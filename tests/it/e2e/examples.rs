@@ -81,8 +81,8 @@ fn examples_of_pods_and_services_run() {
         cluster.name = "log-forwarder".to_owned();
         for pod in [cluster.job_manager(), cluster.task_managers().remove(0)] {
             let name = pod.metadata.name.unwrap();
-            let forwarded = cluster.log_of(&name, "fluent-bit");
-            assert!(forwarded.contains(" INFO "), "{name} forwards its log: {forwarded}");
+            let lines = cluster.log_of(&name, "fluent-bit");
+            assert!(lines.contains(" INFO "), "{name} forwards its log: {lines}");
         }
     });
 
