@@ -6,20 +6,25 @@
 
 pub mod args;
 pub mod change;
+pub mod checkpoints;
 pub mod complete;
 pub mod completion;
+pub mod config;
 pub mod connection;
 pub mod crds;
 pub mod delete;
 pub mod deploy;
 pub mod deployment;
 pub mod desired_state;
+pub mod edit;
+pub mod events;
 mod extension;
 pub mod failure;
 pub mod gc;
 pub mod history;
 pub mod init;
 pub mod job_manager;
+pub mod list;
 pub mod logging;
 pub mod logs;
 mod manifest;
@@ -27,13 +32,20 @@ pub mod operate;
 pub mod operator;
 pub mod operator_config;
 pub mod printer;
+pub mod reference;
 pub mod render;
+pub mod rest;
+pub mod restart;
+pub mod restore;
 pub mod rollback;
 pub mod sandbox;
 pub mod savepoint;
+pub mod scale;
+pub mod set;
 pub mod snapshots;
 pub mod status;
 pub mod table;
+pub mod ui;
 pub mod version;
 pub mod wait;
 
@@ -76,7 +88,7 @@ pub fn run() -> ExitCode {
             };
         }
     };
-    let printer = Printer::from_environment();
+    let printer = Printer::from_environment(cli.global.color, cli.global.quiet);
     match start(cli, &printer) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => failure::report(&error, &printer),
@@ -136,6 +148,7 @@ pub async fn run_command(
 ) -> anyhow::Result<()> {
     match command {
         Command::Completion(args) => completion::run(args, printer),
+        Command::Man(args) => reference::man(args, printer),
         Command::Complete(args) => completion::complete(args, printer).await,
         Command::Crds(args) => crds::run(args, global, printer).await,
         Command::Suspend(args) => {
@@ -143,6 +156,16 @@ pub async fn run_command(
         }
         Command::Resume(args) => desired_state::run(args, JobState::Running, global, printer).await,
         Command::Deploy(args) => Box::pin(deploy::run(*args, global, printer)).await,
+        Command::List(args) => Box::pin(list::run(args, global, printer)).await,
+        Command::Events(args) => events::run(args, global, printer).await,
+        Command::Config(args) => config::run(args, global, printer).await,
+        Command::Checkpoints(args) => checkpoints::run(args, global, printer).await,
+        Command::Ui(args) => Box::pin(ui::run(args, global, printer)).await,
+        Command::Rest(args) => rest::run(args, global, printer).await,
+        Command::Restart(args) => Box::pin(restart::run(args, global, printer)).await,
+        Command::Scale(args) => Box::pin(scale::run(args, global, printer)).await,
+        Command::Set(args) => Box::pin(set::run(*args, global, printer)).await,
+        Command::Restore(args) => Box::pin(restore::run(args, global, printer)).await,
         Command::Status(args) => Box::pin(status::run(args, global, printer)).await,
         Command::Init(args) => init::run(args, global, printer).await,
         Command::History(args) => history::run(args, global, printer).await,

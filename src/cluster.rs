@@ -17,6 +17,7 @@ pub mod pods;
 pub mod pulse;
 pub mod read;
 pub mod revisions;
+pub mod tunnel;
 pub mod users;
 pub mod webhooks;
 pub mod workload;

@@ -7,8 +7,9 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use super::connection::Connection;
 use super::{
-    complete, completion, crds, delete, deploy, desired_state, gc, history, init, logs, operate,
-    operator, render, rollback, sandbox, savepoint, snapshots, status, version,
+    checkpoints, complete, completion, config, crds, delete, deploy, desired_state, events, gc,
+    history, init, list, logs, operate, operator, reference, render, rest, restart, restore,
+    rollback, sandbox, savepoint, scale, set, snapshots, status, ui, version,
 };
 use crate::flink::access::Access;
 
@@ -18,7 +19,8 @@ Exit codes:
   0    done
   1    failed: the cause is on stderr, after `error:`
   2    the command line is wrong
-  124  the time given by --timeout ran out";
+  124  the time given by --timeout ran out
+  130  Ctrl-C while waiting: the change goes on in the cluster";
 
 /// Run Apache Flink on Kubernetes: deploy, watch, upgrade and repair jobs.
 #[derive(Parser)]
@@ -43,21 +45,42 @@ pub enum Command {
     /// Prepare the cluster and a namespace: definitions, service account and rights of the jobs
     Init(init::InitArgs),
     /// Deploy a job from a manifest, from flags or from a dialogue
+    #[command(alias = "apply")]
     Deploy(Box<deploy::DeployArgs>),
+    /// List deployments and session jobs
+    List(list::ListArgs),
     /// Show deployments, or everything about one
     Status(status::StatusArgs),
+    /// Show what Kubernetes and the operator told about a deployment
+    Events(events::EventsArgs),
+    /// Show the options that apply to a deployment, and where each comes from
+    Config(config::ConfigArgs),
     /// Stop a job and keep its state as spec.job.upgradeMode says
     Suspend(desired_state::DesiredStateArgs),
     /// Start a suspended job from the state it left
     Resume(desired_state::DesiredStateArgs),
+    /// Stop a job or a session cluster, and start it again with its state
+    Restart(restart::RestartArgs),
+    /// Change the parallelism of a job or its vertices, or the number of TaskManagers
+    Scale(scale::ScaleArgs),
+    /// Change the image, options or arguments of a job
+    Set(Box<set::SetArgs>),
     /// Show the specs that a deployment had, with the state each left
     History(history::HistoryArgs),
     /// Go back to an earlier spec, with the present state
     Rollback(rollback::RollbackArgs),
+    /// Start a job again from a savepoint, a snapshot or the state that a revision left
+    Restore(restore::RestoreArgs),
     /// Take a savepoint of a running job and print its path
     Savepoint(savepoint::SavepointArgs),
     /// List savepoints and checkpoints, and who still refers to each
     Snapshots(snapshots::SnapshotsArgs),
+    /// List the checkpoints that a running job has taken
+    Checkpoints(checkpoints::CheckpointsArgs),
+    /// Open Flink's web interface on a port of this machine
+    Ui(ui::UiArgs),
+    /// Make one request to a JobManager's REST API
+    Rest(rest::RestArgs),
     /// Print the logs of JobManager and TaskManagers
     Logs(logs::LogsArgs),
     /// Delete a deployment, by default after saving the state of its job
@@ -78,6 +101,9 @@ pub enum Command {
     Completion(completion::CompletionArgs),
     /// Print the version of this program and of what is installed in the cluster
     Version(version::VersionArgs),
+    /// Writes man pages, for packages
+    #[command(name = "__man", hide = true)]
+    Man(reference::ManArgs),
     /// Answers kubectl's completion requests
     #[command(name = "__complete", hide = true)]
     Complete(completion::CompleteArgs),
@@ -90,7 +116,17 @@ impl Command {
             Self::Operate(_) => true,
             Self::Init(_)
             | Self::Deploy(_)
+            | Self::List(_)
             | Self::Status(_)
+            | Self::Events(_)
+            | Self::Config(_)
+            | Self::Checkpoints(_)
+            | Self::Ui(_)
+            | Self::Rest(_)
+            | Self::Restart(_)
+            | Self::Scale(_)
+            | Self::Set(_)
+            | Self::Restore(_)
             | Self::Suspend(_)
             | Self::Resume(_)
             | Self::History(_)
@@ -106,6 +142,7 @@ impl Command {
             | Self::Completion(_)
             | Self::Render(_)
             | Self::Version(_)
+            | Self::Man(_)
             | Self::Complete(_) => false,
         }
     }
@@ -151,9 +188,32 @@ pub struct Global {
     /// Give up one request after this time, such as `30s` or `2m`; 0 waits for ever
     #[arg(long, global = true, value_name = "DURATION", value_parser = duration, hide_short_help = true)]
     pub request_timeout: Option<Duration>,
+    /// When to colour: auto does on terminals, unless `NO_COLOR` is set
+    #[arg(
+        long,
+        global = true,
+        value_name = "WHEN",
+        value_enum,
+        default_value_t,
+        hide_short_help = true,
+        help_heading = "Appearance"
+    )]
+    pub color: Colour,
+    /// Say only what was asked for, warnings and errors: no hints, notes and progress
+    #[arg(short, long, global = true, hide_short_help = true, help_heading = "Appearance")]
+    pub quiet: bool,
     /// Used instead of the flags above where the caller is connected already, as tests are.
     #[arg(skip)]
     pub connection: Option<Connection>,
+}
+
+/// When texts are coloured.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, ValueEnum)]
+pub enum Colour {
+    #[default]
+    Auto,
+    Always,
+    Never,
 }
 
 /// `-o`, where a command prints objects.

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::Parser;
 use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
+use k8s_openapi::api::apps::v1::ControllerRevision;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::Api;
 use kube::api::ListParams;
@@ -12,10 +13,15 @@ use kube::api::ListParams;
 use super::args::Global;
 use crate::api::deployment::FlinkDeployment;
 use crate::api::session_job::FlinkSessionJob;
+use crate::api::state_snapshot::{FlinkStateSnapshot, JobKind};
 use crate::cluster::read::Scope;
+use crate::decide::revision;
 
-/// A person waits for the key press: what takes longer is no help.
-const DEADLINE: Duration = Duration::from_millis(1500);
+/// The program as shells call it.
+const PROGRAM: &str = "kubectl-flink";
+/// A person waits for the key press. A local API server answers in a tenth of that; one that is far
+/// away needs a few round trips for the connection alone.
+const DEADLINE: Duration = Duration::from_millis(500);
 /// Names offered at most.
 const LIMIT: u32 = 200;
 
@@ -37,6 +43,69 @@ pub fn deployments() -> ArgValueCandidates {
             Ok(names.chain(jobs.map(|name| format!("sessionjob/{name}"))).collect())
         })
     })
+}
+
+/// Completes what a job can be restored from: snapshots of the namespace, and revisions of the job
+/// that the command line names.
+pub fn restore_points() -> ArgValueCandidates {
+    ArgValueCandidates::new(|| {
+        candidates(async |global: Global| {
+            let (snapshots, revisions) =
+                tokio::join!(names_of_snapshots(&global), numbers_of_revisions(&global));
+            Ok(snapshots?.into_iter().chain(revisions.unwrap_or_default()).collect())
+        })
+    })
+}
+
+/// Completes names of snapshots.
+pub fn snapshots() -> ArgValueCandidates {
+    ArgValueCandidates::new(|| candidates(async |global: Global| names_of_snapshots(&global).await))
+}
+
+/// Completes numbers of the revisions of the job that the command line names.
+pub fn revisions() -> ArgValueCandidates {
+    ArgValueCandidates::new(|| {
+        candidates(async |global: Global| numbers_of_revisions(&global).await)
+    })
+}
+
+async fn names_of_snapshots(global: &Global) -> anyhow::Result<Vec<String>> {
+    let connection = global.connect().await?;
+    let scope = Scope::Namespace(&connection.namespace);
+    let api = scope.api::<FlinkStateSnapshot>(&connection.client);
+    let list = api.list_metadata(&ListParams::default().limit(LIMIT)).await?;
+    Ok(list.items.into_iter().filter_map(|item| item.metadata.name).collect())
+}
+
+async fn numbers_of_revisions(global: &Global) -> anyhow::Result<Vec<String>> {
+    let Some(name) = name_of(std::env::args_os()) else { return Ok(Vec::new()) };
+    let history = match name.strip_prefix("sessionjob/") {
+        Some(name) => revision::history_name(JobKind::FlinkSessionJob, name),
+        None => revision::history_name(JobKind::FlinkDeployment, &name),
+    };
+    let connection = global.connect().await?;
+    let scope = Scope::Namespace(&connection.namespace);
+    let selector = revision::label_selector(&history);
+    let params = ListParams::default().labels(&selector).limit(LIMIT);
+    let list = scope.api::<ControllerRevision>(&connection.client).list_metadata(&params).await?;
+    let number = |name: String| name.rsplit('-').next().map(str::to_owned);
+    Ok(list.items.into_iter().filter_map(|item| item.metadata.name).filter_map(number).collect())
+}
+
+/// The name that stands on a command line whose command takes one: the second word that is neither
+/// a flag nor its value, after the program's.
+fn name_of(words: impl IntoIterator<Item = OsString>) -> Option<String> {
+    let words = words.into_iter().skip(1).map(|word| word.to_string_lossy().into_owned());
+    let mut found = Vec::new();
+    let mut is_value = false;
+    for word in words.skip_while(|word| matches!(word.as_str(), "__complete" | "--" | PROGRAM)) {
+        if !is_value && !word.starts_with('-') {
+            found.push(word.clone());
+        }
+        let takes_value = TAKES_VALUE.contains(&word.as_str());
+        is_value = takes_value || ["--from", "--to-revision"].contains(&word.as_str());
+    }
+    found.into_iter().nth(1).filter(|name| !name.is_empty())
 }
 
 /// Completes names of namespaces.
@@ -123,6 +192,20 @@ const TAKES_VALUE: [&str; 13] = [
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_name_is_found_among_flags() {
+        let name = |line: &str| name_of(line.split(' ').map(OsString::from));
+        assert_eq!(
+            name("kubectl-flink __complete restore -n team orders --from ").as_deref(),
+            Some("orders")
+        );
+        assert_eq!(
+            name("kubectl-flink -- kubectl-flink restore --from 3 orders").as_deref(),
+            Some("orders")
+        );
+        assert_eq!(name("kubectl-flink __complete rollback --to-revision 3"), None);
+    }
 
     #[test]
     fn connection_flags_are_found_among_unfinished_words() {

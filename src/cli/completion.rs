@@ -3,12 +3,15 @@
 //! kubectl is written with Cobra and expects a plugin's completions in Cobra's form: one
 //! `value<TAB>help` a line, and last a directive.
 
+mod install;
+
 use std::ffi::OsString;
 
-use clap::{Args, CommandFactory, ValueEnum};
+use clap::{Args, CommandFactory, Subcommand, ValueEnum};
 use clap_complete::env::{Bash, Elvish, EnvCompleter, Fish, Powershell, Zsh};
 
 use super::args::Cli;
+use super::failure::Failure;
 use super::printer::Printer;
 
 /// Name of the program when it is run without kubectl.
@@ -19,13 +22,26 @@ const KUBECTL_SCRIPT: &str = include_str!("../../completions/kubectl_complete-fl
 
 /// Arguments of `completion`.
 #[derive(Args)]
-#[command(after_help = "\
-For `kubectl flink <TAB>`, kubectl asks a program `kubectl_complete-flink` on the PATH:
+#[command(
+    subcommand_negates_reqs = true,
+    after_help = "\
+`kubectl flink completion install` puts the script where your shell looks for it, and for `kubectl flink <TAB>` a
+program `kubectl_complete-flink` into ~/.local/bin, which kubectl asks when it is on the PATH. By hand:
   kubectl flink completion kubectl > ~/.local/bin/kubectl_complete-flink
-  chmod +x ~/.local/bin/kubectl_complete-flink")]
+  chmod +x ~/.local/bin/kubectl_complete-flink"
+)]
 pub struct CompletionArgs {
+    #[command(subcommand)]
+    action: Option<Action>,
     /// For this shell, or `kubectl` for completion through kubectl
-    shell: Target,
+    #[arg(required = true)]
+    shell: Option<Target>,
+}
+
+#[derive(Subcommand)]
+enum Action {
+    /// Write the scripts where the shell and kubectl look for them
+    Install(install::InstallArgs),
 }
 
 /// Arguments of the hidden `__complete`.
@@ -77,8 +93,12 @@ pub enum Target {
 
 /// Prints the script.
 pub fn run(args: CompletionArgs, printer: &Printer) -> anyhow::Result<()> {
-    printer.raw(script(args.shell)?)?;
-    Ok(())
+    let CompletionArgs { action, shell } = args;
+    match (action, shell) {
+        (Some(Action::Install(args)), _) => install::run(args, printer),
+        (None, Some(shell)) => Ok(printer.raw(script(shell)?)?),
+        (None, None) => Err(Failure::usage("which shell?").into()),
+    }
 }
 
 /// Set by the scripts of shells, to the shell's name, when they ask for completions.

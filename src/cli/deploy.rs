@@ -417,7 +417,7 @@ async fn from_flags(flags: &Flags, connection: &Connection) -> anyhow::Result<Re
 }
 
 /// JSON merge patch (RFC 7386), as the API server will do it.
-fn merge(target: &mut Value, patch: &Value) {
+pub(super) fn merge(target: &mut Value, patch: &Value) {
     let Value::Object(patch) = patch else {
         *target = patch.clone();
         return;

@@ -20,6 +20,9 @@ use crate::decide::revision;
 
 /// Names shown in a hint at most.
 const NAMES_SHOWN: usize = 8;
+/// How much alike a name is to the one that is meant by it: two letters of eight in the wrong order
+/// have 0.97.
+const LIKENESS_MIN: f64 = 0.85;
 /// What stands before the name of a session job, as `kubectl get` knows it.
 const SESSION_JOB: &str = "sessionjob";
 
@@ -181,6 +184,11 @@ impl Deployment {
         self.number("/spec/job/parallelism")
     }
 
+    /// TaskManagers that the spec asks for, where it does.
+    pub fn stated_task_managers(&self) -> Option<i64> {
+        self.number("/spec/taskManager/replicas").filter(|replicas| *replicas > 0)
+    }
+
     /// TaskManagers that the operator counts on.
     pub fn task_managers(&self) -> Option<i64> {
         self.number("/status/taskManager/replicas")
@@ -201,6 +209,17 @@ impl Deployment {
         configuration
             .map(|map| FlinkConfig::flatten(&FlinkConfiguration(map.clone())))
             .unwrap_or_default()
+    }
+
+    /// The configuration of what runs, which was made from the reconciled spec: the present one may
+    /// differ from it.
+    pub fn reconciled_config(&self) -> FlinkConfig {
+        self.last_reconciled_spec()
+            .and_then(|spec| spec.get("flinkConfiguration")?.as_object().cloned())
+            .map_or_else(
+                || self.flink_config(),
+                |map| FlinkConfig::flatten(&FlinkConfiguration(map)),
+            )
     }
 
     /// Where the spec wants savepoints to go.
@@ -313,33 +332,62 @@ pub async fn cluster_of(
     }
 }
 
-/// Says what there is instead.
+/// The session jobs that name the cluster; none where the kind is not installed, or may not be read.
+pub async fn session_jobs_of(connection: &Connection, cluster: &str) -> Vec<Deployment> {
+    let scope = Scope::Namespace(&connection.namespace);
+    let all = read::list_values::<FlinkSessionJob>(&connection.client, scope, None).await;
+    let jobs = all.unwrap_or_default().into_iter().map(Deployment);
+    jobs.filter(|job| job.session_cluster() == Some(cluster)).collect()
+}
+
+/// Says what there is instead: near names, the same name elsewhere, or all there are.
 pub async fn not_found(connection: &Connection, name: &str) -> Failure {
-    let namespace = &connection.namespace;
-    let (kind, name) = match meaning(name) {
+    let (client, namespace) = (&connection.client, &connection.namespace);
+    let (kind, plain) = match meaning(name) {
         (Meant::SessionJob, name) => ("FlinkSessionJob", name),
         (Meant::Deployment | Meant::Either, name) => ("FlinkDeployment", name),
     };
-    let failure = Failure::new(format!("no {kind} `{name}` in namespace `{namespace}`"));
+    let failure = Failure::new(format!("no {kind} `{plain}` in namespace `{namespace}`"));
     let scope = Scope::Namespace(namespace);
     // The hint is a courtesy; without the right to list there is none.
-    let Ok(others) = read::list_values::<FlinkDeployment>(&connection.client, scope, None).await
-    else {
-        return failure;
+    let (deployments, jobs, elsewhere) = tokio::join!(
+        read::names::<FlinkDeployment>(client, scope),
+        read::names::<FlinkSessionJob>(client, scope),
+        read::namespaces_with::<FlinkDeployment>(client, plain),
+    );
+    let Ok(mut names) = deployments else { return failure };
+    names.extend(jobs.unwrap_or_default().into_iter().map(|job| format!("{SESSION_JOB}/{job}")));
+    if let Some(other) = elsewhere.unwrap_or_default().first() {
+        return failure.hint(format!("namespace `{other}` has one: add -n {other}"));
+    }
+    if names.is_empty() {
+        return failure.hint("the namespace has none; look in all with: kubectl flink list -A");
+    }
+    let near = near(plain, &names);
+    let (lead, shown) = match near.as_slice() {
+        [] => ("the namespace has", names.iter().map(String::as_str).collect::<Vec<_>>()),
+        _ => ("did you mean", near),
     };
-    let others = others.into_iter().map(Deployment).collect::<Vec<_>>();
-    if others.is_empty() {
-        return failure.hint("the namespace has none; look in all with: kubectl flink status -A");
+    let more = if shown.len() > NAMES_SHOWN { ", …" } else { "" };
+    let mark = if lead == "did you mean" { "?" } else { "" };
+    let shown = shown.iter().take(NAMES_SHOWN).map(|name| format!("`{name}`")).collect::<Vec<_>>();
+    failure.hint(format!("{lead} {}{more}{mark}", shown.join(", ")))
+}
+
+/// Names that may be meant by one that there is not: those it begins, else those spelled much alike,
+/// the nearest first.
+fn near<'a>(name: &str, names: &'a [String]) -> Vec<&'a str> {
+    let plain = |name: &'a String| name.rsplit('/').next().unwrap_or(name);
+    let begun = names.iter().filter(|other| !name.is_empty() && plain(other).starts_with(name));
+    let begun = begun.map(String::as_str).collect::<Vec<_>>();
+    if !begun.is_empty() {
+        return begun;
     }
-    let mut names = others
-        .iter()
-        .take(NAMES_SHOWN)
-        .map(|other| format!("`{}`", other.name()))
-        .collect::<Vec<_>>();
-    if others.len() > NAMES_SHOWN {
-        names.push("…".to_owned());
-    }
-    failure.hint(format!("the namespace has {}", names.join(", ")))
+    let alike = |other: &'a String| (strsim::jaro_winkler(name, plain(other)), other.as_str());
+    let mut alike = names.iter().map(alike).collect::<Vec<_>>();
+    alike.retain(|(likeness, _)| *likeness > LIKENESS_MIN);
+    alike.sort_by(|one, other| other.0.total_cmp(&one.0));
+    alike.into_iter().map(|(_, name)| name).collect()
 }
 
 #[cfg(test)]

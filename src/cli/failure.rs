@@ -16,6 +16,9 @@ pub const USAGE: u8 = 2;
 /// A `--timeout` ran out, as `timeout(1)` reports it.
 pub const TIMED_OUT: u8 = 124;
 
+/// Ctrl-C while waiting, as shells report it.
+pub const INTERRUPTED: u8 = 130;
+
 /// What kind of failure it is, which decides the exit code.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Kind {
@@ -23,6 +26,7 @@ pub enum Kind {
     Failed,
     Usage,
     TimedOut,
+    Interrupted,
 }
 
 /// A failure with a message that stands alone, and what would help.
@@ -50,6 +54,11 @@ impl Failure {
         Self { kind: Kind::TimedOut, ..Self::new(message) }
     }
 
+    /// The person who waited left.
+    pub fn interrupted(message: impl Into<String>) -> Self {
+        Self { kind: Kind::Interrupted, ..Self::new(message) }
+    }
+
     /// Adds a line that says what would help.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
@@ -62,6 +71,11 @@ impl Failure {
     pub fn caused_by(mut self, source: impl Into<anyhow::Error>) -> Self {
         self.source = Some(source.into());
         self
+    }
+
+    /// What would help.
+    pub fn hints(&self) -> &[String] {
+        &self.hints
     }
 
     /// What kind of failure it is.
@@ -112,6 +126,7 @@ pub fn report(error: &anyhow::Error, printer: &Printer) -> ExitCode {
         Kind::Failed => ExitCode::FAILURE,
         Kind::Usage => ExitCode::from(USAGE),
         Kind::TimedOut => ExitCode::from(TIMED_OUT),
+        Kind::Interrupted => ExitCode::from(INTERRUPTED),
     }
 }
 

@@ -1,7 +1,5 @@
 //! A client of a deployment's JobManager, on the way that `--flink-access` names.
 
-use crate::api::deployment::FlinkConfiguration;
-use crate::config::FlinkConfig;
 use crate::config::options;
 use crate::flink::access::{Access, Connector, Options, Target};
 use crate::flink::{Client, Deadlines};
@@ -18,14 +16,7 @@ pub fn client(
 ) -> anyhow::Result<Client> {
     let options = Options::from_environment(access, connection.rest_address.clone());
     let connector = Connector::new(&options, connection.config.as_ref())?;
-    // What runs was made from the reconciled spec, which the present one may differ from.
-    let config = deployment
-        .last_reconciled_spec()
-        .and_then(|spec| spec.get("flinkConfiguration")?.as_object().cloned())
-        .map_or_else(
-            || deployment.flink_config(),
-            |map| FlinkConfig::flatten(&FlinkConfiguration(map)),
-        );
+    let config = deployment.reconciled_config();
     let target = Target {
         namespace: deployment.namespace().to_owned(),
         cluster_id: deployment.name().to_owned(),

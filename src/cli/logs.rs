@@ -1,5 +1,7 @@
 //! `logs`: of all pods of a deployment, each line marked with its pod.
 
+mod level;
+
 use std::collections::HashSet;
 use std::time::Duration;
 
@@ -10,13 +12,14 @@ use kube::Client;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-use super::args::Global;
+use super::args::{Global, duration};
 use super::complete;
 use super::deployment::{self, Deployment};
 use super::failure::Failure;
-use super::printer::{DIM, Printer, styled};
+use super::printer::{MARKS, Printer, styled};
 use crate::cluster::logs::{self, LogRequest};
 use crate::cluster::{self, pods};
+use level::{Filter, Level};
 
 /// Pods that are read at the same time; the others are named and left out.
 const PODS_MAX: usize = 50;
@@ -29,6 +32,13 @@ const MAIN_CONTAINER: &str = "flink-main-container";
 
 /// Arguments of `logs`.
 #[derive(Args)]
+#[command(after_help = "\
+Lines of several pods bear the name of theirs, on a terminal in a colour of its own.
+
+Examples:
+  kubectl flink logs orders -f
+  kubectl flink logs orders --role tm --level warn --since 1h --tail -1
+  kubectl flink logs orders --role jm --previous      # why did the JobManager restart?")]
 pub struct LogsArgs {
     /// The FlinkDeployment; of sessionjob/NAME the cluster that it runs in
     #[arg(add = complete::deployments())]
@@ -45,6 +55,12 @@ pub struct LogsArgs {
     /// Last lines of each pod; -1 for all
     #[arg(long, value_name = "LINES", default_value_t = 200, allow_negative_numbers = true)]
     tail: i64,
+    /// Only lines that are at least so grave, with their stack traces
+    #[arg(long, value_enum)]
+    level: Option<Level>,
+    /// Not older than this, such as `10m`
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    since: Option<Duration>,
     /// Container to read
     #[arg(short, long, default_value = MAIN_CONTAINER)]
     container: String,
@@ -212,20 +228,28 @@ impl Readers<'_> {
             is_following: self.args.follow,
             is_previous: self.args.previous,
             tail_lines: (self.args.tail >= 0).then_some(self.args.tail),
+            since_seconds: self.args.since.map(whole_seconds),
         };
         let prefix = if self.is_prefixed {
-            format!("{} ", styled(DIM, format_args!("[{name}]")))
+            let colour = MARKS[self.tasks.len() % MARKS.len()];
+            format!("{} ", styled(colour, format_args!("[{name}]")))
         } else {
             String::new()
         };
+        let filter = Filter::new(self.args.level);
         let (client, sender) = (self.client.clone(), sender.clone());
         self.tasks.spawn(async move {
-            if let Err(error) = read(&client, &request, &prefix, &sender).await {
+            if let Err(error) = read(&client, &request, &prefix, filter, &sender).await {
                 // The printer is gone only when the command is over.
                 drop(sender.send(Message::Trouble { pod: name, error }).await);
             }
         });
     }
+}
+
+/// The API server takes whole seconds, and no less than one.
+fn whole_seconds(duration: Duration) -> i64 {
+    i64::try_from(duration.as_secs()).unwrap_or(i64::MAX).max(1)
 }
 
 /// One run of the container: another one has a log of its own, in the same pod or the next.
@@ -242,11 +266,16 @@ async fn read(
     client: &Client,
     request: &LogRequest,
     prefix: &str,
+    mut filter: Filter,
     sender: &mpsc::Sender<Message>,
 ) -> cluster::Result<()> {
     let mut lines = Box::pin(logs::lines(client, request).await?);
     while let Some(line) = lines.next().await {
-        if sender.send(Message::Line(format!("{prefix}{}", line?))).await.is_err() {
+        let line = line?;
+        if !filter.lets(&line) {
+            continue;
+        }
+        if sender.send(Message::Line(format!("{prefix}{line}"))).await.is_err() {
             return Ok(());
         }
     }

@@ -1,6 +1,6 @@
 //! `operator`: the operator as pods of the cluster.
 
-mod config;
+pub(super) mod config;
 mod image;
 mod install;
 mod shadow;

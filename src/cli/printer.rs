@@ -8,11 +8,12 @@ use std::io::{self, BufRead, IsTerminal, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use anstream::{AutoStream, ColorChoice};
 use anstyle::{AnsiColor, Style};
 use indicatif::ProgressBar;
 use serde::Serialize;
 
-use super::args::OutputFormat;
+use super::args::{Colour, OutputFormat};
 
 /// A word that wants attention.
 pub const BOLD: Style = Style::new().bold();
@@ -24,6 +25,16 @@ pub const GREEN: Style = AnsiColor::Green.on_default();
 pub const YELLOW: Style = AnsiColor::Yellow.on_default();
 /// Broken.
 pub const RED: Style = AnsiColor::Red.on_default();
+
+/// Tell things apart that are equally good, such as pods.
+pub const MARKS: [Style; 6] = [
+    AnsiColor::Cyan.on_default(),
+    AnsiColor::Magenta.on_default(),
+    AnsiColor::Blue.on_default(),
+    AnsiColor::Green.on_default(),
+    AnsiColor::BrightYellow.on_default(),
+    AnsiColor::BrightCyan.on_default(),
+];
 
 /// `text` in `style`; the codes are stripped where the stream is not a terminal.
 pub fn styled(style: Style, text: impl Display) -> String {
@@ -43,14 +54,22 @@ pub struct Printer {
     output: Mutex<Box<dyn Write + Send>>,
     error: Mutex<Box<dyn Write + Send>>,
     terminals: Terminals,
+    /// Whether notes, hints and progress are left out.
+    is_quiet: bool,
 }
 
 impl Printer {
     /// The streams of this process.
-    pub fn from_environment() -> Self {
+    pub fn from_environment(colour: Colour, is_quiet: bool) -> Self {
+        let (output, error) = match colour {
+            Colour::Auto => (AutoStream::choice(&io::stdout()), AutoStream::choice(&io::stderr())),
+            Colour::Always => (ColorChoice::Always, ColorChoice::Always),
+            Colour::Never => (ColorChoice::Never, ColorChoice::Never),
+        };
         Self {
-            output: Mutex::new(Box::new(anstream::AutoStream::auto(io::stdout()))),
-            error: Mutex::new(Box::new(anstream::AutoStream::auto(io::stderr()))),
+            output: Mutex::new(Box::new(AutoStream::new(io::stdout(), output))),
+            error: Mutex::new(Box::new(AutoStream::new(io::stderr(), error))),
+            is_quiet,
             terminals: Terminals {
                 input: io::stdin().is_terminal(),
                 output: io::stdout().is_terminal(),
@@ -66,6 +85,7 @@ impl Printer {
             output: Mutex::new(Box::new(transcript.output.clone())),
             error: Mutex::new(Box::new(transcript.error.clone())),
             terminals: Terminals::default(),
+            is_quiet: false,
         };
         (printer, transcript)
     }
@@ -73,6 +93,12 @@ impl Printer {
     /// Which streams are terminals.
     pub fn terminals(&self) -> Terminals {
         self.terminals
+    }
+
+    /// Columns of the terminal that data goes to; absent where it goes elsewhere.
+    pub fn width(&self) -> Option<usize> {
+        let columns = || usize::from(dialoguer::console::Term::stdout().size().1);
+        self.terminals.output.then(columns).filter(|columns| *columns > 0)
     }
 
     /// One line of data.
@@ -100,7 +126,9 @@ impl Printer {
 
     /// A line for the person who watches; no data.
     pub fn note(&self, text: impl Display) {
-        self.to_error(&format!("{text}"));
+        if !self.is_quiet {
+            self.to_error(&format!("{text}"));
+        }
     }
 
     /// Something that did not stop the command and should be known.
@@ -110,7 +138,9 @@ impl Printer {
 
     /// What a person can do next.
     pub fn hint(&self, text: impl Display) {
-        self.to_error(&format!("{} {text}", styled(DIM, "hint:")));
+        if !self.is_quiet {
+            self.to_error(&format!("{} {text}", styled(DIM, "hint:")));
+        }
     }
 
     /// Why the command failed.
@@ -125,7 +155,7 @@ impl Printer {
 
     /// A line on stderr that follows work under way: redrawn on a terminal, else a line per change.
     pub fn progress(&self) -> Progress<'_> {
-        let bar = self.terminals.error.then(|| {
+        let bar = (self.terminals.error && !self.is_quiet).then(|| {
             let bar = ProgressBar::new_spinner();
             bar.enable_steady_tick(TICK);
             bar

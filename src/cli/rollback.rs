@@ -26,7 +26,7 @@ pub struct RollbackArgs {
     #[arg(add = complete::deployments())]
     name: String,
     /// Revision to go back to, see `history`; default: the newest that differs from the present spec
-    #[arg(long, value_name = "NUMBER")]
+    #[arg(long, value_name = "NUMBER", add = complete::revisions())]
     to_revision: Option<i64>,
     /// Do not ask
     #[arg(short, long)]

@@ -3,9 +3,11 @@
 //! They are found where the operator looks for them: `FlinkStateSnapshot` resources, the deprecated
 //! history in a job's status, and the last checkpoint that a running job has completed.
 
+mod dispose;
+
 use std::collections::{BTreeMap, BTreeSet};
 
-use clap::Args;
+use clap::{Args, Subcommand};
 use jiff::Timestamp;
 use kube::{Client, Resource};
 use serde::Serialize;
@@ -14,9 +16,10 @@ use serde_json::json;
 use super::args::{FlinkAccess, Global, Output, OutputFormat};
 use super::connection::Connection;
 use super::deployment::Deployment;
+use super::failure::Failure;
 use super::printer::Printer;
 use super::table::{self, NONE};
-use super::{complete, deployment, job_manager};
+use super::{complete, deployment, job_manager, restore, savepoint};
 use crate::api::deployment::FlinkDeployment;
 use crate::api::session_job::FlinkSessionJob;
 use crate::api::state_snapshot::{FlinkStateSnapshot, JobKind, SnapshotState};
@@ -43,8 +46,15 @@ Examples:
   kubectl flink snapshots -A
 
   # Those of one job, with its last checkpoint and who refers to each
-  kubectl flink snapshots orders -o wide")]
+  kubectl flink snapshots orders -o wide
+
+  # Take one, go back to it, delete it with its savepoint
+  kubectl flink snapshots trigger orders
+  kubectl flink snapshots restore orders-savepoint-manual-1767225600000
+  kubectl flink snapshots dispose orders-savepoint-manual-1767225600000")]
 pub struct SnapshotsArgs {
+    #[command(subcommand)]
+    action: Option<Action>,
     /// Only those of this FlinkDeployment, or sessionjob/NAME
     #[arg(add = complete::deployments())]
     name: Option<String>,
@@ -55,6 +65,17 @@ pub struct SnapshotsArgs {
     access: FlinkAccess,
     #[command(flatten)]
     output: Output,
+}
+
+/// What is done about a snapshot; without it all are listed.
+#[derive(Subcommand)]
+enum Action {
+    /// Take a savepoint, or with --checkpoint a checkpoint, of a running job
+    Trigger(savepoint::SavepointArgs),
+    /// Start the job that it was taken of again, from there
+    Restore(restore::SnapshotArgs),
+    /// Delete a snapshot together with its savepoint, if nothing refers to it
+    Dispose(dispose::DisposeArgs),
 }
 
 /// Where a snapshot was found.
@@ -105,7 +126,20 @@ struct Inventory {
 
 /// Collects and prints.
 pub async fn run(args: SnapshotsArgs, global: &Global, printer: &Printer) -> anyhow::Result<()> {
-    let SnapshotsArgs { name, all_namespaces, access, output: Output { output } } = args;
+    let SnapshotsArgs { action, name, all_namespaces, access, output: Output { output } } = args;
+    if action.is_some() && (name.is_some() || all_namespaces || output.is_some()) {
+        return Err(Failure::usage(
+            "flags of the list do not go with trigger, restore and dispose",
+        )
+        .hint("write flags behind those words, such as: kubectl flink snapshots trigger NAME")
+        .into());
+    }
+    match action {
+        Some(Action::Trigger(args)) => return savepoint::run(args, global, printer).await,
+        Some(Action::Restore(args)) => return restore::snapshot(args, global, printer).await,
+        Some(Action::Dispose(args)) => return dispose::run(args, global, printer).await,
+        None => {}
+    }
     let connection = global.connect().await?;
     let job = match &name {
         Some(name) => Some(deployment::fetch(&connection, name).await?),

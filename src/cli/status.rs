@@ -9,21 +9,22 @@ mod tree;
 
 use clap::Args;
 use jiff::Timestamp;
-use serde_json::{Value, json};
 
 use super::args::{FlinkAccess, Global, Output, OutputFormat};
 use super::connection::Connection;
 use super::deployment::Deployment;
 use super::failure::Failure;
+use super::list::{self, ListArgs};
 use super::printer::Printer;
 use super::table;
 use super::{change, complete, deployment};
-use crate::api::deployment::FlinkDeployment;
-use crate::api::session_job::FlinkSessionJob;
-use crate::cluster::read::{self, Scope};
+use crate::cluster::read::Scope;
 
 /// Characters of an error in the table.
 const ERROR_WIDTH: usize = 60;
+/// Columns that a narrow terminal goes without, the first one first.
+const DISPENSABLE: [&str; 6] =
+    ["UPGRADE MODE", "VERSION", "AGE", "ERROR", "JOB STATUS", "NAMESPACE"];
 
 /// Arguments of `status`.
 #[derive(Args)]
@@ -59,10 +60,7 @@ pub async fn run(args: StatusArgs, global: &Global, printer: &Printer) -> anyhow
     let StatusArgs { name, all_namespaces, selector, watch, access, output: Output { output } } =
         args;
     if watch && !matches!(output, None | Some(OutputFormat::Wide)) {
-        return Err(Failure::usage(
-            "--watch shows a view; leave out -o, or use: kubectl get -w -o …",
-        )
-        .into());
+        return Err(watch_is_a_view().into());
     }
     let connection = global.connect().await?;
     let is_wide = output == Some(OutputFormat::Wide);
@@ -72,17 +70,14 @@ pub async fn run(args: StatusArgs, global: &Global, printer: &Printer) -> anyhow
         }
         Some(name) => show_one(&connection, &name, access, output, printer).await,
         None => {
-            let scope = if all_namespaces {
-                Scope::AllNamespaces
-            } else {
-                Scope::Namespace(&connection.namespace)
+            let list = ListArgs {
+                all_namespaces,
+                selector,
+                watch,
+                output: Output { output },
+                ..ListArgs::default()
             };
-            let listing = Listing { scope, selector: selector.as_deref(), is_wide };
-            if watch {
-                follow::many(&connection, listing, printer).await
-            } else {
-                show_many(&connection, listing, output, printer).await
-            }
+            list::run(list, global, printer).await
         }
     }
 }
@@ -115,64 +110,51 @@ async fn show_one(
     Ok(())
 }
 
-async fn show_many(
+/// Follows all deployments that a list covers.
+pub(super) async fn watch_many(
     connection: &Connection,
-    listing: Listing<'_>,
+    scope: Scope<'_>,
+    selector: Option<&str>,
     output: Option<OutputFormat>,
     printer: &Printer,
 ) -> anyhow::Result<()> {
-    let (client, scope, selector) = (&connection.client, listing.scope, listing.selector);
-    let (objects, session_jobs) = tokio::join!(
-        read::list_values::<FlinkDeployment>(client, scope, selector),
-        read::list_values::<FlinkSessionJob>(client, scope, selector),
-    );
-    let mut objects = objects?;
-    // The kind need not be installed.
-    objects.extend(session_jobs.unwrap_or_default());
-    match output {
-        Some(OutputFormat::Json | OutputFormat::Yaml) => {
-            if let Some(format) = output.and_then(OutputFormat::for_value) {
-                let items =
-                    objects.into_iter().map(change::without_managed_fields).collect::<Vec<Value>>();
-                printer
-                    .value(&json!({"apiVersion": "v1", "kind": "List", "items": items}), format)?;
-            }
-        }
-        Some(OutputFormat::Name) => {
-            for object in &objects {
-                printer.line(change::qualified_name(object))?;
-            }
-        }
-        None | Some(OutputFormat::Wide) if objects.is_empty() => match listing.scope {
-            Scope::AllNamespaces => printer.note("no FlinkDeployments found"),
-            Scope::Namespace(namespace) => {
-                printer.note(format_args!("no FlinkDeployments found in namespace `{namespace}`"));
-            }
-        },
-        None | Some(OutputFormat::Wide) => {
-            let deployments = objects.into_iter().map(Deployment).collect::<Vec<_>>();
-            printer.line(render_table(&deployments, listing, Timestamp::now()))?;
-        }
+    if !matches!(output, None | Some(OutputFormat::Wide)) {
+        return Err(watch_is_a_view().into());
     }
-    Ok(())
+    let listing = Listing { scope, selector, is_wide: output == Some(OutputFormat::Wide) };
+    follow::many(connection, listing, printer).await
 }
 
-fn render_table(deployments: &[Deployment], listing: Listing<'_>, now: Timestamp) -> String {
-    let has_namespaces = listing.scope == Scope::AllNamespaces;
+fn watch_is_a_view() -> Failure {
+    Failure::usage("--watch shows a view; leave out -o, or use: kubectl get -w -o …")
+}
+
+/// A line each; columns that do not fit into `width` are left out, the least needed first.
+pub(super) fn list_table(
+    deployments: &[&Deployment],
+    scope: Scope<'_>,
+    is_wide: bool,
+    width: Option<usize>,
+    now: Timestamp,
+) -> String {
+    let has_namespaces = scope == Scope::AllNamespaces;
     let mut headers = Vec::new();
     if has_namespaces {
         headers.push("NAMESPACE");
     }
     headers.extend(["NAME", "JOB STATUS", "LIFECYCLE STATE", "VERSION", "UPGRADE MODE", "AGE"]);
-    if listing.is_wide {
+    if is_wide {
         headers.extend(["JOBMANAGER", "TASKMANAGERS", "PARALLELISM", "JOB ID", "IMAGE"]);
     }
     headers.push("ERROR");
     let rows = deployments
         .iter()
-        .map(|deployment| row(deployment, has_namespaces, listing.is_wide, now))
-        .collect();
-    table::render(&headers, rows)
+        .map(|deployment| row(deployment, has_namespaces, is_wide, now))
+        .collect::<Vec<_>>();
+    match width {
+        Some(width) if !is_wide => table::render_within(&headers, rows, &DISPENSABLE, width),
+        Some(_) | None => table::render(&headers, rows),
+    }
 }
 
 fn row(

@@ -1,6 +1,7 @@
 //! Tables as kubectl prints them: no lines, three spaces between columns.
 
 use comfy_table::{Table, presets};
+use dialoguer::console::{measure_text_width, truncate_str};
 
 /// Spaces between columns.
 const GAP: u16 = 3;
@@ -16,6 +17,43 @@ pub fn render(headers: &[&str], rows: Vec<Vec<String>>) -> String {
         column.set_padding((0, GAP));
     }
     table.trim_fmt()
+}
+
+/// The table without what does not fit into `width`: first the columns of `dispensable` go, one after
+/// the other, then the ends of lines.
+pub fn render_within(
+    headers: &[&str],
+    mut rows: Vec<Vec<String>>,
+    dispensable: &[&str],
+    width: usize,
+) -> String {
+    let mut headers = headers.to_vec();
+    for column in dispensable {
+        if needed(&headers, &rows) <= width {
+            break;
+        }
+        if let Some(index) = headers.iter().position(|header| header == column) {
+            headers.remove(index);
+            for row in &mut rows {
+                row.remove(index);
+            }
+        }
+    }
+    let table = render(&headers, rows);
+    let lines = table.lines().map(|line| truncate_str(line, width, "…"));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// Columns of the terminal that the table takes.
+fn needed(headers: &[&str], rows: &[Vec<String>]) -> usize {
+    let of_column = |index: usize| {
+        let cells =
+            rows.iter().filter_map(|row| row.get(index)).map(|cell| measure_text_width(cell));
+        let header = headers.get(index).map_or(0, |header| header.len());
+        cells.max().unwrap_or_default().max(header)
+    };
+    let columns = (0..headers.len()).map(of_column).sum::<usize>();
+    columns + usize::from(GAP) * headers.len().saturating_sub(1)
 }
 
 /// `—` for a cell without a value would not be readable by `cut` and `awk`; kubectl has this.
@@ -74,6 +112,18 @@ mod tests {
             a        RUNNING
             longer"#]]
         .assert_eq(&render(&["NAME", "JOB"], rows));
+    }
+
+    #[test]
+    fn a_narrow_table_goes_without_what_is_needed_least() {
+        let rows = vec![vec!["orders".to_owned(), "v1_20".to_owned(), "RUNNING".to_owned()]];
+        let within = |width| {
+            render_within(&["NAME", "VERSION", "JOB STATUS"], rows.clone(), &["VERSION"], width)
+        };
+        let full = "NAME     VERSION   JOB STATUS\norders   v1_20     RUNNING";
+        assert_eq!(within(29), full);
+        assert_eq!(within(28), "NAME     JOB STATUS\norders   RUNNING");
+        assert_eq!(within(12), "NAME     JO…\norders   RU…");
     }
 
     #[test]

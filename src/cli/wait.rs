@@ -131,10 +131,14 @@ pub async fn until(
     let mut patience = Some(started + OPERATOR_PATIENCE);
     let name = id.name.as_str();
     let mut watch = Box::pin(read::watch_value(&connection.client, id));
+    let mut leaving = Box::pin(tokio::signal::ctrl_c());
     let mut last_seen: Option<Deployment> = None;
     let mut last_error: Option<cluster::Error> = None;
     loop {
         tokio::select! {
+            _ = &mut leaving => {
+                return Err(interrupted(name, goal, last_seen.as_ref()).into());
+            }
             () = sleep_until(started + timeout) => {
                 return Err(timed_out(name, goal, timeout, last_seen.as_ref(), last_error).into());
             }
@@ -191,6 +195,19 @@ fn untaken(seen: Option<&Deployment>, namespace: &str) -> String {
 fn failed(name: &str, cause: &str) -> Failure {
     Failure::new(format!("`{name}` failed: {cause}"))
         .hint(format!("look closer with: kubectl flink status {name}; kubectl flink logs {name}"))
+}
+
+/// What goes on in the cluster when the person who waits has left.
+fn interrupted(name: &str, goal: &Goal, seen: Option<&Deployment>) -> Failure {
+    let state = seen.map_or_else(String::new, |seen| format!(", which is {}", phase(seen)));
+    let what = match goal {
+        Goal::Deleted { .. } => "deletion",
+        Goal::Reconciled { .. } => "change",
+    };
+    Failure::interrupted(format!("stopped waiting for `{name}`{state}")).hint(format!(
+        "the {what} is stored, and the operator goes on with it; follow it with: \
+         kubectl flink status {name} -w"
+    ))
 }
 
 fn timed_out(

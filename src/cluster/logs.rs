@@ -19,6 +19,8 @@ pub struct LogRequest {
     pub is_previous: bool,
     /// At most so many of the last lines.
     pub tail_lines: Option<i64>,
+    /// Not older than so many seconds.
+    pub since_seconds: Option<i64>,
 }
 
 /// The container's lines; the stream ends with the log, or never while following.
@@ -32,6 +34,7 @@ pub async fn lines(
         follow: request.is_following,
         previous: request.is_previous,
         tail_lines: request.tail_lines,
+        since_seconds: request.since_seconds,
         ..LogParams::default()
     };
     let stream = pods.log_stream(&request.pod, &params).await?;
@@ -45,6 +48,7 @@ pub async fn text(client: &Client, request: &LogRequest, bytes_max: u32) -> Resu
         container: request.container.clone(),
         previous: request.is_previous,
         tail_lines: request.tail_lines,
+        since_seconds: request.since_seconds,
         limit_bytes: Some(bytes_max.into()),
         ..LogParams::default()
     };

@@ -5,7 +5,7 @@ use std::fmt::Debug;
 use futures::{Stream, StreamExt};
 use k8s_openapi::NamespaceResourceScope;
 use kube::api::{Api, DynamicObject, ListParams};
-use kube::core::ApiResource;
+use kube::core::{ApiResource, Request};
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Client, Resource};
 use serde::de::DeserializeOwned;
@@ -118,6 +118,77 @@ where
             to_value(&object)
         })
         .collect()
+}
+
+/// Names of all objects of the kind; only their metadata is read.
+pub async fn names<K>(client: &Client, scope: Scope<'_>) -> Result<Vec<String>>
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+        + Clone
+        + Debug
+        + DeserializeOwned,
+{
+    let api: Api<K> = scope.api(client);
+    let mut params = ListParams::default().limit(PAGE_SIZE);
+    let mut names = Vec::new();
+    loop {
+        let page = api.list_metadata(&params).await?;
+        names.extend(page.items.into_iter().filter_map(|item| item.metadata.name));
+        match page.metadata.continue_.filter(|token| !token.is_empty()) {
+            Some(token) => params = params.continue_token(&token),
+            None => return Ok(names),
+        }
+    }
+}
+
+/// The namespaces that have an object of the kind and this name.
+pub async fn namespaces_with<K>(client: &Client, name: &str) -> Result<Vec<String>>
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+        + Clone
+        + Debug
+        + DeserializeOwned,
+{
+    let params = ListParams::default().fields(&format!("metadata.name={name}")).limit(PAGE_SIZE);
+    let found = Scope::AllNamespaces.api::<K>(client).list_metadata(&params).await?;
+    Ok(found.items.into_iter().filter_map(|item| item.metadata.namespace).collect())
+}
+
+/// All objects of the kind, read as `T`, which may be but the parts that are wanted: a page is
+/// handed on before the next one is asked for, so that a fleet is never in memory as a whole.
+pub async fn for_each_page<K, T>(
+    client: &Client,
+    scope: Scope<'_>,
+    label_selector: Option<&str>,
+    mut take: impl FnMut(Vec<T>) -> std::io::Result<()>,
+) -> Result<std::io::Result<()>>
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+    T: Clone + Debug + DeserializeOwned,
+{
+    #[derive(serde::Deserialize)]
+    struct Page<T> {
+        items: Vec<T>,
+        #[serde(default)]
+        metadata: k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta,
+    }
+    let path = dynamic_api::<K>(client, scope).resource_url().to_owned();
+    let mut params = ListParams::default().limit(PAGE_SIZE);
+    if let Some(selector) = label_selector {
+        params = params.labels(selector);
+    }
+    loop {
+        let request =
+            Request::new(path.clone()).list(&params).map_err(kube::Error::BuildRequest)?;
+        let page: Page<T> = client.request(request).await?;
+        if let Err(error) = take(page.items) {
+            return Ok(Err(error));
+        }
+        match page.metadata.continue_.filter(|token| !token.is_empty()) {
+            Some(token) => params = params.continue_token(&token),
+            None => return Ok(Ok(())),
+        }
+    }
 }
 
 /// One object over time: its present state first, then each change; nothing when it is gone.

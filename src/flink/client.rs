@@ -165,6 +165,21 @@ impl Client {
         self.call(Call::new(Method::GET, path), self.deadlines.request).await
     }
 
+    /// Any call, and its success as it came: for people who know Flink's REST API. What is not a
+    /// GET is made while the fence is open, as every other call.
+    pub async fn raw(
+        &self,
+        method: Method,
+        path: String,
+        body: Option<&serde_json::Value>,
+    ) -> Result<Vec<u8>, Error> {
+        let call = match body {
+            Some(body) => Call::json(method, path, body)?,
+            None => Call::new(method, path),
+        };
+        self.send(call, self.deadlines.request).await
+    }
+
     /// Makes the call and reads its success as `T`.
     pub(super) async fn call<T: DeserializeOwned>(
         &self,

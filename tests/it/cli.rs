@@ -1,7 +1,10 @@
 //! Commands against a cluster in memory, and the program itself by its transcripts.
 
+mod changes;
 pub(crate) mod commands;
 mod completion;
+mod looking;
 mod operator_config;
 mod panics;
+mod reference;
 mod transcripts;

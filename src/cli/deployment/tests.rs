@@ -80,3 +80,14 @@ fn a_session_job_is_no_session_cluster() {
     assert!(cluster.is_session());
     assert_eq!(cluster.session_cluster(), None);
 }
+
+#[test]
+fn near_names_are_found() {
+    let names = ["orders-eu", "orders-us", "sessionjob/clicks", "wordcount"].map(str::to_owned);
+    assert_eq!(near("orders", &names), ["orders-eu", "orders-us"]);
+    assert_eq!(near("wordcoutn", &names), ["wordcount"]);
+    assert_eq!(near("click", &names), ["sessionjob/clicks"]);
+    assert_eq!(near("clcks", &names), ["sessionjob/clicks"]);
+    assert_eq!(near("unlike", &names), <[&str; 0]>::default());
+    assert_eq!(near("", &names), <[&str; 0]>::default());
+}

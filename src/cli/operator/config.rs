@@ -10,6 +10,8 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::NAMESPACE;
+use crate::api::deployment::FlinkDeploymentSpec;
+use crate::api::session_job::FlinkSessionJobSpec;
 use crate::api::version::FlinkVersion;
 use crate::cli::args::{Global, Output, OutputFormat};
 use crate::cli::complete;
@@ -22,8 +24,10 @@ use crate::cli::printer::Printer;
 use crate::cli::table::{self, NONE};
 use crate::cluster::read;
 use crate::config::catalogue::{Effect, wrong_values};
+use crate::config::cluster::{ResourceId, deploy_config};
 use crate::config::layers::{DEFAULT, Effective, Layer, effective};
-use crate::config::{OperatorConfig, options};
+use crate::config::session_job::{JobSpecs, job_config};
+use crate::config::{FlinkConfig, OperatorConfig, options};
 use crate::install::objects::{CONFIG_MAP, NAME};
 
 /// Files of the ConfigMap; the first one alone counts where both are.
@@ -51,6 +55,18 @@ pub(super) struct ConfigArgs {
     /// Show what applies to this FlinkDeployment, or sessionjob/NAME
     #[arg(add = complete::deployments())]
     name: Option<String>,
+    /// Show what applies to clusters of this version of Flink
+    #[arg(long, value_name = "VERSION", value_parser = flink_version, conflicts_with = "name")]
+    flink_version: Option<FlinkVersion>,
+    #[command(flatten)]
+    shown: Shown,
+    #[command(flatten)]
+    output: Output,
+}
+
+/// Where the operator's options are, and which are shown.
+#[derive(Args)]
+pub(in crate::cli) struct Shown {
     /// Configuration of the operator: a file, or a directory with flink-conf.yaml or config.yaml;
     /// without it the ConfigMap of the installation is read
     #[arg(long, value_name = "PATH")]
@@ -58,14 +74,9 @@ pub(super) struct ConfigArgs {
     /// Namespace of the installation
     #[arg(long, value_name = "NAMESPACE", env = "OPERATOR_NAMESPACE", default_value = NAMESPACE)]
     operator_namespace: String,
-    /// Show what applies to clusters of this version of Flink
-    #[arg(long, value_name = "VERSION", value_parser = flink_version, conflicts_with = "name")]
-    flink_version: Option<FlinkVersion>,
     /// Leave out what nobody sets
     #[arg(long)]
     set_only: bool,
-    #[command(flatten)]
-    output: Output,
 }
 
 /// One line.
@@ -82,6 +93,7 @@ struct Line {
 }
 
 /// What was found of an installation or its files.
+#[derive(Default)]
 struct Source {
     files: Files,
     /// Beside the files: the environment and the command line.
@@ -94,11 +106,43 @@ pub(super) async fn run(
     global: &Global,
     printer: &Printer,
 ) -> anyhow::Result<()> {
-    let ConfigArgs { name, operator_config, operator_namespace, .. } = &args;
+    let ConfigArgs { name, flink_version, shown, output } = args;
+    let is_of_installation = shown.operator_config.is_none();
+    show(name.as_deref(), flink_version, shown, output, global, (printer, is_of_installation)).await
+}
+
+/// What applies to one resource. Who may not see the operator's own options is shown the others.
+pub(in crate::cli) async fn of_resource(
+    name: &str,
+    shown: Shown,
+    output: Output,
+    global: &Global,
+    printer: &Printer,
+) -> anyhow::Result<()> {
+    show(Some(name), None, shown, output, global, (printer, false)).await
+}
+
+async fn show(
+    name: Option<&str>,
+    flink_version: Option<FlinkVersion>,
+    shown: Shown,
+    output: Output,
+    global: &Global,
+    (printer, must_know_operator): (&Printer, bool),
+) -> anyhow::Result<()> {
+    let Shown { operator_config, operator_namespace, set_only } = &shown;
     let needs_cluster = name.is_some() || operator_config.is_none();
     let connection = if needs_cluster { Some(global.connect().await?) } else { None };
     let source = match (operator_config, &connection) {
-        (None, Some(connection)) => installed(&connection.client, operator_namespace).await?,
+        (None, Some(connection)) => match installed(&connection.client, operator_namespace).await {
+            Err(error) if !must_know_operator => {
+                printer.warning(format_args!(
+                    "what the operator's own configuration sets is not shown: {error:#}"
+                ));
+                Source::default()
+            }
+            other => other?,
+        },
         (path, _) => Source {
             files: operator_config::read(path.as_deref())?,
             beside: of_environment(std::env::var(NAMESPACES_VARIABLE).ok().as_deref()),
@@ -117,9 +161,11 @@ pub(super) async fn run(
     };
     let base = source.files.files.into_iter();
     let base = base.map(|file| Layer { name: file.shown, config: file.config }).collect();
-    let (version, own) = match resource {
-        Some((version, own)) => (version, own),
-        None => (args.flink_version, vec![]),
+    let (version, own, found) = match resource {
+        Some(Resource { version, layers, found, cluster }) => {
+            (version, layers, Some((found, cluster)))
+        }
+        None => (flink_version, vec![], None),
     };
     let namespace = match (&connection, name) {
         (Some(connection), Some(_)) => Some(connection.namespace.clone()),
@@ -128,9 +174,12 @@ pub(super) async fn run(
     let mut layers = operator.layers(base, namespace.as_deref(), version);
     layers.extend(source.beside);
     layers.extend(own);
+    if let Some((found, cluster)) = found {
+        layers.extend(following(&operator, &layers, &found, cluster.as_ref()));
+    }
     let mut found = effective(&layers);
-    found.retain(|effective| !args.set_only || effective.from != DEFAULT);
-    print(found, args.output, printer)
+    found.retain(|effective| !set_only || effective.from != DEFAULT);
+    print(found, output, printer)
 }
 
 /// What the pods of an installation are given.
@@ -178,18 +227,67 @@ fn namespaces(name: String, names: &str) -> Layer {
     Layer { name, config: [(options::WATCHED_NAMESPACES.key(), names)].into_iter().collect() }
 }
 
-/// The version of a resource's cluster, and what the resource itself says.
-async fn resource(
-    connection: &Connection,
-    name: &str,
-) -> anyhow::Result<(Option<FlinkVersion>, Vec<Layer>)> {
+/// A resource with what it says itself.
+struct Resource {
+    /// Of its cluster.
+    version: Option<FlinkVersion>,
+    layers: Vec<Layer>,
+    found: Deployment,
+    /// Of a session job.
+    cluster: Option<Deployment>,
+}
+
+async fn resource(connection: &Connection, name: &str) -> anyhow::Result<Resource> {
     let found = deployment::fetch(connection, name).await?;
     let version = |cluster: &Deployment| cluster.flink_version().and_then(FlinkVersion::parse);
-    let mut own = vec![Layer { name: found.shown_name(), config: found.flink_config() }];
-    let Some(cluster) = found.session_cluster() else { return Ok((version(&found), own)) };
+    let mut layers = vec![Layer { name: found.shown_name(), config: found.flink_config() }];
+    let Some(cluster) = found.session_cluster() else {
+        return Ok(Resource { version: version(&found), layers, found, cluster: None });
+    };
     let cluster = deployment::fetch(connection, &format!("flinkdeployment/{cluster}")).await?;
-    own.insert(0, Layer { name: cluster.shown_name(), config: cluster.flink_config() });
-    Ok((version(&cluster), own))
+    layers.insert(0, Layer { name: cluster.shown_name(), config: cluster.flink_config() });
+    Ok(Resource { version: version(&cluster), layers, found, cluster: Some(cluster) })
+}
+
+/// The options that other fields of the spec decide, such as memory and parallelism, where they are
+/// not what the layers say. Nothing where a spec cannot be read: what is wrong is told elsewhere.
+fn following(
+    operator: &OperatorConfig,
+    layers: &[Layer],
+    found: &Deployment,
+    cluster: Option<&Deployment>,
+) -> Option<Layer> {
+    let of = cluster.unwrap_or(found);
+    let spec = FlinkDeploymentSpec::deserialize(&of.0["spec"]).ok()?;
+    let id = ResourceId {
+        namespace: of.namespace().to_owned(),
+        name: of.name().to_owned(),
+        uid: of.uid().unwrap_or_default().to_owned(),
+    };
+    let config = if cluster.is_some() {
+        let job = FlinkSessionJobSpec::deserialize(&found.0["spec"]).ok()?;
+        job_config(&JobSpecs {
+            operator,
+            cluster: &id,
+            deployed_cluster: &spec,
+            current_cluster: &spec,
+            name: found.name(),
+            deployed: &job,
+            current: &job,
+        })
+    } else {
+        let mode = spec.job.as_ref().map(|job| job.upgrade_mode);
+        deploy_config(operator, &id, &spec, mode, of.generation())
+    };
+    let mut said = FlinkConfig::new();
+    for layer in layers {
+        said.overlay(&layer.config);
+    }
+    let mut config = config.ok()?;
+    let same = |key: &str, config: &FlinkConfig| said.get_text(key) == config.get_text(key);
+    let whole = config.clone();
+    config.retain(|key| !same(key, &whole));
+    Some(Layer { name: "follows from the spec".to_owned(), config })
 }
 
 fn print(found: Vec<Effective>, output: Output, printer: &Printer) -> anyhow::Result<()> {

@@ -7,7 +7,6 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::Value;
 
-use crate::api::session_job::FlinkSessionJob;
 use crate::api::state_snapshot::FlinkStateSnapshot;
 use crate::cli::connection::Connection;
 use crate::cli::deployment::{self, Deployment};
@@ -71,7 +70,7 @@ pub(super) async fn observe(
         return observe_session_job(connection, deployment, snapshots, access).await;
     }
     let session_jobs = if deployment.is_session() {
-        session_jobs_of(connection, deployment.name()).await
+        deployment::session_jobs_of(connection, deployment.name()).await
     } else {
         Vec::new()
     };
@@ -107,14 +106,6 @@ async fn observe_session_job(
         session_jobs: Vec::new(),
         flink,
     })
-}
-
-/// None where the kind is not installed, or may not be read.
-async fn session_jobs_of(connection: &Connection, cluster: &str) -> Vec<Deployment> {
-    let scope = Scope::Namespace(&connection.namespace);
-    let all = read::list_values::<FlinkSessionJob>(&connection.client, scope, None).await;
-    let jobs = all.unwrap_or_default().into_iter().map(Deployment);
-    jobs.filter(|job| job.session_cluster() == Some(cluster)).collect()
 }
 
 async fn observe_flink(

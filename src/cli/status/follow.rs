@@ -7,7 +7,7 @@ use dialoguer::console::{Term, truncate_str};
 use futures::StreamExt;
 use jiff::Timestamp;
 
-use super::{Listing, facts, render_table, tree};
+use super::{Listing, facts, list_table, tree};
 use crate::api::deployment::FlinkDeployment;
 use crate::api::session_job::FlinkSessionJob;
 use crate::cli::connection::Connection;
@@ -173,11 +173,21 @@ fn draw(
     let table = if all.is_empty() {
         "no FlinkDeployments yet".to_owned()
     } else {
-        render_table(&all, listing, now)
+        list_table(
+            &all.iter().collect::<Vec<_>>(),
+            listing.scope,
+            listing.is_wide,
+            Some(terminal_width()),
+            now,
+        )
     };
     let footer = styled(DIM, format_args!("{} · Ctrl-C to leave", clock(now)));
     printer.redraw(drawn, &fit(&format!("{table}\n{footer}\n")))?;
     Ok(())
+}
+
+fn terminal_width() -> usize {
+    usize::from(Term::stdout().size().1)
 }
 
 /// `14:03:59`.

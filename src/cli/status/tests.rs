@@ -1,7 +1,7 @@
 use expect_test::{Expect, expect};
 use k8s_openapi::api::core::v1::Pod;
 use serde::de::DeserializeOwned;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::facts::{Facts, FlinkFacts, JobFacts};
 use super::*;
@@ -238,17 +238,23 @@ fn table_is_kubectls_with_more_columns() {
     let new = Deployment(
         json!({"metadata": {"name": "cluster", "namespace": "team"}, "spec": {"flinkVersion": "v2_0"}}),
     );
-    let listing = Listing { scope: Scope::AllNamespaces, selector: None, is_wide: false };
-    let table = render_table(&[deployment(), failed, new], listing, now());
+    let all = [&deployment(), &failed, &new];
+    let table = list_table(&all, Scope::AllNamespaces, false, None, now());
     expect![[r#"
         NAMESPACE   NAME        JOB STATUS   LIFECYCLE STATE   VERSION   UPGRADE MODE   AGE   ERROR
         team        wordcount   RUNNING      STABLE            v1_20     savepoint      10m
         team        broken                   FAILED            v1_20     savepoint      10m   a very long reason that does not fit into the width that a …
         team        cluster                                    v2_0      session"#]].assert_eq(&table);
-    let wide = Listing { scope: Scope::Namespace("team"), is_wide: true, ..listing };
+    let wide = list_table(&[&deployment()], Scope::Namespace("team"), true, None, now());
     expect![[r#"
         NAME        JOB STATUS   LIFECYCLE STATE   VERSION   UPGRADE MODE   AGE   JOBMANAGER   TASKMANAGERS   PARALLELISM   JOB ID   IMAGE        ERROR
-        wordcount   RUNNING      STABLE            v1_20     savepoint      10m   READY        1              2             5a3e     flink:1.20"#]].assert_eq(&render_table(&[deployment()], wide, now()));
+        wordcount   RUNNING      STABLE            v1_20     savepoint      10m   READY        1              2             5a3e     flink:1.20"#]].assert_eq(&wide);
+    expect![[r#"
+        NAMESPACE   NAME        LIFECYCLE STATE
+        team        wordcount   STABLE
+        team        broken      FAILED
+        team        cluster"#]]
+    .assert_eq(&list_table(&all, Scope::AllNamespaces, false, Some(40), now()));
 }
 
 #[test]

@@ -137,3 +137,11 @@ fn a_session_job_that_waits_for_its_cluster_was_taken_up() {
         assert!(hint.contains("kubectl flink operate -n team"), "{hint}");
     }
 }
+
+#[test]
+fn who_leaves_is_told_what_goes_on() {
+    let goal = Goal::Reconciled { written: Box::new(written()) };
+    let failure = interrupted("x", &goal, Some(&written()));
+    assert_eq!(failure.kind(), crate::cli::failure::Kind::Interrupted);
+    assert_eq!(failure.to_string(), "stopped waiting for `x`, which is STABLE");
+}

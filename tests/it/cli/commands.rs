@@ -4,7 +4,7 @@ use expect_test::expect;
 use kubectl_flink::cli;
 use kubectl_flink::cli::args::{Cli, Command, Global};
 use kubectl_flink::cli::connection::Connection;
-use kubectl_flink::cli::failure::{Kind, kind_of};
+use kubectl_flink::cli::failure::{Failure, Kind, kind_of};
 use kubectl_flink::cli::printer::Printer;
 use serde_json::{Value, json};
 
@@ -17,6 +17,7 @@ pub(crate) struct Ran {
     pub(crate) error: String,
     /// The chain of causes, outermost first.
     pub(crate) failure: Option<(Kind, Vec<String>)>,
+    pub(crate) hints: Vec<String>,
 }
 
 impl Ran {
@@ -27,7 +28,7 @@ impl Ran {
     }
 
     #[track_caller]
-    fn failed(&self, kind: Kind, message: &str) {
+    pub(crate) fn failed(&self, kind: Kind, message: &str) {
         let (actual, causes) = self.failure.as_ref().expect("it fails");
         assert_eq!(*actual, kind, "{causes:?}");
         assert!(
@@ -50,14 +51,16 @@ pub(crate) async fn run(cluster: &FakeCluster, rest_address: Option<String>, lin
     let global = Global { connection: Some(connection), ..global };
     let (printer, transcript) = Printer::in_memory();
     let result = Box::pin(cli::run_command(command, &global, &printer)).await;
-    let failure = result
-        .err()
-        .map(|error| (kind_of(&error), error.chain().map(ToString::to_string).collect()));
-    Ran { output: transcript.output(), error: transcript.error(), failure }
+    let error = result.err();
+    let failure = |error: &anyhow::Error| Some(error.downcast_ref::<Failure>()?.hints().to_vec());
+    let hints = error.as_ref().and_then(failure).unwrap_or_default();
+    let failure =
+        error.map(|error| (kind_of(&error), error.chain().map(ToString::to_string).collect()));
+    Ran { output: transcript.output(), error: transcript.error(), failure, hints }
 }
 
 /// A cluster with the job `wordcount`, RUNNING and STABLE as generation 1.
-fn cluster() -> FakeCluster {
+pub(crate) fn cluster() -> FakeCluster {
     let cluster = FakeCluster::new();
     cluster
         .insert(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}}));
@@ -66,7 +69,7 @@ fn cluster() -> FakeCluster {
     cluster
 }
 
-fn wordcount() -> Value {
+pub(crate) fn wordcount() -> Value {
     json!({
         "apiVersion": "flink.apache.org/v1beta1", "kind": "FlinkDeployment",
         "metadata": {"name": "wordcount", "namespace": "default", "generation": 1, "creationTimestamp": "2026-01-01T00:00:00Z"},
@@ -86,9 +89,9 @@ fn wordcount() -> Value {
     })
 }
 
-const JOB_ID: &str = "0123456789abcdef0123456789abcdef";
+pub(crate) const JOB_ID: &str = "0123456789abcdef0123456789abcdef";
 
-fn stored(cluster: &FakeCluster) -> Value {
+pub(crate) fn stored(cluster: &FakeCluster) -> Value {
     cluster.object("flinkdeployments", "default", "wordcount").expect("it is there")
 }
 
@@ -133,7 +136,7 @@ async fn dry_runs_change_nothing() {
     }
 }
 
-fn add_revision(cluster: &FakeCluster, number: i64, image: &str) {
+pub(crate) fn add_revision(cluster: &FakeCluster, number: i64, image: &str) {
     let mut spec = wordcount()["spec"].clone();
     spec["image"] = json!(image);
     spec["job"]["upgradeMode"] = json!("stateless");
@@ -357,7 +360,7 @@ async fn rollback_loses_to_a_change_in_between() {
 }
 
 /// A JobManager with the job RUNNING.
-async fn flink() -> (FakeFlink, String) {
+pub(crate) async fn flink() -> (FakeFlink, String) {
     let flink = FakeFlink::start().await;
     flink.with("default/wordcount", |cluster| {
         cluster.jobs.insert(JOB_ID.to_owned(), Job::running(JOB_ID, 0));

@@ -1,0 +1,162 @@
+//! `completion install`: the scripts where shells and kubectl look for them.
+//!
+//! A file that is there and not ours is left alone: each of ours names the program in its text.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use clap::Args;
+
+use super::{Target, script};
+use crate::cli::failure::Failure;
+use crate::cli::printer::Printer;
+
+/// What every script of ours has in it, and hardly any other.
+const MARK: &str = "kubectl-flink";
+
+/// Arguments of `completion install`.
+#[derive(Args)]
+pub(super) struct InstallArgs {
+    /// For this shell; default: the one that $SHELL names, and kubectl
+    #[arg(value_enum)]
+    targets: Vec<Target>,
+    /// Only print what would be written where
+    #[arg(long)]
+    dry_run: bool,
+    /// Replace files that others wrote
+    #[arg(long)]
+    force: bool,
+}
+
+/// Writes the scripts and says what is left to do.
+pub(super) fn run(args: InstallArgs, printer: &Printer) -> anyhow::Result<()> {
+    let InstallArgs { targets, dry_run, force } = args;
+    let home =
+        std::env::home_dir().ok_or_else(|| Failure::new("no home directory: $HOME is not set"))?;
+    let targets = if targets.is_empty() {
+        let shell = std::env::var("SHELL").unwrap_or_default();
+        default_targets(&shell)?
+    } else {
+        targets
+    };
+    for target in targets {
+        let Place { file, hint } = place(target, &home);
+        let text = script(target)?;
+        let present = std::fs::read_to_string(&file).ok();
+        if present.as_deref() == Some(&text) {
+            printer.line(format_args!("{} is there", file.display()))?;
+            continue;
+        }
+        let is_foreign =
+            present.is_some_and(|present| !present.contains(MARK)) || is_unreadable(&file);
+        if is_foreign && !force {
+            return Err(Failure::new(format!(
+                "`{}` is not ours and was left alone",
+                file.display()
+            ))
+            .hint("look into it, and replace it with --force")
+            .into());
+        }
+        if !dry_run {
+            write(&file, &text, target == Target::Kubectl)?;
+        }
+        let suffix = if dry_run { " (dry run)" } else { "" };
+        printer.line(format_args!("{} written{suffix}", file.display()))?;
+        if let Some(hint) = hint {
+            printer.hint(hint);
+        }
+        if target == Target::Kubectl && !is_on_path(&file) {
+            let folder = file.parent().unwrap_or(Path::new("")).display();
+            printer.hint(format_args!("kubectl looks on the PATH, where {folder} is not"));
+        }
+    }
+    Ok(())
+}
+
+/// The shell by the name of its program, and kubectl.
+fn default_targets(shell: &str) -> Result<Vec<Target>, Failure> {
+    let target = match shell.rsplit('/').next().unwrap_or_default() {
+        "bash" => Target::Bash,
+        "zsh" => Target::Zsh,
+        "fish" => Target::Fish,
+        "elvish" => Target::Elvish,
+        "pwsh" => Target::Powershell,
+        other => {
+            return Err(Failure::usage(format!("the shell `{other}` is not known"))
+                .hint("name one: kubectl flink completion install bash kubectl"));
+        }
+    };
+    Ok(vec![target, Target::Kubectl])
+}
+
+/// Where a script goes, and what a person has to do besides.
+struct Place {
+    file: PathBuf,
+    hint: Option<&'static str>,
+}
+
+fn place(target: Target, home: &Path) -> Place {
+    let (file, hint) = match target {
+        Target::Bash => (".local/share/bash-completion/completions/kubectl-flink", None),
+        Target::Zsh => (
+            ".zfunc/_kubectl-flink",
+            Some("have in ~/.zshrc, before compinit: fpath=(~/.zfunc $fpath)"),
+        ),
+        Target::Fish => (".config/fish/completions/kubectl-flink.fish", None),
+        Target::Elvish => (
+            ".config/elvish/lib/kubectl-flink.elv",
+            Some("have in ~/.config/elvish/rc.elv: use kubectl-flink"),
+        ),
+        Target::Powershell => (
+            ".config/powershell/kubectl-flink.ps1",
+            Some("have in $PROFILE: . ~/.config/powershell/kubectl-flink.ps1"),
+        ),
+        Target::Kubectl => (".local/bin/kubectl_complete-flink", None),
+    };
+    Place { file: home.join(file), hint }
+}
+
+fn is_unreadable(file: &Path) -> bool {
+    file.exists() && std::fs::read_to_string(file).is_err()
+}
+
+fn is_on_path(file: &Path) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| Some(folder.as_path()) == file.parent())
+}
+
+fn write(file: &Path, text: &str, is_program: bool) -> anyhow::Result<()> {
+    let failed = || format!("while writing `{}`", file.display());
+    if let Some(folder) = file.parent() {
+        std::fs::create_dir_all(folder).with_context(failed)?;
+    }
+    std::fs::write(file, text).with_context(failed)?;
+    #[cfg(unix)]
+    if is_program {
+        use std::os::unix::fs::PermissionsExt;
+        let mode = std::fs::Permissions::from_mode(0o755);
+        std::fs::set_permissions(file, mode).with_context(failed)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_shell_is_known_by_its_program() {
+        let of = |shell| default_targets(shell).ok();
+        assert_eq!(of("/usr/bin/zsh"), Some(vec![Target::Zsh, Target::Kubectl]));
+        assert_eq!(of("/bin/csh"), None);
+    }
+
+    #[test]
+    fn every_script_is_known_as_ours() {
+        for target in [Target::Bash, Target::Elvish, Target::Fish, Target::Powershell, Target::Zsh]
+        {
+            assert!(script(target).unwrap().contains(MARK), "{target:?}");
+        }
+        assert!(script(Target::Kubectl).unwrap().contains(MARK));
+    }
+}

@@ -1,0 +1,239 @@
+//! What commands share that change a few fields of a deployment's spec.
+//!
+//! Such a change is one merge patch. Before it is sent, the spec that would come of it is checked,
+//! and where the job would stop without its state somebody has to agree. The patch carries the
+//! resource version that was judged, so that a change in between is a conflict and not lost.
+
+use clap::Args;
+use serde_json::{Value, json};
+
+use super::args::{ChangeFlags, DryRunMode, OutputFormat};
+use super::connection::Connection;
+use super::deploy::merge;
+use super::deployment::Deployment;
+use super::failure::Failure;
+use super::history::without_nulls;
+use super::printer::Printer;
+use super::{change, deployment};
+use crate::api::deployment::FlinkDeploymentSpec;
+use crate::api::session_job::FlinkSessionJobSpec;
+use crate::cluster::apply;
+use crate::config::cluster::is_high_availability_on;
+use crate::config::{OperatorConfig, secret};
+use crate::decide::diff::{ChangeClass, diff, diff_session_job};
+use crate::decide::validate::{ValidationInput, Violation, validate};
+
+/// Flags of commands that make the job stop and start.
+#[derive(Args, Clone, Copy)]
+pub struct EditFlags {
+    /// Agree that the job stops without its state, where it would: nobody is asked then
+    #[arg(long)]
+    lose_state: bool,
+    #[command(flatten)]
+    pub change: ChangeFlags,
+}
+
+/// Checks the patch, asks where state would be lost, sends it, and waits where asked to.
+pub(super) async fn carry_out(
+    connection: &Connection,
+    present: &Deployment,
+    patch: &Value,
+    verb: &str,
+    flags: EditFlags,
+    printer: &Printer,
+) -> anyhow::Result<()> {
+    let EditFlags { lose_state, change } = flags;
+    let dry_run = change.dry_run.dry_run;
+    refuse_wide(change)?;
+    let wanted = patched(present, patch);
+    if without_nulls(&wanted.0["spec"]) == without_nulls(&present.0["spec"]) {
+        printer.note(format_args!("`{}` is so already", present.shown_name()));
+        return change::finish(connection, present.0.clone(), "unchanged", change, printer).await;
+    }
+    let violations = new_violations(present, &wanted);
+    if !violations.is_empty() {
+        return Err(refusal(present, &violations).into());
+    }
+    let jobs = if present.is_session() {
+        deployment::session_jobs_of(connection, present.name()).await
+    } else {
+        Vec::new()
+    };
+    if let Some(loss) = decide_loss(present, &wanted, &jobs) {
+        if dry_run == DryRunMode::None && !lose_state {
+            agree(&loss, "--lose-state", printer)?;
+        } else {
+            printer.warning(&loss);
+        }
+    }
+    send(connection, present, patch, verb, change, printer).await
+}
+
+/// Sends a patch that was judged, as it was judged, and waits where asked to.
+pub(super) async fn send(
+    connection: &Connection,
+    present: &Deployment,
+    patch: &Value,
+    verb: &str,
+    change: ChangeFlags,
+    printer: &Printer,
+) -> anyhow::Result<()> {
+    let dry_run = change.dry_run.dry_run;
+    if dry_run != DryRunMode::None {
+        printer.note(equivalent(present, patch));
+    }
+    let written = if dry_run == DryRunMode::Client {
+        patched(present, patch).0
+    } else {
+        let mut guarded = patch.clone();
+        if let Some(version) = present.resource_version() {
+            guarded["metadata"]["resourceVersion"] = json!(version);
+        }
+        let writer = change::writer(dry_run);
+        apply::merge_patch(&connection.client, &present.id(), &guarded, writer).await?
+    };
+    change::finish(connection, written, verb, change, printer).await
+}
+
+/// The object as it would be.
+pub(super) fn patched(present: &Deployment, patch: &Value) -> Deployment {
+    let mut object = present.0.clone();
+    merge(&mut object, patch);
+    Deployment(object)
+}
+
+/// A change has no wide form.
+pub(super) fn refuse_wide(change: ChangeFlags) -> Result<(), Failure> {
+    if change.output.output == Some(OutputFormat::Wide) {
+        return Err(Failure::usage("a change has no wide form; use -o yaml, json or name"));
+    }
+    Ok(())
+}
+
+/// Asks; where nobody can be asked, the flag has to say yes.
+pub(super) fn agree(loss: &str, flag: &str, printer: &Printer) -> anyhow::Result<()> {
+    if !printer.terminals().input {
+        return Err(Failure::new(format!("nothing was changed: {loss}"))
+            .hint(format!("agree with {flag}"))
+            .into());
+    }
+    if printer.confirm(format_args!("{loss}. Go on?"))? {
+        return Ok(());
+    }
+    Err(Failure::new("nothing was changed").into())
+}
+
+/// A nonce that is neither the present one nor the one that was reconciled last.
+pub(super) fn next_nonce(present: &Deployment, path: &str) -> i64 {
+    let last = present.last_reconciled_spec();
+    let of =
+        |spec: Option<&Value>| spec.and_then(|spec| spec.pointer(path)).and_then(Value::as_i64);
+    let used = [of(present.0.get("spec")), of(last.as_ref())];
+    let greatest = used.into_iter().flatten().max().unwrap_or_default();
+    // Any other number will do; after the greatest one comes one that was used long ago.
+    greatest.checked_add(1).unwrap_or(1)
+}
+
+/// What the change would throw away, as a sentence; nothing where the state is carried over.
+fn decide_loss(present: &Deployment, wanted: &Deployment, jobs: &[Deployment]) -> Option<String> {
+    if !present.was_deployed() || class_of(present, wanted) < ChangeClass::Scale {
+        return None;
+    }
+    let name = present.shown_name();
+    if present.is_session() {
+        if jobs.is_empty() || is_high_availability_on(&wanted.flink_config()) {
+            return None;
+        }
+        let names = jobs.iter().map(|job| format!("`{}`", job.name())).collect::<Vec<_>>();
+        return Some(format!(
+            "the session cluster `{name}` has no high availability: when it stops, the jobs that run \
+             in it are gone with what they have not saved: {}",
+            names.join(", ")
+        ));
+    }
+    let is_running = present.desired_state() == "running";
+    (is_running && wanted.upgrade_mode() == "stateless").then(|| {
+        format!(
+            "spec.job.upgradeMode of `{name}` is stateless: its job stops, and starts without the \
+             state it has now"
+        )
+    })
+}
+
+/// What bringing the change about takes; a spec that our types refuse may take anything.
+fn class_of(present: &Deployment, wanted: &Deployment) -> ChangeClass {
+    let class = if present.is_session_job() {
+        let typed = |it: &Deployment| FlinkSessionJobSpec::deserialize(&it.0["spec"]);
+        typed(present).and_then(|one| Ok(diff_session_job(&one, &typed(wanted)?).class()))
+    } else {
+        let typed = |it: &Deployment| FlinkDeploymentSpec::deserialize(&it.0["spec"]);
+        typed(present).and_then(|one| Ok(diff(&one, &typed(wanted)?).class()))
+    };
+    class.unwrap_or(ChangeClass::Upgrade)
+}
+
+/// What is wrong with the wanted spec and not with the present one: the defaults of the operator,
+/// which are not known here, may make good what was wrong before.
+fn new_violations(present: &Deployment, wanted: &Deployment) -> Vec<Violation> {
+    if present.is_session_job() {
+        return Vec::new();
+    }
+    let operator = OperatorConfig::default();
+    let last = present.last_reconciled_spec();
+    let last = last.and_then(|spec| FlinkDeploymentSpec::deserialize(spec).ok());
+    let of = |deployment: &Deployment| {
+        let Ok(spec) = FlinkDeploymentSpec::deserialize(&deployment.0["spec"]) else {
+            return Vec::new();
+        };
+        validate(&ValidationInput {
+            name: deployment.name(),
+            namespace: deployment.namespace(),
+            spec: &spec,
+            last_reconciled: last.as_ref(),
+            operator: &operator,
+        })
+    };
+    let old = of(present);
+    of(wanted).into_iter().filter(|violation| !old.contains(violation)).collect()
+}
+
+fn refusal(present: &Deployment, violations: &[Violation]) -> Failure {
+    let mut message = format!("`{}` was not changed:", present.shown_name());
+    for violation in violations {
+        message.push_str("\n  ");
+        message.push_str(&violation.to_string());
+    }
+    Failure::new(message)
+}
+
+/// The same with kubectl, secrets hidden.
+fn equivalent(present: &Deployment, patch: &Value) -> String {
+    let mut shown = patch.clone();
+    if let Some(configuration) = shown.pointer_mut("/spec/flinkConfiguration") {
+        hide_secrets("", configuration);
+    }
+    let id = present.id();
+    let quoted = shown.to_string().replace('\'', r"'\''");
+    format!(
+        "equivalent: kubectl patch {} {} -n {} --type merge -p '{quoted}'",
+        id.kind.to_lowercase(),
+        present.name(),
+        present.namespace()
+    )
+}
+
+fn hide_secrets(key: &str, value: &mut Value) {
+    match value {
+        Value::Object(entries) => {
+            for (name, value) in entries {
+                let key = if key.is_empty() { name.clone() } else { format!("{key}.{name}") };
+                hide_secrets(&key, value);
+            }
+        }
+        Value::String(text) => *text = secret::shown(key, text),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) => {}
+    }
+}
+
+#[cfg(test)]
+mod tests;

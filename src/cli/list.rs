@@ -1,0 +1,287 @@
+//! `list`: the deployments and session jobs of a namespace or of all.
+//!
+//! A fleet is read page by page. Of each object only what the table shows is kept, and whole objects
+//! (`-o json`, `-o yaml`) are printed as they come, so that thousands need little time and memory.
+
+mod rows;
+
+use clap::{Args, ValueEnum};
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::args::{Global, Output, OutputFormat};
+use super::change;
+use super::connection::Connection;
+use super::failure::Failure;
+use super::printer::{Printer, ValueFormat};
+use super::status;
+use crate::api::deployment::FlinkDeployment;
+use crate::api::session_job::FlinkSessionJob;
+use crate::cluster;
+use crate::cluster::read::{self, Scope};
+use rows::Row;
+
+/// Arguments of `list`.
+#[derive(Args, Default)]
+#[command(after_help = "\
+Examples:
+  kubectl flink list -A --sort age
+  kubectl flink list -l team=payments -o wide
+  kubectl flink list --watch
+  kubectl flink list -A -o json | jq -r '.items[] | select(.status.lifecycleState != \"STABLE\") | .metadata.name'")]
+pub struct ListArgs {
+    /// List those of all namespaces
+    #[arg(short = 'A', long)]
+    pub(super) all_namespaces: bool,
+    /// List those with these labels, such as `team=a,stage!=test`
+    #[arg(short = 'l', long, value_name = "LABELS")]
+    pub(super) selector: Option<String>,
+    /// Order of the lines
+    #[arg(long, value_name = "COLUMN", value_enum, default_value_t)]
+    pub(super) sort: Sort,
+    /// The other way round
+    #[arg(long)]
+    pub(super) reverse: bool,
+    /// Stay and show changes: redrawn on a terminal, else one line per change
+    #[arg(short, long, conflicts_with_all = ["sort", "reverse"])]
+    pub(super) watch: bool,
+    #[command(flatten)]
+    pub(super) output: Output,
+}
+
+/// Columns that lines can be ordered by.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, ValueEnum)]
+pub enum Sort {
+    /// Namespace, then name
+    #[default]
+    Name,
+    /// The newest first
+    Age,
+    /// State of the job
+    Job,
+    /// State of the resource: what is not STABLE first
+    Lifecycle,
+    /// Version of Flink
+    Version,
+}
+
+/// Prints the list, once or over time.
+pub async fn run(args: ListArgs, global: &Global, printer: &Printer) -> anyhow::Result<()> {
+    let ListArgs { all_namespaces, selector, sort, reverse, watch, output: Output { output } } =
+        args;
+    let connection = global.connect().await?;
+    let scope =
+        if all_namespaces { Scope::AllNamespaces } else { Scope::Namespace(&connection.namespace) };
+    let selector = selector.as_deref();
+    if watch {
+        return status::watch_many(&connection, scope, selector, output, printer).await;
+    }
+    match output {
+        Some(OutputFormat::Json | OutputFormat::Yaml) => {
+            if sort != Sort::Name || reverse {
+                let message = "-o json and -o yaml print objects as they come; leave out --sort";
+                return Err(Failure::usage(message).into());
+            }
+            let format = output.and_then(OutputFormat::for_value).unwrap_or(ValueFormat::Json);
+            print_objects(&connection, scope, selector, format, printer).await
+        }
+        None | Some(OutputFormat::Wide | OutputFormat::Name) => {
+            let mut rows = rows(&connection, scope, selector).await?;
+            order(&mut rows, sort, reverse);
+            print_rows(&rows, scope, output, printer)
+        }
+    }
+}
+
+/// One line per object.
+pub(super) async fn rows(
+    connection: &Connection,
+    scope: Scope<'_>,
+    selector: Option<&str>,
+) -> anyhow::Result<Vec<Row>> {
+    let client = &connection.client;
+    let (mut rows, mut jobs) = (Vec::new(), Vec::new());
+    let (deployments, session_jobs) = tokio::join!(
+        read::for_each_page::<FlinkDeployment, _>(client, scope, selector, |page| {
+            rows.extend(page.into_iter().map(Row::of_deployment));
+            Ok(())
+        }),
+        read::for_each_page::<FlinkSessionJob, _>(client, scope, selector, |page| {
+            jobs.extend(page.into_iter().map(Row::of_session_job));
+            Ok(())
+        }),
+    );
+    deployments??;
+    // The kind need not be installed, or may be closed to this person.
+    match session_jobs {
+        Ok(written) => written?,
+        Err(cluster::Error::KindMissing { .. } | cluster::Error::Forbidden { .. }) => {}
+        Err(error) => return Err(error.into()),
+    }
+    rows.extend(jobs);
+    Ok(rows)
+}
+
+fn order(rows: &mut [Row], sort: Sort, reverse: bool) {
+    rows.sort_by_cached_key(|row| {
+        let it = &row.0;
+        let key = match sort {
+            Sort::Name => String::new(),
+            // The newest has the greatest time.
+            Sort::Age => {
+                let at = it.created_at().map_or(i64::MAX, Timestamp::as_second);
+                format!("{:020}", i64::MAX - at)
+            }
+            Sort::Job => it.job_state().unwrap_or_default().to_owned(),
+            Sort::Lifecycle => {
+                let state = it.lifecycle().unwrap_or_default();
+                format!("{}{state}", u8::from(state == "STABLE"))
+            }
+            Sort::Version => it.flink_version().unwrap_or_default().to_owned(),
+        };
+        (key, it.namespace().to_owned(), it.is_session_job(), it.name().to_owned())
+    });
+    if reverse {
+        rows.reverse();
+    }
+}
+
+fn print_rows(
+    rows: &[Row],
+    scope: Scope<'_>,
+    output: Option<OutputFormat>,
+    printer: &Printer,
+) -> anyhow::Result<()> {
+    if output == Some(OutputFormat::Name) {
+        for row in rows {
+            printer.line(change::qualified_name(&row.0.0))?;
+        }
+        return Ok(());
+    }
+    if rows.is_empty() {
+        match scope {
+            Scope::AllNamespaces => printer.note("no FlinkDeployments found"),
+            Scope::Namespace(namespace) => {
+                printer.note(format_args!("no FlinkDeployments found in namespace `{namespace}`"));
+            }
+        }
+        return Ok(());
+    }
+    let is_wide = output == Some(OutputFormat::Wide);
+    let all = rows.iter().map(|row| &row.0).collect::<Vec<_>>();
+    let width = printer.width();
+    printer.line(status::list_table(&all, scope, is_wide, width, Timestamp::now()))?;
+    Ok(())
+}
+
+/// A `List` of whole objects, each printed when its page has come.
+async fn print_objects(
+    connection: &Connection,
+    scope: Scope<'_>,
+    selector: Option<&str>,
+    format: ValueFormat,
+    printer: &Printer,
+) -> anyhow::Result<()> {
+    let client = &connection.client;
+    let is_json = format == ValueFormat::Json;
+    let mut is_begun = false;
+    let mut print = |object: Value| -> std::io::Result<()> {
+        let object = change::without_managed_fields(object);
+        let begin = match (is_begun, is_json) {
+            (false, true) => {
+                "{\n  \"apiVersion\": \"v1\",\n  \"kind\": \"List\",\n  \"items\": [\n"
+            }
+            (false, false) => "apiVersion: v1\nkind: List\nitems:\n",
+            (true, true) => ",\n",
+            (true, false) => "",
+        };
+        is_begun = true;
+        let text = if is_json {
+            indented(&serde_json::to_string_pretty(&object)?, "    ", "    ")
+        } else {
+            let yaml = serde_yaml::to_string(&object).map_err(std::io::Error::other)?;
+            indented(yaml.trim_end(), "- ", "  ") + "\n"
+        };
+        printer.raw(format_args!("{begin}{text}"))
+    };
+    let deployments =
+        read::for_each_page::<FlinkDeployment, Value>(client, scope, selector, |page| {
+            page.into_iter().map(typed::<FlinkDeployment>).try_for_each(&mut print)
+        });
+    deployments.await??;
+    let jobs = read::for_each_page::<FlinkSessionJob, Value>(client, scope, selector, |page| {
+        page.into_iter().map(typed::<FlinkSessionJob>).try_for_each(&mut print)
+    });
+    match jobs.await {
+        Ok(written) => written?,
+        Err(cluster::Error::KindMissing { .. } | cluster::Error::Forbidden { .. }) => {}
+        Err(error) => return Err(error.into()),
+    }
+    match (is_begun, is_json) {
+        (true, true) => printer.raw("\n  ]\n}\n")?,
+        (true, false) => {}
+        (false, true) => {
+            printer
+                .raw("{\n  \"apiVersion\": \"v1\",\n  \"kind\": \"List\",\n  \"items\": []\n}\n")?;
+        }
+        (false, false) => printer.raw("apiVersion: v1\nkind: List\nitems: []\n")?,
+    }
+    Ok(())
+}
+
+/// Items of a list carry no type of their own; it stands first, as in any object.
+fn typed<K: kube::Resource<DynamicType = ()>>(object: Value) -> Value {
+    let mut with_type = serde_json::Map::new();
+    with_type.insert("apiVersion".to_owned(), K::api_version(&()).into());
+    with_type.insert("kind".to_owned(), K::kind(&()).into());
+    if let Value::Object(fields) = object {
+        with_type.extend(fields);
+    }
+    with_type.into()
+}
+
+fn indented(text: &str, first: &str, rest: &str) -> String {
+    let mut lines = text.lines();
+    let mut indented = format!("{first}{}", lines.next().unwrap_or_default());
+    for line in lines {
+        indented.push('\n');
+        indented.push_str(rest);
+        indented.push_str(line);
+    }
+    indented
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn row(name: &str, created: &str, lifecycle: &str) -> Row {
+        let object = json!({"metadata": {"name": name, "namespace": "n", "creationTimestamp": created},
+            "status": {"lifecycleState": lifecycle}});
+        Row::of_deployment(serde_json::from_value(object).unwrap())
+    }
+
+    #[test]
+    fn lines_are_in_the_order_that_was_asked_for() {
+        let names = |sort, reverse| {
+            let mut rows = vec![
+                row("b", "2026-01-02T00:00:00Z", "STABLE"),
+                row("c", "2026-01-03T00:00:00Z", "FAILED"),
+                row("a", "2026-01-01T00:00:00Z", "UPGRADING"),
+            ];
+            order(&mut rows, sort, reverse);
+            rows.iter().map(|row| row.0.name().to_owned()).collect::<String>()
+        };
+        assert_eq!(names(Sort::Name, false), "abc");
+        assert_eq!(names(Sort::Name, true), "cba");
+        assert_eq!(names(Sort::Age, false), "cba");
+        assert_eq!(names(Sort::Lifecycle, false), "cab");
+    }
+
+    #[test]
+    fn text_is_indented_line_by_line() {
+        assert_eq!(indented("a:\n  b: 1\nc: 2", "- ", "  "), "- a:\n    b: 1\n  c: 2");
+    }
+}

@@ -1,0 +1,131 @@
+//! What a list keeps of an object: the fields that a table shows, and no more.
+//!
+//! Each is read as whatever it is, so that an object that our types would refuse is shown too.
+
+use kube::Resource;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::api::deployment::FlinkDeployment;
+use crate::api::session_job::FlinkSessionJob;
+use crate::cli::deployment::Deployment;
+
+/// One object, with only these fields.
+#[derive(Clone, Debug)]
+pub(in crate::cli) struct Row(pub(in crate::cli) Deployment);
+
+impl Row {
+    pub(super) fn of_deployment(slim: Slim) -> Self {
+        Self::of::<FlinkDeployment>(slim)
+    }
+
+    pub(super) fn of_session_job(slim: Slim) -> Self {
+        Self::of::<FlinkSessionJob>(slim)
+    }
+
+    fn of<K: Resource<DynamicType = ()>>(slim: Slim) -> Self {
+        let mut object = json!({"apiVersion": K::api_version(&()), "kind": K::kind(&())});
+        // Values that came as JSON go as JSON.
+        if let (Some(object), Ok(Value::Object(fields))) =
+            (object.as_object_mut(), serde_json::to_value(slim))
+        {
+            object.extend(fields);
+        }
+        Self(Deployment(object))
+    }
+}
+
+/// The fields of an object; what else it has is passed over while it is read.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(default)]
+pub(in crate::cli) struct Slim {
+    metadata: Metadata,
+    spec: Spec,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    status: Option<Status>,
+}
+
+type Leaf = Option<Value>;
+
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Metadata {
+    name: Leaf,
+    namespace: Leaf,
+    creation_timestamp: Leaf,
+    deletion_timestamp: Leaf,
+    generation: Leaf,
+}
+
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Spec {
+    image: Leaf,
+    flink_version: Leaf,
+    deployment_name: Leaf,
+    /// Absent in a session cluster.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    job: Option<JobSpec>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(default, rename_all = "camelCase")]
+struct JobSpec {
+    state: Leaf,
+    upgrade_mode: Leaf,
+    parallelism: Leaf,
+}
+
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(default, rename_all = "camelCase")]
+#[allow(clippy::struct_field_names, reason = "the names are those of the resource")]
+struct Status {
+    lifecycle_state: Leaf,
+    job_manager_deployment_status: Leaf,
+    observed_generation: Leaf,
+    error: Leaf,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    job_status: Option<JobStatus>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    task_manager: Option<TaskManagers>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(default, rename_all = "camelCase")]
+struct JobStatus {
+    state: Leaf,
+    job_id: Leaf,
+}
+
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(default)]
+struct TaskManagers {
+    replicas: Leaf,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_keeps_what_the_table_shows_and_nothing_else() {
+        let row = |object: Value| Row::of_deployment(serde_json::from_value(object).unwrap()).0;
+        let whole = row(json!({
+            "metadata": {"name": "a", "managedFields": [{"manager": "x"}], "annotations": {"b": "c"}},
+            "spec": {"image": "i", "podTemplate": {"spec": {}}, "job": {"upgradeMode": "savepoint", "args": ["x"]}},
+            "status": {"jobStatus": {"state": "RUNNING"}, "reconciliationStatus": {"lastReconciledSpec": "long"}},
+        }));
+        assert_eq!((whole.name(), whole.upgrade_mode()), ("a", "savepoint"));
+        assert_eq!((whole.job_state(), whole.image()), (Some("RUNNING"), Some("i")));
+        let text = whole.0.to_string();
+        for left_out in
+            ["managedFields", "annotations", "podTemplate", "args", "lastReconciledSpec"]
+        {
+            assert!(!text.contains(left_out), "{left_out}");
+        }
+        assert!(row(json!({"metadata": {"name": "s"}, "spec": {}})).is_session());
+        assert!(
+            !row(json!({"metadata": {"name": "s"}, "spec": {"job": {"state": 7}}})).is_session()
+        );
+    }
+}

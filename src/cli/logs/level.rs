@@ -1,0 +1,103 @@
+//! Which lines of a log are at least as grave as asked for.
+//!
+//! Flink's own layouts name the level among the first words of a line, and JSON layouts in a field.
+//! A line without one, as of a stack trace, goes on with the line before it.
+
+use clap::ValueEnum;
+
+/// Bytes of a line in which its level is looked for, behind date, time and marks.
+const HEAD_BYTES: usize = 96;
+/// Fields of JSON layouts that name the level.
+const FIELDS: [&str; 4] = ["\"level\":\"", "\"log.level\":\"", "\"severity\":\"", "\"level\": \""];
+
+/// How grave a line is.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, ValueEnum)]
+pub(super) enum Level {
+    Trace,
+    Debug,
+    Info,
+    Warn,
+    Error,
+}
+
+impl Level {
+    /// What the line says of itself.
+    fn of(line: &str) -> Option<Self> {
+        if line.trim_start().starts_with('{') {
+            let after = FIELDS.iter().find_map(|field| line.split_once(field))?.1;
+            return Self::named(after.split('"').next()?.trim());
+        }
+        // Continued lines begin with a blank: the words in them are no levels.
+        if line.starts_with([' ', '\t']) {
+            return None;
+        }
+        let end = (0..=HEAD_BYTES.min(line.len())).rev().find(|end| line.is_char_boundary(*end))?;
+        let is_word = |c: char| c.is_whitespace() || matches!(c, '[' | ']' | '|' | ':');
+        line.get(..end)?.split(is_word).find_map(Self::named)
+    }
+
+    fn named(word: &str) -> Option<Self> {
+        match word {
+            "TRACE" | "trace" => Some(Self::Trace),
+            "DEBUG" | "debug" => Some(Self::Debug),
+            "INFO" | "info" => Some(Self::Info),
+            "WARN" | "WARNING" | "warn" | "warning" => Some(Self::Warn),
+            "ERROR" | "FATAL" | "error" | "fatal" => Some(Self::Error),
+            _ => None,
+        }
+    }
+}
+
+/// Lets the lines of one pod through that are grave enough.
+#[derive(Clone, Debug)]
+pub(super) struct Filter {
+    least: Option<Level>,
+    /// The level that lines without one go on with; such at the very beginning are shown.
+    present: Level,
+}
+
+impl Filter {
+    pub(super) fn new(least: Option<Level>) -> Self {
+        Self { least, present: Level::Error }
+    }
+
+    /// Whether the line is to be shown.
+    pub(super) fn lets(&mut self, line: &str) -> bool {
+        let Some(least) = self.least else { return true };
+        if let Some(level) = Level::of(line) {
+            self.present = level;
+        }
+        self.present >= least
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stack_trace_goes_with_its_line() {
+        let mut filter = Filter::new(Some(Level::Warn));
+        let shown = [
+            "sed: cannot rename /opt/flink/conf: Device or resource busy",
+            "2026-01-01 00:00:00,000 INFO  org.apache.flink.A [] - an ERROR in the text",
+            "\tat org.apache.flink.A.b(A.java:1)",
+            "2026-01-01 00:00:01,000 WARN  org.apache.flink.A [] - careful",
+            "java.lang.RuntimeException: because",
+            "\tat org.apache.flink.A.b(A.java:1)",
+            "2026-01-01 00:00:02,000 DEBUG org.apache.flink.A [] - detail",
+            r#"{"timestamp":"x","level":"ERROR","message":"INFO"}"#,
+            r#"{"level": "info"}"#,
+        ]
+        .map(|line| filter.lets(line));
+        assert_eq!(shown, [true, false, false, true, true, true, false, true, false]);
+    }
+
+    #[test]
+    fn without_a_level_everything_is_shown() {
+        let mut filter = Filter::new(None);
+        assert!(filter.lets("2026-01-01 00:00:00,000 TRACE x"));
+        assert_eq!(Level::of(&"ä".repeat(200)), None);
+        assert_eq!(Level::of(""), None);
+    }
+}

@@ -1,0 +1,132 @@
+//! `rest`: one request to the REST API of a JobManager, on the way that the other commands go.
+
+use clap::Args;
+use http::Method;
+use serde_json::Value;
+
+use super::args::{FlinkAccess, Global, Output, OutputFormat};
+use super::failure::Failure;
+use super::printer::{Printer, ValueFormat};
+use super::{complete, deployment, edit, job_manager};
+use crate::flink::Deadlines;
+
+/// Arguments of `rest`.
+#[derive(Args)]
+#[command(after_help = "\
+In PATH, {job} stands for the id of the job. What it prints is Flink's answer; JSON is set in lines.
+
+Examples:
+  kubectl flink rest orders GET /jobs/overview
+  kubectl flink rest orders GET /jobs/{job}/checkpoints | jq .counts
+  kubectl flink rest sessionjob/clicks GET '/jobs/{job}/metrics?get=numRestarts'")]
+pub struct RestArgs {
+    /// The FlinkDeployment, or sessionjob/NAME
+    #[arg(add = complete::deployments())]
+    name: String,
+    /// GET asks; the other methods change something behind the operator's back
+    #[arg(value_parser = method)]
+    method: Method,
+    /// Path with its query, from the first slash on
+    path: String,
+    /// Body, as JSON
+    #[arg(long, value_name = "JSON")]
+    data: Option<String>,
+    /// Change something, without being asked
+    #[arg(short, long)]
+    yes: bool,
+    #[command(flatten)]
+    access: FlinkAccess,
+    #[command(flatten)]
+    output: Output,
+}
+
+fn method(text: &str) -> Result<Method, String> {
+    let method = text.to_ascii_uppercase();
+    match method.as_str() {
+        "GET" | "POST" | "PUT" | "PATCH" | "DELETE" => {
+            method.parse().map_err(|_| "expected a method of HTTP".to_owned())
+        }
+        _ => Err("expected GET, POST, PUT, PATCH or DELETE".to_owned()),
+    }
+}
+
+/// Makes the request and prints the answer.
+pub async fn run(args: RestArgs, global: &Global, printer: &Printer) -> anyhow::Result<()> {
+    let RestArgs { name, method, path, data, yes, access, output: Output { output } } = args;
+    if matches!(output, Some(OutputFormat::Wide | OutputFormat::Name)) {
+        return Err(Failure::usage("an answer of Flink has only the forms json and yaml").into());
+    }
+    let data = data.map(|text| body(&text)).transpose()?;
+    let connection = global.connect().await?;
+    let present = deployment::fetch(&connection, &name).await?;
+    let path = resolved(&path, present.job_id(), &present.shown_name())?;
+    if method != Method::GET && !yes {
+        let doubt = format!(
+            "{method} {path} changes `{}` behind the operator's back, and may stop a job without its \
+             state",
+            present.shown_name()
+        );
+        edit::agree(&doubt, "--yes", printer)?;
+    }
+    let cluster = deployment::cluster_of(&connection, &present).await?;
+    let deadlines = Deadlines::default();
+    let client = job_manager::client(&connection, &cluster, access.flink_access, deadlines)?;
+    let answer = client.without_retries().raw(method, path, data.as_ref()).await?;
+    match (serde_json::from_slice::<Value>(&answer), output) {
+        (Ok(value), Some(OutputFormat::Yaml)) => printer.value(&value, ValueFormat::Yaml),
+        (Ok(value), _) => printer.value(&value, ValueFormat::Json),
+        (Err(_), Some(OutputFormat::Json | OutputFormat::Yaml)) => {
+            Err(Failure::new("Flink's answer is not JSON; leave out -o to see it as it is").into())
+        }
+        (Err(_), _) if answer.is_empty() => Ok(()),
+        (Err(_), _) => Ok(printer.line(String::from_utf8_lossy(&answer).trim_end())?),
+    }
+}
+
+fn body(text: &str) -> Result<Value, Failure> {
+    serde_json::from_str(text).map_err(|error| {
+        Failure::usage(format!("--data is not JSON: {error}"))
+            .hint(r#"such as: --data '{"cancel-job": false}'"#)
+    })
+}
+
+/// The path with the job's id in it.
+fn resolved(path: &str, job_id: Option<&str>, name: &str) -> Result<String, Failure> {
+    let is_path = path.starts_with('/')
+        && path.chars().all(|c| c.is_ascii_graphic())
+        && !path.split(['/', '?']).any(|part| part == "..");
+    if !is_path {
+        return Err(Failure::usage(format!("`{path}` is no path of Flink's REST API"))
+            .hint("it begins with a slash, such as /jobs/overview; encode blanks as %20"));
+    }
+    if !path.contains("{job}") {
+        return Ok(path.to_owned());
+    }
+    match job_id {
+        Some(job_id) => Ok(path.replace("{job}", job_id)),
+        None => Err(Failure::new(format!("`{name}` has no job that could stand for {{job}}"))
+            .hint(format!("see its jobs with: kubectl flink rest {name} GET /jobs/overview"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_job_stands_in_the_path() {
+        let of = |path: &str, id| resolved(path, id, "x").map_err(|error| error.to_string());
+        assert_eq!(of("/jobs/{job}/plan", Some("abc")).unwrap(), "/jobs/abc/plan");
+        assert_eq!(of("/overview?a=b", None).unwrap(), "/overview?a=b");
+        assert!(of("/jobs/{job}", None).unwrap_err().contains("has no job"));
+        for wrong in ["jobs", "", "/a b", "/../x", "http://x/y"] {
+            assert!(of(wrong, None).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn methods_are_those_of_flink() {
+        assert_eq!(method("get"), Ok(Method::GET));
+        assert!(method("TRACE").is_err());
+    }
+}

@@ -1,0 +1,277 @@
+//! `restore`: starts a job again from a state that is named.
+//!
+//! The state that the job has now is left behind, so everything that is in doubt is asked, each
+//! question with a flag of its own: newer state, a path that cannot be looked into, a snapshot of
+//! another job. What is known to be wrong is refused.
+
+mod source;
+
+use std::time::Duration;
+
+use clap::Args;
+use jiff::Timestamp;
+use serde_json::json;
+
+use super::args::{ChangeFlags, DryRunMode, Global};
+use super::connection::Connection;
+use super::deployment::Deployment;
+use super::failure::Failure;
+use super::printer::Printer;
+use super::{complete, deployment, edit, table};
+use crate::artifact::storage::{self, Storage};
+use crate::config::{FlinkConfig, OperatorConfig};
+use source::Source;
+
+/// How long a storage may take to show the savepoint; longer ones are as if out of reach.
+const LOOK_MAX: Duration = Duration::from_secs(20);
+/// File that makes a folder a savepoint or a checkpoint.
+const METADATA: &str = "_metadata";
+
+/// Arguments of `restore`.
+#[derive(Args)]
+#[command(after_help = "\
+What the job has done since is left behind, and records since then are read again: take a savepoint first,
+with `kubectl flink savepoint NAME`, to be able to come back. The job starts at once, unless it is suspended:
+then it starts from there when it is resumed.
+
+Examples:
+  kubectl flink restore orders --from s3://bucket/savepoints/savepoint-0a1b2c-3d4e5f --wait
+  kubectl flink restore orders --from orders-savepoint-manual-1767225600000    # a FlinkStateSnapshot
+  kubectl flink restore orders --from 3          # the state that revision 3 left, see: kubectl flink history
+  kubectl flink restore orders --from 3 --dry-run=client    # shows the patch")]
+pub struct RestoreArgs {
+    /// The FlinkDeployment, or sessionjob/NAME
+    #[arg(add = complete::deployments())]
+    name: String,
+    /// Path of a savepoint or checkpoint, a FlinkStateSnapshot, or the number of a revision
+    #[arg(long, value_name = "PATH|SNAPSHOT|REVISION", add = complete::restore_points())]
+    from: String,
+    #[command(flatten)]
+    flags: RestoreFlags,
+}
+
+/// Arguments of `snapshots restore`.
+#[derive(Args)]
+pub struct SnapshotArgs {
+    /// The FlinkStateSnapshot
+    #[arg(add = complete::snapshots())]
+    snapshot: String,
+    #[command(flatten)]
+    flags: RestoreFlags,
+}
+
+/// An answer to each question, and how the change is made.
+#[derive(Args, Clone, Copy)]
+pub struct RestoreFlags {
+    /// Leave behind what the job has done since that state: nobody is asked then
+    #[arg(long)]
+    leave_newer_state: bool,
+    /// Do not look whether there is a savepoint at the path: nobody is asked then
+    #[arg(long)]
+    unverified: bool,
+    /// Take a snapshot of another job: nobody is asked then
+    #[arg(long)]
+    of_another_job: bool,
+    #[command(flatten)]
+    change: ChangeFlags,
+}
+
+/// Whether there is a savepoint or checkpoint at a path.
+#[derive(Debug, Eq, PartialEq)]
+enum Look {
+    Found,
+    Absent,
+    /// Why it cannot be said.
+    OutOfReach(String),
+}
+
+/// Finds the state, asks what is to be asked, and writes where the job is to start from.
+pub async fn run(args: RestoreArgs, global: &Global, printer: &Printer) -> anyhow::Result<()> {
+    let RestoreArgs { name, from, flags } = args;
+    edit::refuse_wide(flags.change)?;
+    let connection = global.connect().await?;
+    let present = deployment::fetch(&connection, &name).await?;
+    let source = source::find(&connection, &present, &from).await?;
+    restore(&connection, &present, source, flags, printer).await
+}
+
+/// Restores the job that a snapshot was taken of.
+pub(super) async fn snapshot(
+    args: SnapshotArgs,
+    global: &Global,
+    printer: &Printer,
+) -> anyhow::Result<()> {
+    let SnapshotArgs { snapshot, flags } = args;
+    edit::refuse_wide(flags.change)?;
+    let connection = global.connect().await?;
+    let source = source::snapshot(&connection, &snapshot).await?;
+    let Some(name) = source.of.clone() else {
+        return Err(Failure::new(format!("FlinkStateSnapshot `{snapshot}` names no job"))
+            .hint(format!("name one: kubectl flink restore NAME --from snapshot/{snapshot}"))
+            .into());
+    };
+    let present = deployment::fetch(&connection, &name).await?;
+    restore(&connection, &present, source, flags, printer).await
+}
+
+async fn restore(
+    connection: &Connection,
+    present: &Deployment,
+    source: Source,
+    flags: RestoreFlags,
+    printer: &Printer,
+) -> anyhow::Result<()> {
+    let RestoreFlags { leave_newer_state, unverified, of_another_job, change } = flags;
+    let is_dry = change.dry_run.dry_run != DryRunMode::None;
+    let name = present.shown_name();
+    if present.is_session() {
+        return Err(Failure::new(format!(
+            "`{name}` is a session cluster: it has no state of its own"
+        ))
+        .hint("restore its jobs instead: kubectl flink restore sessionjob/NAME --from …")
+        .into());
+    }
+    let Source { path, what, taken_at, of } = source;
+    let ask = |doubt: &str, flag: &str, is_agreed: bool| {
+        if is_dry || is_agreed {
+            printer.warning(doubt);
+            return Ok(());
+        }
+        edit::agree(doubt, flag, printer)
+    };
+    if let Some(other) = of.filter(|of| *of != name) {
+        let doubt = format!("{what} is of `{other}`, and not of `{name}`");
+        ask(&doubt, "--of-another-job", of_another_job)?;
+    }
+    if is_own_live_checkpoint(present, &path) {
+        return Err(Failure::new(format!(
+            "nothing was changed: `{}` is a checkpoint of the job that runs, which Flink deletes when it \
+             takes newer ones or is stopped",
+            storage::shown(&path)
+        ))
+        .hint(format!("take a savepoint, and restore that: kubectl flink savepoint {name}"))
+        .hint(format!("or suspend the job first: kubectl flink suspend {name} --wait"))
+        .into());
+    }
+    if !unverified {
+        match look(present, &path).await {
+            Look::Found => {}
+            Look::Absent => {
+                return Err(Failure::new(format!(
+                    "nothing was changed: there is no {METADATA} in `{}`, so it is no savepoint and \
+                     no checkpoint",
+                    storage::shown(&path)
+                ))
+                .hint(format!("see which there are: kubectl flink snapshots {name}"))
+                .into());
+            }
+            Look::OutOfReach(why) => {
+                let shown = storage::shown(&path);
+                let doubt = format!(
+                    "whether there is a savepoint at `{shown}` cannot be seen from here: {why}. If \
+                     there is none, `{name}` does not start"
+                );
+                ask(&doubt, "--unverified", false)?;
+            }
+        }
+    }
+    if let Some(doubt) = left_behind(present, &what, taken_at, Timestamp::now()) {
+        ask(&doubt, "--leave-newer-state", leave_newer_state)?;
+    }
+    let nonce = edit::next_nonce(present, "/job/savepointRedeployNonce");
+    let patch =
+        json!({"spec": {"job": {"initialSavepointPath": path, "savepointRedeployNonce": nonce}}});
+    if present.desired_state() == "suspended" {
+        printer.note(format_args!(
+            "`{name}` is suspended and stays so; start it with: kubectl flink resume {name}"
+        ));
+    }
+    edit::send(connection, present, &patch, "restored", change, printer).await
+}
+
+/// What the job has that is newer, as a sentence; nothing where it never ran.
+fn left_behind(
+    present: &Deployment,
+    what: &str,
+    taken_at: Option<Timestamp>,
+    now: Timestamp,
+) -> Option<String> {
+    if !present.was_deployed() {
+        return None;
+    }
+    let name = present.shown_name();
+    let age = taken_at.map(|at| format!(", {} ago,", table::age(now.as_second() - at.as_second())));
+    Some(format!(
+        "`{name}` goes back to {what}{} and leaves behind all state that is newer",
+        age.unwrap_or_default()
+    ))
+}
+
+/// Whether the path is a checkpoint that the running job took: it need not live until it is needed.
+fn is_own_live_checkpoint(present: &Deployment, path: &str) -> bool {
+    let is_over = matches!(present.job_state(), Some("FINISHED" | "FAILED" | "CANCELED"));
+    let is_stopped = present.lifecycle() == Some("SUSPENDED") || is_over;
+    let mut parts = path.trim_end_matches('/').rsplit('/').skip_while(|part| *part == METADATA);
+    let is_checkpoint = parts.next().is_some_and(|last| last.starts_with("chk-"));
+    !is_stopped && is_checkpoint && present.job_id().is_some_and(|id| parts.any(|part| part == id))
+}
+
+/// Looks for the savepoint as the operator would reach it: with the job's own options.
+async fn look(present: &Deployment, path: &str) -> Look {
+    let own = present.flink_config();
+    let operator: FlinkConfig = OperatorConfig::default().base;
+    let looking = async {
+        let storage = Storage::open(path, &operator, &own).await?;
+        storage.files_directly_in("").await
+    };
+    match tokio::time::timeout(LOOK_MAX, looking).await {
+        Ok(Ok(files)) if files.iter().any(|file| file.path.ends_with(METADATA)) => Look::Found,
+        Ok(Ok(_)) => Look::Absent,
+        Ok(Err(error)) => Look::OutOfReach(error.to_string()),
+        Err(_) => Look::OutOfReach(format!("no answer within {}s", LOOK_MAX.as_secs())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use super::*;
+
+    #[test]
+    fn newer_state_is_named_with_its_age() {
+        let now: Timestamp = "2026-01-01T01:00:00Z".parse().unwrap();
+        let mut present = Deployment(json!({"metadata": {"name": "orders"}, "spec": {"job": {}}}));
+        assert_eq!(left_behind(&present, "revision 3", None, now), None);
+        present.0["status"] = json!({"reconciliationStatus": {"lastReconciledSpec": "{}"}});
+        let at = "2026-01-01T00:00:00Z".parse().ok();
+        expect![
+            "`orders` goes back to revision 3, 60m ago, and leaves behind all state that is newer"
+        ]
+        .assert_eq(&left_behind(&present, "revision 3", at, now).unwrap());
+        expect!["`orders` goes back to `s3://b/1` and leaves behind all state that is newer"]
+            .assert_eq(&left_behind(&present, "`s3://b/1`", None, now).unwrap());
+    }
+
+    #[test]
+    fn a_checkpoint_of_the_running_job_is_no_place_to_go_back_to() {
+        let with = |lifecycle: &str| {
+            Deployment(
+                json!({"status": {"lifecycleState": lifecycle, "jobStatus": {"jobId": "abc", "state": "RUNNING"}}}),
+            )
+        };
+        let is_live = |lifecycle: &str, path| is_own_live_checkpoint(&with(lifecycle), path);
+        assert!(is_live("STABLE", "s3://b/checkpoints/abc/chk-7"));
+        assert!(is_live("STABLE", "s3://b/checkpoints/abc/chk-7/_metadata"));
+        assert!(!is_live("SUSPENDED", "s3://b/checkpoints/abc/chk-7"));
+        assert!(!is_live("STABLE", "s3://b/checkpoints/def/chk-7"));
+        assert!(!is_live("STABLE", "s3://b/savepoints/abc/savepoint-7"));
+    }
+
+    #[tokio::test]
+    async fn a_path_that_only_pods_see_is_not_concluded_from() {
+        let present = Deployment(json!({"spec": {"job": {}}}));
+        let look = look(&present, "file:///flink/savepoints/1").await;
+        assert!(matches!(look, Look::OutOfReach(_)), "{look:?}");
+    }
+}

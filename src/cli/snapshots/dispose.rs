@@ -1,0 +1,174 @@
+//! `snapshots dispose`: a snapshot goes together with its savepoint, if nothing refers to it.
+//!
+//! The operator disposes of the savepoint, and looks for references itself before it does; here they
+//! are looked for first, so that nothing is begun that would only lose the record of the savepoint.
+
+use clap::Args;
+use serde_json::json;
+
+use super::{Inventory, inventories, of_resource};
+use crate::api::STATE_SNAPSHOT_FINALIZER;
+use crate::api::state_snapshot::{FlinkStateSnapshot, SnapshotState};
+use crate::cli::args::{DryRun, DryRunMode, Global};
+use crate::cli::failure::Failure;
+use crate::cli::printer::Printer;
+use crate::cli::{change, complete, edit};
+use crate::cluster::apply::{self, Deletion, ObjectId, Propagation};
+use crate::cluster::read::Scope;
+use crate::decide::references::Referrers;
+
+/// Arguments of `snapshots dispose`.
+#[derive(Args)]
+pub(super) struct DisposeArgs {
+    /// The FlinkStateSnapshot
+    #[arg(add = complete::snapshots())]
+    snapshot: String,
+    /// Do not ask
+    #[arg(short, long)]
+    yes: bool,
+    #[command(flatten)]
+    dry_run: DryRun,
+}
+
+/// Checks that nothing refers to the savepoint, asks, and deletes the resource.
+pub(super) async fn run(
+    args: DisposeArgs,
+    global: &Global,
+    printer: &Printer,
+) -> anyhow::Result<()> {
+    let DisposeArgs { snapshot: name, yes, dry_run: DryRun { dry_run } } = args;
+    let connection = global.connect().await?;
+    let (client, namespace) = (&connection.client, connection.namespace.as_str());
+    let all = inventories(client, Scope::Namespace(namespace)).await?;
+    let inventory = all.first();
+    let of_name = |it: &&FlinkStateSnapshot| it.metadata.name.as_deref() == Some(&name);
+    let found = inventory.and_then(|all| Some((all, all.snapshots.iter().find(of_name)?)));
+    let Some((inventory, resource)) = found else {
+        let message = format!("no FlinkStateSnapshot `{name}` in namespace `{namespace}`");
+        return Err(Failure::new(message).hint("see them with: kubectl flink snapshots").into());
+    };
+    let path = judge(inventory, resource)?;
+    let doubt = format!("the savepoint at `{path}` is deleted with FlinkStateSnapshot `{name}`");
+    if dry_run == DryRunMode::None && !yes {
+        edit::agree(&doubt, "--yes", printer)?;
+    } else {
+        printer.note(&doubt);
+    }
+    let id = ObjectId::of::<FlinkStateSnapshot>(namespace, &name);
+    let savepoint = resource.spec.savepoint.as_ref();
+    let mut version = resource.metadata.resource_version.clone();
+    if savepoint.is_some_and(|it| it.dispose_on_delete == Some(false)) {
+        // As it was judged: a snapshot that changed since is a conflict.
+        let change = json!({"metadata": {"resourceVersion": version},
+            "spec": {"savepoint": {"disposeOnDelete": true}}});
+        if dry_run != DryRunMode::Client {
+            let writer = change::writer(dry_run);
+            apply::merge_patch(client, &id, &change, writer).await?;
+        }
+        if dry_run == DryRunMode::None {
+            // It is the same snapshot by its uid; the operator looks for references once more.
+            version = None;
+        }
+    }
+    if dry_run != DryRunMode::Client {
+        let deletion = Deletion {
+            uid: resource.metadata.uid.as_deref(),
+            resource_version: version.as_deref(),
+            is_dry_run: dry_run == DryRunMode::Server,
+            ..Deletion::with(Propagation::Background)
+        };
+        apply::delete(client, &id, deletion).await?;
+    }
+    printer.line(format_args!(
+        "flinkstatesnapshot.flink.apache.org/{name} deleted{}",
+        dry_run.suffix()
+    ))?;
+    Ok(())
+}
+
+/// The path of a savepoint that may go, or why it may not.
+fn judge(inventory: &Inventory, resource: &FlinkStateSnapshot) -> Result<String, Failure> {
+    let name = resource.metadata.name.as_deref().unwrap_or_default();
+    let refused = |why: String| {
+        Failure::new(format!("FlinkStateSnapshot `{name}` is not disposed of: {why}"))
+    };
+    if resource.spec.savepoint.is_none() {
+        return Err(refused("it is a checkpoint, which is Flink's to delete".to_owned()));
+    }
+    let status = resource.status.clone().unwrap_or_default();
+    let path = status.path.filter(|path| !path.is_empty());
+    let (SnapshotState::Completed, Some(path)) = (status.state, path) else {
+        return Err(refused(format!(
+            "it is {}, and no savepoint is on record",
+            status.state.as_str()
+        ))
+        .hint(format!("delete the record with: kubectl delete flinkstatesnapshot {name}")));
+    };
+    let finalizers = resource.metadata.finalizers.as_deref().unwrap_or_default();
+    if !finalizers.iter().any(|finalizer| finalizer == STATE_SNAPSHOT_FINALIZER) {
+        return Err(refused("no operator looks after it, so its savepoint would stay".to_owned())
+            .hint("start an operator with: kubectl flink operate"));
+    }
+    let revisions = inventory.revisions.as_ref().map_err(|reason| {
+        refused(format!("what refers to its savepoint is not known: {reason}"))
+    })?;
+    let referrers = Referrers {
+        deployments: inventory.deployments.iter().collect(),
+        session_jobs: inventory.session_jobs.iter().collect(),
+        revisions,
+        snapshots: inventory.snapshots.iter().collect(),
+    };
+    match of_resource(resource, Some(&referrers)).referred_to_by.as_deref() {
+        Some([]) => Ok(path),
+        Some(all) => Err(refused(format!("its savepoint could be needed by {}", all.join(", ")))),
+        None => Err(refused("what refers to its savepoint is not known".to_owned())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+
+    fn resource(metadata: Value, spec: Value, status: Value) -> FlinkStateSnapshot {
+        serde_json::from_value(json!({"apiVersion": "flink.apache.org/v1beta1",
+            "kind": "FlinkStateSnapshot", "metadata": metadata, "spec": spec, "status": status}))
+        .unwrap()
+    }
+
+    fn judged(resource: &FlinkStateSnapshot, deployments: Vec<Value>) -> Result<String, String> {
+        let deployments = deployments.into_iter().map(|it| serde_json::from_value(it).unwrap());
+        let inventory = Inventory {
+            namespace: "n".to_owned(),
+            snapshots: vec![resource.clone()],
+            deployments: deployments.collect(),
+            session_jobs: Vec::new(),
+            revisions: Ok(Vec::new()),
+        };
+        judge(&inventory, resource).map_err(|failure| failure.to_string())
+    }
+
+    #[test]
+    fn only_a_savepoint_that_nothing_refers_to_is_disposed_of() {
+        let metadata = json!({"name": "x", "uid": "u", "finalizers": [STATE_SNAPSHOT_FINALIZER]});
+        let savepoint = json!({"savepoint": {}});
+        let done = json!({"state": "COMPLETED", "path": "s3://b/1"});
+        let good = resource(metadata.clone(), savepoint.clone(), done.clone());
+        assert_eq!(judged(&good, vec![]).unwrap(), "s3://b/1");
+        let user = json!({"apiVersion": "flink.apache.org/v1beta1", "kind": "FlinkDeployment",
+            "metadata": {"name": "orders", "namespace": "n"},
+            "spec": {"job": {"initialSavepointPath": "s3://b/1/"}}});
+        assert!(
+            judged(&good, vec![user])
+                .unwrap_err()
+                .contains("could be needed by FlinkDeployment `orders`")
+        );
+        let nobodys = resource(json!({"name": "x"}), savepoint.clone(), done.clone());
+        assert!(judged(&nobodys, vec![]).unwrap_err().contains("no operator looks after it"));
+        let checkpoint = resource(metadata.clone(), json!({"checkpoint": {}}), done);
+        assert!(judged(&checkpoint, vec![]).unwrap_err().contains("Flink's to delete"));
+        let failed = resource(metadata, savepoint, json!({"state": "FAILED"}));
+        assert!(judged(&failed, vec![]).unwrap_err().contains("no savepoint is on record"));
+    }
+}

@@ -1,0 +1,98 @@
+//! A port of this machine that leads to a port of a pod, through the API server.
+//!
+//! Each connection finds a ready pod of its own, so that a JobManager may be replaced meanwhile.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::Pod;
+use kube::Client;
+use kube::api::{Api, ListParams};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, mpsc};
+use tokio::task::JoinSet;
+
+use super::{Error, Result};
+
+/// Connections at the same time: a browser opens six.
+const CONNECTIONS_MAX: usize = 64;
+
+/// Where the port leads.
+#[derive(Clone, Debug)]
+pub struct Destination {
+    pub namespace: String,
+    /// Selects the pods.
+    pub labels: String,
+    pub port: u16,
+}
+
+/// An open port, which nobody can reach but from this machine.
+pub struct Tunnel {
+    listener: TcpListener,
+    address: SocketAddr,
+}
+
+impl Tunnel {
+    /// Opens `port`; 0 takes one that is free.
+    pub async fn open(port: u16) -> std::io::Result<Self> {
+        let listener = TcpListener::bind(("127.0.0.1", port)).await?;
+        let address = listener.local_addr()?;
+        Ok(Self { listener, address })
+    }
+
+    /// Where it is.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Carries connections for ever; `troubles` hears of those that could not be made.
+    pub async fn serve(self, client: Client, to: Destination, troubles: mpsc::Sender<Error>) {
+        let pods = Api::<Pod>::namespaced(client, &to.namespace);
+        let permits = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+        let mut tasks = JoinSet::new();
+        loop {
+            let Ok(permit) = Arc::clone(&permits).acquire_owned().await else { return };
+            let Ok((stream, _)) = self.listener.accept().await else {
+                // Out of file descriptors, or a client that left: the next one may do.
+                tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+                continue;
+            };
+            let (pods, to, troubles) = (pods.clone(), to.clone(), troubles.clone());
+            tasks.spawn(async move {
+                if let Err(error) = carry(&pods, &to, stream).await {
+                    // Who does not listen any more has left.
+                    drop(troubles.try_send(error));
+                }
+                drop(permit);
+            });
+            while tasks.try_join_next().is_some() {}
+        }
+    }
+}
+
+/// Moves bytes until either side closes.
+async fn carry(pods: &Api<Pod>, to: &Destination, mut stream: TcpStream) -> Result<()> {
+    let found = pods.list(&ListParams::default().labels(&to.labels)).await?;
+    let name =
+        found.items.iter().find(|pod| is_ready(pod)).and_then(|pod| pod.metadata.name.as_deref());
+    let Some(name) = name else {
+        let message = format!("no pod with labels `{}` is ready", to.labels);
+        return Err(Error::Unavailable { status: 503, message });
+    };
+    let mut forwarder = pods.portforward(name, &[to.port]).await?;
+    let Some(mut remote) = forwarder.take_stream(to.port) else {
+        let message = format!("pod `{name}` gives no stream");
+        return Err(Error::Unavailable { status: 503, message });
+    };
+    // A side that closes early is the browser's everyday business.
+    let _moved = tokio::io::copy_bidirectional(&mut stream, &mut remote).await;
+    forwarder.abort();
+    Ok(())
+}
+
+fn is_ready(pod: &Pod) -> bool {
+    let conditions = pod.status.as_ref().and_then(|status| status.conditions.as_ref());
+    let mut conditions = conditions.into_iter().flatten();
+    pod.metadata.deletion_timestamp.is_none()
+        && conditions.any(|condition| condition.type_ == "Ready" && condition.status == "True")
+}

@@ -1,0 +1,163 @@
+//! Commands that only look: what they ask for, and how they say it.
+
+use kubectl_flink::cli::failure::Kind;
+use serde_json::{Value, json};
+
+use super::commands::{JOB_ID, cluster, flink, run, wordcount};
+use crate::support::fake_cluster::FakeCluster;
+
+fn session_job(name: &str) -> Value {
+    json!({"apiVersion": "flink.apache.org/v1beta1", "kind": "FlinkSessionJob",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"deploymentName": "session", "job": {"jarURI": "https://x/a.jar"}}})
+}
+
+#[tokio::test]
+async fn list_shows_both_kinds_in_order() {
+    let cluster = cluster();
+    cluster.insert(session_job("clicks"));
+    let ran = run(&cluster, None, "list -o name").await.succeeded();
+    let names =
+        "flinkdeployment.flink.apache.org/wordcount\nflinksessionjob.flink.apache.org/clicks\n";
+    assert_eq!(ran.output, names);
+    let ran = run(&cluster, None, "list").await.succeeded();
+    let lines = ran.output.lines().collect::<Vec<_>>();
+    assert!(lines[1].starts_with("wordcount "), "{}", ran.output);
+    assert!(lines[2].starts_with("sessionjob/clicks "), "{}", ran.output);
+    let ran = run(&cluster, None, "list --reverse -o name").await.succeeded();
+    assert!(ran.output.starts_with("flinksessionjob"), "{}", ran.output);
+}
+
+#[tokio::test]
+async fn whole_objects_are_a_list_in_both_forms() {
+    let cluster = cluster();
+    cluster.insert(session_job("clicks"));
+    let ran = run(&cluster, None, "list -o json").await.succeeded();
+    let told: Value = serde_json::from_str(&ran.output).unwrap();
+    assert_eq!((&told["kind"], &told["apiVersion"]), (&json!("List"), &json!("v1")));
+    assert_eq!(told["items"][0]["metadata"]["name"], "wordcount");
+    assert_eq!(told["items"][0]["kind"], "FlinkDeployment");
+    assert_eq!(told["items"][1]["spec"]["deploymentName"], "session");
+    assert_eq!(ran.output, serde_json::to_string_pretty(&told).unwrap() + "\n");
+    let yaml = run(&cluster, None, "list -o yaml").await.succeeded().output;
+    assert!(yaml.starts_with("apiVersion: v1\nkind: List\nitems:\n- apiVersion:"), "{yaml}");
+    assert_eq!(yaml.lines().filter(|line| line.starts_with("- ")).count(), 2, "{yaml}");
+    let empty = run(&FakeCluster::new(), None, "list -o json").await.succeeded().output;
+    assert_eq!(serde_json::from_str::<Value>(&empty).unwrap()["items"], json!([]));
+}
+
+#[tokio::test]
+async fn an_unknown_name_leads_to_the_near_ones() {
+    let cluster = cluster();
+    cluster.insert(session_job("clicks"));
+    let mut elsewhere = wordcount();
+    elsewhere["metadata"] = json!({"name": "orders", "namespace": "shop"});
+    cluster.insert(elsewhere);
+    let hints = async |name: &str| {
+        let ran = run(&cluster, None, &format!("status {name}")).await;
+        ran.failed(Kind::Failed, "in namespace `default`");
+        ran.hints
+    };
+    assert_eq!(hints("wordcoutn").await, ["did you mean `wordcount`?"]);
+    assert_eq!(hints("sessionjob/click").await, ["did you mean `sessionjob/clicks`?"]);
+    assert_eq!(hints("orders").await, ["namespace `shop` has one: add -n shop"]);
+    assert_eq!(hints("zzz").await, ["the namespace has `wordcount`, `sessionjob/clicks`"]);
+}
+
+#[tokio::test]
+async fn flink_is_asked_what_a_person_asks() {
+    let cluster = cluster();
+    let (_flink, address) = flink().await;
+    let line = "rest wordcount GET /jobs/{job}";
+    let ran = run(&cluster, Some(address.clone()), line).await.succeeded();
+    let told: Value = serde_json::from_str(&ran.output).unwrap();
+    assert_eq!(told["jid"], JOB_ID);
+    let ran = run(&cluster, Some(address.clone()), "rest wordcount PATCH /jobs/{job}").await;
+    ran.failed(Kind::Failed, "changes `wordcount` behind the operator's back");
+    let ran = run(&cluster, Some(address), "rest wordcount GET jobs").await;
+    ran.failed(Kind::Usage, "`jobs` is no path of Flink's REST API");
+}
+
+#[tokio::test]
+async fn checkpoints_are_those_that_the_job_manager_tells() {
+    let cluster = cluster();
+    let (_flink, address) = flink().await;
+    let ran = run(&cluster, Some(address), "checkpoints wordcount -o json").await.succeeded();
+    let told: Value = serde_json::from_str(&ran.output).unwrap();
+    assert!(told["checkpoints"].is_array() && told["counts"]["completed"].is_u64(), "{told}");
+    let mut session = wordcount();
+    session["metadata"] = json!({"name": "session", "namespace": "default"});
+    session["spec"].as_object_mut().unwrap().remove("job");
+    cluster.insert(session);
+    run(&cluster, None, "checkpoints session").await.failed(Kind::Failed, "no job of its own");
+}
+
+#[tokio::test]
+async fn events_are_those_of_the_deployment_the_latest_last() {
+    let cluster = cluster();
+    for (name, kind, of, at, message) in [
+        ("b", "FlinkDeployment", "wordcount", "2026-01-01T00:01:00Z", "password=hunter2"),
+        ("a", "Pod", "wordcount-taskmanager-1-1", "2026-01-01T00:00:00Z", "pulled"),
+        ("c", "FlinkDeployment", "other", "2026-01-01T00:02:00Z", "not shown"),
+    ] {
+        cluster.insert(json!({"apiVersion": "v1", "kind": "Event", "metadata": {"name": name, "namespace": "default"},
+            "involvedObject": {"kind": kind, "name": of}, "type": "Warning", "reason": "R", "message": message,
+            "lastTimestamp": at, "count": 2}));
+    }
+    let ran = run(&cluster, None, "events wordcount -o json").await.succeeded();
+    let told: Value = serde_json::from_str(&ran.output).unwrap();
+    let messages =
+        told["events"].as_array().unwrap().iter().map(|it| it["message"].as_str().unwrap());
+    assert_eq!(messages.collect::<Vec<_>>(), ["pulled", "password=******"]);
+    let ran = run(&cluster, None, "events wordcount").await.succeeded();
+    assert!(ran.output.contains("FlinkDeployment/wordcount"), "{}", ran.output);
+}
+
+#[tokio::test]
+async fn options_come_with_the_layer_that_sets_them() {
+    let cluster = cluster();
+    let ran = run(&cluster, None, "config wordcount --set-only -o json").await.succeeded();
+    assert!(
+        ran.error.contains("what the operator's own configuration sets is not shown"),
+        "{}",
+        ran.error
+    );
+    let told: Value = serde_json::from_str(&ran.output).unwrap();
+    let from = |option: &str| {
+        let options = told["options"].as_array().unwrap();
+        let found = options.iter().find(|it| it["option"] == option);
+        found.map(|it| {
+            (it["value"].as_str().unwrap().to_owned(), it["from"].as_str().unwrap().to_owned())
+        })
+    };
+    let pair = |value: &str, from: &str| Some((value.to_owned(), from.to_owned()));
+    assert_eq!(from("state.savepoints.dir"), pair("s3://b/savepoints", "wordcount"));
+    assert_eq!(from("parallelism.default"), pair("2", "follows from the spec"));
+}
+
+#[tokio::test]
+async fn a_snapshot_leads_to_its_job() {
+    let cluster = cluster();
+    cluster.insert(json!({"apiVersion": "flink.apache.org/v1beta1", "kind": "FlinkStateSnapshot",
+        "metadata": {"name": "s-1", "namespace": "default", "uid": "u",
+            "finalizers": ["flinkstatesnapshots.flink.apache.org/finalizer"]},
+        "spec": {"jobReference": {"kind": "FlinkDeployment", "name": "wordcount"}, "savepoint": {"disposeOnDelete": false}},
+        "status": {"state": "COMPLETED", "path": "s3://b/1"}}));
+    let line = "snapshots dispose s-1";
+    run(&cluster, None, line).await.failed(Kind::Failed, "the savepoint at `s3://b/1` is deleted");
+    assert_eq!(cluster.writes(), []);
+    let flags = "--unverified --leave-newer-state";
+    run(&cluster, None, &format!("snapshots restore s-1 {flags}")).await.succeeded();
+    let spec = super::commands::stored(&cluster)["spec"].clone();
+    assert_eq!(spec["job"]["initialSavepointPath"], "s3://b/1");
+    // The spec names it now.
+    let ran = run(&cluster, None, &format!("{line} --yes")).await;
+    ran.failed(Kind::Failed, "could be needed by FlinkDeployment `wordcount`");
+    cluster.insert(wordcount());
+    run(&cluster, None, &format!("{line} --yes")).await.succeeded();
+    let going = cluster.object("flinkstatesnapshots", "default", "s-1").unwrap();
+    assert!(going["metadata"]["deletionTimestamp"].is_string(), "{going}");
+    assert_eq!(going["spec"]["savepoint"]["disposeOnDelete"], true);
+    let ran = run(&cluster, None, "snapshots -A dispose s-1").await;
+    ran.failed(Kind::Usage, "flags of the list do not go with");
+}
