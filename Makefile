@@ -4,7 +4,7 @@
 CARGO ?= cargo
 export CARGO_TERM_COLOR ?= auto
 
-.PHONY: help build release test test-fast demo bench image chart format clean
+.PHONY: help build dist release test test-fast demo bench image chart format clean
 
 help: ## list the recipes
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -18,6 +18,9 @@ release: ## build what is released (target/release/kubectl-flink)
 image: ## the operator's image, FROM nothing: target/operator-image.tar
 	$(CARGO) rustc --locked --release --features jemalloc --bin kubectl-flink -- -C target-feature=+crt-static
 	target/release/kubectl-flink operator image --file target/operator-image.tar
+
+dist: ## archives, Debian packages, checksums and the krew manifest: target/dist
+	CARGO="$(CARGO)" dist/package.sh
 
 chart: build ## the Helm chart: target/chart/kubectl-flink-operator-VERSION.tgz
 	helm/package.sh

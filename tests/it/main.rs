@@ -23,6 +23,7 @@ mod flink_scenarios;
 mod fuzz;
 mod golden;
 mod ingress;
+mod krew;
 mod layers;
 mod live_configuration;
 mod metrics;

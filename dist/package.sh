@@ -1,0 +1,135 @@
+#!/bin/sh
+# Package the program for people: archives for krew and by hand, Debian packages, checksums, the krew manifest.
+#
+#   dist/package.sh                          build and package every target that this machine can link
+#   dist/package.sh TARGET PROGRAM           package PROGRAM as TARGET's, such as one that was built elsewhere
+#
+# All of it is written to $DIST (default target/dist). The manifest has the platforms whose archives are there: a
+# release collects the archives of all machines in one folder and runs `dist/package.sh manifest` last.
+set -eu
+cd "$(dirname "$0")/.."
+out=${DIST:-target/dist}
+# Prints man pages and completions for every target alike.
+tool=${TOOL:-target/release/kubectl-flink}
+version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
+targets="x86_64-unknown-linux-gnu aarch64-unknown-linux-gnu x86_64-apple-darwin aarch64-apple-darwin"
+mkdir -p "$out"
+
+say() { echo "dist: $*" >&2; }
+
+# The same input gives the same archive, whenever it is made.
+archive() { # archive FOLDER FILE
+    tar -C "$1" --sort=name --owner=0 --group=0 --numeric-owner --mtime=@0 -cf - . | gzip -n9 > "$2"
+}
+
+package() { # package TARGET PROGRAM
+    target=$1
+    program=$2
+    stage=$(mktemp -d)
+    chmod 755 "$stage"
+    mkdir -p "$stage/completions" "$stage/man"
+    cp "$program" "$stage/kubectl-flink"
+    chmod 755 "$stage/kubectl-flink"
+    cp LICENSE README.md "$stage/"
+    cp completions/* "$stage/completions/"
+    "$tool" __man "$stage/man"
+    archive "$stage" "$out/kubectl-flink-v$version-$target.tar.gz"
+    case $target in
+    x86_64-*-linux-*) debian amd64 ;;
+    aarch64-*-linux-*) debian arm64 ;;
+    esac
+    rm -rf "$stage"
+}
+
+debian() { # debian ARCHITECTURE, of what is staged
+    if ! command -v dpkg-deb > /dev/null; then
+        say "no Debian package for $1: dpkg-deb is not installed"
+        return
+    fi
+    root=$(mktemp -d)
+    chmod 755 "$root"
+    mkdir -p "$root/DEBIAN" "$root/usr/bin" "$root/usr/share/man/man1" "$root/usr/share/doc/kubectl-flink" \
+        "$root/usr/share/bash-completion/completions" "$root/usr/share/zsh/vendor-completions" \
+        "$root/usr/share/fish/vendor_completions.d"
+    cp "$stage/kubectl-flink" completions/kubectl_complete-flink "$root/usr/bin/"
+    chmod 755 "$root/usr/bin/kubectl-flink" "$root/usr/bin/kubectl_complete-flink"
+    for page in "$stage"/man/*; do gzip -n9c "$page" > "$root/usr/share/man/man1/$(basename "$page").gz"; done
+    cp LICENSE "$root/usr/share/doc/kubectl-flink/copyright"
+    cp completions/kubectl-flink.bash "$root/usr/share/bash-completion/completions/kubectl-flink"
+    cp completions/_kubectl-flink "$root/usr/share/zsh/vendor-completions/"
+    cp completions/kubectl-flink.fish "$root/usr/share/fish/vendor_completions.d/"
+    cat > "$root/DEBIAN/control" <<CONTROL
+Package: kubectl-flink
+Version: $version
+Architecture: $1
+Maintainer: kubectl-flink <https://github.com/kubectl-flink/kubectl-flink>
+Section: admin
+Priority: optional
+Depends: libc6
+Recommends: kubectl
+Homepage: https://github.com/kubectl-flink/kubectl-flink
+Description: kubectl plugin and operator for Apache Flink on Kubernetes
+ Deploys, watches, upgrades and repairs Flink jobs, and is the operator itself.
+CONTROL
+    SOURCE_DATE_EPOCH=0 dpkg-deb --root-owner-group -b "$root" "$out/kubectl-flink_${version}_$1.deb" > /dev/null
+    rm -rf "$root"
+}
+
+# What keeps this machine from linking a target; nothing where it can.
+lacking() {
+    host=$(rustc -vV | sed -n 's/^host: //p')
+    [ "$1" = "$host" ] && return
+    if ! rustup target list --installed 2> /dev/null | grep -qx "$1"; then
+        echo "its standard library is not installed: rustup target add $1"
+    elif [ "$1" = aarch64-unknown-linux-gnu ] && ! command -v aarch64-linux-gnu-gcc > /dev/null; then
+        echo "aarch64-linux-gnu-gcc is not installed"
+    elif [ "${1#*-apple-}" != "$1" ] && [ "${host#*-apple-}" = "$host" ]; then
+        echo "Apple's linker and libraries are on a Mac only"
+    fi
+}
+
+sums() {
+    (cd "$out" && for file in *.tar.gz *.deb; do [ ! -e "$file" ] || sha256sum "$file"; done > SHA256SUMS)
+}
+
+# The manifest, with the platforms whose archive is there.
+manifest() {
+    sums
+    awk -v version="$version" '
+        FNR == NR { sum[$2] = $1; next }
+        /^    - selector:/ { platform() ; inside = 1 }
+        { sub(/\{\{VERSION\}\}/, version); while (sub(/\{\{VERSION\}\}/, version)) {} }
+        inside && /^      uri:/ { name = $2; sub(/.*\//, "", name) }
+        inside && /^      sha256:/ && (name in sum) { $0 = "      sha256: " sum[name] }
+        inside { block = block $0 "\n"; next }
+        !/^#/ { print }
+        END { platform() }
+        function platform() { if (inside && (name in sum)) printf "%s", block; block = "" }
+    ' "$out/SHA256SUMS" krew-manifest.yaml > "$out/krew-manifest.yaml"
+    for target in $targets; do
+        [ -e "$out/kubectl-flink-v$version-$target.tar.gz" ] || say "the krew manifest is without $target"
+    done
+}
+
+case ${1:-} in
+manifest) manifest ;;
+'')
+    for target in $targets; do
+        lack=$(lacking "$target")
+        if [ -n "$lack" ]; then
+            say "$target cannot be built here: $lack"
+            continue
+        fi
+        ${CARGO:-cargo} build --locked --release --features jemalloc --target "$target"
+        # Man pages come from a program that runs here.
+        [ "$target" != "$(rustc -vV | sed -n 's/^host: //p')" ] || tool=target/$target/release/kubectl-flink
+        package "$target" "target/$target/release/kubectl-flink"
+    done
+    manifest
+    ls -l "$out" >&2
+    ;;
+*)
+    package "$1" "$2"
+    manifest
+    ;;
+esac
