@@ -31,6 +31,7 @@ mod manifest;
 pub mod operate;
 pub mod operator;
 pub mod operator_config;
+pub mod plan;
 pub mod printer;
 pub mod reference;
 pub mod render;
@@ -89,9 +90,10 @@ pub fn run() -> ExitCode {
         }
     };
     let printer = Printer::from_environment(cli.global.color, cli.global.quiet);
+    let failed = cli.command.failure_code();
     match start(cli, &printer) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => failure::report(&error, &printer),
+        Err(error) => failure::report(&error, failed, &printer),
     }
 }
 
@@ -168,6 +170,7 @@ pub async fn run_command(
         Command::Restore(args) => Box::pin(restore::run(args, global, printer)).await,
         Command::Status(args) => Box::pin(status::run(args, global, printer)).await,
         Command::Init(args) => init::run(args, global, printer).await,
+        Command::Plan(args) => Box::pin(plan::run(*args, global, printer)).await,
         Command::History(args) => history::run(args, global, printer).await,
         Command::Rollback(args) => rollback::run(args, global, printer).await,
         Command::Savepoint(args) => Box::pin(savepoint::run(args, global, printer)).await,

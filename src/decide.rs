@@ -32,6 +32,7 @@ pub mod plan;
 pub mod reconciled;
 pub mod record;
 pub mod references;
+pub mod rehearsal;
 pub mod restart;
 pub mod restore;
 pub mod revision;

@@ -102,6 +102,7 @@ pub mod pods;
 pub mod preview;
 pub mod reconcile;
 mod record;
+pub mod rehearse;
 pub mod report;
 pub mod resource;
 mod retention;

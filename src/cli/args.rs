@@ -7,9 +7,10 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use super::connection::Connection;
 use super::{
-    checkpoints, complete, completion, config, crds, delete, deploy, desired_state, events, gc,
-    history, init, list, logs, operate, operator, reference, render, rest, restart, restore,
-    rollback, sandbox, savepoint, scale, set, snapshots, status, ui, version,
+    checkpoints, complete, completion, config, crds, delete, deploy, desired_state, events,
+    failure, gc, history, init, list, logs, operate, operator, plan, reference, render,
+    rest, restart, restore, rollback, sandbox, savepoint, scale, set, snapshots, status,
+    ui, version, 
 };
 use crate::flink::access::Access;
 
@@ -65,6 +66,8 @@ pub enum Command {
     Scale(scale::ScaleArgs),
     /// Change the image, options or arguments of a job
     Set(Box<set::SetArgs>),
+    /// Show what a change would do, step by step, and change nothing
+    Plan(Box<plan::PlanArgs>),
     /// Show the specs that a deployment had, with the state each left
     History(history::HistoryArgs),
     /// Go back to an earlier spec, with the present state
@@ -129,6 +132,7 @@ impl Command {
             | Self::Restore(_)
             | Self::Suspend(_)
             | Self::Resume(_)
+            | Self::Plan(_)
             | Self::History(_)
             | Self::Rollback(_)
             | Self::Savepoint(_)
@@ -145,6 +149,13 @@ impl Command {
             | Self::Man(_)
             | Self::Complete(_) => false,
         }
+    }
+}
+
+impl Command {
+    /// The exit code of a plain failure, which `plan` tells from a difference.
+    pub(super) fn failure_code(&self) -> u8 {
+        if matches!(self, Self::Plan(_)) { failure::TROUBLE } else { failure::FAILED }
     }
 }
 

@@ -62,7 +62,7 @@ pub struct DeployArgs {
 }
 
 /// What is to be sent for one deployment.
-enum Request {
+pub(super) enum Request {
     /// A whole manifest, by server-side apply.
     Manifest { manifest: Value, source: Option<Source> },
     /// Only what the flags say, on top of what is there.
@@ -70,6 +70,15 @@ enum Request {
 }
 
 impl Request {
+    /// Those of a file, each with its place in it.
+    pub(super) fn of_documents(documents: Vec<Document>, file: &str) -> Vec<Self> {
+        let of_document = |document: Document| Self::Manifest {
+            manifest: document.value.clone(),
+            source: Some(Source { file: file.to_owned(), document }),
+        };
+        documents.into_iter().map(of_document).collect()
+    }
+
     fn manifest(&self) -> Option<&Value> {
         match self {
             Self::Manifest { manifest, .. } => Some(manifest),
@@ -103,11 +112,7 @@ pub async fn run(args: DeployArgs, global: &Global, printer: &Printer) -> anyhow
     let requests = match manifests {
         Some(documents) => {
             let file = filename.as_deref().map(manifest::shown).unwrap_or_default();
-            let of_document = |document: Document| Request::Manifest {
-                manifest: document.value.clone(),
-                source: Some(Source { file: file.clone(), document }),
-            };
-            documents.into_iter().map(of_document).collect()
+            Request::of_documents(documents, &file)
         }
         None if flags.is_empty() => match dialogue::ask(&connection, printer).await? {
             Some(manifest) => vec![Request::Manifest { manifest, source: None }],
@@ -115,18 +120,10 @@ pub async fn run(args: DeployArgs, global: &Global, printer: &Printer) -> anyhow
         },
         None => vec![from_flags(&flags, &connection).await?],
     };
-    let requests = mutated(requests, &connection, &extensions, printer).await?;
-    let mut checked = Vec::new();
-    let mut violations = Vec::new();
-    let together = requests.iter().filter_map(Request::manifest).cloned().collect::<Vec<_>>();
-    for request in requests {
-        let rules = (&operator, &extensions, printer);
-        let (request, found) = check(request, &mut connection, rules, &together).await?;
-        violations.extend(found);
-        checked.push(request);
-    }
+    let rules = (&operator, &extensions, printer);
+    let (checked, violations) = check_all(requests, &mut connection, rules).await?;
     if !violations.is_empty() {
-        return Err(refusal(&violations).into());
+        return Err(refusal("nothing was deployed, and nothing was changed", &violations).into());
     }
     let writer = Writer { is_forced: force_conflicts, ..change::writer(dry_run) };
     for request in &checked {
@@ -134,6 +131,29 @@ pub async fn run(args: DeployArgs, global: &Global, printer: &Printer) -> anyhow
         change::finish(&connection, written.object, written.verb, change, printer).await?;
     }
     Ok(())
+}
+
+/// What is in force where objects are taken in, and where to say what it did.
+pub(super) type Rules<'a> = (&'a OperatorConfig, &'a Extensions, &'a Printer);
+
+/// The requests as they would be sent, and everything that is wrong with any of them, each with the
+/// name or the line to blame.
+pub(super) async fn check_all(
+    requests: Vec<Request>,
+    connection: &mut Connection,
+    rules: Rules<'_>,
+) -> anyhow::Result<(Vec<Checked>, Vec<(String, Violation)>)> {
+    let (_, extensions, printer) = rules;
+    let requests = mutated(requests, connection, extensions, printer).await?;
+    let mut checked = Vec::new();
+    let mut violations = Vec::new();
+    let together = requests.iter().filter_map(Request::manifest).cloned().collect::<Vec<_>>();
+    for request in requests {
+        let (request, found) = check(request, connection, rules, &together).await?;
+        violations.extend(found);
+        checked.push(request);
+    }
+    Ok((checked, violations))
 }
 
 /// The session cluster of a session job.
@@ -174,25 +194,25 @@ async fn mutated(
 }
 
 /// Where a manifest came from, to blame its lines.
-struct Source {
+pub(super) struct Source {
     file: String,
     document: Document,
 }
 
 /// A request with what is stored under its name now.
-struct Checked {
-    id: ObjectId,
+pub(super) struct Checked {
+    pub(super) id: ObjectId,
     request: Request,
-    present: Option<Deployment>,
+    pub(super) present: Option<Deployment>,
     /// The object as it would be, for `--dry-run=client`.
-    wanted: Value,
+    pub(super) wanted: Value,
 }
 
 /// Everything that is wrong with one request, found before anything is sent.
 async fn check(
     mut request: Request,
     connection: &mut Connection,
-    (operator, extensions, printer): (&OperatorConfig, &Extensions, &Printer),
+    (operator, extensions, printer): Rules<'_>,
     together: &[Value],
 ) -> anyhow::Result<(Checked, Vec<(String, Violation)>)> {
     let id = match &request {
@@ -300,8 +320,8 @@ async fn missing_service_account(
 }
 
 /// All violations at once, each with the name or the line to blame; nothing was sent.
-fn refusal(violations: &[(String, Violation)]) -> Failure {
-    let mut message = "nothing was deployed, and nothing was changed:".to_owned();
+pub(super) fn refusal(nothing_done: &str, violations: &[(String, Violation)]) -> Failure {
+    let mut message = format!("{nothing_done}:");
     for (place, violation) in violations {
         message.push_str("\n  ");
         message.push_str(place);
@@ -370,7 +390,7 @@ fn namespace_of<'a>(manifest: &'a Value, connection: &'a Connection) -> &'a str 
 }
 
 /// The manifests in a file; anything but these kinds is refused, because it would be left out.
-fn manifests(file: &Path, global: &Global) -> anyhow::Result<Vec<Document>> {
+pub(super) fn manifests(file: &Path, global: &Global) -> anyhow::Result<Vec<Document>> {
     let documents = manifest::read(file)?;
     for document in &documents {
         let metadata = match &document.resource {

@@ -11,6 +11,12 @@ use std::process::ExitCode;
 use super::printer::Printer;
 use crate::cluster;
 
+/// What was asked for could not be done.
+pub const FAILED: u8 = 1;
+/// There is a difference, as `diff(1)` reports it.
+pub const DIFFERENT: u8 = 1;
+/// A command that compares failed, as `diff(1)` reports it.
+pub const TROUBLE: u8 = 2;
 /// The command line is wrong.
 pub const USAGE: u8 = 2;
 /// A `--timeout` ran out, as `timeout(1)` reports it.
@@ -27,6 +33,8 @@ pub enum Kind {
     Usage,
     TimedOut,
     Interrupted,
+    /// Not a failure: there is a difference, which scripts ask for by the exit code.
+    Differs,
 }
 
 /// A failure with a message that stands alone, and what would help.
@@ -57,6 +65,11 @@ impl Failure {
     /// The person who waited left.
     pub fn interrupted(message: impl Into<String>) -> Self {
         Self { kind: Kind::Interrupted, ..Self::new(message) }
+    }
+
+    /// There is a difference; it was shown already.
+    pub fn differs() -> Self {
+        Self { kind: Kind::Differs, ..Self::new("there are changes") }
     }
 
     /// Adds a line that says what would help.
@@ -96,10 +109,14 @@ impl Error for Failure {
     }
 }
 
-/// Prints the error with its causes and hints, and returns its exit code.
-pub fn report(error: &anyhow::Error, printer: &Printer) -> ExitCode {
+/// Prints the error with its causes and hints, and returns its exit code. `failed` is the one of a
+/// plain failure, where the command means something else by 1.
+pub fn report(error: &anyhow::Error, failed: u8, printer: &Printer) -> ExitCode {
     if is_closed_pipe(error) {
         return ExitCode::FAILURE;
+    }
+    if kind_of(error) == Kind::Differs {
+        return ExitCode::from(DIFFERENT);
     }
     let mut shown = String::new();
     for (depth, cause) in error.chain().enumerate() {
@@ -123,7 +140,8 @@ pub fn report(error: &anyhow::Error, printer: &Printer) -> ExitCode {
         }
     }
     match kind_of(error) {
-        Kind::Failed => ExitCode::FAILURE,
+        Kind::Failed => ExitCode::from(failed),
+        Kind::Differs => ExitCode::from(DIFFERENT),
         Kind::Usage => ExitCode::from(USAGE),
         Kind::TimedOut => ExitCode::from(TIMED_OUT),
         Kind::Interrupted => ExitCode::from(INTERRUPTED),

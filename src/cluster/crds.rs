@@ -124,6 +124,31 @@ pub async fn wait_until_established(
     Ok(())
 }
 
+/// How an installed definition differs from that of this program.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Drift {
+    Missing,
+    Same,
+    /// It has other fields; writing ours would drop none.
+    Different,
+    /// It has fields that this version does not know.
+    Newer {
+        fields: Vec<String>,
+    },
+}
+
+/// Compares what the two keep of an object: texts and defaults that an API server adds are no drift.
+pub fn drift(
+    installed: Option<&CustomResourceDefinition>,
+    ours: &CustomResourceDefinition,
+) -> Drift {
+    let Some(installed) = installed else { return Drift::Missing };
+    if let Err(Error::WouldDropFields { fields, .. }) = refuse_dropped_fields(installed, ours) {
+        return Drift::Newer { fields };
+    }
+    if crd::fields(installed) == crd::fields(ours) { Drift::Same } else { Drift::Different }
+}
+
 /// Fields of `before` that `after` would make the API server prune from stored objects.
 fn refuse_dropped_fields(
     before: &CustomResourceDefinition,

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
-use kube::api::{Api, Patch, PatchParams, PostParams};
+use kube::api::{Api, ListParams, Patch, PatchParams, PostParams};
 use kube::{Client, Resource};
 use serde_json::json;
 
@@ -19,6 +19,8 @@ use crate::decide::plan::Component;
 
 /// Characters of a message that are kept; longer ones are cut.
 const MESSAGE_LIMIT: usize = 4096;
+/// Events read of one object; the API server forgets them after an hour.
+const EVENTS_MAX: u32 = 1000;
 /// Times that a racing write of the same event is tried again.
 const ATTEMPTS: usize = 3;
 
@@ -109,6 +111,54 @@ impl EventRequest {
 fn java_hash(text: &str) -> i32 {
     text.encode_utf16()
         .fold(0, |hash: i32, unit| hash.wrapping_mul(31).wrapping_add(i32::from(unit)))
+}
+
+/// Events about an object, oldest first; at most the newest thousand that the API server gives.
+pub async fn about(client: &Client, namespace: &str, kind: &str, name: &str) -> Result<Vec<Event>> {
+    let fields = format!("involvedObject.kind={kind},involvedObject.name={name}");
+    of(client, namespace, &fields, |about| {
+        about.kind.as_deref() == Some(kind) && about.name.as_deref() == Some(name)
+    })
+    .await
+}
+
+/// Events about objects with these names, and about what is made of them: ReplicaSets and pods, whose
+/// names begin with theirs. Oldest first.
+pub async fn around(client: &Client, namespace: &str, names: &[&str]) -> Result<Vec<Event>> {
+    of(client, namespace, "", |about| {
+        let about = about.name.as_deref().unwrap_or_default();
+        names.iter().any(|name| {
+            about.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+        })
+    })
+    .await
+}
+
+/// Those that `fields` select and `is_meant` confirms.
+async fn of(
+    client: &Client,
+    namespace: &str,
+    fields: &str,
+    is_meant: impl Fn(&ObjectReference) -> bool,
+) -> Result<Vec<Event>> {
+    let api: Api<Event> = Api::namespaced(client.clone(), namespace);
+    let mut params = ListParams::default().limit(EVENTS_MAX);
+    if !fields.is_empty() {
+        params = params.fields(fields);
+    }
+    let mut events = api.list(&params).await?.items;
+    events.retain(|event| is_meant(&event.involved_object));
+    events.sort_by_key(last_seen);
+    Ok(events)
+}
+
+/// When it was last told.
+pub fn last_seen(event: &Event) -> Option<Timestamp> {
+    let micro = event.event_time.as_ref().map(|at| at.0);
+    let series = event.series.as_ref().and_then(|it| it.last_observed_time.as_ref()).map(|at| at.0);
+    let times = [event.last_timestamp.as_ref().map(|at| at.0), series, micro];
+    let created = event.metadata.creation_timestamp.as_ref().map(|at| at.0);
+    times.into_iter().flatten().max().or(created)
 }
 
 /// Creates the event, or counts it where it exists; says whether one or the other was done. May be

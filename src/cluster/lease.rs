@@ -16,7 +16,7 @@ use super::{Error, Result};
 use crate::decide::lease;
 
 /// Says what the holder operates, so that an installation knows its own lease.
-const OPERATES: &str = "kubectl-flink/operates";
+pub const OPERATES: &str = "kubectl-flink/operates";
 
 /// What is needed to take part.
 pub const DEEDS: [Deed; 3] = [deed("get"), deed("create"), deed("update")];

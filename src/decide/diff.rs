@@ -46,6 +46,13 @@ pub struct Change {
     pub class: ChangeClass,
 }
 
+impl Change {
+    /// What it was and what it is to be, as people may see it: without secrets.
+    pub fn shown(&self) -> (String, String) {
+        (plain(&self.field, &self.from), plain(&self.field, &self.to))
+    }
+}
+
 /// All changes from one spec to another, in the order of the spec's fields.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SpecDiff {

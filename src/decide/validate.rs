@@ -12,11 +12,13 @@ mod jar_uri;
 pub mod memory_model;
 mod options_form;
 mod resources;
+pub mod rule;
 pub mod session_job;
 pub mod state_snapshot;
 
 use std::fmt;
 
+use self::rule::Rule;
 use crate::api::deployment::FlinkDeploymentSpec;
 use crate::config::option::{ConfigOption, InvalidValue, OptionValue};
 use crate::config::{FlinkConfig, OperatorConfig};
@@ -42,6 +44,19 @@ impl fmt::Display for Violation {
     }
 }
 
+/// A violation with the rule that it breaks.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Finding {
+    pub rule: Rule,
+    pub violation: Violation,
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.violation.fmt(f)
+    }
+}
+
 /// What the validation of a `FlinkDeployment` looks at.
 #[derive(Clone, Copy, Debug)]
 pub struct ValidationInput<'a> {
@@ -55,6 +70,11 @@ pub struct ValidationInput<'a> {
 
 /// All violations of a `FlinkDeployment`; none means that it can be deployed.
 pub fn validate(input: &ValidationInput<'_>) -> Vec<Violation> {
+    find(input).into_iter().map(|finding| finding.violation).collect()
+}
+
+/// The same, each with the rule that is broken.
+pub fn find(input: &ValidationInput<'_>) -> Vec<Finding> {
     deployment::check(input)
 }
 
@@ -78,11 +98,11 @@ impl Places {
         format!("spec.flinkConfiguration.{key}")
     }
 
-    fn invalid(&self, invalid: &InvalidValue) -> Violation {
+    fn invalid(&self, invalid: &InvalidValue) -> Finding {
         let InvalidValue { key, value, expected } = invalid;
         // What follows from a field of the spec is named by that field already.
         let path = if key.starts_with("spec.") { key.clone() } else { self.of_key(key, true) };
-        Violation::new(path, format!("invalid value `{value}`: expected {expected}"))
+        Rule::OptionValue.found(path, format!("invalid value `{value}`: expected {expected}"))
     }
 }
 
@@ -106,6 +126,6 @@ fn is_blank(text: Option<&str>) -> bool {
 
 /// Violations as tests compare them, one a line.
 #[cfg(test)]
-fn lines(violations: &[Violation]) -> String {
+fn lines(violations: &[impl fmt::Display]) -> String {
     violations.iter().map(|violation| violation.to_string() + "\n").collect()
 }

@@ -212,6 +212,18 @@ pub(super) async fn plan(
     Err(Error::Undecided)
 }
 
+/// Answers one question about a job whose change is only thought of; nobody else is asked for a verdict.
+pub(super) async fn look_up(
+    question: Question,
+    (resource, cluster, operator): jar::Job<'_>,
+    context: &Context,
+    facts: &mut Facts,
+) {
+    let status = resource.status.clone().unwrap_or_default();
+    let asked = Asked { status: &status.job_status, flink: flink(cluster, operator, context) };
+    answer(question, &asked, (resource, cluster, operator), context, facts).await;
+}
+
 /// Which job resource it is.
 fn of(resource: &FlinkSessionJob) -> (JobKind, &str, &str) {
     let namespace = resource.metadata.namespace.as_deref().unwrap_or("default");

@@ -7,4 +7,5 @@ mod looking;
 mod operator_config;
 mod panics;
 mod reference;
+mod plan;
 mod transcripts;

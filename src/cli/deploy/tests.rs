@@ -175,5 +175,5 @@ fn all_violations_are_told_at_once() {
         nothing was deployed, and nothing was changed:
           job.yaml:3:1: spec.image: is missing
           job.yaml:9:5: spec.job.parallelism: must be positive"#]]
-    .assert_eq(&refusal(&violations).to_string());
+    .assert_eq(&refusal("nothing was deployed, and nothing was changed", &violations).to_string());
 }

@@ -6,7 +6,7 @@ use super::*;
 #[track_caller]
 fn check(error: anyhow::Error, expected: Expect) {
     let (printer, transcript) = Printer::in_memory();
-    let code = report(&error, &printer);
+    let code = report(&error, FAILED, &printer);
     expected.assert_eq(&format!("{}exit {code:?}\n", transcript.error()));
 }
 
@@ -55,4 +55,17 @@ fn closed_pipe_is_silent() {
             exit ExitCode(unix_exit_status(1))
         "#]],
     );
+}
+
+#[test]
+fn a_difference_is_told_from_a_failure_of_who_compares() {
+    check(
+        Failure::differs().into(),
+        expect![[r#"
+            exit ExitCode(unix_exit_status(1))
+        "#]],
+    );
+    let (printer, _transcript) = Printer::in_memory();
+    let failed = report(&Failure::new("no").into(), TROUBLE, &printer);
+    assert_eq!(format!("{failed:?}"), "ExitCode(unix_exit_status(2))");
 }

@@ -134,7 +134,7 @@ fn bare(mut object: Value) -> Value {
 
 /// Hides what is secret by its key: options, environment variables of pod templates, arguments, and
 /// what addresses carry beside host and path. Options may be nested: `path` is the key so far.
-pub(in crate::decide) fn hide_secrets(value: &mut Value, path: Option<&str>) {
+pub fn hide_secrets(value: &mut Value, path: Option<&str>) {
     match value {
         Value::Object(fields) => {
             let is_named_secret = fields.get("name").and_then(Value::as_str).is_some_and(is_secret);

@@ -8,10 +8,10 @@ use crate::config::option::{ConfigOption, InvalidValue};
 use crate::config::options::{self, autoscaler};
 
 use super::excluded_period;
-use super::{Places, Violation};
+use super::{Finding, Places, Rule};
 
 /// Checks all options of the autoscaler in the effective configuration.
-pub(super) fn check(config: &FlinkConfig, places: &Places) -> Vec<Violation> {
+pub(super) fn check(config: &FlinkConfig, places: &Places) -> Vec<Finding> {
     let mut check = Check { config, places, violations: Vec::new() };
     if !check.is_on(&autoscaler::ENABLED) {
         return check.violations;
@@ -44,7 +44,7 @@ pub(super) fn check(config: &FlinkConfig, places: &Places) -> Vec<Violation> {
 struct Check<'a> {
     config: &'a FlinkConfig,
     places: &'a Places,
-    violations: Vec<Violation>,
+    violations: Vec<Finding>,
 }
 
 impl Check<'_> {
@@ -68,7 +68,7 @@ impl Check<'_> {
                 } else {
                     format!("{min} or more")
                 };
-                self.violations.push(Violation::new(
+                self.violations.push(Rule::AutoscalerRange.found(
                     self.places.of(self.config, option),
                     format!("`{number}` is out of range: it must be {allowed}"),
                 ));
@@ -83,7 +83,7 @@ impl Check<'_> {
             Ok(periods) => {
                 for period in periods {
                     if let Err(problem) = excluded_period::check(&period) {
-                        self.violations.push(Violation::new(
+                        self.violations.push(Rule::ExcludedPeriod.found(
                             self.places.of(self.config, &autoscaler::EXCLUDED_PERIODS),
                             format!("invalid period `{period}`: {problem}"),
                         ));
@@ -99,7 +99,7 @@ impl Check<'_> {
         let read = |option: &ConfigOption<Duration>| self.config.get(option);
         match (read(&autoscaler::METRICS_WINDOW), read(&options::RECONCILE_INTERVAL)) {
             (Ok(window), Ok(interval)) if window < interval => {
-                self.violations.push(Violation::new(
+                self.violations.push(Rule::MetricsWindow.found(
                     self.places.of(self.config, &autoscaler::METRICS_WINDOW),
                     format!(
                         "`{}` is shorter than `{}`, which is {}: there would be fewer than two samples",

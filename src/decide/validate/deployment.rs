@@ -14,8 +14,8 @@ use crate::config::{FlinkConfig, options};
 
 use super::memory_model::{self, Problem};
 use super::{
-    NAME_RULE, Places, ValidationInput, Violation, autoscaler, is_blank, is_valid_name, jar_uri,
-    options_form, resources,
+    Finding, NAME_RULE, Places, Rule, ValidationInput, autoscaler, is_blank, is_valid_name,
+    jar_uri, options_form, resources,
 };
 
 /// Keys that say which cluster it is; the operator alone sets them (D5).
@@ -25,7 +25,7 @@ const FORBIDDEN_KEYS: [&str; 3] =
 const LOG_FILES: [&str; 2] = ["log4j-console.properties", "logback-console.xml"];
 const PULL_POLICIES: [&str; 3] = ["IfNotPresent", "Always", "Never"];
 
-pub(super) fn check(input: &ValidationInput<'_>) -> Vec<Violation> {
+pub(super) fn check(input: &ValidationInput<'_>) -> Vec<Finding> {
     let ValidationInput { name, namespace, spec, last_reconciled, operator } = input;
     let own = FlinkConfig::flatten(&spec.flink_configuration);
     let mut config = operator.defaults(namespace, spec.flink_version);
@@ -34,7 +34,7 @@ pub(super) fn check(input: &ValidationInput<'_>) -> Vec<Violation> {
     let mut violations = Vec::new();
     if !is_valid_name(name) {
         violations
-            .push(Violation::new("metadata.name", format!("invalid name `{name}`: {NAME_RULE}")));
+            .push(Rule::Name.found("metadata.name", format!("invalid name `{name}`: {NAME_RULE}")));
     }
     violations.extend(check.version());
     violations.extend(check.config());
@@ -60,19 +60,19 @@ pub(super) fn check_job(
     has_task_manager_replicas: bool,
     config: &FlinkConfig,
     places: &Places,
-) -> Vec<Violation> {
+) -> Vec<Finding> {
     let mut violations = Vec::new();
     if job.upgrade_mode != UpgradeMode::Stateless
         && is_blank(config.text_of(&options::CHECKPOINT_DIRECTORY))
     {
-        violations.push(Violation::new(
+        violations.push(Rule::CheckpointDirectory.found(
             missing_place(config, places, &options::CHECKPOINT_DIRECTORY, "state.checkpoints.dir"),
             format!("must be set: upgrade mode `{}` restores from it", job.upgrade_mode.as_str()),
         ));
     }
     let reasons = savepoint_directory_needs(job, config);
     if is_blank(config.text_of(&options::SAVEPOINT_DIRECTORY)) && !reasons.is_empty() {
-        violations.push(Violation::new(
+        violations.push(Rule::SavepointDirectory.found(
             missing_place(config, places, &options::SAVEPOINT_DIRECTORY, "state.savepoints.dir"),
             format!("must be set: {}", reasons.join(", and ")),
         ));
@@ -80,10 +80,10 @@ pub(super) fn check_job(
     let parallelism = job.parallelism.unwrap_or(0);
     if !has_task_manager_replicas && parallelism < 1 {
         let given = job.parallelism.map_or("missing".to_owned(), |given| format!("`{given}`"));
-        violations.push(Violation::new(
-            "spec.job.parallelism",
-            format!("is {given}: it must be 1 or more"),
-        ));
+        violations.push(
+            Rule::Parallelism
+                .found("spec.job.parallelism", format!("is {given}: it must be 1 or more")),
+        );
     }
     violations
 }
@@ -130,7 +130,7 @@ struct Check<'a> {
 
 impl Check<'_> {
     /// D2 and D3.
-    fn version(&self) -> Option<Violation> {
+    fn version(&self) -> Option<Finding> {
         let message = match self.spec.flink_version {
             None => "must be set to the Flink version of the image, such as `v1_20`".to_owned(),
             Some(version) if !version.is_supported() => {
@@ -138,22 +138,23 @@ impl Check<'_> {
             }
             Some(_) => return None,
         };
-        Some(Violation::new("spec.flinkVersion", message))
+        Some(Rule::FlinkVersion.found("spec.flinkVersion", message))
     }
 
     /// D5 to D7, the form of every option the operator reads, and keys that `config.yaml` cannot hold.
-    fn config(&self) -> Vec<Violation> {
-        let mut violations: Vec<Violation> = FORBIDDEN_KEYS
+    fn config(&self) -> Vec<Finding> {
+        let mut violations: Vec<Finding> = FORBIDDEN_KEYS
             .into_iter()
             .filter(|key| self.config.contains(key))
             .map(|key| {
-                Violation::new(self.places.of_key(key, true), "the operator alone sets this key")
+                Rule::OperatorKey
+                    .found(self.places.of_key(key, true), "the operator alone sets this key")
             })
             .collect();
         violations.extend(options_form::check(&self.config, &self.places));
         let is_on = |option| self.config.get(option).unwrap_or(false);
         if is_on(&options::DEPLOYMENT_ROLLBACK_ENABLED) && !is_high_availability_on(&self.config) {
-            violations.push(Violation::new(
+            violations.push(Rule::RollbackNeedsHa.found(
                 self.places.of(&self.config, &options::DEPLOYMENT_ROLLBACK_ENABLED),
                 "rollback needs high availability: set `high-availability.type: kubernetes`",
             ));
@@ -161,7 +162,7 @@ impl Check<'_> {
         // A recovery switch that cannot be read is reported above, not here again.
         let recovers = self.config.get(&options::JM_DEPLOYMENT_RECOVERY_ENABLED).unwrap_or(true);
         if is_on(&options::CLUSTER_HEALTH_CHECK_ENABLED) && !recovers {
-            violations.push(Violation::new(
+            violations.push(Rule::HealthNeedsRecovery.found(
                 self.places.of(&self.config, &options::CLUSTER_HEALTH_CHECK_ENABLED),
                 format!(
                     "the health check restarts clusters: it needs `{}`",
@@ -175,7 +176,7 @@ impl Check<'_> {
 
     /// From Flink 2.0 on the options are a YAML tree, in which `a.b` cannot have both a value and
     /// `a.b.c` below it.
-    fn keys_in_each_other(&self) -> Vec<Violation> {
+    fn keys_in_each_other(&self) -> Vec<Finding> {
         if self.spec.flink_version.is_none_or(|version| version < FlinkVersion::V2_0) {
             return Vec::new();
         }
@@ -188,7 +189,7 @@ impl Check<'_> {
         keys.iter()
             .filter_map(|key| {
                 let inner = inner(key)?;
-                Some(Violation::new(
+                Some(Rule::KeyInKey.found(
                     self.places.of_key(key, true),
                     format!("cannot be set beside `{inner}`: Flink 2 keeps options as a tree"),
                 ))
@@ -197,7 +198,7 @@ impl Check<'_> {
     }
 
     /// D8 and D9.
-    fn ingress(&self, name: &str, namespace: &str) -> Option<Violation> {
+    fn ingress(&self, name: &str, namespace: &str) -> Option<Finding> {
         let IngressSpec { template, .. } = self.spec.ingress.as_ref()?;
         let message = match template {
             None => "must be set, such as `{{name}}.{{namespace}}.flink.example.com`".to_owned(),
@@ -206,16 +207,16 @@ impl Check<'_> {
                 format!("`{template}` is not a URL: {problem}")
             }
         };
-        Some(Violation::new("spec.ingress.template", message))
+        Some(Rule::IngressTemplate.found("spec.ingress.template", message))
     }
 
     /// D10.
-    fn log_files(&self) -> Vec<Violation> {
+    fn log_files(&self) -> Vec<Finding> {
         let names = self.spec.log_configuration.iter().flat_map(|files| files.keys());
         names
             .filter(|name| !LOG_FILES.contains(&name.as_str()))
             .map(|name| {
-                Violation::new(
+                Rule::LogFile.found(
                     format!("spec.logConfiguration.{name}"),
                     "only `log4j-console.properties` and `logback-console.xml` can be set",
                 )
@@ -224,7 +225,7 @@ impl Check<'_> {
     }
 
     /// D11 to D14, and whether the jar can be named to Flink at all.
-    fn job(&self, job: &JobSpec) -> Vec<Violation> {
+    fn job(&self, job: &JobSpec) -> Vec<Finding> {
         let has_replicas = self
             .spec
             .task_manager
@@ -234,10 +235,9 @@ impl Check<'_> {
         if let Some(uri) = job.jar_uri.as_deref().filter(|uri| !uri.trim().is_empty())
             && let Err(problem) = jar_uri::parse(uri)
         {
-            violations.push(Violation::new(
-                "spec.job.jarURI",
-                format!("`{uri}` is not a URI: {problem}"),
-            ));
+            violations.push(
+                Rule::JarUri.found("spec.job.jarURI", format!("`{uri}` is not a URI: {problem}")),
+            );
         }
         violations.extend(self.args(job));
         violations
@@ -245,7 +245,7 @@ impl Check<'_> {
 
     /// Native clusters hand arguments over in the configuration file; before Flink 2.0 its format
     /// would cut some of them, and the job would run with others than it was given.
-    fn args(&self, job: &JobSpec) -> Vec<Violation> {
+    fn args(&self, job: &JobSpec) -> Vec<Finding> {
         let is_native = self.spec.mode.unwrap_or_default() == DeploymentMode::Native;
         let is_cut = |arg: &str| !survives_flink_conf(arg);
         if !is_native || self.spec.flink_version >= Some(FlinkVersion::V2_0) {
@@ -253,7 +253,7 @@ impl Check<'_> {
         }
         let cut = job.args.iter().enumerate().filter(|(_, arg)| is_cut(arg));
         cut.map(|(index, arg)| {
-            Violation::new(
+            Rule::CutArgument.found(
                 format!("spec.job.args[{index}]"),
                 format!(
                     "{arg:?} has a `#` or a line break, where flink-conf.yaml would cut it; Flink \
@@ -265,7 +265,7 @@ impl Check<'_> {
     }
 
     /// D15 to D19.
-    fn job_manager(&self) -> Vec<Violation> {
+    fn job_manager(&self) -> Vec<Finding> {
         let path = "spec.jobManager";
         let spec = self.spec.job_manager.as_ref();
         let (resource, resources) =
@@ -281,12 +281,12 @@ impl Check<'_> {
         violations.extend(check_resources(path, resource, resources));
         let replicas = replicas.unwrap_or(1);
         if replicas < 1 {
-            violations.push(Violation::new(
+            violations.push(Rule::JobManagerReplicas.found(
                 format!("{path}.replicas"),
                 format!("is `{replicas}`: it must be 1 or more"),
             ));
         } else if replicas > 1 && !is_high_availability_on(&self.config) {
-            violations.push(Violation::new(
+            violations.push(Rule::StandbyNeedsHa.found(
                 format!("{path}.replicas"),
                 "standby JobManagers need high availability: set `high-availability.type: kubernetes`",
             ));
@@ -295,7 +295,7 @@ impl Check<'_> {
     }
 
     /// D13 and D20 to D23.
-    fn task_manager(&self) -> Vec<Violation> {
+    fn task_manager(&self) -> Vec<Finding> {
         let path = "spec.taskManager";
         let spec = self.spec.task_manager.as_ref();
         let (resource, resources) =
@@ -315,7 +315,7 @@ impl Check<'_> {
             } else {
                 ""
             };
-            violations.push(Violation::new(
+            violations.push(Rule::TaskManagerReplicas.found(
                 format!("{path}.replicas"),
                 format!("is `{replicas}`: it must be 1 or more{remedy}"),
             ));
@@ -330,7 +330,7 @@ impl Check<'_> {
         stated: Option<(&'static str, String)>,
         key: &str,
         model: fn(&FlinkConfig) -> Result<(), Problem>,
-    ) -> Option<Violation> {
+    ) -> Option<Finding> {
         let (place, config) = match stated {
             None => (format!("{path}.resource.memory"), self.config.clone()),
             Some((field, text)) => {
@@ -342,27 +342,27 @@ impl Check<'_> {
             }
         };
         match model(&config).err()? {
-            Problem::Undefined => Some(Violation::new(
-                place,
-                format!("must be set, or `{key}` in spec.flinkConfiguration"),
-            )),
-            Problem::Contradiction(problem) => Some(Violation::new(place, problem)),
+            Problem::Undefined => Some(
+                Rule::MemoryMissing
+                    .found(place, format!("must be set, or `{key}` in spec.flinkConfiguration")),
+            ),
+            Problem::Contradiction(problem) => Some(Rule::MemoryModel.found(place, problem)),
             Problem::Invalid(invalid) => Some(self.places.invalid(&invalid)),
         }
     }
 
     /// D4 and D24 to D28: what must not change against the last reconciled spec.
-    fn change(&self, last: &FlinkDeploymentSpec) -> Vec<Violation> {
+    fn change(&self, last: &FlinkDeploymentSpec) -> Vec<Finding> {
         let mut violations = Vec::new();
         match (&last.job, &self.spec.job) {
-            (None, Some(_)) => violations.push(Violation::new(
-                "spec.job",
-                "a session cluster cannot become an application cluster",
-            )),
-            (Some(_), None) => violations.push(Violation::new(
-                "spec.job",
-                "an application cluster cannot become a session cluster",
-            )),
+            (None, Some(_)) => violations.push(
+                Rule::KindOfCluster
+                    .found("spec.job", "a session cluster cannot become an application cluster"),
+            ),
+            (Some(_), None) => violations.push(
+                Rule::KindOfCluster
+                    .found("spec.job", "an application cluster cannot become a session cluster"),
+            ),
             (Some(last_job), Some(job)) => violations.extend(self.job_change(last, last_job, job)),
             (None, None) => {}
         }
@@ -373,7 +373,7 @@ impl Check<'_> {
         };
         let (before, after) = (mode(last), mode(self.spec));
         if before != after {
-            violations.push(Violation::new(
+            violations.push(Rule::ModeChange.found(
                 "spec.mode",
                 format!("cannot change from `{}` to `{}`", name(before), name(after)),
             ));
@@ -386,7 +386,7 @@ impl Check<'_> {
         last: &FlinkDeploymentSpec,
         last_job: &JobSpec,
         job: &JobSpec,
-    ) -> Vec<Violation> {
+    ) -> Vec<Finding> {
         let mut violations = Vec::new();
         let is_suspended_by_last_state = last_job.state == JobState::Suspended
             && last_job.upgrade_mode == UpgradeMode::LastState;
@@ -395,7 +395,7 @@ impl Check<'_> {
             && last.flink_version != self.spec.flink_version
         {
             let before = last.flink_version.map_or("the former one", FlinkVersion::as_str);
-            violations.push(Violation::new(
+            violations.push(Rule::VersionWhileSuspended.found(
                 "spec.flinkVersion",
                 format!(
                     "cannot change while the job is suspended by `last-state`: resume it with \
@@ -407,7 +407,7 @@ impl Check<'_> {
             && job.savepoint_redeploy_nonce != last_job.savepoint_redeploy_nonce
             && is_blank(job.initial_savepoint_path.as_deref())
         {
-            violations.push(Violation::new(
+            violations.push(Rule::RedeployNeedsPath.found(
                 "spec.job.initialSavepointPath",
                 "must be set: `savepointRedeployNonce` starts the job from it",
             ));
@@ -416,10 +416,10 @@ impl Check<'_> {
     }
 
     /// D29, and the pull policy, which nobody else checks before the pods are made.
-    fn pods(&self) -> Vec<Violation> {
+    fn pods(&self) -> Vec<Finding> {
         let mut violations = Vec::new();
         if self.spec.service_account.is_none() {
-            violations.push(Violation::new(
+            violations.push(Rule::ServiceAccount.found(
                 "spec.serviceAccount",
                 "must be set; `kubectl flink init` makes one named `flink`",
             ));
@@ -428,7 +428,7 @@ impl Check<'_> {
             && !policy.trim().is_empty()
             && !PULL_POLICIES.contains(&policy)
         {
-            violations.push(Violation::new(
+            violations.push(Rule::PullPolicy.found(
                 "spec.imagePullPolicy",
                 format!("invalid value `{policy}`: expected `IfNotPresent`, `Always` or `Never`"),
             ));
@@ -437,7 +437,7 @@ impl Check<'_> {
     }
 
     /// What still stops the configuration from being built.
-    fn derived(&self, input: &ValidationInput<'_>, found: &[Violation]) -> Option<Violation> {
+    fn derived(&self, input: &ValidationInput<'_>, found: &[Finding]) -> Option<Finding> {
         let id = ResourceId {
             namespace: input.namespace.to_owned(),
             name: input.name.to_owned(),
@@ -445,9 +445,9 @@ impl Check<'_> {
         };
         let upgrade_mode = self.spec.job.as_ref().map(|job| job.upgrade_mode);
         let invalid = deploy_config(input.operator, &id, self.spec, upgrade_mode, 0).err()?;
-        let violation = self.places.invalid(&invalid);
-        let is_known = found.iter().any(|known| known.path == violation.path);
-        (!is_known).then_some(violation)
+        let finding = self.places.invalid(&invalid);
+        let is_known = found.iter().any(|known| known.violation.path == finding.violation.path);
+        (!is_known).then_some(finding)
     }
 }
 
@@ -455,7 +455,7 @@ fn check_resources(
     path: &str,
     resource: Option<&Resource>,
     requirements: Option<&ResourceRequirements>,
-) -> Vec<Violation> {
+) -> Vec<Finding> {
     let mut violations = Vec::new();
     if let Some(resource) = resource {
         violations.extend(resources::check_resource(&format!("{path}.resource"), resource));

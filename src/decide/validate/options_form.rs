@@ -7,10 +7,10 @@ use crate::config::FlinkConfig;
 use crate::config::option::{ConfigOption, OptionValue};
 use crate::config::options as o;
 
-use super::{Places, Violation};
+use super::{Finding, Places, Rule};
 
 /// Reads every option that steers the handling of one resource.
-pub(super) fn check(config: &FlinkConfig, places: &Places) -> Vec<Violation> {
+pub(super) fn check(config: &FlinkConfig, places: &Places) -> Vec<Finding> {
     let mut form = Form { config, places, violations: Vec::new() };
     form.read(&o::RECONCILE_INTERVAL);
     form.read(&o::OBSERVER_REST_READY_DELAY);
@@ -98,7 +98,7 @@ pub(super) fn check(config: &FlinkConfig, places: &Places) -> Vec<Violation> {
 struct Form<'a> {
     config: &'a FlinkConfig,
     places: &'a Places,
-    violations: Vec<Violation>,
+    violations: Vec<Finding>,
 }
 
 impl Form<'_> {
@@ -112,7 +112,7 @@ impl Form<'_> {
     /// A TaskManager without slots runs nothing, and Flink refuses to start it.
     fn slots(&mut self) {
         if let Some(slots) = self.read(&o::TASK_SLOTS).filter(|slots| *slots < 1) {
-            self.violations.push(Violation::new(
+            self.violations.push(Rule::TaskSlots.found(
                 self.places.of(self.config, &o::TASK_SLOTS),
                 format!("is `{slots}`: it must be 1 or more"),
             ));

@@ -6,7 +6,7 @@ use crate::api::resources::{Quantity, Resource, ResourceRequirements};
 use crate::config::memory::{self, StatedMemory};
 use crate::config::quantity;
 
-use super::Violation;
+use super::{Finding, Rule};
 
 const QUANTITY: &str = "a quantity such as `1`, `500m` or `2Gi`";
 
@@ -26,12 +26,13 @@ pub(super) fn stated_memory(
 }
 
 /// Checks the deprecated block, which stands at `path`.
-pub(super) fn check_resource(path: &str, resource: &Resource) -> Vec<Violation> {
+pub(super) fn check_resource(path: &str, resource: &Resource) -> Vec<Finding> {
     let Resource { cpu, memory, ephemeral_storage } = resource;
     let mut violations = Vec::new();
     if let Some(cpu) = cpu.filter(|cpu| *cpu < 0.0) {
-        violations
-            .push(Violation::new(format!("{path}.cpu"), format!("`{cpu}` must not be negative")));
+        violations.push(
+            Rule::Quantity.found(format!("{path}.cpu"), format!("`{cpu}` must not be negative")),
+        );
     }
     if let Some(text) = memory {
         violations.extend(memory_violation(format!("{path}.memory"), text));
@@ -45,7 +46,7 @@ pub(super) fn check_resource(path: &str, resource: &Resource) -> Vec<Violation> 
 }
 
 /// Checks requests and limits, which stand at `path`.
-pub(super) fn check_requirements(path: &str, resources: &ResourceRequirements) -> Vec<Violation> {
+pub(super) fn check_requirements(path: &str, resources: &ResourceRequirements) -> Vec<Finding> {
     let ResourceRequirements { requests, limits, claims: _ } = resources;
     let mut violations = Vec::new();
     violations.extend(check_quantities(&format!("{path}.requests"), requests));
@@ -55,7 +56,7 @@ pub(super) fn check_requirements(path: &str, resources: &ResourceRequirements) -
         if let (Some(requested), Some(limited)) = (amount(name, request), amount(name, limit))
             && requested > limited
         {
-            violations.push(Violation::new(
+            violations.push(Rule::RequestOverLimit.found(
                 format!("{path}.requests.{name}"),
                 format!("`{request}` must not exceed the limit, which is `{limit}`"),
             ));
@@ -64,7 +65,7 @@ pub(super) fn check_requirements(path: &str, resources: &ResourceRequirements) -
     violations
 }
 
-fn check_quantities(path: &str, quantities: &BTreeMap<String, Quantity>) -> Vec<Violation> {
+fn check_quantities(path: &str, quantities: &BTreeMap<String, Quantity>) -> Vec<Finding> {
     let check = |(name, value): (&String, &Quantity)| {
         let path = format!("{path}.{name}");
         let text = value.to_string();
@@ -74,10 +75,10 @@ fn check_quantities(path: &str, quantities: &BTreeMap<String, Quantity>) -> Vec<
         match quantity::parse(&text) {
             None => Some(unreadable(path, &text, QUANTITY)),
             Some(amount) if name == "cpu" && amount <= 0.0 => {
-                Some(Violation::new(path, format!("`{text}` must be positive")))
+                Some(Rule::Quantity.found(path, format!("`{text}` must be positive")))
             }
             Some(amount) if amount < 0.0 => {
-                Some(Violation::new(path, format!("`{text}` must not be negative")))
+                Some(Rule::Quantity.found(path, format!("`{text}` must not be negative")))
             }
             Some(_) => None,
         }
@@ -85,11 +86,11 @@ fn check_quantities(path: &str, quantities: &BTreeMap<String, Quantity>) -> Vec<
     quantities.iter().filter_map(check).collect()
 }
 
-fn memory_violation(path: String, text: &str) -> Option<Violation> {
+fn memory_violation(path: String, text: &str) -> Option<Finding> {
     match StatedMemory::parse(text) {
         None => Some(unreadable(path, text, memory::EXPECTED)),
         Some(memory) if memory.size().bytes() == 0 => {
-            Some(Violation::new(path, format!("`{text}` must be positive")))
+            Some(Rule::Quantity.found(path, format!("`{text}` must be positive")))
         }
         Some(_) => None,
     }
@@ -105,8 +106,8 @@ fn amount(name: &str, quantity: &Quantity) -> Option<f64> {
     quantity::parse(&text)
 }
 
-fn unreadable(path: String, text: &str, expected: &str) -> Violation {
-    Violation::new(path, format!("invalid value `{text}`: expected {expected}"))
+fn unreadable(path: String, text: &str, expected: &str) -> Finding {
+    Rule::Quantity.found(path, format!("invalid value `{text}`: expected {expected}"))
 }
 
 #[cfg(test)]

@@ -6,7 +6,9 @@ use crate::api::deployment::FlinkDeploymentSpec;
 use crate::api::session_job::FlinkSessionJobSpec;
 use crate::config::{FlinkConfig, OperatorConfig, options};
 
-use super::{NAME_RULE, Places, Violation, autoscaler, deployment, is_valid_name, jar_uri};
+use super::{
+    Finding, NAME_RULE, Places, Rule, Violation, autoscaler, deployment, is_valid_name, jar_uri,
+};
 
 /// The session cluster that a job names.
 #[derive(Clone, Copy, Debug)]
@@ -51,17 +53,24 @@ pub fn host_to_look_up<'a>(
 
 /// All violations of a `FlinkSessionJob`.
 pub fn validate(input: &SessionJobInput<'_>) -> Vec<Violation> {
+    find(input).into_iter().map(|finding| finding.violation).collect()
+}
+
+/// The same, each with the rule that is broken.
+pub fn find(input: &SessionJobInput<'_>) -> Vec<Finding> {
     let SessionJobInput { namespace, spec, last_reconciled, cluster, operator, host } = input;
     let mut violations = Vec::new();
     let cluster_name = spec.deployment_name.as_deref().unwrap_or_default();
     if !is_valid_name(cluster_name) {
-        violations.push(Violation::new(
-            "spec.deploymentName",
-            format!("invalid name `{cluster_name}`: {NAME_RULE}"),
-        ));
+        violations.push(
+            Rule::DeploymentName.found(
+                "spec.deploymentName",
+                format!("invalid name `{cluster_name}`: {NAME_RULE}"),
+            ),
+        );
     }
     if spec.job.is_none() {
-        violations.push(Violation::new(
+        violations.push(Rule::SessionJobWithoutJob.found(
             "spec.job",
             "must be set: it says what runs in the session cluster, such as `jarURI`",
         ));
@@ -70,7 +79,7 @@ pub fn validate(input: &SessionJobInput<'_>) -> Vec<Violation> {
         && last.deployment_name != spec.deployment_name
     {
         let before = last.deployment_name.as_deref().unwrap_or_default();
-        violations.push(Violation::new(
+        violations.push(Rule::ClusterChange.found(
             "spec.deploymentName",
             format!(
                 "cannot change from `{before}`: delete the job and create it in the other cluster"
@@ -91,20 +100,22 @@ fn check_in_cluster(
     spec: &FlinkSessionJobSpec,
     cluster: &SessionCluster<'_>,
     operator: &OperatorConfig,
-) -> Vec<Violation> {
+) -> Vec<Finding> {
     let mut violations = Vec::new();
     let name = cluster.name;
     if cluster.spec.job.is_some() {
-        violations.push(Violation::new(
+        violations.push(Rule::NotASessionCluster.found(
             "spec.deploymentName",
             format!("`{name}` is an application cluster, which runs its own job only"),
         ));
     }
     if spec.deployment_name.as_deref() != Some(name) {
-        violations.push(Violation::new(
-            "spec.deploymentName",
-            format!("does not name the session cluster `{name}`"),
-        ));
+        violations.push(
+            Rule::DeploymentName.found(
+                "spec.deploymentName",
+                format!("does not name the session cluster `{name}`"),
+            ),
+        );
     }
     let own = FlinkConfig::flatten(&spec.flink_configuration);
     let mut config = operator.defaults(namespace, cluster.spec.flink_version);
@@ -119,46 +130,53 @@ fn check_in_cluster(
 }
 
 /// J4 to J8. The operator fetches the jar itself, so it must not be sent where only it can reach.
-fn check_jar(jar: &str, operator: &OperatorConfig, host: Option<HostLookup>) -> Option<Violation> {
-    let violation = |message: String| Some(Violation::new("spec.job.jarURI", message));
+fn check_jar(jar: &str, operator: &OperatorConfig, host: Option<HostLookup>) -> Option<Finding> {
+    let broken = |rule: Rule, message: String| Some(rule.found("spec.job.jarURI", message));
     let uri = match jar_uri::parse(jar) {
         Ok(uri) => uri,
-        Err(problem) => return violation(format!("`{jar}` is not a URI: {problem}")),
+        Err(problem) => return broken(Rule::JarUri, format!("`{jar}` is not a URI: {problem}")),
     };
     let Some(scheme) = uri.scheme else {
-        return violation(format!("`{jar}` has no scheme, such as `https://`"));
+        return broken(Rule::JarUri, format!("`{jar}` has no scheme, such as `https://`"));
     };
     let key = options::USER_ARTIFACTS_ALLOWED_SCHEMES.key();
     let allowed = match operator.base.get(&options::USER_ARTIFACTS_ALLOWED_SCHEMES) {
         Ok(allowed) => allowed,
         Err(invalid) => {
-            return Some(Violation::new(
-                format!("operator configuration `{key}`"),
-                invalid.to_string(),
-            ));
+            return Some(
+                Rule::OptionValue
+                    .found(format!("operator configuration `{key}`"), invalid.to_string()),
+            );
         }
     };
     if !allowed.iter().any(|known| known.eq_ignore_ascii_case(scheme)) {
-        return violation(format!(
-            "scheme `{scheme}` is not one of {}: the operator allows more with `{key}`",
-            allowed.iter().map(|known| format!("`{known}`")).collect::<Vec<_>>().join(", ")
-        ));
+        return broken(
+            Rule::JarScheme,
+            format!(
+                "scheme `{scheme}` is not one of {}: the operator allows more with `{key}`",
+                allowed.iter().map(|known| format!("`{known}`")).collect::<Vec<_>>().join(", ")
+            ),
+        );
     }
     if !is_http(scheme) || !restricts_hosts(operator) {
         return None;
     }
     let Some(name) = uri.host else {
-        return violation(format!("`{jar}` names no host"));
+        return broken(Rule::JarHost, format!("`{jar}` names no host"));
     };
     match host? {
-        HostLookup::Unknown => violation(format!(
-            "host `{name}` cannot be resolved: correct it, or see to its name in DNS"
-        )),
-        HostLookup::Address(address) if is_restricted(address) => violation(format!(
-            "host `{name}` is `{address}`, which is not a public address: the operator allows \
+        HostLookup::Unknown => broken(
+            Rule::JarHost,
+            format!("host `{name}` cannot be resolved: correct it, or see to its name in DNS"),
+        ),
+        HostLookup::Address(address) if is_restricted(address) => broken(
+            Rule::JarHost,
+            format!(
+                "host `{name}` is `{address}`, which is not a public address: the operator allows \
                  such with `{}: false`",
-            options::USER_ARTIFACTS_DISALLOW_RESTRICTED_HOSTS.key()
-        )),
+                options::USER_ARTIFACTS_DISALLOW_RESTRICTED_HOSTS.key()
+            ),
+        ),
         HostLookup::Address(_) => None,
     }
 }

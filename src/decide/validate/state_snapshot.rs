@@ -2,7 +2,7 @@
 
 use crate::api::state_snapshot::{FlinkStateSnapshotSpec, JobKind, JobReference, SnapshotState};
 
-use super::Violation;
+use super::{Finding, Rule, Violation};
 
 /// What the validation of a `FlinkStateSnapshot` looks at.
 #[derive(Clone, Copy, Debug)]
@@ -16,20 +16,25 @@ pub struct StateSnapshotInput<'a> {
 
 /// All violations of a `FlinkStateSnapshot`.
 pub fn validate(input: &StateSnapshotInput<'_>) -> Vec<Violation> {
+    find(input).into_iter().map(|finding| finding.violation).collect()
+}
+
+/// The same, each with the rule that is broken.
+pub fn find(input: &StateSnapshotInput<'_>) -> Vec<Finding> {
     let StateSnapshotInput { spec, state, has_target } = input;
     let mut violations = Vec::new();
     if spec.savepoint.is_some() == spec.checkpoint.is_some() {
-        violations.push(Violation::new(
-            "spec",
-            "exactly one of `savepoint` and `checkpoint` must be set",
-        ));
+        violations.push(
+            Rule::SnapshotKind
+                .found("spec", "exactly one of `savepoint` and `checkpoint` must be set"),
+        );
     }
     let is_record = spec.savepoint.as_ref().is_some_and(|s| s.already_exists == Some(true));
     if is_record {
         return violations;
     }
     let Some(JobReference { kind, name }) = &spec.job_reference else {
-        violations.push(Violation::new(
+        violations.push(Rule::SnapshotJob.found(
             "spec.jobReference",
             "must be set to the `kind` and the `name` of a job of this namespace",
         ));
@@ -38,7 +43,8 @@ pub fn validate(input: &StateSnapshotInput<'_>) -> Vec<Violation> {
     // A snapshot that was taken may outlive its job.
     let is_new = matches!(state, None | Some(SnapshotState::TriggerPending));
     if is_new && !has_target {
-        violations.push(Violation::new("spec.jobReference", absent(*kind, name.as_deref())));
+        violations
+            .push(Rule::SnapshotJob.found("spec.jobReference", absent(*kind, name.as_deref())));
     }
     violations
 }

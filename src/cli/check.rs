@@ -1,0 +1,121 @@
+//! `check`: whether a cluster, and whoever asks, is ready for Flink.
+//!
+//! Each thing is looked at by itself and at the same time as the others, and what cannot be looked at is
+//! told as such: an unknown is never a pass. `--pre` is for before an installation: what `init` and
+//! `operator install` will need.
+
+mod facts;
+mod judge;
+
+use std::fmt::Write as _;
+
+use clap::Args;
+use serde::Serialize;
+use serde_json::json;
+
+use super::args::{Global, Output, OutputFormat};
+use super::failure::Failure;
+use super::printer::{GREEN, Printer, RED, YELLOW, styled};
+
+/// Shown below the flags.
+const EXAMPLES: &str = "\
+Exit codes:
+  0  everything that must hold holds
+  1  something does not: see its hint
+
+Examples:
+  kubectl flink check --pre        # before an installation
+  kubectl flink check -n shop      # after it, for the jobs of namespace shop
+  kubectl flink check -o json";
+
+/// Arguments of `check`.
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct CheckArgs {
+    /// Check what an installation needs, not what it leaves
+    #[arg(long)]
+    pre: bool,
+    #[command(flatten)]
+    output: Output,
+}
+
+/// How a check ended.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Result {
+    Passed,
+    /// It works without, and a person should know.
+    Warning,
+    Failed,
+    /// It could not be looked at.
+    Unknown,
+}
+
+impl Result {
+    fn shown(self) -> String {
+        match self {
+            Self::Passed => styled(GREEN, "ok"),
+            Self::Warning => styled(YELLOW, "warning"),
+            Self::Failed => styled(RED, "failed"),
+            Self::Unknown => styled(YELLOW, "unknown"),
+        }
+    }
+}
+
+/// One thing that was checked, as `-o json` shows it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Check {
+    /// A stable name.
+    check: &'static str,
+    result: Result,
+    message: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hint: Option<String>,
+}
+
+/// Looks at everything, prints a table, and fails where something does not hold.
+pub async fn run(args: CheckArgs, global: &Global, printer: &Printer) -> anyhow::Result<()> {
+    let CheckArgs { pre, output: Output { output } } = args;
+    if matches!(output, Some(OutputFormat::Wide | OutputFormat::Name)) {
+        return Err(Failure::usage("checks are printed as a table, json or yaml").into());
+    }
+    let connection = global.connect().await?;
+    let facts = facts::observe(&connection, pre).await?;
+    let checks = judge::judge(&facts);
+    let failed = checks.iter().filter(|check| check.result == Result::Failed).count();
+    match output.and_then(OutputFormat::for_value) {
+        Some(format) => {
+            printer.value(&json!({ "passed": failed == 0, "checks": checks }), format)?;
+        }
+        None => printer.raw(table(&checks))?,
+    }
+    match failed {
+        0 => Ok(()),
+        1 => Err(Failure::new("1 check failed").into()),
+        count => Err(Failure::new(format!("{count} checks failed")).into()),
+    }
+}
+
+/// A line a check, its hint below it. Words have one width, with or without colour.
+fn table(checks: &[Check]) -> String {
+    let width = checks.iter().map(|check| check.check.len()).max().unwrap_or_default();
+    let mut text = String::new();
+    for Check { check, result, message, hint } in checks {
+        let padding = " ".repeat("warning".len() - word(*result).len());
+        let _infallible = writeln!(text, "{}{padding}  {check:<width$}  {message}", result.shown());
+        if let Some(hint) = hint {
+            let _infallible = writeln!(text, "{:indent$}hint: {hint}", "", indent = 9);
+        }
+    }
+    text
+}
+
+fn word(result: Result) -> &'static str {
+    match result {
+        Result::Passed => "ok",
+        Result::Warning => "warning",
+        Result::Failed => "failed",
+        Result::Unknown => "unknown",
+    }
+}

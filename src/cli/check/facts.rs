@@ -1,0 +1,163 @@
+//! What is looked at, all at the same time, within bounds. Nothing is written: a review of rights is
+//! only answered.
+
+use std::time::Duration;
+
+use futures::{StreamExt, stream};
+use jiff::Timestamp;
+use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
+use k8s_openapi::api::core::v1::ServiceAccount;
+use k8s_openapi::api::storage::v1::StorageClass;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{Api, ListParams};
+
+use crate::cli::connection::Connection;
+use crate::cli::operators::{self, Installed, Leading};
+use crate::cli::permissions::{self, Right};
+use crate::cluster::access;
+use crate::cluster::{self, crds, read};
+
+/// Reviews that are asked for at the same time.
+const REVIEWERS: usize = 16;
+/// What takes longer than this is not known.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Everything that was looked at; an error where it could not be.
+pub(super) struct Facts {
+    pub(super) is_pre: bool,
+    pub(super) namespace: String,
+    /// `v1.34.2`, with major and minor.
+    pub(super) version: (String, u32, u32),
+    pub(super) crds: cluster::Result<Vec<Crd>>,
+    /// Rights that the commands need, and whether they are given.
+    pub(super) rights: Vec<(Right, cluster::Result<bool>)>,
+    pub(super) operators: cluster::Result<Vec<Installed>>,
+    pub(super) leading: cluster::Result<Vec<Leading>>,
+    pub(super) webhooks: cluster::Result<Vec<Webhook>>,
+    /// Names of storage classes, the default one marked.
+    pub(super) storage: cluster::Result<Vec<(String, bool)>>,
+    /// Whether the account of jobs that `init` makes is there.
+    pub(super) service_account: cluster::Result<bool>,
+}
+
+/// One definition of ours.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Crd {
+    pub(super) name: String,
+    pub(super) state: crds::Drift,
+}
+
+/// A webhook of an operator.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Webhook {
+    pub(super) name: String,
+    /// `namespace/service` that answers; absent for a URL.
+    pub(super) service: Option<String>,
+    /// Whether the API server knows whom to trust.
+    pub(super) has_authority: bool,
+}
+
+/// Looks at everything. Only that no API server answers is an error.
+pub(super) async fn observe(connection: &Connection, is_pre: bool) -> anyhow::Result<Facts> {
+    let (client, namespace) = (&connection.client, connection.namespace.as_str());
+    let info = client.apiserver_version().await.map_err(cluster::Error::from)?;
+    let number = |text: &str| {
+        let digits: String = text.chars().take_while(char::is_ascii_digit).collect();
+        digits.parse().unwrap_or_default()
+    };
+    let version = (info.git_version.clone(), number(&info.major), number(&info.minor));
+    let now = Timestamp::now();
+    let (crds, rights, operators, leading, webhooks, storage, service_account) = tokio::join!(
+        timely(definitions(client)),
+        rights(connection, is_pre),
+        timely(operators::installed(client)),
+        timely(operators::leading(client, now)),
+        timely(webhooks(client)),
+        timely(storage(client)),
+        timely(async {
+            Ok(read::get::<ServiceAccount>(client, namespace, "flink").await?.is_some())
+        }),
+    );
+    Ok(Facts {
+        is_pre,
+        namespace: namespace.to_owned(),
+        version,
+        crds,
+        rights,
+        operators,
+        leading,
+        webhooks,
+        storage,
+        service_account,
+    })
+}
+
+async fn timely<T>(fact: impl Future<Output = cluster::Result<T>>) -> cluster::Result<T> {
+    tokio::time::timeout(PATIENCE, fact).await.unwrap_or_else(|_| {
+        let message = format!("no answer within {} s", PATIENCE.as_secs());
+        Err(cluster::Error::Unreachable { message })
+    })
+}
+
+async fn definitions(client: &kube::Client) -> cluster::Result<Vec<Crd>> {
+    let api = Api::<CustomResourceDefinition>::all(client.clone());
+    let mut found = Vec::new();
+    for wanted in crds::for_server(client).await? {
+        let name = wanted.metadata.name.clone().unwrap_or_default();
+        let present = api.get_opt(&name).await?;
+        found.push(Crd { state: crds::drift(present.as_ref(), &wanted), name });
+    }
+    Ok(found)
+}
+
+async fn rights(connection: &Connection, is_pre: bool) -> Vec<(Right, cluster::Result<bool>)> {
+    let wanted = if is_pre { permissions::to_install() } else { permissions::to_use() };
+    stream::iter(wanted)
+        .map(|right| async move {
+            let namespace = if right.is_cluster_wide { "" } else { connection.namespace.as_str() };
+            let may = timely(access::may(&connection.client, namespace, right.deed)).await;
+            (right, may)
+        })
+        .buffered(REVIEWERS)
+        .collect()
+        .await
+}
+
+async fn webhooks(client: &kube::Client) -> cluster::Result<Vec<Webhook>> {
+    let api = Api::<ValidatingWebhookConfiguration>::all(client.clone());
+    let all = api.list(&ListParams::default().limit(500)).await?;
+    let mut found = Vec::new();
+    for configuration in all.items {
+        for webhook in configuration.webhooks.unwrap_or_default() {
+            let is_ours = webhook.rules.iter().flatten().any(|rule| {
+                rule.api_groups.iter().flatten().any(|group| group == crate::api::GROUP)
+            });
+            if !is_ours {
+                continue;
+            }
+            let config = webhook.client_config;
+            let service = config.service.map(|it| format!("{}/{}", it.namespace, it.name));
+            found.push(Webhook {
+                name: webhook.name,
+                service,
+                has_authority: config.ca_bundle.is_some_and(|bundle| !bundle.0.is_empty()),
+            });
+        }
+    }
+    Ok(found)
+}
+
+async fn storage(client: &kube::Client) -> cluster::Result<Vec<(String, bool)>> {
+    const DEFAULT: &str = "storageclass.kubernetes.io/is-default-class";
+    let all =
+        Api::<StorageClass>::all(client.clone()).list(&ListParams::default().limit(500)).await?;
+    Ok(all
+        .items
+        .into_iter()
+        .map(|class| {
+            let annotations = class.metadata.annotations.unwrap_or_default();
+            let is_default = annotations.get(DEFAULT).is_some_and(|value| value == "true");
+            (class.metadata.name.unwrap_or_default(), is_default)
+        })
+        .collect())
+}

@@ -1,0 +1,396 @@
+//! `lint` and `explain`: what is wrong with manifests, offline, each finding with a code that stays.
+//!
+//! The rules are those of the operator's own validation, and advice beside them; see
+//! [`crate::decide::validate::rule`].
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::args::{Global, Output, OutputFormat};
+use super::failure::Failure;
+use super::printer::{BOLD, DIM, GREEN, Printer, RED, YELLOW, styled};
+use super::{manifest, operator_config};
+use crate::api::deployment::FlinkDeploymentSpec;
+use crate::api::manifest::{Document, Problem, Resource};
+use crate::config::OperatorConfig;
+use crate::decide::lint;
+use crate::decide::validate::rule::{Rule, Severity, Text};
+use crate::decide::validate::session_job::{SessionCluster, SessionJobInput};
+use crate::decide::validate::state_snapshot::StateSnapshotInput;
+use crate::decide::validate::{self, Finding, ValidationInput};
+
+/// Files that are read at most: more is a directory by mistake.
+const FILES_MAX: usize = 1000;
+
+/// Shown below the flags.
+const EXAMPLES: &str = "\
+Exit codes:
+  0  nothing was found that reaches --failure-threshold
+  1  something was
+  2  the command line is wrong
+
+Examples:
+  kubectl flink lint -f orders.yaml
+  kubectl flink lint -f manifests/ --failure-threshold warning
+  kubectl kustomize overlays/prod | kubectl flink lint -f - -o json
+  kubectl flink explain FK0011";
+
+/// Arguments of `lint`.
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct LintArgs {
+    /// Manifests, or directories of .yaml, .yml and .json files; - reads stdin
+    #[arg(short, long, value_name = "FILE", required = true, num_args = 1..)]
+    filename: Vec<PathBuf>,
+    /// Fail when something of this severity is found, or worse
+    #[arg(long, value_name = "SEVERITY", value_enum, default_value_t)]
+    failure_threshold: Threshold,
+    /// Configuration of the operator, whose defaults count: a file, or a directory with
+    /// flink-conf.yaml or config.yaml
+    #[arg(long, value_name = "FILE")]
+    operator_config: Option<PathBuf>,
+    #[command(flatten)]
+    output: Output,
+}
+
+/// From which severity on findings are a failure.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, ValueEnum)]
+enum Threshold {
+    /// What the operator would refuse
+    #[default]
+    Error,
+    /// Also what will go wrong one day
+    Warning,
+    /// Anything at all
+    Info,
+}
+
+impl Threshold {
+    fn severity(self) -> Severity {
+        match self {
+            Self::Error => Severity::Error,
+            Self::Warning => Severity::Warning,
+            Self::Info => Severity::Info,
+        }
+    }
+}
+
+/// One finding, as `-o json` shows it.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Found {
+    code: String,
+    severity: Severity,
+    file: String,
+    /// From 1; 0 where the text as a whole is meant.
+    line: u64,
+    column: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    resource: Option<String>,
+    path: String,
+    message: String,
+}
+
+/// Reads all files, prints what was found, and fails where it reaches the threshold.
+pub fn run(args: LintArgs, global: &Global, printer: &Printer) -> anyhow::Result<()> {
+    let LintArgs { filename, failure_threshold, operator_config, output: Output { output } } = args;
+    if matches!(output, Some(OutputFormat::Wide | OutputFormat::Name)) {
+        return Err(Failure::usage("findings are printed as text, json or yaml").into());
+    }
+    let operator = match operator_config {
+        Some(path) => operator_config::load(Some(&path), printer)?,
+        None => OperatorConfig::default(),
+    };
+    let mut found = Vec::new();
+    let mut documents = Vec::new();
+    let files = files(&filename)?;
+    for file in &files {
+        match manifest::try_read(file)? {
+            Ok(read) => documents.extend(read.into_iter().map(|it| (manifest::shown(file), it))),
+            Err(problems) => found.extend(problems.into_iter().map(of_problem)),
+        }
+    }
+    let namespace = global.namespace.as_deref().unwrap_or("default");
+    for (file, document) in &documents {
+        let findings = findings(document, &documents, namespace, &operator);
+        found.extend(findings.into_iter().map(|finding| of_finding(finding, file, document)));
+    }
+    found.sort_by(|one, other| {
+        (&one.file, one.line, one.column, &one.code).cmp(&(
+            &other.file,
+            other.line,
+            other.column,
+            &other.code,
+        ))
+    });
+    match output.and_then(OutputFormat::for_value) {
+        Some(format) => printer.value(&json!({ "findings": found }), format)?,
+        None => print(&found, documents.len(), printer)?,
+    }
+    let severity = failure_threshold.severity();
+    let failures = found.iter().filter(|found| found.severity >= severity).count();
+    match failures {
+        0 => Ok(()),
+        1 => Err(Failure::new(format!("1 finding is {} or worse", severity.as_str())).into()),
+        count => {
+            Err(Failure::new(format!("{count} findings are {} or worse", severity.as_str())).into())
+        }
+    }
+}
+
+/// The files, those of directories in order of their names.
+fn files(paths: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for path in paths {
+        if !path.is_dir() {
+            files.push(path.clone());
+            continue;
+        }
+        let mut inside = Vec::new();
+        let cannot = |error: std::io::Error| {
+            Failure::new(format!("`{}` cannot be read: {error}", path.display()))
+        };
+        for entry in std::fs::read_dir(path).map_err(cannot)? {
+            let file = entry.map_err(cannot)?.path();
+            let extension = file.extension().and_then(std::ffi::OsStr::to_str).unwrap_or_default();
+            if file.is_file() && matches!(extension, "yaml" | "yml" | "json") {
+                inside.push(file);
+            }
+        }
+        inside.sort();
+        files.extend(inside);
+    }
+    match files.len() {
+        0 => Err(Failure::usage("there is no .yaml, .yml or .json file there").into()),
+        count if count > FILES_MAX => {
+            Err(Failure::usage(format!("{count} files are more than {FILES_MAX}")).into())
+        }
+        _ => Ok(files),
+    }
+}
+
+/// Everything to say about one resource, beside the others of the same files.
+fn findings(
+    document: &Document,
+    all: &[(String, Document)],
+    namespace: &str,
+    operator: &OperatorConfig,
+) -> Vec<Finding> {
+    let stated = document.value.pointer("/metadata/namespace").and_then(Value::as_str);
+    let namespace = stated.unwrap_or(namespace);
+    match &document.resource {
+        Resource::Deployment(deployment) => {
+            let name = document.resource.name();
+            let mut found = validate::find(&ValidationInput {
+                name: &name,
+                namespace,
+                spec: &deployment.spec,
+                last_reconciled: None,
+                operator,
+            });
+            found.extend(lint::deployment(namespace, &deployment.spec, operator));
+            found
+        }
+        Resource::SessionJob(job) => {
+            let name = job.spec.deployment_name.clone().unwrap_or_default();
+            let cluster = cluster(&name, all);
+            let mut found = validate::session_job::find(&SessionJobInput {
+                namespace,
+                spec: &job.spec,
+                last_reconciled: None,
+                cluster: cluster.as_ref().map(|spec| SessionCluster { name: &name, spec }),
+                operator,
+                host: None,
+            });
+            found.extend(lint::session_job(namespace, &job.spec, cluster.as_ref(), operator));
+            found
+        }
+        Resource::StateSnapshot(snapshot) => {
+            // Whether its job exists is for the cluster to say.
+            let input = StateSnapshotInput { spec: &snapshot.spec, state: None, has_target: true };
+            validate::state_snapshot::find(&input)
+        }
+        Resource::BlueGreenDeployment(_) | Resource::Foreign { .. } => Vec::new(),
+    }
+}
+
+/// The session cluster, where it is in one of the files.
+fn cluster(name: &str, all: &[(String, Document)]) -> Option<FlinkDeploymentSpec> {
+    let is_it = |document: &&(String, Document)| {
+        matches!(document.1.resource, Resource::Deployment(_)) && document.1.resource.name() == name
+    };
+    let (_, document) = all.iter().find(is_it)?;
+    FlinkDeploymentSpec::deserialize(&document.value["spec"]).ok()
+}
+
+fn of_problem(problem: Problem) -> Found {
+    let Problem { file, line, column, path, message } = problem;
+    Found {
+        code: Rule::Schema.code(),
+        severity: Rule::Schema.text().severity,
+        file,
+        line,
+        column,
+        resource: None,
+        path,
+        message,
+    }
+}
+
+fn of_finding(finding: Finding, file: &str, document: &Document) -> Found {
+    let Finding { rule, violation } = finding;
+    let (line, column) = document.locate(&violation.path);
+    let resource = format!("{}/{}", document.resource.kind(), document.resource.name());
+    Found {
+        code: rule.code(),
+        severity: rule.text().severity,
+        file: file.to_owned(),
+        line,
+        column,
+        resource: Some(resource),
+        path: violation.path,
+        message: violation.message,
+    }
+}
+
+fn print(found: &[Found], resources: usize, printer: &Printer) -> anyhow::Result<()> {
+    for Found { code, severity, file, line, column, resource: _, path, message } in found {
+        let style = match severity {
+            Severity::Error => RED,
+            Severity::Warning => YELLOW,
+            Severity::Info => DIM,
+        };
+        let place = if *line > 0 { format!("{file}:{line}:{column}") } else { file.clone() };
+        let path = if path.is_empty() { String::new() } else { format!("{path}: ") };
+        printer.line(format_args!(
+            "{place}: {} {code} {path}{message}",
+            styled(style, severity.as_str())
+        ))?;
+    }
+    if found.is_empty() {
+        printer.note(format_args!("{}: {resources} resources", styled(GREEN, "nothing found")));
+    } else {
+        printer.hint("a code says more: kubectl flink explain CODE");
+    }
+    Ok(())
+}
+
+/// Arguments of `explain`.
+#[derive(Args)]
+pub struct ExplainArgs {
+    /// Code of a rule, such as FK0011; without it all are listed
+    code: Option<String>,
+    #[command(flatten)]
+    output: Output,
+}
+
+/// One rule, as `-o json` shows it.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Explained {
+    code: String,
+    severity: Severity,
+    title: &'static str,
+    why: &'static str,
+    remedy: &'static str,
+}
+
+impl Explained {
+    fn new(rule: Rule) -> Self {
+        let Text { severity, title, why, remedy } = rule.text();
+        Self { code: rule.code(), severity, title, why, remedy }
+    }
+}
+
+/// Prints what a code means.
+pub fn explain(args: ExplainArgs, printer: &Printer) -> anyhow::Result<()> {
+    let ExplainArgs { code, output: Output { output } } = args;
+    let format = output.and_then(OutputFormat::for_value);
+    let Some(code) = code else {
+        let all: Vec<Explained> = Rule::ALL.iter().copied().map(Explained::new).collect();
+        return match format {
+            Some(format) => printer.value(&json!({ "rules": all }), format),
+            None => {
+                for Explained { code, severity, title, .. } in &all {
+                    printer.line(format_args!("{code}  {:<8} {title}", severity.as_str()))?;
+                }
+                Ok(())
+            }
+        };
+    };
+    let Some(rule) = Rule::parse(&code) else {
+        return Err(Failure::usage(format!("there is no rule `{code}`"))
+            .hint("list them with: kubectl flink explain")
+            .into());
+    };
+    let explained = Explained::new(rule);
+    if let Some(format) = format {
+        return printer.value(&explained, format);
+    }
+    let Explained { code, severity, title, why, remedy } = explained;
+    printer.line(format_args!("{} {}: {title}", styled(BOLD, code), severity.as_str()))?;
+    printer.line(format_args!("\nWhy:    {why}\nRemedy: {remedy}"))?;
+    Ok(())
+}
+
+/// The reference in `docs/lint.md`.
+pub fn reference() -> String {
+    let mut text = "\
+# Rules of `kubectl flink lint`
+
+<!-- Made from src/decide/validate/rule.rs by a test; UPDATE_EXPECT=1 cargo test --lib lint -->
+
+`kubectl flink lint -f FILE…` says what is wrong with manifests, without a cluster. What is an *error* here the operator, its
+webhook and `deploy` refuse in the same words; the rest is advice. A code never changes its meaning.
+
+| code | severity | what | why | remedy |
+|---|---|---|---|---|
+"
+    .to_owned();
+    for rule in Rule::ALL {
+        let Text { severity, title, why, remedy } = rule.text();
+        let severity = severity.as_str();
+        text.extend([
+            "| ",
+            &rule.code(),
+            " | ",
+            severity,
+            " | ",
+            title,
+            " | ",
+            why,
+            " | ",
+            remedy,
+            " |\n",
+        ]);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect_file;
+
+    use super::*;
+
+    #[test]
+    fn the_reference_is_up_to_date() {
+        expect_file!["../../docs/lint.md"].assert_eq(&reference());
+    }
+
+    #[test]
+    fn files_of_a_directory_are_read_in_order() {
+        let directory = tempfile::tempdir().unwrap();
+        for name in ["b.yaml", "a.yml", "c.txt", "d.json"] {
+            std::fs::write(directory.path().join(name), "").unwrap();
+        }
+        let found = files(&[directory.path().to_owned()]).unwrap();
+        let names: Vec<_> = found.iter().filter_map(|file| file.file_name()?.to_str()).collect();
+        assert_eq!(names, ["a.yml", "b.yaml", "d.json"]);
+        let nothing = tempfile::tempdir().unwrap();
+        assert!(files(&[nothing.path().to_owned()]).is_err());
+    }
+}

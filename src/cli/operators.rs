@@ -1,0 +1,169 @@
+//! The operators of a cluster, as a command finds them: their Deployments, and the Leases of leaders.
+
+use jiff::Timestamp;
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::Client;
+
+use crate::cluster::lease::OPERATES;
+use crate::cluster::read::{self, Scope};
+use crate::cluster::{self, Error};
+
+/// Labels of installed operators: of ours, and of the Java operator's chart.
+const SELECTOR: &str =
+    "app.kubernetes.io/name in (kubectl-flink-operator,flink-kubernetes-operator)";
+/// A leader that has not renewed its Lease for so long does not lead.
+const STALE_SECONDS: i64 = 60;
+
+/// One installed operator.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(super) struct Installed {
+    /// `namespace/name` of its Deployment.
+    pub(super) name: String,
+    pub(super) ready: i32,
+    pub(super) wanted: i32,
+}
+
+/// One Lease that an operator leads by.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(super) struct Leading {
+    /// `namespace/name` of the Lease.
+    pub(super) lease: String,
+    /// Empty where nobody leads.
+    pub(super) holder: String,
+    /// Since the last renewal.
+    pub(super) age_seconds: Option<i64>,
+}
+
+impl Leading {
+    /// Whether somebody holds it now.
+    pub(super) fn is_held(&self) -> bool {
+        !self.holder.is_empty() && self.age_seconds.is_some_and(|age| age <= STALE_SECONDS)
+    }
+}
+
+/// Operators that are installed as pods, in all namespaces.
+pub(super) async fn installed(client: &Client) -> cluster::Result<Vec<Installed>> {
+    let all = read::list::<Deployment>(client, Scope::AllNamespaces, Some(SELECTOR)).await?;
+    Ok(all.into_iter().map(of_deployment).collect())
+}
+
+fn of_deployment(deployment: Deployment) -> Installed {
+    let Deployment { metadata, spec, status } = deployment;
+    let (namespace, name) = (metadata.namespace.unwrap_or_default(), metadata.name);
+    Installed {
+        name: format!("{namespace}/{}", name.unwrap_or_default()),
+        ready: status.and_then(|status| status.ready_replicas).unwrap_or_default(),
+        wanted: spec.replicas.unwrap_or(1),
+    }
+}
+
+/// Leases of our operators, in all namespaces.
+pub(super) async fn leading(client: &Client, now: Timestamp) -> cluster::Result<Vec<Leading>> {
+    let all = read::list::<Lease>(client, Scope::AllNamespaces, None).await?;
+    let ours = all.into_iter().filter(|lease| {
+        let annotations = lease.metadata.annotations.as_ref();
+        annotations.is_some_and(|annotations| annotations.contains_key(OPERATES))
+    });
+    Ok(ours.map(|lease| of_lease(lease, now)).collect())
+}
+
+fn of_lease(lease: Lease, now: Timestamp) -> Leading {
+    let Lease { metadata, spec } = lease;
+    let (namespace, name) = (metadata.namespace.unwrap_or_default(), metadata.name);
+    let renewed = spec.as_ref().and_then(|spec| spec.renew_time.as_ref()).map(|at| at.0);
+    Leading {
+        lease: format!("{namespace}/{}", name.unwrap_or_default()),
+        holder: spec.and_then(|spec| spec.holder_identity).unwrap_or_default(),
+        age_seconds: renewed.map(|at| now.as_second() - at.as_second()),
+    }
+}
+
+/// Whether an operator runs, as far as one may look. An operator in a terminal without a Lease is not
+/// seen: then nobody knows.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(super) enum State {
+    Unknown,
+    Alive,
+    /// Why there is none.
+    Gone(String),
+}
+
+/// Looks for an operator in the whole cluster.
+pub(super) async fn state(client: &Client) -> State {
+    let now = Timestamp::now();
+    let (installed, leading) = tokio::join!(installed(client), leading(client, now));
+    judge(installed, leading)
+}
+
+fn judge(installed: Result<Vec<Installed>, Error>, leading: Result<Vec<Leading>, Error>) -> State {
+    let held = leading.as_ref().is_ok_and(|leading| leading.iter().any(Leading::is_held));
+    let ready = installed.as_ref().is_ok_and(|all| all.iter().any(|one| one.ready > 0));
+    if held || ready {
+        return State::Alive;
+    }
+    match (installed, leading) {
+        (Ok(installed), _) if !installed.is_empty() => {
+            let names = installed.iter().map(|one| {
+                format!("Deployment `{}` has {} of {} pods ready", one.name, one.ready, one.wanted)
+            });
+            State::Gone(names.collect::<Vec<_>>().join(", "))
+        }
+        (Ok(_), Ok(leading)) => match leading.first() {
+            Some(Leading { lease, age_seconds: Some(age), .. }) => {
+                State::Gone(format!("the Lease `{lease}` was last renewed {age} s ago"))
+            }
+            Some(_) | None => {
+                State::Gone("the cluster has no Deployment of an operator".to_owned())
+            }
+        },
+        (_, _) => State::Unknown,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn installed(ready: i32) -> Installed {
+        Installed { name: "flink-operator/operator".to_owned(), ready, wanted: 1 }
+    }
+
+    fn leading(holder: &str, age: i64) -> Leading {
+        let lease = "flink-operator/operator".to_owned();
+        Leading { lease, holder: holder.to_owned(), age_seconds: Some(age) }
+    }
+
+    fn forbidden<T>() -> Result<T, Error> {
+        Err(Error::Forbidden {
+            user: "u".to_owned(),
+            verb: "list".to_owned(),
+            resource: "leases".to_owned(),
+            namespace: None,
+        })
+    }
+
+    #[test]
+    fn an_operator_is_alive_by_its_pods_or_its_lease() {
+        assert_eq!(judge(Ok(vec![installed(1)]), forbidden()), State::Alive);
+        assert_eq!(judge(forbidden(), Ok(vec![leading("pod", 5)])), State::Alive);
+    }
+
+    #[test]
+    fn an_operator_is_gone_only_where_that_was_seen() {
+        let gone = |why: &str| State::Gone(why.to_owned());
+        assert_eq!(
+            judge(Ok(vec![installed(0)]), forbidden()),
+            gone("Deployment `flink-operator/operator` has 0 of 1 pods ready")
+        );
+        assert_eq!(
+            judge(Ok(vec![]), Ok(vec![leading("pod", 300)])),
+            gone("the Lease `flink-operator/operator` was last renewed 300 s ago")
+        );
+        assert_eq!(
+            judge(Ok(vec![]), Ok(vec![])),
+            gone("the cluster has no Deployment of an operator")
+        );
+        assert_eq!(judge(forbidden(), Ok(vec![])), State::Unknown);
+    }
+}

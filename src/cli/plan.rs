@@ -1,0 +1,360 @@
+//! `plan`: what a change would do, before anybody makes it.
+//!
+//! The steps are the operator's own decisions, rehearsed on the facts as they are now; see
+//! [`crate::decide::rehearsal`]. Nothing is written: the API server is asked to check a manifest by a
+//! server-side dry run at most.
+
+mod assess;
+pub(in crate::cli) mod assignment;
+mod facts;
+mod show;
+
+use std::path::PathBuf;
+
+use anyhow::Context as _;
+use clap::Args;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use self::assess::{Downtime, Replay, Restore};
+use self::assignment::Assignment;
+use super::args::{DryRunMode, FlinkAccess, Global, Output, OutputFormat};
+use super::connection::Connection;
+use super::deploy::{self, Checked, Request};
+use super::deployment::Deployment;
+use super::extension::Extensions;
+use super::failure::Failure;
+use super::printer::Printer;
+use super::{change, complete, deployment, manifest, operator_config};
+use crate::api::deployment::{FlinkDeployment, FlinkDeploymentSpec};
+use crate::api::session_job::{FlinkSessionJob, FlinkSessionJobSpec};
+use crate::cluster::apply;
+use crate::config::OperatorConfig;
+use crate::decide::diff::{ChangeClass, SpecDiff, diff, diff_session_job};
+use crate::decide::rehearsal::{Outcome, Scene};
+use crate::flink::access::{Connector, Options};
+use crate::operator::context::Context;
+use crate::operator::rehearse;
+
+/// Shown below the flags.
+const EXAMPLES: &str = "\
+Exit codes:
+  0  nothing would change
+  1  there are changes
+  2  it failed: the cause is on stderr, after `error:`
+
+Examples:
+  kubectl flink plan -f orders.yaml
+  kubectl flink plan orders --set job.parallelism=8
+  kubectl flink plan orders --set image=orders:2 --set flinkConfiguration.state.backend.type=rocksdb
+  kubectl flink plan sessionjob/orders --set job.state=suspended -o json";
+
+/// Arguments of `plan`.
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct PlanArgs {
+    /// The FlinkDeployment, or sessionjob/NAME, that --set changes; without --set: what the stored
+    /// spec still waits for
+    #[arg(add = complete::deployments(), conflicts_with = "filename", required_unless_present = "filename")]
+    name: Option<String>,
+    /// Manifest with FlinkDeployments and FlinkSessionJobs; - reads stdin
+    #[arg(short, long, value_name = "FILE")]
+    filename: Option<PathBuf>,
+    /// Field of the spec and its new value; null takes it away. May be repeated
+    #[arg(long = "set", value_name = "PATH=VALUE", value_parser = assignment::parse, conflicts_with = "filename")]
+    set: Vec<Assignment>,
+    /// Configuration of the operator, whose defaults count: a file, or a directory with
+    /// flink-conf.yaml or config.yaml
+    #[arg(long, value_name = "FILE")]
+    operator_config: Option<PathBuf>,
+    #[command(flatten)]
+    access: FlinkAccess,
+    #[command(flatten)]
+    output: Output,
+}
+
+/// What one resource has to expect. `-o json` shows a list of these.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Plan {
+    kind: String,
+    namespace: String,
+    name: String,
+    is_new: bool,
+    /// `NONE`, `IGNORE`, `SCALE`, `UPGRADE`, `SAVEPOINT_REDEPLOY` or `CREATE`.
+    class: &'static str,
+    changes: Vec<Field>,
+    /// What the operator would do, pass after pass, until the new job starts.
+    passes: Vec<Scene>,
+    /// Why the operator would go no further.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    halt: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    restore: Option<Restore>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    replay: Option<Replay>,
+    stops_job: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    downtime: Option<Downtime>,
+    warnings: Vec<String>,
+}
+
+/// A field that changes, without secrets.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Field {
+    field: String,
+    from: String,
+    to: String,
+    class: &'static str,
+}
+
+impl Plan {
+    /// Whether something is started at its end.
+    fn starts(&self) -> bool {
+        let mut steps = self.passes.iter().flat_map(|pass| &pass.steps);
+        steps.any(|deed| matches!(deed.step, "create-cluster" | "submit-job"))
+    }
+
+    fn is_empty(&self) -> bool {
+        !self.is_new && self.changes.is_empty() && self.passes.is_empty()
+    }
+}
+
+/// Reads, rehearses and prints. A difference is told by the exit code too.
+pub async fn run(args: PlanArgs, global: &Global, printer: &Printer) -> anyhow::Result<()> {
+    let PlanArgs { name, filename, set, operator_config, access, output: Output { output } } = args;
+    if matches!(output, Some(OutputFormat::Wide | OutputFormat::Name)) {
+        return Err(Failure::usage("a plan is printed as text, json or yaml").into());
+    }
+    let operator = match operator_config {
+        Some(path) => operator_config::load(Some(&path), printer)?,
+        None => OperatorConfig::default(),
+    };
+    let extensions = Extensions::online(&operator)?;
+    let documents = filename.as_deref().map(|file| deploy::manifests(file, global)).transpose()?;
+    let mut connection = global.connect().await?;
+    let requests = match documents {
+        Some(documents) => {
+            let file = filename.as_deref().map(manifest::shown).unwrap_or_default();
+            Request::of_documents(documents, &file)
+        }
+        None => {
+            let present = deployment::fetch(&connection, &name.unwrap_or_default()).await?;
+            vec![Request::Manifest { manifest: with(&present, &set), source: None }]
+        }
+    };
+    let is_manifest = filename.is_some();
+    let rules = (&operator, &extensions, printer);
+    let (checked, violations) = deploy::check_all(requests, &mut connection, rules).await?;
+    if !violations.is_empty() {
+        return Err(deploy::refusal(
+            "the operator would refuse this, and what runs would go on as it is",
+            &violations,
+        )
+        .into());
+    }
+    let context = context(&connection, operator, access)?;
+    let mut plans = Vec::new();
+    for checked in checked {
+        plans.push(Box::pin(plan(checked, is_manifest, &connection, &context, access)).await?);
+    }
+    match output.and_then(OutputFormat::for_value) {
+        Some(format) => printer.value(&json!({ "plans": plans }), format)?,
+        None => {
+            let texts = plans.iter().map(|plan| show::plan(plan, Timestamp::now()));
+            printer.line(texts.collect::<Vec<_>>().join("\n\n"))?;
+        }
+    }
+    if plans.iter().all(Plan::is_empty) { Ok(()) } else { Err(Failure::differs().into()) }
+}
+
+/// The stored object with the fields set.
+fn with(present: &Deployment, set: &[Assignment]) -> Value {
+    let mut object = present.0.clone();
+    for assignment in set {
+        assignment.put(&mut object["spec"]);
+    }
+    object
+}
+
+/// As the operator sees the cluster, without its watches.
+fn context(
+    connection: &Connection,
+    operator: OperatorConfig,
+    access: FlinkAccess,
+) -> anyhow::Result<Context> {
+    let options = Options::from_environment(access.flink_access, connection.rest_address.clone());
+    let connector = Connector::new(&options, connection.config.as_ref())
+        .context("while preparing to talk to JobManagers")?;
+    Ok(Context::new(connection.client.clone(), operator, connector, true).blind_to_snapshots())
+}
+
+async fn plan(
+    checked: Checked,
+    is_manifest: bool,
+    connection: &Connection,
+    context: &Context,
+    access: FlinkAccess,
+) -> anyhow::Result<Plan> {
+    let Checked { id, present, wanted, .. } = checked;
+    let mut warnings = Vec::new();
+    let wanted = if is_manifest {
+        applied(&wanted, present.as_ref(), connection, &mut warnings).await?
+    } else {
+        wanted
+    };
+    let wanted = as_stored(wanted, present.as_ref());
+    let now = Timestamp::now();
+    let difference = difference(&wanted, present.as_ref())?;
+    let outcome = rehearsed(&wanted, context).await?;
+    let facts = match &present {
+        Some(present) => facts::observe(connection, present, access.flink_access).await,
+        None => facts::Facts::default(),
+    };
+    warnings.extend(facts.unread.iter().map(|unread| format!("not read: {unread}")));
+    warnings.extend(show::warnings(present.as_ref(), &wanted, &outcome, &facts));
+    let restore = assess::restore(&outcome, &facts, now);
+    let replay = assess::replay(&outcome, restore.as_ref(), facts.details.as_ref(), now);
+    let started = facts.details.as_ref().and_then(|details| details.start_time);
+    let started = started.and_then(|at| Timestamp::from_millisecond(at).ok());
+    let downtime = assess::downtime(&facts.events, &facts.revisions, started);
+    let Outcome { scenes, stops_job, halt, restore: _ } = outcome;
+    let is_new = present.is_none();
+    let class = match &difference {
+        None => "CREATE",
+        Some(difference) if difference.changes.is_empty() => "NONE",
+        Some(difference) => difference.class().as_str(),
+    };
+    let changes = difference.map(|difference| fields(&difference)).unwrap_or_default();
+    // A job at rest is no news.
+    let is_waiting = !changes.is_empty() || is_new || !scenes.is_empty();
+    Ok(Plan {
+        kind: id.kind,
+        namespace: id.namespace.unwrap_or_default(),
+        name: id.name,
+        is_new,
+        class,
+        changes,
+        passes: scenes,
+        halt: halt.filter(|_| is_waiting),
+        restore,
+        replay,
+        stops_job,
+        downtime: downtime.filter(|_| stops_job),
+        warnings,
+    })
+}
+
+/// What server-side apply would store. Who may not ask for it sees the manifest laid over what there is.
+async fn applied(
+    manifest: &Value,
+    present: Option<&Deployment>,
+    connection: &Connection,
+    warnings: &mut Vec<String>,
+) -> anyhow::Result<Value> {
+    let writer = apply::Writer { is_forced: true, ..change::writer(DryRunMode::Server) };
+    match apply::apply(&connection.client, manifest, writer).await {
+        Ok(object) => Ok(object),
+        Err(error) if present.is_none() => {
+            warnings.push(format!("the API server did not check the manifest: {error}"));
+            Ok(manifest.clone())
+        }
+        Err(
+            error @ (crate::cluster::Error::Forbidden { .. }
+            | crate::cluster::Error::Unavailable { .. }),
+        ) => {
+            warnings.push(format!(
+                "fields that the manifest no longer names are taken to stay: {error}"
+            ));
+            let mut object = present.map(|present| present.0.clone()).unwrap_or_default();
+            json_patch::merge(&mut object["spec"], &manifest["spec"]);
+            Ok(object)
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// With status and metadata as they would be: a changed spec has the next generation.
+fn as_stored(mut wanted: Value, present: Option<&Deployment>) -> Value {
+    let Some(present) = present else {
+        wanted["metadata"]["uid"] = json!("00000000-0000-0000-0000-000000000000");
+        wanted["metadata"]["generation"] = json!(1);
+        return wanted;
+    };
+    let mut object = present.0.clone();
+    let is_changed = object["spec"] != wanted["spec"];
+    object["spec"] = wanted["spec"].take();
+    object["metadata"]["generation"] = json!(present.generation() + i64::from(is_changed));
+    object
+}
+
+/// From what runs to what is wanted; nothing for what was never deployed.
+fn difference(wanted: &Value, present: Option<&Deployment>) -> anyhow::Result<Option<SpecDiff>> {
+    let Some((present, mut last)) =
+        present.and_then(|present| Some((present, present.last_reconciled_spec()?)))
+    else {
+        return Ok(None);
+    };
+    // What is stored says how the job was started, not how it will be upgraded.
+    if let (Some(mode), Some(stored)) =
+        (present.0.pointer("/spec/job/upgradeMode"), last.pointer_mut("/job/upgradeMode"))
+    {
+        *stored = mode.clone();
+    }
+    let is_session_job = wanted["kind"] == "FlinkSessionJob";
+    Ok(Some(if is_session_job {
+        let last = FlinkSessionJobSpec::deserialize(&last).context("the stored spec")?;
+        diff_session_job(&last, &FlinkSessionJobSpec::deserialize(&wanted["spec"])?)
+    } else {
+        let last = FlinkDeploymentSpec::deserialize(&last).context("the stored spec")?;
+        diff(&last, &FlinkDeploymentSpec::deserialize(&wanted["spec"])?)
+    }))
+}
+
+fn fields(difference: &SpecDiff) -> Vec<Field> {
+    difference
+        .changes
+        .iter()
+        .map(|change| {
+            let (from, to) = change.shown();
+            Field { field: change.field.clone(), from, to, class: change.class.as_str() }
+        })
+        .collect()
+}
+
+async fn rehearsed(wanted: &Value, context: &Context) -> anyhow::Result<Outcome> {
+    let outcome = if wanted["kind"] == "FlinkSessionJob" {
+        let job = FlinkSessionJob::deserialize(wanted)?;
+        Box::pin(rehearse::of_session_job(job, context)).await
+    } else {
+        let deployment = FlinkDeployment::deserialize(wanted)?;
+        Box::pin(rehearse::of_deployment(deployment, context)).await
+    };
+    outcome.context("what the operator would do is not known")
+}
+
+/// The class of a plan in words.
+fn class_text(plan: &Plan) -> &'static str {
+    match plan.class {
+        "CREATE" => "a new resource",
+        "IGNORE" => "nothing that runs is touched",
+        "SCALE" => "the job is scaled",
+        "UPGRADE" if plan.stops_job && !plan.starts() => "the job is stopped",
+        "UPGRADE" if plan.starts() && plan.restore.is_none() => {
+            "the cluster is stopped and made again, with all its jobs"
+        }
+        "UPGRADE" if !plan.stops_job && plan.restore.is_some() => "the job is started",
+        "UPGRADE" => "the job is stopped and started again",
+        "SAVEPOINT_REDEPLOY" => {
+            "the job's present state is dropped; it starts from initialSavepointPath"
+        }
+        _ => "nothing to do",
+    }
+}
+
+/// Whether the class drops the state of a job.
+fn drops_state(class: &str) -> bool {
+    class == ChangeClass::SavepointRedeploy.as_str()
+}

@@ -1,0 +1,113 @@
+//! What a plan is made of, read at the same time; nothing is written.
+//!
+//! History, events and statistics say what to expect. None of them is needed: what cannot be read is
+//! left out of the plan, and said.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::api::apps::v1::ControllerRevision;
+use k8s_openapi::api::core::v1::Event;
+use serde_json::Value;
+
+use crate::cli::connection::Connection;
+use crate::cli::deployment::{self, Deployment};
+use crate::cli::job_manager;
+use crate::cluster::{self, events};
+use crate::decide::revision;
+use crate::flink::access::Access;
+use crate::flink::checkpoints::Checkpoints;
+use crate::flink::jobs::JobDetails;
+use crate::flink::{self, Deadlines};
+
+/// A person waits: what the JobManager does not say in this time is left out.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What was read of the resource that is there.
+#[derive(Default)]
+pub(super) struct Facts {
+    /// Those about the resource.
+    pub(super) events: Vec<Event>,
+    /// When each revision was written, and where it says to start from; oldest first.
+    pub(super) revisions: Vec<Superseded>,
+    pub(super) details: Option<JobDetails>,
+    pub(super) checkpoints: Option<Checkpoints>,
+    /// What could not be read, and why.
+    pub(super) unread: Vec<String>,
+}
+
+/// A revision: the end of a spec.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Superseded {
+    pub(super) at: Timestamp,
+    pub(super) path: Option<String>,
+}
+
+/// Reads what there is about `present`.
+pub(super) async fn observe(
+    connection: &Connection,
+    present: &Deployment,
+    access: Access,
+) -> Facts {
+    let (client, namespace) = (&connection.client, present.namespace());
+    let selector = revision::label_selector(&present.history_name());
+    let scope = cluster::read::Scope::Namespace(namespace);
+    let kind = present.id().kind;
+    let (events, revisions, flink) = tokio::join!(
+        events::about(client, namespace, &kind, present.name()),
+        cluster::read::list::<ControllerRevision>(client, scope, Some(&selector)),
+        observe_flink(connection, present, access),
+    );
+    let mut facts = Facts::default();
+    match events {
+        Ok(events) => facts.events = events,
+        Err(error) => facts.unread.push(format!("events: {error}")),
+    }
+    match revisions {
+        Ok(revisions) => {
+            facts.revisions = revisions.into_iter().filter_map(superseded).collect();
+            facts.revisions.sort_by_key(|revision| revision.at);
+        }
+        Err(error) => facts.unread.push(format!("revisions: {error}")),
+    }
+    match flink {
+        Ok(Some((details, checkpoints))) => {
+            match details {
+                Ok(details) => facts.details = Some(details),
+                Err(error) => facts.unread.push(format!("the job: {error}")),
+            }
+            match checkpoints {
+                Ok(checkpoints) => facts.checkpoints = Some(checkpoints),
+                Err(error) => facts.unread.push(format!("checkpoint statistics: {error}")),
+            }
+        }
+        Ok(None) => {}
+        Err(error) => facts.unread.push(format!("the JobManager: {error:#}")),
+    }
+    facts
+}
+
+fn superseded(revision: ControllerRevision) -> Option<Superseded> {
+    let at = revision.metadata.creation_timestamp?.0;
+    let path = revision.data.0.pointer("/restorePoint/path");
+    Some(Superseded { at, path: path.and_then(Value::as_str).map(str::to_owned) })
+}
+
+type OfJob = (Result<JobDetails, flink::Error>, Result<Checkpoints, flink::Error>);
+
+/// Nothing where there is no job to ask about.
+async fn observe_flink(
+    connection: &Connection,
+    present: &Deployment,
+    access: Access,
+) -> anyhow::Result<Option<OfJob>> {
+    let Some(job_id) = present.job_id() else { return Ok(None) };
+    let cluster = deployment::cluster_of(connection, present).await?;
+    if cluster.job_manager_status() != Some("READY") {
+        return Ok(None);
+    }
+    let deadlines = Deadlines { request: PATIENCE, ..Deadlines::default() };
+    let client = job_manager::client(connection, &cluster, access, deadlines)?.without_retries();
+    let (details, checkpoints) = tokio::join!(client.job(job_id), client.checkpoints(job_id));
+    Ok(Some((details, checkpoints)))
+}

@@ -1,0 +1,177 @@
+//! Reads all that may tell a cause, at the same time, each with a bound.
+
+use std::time::Duration;
+
+use futures::future::join_all;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
+
+use super::verdict::{Facts, LastWords, Rest};
+use crate::cli::connection::Connection;
+use crate::cli::deployment::{self, Deployment};
+use crate::cli::{job_manager, operators};
+use crate::cluster::{events, logs, pods};
+use crate::flink::access::Access;
+use crate::flink::failures::ExecutionResult;
+use crate::flink::{Client, Deadlines};
+
+/// A person waits: what the JobManager does not say in this time it does not say.
+const PATIENCE: Duration = Duration::from_secs(4);
+/// Lines of a log that are read; a stack trace of Flink's is seldom longer.
+const LOG_LINES: i64 = 200;
+const LOG_BYTES: u32 = 256 * 1024;
+/// Containers whose logs are read, of the pods that fare worst.
+const LOGS_MAX: usize = 4;
+/// Exceptions asked for.
+const EXCEPTIONS_MAX: u32 = 10;
+
+/// The facts, and what could not be read.
+pub(super) async fn observe(
+    connection: &Connection,
+    name: &str,
+    access: Access,
+) -> anyhow::Result<(Facts, Vec<String>)> {
+    let resource = deployment::fetch(connection, name).await?;
+    let mut unread = Vec::new();
+    let cluster = match resource.session_cluster() {
+        None => None,
+        // Its absence is a cause, and no failure to read.
+        Some(_) => deployment::cluster_of(connection, &resource).await.ok(),
+    };
+    let runs_in = cluster.as_ref().unwrap_or(&resource);
+    let (client, namespace) = (&connection.client, resource.namespace());
+    let names = [resource.name(), runs_in.name()];
+    let (pods, events, operator) = tokio::join!(
+        pods::list(client, namespace, runs_in.name(), None),
+        events::around(client, namespace, &names),
+        operators::state(client),
+    );
+    let mut or_note = |what: &str, error: &dyn std::fmt::Display| {
+        unread.push(format!("{what}: {error}"));
+    };
+    let pods = pods.unwrap_or_else(|error| {
+        or_note("pods", &error);
+        Vec::new()
+    });
+    let events = events.unwrap_or_else(|error| {
+        or_note("events", &error);
+        Vec::new()
+    });
+    let mut facts = Facts {
+        now: Timestamp::now(),
+        cluster: cluster.clone(),
+        pods,
+        events,
+        logs: Vec::new(),
+        rest: Rest::NotAsked,
+        exceptions: Vec::new(),
+        failure: None,
+        checkpoints: None,
+        operator,
+        resource: resource.clone(),
+    };
+    let logs = last_words(connection, &facts.pods, namespace);
+    let (logs, flink) = tokio::join!(logs, ask(connection, &resource, cluster.as_ref(), access));
+    facts.logs = logs;
+    if let Some(Asked { rest, exceptions, failure, checkpoints }) = flink {
+        facts.rest = rest;
+        facts.exceptions = exceptions;
+        facts.failure = failure;
+        facts.checkpoints = checkpoints;
+    }
+    Ok((facts, unread))
+}
+
+/// The logs of containers that do not run well; nothing of those that cannot be read.
+async fn last_words(connection: &Connection, pods: &[Pod], namespace: &str) -> Vec<LastWords> {
+    let ill = pods.iter().flat_map(|pod| {
+        let containers = pod.status.iter().flat_map(|status| {
+            let init = status.init_container_statuses.iter().flatten();
+            init.chain(status.container_statuses.iter().flatten())
+        });
+        containers.filter(|it| has_ended(it)).map(move |container| (pod, container))
+    });
+    let requests = ill.take(LOGS_MAX).map(|(pod, container)| {
+        let is_running = container.state.as_ref().is_some_and(|state| state.running.is_some());
+        let request = logs::LogRequest {
+            namespace: namespace.to_owned(),
+            pod: pod.metadata.name.clone().unwrap_or_default(),
+            container: Some(container.name.clone()),
+            is_previous: is_running,
+            tail_lines: Some(LOG_LINES),
+            ..logs::LogRequest::default()
+        };
+        async move {
+            let text = logs::text(&connection.client, &request, LOG_BYTES).await.ok()?;
+            let container = request.container.unwrap_or_default();
+            Some(LastWords { pod: request.pod, container, text })
+        }
+    });
+    join_all(requests).await.into_iter().flatten().collect()
+}
+
+/// Whether it has ended in a way that its log may explain.
+fn has_ended(container: &ContainerStatus) -> bool {
+    let states = [container.state.as_ref(), container.last_state.as_ref()];
+    states
+        .into_iter()
+        .flatten()
+        .filter_map(|state| state.terminated.as_ref())
+        .any(|ended| ended.exit_code != 0)
+}
+
+/// What the JobManager says.
+struct Asked {
+    rest: Rest,
+    exceptions: Vec<crate::flink::failures::JobException>,
+    failure: Option<String>,
+    checkpoints: Option<crate::flink::checkpoints::Checkpoints>,
+}
+
+/// Nothing where there is no JobManager to ask.
+async fn ask(
+    connection: &Connection,
+    resource: &Deployment,
+    cluster: Option<&Deployment>,
+    access: Access,
+) -> Option<Asked> {
+    let runs_in = cluster.unwrap_or(resource);
+    if !matches!(runs_in.job_manager_status(), Some("READY" | "DEPLOYED_NOT_READY" | "DEPLOYING")) {
+        return None;
+    }
+    let deadlines = Deadlines { request: PATIENCE, ..Deadlines::default() };
+    let silent = |why: String| Asked {
+        rest: Rest::Silent(why),
+        exceptions: Vec::new(),
+        failure: None,
+        checkpoints: None,
+    };
+    let client = match job_manager::client(connection, runs_in, access, deadlines) {
+        Ok(client) => client.without_retries(),
+        Err(error) => return Some(silent(format!("{error:#}"))),
+    };
+    if let Err(error) = client.config().await {
+        return Some(silent(error.to_string()));
+    }
+    let mut asked =
+        Asked { rest: Rest::Answers, exceptions: Vec::new(), failure: None, checkpoints: None };
+    if let Some(job_id) = resource.job_id() {
+        let (exceptions, checkpoints, failure) = tokio::join!(
+            client.exceptions(job_id, EXCEPTIONS_MAX),
+            client.checkpoints(job_id),
+            failure(&client, job_id),
+        );
+        asked.exceptions = exceptions.map(|it| it.entries).unwrap_or_default();
+        asked.checkpoints = checkpoints.ok();
+        asked.failure = failure;
+    }
+    Some(asked)
+}
+
+/// The stack trace of a job that has failed.
+async fn failure(client: &Client, job_id: &str) -> Option<String> {
+    match client.execution_result(job_id).await.ok()? {
+        ExecutionResult::Completed { failure, .. } => Some(failure?.stack_trace),
+        ExecutionResult::InProgress => None,
+    }
+}

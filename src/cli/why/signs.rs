@@ -1,0 +1,93 @@
+//! What the texts of Flink, the JVM and Kubernetes say of a cause. Pure.
+//!
+//! Each sign is a piece of a message that only this cause writes; the messages are those of Flink 1.15
+//! to 2.1, kubelet and the API server.
+
+use super::verdict::Cause;
+
+/// A cause that a text names, with the line that does.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(super) struct Sign {
+    pub(super) cause: Cause,
+    pub(super) line: String,
+}
+
+/// Characters of a line that is quoted.
+const LINE_CHARS_MAX: usize = 240;
+
+/// In the order in which they count: a failure to load a class, say, also fails the checkpoint.
+const SIGNS: &[(&str, Cause)] = &[
+    ("OutOfMemoryError: Metaspace", Cause::OutOfMetaspace),
+    ("metaspace out-of-memory error has occurred", Cause::OutOfMetaspace),
+    ("OutOfMemoryError: Java heap space", Cause::OutOfHeap),
+    ("OutOfMemoryError: GC overhead limit exceeded", Cause::OutOfHeap),
+    ("OutOfMemoryError: Direct buffer memory", Cause::OutOfDirectMemory),
+    ("OutOfMemoryError: Cannot reserve", Cause::OutOfDirectMemory),
+    ("Cannot map checkpoint/savepoint state for operator", Cause::SavepointIncompatible),
+    ("StateMigrationException", Cause::SavepointIncompatible),
+    ("must not be incompatible with the old", Cause::SavepointIncompatible),
+    ("Max parallelism mismatch between checkpoint/savepoint", Cause::SavepointIncompatible),
+    ("Cannot find meta data file '_metadata'", Cause::SavepointMissing),
+    ("Cannot find checkpoint or savepoint file/directory", Cause::SavepointMissing),
+    ("Could not find a file system implementation for scheme", Cause::FileSystemMissing),
+    ("JAR file does not exist", Cause::JarUnusable),
+    ("JAR file can't be read", Cause::JarUnusable),
+    ("Neither a 'Main-Class', nor a 'program-class' entry was found", Cause::JarUnusable),
+    ("entry point class '", Cause::JarUnusable),
+    ("was not found in the jar file", Cause::JarUnusable),
+    ("java.util.zip.ZipException", Cause::JarUnusable),
+    ("FlinkException: Could not provide the user code jar", Cause::JarUnusable),
+    ("ClassNotFoundException: ", Cause::ClassNotFound),
+    ("NoClassDefFoundError: ", Cause::ClassNotFound),
+    ("NoSuchMethodError: ", Cause::ClassNotFound),
+    ("\" is forbidden: User \"", Cause::Forbidden),
+    ("is forbidden: User \"system:serviceaccount", Cause::Forbidden),
+    ("NoResourceAvailableException", Cause::NoSlots),
+    ("Could not acquire the minimum required resources", Cause::NoSlots),
+    ("Slot request bulk is not fulfillable", Cause::NoSlots),
+    ("Exceeded checkpoint tolerable failure threshold", Cause::CheckpointsFailing),
+    ("Checkpoint expired before completing", Cause::CheckpointsFailing),
+    ("The heartbeat of TaskManager with id", Cause::TaskManagerLost),
+    ("is no longer reachable", Cause::TaskManagerLost),
+    ("Connection unexpectedly closed by remote task manager", Cause::TaskManagerLost),
+];
+
+/// The first sign in the order of [`SIGNS`], in the last line of the text that has it: what was told
+/// last is what ended it.
+pub(super) fn of_text(text: &str) -> Option<Sign> {
+    let found = |(piece, cause): &(&str, Cause)| {
+        let line = text.lines().rev().find(|line| line.contains(piece))?;
+        Some(Sign { cause: *cause, line: quoted(line) })
+    };
+    SIGNS.iter().find_map(found)
+}
+
+/// The same of what the API server or a controller says when it cannot create a pod.
+pub(super) fn of_refused_pod(message: &str) -> Option<Sign> {
+    let cause = if message.contains("admission webhook") && message.contains("denied the request")
+        || message.contains("failed calling webhook")
+    {
+        Cause::WebhookRefusal
+    } else if message.contains("serviceaccount") && message.contains("not found") {
+        Cause::ServiceAccountMissing
+    } else if message.contains("exceeded quota") {
+        Cause::QuotaExceeded
+    } else if message.contains("violates PodSecurity") {
+        Cause::PodSecurity
+    } else if message.contains("is forbidden") {
+        Cause::Forbidden
+    } else {
+        return None;
+    };
+    Some(Sign { cause, line: quoted(message) })
+}
+
+/// One line, not too long, without secrets.
+pub(super) fn quoted(line: &str) -> String {
+    let line = line.trim().trim_start_matches("Caused by: ");
+    let line = crate::config::secret::hide_in(&line.replace('\n', " "));
+    if line.chars().count() <= LINE_CHARS_MAX {
+        return line;
+    }
+    line.chars().take(LINE_CHARS_MAX - 1).chain(['…']).collect()
+}

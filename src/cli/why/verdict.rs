@@ -1,0 +1,457 @@
+//! From facts to the one cause that explains the others. Pure: the same facts give the same verdict.
+//!
+//! What keeps the operator or Kubernetes from even starting comes first, then what pods say of their
+//! end, then what Flink says of the job: each hides what comes after it.
+
+mod words;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{ContainerStatus, Event, Pod};
+use serde::Serialize;
+use serde_json::Value;
+
+use super::signs::{self, Sign};
+use crate::cli::deployment::Deployment;
+use crate::cli::operators;
+use crate::cluster::events::last_seen;
+use crate::cluster::pods::Role;
+use crate::decide::crash::cause_of_exit;
+use crate::decide::error_document;
+use crate::flink::checkpoints::Checkpoints;
+use crate::flink::failures::JobException;
+
+/// An operator takes a new generation up within seconds.
+const TAKE_UP_SECONDS: i64 = 60;
+/// A JobManager that is starting answers after this long at the latest.
+const START_SECONDS: i64 = 180;
+/// An exception so long ago says nothing of a job that runs.
+const RECENT_SECONDS: i64 = 600;
+
+/// Why a deployment is not as it should be.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Cause {
+    Healthy,
+    Starting,
+    Deleting,
+    Suspended,
+    OperatorNotRunning,
+    InvalidSpec,
+    WebhookRefusal,
+    ServiceAccountMissing,
+    QuotaExceeded,
+    PodSecurity,
+    Forbidden,
+    ImagePull,
+    ContainerConfig,
+    Unschedulable,
+    OutOfContainerMemory,
+    OutOfHeap,
+    OutOfMetaspace,
+    OutOfDirectMemory,
+    JarUnusable,
+    ClassNotFound,
+    FileSystemMissing,
+    SavepointIncompatible,
+    SavepointMissing,
+    HaMetadataMissing,
+    RestoreRefused,
+    CrashLoop,
+    NoSlots,
+    CheckpointsFailing,
+    TaskManagerLost,
+    SessionClusterMissing,
+    SessionClusterNotReady,
+    RestUnreachable,
+    JobFailed,
+    OperatorReports,
+}
+
+/// Whether the JobManager answers.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub(super) enum Rest {
+    #[default]
+    NotAsked,
+    Answers,
+    Silent(String),
+}
+
+/// The last lines of a container that does not run well.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct LastWords {
+    pub(super) pod: String,
+    pub(super) container: String,
+    pub(super) text: String,
+}
+
+/// All that a verdict may look at.
+#[derive(Clone, Debug)]
+pub(super) struct Facts {
+    pub(super) now: Timestamp,
+    pub(super) resource: Deployment,
+    /// Of a session job: its cluster, where there is one.
+    pub(super) cluster: Option<Deployment>,
+    pub(super) pods: Vec<Pod>,
+    /// About the resource, its Deployments, ReplicaSets and pods; oldest first.
+    pub(super) events: Vec<Event>,
+    pub(super) logs: Vec<LastWords>,
+    pub(super) rest: Rest,
+    /// Newest first.
+    pub(super) exceptions: Vec<JobException>,
+    /// Why the job failed, by its result.
+    pub(super) failure: Option<String>,
+    pub(super) checkpoints: Option<Checkpoints>,
+    pub(super) operator: operators::State,
+}
+
+/// The answer: one cause in three sentences, and what to type next.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Verdict {
+    pub(super) cause: Cause,
+    /// What is wrong.
+    pub(super) what: String,
+    /// What shows it.
+    pub(super) evidence: String,
+    /// What mends it.
+    pub(super) remedy: String,
+    /// The next command to type.
+    pub(super) next: String,
+}
+
+/// What was found out, before it is put into words.
+#[derive(Clone, Debug)]
+struct Found {
+    cause: Cause,
+    /// A quotation or a fact.
+    evidence: String,
+    /// The pod that shows it.
+    pod: Option<String>,
+}
+
+impl Found {
+    fn new(cause: Cause, evidence: impl Into<String>) -> Self {
+        Self { cause, evidence: evidence.into(), pod: None }
+    }
+
+    fn of(sign: Sign) -> Self {
+        Self::new(sign.cause, sign.line)
+    }
+
+    fn in_pod(self, pod: &str) -> Self {
+        Self { pod: Some(pod.to_owned()), ..self }
+    }
+}
+
+/// The cause that explains what there is to see.
+pub(super) fn verdict(facts: &Facts) -> Verdict {
+    let found = deleting(facts)
+        .or_else(|| operator_gone(facts))
+        .or_else(|| invalid(facts))
+        .or_else(|| session_cluster(facts))
+        .or_else(|| refused_pods(facts))
+        .or_else(|| bad_pods(facts))
+        .or_else(|| refusal_of_operator(facts))
+        .or_else(|| suspended(facts))
+        .or_else(|| job(facts))
+        .or_else(|| rest(facts))
+        .or_else(|| stored_error(facts))
+        .or_else(|| starting(facts))
+        .unwrap_or_else(|| healthy(facts));
+    words::verdict(found, facts)
+}
+
+fn deleting(facts: &Facts) -> Option<Found> {
+    facts.resource.is_being_deleted().then(|| {
+        let waits = facts.resource.error().unwrap_or_else(|| "its finalizer is set".to_owned());
+        Found::new(Cause::Deleting, waits)
+    })
+}
+
+fn operator_gone(facts: &Facts) -> Option<Found> {
+    let resource = &facts.resource;
+    let is_new = age(resource.created_at(), facts.now) < Some(TAKE_UP_SECONDS);
+    if resource.is_taken_up() || is_new {
+        return None;
+    }
+    match &facts.operator {
+        operators::State::Gone(why) => Some(Found::new(Cause::OperatorNotRunning, why.clone())),
+        // Nobody could look, but nobody has touched the resource either.
+        operators::State::Unknown if resource.observed_generation().is_none() => Some(Found::new(
+            Cause::OperatorNotRunning,
+            "no operator has written a status since the resource was created",
+        )),
+        operators::State::Unknown | operators::State::Alive => None,
+    }
+}
+
+/// An error of validation, which says itself what would be right.
+fn invalid(facts: &Facts) -> Option<Found> {
+    let error = facts.resource.error()?;
+    let text = facts.resource.0.pointer("/status/error").and_then(Value::as_str)?;
+    let is_validation = error_document::reason_of(text).as_deref() == Some("ValidationError")
+        || facts.events.iter().any(|event| {
+            event.reason.as_deref() == Some("ValidationError")
+                && event.message.as_deref().is_some_and(|message| error.contains(message))
+        });
+    is_validation.then(|| Found::new(Cause::InvalidSpec, signs::quoted(&error)))
+}
+
+fn session_cluster(facts: &Facts) -> Option<Found> {
+    let name = facts.resource.session_cluster()?;
+    let Some(cluster) = &facts.cluster else {
+        let evidence = format!("there is no FlinkDeployment `{name}` in the namespace");
+        return Some(Found::new(Cause::SessionClusterMissing, evidence));
+    };
+    let status = cluster.job_manager_status().unwrap_or("not deployed");
+    (status != "READY" && bad_pods(facts).is_none()).then(|| {
+        let error = cluster.error().map_or(String::new(), |error| format!(": {error}"));
+        let evidence = format!("the JobManager of `{name}` is {status}{error}");
+        Found::new(Cause::SessionClusterNotReady, evidence)
+    })
+}
+
+/// Pods that were never created: their controller says why.
+fn refused_pods(facts: &Facts) -> Option<Found> {
+    let of_events = facts.events.iter().rev().filter(|event| {
+        event.reason.as_deref() == Some("FailedCreate")
+            && age(last_seen(event), facts.now) < Some(RECENT_SECONDS)
+    });
+    let messages = of_events.filter_map(|event| event.message.as_deref());
+    let has_pod = |role| facts.pods.iter().any(|pod| Role::of(pod) == Some(role));
+    if has_pod(Role::JobManager) && has_pod(Role::TaskManager) {
+        return None;
+    }
+    let error = facts.resource.error();
+    let of_error = error.as_deref().filter(|error| !error.contains("HA metadata"));
+    messages.chain(of_error).find_map(signs::of_refused_pod).map(Found::of)
+}
+
+/// What keeps a pod from running, or ended it.
+fn bad_pods(facts: &Facts) -> Option<Found> {
+    let bad = |look: fn(&Pod, &Facts) -> Option<Found>| {
+        facts
+            .pods
+            .iter()
+            .filter(|pod| pod.metadata.deletion_timestamp.is_none())
+            .find_map(|pod| look(pod, facts).map(|found| found.in_pod(name(pod))))
+    };
+    bad(container).or_else(|| bad(unschedulable))
+}
+
+fn name(pod: &Pod) -> &str {
+    pod.metadata.name.as_deref().unwrap_or_default()
+}
+
+fn containers(pod: &Pod) -> impl Iterator<Item = &ContainerStatus> {
+    let status = pod.status.as_ref();
+    let init = status.and_then(|status| status.init_container_statuses.as_deref());
+    let main = status.and_then(|status| status.container_statuses.as_deref());
+    init.unwrap_or_default().iter().chain(main.unwrap_or_default())
+}
+
+fn container(pod: &Pod, facts: &Facts) -> Option<Found> {
+    containers(pod).find_map(|container| {
+        let state = container.state.as_ref();
+        let waiting = state.and_then(|state| state.waiting.as_ref());
+        let reason = waiting.and_then(|waiting| waiting.reason.as_deref()).unwrap_or_default();
+        let message = waiting.and_then(|waiting| waiting.message.as_deref()).unwrap_or(reason);
+        match reason {
+            "ImagePullBackOff"
+            | "ErrImagePull"
+            | "InvalidImageName"
+            | "ErrImageNeverPull"
+            | "RegistryUnavailable"
+            | "ImageInspectError" => {
+                return Some(Found::new(Cause::ImagePull, signs::quoted(message)));
+            }
+            "CreateContainerConfigError" | "CreateContainerError" | "RunContainerError" => {
+                return Some(Found::new(Cause::ContainerConfig, signs::quoted(message)));
+            }
+            _ => {}
+        }
+        let last = container.last_state.as_ref().and_then(|last| last.terminated.as_ref());
+        let ended = state.and_then(|state| state.terminated.as_ref()).or(last)?;
+        let at = ended.finished_at.as_ref().map(|at| at.0);
+        let is_recent = age(at, facts.now).is_none_or(|age| age < RECENT_SECONDS);
+        let is_down = !container.ready && (reason == "CrashLoopBackOff" || ended.exit_code != 0);
+        if ended.reason.as_deref() == Some("OOMKilled") && (is_down || is_recent) {
+            let evidence = format!(
+                "container `{}` was ended by the kernel: OOMKilled, exit code {}",
+                container.name, ended.exit_code
+            );
+            return Some(Found::new(Cause::OutOfContainerMemory, evidence));
+        }
+        is_down.then(|| crash(pod, container, ended.exit_code, ended.message.as_deref(), facts))
+    })
+}
+
+/// Why a container ends again and again: its log, else its message, else a number.
+fn crash(
+    pod: &Pod,
+    container: &ContainerStatus,
+    exit_code: i32,
+    message: Option<&str>,
+    facts: &Facts,
+) -> Found {
+    let log = facts
+        .logs
+        .iter()
+        .find(|log| log.pod == name(pod) && log.container == container.name)
+        .map(|log| log.text.as_str());
+    let texts = log.into_iter().chain(message);
+    if let Some(sign) = texts.clone().find_map(signs::of_text) {
+        return Found::of(sign);
+    }
+    let cause = texts.clone().find_map(cause_of_exit).map(|cause| signs::quoted(&cause));
+    let times = container.restart_count;
+    Found::new(
+        Cause::CrashLoop,
+        match cause {
+            Some(cause) => format!("{cause} (exit code {exit_code}, {times} restarts)"),
+            None => format!("exit code {exit_code}, {times} restarts, and nothing in the log"),
+        },
+    )
+}
+
+fn unschedulable(pod: &Pod, _facts: &Facts) -> Option<Found> {
+    let conditions = pod.status.as_ref()?.conditions.as_deref()?;
+    let condition = conditions.iter().find(|condition| {
+        condition.type_ == "PodScheduled"
+            && condition.status == "False"
+            && condition.reason.as_deref() == Some("Unschedulable")
+    })?;
+    let message = condition.message.as_deref().unwrap_or("no node fits");
+    Some(Found::new(Cause::Unschedulable, signs::quoted(message)))
+}
+
+/// The operator would not go on without a person.
+fn refusal_of_operator(facts: &Facts) -> Option<Found> {
+    let error = facts.resource.error()?;
+    let found = |cause| Some(Found::new(cause, signs::quoted(&error)));
+    if error.contains("HA metadata is not available")
+        || error.contains("names no checkpoint although the job was started from one")
+    {
+        return found(Cause::HaMetadataMissing);
+    }
+    if error.contains("Manual restore required")
+        || error.contains("initialSavepointPath") && error.contains("HA metadata")
+    {
+        return found(Cause::RestoreRefused);
+    }
+    None
+}
+
+fn suspended(facts: &Facts) -> Option<Found> {
+    let resource = &facts.resource;
+    if resource.desired_state() != "suspended" || resource.is_session() {
+        return None;
+    }
+    let by = who_set_state(&resource.0).map_or_else(
+        || "spec.job.state is suspended".to_owned(),
+        |(manager, at)| format!("`{manager}` set spec.job.state to suspended at {at}"),
+    );
+    Some(Found::new(Cause::Suspended, by))
+}
+
+/// The field manager that owns the desired state, and since when.
+fn who_set_state(object: &Value) -> Option<(String, String)> {
+    let managers = object.pointer("/metadata/managedFields")?.as_array()?;
+    let owner = managers
+        .iter()
+        .filter(|entry| entry.pointer("/fieldsV1/f:spec/f:job/f:state").is_some())
+        .max_by_key(|entry| entry["time"].as_str().map(str::to_owned))?;
+    Some((owner["manager"].as_str()?.to_owned(), owner["time"].as_str()?.to_owned()))
+}
+
+/// What Flink says of the job.
+fn job(facts: &Facts) -> Option<Found> {
+    let state = facts.resource.job_state().unwrap_or_default();
+    let is_running = state == "RUNNING";
+    let recent = facts.exceptions.iter().find(|exception| {
+        let at = exception.timestamp.and_then(|at| Timestamp::from_millisecond(at).ok());
+        !is_running || age(at, facts.now).is_some_and(|age| age < RECENT_SECONDS)
+    });
+    let failure = facts.failure.as_deref().filter(|_| !is_running);
+    let texts = recent.map(|exception| exception.stacktrace.as_str()).into_iter().chain(failure);
+    if let Some(sign) = texts.clone().find_map(signs::of_text) {
+        return Some(Found::of(sign));
+    }
+    if let Some(found) = failing_checkpoints(facts) {
+        return Some(found);
+    }
+    if matches!(state, "FAILED" | "FAILING" | "RESTARTING") {
+        let cause = texts.clone().next().and_then(innermost);
+        let evidence = cause.unwrap_or_else(|| format!("the job is {state}"));
+        return Some(Found::new(Cause::JobFailed, evidence));
+    }
+    None
+}
+
+/// The innermost cause of a stack trace, else its first line.
+fn innermost(trace: &str) -> Option<String> {
+    let lines = || trace.lines().filter(|line| !line.trim().is_empty());
+    let caused = lines().filter(|line| line.trim_start().starts_with("Caused by: ")).last();
+    caused.or_else(|| lines().next()).map(signs::quoted)
+}
+
+/// The newest checkpoint failed, and none has completed since.
+fn failing_checkpoints(facts: &Facts) -> Option<Found> {
+    let Some(Checkpoints::Statistics(statistics)) = &facts.checkpoints else { return None };
+    let failed = statistics.latest.failed.as_ref()?;
+    let completed = statistics.latest.completed.as_ref().and_then(|checkpoint| checkpoint.id);
+    let is_newest = completed.is_none_or(|completed| failed.id > Some(completed));
+    is_newest.then(|| {
+        let why = failed.failure_message.as_deref().unwrap_or("Flink gives no reason");
+        let evidence = format!(
+            "checkpoint {} failed: {} ({} completed, {} failed)",
+            failed.id.unwrap_or_default(),
+            signs::quoted(why),
+            statistics.counts.completed,
+            statistics.counts.failed
+        );
+        Found::new(Cause::CheckpointsFailing, evidence)
+    })
+}
+
+fn rest(facts: &Facts) -> Option<Found> {
+    let Rest::Silent(why) = &facts.rest else { return None };
+    let since = facts.resource.reconciled_at();
+    let is_starting = age(since, facts.now).is_some_and(|age| age < START_SECONDS);
+    (!is_starting).then(|| Found::new(Cause::RestUnreachable, signs::quoted(why)))
+}
+
+fn stored_error(facts: &Facts) -> Option<Found> {
+    let error = facts.resource.error()?;
+    let sign = signs::of_text(&error).or_else(|| signs::of_refused_pod(&error));
+    Some(sign.map_or_else(|| Found::new(Cause::OperatorReports, signs::quoted(&error)), Found::of))
+}
+
+fn starting(facts: &Facts) -> Option<Found> {
+    let resource = &facts.resource;
+    let lifecycle = resource.lifecycle().unwrap_or("new");
+    let is_at_rest = matches!(lifecycle, "STABLE" | "DEPLOYED")
+        && (resource.is_session() || matches!(resource.job_state(), Some("RUNNING" | "FINISHED")));
+    (!is_at_rest || !resource.is_taken_up()).then(|| {
+        let job = resource.job_state().unwrap_or("not started");
+        let job_manager = resource.job_manager_status().unwrap_or("not deployed");
+        let evidence =
+            format!("lifecycle {lifecycle}, JobManager {job_manager}, job {job}, and no failure");
+        Found::new(Cause::Starting, evidence)
+    })
+}
+
+fn healthy(facts: &Facts) -> Found {
+    let resource = &facts.resource;
+    let job = resource.job_state().unwrap_or("a session cluster");
+    let lifecycle = resource.lifecycle().unwrap_or("new");
+    Found::new(Cause::Healthy, format!("lifecycle {lifecycle}, job {job}"))
+}
+
+/// Seconds since then.
+fn age(at: Option<Timestamp>, now: Timestamp) -> Option<i64> {
+    at.map(|at| now.as_second() - at.as_second())
+}
+
+#[cfg(test)]
+mod tests;

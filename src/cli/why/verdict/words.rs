@@ -1,0 +1,240 @@
+//! A verdict in words: what is wrong, what shows it, what mends it, and what to type next.
+
+use serde_json::Value;
+
+use super::{Cause, Facts, Found, Verdict};
+
+/// What a cause is, what mends it, and the next command; `{…}` is filled in.
+struct Words {
+    what: &'static str,
+    remedy: &'static str,
+    next: &'static str,
+}
+
+const fn words(what: &'static str, remedy: &'static str, next: &'static str) -> Words {
+    Words { what, remedy, next }
+}
+
+const LOGS: &str = "kubectl flink logs {name}";
+const LOGS_OF_POD: &str = "kubectl logs -n {namespace} {pod} --previous";
+const DESCRIBE_POD: &str = "kubectl describe pod -n {namespace} {pod}";
+const STATUS: &str = "kubectl flink status {name}";
+const HISTORY: &str = "kubectl flink history {name}";
+const CONFIG: &str = "kubectl get {resource} -n {namespace} -o yaml";
+
+#[allow(clippy::too_many_lines, reason = "a table")]
+fn of(cause: Cause) -> Words {
+    match cause {
+        Cause::Healthy => {
+            words("`{name}` is as it should be.", "There is nothing to mend.", STATUS)
+        }
+        Cause::Starting => words(
+            "`{name}` is on its way, and nothing has failed yet.",
+            "Wait, and look again if it does not get any further.",
+            "kubectl flink status {name} --watch",
+        ),
+        Cause::Deleting => words(
+            "`{name}` is being deleted.",
+            "It goes when the operator has cleaned up; what that waits for, `delete` explains.",
+            "kubectl flink delete {name} --dry-run=client",
+        ),
+        Cause::Suspended => words(
+            "`{name}` is suspended on purpose.",
+            "Resume it, and it goes on from the state that it left.",
+            "kubectl flink resume {name}",
+        ),
+        Cause::OperatorNotRunning => words(
+            "No operator works on `{name}`.",
+            "Start the operator, or see why it does not run.",
+            "kubectl flink check",
+        ),
+        Cause::InvalidSpec => words(
+            "The operator refuses the spec of `{name}`; what ran before goes on.",
+            "Correct the field that is named and apply the spec again.",
+            "kubectl flink plan {name}",
+        ),
+        Cause::WebhookRefusal => words(
+            "An admission webhook of the cluster refuses what `{name}` needs.",
+            "Change the pod template so that the webhook admits it, or have its policy changed.",
+            "kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations",
+        ),
+        Cause::ServiceAccountMissing => words(
+            "The service account of `{name}` does not exist, so no pod is created.",
+            "Create it with the rights of a job.",
+            "kubectl flink init -n {namespace} --service-account {account}",
+        ),
+        Cause::QuotaExceeded => words(
+            "A resource quota of the namespace does not leave room for the pods of `{name}`.",
+            "Ask for less memory and CPU, or have the quota raised.",
+            "kubectl describe resourcequota -n {namespace}",
+        ),
+        Cause::PodSecurity => words(
+            "Pod Security of the namespace does not admit the pods of `{name}`.",
+            "Give the pod template the security context that the level asks for.",
+            "kubectl get namespace {namespace} -o yaml",
+        ),
+        Cause::Forbidden => words(
+            "The service account of `{name}` may not do what Flink needs.",
+            "Give the account the rights of a job.",
+            "kubectl flink init -n {namespace} --service-account {account}",
+        ),
+        Cause::ImagePull => words(
+            "The image of `{name}` cannot be pulled.",
+            "Correct spec.image, or name a pull secret in the pod template.",
+            DESCRIBE_POD,
+        ),
+        Cause::ContainerConfig => words(
+            "A container of `{name}` cannot be created.",
+            "Create the Secret, ConfigMap or command that it names, or correct the pod template.",
+            DESCRIBE_POD,
+        ),
+        Cause::Unschedulable => words(
+            "No node has room for a pod of `{name}`.",
+            "Ask for less memory and CPU, add nodes, or loosen node selectors and tolerations.",
+            DESCRIBE_POD,
+        ),
+        Cause::OutOfContainerMemory => words(
+            "A container of `{name}` used more memory than its limit.",
+            "Raise its memory, or leave more of it to the JVM overhead: native memory of state \
+             backends and libraries counts too.",
+            "kubectl flink plan {name} --set {process}.resources.requests.memory=SIZE",
+        ),
+        Cause::OutOfHeap => words(
+            "The heap of `{name}` is full.",
+            "Raise the memory of the process, or move state out of the heap with RocksDB.",
+            "kubectl flink plan {name} --set {process}.resources.requests.memory=SIZE",
+        ),
+        Cause::OutOfMetaspace => words(
+            "The metaspace of `{name}` is full.",
+            "Raise the metaspace; where it fills again and again, classes leak with each restart: put \
+             libraries into /opt/flink/lib.",
+            "kubectl flink plan {name} --set \
+             flinkConfiguration.{process_key}.memory.jvm-metaspace.size=512m",
+        ),
+        Cause::OutOfDirectMemory => words(
+            "The direct memory of `{name}` is used up.",
+            "Raise the off-heap memory of the tasks.",
+            "kubectl flink plan {name} --set \
+             flinkConfiguration.taskmanager.memory.task.off-heap.size=256m",
+        ),
+        Cause::JarUnusable => words(
+            "The jar of `{name}` cannot be run.",
+            "Correct spec.job.jarURI or spec.job.entryClass, or build the image with the jar at that \
+             path.",
+            "kubectl flink plan {name} --set job.jarURI=URI",
+        ),
+        Cause::ClassNotFound => words(
+            "A class that the job of `{name}` needs is not on its class path.",
+            "Build it into the jar, or put the library into /opt/flink/lib of the image; a missing \
+             method means two versions of one library.",
+            LOGS,
+        ),
+        Cause::FileSystemMissing => words(
+            "The image of `{name}` lacks the plugin of a file system that it is to use.",
+            "Enable the plugin by ENABLE_BUILT_IN_PLUGINS in the pod template, or put it into \
+             /opt/flink/plugins of the image.",
+            CONFIG,
+        ),
+        Cause::SavepointIncompatible => words(
+            "The new job of `{name}` cannot take over the state of the old one.",
+            "Give operators the uids that the state knows, or go back to the former spec; only \
+             where that state may go, set spec.job.allowNonRestoredState.",
+            "kubectl flink rollback {name} --dry-run=client",
+        ),
+        Cause::SavepointMissing => words(
+            "The state that `{name}` is to start from is not there.",
+            "Name a savepoint or checkpoint that exists as spec.job.initialSavepointPath, with a new \
+             spec.job.savepointRedeployNonce.",
+            "kubectl flink snapshots {name}",
+        ),
+        Cause::HaMetadataMissing => words(
+            "Nothing leads to the last checkpoint of `{name}` any more: its HA metadata is gone.",
+            "Find the newest checkpoint or savepoint in its directory, and set \
+             spec.job.initialSavepointPath and a new spec.job.savepointRedeployNonce.",
+            HISTORY,
+        ),
+        Cause::RestoreRefused => words(
+            "The operator does not know which state `{name}` is to start from, and starts nothing.",
+            "Choose the state: set spec.job.initialSavepointPath and a new \
+             spec.job.savepointRedeployNonce.",
+            HISTORY,
+        ),
+        Cause::CrashLoop => words(
+            "A container of `{name}` ends again and again.",
+            "Mend what its log says.",
+            LOGS_OF_POD,
+        ),
+        Cause::NoSlots => words(
+            "The job of `{name}` gets fewer task slots than it needs.",
+            "See that TaskManagers can start; in a session cluster or a standalone one add \
+             TaskManagers or slots, or lower the parallelism.",
+            STATUS,
+        ),
+        Cause::CheckpointsFailing => words(
+            "The checkpoints of `{name}` fail.",
+            "See that the checkpoint directory can be written and that the job is not backpressured; \
+             where they are just slow, raise execution.checkpointing.timeout.",
+            LOGS,
+        ),
+        Cause::TaskManagerLost => words(
+            "A TaskManager of `{name}` was lost.",
+            "See why its pod ended: memory, an eviction, or a node that went.",
+            "kubectl get events -n {namespace} --sort-by=.lastTimestamp",
+        ),
+        Cause::SessionClusterMissing => words(
+            "The session cluster of `{name}` does not exist.",
+            "Create the FlinkDeployment, or correct spec.deploymentName.",
+            "kubectl flink status",
+        ),
+        Cause::SessionClusterNotReady => words(
+            "The session cluster of `{name}` is not ready.",
+            "Mend the cluster: the job waits for it.",
+            "kubectl flink why {cluster}",
+        ),
+        Cause::RestUnreachable => words(
+            "The JobManager of `{name}` runs and does not answer.",
+            "See what its log says, and whether a network policy is in between.",
+            LOGS,
+        ),
+        Cause::JobFailed => words(
+            "The job of `{name}` fails by an exception of its own.",
+            "Mend what the exception says; the state of the last checkpoint is kept.",
+            LOGS,
+        ),
+        Cause::OperatorReports => words(
+            "The operator reports an error of `{name}`.",
+            "Mend what it says.",
+            "kubectl describe -n {namespace} {resource}",
+        ),
+    }
+}
+
+pub(super) fn verdict(found: Found, facts: &Facts) -> Verdict {
+    let Found { cause, evidence, pod } = found;
+    let Words { what, remedy, next } = of(cause);
+    let resource = &facts.resource;
+    let cluster = facts.cluster.as_ref().unwrap_or(resource);
+    let account = cluster.0.pointer("/spec/serviceAccount").and_then(Value::as_str);
+    let kind = if resource.is_session_job() { "flinksessionjob" } else { "flinkdeployment" };
+    let object = format!("{kind}/{}", resource.name());
+    let is_task_manager = pod.as_deref().is_some_and(|pod| pod.contains("-taskmanager-"));
+    let is_job_manager = pod.is_some() && !is_task_manager;
+    let fill = |text: &str| {
+        text.replace("{name}", &resource.shown_name())
+            .replace("{namespace}", resource.namespace())
+            .replace("{cluster}", cluster.name())
+            .replace("{account}", account.unwrap_or("flink"))
+            .replace("{pod}", pod.as_deref().unwrap_or_default())
+            .replace("{resource}", &object)
+            .replace("{process_key}", if is_job_manager { "jobmanager" } else { "taskmanager" })
+            .replace("{process}", if is_job_manager { "jobManager" } else { "taskManager" })
+    };
+    let shows = pod.as_ref().map_or(String::new(), |pod| format!(" (pod `{pod}`)"));
+    Verdict {
+        cause,
+        what: fill(what),
+        evidence: format!("It shows by this{shows}: {}.", evidence.trim_end_matches('.')),
+        remedy: fill(remedy),
+        next: fill(next),
+    }
+}

@@ -1,0 +1,64 @@
+//! What the operator would do about a change that nobody has made yet, pass after pass.
+//!
+//! The facts are read as a pass reads them; what follows is [`crate::decide::rehearsal`]'s. Nothing is
+//! written.
+
+use jiff::Timestamp;
+
+use super::context::Context;
+use super::observe::{self, Subject};
+use super::pass::Error;
+use super::session_job;
+use crate::api::deployment::FlinkDeployment;
+use crate::api::session_job::FlinkSessionJob;
+use crate::decide::rehearsal::{Outcome, PASSES_MAX, Rehearsal, SessionJobRehearsal};
+
+/// A rehearsal makes so many passes and answers so many questions, at most.
+const ROUNDS_MAX: usize = PASSES_MAX + 24;
+
+/// What would be done about `wanted`, which has the status that is stored.
+pub async fn of_deployment(wanted: FlinkDeployment, context: &Context) -> Result<Outcome, Error> {
+    let operator = context.operator();
+    let resource = wanted.clone();
+    let status = wanted.status.clone().unwrap_or_default();
+    let mut rehearsal = Rehearsal::new(wanted, Timestamp::now());
+    for _ in 0..ROUNDS_MAX {
+        match rehearsal.go_on(&operator) {
+            Ok(true) => {}
+            Ok(false) => return Ok(rehearsal.outcome()),
+            Err(question) => {
+                let subject = Subject {
+                    resource: &resource,
+                    status: &status,
+                    namespace: resource.metadata.namespace.as_deref().unwrap_or("default"),
+                    name: resource.metadata.name.as_deref().unwrap_or_default(),
+                    operator: &operator,
+                    memo: None,
+                };
+                observe::answer(question, &subject, context, &mut rehearsal.facts)
+                    .await
+                    .map_err(Error::Observe)?;
+            }
+        }
+    }
+    Err(Error::Undecided)
+}
+
+/// The same for a session job, in the cluster that it names.
+pub async fn of_session_job(wanted: FlinkSessionJob, context: &Context) -> Result<Outcome, Error> {
+    let operator = context.operator();
+    let cluster = session_job::session_cluster(&wanted, context).await?;
+    let cluster = cluster.map(|cluster| FlinkDeployment::clone(&cluster));
+    let mut rehearsal = SessionJobRehearsal::new(wanted.clone(), cluster.clone(), Timestamp::now());
+    for _ in 0..ROUNDS_MAX {
+        match rehearsal.go_on(&operator) {
+            Ok(true) => {}
+            Ok(false) => return Ok(rehearsal.outcome()),
+            Err(question) => {
+                let job = (&wanted, cluster.as_ref(), &*operator);
+                session_job::look_up(question, job, context, &mut rehearsal.facts).await;
+            }
+        }
+    }
+    Err(Error::Undecided)
+}

@@ -1,0 +1,183 @@
+//! Each command under exactly the Role that `docs/permissions.md` asks for.
+
+use std::time::Duration;
+
+use clap::Parser;
+use kube::api::{Api, DynamicObject, Patch, PatchParams, PostParams};
+use kube::config::{Config, KubeConfigOptions, Kubeconfig};
+use kube::core::ApiResource;
+use kube::{Client, ResourceExt};
+use kubectl_flink::cli;
+use kubectl_flink::cli::args::{Cli, Global};
+use kubectl_flink::cli::connection::Connection;
+use kubectl_flink::cli::permissions::{self, Needs};
+use kubectl_flink::cli::printer::Printer;
+use serde_json::{Value, json};
+
+use super::Server;
+
+/// How long the API server may take to notice a Role.
+const NOTICED_WITHIN: Duration = Duration::from_secs(20);
+
+/// Command lines for a row of the table; none where a test of its own tries it.
+fn lines(command: &str, folder: &std::path::Path) -> Vec<String> {
+    let manifest = folder.join("orders.json").display().to_string();
+    let archive = folder.join(format!("{command}.zip")).display().to_string();
+    match command {
+        "init" => vec!["init --yes".to_owned()],
+        "deploy" => vec![format!("deploy -f {manifest}")],
+        "status" => vec!["status".to_owned(), "status orders".to_owned()],
+        "plan" => {
+            vec!["plan orders --set job.parallelism=3".to_owned(), format!("plan -f {manifest}")]
+        }
+        "rollback" => vec!["rollback orders --yes".to_owned()],
+        "savepoint" => vec!["savepoint orders --timeout 1s".to_owned()],
+        "delete" => vec!["delete orders --timeout 1s".to_owned()],
+        "snapshots" | "gc" | "check" | "version" => vec![command.to_owned()],
+        "crds" => vec!["crds --apply".to_owned()],
+        "report" => vec![format!("report orders --file {archive} --timeout 10s")],
+        "list" => vec!["list".to_owned()],
+        "scale" => vec!["scale orders --parallelism 3".to_owned()],
+        "suspend" | "resume" | "why" | "history" | "logs" | "events" | "config" | "restart"
+        | "checkpoints" => vec![format!("{command} orders")],
+        // Those that run until they are stopped, and what installs a whole operator.
+        _ => vec![],
+    }
+}
+
+fn orders(namespace: &str) -> Value {
+    json!({
+        "apiVersion": "flink.apache.org/v1beta1", "kind": "FlinkDeployment",
+        "metadata": {"name": "orders", "namespace": namespace},
+        "spec": {
+            "image": "flink:1.20", "flinkVersion": "v1_20", "serviceAccount": "flink",
+            "flinkConfiguration": {"state.savepoints.dir": "s3://b/s", "state.checkpoints.dir": "s3://b/c"},
+            "jobManager": {"resource": {"memory": "2g", "cpu": 1}},
+            "taskManager": {"resource": {"memory": "2g", "cpu": 1}},
+            "job": {"jarURI": "local:///job.jar", "parallelism": 2, "upgradeMode": "savepoint"},
+        },
+    })
+}
+
+/// A client that is `user`.
+async fn client_of(user: &str) -> Client {
+    let path = std::env::var("KUBECTL_FLINK_TEST_KUBECONFIG").unwrap();
+    let kubeconfig = Kubeconfig::read_from(path).unwrap();
+    let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;
+    let mut config = config.unwrap();
+    config.auth_info.impersonate = Some(user.to_owned());
+    Client::try_from(config).unwrap()
+}
+
+impl Server {
+    async fn put(&self, plural: &str, object: &Value) {
+        let resource = ApiResource {
+            group: "rbac.authorization.k8s.io".to_owned(),
+            version: "v1".to_owned(),
+            api_version: "rbac.authorization.k8s.io/v1".to_owned(),
+            kind: object["kind"].as_str().unwrap().to_owned(),
+            plural: plural.to_owned(),
+        };
+        let name = object["metadata"]["name"].as_str().unwrap();
+        let params = PatchParams::apply("kubectl-flink-test").force();
+        let api: Api<DynamicObject> = if plural.starts_with("cluster") {
+            Api::all_with(self.client.clone(), &resource)
+        } else {
+            Api::namespaced_with(self.client.clone(), &self.namespace, &resource)
+        };
+        api.patch(name, &params, &Patch::Apply(object)).await.unwrap();
+    }
+
+    /// Gives `user` the rules of `needs` and no others.
+    async fn allow(&self, user: &str, needs: &Needs) {
+        let api_version = "rbac.authorization.k8s.io/v1";
+        let (rules, cluster_rules) = needs.rules(true);
+        let subjects =
+            json!([{"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": user}]);
+        let reference = |kind: &str| json!({"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": user});
+        self.put("roles", &json!({"apiVersion": api_version, "kind": "Role", "metadata": {"name": user}, "rules": rules})).await;
+        self.put(
+            "rolebindings",
+            &json!({"apiVersion": api_version, "kind": "RoleBinding", "metadata": {"name": user},
+            "roleRef": reference("Role"), "subjects": subjects}),
+        )
+        .await;
+        self.put("clusterroles", &json!({"apiVersion": api_version, "kind": "ClusterRole", "metadata": {"name": user}, "rules": cluster_rules})).await;
+        self.put("clusterrolebindings", &json!({"apiVersion": api_version, "kind": "ClusterRoleBinding", "metadata": {"name": user},
+            "roleRef": reference("ClusterRole"), "subjects": subjects})).await;
+    }
+
+    /// All that the command says, its failure included.
+    async fn says(&self, user: &str, line: &str) -> String {
+        let words = std::iter::once("kubectl-flink").chain(line.split_whitespace());
+        let Cli { command, global } = Cli::try_parse_from(words).unwrap();
+        let connection = Connection {
+            client: client_of(user).await,
+            namespace: self.namespace.clone(),
+            config: None,
+            rest_address: Some("127.0.0.1:1".to_owned()),
+        };
+        let global = Global { connection: Some(connection), ..global };
+        let (printer, transcript) = Printer::in_memory();
+        let result = Box::pin(cli::run_command(command, &global, &printer)).await;
+        let failure = result.err().map(|error| format!("{error:#}")).unwrap_or_default();
+        format!("{}{}{failure}", transcript.output(), transcript.error())
+    }
+}
+
+fn is_refused(said: &str) -> bool {
+    said.contains("forbidden") || said.contains("` may not ")
+}
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver"]
+async fn permissions_are_enough_for_each_command_and_needed() {
+    let server = Server::with_namespace("permissions").await;
+    let folder = tempfile::tempdir().unwrap();
+    let object = orders(&server.namespace);
+    std::fs::write(folder.path().join("orders.json"), object.to_string()).unwrap();
+    server.create(&object).await.unwrap();
+    revision(&server).await;
+    for needs in permissions::all() {
+        let user = format!("flink-test-{}-{}", needs.command, std::process::id());
+        for line in lines(needs.command, folder.path()) {
+            let (rules, cluster_rules) = needs.rules(false);
+            if !rules.is_empty() || !cluster_rules.is_empty() {
+                let said = server.says(&user, &line).await;
+                assert!(is_refused(&said), "`{line}` needs no rights at all: {said}");
+            }
+        }
+        server.allow(&user, &needs).await;
+        for line in lines(needs.command, folder.path()) {
+            let since = std::time::Instant::now();
+            loop {
+                let said = server.says(&user, &line).await;
+                drop(std::fs::remove_file(folder.path().join(format!("{}.zip", needs.command))));
+                // `check` tells of the rights of other commands too.
+                if !is_refused(&said) || needs.command == "check" {
+                    break;
+                }
+                assert!(since.elapsed() < NOTICED_WITHIN, "`{line}` under its Role: {said}");
+                tokio::time::sleep(Duration::from_millis(500)).await;
+            }
+        }
+    }
+    server.clean_up().await;
+}
+
+/// An earlier spec to go back to.
+async fn revision(server: &Server) {
+    use k8s_openapi::api::apps::v1::ControllerRevision;
+    let mut spec = orders("x")["spec"].clone();
+    spec["image"] = json!("flink:1.19");
+    let object = json!({
+        "apiVersion": "apps/v1", "kind": "ControllerRevision", "revision": 1,
+        "metadata": {"name": "orders-1", "labels": {"app": "orders", "component": "flink-revision"}},
+        "data": {"spec": spec, "reconciledAt": "2026-01-01T00:00:00Z",
+            "restorePoint": {"kind": "savepoint", "path": "s3://b/sp", "upgradeMode": "savepoint"}},
+    });
+    let revision: ControllerRevision = serde_json::from_value(object).unwrap();
+    let api: Api<ControllerRevision> = Api::namespaced(server.client.clone(), &server.namespace);
+    let created = api.create(&PostParams::default(), &revision).await.unwrap();
+    assert_eq!(created.name_any(), "orders-1");
+}
