@@ -31,6 +31,7 @@ mod manifest;
 pub mod operate;
 pub mod operator;
 pub mod operator_config;
+mod operators;
 pub mod plan;
 pub mod printer;
 pub mod reference;
@@ -49,6 +50,7 @@ pub mod table;
 pub mod ui;
 pub mod version;
 pub mod wait;
+pub mod why;
 
 use std::process::ExitCode;
 
@@ -171,6 +173,7 @@ pub async fn run_command(
         Command::Status(args) => Box::pin(status::run(args, global, printer)).await,
         Command::Init(args) => init::run(args, global, printer).await,
         Command::Plan(args) => Box::pin(plan::run(*args, global, printer)).await,
+        Command::Why(args) => Box::pin(why::run(args, global, printer)).await,
         Command::History(args) => history::run(args, global, printer).await,
         Command::Rollback(args) => rollback::run(args, global, printer).await,
         Command::Savepoint(args) => Box::pin(savepoint::run(args, global, printer)).await,

@@ -10,7 +10,7 @@ use super::{
     checkpoints, complete, completion, config, crds, delete, deploy, desired_state, events,
     failure, gc, history, init, list, logs, operate, operator, plan, reference, render,
     rest, restart, restore, rollback, sandbox, savepoint, scale, set, snapshots, status,
-    ui, version, 
+    ui, version, why,
 };
 use crate::flink::access::Access;
 
@@ -66,6 +66,8 @@ pub enum Command {
     Scale(scale::ScaleArgs),
     /// Change the image, options or arguments of a job
     Set(Box<set::SetArgs>),
+    /// Say in three sentences what is wrong with a deployment, and what to type next
+    Why(why::WhyArgs),
     /// Show what a change would do, step by step, and change nothing
     Plan(Box<plan::PlanArgs>),
     /// Show the specs that a deployment had, with the state each left
@@ -133,6 +135,7 @@ impl Command {
             | Self::Suspend(_)
             | Self::Resume(_)
             | Self::Plan(_)
+            | Self::Why(_)
             | Self::History(_)
             | Self::Rollback(_)
             | Self::Savepoint(_)

@@ -9,3 +9,4 @@ mod panics;
 mod reference;
 mod plan;
 mod transcripts;
+mod why;
