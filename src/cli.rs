@@ -24,6 +24,7 @@ pub mod gc;
 pub mod history;
 pub mod init;
 pub mod job_manager;
+pub mod lint;
 pub mod list;
 pub mod logging;
 pub mod logs;
@@ -174,6 +175,8 @@ pub async fn run_command(
         Command::Init(args) => init::run(args, global, printer).await,
         Command::Plan(args) => Box::pin(plan::run(*args, global, printer)).await,
         Command::Why(args) => Box::pin(why::run(args, global, printer)).await,
+        Command::Lint(args) => lint::run(args, global, printer),
+        Command::Explain(args) => lint::explain(args, printer),
         Command::History(args) => history::run(args, global, printer).await,
         Command::Rollback(args) => rollback::run(args, global, printer).await,
         Command::Savepoint(args) => Box::pin(savepoint::run(args, global, printer)).await,

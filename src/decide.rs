@@ -25,6 +25,7 @@ mod job;
 pub mod lease;
 pub mod legacy;
 pub mod lifecycle;
+pub mod lint;
 pub mod memo;
 pub mod observe;
 mod pass;

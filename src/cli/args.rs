@@ -8,7 +8,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use super::connection::Connection;
 use super::{
     checkpoints, complete, completion, config, crds, delete, deploy, desired_state, events,
-    failure, gc, history, init, list, logs, operate, operator, plan, reference, render,
+    failure, gc, history, init, lint, list, logs, operate, operator, plan, reference, render,
     rest, restart, restore, rollback, sandbox, savepoint, scale, set, snapshots, status,
     ui, version, why,
 };
@@ -98,6 +98,10 @@ pub enum Command {
     Operator(Box<operator::OperatorArgs>),
     /// Print the definitions of the four kinds of resources, or put them into the cluster
     Crds(crds::CrdsArgs),
+    /// Say, offline, what is wrong with manifests, each finding with a code
+    Lint(lint::LintArgs),
+    /// Print what a code of `lint` means
+    Explain(lint::ExplainArgs),
     /// Print, offline, the objects that the operator would create for a manifest
     Render(render::RenderArgs),
     /// Start, look at and remove a one-node Kubernetes for trying Flink out
@@ -135,6 +139,8 @@ impl Command {
             | Self::Suspend(_)
             | Self::Resume(_)
             | Self::Plan(_)
+            | Self::Lint(_)
+            | Self::Explain(_)
             | Self::Why(_)
             | Self::History(_)
             | Self::Rollback(_)
