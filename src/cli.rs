@@ -6,6 +6,7 @@
 
 pub mod args;
 pub mod change;
+pub mod check;
 pub mod checkpoints;
 pub mod complete;
 pub mod completion;
@@ -33,6 +34,7 @@ pub mod operate;
 pub mod operator;
 pub mod operator_config;
 mod operators;
+pub mod permissions;
 pub mod plan;
 pub mod printer;
 pub mod reference;
@@ -175,6 +177,7 @@ pub async fn run_command(
         Command::Init(args) => init::run(args, global, printer).await,
         Command::Plan(args) => Box::pin(plan::run(*args, global, printer)).await,
         Command::Why(args) => Box::pin(why::run(args, global, printer)).await,
+        Command::Check(args) => Box::pin(check::run(args, global, printer)).await,
         Command::Lint(args) => lint::run(args, global, printer),
         Command::Explain(args) => lint::explain(args, printer),
         Command::History(args) => history::run(args, global, printer).await,

@@ -7,7 +7,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use super::connection::Connection;
 use super::{
-    checkpoints, complete, completion, config, crds, delete, deploy, desired_state, events,
+    check, checkpoints, complete, completion, config, crds, delete, deploy, desired_state, events,
     failure, gc, history, init, lint, list, logs, operate, operator, plan, reference, render,
     rest, restart, restore, rollback, sandbox, savepoint, scale, set, snapshots, status,
     ui, version, why,
@@ -92,6 +92,8 @@ pub enum Command {
     Delete(delete::DeleteArgs),
     /// Remove what former clusters and jobs left behind, and nothing that is still named anywhere
     Gc(gc::GcArgs),
+    /// Check whether the cluster is ready for Flink, and what one may do in it
+    Check(check::CheckArgs),
     /// Run the operator in the foreground
     Operate(Box<operate::OperateArgs>),
     /// Install, upgrade and remove the operator as pods of the cluster
@@ -139,6 +141,7 @@ impl Command {
             | Self::Suspend(_)
             | Self::Resume(_)
             | Self::Plan(_)
+            | Self::Check(_)
             | Self::Lint(_)
             | Self::Explain(_)
             | Self::Why(_)
