@@ -39,6 +39,7 @@ pub mod plan;
 pub mod printer;
 pub mod reference;
 pub mod render;
+pub mod report;
 pub mod rest;
 pub mod restart;
 pub mod restore;
@@ -177,6 +178,7 @@ pub async fn run_command(
         Command::Init(args) => init::run(args, global, printer).await,
         Command::Plan(args) => Box::pin(plan::run(*args, global, printer)).await,
         Command::Why(args) => Box::pin(why::run(args, global, printer)).await,
+        Command::Report(args) => Box::pin(report::run(args, global, printer)).await,
         Command::Check(args) => Box::pin(check::run(args, global, printer)).await,
         Command::Lint(args) => lint::run(args, global, printer),
         Command::Explain(args) => lint::explain(args, printer),

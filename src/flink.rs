@@ -44,6 +44,7 @@ pub mod access;
 pub mod checkpoints;
 mod client;
 pub mod cluster;
+mod dump;
 mod error;
 pub mod failures;
 pub mod jars;

@@ -9,7 +9,7 @@ use super::connection::Connection;
 use super::{
     check, checkpoints, complete, completion, config, crds, delete, deploy, desired_state, events,
     failure, gc, history, init, lint, list, logs, operate, operator, plan, reference, render,
-    rest, restart, restore, rollback, sandbox, savepoint, scale, set, snapshots, status,
+    report, rest, restart, restore, rollback, sandbox, savepoint, scale, set, snapshots, status,
     ui, version, why,
 };
 use crate::flink::access::Access;
@@ -90,6 +90,8 @@ pub enum Command {
     Logs(logs::LogsArgs),
     /// Delete a deployment, by default after saving the state of its job
     Delete(delete::DeleteArgs),
+    /// Write everything that helps to find a fault into an archive, without secrets
+    Report(report::ReportArgs),
     /// Remove what former clusters and jobs left behind, and nothing that is still named anywhere
     Gc(gc::GcArgs),
     /// Check whether the cluster is ready for Flink, and what one may do in it
@@ -141,6 +143,7 @@ impl Command {
             | Self::Suspend(_)
             | Self::Resume(_)
             | Self::Plan(_)
+            | Self::Report(_)
             | Self::Check(_)
             | Self::Lint(_)
             | Self::Explain(_)

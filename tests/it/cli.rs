@@ -1,6 +1,7 @@
 //! Commands against a cluster in memory, and the program itself by its transcripts.
 
 mod changes;
+mod check_report;
 pub(crate) mod commands;
 mod completion;
 mod looking;
