@@ -6,9 +6,11 @@
 //! history is read and written ([`state`]). Where a figure is missing or absurd there is no decision,
 //! and the cycle says why: [`rate::Rate`] is never NaN, and judging takes nothing else.
 
+pub mod advice;
 pub mod align;
 pub mod cycle;
 pub mod delayed;
+pub mod effects;
 pub mod evaluate;
 pub mod events;
 pub mod feedback;
@@ -21,6 +23,7 @@ pub mod quota;
 pub mod rate;
 pub mod sample;
 pub mod settings;
+pub mod standing;
 pub mod state;
 pub mod topology;
 pub mod window;

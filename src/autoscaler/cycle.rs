@@ -122,6 +122,9 @@ impl fmt::Display for Outcome {
             Self::WithinBounds => f.write_str("all rates are within their bounds"),
             Self::Disabled(Disabled::Scaling) => f.write_str("scaling is disabled"),
             Self::Disabled(Disabled::Period(of)) => write!(f, "now is in excluded period `{of}`"),
+            Self::Disabled(Disabled::Advice(until)) => {
+                write!(f, "decisions are only told until {until}, as the job is new")
+            }
             Self::Invalid(invalid) => invalid.fmt(f),
             Self::Quota(exceeded) => exceeded.fmt(f),
             Self::AlreadyDecided => f.write_str("the job does not run as was decided before"),
@@ -268,7 +271,11 @@ impl Cycle {
             let Judgement { current, new, .. } = *judgement;
             scalings.insert(id.clone(), Scaling { current, new, figures: figures.clone() });
         }
-        let disabled = if settings.is_scaling_enabled {
+        let disabled = if let Some(until) = settings.advised_until.filter(|until| now < *until)
+            && settings.is_scaling_enabled
+        {
+            Some(Disabled::Advice(until))
+        } else if settings.is_scaling_enabled {
             let excluding = settings.excluded_periods.iter().find(|of| of.contains(now, zone));
             excluding.map(|period| Disabled::Period(period.to_string()))
         } else {

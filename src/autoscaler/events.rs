@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use jiff::Timestamp;
+
 use crate::config::options::autoscaler as options;
 
 use super::cycle::ConfigChanges;
@@ -37,6 +39,8 @@ pub enum Disabled {
     Scaling,
     /// Now is within an excluded period.
     Period(String),
+    /// The job is new to the autoscaler.
+    Advice(Timestamp),
 }
 
 impl Event {
@@ -64,6 +68,9 @@ impl Event {
                         let all = settings.excluded_periods.iter().map(ToString::to_string);
                         let all: Vec<String> = all.collect();
                         format!("{}:[{}]", options::EXCLUDED_PERIODS.key(), all.join(", "))
+                    }
+                    Disabled::Advice(until) => {
+                        format!("{}:true until {until}", options::ADVICE_FIRST_WINDOW.key())
                     }
                 };
                 format!(

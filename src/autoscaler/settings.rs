@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use jiff::Timestamp;
+
 use crate::config::FlinkConfig;
 use crate::config::memory::MemorySize;
 use crate::config::option::{ConfigOption, InvalidValue};
@@ -22,9 +24,14 @@ pub enum Alignment {
 
 /// All options of one job's autoscaler.
 #[derive(Clone, Debug)]
+#[allow(clippy::struct_excessive_bools, reason = "each is an option of its own")]
 pub struct Settings {
     pub is_enabled: bool,
     pub is_scaling_enabled: bool,
+    /// Of a job that is new to the autoscaler, decisions are told and not carried out at first.
+    pub is_first_window_advised: bool,
+    /// Decisions before are told and not carried out.
+    pub advised_until: Option<Timestamp>,
     pub metrics_window: Duration,
     pub stabilization: Duration,
     pub excluded_periods: Vec<ExcludedPeriod>,
@@ -85,6 +92,8 @@ impl Settings {
         Ok(Self {
             is_enabled: config.get(&options::ENABLED)?,
             is_scaling_enabled: config.get(&options::SCALING_ENABLED)?,
+            is_first_window_advised: config.get(&options::ADVICE_FIRST_WINDOW)?,
+            advised_until: None,
             metrics_window: config.get(&options::METRICS_WINDOW)?,
             stabilization: config.get(&options::STABILIZATION_INTERVAL)?,
             excluded_periods: excluded_periods(config)?,

@@ -140,6 +140,10 @@ pub const MEMORY_TUNING_OVERHEAD: ConfigOption<f64> =
 pub const SCALING_ENABLED: ConfigOption<bool> = ConfigOption::new("job.autoscaler.scaling.enabled")
     .or("true")
     .formerly(&["kubernetes.operator.job.autoscaler.scaling.enabled"]);
+/// Whether a job that is new to the autoscaler is left as it is for two windows, while decisions are
+/// told. An option of this operator's own.
+pub const ADVICE_FIRST_WINDOW: ConfigOption<bool> =
+    ConfigOption::new("job.autoscaler.advice.first-window").or("true");
 /// How long after a start no decision is made.
 pub const STABILIZATION_INTERVAL: ConfigOption<Duration> =
     ConfigOption::new("job.autoscaler.stabilization.interval")
