@@ -151,6 +151,13 @@ impl Client {
         Self { is_retrying: false, ..self.clone() }
     }
 
+    /// A client whose requests have this long.
+    #[must_use]
+    pub fn with_request_deadline(mut self, request: Duration) -> Self {
+        self.deadlines.request = request;
+        self
+    }
+
     /// How long calls may take.
     pub fn deadlines(&self) -> Deadlines {
         self.deadlines

@@ -106,18 +106,20 @@ impl Client {
                 .map_err(|missing| Unmeasured::Missing { vertex: id.clone(), missing })?;
             all_wanted.insert(id.clone(), wanted);
         }
-        let to_read = all_wanted
+        // Owned, so that whoever awaits this may be moved to another thread.
+        let to_read: Vec<(VertexId, Wanted)> = all_wanted
             .iter()
-            .filter(|(id, _)| vertices.get(*id).is_some_and(|vertex| !vertex.is_finished));
-        let readings: BTreeMap<VertexId, VertexReading> =
-            futures::stream::iter(to_read.map(|(id, wanted)| (id.clone(), wanted)))
-                .map(|(id, wanted)| async move {
-                    let reading = self.vertex_reading(job_id, &id, wanted).await?;
-                    Ok::<_, Error>((id, reading))
-                })
-                .buffered(CALLS_MAX)
-                .try_collect()
-                .await?;
+            .filter(|(id, _)| vertices.get(*id).is_some_and(|vertex| !vertex.is_finished))
+            .map(|(id, wanted)| (id.clone(), wanted.clone()))
+            .collect();
+        let readings: BTreeMap<VertexId, VertexReading> = futures::stream::iter(to_read)
+            .map(|(id, wanted)| async move {
+                let reading = self.vertex_reading(job_id, &id, &wanted).await?;
+                Ok::<_, Error>((id, reading))
+            })
+            .buffered(CALLS_MAX)
+            .try_collect()
+            .await?;
         let processes = self.process_reading(names).await?;
         names.vertices = all_wanted;
         let topology = Topology::new(vertices)?;
