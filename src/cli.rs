@@ -5,6 +5,7 @@
 //! usage errors are immediate.
 
 pub mod args;
+pub mod autoscaler;
 pub mod change;
 pub mod check;
 pub mod checkpoints;
@@ -189,6 +190,7 @@ pub async fn run_command(
         Command::Delete(args) => Box::pin(delete::run(args, global, printer)).await,
         Command::Gc(args) => gc::run(args, global, printer).await,
         Command::Logs(args) => logs::run(args, global, printer).await,
+        Command::Autoscaler(args) => Box::pin(autoscaler::run(args, global, printer)).await,
         Command::Render(args) => render::run(args, global, printer).await,
         Command::Operate(args) => Box::pin(operate::run(*args, global, printer)).await,
         Command::Operator(args) => Box::pin(operator::run(*args, global, printer)).await,

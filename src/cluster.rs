@@ -5,6 +5,7 @@
 
 pub mod access;
 pub mod apply;
+pub mod autoscaler;
 pub mod crds;
 pub mod deadline;
 pub mod events;

@@ -7,10 +7,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use super::connection::Connection;
 use super::{
-    check, checkpoints, complete, completion, config, crds, delete, deploy, desired_state, events,
-    failure, gc, history, init, lint, list, logs, operate, operator, plan, reference, render,
-    report, rest, restart, restore, rollback, sandbox, savepoint, scale, set, snapshots, status,
-    ui, version, why,
+    autoscaler, check, checkpoints, complete, completion, config, crds, delete, deploy, desired_state, events, failure, gc, history, init, lint, list, logs, operate, operator, plan, reference, render, report, rest, restart, restore, rollback, sandbox, savepoint, scale, set, snapshots, status, ui, version, why,
 };
 use crate::flink::access::Access;
 
@@ -88,6 +85,8 @@ pub enum Command {
     Rest(rest::RestArgs),
     /// Print the logs of JobManager and TaskManagers
     Logs(logs::LogsArgs),
+    /// Look at what the autoscaler of a job knows and decides
+    Autoscaler(autoscaler::AutoscalerArgs),
     /// Delete a deployment, by default after saving the state of its job
     Delete(delete::DeleteArgs),
     /// Write everything that helps to find a fault into an archive, without secrets
@@ -153,6 +152,7 @@ impl Command {
             | Self::Savepoint(_)
             | Self::Snapshots(_)
             | Self::Logs(_)
+            | Self::Autoscaler(_)
             | Self::Delete(_)
             | Self::Gc(_)
             | Self::Crds(_)

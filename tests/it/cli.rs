@@ -2,6 +2,7 @@
 
 mod changes;
 mod check_report;
+mod autoscaler;
 pub(crate) mod commands;
 mod completion;
 mod looking;

@@ -6,6 +6,7 @@
 //! moves every job on by one step, so that tests neither sleep nor race.
 
 mod job;
+pub(crate) mod load;
 mod rest;
 
 use std::{

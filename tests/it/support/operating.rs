@@ -106,6 +106,13 @@ impl Operating {
         .await;
     }
 
+    /// Another operator goes on where this one ends.
+    pub(crate) async fn restart(self) -> Self {
+        let Self { cluster, flink, operator } = self;
+        operator.stop().await;
+        Self::start_on(cluster, flink)
+    }
+
     /// Ends; whether nothing had to be cut off.
     pub(crate) async fn rest(mut self) -> bool {
         self.operator.rest().await

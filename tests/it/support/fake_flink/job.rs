@@ -8,6 +8,7 @@ use std::{
 use serde_json::{Value, json};
 
 use super::Metrics;
+use super::load::Load;
 
 /// How long the same statistics are handed out (Flink: 3 s).
 pub(crate) const STATISTICS_AGE: Duration = Duration::from_millis(20);
@@ -39,6 +40,8 @@ pub(crate) struct Job {
     pub(crate) operations: BTreeMap<String, Operation>,
     /// Metrics of the subtasks by vertex.
     pub(crate) metrics: BTreeMap<String, Metrics>,
+    /// What its metrics follow, where something comes in.
+    pub(crate) load: Option<Load>,
     /// Vertices that have finished.
     pub(crate) finished: Vec<String>,
     next_states: VecDeque<(&'static str, u32)>,
@@ -106,6 +109,7 @@ impl Job {
             savepoint_steps: 2,
             operations: BTreeMap::new(),
             metrics: BTreeMap::new(),
+            load: None,
             finished: Vec::new(),
             next_states: [("CREATED", 0), ("RUNNING", 0), ("RUNNING", 1), ("RUNNING", 2)].into(),
             next_checkpoint: 1,
@@ -158,6 +162,9 @@ impl Job {
 
     /// One request's worth of time.
     pub(crate) fn step(&mut self, now: i64) {
+        if let Some(load) = &mut self.load {
+            load.step(now);
+        }
         match self.next_states.pop_front() {
             Some((state @ ("CANCELED" | "FINISHED" | "FAILED"), _)) => self.end(now, state),
             Some((state, running)) => {
@@ -255,14 +262,17 @@ impl Job {
     }
 
     pub(crate) fn details(&self, now: i64) -> Value {
+        let load = self.load.as_ref();
+        let parallelism = |id: &str| load.and_then(|load| load.parallelism.get(id)).unwrap_or(&1);
+        let records_in = |id: &str| load.map_or(0.0, |load| load.records_in(id));
         let vertex = |id: &str, name: &str| {
             let is_finished = self.finished.iter().any(|finished| finished == id);
             let status = if is_finished { "FINISHED" } else { &self.state };
             json!({
-                "id": id, "name": name, "maxParallelism": 128, "parallelism": 1,
+                "id": id, "name": name, "maxParallelism": 128, "parallelism": parallelism(id),
                 "status": status, "start-time": self.start, "end-time": self.end,
                 "duration": now - self.start, "tasks": {"RUNNING": self.running_tasks / 2},
-                "metrics": {"read-records": 0, "read-records-complete": true, "write-records": 7,
+                "metrics": {"read-records": records_in(id), "read-records-complete": true, "write-records": 7,
                             "accumulated-busy-time": "NaN"},
             })
         };
@@ -276,10 +286,10 @@ impl Job {
             "vertices": [vertex(source, "Source: Car data"), vertex(window, "GlobalWindows -> Sink")],
             "status-counts": {"RUNNING": self.running_tasks},
             "plan": {"jid": self.id, "name": self.name, "type": "STREAMING", "nodes": [
-                {"id": window, "parallelism": 1, "operator": "", "operator_strategy": "",
+                {"id": window, "parallelism": parallelism(window), "operator": "", "operator_strategy": "",
                  "description": "", "optimizer_properties": {},
                  "inputs": [{"num": 0, "id": source, "ship_strategy": "HASH", "exchange": "pipelined_bounded"}]},
-                {"id": source, "parallelism": 1, "operator": "", "operator_strategy": "",
+                {"id": source, "parallelism": parallelism(source), "operator": "", "operator_strategy": "",
                  "description": "", "optimizer_properties": {}},
             ]},
         })

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use super::{
     Cluster, Metrics, Start,
     job::{Done, Job, Operation, STATISTICS_AGE, Triggered, job_not_found},
+    load::Load,
 };
 
 type Answer = (StatusCode, String);
@@ -185,7 +186,9 @@ fn job_endpoint(
         }
         ("GET", ["vertices", vertex, "subtasks", "metrics"]) => {
             let none = Metrics::new();
-            ok(aggregated(query, job.metrics.get(*vertex).unwrap_or(&none)))
+            let under_load = job.load.as_ref().map(|load| load.metrics(vertex));
+            let metrics = under_load.as_ref().or_else(|| job.metrics.get(*vertex));
+            ok(aggregated(query, metrics.unwrap_or(&none)))
         }
         ("GET", ["savepoints", trigger]) => match job.operations.get(*trigger) {
             Some(operation) => ok(savepoint_status(operation)),
@@ -219,6 +222,16 @@ fn job_endpoint(
             Some(operation) => ok(checkpoint_status(operation)),
             None => trigger_missing("checkpoint", trigger, id),
         },
+        ("GET", ["resource-requirements"]) if job.load.is_some() => {
+            ok(job.load.as_ref().map(Load::requirements).unwrap_or_default())
+        }
+        ("PUT", ["resource-requirements"]) if job.load.is_some() => {
+            if let Some(load) = &mut job.load {
+                load.require(&posted, now);
+            }
+            job.start = now;
+            ok(json!({}))
+        }
         ("GET", ["resource-requirements"]) => refuse(
             StatusCode::INTERNAL_SERVER_ERROR,
             "java.lang.UnsupportedOperationException: The DefaultScheduler does not support changing the parallelism without a job restart.",

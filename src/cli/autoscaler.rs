@@ -1,0 +1,42 @@
+//! `autoscaler`: what the autoscaler of a job knows, decided and would decide.
+
+mod explain;
+mod history;
+mod number;
+mod reset;
+mod status;
+mod stored;
+
+use clap::{Args, Subcommand};
+
+use super::args::Global;
+use super::printer::Printer;
+
+/// Arguments of `autoscaler`.
+#[derive(Args)]
+pub struct AutoscalerArgs {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Show what is in force of a job, since when, and how much was measured
+    Status(status::StatusArgs),
+    /// Measure a running job, and show what would be decided of each vertex, and by which rule
+    Explain(explain::ExplainArgs),
+    /// Show what was scaled, when, and by which rates
+    History(history::HistoryArgs),
+    /// Have the operator forget what it knows of a job, and begin anew
+    Reset(reset::ResetArgs),
+}
+
+/// Runs the subcommand.
+pub async fn run(args: AutoscalerArgs, global: &Global, printer: &Printer) -> anyhow::Result<()> {
+    match args.command {
+        Command::Status(args) => status::run(args, global, printer).await,
+        Command::Explain(args) => explain::run(args, global, printer).await,
+        Command::History(args) => history::run(args, global, printer).await,
+        Command::Reset(args) => reset::run(args, global, printer).await,
+    }
+}

@@ -1,0 +1,322 @@
+//! `autoscaler explain`: what the autoscaler would decide of a running job now, and by which rule.
+//!
+//! It measures the job once, adds that to the stored samples, and decides as the operator does.
+//! Nothing is written.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use anyhow::Context as _;
+use clap::Args;
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::number::{self, Number};
+use super::stored::{self, Job};
+use crate::api::deployment::FlinkDeployment;
+use crate::api::session_job::FlinkSessionJob;
+use crate::autoscaler::advice;
+use crate::autoscaler::cycle::{self, Cycle, Facts};
+use crate::autoscaler::judge::{Judgement, Step};
+use crate::autoscaler::metric::{Figures, Metric};
+use crate::autoscaler::quota::TaskManager;
+use crate::autoscaler::settings::Settings;
+use crate::autoscaler::state::Stored;
+use crate::cli::args::{FlinkAccess, Global, Output, OutputFormat};
+use crate::cli::connection::Connection;
+use crate::cli::deployment::{self, Deployment};
+use crate::cli::failure::Failure;
+use crate::cli::printer::Printer;
+use crate::cli::table::{self, NONE};
+use crate::cli::{complete, job_manager, operator_config};
+use crate::config::cluster::{ResourceId, deploy_config};
+use crate::config::options::{TASK_MANAGER_CPU, TASK_MANAGER_PROCESS_MEMORY};
+use crate::config::session_job::{JobSpecs, job_config};
+use crate::config::{FlinkConfig, OperatorConfig};
+use crate::decide::reconciled::running_spec;
+use crate::flink::Deadlines;
+use crate::flink::scaling::{Measured, Names};
+
+/// Arguments of `autoscaler explain`.
+#[derive(Args)]
+#[command(after_help = "\
+The job is measured once, and judged with the samples that the operator has stored. Nothing is written.
+
+Examples:
+  # Each vertex: its rates, the rule that decided, and all numbers on the way
+  kubectl flink autoscaler explain orders -o wide")]
+pub(super) struct ExplainArgs {
+    /// The FlinkDeployment, or sessionjob/NAME
+    #[arg(add = complete::deployments())]
+    name: String,
+    /// Directory or file of the operator's configuration, where that has defaults for the autoscaler
+    #[arg(long, value_name = "PATH")]
+    operator_config: Option<PathBuf>,
+    #[command(flatten)]
+    access: FlinkAccess,
+    #[command(flatten)]
+    output: Output,
+}
+
+/// What would be decided; rates are records per second.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Report {
+    name: String,
+    outcome: String,
+    is_backlog: bool,
+    samples: usize,
+    running_since: Timestamp,
+    vertices: Vec<Vertex>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Vertex {
+    id: String,
+    parallelism: u32,
+    max_parallelism: u32,
+    /// What this vertex would get, whether or not the job is scaled now.
+    recommended: u32,
+    is_outside_of_bounds: bool,
+    /// The rule that decided; absent where no decision was due.
+    rule: Option<String>,
+    number: Option<Number>,
+    rates: BTreeMap<&'static str, Number>,
+    steps: Vec<Rule>,
+    waits_until: Option<Timestamp>,
+}
+
+#[derive(Debug, Serialize)]
+struct Rule {
+    rule: String,
+    number: Number,
+}
+
+/// Measures, decides and prints.
+pub(super) async fn run(
+    args: ExplainArgs,
+    global: &Global,
+    printer: &Printer,
+) -> anyhow::Result<()> {
+    let ExplainArgs { name, operator_config, access, output: Output { output } } = args;
+    let operator = match &operator_config {
+        Some(path) => operator_config::load(Some(path), printer)?,
+        None => OperatorConfig::default(),
+    };
+    let connection = global.connect().await?;
+    let job = stored::fetch(&connection, &name).await?;
+    let stored = job.readable()?.cloned().unwrap_or_default();
+    let cluster = deployment::cluster_of(&connection, &job.resource).await?;
+    let config = effective(&job.resource, &cluster, &operator)?;
+    let measured = measure(&connection, &job, &cluster, access).await?;
+    let report = report(&job, stored, &config, measured)?;
+    match output {
+        Some(OutputFormat::Json | OutputFormat::Yaml) => {
+            if let Some(format) = output.and_then(OutputFormat::for_value) {
+                printer.value(&report, format)?;
+            }
+        }
+        Some(OutputFormat::Name) => {
+            return Err(Failure::usage("an explanation has no names; use -o wide or json").into());
+        }
+        None | Some(OutputFormat::Wide) => {
+            printer.line(render(&report, output == Some(OutputFormat::Wide)))?;
+        }
+    }
+    Ok(())
+}
+
+async fn measure(
+    connection: &Connection,
+    job: &Job,
+    cluster: &Deployment,
+    access: FlinkAccess,
+) -> anyhow::Result<Measured> {
+    let name = job.resource.shown_name();
+    let (Some(id), Some("RUNNING")) = (job.resource.job_id(), job.resource.job_state()) else {
+        let state = job.resource.job_state().unwrap_or("not known");
+        return Err(Failure::new(format!("the job of `{name}` is not RUNNING but {state}"))
+            .hint(format!("what is stored of it: kubectl flink autoscaler status {name}"))
+            .into());
+    };
+    let way = access.flink_access;
+    let client = job_manager::client(connection, cluster, way, Deadlines::default())?;
+    let measured = client.without_retries().measure(id, &mut Names::default()).await;
+    measured.with_context(|| format!("while measuring the job of `{name}`"))
+}
+
+/// What the resource's options come to.
+fn effective(
+    job: &Deployment,
+    cluster: &Deployment,
+    operator: &OperatorConfig,
+) -> anyhow::Result<FlinkConfig> {
+    let deployment: FlinkDeployment = typed(cluster)?;
+    let id = ResourceId {
+        namespace: cluster.namespace().to_owned(),
+        name: cluster.name().to_owned(),
+        uid: cluster.uid().unwrap_or_default().to_owned(),
+    };
+    if !job.is_session_job() {
+        let mode = deployment.spec.job.as_ref().map(|job| job.upgrade_mode);
+        return Ok(deploy_config(operator, &id, &deployment.spec, mode, job.generation())?);
+    }
+    let session_job: FlinkSessionJob = typed(job)?;
+    Ok(job_config(&JobSpecs {
+        operator,
+        cluster: &id,
+        deployed_cluster: &running_spec(&deployment)?,
+        current_cluster: &deployment.spec,
+        name: job.name(),
+        deployed: &session_job.spec,
+        current: &session_job.spec,
+    })?)
+}
+
+fn typed<K: DeserializeOwned>(resource: &Deployment) -> anyhow::Result<K> {
+    serde_json::from_value(resource.0.clone())
+        .with_context(|| format!("while reading `{}`", resource.shown_name()))
+}
+
+fn report(
+    job: &Job,
+    stored: Stored,
+    config: &FlinkConfig,
+    measured: Measured,
+) -> anyhow::Result<Report> {
+    let Measured { running_since, topology, reading } = measured;
+    let now = Timestamp::now();
+    let mut settings = Settings::read(config)?;
+    settings.advised_until = advice::until(&stored.kept, now);
+    let task_manager = TaskManager {
+        cpu: config.find(&TASK_MANAGER_CPU)?.filter(|cpu| *cpu > 0.0),
+        memory: config.find(&TASK_MANAGER_PROCESS_MEMORY)?,
+    };
+    let facts = Facts {
+        now,
+        zone: &TimeZone::system(),
+        settings: &settings,
+        config,
+        topology: &topology,
+        running_since,
+        reading: &reading,
+        task_manager,
+    };
+    let Cycle { state, outcome, evaluation, judgements, .. } = cycle::run(stored.state, &facts);
+    let evaluation = evaluation.unwrap_or_default();
+    let none = Figures::default();
+    let vertices = topology.in_order().map(|(id, vertex)| {
+        let figures = evaluation.vertices.get(id).unwrap_or(&none);
+        let judgement = judgements.get(id);
+        let decider = judgement.and_then(Judgement::decider);
+        Vertex {
+            id: id.to_string(),
+            parallelism: vertex.parallelism,
+            max_parallelism: vertex.max_parallelism,
+            recommended: judgement.map_or(vertex.parallelism, |of| of.new),
+            is_outside_of_bounds: judgement.is_some_and(|of| of.is_outside),
+            rule: decider.map(|step| step.rule.to_string()),
+            number: decider.map(|step| Number(step.number)),
+            rates: rates(figures),
+            steps: judgement.iter().flat_map(|of| of.steps.iter().map(told)).collect(),
+            waits_until: judgement.and_then(|of| of.waits_until),
+        }
+    });
+    Ok(Report {
+        name: job.resource.shown_name(),
+        outcome: outcome.to_string(),
+        is_backlog: evaluation.is_backlog,
+        samples: state.samples.len(),
+        running_since,
+        vertices: vertices.collect(),
+    })
+}
+
+fn told(step: &Step) -> Rule {
+    Rule { rule: step.rule.to_string(), number: Number(step.number) }
+}
+
+/// By the names under which they are exported.
+fn rates(figures: &Figures) -> BTreeMap<&'static str, Number> {
+    let average = [Metric::Load, Metric::TrueProcessingRate, Metric::TargetDataRate];
+    let current = [
+        Metric::CatchUpDataRate,
+        Metric::Lag,
+        Metric::ScaleUpRateThreshold,
+        Metric::ScaleDownRateThreshold,
+        Metric::ExpectedProcessingRate,
+    ];
+    let average = average.map(|of| (of.as_str(), Number(figures.average(of))));
+    average
+        .into_iter()
+        .chain(current.map(|of| (of.as_str(), Number(figures.current(of)))))
+        .collect()
+}
+
+fn render(report: &Report, is_wide: bool) -> String {
+    let rate = |vertex: &Vertex, metric: Metric| {
+        number::shown(vertex.rates.get(metric.as_str()).map_or(f64::NAN, |of| of.0))
+    };
+    let rows = report
+        .vertices
+        .iter()
+        .map(|vertex| {
+            let change = if vertex.recommended == vertex.parallelism {
+                vertex.parallelism.to_string()
+            } else {
+                format!("{} -> {}", vertex.parallelism, vertex.recommended)
+            };
+            let rule = match (&vertex.rule, vertex.number) {
+                (Some(rule), Some(number)) => format!("{rule}: {}", number::shown(number.0)),
+                _ => NONE.to_owned(),
+            };
+            vec![
+                vertex.id.clone(),
+                change,
+                rate(vertex, Metric::Load),
+                rate(vertex, Metric::TrueProcessingRate),
+                rate(vertex, Metric::TargetDataRate),
+                rate(vertex, Metric::CatchUpDataRate),
+                rate(vertex, Metric::ScaleUpRateThreshold),
+                rate(vertex, Metric::ScaleDownRateThreshold),
+                rule,
+            ]
+        })
+        .collect();
+    let headers = [
+        "VERTEX",
+        "PARALLELISM",
+        "LOAD",
+        "TRUE RATE",
+        "TARGET RATE",
+        "CATCH-UP",
+        "UP BELOW",
+        "DOWN ABOVE",
+        "DECIDED BY",
+    ];
+    let backlog =
+        if report.is_backlog { "\nThe backlog rules: nothing is scaled down." } else { "" };
+    let mut text = format!(
+        "{}\n\n{}: {} samples since {}{backlog}",
+        table::render(&headers, rows),
+        report.outcome,
+        report.samples,
+        report.running_since
+    );
+    if is_wide {
+        for vertex in report.vertices.iter().filter(|vertex| !vertex.steps.is_empty()) {
+            text.push_str("\n\n");
+            text.push_str(&vertex.id);
+            for step in &vertex.steps {
+                let number = number::shown(step.number.0);
+                // Writing to a string does not fail.
+                let _written = write!(text, "\n  {:<60} {number}", step.rule);
+            }
+        }
+    }
+    text
+}

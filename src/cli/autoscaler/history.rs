@@ -1,0 +1,117 @@
+//! `autoscaler history`: what was scaled, when, and by which figures.
+
+use clap::Args;
+use jiff::Timestamp;
+use serde::Serialize;
+use serde_json::json;
+
+use super::number::{self, Number};
+use super::stored;
+use crate::autoscaler::metric::Metric;
+use crate::autoscaler::state::Stored;
+use crate::cli::args::{Global, Output, OutputFormat};
+use crate::cli::complete;
+use crate::cli::printer::Printer;
+use crate::cli::table::{self, NONE};
+
+/// Arguments of `autoscaler history`.
+#[derive(Args)]
+#[command(after_help = "\
+As many scalings of a vertex are kept as job.autoscaler.history.max.count and .max.age say.
+
+Examples:
+  # What was scaled, and by which rates
+  kubectl flink autoscaler history orders")]
+pub(super) struct HistoryArgs {
+    /// The FlinkDeployment, or sessionjob/NAME
+    #[arg(add = complete::deployments())]
+    name: String,
+    #[command(flatten)]
+    output: Output,
+}
+
+/// One vertex that was scaled; rates are records per second.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Entry {
+    at: Timestamp,
+    vertex: String,
+    from: u32,
+    to: u32,
+    true_processing_rate: Number,
+    target_data_rate: Number,
+    expected_processing_rate: Number,
+    /// How long the job took to run again, in seconds; absent where that is not known.
+    restart_seconds: Option<f64>,
+}
+
+/// Reads and prints, oldest first.
+pub(super) async fn run(
+    args: HistoryArgs,
+    global: &Global,
+    printer: &Printer,
+) -> anyhow::Result<()> {
+    let HistoryArgs { name, output: Output { output } } = args;
+    let connection = global.connect().await?;
+    let job = stored::fetch(&connection, &name).await?;
+    let entries = job.readable()?.map(entries).unwrap_or_default();
+    match output {
+        Some(OutputFormat::Json | OutputFormat::Yaml) => {
+            if let Some(format) = output.and_then(OutputFormat::for_value) {
+                let name = job.resource.shown_name();
+                printer.value(&json!({"name": name, "scalings": entries}), format)?;
+            }
+        }
+        Some(OutputFormat::Name) => printer.line(format_args!("configmap/{}", job.config_map))?,
+        None | Some(OutputFormat::Wide) if entries.is_empty() => {
+            printer.note(format_args!("no scaling of `{name}` is stored"));
+        }
+        None | Some(OutputFormat::Wide) => printer.line(render(&entries))?,
+    }
+    Ok(())
+}
+
+fn entries(stored: &Stored) -> Vec<Entry> {
+    let state = &stored.state;
+    let mut entries: Vec<Entry> = state
+        .past
+        .iter()
+        .flat_map(|(id, past)| past.iter().map(move |(at, scaling)| (id, *at, scaling)))
+        .map(|(id, at, scaling)| Entry {
+            at,
+            vertex: id.to_string(),
+            from: scaling.current,
+            to: scaling.new,
+            true_processing_rate: Number(scaling.figures.average(Metric::TrueProcessingRate)),
+            target_data_rate: Number(scaling.figures.average(Metric::TargetDataRate)),
+            expected_processing_rate: Number(
+                scaling.figures.current(Metric::ExpectedProcessingRate),
+            ),
+            restart_seconds: state.restarts.get(&at).copied().flatten().map(|of| of.as_secs_f64()),
+        })
+        .collect();
+    entries.sort_by(|one, other| (one.at, &one.vertex).cmp(&(other.at, &other.vertex)));
+    entries
+}
+
+fn render(entries: &[Entry]) -> String {
+    let rows = entries
+        .iter()
+        .map(|entry| {
+            vec![
+                entry.at.to_string(),
+                entry.vertex.clone(),
+                format!("{} -> {}", entry.from, entry.to),
+                number::shown(entry.true_processing_rate.0),
+                number::shown(entry.target_data_rate.0),
+                number::shown(entry.expected_processing_rate.0),
+                entry
+                    .restart_seconds
+                    .map_or_else(|| NONE.to_owned(), |seconds| format!("{seconds:.0}s")),
+            ]
+        })
+        .collect();
+    let headers =
+        ["TIME", "VERTEX", "PARALLELISM", "TRUE RATE", "TARGET RATE", "EXPECTED RATE", "RESTART"];
+    table::render(&headers, rows)
+}

@@ -1,0 +1,33 @@
+//! Figures, which may be without a bound, or not known.
+
+use serde::{Serialize, Serializer};
+
+use crate::autoscaler::rate::two_decimals;
+use crate::cli::table::NONE;
+
+/// In JSON a number, `"Infinity"`, or null where it is not known.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Number(pub(super) f64);
+
+impl Serialize for Number {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        if self.0.is_nan() {
+            serializer.serialize_none()
+        } else if self.0.is_infinite() {
+            serializer.serialize_str("Infinity")
+        } else {
+            serializer.serialize_f64(self.0)
+        }
+    }
+}
+
+/// For a person.
+pub(super) fn shown(number: f64) -> String {
+    if number.is_nan() {
+        NONE.to_owned()
+    } else if number.is_infinite() {
+        "∞".to_owned()
+    } else {
+        two_decimals(number)
+    }
+}

@@ -1,0 +1,66 @@
+//! `autoscaler reset`: has the operator forget what its autoscaler knows of a job.
+
+use clap::Args;
+use serde_json::json;
+
+use super::stored;
+use crate::cli::args::{ChangeFlags, DryRunMode, Global};
+use crate::cli::failure::Failure;
+use crate::cli::printer::Printer;
+use crate::cli::{change, complete};
+use crate::cluster::apply;
+
+/// Arguments of `autoscaler reset`.
+#[derive(Args)]
+#[command(after_help = "\
+It writes spec.job.autoscalerResetNonce. The operator then clears samples, history and what is in force: the job
+goes back to the parallelism of its spec by an upgrade, with its state, and is measured anew.
+
+Examples:
+  # Forget everything, without asking
+  kubectl flink autoscaler reset orders --yes")]
+pub(super) struct ResetArgs {
+    /// The FlinkDeployment, or sessionjob/NAME
+    #[arg(add = complete::deployments())]
+    name: String,
+    /// Do not ask
+    #[arg(short, long)]
+    yes: bool,
+    #[command(flatten)]
+    flags: ChangeFlags,
+}
+
+/// Says what comes of it, asks, and writes the nonce.
+pub(super) async fn run(args: ResetArgs, global: &Global, printer: &Printer) -> anyhow::Result<()> {
+    let ResetArgs { name, yes, flags } = args;
+    let dry_run = flags.dry_run.dry_run;
+    let connection = global.connect().await?;
+    let job = stored::fetch(&connection, &name).await?;
+    let name = job.resource.shown_name();
+    // One that cannot be read is what a reset is for.
+    let in_force = job.stored.as_ref().and_then(|stored| stored.as_ref().ok());
+    if in_force.is_some_and(|stored| !stored.state.overrides.is_empty()) {
+        printer.warning(format_args!(
+            "`{name}` goes back to the parallelism of its spec, by an upgrade"
+        ));
+    }
+    let is_asking = printer.terminals().input && !yes && dry_run == DryRunMode::None;
+    if is_asking && !printer.confirm(format_args!("Reset the autoscaler of `{name}`?"))? {
+        return Err(Failure::new("nothing was changed").into());
+    }
+    let present = job.resource.0.pointer("/spec/job/autoscalerResetNonce");
+    let nonce = present.and_then(serde_json::Value::as_i64).unwrap_or_default().wrapping_add(1);
+    let patch = json!({
+        "metadata": {"resourceVersion": job.resource.resource_version()},
+        "spec": {"job": {"autoscalerResetNonce": nonce}},
+    });
+    let written = if dry_run == DryRunMode::Client {
+        let mut object = job.resource.0.clone();
+        object["spec"]["job"]["autoscalerResetNonce"] = json!(nonce);
+        object
+    } else {
+        let writer = change::writer(dry_run);
+        apply::merge_patch(&connection.client, &job.resource.id(), &patch, writer).await?
+    };
+    change::finish(&connection, written, "autoscaler reset", flags, printer).await
+}

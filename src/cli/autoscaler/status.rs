@@ -1,0 +1,209 @@
+//! `autoscaler status`: what is in force, and how much is known.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use clap::Args;
+use jiff::Timestamp;
+use serde::Serialize;
+
+use super::stored::{self, Job};
+use crate::autoscaler::state::Stored;
+use crate::autoscaler::topology::VertexId;
+use crate::cli::args::{Global, Output, OutputFormat};
+use crate::cli::complete;
+use crate::cli::printer::Printer;
+use crate::cli::table::{self, NONE};
+use crate::config::options::autoscaler::ENABLED;
+
+/// Arguments of `autoscaler status`.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  # What is in force of a job, and how much was measured
+  kubectl flink autoscaler status orders
+
+  # The same of a job in a session cluster, for a program
+  kubectl flink autoscaler status sessionjob/clicks -o json")]
+pub(super) struct StatusArgs {
+    /// The FlinkDeployment, or sessionjob/NAME
+    #[arg(add = complete::deployments())]
+    name: String,
+    #[command(flatten)]
+    output: Output,
+}
+
+/// What is known; times are those of the operator's clock.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Report {
+    name: String,
+    job_state: Option<String>,
+    lifecycle_state: Option<String>,
+    /// Absent where the resource does not say: then the operator's defaults decide.
+    is_enabled: Option<bool>,
+    config_map: String,
+    is_stored: bool,
+    samples: Samples,
+    last_scaling: Option<Timestamp>,
+    vertices: BTreeMap<String, Vertex>,
+    /// Options that memory tuning set.
+    configuration: BTreeMap<String, String>,
+    set_aside: Vec<SetAside>,
+}
+
+#[derive(Debug, Default, Serialize)]
+struct Samples {
+    count: usize,
+    first: Option<Timestamp>,
+    last: Option<Timestamp>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Vertex {
+    /// As decided.
+    parallelism: Option<u32>,
+    last_change: Option<Change>,
+    /// Since when a lower parallelism would do.
+    waits_since: Option<Timestamp>,
+}
+
+#[derive(Debug, Serialize)]
+struct Change {
+    at: Timestamp,
+    from: u32,
+    to: u32,
+}
+
+/// What could not be read, and where it is kept.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct SetAside {
+    key: &'static str,
+    kept_as: String,
+    reason: String,
+}
+
+/// Reads and prints.
+pub(super) async fn run(
+    args: StatusArgs,
+    global: &Global,
+    printer: &Printer,
+) -> anyhow::Result<()> {
+    let StatusArgs { name, output: Output { output } } = args;
+    let connection = global.connect().await?;
+    let job = stored::fetch(&connection, &name).await?;
+    let report = report(&job, job.readable()?);
+    match output {
+        Some(OutputFormat::Json | OutputFormat::Yaml) => {
+            if let Some(format) = output.and_then(OutputFormat::for_value) {
+                printer.value(&report, format)?;
+            }
+        }
+        Some(OutputFormat::Name) => {
+            printer.line(format_args!("configmap/{}", report.config_map))?;
+        }
+        None | Some(OutputFormat::Wide) => printer.line(render(&report, Timestamp::now()))?,
+    }
+    for SetAside { key, kept_as, reason } in &report.set_aside {
+        printer
+            .warning(format_args!("`{key}` cannot be read, and is kept as `{kept_as}`: {reason}"));
+    }
+    Ok(())
+}
+
+fn report(job: &Job, stored: Option<&Stored>) -> Report {
+    let text = |text: Option<&str>| text.map(str::to_owned);
+    let resource = &job.resource;
+    let config = resource.flink_config();
+    let nothing = Stored::default();
+    let Stored { state, set_aside, kept: _ } = stored.unwrap_or(&nothing);
+    let times = || state.samples.keys().copied();
+    let ids: BTreeSet<&VertexId> =
+        state.overrides.keys().chain(state.past.keys()).chain(state.delayed.0.keys()).collect();
+    let vertex = |id: &VertexId| Vertex {
+        parallelism: state.overrides.get(id).copied(),
+        last_change: state
+            .past
+            .get(id)
+            .and_then(|past| past.last_key_value())
+            .map(|(at, scaling)| Change { at: *at, from: scaling.current, to: scaling.new }),
+        waits_since: state.delayed.0.get(id).map(|waiting| waiting.since),
+    };
+    Report {
+        name: resource.shown_name(),
+        job_state: text(resource.job_state()),
+        lifecycle_state: text(resource.lifecycle()),
+        is_enabled: config.is_set(&ENABLED).then(|| config.get(&ENABLED).unwrap_or_default()),
+        config_map: job.config_map.clone(),
+        is_stored: job.stored.is_some(),
+        samples: Samples {
+            count: state.samples.len(),
+            first: times().next(),
+            last: times().last(),
+        },
+        last_scaling: state.past.values().filter_map(|past| past.keys().last()).max().copied(),
+        vertices: ids.into_iter().map(|id| (id.to_string(), vertex(id))).collect(),
+        configuration: state.config.overrides.clone(),
+        set_aside: set_aside
+            .iter()
+            .map(|aside| SetAside {
+                key: aside.key,
+                kept_as: aside.kept_as.clone(),
+                reason: aside.reason.clone(),
+            })
+            .collect(),
+    }
+}
+
+fn render(report: &Report, now: Timestamp) -> String {
+    let ago = |at: Timestamp| format!("{} ago", table::age(now.as_second() - at.as_second()));
+    let text = |text: &Option<String>| text.as_deref().unwrap_or(NONE).to_owned();
+    let enabled = match report.is_enabled {
+        Some(true) => "enabled",
+        Some(false) => "disabled",
+        None => "as the operator's defaults say",
+    };
+    let samples = match &report.samples {
+        Samples { count, first: Some(first), last: Some(last) } => format!(
+            "{count} over {}, the last {}",
+            table::age(last.as_second() - first.as_second()),
+            ago(*last)
+        ),
+        Samples { .. } => NONE.to_owned(),
+    };
+    let mut rows = vec![
+        vec![
+            "Job".to_owned(),
+            format!("{}, {}", text(&report.job_state), text(&report.lifecycle_state)),
+        ],
+        vec!["Autoscaler".to_owned(), enabled.to_owned()],
+        vec!["Samples".to_owned(), samples],
+        vec!["Last scaling".to_owned(), report.last_scaling.map_or_else(|| NONE.to_owned(), ago)],
+    ];
+    for (key, value) in &report.configuration {
+        rows.push(vec!["Tuned".to_owned(), format!("{key}: {value}")]);
+    }
+    let mut text = table::render(&["NAME", report.name.as_str()], rows);
+    let rows: Vec<Vec<String>> = report
+        .vertices
+        .iter()
+        .map(|(id, vertex)| {
+            let change = vertex.last_change.as_ref();
+            vec![
+                id.clone(),
+                vertex.parallelism.map_or_else(|| NONE.to_owned(), |of| of.to_string()),
+                change.map_or_else(
+                    || NONE.to_owned(),
+                    |Change { at, from, to }| format!("{from} -> {to}, {}", ago(*at)),
+                ),
+                vertex.waits_since.map_or_else(|| NONE.to_owned(), ago),
+            ]
+        })
+        .collect();
+    if !rows.is_empty() {
+        let headers = ["VERTEX", "PARALLELISM", "LAST CHANGE", "LESS WOULD DO SINCE"];
+        text = format!("{text}\n\n{}", table::render(&headers, rows));
+    }
+    text
+}

@@ -1,0 +1,55 @@
+//! What the operator has stored of a job's autoscaler.
+
+use crate::autoscaler::state::{self, Stored, Unreadable};
+use crate::cli::connection::Connection;
+use crate::cli::deployment::{self, Deployment};
+use crate::cli::failure::Failure;
+use crate::cluster::autoscaler;
+
+/// A job, with what is stored of it.
+pub(super) struct Job {
+    pub(super) resource: Deployment,
+    /// Name of the ConfigMap.
+    pub(super) config_map: String,
+    /// Absent where nothing is stored.
+    pub(super) stored: Option<Result<Stored, Unreadable>>,
+}
+
+impl Job {
+    /// What is stored and can be read; otherwise why there is none.
+    pub(super) fn readable(&self) -> anyhow::Result<Option<&Stored>> {
+        match &self.stored {
+            None => Ok(None),
+            Some(Ok(stored)) => Ok(Some(stored)),
+            Some(Err(reason)) => {
+                let message = format!("ConfigMap `{}`: {reason}", self.config_map);
+                Err(Failure::new(message)
+                    .hint(format!(
+                        "to begin anew: kubectl flink autoscaler reset {}",
+                        self.resource.shown_name()
+                    ))
+                    .into())
+            }
+        }
+    }
+}
+
+/// Reads the job of this name; a session cluster has none.
+pub(super) async fn fetch(connection: &Connection, name: &str) -> anyhow::Result<Job> {
+    let resource = deployment::fetch(connection, name).await?;
+    let name = resource.name();
+    if resource.is_session() {
+        return Err(Failure::new(format!(
+            "`{name}` is a session cluster: it has no job of its own to scale"
+        ))
+        .hint("name one of its jobs, as sessionjob/NAME: see them with: kubectl flink status")
+        .into());
+    }
+    let config_map = autoscaler::object_name(name);
+    let found = autoscaler::find(&connection.client, resource.namespace(), name).await?;
+    // One that belongs to another resource says nothing of this job.
+    let uid = resource.uid().unwrap_or_default();
+    let found = found.filter(|found| found.other_owner(uid).is_none());
+    let stored = found.map(|found| state::read(&found.data));
+    Ok(Job { resource, config_map, stored })
+}

@@ -1,0 +1,102 @@
+//! The ConfigMap in which the autoscaler keeps what it knows of a job: `autoscaler-NAME`, with the
+//! labels of the Java operator, and owned by the job's resource.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use kube::api::{Api, PostParams};
+use kube::{Client, Resource};
+
+use super::apply::OPERATOR_MANAGER;
+use super::{Error, Result, read};
+
+/// Value of the label `component`.
+const COMPONENT: &str = "autoscaler";
+
+/// Data by key.
+pub type Data = BTreeMap<String, String>;
+
+/// The ConfigMap of a job, as it was read, or as it is to be made.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Kept {
+    pub data: Data,
+    /// With a resource version where it is stored.
+    metadata: ObjectMeta,
+}
+
+impl Kept {
+    /// One that is not stored yet.
+    pub fn of<K: Resource<DynamicType = ()>>(resource: &K) -> Self {
+        let ObjectMeta { name, namespace, uid, .. } = resource.meta();
+        let name = name.clone().unwrap_or_default();
+        let owner = OwnerReference {
+            api_version: K::api_version(&()).into_owned(),
+            kind: K::kind(&()).into_owned(),
+            name: name.clone(),
+            uid: uid.clone().unwrap_or_default(),
+            ..OwnerReference::default()
+        };
+        let labels = [("component", COMPONENT), ("app", &name)];
+        let metadata = ObjectMeta {
+            name: Some(object_name(&name)),
+            namespace: namespace.clone(),
+            labels: Some(labels.map(|(key, value)| (key.to_owned(), value.to_owned())).into()),
+            owner_references: Some(vec![owner]),
+            ..ObjectMeta::default()
+        };
+        Self { data: Data::new(), metadata }
+    }
+
+    pub fn is_stored(&self) -> bool {
+        self.metadata.resource_version.is_some()
+    }
+
+    /// Kind and name of the resource that it belongs to, where that is not the one with this uid:
+    /// one of another kind, or of the same name and deleted. One without an owner belongs to nobody
+    /// else.
+    pub fn other_owner(&self, uid: &str) -> Option<String> {
+        let owners = self.metadata.owner_references.as_deref().unwrap_or_default();
+        if owners.iter().any(|owner| owner.uid == uid) {
+            return None;
+        }
+        owners.first().map(|owner| format!("{} `{}` of uid {}", owner.kind, owner.name, owner.uid))
+    }
+}
+
+/// Name of the ConfigMap of a resource.
+pub fn object_name(resource: &str) -> String {
+    format!("{COMPONENT}-{resource}")
+}
+
+/// What is stored of a resource, if anything is.
+pub async fn find(client: &Client, namespace: &str, resource: &str) -> Result<Option<Kept>> {
+    let found: Option<ConfigMap> = read::get(client, namespace, &object_name(resource)).await?;
+    Ok(found.map(|found| {
+        let ConfigMap { data, mut metadata, .. } = found;
+        metadata.managed_fields = None;
+        Kept { data: data.unwrap_or_default(), metadata }
+    }))
+}
+
+/// Stores it: as it was read, or not at all. Whoever wrote meanwhile wins, which is a conflict.
+pub async fn store(client: &Client, kept: &mut Kept) -> Result<()> {
+    let (Some(name), Some(namespace)) = (&kept.metadata.name, &kept.metadata.namespace) else {
+        let message = "the resource has no name or namespace: it was never stored".to_owned();
+        return Err(Error::Invalid { message, causes: Vec::new() });
+    };
+    let api: Api<ConfigMap> = Api::namespaced(client.clone(), namespace);
+    let object = ConfigMap {
+        data: Some(kept.data.clone()),
+        metadata: kept.metadata.clone(),
+        ..ConfigMap::default()
+    };
+    let post = PostParams { dry_run: false, field_manager: Some(OPERATOR_MANAGER.to_owned()) };
+    let stored = if kept.is_stored() {
+        api.replace(name, &post, &object).await?
+    } else {
+        api.create(&post, &object).await?
+    };
+    kept.metadata = ObjectMeta { managed_fields: None, ..stored.metadata };
+    Ok(())
+}

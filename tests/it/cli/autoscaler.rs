@@ -1,0 +1,247 @@
+//! `autoscaler` against a cluster in memory.
+
+use std::collections::BTreeMap;
+
+use expect_test::expect;
+use kubectl_flink::autoscaler::cycle::State;
+use kubectl_flink::autoscaler::delayed::{Delayed, Waiting};
+use kubectl_flink::autoscaler::metric::{Evaluated, Figures, Metric};
+use kubectl_flink::autoscaler::past::Scaling;
+use kubectl_flink::autoscaler::sample::Sample;
+use kubectl_flink::autoscaler::state::{self, Stored};
+use kubectl_flink::cli::failure::Kind;
+use serde_json::{Value, json};
+
+use super::commands::run;
+use crate::support::fake_cluster::FakeCluster;
+use crate::support::fake_flink::load::{Load, SOURCE as SOURCE_VERTEX, WINDOW};
+use crate::support::fake_flink::{FakeFlink, Job};
+
+const SOURCE: &str = "20ba6b65f97481d5570070de90e4e791";
+const SINK: &str = "12345678901234567890123456789012";
+
+fn orders() -> Value {
+    json!({
+        "apiVersion": "flink.apache.org/v1beta1", "kind": "FlinkDeployment",
+        "metadata": {"name": "orders", "namespace": "default", "uid": "u1", "generation": 1},
+        "spec": {
+            "flinkVersion": "v1_20",
+            "flinkConfiguration": {"job.autoscaler.enabled": "true"},
+            "job": {"jarURI": "local:///job.jar", "parallelism": 2, "upgradeMode": "savepoint"},
+        },
+        "status": {"lifecycleState": "STABLE", "jobStatus": {"state": "RUNNING", "jobId": "j1"}},
+    })
+}
+
+/// Scaled once an hour after 2026 began, and about to be scaled down.
+fn stored() -> BTreeMap<String, String> {
+    let mut state = State::default();
+    let mut figures = Figures::default();
+    figures.set(Metric::TrueProcessingRate, Evaluated::average(588.235));
+    let scaling = Scaling { current: 1, new: 4, figures };
+    let scaled_at = "2026-01-01T01:00:00Z".parse().unwrap();
+    state.past.insert(SOURCE.into(), [(scaled_at, scaling)].into());
+    state.overrides = [(SOURCE.into(), 4), (SINK.into(), 1)].into();
+    for minute in 10..13 {
+        let at = format!("2026-01-01T01:{minute}:00Z").parse().unwrap();
+        state.samples.insert(at, Sample::default());
+    }
+    let since = "2026-01-01T01:11:00Z".parse().unwrap();
+    let waiting = Waiting { since, recommended: [].into() };
+    state.delayed = Delayed([(SOURCE.into(), waiting)].into());
+    state::write(&Stored { state, ..Stored::default() }).unwrap().data
+}
+
+fn config_map(data: &BTreeMap<String, String>, owner: &str) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {
+            "name": "autoscaler-orders", "namespace": "default",
+            "labels": {"component": "autoscaler", "app": "orders"},
+            "ownerReferences": [{
+                "apiVersion": "flink.apache.org/v1beta1", "kind": "FlinkDeployment",
+                "name": "orders", "uid": owner,
+            }],
+        },
+        "data": data,
+    })
+}
+
+#[tokio::test]
+async fn status_tells_what_is_in_force_and_how_much_is_known() {
+    let cluster = FakeCluster::new();
+    cluster.insert(orders());
+    cluster.insert(config_map(&stored(), "u1"));
+    let ran = run(&cluster, None, "autoscaler status orders -o json").await.succeeded();
+    expect![[r#"
+        {
+          "name": "orders",
+          "jobState": "RUNNING",
+          "lifecycleState": "STABLE",
+          "isEnabled": true,
+          "configMap": "autoscaler-orders",
+          "isStored": true,
+          "samples": {
+            "count": 3,
+            "first": "2026-01-01T01:10:00Z",
+            "last": "2026-01-01T01:12:00Z"
+          },
+          "lastScaling": "2026-01-01T01:00:00Z",
+          "vertices": {
+            "12345678901234567890123456789012": {
+              "parallelism": 1,
+              "lastChange": null,
+              "waitsSince": null
+            },
+            "20ba6b65f97481d5570070de90e4e791": {
+              "parallelism": 4,
+              "lastChange": {
+                "at": "2026-01-01T01:00:00Z",
+                "from": 1,
+                "to": 4
+              },
+              "waitsSince": "2026-01-01T01:11:00Z"
+            }
+          },
+          "configuration": {},
+          "setAside": []
+        }
+    "#]]
+    .assert_eq(&ran.output);
+    let ran = run(&cluster, None, "autoscaler status orders").await.succeeded();
+    for part in ["enabled", "3 over 2m", "20ba6b65f97481d5570070de90e4e791   4", "1 -> 4, "] {
+        assert!(ran.output.contains(part), "{part}: {}", ran.output);
+    }
+    assert_eq!(cluster.writes(), []);
+}
+
+#[tokio::test]
+async fn status_of_a_job_without_history_says_so() {
+    let cluster = FakeCluster::new();
+    cluster.insert(orders());
+    let ran = run(&cluster, None, "autoscaler status orders").await.succeeded();
+    expect![[r#"
+        NAME           orders
+        Job            RUNNING, STABLE
+        Autoscaler     enabled
+        Samples        <none>
+        Last scaling   <none>
+    "#]]
+    .assert_eq(&ran.output);
+    // What belongs to a former resource of this name is no history of this one.
+    cluster.insert(config_map(&stored(), "another"));
+    let again = run(&cluster, None, "autoscaler status orders").await.succeeded();
+    assert_eq!(again.output, ran.output);
+}
+
+#[tokio::test]
+async fn what_is_stored_and_not_understood_is_named() {
+    let cluster = FakeCluster::new();
+    cluster.insert(orders());
+    let mut data = stored();
+    data.insert("scalingTracking".to_owned(), "cut sho".to_owned());
+    cluster.insert(config_map(&data, "u1"));
+    let ran = run(&cluster, None, "autoscaler status orders").await.succeeded();
+    assert!(ran.error.contains("kept as `scalingTracking.unreadable`"), "{}", ran.error);
+    data.insert("parallelismOverrides".to_owned(), "x:many".to_owned());
+    let cluster = FakeCluster::new();
+    cluster.insert(orders());
+    cluster.insert(config_map(&data, "u1"));
+    let ran = run(&cluster, None, "autoscaler status orders").await;
+    ran.failed(Kind::Failed, "`parallelismOverrides` cannot be read");
+}
+
+#[tokio::test]
+async fn a_session_cluster_has_no_job_to_scale() {
+    let cluster = FakeCluster::new();
+    let mut session = orders();
+    session["spec"].as_object_mut().unwrap().remove("job");
+    cluster.insert(session);
+    let ran = run(&cluster, None, "autoscaler status orders").await;
+    ran.failed(Kind::Failed, "has no job of its own to scale");
+}
+
+#[tokio::test]
+async fn history_tells_what_was_scaled_and_by_which_rates() {
+    let cluster = FakeCluster::new();
+    cluster.insert(orders());
+    let ran = run(&cluster, None, "autoscaler history orders").await.succeeded();
+    assert_eq!((ran.output.as_str(), ran.error.trim()), ("", "no scaling of `orders` is stored"));
+    cluster.insert(config_map(&stored(), "u1"));
+    let ran = run(&cluster, None, "autoscaler history orders").await.succeeded();
+    expect![[r#"
+        TIME                   VERTEX                             PARALLELISM   TRUE RATE   TARGET RATE   EXPECTED RATE   RESTART
+        2026-01-01T01:00:00Z   20ba6b65f97481d5570070de90e4e791   1 -> 4        588.24      <none>        <none>          <none>
+    "#]]
+    .assert_eq(&ran.output);
+    let ran = run(&cluster, None, "autoscaler history orders -o json").await.succeeded();
+    let told: Value = serde_json::from_str(&ran.output).unwrap();
+    expect![[r#"{"at":"2026-01-01T01:00:00Z","vertex":"20ba6b65f97481d5570070de90e4e791","from":1,"to":4,"trueProcessingRate":588.235,"targetDataRate":null,"expectedProcessingRate":null,"restartSeconds":null}"#]]
+    .assert_eq(&told["scalings"][0].to_string());
+}
+
+#[tokio::test]
+async fn reset_writes_the_nonce_and_nothing_else() {
+    let cluster = FakeCluster::new();
+    cluster.insert(orders());
+    let mut data = stored();
+    cluster.insert(config_map(&data, "u1"));
+    let ran = run(&cluster, None, "autoscaler reset orders --dry-run=client").await.succeeded();
+    assert!(ran.error.contains("goes back to the parallelism of its spec"), "{}", ran.error);
+    assert_eq!(cluster.writes(), []);
+    let ran = run(&cluster, None, "autoscaler reset orders --yes").await.succeeded();
+    assert_eq!(ran.output, "flinkdeployment.flink.apache.org/orders autoscaler reset\n");
+    let nonce = |cluster: &FakeCluster| {
+        let orders = cluster.object("flinkdeployments", "default", "orders").unwrap();
+        orders["spec"]["job"]["autoscalerResetNonce"].clone()
+    };
+    assert_eq!((nonce(&cluster), cluster.writes().len()), (json!(1), 1));
+    // Also where nothing of it can be read.
+    data.insert("parallelismOverrides".to_owned(), "x:many".to_owned());
+    let mut map = config_map(&data, "u1");
+    map["metadata"]["resourceVersion"] = Value::Null;
+    cluster.insert(map);
+    run(&cluster, None, "autoscaler reset orders --yes").await.succeeded();
+    assert_eq!(nonce(&cluster), json!(2));
+}
+
+#[tokio::test]
+async fn explain_tells_of_every_vertex_the_rates_and_the_rule_that_decided() {
+    let flink = FakeFlink::start().await;
+    let now = flink.now();
+    let job_id = "aaaa0000000000000000000000000001";
+    let mut job = Job::running(job_id, now - 60_000);
+    job.load = Some(Load::new(100.0, 40.0, now - 60_000));
+    flink.with("default/orders", |cluster| {
+        cluster.jobs.insert(job_id.to_owned(), job);
+        let names = ["Heap.Max", "Heap.Used", "Metaspace.Used"];
+        let names = names.map(|name| format!("Status.JVM.Memory.{name}"));
+        let managed = "Status.Flink.Memory.Managed.Used".to_owned();
+        cluster.process_metrics =
+            names.into_iter().chain([managed]).map(|name| (name, 1.0)).collect();
+    });
+    let cluster = FakeCluster::new();
+    let mut orders = orders();
+    orders["status"]["jobStatus"]["jobId"] = json!(job_id);
+    cluster.insert(orders);
+    let address = Some(flink.address().to_owned());
+    let ran = run(&cluster, address.clone(), "autoscaler explain orders -o json").await.succeeded();
+    let told: Value = serde_json::from_str(&ran.output).unwrap();
+    assert_eq!(told["outcome"], "1 of 2 samples are there");
+    let ids: Vec<&Value> =
+        told["vertices"].as_array().unwrap().iter().map(|of| &of["id"]).collect();
+    assert_eq!(ids, [SOURCE_VERTEX, WINDOW]);
+    assert_eq!(told["vertices"][0]["rule"], Value::Null, "no decision is due");
+    assert_eq!(cluster.writes(), []);
+    let ran = run(&cluster, address.clone(), "autoscaler explain orders -o name").await;
+    ran.failed(Kind::Usage, "an explanation has no names");
+    // A job that does not run is not measured.
+    cluster.set_status(
+        "flinkdeployments",
+        "default",
+        "orders",
+        &json!({"jobStatus": {"state": "FAILED"}}),
+    );
+    let ran = run(&cluster, address, "autoscaler explain orders").await;
+    ran.failed(Kind::Failed, "the job of `orders` is not RUNNING but FAILED");
+}

@@ -1,0 +1,87 @@
+//! Records that come in and are worked off: what a job's metrics and its adaptive scheduler follow.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use super::Metrics;
+
+pub(crate) const SOURCE: &str = "cbc357ccb763df2852fee8c4fc7d55f2";
+pub(crate) const WINDOW: &str = "90bea66de1c231edf33913ecd54406c1";
+
+/// A job whose two vertices manage the same.
+#[derive(Clone, Debug)]
+pub(crate) struct Load {
+    /// Records per second that come in.
+    pub(crate) rate: f64,
+    /// Records per second that one subtask manages.
+    pub(crate) capacity: f64,
+    pub(crate) parallelism: BTreeMap<String, u32>,
+    pub(crate) lag: f64,
+    /// Since the job started; a restart begins anew.
+    records: f64,
+    moved: i64,
+    /// Times that the bounds were changed.
+    pub(crate) changes: usize,
+}
+
+impl Load {
+    pub(crate) fn new(rate: f64, capacity: f64, now: i64) -> Self {
+        let parallelism = [SOURCE, WINDOW].map(|id| (id.to_owned(), 1)).into();
+        Self { rate, capacity, parallelism, lag: 0.0, records: 0.0, moved: now, changes: 0 }
+    }
+
+    /// Records per second that the slower vertex manages.
+    fn possible(&self) -> f64 {
+        let least = self.parallelism.values().min().copied().unwrap_or(1);
+        self.capacity * f64::from(least)
+    }
+
+    pub(super) fn step(&mut self, now: i64) {
+        #[allow(clippy::cast_precision_loss, reason = "some milliseconds")]
+        let seconds = (now - self.moved).max(0) as f64 / 1000.0;
+        self.moved = now;
+        let there = self.lag + self.rate * seconds;
+        let done = there.min(self.possible() * seconds);
+        self.lag = there - done;
+        self.records += done;
+    }
+
+    pub(super) fn metrics(&self, vertex: &str) -> Metrics {
+        let possible = self.possible();
+        let now = if self.lag > 1.0 { possible } else { self.rate };
+        let own = self.capacity * f64::from(self.parallelism.get(vertex).copied().unwrap_or(1));
+        let busy = (now / own * 1000.0).min(1000.0);
+        let of_vertex: &[(&str, f64)] = if vertex == SOURCE {
+            &[
+                ("backPressuredTimeMsPerSecond", 0.0),
+                ("Source__Car_data.numRecordsInPerSecond", now),
+                ("Source__Car_data.numRecordsIn", self.records),
+                ("Source__Car_data.pendingRecords", self.lag),
+            ]
+        } else {
+            &[("numRecordsInPerSecond", now)]
+        };
+        let all = of_vertex.iter().chain([&("busyTimeMsPerSecond", busy)]);
+        all.map(|(name, value)| ((*name).to_owned(), *value)).collect()
+    }
+
+    pub(super) fn records_in(&self, vertex: &str) -> f64 {
+        if vertex == SOURCE { 0.0 } else { self.records }
+    }
+
+    pub(super) fn requirements(&self) -> Value {
+        let bounds = |upper: &u32| json!({"parallelism": {"lowerBound": 1, "upperBound": upper}});
+        self.parallelism.iter().map(|(id, upper)| (id.clone(), bounds(upper))).collect()
+    }
+
+    /// The job starts again with as much as is allowed.
+    pub(super) fn require(&mut self, requirements: &Value, now: i64) {
+        for (id, parallelism) in &mut self.parallelism {
+            let upper = requirements[id]["parallelism"]["upperBound"].as_u64().unwrap();
+            *parallelism = u32::try_from(upper).unwrap();
+        }
+        (self.records, self.moved) = (0.0, now);
+        self.changes += 1;
+    }
+}
