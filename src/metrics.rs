@@ -12,6 +12,7 @@ pub mod histogram;
 pub mod lifecycle;
 pub mod otlp;
 pub mod process;
+pub mod scaling;
 pub mod text;
 pub mod traffic;
 
@@ -256,6 +257,21 @@ impl Metrics {
     pub fn configuration_confirmed(&self) {
         let Some(Inner { reloads, .. }) = self.0.as_deref() else { return };
         reloads.is_refused.store(false, Ordering::Relaxed);
+    }
+
+    /// A cycle of the autoscaler ended; its figures are put together only where somebody counts.
+    pub fn cycle_ended(
+        &self,
+        uid: &str,
+        ended: scaling::Ended,
+        figures: impl FnOnce() -> Option<Vec<scaling::Figure>>,
+    ) {
+        self.change(|fleet| fleet.cycle_ended(uid, ended, figures()));
+    }
+
+    /// The job is not measured now.
+    pub fn forget_scaling_figures(&self, uid: &str) {
+        self.change(|fleet| fleet.forget_scaling_figures(uid));
     }
 
     /// The API server's store went back: earlier versions are news again.

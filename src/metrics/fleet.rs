@@ -14,6 +14,7 @@ use jiff::Timestamp;
 use super::family::Id;
 use super::histogram::{Histogram, Room};
 use super::lifecycle::{STATES, Timed, Tracker, Transition};
+use super::scaling::{Ended, Figure, Scaling};
 use super::{Facts, Kind, Now, Settings};
 use crate::api::status::LifecycleState;
 
@@ -45,6 +46,8 @@ struct Resource {
     pass: Option<Pass>,
     /// The last pass failed.
     has_failed: bool,
+    /// Of a job that has an autoscaler.
+    scaling: Option<Box<Scaling>>,
 }
 
 /// Since the process knows the resource.
@@ -194,6 +197,7 @@ impl Fleet {
             counts,
             pass: None,
             has_failed: false,
+            scaling: None,
         };
         self.resources.insert((*uid).into(), resource);
     }
@@ -259,6 +263,19 @@ impl Fleet {
         let Timings { states, transitions } = group.timings;
         for histogram in states.into_iter().chain(transitions).chain(group.passes.into_values()) {
             histogram.discard(&mut self.room);
+        }
+    }
+
+    pub(super) fn cycle_ended(&mut self, uid: &str, ended: Ended, figures: Option<Vec<Figure>>) {
+        if let Some(known) = self.resources.get_mut(uid) {
+            known.scaling.get_or_insert_default().note(ended, figures);
+        }
+    }
+
+    pub(super) fn forget_scaling_figures(&mut self, uid: &str) {
+        let known = self.resources.get_mut(uid);
+        if let Some(scaling) = known.and_then(|known| known.scaling.as_mut()) {
+            scaling.forget_figures();
         }
     }
 

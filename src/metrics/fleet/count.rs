@@ -7,6 +7,7 @@ use super::super::facts::minor_version;
 use super::super::family::{Family, Of, Point, Scope, Value};
 use super::super::histogram::Histogram;
 use super::super::lifecycle::{STATES, Transition};
+use super::super::scaling;
 use super::super::{Facts, Kind, number};
 use super::{Counts, Fleet, Timings};
 use crate::api::state_snapshot::SnapshotState;
@@ -105,6 +106,11 @@ impl Fleet {
         }
         if self.settings.lifecycle {
             self.tell_times(&mut families);
+        }
+        if self.settings.resources {
+            let jobs = self.resources.values();
+            let jobs = jobs.filter_map(|of| Some((&of.id, of.scaling.as_deref()?)));
+            families.extend(scaling::families(jobs));
         }
         if self.settings.passes {
             self.tell_passes(&mut families);
