@@ -4,7 +4,8 @@
 //! [`controller`] runs one, [`pass`] hands it the newest of its resource, and [`resource`] writes it.
 //! The loop itself holds no opinion. For a `FlinkDeployment` [`reconcile`] asks `decide` for a plan,
 //! [`observe`] answers the questions that the decision comes back with, and [`act`] takes the plan's
-//! steps in their order; [`session_job`] does so for a `FlinkSessionJob`.
+//! steps in their order; [`session_job`] does so for a `FlinkSessionJob`. The autoscaler measures jobs
+//! beside the passes, and says what of its decisions is in force.
 
 //!
 //! Whoever embeds the operator adds listeners and validators of its own to those of the
@@ -80,6 +81,7 @@
 //! ```
 
 pub mod act;
+mod autoscaler;
 pub mod canary;
 pub mod context;
 pub mod controller;

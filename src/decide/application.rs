@@ -127,7 +127,7 @@ impl Pass<'_> {
         if let Some(because) = self.validate()? {
             return Ok(self.finish(because, None));
         }
-        self.warn_of_unsupported();
+        self.warn_of_schedules();
         self.reconcile()
     }
 

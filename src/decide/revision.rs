@@ -11,8 +11,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::restore;
+use crate::api::deployment::FlinkConfiguration;
 use crate::api::job::UpgradeMode;
 use crate::api::state_snapshot::JobKind;
+use crate::config::FlinkConfig;
+use crate::config::options::PARALLELISM_OVERRIDES;
+use crate::config::options::autoscaler::ENABLED;
 
 /// Revisions kept of one deployment. Ten fit on a screen, and each holds a whole spec.
 pub const LIMIT: usize = 10;
@@ -172,7 +176,20 @@ pub fn decide_rollback(current: &Value, old: &Value) -> Value {
             copy_field(current_job, job, "upgradeMode");
         }
     }
+    if is_autoscaled(current)
+        && let (Some(own), Some(old)) =
+            (current.get("flinkConfiguration"), spec.get_mut("flinkConfiguration"))
+    {
+        // What was in force then the autoscaler had decided, and not the user.
+        copy_field(own, old, PARALLELISM_OVERRIDES.key());
+    }
     spec
+}
+
+fn is_autoscaled(spec: &Value) -> bool {
+    let own = spec.get("flinkConfiguration").and_then(Value::as_object);
+    let own = own.map(|own| FlinkConfig::flatten(&FlinkConfiguration(own.clone())));
+    own.is_some_and(|own| own.get(&ENABLED).unwrap_or_default())
 }
 
 /// The upgrade mode of a job; stateless when it does not say.

@@ -79,7 +79,7 @@ impl Pass<'_> {
                 format!("waiting for the session cluster `{}` to be READY", self.cluster_name());
             return Ok(self.finish(because, Some(self.interval())));
         }
-        self.warn_of_unsupported();
+        self.warn_of_schedules();
         self.reconcile()
     }
 

@@ -54,7 +54,7 @@ impl Scaling {
             let mut vertices: Vec<&Arc<str>> = self.figures.iter().map(|of| &of.vertex).collect();
             vertices.sort_unstable();
             vertices.dedup();
-            if let Some(first) = vertices.get(VERTICES_MAX).map(|vertex| Arc::clone(vertex)) {
+            if let Some(first) = vertices.get(VERTICES_MAX).copied().cloned() {
                 self.figures.retain(|figure| figure.vertex < first);
             }
         }

@@ -10,6 +10,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Client;
 use kube::runtime::reflector::{ObjectRef, Store};
 
+use super::autoscaler::Autoscalers;
 use super::health::Health;
 use super::kind::Kept;
 use super::listener::{Listener, Listeners};
@@ -74,6 +75,7 @@ pub struct Context {
     pub(super) snapshots: Kept<FlinkStateSnapshot>,
     pub(super) snapshots_by_job: ByJob,
     pub(super) session_jobs: Kept<FlinkSessionJob>,
+    pub(super) autoscalers: Autoscalers,
     /// Passes that wait for Flink and hold up no others.
     pub(super) ways: Ways,
     told_exceptions: Mutex<HashMap<String, ToldExceptions>>,
@@ -114,6 +116,7 @@ impl Context {
             snapshots: Kept::default(),
             snapshots_by_job: ByJob::default(),
             session_jobs: Kept::default(),
+            autoscalers: Autoscalers::default(),
             ways: Ways::default(),
             told_exceptions: Mutex::default(),
             sightings: Mutex::default(),
@@ -250,6 +253,7 @@ impl Context {
         self.forget_exceptions(uid);
         self.forget_sighting(uid);
         self.forget_failed_submission(uid);
+        self.autoscalers.forget(uid);
     }
 
     /// For who looks without watching: which snapshots there are is not known.
@@ -293,6 +297,7 @@ impl Context {
         self.session_jobs.forget_all();
         self.snapshots.forget_all();
         self.validators.forget_all();
+        self.autoscalers.forget_all();
         self.metrics.forget_versions();
     }
 

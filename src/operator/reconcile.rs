@@ -1,8 +1,11 @@
 //! The controller of `FlinkDeployment`: one pass over one resource.
 
+use std::sync::Arc;
+
 use jiff::Timestamp;
 use kube::ResourceExt;
 
+use super::autoscaler;
 use super::context::{Context, Progress, STATUS_DELAY};
 use super::kind::{Guarded, Kept, Operated, Sight};
 use super::observe::{self, Subject};
@@ -67,7 +70,11 @@ impl Operated for FlinkDeployment {
         let kept = &context.deployments;
         let pending = kept.written(&act.uid).and_then(|written| written.pending);
         let status = pending.as_ref().map_or(&act.stored, |(status, _)| status).clone();
-        let plan = plan(&act.resource, &status, &act.operator, context).await?;
+        let operator = Arc::clone(&act.operator);
+        autoscaler::tidy(&act.resource, &status, None, &operator, context)
+            .await
+            .map_err(Error::Observe)?;
+        let plan = plan(&act.resource, &status, &operator, context).await?;
         report(&act.resource, &status, &plan, context);
         let Plan { steps, status: end, because: _, look_again, blocker: _ } = plan;
         let creates = steps.iter().any(|step| matches!(step, Step::CreateCluster(_)));
@@ -90,7 +97,10 @@ impl Operated for FlinkDeployment {
             return Ok(None);
         }
         let may_wait = creates || is_waiting;
+        let status = end.clone();
         act.end_with(*end, may_wait, since.filter(|_| is_waiting)).await.map_err(Error::Act)?;
+        let next = autoscaler::follow(&act.resource, &status, None, &operator, context);
+        let look_again = look_again.into_iter().chain(next).min();
         Ok(match (look_again, may_wait) {
             (Some(after), true) => Some(after.min(STATUS_DELAY)),
             (after, false) => after,
@@ -106,6 +116,8 @@ pub async fn plan(
     operator: &OperatorConfig,
     context: &Context,
 ) -> Result<Plan, Error> {
+    let wanted = autoscaler::wanted(resource, status, None, operator, context);
+    let resource = &*wanted.await.map_err(Error::Observe)?;
     let mut world = World {
         now: Timestamp::now(),
         resource,

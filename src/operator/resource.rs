@@ -1,6 +1,7 @@
 //! One resource while a plan is carried out: what is written to the resource itself and told about
 //! it, the same for every kind.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -139,6 +140,17 @@ impl<'a, K: Operated> Act<'a, K> {
     }
 
     pub(super) async fn record_event(&self, event: Event) -> Result<(), Error> {
+        let repeat = if event.key.is_some() { Repeat::Once } else { Repeat::Count };
+        self.record(event, repeat, BTreeMap::new()).await;
+        Ok(())
+    }
+
+    /// The same event again raises its count, and has the newest message.
+    pub(super) async fn count_event(&self, event: Event, labels: BTreeMap<String, String>) {
+        self.record(event, Repeat::Count, labels).await;
+    }
+
+    async fn record(&self, event: Event, repeat: Repeat, labels: BTreeMap<String, String>) {
         let event_type = if event.is_warning { EventType::Warning } else { EventType::Normal };
         let mut request = EventRequest::about(
             &self.resource,
@@ -148,7 +160,8 @@ impl<'a, K: Operated> Act<'a, K> {
             event.message.clone(),
             Timestamp::now(),
         );
-        request.repeat = if event.key.is_some() { Repeat::Once } else { Repeat::Count };
+        request.repeat = repeat;
+        request.labels = labels;
         request.key.clone_from(&event.key);
         request.annotations.clone_from(&event.annotations);
         match events::record(&self.context.client, &request).await {
@@ -162,7 +175,6 @@ impl<'a, K: Operated> Act<'a, K> {
                 tracing::warn!(reason = event.reason, error = tell(&error), "event not recorded");
             }
         }
-        Ok(())
     }
 
     fn tell_listeners(&self, happening: &Happening<'_, K::Status>) {

@@ -91,6 +91,7 @@ pub fn start(mut context: Context, watch: &Watch, label_selector: Option<&str>) 
         context.snapshots.set_served();
     }
     let context = Arc::new(context);
+    context.autoscalers.bind(&context);
     let settings = Settings {
         context: Arc::clone(&context),
         label_selector: label_selector.map(str::to_owned),
@@ -178,6 +179,10 @@ impl Operator {
             is_orderly = false;
             self.context.ways.abandon();
         }
+        if tokio::time::timeout_at(end, self.context.autoscalers.finish()).await.is_err() {
+            is_orderly = false;
+            self.context.autoscalers.abandon();
+        }
         let flushed = tokio::time::timeout(FLUSH_MAX, flush::<FlinkDeployment>(&self.context));
         let is_flushed = flushed.await.is_ok();
         if !is_orderly {
@@ -199,6 +204,7 @@ impl Operator {
             task.abort();
         }
         self.context.ways.abandon();
+        self.context.autoscalers.abandon();
     }
 }
 

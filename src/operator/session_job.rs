@@ -10,6 +10,7 @@ use jiff::Timestamp;
 use kube::ResourceExt;
 
 use self::act::Stopped;
+use super::autoscaler;
 use super::context::{Context, Progress};
 use super::job::Asked;
 use super::kind::{Guarded, Kept, Operated, Sight};
@@ -74,7 +75,11 @@ impl Operated for FlinkSessionJob {
         let cluster = session_cluster(&resource, context).await?;
         let cluster = cluster.as_deref();
         let mut act = Act::new(context, resource);
-        let plan = plan(&act.resource, &act.stored, cluster, &act.operator, context).await?;
+        let operator = Arc::clone(&act.operator);
+        autoscaler::tidy(&act.resource, &act.stored, cluster, &operator, context)
+            .await
+            .map_err(Error::Observe)?;
+        let plan = plan(&act.resource, &act.stored, cluster, &operator, context).await?;
         report(&act.resource, &act.stored, &plan, context);
         let Plan { steps, status: mut end, because: _, look_again, blocker: _ } = plan;
         let snapshots = steps.iter().filter_map(|step| match step {
@@ -105,7 +110,8 @@ impl Operated for FlinkSessionJob {
             return Ok(None);
         }
         act.end_with(*end, false, None).await.map_err(Error::Act)?;
-        Ok(look_again)
+        let next = autoscaler::follow(&act.resource, &act.stored, cluster, &operator, context);
+        Ok(look_again.into_iter().chain(next).min())
     }
 }
 
@@ -144,7 +150,7 @@ pub(super) async fn session_cluster(
 }
 
 /// A client of the cluster's JobManager.
-fn flink(
+pub(super) fn flink(
     cluster: Option<&FlinkDeployment>,
     operator: &OperatorConfig,
     context: &Context,
@@ -170,6 +176,8 @@ pub(super) async fn plan(
     operator: &OperatorConfig,
     context: &Context,
 ) -> Result<Plan, Error> {
+    let wanted = autoscaler::wanted(resource, status, cluster, operator, context);
+    let resource = &*wanted.await.map_err(Error::Observe)?;
     let uid = resource.metadata.uid.as_deref().unwrap_or_default();
     let mut world = World {
         now: Timestamp::now(),

@@ -11,6 +11,7 @@
 
 mod api_server;
 mod artifact_stores;
+mod autoscaler;
 mod chart;
 mod cli;
 mod decisions;

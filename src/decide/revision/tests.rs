@@ -101,3 +101,22 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn rollback_does_not_make_the_autoscalers_decisions_the_users() {
+    const OVERRIDES: &str = "pipeline.jobvertex-parallelism-overrides";
+    let old = json!({"flinkConfiguration": {"a": "1", OVERRIDES: "v:4"}});
+    let rolled_back = |current: Value| {
+        decide_rollback(&json!({ "flinkConfiguration": current }), &old)["flinkConfiguration"]
+            .clone()
+    };
+    assert_eq!(
+        rolled_back(json!({"a": "2"})),
+        json!({"a": "1", OVERRIDES: "v:4"}),
+        "the user's own"
+    );
+    let scaled = json!({"a": "2", "job.autoscaler.enabled": "true"});
+    assert_eq!(rolled_back(scaled), json!({"a": "1"}));
+    let both = json!({"job.autoscaler.enabled": "true", OVERRIDES: "v:2"});
+    assert_eq!(rolled_back(both), json!({"a": "1", OVERRIDES: "v:2"}));
+}

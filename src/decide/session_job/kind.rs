@@ -116,9 +116,13 @@ impl Kind for FlinkSessionJob {
     }
 
     fn note_scaling(pass: &mut Pass<'_>, generation: Option<i64>) {
-        // Once it has worked the generation is reconciled, and not asked about again.
-        if generation.is_some() {
-            pass.steps.push(Step::Remember(Tried { scaled_to: generation, ..pass.world.tried }));
+        let tried = &pass.world.tried;
+        let is_noted =
+            |step: &Step| matches!(step, Step::Remember(tried) if tried.scaled_to.is_some());
+        // Once it has worked, the same generation may be scaled again, by the autoscaler.
+        if generation.is_some() || tried.scaled_to.is_some() || pass.steps.iter().any(is_noted) {
+            let tried = Tried { scaled_to: generation, ..*tried };
+            pass.steps.push(Step::Remember(tried));
         }
     }
 

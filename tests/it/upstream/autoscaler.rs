@@ -14,6 +14,10 @@ use kubectl_flink::autoscaler::settings::{Settings, rest_timeout};
 use kubectl_flink::autoscaler::topology::{Counters, ShipStrategy, Topology, Vertex};
 use kubectl_flink::config::FlinkConfig;
 
+use crate::autoscaler::{events, flink, run as run_job, scene, with_load};
+use crate::support::fake_cluster::FakeCluster;
+use crate::support::operating::Operating;
+
 /// A source with one vertex behind it, which decides at once.
 struct Job {
     state: State,
@@ -270,4 +274,19 @@ fn flink_39958_the_timeout_of_the_autoscaler_is_its_own_where_it_is_set() {
     assert_eq!(timeout(&[("job.autoscaler.flink.rest-client.timeout", "4 s")]), own);
     let older = ("kubernetes.operator.job.autoscaler.flink.rest-client.timeout", "4 s");
     assert_eq!(timeout(&[older]), own);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn flink_33187_the_same_recommendation_is_told_once_within_its_interval() {
+    let operating = Operating::start(flink().await);
+    run_job(&operating, &scene(&[("job.autoscaler.scaling.enabled", "false")]), 10.0);
+    // Far more than it needs, and nothing is done about it.
+    with_load(&operating, |load| load.parallelism.values_mut().for_each(|of| *of = 4));
+    let reports = |cluster: &FakeCluster| events(cluster, "ScalingReport");
+    operating.until("it is told", |cluster| (!reports(cluster).is_empty()).then_some(())).await;
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let told = reports(&operating.cluster);
+    let counts: Vec<_> = told.iter().map(|event| event["count"].clone()).collect();
+    assert_eq!(counts, [1], "{told:?}");
+    operating.stop().await;
 }

@@ -414,7 +414,7 @@ fn section_14_a_running_job_is_scaled_in_place() {
     case.edit(|_| {});
     case.set(OVERRIDES, "v1:4");
     let plan = case.pass();
-    assert_eq!(names(&plan)[2..], ["remember", "write-status", "scale-job"]);
+    assert_eq!(names(&plan)[2..], ["remember", "write-status", "scale-job", "remember"]);
     assert_eq!(reasons(&plan), ["Scaling"]);
     let bounds = plan.steps.iter().find_map(|step| {
         let Step::ScaleJob { bounds, .. } = step else { return None };
@@ -426,6 +426,10 @@ fn section_14_a_running_job_is_scaled_in_place() {
     let plan = case.pass();
     assert!(names(&plan)[2..].is_empty(), "{:?}", names(&plan));
     assert_eq!(case.status.lifecycle_state, Some(LifecycleState::Stable));
+    // The autoscaler decides again, and the user's spec is of the same generation.
+    case.set(OVERRIDES, "v1:6");
+    let plan = case.pass();
+    assert!(names(&plan).contains(&"scale-job"), "{:?}: {}", names(&plan), plan.because);
 }
 
 #[test]

@@ -1,0 +1,26 @@
+//! Schedules of snapshots that cannot be read, said once per change of the spec: they never fire,
+//! and that is found out when a snapshot is missed.
+
+use super::pass::{Kind, Pass, StatusOfJob};
+use super::plan::{Component, Event};
+use super::schedule::Schedule;
+use super::trigger::SnapshotKind;
+
+impl<K: Kind> Pass<'_, K> {
+    /// Warns when the spec is new to this operator and has a schedule that never fires.
+    pub(super) fn warn_of_schedules(&mut self) {
+        if self.status.observed_generation() == Some(self.generation) {
+            return;
+        }
+        let Ok(config) = self.observe_config() else { return };
+        for kind in SnapshotKind::ALL {
+            let option = kind.schedule_option();
+            let text = config.get(&option).unwrap_or_default();
+            let Err(reason) = Schedule::parse(&text) else { continue };
+            let message = format!("`{}` is never due: {reason}", option.key());
+            let mut event = Event::warning("InvalidSchedule", Component::Operator, message.clone());
+            event.key = Some(format!("{}: {message}", self.generation));
+            self.tell(event);
+        }
+    }
+}

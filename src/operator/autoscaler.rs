@@ -1,0 +1,207 @@
+//! The autoscaler of the jobs: measuring and judging beside the passes, and what is in force put
+//! into the specs that the passes decide about.
+//!
+//! A decision counts once it is stored: a pass takes what is in force from [`books`], and those hold
+//! nothing that the ConfigMap does not. [`in_force`] reads it, and clears it where the autoscaler was
+//! turned off; [`drive`] starts the cycles, each in a task that no pass waits for.
+
+mod books;
+mod drive;
+mod in_force;
+mod tell;
+
+use crate::api::deployment::{FlinkConfiguration, FlinkDeployment, FlinkDeploymentSpec};
+use crate::api::job::JobSpec;
+use crate::api::session_job::{FlinkSessionJob, FlinkSessionJobSpec, SessionJobStatus};
+use crate::api::status::DeploymentStatus;
+use crate::autoscaler::standing::Signs;
+use crate::config::cluster::{ResourceId, deploy_config};
+use crate::config::session_job::{JobSpecs, job_config};
+use crate::config::{FlinkConfig, OperatorConfig};
+use crate::decide::reconciled::{StoredSpec, running_spec};
+use crate::flink::Client;
+
+use super::context::Context;
+use super::kind::Operated;
+use super::observe::Subject;
+use super::session_job;
+
+pub(super) use books::Autoscalers;
+pub(super) use drive::follow;
+pub(super) use in_force::{tidy, wanted};
+
+/// The session cluster of a job that has one.
+pub(super) type Cluster<'a> = Option<&'a FlinkDeployment>;
+
+/// A kind whose jobs are scaled.
+pub(super) trait Scaled: Operated {
+    type Spec: StoredSpec;
+
+    fn spec(&self) -> &Self::Spec;
+
+    /// This resource with another spec.
+    fn with(&self, spec: Self::Spec) -> Self;
+
+    fn configuration(spec: &Self::Spec) -> &FlinkConfiguration;
+
+    fn configuration_mut(spec: &mut Self::Spec) -> &mut FlinkConfiguration;
+
+    /// The spec of an application, whose TaskManagers are its own.
+    fn application(spec: &mut Self::Spec) -> Option<&mut FlinkDeploymentSpec>;
+
+    fn signs<'a>(&'a self, status: &'a Self::Status) -> Signs<'a>;
+
+    /// What the user's spec comes to with all defaults; an error is why there is no telling.
+    fn effective(
+        &self,
+        cluster: Cluster<'_>,
+        operator: &OperatorConfig,
+    ) -> Result<FlinkConfig, String>;
+
+    /// A client of the job's JobManager.
+    fn flink(
+        &self,
+        status: &Self::Status,
+        cluster: Cluster<'_>,
+        operator: &OperatorConfig,
+        context: &Context,
+    ) -> Result<Client, String>;
+}
+
+impl Scaled for FlinkDeployment {
+    type Spec = FlinkDeploymentSpec;
+
+    fn spec(&self) -> &FlinkDeploymentSpec {
+        &self.spec
+    }
+
+    fn with(&self, spec: FlinkDeploymentSpec) -> Self {
+        Self { metadata: self.metadata.clone(), spec, status: self.status.clone() }
+    }
+
+    fn configuration(spec: &FlinkDeploymentSpec) -> &FlinkConfiguration {
+        &spec.flink_configuration
+    }
+
+    fn configuration_mut(spec: &mut FlinkDeploymentSpec) -> &mut FlinkConfiguration {
+        &mut spec.flink_configuration
+    }
+
+    fn application(spec: &mut FlinkDeploymentSpec) -> Option<&mut FlinkDeploymentSpec> {
+        Some(spec)
+    }
+
+    fn signs<'a>(&'a self, status: &'a DeploymentStatus) -> Signs<'a> {
+        Signs {
+            job: self.spec.job.as_ref(),
+            status: &status.job_status,
+            reconciliation: &status.reconciliation_status,
+            lifecycle: status.lifecycle_state,
+            observed_generation: status.observed_generation,
+            generation: self.metadata.generation.unwrap_or_default(),
+            is_deleting: self.metadata.deletion_timestamp.is_some(),
+        }
+    }
+
+    fn effective(
+        &self,
+        _cluster: Cluster<'_>,
+        operator: &OperatorConfig,
+    ) -> Result<FlinkConfig, String> {
+        let mode = self.spec.job.as_ref().map(|job: &JobSpec| job.upgrade_mode);
+        let generation = self.metadata.generation.unwrap_or_default();
+        deploy_config(operator, &id(self), &self.spec, mode, generation)
+            .map_err(|error| error.to_string())
+    }
+
+    fn flink(
+        &self,
+        status: &DeploymentStatus,
+        _cluster: Cluster<'_>,
+        operator: &OperatorConfig,
+        context: &Context,
+    ) -> Result<Client, String> {
+        let subject = Subject {
+            resource: self,
+            status,
+            namespace: self.metadata.namespace.as_deref().unwrap_or("default"),
+            name: self.metadata.name.as_deref().unwrap_or_default(),
+            operator,
+            memo: None,
+        };
+        subject.flink(context)
+    }
+}
+
+impl Scaled for FlinkSessionJob {
+    type Spec = FlinkSessionJobSpec;
+
+    fn spec(&self) -> &FlinkSessionJobSpec {
+        &self.spec
+    }
+
+    fn with(&self, spec: FlinkSessionJobSpec) -> Self {
+        Self { metadata: self.metadata.clone(), spec, status: self.status.clone() }
+    }
+
+    fn configuration(spec: &FlinkSessionJobSpec) -> &FlinkConfiguration {
+        &spec.flink_configuration
+    }
+
+    fn configuration_mut(spec: &mut FlinkSessionJobSpec) -> &mut FlinkConfiguration {
+        &mut spec.flink_configuration
+    }
+
+    fn application(_spec: &mut FlinkSessionJobSpec) -> Option<&mut FlinkDeploymentSpec> {
+        None
+    }
+
+    fn signs<'a>(&'a self, status: &'a SessionJobStatus) -> Signs<'a> {
+        Signs {
+            job: self.spec.job.as_ref(),
+            status: &status.job_status,
+            reconciliation: &status.reconciliation_status,
+            lifecycle: status.lifecycle_state,
+            observed_generation: status.observed_generation,
+            generation: self.metadata.generation.unwrap_or_default(),
+            is_deleting: self.metadata.deletion_timestamp.is_some(),
+        }
+    }
+
+    fn effective(
+        &self,
+        cluster: Cluster<'_>,
+        operator: &OperatorConfig,
+    ) -> Result<FlinkConfig, String> {
+        let cluster = cluster.ok_or("the session cluster does not exist")?;
+        let deployed = running_spec(cluster).map_err(|error| error.to_string())?;
+        job_config(&JobSpecs {
+            operator,
+            cluster: &id(cluster),
+            deployed_cluster: &deployed,
+            current_cluster: &cluster.spec,
+            name: self.metadata.name.as_deref().unwrap_or_default(),
+            deployed: &self.spec,
+            current: &self.spec,
+        })
+        .map_err(|error| error.to_string())
+    }
+
+    fn flink(
+        &self,
+        _status: &SessionJobStatus,
+        cluster: Cluster<'_>,
+        operator: &OperatorConfig,
+        context: &Context,
+    ) -> Result<Client, String> {
+        session_job::flink(cluster, operator, context)
+    }
+}
+
+fn id(of: &FlinkDeployment) -> ResourceId {
+    ResourceId {
+        namespace: of.metadata.namespace.clone().unwrap_or_default(),
+        name: of.metadata.name.clone().unwrap_or_default(),
+        uid: of.metadata.uid.clone().unwrap_or_default(),
+    }
+}

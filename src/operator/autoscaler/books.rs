@@ -1,0 +1,222 @@
+//! What this process knows of the autoscalers: by resource, and only of those that have one.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::autoscaler::cycle::ConfigChanges;
+use crate::autoscaler::state::Stored;
+use crate::autoscaler::topology::VertexId;
+use crate::cluster::autoscaler::Kept;
+use crate::flink::scaling::Names;
+use crate::operator::context::{Context, lock};
+
+/// Jobs that are measured at the same time.
+const MEASURED_MAX: usize = 32;
+/// Events of a job whose times are remembered.
+const TOLD_MAX: usize = 64;
+
+/// The autoscalers of an operator.
+pub(in crate::operator) struct Autoscalers {
+    books: Mutex<HashMap<String, Book>>,
+    /// Counts books, so that a cycle knows its own again.
+    count: Mutex<u64>,
+    /// Absent in a context that only looks.
+    context: OnceLock<Weak<Context>>,
+    pub(super) room: Arc<Semaphore>,
+    pub(super) tasks: TaskTracker,
+    /// No cycle begins any more, and none waits for Flink.
+    pub(super) stop: CancellationToken,
+    /// Whatever runs is dropped, where it is.
+    pub(super) drop: CancellationToken,
+}
+
+impl Default for Autoscalers {
+    fn default() -> Self {
+        Self {
+            books: Mutex::default(),
+            count: Mutex::default(),
+            context: OnceLock::new(),
+            room: Arc::new(Semaphore::new(MEASURED_MAX)),
+            tasks: TaskTracker::new(),
+            stop: CancellationToken::new(),
+            drop: CancellationToken::new(),
+        }
+    }
+}
+
+/// What is known of one job.
+pub(super) struct Book {
+    /// Which book of all.
+    pub(super) number: u64,
+    pub(super) in_force: Decided,
+    /// Absent while a cycle works with it, and where it cannot be understood.
+    pub(super) work: Option<Work>,
+    /// When the last cycle began.
+    pub(super) begun: Option<Instant>,
+    /// Held while what is stored changes.
+    pub(super) gate: Arc<tokio::sync::Mutex<()>>,
+    pub(super) told: Told,
+}
+
+/// What is in force, or why that is not known.
+#[derive(Clone, Debug)]
+pub(super) enum Decided {
+    Known(Arc<InForce>),
+    Unknown {
+        reason: String,
+    },
+    /// It is to be read again.
+    Unread,
+    /// The autoscaler is off, and nothing is stored any more.
+    Cleared,
+}
+
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct InForce {
+    pub(super) parallelism: BTreeMap<VertexId, u32>,
+    /// Vertices that the last cycle could not scale.
+    pub(super) unscaled: BTreeSet<VertexId>,
+    pub(super) config: ConfigChanges,
+}
+
+/// What a cycle works with.
+#[derive(Debug, Default)]
+pub(super) struct Work {
+    pub(super) kept: Kept,
+    pub(super) stored: Stored,
+    pub(super) names: Names,
+    /// When samples were stored last.
+    pub(super) stored_at: Option<Timestamp>,
+}
+
+/// When events were told, by their keys.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Told(BTreeMap<String, (Timestamp, Option<u32>)>);
+
+impl Told {
+    /// Whether the event was told within the interval, with the same parallelism; else notes it.
+    pub(super) fn is_told(
+        &mut self,
+        key: &str,
+        interval: Option<Duration>,
+        parallelism: Option<u32>,
+        now: Timestamp,
+    ) -> bool {
+        let Some(interval) = interval else { return false };
+        let from = crate::autoscaler::window::earlier(now, interval);
+        if self.0.get(key).is_some_and(|(at, of)| *at > from && *at <= now && *of == parallelism) {
+            return true;
+        }
+        self.0.retain(|_, (at, _)| *at > from);
+        while self.0.len() >= TOLD_MAX {
+            self.0.pop_first();
+        }
+        self.0.insert(key.to_owned(), (now, parallelism));
+        false
+    }
+}
+
+impl Book {
+    pub(super) fn new(number: u64, in_force: Decided, work: Option<Work>) -> Self {
+        let (gate, told) = (Arc::default(), Told::default());
+        Self { number, in_force, work, begun: None, gate, told }
+    }
+}
+
+impl Autoscalers {
+    /// Lets cycles begin.
+    pub(in crate::operator) fn bind(&self, context: &Arc<Context>) {
+        drop(self.context.set(Arc::downgrade(context)));
+    }
+
+    pub(super) fn context(&self) -> Option<Arc<Context>> {
+        self.context.get().and_then(Weak::upgrade)
+    }
+
+    /// Looks into a book, or changes it.
+    pub(super) fn with<T>(&self, uid: &str, look: impl FnOnce(&mut Book) -> T) -> Option<T> {
+        lock(&self.books).get_mut(uid).map(look)
+    }
+
+    /// The same, as long as it is still the same book.
+    pub(super) fn with_same<T>(
+        &self,
+        uid: &str,
+        number: u64,
+        look: impl FnOnce(&mut Book) -> T,
+    ) -> Option<T> {
+        lock(&self.books).get_mut(uid).filter(|book| book.number == number).map(look)
+    }
+
+    /// Begins a book in the place of any other one.
+    pub(super) fn open(&self, uid: &str, in_force: Decided, work: Option<Work>) {
+        let number = {
+            let mut count = lock(&self.count);
+            *count += 1;
+            *count
+        };
+        let mut books = lock(&self.books);
+        let mut book = Book::new(number, in_force, work);
+        if let Some(former) = books.remove(uid) {
+            (book.gate, book.told, book.begun) = (former.gate, former.told, former.begun);
+        }
+        books.insert(uid.to_owned(), book);
+    }
+
+    /// Has what is stored read anew before it counts again.
+    pub(in crate::operator) fn forget(&self, uid: &str) {
+        lock(&self.books).remove(uid);
+    }
+
+    pub(in crate::operator) fn forget_all(&self) {
+        lock(&self.books).clear();
+    }
+
+    /// Lets cycles that write come to their end.
+    pub(in crate::operator) async fn finish(&self) {
+        self.stop.cancel();
+        self.tasks.close();
+        self.tasks.wait().await;
+    }
+
+    /// Drops whatever runs, where it is.
+    pub(in crate::operator) fn abandon(&self) {
+        self.stop.cancel();
+        self.drop.cancel();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_recommendation_is_told_again_after_its_interval_or_with_another_parallelism() {
+        let now: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
+        let at = |minutes: i64| now + jiff::SignedDuration::from_mins(minutes);
+        let (mut told, interval) = (Told::default(), Some(Duration::from_mins(30)));
+        assert!(!told.is_told("a", interval, Some(1), at(0)));
+        assert!(told.is_told("a", interval, Some(1), at(29)));
+        assert!(!told.is_told("a", interval, Some(2), at(29)), "another parallelism");
+        assert!(!told.is_told("b", interval, None, at(29)), "another key");
+        assert!(!told.is_told("a", interval, Some(2), at(60)), "later");
+        assert!(!told.is_told("a", None, Some(2), at(60)), "one that is always told");
+        assert!(!told.is_told("a", interval, Some(2), at(10)), "the clock went back");
+    }
+
+    #[test]
+    fn times_of_events_are_bounded() {
+        let now: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
+        let mut told = Told::default();
+        for number in 0..1000 {
+            told.is_told(&number.to_string(), Some(Duration::from_hours(1)), None, now);
+        }
+        assert_eq!(told.0.len(), TOLD_MAX);
+    }
+}

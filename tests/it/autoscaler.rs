@@ -1,0 +1,301 @@
+//! The autoscaler in an operator at work: what it measures, decides, stores and brings about.
+
+use axum::http::Method;
+use kubectl_flink::api::job::{JobState, UpgradeMode};
+use kubectl_flink::autoscaler::state;
+use serde_json::{Value, json};
+
+use crate::decisions::{JOB_ID, Scene};
+use crate::support::fake_cluster::FakeCluster;
+use crate::support::fake_flink::FakeFlink;
+use crate::support::fake_flink::load::{Load, SOURCE, WINDOW};
+use crate::support::operating::Operating;
+
+const OVERRIDES: &str = "pipeline.jobvertex-parallelism-overrides";
+
+/// A running job with its autoscaler on, quick enough for a test.
+pub(crate) fn scene(options: &[(&str, &str)]) -> Scene {
+    let mut scene = Scene::running("savepoint");
+    let quick = [
+        ("kubernetes.operator.reconcile.interval", "100 ms"),
+        ("jobmanager.scheduler", "adaptive"),
+        ("job.autoscaler.enabled", "true"),
+        ("job.autoscaler.stabilization.interval", "0 s"),
+        ("job.autoscaler.metrics.window", "1 s"),
+        ("job.autoscaler.scale-down.interval", "0 s"),
+        ("job.autoscaler.catch-up.duration", "10 s"),
+        ("job.autoscaler.restart.time", "0 s"),
+        ("job.autoscaler.advice.first-window", "false"),
+    ];
+    set(&mut scene, &quick);
+    set(&mut scene, options);
+    scene.store(JobState::Running, UpgradeMode::Savepoint);
+    let reconciliation = &mut scene.status.reconciliation_status;
+    reconciliation.last_stable_spec.clone_from(&reconciliation.last_reconciled_spec);
+    scene
+}
+
+fn set(scene: &mut Scene, options: &[(&str, &str)]) {
+    let configuration = &mut scene.resource.spec.flink_configuration.0;
+    for (key, value) in options {
+        configuration.insert((*key).to_owned(), json!(value));
+    }
+}
+
+pub(crate) async fn flink() -> FakeFlink {
+    let flink = FakeFlink::start().await;
+    flink.use_real_time();
+    flink
+}
+
+/// Lets the scene's job run under a load.
+pub(crate) fn run(operating: &Operating, scene: &Scene, rate: f64) {
+    operating.run(scene);
+    let now = operating.flink.now();
+    operating.flink.with("shop/orders", |cluster| {
+        let metrics = [
+            ("Status.JVM.Memory.Heap.Max", 1000.0),
+            ("Status.JVM.Memory.Heap.Used", 400.0),
+            ("Status.Flink.Memory.Managed.Used", 30.0),
+            ("Status.JVM.Memory.Metaspace.Used", 20.0),
+        ];
+        cluster.process_metrics = metrics.map(|(name, value)| (name.to_owned(), value)).into();
+        let job = cluster.jobs.get_mut(JOB_ID).unwrap();
+        (job.start, job.load) = (now, Some(Load::new(rate, 40.0, now)));
+    });
+}
+
+pub(crate) fn with_load<T>(operating: &Operating, look: impl FnOnce(&mut Load) -> T) -> T {
+    operating.flink.with("shop/orders", |cluster| {
+        look(cluster.jobs.get_mut(JOB_ID).unwrap().load.as_mut().unwrap())
+    })
+}
+
+fn stored(cluster: &FakeCluster) -> Option<Value> {
+    cluster.object("configmaps", "shop", "autoscaler-orders")
+}
+
+fn state(cluster: &FakeCluster) -> Option<state::Stored> {
+    let data = serde_json::from_value(stored(cluster)?["data"].clone()).ok()?;
+    state::read(&data).ok()
+}
+
+fn parallelism(operating: &Operating) -> (u32, u32) {
+    with_load(operating, |load| (load.parallelism[SOURCE], load.parallelism[WINDOW]))
+}
+
+pub(crate) fn events(cluster: &FakeCluster, reason: &str) -> Vec<Value> {
+    cluster.objects("events").into_iter().filter(|event| event["reason"] == reason).collect()
+}
+
+fn last_reconciled(cluster: &FakeCluster) -> Value {
+    let resource = cluster.object("flinkdeployments", "shop", "orders").unwrap();
+    let text = &resource["status"]["reconciliationStatus"]["lastReconciledSpec"];
+    serde_json::from_str(text.as_str().unwrap()).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_change_of_the_load_scales_in_place_up_and_down_and_then_rests() {
+    let operating = Operating::start(flink().await);
+    run(&operating, &scene(&[]), 28.0);
+    operating.until("samples are stored", stored).await;
+    with_load(&operating, |load| load.rate = 100.0);
+    operating.until("it is scaled up", |_| (parallelism(&operating) >= (4, 4)).then_some(())).await;
+    operating
+        .until("it catches up", |_| with_load(&operating, |load| load.lag < 1.0).then_some(()))
+        .await;
+
+    // After a backlog it may have more than it needs; then it stays as it is.
+    tokio::time::sleep(std::time::Duration::from_secs(4)).await;
+    let (changes, steady) = (with_load(&operating, |load| load.changes), parallelism(&operating));
+    tokio::time::sleep(std::time::Duration::from_secs(3)).await;
+    assert_eq!(
+        (with_load(&operating, |load| load.changes), parallelism(&operating)),
+        (changes, steady)
+    );
+    assert!(changes <= 3, "{changes} changes to get from 1 to {steady:?}");
+
+    with_load(&operating, |load| load.rate = 10.0);
+    operating
+        .until("it is scaled down", |_| (parallelism(&operating) == (1, 1)).then_some(()))
+        .await;
+
+    let resource = operating.cluster.object("flinkdeployments", "shop", "orders").unwrap();
+    assert_eq!(resource["spec"]["flinkConfiguration"][OVERRIDES], Value::Null, "the user's spec");
+    assert_eq!(resource["metadata"]["generation"], 1);
+    let overrides = &last_reconciled(&operating.cluster)["spec"]["flinkConfiguration"][OVERRIDES];
+    assert_eq!(*overrides, json!(format!("{WINDOW}:1,{SOURCE}:1")));
+    let report = &events(&operating.cluster, "ScalingReport")[0];
+    assert!(
+        report["message"].as_str().unwrap().starts_with("Scaling execution enabled"),
+        "{report}"
+    );
+    assert!(!events(&operating.cluster, "Scaling").is_empty());
+    assert_eq!(operating.flink.requests("/stop"), [""; 0], "no upgrade was needed");
+    assert_eq!(events(&operating.cluster, "AutoscalerError"), [] as [Value; 0]);
+    operating.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_operator_that_starts_within_a_window_goes_on_with_it() {
+    let operating = Operating::start(flink().await);
+    run(&operating, &scene(&[("job.autoscaler.metrics.window", "3 s")]), 100.0);
+    let before = operating.until("samples are stored", |cluster| {
+        state(cluster).filter(|stored| stored.state.samples.len() >= 2)
+    });
+    let before = before.await;
+    let first = *before.state.samples.keys().next().unwrap();
+    let operating = operating.restart().await;
+    operating.until("it is scaled up", |_| (parallelism(&operating) >= (4, 4)).then_some(())).await;
+    let scaled_at =
+        state(&operating.cluster).unwrap().state.restarts.keys().next().copied().unwrap();
+    let waited = scaled_at.duration_since(first).as_secs_f64();
+    assert!((3.0..5.0).contains(&waited), "one window, and not one from the restart: {waited}");
+    // And an operator that starts with a decision in force leaves it in force.
+    let changes = with_load(&operating, |load| load.changes);
+    let operating = operating.restart().await;
+    tokio::time::sleep(std::time::Duration::from_millis(800)).await;
+    assert_eq!(with_load(&operating, |load| load.changes), changes);
+    assert_eq!(operating.flink.requests("/stop"), [""; 0]);
+    operating.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_stored_and_cut_short_decides_nothing_and_stays() {
+    let operating = Operating::start(flink().await);
+    let data = json!({OVERRIDES_KEY: format!("{SOURCE}:2,{WINDOW}"), "ofTomorrow": "kept"});
+    operating.cluster.insert(config_map(data.clone()));
+    let mut scene = scene(&[(OVERRIDES, &format!("{SOURCE}:2,{WINDOW}:2"))]);
+    // As it runs since a former decision.
+    scene.resource.spec.flink_configuration.0.remove(OVERRIDES);
+    run(&operating, &scene, 100.0);
+    let event = operating
+        .until("it is told", |cluster| events(cluster, "AutoscalerError").into_iter().next());
+    let message = event.await["message"].as_str().unwrap().to_owned();
+    let reason = "`parallelismOverrides` cannot be read, and says what is in force";
+    assert!(message.contains(reason), "{message}");
+    tokio::time::sleep(std::time::Duration::from_millis(500)).await;
+    assert_eq!(with_load(&operating, |load| load.changes), 0);
+    assert_eq!(stored(&operating.cluster).unwrap()["data"], data);
+    assert_eq!(operating.flink.requests("/stop"), [""; 0], "what runs stays as it is");
+    // Whoever mends it needs no restart of the operator.
+    operating.cluster.insert(config_map(json!({OVERRIDES_KEY: format!("{SOURCE}:2,{WINDOW}:2")})));
+    operating.until("it is scaled up", |_| (parallelism(&operating) >= (3, 3)).then_some(())).await;
+    operating.stop().await;
+}
+
+const OVERRIDES_KEY: &str = "parallelismOverrides";
+
+fn config_map(data: Value) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {
+            "name": "autoscaler-orders", "namespace": "shop", "uid": "m1",
+            "labels": {"component": "autoscaler", "app": "orders"},
+            "ownerReferences": [{
+                "apiVersion": "flink.apache.org/v1beta1", "kind": "FlinkDeployment",
+                "name": "orders", "uid": "u1",
+            }],
+        },
+        "data": data,
+    })
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn turned_off_it_forgets_and_the_users_parallelism_comes_back() {
+    let operating = Operating::start(flink().await);
+    let scene = scene(&[]);
+    run(&operating, &scene, 100.0);
+    operating.until("it is scaled up", |_| (parallelism(&operating) >= (4, 4)).then_some(())).await;
+    let mut resource = operating.cluster.object("flinkdeployments", "shop", "orders").unwrap();
+    resource["spec"]["flinkConfiguration"]["job.autoscaler.enabled"] = json!("false");
+    resource["metadata"]["generation"] = json!(2);
+    operating.cluster.insert(resource);
+    operating
+        .until("it is cleared", |cluster| {
+            let data = stored(cluster)?["data"].as_object().cloned().unwrap_or_default();
+            data.is_empty().then_some(())
+        })
+        .await;
+    // An override that is taken away cannot be scaled in place.
+    operating
+        .until("it is upgraded", |_| (!operating.flink.requests("/stop").is_empty()).then_some(()))
+        .await;
+    operating.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn over_the_first_windows_decisions_are_told_and_not_carried_out() {
+    let operating = Operating::start(flink().await);
+    run(&operating, &scene(&[("job.autoscaler.advice.first-window", "true")]), 100.0);
+    let report = operating
+        .until("it is advised", |cluster| events(cluster, "ScalingReport").into_iter().next());
+    let report = report.await;
+    let message = report["message"].as_str().unwrap();
+    assert!(
+        message.contains("disabled by config job.autoscaler.advice.first-window:true until"),
+        "{message}"
+    );
+    assert!(report["metadata"]["labels"]["parallelismMap"].is_string(), "{report}");
+    assert_eq!(with_load(&operating, |load| load.changes), 0, "nothing but told");
+    operating
+        .until("it is scaled up later", |_| (parallelism(&operating) >= (4, 4)).then_some(()))
+        .await;
+    operating.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn history_of_the_java_operator_is_gone_on_with_and_no_advice_comes_first() {
+    let operating = Operating::start(flink().await);
+    let flow = format!("{{{SOURCE}: '2', {WINDOW}: '2'}}");
+    operating.cluster.insert(config_map(json!({OVERRIDES_KEY: flow})));
+    let mut scene = scene(&[(OVERRIDES, &flow), ("job.autoscaler.advice.first-window", "true")]);
+    scene.resource.spec.flink_configuration.0.remove(OVERRIDES);
+    run(&operating, &scene, 60.0);
+    with_load(&operating, |load| load.parallelism.values_mut().for_each(|of| *of = 2));
+    operating.until_seen_running().await;
+    tokio::time::sleep(std::time::Duration::from_millis(500)).await;
+    assert_eq!(with_load(&operating, |load| load.changes), 0, "nothing is restarted for the text");
+    assert_eq!(operating.flink.requests("/stop"), [""; 0]);
+    with_load(&operating, |load| load.rate = 200.0);
+    operating.until("it is scaled up", |_| (parallelism(&operating) >= (6, 6)).then_some(())).await;
+    operating.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn steady_jobs_cost_a_write_now_and_then() {
+    let operating = Operating::start(flink().await);
+    // Samples alone are stored five times in a window.
+    run(&operating, &scene(&[("job.autoscaler.metrics.window", "50 s")]), 28.0);
+    operating.until("samples are stored", stored).await;
+    tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+    operating.cluster.forget_requests();
+    let measured = operating.flink.requests("taskmanagers/metrics").len();
+    tokio::time::sleep(std::time::Duration::from_secs(2)).await;
+    assert!(operating.flink.requests("taskmanagers/metrics").len() > measured + 3, "it measures");
+    let writes: Vec<String> =
+        operating.cluster.writes().iter().map(|write| write.uri.clone()).collect();
+    assert_eq!(writes, [""; 0]);
+    operating.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_writes_meanwhile_is_not_overwritten() {
+    let operating = Operating::start(flink().await);
+    run(&operating, &scene(&[]), 28.0);
+    operating.until("samples are stored", stored).await;
+    operating.cluster.refuse(
+        Method::PUT,
+        "configmaps/autoscaler-orders",
+        409,
+        "the object has been modified",
+    );
+    with_load(&operating, |load| load.rate = 100.0);
+    // What was decided and not stored does not count; the next cycle decides anew.
+    operating
+        .until("it is told", |cluster| events(cluster, "AutoscalerError").into_iter().next())
+        .await;
+    assert_eq!(with_load(&operating, |load| load.changes), 0);
+    operating.until("it is scaled up", |_| (parallelism(&operating) >= (4, 4)).then_some(())).await;
+    operating.stop().await;
+}
