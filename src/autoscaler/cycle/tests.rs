@@ -1,6 +1,7 @@
 #![allow(clippy::float_cmp, reason = "the numbers are exact")]
 
 mod examples;
+mod laws;
 mod linear;
 
 use super::*;
