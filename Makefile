@@ -5,6 +5,7 @@ CARGO ?= cargo
 export CARGO_TERM_COLOR ?= auto
 
 .PHONY: help build dist release test test-fast demo bench image chart format clean
+.PHONY: help build release test test-fast demo bench bench-autoscaler image chart format clean
 
 help: ## list the recipes
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -49,6 +50,9 @@ demo: ## from nothing to a running job; CONTEXT=name uses a cluster that is ther
 
 bench: release ## figures of 200 deployments, beside the Java operator's
 	bench/run.sh
+
+bench-autoscaler: ## what 2,000 jobs of 20 vertices take of the autoscaler each minute
+	$(CARGO) run --locked --release --example bench -- autoscaler 2000 20 30
 
 clean: ## remove what was built
 	$(CARGO) clean

@@ -16,6 +16,7 @@ use std::{env, fs};
 
 use anyhow::{Context, Result, bail};
 
+mod autoscaler;
 mod chart;
 mod failover;
 mod ground;
@@ -30,6 +31,7 @@ use phases::{Bench, Phase};
 const USAGE: &str =
     "usage: bench run COUNT PHASES KUBECONFIG FLINKWORLD OUTPUT -- OPERATOR COMMAND…
        bench soak MINUTES COUNT KUBECONFIG FLINKWORLD OUTPUT -- OPERATOR COMMAND…
+       bench autoscaler JOBS VERTICES MINUTES
        bench report";
 
 #[tokio::main]
@@ -42,6 +44,11 @@ async fn main() -> Result<()> {
         return report::write_document();
     }
     let (first, second) = (next()?, next()?);
+    if what == "autoscaler" {
+        let figures = autoscaler::run(first.parse()?, second.parse()?, next()?.parse()?)?;
+        println!("{figures:#}");
+        return Ok(());
+    }
     let (kubeconfig, world, output) = (next()?, next()?, PathBuf::from(next()?));
     if next()? != "--" {
         bail!(USAGE);

@@ -165,6 +165,11 @@ impl Values {
         }
     }
 
+    /// Gives back the room that is not used.
+    pub fn shrink(&mut self) {
+        self.0.shrink_to_fit();
+    }
+
     pub fn iter(&self) -> impl Iterator<Item = (Metric, f64)> + '_ {
         self.0.iter().copied()
     }

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 use crate::config::options::autoscaler::BusyTimeAggregator;
 
 use super::metric::{Metric, Values};
@@ -12,11 +14,16 @@ use super::window::{Samples, average, seconds};
 
 /// A metric over the subtasks of a vertex, or over all TaskManagers; nothing where Flink has no
 /// number.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase", default)]
 pub struct Aggregate {
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub min: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub max: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub average: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub sum: Option<f64>,
 }
 
@@ -37,34 +44,50 @@ impl Aggregate {
 }
 
 /// The metrics of one vertex, as far as it has them.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase", default)]
 pub struct VertexReading {
     /// Milliseconds per second.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub busy: Option<Aggregate>,
     /// Milliseconds per second.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub backpressure: Option<Aggregate>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub source_in_per_second: Option<Aggregate>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub source_in: Option<Aggregate>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub source_out: Option<Aggregate>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub pending: Option<Aggregate>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub in_per_second: Option<Aggregate>,
 }
 
 /// Metrics of the processes.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase", default)]
 pub struct ProcessReading {
     /// Milliseconds per second.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub gc: Option<Aggregate>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub heap_used: Option<Aggregate>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub heap_max: Option<Aggregate>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub managed_used: Option<Aggregate>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub metaspace_used: Option<Aggregate>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub slots_total: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub slots_available: Option<f64>,
 }
 
 /// What was read for one sample.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub struct Reading {
     /// Of all vertices that have not finished.
     pub vertices: BTreeMap<VertexId, VertexReading>,
@@ -114,10 +137,15 @@ pub fn sample(
         } else {
             reading.vertices.get(id).ok_or_else(|| id.clone())?
         };
-        let values = of_vertex(id, vertex, reading, settings, earlier);
+        let mut values = of_vertex(id, vertex, reading, settings, earlier);
         if values.get(Metric::Load).is_none() {
             unscaled.insert(id.clone(), Unscaled::NoBusyTime);
         }
+        // Thousands of samples are kept: they share their ids, and have no room to spare.
+        values.shrink();
+        let last = earlier.last_key_value();
+        let kept = last.and_then(|(_, sample)| sample.vertices.get_key_value(id));
+        let id = kept.map_or(id, |(id, _)| id);
         sample.vertices.insert(id.clone(), values);
     }
     Ok((sample, unscaled))

@@ -4,8 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
+use serde::{Deserialize, Deserializer, Serialize};
+
 /// Id of a vertex, 32 hexadecimal digits as Flink writes them.
-#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+#[derive(Clone, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
+#[serde(from = "String", into = "String")]
 pub struct VertexId(Arc<str>);
 
 impl VertexId {
@@ -20,6 +23,18 @@ impl From<&str> for VertexId {
     }
 }
 
+impl From<String> for VertexId {
+    fn from(text: String) -> Self {
+        Self(text.into())
+    }
+}
+
+impl From<VertexId> for String {
+    fn from(id: VertexId) -> Self {
+        id.as_str().to_owned()
+    }
+}
+
 impl fmt::Display for VertexId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
@@ -27,7 +42,8 @@ impl fmt::Display for VertexId {
 }
 
 /// How records are spread over the subtasks of the next vertex.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "UPPERCASE")]
 pub enum ShipStrategy {
     Hash,
     Rebalance,
@@ -57,23 +73,37 @@ impl ShipStrategy {
 }
 
 /// Counters of a vertex since its start.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Counters {
+    #[serde(deserialize_with = "null_as_nan")]
     pub records_in: f64,
+    #[serde(deserialize_with = "null_as_nan")]
     pub records_out: f64,
     /// Milliseconds, of all subtasks together; NaN where Flink has no number.
+    #[serde(deserialize_with = "null_as_nan")]
     pub busy: f64,
 }
 
+/// JSON has no NaN: null stands for it.
+fn null_as_nan<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or(f64::NAN))
+}
+
 /// One vertex, as the job runs it.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Vertex {
     pub parallelism: u32,
     pub max_parallelism: u32,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub inputs: BTreeMap<VertexId, ShipStrategy>,
     /// Partitions that a source reads, where they can be counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partitions: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slot_sharing_group: Option<String>,
+    #[serde(default)]
     pub is_finished: bool,
     pub counters: Counters,
 }

@@ -17,11 +17,12 @@ pub mod session_job;
 pub mod state_snapshot;
 
 use std::fmt;
+use std::time::Duration;
 
 use self::rule::Rule;
 use crate::api::deployment::FlinkDeploymentSpec;
 use crate::config::option::{ConfigOption, InvalidValue, OptionValue};
-use crate::config::{FlinkConfig, OperatorConfig};
+use crate::config::{FlinkConfig, OperatorConfig, duration, options};
 
 /// One thing that is wrong with a resource.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -76,6 +77,23 @@ pub fn validate(input: &ValidationInput<'_>) -> Vec<Violation> {
 /// The same, each with the rule that is broken.
 pub fn find(input: &ValidationInput<'_>) -> Vec<Finding> {
     deployment::check(input)
+}
+
+/// All violations of the autoscaler's options, as if it were on, for one that takes a sample each
+/// `interval`; the path of each is its key.
+pub fn autoscaler_options(config: &FlinkConfig, interval: Duration) -> Vec<Violation> {
+    const PLACE: &str = "spec.flinkConfiguration.";
+    let mut config = config.clone();
+    config.force(&options::autoscaler::ENABLED, "true");
+    config.force(&options::RECONCILE_INTERVAL, duration::render(interval));
+    let places = Places { own: config.clone() };
+    let mut violations = autoscaler::check(&config, &places);
+    for violation in &mut violations {
+        if let Some(key) = violation.path.strip_prefix(PLACE) {
+            violation.path = key.to_owned();
+        }
+    }
+    violations
 }
 
 /// Tells where an option was set, to blame the right place.

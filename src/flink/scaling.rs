@@ -134,7 +134,10 @@ impl Client {
     ) -> Result<VertexReading, Error> {
         let names: Vec<&str> = wanted.keys().map(String::as_str).collect();
         let metrics = self.subtask_metrics(job_id, id.as_str(), &names).await?;
-        Ok(reading(wanted, metrics.into_iter().map(|metric| (metric.id.clone(), of(&metric)))))
+        Ok(reading(
+            wanted,
+            metrics.into_iter().map(|metric| (metric.id.clone(), aggregate(&metric))),
+        ))
     }
 
     async fn process_reading(&self, names: &mut Names) -> Result<ProcessReading, Unmeasured> {
@@ -158,7 +161,7 @@ impl Client {
             names.has_gc_time = None;
             return Err(Unmeasured::NoProcessMetrics);
         }
-        let find = |name: &str| metrics.iter().find(|metric| metric.id == name).map(of);
+        let find = |name: &str| metrics.iter().find(|metric| metric.id == name).map(aggregate);
         Ok(ProcessReading {
             gc: find(GC_TIME),
             heap_used: find(HEAP_USED),
@@ -171,13 +174,18 @@ impl Client {
     }
 }
 
-fn of(metric: &AggregatedMetric) -> Aggregate {
+/// A metric as samples are made of it.
+pub fn aggregate(metric: &AggregatedMetric) -> Aggregate {
     let AggregatedMetric { id: _, min, max, avg, sum } = metric;
     let (min, max, avg, sum) = (*min, *max, *avg, *sum);
     Aggregate { min, max, average: avg, sum }
 }
 
-fn running_since(job: &JobDetails) -> Result<Timestamp, Unmeasured> {
+/// Since when a job runs, as Flink says.
+///
+/// # Errors
+/// For a job that does not run.
+pub fn running_since(job: &JobDetails) -> Result<Timestamp, Unmeasured> {
     let is_running = job.state.known() == Some(JobStatusState::Running);
     let millis = job.timestamps.get("RUNNING").copied().filter(|millis| *millis > 0 && is_running);
     millis
@@ -186,7 +194,10 @@ fn running_since(job: &JobDetails) -> Result<Timestamp, Unmeasured> {
 }
 
 /// The graph is that of the plan; what its vertices count stands beside it.
-fn vertices(job: &JobDetails) -> Result<BTreeMap<VertexId, Vertex>, Unmeasured> {
+///
+/// # Errors
+/// For a plan that is not there yet.
+pub fn vertices(job: &JobDetails) -> Result<BTreeMap<VertexId, Vertex>, Unmeasured> {
     let details: BTreeMap<&str, &VertexDetails> =
         job.vertices.iter().map(|vertex| (vertex.id.as_str(), vertex)).collect();
     let mut vertices = BTreeMap::new();

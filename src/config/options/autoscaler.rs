@@ -264,3 +264,62 @@ pub const CUSTOM_EXECUTORS: ConfigOption<List> =
     ConfigOption::new("job.autoscaler.scaling.custom-executors")
         .or("")
         .formerly(&["kubernetes.operator.job.autoscaler.scaling.custom-executors"]);
+
+/// Every option, by its current key.
+pub const KEYS: &[&str] = &[
+    ENABLED.key(),
+    METRICS_WINDOW.key(),
+    EXCLUDED_PERIODS.key(),
+    UTILIZATION_TARGET.key(),
+    UTILIZATION_TARGET_BOUNDARY.key(),
+    UTILIZATION_MAX.key(),
+    UTILIZATION_MIN.key(),
+    SCALE_DOWN_MAX_FACTOR.key(),
+    SCALE_UP_MAX_FACTOR.key(),
+    GC_PRESSURE_THRESHOLD.key(),
+    HEAP_USAGE_THRESHOLD.key(),
+    OBSERVED_SCALABILITY_ENABLED.key(),
+    OBSERVED_SCALABILITY_COEFFICIENT_MIN.key(),
+    EFFECTIVENESS_DETECTION_ENABLED.key(),
+    EFFECTIVENESS_THRESHOLD.key(),
+    MEMORY_TUNING_ENABLED.key(),
+    MEMORY_TUNING_OVERHEAD.key(),
+    SCALING_ENABLED.key(),
+    STABILIZATION_INTERVAL.key(),
+    SCALE_DOWN_INTERVAL.key(),
+    VERTEX_MIN_PARALLELISM.key(),
+    VERTEX_MAX_PARALLELISM.key(),
+    VERTEX_EXCLUDE_IDS.key(),
+    CATCH_UP_DURATION.key(),
+    RESTART_TIME.key(),
+    RESTART_TIME_TRACKING_ENABLED.key(),
+    RESTART_TIME_TRACKING_LIMIT.key(),
+    BACKLOG_LAG_THRESHOLD.key(),
+    OBSERVED_RATE_LAG_THRESHOLD.key(),
+    OBSERVED_RATE_SWITCH_THRESHOLD.key(),
+    OBSERVED_RATE_MIN_OBSERVATIONS.key(),
+    BUSY_TIME_AGGREGATOR.key(),
+    ALIGNMENT_MODE.key(),
+    ADJUST_MODE.key(),
+    OBSERVED_SCALABILITY_MIN_OBSERVATIONS.key(),
+    MEMORY_SCALE_DOWN_COMPENSATION_ENABLED.key(),
+    MEMORY_TUNING_MAXIMIZE_MANAGED.key(),
+    HISTORY_MAX_COUNT.key(),
+    HISTORY_MAX_AGE.key(),
+    EVENT_INTERVAL.key(),
+    REST_CLIENT_TIMEOUT.key(),
+    QUOTA_CPU.key(),
+    QUOTA_MEMORY.key(),
+    CUSTOM_EVALUATORS.key(),
+    CUSTOM_EXECUTORS.key(),
+];
+
+/// Whether there is an option with this key, under its current name or an older one.
+pub fn is_known(key: &str) -> bool {
+    let bare = key.strip_prefix("kubernetes.operator.").unwrap_or(key);
+    KEYS.contains(&bare) || FORMER_KEYS.contains(&bare)
+}
+
+/// Names that were other ones once.
+const FORMER_KEYS: [&str; 2] =
+    ["job.autoscaler.target.utilization", "job.autoscaler.scale-up.grace-period"];
