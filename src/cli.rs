@@ -187,6 +187,7 @@ pub async fn run_command(
         Command::Rollback(args) => rollback::run(args, global, printer).await,
         Command::Savepoint(args) => Box::pin(savepoint::run(args, global, printer)).await,
         Command::Snapshots(args) => Box::pin(snapshots::run(args, global, printer)).await,
+        Command::Autoscaler(args) => Box::pin(autoscaler::run(*args, global, printer)).await,
         Command::Delete(args) => Box::pin(delete::run(args, global, printer)).await,
         Command::Gc(args) => gc::run(args, global, printer).await,
         Command::Logs(args) => logs::run(args, global, printer).await,

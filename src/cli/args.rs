@@ -87,6 +87,8 @@ pub enum Command {
     Logs(logs::LogsArgs),
     /// Look at what the autoscaler of a job knows and decides
     Autoscaler(autoscaler::AutoscalerArgs),
+    /// Ask what the autoscaler decides, and try it out before it is trusted
+    Autoscaler(Box<autoscaler::AutoscalerArgs>),
     /// Delete a deployment, by default after saving the state of its job
     Delete(delete::DeleteArgs),
     /// Write everything that helps to find a fault into an archive, without secrets

@@ -6,6 +6,12 @@ mod number;
 mod reset;
 mod status;
 mod stored;
+mod backtest;
+mod chart;
+mod recording;
+mod simulate;
+mod told;
+mod tried;
 
 use clap::{Args, Subcommand};
 
@@ -38,5 +44,12 @@ pub async fn run(args: AutoscalerArgs, global: &Global, printer: &Printer) -> an
         Command::Explain(args) => explain::run(args, global, printer).await,
         Command::History(args) => history::run(args, global, printer).await,
         Command::Reset(args) => reset::run(args, global, printer).await,
+    /// Record what a job measures, and try options out on what was recorded
+    Backtest(backtest::BacktestArgs),
+    /// Show what would be decided about a job on paper, or about a job that runs, in virtual time
+    Simulate(simulate::SimulateArgs),
+/// Runs one of the commands.
+        Command::Backtest(args) => backtest::run(args, global, printer).await,
+        Command::Simulate(args) => simulate::run(args, global, printer).await,
     }
 }

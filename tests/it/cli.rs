@@ -3,6 +3,7 @@
 mod changes;
 mod check_report;
 mod autoscaler;
+mod backtest;
 pub(crate) mod commands;
 mod completion;
 mod looking;

@@ -1,0 +1,156 @@
+//! `autoscaler backtest`: measurements of a job are recorded, and replayed under other options.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::Context;
+use clap::Args;
+
+use super::chart;
+use super::recording::{self, RecordFlags};
+use super::told::{self, Told};
+use super::tried::{TrialFlags, read_file, settings};
+use crate::autoscaler::record::{self, FILE_BYTES_MAX, Record};
+use crate::autoscaler::replay::replay;
+use crate::autoscaler::trace::{Trace, reversals, subtask_hours};
+use crate::cli::args::{FlinkAccess, Global, Output, OutputFormat};
+use crate::cli::failure::Failure;
+use crate::cli::printer::Printer;
+
+const EXAMPLES: &str = "\
+Examples:
+  Record an hour of the job `orders`, whether or not it has an autoscaler
+    kubectl flink autoscaler backtest --record orders.jsonl --for 1h orders
+
+  What would the autoscaler have done, with the options that the job has?
+    kubectl flink autoscaler backtest orders.jsonl
+
+  And with others?
+    kubectl flink autoscaler backtest orders.jsonl --set utilization.target=0.6 --set metrics.window='5 min'";
+
+/// Arguments of `autoscaler backtest`.
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct BacktestArgs {
+    /// The file to replay; with --record, the FlinkDeployment, or sessionjob/NAME, to measure
+    #[arg(value_name = "FILE|NAME")]
+    target: String,
+    /// Write what the job measures to this file, which must not be there yet
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["set", "svg", "output"])]
+    record: Option<PathBuf>,
+    #[command(flatten)]
+    recording: RecordFlags,
+    #[command(flatten)]
+    trial: TrialFlags,
+    #[command(flatten)]
+    access: FlinkAccess,
+}
+
+/// Records, or replays.
+pub(super) async fn run(
+    args: BacktestArgs,
+    global: &Global,
+    printer: &Printer,
+) -> anyhow::Result<()> {
+    let BacktestArgs { target, record, recording, trial, access } = args;
+    match record {
+        Some(file) => {
+            recording::run(&file, &target, &recording, access.flink_access, global, printer).await
+        }
+        None => replay_file(Path::new(&target), &trial, printer),
+    }
+}
+
+fn replay_file(file: &Path, trial: &TrialFlags, printer: &Printer) -> anyhow::Result<()> {
+    let shown = file.display();
+    let text = read_file(file, FILE_BYTES_MAX)?;
+    let record = record::read(&text).map_err(|unreadable| {
+        Failure::new(format!("`{shown}` cannot be replayed: {unreadable}"))
+            .hint("record one with: kubectl flink autoscaler backtest --record FILE NAME")
+    })?;
+    if record.is_cut {
+        printer.warning(format_args!("the last line of `{shown}` is cut off, and left out"));
+    }
+    let config = trial.config(record.header.config());
+    let settings = settings(&config, interval(&record))?;
+    let trace = replay(&record, &settings, &config);
+    let names = &record.header.vertex_names;
+    let job = &record.header.job_name;
+    write_svg(trial, &trace, &format!("{job}, replayed"))?;
+    let told = Told::new(job, &trial.set, &trace, names);
+    let Output { output } = trial.output;
+    if let Some(format) = output.and_then(OutputFormat::for_value) {
+        return printer.value(&told, format);
+    }
+    if !trace.decisions.is_empty() {
+        printer.note("the job goes on as it was recorded, whatever is decided");
+    }
+    let missed = record.entries.iter().filter(|entry| entry.measured.is_err()).count();
+    let count = record.entries.len();
+    printer.line(format_args!("{job}: {count} measurements, {missed} of them failed"))?;
+    tell_set(trial, printer)?;
+    printer.line("")?;
+    tell_decisions(trial, &trace, names, printer)?;
+    printer.line("")?;
+    printer.line(told::comparison(&trace, names))?;
+    printer.line("")?;
+    tell_sums(&trace, "ran", printer)?;
+    printer.line("")?;
+    printer.line(chart::terminal(&trace))?;
+    Ok(())
+}
+
+/// The usual time between two measurements, which the window has to be longer than.
+fn interval(record: &Record) -> Duration {
+    let times = || record.entries.iter().map(|entry| entry.at);
+    let mut spans: Vec<Duration> = times()
+        .zip(times().skip(1))
+        .filter_map(|(one, next)| Duration::try_from(next.duration_since(one)).ok())
+        .collect();
+    spans.sort_unstable();
+    spans.get(spans.len() / 2).copied().unwrap_or(Duration::from_secs(1))
+}
+
+/// Which options were tried.
+pub(super) fn tell_set(trial: &TrialFlags, printer: &Printer) -> anyhow::Result<()> {
+    for (key, value) in &trial.set {
+        printer.line(format_args!("with {key}: {value}"))?;
+    }
+    Ok(())
+}
+
+/// Decisions, and with `-o wide` all rules that led to them.
+pub(super) fn tell_decisions(
+    trial: &TrialFlags,
+    trace: &Trace,
+    names: &told::Names,
+    printer: &Printer,
+) -> anyhow::Result<()> {
+    if trace.decisions.is_empty() {
+        printer.line("no decision: every cycle left the job as it was")?;
+        return Ok(());
+    }
+    match trial.output.output {
+        Some(OutputFormat::Wide) => printer.line(told::steps(trace, names))?,
+        Some(OutputFormat::Json | OutputFormat::Yaml | OutputFormat::Name) | None => {
+            printer.line(told::decisions(trace, names))?;
+        }
+    }
+    Ok(())
+}
+
+/// What it all came to.
+pub(super) fn tell_sums(trace: &Trace, ran: &str, printer: &Printer) -> anyhow::Result<()> {
+    let (hours, decided) = subtask_hours(trace);
+    printer.line(format_args!("hours of subtasks: {ran} {hours:.2}, decided {decided:.2}"))?;
+    printer.line(format_args!("vertices that were moved to and fro: {}", reversals(trace)))?;
+    printer.line(told::outcomes_line(trace))?;
+    Ok(())
+}
+
+/// Writes the chart, where one is asked for.
+pub(super) fn write_svg(trial: &TrialFlags, trace: &Trace, title: &str) -> anyhow::Result<()> {
+    let Some(file) = &trial.svg else { return Ok(()) };
+    std::fs::write(file, chart::svg(trace, title))
+        .with_context(|| format!("while writing `{}`", file.display()))
+}

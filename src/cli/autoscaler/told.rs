@@ -1,0 +1,307 @@
+//! How a trial is told: a table of decisions, what kept from others, and the same as JSON.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde::Serialize;
+
+use crate::autoscaler::cycle::Outcome;
+use crate::autoscaler::judge::{Judgement, Rule, Step};
+use crate::autoscaler::topology::VertexId;
+use crate::autoscaler::trace::{Decision, Moment, Trace, reversals, subtask_hours};
+use crate::cli::table::{self, NONE};
+
+/// What people call vertices, by id.
+pub(super) type Names = BTreeMap<VertexId, String>;
+
+/// Longest name that is shown; Flink chains operators into names of hundreds of letters.
+const NAME_LENGTH_MAX: usize = 40;
+
+/// A trial as JSON: a contract for programs.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Told<'a> {
+    pub(super) job: &'a str,
+    /// Options that were tried.
+    pub(super) set: BTreeMap<&'a str, &'a str>,
+    pub(super) from: Option<Timestamp>,
+    pub(super) until: Option<Timestamp>,
+    decisions: Vec<ToldDecision<'a>>,
+    /// What the job itself was seen to do.
+    changes: Vec<ToldChange<'a>>,
+    /// How many cycles ended in which way.
+    outcomes: BTreeMap<&'static str, usize>,
+    subtask_hours: Hours,
+    /// How often a vertex was moved one way and then the other.
+    reversals: usize,
+    moments: Vec<ToldMoment<'a>>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Hours {
+    ran: f64,
+    decided: f64,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ToldDecision<'a> {
+    at: Timestamp,
+    /// Why it is not carried out, if so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    prevented: Option<String>,
+    vertices: Vec<ToldJudgement<'a>>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    configuration: &'a BTreeMap<String, String>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ToldJudgement<'a> {
+    id: &'a VertexId,
+    name: &'a str,
+    from: u32,
+    to: u32,
+    decided_by: Option<String>,
+    steps: Vec<ToldStep>,
+    expected_rate: Option<f64>,
+}
+
+#[derive(Serialize)]
+struct ToldStep {
+    rule: String,
+    number: Option<f64>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ToldChange<'a> {
+    at: Timestamp,
+    id: &'a VertexId,
+    name: &'a str,
+    from: u32,
+    to: u32,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ToldMoment<'a> {
+    at: Timestamp,
+    outcome: String,
+    lag: Option<f64>,
+    coming_in: Option<f64>,
+    processed: Option<f64>,
+    parallelism: &'a BTreeMap<VertexId, u32>,
+    decided: &'a BTreeMap<VertexId, u32>,
+}
+
+impl<'a> Told<'a> {
+    pub(super) fn new(
+        job: &'a str,
+        set: &'a [(String, String)],
+        trace: &'a Trace,
+        names: &'a Names,
+    ) -> Self {
+        let (ran, decided) = subtask_hours(trace);
+        Self {
+            job,
+            set: set.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect(),
+            from: trace.moments.first().map(|moment| moment.at),
+            until: trace.moments.last().map(|moment| moment.at),
+            decisions: trace.decisions.iter().map(|one| told_decision(one, names)).collect(),
+            changes: trace
+                .changes
+                .iter()
+                .map(|change| ToldChange {
+                    at: change.at,
+                    id: &change.vertex,
+                    name: name(&change.vertex, names),
+                    from: change.from,
+                    to: change.to,
+                })
+                .collect(),
+            outcomes: outcomes(trace),
+            subtask_hours: Hours { ran, decided },
+            reversals: reversals(trace),
+            moments: trace.moments.iter().map(told_moment).collect(),
+        }
+    }
+}
+
+fn told_decision<'a>(decision: &'a Decision, names: &'a Names) -> ToldDecision<'a> {
+    let vertices = decision.changes.iter().map(|(id, judgement)| ToldJudgement {
+        id,
+        name: name(id, names),
+        from: judgement.current,
+        to: judgement.new,
+        decided_by: judgement.decider().map(|step| step.rule.to_string()),
+        steps: judgement
+            .steps
+            .iter()
+            .map(|Step { rule, number }| ToldStep {
+                rule: rule.to_string(),
+                number: number.is_finite().then_some(*number),
+            })
+            .collect(),
+        expected_rate: judgement.expected_rate.filter(|rate| rate.is_finite()),
+    });
+    ToldDecision {
+        at: decision.at,
+        prevented: prevented(decision),
+        vertices: vertices.collect(),
+        configuration: &decision.config,
+    }
+}
+
+fn told_moment(moment: &Moment) -> ToldMoment<'_> {
+    ToldMoment {
+        at: moment.at,
+        outcome: match &moment.outcome {
+            Ok(outcome) => outcome.to_string(),
+            Err(why) => why.clone(),
+        },
+        lag: moment.lag,
+        coming_in: moment.coming_in,
+        processed: moment.processed,
+        parallelism: &moment.parallelism,
+        decided: &moment.decided,
+    }
+}
+
+fn prevented(decision: &Decision) -> Option<String> {
+    (decision.outcome != Outcome::Scaled).then(|| decision.outcome.to_string())
+}
+
+/// What people call a vertex, or its id.
+pub(super) fn name<'a>(id: &'a VertexId, names: &'a Names) -> &'a str {
+    names.get(id).map_or(id.as_str(), String::as_str)
+}
+
+/// The same, no longer than fits into a table.
+pub(super) fn short_name(id: &VertexId, names: &Names) -> String {
+    let name = name(id, names);
+    if name.chars().count() <= NAME_LENGTH_MAX {
+        return name.to_owned();
+    }
+    let start: String = name.chars().take(NAME_LENGTH_MAX - 1).collect();
+    format!("{start}…")
+}
+
+/// A number for people.
+pub(super) fn number(number: f64) -> String {
+    if !number.is_finite() {
+        return if number.is_nan() { NONE.to_owned() } else { "unlimited".to_owned() };
+    }
+    if number.abs() >= 1000.0 { format!("{number:.0}") } else { format!("{number:.2}") }
+}
+
+/// Decisions, one line for each vertex that changes.
+pub(super) fn decisions(trace: &Trace, names: &Names) -> String {
+    let mut rows = Vec::new();
+    for decision in &trace.decisions {
+        for (id, judgement) in &decision.changes {
+            let of = |rule| step(judgement, rule).map_or_else(|| NONE.to_owned(), number);
+            let by = judgement.decider().map_or_else(
+                || NONE.to_owned(),
+                |Step { rule, number }| format!("{rule}: {number}"),
+            );
+            rows.push(vec![
+                time(decision.at),
+                short_name(id, names),
+                format!("{} -> {}", judgement.current, judgement.new),
+                of(Rule::Capacity),
+                of(Rule::ProcessingRate),
+                of(Rule::Factor),
+                by,
+                prevented(decision).unwrap_or_else(|| NONE.to_owned()),
+            ]);
+        }
+    }
+    let headers =
+        ["TIME", "VERTEX", "CHANGE", "NEEDED", "TRUE RATE", "FACTOR", "DECIDED BY", "PREVENTED BY"];
+    table::render(&headers, rows)
+}
+
+fn step(judgement: &Judgement, rule: Rule) -> Option<f64> {
+    judgement.steps.iter().find(|step| step.rule == rule).map(|step| step.number)
+}
+
+/// Every rule that was asked, and its number.
+pub(super) fn steps(trace: &Trace, names: &Names) -> String {
+    let mut rows = Vec::new();
+    for decision in &trace.decisions {
+        for (id, judgement) in &decision.changes {
+            for Step { rule, number: of } in &judgement.steps {
+                let vertex = short_name(id, names);
+                rows.push(vec![time(decision.at), vertex, rule.to_string(), number(*of)]);
+            }
+        }
+    }
+    table::render(&["TIME", "VERTEX", "RULE", "NUMBER"], rows)
+}
+
+/// To the second.
+pub(super) fn time(at: Timestamp) -> String {
+    at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
+/// How many cycles ended in which way.
+pub(super) fn outcomes(trace: &Trace) -> BTreeMap<&'static str, usize> {
+    let mut counts = BTreeMap::new();
+    for moment in &trace.moments {
+        let kind = match &moment.outcome {
+            Err(_) => "not measured",
+            Ok(outcome) => kind(outcome),
+        };
+        *counts.entry(kind).or_default() += 1;
+    }
+    counts
+}
+
+fn kind(outcome: &Outcome) -> &'static str {
+    match outcome {
+        Outcome::NotRead(_) | Outcome::Unmeasured(_) => "figures are missing",
+        Outcome::TooFewSamples { .. } => "too few samples",
+        Outcome::WindowNotFull { .. } => "window not full",
+        Outcome::GcPressure(_) | Outcome::HeapUsage(_) => "memory pressure",
+        Outcome::Balanced => "balanced",
+        Outcome::WithinBounds => "within bounds",
+        Outcome::Disabled(_) => "scaling disabled",
+        Outcome::Invalid(_) => "invalid option",
+        Outcome::Quota(_) => "quota reached",
+        Outcome::AlreadyDecided => "decided before",
+        Outcome::Scaled => "scaled",
+    }
+}
+
+/// The same in one line.
+pub(super) fn outcomes_line(trace: &Trace) -> String {
+    let parts: Vec<String> =
+        outcomes(trace).iter().map(|(kind, count)| format!("{kind} {count}")).collect();
+    format!("cycles: {}", parts.join(", "))
+}
+
+/// What the job ran with beside what was decided, vertex by vertex.
+pub(super) fn comparison(trace: &Trace, names: &Names) -> String {
+    let (Some(first), Some(last)) = (trace.moments.first(), trace.moments.last()) else {
+        return String::new();
+    };
+    let began = trace.moments.iter().find(|moment| !moment.parallelism.is_empty()).unwrap_or(first);
+    let rows = last.parallelism.iter().map(|(id, ran)| {
+        let start = began.parallelism.get(id).copied().unwrap_or(*ran);
+        let changes = trace.changes.iter().filter(|change| change.vertex == *id).count();
+        let scaled = trace.decisions.iter().filter(|one| one.outcome == Outcome::Scaled);
+        let decisions = scaled.filter(|one| one.changes.contains_key(id)).count();
+        let decided = last.decided.get(id).unwrap_or(ran);
+        vec![
+            short_name(id, names),
+            format!("{start} -> {ran}"),
+            changes.to_string(),
+            format!("{start} -> {decided}"),
+            decisions.to_string(),
+        ]
+    });
+    let headers = ["VERTEX", "RECORDED", "CHANGES", "DECIDED", "DECISIONS"];
+    table::render(&headers, rows.collect())
+}

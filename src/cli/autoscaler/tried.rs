@@ -1,0 +1,130 @@
+//! Options that are tried out, and what comes with every trial: `--set`, `--svg` and `-o`.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::Context;
+use clap::Args;
+
+use crate::autoscaler::settings::Settings;
+use crate::cli::args::Output;
+use crate::cli::failure::Failure;
+use crate::config::FlinkConfig;
+use crate::config::options::TASK_SLOTS;
+use crate::config::options::autoscaler::{self as options};
+use crate::decide::validate::autoscaler_options;
+
+/// What options of the autoscaler begin with; on the command line it may be left out.
+const PREFIX: &str = "job.autoscaler.";
+/// Names that look less like one that there is are not guessed.
+const LIKENESS_MIN: f64 = 0.7;
+
+/// Flags of every trial.
+#[derive(Args)]
+pub(super) struct TrialFlags {
+    /// Try an option of the autoscaler, such as utilization.target=0.6; may be repeated
+    #[arg(long = "set", value_name = "OPTION=VALUE", value_parser = option)]
+    pub(super) set: Vec<(String, String)>,
+    /// Write a chart of lag, rates and parallelism to this file
+    #[arg(long, value_name = "FILE")]
+    pub(super) svg: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) output: Output,
+}
+
+/// `option=value`, with the option's whole name.
+fn option(text: &str) -> Result<(String, String), String> {
+    let (key, value) = text.split_once('=').ok_or("expected OPTION=VALUE")?;
+    let key = key.trim();
+    let whole = format!("{PREFIX}{key}");
+    if options::is_known(key) || key == TASK_SLOTS.key() {
+        return Ok((key.to_owned(), value.trim().to_owned()));
+    }
+    if options::is_known(&whole) {
+        return Ok((whole, value.trim().to_owned()));
+    }
+    let likeness = |known: &&str| strsim::normalized_damerau_levenshtein(&whole, known);
+    let nearest = options::KEYS.iter().copied().max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
+    Err(match nearest.filter(|nearest| likeness(nearest) >= LIKENESS_MIN) {
+        Some(nearest) => format!("there is no option `{key}`; is `{nearest}` meant?"),
+        None => format!("there is no option `{key}` of the autoscaler"),
+    })
+}
+
+impl TrialFlags {
+    /// The options that count: those there are, and over them those that are tried.
+    pub(super) fn config(&self, mut config: FlinkConfig) -> FlinkConfig {
+        for (key, value) in &self.set {
+            // What stands under an older name must not win over it.
+            let bare = key.strip_prefix("kubernetes.operator.").unwrap_or(key);
+            let _former = config.remove(&format!("kubernetes.operator.{bare}"));
+            config.set(key, value);
+        }
+        config
+    }
+}
+
+/// Checks and reads the options of an autoscaler that takes a sample each `interval`.
+pub(super) fn settings(config: &FlinkConfig, interval: Duration) -> anyhow::Result<Settings> {
+    let violations = autoscaler_options(config, interval);
+    if !violations.is_empty() {
+        let lines: Vec<String> = violations.iter().map(ToString::to_string).collect();
+        return Err(Failure::new(lines.join("\n"))
+            .hint("set what is right with --set OPTION=VALUE")
+            .into());
+    }
+    Ok(Settings::read(config)?)
+}
+
+/// Reads a file of at most so many bytes.
+pub(super) fn read_file(path: &Path, bytes_max: u64) -> anyhow::Result<String> {
+    let shown = path.display();
+    let length = std::fs::metadata(path).with_context(|| format!("while reading `{shown}`"))?.len();
+    if length > bytes_max {
+        let problem = format!("`{shown}` has {length} bytes, and at most {bytes_max} are read");
+        return Err(Failure::new(problem).into());
+    }
+    let bytes = std::fs::read(path).with_context(|| format!("while reading `{shown}`"))?;
+    String::from_utf8(bytes)
+        .map_err(|_| Failure::new(format!("`{shown}` is no text in UTF-8")).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_option_may_be_named_in_short() {
+        let long = ("job.autoscaler.utilization.target".to_owned(), "0.6".to_owned());
+        assert_eq!(option("utilization.target=0.6"), Ok(long.clone()));
+        assert_eq!(option("job.autoscaler.utilization.target = 0.6"), Ok(long));
+        assert!(option("scale-up.grace-period=1 h").is_ok(), "an older name");
+        let slip = option("utilisation.target=0.6").unwrap_err();
+        assert!(slip.contains("is `job.autoscaler.utilization.target` meant?"), "{slip}");
+        assert!(option("state.backend=x").is_err());
+        assert!(option("utilization.target").is_err());
+    }
+
+    #[test]
+    fn what_is_tried_wins_over_what_is_set() {
+        let set = vec![option("vertex.max-parallelism=7").unwrap()];
+        let flags = TrialFlags { set, svg: None, output: Output::default() };
+        let config = FlinkConfig::from_iter([(
+            "kubernetes.operator.job.autoscaler.vertex.max-parallelism",
+            "5",
+        )]);
+        let read = settings(&flags.config(config), Duration::from_mins(1)).unwrap();
+        assert_eq!(read.max_parallelism, 7);
+    }
+
+    #[test]
+    fn options_out_of_range_are_all_told() {
+        let config = FlinkConfig::from_iter([
+            ("job.autoscaler.utilization.target", "7"),
+            ("job.autoscaler.metrics.window", "10 s"),
+        ]);
+        let error = settings(&config, Duration::from_mins(1)).unwrap_err().to_string();
+        assert!(error.starts_with("job.autoscaler.utilization.target: `7` is out of range"));
+        assert!(error.contains("job.autoscaler.metrics.window"), "{error}");
+    }
+}
