@@ -79,13 +79,17 @@ pub(super) fn rolled_back(message: &str) -> String {
 
 /// Why the spec was rolled back, by a stored error or one of its causes.
 pub(super) fn rollback_in(error: &str) -> Option<String> {
-    let document: Value = serde_json::from_str(error).ok()?;
+    messages_of(error).into_iter().find(|message| message.contains(ROLLED_BACK))
+}
+
+/// What a stored error says, and then what its causes say.
+pub(super) fn messages_of(error: &str) -> Vec<String> {
+    let Ok(document) = serde_json::from_str::<Value>(error) else { return vec![] };
     let causes = document.get("throwableList").and_then(Value::as_array);
     std::iter::once(&document)
         .chain(causes.into_iter().flatten())
-        .filter_map(|part| part.get("message")?.as_str())
-        .find(|message| message.contains(ROLLED_BACK))
-        .map(str::to_owned)
+        .filter_map(|part| Some(part.get("message")?.as_str()?.to_owned()))
+        .collect()
 }
 
 fn cut(text: &str) -> String {

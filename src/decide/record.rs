@@ -13,6 +13,7 @@ use super::pass::{JobStep, Kind, Pass, PlanOf, StatusOfJob};
 use super::plan::{Component, Event, Plan, Superseded};
 use super::reconciled::{Reconciled, StoredSpec, deployed};
 use super::restore::RestorePoint;
+use super::rewind::{WENT_BACK, WentBack};
 use super::world::{Job, JobWorld};
 use crate::api::job::{JobSpec, JobState, UpgradeMode};
 use crate::api::status::{JobStatusState, LifecycleState, ReconciliationState};
@@ -203,7 +204,8 @@ impl<K: Kind> Pass<'_, K> {
         let rollback = self.rollback_on_record();
         if let Some(problem) = &self.problem {
             let Problem { kind, reason: _, component: _, message, detail, causes } = problem;
-            let causes = [rollback.as_slice(), causes].concat();
+            let set_back = self.set_back_on_record();
+            let causes = [set_back.as_slice(), rollback.as_slice(), causes].concat();
             let document = error_document(*kind, message, detail.as_deref(), &causes);
             self.status.set_error(Some(document));
         } else if let Some(rollback) = rollback {
@@ -224,6 +226,15 @@ impl<K: Kind> Pass<'_, K> {
         rollback_in(error).filter(|rollback| {
             self.problem.as_ref().is_none_or(|problem| problem.message != *rollback)
         })
+    }
+
+    /// That the record went back stays in the status beside what else is wrong.
+    fn set_back_on_record(&self) -> Option<String> {
+        let is_told = |problem: &Problem| problem.detail.as_deref() == Some(WENT_BACK);
+        let error = self.world.status().error()?;
+        let set_back =
+            WentBack::read(error).filter(|_| !self.problem.as_ref().is_some_and(is_told));
+        set_back.map(|set_back| set_back.message)
     }
 
     /// The plan as it stands, with its reason.

@@ -8,20 +8,60 @@
 use crate::api::job::{JobSpec, UpgradeMode};
 use crate::api::status::{JobStatus, ReconciliationStatus};
 
-use super::application::{Halt, Pass, Problem};
-use super::error_document::{message_of, reason_of};
+use super::application::{self, Halt, Problem};
+use super::error_document::messages_of;
 use super::job;
+use super::pass::{Kind, Pass, StatusOfJob};
+use super::reconciled::StoredSpec;
+use super::world::{Job, JobWorld};
 
 /// Machine-readable reason of the refusal.
 pub const WENT_BACK: &str = "RecordWentBack";
 
-/// What a process knows of a job whose record went back.
+/// How the refusal begins, by which it is known again.
+const SET_BACK: &str = "the API server's store was set back, and with it the record of this job: ";
+
+/// What is known of a job whose record went back.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct WentBack {
-    /// What happened, and what to do.
+    /// What happened, and what to do. It says all that the other fields do.
     pub message: String,
+    /// The job that ran last, by what was known of it.
+    pub job_id: Option<String>,
     /// `spec.job.savepointRedeployNonce` at that time: another one is a person's answer.
     pub nonce: Option<i64>,
+}
+
+impl WentBack {
+    /// From the refusal that stands in `status.error`, by itself or as a cause of what is wrong
+    /// beside it.
+    pub fn read(error: &str) -> Option<Self> {
+        let told = messages_of(error).into_iter().find(|text| text.starts_with(SET_BACK))?;
+        let message = format!("{}{END}", told.split_once(END).map_or(&*told, |(before, _)| before));
+        let between = |from: &str, to: &str| {
+            let (_, rest) = message.split_once(from)?;
+            Some(rest.split_once(to)?.0.to_owned())
+        };
+        let job_id = between(WITH_ID, " ").filter(|id| id != NONE);
+        let nonce = between(WITH_NONCE, ".").and_then(|nonce| nonce.parse().ok());
+        Some(Self { message, job_id, nonce })
+    }
+
+    /// Whether the job that ran last is among these and has not ended.
+    pub fn lives_among(&self, jobs: &[Job]) -> bool {
+        is_alive(self.job_id.as_deref(), jobs)
+    }
+}
+
+/// What comes before the id and the nonce in the message.
+const WITH_ID: &str = "with job id ";
+const WITH_NONCE: &str = "with `spec.job.savepointRedeployNonce` ";
+const NONE: &str = "none";
+const END: &str = " Manual restore required.";
+
+/// Whether the job of this id is listed and has not ended.
+pub fn is_alive(id: Option<&str>, jobs: &[Job]) -> bool {
+    id.is_some_and(|id| jobs.iter().any(|job| job.id == id && !job.state.is_globally_terminal()))
 }
 
 /// The record of a job.
@@ -44,18 +84,21 @@ pub fn went_back(known: Record<'_>, listed: Record<'_>, job: Option<&JobSpec>) -
         return None;
     }
     let since = known.job.upgrade_savepoint_path.as_deref();
-    let since = since.map_or_else(String::new, |path| format!(", last started from `{path}`"));
+    let since =
+        since.map_or_else(String::new, |path| format!(", but that it started from `{path}`"));
     let (was, is) = (told(known.generation), told(listed.generation));
-    let id = known.job.job_id.as_deref().unwrap_or("none");
+    let id = known.job.job_id.as_deref().unwrap_or(NONE);
+    let nonce = job.and_then(|job| job.savepoint_redeploy_nonce);
+    let has = nonce.map_or(NONE.to_owned(), |nonce| nonce.to_string());
     Some(WentBack {
         message: format!(
-            "the API server's store was set back, and with it the record of this job: it was at \
-             {was} with job id {id}{since}, and is at {is} now. What the job saved since then is \
-             not on record. Find its newest checkpoint or savepoint and set \
-             `spec.job.initialSavepointPath` to it with a new `spec.job.savepointRedeployNonce`. \
-             Manual restore required."
+            "{SET_BACK}it was at {was} {WITH_ID}{id} and is at {is} now, {WITH_NONCE}{has}. What the \
+             job saved since then is not on record{since}. Find its newest checkpoint or savepoint \
+             and set `spec.job.initialSavepointPath` to it with a new \
+             `spec.job.savepointRedeployNonce`.{END}"
         ),
-        nonce: job.and_then(|job| job.savepoint_redeploy_nonce),
+        job_id: known.job.job_id.clone(),
+        nonce,
     })
 }
 
@@ -63,31 +106,48 @@ fn told(generation: Option<i64>) -> String {
     generation.map_or("no generation".to_owned(), |generation| format!("generation {generation}"))
 }
 
-impl Pass<'_> {
+impl<K: Kind> Pass<'_, K> {
+    /// What is known of a record that went back: by this process, or by the one that left its
+    /// refusal in the status.
+    pub(super) fn set_back(&self) -> Option<WentBack> {
+        let left = || self.world.status().error().and_then(WentBack::read);
+        self.world.went_back().cloned().or_else(left)
+    }
+
+    /// Whether a person named the state to start from since then, and that is what the next start
+    /// restores.
+    pub(super) fn is_answered(&self, set_back: &WentBack) -> bool {
+        let path = self.savepoint_path();
+        let last = self.last.as_ref().map(|last| last.spec.job());
+        self.is_told_anew(set_back)
+            && last.is_none_or(|job| {
+                job.is_some_and(|job| job::is_savepoint_redeploy(job, path.as_deref()))
+            })
+    }
+
+    /// Whether the spec names a state to start from since then.
+    pub(super) fn is_told_anew(&self, set_back: &WentBack) -> bool {
+        let nonce = self.job().savepoint_redeploy_nonce;
+        nonce.is_some() && nonce != set_back.nonce
+    }
+}
+
+/// The refusal as it is told.
+pub(super) fn refusal(message: String) -> Problem {
+    Problem { detail: Some(WENT_BACK.to_owned()), ..Problem::upgrade("RestoreFailed", message) }
+}
+
+impl application::Pass<'_> {
     /// Refuses a start while the newest state of the job is not the one on record.
     pub(super) fn refuse_set_back_record(&self) -> Result<(), Halt> {
-        let wanted = self.job();
-        if self.is_session() || wanted.upgrade_mode == UpgradeMode::Stateless {
+        if self.is_session() || self.job().upgrade_mode == UpgradeMode::Stateless {
             return Ok(());
         }
-        let error = self.world.status.error.as_deref().unwrap_or_default();
-        let (message, is_answered) = match &self.world.went_back {
-            Some(WentBack { message, nonce }) => {
-                let answer = wanted.savepoint_redeploy_nonce;
-                (message.clone(), answer.is_some() && answer != *nonce)
+        match self.set_back() {
+            Some(set_back) if !self.is_answered(&set_back) => {
+                Err(Halt::problem(refusal(set_back.message)))
             }
-            None if reason_of(error).as_deref() == Some(WENT_BACK) => {
-                let path = self.status.job_status.upgrade_savepoint_path.as_deref();
-                let last = self.last.as_ref().and_then(|last| last.spec.job.as_ref());
-                let is_answered = last.is_some_and(|job| job::is_savepoint_redeploy(job, path));
-                (message_of(error), is_answered)
-            }
-            None => return Ok(()),
-        };
-        if is_answered {
-            return Ok(());
+            Some(_) | None => Ok(()),
         }
-        let detail = Some(WENT_BACK.to_owned());
-        Err(Halt::problem(Problem { detail, ..Problem::upgrade("RestoreFailed", message) }))
     }
 }

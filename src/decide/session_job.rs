@@ -11,6 +11,7 @@ mod deletion;
 mod kind;
 mod observe;
 pub mod plan;
+mod rewind;
 mod rollback;
 mod start;
 mod stop;
@@ -178,6 +179,9 @@ impl Pass<'_> {
     }
 
     fn reconcile(&mut self) -> Result<Plan, Halt> {
+        if let Some(plan) = self.heed_set_back_record()? {
+            return Ok(plan);
+        }
         let Some(last) = self.last.clone() else { return self.first_deployment() };
         if let Some(trigger_id) = job::pending_stop(&self.status.job_status) {
             return self.go_on_stopping(&last, &trigger_id);
@@ -185,6 +189,11 @@ impl Pass<'_> {
         if self.status.reconciliation_status.state == ReconciliationState::Upgrading {
             if self.status.job_status.state == Some(JobStatusState::Cancelling) {
                 return self.wait_for_cancel();
+            }
+            let diff = diff_session_job(&last.spec, &self.spec);
+            if diff.class() == ChangeClass::SavepointRedeploy && self.status.error.is_some() {
+                // The start was refused, and this is what its user says to that.
+                return self.redeploy_from_savepoint(&last, &diff);
             }
             return self.start_again(&last);
         }

@@ -388,6 +388,7 @@ macro_rules! job_facts {
             fn told_exceptions(&self) -> Option<&ToldExceptions>;
             fn periodic(&self) -> &Memory;
             fn zone(&self) -> &TimeZone;
+            fn went_back(&self) -> Option<&WentBack>;
 
             /// The stored spec of this text.
             fn parse(&self, text: &str) -> Stored<<Self::Kind as Kind>::Spec>;
@@ -468,6 +469,10 @@ macro_rules! job_world {
 
             fn zone(&self) -> &TimeZone {
                 &self.zone
+            }
+
+            fn went_back(&self) -> Option<&WentBack> {
+                self.went_back.as_ref()
             }
 
             fn parse(&self, text: &str) -> Stored<<$kind as Kind>::Spec> {

@@ -31,6 +31,7 @@ use crate::decide::audit;
 use crate::decide::extension::verdict::Verdict;
 use crate::decide::memo::Memo;
 use crate::decide::plan::Component;
+use crate::decide::rewind::{self, Record, WentBack};
 use crate::decide::session_job::decide;
 use crate::decide::session_job::plan::{Plan, Step};
 use crate::decide::session_job::world::{Facts, FailedSubmission, Question, World};
@@ -58,6 +59,13 @@ impl Operated for FlinkSessionJob {
 
     fn kept(context: &Context) -> &Kept<Self> {
         &context.session_jobs
+    }
+
+    fn went_back(known: &Self, listed: &Self) -> Option<WentBack> {
+        let none = SessionJobStatus::default();
+        let known = record(known, known.status.as_ref().unwrap_or(&none));
+        let now = record(listed, listed.status.as_ref().unwrap_or(&none));
+        rewind::went_back(known, now, listed.spec.job.as_ref())
     }
 
     fn seen(resource: &Guarded<Self>, _sight: Sight, context: &Context) {
@@ -103,10 +111,13 @@ impl Operated for FlinkSessionJob {
         }
         if submits {
             context.forget_failed_submission(&act.uid);
+            // What runs now is on record.
+            context.rewinds.forget(&act.uid);
         }
         if is_gone {
             context.session_jobs.forget(&act.uid);
             context.forget(&act.uid);
+            context.rewinds.forget(&act.uid);
             return Ok(None);
         }
         act.end_with(*end, false, None).await.map_err(Error::Act)?;
@@ -189,6 +200,7 @@ pub(super) async fn plan(
         fresh: fresh(),
         told_exceptions: context.told_exceptions(uid),
         periodic: context.periodic(uid),
+        went_back: context.rewinds.known(uid),
         zone: context.zone.clone(),
         failed_submission: context.failed_submission(uid),
         tried: context.tried(uid),
@@ -206,6 +218,9 @@ pub(super) async fn plan(
                     (&world.facts.exceptions, &world.facts.jobs),
                     world.now,
                 );
+                if runs(&world) {
+                    context.rewinds.forget(uid);
+                }
                 return Ok(plan);
             }
             Err(Question::Verdict) => {
@@ -230,6 +245,16 @@ pub(super) async fn look_up(
     let status = resource.status.clone().unwrap_or_default();
     let asked = Asked { status: &status.job_status, flink: flink(cluster, operator, context) };
     answer(question, &asked, (resource, cluster, operator), context, facts).await;
+fn record<'a>(resource: &FlinkSessionJob, status: &'a SessionJobStatus) -> Record<'a> {
+    let generation = resource.metadata.generation;
+    let reconciliation = &status.reconciliation_status;
+    Record { generation, job: &status.job_status, reconciliation }
+}
+
+/// Whether the job on record was seen, and had not ended: what it does is on record again.
+fn runs(world: &World<'_>) -> bool {
+    let Fact::Known(jobs) = &world.facts.jobs else { return false };
+    rewind::is_alive(world.status.job_status.job_id.as_deref(), jobs)
 }
 
 /// Which job resource it is.

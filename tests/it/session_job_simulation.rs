@@ -222,6 +222,7 @@ impl Sim {
                 fresh: fresh.clone(),
                 told_exceptions: None,
                 periodic: self.periodic.clone(),
+                went_back: None,
                 zone: TimeZone::UTC,
                 tried: self.tried,
                 validators: self.validators.clone(),

@@ -15,6 +15,7 @@ use crate::decide::lifecycle::JOB_NOT_FOUND;
 use crate::decide::plan::{Component, Event};
 use crate::decide::reconciled::ReconciledJob;
 use crate::decide::restore::RestorePoint;
+use crate::decide::rewind::WentBack;
 use crate::decide::world::Job;
 
 /// A job that was submitted less than this ago may be missing in a list that is a little old.
@@ -253,7 +254,8 @@ impl Pass<'_> {
         job::forget_stop(&mut self.status.job_status);
         self.set_job_state(JobStatusState::Reconciling);
         self.status.reconciliation_status.state = ReconciliationState::Deployed;
-        if self.status.error.as_deref() != Some(JOB_NOT_FOUND) {
+        let error = self.status.error.as_deref().unwrap_or_default();
+        if error != JOB_NOT_FOUND && WentBack::read(error).is_none() {
             let mut event = Event::warning("Missing", Component::Job, self.lost_message());
             event.key = Some(format!(
                 "{JOB_NOT_FOUND}: {}",

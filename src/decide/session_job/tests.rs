@@ -2,6 +2,7 @@
 
 mod care;
 mod deletion;
+mod rewind;
 mod rollback;
 mod spec;
 mod start;
@@ -23,6 +24,7 @@ use crate::decide::extension::verdict::{Opinion, Validators, Verdict};
 use crate::decide::lifecycle::JOB_NOT_FOUND;
 use crate::decide::memo::Memo;
 use crate::decide::reconciled::ReconciledJob;
+use crate::decide::rewind::WentBack;
 use crate::decide::snapshot::world::Trigger;
 use crate::decide::trigger::{KnownSnapshot, Memory};
 use crate::decide::world::{
@@ -52,6 +54,7 @@ struct Case {
     trigger: Trigger,
     periodic: Memory,
     tried: Tried,
+    went_back: Option<WentBack>,
     validators: Validators,
     verdict: Fact<Verdict>,
     now: jiff::Timestamp,
@@ -101,6 +104,7 @@ fn case(mode: &str) -> Case {
         trigger: Trigger::Pending,
         periodic: Memory::default(),
         tried: Tried::default(),
+        went_back: None,
         validators: Validators::default(),
         verdict: Fact::NotAsked,
         now: "2026-01-01T00:00:00Z".parse().unwrap(),
@@ -184,6 +188,7 @@ impl Case {
                 fresh: fresh.clone(),
                 told_exceptions: None,
                 periodic: self.periodic.clone(),
+                went_back: self.went_back.clone(),
                 zone: TimeZone::UTC,
                 validators: self.validators.clone(),
                 failed_submission: self.failed_submission.clone(),

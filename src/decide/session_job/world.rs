@@ -13,6 +13,7 @@ use crate::decide::extension::verdict::{Validators, Verdict, Version};
 use crate::decide::memo::{Memo, Stored};
 use crate::decide::pass::Kind;
 use crate::decide::restart::Attempts;
+use crate::decide::rewind::WentBack;
 use crate::decide::snapshot::world::Trigger;
 use crate::decide::trigger::{KnownSnapshot, Memory};
 use crate::decide::world::{
@@ -113,6 +114,8 @@ pub struct World<'a> {
     pub told_exceptions: Option<ToldExceptions>,
     /// When periodic snapshots were asked for.
     pub periodic: Memory,
+    /// The API server's store went back, and the record of the job with it.
+    pub went_back: Option<WentBack>,
     /// In which cron expressions are meant.
     pub zone: TimeZone,
     /// Absent after a start of the operator, and after a success.

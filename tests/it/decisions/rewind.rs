@@ -5,8 +5,12 @@ use kubectl_flink::decide::rewind::{Record, went_back};
 use super::*;
 
 fn went() -> WentBack {
-    let message = "the record was set back. Manual restore required.".to_owned();
-    WentBack { message, nonce: None }
+    let scene = Scene::running("savepoint");
+    let mut known = scene.status.clone();
+    known.job_status.job_id = Some("0000000000000000000000000000000f".to_owned());
+    let Record { generation, job: _, reconciliation } = record_of(&scene);
+    let known = Record { generation, job: &known.job_status, reconciliation };
+    went_back(known, record_of(&scene), None).unwrap()
 }
 
 /// Stopped with a savepoint, which is on record.
@@ -72,6 +76,25 @@ fn the_same_start_of_the_same_job_is_no_step_back() {
     let known = went_back(record_of(&scene), record_of(&stopped()), None).unwrap();
     assert!(known.message.contains(JOB_ID) && known.message.contains(SAVEPOINT));
     assert!(known.message.contains("savepointRedeployNonce"), "{}", known.message);
+    let error = serde_json::json!({ "message": known.message }).to_string();
+    assert_eq!(WentBack::read(&error), Some(known), "the status keeps all of it");
+}
+
+/// A record in the middle of a start from a path that was named earlier is no answer.
+#[test]
+fn an_answer_to_another_question_does_not_count() {
+    let mut scene = Scene::running("savepoint").edit_job(|job| {
+        job.initial_savepoint_path = Some(SAVEPOINT.to_owned());
+        job.savepoint_redeploy_nonce = Some(1);
+    });
+    scene = scene.path(SAVEPOINT).upgrading(UpgradeMode::Savepoint);
+    let job = scene.resource.spec.job.clone();
+    let known = Scene::running("savepoint");
+    scene.went_back = went_back(record_of(&known), record_of(&scene), job.as_ref());
+    assert!(is_refused(&scene), "{}", told(&scene.plan()));
+    let mut next = scene.clone().after(&scene.plan());
+    next.went_back = None;
+    assert!(is_refused(&next), "{}", told(&next.plan()));
 }
 
 fn record_of(scene: &Scene) -> Record<'_> {

@@ -14,8 +14,11 @@ use tokio::time::sleep;
 use super::ground::{Ground, file};
 use super::parts::{self, Part};
 use super::proxy::Fault;
-use super::scenarios::{JOB, deployment, highly_available, until_checkpointed};
-use super::stage::{DEPLOYMENT, SNAPSHOT, Script, Stage, is_stable};
+use super::scenarios::{
+    CLUSTER, JOB, deployment, highly_available, run_in_session, scale_in_session,
+    until_checkpointed,
+};
+use super::stage::{DEPLOYMENT, SESSION_JOB, SNAPSHOT, Script, Stage, is_stable};
 
 /// From etcd to those who read from it.
 const PARTS: [&str; 3] = ["etcd", "kube-apiserver", "kube-controller-manager"];
@@ -113,8 +116,45 @@ async fn take_snapshot(stage: &Stage) {
     stage.until(SNAPSHOT, "lost", "COMPLETED", completed).await;
 }
 
+/// Id of the one job of a session cluster that has not ended.
+fn live_job(stage: &Stage) -> String {
+    let key = format!("{}/{CLUSTER}", stage.namespace);
+    stage.ground.world.flink().with(&key, |cluster| {
+        let live: Vec<_> = cluster.jobs.values().filter(|job| !job.is_terminal()).collect();
+        assert_eq!(live.len(), 1, "{}", stage.told("not one job"));
+        live[0].id.clone()
+    })
+}
+
+/// The cluster of a session job went on with a job that is not on record any more: none is started
+/// beside it, and the next one from what a person names.
+async fn a_session_job_is_not_started_twice(stage: &Stage, newest: &str) {
+    let is_told = |found: &Value| is_refused(found) && error_of(found).contains("still runs");
+    let found = stage.until(SESSION_JOB, JOB, "refused", is_told).await;
+    assert!(error_of(&found).contains(newest), "{}", stage.told(&error_of(&found)));
+    stage.until_at_rest().await;
+    assert_eq!(live_job(stage), newest, "{}", stage.told("another job runs"));
+    // Somebody ends it, and names the state that it leaves.
+    let key = format!("{}/{CLUSTER}", stage.namespace);
+    let path = stage.ground.world.flink().with(&key, |cluster| {
+        let job = cluster.jobs.get_mut(newest).unwrap();
+        job.cancel();
+        job.checkpoints.last().unwrap().path.clone()
+    });
+    let answer = json!({"initialSavepointPath": path, "savepointRedeployNonce": 7});
+    stage.edit(SESSION_JOB, JOB, json!({ "job": answer })).await;
+    stage.until(SESSION_JOB, JOB, "STABLE", is_stable).await;
+    let restored = stage.ground.world.flink().with(&key, |cluster| cluster.starts.last().cloned());
+    let restored = restored.and_then(|start| start.restored).map(|(path, _)| path);
+    assert_eq!(restored, Some(path), "{}", stage.told("started from something else"));
+    assert_ne!(live_job(stage), newest);
+    stage.until_at_rest().await;
+    stage.check_laws();
+}
+
 /// Of two jobs in the middle of a start the record ends before it: nobody knows what they saved
-/// later but the operator that saw it. Two others ran, and one of them was upgraded since.
+/// later but the operator that saw it. Three others ran, and two of them, one in a session cluster,
+/// were upgraded since.
 pub(super) async fn the_store_may_go_back() {
     let ground = Arc::new(Ground::new("restored").await);
     let is_held = Arc::new(AtomicBool::new(true));
@@ -123,6 +163,8 @@ pub(super) async fn the_store_may_go_back() {
     upgraded.create(highly_available("last-state")).await;
     let snapshots = calm(&ground, "snapshots").await;
     snapshots.create(deployment("savepoint")).await;
+    let in_session = calm(&ground, "in-session").await;
+    run_in_session(&in_session, "savepoint").await;
     let script = without_deployments(&is_held, &was_asked[0]);
     let between = Stage::new(&ground, "restored-between", script).await;
     between.create(deployment("savepoint")).await;
@@ -132,7 +174,7 @@ pub(super) async fn the_store_may_go_back() {
         stage.until_stable(JOB).await;
     }
     until_checkpointed(&upgraded).await;
-    for stage in [&upgraded, &snapshots, &between, &first] {
+    for stage in [&upgraded, &snapshots, &between, &first, &in_session] {
         stage.begin();
     }
     between.edit(DEPLOYMENT, JOB, json!({"job": {"parallelism": 2}})).await;
@@ -145,6 +187,8 @@ pub(super) async fn the_store_may_go_back() {
     is_held.store(false, Ordering::Relaxed);
     scale(&upgraded, 2).await;
     take_snapshot(&snapshots).await;
+    scale_in_session(&in_session).await;
+    let newest = live_job(&in_session);
     between.until_stable(JOB).await;
     first.until_stable(JOB).await;
 
@@ -159,6 +203,7 @@ pub(super) async fn the_store_may_go_back() {
         assert_eq!(running, 0, "{}", stage.told("a JobManager was started"));
         stage.check_laws();
     }
+    a_session_job_is_not_started_twice(&in_session, &newest).await;
     upgraded.until_stable(JOB).await;
     scale(&upgraded, 3).await;
     snapshots.until(SNAPSHOT, "lost", "gone", Value::is_null).await;

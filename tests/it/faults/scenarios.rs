@@ -13,7 +13,7 @@ use tokio::time::sleep;
 use super::stage::{DEPLOYMENT, SESSION_JOB, SNAPSHOT, Stage, is_stable, is_suspended};
 
 pub(super) const JOB: &str = "orders";
-const CLUSTER: &str = "lab";
+pub(super) const CLUSTER: &str = "lab";
 
 pub(super) struct Scenario {
     pub(super) name: &'static str,
@@ -348,7 +348,7 @@ fn job_in_session(mode: &str) -> Value {
     })
 }
 
-async fn run_in_session(stage: &Stage, mode: &str) {
+pub(super) async fn run_in_session(stage: &Stage, mode: &str) {
     stage.create(session_cluster()).await;
     stage.until_stable(CLUSTER).await;
     stage.create(job_in_session(mode)).await;
@@ -360,7 +360,7 @@ async fn session_job(stage: &Stage) {
     run_in_session(stage, "savepoint").await;
 }
 
-async fn scale_in_session(stage: &Stage) {
+pub(super) async fn scale_in_session(stage: &Stage) {
     stage.edit(SESSION_JOB, JOB, json!({"job": {"parallelism": 2}})).await;
     stage.until(SESSION_JOB, JOB, "STABLE with another parallelism", is_stable).await;
 }

@@ -270,3 +270,27 @@ fn q05_a_crash_with_the_cluster_gone_is_simply_waited_out() {
     assert_eq!(case.asked, []);
     assert!(!names(&plan).contains(&"submit-job"));
 }
+
+#[test]
+fn a_start_that_was_refused_takes_a_state_that_a_person_names() {
+    let mut case = Case::running("savepoint");
+    case.edit(|spec| spec.restart_nonce = Some(1));
+    case.pass();
+    case.stop = Stop::Completed { path: "s3://lake/sp/1".to_owned() };
+    case.list(JobStatusState::Finished);
+    case.pass();
+    // As the Java operator may leave it.
+    case.status.job_status.upgrade_savepoint_path = None;
+    case.status.job_status.savepoint_info = None;
+    case.jobs = Some(vec![]);
+    let refused = case.pass();
+    assert!(!names(&refused).contains(&"submit-job"), "{}", refused.because);
+    assert!(case.status.error.as_ref().unwrap().contains("savepointRedeployNonce"));
+    case.edit(|spec| {
+        let job = spec.job.as_mut().unwrap();
+        job.initial_savepoint_path = Some("s3://lake/sp/named".to_owned());
+        job.savepoint_redeploy_nonce = Some(1);
+    });
+    let plan = case.pass();
+    assert_eq!(submitted(&plan).savepoint_path.as_deref(), Some("s3://lake/sp/named"));
+}
