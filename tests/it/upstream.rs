@@ -7,6 +7,7 @@ mod autoscaler;
 mod double_action;
 mod hidden_errors;
 mod leaks;
+mod mutations;
 mod spurious_change;
 mod state_loss;
 mod stuck;

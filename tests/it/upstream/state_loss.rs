@@ -163,9 +163,12 @@ fn flink_35857_a_failed_job_without_a_checkpoint_is_restarted_from_its_savepoint
         scene.facts.checkpoints = Fact::Known(kubectl_flink::decide::world::Checkpoints::default());
         scene
     };
-    let scene = failed(Some(SAVEPOINT));
-    let down = once_down(&scene);
-    assert_eq!(restored(&down.plan()).as_deref(), Some(SAVEPOINT), "{}", told(&down.plan()));
+    for seen in [JobStatusState::Failed, JobStatusState::Running] {
+        let mut scene = failed(Some(SAVEPOINT));
+        scene.status.job_status.state = Some(seen);
+        let down = once_down(&scene);
+        assert_eq!(restored(&down.plan()).as_deref(), Some(SAVEPOINT), "{}", told(&down.plan()));
+    }
     // Where no savepoint is on record either, it does not start over empty.
     let plan = failed(None).plan();
     assert!(deeds(&plan).is_empty(), "{}", told(&plan));

@@ -19,12 +19,12 @@ const IDS: [u32; 53] = [
     31318, 33306, 34178, 34266, 36535, 39299, 39306, 39743, 39958, 40587,
 ];
 
-fn path(of: &str) -> PathBuf {
+pub(super) fn path(of: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(of)
 }
 
 /// Names of the tests in this folder that bear an id.
-fn tests() -> BTreeSet<String> {
+pub(super) fn tests() -> BTreeSet<String> {
     let files = fs::read_dir(path("tests/it/upstream")).unwrap();
     let texts = files.map(|file| fs::read_to_string(file.unwrap().path()).unwrap());
     let names = texts.flat_map(|text| {
