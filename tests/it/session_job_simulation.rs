@@ -1,6 +1,8 @@
 //! The decision about session jobs against a world in memory, as in [`super::simulation`]: users,
 //! a cluster that comes and goes, lost answers, and a crash before any step, on virtual time.
 
+mod exploration;
+
 use std::collections::BTreeMap;
 
 use jiff::tz::TimeZone;
@@ -16,6 +18,7 @@ use kubectl_flink::decide::memo::Memo;
 use kubectl_flink::decide::plan::SnapshotStep;
 use kubectl_flink::decide::references::in_job;
 use kubectl_flink::decide::restore::RestorePoint;
+use kubectl_flink::decide::rewind::{self, Record, WentBack};
 use kubectl_flink::decide::session_job::decide;
 use kubectl_flink::decide::session_job::plan::{Plan, Step, Submission};
 use kubectl_flink::decide::session_job::world::{Facts, FailedSubmission, Question, Tried, World};
@@ -27,7 +30,9 @@ use kubectl_flink::decide::world::{
 };
 use serde_json::json;
 
-use super::simulation::{Choices, Logged, cases, crashes, moody_verdict, show_on_failure};
+use super::simulation::{
+    Choices, Logged, cases, crashes, moody_verdict, show_on_failure, tell_pace,
+};
 
 const OVERRIDES: &str = "pipeline.jobvertex-parallelism-overrides";
 const REVISIONS_KEPT: usize = 10;
@@ -53,6 +58,8 @@ pub(super) struct Sim {
     operator: OperatorConfig,
     failed_submission: Option<FailedSubmission>,
     tried: Tried,
+    /// The API server's store went back, and this process saw it.
+    went_back: Option<WentBack>,
     has_snapshot_resources: bool,
     snapshots: Vec<KnownSnapshot>,
     periodic: Memory,
@@ -124,6 +131,7 @@ impl Sim {
             operator: OperatorConfig::default(),
             failed_submission: None,
             tried: Tried::default(),
+            went_back: None,
             has_snapshot_resources: true,
             snapshots: vec![],
             periodic: Memory::default(),
@@ -182,6 +190,11 @@ impl Sim {
     /// One pass that dies before step `crash_at`, or after the last one without writing status.
     pub(super) fn pass(&mut self, crash_at: Option<usize>) -> Plan {
         let plan = self.plan();
+        let is_seen = self.away == 0
+            && rewind::is_alive(self.status.job_status.job_id.as_deref(), &self.listed());
+        if is_seen {
+            self.went_back = None;
+        }
         let steps: Vec<&str> = plan.steps.iter().map(Step::name).collect();
         let line = format!("{}: {steps:?}", plan.because);
         if self.log.last().is_none_or(|last| !last.ends_with(&line)) {
@@ -194,6 +207,7 @@ impl Sim {
                 self.failed_submission = None;
                 self.tried = Tried::default();
                 self.periodic = Memory::default();
+                self.went_back = None;
                 return plan;
             }
             if !self.take(step) {
@@ -202,15 +216,35 @@ impl Sim {
         }
         if crash_at.is_some_and(|at| at >= plan.steps.len()) {
             self.log.push("  crash before the last status".to_owned());
+            self.went_back = None;
         } else {
             self.status = (*plan.status).clone();
         }
         plan
     }
 
+    /// The API server's store goes back to this.
+    fn set_back(&mut self, resource: FlinkSessionJob, status: SessionJobStatus) {
+        let record = |generation, status: &SessionJobStatus| {
+            let generation: Option<i64> = generation;
+            (generation, status.job_status.clone(), status.reconciliation_status.clone())
+        };
+        let known = record(self.resource.metadata.generation, &self.status);
+        let listed = record(resource.metadata.generation, &status);
+        let of = |(generation, job, reconciliation)| Record { generation, job, reconciliation };
+        let went_back = rewind::went_back(
+            of((known.0, &known.1, &known.2)),
+            of((listed.0, &listed.1, &listed.2)),
+            resource.spec.job.as_ref(),
+        );
+        self.went_back = went_back.or(self.went_back.take());
+        (self.resource, self.status) = (resource, status);
+    }
+
     pub(super) fn plan(&mut self) -> Plan {
         let fresh = Fresh { job_id: self.id(), trigger_id: self.id(), uuid: self.id() };
         let mut facts = Facts::default();
+        let mut memo = Memo::default();
         for _ in 0..14 {
             let world = World {
                 now: self.now,
@@ -222,15 +256,17 @@ impl Sim {
                 fresh: fresh.clone(),
                 told_exceptions: None,
                 periodic: self.periodic.clone(),
-                went_back: None,
+                went_back: self.went_back.clone(),
                 zone: TimeZone::UTC,
                 tried: self.tried,
                 validators: self.validators.clone(),
                 failed_submission: self.failed_submission.clone(),
                 facts: facts.clone(),
-                memo: Memo::default(),
+                memo: std::mem::take(&mut memo),
             };
-            match decide(&world) {
+            let decision = decide(&world);
+            memo = world.memo;
+            match decision {
                 Ok(plan) => return plan,
                 Err(question) => self.answer(question, &mut facts),
             }
@@ -448,6 +484,7 @@ impl Sim {
             return false;
         }
         self.failed_submission = None;
+        self.went_back = None;
         if self.used.contains(job_id) {
             return true;
         }
@@ -633,6 +670,20 @@ impl Logged for Sim {
     fn log(&self) -> &[String] {
         &self.log
     }
+}
+
+#[test]
+#[ignore = "measures; see docs/testing.md"]
+fn passes_of_session_jobs_in_a_minute() {
+    let mut sim = Sim::new("savepoint", false);
+    sim.settle();
+    tell_pace("session jobs", &sim, |sim, choices| {
+        sim.tick();
+        if choices.below(9) == 0 {
+            sim.misfortune(choices);
+        }
+        sim.pass(None);
+    });
 }
 
 #[test]

@@ -852,6 +852,28 @@ pub(super) fn crashes(passes: usize, mut scenario: impl FnMut(Crash) -> usize) {
     }
 }
 
+/// Prints how often a minute has room for this, on one core.
+pub(super) fn tell_pace<S: Clone>(what: &str, start: &S, step: impl Fn(&mut S, &mut Choices)) {
+    let mut choices = Choices::new(1);
+    let started = std::time::Instant::now();
+    let mut steps = 0_u64;
+    while started.elapsed() < MEASURED {
+        let mut sim = start.clone();
+        for _ in 0..WALK {
+            step(&mut sim, &mut choices);
+        }
+        steps += WALK;
+    }
+    let a_minute = u128::from(steps) * 60_000 / started.elapsed().as_millis();
+    println!("{what}: {a_minute} steps a minute");
+    assert!(steps > 0);
+}
+
+/// Steps of one walk.
+const WALK: u64 = 200;
+/// Long enough to be the same the next time.
+const MEASURED: std::time::Duration = std::time::Duration::from_secs(10);
+
 /// A simulation that tells what it has done.
 pub(super) trait Logged {
     fn log(&self) -> &[String];
@@ -1037,4 +1059,18 @@ fn a_deleted_resource_ends_whatever_its_state() {
             assert!(sim.resource.metadata.finalizers.as_ref().is_none_or(Vec::is_empty));
         });
     }
+}
+
+#[test]
+#[ignore = "measures; see docs/testing.md"]
+fn passes_of_deployments_in_a_minute() {
+    let mut sim = Sim::new("savepoint");
+    sim.settle();
+    tell_pace("deployments", &sim, |sim, choices| {
+        sim.tick();
+        if choices.below(9) == 0 {
+            sim.misfortune(choices);
+        }
+        sim.pass(None);
+    });
 }

@@ -1,37 +1,13 @@
-//! The upgrade state machine, explored to the end of what a budget allows.
-//!
-//! A breadth-first search over the real decision in the simulated world. From each state the
-//! operator may make a pass, die before any of its steps, or look at what was stored before the
-//! last change; the world may go on by a step; a user may edit and things may break, each as often
-//! as the budget says. States that differ only in names, in times and in how many records there
-//! are count as one. The laws are those of the world, and one more: left alone, the operator comes
-//! to rest from each state, writes nothing there, and does not keep to itself why it is not done.
+//! The upgrade state machine, explored to the end of what a budget allows; see
+//! [`crate::support::exploration`].
 //!
 //! What takes time is over in one step of the world here, so time-outs play no part; those are the
 //! random walks' business.
 
-use std::collections::{HashMap, HashSet, VecDeque};
 use std::fmt::Write;
-use std::hash::{DefaultHasher, Hash, Hasher};
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::time::Instant;
 
 use super::*;
-
-/// `edits,faults,crashes`; more of one takes minutes.
-const BUDGET: &str = "KUBECTL_FLINK_EXPLORATION";
-/// Passes after which an operator that is left alone must be at rest.
-const PASSES_MAX: usize = 60;
-/// Passes without a write that count as rest.
-const RESTING: usize = 3;
-
-/// What may still happen to the world.
-#[derive(Clone, Copy, Eq, Hash, PartialEq)]
-struct Budget {
-    edits: u8,
-    faults: u8,
-    crashes: u8,
-}
+use crate::support::exploration::{self, Budget, Explored, Rested};
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Edit {
@@ -104,28 +80,6 @@ struct State {
 impl State {
     fn stored(&self) -> Stored {
         (self.sim.resource.clone(), self.sim.status.clone())
-    }
-
-    /// What happens next, once for each way in which it can.
-    fn successors(&self) -> Vec<(Action, Self)> {
-        let mut all = self.passes();
-        let mut world = self.clone();
-        world.sim.tick();
-        all.push((Action::World, world));
-        if self.left.edits > 0 {
-            all.extend(EDITS.into_iter().map(|edit| (Action::Edit(edit), self.edited(edit))));
-        }
-        if self.left.faults > 0 {
-            all.extend(FAULTS.into_iter().map(|fault| (Action::Fault(fault), self.struck(fault))));
-        }
-        for (_, state) in &mut all {
-            state.hurry();
-            let now = state.stored();
-            if now != self.stored() {
-                state.stale = Some(Box::new(self.stored()));
-            }
-        }
-        all
     }
 
     /// One decision, carried out as far as the operator gets.
@@ -246,18 +200,65 @@ impl State {
         }
         sim.log.clear();
     }
+}
 
-    fn key(&self) -> u64 {
+impl Explored for State {
+    type Action = Action;
+    const START: Action = Action::World;
+
+    fn text(&self) -> String {
         let mut text = self.sim.text();
         if self.left.crashes > 0
             && let Some(stale) = &self.stale
         {
             write!(text, "{}", json!([stale.0.metadata, stale.0.spec, stale.1])).unwrap();
         }
-        let mut hasher = DefaultHasher::new();
-        canonical(&text).hash(&mut hasher);
-        self.left.hash(&mut hasher);
-        hasher.finish()
+        text
+    }
+
+    fn left(&self) -> Budget {
+        self.left
+    }
+
+    fn successors(&self) -> Vec<(Action, Self)> {
+        let mut all = self.passes();
+        let mut world = self.clone();
+        world.sim.tick();
+        all.push((Action::World, world));
+        if self.left.edits > 0 {
+            all.extend(EDITS.into_iter().map(|edit| (Action::Edit(edit), self.edited(edit))));
+        }
+        if self.left.faults > 0 {
+            all.extend(FAULTS.into_iter().map(|fault| (Action::Fault(fault), self.struck(fault))));
+        }
+        for (_, state) in &mut all {
+            state.hurry();
+            let now = state.stored();
+            if now != self.stored() {
+                state.stale = Some(Box::new(self.stored()));
+            }
+        }
+        all
+    }
+
+    fn leave_alone(&mut self) {
+        self.left = Budget { edits: 0, faults: 0, crashes: 0 };
+    }
+
+    fn rest(&mut self) -> Rested {
+        let before = self.sim.status.clone();
+        self.sim.tick();
+        let plan = self.sim.pass(None);
+        self.hurry();
+        Rested {
+            is_quiet: plan.steps.is_empty() && self.sim.status == before,
+            is_gone: self.sim.is_gone(),
+            told: format!("{}: {:?}", plan.because, names(&plan.steps)),
+        }
+    }
+
+    fn assert_done(&self) {
+        self.sim.assert_done();
     }
 }
 
@@ -300,145 +301,6 @@ impl Sim {
     }
 }
 
-/// The text with ids, times and counts replaced by where they occur first.
-fn canonical(text: &str) -> String {
-    let mut names: HashMap<&str, usize> = HashMap::new();
-    let mut out = String::with_capacity(text.len());
-    let bytes = text.as_bytes();
-    let mut at = 0;
-    let mut plain = 0;
-    while at < bytes.len() {
-        if !bytes[at].is_ascii_digit() || (at > 0 && bytes[at - 1].is_ascii_alphanumeric()) {
-            at += 1;
-            continue;
-        }
-        let is_part = |byte: &u8| {
-            byte.is_ascii_hexdigit() || matches!(byte, b'-' | b'T' | b'Z' | b':' | b'.')
-        };
-        let end = at + bytes[at..].iter().take_while(|byte| is_part(byte)).count();
-        let word = &text[at..end];
-        let word_end = word.trim_end_matches(['-', ':', '.', ',']).len();
-        let word = &word[..word_end];
-        let is_time = word.starts_with("2026-") || (word.len() >= 13 && word.starts_with("1767"));
-        let is_id = word.len() >= 32;
-        let is_count = text[..at].ends_with("/chk-");
-        if is_time || is_id || is_count {
-            out.push_str(&text[plain..at]);
-            if is_time {
-                out.push('T');
-            } else {
-                let next = names.len();
-                let name = *names.entry(word).or_insert(next);
-                write!(out, "#{name}").unwrap();
-            }
-            at += word_end;
-            plain = at;
-        } else {
-            at += word_end.max(1);
-        }
-    }
-    out.push_str(&text[plain..]);
-    out
-}
-
-/// A state as it was reached: from which one, and how.
-type Step1 = (usize, Action);
-
-struct Exploration {
-    /// Each state's parent and action; the first is its own.
-    trail: Vec<Step1>,
-    seen: HashSet<u64>,
-    /// States from which the operator is known to come to rest.
-    resting: HashSet<u64>,
-    queue: VecDeque<(usize, usize, State)>,
-    transitions: usize,
-    depth: usize,
-    passes: usize,
-}
-
-impl Exploration {
-    fn run(mut self, start: State) -> Self {
-        let _is_new = self.seen.insert(start.key());
-        self.trail.push((0, Action::World));
-        self.queue.push_back((0, 0, start));
-        while let Some((at, depth, state)) = self.queue.pop_front() {
-            self.depth = self.depth.max(depth);
-            let next = self.lawful(at, None, || state.successors());
-            for (action, next) in next {
-                self.transitions += 1;
-                if !self.seen.insert(next.key()) {
-                    continue;
-                }
-                let index = self.trail.len();
-                self.trail.push((at, action));
-                self.come_to_rest(index, &next);
-                self.queue.push_back((index, depth + 1, next));
-            }
-        }
-        self
-    }
-
-    /// Left alone from `state`, the operator ends where nothing is written any more.
-    fn come_to_rest(&mut self, at: usize, state: &State) {
-        let mut state = state.clone();
-        state.left = Budget { edits: 0, faults: 0, crashes: 0 };
-        let mut way = Vec::new();
-        let mut quiet = 0;
-        for _ in 0..PASSES_MAX {
-            let key = state.key();
-            if self.resting.contains(&key) {
-                break;
-            }
-            way.push(key);
-            self.passes += 1;
-            let before = state.sim.status.clone();
-            let plan = self.lawful(at, Some("left alone"), || {
-                let mut sim = state.sim.clone();
-                sim.tick();
-                let plan = sim.pass(None);
-                (plan, sim)
-            });
-            let (plan, sim) = plan;
-            state.sim = sim;
-            state.hurry();
-            let is_gone = state.sim.is_gone();
-            let is_quiet = plan.steps.is_empty() && state.sim.status == before;
-            quiet = if is_quiet { quiet + 1 } else { 0 };
-            if is_gone || quiet == RESTING {
-                self.lawful(at, Some(&plan.because), || state.sim.assert_done());
-                break;
-            }
-            assert!(
-                way.len() < PASSES_MAX,
-                "no rest after {PASSES_MAX} passes, last {}: {:?}\n{}",
-                plan.because,
-                names(&plan.steps),
-                self.way_to(at)
-            );
-        }
-        self.resting.extend(way);
-    }
-
-    /// Does it, and tells the way when a law is broken.
-    fn lawful<T>(&self, at: usize, doing: Option<&str>, deed: impl FnOnce() -> T) -> T {
-        catch_unwind(AssertUnwindSafe(deed)).unwrap_or_else(|panic| {
-            println!("{}{}", self.way_to(at), doing.unwrap_or_default());
-            std::panic::resume_unwind(panic)
-        })
-    }
-
-    fn way_to(&self, mut at: usize) -> String {
-        let mut actions = Vec::new();
-        while at > 0 {
-            let (before, action) = self.trail[at];
-            actions.push(format!("{action:?}\n"));
-            at = before;
-        }
-        actions.reverse();
-        actions.concat()
-    }
-}
-
 impl Sim {
     fn is_gone(&self) -> bool {
         self.resource.metadata.deletion_timestamp.is_some()
@@ -469,38 +331,12 @@ impl Sim {
     }
 }
 
-fn budget() -> Budget {
-    let text = std::env::var(BUDGET).unwrap_or_else(|_| "1,0,1".to_owned());
-    let parts: Vec<u8> = text.split(',').map(|part| part.parse().unwrap()).collect();
-    let [edits, faults, crashes] = parts[..] else { panic!("{BUDGET}: edits,faults,crashes") };
-    Budget { edits, faults, crashes }
-}
-
 fn explore(name: &str, mut sim: Sim) {
     sim.settle();
     sim.checkpoint();
-    let left = budget();
-    let mut start = State { sim, stale: None, left };
+    let mut start = State { sim, stale: None, left: Budget::read() };
     start.hurry();
-    let started = Instant::now();
-    let exploration = Exploration {
-        trail: Vec::new(),
-        seen: HashSet::new(),
-        resting: HashSet::new(),
-        queue: VecDeque::new(),
-        transitions: 0,
-        depth: 0,
-        passes: 0,
-    };
-    let Exploration { seen, transitions, depth, passes, .. } = exploration.run(start);
-    let Budget { edits, faults, crashes } = left;
-    println!(
-        "explored {name}, {edits} edits, {faults} faults, {crashes} crashes: {} states, \
-         {transitions} transitions, depth {depth}, {passes} passes to rest, {:?}",
-        seen.len(),
-        started.elapsed()
-    );
-    assert!(seen.len() > 30, "the world stands still");
+    exploration::explore(name, start);
 }
 
 #[test]
@@ -521,18 +357,4 @@ fn every_way_through_a_savepoint_upgrade_without_high_availability_keeps_the_law
 #[test]
 fn every_way_through_a_standalone_upgrade_keeps_the_laws() {
     explore("standalone last-state", Sim::new("last-state").standalone());
-}
-
-#[test]
-fn names_times_and_counts_make_no_difference() {
-    let id = |digit: char| digit.to_string().repeat(32);
-    let one =
-        format!("a {} b {} at 2026-01-01T00:00:05Z chk/x/chk-17 1767225605000", id('1'), id('2'));
-    let other =
-        format!("a {} b {} at 2026-01-01T00:00:07Z chk/x/chk-24 1767225607000", id('3'), id('1'));
-    assert_eq!(canonical(&one), canonical(&other));
-    let twice =
-        format!("a {} b {} at 2026-01-01T00:00:07Z chk/x/chk-24 1767225607000", id('3'), id('3'));
-    assert_ne!(canonical(&one), canonical(&twice));
-    assert_ne!(canonical("generation 1"), canonical("generation 2"));
 }

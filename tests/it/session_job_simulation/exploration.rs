@@ -1,0 +1,346 @@
+//! The state machine of session jobs and of their snapshots, explored to the end of what a budget
+//! allows; see [`crate::support::exploration`].
+
+use std::fmt::Write;
+use std::rc::Rc;
+use std::time::Duration;
+
+use super::*;
+use crate::support::exploration::{self, Budget, Explored, Rested};
+
+/// An operator at rest does not look for longer than this.
+const RESTS_FOR: Duration = Duration::from_secs(5);
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Edit {
+    Parallelism,
+    Suspend,
+    Resume,
+    Savepoint,
+    LastState,
+    Stateless,
+    Invalid,
+    /// Parallelism of a vertex, which a running job can be given.
+    Overrides,
+    /// A savepoint by hand, as a resource of its own.
+    TakeSnapshot,
+    Delete,
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Fault {
+    /// The job fails for good.
+    Job,
+    /// Somebody cancels it.
+    Cancel,
+    /// The cluster's JobManager dies, and comes back.
+    Cluster,
+    /// The next submission is refused.
+    Submission,
+    /// A checkpoint completes: no fault, but what others make worse.
+    Checkpoint,
+    /// The API server's store goes back to what it was before the last change.
+    OneStepBack,
+    /// It goes back to what it was before everything.
+    BackToTheStart,
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Action {
+    Pass,
+    /// The operator dies before this step, or after the last one.
+    CrashBefore(usize),
+    World,
+    Edit(Edit),
+    Fault(Fault),
+}
+
+const EDITS: [Edit; 10] = [
+    Edit::Parallelism,
+    Edit::Suspend,
+    Edit::Resume,
+    Edit::Savepoint,
+    Edit::LastState,
+    Edit::Stateless,
+    Edit::Invalid,
+    Edit::Overrides,
+    Edit::TakeSnapshot,
+    Edit::Delete,
+];
+const FAULTS: &[Fault] = &[
+    Fault::Job,
+    Fault::Cancel,
+    Fault::Cluster,
+    Fault::Submission,
+    Fault::Checkpoint,
+    Fault::OneStepBack,
+    Fault::BackToTheStart,
+];
+
+/// What the API server stored: the resource and its status.
+type Stored = (FlinkSessionJob, SessionJobStatus);
+
+#[derive(Clone)]
+struct State {
+    sim: Sim,
+    /// As it was before the last change, and before everything.
+    earlier: Rc<Stored>,
+    first: Rc<Stored>,
+    faults: &'static [Fault],
+    left: Budget,
+}
+
+impl State {
+    /// One decision, carried out as far as the operator gets.
+    fn passes(&self) -> Vec<(Action, Self)> {
+        let mut whole = self.clone();
+        let plan = whole.sim.pass(None);
+        let mut all = vec![(Action::Pass, whole)];
+        // Nobody knows that the store went back but a process that saw it and has not said so yet.
+        let is_secret = self.sim.went_back.is_some() && !self.is_refused();
+        if let Some(crashes) = self.left.crashes.checked_sub(1).filter(|_| !is_secret) {
+            // Before the first step nothing has happened.
+            for at in 1..=plan.steps.len().max(1) {
+                let mut state = self.clone();
+                state.left.crashes = crashes;
+                state.sim.pass(Some(at));
+                all.push((Action::CrashBefore(at), state));
+            }
+        }
+        all
+    }
+
+    fn is_refused(&self) -> bool {
+        self.sim.status.error.as_deref().is_some_and(|error| error.contains("RecordWentBack"))
+    }
+
+    fn stored(&self) -> Stored {
+        (self.sim.resource.clone(), self.sim.status.clone())
+    }
+
+    fn edited(&self, edit: Edit) -> Self {
+        let mut state = self.clone();
+        state.left.edits -= 1;
+        let sim = &mut state.sim;
+        if sim.resource.metadata.deletion_timestamp.is_some() {
+            return state;
+        }
+        match edit {
+            Edit::Parallelism => sim.edit(|job| job.parallelism = Some(3)),
+            Edit::Suspend => sim.edit(|job| job.state = JobState::Suspended),
+            Edit::Resume => sim.edit(|job| job.state = JobState::Running),
+            Edit::Savepoint => sim.edit(|job| job.upgrade_mode = UpgradeMode::Savepoint),
+            Edit::LastState => sim.edit(|job| job.upgrade_mode = UpgradeMode::LastState),
+            Edit::Stateless => sim.edit(|job| job.upgrade_mode = UpgradeMode::Stateless),
+            Edit::Invalid => sim.edit(|job| job.parallelism = Some(-1)),
+            Edit::Overrides => sim.configure(OVERRIDES, "v1:2"),
+            Edit::TakeSnapshot => sim.edit(|job| job.savepoint_trigger_nonce = Some(1)),
+            Edit::Delete => {
+                let now = k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(sim.now);
+                sim.resource.metadata.deletion_timestamp = Some(now);
+            }
+        }
+        state
+    }
+
+    fn struck(&self, fault: Fault) -> Self {
+        let mut state = self.clone();
+        state.left.faults -= 1;
+        let sim = &mut state.sim;
+        let running = sim.jobs.iter_mut().find(|job| job.state == JobStatusState::Running);
+        match (fault, running) {
+            (Fault::Job, Some(job)) => job.state = JobStatusState::Failed,
+            (Fault::Cancel, Some(job)) => job.state = JobStatusState::Cancelling,
+            (Fault::Job | Fault::Cancel, None) => {}
+            (Fault::Cluster, _) => sim.lose_cluster(),
+            (Fault::Submission, _) => sim.refuses = true,
+            (Fault::Checkpoint, _) => sim.checkpoint(),
+            (Fault::OneStepBack, _) => {
+                let (resource, status) = (*self.earlier).clone();
+                sim.set_back(resource, status);
+            }
+            (Fault::BackToTheStart, _) => {
+                let (resource, status) = (*self.first).clone();
+                sim.set_back(resource, status);
+            }
+        }
+        state
+    }
+
+    /// What takes time is over in one step, but for pauses after a failure.
+    fn hurry(&mut self) {
+        self.sim.away = self.sim.away.min(1);
+        self.sim.log.clear();
+        // Which of two clusters that are away is told, and which scaling is refused, depend on these.
+        self.sim.ids = self.sim.ids.next_multiple_of(2);
+        if self.sim.now.as_second() % 2 == 1 {
+            self.sim.now += SignedDuration::from_secs(1);
+        }
+    }
+}
+
+impl Explored for State {
+    type Action = Action;
+    const START: Action = Action::World;
+
+    fn text(&self) -> String {
+        let Sim { resource, status, failed_submission, tried, snapshots, revisions, .. } =
+            &self.sim;
+        let Sim { jobs, triggers, states, periodic, away, refuses, durable, .. } = &self.sim;
+        let mut text = json!([resource.metadata, resource.spec, status]).to_string();
+        write!(
+            text,
+            "{failed_submission:?}{tried:?}{snapshots:?}{revisions:?}{periodic:?}{away}{refuses}"
+        )
+        .unwrap();
+        let is_known = |text: &str, name: &str| text.contains(name);
+        let mine = |job: &&Running| !job.state.is_globally_terminal() || is_known(&text, &job.id);
+        let jobs: Vec<&Running> = jobs.iter().filter(mine).collect();
+        let known: Vec<(&String, &u64)> =
+            states.iter().filter(|(path, _)| is_known(&text, path)).collect();
+        let triggers: Vec<_> = triggers.iter().filter(|(id, _)| is_known(&text, id)).collect();
+        // Records count only by which state has more of them.
+        let of_job = |job: &Running| [Some(job.records), job.checkpoint.as_ref().map(|it| it.0)];
+        let mut counts: Vec<u64> = known.iter().map(|(_, records)| **records).collect();
+        counts.extend(jobs.iter().flat_map(|job| of_job(job)).flatten());
+        counts.push(*durable);
+        counts.sort_unstable();
+        counts.dedup();
+        let rank = |records: u64| counts.iter().position(|count| *count == records);
+        let jobs: Vec<_> = jobs
+            .iter()
+            .map(|job| {
+                let checkpoint =
+                    job.checkpoint.as_ref().map(|(records, path)| (rank(*records), path));
+                (&job.id, job.state, rank(job.records), checkpoint, job.parallelism)
+            })
+            .collect();
+        let known: Vec<_> = known.iter().map(|(path, records)| (path, rank(**records))).collect();
+        write!(text, "{jobs:?}{known:?}{triggers:?}{:?}", rank(*durable)).unwrap();
+        write!(text, "{:?}", self.sim.went_back).unwrap();
+        if self.left.faults > 0 && self.faults.contains(&Fault::OneStepBack) {
+            let (resource, status) = &*self.earlier;
+            write!(text, "{}", json!([resource.metadata, resource.spec, status])).unwrap();
+        }
+        text
+    }
+
+    fn left(&self) -> Budget {
+        self.left
+    }
+
+    fn successors(&self) -> Vec<(Action, Self)> {
+        let mut all = self.passes();
+        let mut world = self.clone();
+        world.sim.tick();
+        all.push((Action::World, world));
+        if self.left.edits > 0 {
+            all.extend(EDITS.into_iter().map(|edit| (Action::Edit(edit), self.edited(edit))));
+        }
+        if self.left.faults > 0 {
+            let struck = |fault: &Fault| (Action::Fault(*fault), self.struck(*fault));
+            all.extend(self.faults.iter().map(struck));
+        }
+        for (_, state) in &mut all {
+            state.hurry();
+            if state.stored() != self.stored() {
+                state.earlier = Rc::new(self.stored());
+            }
+        }
+        all
+    }
+
+    fn leave_alone(&mut self) {
+        self.left = Budget { edits: 0, faults: 0, crashes: 0 };
+        self.sim.refuses = false;
+    }
+
+    fn rest(&mut self) -> Rested {
+        let before = self.sim.status.clone();
+        self.sim.tick();
+        let plan = self.sim.pass(None);
+        // One that looks again so soon expects something to come.
+        let waits = plan.look_again.is_some_and(|pause| pause < RESTS_FOR)
+            || self.sim.failed_submission.is_some();
+        self.hurry();
+        let steps: Vec<&str> = plan.steps.iter().map(Step::name).collect();
+        Rested {
+            is_quiet: !waits && steps.is_empty() && self.sim.status == before,
+            is_gone: self.sim.is_gone(),
+            told: format!("{}: {steps:?}", plan.because),
+        }
+    }
+
+    fn assert_done(&self) {
+        let Sim { status, resource, jobs, .. } = &self.sim;
+        let live = jobs.iter().filter(|job| !job.state.is_globally_terminal()).count();
+        assert!(live <= 1, "{live} jobs run");
+        if self.sim.is_gone() {
+            assert_eq!(live, 0, "left behind");
+            return;
+        }
+        let is_wanted = match resource.spec.job.as_ref().unwrap().state {
+            JobState::Running => LifecycleState::Stable,
+            JobState::Suspended => LifecycleState::Suspended,
+        };
+        let is_done = status.lifecycle_state == Some(is_wanted)
+            && status.observed_generation == resource.metadata.generation;
+        let is_over = status.job_status.state.is_some_and(JobStatusState::is_globally_terminal);
+        let is_created = status.lifecycle_state == Some(LifecycleState::Created);
+        assert!(
+            is_done || is_over || is_created || status.error.is_some(),
+            "at rest in {:?} without a word: {status:?}",
+            status.lifecycle_state
+        );
+    }
+}
+
+impl Sim {
+    fn is_gone(&self) -> bool {
+        self.resource.metadata.deletion_timestamp.is_some()
+            && self.resource.metadata.finalizers.as_ref().is_none_or(Vec::is_empty)
+    }
+}
+
+fn explore(name: &str, sim: Sim) {
+    explore_within(name, sim, FAULTS, Budget::read());
+}
+
+fn explore_within(name: &str, mut sim: Sim, faults: &'static [Fault], left: Budget) {
+    sim.settle();
+    sim.checkpoint();
+    let first = Rc::new((sim.resource.clone(), sim.status.clone()));
+    let mut start = State { sim, earlier: Rc::clone(&first), first, faults, left };
+    start.hurry();
+    exploration::explore(name, start);
+}
+
+/// The cluster goes on with what it has: nothing runs twice, and nothing starts from older state.
+#[test]
+fn every_way_of_a_record_that_goes_back_keeps_the_laws() {
+    for mode in ["savepoint", "last-state"] {
+        let Budget { edits, faults, crashes } = Budget::read();
+        let left = Budget { edits: edits.max(1), faults: faults.max(1), crashes };
+        let name = format!("session job, {mode}, a store that goes back");
+        let faults = &[Fault::OneStepBack, Fault::BackToTheStart];
+        explore_within(&name, Sim::new(mode, false), faults, left);
+    }
+}
+
+#[test]
+fn every_way_through_a_savepoint_upgrade_of_a_session_job_keeps_the_laws() {
+    explore("session job, savepoint", Sim::new("savepoint", false));
+}
+
+#[test]
+fn every_way_through_a_last_state_upgrade_of_a_session_job_keeps_the_laws() {
+    explore("session job, last-state", Sim::new("last-state", true));
+}
+
+/// Where snapshots are no resources, the job's own bookkeeping takes their place.
+#[test]
+fn every_way_through_snapshots_without_resources_keeps_the_laws() {
+    let mut sim = Sim::new("savepoint", false);
+    sim.has_snapshot_resources = false;
+    explore("session job, snapshots in its status", sim);
+}

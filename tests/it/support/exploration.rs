@@ -1,0 +1,245 @@
+//! A breadth-first search over everything that may happen to a simulated world.
+//!
+//! From each state the operator may make a pass, die before any of its steps, or look at what was
+//! stored before the last change; the world may go on by a step; a user may edit and things may
+//! break, each as often as the budget says. States that differ only in names, in times and in how
+//! many records there are count as one. The laws are those of the world, and one more: left alone,
+//! the operator comes to rest from each state, writes nothing there, and does not keep to itself why
+//! it is not done.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::fmt::{Debug, Write};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Instant;
+
+/// `edits,faults,crashes`; more of one takes minutes.
+const BUDGET: &str = "KUBECTL_FLINK_EXPLORATION";
+/// Passes after which an operator that is left alone must be at rest.
+const PASSES_MAX: usize = 60;
+/// Passes without a write that count as rest.
+const RESTING: usize = 3;
+
+/// What may still happen to the world.
+#[derive(Clone, Copy, Eq, Hash, PartialEq)]
+pub(crate) struct Budget {
+    pub(crate) edits: u8,
+    pub(crate) faults: u8,
+    pub(crate) crashes: u8,
+}
+
+impl Budget {
+    pub(crate) fn read() -> Self {
+        let text = std::env::var(BUDGET).unwrap_or_else(|_| "1,0,1".to_owned());
+        let parts: Vec<u8> = text.split(',').map(|part| part.parse().unwrap()).collect();
+        let [edits, faults, crashes] = parts[..] else { panic!("{BUDGET}: edits,faults,crashes") };
+        Self { edits, faults, crashes }
+    }
+}
+
+/// How a pass of an operator ended that is left alone.
+pub(crate) struct Rested {
+    /// It did nothing and wrote nothing.
+    pub(crate) is_quiet: bool,
+    /// There is nothing left to look after.
+    pub(crate) is_gone: bool,
+    /// What it did and why.
+    pub(crate) told: String,
+}
+
+/// A state of a world that is searched.
+pub(crate) trait Explored: Clone {
+    /// What leads from one state to the next.
+    type Action: Copy + Debug;
+    /// The first action, which is none.
+    const START: Self::Action;
+
+    /// All that the state is; times, ids and counts do not matter.
+    fn text(&self) -> String;
+
+    fn left(&self) -> Budget;
+
+    /// What happens next, once for each way in which it can.
+    fn successors(&self) -> Vec<(Self::Action, Self)>;
+
+    /// Nobody edits, and nothing breaks, any more.
+    fn leave_alone(&mut self);
+
+    /// A moment and a pass.
+    fn rest(&mut self) -> Rested;
+
+    /// At rest the wish is fulfilled, or the status says why not.
+    fn assert_done(&self);
+}
+
+fn key<S: Explored>(state: &S) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    canonical(&state.text()).hash(&mut hasher);
+    state.left().hash(&mut hasher);
+    hasher.finish()
+}
+
+/// The text with ids, times and counts replaced by where they occur first.
+fn canonical(text: &str) -> String {
+    let mut names: HashMap<&str, usize> = HashMap::new();
+    let mut out = String::with_capacity(text.len());
+    let bytes = text.as_bytes();
+    let mut at = 0;
+    let mut plain = 0;
+    while at < bytes.len() {
+        if !bytes[at].is_ascii_digit() || (at > 0 && bytes[at - 1].is_ascii_alphanumeric()) {
+            at += 1;
+            continue;
+        }
+        let is_part = |byte: &u8| {
+            byte.is_ascii_hexdigit() || matches!(byte, b'-' | b'T' | b'Z' | b':' | b'.')
+        };
+        let end = at + bytes[at..].iter().take_while(|byte| is_part(byte)).count();
+        let word = &text[at..end];
+        let word_end = word.trim_end_matches(['-', ':', '.', ',']).len();
+        let word = &word[..word_end];
+        let is_time = word.starts_with("2026-") || (word.len() >= 13 && word.starts_with("1767"));
+        let is_id = word.len() >= 32;
+        let is_count = text[..at].ends_with("/chk-");
+        if is_time || is_id || is_count {
+            out.push_str(&text[plain..at]);
+            if is_time {
+                out.push('T');
+            } else {
+                let next = names.len();
+                let name = *names.entry(word).or_insert(next);
+                write!(out, "#{name}").unwrap();
+            }
+            at += word_end;
+            plain = at;
+        } else {
+            at += word_end.max(1);
+        }
+    }
+    out.push_str(&text[plain..]);
+    out
+}
+
+struct Exploration<S: Explored> {
+    /// Each state's parent and action; the first is its own.
+    trail: Vec<(usize, S::Action)>,
+    seen: HashSet<u64>,
+    /// States from which the operator is known to come to rest.
+    resting: HashSet<u64>,
+    queue: VecDeque<(usize, usize, S)>,
+    transitions: usize,
+    depth: usize,
+    passes: usize,
+}
+
+impl<S: Explored> Exploration<S> {
+    fn run(mut self, start: S) -> Self {
+        let _is_new = self.seen.insert(key(&start));
+        self.trail.push((0, S::START));
+        self.queue.push_back((0, 0, start));
+        while let Some((at, depth, state)) = self.queue.pop_front() {
+            self.depth = self.depth.max(depth);
+            let next = self.lawful(at, None, || state.successors());
+            for (action, next) in next {
+                self.transitions += 1;
+                if !self.seen.insert(key(&next)) {
+                    continue;
+                }
+                let index = self.trail.len();
+                self.trail.push((at, action));
+                self.come_to_rest(index, &next);
+                self.queue.push_back((index, depth + 1, next));
+            }
+        }
+        self
+    }
+
+    /// Left alone from `state`, the operator ends where nothing is written any more.
+    fn come_to_rest(&mut self, at: usize, state: &S) {
+        let mut state = state.clone();
+        state.leave_alone();
+        let mut way = Vec::new();
+        let mut quiet = 0;
+        for _ in 0..PASSES_MAX {
+            let key = key(&state);
+            if self.resting.contains(&key) {
+                break;
+            }
+            way.push(key);
+            self.passes += 1;
+            let (rested, next) = self.lawful(at, Some("left alone"), || {
+                let mut next = state.clone();
+                (next.rest(), next)
+            });
+            state = next;
+            quiet = if rested.is_quiet { quiet + 1 } else { 0 };
+            if rested.is_gone || quiet == RESTING {
+                self.lawful(at, Some(&rested.told), || state.assert_done());
+                break;
+            }
+            assert!(
+                way.len() < PASSES_MAX,
+                "no rest after {PASSES_MAX} passes, last {}\n{}",
+                rested.told,
+                self.way_to(at)
+            );
+        }
+        self.resting.extend(way);
+    }
+
+    /// Does it, and tells the way when a law is broken.
+    fn lawful<T>(&self, at: usize, doing: Option<&str>, deed: impl FnOnce() -> T) -> T {
+        catch_unwind(AssertUnwindSafe(deed)).unwrap_or_else(|panic| {
+            println!("{}{}", self.way_to(at), doing.unwrap_or_default());
+            std::panic::resume_unwind(panic)
+        })
+    }
+
+    fn way_to(&self, mut at: usize) -> String {
+        let mut actions = Vec::new();
+        while at > 0 {
+            let (before, action) = self.trail[at];
+            actions.push(format!("{action:?}\n"));
+            at = before;
+        }
+        actions.reverse();
+        actions.concat()
+    }
+}
+
+/// Searches all that can come of `start`, and prints how much that is.
+pub(crate) fn explore<S: Explored>(name: &str, start: S) {
+    let Budget { edits, faults, crashes } = start.left();
+    let started = Instant::now();
+    let exploration = Exploration {
+        trail: Vec::new(),
+        seen: HashSet::new(),
+        resting: HashSet::new(),
+        queue: VecDeque::new(),
+        transitions: 0,
+        depth: 0,
+        passes: 0,
+    };
+    let Exploration { seen, transitions, depth, passes, .. } = exploration.run(start);
+    println!(
+        "explored {name}, {edits} edits, {faults} faults, {crashes} crashes: {} states, \
+         {transitions} transitions, depth {depth}, {passes} passes to rest, {:?}",
+        seen.len(),
+        started.elapsed()
+    );
+    assert!(seen.len() > 30, "the world stands still");
+}
+
+#[test]
+fn names_times_and_counts_make_no_difference() {
+    let id = |digit: char| digit.to_string().repeat(32);
+    let one =
+        format!("a {} b {} at 2026-01-01T00:00:05Z chk/x/chk-17 1767225605000", id('1'), id('2'));
+    let other =
+        format!("a {} b {} at 2026-01-01T00:00:07Z chk/x/chk-24 1767225607000", id('3'), id('1'));
+    assert_eq!(canonical(&one), canonical(&other));
+    let twice =
+        format!("a {} b {} at 2026-01-01T00:00:07Z chk/x/chk-24 1767225607000", id('3'), id('3'));
+    assert_ne!(canonical(&one), canonical(&twice));
+    assert_ne!(canonical("generation 1"), canonical("generation 2"));
+}
