@@ -53,6 +53,11 @@ pub(super) trait Kind: Sized {
     /// Brings what follows from the rest of the status in line with it.
     fn settle(pass: &mut Pass<'_, Self>);
 
+    /// What is wrong beside the problem of this pass, and stays in the status as its cause.
+    fn wrong_beside(_pass: &Pass<'_, Self>) -> Option<String> {
+        None
+    }
+
     /// Nothing is wrong any more with what the stored error was about.
     fn has_recovered(pass: &Pass<'_, Self>) -> bool;
 

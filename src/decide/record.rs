@@ -204,8 +204,9 @@ impl<K: Kind> Pass<'_, K> {
         let rollback = self.rollback_on_record();
         if let Some(problem) = &self.problem {
             let Problem { kind, reason: _, component: _, message, detail, causes } = problem;
-            let set_back = self.set_back_on_record();
-            let causes = [set_back.as_slice(), rollback.as_slice(), causes].concat();
+            let (set_back, other) = (self.set_back_on_record(), K::wrong_beside(self));
+            let causes =
+                [set_back.as_slice(), other.as_slice(), rollback.as_slice(), causes].concat();
             let document = error_document(*kind, message, detail.as_deref(), &causes);
             self.status.set_error(Some(document));
         } else if let Some(rollback) = rollback {

@@ -57,6 +57,10 @@ impl Kind for FlinkSessionJob {
         pass.status.lifecycle_state = Some(session_job_lifecycle_state(&pass.status));
     }
 
+    fn wrong_beside(pass: &Pass<'_>) -> Option<String> {
+        pass.own.is_lost.then(|| JOB_NOT_FOUND.to_owned())
+    }
+
     fn has_recovered(pass: &Pass<'_>) -> bool {
         let error = pass.status.error.as_deref().unwrap_or_default();
         let reason = reason_of(error);

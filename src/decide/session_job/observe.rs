@@ -10,6 +10,7 @@ use super::{Halt, Pass};
 use crate::api::job::{JobState, UpgradeMode};
 use crate::api::status::{JobStatusState, ReconciliationState};
 use crate::config::cluster::is_high_availability_on;
+use crate::decide::error_document::messages_of;
 use crate::decide::job::{self, WithoutCheckpoint};
 use crate::decide::lifecycle::JOB_NOT_FOUND;
 use crate::decide::plan::{Component, Event};
@@ -255,7 +256,10 @@ impl Pass<'_> {
         self.set_job_state(JobStatusState::Reconciling);
         self.status.reconciliation_status.state = ReconciliationState::Deployed;
         let error = self.status.error.as_deref().unwrap_or_default();
-        if error != JOB_NOT_FOUND && WentBack::read(error).is_none() {
+        let is_told = error == JOB_NOT_FOUND
+            || messages_of(error).iter().any(|message| message == JOB_NOT_FOUND)
+            || WentBack::read(error).is_some();
+        if !is_told {
             let mut event = Event::warning("Missing", Component::Job, self.lost_message());
             event.key = Some(format!(
                 "{JOB_NOT_FOUND}: {}",

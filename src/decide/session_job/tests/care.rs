@@ -456,3 +456,22 @@ fn section_14_where_flink_cannot_scale_the_job_is_upgraded() {
         case.tried.scaled_to = case.resource.metadata.generation;
     });
 }
+
+/// Found by the exploration: an invalid spec took the place of the news, which was then told in each
+/// pass.
+#[test]
+fn a_job_that_is_lost_is_told_once_beside_an_invalid_spec() {
+    let mut case = Case::running("savepoint");
+    case.jobs = Some(vec![]);
+    case.edit(|spec| spec.job.as_mut().unwrap().parallelism = Some(-1));
+    let mut told = 0;
+    for _ in 0..30 {
+        told += reasons(&case.pass()).iter().filter(|reason| **reason == "Missing").count();
+    }
+    assert_eq!(told, 1);
+    let error = case.status.error.clone().unwrap();
+    assert!(error.contains("parallelism") && error.contains(JOB_NOT_FOUND), "{error}");
+    case.edit(|spec| spec.job.as_mut().unwrap().parallelism = Some(2));
+    case.pass();
+    assert_eq!(case.status.error.as_deref(), Some(JOB_NOT_FOUND));
+}
