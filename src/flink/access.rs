@@ -31,6 +31,7 @@ use crate::metrics::traffic::Traffic;
 pub(super) mod direct;
 mod port_forward;
 mod proxy;
+mod secure;
 
 /// The largest answer that is read. `/jobs/overview` of 10,000 session jobs takes 4 MiB.
 const ANSWER_BYTES_MAX: usize = 16 * 1024 * 1024;
@@ -68,16 +69,26 @@ pub struct Options {
     /// File of certificates (PEM) to trust besides the system's, where Flink serves https: the
     /// environment's `FLINK_REST_CA_FILE`.
     pub certificate_authorities: Option<PathBuf>,
+    /// Folder as a Secret of TLS is mounted, for Flink that serves https: `ca.crt` is trusted as well,
+    /// and with `tls.crt` and `tls.key` this process says who it is. Read again when it changes. The
+    /// environment's `FLINK_REST_TLS_DIR`.
+    pub tls_folder: Option<PathBuf>,
 }
 
 impl Options {
     /// These, with the headers and certificates that the environment names.
     pub fn from_environment(access: Access, rest_address: Option<String>) -> Self {
         let extra_headers = std::env::var("FLINK_REST_CLIENT_HEADERS").unwrap_or_default();
-        let certificate_authorities = std::env::var_os("FLINK_REST_CA_FILE")
-            .filter(|file| !file.is_empty())
-            .map(PathBuf::from);
-        Self { access, rest_address, extra_headers, certificate_authorities }
+        let path = |variable: &str| {
+            std::env::var_os(variable).filter(|path| !path.is_empty()).map(PathBuf::from)
+        };
+        Self {
+            access,
+            rest_address,
+            extra_headers,
+            certificate_authorities: path("FLINK_REST_CA_FILE"),
+            tls_folder: path("FLINK_REST_TLS_DIR"),
+        }
     }
 }
 
@@ -125,7 +136,8 @@ impl Connector {
     /// `kubernetes` says how the API server is reached; without it there is only
     /// [`Access::Service`].
     pub fn new(options: &Options, kubernetes: Option<&kube::Config>) -> Result<Self, Error> {
-        let Options { access, rest_address, extra_headers, certificate_authorities } = options;
+        let Options { access, rest_address, extra_headers, certificate_authorities, tls_folder } =
+            options;
         let is_inside = kubernetes.is_none_or(is_inside);
         let access = match access {
             Access::Auto if rest_address.is_some() || is_inside => Access::Service,
@@ -151,7 +163,7 @@ impl Connector {
         };
         Ok(Self {
             access,
-            pools: Arc::new(direct::Pools::new(headers.clone(), &authorities)?),
+            pools: Arc::new(direct::Pools::new(headers.clone(), &authorities, tls_folder.clone())?),
             rest_address: rest_address.clone(),
             headers,
             kubernetes,

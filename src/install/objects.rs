@@ -19,6 +19,9 @@ const WATCHED_NAMESPACES: &str = "kubernetes.operator.watched.namespaces";
 /// Name of the port that answers probes.
 const HEALTH: &str = "health";
 const METRICS: &str = "metrics";
+/// Volume of the certificates with which JobManagers are called, and where it is mounted.
+const FLINK_REST: &str = "flink-rest";
+const FLINK_REST_TLS: &str = "/opt/flink/rest-tls";
 const RBAC: &str = "rbac.authorization.k8s.io";
 
 /// An installation: where, under which name, as what.
@@ -239,6 +242,10 @@ impl Release<'_> {
             volumes.push(json!({"name": "configuration", "configMap": {"name": CONFIG_MAP}}));
         }
         volumes.extend(self.webhook_volume());
+        let secret = &self.values.flink_rest.tls_secret;
+        if !secret.is_empty() {
+            volumes.push(json!({"name": FLINK_REST, "secret": {"secretName": secret}}));
+        }
         volumes.extend(self.values.operator_volumes.entries().iter().map(|it| json!(it)));
         let mut pod = Map::new();
         let mut set = |name: &str, value: Value| {
@@ -293,6 +300,9 @@ impl Release<'_> {
             mounts.push(json!({"name": "configuration", "mountPath": CONFIGURATION}));
         }
         mounts.extend(self.webhook_mount());
+        if !self.values.flink_rest.tls_secret.is_empty() {
+            mounts.push(json!({"name": FLINK_REST, "mountPath": FLINK_REST_TLS, "readOnly": true}));
+        }
         mounts.extend(self.values.operator_volume_mounts.entries().iter().map(|it| json!(it)));
         ports.extend(self.webhook_port());
         let mut container = json!({
@@ -348,6 +358,9 @@ impl Release<'_> {
         if !self.values.logging.levels.is_empty() {
             let levels = &self.values.logging.levels;
             variables.push(json!({"name": "KUBECTL_FLINK_LOG", "value": levels}));
+        }
+        if !self.values.flink_rest.tls_secret.is_empty() {
+            variables.push(json!({"name": "FLINK_REST_TLS_DIR", "value": FLINK_REST_TLS}));
         }
         variables.extend(self.values.operator_pod.env.iter().map(|it| json!(it)));
         variables

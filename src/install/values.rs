@@ -35,6 +35,7 @@ pub struct Values {
     pub operator_security_context: Map<String, Value>,
     pub operator_health: OperatorHealth,
     pub metrics: Metrics,
+    pub flink_rest: FlinkRest,
     pub webhook: Webhook,
     pub default_configuration: DefaultConfiguration,
     pub logging: Logging,
@@ -155,6 +156,15 @@ pub struct Metrics {
     pub port: Option<i32>,
 }
 
+/// How the operator calls JobManagers.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct FlinkRest {
+    /// Secret for clusters whose REST endpoint has TLS: `ca.crt` is trusted, and with `tls.crt` and
+    /// `tls.key` the operator says who it is. Empty means what the system trusts.
+    pub tls_secret: String,
+}
+
 /// The admission webhook of the operator's pods.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
@@ -245,6 +255,7 @@ impl Default for Values {
             })),
             operator_health: OperatorHealth::default(),
             metrics: Metrics::default(),
+            flink_rest: FlinkRest::default(),
             webhook: Webhook::default(),
             default_configuration: DefaultConfiguration::default(),
             logging: Logging::default(),

@@ -38,6 +38,7 @@ const CASES: &[&[&str]] = &[
         "defaultConfiguration.flink-conf\\.yaml=kubernetes.operator.watched.namespaces: shop",
         "defaultConfiguration.create=false",
     ],
+    &["flinkRest.tlsSecret=flink-rest-tls"],
     &["webhook.create=true"],
     &[
         "webhook.create=true,webhook.failurePolicy=Fail,webhook.port=8443,watchNamespaces={shop,fraud}",

@@ -1,6 +1,6 @@
 //! Requests straight to the REST endpoint, over the process's connection pool.
 
-use std::{sync::OnceLock, time::Duration};
+use std::{path::PathBuf, time::Duration};
 
 use http::{
     HeaderMap, HeaderName, HeaderValue,
@@ -8,6 +8,7 @@ use http::{
 };
 use tokio::time::Instant;
 
+use super::secure::Secure;
 use super::{ANSWER_BYTES_MAX, CONNECT_DEADLINE, POOL_IDLE, Target};
 use crate::flink::{
     client::{Answer, Call},
@@ -24,35 +25,33 @@ pub(super) fn install_tls_provider() {
 
 /// The process's connections to Flink.
 pub(super) struct Pools {
-    headers: HeaderMap,
-    authorities: Vec<reqwest::Certificate>,
     plain: reqwest::Client,
-    /// Made when it is first wanted: reading the system's certificates takes a while.
-    secure: OnceLock<Result<reqwest::Client, String>>,
+    secure: Secure,
 }
 
 impl Pools {
-    /// Connections that send `headers`, and trust `authorities` (PEM) besides the system's.
-    pub(super) fn new(headers: HeaderMap, authorities: &[u8]) -> Result<Self, Error> {
+    /// Connections that send `headers`, and trust `authorities` (PEM) besides the system's; what is in
+    /// `tls_folder` has to be usable now.
+    pub(super) fn new(
+        headers: HeaderMap,
+        authorities: &[u8],
+        tls_folder: Option<PathBuf>,
+    ) -> Result<Self, Error> {
         install_tls_provider();
         let invalid = |problem| Error::Invalid { problem };
         let authorities = reqwest::Certificate::from_pem_bundle(authorities)
             .map_err(|error| invalid(format!("certificates: {}", innermost(&error))))?;
         let plain = pool(&headers, |builder| builder.tls_certs_only([])).map_err(invalid)?;
-        Ok(Self { headers, authorities, plain, secure: OnceLock::new() })
+        let secure = Secure::new(headers, authorities, tls_folder).map_err(invalid)?;
+        Ok(Self { plain, secure })
     }
 
     fn of(&self, is_tls: bool) -> Result<reqwest::Client, String> {
-        if !is_tls {
-            return Ok(self.plain.clone());
-        }
-        let make =
-            || pool(&self.headers, |builder| builder.tls_certs_merge(self.authorities.clone()));
-        self.secure.get_or_init(make).clone()
+        if is_tls { self.secure.client() } else { Ok(self.plain.clone()) }
     }
 }
 
-fn pool(
+pub(super) fn pool(
     headers: &HeaderMap,
     trusting: impl FnOnce(reqwest::ClientBuilder) -> reqwest::ClientBuilder,
 ) -> Result<reqwest::Client, String> {
@@ -104,7 +103,7 @@ impl Direct {
         let url = url::Url::parse(base_url).map_err(|error| Error::Invalid {
             problem: format!("invalid base URL `{base_url}`: {error}"),
         })?;
-        let pools = Pools::new(HeaderMap::new(), &[])?;
+        let pools = Pools::new(HeaderMap::new(), &[], None)?;
         let base_url = base_url.trim_end_matches('/').to_owned();
         Ok(Self { http: pools.of(url.scheme() == "https"), base_url, host: None })
     }

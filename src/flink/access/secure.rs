@@ -1,0 +1,155 @@
+//! Connections over TLS: whom to trust, and who this process is.
+//!
+//! A Secret that is mounted is replaced as a whole when its certificate is renewed, so its folder is
+//! looked at now and then. What cannot be used replaces nothing that can.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use http::HeaderMap;
+use reqwest::{Certificate, Identity};
+use tokio::time::Instant;
+
+use super::direct::{innermost, pool};
+
+/// How often the folder is looked at, where anybody connects.
+const LOOK: Duration = Duration::from_secs(30);
+/// Most bytes of one file: an authority's bundle has some hundred kilobytes.
+const FILE_BYTES_MAX: u64 = 4 << 20;
+
+/// Makes the client when it is first wanted: reading the system's certificates takes a while.
+pub(super) struct Secure {
+    headers: HeaderMap,
+    authorities: Vec<Certificate>,
+    folder: Option<PathBuf>,
+    kept: Mutex<Option<Kept>>,
+}
+
+struct Kept {
+    looked: Instant,
+    /// What was read; what is told of it is told once.
+    files: Option<Files>,
+    client: Result<reqwest::Client, String>,
+}
+
+/// What the folder holds, in PEM; empty where there is no such file.
+#[derive(Clone, Default, Eq, PartialEq)]
+struct Files {
+    authority: Vec<u8>,
+    certificate: Vec<u8>,
+    key: Vec<u8>,
+}
+
+impl Secure {
+    /// # Errors
+    /// When `folder` holds what cannot be used.
+    pub(super) fn new(
+        headers: HeaderMap,
+        authorities: Vec<Certificate>,
+        folder: Option<PathBuf>,
+    ) -> Result<Self, String> {
+        if let Some(folder) = &folder {
+            drop(Files::read(folder).and_then(|files| files.parse())?);
+        }
+        Ok(Self { headers, authorities, folder, kept: Mutex::default() })
+    }
+
+    /// A client with what the folder held when it was looked at last.
+    pub(super) fn client(&self) -> Result<reqwest::Client, String> {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let former = kept.take();
+        let next = match former {
+            Some(former) if self.folder.is_none() || former.looked.elapsed() < LOOK => former,
+            former => self.look(former),
+        };
+        let client = next.client.clone();
+        *kept = Some(next);
+        client
+    }
+
+    fn look(&self, former: Option<Kept>) -> Kept {
+        let looked = Instant::now();
+        let files = self.folder.as_deref().map(Files::read).transpose();
+        let former = match (former, &files) {
+            (Some(former), Ok(files)) if former.files == *files => {
+                return Kept { looked, ..former };
+            }
+            (former, _) => former,
+        };
+        let made = files.clone().and_then(|files| self.make(&files.unwrap_or_default()));
+        match (made, former) {
+            (Err(problem), Some(former)) if former.client.is_ok() => {
+                tracing::error!(problem, "TLS to Flink goes on as before");
+                Kept { looked, files: files.ok().flatten(), ..former }
+            }
+            (made, former) => {
+                if former.is_some() && made.is_ok() {
+                    tracing::info!("TLS to Flink goes on with other certificates");
+                }
+                Kept { looked, files: files.ok().flatten(), client: made }
+            }
+        }
+    }
+
+    fn make(&self, files: &Files) -> Result<reqwest::Client, String> {
+        let (more, identity) = files.parse()?;
+        let authorities = self.authorities.iter().cloned().chain(more);
+        pool(&self.headers, |builder| {
+            let builder = builder.tls_certs_merge(authorities);
+            match identity {
+                Some(identity) => builder.identity(identity),
+                None => builder,
+            }
+        })
+    }
+}
+
+impl Files {
+    fn read(folder: &Path) -> Result<Self, String> {
+        let get = |name: &str| {
+            let path = folder.join(name);
+            let told = |error: io::Error| format!("`{}` cannot be read: {error}", path.display());
+            match std::fs::metadata(&path) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+                Err(error) => Err(told(error)),
+                Ok(metadata) if metadata.len() > FILE_BYTES_MAX => {
+                    Err(format!("`{}` has more than {FILE_BYTES_MAX} bytes", path.display()))
+                }
+                Ok(_) => std::fs::read(&path).map_err(told),
+            }
+        };
+        let files =
+            Self { authority: get("ca.crt")?, certificate: get("tls.crt")?, key: get("tls.key")? };
+        if files == Self::default() {
+            let folder = folder.display();
+            return Err(format!("`{folder}` holds none of `ca.crt`, `tls.crt` and `tls.key`"));
+        }
+        Ok(files)
+    }
+
+    /// Whom to trust, and who this process is.
+    fn parse(&self) -> Result<(Vec<Certificate>, Option<Identity>), String> {
+        let Self { authority, certificate, key } = self;
+        let authorities = Certificate::from_pem_bundle(authority)
+            .map_err(|error| format!("`ca.crt`: {}", innermost(&error)))?;
+        let identity =
+            match (certificate.is_empty(), key.is_empty()) {
+                (true, true) => None,
+                (false, false) => {
+                    let pem = [key.as_slice(), b"\n", certificate.as_slice()].concat();
+                    let identity = Identity::from_pem(&pem);
+                    Some(identity.map_err(|error| {
+                        format!("`tls.crt` with `tls.key`: {}", innermost(&error))
+                    })?)
+                }
+                (true, false) => return Err("there is `tls.key` without `tls.crt`".to_owned()),
+                (false, true) => return Err("there is `tls.crt` without `tls.key`".to_owned()),
+            };
+        Ok((authorities, identity))
+    }
+}
+
+#[cfg(test)]
+mod tests;

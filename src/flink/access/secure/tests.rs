@@ -1,0 +1,74 @@
+use std::fs;
+
+use rcgen::{CertificateParams, KeyPair};
+
+use super::super::direct::install_tls_provider;
+use super::*;
+
+/// A certificate and its key.
+fn made() -> (String, String) {
+    let key = KeyPair::generate().unwrap();
+    let params = CertificateParams::new(vec!["operator".to_owned()]).unwrap();
+    (params.self_signed(&key).unwrap().pem(), key.serialize_pem())
+}
+
+fn put(folder: &Path, (certificate, key): &(String, String)) {
+    fs::write(folder.join("tls.crt"), certificate).unwrap();
+    fs::write(folder.join("tls.key"), key).unwrap();
+}
+
+fn of(folder: &Path) -> Result<Secure, String> {
+    install_tls_provider();
+    Secure::new(HeaderMap::new(), vec![], Some(folder.to_owned()))
+}
+
+/// The certificate of the client, once it is time to look again.
+fn used(secure: &Secure) -> String {
+    if let Some(kept) = secure.kept.lock().unwrap().as_mut() {
+        kept.looked = kept.looked.checked_sub(LOOK).unwrap();
+    }
+    assert!(secure.client().is_ok());
+    let kept = secure.kept.lock().unwrap();
+    let files = kept.as_ref().unwrap().files.clone().unwrap();
+    String::from_utf8(files.certificate).unwrap()
+}
+
+#[test]
+fn what_cannot_be_used_is_told_at_the_start() {
+    let folder = tempfile::tempdir().unwrap();
+    let told = |folder: &Path| of(folder).err().unwrap();
+    assert!(told(folder.path()).contains("holds none of `ca.crt`, `tls.crt` and `tls.key`"));
+    let (certificate, key) = made();
+    fs::write(folder.path().join("tls.crt"), &certificate).unwrap();
+    assert_eq!(told(folder.path()), "there is `tls.crt` without `tls.key`");
+    put(folder.path(), &(key, "nothing".to_owned()));
+    let told = told(folder.path());
+    assert!(told.starts_with("`tls.crt` with `tls.key`: ") && !told.contains("BEGIN"), "{told}");
+    put(folder.path(), &made());
+    assert!(of(folder.path()).is_ok());
+}
+
+#[test]
+fn a_renewed_certificate_counts_without_a_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    let (first, second) = (made(), made());
+    put(folder.path(), &first);
+    let secure = of(folder.path()).unwrap();
+    assert_eq!(used(&secure), first.0);
+    put(folder.path(), &second);
+    assert!(secure.client().is_ok());
+    let kept = |secure: &Secure| secure.kept.lock().unwrap().as_ref().unwrap().files.clone();
+    assert_eq!(kept(&secure).unwrap().certificate, first.0.as_bytes(), "not yet looked at");
+    assert_eq!(used(&secure), second.0);
+}
+
+#[test]
+fn what_cannot_be_used_replaces_nothing_that_can() {
+    let folder = tempfile::tempdir().unwrap();
+    put(folder.path(), &made());
+    let secure = of(folder.path()).unwrap();
+    assert!(secure.client().is_ok());
+    put(folder.path(), &("nothing".to_owned(), "nothing".to_owned()));
+    assert_eq!(used(&secure), "nothing", "it was looked at");
+    assert!(secure.client().is_ok(), "and the former one is used");
+}

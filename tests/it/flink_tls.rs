@@ -1,0 +1,120 @@
+//! Flink behind TLS that asks who calls: `security.ssl.rest.authentication-enabled`.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+
+use kubectl_flink::flink::Error;
+use kubectl_flink::flink::access::{Connector, Options, Target};
+use rcgen::{
+    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::WebPkiClientVerifier;
+use rustls::{RootCertStore, ServerConfig};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
+
+use crate::support::fake_flink::deadlines;
+
+/// Who signs certificates.
+struct Authority {
+    pem: String,
+    issuer: Issuer<'static, KeyPair>,
+}
+
+impl Authority {
+    fn new(name: &str) -> Self {
+        let key = KeyPair::generate().unwrap();
+        let mut params = CertificateParams::new(vec![]).unwrap();
+        params.distinguished_name.push(DnType::CommonName, name);
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let pem = params.self_signed(&key).unwrap().pem();
+        Self { pem, issuer: Issuer::new(params, key) }
+    }
+
+    /// A certificate and its key.
+    fn sign(&self, name: &str, usage: ExtendedKeyUsagePurpose) -> (String, String) {
+        let key = KeyPair::generate().unwrap();
+        let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
+        params.extended_key_usages = vec![usage];
+        (params.signed_by(&key, &self.issuer).unwrap().pem(), key.serialize_pem())
+    }
+
+    /// A folder as the Secret of one that `self` knows is mounted.
+    fn folder(&self, trusted: &Self) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        let (certificate, key) = self.sign("operator", ExtendedKeyUsagePurpose::ClientAuth);
+        let put = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
+        put("ca.crt", &trusted.pem);
+        put("tls.crt", &certificate);
+        put("tls.key", &key);
+        folder
+    }
+}
+
+/// A JobManager without jobs that answers only who has a certificate of `authority`.
+async fn job_manager(authority: &Authority) -> SocketAddr {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_slice(authority.pem.as_bytes()).unwrap()).unwrap();
+    let verifier =
+        WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider));
+    let (certificate, key) = authority.sign("127.0.0.1", ExtendedKeyUsagePurpose::ServerAuth);
+    let chain = vec![CertificateDer::from_pem_slice(certificate.as_bytes()).unwrap()];
+    let config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_client_cert_verifier(verifier.build().unwrap())
+        .with_single_cert(chain, PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap())
+        .unwrap();
+    let acceptor = TlsAcceptor::from(Arc::new(config));
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            let acceptor = acceptor.clone();
+            tokio::spawn(async move {
+                let Ok(mut stream) = acceptor.accept(stream).await else { return };
+                let mut request = [0; 4096];
+                let Ok(1..) = stream.read(&mut request).await else { return };
+                let answer = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n\
+                              content-length: 11\r\nconnection: close\r\n\r\n{\"jobs\":[]}";
+                drop(stream.write_all(answer.as_bytes()).await);
+                drop(stream.shutdown().await);
+            });
+        }
+    });
+    address
+}
+
+async fn asked(address: SocketAddr, tls_folder: Option<&Path>) -> Result<usize, Error> {
+    let options = Options {
+        rest_address: Some(address.to_string()),
+        tls_folder: tls_folder.map(Path::to_owned),
+        ..Options::default()
+    };
+    let (namespace, cluster_id) = ("shop".to_owned(), "orders".to_owned());
+    let target = Target { namespace, cluster_id, port: 8081, is_tls: true };
+    let connector = Connector::new(&options, None)?;
+    let client = connector.client(&target, deadlines()).without_retries();
+    client.jobs_overview().await.map(|overview| overview.jobs.len())
+}
+
+#[tokio::test]
+async fn a_job_manager_that_asks_who_calls_is_told() {
+    let (ours, others) = (Authority::new("ours"), Authority::new("others"));
+    let address = job_manager(&ours).await;
+    assert!(asked(address, None).await.is_err(), "it is not trusted");
+    assert!(asked(address, Some(others.folder(&ours).path())).await.is_err(), "nobody's friend");
+    assert!(asked(address, Some(ours.folder(&others).path())).await.is_err(), "it is not trusted");
+    assert_eq!(asked(address, Some(ours.folder(&ours).path())).await.unwrap(), 0);
+    let trusting = ours.folder(&ours);
+    for name in ["tls.crt", "tls.key"] {
+        fs::remove_file(trusting.path().join(name)).unwrap();
+    }
+    assert!(asked(address, Some(trusting.path())).await.is_err(), "it does not say who it is");
+}
