@@ -11,6 +11,7 @@ mod flink_config;
 pub mod known;
 pub mod label_selector;
 pub mod layers;
+pub mod log_levels;
 pub mod memory;
 pub mod namespaces;
 mod operator_config;

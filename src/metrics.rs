@@ -10,6 +10,7 @@ pub mod family;
 mod fleet;
 pub mod histogram;
 pub mod lifecycle;
+pub mod log;
 pub mod otlp;
 pub mod process;
 pub mod scaling;

@@ -80,6 +80,7 @@
 //! # }
 //! ```
 
+pub mod about;
 pub mod act;
 mod autoscaler;
 pub mod canary;

@@ -1,8 +1,14 @@
 //! Where diagnostics go: always stderr, never mixed with a command's data.
 
 use std::io::IsTerminal;
+use std::sync::Arc;
 
+use tracing::Subscriber;
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::util::SubscriberInitExt;
+
+use crate::config::log_levels::{LogForm, LogLevels};
 
 /// Environment variable with filter directives, such as `debug` or `kubectl_flink=trace,kube=debug`.
 pub const FILTER_VARIABLE: &str = "KUBECTL_FLINK_LOG";
@@ -17,33 +23,87 @@ pub enum LogFormat {
     Json,
 }
 
+impl From<LogForm> for LogFormat {
+    fn from(form: LogForm) -> Self {
+        match form {
+            LogForm::Text => Self::Text,
+            LogForm::Json => Self::Json,
+        }
+    }
+}
+
+/// What is written, which may become something else at any time.
+#[derive(Clone)]
+pub(super) struct Levels {
+    default: &'static str,
+    /// Absent where the environment has the last word.
+    put: Option<Arc<dyn Fn(EnvFilter) + Send + Sync>>,
+}
+
+impl Levels {
+    /// Writes these from now on, beside what is written by default.
+    pub(super) fn set(&self, levels: &LogLevels) {
+        if let Some(put) = &self.put {
+            put(EnvFilter::new(format!("{},{}", self.default, levels.directives())));
+        }
+    }
+}
+
 /// For commands that print their own messages: silent unless `KUBECTL_FLINK_LOG` asks.
 pub(super) fn for_commands() {
-    set_up("off", LogFormat::Text);
+    drop(set_up_with("off", LogFormat::Text, std::io::stderr));
 }
 
-/// Sends events at or above the `default` directives, or those in `KUBECTL_FLINK_LOG`, to stderr.
+/// Sends events at or above the `default` directives, or those in `KUBECTL_FLINK_LOG`, to `writer`. The
+/// latter stay for ever.
 ///
 /// Called once per process; a second call changes nothing.
-pub fn set_up(default: &str, format: LogFormat) {
-    set_up_with(default, format, std::io::stderr);
+pub(super) fn set_up_with<W>(default: &'static str, format: LogFormat, writer: W) -> Levels
+where
+    W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
+{
+    let of_environment = EnvFilter::try_from_env(FILTER_VARIABLE).ok();
+    let is_fixed = of_environment.is_some();
+    let filter = of_environment.unwrap_or_else(|| EnvFilter::new(default));
+    let is_coloured = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    let (subscriber, levels) = subscriber(filter, default, format, is_coloured, writer);
+    // An error means that there is one, and nothing is changed.
+    drop(subscriber.try_init());
+    if is_fixed { Levels { default, put: None } } else { levels }
 }
 
-/// The same, with another way to stderr.
-pub(super) fn set_up_with<W>(default: &str, format: LogFormat, writer: W)
+/// What writes lines, and the way to have it write others.
+fn subscriber<W>(
+    filter: EnvFilter,
+    default: &'static str,
+    format: LogFormat,
+    is_coloured: bool,
+    writer: W,
+) -> (Box<dyn Subscriber + Send + Sync>, Levels)
 where
-    W: for<'a> tracing_subscriber::fmt::MakeWriter<'a> + Send + Sync + 'static,
+    W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
 {
-    let filter =
-        EnvFilter::try_from_env(FILTER_VARIABLE).unwrap_or_else(|_| EnvFilter::new(default));
-    let is_coloured = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(writer)
         .with_ansi(is_coloured)
-        .with_target(false);
-    drop(match format {
-        LogFormat::Text => builder.try_init(),
-        LogFormat::Json => builder.json().flatten_event(true).try_init(),
-    });
+        .with_target(format == LogFormat::Json);
+    // An error means that nobody writes lines any more.
+    match format {
+        LogFormat::Text => {
+            let builder = builder.with_filter_reloading();
+            let handle = builder.reload_handle();
+            let put = Arc::new(move |filter: EnvFilter| drop(handle.reload(filter)));
+            (Box::new(builder.finish()), Levels { default, put: Some(put) })
+        }
+        LogFormat::Json => {
+            let builder = builder.json().flatten_event(true).with_filter_reloading();
+            let handle = builder.reload_handle();
+            let put = Arc::new(move |filter: EnvFilter| drop(handle.reload(filter)));
+            (Box::new(builder.finish()), Levels { default, put: Some(put) })
+        }
+    }
 }
+
+#[cfg(test)]
+mod tests;

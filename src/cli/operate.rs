@@ -28,12 +28,12 @@ use super::args::{Global, duration};
 use super::connection::Connection;
 use super::extension::invalid;
 use super::failure::Failure;
-use super::logging::{self, LogFormat};
+use super::logging::{self, Levels, LogFormat};
 use super::printer::Printer;
 use crate::api::status::{JobManagerDeploymentStatus, JobStatusState, LifecycleState};
 use crate::cluster::deadline;
 use crate::cluster::pulse::Pulse;
-use crate::config::options;
+use crate::config::{FlinkConfig, options};
 use crate::decide::lease::Lost;
 use crate::fence::Fence;
 use crate::flink::access::{Access, Connector, Options};
@@ -46,7 +46,7 @@ use crate::operator::listener;
 use crate::operator::run::{Operator, start};
 use crate::operator::validator;
 
-/// What is logged unless `KUBECTL_FLINK_LOG` says otherwise. The client's own lines repeat errors
+/// What is logged, beside what the configuration asks for, unless `KUBECTL_FLINK_LOG` says otherwise. The client's own lines repeat errors
 /// that are told with their consequences.
 const LOG_LEVELS: &str = "warn,kubectl_flink=info,kube_client=off";
 
@@ -101,21 +101,17 @@ pub struct OperateArgs {
     election: ElectionArgs,
     #[command(flatten)]
     metrics: MetricsArgs,
-    /// Form of the log
-    #[arg(long, value_enum, value_name = "FORMAT", default_value = "text")]
-    log_format: LogFormat,
+    /// Form of the log, text unless the operator's configuration says otherwise
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    log_format: Option<LogFormat>,
     #[command(flatten)]
     webhook: WebhookArgs,
 }
 
 /// Runs until Ctrl-C, SIGTERM, or what `--until-stable` waits for.
 pub async fn run(args: OperateArgs, global: &Global, printer: &Printer) -> anyhow::Result<()> {
-    let live = (printer.terminals().error && args.log_format == LogFormat::Text).then(Live::new);
-    match live.clone() {
-        Some(live) => logging::set_up_with(LOG_LEVELS, args.log_format, move || live.log_writer()),
-        None => logging::set_up(LOG_LEVELS, args.log_format),
-    }
     let operator = super::operator_config::load(args.operator_config.as_deref(), printer)?;
+    let (live, levels) = speak(&args, &operator.base, printer)?;
     // What is wrong with them is told now, and not by one that has just been elected.
     drop(listener::configured(&operator.base).map_err(invalid)?);
     drop(validator::configured(&operator.base).map_err(invalid)?);
@@ -140,7 +136,7 @@ pub async fn run(args: OperateArgs, global: &Global, printer: &Printer) -> anyho
     };
     let election = args.election.settings(&operator.base, &connection, operates)?;
     let (path, metrics) = (args.operator_config.clone(), reporting.metrics.clone());
-    let mut reload = Reload::new(path, &operator.base, choice.clone(), metrics)?;
+    let mut reload = Reload::new(path, &operator.base, choice.clone(), metrics)?.speaking(levels);
     let fence = if election.is_some() { Fence::shut() } else { Fence::default() };
     let pulse = Pulse::default();
     let health = Health::new(pulse.clone());
@@ -212,6 +208,23 @@ pub async fn run(args: OperateArgs, global: &Global, printer: &Printer) -> anyho
         printer.note("all resources are STABLE or SUSPENDED");
     }
     end
+}
+
+/// Begins to log as the flags and the configuration say; on a terminal below what is shown live.
+fn speak(
+    args: &OperateArgs,
+    config: &FlinkConfig,
+    printer: &Printer,
+) -> anyhow::Result<(Option<Live>, Levels)> {
+    let configured = config.get(&options::LOG_FORMAT)?.into();
+    let format = args.log_format.unwrap_or(configured);
+    let live = (printer.terminals().error && format == LogFormat::Text).then(Live::new);
+    let levels = match live.clone() {
+        Some(live) => logging::set_up_with(LOG_LEVELS, format, move || live.log_writer()),
+        None => logging::set_up_with(LOG_LEVELS, format, std::io::stderr),
+    };
+    levels.set(&config.get(&options::LOG_LEVELS)?);
+    Ok((live, levels))
 }
 
 /// Finishes what is being written, and gives the lease back once nothing more is.

@@ -14,6 +14,8 @@ const DEFAULTS: &str = "kubernetes.operator.default-configuration.";
 pub enum Effect {
     /// With the next pass over each resource.
     Live,
+    /// When the cluster of a resource is started the next time.
+    AtDeploy,
     /// When the operator is started again.
     AtStart,
     /// Never: an option of the Java operator that means nothing here.
@@ -78,6 +80,8 @@ pub const ALL: &[Known] = &[
     unused(&o::CONFIG_CACHE_TIMEOUT),
     unused(&o::CONFIG_CACHE_SIZE),
     at_start(&o::LABEL_SELECTOR),
+    live(&o::LOG_LEVELS),
+    at_start(&o::LOG_FORMAT),
     at_start(&o::HEALTH_PROBE_ENABLED),
     at_start(&o::HEALTH_PROBE_PORT),
     live(&o::HEALTH_CANARY_RESOURCE_TIMEOUT),
@@ -89,7 +93,7 @@ pub const ALL: &[Known] = &[
     unused(&o::CLUSTER_RESOURCE_VIEW_REFRESH_INTERVAL),
     live(&o::EVENTS_EXCEPTIONS_STACKTRACE_LINES),
     live(&o::EVENTS_EXCEPTIONS_LIMIT_PER_RECONCILIATION),
-    live(&o::INGRESS_GATEWAY),
+    at_deploy(&o::INGRESS_GATEWAY),
     live(&o::INGRESS_MANAGE),
     live(&o::SAVEPOINT_TRIGGER_GRACE_PERIOD),
     live(&o::CHECKPOINT_TRIGGER_GRACE_PERIOD),
@@ -117,8 +121,8 @@ pub const ALL: &[Known] = &[
     live(&o::JOB_DRAIN_ON_SAVEPOINT_DELETION),
     live(&o::JM_DEPLOYMENT_RECOVERY_ENABLED),
     live(&o::JM_DEPLOYMENT_SHUTDOWN_TTL),
-    live(&o::JM_DEPLOYMENT_STARTUP_PROBE_ENABLED),
-    live(&o::POD_TEMPLATE_MERGE_ARRAYS_BY_NAME),
+    at_deploy(&o::JM_DEPLOYMENT_STARTUP_PROBE_ENABLED),
+    at_deploy(&o::POD_TEMPLATE_MERGE_ARRAYS_BY_NAME),
     live(&o::CLUSTER_HEALTH_CHECK_ENABLED),
     live(&o::CLUSTER_HEALTH_CHECK_RESTARTS_WINDOW),
     live(&o::CLUSTER_HEALTH_CHECK_RESTARTS_THRESHOLD),
@@ -138,6 +142,9 @@ pub const ALL: &[Known] = &[
     at_start(&o::metrics::RESOURCE_LIFECYCLE_METRICS_ENABLED),
     at_start(&o::metrics::RESOURCE_LIFECYCLE_NAMESPACE_HISTOGRAMS_ENABLED),
     at_start(&o::metrics::METRICS_HISTOGRAM_SAMPLE_SIZE),
+    at_start(&o::metrics::METRICS_SCOPE_SYSTEM),
+    at_start(&o::metrics::METRICS_SCOPE_NAMESPACE),
+    at_start(&o::metrics::METRICS_SCOPE_RESOURCE),
 ];
 
 /// Options of Flink that the operator reads at each look at a cluster: with one that cannot be read
@@ -152,6 +159,10 @@ const FLINKS: &[Known] = &[
 
 const fn live<T: OptionValue>(option: &ConfigOption<T>) -> Known {
     known(option, Effect::Live)
+}
+
+const fn at_deploy<T: OptionValue>(option: &ConfigOption<T>) -> Known {
+    known(option, Effect::AtDeploy)
 }
 
 const fn at_start<T: OptionValue>(option: &ConfigOption<T>) -> Known {

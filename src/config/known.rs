@@ -72,6 +72,8 @@ const KNOWN: &[&str] = &[
     "leader-election.renew-deadline",
     "leader-election.retry-period",
     "leftovers.retention",
+    "log.format",
+    "log.levels",
     "observer.flink.client.timeout",
     "observer.progress-check.interval",
     "observer.rest-ready.delay",

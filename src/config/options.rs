@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use crate::api::status::{CheckpointType, SavepointFormatType};
 
+use super::log_levels::{LogForm, LogLevels};
 use super::memory::MemorySize;
 use super::namespaces::Namespaces;
 use super::option::{
@@ -120,6 +121,11 @@ pub const CONFIG_CACHE_SIZE: ConfigOption<i32> =
     ConfigOption::new("kubernetes.operator.config.cache.size").or("1000");
 pub const LABEL_SELECTOR: ConfigOption<String> =
     ConfigOption::new("kubernetes.operator.label.selector");
+/// What of the operator's log is written, beside what is written by default.
+pub const LOG_LEVELS: ConfigOption<LogLevels> =
+    ConfigOption::new("kubernetes.operator.log.levels").or("info");
+pub const LOG_FORMAT: ConfigOption<LogForm> =
+    ConfigOption::new("kubernetes.operator.log.format").or("text");
 pub const HEALTH_PROBE_ENABLED: ConfigOption<bool> =
     ConfigOption::new("kubernetes.operator.health.probe.enabled").or("true");
 pub const HEALTH_PROBE_PORT: ConfigOption<u16> =

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use super::FlinkConfig;
 use super::option::{InvalidValue, OptionValue};
+use super::options::metrics as options;
 
 /// Which reporters there are, separated by commas; all that have options where it is absent.
 const CHOSEN: &str = "kubernetes.operator.metrics.reporters";
@@ -16,6 +17,7 @@ const PREFIX: &str = "kubernetes.operator.metrics.reporter.";
 const FACTORY: &str = "factory.class";
 const PROMETHEUS: &str = "org.apache.flink.metrics.prometheus.PrometheusReporterFactory";
 const OTLP: &str = "org.apache.flink.metrics.otel.OpenTelemetryMetricReporterFactory";
+const LOG: &str = "org.apache.flink.metrics.slf4j.Slf4jReporterFactory";
 /// As Flink's reporter has it.
 const PROMETHEUS_PORT: u16 = 9249;
 /// Between two reports, where the configuration does not say.
@@ -38,6 +40,35 @@ const PORTS_MAX: usize = 1000;
 pub enum Reporter {
     Prometheus(Prometheus),
     Otlp(Otlp),
+    Log(Log),
+}
+
+/// Metrics in the log.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Log {
+    /// Between two reports.
+    pub interval: Duration,
+    pub scopes: Scopes,
+}
+
+/// What names begin with where there are no labels. `<host>` and others stand for what a label
+/// would say.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Scopes {
+    pub system: String,
+    pub namespace: String,
+    pub resource: String,
+}
+
+impl Scopes {
+    /// As the operator's configuration says.
+    pub fn of(config: &FlinkConfig) -> Result<Self, InvalidValue> {
+        Ok(Self {
+            system: config.get(&options::METRICS_SCOPE_SYSTEM)?,
+            namespace: config.get(&options::METRICS_SCOPE_NAMESPACE)?,
+            resource: config.get(&options::METRICS_SCOPE_RESOURCE)?,
+        })
+    }
 }
 
 /// Metrics for an OpenTelemetry collector, which is told.
@@ -114,9 +145,15 @@ impl Reporters {
                     reporters.all.push(Reporter::Otlp(options.otlp()?));
                     reporters.leave_out_all_but(&options, &OTLP_OPTIONS);
                 }
+                LOG => {
+                    let interval = options.duration("interval", INTERVAL)?;
+                    let scopes = Scopes::of(config)?;
+                    reporters.all.push(Reporter::Log(Log { interval, scopes }));
+                    reporters.leave_out_all_but(&options, &["interval"]);
+                }
                 other => {
                     let why = format!(
-                        "there is no reporter `{other}` here, but `{PROMETHEUS}` and `{OTLP}`"
+                        "there is no reporter `{other}` here, but `{PROMETHEUS}`, `{OTLP}` and `{LOG}`"
                     );
                     reporters.leave_out(options.key(FACTORY), why);
                 }

@@ -270,6 +270,7 @@ fn pause<K: Operated>(resource: &Guarded<K>, error: &pass::Error, failures: &Fai
         kind = &*K::kind(&()),
         namespace = resource.namespace(),
         name = resource.name_any(),
+        generation = resource.meta().generation,
         error = tell(error),
         again_in = ?after,
         "not reconciled"

@@ -8,7 +8,9 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::core::error_boundary::InvalidObject;
 use kube::{Resource, ResourceExt};
+use tracing::Instrument as _;
 
+use super::about;
 use super::act;
 use super::canary;
 use super::context::{Context, now, resource_version};
@@ -71,17 +73,15 @@ impl Error {
 }
 
 /// Observes, decides and acts once; says when to look again.
-#[tracing::instrument(
-    name = "reconcile",
-    skip_all,
-    fields(
-        kind = &*K::kind(&()),
-        namespace = resource.namespace(),
-        name = resource.name_any(),
-        generation = resource.meta().generation,
-    )
-)]
 pub(super) async fn reconcile<K: Operated>(
+    resource: Arc<Guarded<K>>,
+    context: Arc<Context>,
+) -> Result<Again, Error> {
+    let span = about::span(&K::kind(&()), resource.meta());
+    looked_after(resource, context).instrument(span).await
+}
+
+async fn looked_after<K: Operated>(
     resource: Arc<Guarded<K>>,
     context: Arc<Context>,
 ) -> Result<Again, Error> {

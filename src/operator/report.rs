@@ -7,10 +7,11 @@ use super::endpoint::{Caller, Error};
 use super::exposition::own_process;
 use super::observe::tell;
 use crate::config::plugin::Endpoint;
-use crate::config::reporter::Otlp;
+use crate::config::reporter::{Log, Otlp};
 use crate::fence;
 use crate::metrics::Metrics;
 use crate::metrics::family::Family;
+use crate::metrics::log::lines;
 use crate::metrics::otlp::{Source, bodies};
 
 /// Everything that is counted now.
@@ -48,6 +49,31 @@ pub async fn to_collector(metrics: Metrics, settings: Otlp) -> Result<(), Error>
                     tracing::warn!(failures, error = tell(&error), "the collector was not told");
                 }
             }
+        }
+    }
+}
+
+/// Lines that are written before others have their turn.
+const LINES_AT_ONCE: usize = 200;
+
+/// Written to the log once an interval, for as long as this is polled.
+pub async fn to_log(metrics: Metrics, settings: Log) {
+    let Log { interval, scopes } = settings;
+    let Some(identity) = metrics.identity().cloned() else { return };
+    let mut ticks = interval_at(Instant::now() + interval, interval);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        let families = all(&metrics);
+        let (lines, left_out) = lines(&families, &identity, &scopes);
+        for (number, line) in lines.enumerate() {
+            tracing::info!(target: "kubectl_flink::metrics", "{line}");
+            if number % LINES_AT_ONCE == 0 {
+                tokio::task::yield_now().await;
+            }
+        }
+        if left_out > 0 {
+            tracing::warn!(left_out, "there are more metrics than the log is told of");
         }
     }
 }

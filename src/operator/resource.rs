@@ -213,14 +213,7 @@ pub(super) async fn flush<K: Operated>(context: &Context) {
             continue;
         };
         let mut act = Act::new(context, resource.clone());
-        let metadata = resource.meta();
-        let span = tracing::info_span!(
-            "flush",
-            kind = &*K::kind(&()),
-            namespace = metadata.namespace,
-            name = metadata.name,
-            generation = metadata.generation,
-        );
+        let span = super::about::span(&K::kind(&()), resource.meta());
         if let Err(error) = act.write_status(&status).instrument(span).await {
             // The next process finds out by the Deployment's annotation.
             tracing::warn!(name = resource.name_any(), error = tell(&error), "status not written");

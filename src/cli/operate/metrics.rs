@@ -4,7 +4,7 @@ use clap::Args;
 
 use super::super::printer::Printer;
 use crate::config::FlinkConfig;
-use crate::config::reporter::{Otlp, Prometheus, Reporter, Reporters};
+use crate::config::reporter::{Log, Otlp, Prometheus, Reporter, Reporters};
 use crate::metrics::{Identity, Metrics, Settings};
 use crate::operator::http::Listener;
 use crate::operator::{exposition, report};
@@ -23,6 +23,7 @@ pub(super) struct Reporting {
     pub(super) metrics: Metrics,
     prometheus: Vec<Prometheus>,
     otlp: Vec<Otlp>,
+    log: Vec<Log>,
 }
 
 impl Reporting {
@@ -36,11 +37,12 @@ impl Reporting {
             printer.warning(what);
         }
         let settings = Settings::of(config)?;
-        let (mut prometheus, mut otlp) = (Vec::new(), Vec::new());
+        let (mut prometheus, mut otlp, mut log) = (Vec::new(), Vec::new(), Vec::new());
         for reporter in all {
             match reporter {
                 Reporter::Prometheus(settings) => prometheus.push(settings),
                 Reporter::Otlp(settings) => otlp.push(settings),
+                Reporter::Log(settings) => log.push(settings),
             }
         }
         if let Some(port) = args.metrics_port {
@@ -48,9 +50,9 @@ impl Reporting {
             let configured: Prometheus = prometheus.drain(..).next().unwrap_or_default();
             prometheus.push(Prometheus { ports: vec![port], ..configured });
         }
-        let is_wanted = !(prometheus.is_empty() && otlp.is_empty());
+        let is_wanted = !(prometheus.is_empty() && otlp.is_empty() && log.is_empty());
         let metrics = is_wanted.then(|| Metrics::new(settings, identity()));
-        Ok(Self { metrics: metrics.unwrap_or_default(), prometheus, otlp })
+        Ok(Self { metrics: metrics.unwrap_or_default(), prometheus, otlp, log })
     }
 
     /// Answers scrapes and tells collectors from now on. Where no port is free, or a collector cannot
@@ -63,6 +65,9 @@ impl Reporting {
                     tracing::error!(%error, "the collector is not told");
                 }
             });
+        }
+        for settings in self.log.clone() {
+            tokio::spawn(report::to_log(self.metrics.clone(), settings));
         }
         for settings in &self.prometheus {
             match open(&settings.ports).await {

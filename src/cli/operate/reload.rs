@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::super::extension::invalid;
+use super::super::logging::Levels;
 use super::super::operator_config;
 use super::namespaces::Choice;
 use crate::config::catalogue::wrong_values;
@@ -68,6 +69,7 @@ pub(super) struct Reload {
     /// What is in force, for the operator and, whoever leads, for reviews.
     live: Arc<Live>,
     metrics: Metrics,
+    levels: Option<Levels>,
     webhook: Option<Arc<Webhook>>,
 }
 
@@ -92,8 +94,16 @@ impl Reload {
             waiting: Vec::new(),
             live: Arc::new(Live::new(OperatorConfig::new(config.clone()))),
             metrics,
+            levels: None,
             webhook: None,
         })
+    }
+
+    /// Has the log written as the files say.
+    #[must_use]
+    pub(super) fn speaking(mut self, levels: Levels) -> Self {
+        self.levels = Some(levels);
+        self
     }
 
     /// What is in force: it follows the files.
@@ -168,6 +178,11 @@ impl Reload {
                 self.in_force = config.clone();
                 self.live.replace(OperatorConfig::new(config));
                 self.metrics.configuration_applied();
+                if let (Some(levels), Ok(wanted)) =
+                    (&self.levels, self.in_force.get(&options::LOG_LEVELS))
+                {
+                    levels.set(&wanted);
+                }
                 return true;
             }
         }

@@ -314,6 +314,7 @@ fn line(effective: Effective) -> Line {
     let Effective { option, value, from, set_as, effect } = effective;
     let counts = effect.map(|effect| match effect {
         Effect::Live => "live",
+        Effect::AtDeploy => "at deploy",
         Effect::AtStart => "at start",
         Effect::Nowhere => "never",
     });

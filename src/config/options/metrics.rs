@@ -32,3 +32,17 @@ pub const RESOURCE_LIFECYCLE_NAMESPACE_HISTOGRAMS_ENABLED: ConfigOption<bool> =
 /// Newest values that one histogram is made of.
 pub const METRICS_HISTOGRAM_SAMPLE_SIZE: ConfigOption<u32> =
     ConfigOption::new("kubernetes.operator.metrics.histogram.sample.size").or("1000");
+/// What the names of metrics begin with where a reporter has no labels: those of the operator itself.
+pub const METRICS_SCOPE_SYSTEM: ConfigOption<String> =
+    ConfigOption::new("kubernetes.operator.metrics.scope.k8soperator.system")
+        .or("<host>.k8soperator.<namespace>.<name>.system")
+        .formerly(&["kubernetes.operator.metrics.scope.k8soperator"]);
+/// Those of the resources of a kind in a namespace.
+pub const METRICS_SCOPE_NAMESPACE: ConfigOption<String> =
+    ConfigOption::new("kubernetes.operator.metrics.scope.k8soperator.resourcens")
+        .or("<host>.k8soperator.<namespace>.<name>.namespace.<resourcens>.<resourcetype>");
+/// Those of one resource.
+pub const METRICS_SCOPE_RESOURCE: ConfigOption<String> = ConfigOption::new(
+    "kubernetes.operator.metrics.scope.k8soperator.resource",
+)
+.or("<host>.k8soperator.<namespace>.<name>.resource.<resourcens>.<resourcename>.<resourcetype>");

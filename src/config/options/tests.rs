@@ -61,6 +61,8 @@ fn every_default_reads() {
     default_reads(&CONFIG_CACHE_TIMEOUT);
     default_reads(&CONFIG_CACHE_SIZE);
     default_reads(&LABEL_SELECTOR);
+    default_reads(&LOG_LEVELS);
+    default_reads(&LOG_FORMAT);
     default_reads(&HEALTH_PROBE_ENABLED);
     default_reads(&HEALTH_PROBE_PORT);
     default_reads(&HEALTH_CANARY_RESOURCE_TIMEOUT);

@@ -69,8 +69,9 @@ fn what_has_no_effect_is_told() {
         [
             "`kubernetes.operator.metrics.reporter.jmx.factory.class` has no effect: there is no reporter \
              `org.apache.flink.metrics.jmx.JMXReporterFactory` here, but \
-             `org.apache.flink.metrics.prometheus.PrometheusReporterFactory` and \
-             `org.apache.flink.metrics.otel.OpenTelemetryMetricReporterFactory`",
+             `org.apache.flink.metrics.prometheus.PrometheusReporterFactory`, \
+             `org.apache.flink.metrics.otel.OpenTelemetryMetricReporterFactory` and \
+             `org.apache.flink.metrics.slf4j.Slf4jReporterFactory`",
             "`kubernetes.operator.metrics.reporter.nothing` has no effect: its reporter has no `factory.class`",
             "`kubernetes.operator.metrics.reporter.prom.prot` has no effect: its reporter knows port, \
              filterLabelValueCharacters",
@@ -112,4 +113,20 @@ fn a_collector_is_told_over_http() {
     assert!(told.contains("exporter.endpoint") && !told.contains("secret@"), "{told}");
     let often = ("metrics.reporter.otel.interval", "10 ms");
     assert!(error(&[class, http, endpoint, often]).contains("at least a second"));
+}
+
+#[test]
+fn the_log_is_a_reporter_with_formats_of_its_own() {
+    let class = ("metrics.reporter.slf4j.factory.class", LOG);
+    // As the chart of the Java operator has it.
+    let interval = ("metrics.reporter.slf4j.interval", "5 MINUTE");
+    let scope = ("metrics.scope.k8soperator.resource", "<resourcens>.<resourcename>");
+    let reporters = read(&[class, interval, scope]).unwrap();
+    let Reporter::Log(Log { interval: found, scopes }) = &reporters.all[0] else {
+        panic!("{reporters:?}")
+    };
+    assert_eq!(*found, Duration::from_mins(5));
+    assert_eq!(scopes.resource, "<resourcens>.<resourcename>");
+    assert_eq!(scopes.system, "<host>.k8soperator.<namespace>.<name>.system");
+    assert!(read(&[class, ("metrics.reporter.slf4j.interval", "often")]).is_err());
 }

@@ -1,0 +1,88 @@
+//! What of the operator's own log is written: a level for the operator, and for modules others.
+
+use super::option::OptionValue;
+
+/// The operator's own lines.
+const OWN: &str = "kubectl_flink";
+/// Most entries of one text.
+const ENTRIES_MAX: usize = 100;
+const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
+
+/// Directives of a filter: each a module and a level.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct LogLevels(Vec<(String, &'static str)>);
+
+impl LogLevels {
+    /// As `KUBECTL_FLINK_LOG` has them.
+    pub fn directives(&self) -> String {
+        let each = self.0.iter().map(|(module, level)| format!("{module}={level}"));
+        each.collect::<Vec<_>>().join(",")
+    }
+}
+
+impl OptionValue for LogLevels {
+    const EXPECTED: &str = "`off`, `error`, `warn`, `info`, `debug` or `trace`, and maybe `module=level`, joined with commas";
+
+    fn parse(text: &str) -> Option<Self> {
+        let entries = text.split(',').map(str::trim).filter(|entry| !entry.is_empty());
+        let entries = entries.map(|entry| {
+            let (module, level) = entry.split_once('=').unwrap_or((OWN, entry));
+            let (module, level) = (module.trim(), level.trim());
+            let is_module = !module.is_empty()
+                && module.chars().all(|c| c.is_ascii_alphanumeric() || "_:-".contains(c));
+            let level = LEVELS.into_iter().find(|known| known.eq_ignore_ascii_case(level))?;
+            is_module.then(|| (module.to_owned(), level))
+        });
+        let entries: Vec<(String, &'static str)> = entries.collect::<Option<_>>()?;
+        (entries.len() <= ENTRIES_MAX).then_some(Self(entries))
+    }
+}
+
+/// Form of a log line.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum LogForm {
+    /// One readable line per event.
+    #[default]
+    Text,
+    /// One JSON object per event.
+    Json,
+}
+
+impl OptionValue for LogForm {
+    const EXPECTED: &str = "`text` or `json`";
+
+    fn parse(text: &str) -> Option<Self> {
+        match text.trim().to_lowercase().as_str() {
+            "text" => Some(Self::Text),
+            "json" => Some(Self::Json),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn directives(text: &str) -> Option<String> {
+        LogLevels::parse(text).map(|levels| levels.directives())
+    }
+
+    #[test]
+    fn a_level_alone_is_the_operators_own() {
+        assert_eq!(directives("debug").as_deref(), Some("kubectl_flink=debug"));
+        assert_eq!(
+            directives(" WARN, kubectl_flink::operator::pods = trace,hyper=off").as_deref(),
+            Some("kubectl_flink=warn,kubectl_flink::operator::pods=trace,hyper=off")
+        );
+        assert_eq!(directives("").as_deref(), Some(""));
+    }
+
+    #[test]
+    fn what_is_no_level_is_refused() {
+        for text in ["inof", "a=b=c", "=info", "kubectl_flink=loud", "[span]=info", "a b=info"] {
+            assert_eq!(directives(text), None, "{text}");
+        }
+        assert_eq!(directives(&"info,".repeat(101)), None);
+    }
+}
