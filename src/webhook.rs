@@ -260,3 +260,25 @@ async fn off_the_loop<T: Send + 'static>(
     });
     done.await.map_err(|error| Error::Broken { message: error.to_string() })
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::Semaphore;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_turn_is_taken_until_the_work_is_done_whoever_hangs_up() {
+        let turns = Arc::new(Semaphore::new(1));
+        let permit = Arc::clone(&turns).acquire_owned().await.unwrap();
+        let turn = Turn { until: Instant::now(), permits: Arc::new([permit]) };
+        let (go_on, told) = std::sync::mpsc::channel::<()>();
+        let work = off_the_loop(&turn, move || told.recv().is_ok());
+        assert!(tokio::time::timeout(Duration::from_millis(20), work).await.is_err());
+        drop(turn);
+        assert_eq!(turns.available_permits(), 0, "the work goes on");
+        go_on.send(()).unwrap();
+        let again = tokio::time::timeout(Duration::from_secs(20), turns.acquire());
+        assert!(again.await.unwrap().is_ok());
+    }
+}
