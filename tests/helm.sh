@@ -9,4 +9,4 @@ export HELM
 cargo build --locked
 helm/package.sh
 "$HELM" lint --strict target/chart/kubectl-flink-operator
-cargo test --locked --test it -- --ignored --nocapture chart::
+cargo test --locked --test it -- --ignored --nocapture chart:: kustomize::
