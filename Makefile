@@ -4,8 +4,7 @@
 CARGO ?= cargo
 export CARGO_TERM_COLOR ?= auto
 
-.PHONY: help build dist release test test-fast demo bench image chart format clean
-.PHONY: help build release test test-fast demo bench bench-autoscaler image chart format clean
+.PHONY: help build dist release test test-fast demo bench bench-autoscaler image sbom chart format clean
 
 help: ## list the recipes
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -22,6 +21,13 @@ image: ## the operator's image, FROM nothing: target/operator-image.tar
 
 dist: ## archives, Debian packages, checksums and the krew manifest: target/dist
 	CARGO="$(CARGO)" dist/package.sh
+
+# Of the image, which is made for Linux.
+sbom: ## what the program is made of, as CycloneDX: target/sbom.cdx.json
+	mkdir -p target
+	$(CARGO) metadata --locked --format-version 1 --features jemalloc --filter-platform x86_64-unknown-linux-gnu \
+		> target/metadata.json
+	$(CARGO) run --locked --example sbom -- target/metadata.json Cargo.lock target/sbom.cdx.json
 
 chart: build ## the Helm chart: target/chart/kubectl-flink-operator-VERSION.tgz
 	helm/package.sh

@@ -191,7 +191,6 @@ pub async fn run_command(
         Command::Delete(args) => Box::pin(delete::run(args, global, printer)).await,
         Command::Gc(args) => gc::run(args, global, printer).await,
         Command::Logs(args) => logs::run(args, global, printer).await,
-        Command::Autoscaler(args) => Box::pin(autoscaler::run(args, global, printer)).await,
         Command::Render(args) => render::run(args, global, printer).await,
         Command::Operate(args) => Box::pin(operate::run(*args, global, printer)).await,
         Command::Operator(args) => Box::pin(operator::run(*args, global, printer)).await,

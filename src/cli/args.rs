@@ -7,7 +7,10 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use super::connection::Connection;
 use super::{
-    autoscaler, check, checkpoints, complete, completion, config, crds, delete, deploy, desired_state, events, failure, gc, history, init, lint, list, logs, operate, operator, plan, reference, render, report, rest, restart, restore, rollback, sandbox, savepoint, scale, set, snapshots, status, ui, version, why,
+    autoscaler, check, checkpoints, complete, completion, config, crds, delete, deploy,
+    desired_state, events, failure, gc, history, init, lint, list, logs, operate, operator, plan,
+    reference, render, report, rest, restart, restore, rollback, sandbox, savepoint, scale, set,
+    snapshots, status, ui, version, why,
 };
 use crate::flink::access::Access;
 
@@ -85,9 +88,7 @@ pub enum Command {
     Rest(rest::RestArgs),
     /// Print the logs of JobManager and TaskManagers
     Logs(logs::LogsArgs),
-    /// Look at what the autoscaler of a job knows and decides
-    Autoscaler(autoscaler::AutoscalerArgs),
-    /// Ask what the autoscaler decides, and try it out before it is trusted
+    /// Ask what the autoscaler of a job knows and decides, and try it out before it is trusted
     Autoscaler(Box<autoscaler::AutoscalerArgs>),
     /// Delete a deployment, by default after saving the state of its job
     Delete(delete::DeleteArgs),

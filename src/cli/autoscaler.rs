@@ -1,15 +1,15 @@
 //! `autoscaler`: what the autoscaler of a job knows, decided and would decide.
 
+mod backtest;
+mod chart;
 mod explain;
 mod history;
 mod number;
+mod recording;
 mod reset;
+mod simulate;
 mod status;
 mod stored;
-mod backtest;
-mod chart;
-mod recording;
-mod simulate;
 mod told;
 mod tried;
 
@@ -35,6 +35,10 @@ enum Command {
     History(history::HistoryArgs),
     /// Have the operator forget what it knows of a job, and begin anew
     Reset(reset::ResetArgs),
+    /// Record what a job measures, and try options out on what was recorded
+    Backtest(backtest::BacktestArgs),
+    /// Show what would be decided about a job on paper, or about a job that runs, in virtual time
+    Simulate(simulate::SimulateArgs),
 }
 
 /// Runs the subcommand.
@@ -44,11 +48,6 @@ pub async fn run(args: AutoscalerArgs, global: &Global, printer: &Printer) -> an
         Command::Explain(args) => explain::run(args, global, printer).await,
         Command::History(args) => history::run(args, global, printer).await,
         Command::Reset(args) => reset::run(args, global, printer).await,
-    /// Record what a job measures, and try options out on what was recorded
-    Backtest(backtest::BacktestArgs),
-    /// Show what would be decided about a job on paper, or about a job that runs, in virtual time
-    Simulate(simulate::SimulateArgs),
-/// Runs one of the commands.
         Command::Backtest(args) => backtest::run(args, global, printer).await,
         Command::Simulate(args) => simulate::run(args, global, printer).await,
     }

@@ -67,7 +67,8 @@ impl Result {
 #[serde(rename_all = "camelCase")]
 struct Check {
     /// A stable name.
-    check: &'static str,
+    #[serde(rename = "check")]
+    name: &'static str,
     result: Result,
     message: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -81,7 +82,7 @@ pub async fn run(args: CheckArgs, global: &Global, printer: &Printer) -> anyhow:
         return Err(Failure::usage("checks are printed as a table, json or yaml").into());
     }
     let connection = global.connect().await?;
-    let facts = facts::observe(&connection, pre).await?;
+    let facts = Box::pin(facts::observe(&connection, pre)).await?;
     let checks = judge::judge(&facts);
     let failed = checks.iter().filter(|check| check.result == Result::Failed).count();
     match output.and_then(OutputFormat::for_value) {
@@ -99,11 +100,11 @@ pub async fn run(args: CheckArgs, global: &Global, printer: &Printer) -> anyhow:
 
 /// A line a check, its hint below it. Words have one width, with or without colour.
 fn table(checks: &[Check]) -> String {
-    let width = checks.iter().map(|check| check.check.len()).max().unwrap_or_default();
+    let width = checks.iter().map(|check| check.name.len()).max().unwrap_or_default();
     let mut text = String::new();
-    for Check { check, result, message, hint } in checks {
+    for Check { name, result, message, hint } in checks {
         let padding = " ".repeat("warning".len() - word(*result).len());
-        let _infallible = writeln!(text, "{}{padding}  {check:<width$}  {message}", result.shown());
+        let _infallible = writeln!(text, "{}{padding}  {name:<width$}  {message}", result.shown());
         if let Some(hint) = hint {
             let _infallible = writeln!(text, "{:indent$}hint: {hint}", "", indent = 9);
         }

@@ -311,15 +311,13 @@ pub fn explain(args: ExplainArgs, printer: &Printer) -> anyhow::Result<()> {
     let format = output.and_then(OutputFormat::for_value);
     let Some(code) = code else {
         let all: Vec<Explained> = Rule::ALL.iter().copied().map(Explained::new).collect();
-        return match format {
-            Some(format) => printer.value(&json!({ "rules": all }), format),
-            None => {
-                for Explained { code, severity, title, .. } in &all {
-                    printer.line(format_args!("{code}  {:<8} {title}", severity.as_str()))?;
-                }
-                Ok(())
-            }
-        };
+        if let Some(format) = format {
+            return printer.value(&json!({ "rules": all }), format);
+        }
+        for Explained { code, severity, title, .. } in &all {
+            printer.line(format_args!("{code}  {:<8} {title}", severity.as_str()))?;
+        }
+        return Ok(());
     };
     let Some(rule) = Rule::parse(&code) else {
         return Err(Failure::usage(format!("there is no rule `{code}`"))

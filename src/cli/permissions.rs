@@ -269,6 +269,15 @@ pub fn all() -> Vec<Needs> {
         needs("rest", &[&NAMED, &[NAMES, TELL_FLINK]], "the verb follows the method"),
         needs("logs", &[&NAMED, &[NAMES, PODS, grant(&["get"], "", "pods").sub("log")]], ""),
         needs(
+            "autoscaler",
+            &[
+                &NAMED,
+                &[NAMES, grant(&["get"], "", "configmaps"), ASK_FLINK],
+                &PATCH.map(Grant::if_given),
+            ],
+            "`patch` only for `reset`; `explain`, `backtest --record` and `simulate NAME` ask the JobManager",
+        ),
+        needs(
             "delete",
             &[
                 &NAMED,

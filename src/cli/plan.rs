@@ -104,7 +104,8 @@ struct Plan {
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Field {
-    field: String,
+    #[serde(rename = "field")]
+    path: String,
     from: String,
     to: String,
     class: &'static str,
@@ -135,15 +136,12 @@ pub async fn run(args: PlanArgs, global: &Global, printer: &Printer) -> anyhow::
     let extensions = Extensions::online(&operator)?;
     let documents = filename.as_deref().map(|file| deploy::manifests(file, global)).transpose()?;
     let mut connection = global.connect().await?;
-    let requests = match documents {
-        Some(documents) => {
-            let file = filename.as_deref().map(manifest::shown).unwrap_or_default();
-            Request::of_documents(documents, &file)
-        }
-        None => {
-            let present = deployment::fetch(&connection, &name.unwrap_or_default()).await?;
-            vec![Request::Manifest { manifest: with(&present, &set), source: None }]
-        }
+    let requests = if let Some(documents) = documents {
+        let file = filename.as_deref().map(manifest::shown).unwrap_or_default();
+        Request::of_documents(documents, &file)
+    } else {
+        let present = deployment::fetch(&connection, &name.unwrap_or_default()).await?;
+        vec![Request::Manifest { manifest: with(&present, &set), source: None }]
     };
     let is_manifest = filename.is_some();
     let rules = (&operator, &extensions, printer);
@@ -160,12 +158,11 @@ pub async fn run(args: PlanArgs, global: &Global, printer: &Printer) -> anyhow::
     for checked in checked {
         plans.push(Box::pin(plan(checked, is_manifest, &connection, &context, access)).await?);
     }
-    match output.and_then(OutputFormat::for_value) {
-        Some(format) => printer.value(&json!({ "plans": plans }), format)?,
-        None => {
-            let texts = plans.iter().map(|plan| show::plan(plan, Timestamp::now()));
-            printer.line(texts.collect::<Vec<_>>().join("\n\n"))?;
-        }
+    if let Some(format) = output.and_then(OutputFormat::for_value) {
+        printer.value(&json!({ "plans": plans }), format)?;
+    } else {
+        let texts = plans.iter().map(|plan| show::plan(plan, Timestamp::now()));
+        printer.line(texts.collect::<Vec<_>>().join("\n\n"))?;
     }
     if plans.iter().all(Plan::is_empty) { Ok(()) } else { Err(Failure::differs().into()) }
 }
@@ -319,7 +316,7 @@ fn fields(difference: &SpecDiff) -> Vec<Field> {
         .iter()
         .map(|change| {
             let (from, to) = change.shown();
-            Field { field: change.field.clone(), from, to, class: change.class.as_str() }
+            Field { path: change.field.clone(), from, to, class: change.class.as_str() }
         })
         .collect()
 }

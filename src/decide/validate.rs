@@ -87,7 +87,8 @@ pub fn autoscaler_options(config: &FlinkConfig, interval: Duration) -> Vec<Viola
     config.force(&options::autoscaler::ENABLED, "true");
     config.force(&options::RECONCILE_INTERVAL, duration::render(interval));
     let places = Places { own: config.clone() };
-    let mut violations = autoscaler::check(&config, &places);
+    let found = autoscaler::check(&config, &places);
+    let mut violations: Vec<Violation> = found.into_iter().map(|one| one.violation).collect();
     for violation in &mut violations {
         if let Some(key) = violation.path.strip_prefix(PLACE) {
             violation.path = key.to_owned();

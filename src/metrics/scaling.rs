@@ -69,12 +69,15 @@ impl Scaling {
     }
 }
 
+/// Reads one of the counts.
+type Count = fn(&Scaling) -> u64;
+
 /// The families of all jobs that have an autoscaler.
 pub(super) fn families<'a>(
     jobs: impl Iterator<Item = (&'a Arc<Id>, &'a Scaling)> + Clone,
 ) -> Vec<Family> {
     let mut families = Vec::new();
-    let counts: [(&str, fn(&Scaling) -> u64); 3] = [
+    let counts: [(&str, Count); 3] = [
         ("AutoScaler.scalings", |of| of.scalings),
         ("AutoScaler.balanced", |of| of.balanced),
         ("AutoScaler.errors", |of| of.errors),

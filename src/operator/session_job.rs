@@ -245,6 +245,8 @@ pub(super) async fn look_up(
     let status = resource.status.clone().unwrap_or_default();
     let asked = Asked { status: &status.job_status, flink: flink(cluster, operator, context) };
     answer(question, &asked, (resource, cluster, operator), context, facts).await;
+}
+
 fn record<'a>(resource: &FlinkSessionJob, status: &'a SessionJobStatus) -> Record<'a> {
     let generation = resource.metadata.generation;
     let reconciliation = &status.reconciliation_status;

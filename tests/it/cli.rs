@@ -1,15 +1,15 @@
 //! Commands against a cluster in memory, and the program itself by its transcripts.
 
-mod changes;
-mod check_report;
 mod autoscaler;
 mod backtest;
+mod changes;
+mod check_report;
 pub(crate) mod commands;
 mod completion;
 mod looking;
 mod operator_config;
 mod panics;
-mod reference;
 mod plan;
+mod reference;
 mod transcripts;
 mod why;

@@ -24,8 +24,8 @@ pub(super) fn judge(facts: &Facts) -> Vec<Check> {
     checks
 }
 
-fn check(check: &'static str, result: Result, message: impl Into<String>) -> Check {
-    Check { check, result, message: message.into(), hint: None }
+fn check(name: &'static str, result: Result, message: impl Into<String>) -> Check {
+    Check { name, result, message: message.into(), hint: None }
 }
 
 impl Check {

@@ -77,7 +77,7 @@ pub(super) fn plan(plan: &Plan, now: Timestamp) -> String {
             lines.push(format!(
                 "  {} {}: {} → {}",
                 styled(DIM, format_args!("{:<8}", field.class.to_lowercase())),
-                field.field,
+                field.path,
                 styled(RED, cut(&field.from)),
                 styled(GREEN, cut(&field.to))
             ));

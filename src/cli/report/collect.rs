@@ -60,7 +60,7 @@ impl Collecting<'_> {
         let present = self.present;
         tell("reading objects");
         let kind = present.id().kind.to_lowercase();
-        self.object(archive, &format!("objects/{kind}-{}.yaml", present.name()), &present.0)?;
+        add_object(archive, &format!("objects/{kind}-{}.yaml", present.name()), &present.0)?;
         let cluster = self.timely(deployment::cluster_of(self.connection, present)).await;
         let cluster = match cluster {
             Ok(cluster) => cluster,
@@ -71,7 +71,7 @@ impl Collecting<'_> {
         };
         if present.is_session_job() {
             let name = format!("objects/flinkdeployment-{}.yaml", cluster.name());
-            self.object(archive, &name, &cluster.0)?;
+            add_object(archive, &name, &cluster.0)?;
         }
         let of_cluster = format!("app={}", cluster.name());
         let history = revision::label_selector(&present.history_name());
@@ -99,11 +99,6 @@ impl Collecting<'_> {
             Ok(Err(error)) => Err(format!("{error:#}")),
             Err(_) => Err("the time given by --timeout ran out".to_owned()),
         }
-    }
-
-    fn object(&self, archive: &mut Archive, name: &str, object: &Value) -> anyhow::Result<()> {
-        let text = serde_yaml::to_string(&redact::object(object.clone()))?;
-        archive.add(name, &text)
     }
 
     async fn objects<K>(
@@ -230,4 +225,10 @@ fn line(event: &Event) -> String {
         event.message.as_deref().unwrap_or_default().replace('\n', " ")
     );
     line
+}
+
+/// Adds one object, without secrets.
+fn add_object(archive: &mut Archive, name: &str, object: &Value) -> anyhow::Result<()> {
+    let text = serde_yaml::to_string(&redact::object(object.clone()))?;
+    archive.add(name, &text)
 }

@@ -391,7 +391,7 @@ fn job(facts: &Facts) -> Option<Found> {
 /// The innermost cause of a stack trace, else its first line.
 fn innermost(trace: &str) -> Option<String> {
     let lines = || trace.lines().filter(|line| !line.trim().is_empty());
-    let caused = lines().filter(|line| line.trim_start().starts_with("Caused by: ")).last();
+    let caused = lines().rfind(|line| line.trim_start().starts_with("Caused by: "));
     caused.or_else(|| lines().next()).map(signs::quoted)
 }
 

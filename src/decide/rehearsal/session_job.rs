@@ -69,6 +69,7 @@ impl SessionJobRehearsal {
             failed_submission: None,
             tried: Tried::default(),
             validators: Validators::default(),
+            went_back: None,
             facts: self.facts.clone(),
             memo: Memo::default(),
         };

@@ -242,7 +242,7 @@ impl Pass<'_> {
             self.world.now,
         );
         let is_new = before == Some(JobStatusState::Reconciling)
-            && self.status.error.as_deref() != Some(JOB_NOT_FOUND)
+            && !self.is_loss_told()
             && self.world.now.duration_since(since) < LIST_AGE_MAX;
         if is_new {
             return;
@@ -250,16 +250,20 @@ impl Pass<'_> {
         self.lose_job();
     }
 
+    /// Whether the status says that the job is lost, by itself or beside what else is wrong.
+    fn is_loss_told(&self) -> bool {
+        let error = self.status.error.as_deref().unwrap_or_default();
+        error == JOB_NOT_FOUND
+            || messages_of(error).iter().any(|message| message == JOB_NOT_FOUND)
+            || WentBack::read(error).is_some()
+    }
+
     fn lose_job(&mut self) {
         self.give_up_savepoint("the session cluster no longer has the job");
         job::forget_stop(&mut self.status.job_status);
         self.set_job_state(JobStatusState::Reconciling);
         self.status.reconciliation_status.state = ReconciliationState::Deployed;
-        let error = self.status.error.as_deref().unwrap_or_default();
-        let is_told = error == JOB_NOT_FOUND
-            || messages_of(error).iter().any(|message| message == JOB_NOT_FOUND)
-            || WentBack::read(error).is_some();
-        if !is_told {
+        if !self.is_loss_told() {
             let mut event = Event::warning("Missing", Component::Job, self.lost_message());
             event.key = Some(format!(
                 "{JOB_NOT_FOUND}: {}",

@@ -29,7 +29,9 @@ pub(super) fn tests() -> BTreeSet<String> {
     let texts = files.map(|file| fs::read_to_string(file.unwrap().path()).unwrap());
     let names = texts.flat_map(|text| {
         let lines: Vec<&str> = text.lines().map(str::trim).collect();
-        let functions = lines.windows(2).filter(|pair| pair[0].ends_with("test]"));
+        let functions = lines
+            .windows(2)
+            .filter(|pair| pair[0].ends_with("test]") || pair[0].starts_with("#[tokio::test("));
         functions
             .filter_map(|pair| {
                 let rest = pair[1].strip_prefix("async ").unwrap_or(pair[1]).strip_prefix("fn ")?;

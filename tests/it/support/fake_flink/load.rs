@@ -62,8 +62,8 @@ impl Load {
         } else {
             &[("numRecordsInPerSecond", now)]
         };
-        let all = of_vertex.iter().chain([&("busyTimeMsPerSecond", busy)]);
-        all.map(|(name, value)| ((*name).to_owned(), *value)).collect()
+        let all = of_vertex.iter().copied().chain([("busyTimeMsPerSecond", busy)]);
+        all.map(|(name, value)| (name.to_owned(), value)).collect()
     }
 
     pub(super) fn records_in(&self, vertex: &str) -> f64 {

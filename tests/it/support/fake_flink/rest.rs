@@ -160,21 +160,7 @@ fn job_endpoint(
     let Some(job) = cluster.jobs.get_mut(id) else { return missing() };
     match (method.as_str(), rest) {
         ("GET", []) => ok(job.details(now)),
-        ("PATCH", []) => match job.state.as_str() {
-            // One that is cancelled has nothing against being cancelled.
-            "CANCELED" => reply(StatusCode::ACCEPTED, json!({})),
-            state @ ("FAILED" | "FINISHED") => throw(
-                StatusCode::CONFLICT,
-                REST_EXCEPTION,
-                &format!(
-                    "Job cancellation failed because the job has already reached another terminal state ({state})."
-                ),
-            ),
-            _ => {
-                job.cancel();
-                reply(StatusCode::ACCEPTED, json!({}))
-            }
-        },
+        ("PATCH", []) => cancel(job),
         ("GET", ["exceptions"]) => {
             let limit = query.strip_prefix("maxExceptions=").and_then(|text| text.parse().ok());
             ok(job.exceptions(limit.unwrap_or(20)))
@@ -227,7 +213,7 @@ fn job_endpoint(
         }
         ("PUT", ["resource-requirements"]) if job.load.is_some() => {
             if let Some(load) = &mut job.load {
-                load.require(&posted, now);
+                load.require(posted, now);
             }
             job.start = now;
             ok(json!({}))
@@ -237,6 +223,24 @@ fn job_endpoint(
             "java.lang.UnsupportedOperationException: The DefaultScheduler does not support changing the parallelism without a job restart.",
         ),
         _ => no_endpoint(method, path),
+    }
+}
+
+fn cancel(job: &mut Job) -> Answer {
+    match job.state.as_str() {
+        // One that is cancelled has nothing against being cancelled.
+        "CANCELED" => reply(StatusCode::ACCEPTED, json!({})),
+        state @ ("FAILED" | "FINISHED") => throw(
+            StatusCode::CONFLICT,
+            REST_EXCEPTION,
+            &format!(
+                "Job cancellation failed because the job has already reached another terminal state ({state})."
+            ),
+        ),
+        _ => {
+            job.cancel();
+            reply(StatusCode::ACCEPTED, json!({}))
+        }
     }
 }
 
