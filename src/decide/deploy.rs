@@ -9,6 +9,7 @@ use super::observe::{SOON, foreign_deployment};
 use super::plan::{Component, Event, Plan, Step};
 use super::reconciled::ReconciledSpec;
 use super::restore::{HighAvailability, Refusal, RestoreFacts, RestorePoint, restore_point};
+use super::upgrade::REPLACED_KEY;
 use super::version::refuse_old_version;
 use super::world::JobManager;
 use crate::api::deployment::FlinkDeploymentSpec;
@@ -238,6 +239,7 @@ impl Pass<'_> {
         self.lose_job_from_sight();
         self.status.job_manager_deployment_status = JobManagerDeploymentStatus::Deploying;
         self.status.cluster_info.remove(HEALTH_KEY);
+        self.status.cluster_info.remove(REPLACED_KEY);
         Ok(())
     }
 

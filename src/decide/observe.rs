@@ -12,6 +12,7 @@ use super::error_document::ErrorType;
 use super::job::{self, WithoutCheckpoint};
 use super::plan::{Component, Event, Step};
 use super::reconciled::ReconciledSpec;
+use super::upgrade::REPLACED_KEY;
 use super::world::{Job, JobManager, Pod, PodProblem, UNSCHEDULABLE};
 use crate::api::job::{JobState, UpgradeMode};
 use crate::api::status::{JobManagerDeploymentStatus, JobStatusState, ReconciliationState};
@@ -69,14 +70,17 @@ impl Pass<'_> {
     fn adopt_finished_upgrade(&mut self, last: &ReconciledSpec) -> Result<bool, Halt> {
         let job_manager = self.read_job_manager()?;
         let observed_generation = self.status.observed_generation.unwrap_or(-1);
+        let replaced = self.status.cluster_info.get(REPLACED_KEY);
         let is_ours = job_manager.is_some_and(|job_manager| {
             !job_manager.is_deleting
+                && replaced != Some(&job_manager.uid)
                 && job_manager.generation == Some(observed_generation)
                 && job_manager.owner_uid.as_deref() == Some(self.world.uid())
         });
         if !is_ours {
             return Ok(false);
         }
+        self.status.cluster_info.remove(REPLACED_KEY);
         let mut last = last.clone();
         if let Some(job) = &mut last.spec.job {
             job.state = JobState::Running;

@@ -18,6 +18,10 @@ use crate::api::status::{JobManagerDeploymentStatus, JobStatusState, Reconciliat
 use crate::config::cluster;
 use crate::config::options;
 
+/// In `status.clusterInfo`: uid of the JobManager's Deployment that an upgrade replaces, until the new
+/// one is made.
+pub const REPLACED_KEY: &str = "ReplacedDeployment";
+
 impl Pass<'_> {
     pub(super) fn stop(&mut self, last: &ReconciledSpec, diff: &SpecDiff) -> Result<Plan, Halt> {
         let decision = self.ask_table(self.stop_facts(last)?)?;
@@ -230,6 +234,9 @@ impl Pass<'_> {
     /// Writes what is intended, then deletes the JobManager; the next pass starts the new one.
     pub(super) fn take_down(&mut self, mode: UpgradeMode, cancel: bool) -> Result<Plan, Halt> {
         let job_id = self.cancellable_job();
+        // A new parallelism, or a restart, has no generation of its own: should this end before the
+        // deletion, the Deployment that is there must not be taken for the new one.
+        let has_its_generation = self.status.observed_generation == Some(self.generation);
         self.store_before_deploy(mode, false);
         let state = self.status.job_status.state;
         if !state.is_some_and(JobStatusState::is_globally_terminal) {
@@ -237,6 +244,9 @@ impl Pass<'_> {
         }
         let uid = self.read_job_manager()?.map(|job_manager| job_manager.uid.clone());
         self.status.job_manager_deployment_status = JobManagerDeploymentStatus::Missing;
+        if let Some(uid) = uid.as_ref().filter(|_| has_its_generation) {
+            self.status.cluster_info.insert(REPLACED_KEY.to_owned(), uid.clone());
+        }
         self.write_intent();
         if let (true, Some(job_id)) = (cancel, job_id) {
             self.steps.push(Step::CancelJob { job_id, is_best_effort: true });

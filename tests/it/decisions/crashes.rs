@@ -49,3 +49,42 @@ fn a_recovery_that_was_cut_short_is_finished() {
     assert_eq!(deeds(&plan), ["finish-cluster"], "{}", told(&plan));
     assert_eq!(deeds(&scene.after(&plan).plan()), [""; 0], "once");
 }
+
+#[test]
+fn a_scaling_that_ended_before_the_deletion_is_finished_not_taken_for_done() {
+    for mode in ["stateless", "last-state"] {
+        let mut scene = Scene::running(mode).edit(|spec| {
+            let overrides = json!("v1:4,v2:2");
+            spec.flink_configuration
+                .0
+                .insert("pipeline.jobvertex-parallelism-overrides".to_owned(), overrides);
+        });
+        // The autoscaler's, which nobody wrote into the resource.
+        scene.resource.metadata.generation = Some(1);
+        let plan = scene.plan();
+        assert!(deeds(&plan).contains(&"delete-job-manager"), "{mode}: {}", told(&plan));
+        let crashed = scene.after(&plan);
+        assert!(matches!(crashed.facts.job_manager, Fact::Known(Some(_))), "it was not deleted");
+        let plan = crashed.plan();
+        assert_eq!(
+            plan.status.reconciliation_status.state,
+            ReconciliationState::Upgrading,
+            "{mode}"
+        );
+        assert!(deeds(&plan).contains(&"delete-job-manager"), "{mode}: {}", told(&plan));
+        // The one that is made next is another.
+        let mut made = crashed.after(&plan);
+        made.facts.job_manager = Fact::Known(Some(JobManager {
+            uid: "d2".to_owned(),
+            available_replicas: 0,
+            ..job_manager()
+        }));
+        let plan = made.plan();
+        assert_eq!(
+            plan.status.reconciliation_status.state,
+            ReconciliationState::Deployed,
+            "{mode}"
+        );
+        assert!(!plan.status.cluster_info.contains_key("ReplacedDeployment"));
+    }
+}
