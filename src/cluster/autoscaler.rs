@@ -52,6 +52,14 @@ impl Kept {
         self.metadata.resource_version.is_some()
     }
 
+    /// Whether it was made for the resource with this uid, and not by a user who likes the name.
+    pub fn is_of(&self, uid: &str) -> bool {
+        let owners = self.metadata.owner_references.as_deref().unwrap_or_default();
+        let component = self.metadata.labels.as_ref().and_then(|labels| labels.get("component"));
+        let is_unclaimed = owners.is_empty() && component.is_some_and(|it| it == COMPONENT);
+        is_unclaimed || owners.iter().any(|owner| owner.uid == uid)
+    }
+
     /// Kind and name of the resource that it belongs to, where that is not the one with this uid:
     /// one of another kind, or of the same name and deleted. One without an owner belongs to nobody
     /// else.

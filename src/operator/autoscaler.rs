@@ -19,6 +19,10 @@ use crate::config::cluster::{ResourceId, deploy_config};
 use crate::config::session_job::{JobSpecs, job_config};
 use crate::config::{FlinkConfig, OperatorConfig};
 use crate::decide::reconciled::{StoredSpec, running_spec};
+use crate::decide::validate::session_job::{
+    SessionCluster, SessionJobInput, validate as validate_session_job,
+};
+use crate::decide::validate::{ValidationInput, validate};
 use crate::flink::Client;
 
 use super::context::Context;
@@ -36,6 +40,9 @@ pub(super) type Cluster<'a> = Option<&'a FlinkDeployment>;
 /// A kind whose jobs are scaled.
 pub(super) trait Scaled: Operated {
     type Spec: StoredSpec;
+
+    /// Whether its jobs run in the cluster of another resource.
+    const IS_IN_CLUSTER: bool;
 
     fn spec(&self) -> &Self::Spec;
 
@@ -58,6 +65,9 @@ pub(super) trait Scaled: Operated {
         operator: &OperatorConfig,
     ) -> Result<FlinkConfig, String>;
 
+    /// Whether the user's spec breaks no rule, so that it will come into force after `last`.
+    fn is_sound(&self, last: &Self::Spec, cluster: Cluster<'_>, operator: &OperatorConfig) -> bool;
+
     /// A client of the job's JobManager.
     fn flink(
         &self,
@@ -70,6 +80,8 @@ pub(super) trait Scaled: Operated {
 
 impl Scaled for FlinkDeployment {
     type Spec = FlinkDeploymentSpec;
+
+    const IS_IN_CLUSTER: bool = false;
 
     fn spec(&self) -> &FlinkDeploymentSpec {
         &self.spec
@@ -114,6 +126,22 @@ impl Scaled for FlinkDeployment {
             .map_err(|error| error.to_string())
     }
 
+    fn is_sound(
+        &self,
+        last: &FlinkDeploymentSpec,
+        _cluster: Cluster<'_>,
+        operator: &OperatorConfig,
+    ) -> bool {
+        let input = ValidationInput {
+            name: self.metadata.name.as_deref().unwrap_or_default(),
+            namespace: self.metadata.namespace.as_deref().unwrap_or("default"),
+            spec: &self.spec,
+            last_reconciled: Some(last),
+            operator,
+        };
+        validate(&input).is_empty()
+    }
+
     fn flink(
         &self,
         status: &DeploymentStatus,
@@ -135,6 +163,8 @@ impl Scaled for FlinkDeployment {
 
 impl Scaled for FlinkSessionJob {
     type Spec = FlinkSessionJobSpec;
+
+    const IS_IN_CLUSTER: bool = true;
 
     fn spec(&self) -> &FlinkSessionJobSpec {
         &self.spec
@@ -185,6 +215,28 @@ impl Scaled for FlinkSessionJob {
             current: &self.spec,
         })
         .map_err(|error| error.to_string())
+    }
+
+    fn is_sound(
+        &self,
+        last: &FlinkSessionJobSpec,
+        cluster: Cluster<'_>,
+        operator: &OperatorConfig,
+    ) -> bool {
+        let cluster = cluster.map(|cluster| SessionCluster {
+            name: cluster.metadata.name.as_deref().unwrap_or_default(),
+            spec: &cluster.spec,
+        });
+        let input = SessionJobInput {
+            namespace: self.metadata.namespace.as_deref().unwrap_or("default"),
+            spec: &self.spec,
+            last_reconciled: Some(last),
+            cluster,
+            operator,
+            // Where the jar comes from decides nothing here.
+            host: None,
+        };
+        validate_session_job(&input).is_empty()
     }
 
     fn flink(

@@ -60,7 +60,7 @@ pub(in crate::operator) fn follow<K: Scaled>(
     let interval = config.get(&RECONCILE_INTERVAL).ok()?;
     let now = Instant::now();
     let begun = context.autoscalers.with(&uid, |book| {
-        let next = book.begun.map_or(now, |begun| begun + interval);
+        let next = book.begun.and_then(|begun| begun.checked_add(interval)).unwrap_or(now);
         if next > now {
             return Err(next.duration_since(now));
         }

@@ -19,6 +19,7 @@ use crate::config::options::autoscaler::{ENABLED, MEMORY_TUNING_ENABLED, VERTEX_
 use crate::config::{FlinkConfig, OperatorConfig};
 use crate::decide::reconciled::{Reconciled, StoredSpec};
 use crate::operator::context::Context;
+use crate::operator::observe::tell;
 
 /// How a job stands to the autoscaler.
 pub(super) enum Switch {
@@ -35,6 +36,10 @@ pub(super) fn switch<K: Scaled>(
     cluster: Cluster<'_>,
     operator: &OperatorConfig,
 ) -> Switch {
+    if K::IS_IN_CLUSTER && cluster.is_none() {
+        // It may be there that the autoscaler is on.
+        return Switch::Unknown;
+    }
     let is_mentioned = mentions(K::configuration(resource.spec()))
         || cluster.is_some_and(|of| mentions(&of.spec.flink_configuration))
         || operator.base.iter().any(|(key, _)| key.ends_with(ENABLED.key()));
@@ -114,8 +119,15 @@ async fn decided<K: Scaled>(resource: &K, context: &Context) -> cluster::Result<
         Some(decided) => return Ok(decided),
     }
     let namespace = resource.namespace().unwrap_or_default();
-    let found =
-        cluster::autoscaler::find(&context.client, &namespace, &resource.name_any()).await?;
+    let name = resource.name_any();
+    let found = match cluster::autoscaler::find(&context.client, &namespace, &name).await {
+        Ok(found) => found,
+        // The job is looked after all the same, and keeps what it runs with; the next pass asks again.
+        Err(error) => {
+            tracing::warn!(error = tell(&error), "what the autoscaler stored cannot be read");
+            return Ok(Decided::Unknown { reason: tell(&error) });
+        }
+    };
     let kept = found.unwrap_or_else(|| Kept::of(resource));
     let unknown = |reason: String| (Decided::Unknown { reason }, None);
     let (decided, work) = match (kept.other_owner(&uid), state::read(&kept.data)) {
@@ -184,10 +196,23 @@ pub(in crate::operator) async fn tidy<K: Scaled>(
             }
         },
     };
-    if is_clearing {
-        clear(resource, &uid, context).await?;
+    if !is_clearing {
+        return Ok(());
     }
-    Ok(())
+    // A spec that will be refused turns nothing off: the last good one goes on with what it has.
+    let is_sound = Reconciled::<K::Spec>::parse(last)
+        .is_ok_and(|last| resource.is_sound(&last.spec, cluster, operator));
+    if !is_sound {
+        return Ok(());
+    }
+    match clear(resource, &uid, context).await {
+        // Who may not read it never wrote it.
+        Err(error @ cluster::Error::Forbidden { .. }) => {
+            tracing::warn!(error = tell(&error), "what the autoscaler stored is not cleared");
+            Ok(())
+        }
+        other => other,
+    }
 }
 
 /// Whether a stored spec may have anything to do with the autoscaler.
@@ -211,7 +236,7 @@ async fn clear<K: Scaled>(resource: &K, uid: &str, context: &Context) -> cluster
         let namespace = resource.namespace().unwrap_or_default();
         let (client, name) = (&context.client, resource.name_any());
         let found = cluster::autoscaler::find(client, &namespace, &name).await?;
-        let Some(mut kept) = found.filter(|kept| kept.other_owner(uid).is_none()) else {
+        let Some(mut kept) = found.filter(|kept| kept.is_of(uid)) else {
             return Ok(());
         };
         let before = kept.data.len();
