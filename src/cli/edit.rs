@@ -17,10 +17,12 @@ use super::printer::Printer;
 use super::{change, deployment};
 use crate::api::deployment::FlinkDeploymentSpec;
 use crate::api::session_job::FlinkSessionJobSpec;
+use crate::artifact::storage;
 use crate::cluster::apply;
 use crate::config::cluster::is_high_availability_on;
 use crate::config::{OperatorConfig, secret};
 use crate::decide::diff::{ChangeClass, diff, diff_session_job};
+use crate::decide::extension::subject;
 use crate::decide::validate::{ValidationInput, Violation, validate};
 
 /// Flags of commands that make the job stop and start.
@@ -55,11 +57,13 @@ pub(super) async fn carry_out(
         return Err(refusal(present, &violations).into());
     }
     let jobs = if present.is_session() {
-        deployment::session_jobs_of(connection, present.name()).await
+        deployment::session_jobs_of(connection, present.name())
+            .await
+            .map_err(|error| error.to_string())
     } else {
-        Vec::new()
+        Ok(Vec::new())
     };
-    if let Some(loss) = decide_loss(present, &wanted, &jobs) {
+    if let Some(loss) = decide_loss(present, &wanted, jobs.as_deref()) {
         if dry_run == DryRunMode::None && !lose_state {
             agree(&loss, "--lose-state", printer)?;
         } else {
@@ -135,20 +139,34 @@ pub(super) fn next_nonce(present: &Deployment, path: &str) -> i64 {
 }
 
 /// What the change would throw away, as a sentence; nothing where the state is carried over.
-fn decide_loss(present: &Deployment, wanted: &Deployment, jobs: &[Deployment]) -> Option<String> {
+///
+/// `jobs` are those of a session cluster, or why they are not known.
+fn decide_loss(
+    present: &Deployment,
+    wanted: &Deployment,
+    jobs: Result<&[Deployment], &String>,
+) -> Option<String> {
     if !present.was_deployed() || class_of(present, wanted) < ChangeClass::Scale {
         return None;
     }
     let name = present.shown_name();
     if present.is_session() {
-        if jobs.is_empty() || is_high_availability_on(&wanted.flink_config()) {
+        // The metadata that the next one starts from is written by the one that stops.
+        let has_metadata = is_high_availability_on(&present.flink_config())
+            && is_high_availability_on(&wanted.flink_config());
+        if has_metadata || jobs.is_ok_and(<[_]>::is_empty) {
             return None;
         }
-        let names = jobs.iter().map(|job| format!("`{}`", job.name())).collect::<Vec<_>>();
+        let which = match jobs {
+            Ok(jobs) => {
+                let names = jobs.iter().map(|job| format!("`{}`", job.name()));
+                names.collect::<Vec<_>>().join(", ")
+            }
+            Err(error) => format!("which ones cannot be seen: {error}"),
+        };
         return Some(format!(
-            "the session cluster `{name}` has no high availability: when it stops, the jobs that run \
-             in it are gone with what they have not saved: {}",
-            names.join(", ")
+            "the session cluster `{name}` has no high availability that its next JobManager could go by: \
+             when it stops, the jobs that run in it are gone with what they have not saved: {which}"
         ));
     }
     let is_running = present.desired_state() == "running";
@@ -209,13 +227,18 @@ fn refusal(present: &Deployment, violations: &[Violation]) -> Failure {
 /// The same with kubectl, secrets hidden.
 fn equivalent(present: &Deployment, patch: &Value) -> String {
     let mut shown = patch.clone();
+    subject::hide_secrets(&mut shown, None);
     if let Some(configuration) = shown.pointer_mut("/spec/flinkConfiguration") {
         hide_secrets("", configuration);
     }
+    if let Some(Value::String(path)) = shown.pointer_mut("/spec/job/initialSavepointPath") {
+        *path = storage::shown(path);
+    }
+    let note = if shown == *patch { "" } else { " (a secret is hidden: put it in again)" };
     let id = present.id();
     let quoted = shown.to_string().replace('\'', r"'\''");
     format!(
-        "equivalent: kubectl patch {} {} -n {} --type merge -p '{quoted}'",
+        "equivalent: kubectl patch {} {} -n {} --type merge -p '{quoted}'{note}",
         id.kind.to_lowercase(),
         present.name(),
         present.namespace()

@@ -9,7 +9,7 @@ use crate::api::deployment::{DeploymentMode, FlinkConfiguration, FlinkDeployment
 use crate::api::session_job::FlinkSessionJobSpec;
 use crate::config::FlinkConfig;
 use crate::config::options::PARALLELISM_OVERRIDES as OVERRIDES;
-use crate::config::secret::{HIDDEN, is_secret};
+use crate::config::secret::{self, HIDDEN, hide_in, is_secret};
 
 /// How a change is brought about; the greatest of all changes decides.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
@@ -101,7 +101,23 @@ fn plain(field: &str, value: &Value) -> String {
     }
     let mut shown = value.clone();
     hide_secrets(&mut shown, None);
+    // Which looks at whole lines only; a value may have one secret among much else.
+    hide_in_texts(&mut shown, option);
     shown.as_str().map_or_else(|| shown.to_string(), str::to_owned)
+}
+
+/// Hides what looks like a secret in any text of the value; `option` is the key it stands under.
+fn hide_in_texts(value: &mut Value, option: Option<&str>) {
+    match value {
+        Value::String(text) => {
+            *text = hide_in(&option.map_or_else(|| text.clone(), |key| secret::shown(key, text)));
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| hide_in_texts(item, option)),
+        Value::Object(fields) => {
+            fields.values_mut().for_each(|field| hide_in_texts(field, option));
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
 }
 
 /// Compares the spec that was reconciled with the one that is wanted. Defaults count as written:

@@ -18,7 +18,7 @@ fn application(upgrade_mode: &str, state: &str) -> Deployment {
 }
 
 fn loss(present: &Deployment, patch: &Value) -> Option<String> {
-    decide_loss(present, &patched(present, patch), &[])
+    decide_loss(present, &patched(present, patch), Ok(&[]))
 }
 
 #[test]
@@ -49,9 +49,9 @@ fn a_session_cluster_without_high_availability_takes_its_jobs_along() {
     let patch = json!({"spec": {"restartNonce": 1}});
     let job = Deployment(json!({"kind": "FlinkSessionJob", "metadata": {"name": "clicks"}}));
     let of = |present: &Deployment, jobs: &[Deployment]| {
-        decide_loss(present, &patched(present, &patch), jobs)
+        decide_loss(present, &patched(present, &patch), Ok(jobs))
     };
-    expect!["the session cluster `orders` has no high availability: when it stops, the jobs that run in it are gone with what they have not saved: `clicks`"]
+    expect!["the session cluster `orders` has no high availability that its next JobManager could go by: when it stops, the jobs that run in it are gone with what they have not saved: `clicks`"]
         .assert_eq(&of(&cluster(json!({})), std::slice::from_ref(&job)).unwrap());
     assert_eq!(of(&cluster(json!({})), &[]), None);
     let available = json!({"high-availability.type": "kubernetes", "high-availability.storageDir": "s3://b/ha"});
@@ -74,7 +74,7 @@ fn a_nonce_was_never_used_before() {
 #[test]
 fn the_same_with_kubectl_has_no_secrets() {
     let patch = json!({"spec": {"image": "it's", "flinkConfiguration": {"s3": {"secret-key": "hunter2"}, "a": "b"}}});
-    expect![[r#"equivalent: kubectl patch flinkdeployment orders -n shop --type merge -p '{"spec":{"image":"it'\''s","flinkConfiguration":{"s3":{"secret-key":"******"},"a":"b"}}}'"#]]
+    expect![[r#"equivalent: kubectl patch flinkdeployment orders -n shop --type merge -p '{"spec":{"image":"it'\''s","flinkConfiguration":{"s3":{"secret-key":"******"},"a":"b"}}}' (a secret is hidden: put it in again)"#]]
         .assert_eq(&equivalent(&application("savepoint", "running"), &patch));
 }
 

@@ -1,5 +1,5 @@
-//! Takes secrets out of what goes into an archive: by the keys they stand under, and by what looks like
-//! one in any text.
+//! Takes secrets out of what goes into an archive: by the keys they stand under, also in documents that
+//! are written into a text, and by what looks like one in any text.
 
 use serde_json::Value;
 
@@ -8,6 +8,17 @@ use crate::decide::extension::subject::hide_secrets;
 
 /// Values in a Flink configuration of the REST API, and environment variables, stand beside their key.
 const NAMES: [&str; 2] = ["name", "key"];
+/// The arguments of a job in the configuration of its JobManager. Which of them are secrets only the
+/// job knows.
+const ARGUMENTS: &str = "program-args";
+/// Flink's configuration whose keys are nested.
+const NESTED_CONFIGURATION: &str = "config.yaml";
+/// Flink's configuration that looks like YAML and is none.
+const FLAT_CONFIGURATION: &str = "flink-conf.yaml";
+/// Bytes of a text that is read as a document; a longer one is left out.
+const DOCUMENT_BYTES_MAX: usize = 1 << 20;
+/// Nodes that YAML aliases may stand for.
+const REPLAYED_MAX: usize = 10_000;
 
 /// The object without secrets and without what only the API server reads.
 pub(super) fn object(mut value: Value) -> Value {
@@ -18,35 +29,208 @@ pub(super) fn object(mut value: Value) -> Value {
             annotations.remove("kubectl.kubernetes.io/last-applied-configuration");
         }
     }
-    hide_secrets(&mut value, None);
-    redact(&mut value, None);
+    let mut documents = Documents::default();
+    // Items of a list do not say their kind; of those in a report only a ConfigMap has texts here.
+    let files = value.get_mut("data").and_then(Value::as_object_mut);
+    for (name, file) in files.into_iter().flatten() {
+        documents.set_aside_file(name, file);
+    }
+    hide(&mut value, false, documents);
     value
 }
 
-fn redact(value: &mut Value, key: Option<&str>) {
-    match value {
-        Value::String(text) => {
-            *text = match key {
-                Some(key) if is_reference(key) => std::mem::take(text),
-                Some(key) if is_secret(key) && !text.is_empty() => HIDDEN.to_owned(),
-                Some(key) => hide_in(&shown(key, text)),
-                None => hide_in(text),
-            };
+/// Hides what is secret. Keys of options are those on the way, joined: elsewhere a key with `secret`
+/// on the way is about a Secret.
+fn hide(value: &mut Value, has_options: bool, mut documents: Documents) {
+    documents.set_aside(value);
+    hide_secrets(value, has_options.then_some(""));
+    redact(value, None, has_options);
+    documents.put_back(value);
+}
+
+/// Texts that are documents, without their secrets. What looks for secrets in texts does not know
+/// about documents and would cut them in the middle, so that they are put aside meanwhile.
+#[derive(Default)]
+struct Documents(Vec<String>);
+
+impl Documents {
+    /// Puts aside JSON, wherever it stands.
+    fn set_aside(&mut self, value: &mut Value) {
+        match value {
+            Value::String(text) => {
+                if let Some(document) = json_document(text) {
+                    self.keep(text, document);
+                }
+            }
+            Value::Array(items) => items.iter_mut().for_each(|item| self.set_aside(item)),
+            Value::Object(fields) => fields.values_mut().for_each(|field| self.set_aside(field)),
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
         }
-        Value::Array(items) => items.iter_mut().for_each(|item| redact(item, key)),
+    }
+
+    /// Puts aside a file of a ConfigMap.
+    fn set_aside_file(&mut self, name: &str, file: &mut Value) {
+        let Value::String(text) = file else { return };
+        let document = json_document(text)
+            .or_else(|| yaml_document(name, text))
+            .unwrap_or_else(|| lines(text));
+        self.keep(text, document);
+    }
+
+    fn keep(&mut self, text: &mut String, document: String) {
+        *text = format!("\0{}", self.0.len());
+        self.0.push(document);
+    }
+
+    fn put_back(&mut self, value: &mut Value) {
+        match value {
+            Value::String(text) => {
+                let index = text.strip_prefix('\0').and_then(|index| index.parse::<usize>().ok());
+                if let Some(document) = index.and_then(|index| self.0.get_mut(index)) {
+                    *text = std::mem::take(document);
+                }
+            }
+            Value::Array(items) => items.iter_mut().for_each(|item| self.put_back(item)),
+            Value::Object(fields) => fields.values_mut().for_each(|field| self.put_back(field)),
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+    }
+}
+
+/// A JSON object or array in a text, without its secrets.
+fn json_document(text: &str) -> Option<String> {
+    if !text.trim_start().starts_with(['{', '[']) {
+        return None;
+    }
+    if text.len() > DOCUMENT_BYTES_MAX {
+        return Some(too_long(text));
+    }
+    let parsed: Value = serde_json::from_str(text).ok()?;
+    Some(redacted(text, parsed, false, |value| serde_json::to_string(value).ok()))
+}
+
+/// A YAML mapping or list in a text, without its secrets.
+fn yaml_document(name: &str, text: &str) -> Option<String> {
+    if text.len() > DOCUMENT_BYTES_MAX {
+        return Some(too_long(text));
+    }
+    if name == FLAT_CONFIGURATION {
+        return None;
+    }
+    let options = serde_yaml::options! {
+        strict_booleans: true,
+        alias_limits: serde_yaml::alias_limits! { max_total_replayed_events: REPLAYED_MAX },
+    };
+    let parsed: Value = match serde_yaml::from_str_with_options(text, options) {
+        Ok(parsed) => parsed,
+        // A line of it does not show under which key it stands.
+        Err(_) if name == NESTED_CONFIGURATION => {
+            return Some("(left out: it is no YAML, and may have secrets)".to_owned());
+        }
+        Err(_) => return None,
+    };
+    if !parsed.is_object() && !parsed.is_array() {
+        return None;
+    }
+    // A folded text would part what belongs together.
+    let options = serde_yaml::ser_options! { prefer_block_scalars: false };
+    let write = |value: &Value| serde_yaml::to_string_with_options(value, options).ok();
+    Some(redacted(text, parsed, name == NESTED_CONFIGURATION, write))
+}
+
+fn too_long(text: &str) -> String {
+    format!("(left out: {} bytes are too many to be looked through for secrets)", text.len())
+}
+
+/// The text as it was where it has no secret, else written anew.
+fn redacted(
+    text: &str,
+    parsed: Value,
+    has_options: bool,
+    write: impl FnOnce(&Value) -> Option<String>,
+) -> String {
+    let mut hidden = parsed.clone();
+    hide(&mut hidden, has_options, Documents::default());
+    if hidden == parsed {
+        // Comments are not in what was parsed.
+        return self::text(text);
+    }
+    write(&hidden).unwrap_or_else(|| HIDDEN.to_owned())
+}
+
+/// A file that is no document, line by line: Flink's old configuration, properties, and YAML that
+/// cannot be read.
+fn lines(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    let mut named = None;
+    let mut is_list_hidden = false;
+    for line in text.lines() {
+        let content = line.trim_start();
+        is_list_hidden &= content.starts_with('-');
+        let item = content.trim_start_matches(['-', ' ']);
+        let lead = line.len() - item.len();
+        let hidden = if is_list_hidden {
+            format!("{}{HIDDEN}", line.get(..lead).unwrap_or_default())
+        } else if let Some((key, value)) = item.split_once(": ") {
+            let key = key.trim().trim_matches(['"', '\'']);
+            let value = value.trim().trim_matches(['"', '\'']);
+            if NAMES.contains(&key) {
+                named = Some(value.to_owned());
+            }
+            let key = named.as_deref().filter(|_| key == "value").unwrap_or(key);
+            let under = under(Some(key), value);
+            if under == value {
+                line.to_owned()
+            } else {
+                let until = line.find(": ").map_or(lead, |at| at + ": ".len());
+                format!("{}{under}", line.get(..until).unwrap_or_default())
+            }
+        } else if let Some((key, _)) = line.split_once('=').filter(|(key, _)| is_hidden(key)) {
+            format!("{key}={HIDDEN}")
+        } else {
+            is_list_hidden = item.trim_end().strip_suffix(':').is_some_and(is_hidden);
+            line.to_owned()
+        };
+        shown.push_str(&hidden);
+        shown.push('\n');
+    }
+    self::text(&shown)
+}
+
+fn redact(value: &mut Value, key: Option<&str>, has_options: bool) {
+    match value {
+        Value::String(text) => *text = under(key, text),
+        Value::Array(items) => items.iter_mut().for_each(|item| redact(item, key, has_options)),
         Value::Object(fields) => {
             let named =
                 NAMES.iter().find_map(|name| fields.get(*name)?.as_str()).map(str::to_owned);
-            for (key, value) in fields.iter_mut() {
-                match named.as_deref().filter(|_| key == "value") {
-                    Some(named) => redact(value, Some(named)),
-                    None => redact(value, Some(key)),
-                }
+            for (name, value) in fields.iter_mut() {
+                let path = match (key, named.as_deref()) {
+                    (Some(key), _) if has_options => format!("{key}.{name}"),
+                    (_, Some(named)) if name == "value" => named.to_owned(),
+                    _ => name.clone(),
+                };
+                redact(value, Some(&path), has_options);
             }
         }
-        Value::Number(_) if key.is_some_and(is_secret) => *value = Value::from(HIDDEN),
+        Value::Number(_) if key.is_some_and(is_hidden) => *value = Value::from(HIDDEN),
         Value::Number(_) | Value::Bool(_) | Value::Null => {}
     }
+}
+
+/// What may be seen of a text under this key.
+fn under(key: Option<&str>, text: &str) -> String {
+    match key {
+        Some(key) if is_reference(key) => text.to_owned(),
+        Some(key) if is_hidden(key) && !text.is_empty() => HIDDEN.to_owned(),
+        Some(key) => self::text(&shown(key, text)),
+        None => self::text(text),
+    }
+}
+
+fn is_hidden(key: &str) -> bool {
+    let key = key.trim();
+    (is_secret(key) || key.ends_with(ARGUMENTS)) && !is_reference(key)
 }
 
 /// Names of Secrets and of accounts are no secrets, and lead to what is wrong.
@@ -54,9 +238,94 @@ fn is_reference(key: &str) -> bool {
     matches!(key, "secretName" | "automountServiceAccountToken" | "tokenExpirationSeconds")
 }
 
-/// A text without what looks like a secret.
+/// A text without what looks like a secret, such as a log.
 pub(super) fn text(text: &str) -> String {
-    hide_in(text)
+    let text = hide_in(text);
+    let mut shown = String::with_capacity(text.len());
+    // Flink logs each argument of a program on a line of its own: whether the line before was one
+    // whose value is secret, and then whether it had something in front.
+    let mut before = None;
+    for whole in text.split_inclusive('\n') {
+        let line = whole.trim_end_matches(['\n', '\r']);
+        let (lead, message) = message_of(line);
+        let names_secret = names_secret(message.trim_matches(is_separator));
+        if before == Some(!lead.trim().is_empty()) && !names_secret && !message.contains(HIDDEN) {
+            shown.push_str(lead);
+            shown.push_str(HIDDEN);
+        } else {
+            shown.push_str(&hide_arguments(line));
+        }
+        shown.push_str(whole.get(line.len()..).unwrap_or_default());
+        before = names_secret.then_some(!lead.trim().is_empty());
+    }
+    shown
+}
+
+/// What is in front of a line of a log or a list, and the rest.
+fn message_of(line: &str) -> (&str, &str) {
+    let from = match line.find(" - ") {
+        Some(at) => at + " - ".len(),
+        None if line.starts_with("- ") => "- ".len(),
+        None => 0,
+    };
+    let (_, rest) = line.split_at(from);
+    let message = rest.trim_start();
+    line.split_at(line.len() - message.len())
+}
+
+/// Whether the argument that follows this one is a secret.
+fn names_secret(word: &str) -> bool {
+    let name = word.trim_start_matches('-');
+    name.len() < word.len()
+        && name.starts_with(|letter: char| letter.is_ascii_alphabetic())
+        && !word.contains(['=', ' '])
+        && is_secret(word)
+}
+
+/// What stands between arguments, in a command as in a list of them.
+fn is_separator(letter: char) -> bool {
+    letter.is_whitespace() || "\"'`\\,;()[]{}".contains(letter)
+}
+
+/// The line without the word after `--token` and the like, and without the arguments of a job.
+fn hide_arguments(line: &str) -> String {
+    let mut shown = String::with_capacity(line.len());
+    let mut rest = line;
+    let mut is_next_hidden = false;
+    while !rest.is_empty() {
+        let from = rest.find(|letter| !is_separator(letter)).unwrap_or(rest.len());
+        let (between, after) = rest.split_at(from);
+        // The list has ended.
+        is_next_hidden &= !between.contains([']', ')', '}']);
+        let quote = between.chars().next_back().filter(|it| is_next_hidden && "\"'`".contains(*it));
+        let end = quote
+            .and_then(|quote| after.find(quote))
+            .or_else(|| after.find(is_separator))
+            .unwrap_or(after.len());
+        let (word, after) = after.split_at(end);
+        shown.push_str(between);
+        if let Some((key, _)) = word.split_once(ARGUMENTS)
+            && has_value(word.get(key.len() + ARGUMENTS.len()..).unwrap_or_default(), after)
+        {
+            shown.extend([key, ARGUMENTS, ": ", HIDDEN]);
+            return shown;
+        }
+        let names_secret = names_secret(word);
+        let is_shown = names_secret || !is_next_hidden || word.contains(HIDDEN);
+        shown.push_str(if is_shown { word } else { HIDDEN });
+        is_next_hidden = names_secret;
+        rest = after;
+    }
+    shown
+}
+
+/// Whether the arguments of a job follow their key, as in `program-args, --token;x`, which is how
+/// Flink logs its configuration.
+fn has_value(after_key: &str, rest: &str) -> bool {
+    let value = after_key.trim_start_matches([':', '=']);
+    let is_pair = value.len() < after_key.len() || after_key.is_empty() && rest.starts_with(", ");
+    let rest = rest.trim_start_matches(is_separator);
+    is_pair && !(value.is_empty() && rest.is_empty()) && !rest.starts_with(HIDDEN)
 }
 
 #[cfg(test)]
@@ -86,6 +355,115 @@ mod tests {
         assert!(!text.contains("last-applied"), "{text}");
         for kept in ["http://minio", "orders", "s3-credentials", "\"value\":\"b\""] {
             assert!(text.contains(kept), "{kept}: {text}");
+        }
+    }
+
+    #[track_caller]
+    fn check_files(files: Value, kept: &[&str]) -> Value {
+        let object = object(json!({"metadata": {"name": "x"}, "data": files}));
+        let text = object.to_string();
+        assert!(!text.contains("hunter2"), "{text}");
+        for kept in kept {
+            assert!(text.contains(kept), "{kept}: {text}");
+        }
+        object
+    }
+
+    #[test]
+    fn secrets_are_taken_out_of_json_in_texts() {
+        // What stands before the first `=` must not be all that is looked at.
+        let spec = json!({"spec": {
+            "flinkConfiguration": {"s3.secret-key": "hunter2", "env.java.opts.all": "-Da=b"},
+            "job": {"args": ["--token", "hunter2", "--topic", "orders"]},
+            "podTemplate": {"env": [{"name": "DB_PASSWORD", "value": "hunter2"}]},
+        }});
+        let object = object(json!({"status": {"reconciliationStatus": {
+            "lastReconciledSpec": spec.to_string(),
+            "lastStableSpec": "{\"spec\": {\"job\": {}}}",
+        }}}));
+        let status = &object["status"]["reconciliationStatus"];
+        let text = status["lastReconciledSpec"].as_str().unwrap();
+        let read: Value = serde_json::from_str(text).unwrap();
+        assert_eq!(read["spec"]["job"]["args"], json!(["--token", HIDDEN, "--topic", "orders"]));
+        assert_eq!(read["spec"]["flinkConfiguration"]["env.java.opts.all"], "-Da=b");
+        assert!(!text.contains("hunter2"), "{text}");
+        assert_eq!(status["lastStableSpec"], "{\"spec\": {\"job\": {}}}", "as it was");
+    }
+
+    #[test]
+    fn secrets_are_taken_out_of_files() {
+        let template = "spec:\n  containers:\n  - env:\n    - name: DB_PASSWORD\n      value: hunter2\n    \
+            - name: TOPIC\n      value: orders\n  volumes:\n  - secret:\n      secretName: s3-credentials\n";
+        check_files(
+            json!({"pod-template.yaml": template}),
+            &["orders", "s3-credentials", "DB_PASSWORD"],
+        );
+        // As it cannot be read as YAML.
+        let broken = format!("{template}  : [\n");
+        check_files(json!({"pod-template.yaml": broken}), &["orders", "DB_PASSWORD"]);
+        check_files(
+            json!({
+                "flink-conf.yaml": "$internal.application.program-args: --token;hunter2\nrest.port: 8081\n",
+                "log4j.properties": "appender.password = hunter2 hunter2\nrootLogger.level = INFO\n",
+            }),
+            &["rest.port: 8081", "level = INFO"],
+        );
+        let nested = "fs:\n  azure:\n    account:\n      key:\n        me: hunter2\ns3:\n  access:\n    key: hunter2\n  \
+            endpoint: http://minio\n$internal:\n  application:\n    program-args:\n    - --x\n    - hunter2\n";
+        let object = check_files(json!({"config.yaml": nested}), &["http://minio"]);
+        let text = object["data"]["config.yaml"].as_str().unwrap();
+        assert!(serde_yaml::from_str::<Value>(text).unwrap()["s3"]["access"]["key"] == HIDDEN);
+        let broken = format!("{nested}  : [\n");
+        assert!(!lines(&broken).contains("- hunter2"));
+        check_files(json!({"config.yaml": broken}), &["left out"]);
+        let plain = "rest:\n  port: 1.20 # a port\n";
+        assert_eq!(check_files(json!({"config.yaml": plain}), &[])["data"]["config.yaml"], plain);
+    }
+
+    #[test]
+    fn a_document_that_is_too_long_is_left_out() {
+        let long = format!("[\"hunter2{}\"]", " ".repeat(DOCUMENT_BYTES_MAX));
+        check_files(json!({"a": long, "b": format!("a: {long}")}), &["left out"]);
+        assert!(object(json!({"status": long}))["status"].as_str().unwrap().len() < 100);
+    }
+
+    #[test]
+    fn arguments_of_jobs_are_taken_out() {
+        let answer = json!([
+            {"key": "$internal.application.program-args", "value": "--x;hunter2"},
+            {"key": "rest.port", "value": "8081"},
+        ]);
+        let answer = object(answer).to_string();
+        assert!(!answer.contains("hunter2") && answer.contains("8081"), "{answer}");
+        let log = "2026-01-01 00:00:00,000 INFO  org.apache.flink.ClusterEntrypoint [] - ";
+        for (given, shown) in [
+            (
+                "{}    --token\n{}    hunter2 x\n{}    --a\n",
+                "{}    --token\n{}    ******\n{}    --a\n",
+            ),
+            ("{}    --token\r\n{}    hunter2\r\n", "{}    --token\r\n{}    ******\r\n"),
+            ("{}    --token\nCaused by: x", "{}    --token\nCaused by: x"),
+            ("{}run --token hunter2 --a b", "{}run --token ****** --a b"),
+            ("{}run --token 'hun ter2' b", "{}run --token '******' b"),
+            ("{}[--token, hunter2, b]", "{}[--token, ******, b]"),
+            (r#"["--token","hunter2","b"]"#, r#"["--token","******","b"]"#),
+            (r#"{"a":["--token"],"b":"c"}"#, r#"{"a":["--token"],"b":"c"}"#),
+            ("- --token\n- hunter2\n- b\n", "- --token\n- ******\n- b\n"),
+            (
+                "{}Loading property: $internal.application.program-args, --x;hunter2",
+                "{}Loading property: $internal.application.program-args: ******",
+            ),
+            (
+                "{}-D$internal.application.program-args=--x;hunter2",
+                "{}-D$internal.application.program-args: ******",
+            ),
+            (
+                "{\n  \"key\": \"$internal.application.program-args\",\n  \"value\": \"******\"\n}",
+                "{\n  \"key\": \"$internal.application.program-args\",\n  \"value\": \"******\"\n}",
+            ),
+            ("{}renewed the delegation-token of me", "{}renewed the delegation-token of me"),
+        ] {
+            assert_eq!(text(&given.replace("{}", log)), shown.replace("{}", log));
         }
     }
 }

@@ -214,4 +214,20 @@ fn secrets_are_not_told() {
             r#"UPGRADE Diff: FlinkDeploymentSpec[podTemplate : {"spec":{"containers":[{"name":"flink-main-container"}]}} -> {"spec":{"containers":[{"name":"a","env":[{"name":"DB_PASSWORD","value":"******"}]}]}}]"#
         ]],
     );
+    check(
+        "/flinkConfiguration",
+        json!({"taskmanager.numberOfTaskSlots": "2", "env.java.opts.all": "-Da=b -Dx.password=abc"}),
+        expect![
+            "UPGRADE Diff: FlinkDeploymentSpec[flinkConfiguration.env.java.opts.all : null -> ******]"
+        ],
+    );
+    let job = json!({"jarURI": "local:///job.jar", "parallelism": 2, "upgradeMode": "savepoint",
+        "args": ["-Da=b -Dx.password=abc"]});
+    check(
+        "/job",
+        job,
+        expect![[
+            r#"UPGRADE Diff: FlinkDeploymentSpec[job.args : [] -> ["-Da=b -Dx.password=******"]]"#
+        ]],
+    );
 }
