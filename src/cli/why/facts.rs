@@ -7,10 +7,12 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
 
 use super::verdict::{Facts, LastWords, Rest};
+use crate::api::deployment::FlinkDeployment;
 use crate::cli::connection::Connection;
 use crate::cli::deployment::{self, Deployment};
 use crate::cli::{job_manager, operators};
-use crate::cluster::{events, logs, pods};
+use crate::cluster::apply::ObjectId;
+use crate::cluster::{events, logs, pods, read};
 use crate::flink::access::Access;
 use crate::flink::failures::ExecutionResult;
 use crate::flink::{Client, Deadlines};
@@ -33,16 +35,24 @@ pub(super) async fn observe(
 ) -> anyhow::Result<(Facts, Vec<String>)> {
     let resource = deployment::fetch(connection, name).await?;
     let mut unread = Vec::new();
-    let cluster = match resource.session_cluster() {
-        None => None,
-        // Its absence is a cause, and no failure to read.
-        Some(_) => deployment::cluster_of(connection, &resource).await.ok(),
-    };
-    let runs_in = cluster.as_ref().unwrap_or(&resource);
     let (client, namespace) = (&connection.client, resource.namespace());
-    let names = [resource.name(), runs_in.name()];
+    let cluster = match resource.session_cluster() {
+        None => Ok(None),
+        Some(name) => {
+            let id = ObjectId::of::<FlinkDeployment>(namespace, name);
+            read::get_value(client, &id).await.map(|found| found.map(Deployment))
+        }
+    };
+    let is_cluster_unread = cluster.is_err();
+    // Its absence is a cause; that it cannot be read is none.
+    let cluster = cluster.unwrap_or_else(|error| {
+        unread.push(format!("the session cluster: {error}"));
+        None
+    });
+    let runs_in = resource.session_cluster().unwrap_or(resource.name());
+    let names = [resource.name(), runs_in];
     let (pods, events, operator) = tokio::join!(
-        pods::list(client, namespace, runs_in.name(), None),
+        pods::list(client, namespace, runs_in, None),
         events::around(client, namespace, &names),
         operators::state(client),
     );
@@ -60,6 +70,7 @@ pub(super) async fn observe(
     let mut facts = Facts {
         now: Timestamp::now(),
         cluster: cluster.clone(),
+        is_cluster_unread,
         pods,
         events,
         logs: Vec::new(),
@@ -72,7 +83,12 @@ pub(super) async fn observe(
     };
     let logs = last_words(connection, &facts.pods, namespace);
     let (logs, flink) = tokio::join!(logs, ask(connection, &resource, cluster.as_ref(), access));
-    facts.logs = logs;
+    for log in logs {
+        match log {
+            Ok(log) => facts.logs.push(log),
+            Err(error) => unread.push(error),
+        }
+    }
     if let Some(Asked { rest, exceptions, failure, checkpoints }) = flink {
         facts.rest = rest;
         facts.exceptions = exceptions;
@@ -82,8 +98,12 @@ pub(super) async fn observe(
     Ok((facts, unread))
 }
 
-/// The logs of containers that do not run well; nothing of those that cannot be read.
-async fn last_words(connection: &Connection, pods: &[Pod], namespace: &str) -> Vec<LastWords> {
+/// The logs of containers that do not run well, or why one cannot be read.
+async fn last_words(
+    connection: &Connection,
+    pods: &[Pod],
+    namespace: &str,
+) -> Vec<Result<LastWords, String>> {
     let ill = pods.iter().flat_map(|pod| {
         let containers = pod.status.iter().flat_map(|status| {
             let init = status.init_container_statuses.iter().flatten();
@@ -102,12 +122,15 @@ async fn last_words(connection: &Connection, pods: &[Pod], namespace: &str) -> V
             ..logs::LogRequest::default()
         };
         async move {
-            let text = logs::text(&connection.client, &request, LOG_BYTES).await.ok()?;
-            let container = request.container.unwrap_or_default();
-            Some(LastWords { pod: request.pod, container, text })
+            let text = logs::text(&connection.client, &request, LOG_BYTES).await;
+            let (pod, container) = (request.pod, request.container.unwrap_or_default());
+            match text {
+                Ok(text) => Ok(LastWords { pod, container, text }),
+                Err(error) => Err(format!("the log of {pod}/{container}: {error}")),
+            }
         }
     });
-    join_all(requests).await.into_iter().flatten().collect()
+    join_all(requests).await
 }
 
 /// Whether it has ended in a way that its log may explain.

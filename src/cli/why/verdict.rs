@@ -13,6 +13,7 @@ use serde_json::Value;
 use super::signs::{self, Sign};
 use crate::cli::deployment::Deployment;
 use crate::cli::operators;
+use crate::cluster::apply::OPERATOR_MANAGER;
 use crate::cluster::events::last_seen;
 use crate::cluster::pods::Role;
 use crate::decide::crash::cause_of_exit;
@@ -91,6 +92,8 @@ pub(super) struct Facts {
     pub(super) resource: Deployment,
     /// Of a session job: its cluster, where there is one.
     pub(super) cluster: Option<Deployment>,
+    /// Whether nobody knows if there is one: it could not be read.
+    pub(super) is_cluster_unread: bool,
     pub(super) pods: Vec<Pod>,
     /// About the resource, its Deployments, ReplicaSets and pods; oldest first.
     pub(super) events: Vec<Event>,
@@ -170,7 +173,7 @@ fn deleting(facts: &Facts) -> Option<Found> {
 
 fn operator_gone(facts: &Facts) -> Option<Found> {
     let resource = &facts.resource;
-    let is_new = age(resource.created_at(), facts.now) < Some(TAKE_UP_SECONDS);
+    let is_new = age(edited_at(resource), facts.now) < Some(TAKE_UP_SECONDS);
     if resource.is_taken_up() || is_new {
         return None;
     }
@@ -183,6 +186,17 @@ fn operator_gone(facts: &Facts) -> Option<Found> {
         )),
         operators::State::Unknown | operators::State::Alive => None,
     }
+}
+
+/// When somebody other than the operator last wrote to it, else when it was made.
+fn edited_at(resource: &Deployment) -> Option<Timestamp> {
+    let managers = resource.0.pointer("/metadata/managedFields").and_then(Value::as_array);
+    let edits = managers.into_iter().flatten().filter(|entry| {
+        // Whoever writes the status is an operator, under whatever name.
+        entry["manager"] != OPERATOR_MANAGER && entry["subresource"] != "status"
+    });
+    let times = edits.filter_map(|entry| entry["time"].as_str()?.parse().ok());
+    times.max().or_else(|| resource.created_at())
 }
 
 /// An error of validation, which says itself what would be right.
@@ -199,6 +213,9 @@ fn invalid(facts: &Facts) -> Option<Found> {
 
 fn session_cluster(facts: &Facts) -> Option<Found> {
     let name = facts.resource.session_cluster()?;
+    if facts.is_cluster_unread {
+        return None;
+    }
     let Some(cluster) = &facts.cluster else {
         let evidence = format!("there is no FlinkDeployment `{name}` in the namespace");
         return Some(Found::new(Cause::SessionClusterMissing, evidence));
@@ -309,6 +326,9 @@ fn crash(
         Cause::CrashLoop,
         match cause {
             Some(cause) => format!("{cause} (exit code {exit_code}, {times} restarts)"),
+            None if log.is_none() => {
+                format!("exit code {exit_code}, {times} restarts, and its log was not read")
+            }
             None => format!("exit code {exit_code}, {times} restarts, and nothing in the log"),
         },
     )
@@ -367,6 +387,10 @@ fn who_set_state(object: &Value) -> Option<(String, String)> {
 /// What Flink says of the job.
 fn job(facts: &Facts) -> Option<Found> {
     let state = facts.resource.job_state().unwrap_or_default();
+    if matches!(state, "FINISHED" | "CANCELED") {
+        // It ended well, whatever it got over before.
+        return None;
+    }
     let is_running = state == "RUNNING";
     let recent = facts.exceptions.iter().find(|exception| {
         let at = exception.timestamp.and_then(|at| Timestamp::from_millisecond(at).ok());

@@ -24,6 +24,7 @@ fn facts() -> Facts {
         now: NOW.parse().unwrap(),
         resource,
         cluster: None,
+        is_cluster_unread: false,
         pods: vec![],
         events: vec![],
         logs: vec![],
@@ -433,6 +434,13 @@ fn nobody_operates_it() {
     facts.operator =
         operators::State::Gone("Deployment `ops/operator` has 0 of 1 pods ready".to_owned());
     check(&facts, Cause::OperatorNotRunning);
+    let by = |manager: &str| json!([{"manager": manager, "time": "2026-01-01T00:59:30Z"}]);
+    facts.resource.0["metadata"]["managedFields"] = by(OPERATOR_MANAGER);
+    check(&facts, Cause::OperatorNotRunning);
+    // The edit is new, although the resource is not.
+    facts.resource.0["metadata"]["managedFields"] = by("kubectl");
+    check(&facts, Cause::Starting);
+    facts.resource.0["metadata"]["managedFields"] = json!([]);
     facts.operator = operators::State::Alive;
     check(&facts, Cause::Starting);
     facts.operator = operators::State::Unknown;
@@ -455,6 +463,9 @@ fn a_session_job_without_its_cluster() {
     facts.resource.0["kind"] = json!("FlinkSessionJob");
     facts.resource.0["spec"]["deploymentName"] = json!("session");
     check(&facts, Cause::SessionClusterMissing);
+    facts.is_cluster_unread = true;
+    check(&facts, Cause::Healthy);
+    facts.is_cluster_unread = false;
     let mut cluster = facts.resource.clone();
     cluster.0 = json!({"kind": "FlinkDeployment", "metadata": {"name": "session", "namespace": "shop"},
         "spec": {}, "status": {"jobManagerDeploymentStatus": "ERROR"}});
@@ -477,4 +488,21 @@ fn what_is_being_deleted_and_what_starts() {
     facts.resource.0["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:59:00Z");
     check(&facts, Cause::Deleting);
     check(&with_error("something that nobody knows"), Cause::OperatorReports);
+}
+
+#[test]
+fn a_log_that_was_not_read_is_not_empty() {
+    let evidence = |facts: &Facts| verdict(facts).evidence;
+    let unread = with_container("jobmanager", crashing());
+    check(&unread, Cause::CrashLoop);
+    assert!(evidence(&unread).contains("its log was not read"), "{}", evidence(&unread));
+    assert!(evidence(&with_log("")).contains("nothing in the log"));
+}
+
+#[test]
+fn what_a_job_that_ended_well_got_over_is_no_cause() {
+    let mut facts = with_exception("java.lang.OutOfMemoryError: Java heap space");
+    check(&facts, Cause::OutOfHeap);
+    facts.resource.0["status"]["jobStatus"]["state"] = json!("FINISHED");
+    check(&facts, Cause::Healthy);
 }
