@@ -332,12 +332,22 @@ pub async fn cluster_of(
     }
 }
 
-/// The session jobs that name the cluster; none where the kind is not installed, or may not be read.
-pub async fn session_jobs_of(connection: &Connection, cluster: &str) -> Vec<Deployment> {
+/// The session jobs that name the cluster; none where the kind is not installed.
+///
+/// # Errors
+/// When they cannot be read, which does not mean that there are none.
+pub async fn session_jobs_of(
+    connection: &Connection,
+    cluster: &str,
+) -> cluster::Result<Vec<Deployment>> {
     let scope = Scope::Namespace(&connection.namespace);
-    let all = read::list_values::<FlinkSessionJob>(&connection.client, scope, None).await;
-    let jobs = all.unwrap_or_default().into_iter().map(Deployment);
-    jobs.filter(|job| job.session_cluster() == Some(cluster)).collect()
+    let all = match read::list_values::<FlinkSessionJob>(&connection.client, scope, None).await {
+        Ok(all) => all,
+        Err(cluster::Error::KindMissing { .. }) => Vec::new(),
+        Err(error) => return Err(error),
+    };
+    let jobs = all.into_iter().map(Deployment);
+    Ok(jobs.filter(|job| job.session_cluster() == Some(cluster)).collect())
 }
 
 /// Says what there is instead: near names, the same name elsewhere, or all there are.

@@ -60,7 +60,7 @@ pub async fn run(args: RestArgs, global: &Global, printer: &Printer) -> anyhow::
     let connection = global.connect().await?;
     let present = deployment::fetch(&connection, &name).await?;
     let path = resolved(&path, present.job_id(), &present.shown_name())?;
-    if method != Method::GET && !yes {
+    if changes(&method, &path) && !yes {
         let doubt = format!(
             "{method} {path} changes `{}` behind the operator's back, and may stop a job without its \
              state",
@@ -81,6 +81,12 @@ pub async fn run(args: RestArgs, global: &Global, printer: &Printer) -> anyhow::
         (Err(_), _) if answer.is_empty() => Ok(()),
         (Err(_), _) => Ok(printer.line(String::from_utf8_lossy(&answer).trim_end())?),
     }
+}
+
+/// Whether the request does more than ask. Flink ends jobs by GET below `yarn-cancel` and `yarn-stop`.
+fn changes(method: &Method, path: &str) -> bool {
+    let path = path.split('?').next().unwrap_or_default();
+    method != Method::GET || path.contains('%') || path.split('/').any(|it| it.starts_with("yarn-"))
 }
 
 fn body(text: &str) -> Result<Value, Failure> {

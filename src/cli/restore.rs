@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use clap::Args;
 use jiff::Timestamp;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::args::{ChangeFlags, DryRunMode, Global};
 use super::connection::Connection;
@@ -132,6 +132,16 @@ async fn restore(
         .into());
     }
     let Source { path, what, taken_at, of } = source;
+    // Flink takes the file for the directory, too; looking into it needs the directory.
+    let path = path.strip_suffix("/_metadata").map(str::to_owned).unwrap_or(path);
+    if is_on_its_way(present) {
+        return Err(Failure::new(format!(
+            "nothing was changed: `{name}` is being stopped or started, and goes on from the state that \
+             was chosen for that"
+        ))
+        .hint(format!("wait until it is over, then restore: kubectl flink status {name} -w"))
+        .into());
+    }
     let ask = |doubt: &str, flag: &str, is_agreed: bool| {
         if is_dry || is_agreed {
             printer.warning(doubt);
@@ -179,14 +189,14 @@ async fn restore(
         ask(&doubt, "--leave-newer-state", leave_newer_state)?;
     }
     let nonce = edit::next_nonce(present, "/job/savepointRedeployNonce");
-    let patch =
+    let wanted =
         json!({"spec": {"job": {"initialSavepointPath": path, "savepointRedeployNonce": nonce}}});
     if present.desired_state() == "suspended" {
         printer.note(format_args!(
             "`{name}` is suspended and stays so; start it with: kubectl flink resume {name}"
         ));
     }
-    edit::send(connection, present, &patch, "restored", change, printer).await
+    edit::send(connection, present, &wanted, "restored", change, printer).await
 }
 
 /// What the job has that is newer, as a sentence; nothing where it never ran.
@@ -205,6 +215,17 @@ fn left_behind(
         "`{name}` goes back to {what}{} and leaves behind all state that is newer",
         age.unwrap_or_default()
     ))
+}
+
+/// Whether an upgrade, a suspension or a rollback is under way: a restore would come too late for it,
+/// and be taken for done. One that ended in an error waits for a word of its user.
+fn is_on_its_way(present: &Deployment) -> bool {
+    let of_status = |path: &str| present.0.pointer(path).and_then(Value::as_str);
+    let is_moving = matches!(
+        of_status("/status/reconciliationStatus/state"),
+        Some("UPGRADING" | "ROLLING_BACK")
+    );
+    is_moving && of_status("/status/error").is_none_or(str::is_empty)
 }
 
 /// Whether the path is a checkpoint that the running job took: it need not live until it is needed.
@@ -251,6 +272,20 @@ mod tests {
         .assert_eq(&left_behind(&present, "revision 3", at, now).unwrap());
         expect!["`orders` goes back to `s3://b/1` and leaves behind all state that is newer"]
             .assert_eq(&left_behind(&present, "`s3://b/1`", None, now).unwrap());
+    }
+
+    #[test]
+    fn what_is_on_its_way_is_not_restored_to_another_place() {
+        let with = |state: &str, error: Value| {
+            Deployment(
+                json!({"status": {"error": error, "reconciliationStatus": {"state": state}}}),
+            )
+        };
+        assert!(is_on_its_way(&with("UPGRADING", Value::Null)));
+        assert!(is_on_its_way(&with("ROLLING_BACK", Value::Null)));
+        assert!(!is_on_its_way(&with("UPGRADING", json!("HA metadata is gone"))));
+        assert!(!is_on_its_way(&with("DEPLOYED", Value::Null)));
+        assert!(!is_on_its_way(&Deployment(json!({}))));
     }
 
     #[test]

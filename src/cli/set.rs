@@ -135,6 +135,15 @@ pub(super) fn configuration_patch(
     let configuration = configuration.unwrap_or(&empty);
     let mut patch = json!({});
     for Setting { key, value } in settings {
+        let within =
+            |other: &str| other.strip_prefix(key.as_str()).is_some_and(|it| it.starts_with('.'));
+        let is_part = settings.iter().any(|setting| within(&setting.key));
+        if is_part || has_options_below(configuration, key) {
+            return Err(Failure::new(format!(
+                "`{key}` cannot be set beside the options that are written below it: they would be lost"
+            ))
+            .hint(format!("name one of those, such as {key}.type, or write it with: kubectl edit")));
+        }
         let found = places(configuration, key);
         let place = match (found.as_slice(), value) {
             ([place], _) => place.clone(),
@@ -162,6 +171,15 @@ pub(super) fn configuration_patch(
     Ok(patch)
 }
 
+/// Whether what stands under the key is not a value but more options.
+fn has_options_below(configuration: &Map<String, Value>, key: &str) -> bool {
+    configuration.iter().any(|(name, value)| {
+        let Value::Object(inner) = value else { return false };
+        let below = key.strip_prefix(name.as_str()).and_then(|rest| rest.strip_prefix('.'));
+        name == key || below.is_some_and(|below| has_options_below(inner, below))
+    })
+}
+
 /// Every way down the configuration that leads to the option.
 fn places(configuration: &Map<String, Value>, key: &str) -> Vec<Vec<String>> {
     let mut found = Vec::new();
@@ -183,6 +201,17 @@ fn places(configuration: &Map<String, Value>, key: &str) -> Vec<Vec<String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn options_below_a_key_are_not_lost() {
+        let nested = json!({"high-availability": {"type": "kubernetes"}, "state": {"backend": {"type": "x"}}});
+        for key in ["high-availability=zookeeper", "state.backend=hashmap"] {
+            assert!(patch(nested.clone(), &[key]).unwrap_err().contains("would be lost"), "{key}");
+        }
+        let both = patch(json!({"a": {"b": "1"}}), &["a=1", "a.b=2"]).unwrap_err();
+        assert!(both.contains("would be lost"), "{both}");
+        assert!(patch(nested, &["state.backend.type=y"]).is_ok());
+    }
 
     fn patch(configuration: Value, settings: &[&str]) -> Result<Value, String> {
         let present = Deployment(

@@ -4,7 +4,7 @@
 //! are looked for first, so that nothing is begun that would only lose the record of the savepoint.
 
 use clap::Args;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{Inventory, inventories, of_resource};
 use crate::api::STATE_SNAPSHOT_FINALIZER;
@@ -57,17 +57,19 @@ pub(super) async fn run(
     let id = ObjectId::of::<FlinkStateSnapshot>(namespace, &name);
     let savepoint = resource.spec.savepoint.as_ref();
     let mut version = resource.metadata.resource_version.clone();
+    let mut is_marked = false;
     if savepoint.is_some_and(|it| it.dispose_on_delete == Some(false)) {
         // As it was judged: a snapshot that changed since is a conflict.
         let change = json!({"metadata": {"resourceVersion": version},
             "spec": {"savepoint": {"disposeOnDelete": true}}});
         if dry_run != DryRunMode::Client {
             let writer = change::writer(dry_run);
-            apply::merge_patch(client, &id, &change, writer).await?;
-        }
-        if dry_run == DryRunMode::None {
-            // It is the same snapshot by its uid; the operator looks for references once more.
-            version = None;
+            let written = apply::merge_patch(client, &id, &change, writer).await?;
+            if dry_run == DryRunMode::None {
+                let stored = written.pointer("/metadata/resourceVersion");
+                version = stored.and_then(Value::as_str).map(str::to_owned);
+                is_marked = true;
+            }
         }
     }
     if dry_run != DryRunMode::Client {
@@ -77,7 +79,22 @@ pub(super) async fn run(
             is_dry_run: dry_run == DryRunMode::Server,
             ..Deletion::with(Propagation::Background)
         };
-        apply::delete(client, &id, deletion).await?;
+        if let Err(error) = apply::delete(client, &id, deletion).await {
+            if is_marked {
+                let back = json!({"spec": {"savepoint": {"disposeOnDelete": false}}});
+                apply::merge_patch(client, &id, &back, change::writer(dry_run)).await.map_err(|_| {
+                    Failure::new(format!(
+                        "FlinkStateSnapshot `{name}` was not deleted ({error}), but its savepoint now goes with \
+                         it when it is"
+                    ))
+                    .hint(format!(
+                        "to keep the savepoint: kubectl patch flinkstatesnapshot {name} --type merge -p \
+                         '{{\"spec\":{{\"savepoint\":{{\"disposeOnDelete\":false}}}}}}'"
+                    ))
+                })?;
+            }
+            return Err(error.into());
+        }
     }
     printer.line(format_args!(
         "flinkstatesnapshot.flink.apache.org/{name} deleted{}",
@@ -127,8 +144,6 @@ fn judge(inventory: &Inventory, resource: &FlinkStateSnapshot) -> Result<String,
 
 #[cfg(test)]
 mod tests {
-    use serde_json::Value;
-
     use super::*;
 
     fn resource(metadata: Value, spec: Value, status: Value) -> FlinkStateSnapshot {

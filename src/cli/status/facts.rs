@@ -70,7 +70,7 @@ pub(super) async fn observe(
         return observe_session_job(connection, deployment, snapshots, access).await;
     }
     let session_jobs = if deployment.is_session() {
-        deployment::session_jobs_of(connection, deployment.name()).await
+        deployment::session_jobs_of(connection, deployment.name()).await.unwrap_or_default()
     } else {
         Vec::new()
     };
