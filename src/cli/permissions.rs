@@ -298,6 +298,7 @@ pub fn all() -> Vec<Needs> {
                 grant(&["list"], GROUP, DEPLOYMENTS),
                 grant(&["list"], GROUP, SESSION_JOBS),
                 grant(&["list"], GROUP, SNAPSHOTS),
+                grant(&["list"], GROUP, "flinkbluegreendeployments"),
                 grant(&["list", "delete"], "", "configmaps"),
                 grant(&["list", "delete"], "apps", "controllerrevisions"),
                 grant(&["list"], "apps", "deployments"),
