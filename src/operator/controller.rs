@@ -177,7 +177,10 @@ fn what_wakes<K: Operated>(resource: &Guarded<K>) -> Option<u64> {
 
 fn tell_others<K: Operated>(event: &watcher::Event<Guarded<K>>, context: &Context) {
     match event {
-        watcher::Event::Apply(resource) => K::seen(resource, Sight::There, context),
+        watcher::Event::Apply(resource) => {
+            context.rewinds.saw(resource_version(resource.meta()));
+            K::seen(resource, Sight::There, context);
+        }
         watcher::Event::InitApply(resource) => {
             if context.rewinds.is_comparing() {
                 note_rewind(resource, context);

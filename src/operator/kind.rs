@@ -4,6 +4,7 @@
 //! A controller is a file with an [`Operated`] implementation: its own decision and its own steps.
 //! Everything around a pass is in [`super::controller`] and [`super::pass`].
 
+use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 use std::fmt::Debug;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,16 +13,16 @@ use std::time::Instant;
 
 use futures::Stream;
 use k8s_openapi::NamespaceResourceScope;
-use kube::Resource;
 use kube::core::DeserializeGuard;
 use kube::core::object::HasStatus;
 use kube::runtime::reflector::store::Writer;
 use kube::runtime::reflector::{ObjectRef, Store, store};
+use kube::{Resource, ResourceExt};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::Notify;
 
-use super::context::{Context, lock};
+use super::context::{Context, lock, resource_version};
 use super::pass::{Again, Error};
 use crate::decide::plan::Component;
 use crate::decide::rewind::WentBack;
@@ -88,6 +89,15 @@ pub(super) struct Written<S> {
     pub(super) resource_version: u64,
     /// A status that is true and not written yet, with the time since when.
     pub(super) pending: Option<(S, Instant)>,
+}
+
+/// A resource by the last write to it that is known.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(super) struct Newest {
+    pub(super) namespace: String,
+    pub(super) name: String,
+    pub(super) uid: String,
+    pub(super) resource_version: u64,
 }
 
 /// One watched namespace, or the whole cluster.
@@ -239,6 +249,26 @@ impl<K: Operated> Kept<K> {
     /// Every resource in scope as the watch last saw it; an error for each that cannot be read.
     pub(super) fn all(&self) -> Vec<Arc<Guarded<K>>> {
         self.scopes().iter().flat_map(|scope| scope.store.state()).collect()
+    }
+
+    /// Those that were written last as far as is known, `count` at most.
+    pub(super) fn newest(&self, count: usize) -> Vec<Newest> {
+        let mut all = self.all();
+        let written = lock(&self.written);
+        let version = |resource: &Guarded<K>| {
+            let meta = resource.meta();
+            let own = meta.uid.as_ref().and_then(|uid| written.get(uid));
+            resource_version(meta).max(own.map_or(0, |own| own.resource_version))
+        };
+        all.sort_by_cached_key(|resource| Reverse(version(resource)));
+        all.truncate(count);
+        let newest = |resource: Arc<Guarded<K>>| Newest {
+            namespace: resource.namespace().unwrap_or_default(),
+            name: resource.name_any(),
+            uid: resource.uid().unwrap_or_default(),
+            resource_version: version(&resource),
+        };
+        all.into_iter().map(newest).collect()
     }
 
     /// Each scope with its store.

@@ -6,7 +6,7 @@
 //! [`crate::decide::rewind`].
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -17,14 +17,17 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::context::{Context, lock, resource_version};
 use super::controller::api;
-use super::kind::{Guarded, Operated};
+use super::kind::{Guarded, Kept, Operated};
+use super::watching::is_refusal;
 use crate::api::deployment::FlinkDeployment;
 use crate::decide::rewind::WentBack;
 
-/// How often the store is looked at; a watch that ends has it looked at right away.
+/// How often the store is looked at; a watch that fails has it looked at right away.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 /// Pause while the API server does not answer.
 const AGAIN: Duration = Duration::from_millis(500);
+/// Resources of each kind, those written last, that are read when a watch has failed.
+const COMPARED: usize = 3;
 /// Namespaces that are tried until one may be read.
 const SCOPES_MAX: usize = 5;
 /// How long the watches are given to list everything anew.
@@ -33,8 +36,10 @@ const LIST_PATIENCE: Duration = Duration::from_mins(2);
 /// Whether the store went back, for those who follow it.
 pub(super) struct Rewinds {
     times: watch::Sender<u64>,
-    /// A watch ended, which it also does when the store is replaced.
+    /// A watch failed, which it also does when the store is replaced.
     is_suspected: Notify,
+    /// Highest revision of the store of which anything was seen.
+    newest: AtomicU64,
     /// What is listed now is compared with what was known.
     is_comparing: AtomicBool,
     /// What is known of resources whose record went back, by uid.
@@ -46,6 +51,7 @@ impl Default for Rewinds {
         Self {
             times: watch::Sender::new(0),
             is_suspected: Notify::new(),
+            newest: AtomicU64::new(0),
             is_comparing: AtomicBool::new(false),
             known: Mutex::default(),
         }
@@ -61,6 +67,11 @@ impl Rewinds {
     /// Whether a list is to be compared with what was seen before it.
     pub(super) fn is_comparing(&self) -> bool {
         self.is_comparing.load(Ordering::Relaxed)
+    }
+
+    /// Something of this revision was seen.
+    pub(super) fn saw(&self, revision: u64) {
+        self.newest.fetch_max(revision, Ordering::Relaxed);
     }
 
     pub(super) fn note(&self, uid: &str, known: WentBack) {
@@ -91,7 +102,7 @@ impl Follower {
         }
     }
 
-    /// The watch ended: perhaps the store is another.
+    /// The watch failed: perhaps the store is another.
     pub(super) fn suspect(&self) {
         self.rewinds.is_suspected.notify_one();
     }
@@ -99,48 +110,119 @@ impl Follower {
 
 /// Looks at the store again and again; ends never.
 pub(super) async fn follow_store(context: Arc<Context>) {
-    let mut newest = 0;
+    let rewinds = Arc::clone(&context.rewinds);
+    let mut is_suspected = false;
     let mut pause = LOOK_EVERY;
     loop {
-        // Either will do.
-        drop(timeout(pause, context.rewinds.is_suspected.notified()).await);
-        let Some(now) = revision(&context).await else {
-            sleep(AGAIN).await;
-            pause = Duration::ZERO;
-            continue;
-        };
-        pause = LOOK_EVERY;
-        if now >= newest {
-            newest = now;
-            continue;
+        is_suspected |= timeout(pause, rewinds.is_suspected.notified()).await.is_ok();
+        match look(&context, is_suspected).await {
+            Look::NoAnswer => {
+                // The suspicion stays until there is an answer.
+                sleep(AGAIN).await;
+                pause = Duration::ZERO;
+                continue;
+            }
+            Look::WentBack { was, is } => {
+                tracing::error!(
+                    was,
+                    is,
+                    "the API server's store went back to an earlier state: everything is looked at anew"
+                );
+                begin_anew(&context).await;
+                rewinds.newest.store(is, Ordering::Relaxed);
+            }
+            Look::WentOn => {}
         }
-        // One answer may be an old one, from wherever it was kept.
-        let Some(again) = revision(&context).await else { continue };
-        if again < newest {
-            tracing::error!(
-                was = newest,
-                is = again,
-                "the API server's store went back to an earlier state: everything is looked at anew"
-            );
-            begin_anew(&context).await;
-            newest = again;
-        }
+        (is_suspected, pause) = (false, LOOK_EVERY);
     }
 }
 
-/// The present revision of the store: that of a list which nothing but the store may answer. Nothing
-/// while there is no answer.
-async fn revision(context: &Context) -> Option<u64> {
-    for scope in context.deployments.namespaces().into_iter().take(SCOPES_MAX) {
-        let deployments: Api<FlinkDeployment> = api(context, scope.as_deref());
-        // One that may not be read says nothing about the store.
-        let list = deployments.list_metadata(&ListParams::default().limit(1)).await;
-        let version = list.ok().and_then(|list| list.metadata.resource_version?.parse().ok());
-        if version.is_some() {
-            return version;
+/// What one look at the store says.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Look {
+    NoAnswer,
+    WentOn,
+    WentBack { was: u64, is: u64 },
+}
+
+/// Compares what was seen with what there is. A store that was set back soon comes to a higher
+/// revision than was ever seen, and then only the resources that were written last still tell: they
+/// are read where `is_suspected`.
+async fn look(context: &Context, is_suspected: bool) -> Look {
+    let was = context.rewinds.newest.load(Ordering::Relaxed);
+    let now = match revision(context).await {
+        Revision::NoAnswer => return Look::NoAnswer,
+        Revision::Unreadable => return Look::WentOn,
+        Revision::Is(now) => now,
+    };
+    if now < was {
+        // One answer may be an old one, from wherever it was kept.
+        return match revision(context).await {
+            Revision::NoAnswer => Look::NoAnswer,
+            Revision::Is(is) if is < was => Look::WentBack { was, is },
+            Revision::Is(_) | Revision::Unreadable => Look::WentOn,
+        };
+    }
+    if is_suspected {
+        let deployments = compare(&context.deployments, context).await;
+        let session_jobs = compare(&context.session_jobs, context).await;
+        match (deployments, session_jobs) {
+            (Look::WentBack { was, .. }, _) | (_, Look::WentBack { was, .. }) => {
+                return Look::WentBack { was, is: now };
+            }
+            (Look::NoAnswer, _) | (_, Look::NoAnswer) => return Look::NoAnswer,
+            (Look::WentOn, Look::WentOn) => {}
         }
     }
-    None
+    context.rewinds.saw(now);
+    Look::WentOn
+}
+
+/// Reads the resources of a kind that were written last: one in an earlier form than was known is
+/// from before.
+async fn compare<K: Operated>(kept: &Kept<K>, context: &Context) -> Look {
+    let mut answer = Look::WentOn;
+    for newest in kept.newest(COMPARED) {
+        let resources: Api<K> = api(context, Some(&newest.namespace));
+        match resources.get_metadata_opt(&newest.name).await {
+            Ok(Some(found)) if found.metadata.uid.as_deref() == Some(&newest.uid) => {
+                let is = resource_version(&found.metadata);
+                if is < newest.resource_version {
+                    return Look::WentBack { was: newest.resource_version, is };
+                }
+            }
+            // It is gone, another one has its name, or it may not be read.
+            Ok(_) => {}
+            Err(error) if is_refusal(&error) => {}
+            Err(_) => answer = Look::NoAnswer,
+        }
+    }
+    answer
+}
+
+/// What a list says of the store's present revision.
+enum Revision {
+    NoAnswer,
+    /// The API server answers, and has nothing that may be read.
+    Unreadable,
+    Is(u64),
+}
+
+/// The present revision of the store: that of a list which nothing but the store may answer.
+async fn revision(context: &Context) -> Revision {
+    let mut answer = Revision::Unreadable;
+    for scope in context.deployments.namespaces().into_iter().take(SCOPES_MAX) {
+        let deployments: Api<FlinkDeployment> = api(context, scope.as_deref());
+        match deployments.list_metadata(&ListParams::default().limit(1)).await {
+            Ok(list) => {
+                let version = list.metadata.resource_version.and_then(|text| text.parse().ok());
+                return version.map_or(answer, Revision::Is);
+            }
+            Err(error) if is_refusal(&error) => {}
+            Err(_) => answer = Revision::NoAnswer,
+        }
+    }
+    answer
 }
 
 async fn begin_anew(context: &Context) {
@@ -173,7 +255,7 @@ struct Listing<'a> {
 }
 
 impl<'a> Listing<'a> {
-    fn of<K: Operated>(kept: &'a super::kind::Kept<K>) -> Self {
+    fn of<K: Operated>(kept: &'a Kept<K>) -> Self {
         Self {
             unlist: Box::new(|| kept.unlist()),
             // A kind that is not served lists nothing.

@@ -22,6 +22,7 @@ const LASTS: u32 = 60;
 /// short: when it is back, nobody wants to wait.
 const PAUSE_MIN: Duration = Duration::from_millis(500);
 const PAUSE_MAX: Duration = Duration::from_secs(3);
+const REFUSALS: [u16; 3] = [401, 403, 404];
 /// The longest where the API server says no: somebody has to change its mind.
 const PAUSE_MAX_REFUSED: Duration = Duration::from_secs(30);
 
@@ -119,13 +120,18 @@ impl Pauses {
 
 /// Whether the same request is not served soon: rights or the kind are missing.
 fn is_refused(error: &watcher::Error) -> bool {
-    let code = match error {
-        watcher::Error::InitialListFailed(kube::Error::Api(status))
-        | watcher::Error::WatchStartFailed(kube::Error::Api(status))
-        | watcher::Error::WatchError(status) => status.code,
-        _ => return false,
-    };
-    matches!(code, 401 | 403 | 404)
+    match error {
+        watcher::Error::InitialListFailed(error) | watcher::Error::WatchStartFailed(error) => {
+            is_refusal(error)
+        }
+        watcher::Error::WatchError(status) => REFUSALS.contains(&status.code),
+        _ => false,
+    }
+}
+
+/// The same of any other request.
+pub(super) fn is_refusal(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if REFUSALS.contains(&status.code))
 }
 
 #[cfg(test)]

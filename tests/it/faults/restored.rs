@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use kube::api::ListParams;
 use rustix::process::{Signal, kill_process};
 use serde_json::{Value, json};
 use tokio::time::sleep;
@@ -22,6 +23,8 @@ use super::stage::{DEPLOYMENT, SESSION_JOB, SNAPSHOT, Script, Stage, is_stable};
 
 /// From etcd to those who read from it.
 const PARTS: [&str; 3] = ["etcd", "kube-apiserver", "kube-controller-manager"];
+/// More than are written between the backup and the end of the control plane.
+const WRITES_MAX: usize = 5000;
 /// Long enough for etcd to listen.
 const UP: Duration = Duration::from_secs(1);
 
@@ -58,10 +61,18 @@ fn copy(from: &Path, to: &Path) {
     assert!(status.success());
 }
 
-/// No JobManager can be created while the flag is set; notes that one was to be.
-fn without_deployments(is_held: &Arc<AtomicBool>, was_asked: &Arc<AtomicBool>) -> Script {
-    let (is_held, was_asked) = (Arc::clone(is_held), Arc::clone(was_asked));
+/// No JobManager can be created while the flag is set; notes that one was to be. Nothing is
+/// answered while the API server `is_away`.
+fn without_deployments(
+    is_held: &Arc<AtomicBool>,
+    was_asked: &Arc<AtomicBool>,
+    is_away: &Arc<AtomicBool>,
+) -> Script {
+    let [is_held, was_asked, is_away] = [is_held, was_asked, is_away].map(Arc::clone);
     Box::new(move |asked| {
+        if is_away.load(Ordering::Relaxed) {
+            return Some(Fault::Status(503, None));
+        }
         let is_it = is_held.load(Ordering::Relaxed)
             && asked.is("POST", "/deployments")
             && asked.path.starts_with("/apis/apps/");
@@ -70,6 +81,28 @@ fn without_deployments(is_held: &Arc<AtomicBool>, was_asked: &Arc<AtomicBool>) -
         }
         is_it.then_some(Fault::Status(503, None))
     })
+}
+
+/// Revision of the store.
+async fn revision(stage: &Stage) -> u64 {
+    let list = stage.api("ConfigMap").list_metadata(&ListParams::default().limit(1)).await;
+    list.unwrap().metadata.resource_version.unwrap().parse().unwrap()
+}
+
+/// Others write until the store has come further than it was.
+async fn overtake(stage: &Stage, was: u64) {
+    for number in 0..WRITES_MAX {
+        if revision(stage).await > was {
+            return;
+        }
+        stage
+            .create(json!({
+                "apiVersion": "v1", "kind": "ConfigMap",
+                "metadata": {"name": format!("written-since-{number}")},
+            }))
+            .await;
+    }
+    panic!("{}", stage.told("the store does not come further than it was"));
 }
 
 /// A stage on which nothing goes wrong.
@@ -165,10 +198,11 @@ pub(super) async fn the_store_may_go_back() {
     snapshots.create(deployment("savepoint")).await;
     let in_session = calm(&ground, "in-session").await;
     run_in_session(&in_session, "savepoint").await;
-    let script = without_deployments(&is_held, &was_asked[0]);
+    let [is_away, never] = [(); 2].map(|()| Arc::new(AtomicBool::new(false)));
+    let script = without_deployments(&is_held, &was_asked[0], &is_away);
     let between = Stage::new(&ground, "restored-between", script).await;
     between.create(deployment("savepoint")).await;
-    let script = without_deployments(&is_held, &was_asked[1]);
+    let script = without_deployments(&is_held, &was_asked[1], &never);
     let first = Stage::new(&ground, "restored-first", script).await;
     for stage in [&upgraded, &snapshots, &between] {
         stage.until_stable(JOB).await;
@@ -192,8 +226,13 @@ pub(super) async fn the_store_may_go_back() {
     between.until_stable(JOB).await;
     first.until_stable(JOB).await;
 
+    // One of the operators sees the store again only when its revision is higher than it ever was.
+    is_away.store(true, Ordering::Relaxed);
+    let was = revision(&between).await;
     let _parts = restore(&ground, &backup).await;
     ground.world.see_anew().await;
+    overtake(&between, was).await;
+    is_away.store(false, Ordering::Relaxed);
     for stage in [&between, &first] {
         let found = stage.until(DEPLOYMENT, JOB, "refused", is_refused).await;
         let error = error_of(&found);
