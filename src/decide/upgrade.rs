@@ -206,7 +206,11 @@ impl Pass<'_> {
         self.announce(diff);
         self.announce_stop();
         let path = self.job().initial_savepoint_path.clone();
-        self.supersede(last, RestorePoint::HaMetadata);
+        let left = match (last.job_state(), self.last_mode(), self.savepoint_path()) {
+            (JobState::Suspended, UpgradeMode::Savepoint, Some(path)) => RestorePoint::Path(path),
+            _ => RestorePoint::HaMetadata,
+        };
+        self.supersede(last, left);
         self.status.job_status.upgrade_savepoint_path = path;
         self.forget_stop();
         self.take_down(UpgradeMode::Savepoint, true)

@@ -1,6 +1,7 @@
 //! The state-transition table, T1 to T35.
 
 use expect_test::expect;
+use kubectl_flink::decide::restore::RestorePoint;
 
 use super::*;
 
@@ -780,6 +781,25 @@ fn t32_savepoint_redeploy_drops_the_job_for_the_path() {
           create-cluster "flink:1.20" from execution.savepoint.path: s3://lake/sp/1, $internal.pipeline.job-id: 00000000000000000000000000000002
     "#]],
     );
+}
+
+#[test]
+fn a_redeploy_of_a_suspended_job_leaves_its_savepoint_in_the_history() {
+    let left = "s3://lake/sp/left";
+    let mut scene = Scene::running("savepoint").suspended(UpgradeMode::Savepoint).path(left);
+    scene.store(JobState::Suspended, UpgradeMode::Savepoint);
+    let scene = scene.edit_job(|job| {
+        job.savepoint_redeploy_nonce = Some(1);
+        job.initial_savepoint_path = Some(SAVEPOINT.to_owned());
+    });
+    let plan = scene.plan();
+    let superseded = plan.steps.iter().find_map(|step| match step {
+        Step::RecordRevision(superseded) => Some(&superseded.restore_point),
+        _ => None,
+    });
+    assert_eq!(superseded, Some(&RestorePoint::Path(left.to_owned())));
+    let path = plan.status.job_status.upgrade_savepoint_path.as_deref();
+    assert_eq!(path, Some(SAVEPOINT), "what the job starts from");
 }
 
 #[test]
