@@ -67,7 +67,6 @@ use args::{Cli, Command};
 use failure::Failure;
 use printer::Printer;
 
-use crate::api::job::JobState;
 use crate::cluster;
 use crate::decide::extension::cel::guard;
 
@@ -160,10 +159,8 @@ pub async fn run_command(
         Command::Man(args) => reference::man(args, printer),
         Command::Complete(args) => completion::complete(args, printer).await,
         Command::Crds(args) => crds::run(args, global, printer).await,
-        Command::Suspend(args) => {
-            desired_state::run(args, JobState::Suspended, global, printer).await
-        }
-        Command::Resume(args) => desired_state::run(args, JobState::Running, global, printer).await,
+        Command::Suspend(args) => desired_state::suspend(args, global, printer).await,
+        Command::Resume(args) => desired_state::resume(args, global, printer).await,
         Command::Deploy(args) => Box::pin(deploy::run(*args, global, printer)).await,
         Command::List(args) => Box::pin(list::run(args, global, printer)).await,
         Command::Events(args) => events::run(args, global, printer).await,

@@ -57,9 +57,9 @@ pub enum Command {
     /// Show the options that apply to a deployment, and where each comes from
     Config(config::ConfigArgs),
     /// Stop a job and keep its state as spec.job.upgradeMode says
-    Suspend(desired_state::DesiredStateArgs),
+    Suspend(desired_state::SuspendArgs),
     /// Start a suspended job from the state it left
-    Resume(desired_state::DesiredStateArgs),
+    Resume(desired_state::ResumeArgs),
     /// Stop a job or a session cluster, and start it again with its state
     Restart(restart::RestartArgs),
     /// Change the parallelism of a job or its vertices, or the number of TaskManagers

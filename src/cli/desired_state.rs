@@ -3,16 +3,38 @@
 use clap::Args;
 use serde_json::json;
 
-use super::args::{ChangeFlags, DryRunMode, Global};
+use super::args::{ChangeFlags, Global};
+use super::connection::Connection;
+use super::deployment::{self, Deployment};
+use super::edit::{self, EditFlags};
 use super::failure::Failure;
 use super::printer::Printer;
-use super::{change, complete, deployment};
-use crate::api::job::JobState;
-use crate::cluster::apply;
+use super::{change, complete};
 
-/// Arguments of `suspend` and `resume`.
+const RUNNING: &str = "running";
+const SUSPENDED: &str = "suspended";
+
+/// Arguments of `suspend`.
 #[derive(Args)]
-pub struct DesiredStateArgs {
+#[command(after_help = "\
+The job stops as spec.job.upgradeMode says: with a savepoint, with its last checkpoint, or, where it
+is stateless, without its state; then somebody has to agree.
+
+Examples:
+  kubectl flink suspend orders --wait
+  kubectl flink suspend sessionjob/clicks
+  kubectl flink suspend preview --lose-state")]
+pub struct SuspendArgs {
+    /// The FlinkDeployment, or sessionjob/NAME
+    #[arg(add = complete::deployments())]
+    name: String,
+    #[command(flatten)]
+    flags: EditFlags,
+}
+
+/// Arguments of `resume`.
+#[derive(Args)]
+pub struct ResumeArgs {
     /// The FlinkDeployment, or sessionjob/NAME
     #[arg(add = complete::deployments())]
     name: String,
@@ -20,48 +42,61 @@ pub struct DesiredStateArgs {
     flags: ChangeFlags,
 }
 
-/// Writes the desired state into the spec; the operator does the rest.
-pub async fn run(
-    args: DesiredStateArgs,
-    desired: JobState,
-    global: &Global,
+/// Writes that the job is meant to be stopped; the operator does the rest.
+pub async fn suspend(args: SuspendArgs, global: &Global, printer: &Printer) -> anyhow::Result<()> {
+    let SuspendArgs { name, flags } = args;
+    edit::refuse_wide(flags.change)?;
+    let connection = global.connect().await?;
+    let present = find(&connection, &name).await?;
+    if present.desired_state() == SUSPENDED {
+        return is_so_already(&connection, present, flags.change, printer).await;
+    }
+    if present.was_deployed() && present.upgrade_mode() == "stateless" {
+        let loss = format!(
+            "spec.job.upgradeMode of `{}` is stateless: its job stops, and the state that it has is \
+             not kept",
+            present.shown_name()
+        );
+        edit::agree_unless(&loss, flags, printer)?;
+    }
+    let patch = json!({"spec": {"job": {"state": SUSPENDED}}});
+    edit::send(&connection, &present, &patch, "suspended", flags.change, printer).await
+}
+
+/// Writes that the job is meant to run; the operator does the rest.
+pub async fn resume(args: ResumeArgs, global: &Global, printer: &Printer) -> anyhow::Result<()> {
+    let ResumeArgs { name, flags } = args;
+    edit::refuse_wide(flags)?;
+    let connection = global.connect().await?;
+    let present = find(&connection, &name).await?;
+    if present.desired_state() == RUNNING {
+        return is_so_already(&connection, present, flags, printer).await;
+    }
+    let patch = json!({"spec": {"job": {"state": RUNNING}}});
+    edit::send(&connection, &present, &patch, "resumed", flags, printer).await
+}
+
+async fn is_so_already(
+    connection: &Connection,
+    present: Deployment,
+    flags: ChangeFlags,
     printer: &Printer,
 ) -> anyhow::Result<()> {
-    let DesiredStateArgs { name, flags } = args;
-    let dry_run = flags.dry_run.dry_run;
-    let (word, verb) = match desired {
-        JobState::Running => ("running", "resumed"),
-        JobState::Suspended => ("suspended", "suspended"),
-    };
-    let connection = global.connect().await?;
-    let present = deployment::fetch(&connection, &name).await?;
-    let name = present.name();
+    let (name, state) = (present.shown_name(), present.desired_state());
+    printer.note(format_args!("`{name}` is meant to be {state} already"));
+    change::finish(connection, present.0, "unchanged", flags, printer).await
+}
+
+/// One that has a job of its own.
+async fn find(connection: &Connection, name: &str) -> anyhow::Result<Deployment> {
+    let present = deployment::fetch(connection, name).await?;
     if present.is_session() {
         return Err(Failure::new(format!(
-            "`{name}` is a session cluster: it has no job of its own to stop or start"
+            "`{}` is a session cluster: it has no job of its own to stop or start",
+            present.name()
         ))
         .hint("suspend its jobs instead: see them with: kubectl flink status")
         .into());
     }
-    if present.desired_state() == word {
-        printer.note(format_args!("`{name}` is meant to be {word} already"));
-    }
-    if desired == JobState::Suspended
-        && present.desired_state() != word
-        && present.upgrade_mode() == "stateless"
-    {
-        printer.warning(format_args!(
-            "spec.job.upgradeMode of `{name}` is stateless: the state of the job is not kept"
-        ));
-    }
-    let patch = json!({"spec": {"job": {"state": word}}});
-    let written = if dry_run == DryRunMode::Client {
-        let mut object = present.0.clone();
-        object["spec"]["job"]["state"] = json!(word);
-        object
-    } else {
-        apply::merge_patch(&connection.client, &present.id(), &patch, change::writer(dry_run))
-            .await?
-    };
-    change::finish(&connection, written, verb, flags, printer).await
+    Ok(present)
 }

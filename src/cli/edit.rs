@@ -44,8 +44,7 @@ pub(super) async fn carry_out(
     flags: EditFlags,
     printer: &Printer,
 ) -> anyhow::Result<()> {
-    let EditFlags { lose_state, change } = flags;
-    let dry_run = change.dry_run.dry_run;
+    let change = flags.change;
     refuse_wide(change)?;
     let wanted = patched(present, patch);
     if without_nulls(&wanted.0["spec"]) == without_nulls(&present.0["spec"]) {
@@ -64,11 +63,7 @@ pub(super) async fn carry_out(
         Ok(Vec::new())
     };
     if let Some(loss) = decide_loss(present, &wanted, jobs.as_deref()) {
-        if dry_run == DryRunMode::None && !lose_state {
-            agree(&loss, "--lose-state", printer)?;
-        } else {
-            printer.warning(&loss);
-        }
+        agree_unless(&loss, flags, printer)?;
     }
     send(connection, present, patch, verb, change, printer).await
 }
@@ -111,6 +106,16 @@ pub(super) fn refuse_wide(change: ChangeFlags) -> Result<(), Failure> {
     if change.output.output == Some(OutputFormat::Wide) {
         return Err(Failure::usage("a change has no wide form; use -o yaml, json or name"));
     }
+    Ok(())
+}
+
+/// Asks whether the state may be lost, unless nothing is about to happen or `--lose-state` says yes.
+pub(super) fn agree_unless(loss: &str, flags: EditFlags, printer: &Printer) -> anyhow::Result<()> {
+    let EditFlags { lose_state, change } = flags;
+    if change.dry_run.dry_run == DryRunMode::None && !lose_state {
+        return agree(loss, "--lose-state", printer);
+    }
+    printer.warning(loss);
     Ok(())
 }
 

@@ -50,8 +50,12 @@ async fn a_suspended_job_is_not_restarted() {
 
 #[tokio::test]
 async fn state_is_lost_only_when_somebody_agrees() {
-    for line in ["restart wordcount", "set image wordcount x:2", "scale wordcount --parallelism 3"]
-    {
+    for line in [
+        "suspend wordcount",
+        "restart wordcount",
+        "set image wordcount x:2",
+        "scale wordcount --parallelism 3",
+    ] {
         let cluster = stateless();
         let ran = run(&cluster, None, line).await;
         ran.failed(
