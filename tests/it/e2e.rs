@@ -6,6 +6,7 @@
 mod access;
 mod care;
 mod cluster;
+mod crashes;
 mod examples;
 mod flink;
 mod install;
@@ -185,26 +186,6 @@ fn a_bad_edit_leaves_the_job_alone() {
     cluster.edit_status(json!({"reconciliationStatus": {"lastReconciledSpec": last_reconciled}}));
     cluster.wait_until_stable();
     assert_ne!(cluster.job_manager_incarnation(), incarnation, "the edit was carried out");
-    cluster.delete_and_count();
-}
-
-#[test]
-#[ignore = "needs a sandbox with real Flink"]
-fn a_killed_operator_goes_on_where_it_was() {
-    let mut cluster = Cluster::new("crashes");
-    let mut job = cluster.job();
-    cluster.start(&job);
-    // Into the savepoint, the deletion, the new cluster, and anything between.
-    for (round, millis) in [300, 1_000, 2_500, 6_000].into_iter().enumerate() {
-        job["spec"]["job"]["parallelism"] = json!(2 - round % 2);
-        cluster.deploy(&job);
-        thread::sleep(Duration::from_millis(millis));
-        cluster.kill_operator();
-        println!("-- killed the operator {millis} ms after the edit");
-        cluster.start_operator();
-        cluster.wait_until_stable();
-        cluster.wait_until_writing();
-    }
     cluster.delete_and_count();
 }
 

@@ -227,7 +227,7 @@ impl Cluster {
         }
     }
 
-    fn operator_log(&self) -> PathBuf {
+    pub(super) fn operator_log(&self) -> PathBuf {
         self.data.join("operator.log")
     }
 

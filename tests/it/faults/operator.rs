@@ -16,7 +16,7 @@ struct State {
 }
 
 /// One `kubectl-flink operate`, through all its lives.
-pub(super) struct Operator {
+pub(crate) struct Operator {
     state: Mutex<State>,
     arguments: OnceLock<Vec<String>>,
     log: PathBuf,
@@ -29,19 +29,19 @@ impl Drop for Operator {
 }
 
 impl Operator {
-    pub(super) fn new(log: &Path) -> Self {
+    pub(crate) fn new(log: &Path) -> Self {
         Self { state: Mutex::default(), arguments: OnceLock::new(), log: log.to_owned() }
     }
 
     /// Starts it, with these arguments from now on.
-    pub(super) fn start(&self, arguments: Vec<String>) {
+    pub(crate) fn start(&self, arguments: Vec<String>) {
         self.arguments.set(arguments).unwrap();
         self.state.lock().unwrap().is_wanted = true;
         self.tend();
     }
 
     /// Starts it again if it has ended, as Kubernetes does.
-    pub(super) fn tend(&self) {
+    pub(crate) fn tend(&self) {
         let mut state = self.state.lock().unwrap();
         let has_ended = match &mut state.child {
             Some(child) => child.try_wait().unwrap().is_some(),
@@ -62,7 +62,7 @@ impl Operator {
     }
 
     /// Kills it as the kernel does: nothing is finished.
-    pub(super) fn kill(&self) {
+    pub(crate) fn kill(&self) {
         if let Some(mut child) = self.state.lock().unwrap().child.take() {
             drop(child.kill());
             drop(child.wait());
@@ -97,7 +97,7 @@ impl Operator {
     }
 
     /// Starts so far.
-    pub(super) fn starts(&self) -> usize {
+    pub(crate) fn starts(&self) -> usize {
         self.state.lock().unwrap().starts
     }
 

@@ -16,28 +16,28 @@ use tokio::sync::watch as flag;
 use tokio::task::JoinHandle;
 
 use super::operator::Operator;
-pub(super) use watch::WatchFault;
+pub(crate) use watch::WatchFault;
 
 pub(super) type BoxError = Box<dyn std::error::Error + Send + Sync>;
 pub(super) type Body = UnsyncBoxBody<Bytes, BoxError>;
 
 /// Who is asked.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Side {
+pub(crate) enum Side {
     Kubernetes,
     Flink,
 }
 
 /// Before a request reaches its server, or when it has been carried out and nobody knows yet.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Moment {
+pub(crate) enum Moment {
     Before,
     After,
 }
 
 /// What goes wrong with one request.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Fault {
+pub(crate) enum Fault {
     /// The operator is killed.
     Kill(Moment),
     /// This answer, and nothing is done; with seconds to wait in `Retry-After`.
@@ -59,20 +59,20 @@ pub(super) enum Fault {
 
 /// A request as a script sees it.
 #[derive(Clone, Debug)]
-pub(super) struct Asked {
-    pub(super) side: Side,
-    pub(super) method: Method,
+pub(crate) struct Asked {
+    pub(crate) side: Side,
+    pub(crate) method: Method,
     /// With the query.
-    pub(super) path: String,
-    pub(super) body: String,
+    pub(crate) path: String,
+    pub(crate) body: String,
     /// Counts from 1 what is no GET.
-    pub(super) write: Option<usize>,
-    pub(super) is_watch: bool,
+    pub(crate) write: Option<usize>,
+    pub(crate) is_watch: bool,
 }
 
 impl Asked {
     /// Whether it is this write; the path is looked for in part.
-    pub(super) fn is(&self, method: &str, path_part: &str) -> bool {
+    pub(crate) fn is(&self, method: &str, path_part: &str) -> bool {
         self.method.as_str() == method && self.path.contains(path_part)
     }
 
@@ -84,12 +84,12 @@ impl Asked {
 
 /// A request that was made, and what became of it.
 #[derive(Clone, Debug)]
-pub(super) struct Recorded {
-    pub(super) asked: Asked,
-    pub(super) fault: Option<Fault>,
+pub(crate) struct Recorded {
+    pub(crate) asked: Asked,
+    pub(crate) fault: Option<Fault>,
     /// Status of the server's answer, where it was asked.
-    pub(super) status: Option<u16>,
-    pub(super) at: std::time::Instant,
+    pub(crate) status: Option<u16>,
+    pub(crate) at: std::time::Instant,
 }
 
 type Script = Box<dyn FnMut(&Asked) -> Option<Fault> + Send>;
@@ -117,7 +117,7 @@ struct Shared {
 }
 
 /// The two ports; they close when this is dropped.
-pub(super) struct Proxy {
+pub(crate) struct Proxy {
     shared: Arc<Shared>,
     pub(super) api_address: String,
     pub(super) flink_address: String,
@@ -134,7 +134,7 @@ impl Drop for Proxy {
 
 impl Proxy {
     /// In front of the API server that `api` reaches and of Flink at `flink`; it can kill `operator`.
-    pub(super) async fn start(api: kube::Client, flink: String, operator: Arc<Operator>) -> Self {
+    pub(crate) async fn start(api: kube::Client, flink: String, operator: Arc<Operator>) -> Self {
         let http = reqwest::Client::builder().no_proxy().retry(reqwest::retry::never());
         let shared = Arc::new(Shared {
             api,
@@ -153,8 +153,19 @@ impl Proxy {
         self.shared.state.lock().unwrap()
     }
 
+    /// By which the API server is reached through this.
+    pub(crate) fn kubeconfig(&self) -> serde_json::Value {
+        let server = format!("http://{}", self.api_address);
+        serde_json::json!({
+            "apiVersion": "v1", "kind": "Config", "current-context": "proxy",
+            "clusters": [{"name": "proxy", "cluster": {"server": server}}],
+            "contexts": [{"name": "proxy", "context": {"cluster": "proxy", "user": "proxy"}}],
+            "users": [{"name": "proxy", "user": {}}],
+        })
+    }
+
     /// From now on requests are numbered from 1, and `script` is asked about each.
-    pub(super) fn begin(&self, script: impl FnMut(&Asked) -> Option<Fault> + Send + 'static) {
+    pub(crate) fn begin(&self, script: impl FnMut(&Asked) -> Option<Fault> + Send + 'static) {
         let mut state = self.state();
         state.script = Some(Box::new(script));
         state.writes = 0;
@@ -168,7 +179,7 @@ impl Proxy {
     }
 
     /// The requests since the beginning.
-    pub(super) fn recorded(&self) -> Vec<Recorded> {
+    pub(crate) fn recorded(&self) -> Vec<Recorded> {
         self.state().recorded.clone()
     }
 

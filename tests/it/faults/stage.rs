@@ -198,14 +198,7 @@ pub(super) fn arguments(
 ) -> Vec<String> {
     let path = |suffix| file(ground, &format!("{name}{suffix}"));
     let (kubeconfig, config_file) = (path(".kubeconfig"), path(".yaml"));
-    let address = &proxy.api_address;
-    let text = json!({
-        "apiVersion": "v1", "kind": "Config", "current-context": "proxy",
-        "clusters": [{"name": "proxy", "cluster": {"server": format!("http://{address}")}}],
-        "contexts": [{"name": "proxy", "context": {"cluster": "proxy", "user": "proxy"}}],
-        "users": [{"name": "proxy", "user": {}}],
-    });
-    std::fs::write(&kubeconfig, text.to_string()).unwrap();
+    std::fs::write(&kubeconfig, proxy.kubeconfig().to_string()).unwrap();
     std::fs::write(&config_file, config).unwrap();
     let text = |path: &std::path::Path| path.to_str().unwrap().to_owned();
     vec![

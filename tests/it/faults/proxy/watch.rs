@@ -12,7 +12,7 @@ use super::{Body, BoxError, Fault};
 
 /// What goes wrong with one watch.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(in crate::faults) enum WatchFault {
+pub(crate) enum WatchFault {
     /// Nothing comes any more, and the connection stays.
     Frozen,
     /// The version to start from is too old.
