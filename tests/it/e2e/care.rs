@@ -133,7 +133,7 @@ fn a_standby_job_manager_takes_over_and_an_unhealthy_job_is_restarted() {
 }
 
 impl Cluster {
-    fn job_details(&self) -> Option<Value> {
+    pub(super) fn job_details(&self) -> Option<Value> {
         let id = self.observed()["status"]["jobStatus"]["jobId"].as_str()?.to_owned();
         self.rest(&format!("/jobs/{id}"))
     }

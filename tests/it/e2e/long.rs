@@ -1,6 +1,8 @@
 //! What takes long, or a machine with nothing else to do: `tests/cluster.sh all` runs these, and so
 //! does their name.
 
+mod autoscaler;
+
 use std::time::Instant;
 
 use super::*;

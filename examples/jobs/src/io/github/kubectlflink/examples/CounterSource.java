@@ -26,10 +26,13 @@ final class CounterSource implements Source<Tuple2<Integer, Long>, CounterSource
 
     private final int lanes;
     private final int recordsPerSecond;
+    private final String rateFile;
 
-    CounterSource(int lanes, int recordsPerSecond) {
+    /** {@code rateFile} may be null: then the rate is the same for ever. */
+    CounterSource(int lanes, int recordsPerSecond, String rateFile) {
         this.lanes = lanes;
         this.recordsPerSecond = recordsPerSecond;
+        this.rateFile = rateFile;
     }
 
     @Override
@@ -39,14 +42,14 @@ final class CounterSource implements Source<Tuple2<Integer, Long>, CounterSource
 
     @Override
     public SourceReader<Tuple2<Integer, Long>, Lane> createReader(SourceReaderContext context) {
-        return new CounterReader(recordsPerSecond);
+        return new CounterReader(recordsPerSecond, rateFile, context.metricGroup());
     }
 
     @Override
     public SplitEnumerator<Lane, List<Lane>> createEnumerator(SplitEnumeratorContext<Lane> context) {
         List<Lane> unassigned = new ArrayList<>();
         for (int key = 0; key < lanes; key++) {
-            unassigned.add(new Lane(key, 0));
+            unassigned.add(new Lane(key, 0, Lane.NOW));
         }
         return new CounterEnumerator(context, unassigned);
     }
@@ -67,14 +70,19 @@ final class CounterSource implements Source<Tuple2<Integer, Long>, CounterSource
         return new LaneListSerializer();
     }
 
-    /** One sequence of numbers: its key, and the number that comes next. */
+    /** One sequence of numbers: its key, the number that comes next, and since when that one is due. */
     static final class Lane implements SourceSplit {
+        static final long NOW = 0;
+
         final int key;
         final long next;
+        /** In milliseconds since 1970. */
+        final long due;
 
-        Lane(int key, long next) {
+        Lane(int key, long next, long due) {
             this.key = key;
             this.next = next;
+            this.due = due;
         }
 
         @Override
@@ -84,9 +92,12 @@ final class CounterSource implements Source<Tuple2<Integer, Long>, CounterSource
     }
 
     private static final class LaneSerializer implements SimpleVersionedSerializer<Lane> {
+        /** The first one did not say since when a number is due. */
+        static final int VERSION = 2;
+
         @Override
         public int getVersion() {
-            return 1;
+            return VERSION;
         }
 
         @Override
@@ -98,23 +109,24 @@ final class CounterSource implements Source<Tuple2<Integer, Long>, CounterSource
 
         @Override
         public Lane deserialize(int version, byte[] serialized) throws IOException {
-            return read(new DataInputStream(new ByteArrayInputStream(serialized)));
+            return read(version, new DataInputStream(new ByteArrayInputStream(serialized)));
         }
 
         static void write(Lane lane, DataOutputStream out) throws IOException {
             out.writeInt(lane.key);
             out.writeLong(lane.next);
+            out.writeLong(lane.due);
         }
 
-        static Lane read(DataInputStream in) throws IOException {
-            return new Lane(in.readInt(), in.readLong());
+        static Lane read(int version, DataInputStream in) throws IOException {
+            return new Lane(in.readInt(), in.readLong(), version < VERSION ? Lane.NOW : in.readLong());
         }
     }
 
     private static final class LaneListSerializer implements SimpleVersionedSerializer<List<Lane>> {
         @Override
         public int getVersion() {
-            return 1;
+            return LaneSerializer.VERSION;
         }
 
         @Override
@@ -134,7 +146,7 @@ final class CounterSource implements Source<Tuple2<Integer, Long>, CounterSource
             int size = in.readInt();
             List<Lane> lanes = new ArrayList<>(size);
             for (int i = 0; i < size; i++) {
-                lanes.add(LaneSerializer.read(in));
+                lanes.add(LaneSerializer.read(version, in));
             }
             return lanes;
         }

@@ -2,6 +2,7 @@ package io.github.kubectlflink.examples;
 
 import java.util.HashMap;
 import java.util.Map;
+import java.util.concurrent.TimeUnit;
 import org.apache.flink.api.common.eventtime.WatermarkStrategy;
 import org.apache.flink.api.common.serialization.SimpleStringEncoder;
 import org.apache.flink.api.common.state.ValueState;
@@ -25,7 +26,9 @@ import org.apache.flink.util.Collector;
  * always {@code sequence + 1}; {@code examples/jobs/check} says where that does not hold.
  *
  * <p>Arguments: {@code --output URI} (required), {@code --keys N} (8), {@code --rate N} (20 records a
- * second and key).
+ * second and key). For a load that changes: {@code --rate-file PATH}, a file with the rate, read once a
+ * second, and what could not be emitted in time waits; {@code --work-micros N} (0), how long the count of
+ * one record takes.
  */
 public final class ExactlyOnceCounter {
     private ExactlyOnceCounter() {}
@@ -38,16 +41,18 @@ public final class ExactlyOnceCounter {
         }
         int keys = Integer.parseInt(options.getOrDefault("keys", "8"));
         int rate = Integer.parseInt(options.getOrDefault("rate", "20"));
+        String rateFile = options.get("rate-file");
+        long workMicros = Long.parseLong(options.getOrDefault("work-micros", "0"));
 
         StreamExecutionEnvironment env = StreamExecutionEnvironment.getExecutionEnvironment();
         env.fromSource(
-                        new CounterSource(keys, rate),
+                        new CounterSource(keys, rate, rateFile),
                         WatermarkStrategy.noWatermarks(),
                         "counter",
                         Types.TUPLE(Types.INT, Types.LONG))
                 .uid("counter")
                 .keyBy(record -> record.f0, Types.INT)
-                .process(new CountPerKey())
+                .process(new CountPerKey(workMicros))
                 .returns(Types.STRING)
                 .name("count per key")
                 .uid("count")
@@ -71,12 +76,17 @@ public final class ExactlyOnceCounter {
         return options;
     }
 
-    /** Counts the records of its key, and writes the count beside the record. */
+    /** Counts the records of its key, and writes the count beside the record. It may take its time. */
     private static final class CountPerKey
             extends KeyedProcessFunction<Integer, Tuple2<Integer, Long>, String> {
         private static final long serialVersionUID = 1L;
 
+        private final long workMicros;
         private transient ValueState<Long> count;
+
+        CountPerKey(long workMicros) {
+            this.workMicros = workMicros;
+        }
 
         @Override
         public void processElement(Tuple2<Integer, Long> record, Context context, Collector<String> out)
@@ -84,6 +94,9 @@ public final class ExactlyOnceCounter {
             if (count == null) {
                 // Not in open(): its parameter changed between Flink 1.18 and 2.0.
                 count = getRuntimeContext().getState(new ValueStateDescriptor<>("count", Types.LONG));
+            }
+            if (workMicros > 0) {
+                TimeUnit.MICROSECONDS.sleep(workMicros);
             }
             Long before = count.value();
             long now = before == null ? 1 : before + 1;

@@ -1,0 +1,151 @@
+//! A load that changes: the job follows it, catches up with what waits, stays as it is while the load
+//! does, and no record is lost or doubled on the way.
+
+use std::fs;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::e2e::{Cluster, JOB, is};
+
+/// Keys of the job, in each of which a record is due as often in a second as the load says.
+const KEYS: u32 = 64;
+/// What one record takes: one subtask manages 500 a second.
+const WORK_MICROS: u32 = 2000;
+const LOW: u32 = 2;
+const HIGH: u32 = 12;
+/// Two windows, a restart, and a machine with other things to do.
+const REACTION: Duration = Duration::from_mins(8);
+/// In which nothing may change any more.
+const STEADY: Duration = Duration::from_mins(10);
+const LOOK_EVERY: Duration = Duration::from_secs(5);
+
+#[test]
+#[ignore = "needs a sandbox with real Flink, and half an hour"]
+fn the_autoscaler_follows_the_load() {
+    let mut cluster = Cluster::new("autoscaler");
+    cluster.configure_operator(&[("kubernetes.operator.reconcile.interval", "10 s")]);
+    set_load(&cluster, LOW);
+    cluster.start(&job(&cluster));
+    let begin = Instant::now();
+    let tell = |what: &str, cluster: &Cluster| {
+        println!(
+            "== {:>5.0} s {what}: parallelism {:?}, {:.0} records wait",
+            begin.elapsed().as_secs_f64(),
+            cluster.parallelisms(),
+            cluster.waiting()
+        );
+    };
+    thread::sleep(Duration::from_mins(2));
+    tell("low load", &cluster);
+    assert_eq!(cluster.parallelisms(), [1, 1], "nothing to do");
+
+    set_load(&cluster, HIGH);
+    cluster.until("scaled up", |cluster| cluster.parallelisms().iter().any(|at| *at > 1));
+    tell("scaled up", &cluster);
+    cluster.until("caught up", |cluster| cluster.waiting() < 2.0 * f64::from(HIGH * KEYS));
+    tell("caught up", &cluster);
+    // What was needed to catch up may go once.
+    let calm = Instant::now();
+    let mut changes: Vec<(Duration, Vec<u64>)> = vec![];
+    while calm.elapsed() < STEADY {
+        let now = cluster.parallelisms();
+        if !now.is_empty() && changes.last().is_none_or(|(_, last)| *last != now) {
+            tell("steady load", &cluster);
+            changes.push((calm.elapsed(), now));
+        }
+        thread::sleep(LOOK_EVERY);
+    }
+    tell("steady load", &cluster);
+    assert!(changes.len() <= 2, "it oscillates: {changes:?}");
+    let needed = u64::from((HIGH * KEYS * WORK_MICROS).div_ceil(1_000_000));
+    let at = changes.last().unwrap().1.iter().max().copied().unwrap();
+    assert!(at >= needed, "{at} subtasks do not manage what {needed} have to");
+
+    set_load(&cluster, LOW);
+    cluster.until("scaled down", |cluster| cluster.parallelisms() == [1, 1]);
+    tell("scaled down", &cluster);
+    cluster.flink(&["autoscaler", "history", JOB]);
+    cluster.flink(&["autoscaler", "explain", JOB]);
+    assert!(is(&cluster.observed(), "lifecycleState", "STABLE"));
+    cluster.delete_and_count();
+}
+
+fn set_load(cluster: &Cluster, rate: u32) {
+    // Read at any time: never half of it.
+    let (new, file) = (cluster.data().join("rate.new"), cluster.data().join("rate"));
+    fs::write(&new, rate.to_string()).unwrap();
+    fs::rename(&new, &file).unwrap();
+    println!("-- {} records a second", rate * KEYS);
+}
+
+fn job(cluster: &Cluster) -> Value {
+    let mut job = cluster.job();
+    let spec = &mut job["spec"];
+    let (keys, work) = (KEYS.to_string(), WORK_MICROS.to_string());
+    spec["job"]["args"] = json!([
+        "--output",
+        "file:///flink-data/output",
+        "--keys",
+        keys,
+        "--rate-file",
+        "/flink-data/rate",
+        "--work-micros",
+        work
+    ]);
+    let options = [
+        ("job.autoscaler.enabled", "true"),
+        ("job.autoscaler.advice.first-window", "false"),
+        ("job.autoscaler.stabilization.interval", "10 s"),
+        ("job.autoscaler.metrics.window", "1 min"),
+        ("job.autoscaler.scale-down.interval", "1 min"),
+        ("job.autoscaler.restart.time", "30 s"),
+        ("job.autoscaler.catch-up.duration", "2 min"),
+        ("job.autoscaler.vertex.max-parallelism", "4"),
+        ("jobmanager.scheduler", "adaptive"),
+        // Half a minute would be half of the window.
+        ("jobmanager.adaptive-scheduler.executing.resource-stabilization-timeout", "5 s"),
+    ];
+    for (key, value) in options {
+        spec["flinkConfiguration"][key] = json!(value);
+    }
+    job
+}
+
+impl Cluster {
+    #[track_caller]
+    fn until(&self, what: &str, is_so: impl Fn(&Self) -> bool) {
+        let begin = Instant::now();
+        while !is_so(self) {
+            assert!(begin.elapsed() < REACTION, "not {what}: {:?}", self.parallelisms());
+            thread::sleep(LOOK_EVERY);
+        }
+    }
+
+    /// Of each vertex in the order of the job; empty while the job does not run.
+    fn parallelisms(&self) -> Vec<u64> {
+        let Some(job) = self.running_job() else { return vec![] };
+        let vertices = job["vertices"].as_array().into_iter().flatten();
+        vertices.filter_map(|vertex| vertex["parallelism"].as_u64()).collect()
+    }
+
+    fn running_job(&self) -> Option<Value> {
+        self.job_details().filter(|job| job["state"] == "RUNNING")
+    }
+
+    /// Records that are due and not emitted; infinitely many while nobody tells.
+    fn waiting(&self) -> f64 {
+        let told = || {
+            let job = self.running_job()?;
+            let (id, source) = (job["jid"].as_str()?, job["vertices"][0]["id"].as_str()?);
+            let path = format!("/jobs/{id}/vertices/{source}/subtasks/metrics");
+            let names = self.rest(&path)?;
+            let names = names.as_array()?.iter().filter_map(|metric| metric["id"].as_str());
+            let name = names.into_iter().find(|name| name.ends_with(".pendingRecords"))?;
+            let sum = self.rest(&format!("{path}?get={name}&agg=sum"))?;
+            sum[0]["sum"].as_f64()
+        };
+        told().unwrap_or(f64::INFINITY)
+    }
+}
