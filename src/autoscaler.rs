@@ -8,6 +8,7 @@
 
 pub mod advice;
 pub mod align;
+pub mod bounds;
 pub mod cycle;
 pub mod delayed;
 pub mod effects;
@@ -28,6 +29,7 @@ pub mod settings;
 pub mod simulation;
 pub mod standing;
 pub mod state;
+pub mod told;
 pub mod topology;
 pub mod trace;
 pub mod window;

@@ -125,6 +125,7 @@ impl fmt::Display for Outcome {
             Self::Disabled(Disabled::Advice(until)) => {
                 write!(f, "decisions are only told until {until}, as the job is new")
             }
+            Self::Disabled(Disabled::Fixed(why)) => write!(f, "decisions are only told: {why}"),
             Self::Invalid(invalid) => invalid.fmt(f),
             Self::Quota(exceeded) => exceeded.fmt(f),
             Self::AlreadyDecided => f.write_str("the job does not run as was decided before"),
@@ -271,7 +272,11 @@ impl Cycle {
             let Judgement { current, new, .. } = *judgement;
             scalings.insert(id.clone(), Scaling { current, new, figures: figures.clone() });
         }
-        let disabled = if let Some(until) = settings.advised_until.filter(|until| now < *until)
+        let disabled = if let Some(why) = &settings.fixed_by
+            && settings.is_scaling_enabled
+        {
+            Some(Disabled::Fixed(why.clone()))
+        } else if let Some(until) = settings.advised_until.filter(|until| now < *until)
             && settings.is_scaling_enabled
         {
             Some(Disabled::Advice(until))

@@ -41,6 +41,8 @@ pub enum Disabled {
     Period(String),
     /// The job is new to the autoscaler.
     Advice(Timestamp),
+    /// The job cannot follow, and nobody restarts it.
+    Fixed(String),
 }
 
 impl Event {
@@ -63,19 +65,22 @@ impl Event {
             None => "Scaling execution enabled, begin scaling vertices:".to_owned(),
             Some(disabled) => {
                 let by = match disabled {
-                    Disabled::Scaling => format!("{}:false", options::SCALING_ENABLED.key()),
+                    Disabled::Scaling => {
+                        format!("by config {}:false", options::SCALING_ENABLED.key())
+                    }
                     Disabled::Period(_) => {
                         let all = settings.excluded_periods.iter().map(ToString::to_string);
                         let all: Vec<String> = all.collect();
-                        format!("{}:[{}]", options::EXCLUDED_PERIODS.key(), all.join(", "))
+                        let key = options::EXCLUDED_PERIODS.key();
+                        format!("by config {key}:[{}]", all.join(", "))
                     }
                     Disabled::Advice(until) => {
-                        format!("{}:true until {until}", options::ADVICE_FIRST_WINDOW.key())
+                        let key = options::ADVICE_FIRST_WINDOW.key();
+                        format!("by config {key}:true until {until}")
                     }
+                    Disabled::Fixed(why) => format!("({why})"),
                 };
-                format!(
-                    "Scaling execution disabled by config {by}, recommended parallelism change:"
-                )
+                format!("Scaling execution disabled {by}, recommended parallelism change:")
             }
         };
         for (id, Scaling { current, new, figures }) in scalings {

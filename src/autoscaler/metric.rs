@@ -128,6 +128,22 @@ impl PartialEq for Evaluated {
     }
 }
 
+/// Figures of a vertex that are told to others, and whether each has an average.
+pub const TOLD: [(Metric, bool); 12] = [
+    (Metric::Load, true),
+    (Metric::TrueProcessingRate, true),
+    (Metric::TargetDataRate, true),
+    (Metric::CatchUpDataRate, false),
+    (Metric::Lag, false),
+    (Metric::Parallelism, false),
+    (Metric::RecommendedParallelism, false),
+    (Metric::MaxParallelism, false),
+    (Metric::NumSourcePartitions, false),
+    (Metric::ScaleUpRateThreshold, false),
+    (Metric::ScaleDownRateThreshold, false),
+    (Metric::ExpectedProcessingRate, false),
+];
+
 /// The evaluated figures of one vertex, or of the job.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Figures(pub BTreeMap<Metric, Evaluated>);

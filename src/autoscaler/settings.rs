@@ -32,6 +32,8 @@ pub struct Settings {
     pub is_first_window_advised: bool,
     /// Decisions before are told and not carried out.
     pub advised_until: Option<Timestamp>,
+    /// Why the job cannot follow a decision; decisions are then told and not carried out.
+    pub fixed_by: Option<String>,
     pub metrics_window: Duration,
     pub stabilization: Duration,
     pub excluded_periods: Vec<ExcludedPeriod>,
@@ -94,6 +96,7 @@ impl Settings {
             is_scaling_enabled: config.get(&options::SCALING_ENABLED)?,
             is_first_window_advised: config.get(&options::ADVICE_FIRST_WINDOW)?,
             advised_until: None,
+            fixed_by: None,
             metrics_window: config.get(&options::METRICS_WINDOW)?,
             stabilization: config.get(&options::STABILIZATION_INTERVAL)?,
             excluded_periods: excluded_periods(config)?,
@@ -159,6 +162,19 @@ impl Settings {
 pub fn rest_timeout(config: &FlinkConfig, operators: Duration) -> Result<Duration, InvalidValue> {
     let option = &options::REST_CLIENT_TIMEOUT;
     if config.is_set(option) { config.get(option) } else { Ok(operators) }
+}
+
+/// Sets options, under whichever of their names: what stands under an older one does not win over
+/// them.
+pub fn set_over<'a>(
+    config: &mut FlinkConfig,
+    options: impl IntoIterator<Item = (&'a str, &'a str)>,
+) {
+    for (key, value) in options {
+        let bare = key.strip_prefix("kubernetes.operator.").unwrap_or(key);
+        let _former = config.remove(&format!("kubernetes.operator.{bare}"));
+        config.set(key, value);
+    }
 }
 
 fn no_plugins(

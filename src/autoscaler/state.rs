@@ -10,7 +10,11 @@ mod write;
 
 use std::collections::BTreeMap;
 
+use jiff::Timestamp;
+
 use super::cycle::State;
+use super::settings::Settings;
+use super::window::later;
 
 /// Most characters of all values together; the API server takes 1 MiB.
 pub const LENGTH_MAX: usize = 1_000_000;
@@ -27,6 +31,10 @@ const DELAYED: &str = "delayedScaleDown";
 
 /// What is added to the key of a value that was set aside.
 const ASIDE: &str = ".unreadable";
+
+/// Samples alone are stored when so large a part of a window has passed since the last time: each of
+/// them would be a write for every job and minute.
+const STORES_PER_WINDOW: u32 = 5;
 
 /// Data of a ConfigMap.
 pub type Data = BTreeMap<String, String>;
@@ -53,6 +61,8 @@ pub struct Stored {
 pub enum Unreadable {
     #[error("`{key}` cannot be read, and says what is in force: {reason}")]
     InForce { key: &'static str, reason: String },
+    #[error("`{key}` is not as it was written, and may say what is in force: {reason}")]
+    Damaged { key: String, reason: String },
     #[error(
         "`{key}` cannot be read ({reason}), and `{kept_as}` holds an earlier one; \
          remove it, or reset the autoscaler"
@@ -75,11 +85,42 @@ pub struct TooLarge {
     pub length: usize,
 }
 
+/// Whether a state has to be stored now: whatever decisions are made of, at once; samples that are
+/// measured anew if they are lost, from time to time.
+pub fn is_due(
+    before: &State,
+    after: &State,
+    stored_at: Option<Timestamp>,
+    settings: &Settings,
+    now: Timestamp,
+) -> bool {
+    let State { samples: _, past, restarts, overrides, config, delayed } = after;
+    let is_same = (past, restarts, overrides)
+        == (&before.past, &before.restarts, &before.overrides)
+        && (config, delayed) == (&before.config, &before.delayed);
+    let pause = settings.metrics_window / STORES_PER_WINDOW;
+    !is_same || stored_at.is_none_or(|at| now >= later(at, pause) || now < at)
+}
+
 /// Reads the data of a ConfigMap.
 ///
 /// # Errors
 /// When there can be no decision before somebody has looked at it.
 pub fn read(data: &Data) -> Result<Stored, Unreadable> {
+    read_damaged(data, &Data::new())
+}
+
+/// Reads data of which some is known not to be as it was written: why, by key.
+///
+/// # Errors
+/// When there can be no decision before somebody has looked at it.
+pub fn read_damaged(data: &Data, damaged: &Data) -> Result<Stored, Unreadable> {
+    // Of what is set aside, nothing is made; all else that is damaged may say what is in force.
+    let is_aside = |key: &str| [HISTORY, TRACKING, SAMPLES, DELAYED].contains(&key);
+    let in_force = damaged.iter().find(|(key, _)| !is_aside(key) && !key.ends_with(ASIDE));
+    if let Some((key, reason)) = in_force {
+        return Err(Unreadable::Damaged { key: key.clone(), reason: reason.clone() });
+    }
     let in_force = |key| move |reason| Unreadable::InForce { key, reason };
     let get = |key: &str| data.get(key).map(String::as_str).unwrap_or_default();
     let mut stored = Stored::default();
@@ -96,7 +137,17 @@ pub fn read(data: &Data) -> Result<Stored, Unreadable> {
         (DELAYED, read::delayed(get(DELAYED)).map(|delayed| stored.state.delayed = delayed)),
     ];
     for (key, read) in read_or_aside {
-        let Err(reason) = read else { continue };
+        let reason = match (damaged.get(key), read) {
+            (Some(damage), _) => damage.clone(),
+            (None, Err(reason)) => reason,
+            (None, Ok(())) => continue,
+        };
+        match key {
+            HISTORY => stored.state.past.clear(),
+            TRACKING => stored.state.restarts.clear(),
+            SAMPLES => stored.state.samples.clear(),
+            _ => stored.state.delayed.0.clear(),
+        }
         let kept_as = format!("{key}{ASIDE}");
         let value = get(key);
         if stored.kept.get(&kept_as).is_some_and(|earlier| earlier != value) {

@@ -190,6 +190,16 @@ fn switched_off_scaling_tells_and_does_nothing() {
 }
 
 #[test]
+fn a_job_that_cannot_follow_is_advised() {
+    let why = "its scheduler is not adaptive";
+    let (_, cycle) = decided(&[], |job| job.settings.fixed_by = Some(why.to_owned()));
+    assert_eq!(cycle.outcome, Outcome::Disabled(Disabled::Fixed(why.to_owned())));
+    assert_eq!((cycle.state.overrides.len(), cycle.state.past.len()), (0, 0));
+    let start = format!("Scaling execution disabled ({why}), recommended parallelism change:");
+    assert!(cycle.events[0].message.starts_with(&start), "{}", cycle.events[0].message);
+}
+
+#[test]
 fn nothing_is_done_in_an_excluded_period() {
     // 22:14:20 on 14 November 2023, a Tuesday.
     let outcome = |periods| decided(&[("excluded.periods", periods)], |_| ()).1.outcome;

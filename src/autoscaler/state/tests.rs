@@ -264,3 +264,43 @@ fn a_vertex_without_entries_comes_back() {
     stored.state.past.insert(B.into(), [(Timestamp::UNIX_EPOCH, scaling)].into());
     assert_eq!(read(&write(&stored).unwrap().data), Ok(stored));
 }
+
+#[test]
+fn of_what_is_damaged_history_is_set_aside_and_all_else_decides_nothing() {
+    let data = stored();
+    let damaged = |key: &str| Data::from([(key.to_owned(), "it is cut short".to_owned())]);
+    let whole = read(&data).unwrap();
+    for key in [HISTORY, TRACKING, SAMPLES, DELAYED] {
+        let read = read_damaged(&data, &damaged(key)).unwrap();
+        let kept_as = format!("{key}.unreadable");
+        assert_eq!(read.kept[&kept_as], data[key]);
+        let aside = SetAside { key, kept_as, reason: "it is cut short".to_owned() };
+        assert_eq!(read.set_aside, [aside]);
+        let State { samples, past, restarts, overrides, config, delayed } = &read.state;
+        assert_eq!((overrides, config), (&whole.state.overrides, &whole.state.config));
+        let lengths = [samples.len(), past.len(), restarts.len(), delayed.0.len()];
+        assert_eq!(lengths.iter().filter(|length| **length == 0).count(), 1, "{key}: {lengths:?}");
+    }
+    for key in [PARALLELISM, CONFIG, "adviceUntil"] {
+        let error = read_damaged(&data, &damaged(key)).unwrap_err().to_string();
+        assert!(error.contains(key) && error.ends_with("it is cut short"), "{error}");
+    }
+    assert_eq!(read_damaged(&data, &damaged("scalingHistory.unreadable")), Ok(whole));
+}
+
+#[test]
+fn samples_alone_are_stored_now_and_then_and_decisions_at_once() {
+    let settings = crate::autoscaler::settings::tests::settings(&[("metrics.window", "10 min")]);
+    let before = read(&stored()).unwrap().state;
+    let now = time("2024-01-01T00:10:00Z");
+    let is_due = |after: &State, stored_at| is_due(&before, after, stored_at, &settings, now);
+    let mut sampled = before.clone();
+    sampled.samples.insert(now, Sample::default());
+    assert!(!is_due(&sampled, Some(time("2024-01-01T00:08:01Z"))));
+    assert!(is_due(&sampled, Some(time("2024-01-01T00:08:00Z"))));
+    assert!(is_due(&sampled, Some(time("2024-01-01T00:11:00Z"))), "the clock went back");
+    assert!(is_due(&sampled, None), "never yet");
+    let mut decided = before.clone();
+    decided.overrides.insert(A.into(), 9);
+    assert!(is_due(&decided, Some(now)));
+}

@@ -20,7 +20,7 @@ use crate::autoscaler::advice;
 use crate::autoscaler::cycle::{self, Cycle, Facts, Outcome, State};
 use crate::autoscaler::evaluate::Evaluation;
 use crate::autoscaler::events::Event;
-use crate::autoscaler::metric::Metric;
+use crate::autoscaler::metric::TOLD;
 use crate::autoscaler::quota::TaskManager;
 use crate::autoscaler::settings::{Settings, rest_timeout};
 use crate::autoscaler::standing::{Hold, job_to_measure};
@@ -37,9 +37,6 @@ use crate::operator::context::Context;
 
 /// How long measuring a job may take in all.
 const MEASURING_MAX: Duration = Duration::from_mins(1);
-/// Samples alone are stored when so large a part of a window has passed since the last time: each of
-/// them would be a write for every job and minute.
-const STORES_PER_WINDOW: u32 = 5;
 
 /// Starts a cycle where one is due; says when the next one is.
 pub(in crate::operator) fn follow<K: Scaled>(
@@ -220,7 +217,9 @@ impl<K: Scaled> Turn<K> {
             tracing::debug!(?why, "former samples are of no use");
         }
         let is_decision = state.overrides != before.overrides || state.config != before.config;
-        let is_due = must_store(&before, &state, &work, &settings, now);
+        let is_kept =
+            work.stored.kept.iter().all(|(key, value)| work.kept.data.get(key) == Some(value));
+        let is_due = !is_kept || state::is_due(&before, &state, work.stored_at, &settings, now);
         work.stored.state = state;
         if is_due && let Err(error) = store(&mut work, now, context).await {
             // Whatever is stored now, it is read anew.
@@ -318,25 +317,6 @@ struct Made {
     settings: Settings,
 }
 
-/// Whether a state has to be stored now: whatever decisions are made of, at once; samples that are
-/// measured anew if they are lost, from time to time.
-fn must_store(
-    before: &State,
-    after: &State,
-    work: &Work,
-    settings: &Settings,
-    now: Timestamp,
-) -> bool {
-    let State { samples: _, past, restarts, overrides, config, delayed } = after;
-    let is_same = (past, restarts, overrides)
-        == (&before.past, &before.restarts, &before.overrides)
-        && (config, delayed) == (&before.config, &before.delayed);
-    let pause = settings.metrics_window / STORES_PER_WINDOW;
-    let is_kept =
-        work.stored.kept.iter().all(|(key, value)| work.kept.data.get(key) == Some(value));
-    !is_same || !is_kept || work.stored_at.is_none_or(|at| now >= later(at, pause) || now < at)
-}
-
 async fn store(work: &mut Work, now: Timestamp, context: &Context) -> Result<(), String> {
     let state::Written { data, dropped_samples } =
         state::write(&work.stored).map_err(|error| error.to_string())?;
@@ -350,30 +330,17 @@ async fn store(work: &mut Work, now: Timestamp, context: &Context) -> Result<(),
     Ok(())
 }
 
-/// The figures that are exported; the first three have an average.
+/// The figures that are exported.
 fn figures(evaluation: &Evaluation) -> Vec<Figure> {
-    const WITH_AVERAGE: [Metric; 3] =
-        [Metric::Load, Metric::TrueProcessingRate, Metric::TargetDataRate];
-    const OTHERS: [Metric; 9] = [
-        Metric::CatchUpDataRate,
-        Metric::Lag,
-        Metric::Parallelism,
-        Metric::RecommendedParallelism,
-        Metric::MaxParallelism,
-        Metric::NumSourcePartitions,
-        Metric::ScaleUpRateThreshold,
-        Metric::ScaleDownRateThreshold,
-        Metric::ExpectedProcessingRate,
-    ];
     let mut told = Vec::new();
     for (id, figures) in &evaluation.vertices {
         let vertex: Arc<str> = id.as_str().into();
-        for metric in WITH_AVERAGE.into_iter().chain(OTHERS) {
+        for (metric, has_average) in TOLD {
             told.push(Figure {
                 vertex: Arc::clone(&vertex),
                 metric: metric.as_str(),
                 current: figures.current(metric),
-                average: WITH_AVERAGE.contains(&metric).then(|| figures.average(metric)),
+                average: has_average.then(|| figures.average(metric)),
             });
         }
     }
