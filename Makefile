@@ -47,6 +47,7 @@ test-fast: ## format, lints, unit, property, golden and command line tests, docu
 test: export KUBECTL_FLINK_SIMULATION_CASES ?= 60
 test: test-fast ## all tests: also against a real API server, and end to end with real Flink
 	tests/artifacts.sh
+	tests/stores.sh
 	tests/helm.sh
 	tests/monitoring.sh
 	tests/cluster.sh

@@ -1,0 +1,373 @@
+//! A database: SQLite, PostgreSQL or MySQL, all by the same statements.
+//!
+//! Three tables, made where there are none: the version of the tables, a row of each job with its
+//! revision, and a row of each of its values. A write is one transaction that begins with the
+//! revision, so that of two writers one fails.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use futures::future::BoxFuture;
+use jiff::Timestamp;
+use sqlx::any::{AnyConnectOptions, AnyPoolOptions, AnyRow};
+use sqlx::{AnyPool, AssertSqlSafe, ConnectOptions as _, Row as _};
+use url::Url;
+
+use super::{DEADLINE, Error, Kept, Place, Store, check};
+
+/// Version of the tables that this program makes and understands.
+const TABLES: i64 = 1;
+/// Version of the form of the values.
+const FORM: i64 = 1;
+/// Connections to a server at the same time. SQLite has one: it has one writer.
+const CONNECTIONS_MAX: u32 = 4;
+/// A connection that nobody uses is closed after this time.
+const IDLE_MAX: Duration = Duration::from_mins(5);
+/// Jobs that one trimming removes.
+const TRIMMED_MAX: i64 = 100;
+/// Two processes that begin at the same time may make the same table.
+const TRIES_MAX: u32 = 3;
+const TRY_PAUSE: Duration = Duration::from_millis(300);
+/// Longest message of a database that is told on, in characters.
+const PROBLEM_MAX: usize = 500;
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Dialect {
+    Sqlite,
+    Postgres,
+    MySql,
+}
+
+/// A database, with its connections.
+#[derive(Debug)]
+pub struct Sql {
+    pool: AnyPool,
+    dialect: Dialect,
+    name: String,
+}
+
+/// How a call ended that did not succeed.
+enum Trouble {
+    Sql(sqlx::Error),
+    Conflict,
+    Newer(i64),
+}
+
+impl From<sqlx::Error> for Trouble {
+    fn from(error: sqlx::Error) -> Self {
+        Self::Sql(error)
+    }
+}
+
+impl Sql {
+    /// Connects, and makes the tables where there are none.
+    ///
+    /// # Errors
+    /// Where nobody answers or lets this program in, and where a newer version made the tables.
+    pub async fn open(url: &Url) -> Result<Self, Error> {
+        let (dialect, connections) = match url.scheme() {
+            "sqlite" => (Dialect::Sqlite, 1),
+            "mysql" | "mariadb" => (Dialect::MySql, CONNECTIONS_MAX),
+            _ => (Dialect::Postgres, CONNECTIONS_MAX),
+        };
+        let name = Place::Sql(url.clone()).to_string();
+        sqlx::any::install_default_drivers();
+        let failed =
+            |error: sqlx::Error| Error::Failed { store: name.clone(), problem: problem(&error) };
+        let options = AnyConnectOptions::from_url(url).map_err(failed)?;
+        let connecting = AnyPoolOptions::new()
+            .max_connections(connections)
+            .acquire_timeout(DEADLINE)
+            .idle_timeout(IDLE_MAX)
+            .connect_with(options.disable_statement_logging());
+        let pool = tokio::time::timeout(DEADLINE, connecting)
+            .await
+            .map_err(|_| Error::Timeout { store: name.clone() })?
+            .map_err(failed)?;
+        let sql = Self { pool, dialect, name };
+        let mut tried = 1;
+        loop {
+            match sql.within("", sql.make_tables()).await {
+                Err(Error::Failed { .. }) if tried < TRIES_MAX => tried += 1,
+                made => return made.map(|()| sql),
+            }
+            tokio::time::sleep(TRY_PAUSE).await;
+        }
+    }
+
+    /// Statements are written with `$1`, `$2`, … in this order; MySQL has `?` for them.
+    fn text(&self, statement: &'static str) -> AssertSqlSafe<String> {
+        if self.dialect != Dialect::MySql {
+            return AssertSqlSafe(statement.to_owned());
+        }
+        let mut parts = statement.split('$');
+        let mut text = parts.next().unwrap_or_default().to_owned();
+        for part in parts {
+            text.push('?');
+            text.push_str(part.trim_start_matches(|letter: char| letter.is_ascii_digit()));
+        }
+        AssertSqlSafe(text)
+    }
+
+    async fn within<T>(
+        &self,
+        job: &str,
+        work: impl Future<Output = Result<T, Trouble>>,
+    ) -> Result<T, Error> {
+        let store = || self.name.clone();
+        match tokio::time::timeout(DEADLINE, work).await {
+            Err(_) => Err(Error::Timeout { store: store() }),
+            Ok(Ok(done)) => Ok(done),
+            Ok(Err(Trouble::Conflict)) => Err(Error::Conflict { job: job.to_owned() }),
+            Ok(Err(Trouble::Newer(found))) => {
+                Err(Error::Newer { store: store(), found, known: TABLES })
+            }
+            Ok(Err(Trouble::Sql(error))) => {
+                Err(Error::Failed { store: store(), problem: problem(&error) })
+            }
+        }
+    }
+
+    async fn make_tables(&self) -> Result<(), Trouble> {
+        let made = "CREATE TABLE IF NOT EXISTS kubectl_flink_autoscaler_version \
+                    (id BIGINT NOT NULL PRIMARY KEY, version BIGINT NOT NULL)";
+        sqlx::query(made).execute(&self.pool).await?;
+        let found = match self.version().await? {
+            Some(found) => found,
+            None => {
+                let noted = "INSERT INTO kubectl_flink_autoscaler_version (id, version) \
+                             VALUES (1, $1)";
+                sqlx::query(self.text(noted)).bind(TABLES).execute(&self.pool).await?;
+                TABLES
+            }
+        };
+        if found > TABLES {
+            return Err(Trouble::Newer(found));
+        }
+        // Keys are compared letter by letter, and not as a language has it.
+        let (key, value) = match self.dialect {
+            Dialect::Sqlite => ("TEXT", "BLOB"),
+            Dialect::Postgres => ("VARCHAR(191)", "BYTEA"),
+            Dialect::MySql => {
+                ("VARCHAR(191) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin", "LONGBLOB")
+            }
+        };
+        for table in [
+            format!(
+                "CREATE TABLE IF NOT EXISTS kubectl_flink_autoscaler_job (job_key {key} NOT NULL \
+                 PRIMARY KEY, revision BIGINT NOT NULL, updated BIGINT NOT NULL)"
+            ),
+            format!(
+                "CREATE TABLE IF NOT EXISTS kubectl_flink_autoscaler_value (job_key {key} NOT \
+                 NULL, value_key {key} NOT NULL, form BIGINT NOT NULL, bytes BIGINT NOT NULL, \
+                 value {value} NOT NULL, PRIMARY KEY (job_key, value_key))"
+            ),
+        ] {
+            sqlx::query(AssertSqlSafe(table)).execute(&self.pool).await?;
+        }
+        Ok(())
+    }
+
+    /// A statement with one text, made as somebody else would.
+    #[cfg(test)]
+    pub(super) async fn change(&self, statement: &'static str, text: &str) {
+        let change = sqlx::query(self.text(statement)).bind(text.to_owned());
+        change.execute(&self.pool).await.unwrap();
+    }
+
+    async fn version(&self) -> Result<Option<i64>, Trouble> {
+        let asked = "SELECT version FROM kubectl_flink_autoscaler_version WHERE id = 1";
+        let row = sqlx::query(asked).fetch_optional(&self.pool).await?;
+        Ok(row.map(|row| row.try_get(0)).transpose()?)
+    }
+
+    async fn read_now(&self, job: &str) -> Result<Kept, Trouble> {
+        // The revision comes first: what is written in between is then found out by the next write.
+        let asked = "SELECT revision FROM kubectl_flink_autoscaler_job WHERE job_key = $1";
+        let row = sqlx::query(self.text(asked)).bind(job.to_owned());
+        let Some(row) = row.fetch_optional(&self.pool).await? else { return Ok(Kept::default()) };
+        let mut kept = Kept { revision: row.try_get(0)?, ..Kept::default() };
+        let asked = "SELECT value_key, form, bytes, value FROM kubectl_flink_autoscaler_value \
+                     WHERE job_key = $1";
+        let rows = sqlx::query(self.text(asked)).bind(job.to_owned()).fetch_all(&self.pool).await?;
+        for row in &rows {
+            let Value { key, text, damage } = value(row)?;
+            kept.damaged.extend(damage.map(|damage| (key.clone(), damage)));
+            kept.data.insert(key, text);
+        }
+        Ok(kept)
+    }
+
+    async fn write_now(&self, job: &str, kept: &Kept, now: Timestamp) -> Result<i64, Trouble> {
+        let revision = kept.revision.saturating_add(1);
+        let mut transaction = self.pool.begin().await?;
+        if kept.is_stored() {
+            let raise = "UPDATE kubectl_flink_autoscaler_job SET revision = $1, updated = $2 \
+                         WHERE job_key = $3 AND revision = $4";
+            let raised = sqlx::query(self.text(raise))
+                .bind(revision)
+                .bind(now.as_millisecond())
+                .bind(job.to_owned())
+                .bind(kept.revision)
+                .execute(&mut *transaction)
+                .await?;
+            if raised.rows_affected() != 1 {
+                return Err(Trouble::Conflict);
+            }
+        } else {
+            let begin = "INSERT INTO kubectl_flink_autoscaler_job (job_key, revision, updated) \
+                         VALUES ($1, $2, $3)";
+            let begun = sqlx::query(self.text(begin))
+                .bind(job.to_owned())
+                .bind(revision)
+                .bind(now.as_millisecond())
+                .execute(&mut *transaction)
+                .await;
+            if let Err(sqlx::Error::Database(error)) = &begun
+                && error.is_unique_violation()
+            {
+                return Err(Trouble::Conflict);
+            }
+            begun?;
+        }
+        let clear = "DELETE FROM kubectl_flink_autoscaler_value WHERE job_key = $1";
+        sqlx::query(self.text(clear)).bind(job.to_owned()).execute(&mut *transaction).await?;
+        let put = "INSERT INTO kubectl_flink_autoscaler_value \
+                   (job_key, value_key, form, bytes, value) VALUES ($1, $2, $3, $4, $5)";
+        for (key, text) in &kept.data {
+            let bytes = i64::try_from(text.len()).unwrap_or(i64::MAX);
+            sqlx::query(self.text(put))
+                .bind(job.to_owned())
+                .bind(key.clone())
+                .bind(FORM)
+                .bind(bytes)
+                .bind(text.clone().into_bytes())
+                .execute(&mut *transaction)
+                .await?;
+        }
+        transaction.commit().await?;
+        Ok(revision)
+    }
+
+    async fn remove_now(&self, job: &str, before: i64) -> Result<bool, Trouble> {
+        let mut transaction = self.pool.begin().await?;
+        let job_row =
+            "DELETE FROM kubectl_flink_autoscaler_job WHERE job_key = $1 AND updated < $2";
+        let removed = sqlx::query(self.text(job_row))
+            .bind(job.to_owned())
+            .bind(before)
+            .execute(&mut *transaction)
+            .await?;
+        if removed.rows_affected() == 0 {
+            return Ok(false);
+        }
+        let values = "DELETE FROM kubectl_flink_autoscaler_value WHERE job_key = $1";
+        sqlx::query(self.text(values)).bind(job.to_owned()).execute(&mut *transaction).await?;
+        transaction.commit().await?;
+        Ok(true)
+    }
+
+    async fn trim_now(&self, before: Timestamp) -> Result<Vec<String>, Trouble> {
+        let before = before.as_millisecond();
+        let asked = "SELECT job_key FROM kubectl_flink_autoscaler_job WHERE updated < $1 \
+                     ORDER BY updated LIMIT $2";
+        let rows = sqlx::query(self.text(asked)).bind(before).bind(TRIMMED_MAX);
+        let rows = rows.fetch_all(&self.pool).await?;
+        let mut removed = Vec::new();
+        for row in &rows {
+            let job: String = row.try_get(0)?;
+            if self.remove_now(&job, before).await? {
+                removed.push(job);
+            }
+        }
+        Ok(removed)
+    }
+}
+
+impl Store for Sql {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn read<'a>(&'a self, job: &'a str) -> BoxFuture<'a, Result<Kept, Error>> {
+        Box::pin(self.within(job, self.read_now(job)))
+    }
+
+    fn write<'a>(
+        &'a self,
+        job: &'a str,
+        kept: &'a Kept,
+        now: Timestamp,
+    ) -> BoxFuture<'a, Result<i64, Error>> {
+        Box::pin(async move {
+            check(job, &kept.data)?;
+            self.within(job, self.write_now(job, kept, now)).await
+        })
+    }
+
+    fn remove<'a>(&'a self, job: &'a str) -> BoxFuture<'a, Result<(), Error>> {
+        Box::pin(async move { self.within(job, self.remove_now(job, i64::MAX)).await.map(drop) })
+    }
+
+    fn trim(&self, before: Timestamp) -> BoxFuture<'_, Result<Vec<String>, Error>> {
+        Box::pin(self.within("", self.trim_now(before)))
+    }
+}
+
+/// A row of a value.
+struct Value {
+    key: String,
+    text: String,
+    damage: Option<String>,
+}
+
+fn value(row: &AnyRow) -> Result<Value, sqlx::Error> {
+    let key = row.try_get(0)?;
+    let (form, bytes): (i64, i64) = (row.try_get(1)?, row.try_get(2)?);
+    let found: Vec<u8> = row.try_get(3)?;
+    let length = found.len();
+    let mut damage = None;
+    let text = match String::from_utf8(found) {
+        Ok(text) => text,
+        Err(error) => {
+            damage = Some("it is no text, and is shown in base64".to_owned());
+            STANDARD.encode(error.as_bytes())
+        }
+    };
+    if i64::try_from(length) != Ok(bytes) {
+        damage = Some(format!("{length} of its {bytes} bytes are there"));
+    }
+    if form > FORM {
+        damage = Some(format!("a newer kubectl-flink wrote it, in form {form} and not {FORM}"));
+    }
+    Ok(Value { key, text, damage })
+}
+
+/// What went wrong, in one line of bounded length.
+fn problem(error: &sqlx::Error) -> String {
+    let text = match error {
+        sqlx::Error::Database(error) => Cow::Borrowed(error.message()),
+        other => Cow::Owned(other.to_string()),
+    };
+    text.chars().map(|letter| if letter == '\n' { ' ' } else { letter }).take(PROBLEM_MAX).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn statements_are_written_once_for_all() {
+        let pool = {
+            sqlx::any::install_default_drivers();
+            AnyPoolOptions::new().connect_lazy("sqlite::memory:").unwrap()
+        };
+        let name = String::new();
+        let sql = |dialect| Sql { pool: pool.clone(), dialect, name: name.clone() };
+        let statement = "SELECT a FROM t WHERE b = $1 AND c = $12";
+        assert_eq!(sql(Dialect::MySql).text(statement).0, "SELECT a FROM t WHERE b = ? AND c = ?");
+        assert_eq!(sql(Dialect::Postgres).text(statement).0, statement);
+    }
+}

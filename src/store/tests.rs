@@ -1,0 +1,197 @@
+//! What every store keeps to, tried on each: memory and SQLite always, servers where there are some.
+
+use super::*;
+
+fn at(second: i64) -> Timestamp {
+    Timestamp::from_second(1_700_000_000 + second).unwrap()
+}
+
+fn data(values: &[(&str, &str)]) -> Data {
+    values.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+}
+
+fn kept(revision: i64, values: &[(&str, &str)]) -> Kept {
+    Kept { revision, data: data(values), ..Kept::default() }
+}
+
+/// A key of a job that no other test has, also in a database that was there before.
+fn job(name: &str) -> String {
+    let one = std::process::id();
+    let number = Timestamp::now().as_nanosecond();
+    format!("http://flink:8081#{one}-{number}-{name}")
+}
+
+async fn contract(store: &dyn Store) {
+    what_is_written_is_read(store).await;
+    of_two_writers_one_fails(store).await;
+    what_is_too_large_is_refused(store).await;
+    what_is_old_is_trimmed(store).await;
+}
+
+async fn what_is_written_is_read(store: &dyn Store) {
+    let (one, other) = (job("one"), job("ONE"));
+    assert_eq!(store.read(&one).await.unwrap(), Kept::default());
+    let large = "abcdefgh".repeat(125_000);
+    let values = [("scalingHistory", large.as_str()), ("configOverrides", "---\nä: \"☃\"\n\u{1}'")];
+    assert_eq!(store.write(&one, &kept(0, &values), at(0)).await.unwrap(), 1);
+    assert_eq!(store.write(&other, &kept(0, &[("empty", "")]), at(0)).await.unwrap(), 1);
+    assert_eq!(store.read(&one).await.unwrap(), kept(1, &values));
+    // What is not there any more goes.
+    let fewer = [("parallelismOverrides", "a:1,b:2")];
+    assert_eq!(store.write(&one, &kept(1, &fewer), at(1)).await.unwrap(), 2);
+    assert_eq!(store.read(&one).await.unwrap(), kept(2, &fewer));
+    assert_eq!(store.read(&other).await.unwrap(), kept(1, &[("empty", "")]));
+    for job in [&one, &other, &one] {
+        store.remove(job).await.unwrap();
+        assert_eq!(store.read(job).await.unwrap(), Kept::default());
+    }
+}
+
+async fn of_two_writers_one_fails(store: &dyn Store) {
+    let job = job("two");
+    store.write(&job, &kept(0, &[("a", "1")]), at(0)).await.unwrap();
+    let error = store.write(&job, &kept(0, &[("a", "2")]), at(0)).await.unwrap_err();
+    assert!(matches!(error, Error::Conflict { .. }), "{error}");
+    assert_eq!(store.write(&job, &kept(1, &[("a", "3")]), at(0)).await.unwrap(), 2);
+    let error = store.write(&job, &kept(1, &[("a", "4")]), at(0)).await.unwrap_err();
+    assert!(error.to_string().contains(&job), "{error}");
+    assert_eq!(store.read(&job).await.unwrap(), kept(2, &[("a", "3")]), "nothing was changed");
+    // What was removed meanwhile is not made again by somebody who knew it.
+    store.remove(&job).await.unwrap();
+    let error = store.write(&job, &kept(2, &[("a", "5")]), at(0)).await.unwrap_err();
+    assert!(matches!(error, Error::Conflict { .. }), "{error}");
+    assert_eq!(store.read(&job).await.unwrap(), Kept::default());
+}
+
+async fn what_is_too_large_is_refused(store: &dyn Store) {
+    let job = job("large");
+    let many: Vec<String> = (0..=VALUES_MAX).map(|number| number.to_string()).collect();
+    let many: Vec<(&str, &str)> = many.iter().map(|key| (key.as_str(), "")).collect();
+    let (long, key) = ("x".repeat(VALUE_BYTES_MAX + 1), "k".repeat(KEY_BYTES_MAX + 1));
+    for values in [&[("a", long.as_str())] as &[_], &[(key.as_str(), "a")], &many] {
+        let error = store.write(&job, &kept(0, values), at(0)).await.unwrap_err();
+        assert!(matches!(error, Error::TooLarge { .. }), "{error}");
+    }
+    assert_eq!(store.read(&job).await.unwrap(), Kept::default());
+    let fits = "x".repeat(VALUE_BYTES_MAX);
+    store.write(&job, &kept(0, &[("a", &fits)]), at(0)).await.unwrap();
+    assert_eq!(store.read(&job).await.unwrap().data["a"].len(), VALUE_BYTES_MAX);
+    store.remove(&job).await.unwrap();
+}
+
+async fn what_is_old_is_trimmed(store: &dyn Store) {
+    // Before all that the other tests write.
+    let (old, young) = (job("old"), job("young"));
+    store.write(&old, &kept(0, &[("a", "1")]), at(-2000)).await.unwrap();
+    store.write(&young, &kept(0, &[("a", "1")]), at(-1000)).await.unwrap();
+    let trimmed = store.trim(at(-1000)).await.unwrap();
+    assert_eq!(trimmed, [old.clone()]);
+    assert_eq!(store.read(&old).await.unwrap(), Kept::default());
+    assert_eq!(store.read(&young).await.unwrap(), kept(1, &[("a", "1")]));
+    assert_eq!(store.trim(at(-1000)).await.unwrap(), [""; 0]);
+    store.remove(&young).await.unwrap();
+}
+
+/// What only a database can have: rows that somebody else wrote, or cut short.
+async fn database_contract(place: &Place) {
+    let Place::Sql(url) = place else { panic!("{place}") };
+    let sql = Sql::open(url).await.unwrap();
+    contract(&sql).await;
+    what_is_not_as_it_was_written_is_told(&sql).await;
+    what_is_stored_outlives_the_process(&sql, url).await;
+    tables_of_a_newer_version_are_left_alone(&sql, url).await;
+}
+
+async fn what_is_not_as_it_was_written_is_told(sql: &Sql) {
+    let job = job("damaged");
+    let values = [("parallelismOverrides", "a:1,b:12"), ("scalingHistory", "x"), ("whole", "y")];
+    sql.write(&job, &kept(0, &values), at(0)).await.unwrap();
+    let change = |statement| sql.change(statement, &job);
+    change(
+        "UPDATE kubectl_flink_autoscaler_value SET value = 'a:1,b:1' \
+         WHERE value_key = 'parallelismOverrides' AND job_key = $1",
+    )
+    .await;
+    change(
+        "UPDATE kubectl_flink_autoscaler_value SET form = 2 \
+         WHERE value_key = 'scalingHistory' AND job_key = $1",
+    )
+    .await;
+    let found = sql.read(&job).await.unwrap();
+    assert_eq!(found.data["parallelismOverrides"], "a:1,b:1");
+    assert_eq!(found.damaged["parallelismOverrides"], "7 of its 8 bytes are there");
+    assert!(found.damaged["scalingHistory"].contains("newer"), "{found:?}");
+    assert_eq!(found.damaged.len(), 2);
+    sql.remove(&job).await.unwrap();
+}
+
+async fn what_is_stored_outlives_the_process(sql: &Sql, url: &url::Url) {
+    let job = job("later");
+    sql.write(&job, &kept(0, &[("a", "1")]), at(0)).await.unwrap();
+    let later = Sql::open(url).await.unwrap();
+    assert_eq!(later.read(&job).await.unwrap(), kept(1, &[("a", "1")]));
+    later.remove(&job).await.unwrap();
+}
+
+async fn tables_of_a_newer_version_are_left_alone(sql: &Sql, url: &url::Url) {
+    let raise = "UPDATE kubectl_flink_autoscaler_version SET version = 7 WHERE '' <> $1";
+    sql.change(raise, "x").await;
+    let error = Sql::open(url).await.unwrap_err();
+    let lower = "UPDATE kubectl_flink_autoscaler_version SET version = 1 WHERE '' <> $1";
+    sql.change(lower, "x").await;
+    assert!(matches!(error, Error::Newer { found: 7, known: 1, .. }), "{error}");
+}
+
+#[tokio::test]
+async fn memory_keeps_to_the_contract() {
+    contract(&Memory::default()).await;
+}
+
+#[tokio::test]
+async fn sqlite_keeps_to_the_contract() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("what is known?.db");
+    let place = Place::parse(&format!("sqlite:{}", file.display())).unwrap();
+    database_contract(&place).await;
+    assert!(file.is_file(), "under just this name");
+}
+
+#[tokio::test]
+async fn a_file_that_is_no_database_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("state.db");
+    std::fs::write(&file, "this is a text, and has been one for long enough").unwrap();
+    let place = Place::parse(&format!("sqlite:{}", file.display())).unwrap();
+    let error = open(&place).await.err().unwrap().to_string();
+    assert!(error.starts_with("sqlite:/") && error.contains("not a database"), "{error}");
+}
+
+#[tokio::test]
+async fn a_server_that_is_not_there_is_told_without_the_password() {
+    let place = Place::parse("postgres://flink@127.0.0.1:1/autoscaler").unwrap();
+    let error = open(&place.with_password("s3cret").unwrap()).await.err().unwrap().to_string();
+    assert!(error.starts_with("postgres://127.0.0.1:1/autoscaler: "), "{error}");
+    assert!(!error.contains("s3cret"), "{error}");
+}
+
+/// The server that `tests/stores.sh` started.
+async fn server(variable: &str) {
+    let text = std::env::var(variable).expect("tests/stores.sh sets it");
+    let place = Place::parse(&text).unwrap();
+    let wrong = open(&place.clone().with_password("wr0ng").unwrap()).await.err().unwrap();
+    assert!(!wrong.to_string().contains("wr0ng"), "{wrong}");
+    let password = std::env::var("KUBECTL_FLINK_TEST_STORE_PASSWORD").unwrap();
+    database_contract(&place.with_password(&password).unwrap()).await;
+}
+
+#[tokio::test]
+#[ignore = "needs PostgreSQL: tests/stores.sh"]
+async fn postgres_keeps_to_the_contract() {
+    server("KUBECTL_FLINK_TEST_POSTGRES").await;
+}
+
+#[tokio::test]
+#[ignore = "needs MariaDB: tests/stores.sh"]
+async fn mysql_keeps_to_the_contract() {
+    server("KUBECTL_FLINK_TEST_MYSQL").await;
+}
