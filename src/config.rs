@@ -14,6 +14,7 @@ pub mod layers;
 pub mod log_levels;
 pub mod memory;
 pub mod namespaces;
+pub mod nested;
 mod operator_config;
 pub mod option;
 pub mod options;

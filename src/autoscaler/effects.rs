@@ -5,12 +5,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::{Map, Value};
-
 use crate::api::deployment::{FlinkConfiguration, FlinkDeploymentSpec, TaskManagerSpec};
 use crate::api::resources::Quantity;
 use crate::config::FlinkConfig;
 use crate::config::memory::StatedMemory;
+use crate::config::nested::{remove_below, remove_option, set_option};
 use crate::config::option::InvalidValue;
 use crate::config::options::{PARALLELISM_OVERRIDES, TASK_MANAGER_PROCESS_MEMORY};
 
@@ -140,32 +139,6 @@ fn scaled(limit: StatedMemory, requested: StatedMemory, total: u64) -> u64 {
     let product = limit * u128::from(total);
     let rounded = (product + requested / 2).checked_div(requested).unwrap_or(product);
     u64::try_from(rounded).unwrap_or(u64::MAX)
-}
-
-/// Sets an option however it was written, flat or nested.
-fn set_option(configuration: &mut Map<String, Value>, key: &str, text: &str) {
-    remove_option(configuration, key);
-    configuration.insert(key.to_owned(), Value::from(text));
-}
-
-fn remove_option(configuration: &mut Map<String, Value>, key: &str) {
-    configuration.retain(|name, value| {
-        if name == key {
-            return false;
-        }
-        let rest = key.strip_prefix(name.as_str()).and_then(|rest| rest.strip_prefix('.'));
-        let (Some(rest), Value::Object(inner)) = (rest, value) else { return true };
-        let was_empty = inner.is_empty();
-        remove_option(inner, rest);
-        was_empty || !inner.is_empty()
-    });
-}
-
-fn remove_below(configuration: &mut Map<String, Value>, prefix: &str) {
-    let flat = FlinkConfig::flatten(&FlinkConfiguration(configuration.clone()));
-    for (key, _) in flat.below(prefix) {
-        remove_option(configuration, &format!("{prefix}{key}"));
-    }
 }
 
 #[cfg(test)]

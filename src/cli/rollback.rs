@@ -9,12 +9,16 @@ use serde_json::{Value, json};
 use similar::{ChangeTag, TextDiff};
 
 use super::args::{ChangeFlags, DryRunMode, Global};
+use super::connection::Connection;
+use super::deployment::Deployment;
 use super::failure::Failure;
 use super::history::{is_same_spec, without_nulls};
 use super::printer::{GREEN, Printer, RED, styled};
 use super::{change, complete, deployment};
-use crate::cluster::{apply, revisions};
-use crate::decide::revision::{self, Revision};
+use crate::autoscaler::cycle::ConfigChanges;
+use crate::autoscaler::state;
+use crate::cluster::{Error, apply, autoscaler, revisions};
+use crate::decide::revision::{self, Autoscaled, Revision};
 
 /// Lines around a difference.
 const CONTEXT_LINES: usize = 2;
@@ -45,7 +49,8 @@ pub async fn run(args: RollbackArgs, global: &Global, printer: &Printer) -> anyh
     let history = present.history_name();
     let revisions = revisions::list(&connection.client, &connection.namespace, &history).await?;
     let present_spec = present.0.get("spec").cloned().unwrap_or_else(|| json!({}));
-    let (target, rollback) = choose(&name, &present_spec, &revisions, to_revision)?;
+    let autoscaled = autoscaled(&connection, &present, printer).await?;
+    let (target, rollback) = choose(&name, &present_spec, &revisions, to_revision, autoscaled)?;
     show(&name, &present_spec, target, &rollback, printer);
     if !present.is_session_job() && present.is_session() != is_session(&rollback) {
         return Err(Failure::new(
@@ -76,15 +81,47 @@ fn is_session(spec: &Value) -> bool {
     spec.get("job").is_none_or(Value::is_null)
 }
 
+/// What the autoscaler has in force, as stored: the operator's defaults may have switched it on. Of
+/// what cannot be read it may be anything.
+async fn autoscaled(
+    connection: &Connection,
+    present: &Deployment,
+    printer: &Printer,
+) -> anyhow::Result<Autoscaled> {
+    let found = autoscaler::find(&connection.client, present.namespace(), present.name()).await;
+    let found = match found {
+        Err(error @ Error::Forbidden { .. }) => {
+            printer.warning(format_args!(
+                "it is not known what the autoscaler decided; the difference may show it: {error}"
+            ));
+            None
+        }
+        other => other?,
+    };
+    let uid = present.uid().unwrap_or_default();
+    let Some(kept) = found.filter(|kept| kept.other_owner(uid).is_none()) else {
+        return Ok(Autoscaled::default());
+    };
+    Ok(match state::read(&kept.data) {
+        Ok(stored) => Autoscaled {
+            parallelism: !stored.state.overrides.is_empty(),
+            memory: stored.state.config != ConfigChanges::default(),
+        },
+        Err(_) => Autoscaled { parallelism: true, memory: true },
+    })
+}
+
 /// The revision asked for, or the newest one that would change something.
 fn choose<'a>(
     name: &str,
     present: &Value,
     revisions: &'a [Revision],
     to_revision: Option<i64>,
+    autoscaled: Autoscaled,
 ) -> Result<(&'a Revision, Value), Failure> {
     let rolled_back = |revision: &'a Revision| {
-        let rollback = revision::decide_rollback(present, &without_nulls(&revision.content.spec));
+        let old = without_nulls(&revision.content.spec);
+        let rollback = revision::decide_rollback(present, &old, autoscaled);
         let is_change = !is_same_spec(present, &rollback);
         (revision, rollback, is_change)
     };
@@ -190,7 +227,8 @@ mod tests {
     fn newest_revision_that_differs_is_chosen() {
         let revisions = [revision(1, "a"), revision(2, "b"), revision(3, "c")];
         let chosen = |image, to| {
-            choose("x", &present(image), &revisions, to).map(|(revision, _)| revision.number)
+            choose("x", &present(image), &revisions, to, Autoscaled::default())
+                .map(|(revision, _)| revision.number)
         };
         assert_eq!(chosen("broken", None).unwrap(), 3);
         assert_eq!(chosen("c", None).unwrap(), 2, "the newest is the present spec");

@@ -4,19 +4,20 @@
 //! worked. A revision is written when its spec is superseded or suspended, because only then is
 //! its restore point known. Numbers only grow; a number names one spec for ever.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::restore;
 use crate::api::deployment::FlinkConfiguration;
 use crate::api::job::UpgradeMode;
 use crate::api::state_snapshot::JobKind;
 use crate::config::FlinkConfig;
+use crate::config::nested::remove_option;
 use crate::config::options::PARALLELISM_OVERRIDES;
-use crate::config::options::autoscaler::ENABLED;
+use crate::config::options::autoscaler::{ENABLED, MEMORY_TUNING_ENABLED};
 
 /// Revisions kept of one deployment. Ten fit on a screen, and each holds a whole spec.
 pub const LIMIT: usize = 10;
@@ -149,6 +150,9 @@ pub fn decide_revision(existing: &[Revision], content: Content) -> Change {
     Change { create, prune: numbers }
 }
 
+/// Below it are all options that memory tuning writes.
+const TASK_MANAGER_MEMORY: &str = "taskmanager.memory.";
+
 /// Fields of `spec.job` that ask for an action now and do not belong to a version of the job.
 const JOB_REQUESTS: [&str; 5] = [
     "state",
@@ -164,7 +168,10 @@ const JOB_REQUESTS: [&str; 5] = [
 /// state away. The upgrade mode stays too, because a reconciled spec names the mode that was used,
 /// not the one that was wanted (a first deployment is always stateless). Only a stateless one gives
 /// way to one that keeps the state.
-pub fn decide_rollback(current: &Value, old: &Value) -> Value {
+///
+/// What the autoscaler decided is not the user's: a reconciled spec has it in it, and what is
+/// written has the present one's instead. `autoscaled` is what is known of it beside the specs.
+pub fn decide_rollback(current: &Value, old: &Value, autoscaled: Autoscaled) -> Value {
     let mut spec = old.clone();
     copy_field(current, &mut spec, "restartNonce");
     if let (Some(job), Some(current_job)) = (spec.get_mut("job"), current.get("job")) {
@@ -176,20 +183,88 @@ pub fn decide_rollback(current: &Value, old: &Value) -> Value {
             copy_field(current_job, job, "upgradeMode");
         }
     }
-    if is_autoscaled(current)
-        && let (Some(own), Some(old)) =
-            (current.get("flinkConfiguration"), spec.get_mut("flinkConfiguration"))
-    {
-        // What was in force then the autoscaler had decided, and not the user.
-        copy_field(own, old, PARALLELISM_OVERRIDES.key());
+    // What was in force then the autoscaler had decided, and not the user.
+    let stated = Autoscaled::stated_by(current).or(Autoscaled::stated_by(old)).or(autoscaled);
+    if stated.parallelism {
+        keep_present(current, &mut spec, PARALLELISM_OVERRIDES.key());
+    }
+    if stated.memory {
+        keep_memory(current, &mut spec);
     }
     spec
 }
 
-fn is_autoscaled(spec: &Value) -> bool {
-    let own = spec.get("flinkConfiguration").and_then(Value::as_object);
-    let own = own.map(|own| FlinkConfig::flatten(&FlinkConfiguration(own.clone())));
-    own.is_some_and(|own| own.get(&ENABLED).unwrap_or_default())
+/// What of a reconciled spec may be the autoscaler's doing.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Autoscaled {
+    pub parallelism: bool,
+    /// Of the TaskManagers.
+    pub memory: bool,
+}
+
+impl Autoscaled {
+    /// As far as the spec itself says; the operator's defaults may switch it on as well.
+    fn stated_by(spec: &Value) -> Self {
+        let Some(own) = spec.get("flinkConfiguration").and_then(Value::as_object) else {
+            return Self::default();
+        };
+        let own = FlinkConfig::flatten(&FlinkConfiguration(own.clone()));
+        let parallelism = own.get(&ENABLED).unwrap_or_default();
+        let memory = parallelism && own.get(&MEMORY_TUNING_ENABLED).unwrap_or_default();
+        Self { parallelism, memory }
+    }
+
+    fn or(self, other: Self) -> Self {
+        Self {
+            parallelism: self.parallelism || other.parallelism,
+            memory: self.memory || other.memory,
+        }
+    }
+}
+
+/// Makes an option in `to` what it is in `from`, absence included, flat or nested.
+fn keep_present(from: &Value, to: &mut Value, key: &str) {
+    let own = from.get("flinkConfiguration").and_then(Value::as_object);
+    let present = own.and_then(|own| {
+        let nested = || {
+            let flat = FlinkConfig::flatten(&FlinkConfiguration(own.clone()));
+            flat.get_text(key).map(Value::from)
+        };
+        own.get(key).cloned().or_else(nested)
+    });
+    if let Some(own) = to.get_mut("flinkConfiguration").and_then(Value::as_object_mut) {
+        remove_option(own, key);
+    }
+    if let (Some(value), Some(to)) = (present, to.as_object_mut()) {
+        let own = to.entry("flinkConfiguration").or_insert_with(|| Value::Object(Map::new()));
+        if let Some(own) = own.as_object_mut() {
+            own.insert(key.to_owned(), value);
+        }
+    }
+}
+
+/// The same for all that memory tuning writes.
+fn keep_memory(from: &Value, to: &mut Value) {
+    let flat = |spec: &Value| {
+        let own = spec.get("flinkConfiguration").and_then(Value::as_object).cloned();
+        FlinkConfig::flatten(&FlinkConfiguration(own.unwrap_or_default()))
+    };
+    let (present, former) = (flat(from), flat(to));
+    let keys: BTreeSet<&str> = present.iter().chain(former.iter()).map(|(key, _)| key).collect();
+    for key in keys.into_iter().filter(|key| key.starts_with(TASK_MANAGER_MEMORY)) {
+        keep_present(from, to, key);
+    }
+    for place in [
+        "/taskManager/resource",
+        "/taskManager/resources/requests",
+        "/taskManager/resources/limits",
+    ] {
+        let nothing = Value::Null;
+        let present = from.pointer(place).unwrap_or(&nothing);
+        if let Some(place) = to.pointer_mut(place) {
+            copy_field(present, place, "memory");
+        }
+    }
 }
 
 /// The upgrade mode of a job; stateless when it does not say.

@@ -60,7 +60,7 @@ fn rollback_keeps_requests_and_state() {
         "job": {"state": "suspended", "upgradeMode": "stateless", "parallelism": 2, "savepointRedeployNonce": 1,
             "savepointTriggerNonce": 9}});
     assert_eq!(
-        decide_rollback(&current, &old),
+        decide_rollback(&current, &old, Autoscaled::default()),
         json!({"image": "good", "restartNonce": 7,
             "job": {"state": "running", "upgradeMode": "last-state", "parallelism": 2, "savepointRedeployNonce": 2}})
     );
@@ -72,6 +72,7 @@ fn rollback_never_makes_an_upgrade_stateless() {
         decide_rollback(
             &json!({"job": {"upgradeMode": current}}),
             &json!({"job": {"upgradeMode": old}}),
+            Autoscaled::default(),
         )["job"]["upgradeMode"]
             .clone()
     };
@@ -107,8 +108,8 @@ fn rollback_does_not_make_the_autoscalers_decisions_the_users() {
     const OVERRIDES: &str = "pipeline.jobvertex-parallelism-overrides";
     let old = json!({"flinkConfiguration": {"a": "1", OVERRIDES: "v:4"}});
     let rolled_back = |current: Value| {
-        decide_rollback(&json!({ "flinkConfiguration": current }), &old)["flinkConfiguration"]
-            .clone()
+        let current = json!({ "flinkConfiguration": current });
+        decide_rollback(&current, &old, Autoscaled::default())["flinkConfiguration"].clone()
     };
     assert_eq!(
         rolled_back(json!({"a": "2"})),
@@ -119,4 +120,62 @@ fn rollback_does_not_make_the_autoscalers_decisions_the_users() {
     assert_eq!(rolled_back(scaled), json!({"a": "1"}));
     let both = json!({"job.autoscaler.enabled": "true", OVERRIDES: "v:2"});
     assert_eq!(rolled_back(both), json!({"a": "1", OVERRIDES: "v:2"}));
+}
+
+#[test]
+fn decisions_of_an_autoscaler_that_defaults_switch_on_are_none_of_the_users_either() {
+    const OVERRIDES: &str = "pipeline.jobvertex-parallelism-overrides";
+    let old = json!({"image": "good", "flinkConfiguration": {"a": "1", OVERRIDES: "v:4"}});
+    let autoscaled = Autoscaled { parallelism: true, memory: false };
+    assert_eq!(
+        decide_rollback(&json!({"image": "bad"}), &old, autoscaled),
+        json!({"image": "good", "flinkConfiguration": {"a": "1"}})
+    );
+    let nested =
+        json!({"flinkConfiguration": {"pipeline": {"jobvertex-parallelism-overrides": "v:2"}}});
+    let spec = decide_rollback(&nested, &old, autoscaled);
+    assert_eq!(spec["flinkConfiguration"], json!({"a": "1", OVERRIDES: "v:2"}));
+    // It was switched off since; its decisions were none of the user's then.
+    let old = json!({"flinkConfiguration": {"job.autoscaler.enabled": "true", OVERRIDES: "v:4"}});
+    let spec = decide_rollback(&json!({}), &old, Autoscaled::default());
+    assert_eq!(spec["flinkConfiguration"], json!({"job.autoscaler.enabled": "true"}));
+}
+
+#[test]
+fn rollback_does_not_make_tuned_memory_the_users() {
+    let old = json!({
+        "image": "good",
+        "flinkConfiguration": {
+            "a": "1", "taskmanager.memory.process.size": "1234 bytes",
+            "taskmanager.memory.framework.heap.size": "0 bytes",
+            "taskmanager": {"memory": {"managed": {"fraction": "0.1"}}, "numberOfTaskSlots": 2},
+        },
+        "taskManager": {"resource": {"cpu": 2, "memory": "1234"},
+            "resources": {"requests": {"cpu": "1", "memory": "1234"}, "limits": {"memory": "2468"}}},
+    });
+    let current = json!({
+        "image": "bad",
+        "flinkConfiguration": {"taskmanager.memory.managed.fraction": 0.4,
+            "taskmanager": {"memory": {"flink": {"size": "2g"}}}},
+        "taskManager": {"resource": {"cpu": 1, "memory": "4g"},
+            "resources": {"requests": {"memory": "4Gi"}}},
+    });
+    let tuned = Autoscaled { parallelism: true, memory: true };
+    let rolled_back = json!({
+        "image": "good",
+        "flinkConfiguration": {
+            "a": "1", "taskmanager": {"numberOfTaskSlots": 2},
+            "taskmanager.memory.flink.size": "2g", "taskmanager.memory.managed.fraction": 0.4,
+        },
+        "taskManager": {"resource": {"cpu": 2, "memory": "4g"},
+            "resources": {"requests": {"cpu": "1", "memory": "4Gi"}, "limits": {}}},
+    });
+    assert_eq!(decide_rollback(&current, &old, tuned), rolled_back);
+    // The user's own memory goes back like all else.
+    assert_eq!(decide_rollback(&current, &old, Autoscaled::default()), old);
+    let mut stated = current.clone();
+    for key in ["job.autoscaler.enabled", "job.autoscaler.memory.tuning.enabled"] {
+        stated["flinkConfiguration"][key] = json!("true");
+    }
+    assert_eq!(decide_rollback(&stated, &old, Autoscaled::default()), rolled_back);
 }
