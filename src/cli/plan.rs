@@ -204,8 +204,9 @@ async fn plan(
     };
     let wanted = as_stored(wanted, present.as_ref());
     let now = Timestamp::now();
-    let difference = difference(&wanted, present.as_ref())?;
-    let outcome = rehearsed(&wanted, context).await?;
+    let scaled = scaled(&wanted, context).await?;
+    let difference = difference(&scaled, present.as_ref())?;
+    let outcome = rehearsed(&scaled, context).await?;
     let facts = match &present {
         Some(present) => facts::observe(connection, present, access.flink_access).await,
         None => facts::Facts::default(),
@@ -319,6 +320,25 @@ fn fields(difference: &SpecDiff) -> Vec<Field> {
             Field { path: change.field.clone(), from, to, class: change.class.as_str() }
         })
         .collect()
+}
+
+/// With what the autoscaler decided, which the operator puts into the spec before it looks at it.
+async fn scaled(wanted: &Value, context: &Context) -> anyhow::Result<Value> {
+    const UNKNOWN: &str = "what the autoscaler decided is not known";
+    let spec = if wanted["kind"] == "FlinkSessionJob" {
+        let job = FlinkSessionJob::deserialize(wanted)?;
+        let scaled = rehearse::scaled_session_job(&job, context).await.context(UNKNOWN)?;
+        (scaled.spec != job.spec).then(|| serde_json::to_value(&scaled.spec)).transpose()?
+    } else {
+        let deployment = FlinkDeployment::deserialize(wanted)?;
+        let scaled = rehearse::scaled_deployment(&deployment, context).await.context(UNKNOWN)?;
+        (scaled.spec != deployment.spec).then(|| serde_json::to_value(&scaled.spec)).transpose()?
+    };
+    let mut wanted = wanted.clone();
+    if let Some(spec) = spec {
+        wanted["spec"] = spec;
+    }
+    Ok(wanted)
 }
 
 async fn rehearsed(wanted: &Value, context: &Context) -> anyhow::Result<Outcome> {

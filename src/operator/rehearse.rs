@@ -3,8 +3,11 @@
 //! The facts are read as a pass reads them; what follows is [`crate::decide::rehearsal`]'s. Nothing is
 //! written.
 
+use std::borrow::Cow;
+
 use jiff::Timestamp;
 
+use super::autoscaler;
 use super::context::Context;
 use super::observe::{self, Subject};
 use super::pass::Error;
@@ -15,6 +18,28 @@ use crate::decide::rehearsal::{Outcome, PASSES_MAX, Rehearsal, SessionJobRehears
 
 /// A rehearsal makes so many passes and answers so many questions, at most.
 const ROUNDS_MAX: usize = PASSES_MAX + 24;
+
+/// The resource as a pass would see it: with what the autoscaler has in force of its job.
+pub async fn scaled_deployment(
+    wanted: &FlinkDeployment,
+    context: &Context,
+) -> Result<FlinkDeployment, Error> {
+    let (status, operator) = (wanted.status.clone().unwrap_or_default(), context.operator());
+    let scaled = autoscaler::wanted(wanted, &status, None, &operator, context);
+    scaled.await.map(Cow::into_owned).map_err(Error::Observe)
+}
+
+/// The same for a session job, in the cluster that it names.
+pub async fn scaled_session_job(
+    wanted: &FlinkSessionJob,
+    context: &Context,
+) -> Result<FlinkSessionJob, Error> {
+    let cluster = session_job::session_cluster(wanted, context).await?;
+    let status = wanted.status.clone().unwrap_or_default();
+    let operator = context.operator();
+    let scaled = autoscaler::wanted(wanted, &status, cluster.as_deref(), &operator, context);
+    scaled.await.map(Cow::into_owned).map_err(Error::Observe)
+}
 
 /// What would be done about `wanted`, which has the status that is stored.
 pub async fn of_deployment(wanted: FlinkDeployment, context: &Context) -> Result<Outcome, Error> {

@@ -173,6 +173,40 @@ async fn nothing_to_do_is_no_difference() {
     assert_nothing_written(&cluster);
 }
 
+/// The operator puts what was decided into the spec before it compares.
+#[tokio::test]
+async fn what_the_autoscaler_decided_is_not_told_as_lost() {
+    const OVERRIDES: &str = "pipeline.jobvertex-parallelism-overrides";
+    let vertex = "20ba6b65f97481d5570070de90e4e791";
+    let cluster = reconciled();
+    let mut object = stored(&cluster);
+    object["spec"]["flinkConfiguration"]["job.autoscaler.enabled"] = json!("true");
+    let mut last = object["spec"].clone();
+    last["flinkConfiguration"][OVERRIDES] = json!(format!("{vertex}:4"));
+    let last =
+        json!({"spec": last, "resource_metadata": {"apiVersion": "flink.apache.org/v1beta1"}});
+    object["status"]["reconciliationStatus"]["lastReconciledSpec"] = json!(last.to_string());
+    cluster.insert(object);
+    cluster.insert(json!({
+        "apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {
+            "name": "autoscaler-wordcount", "namespace": "default",
+            "labels": {"component": "autoscaler", "app": "wordcount"},
+            "ownerReferences": [{"apiVersion": "flink.apache.org/v1beta1", "kind": "FlinkDeployment",
+                "name": "wordcount", "uid": "u1"}],
+        },
+        "data": {"parallelismOverrides": format!("{vertex}:4")},
+    }));
+    let (_flink, address) = flink().await;
+    let ran = run(&cluster, Some(address.clone()), "plan wordcount").await.succeeded();
+    assert!(ran.output.contains("has nothing to do"), "{}", ran.output);
+    let ran = run(&cluster, Some(address), "plan wordcount --set image=flink:1.20-java17").await;
+    differs(&ran);
+    assert!(ran.output.contains("image: flink:1.20 → flink:1.20-java17"), "{}", ran.output);
+    assert!(!ran.output.contains(OVERRIDES), "{}", ran.output);
+    assert_nothing_written(&cluster);
+}
+
 #[tokio::test]
 async fn a_manifest_is_compared_as_the_api_server_would_store_it() {
     let cluster = reconciled();
