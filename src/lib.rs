@@ -23,6 +23,8 @@ pub mod fence;
 #[allow(clippy::disallowed_methods, clippy::wildcard_enum_match_arm, reason = "shell")]
 pub mod flink;
 #[allow(clippy::disallowed_methods, clippy::wildcard_enum_match_arm, reason = "shell")]
+pub mod store;
+#[allow(clippy::disallowed_methods, clippy::wildcard_enum_match_arm, reason = "shell")]
 pub mod zookeeper;
 
 // Programs.
@@ -32,5 +34,7 @@ pub mod cli;
 pub mod operator;
 #[allow(clippy::disallowed_methods, clippy::wildcard_enum_match_arm, reason = "shell")]
 pub mod sandbox;
+#[allow(clippy::disallowed_methods, clippy::wildcard_enum_match_arm, reason = "shell")]
+pub mod standalone;
 #[allow(clippy::disallowed_methods, clippy::wildcard_enum_match_arm, reason = "shell")]
 pub mod webhook;

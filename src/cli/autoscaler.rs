@@ -7,6 +7,7 @@ mod history;
 mod number;
 mod recording;
 mod reset;
+mod run;
 mod simulate;
 mod status;
 mod stored;
@@ -39,6 +40,8 @@ enum Command {
     Backtest(backtest::BacktestArgs),
     /// Show what would be decided about a job on paper, or about a job that runs, in virtual time
     Simulate(simulate::SimulateArgs),
+    /// Scale the jobs of Flink clusters anywhere, without Kubernetes, until Ctrl-C
+    Run(run::RunArgs),
 }
 
 /// Runs the subcommand.
@@ -50,5 +53,6 @@ pub async fn run(args: AutoscalerArgs, global: &Global, printer: &Printer) -> an
         Command::Reset(args) => reset::run(args, global, printer).await,
         Command::Backtest(args) => backtest::run(args, global, printer).await,
         Command::Simulate(args) => simulate::run(args, global, printer).await,
+        Command::Run(args) => run::run(args, printer).await,
     }
 }

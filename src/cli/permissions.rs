@@ -204,6 +204,7 @@ pub fn all() -> Vec<Needs> {
                     grant(&["get"], "apps", "deployments"),
                     PODS,
                     grant(&["list"], "", "configmaps"),
+                    grant(&["get"], "", "configmaps").if_given(),
                     REVISIONS.if_given(),
                     EVENTS.if_given(),
                     grant(&["get"], "", "serviceaccounts").if_given(),
@@ -222,6 +223,7 @@ pub fn all() -> Vec<Needs> {
                 &[
                     NAMES,
                     REVISIONS,
+                    grant(&["get"], "", "configmaps").if_given(),
                     grant(&["update"], GROUP, DEPLOYMENTS),
                     grant(&["update"], GROUP, SESSION_JOBS),
                 ],
@@ -275,7 +277,8 @@ pub fn all() -> Vec<Needs> {
                 &[NAMES, grant(&["get"], "", "configmaps"), ASK_FLINK],
                 &PATCH.map(Grant::if_given),
             ],
-            "`patch` only for `reset`; `explain`, `backtest --record` and `simulate NAME` ask the JobManager",
+            "`patch` only for `reset`; `explain`, `backtest --record` and `simulate NAME` ask the JobManager; \
+             `run` asks nothing of Kubernetes",
         ),
         needs(
             "delete",

@@ -185,6 +185,17 @@ impl Connector {
         Self { fence, ..self }
     }
 
+    /// A client of the REST endpoint at `base_url`, wherever that is: its name may be that of any
+    /// host, and nothing is asked of Kubernetes.
+    ///
+    /// # Errors
+    /// For what is no URL.
+    pub fn at(&self, base_url: &str, deadlines: Deadlines) -> Result<Client, Error> {
+        let route = Route::Direct(direct::Direct::with(&self.pools, base_url)?);
+        let (triggers, fence) = (self.triggers.clone(), self.fence.clone());
+        Ok(Client::new(route, deadlines, triggers, fence, self.traffic.clone()))
+    }
+
     /// A client of the JobManager at `target`.
     pub fn client(&self, target: &Target, deadlines: Deadlines) -> Client {
         let proxy = |kubernetes: &kube::Client| {

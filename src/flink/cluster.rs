@@ -4,7 +4,11 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::{client::Client, error::Error, wire::null_as_default};
+use super::{
+    client::{Client, path},
+    error::Error,
+    wire::null_as_default,
+};
 
 /// `GET /config`. Flink answers it very early; it does not mean that a job exists.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq)]
@@ -127,6 +131,17 @@ impl Client {
     /// `GET /jobmanager/config`: the JobManager's effective configuration, secrets masked.
     pub async fn job_manager_config(&self) -> Result<BTreeMap<String, String>, Error> {
         let entries: Vec<Entry> = self.get("/jobmanager/config".into()).await?;
+        Ok(entries.into_iter().map(|entry| (entry.key, entry.value)).collect())
+    }
+
+    /// `GET /jobs/:jobid/jobmanager/config`: the same for one job. Where Flink has no such
+    /// endpoint, that of the JobManager.
+    pub async fn job_config(&self, job_id: &str) -> Result<BTreeMap<String, String>, Error> {
+        let of_job = self.get(path(&["jobs", job_id, "jobmanager", "config"])?).await;
+        let entries: Vec<Entry> = match of_job {
+            Err(error) if error.is_no_endpoint() => return self.job_manager_config().await,
+            other => other?,
+        };
         Ok(entries.into_iter().map(|entry| (entry.key, entry.value)).collect())
     }
 }

@@ -131,6 +131,19 @@ impl Error {
             })
     }
 
+    /// Flink is of a version that lacks what was asked for.
+    pub fn is_no_endpoint(&self) -> bool {
+        matches!(self, Self::Refused { status: 404 | 405, .. })
+            && self.says(|line| {
+                line.contains("Unable to load requested file") || line.contains("Not found: /")
+            })
+    }
+
+    /// The job's scheduler, whatever the configuration says of it, does not scale a job that runs.
+    pub fn is_of_a_fixed_scheduler(&self) -> bool {
+        self.says(|line| line.contains("does not support changing the parallelism"))
+    }
+
     /// Flink refused with a text of which one line (stack frames aside) `matches`.
     pub(super) fn says(&self, matches: impl Fn(&str) -> bool) -> bool {
         match self {

@@ -100,6 +100,18 @@ impl Listener {
         Ok(Self { socket: bound.map_err(|source| PortTaken { port, source })? })
     }
 
+    /// Opens the port on this address alone.
+    pub async fn at(address: SocketAddr) -> Result<Self, PortTaken> {
+        let bound = TcpListener::bind(address).await;
+        let port = address.port();
+        Ok(Self { socket: bound.map_err(|source| PortTaken { port, source })? })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> io::Result<SocketAddr> {
+        self.socket.local_addr()
+    }
+
     /// The port, for one that was opened as 0.
     pub fn port(&self) -> io::Result<u16> {
         Ok(self.socket.local_addr()?.port())

@@ -36,6 +36,8 @@ const LAYERS: &[(&str, &[&str])] = &[
         ],
     ),
     ("zookeeper", PURE),
+    ("store", PURE),
+    ("standalone", &["api", "config", "decide", "autoscaler", "flink", "store", "operator"]),
     ("webhook", &["api", "config", "render", "decide", "fence", "cluster", "operator"]),
     ("sandbox", PURE),
     (
@@ -55,6 +57,8 @@ const LAYERS: &[(&str, &[&str])] = &[
             "operator",
             "webhook",
             "sandbox",
+            "standalone",
+            "store",
             "install",
         ],
     ),

@@ -33,6 +33,7 @@ mod metrics;
 mod sbom;
 mod session_job_simulation;
 pub(crate) mod simulation;
+mod standalone;
 mod support;
 mod takeover;
 mod upstream;

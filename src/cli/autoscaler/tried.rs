@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::Context;
 use clap::Args;
 
-use crate::autoscaler::settings::Settings;
+use crate::autoscaler::settings::{Settings, set_over};
 use crate::cli::args::Output;
 use crate::cli::failure::Failure;
 use crate::config::FlinkConfig;
@@ -33,7 +33,7 @@ pub(super) struct TrialFlags {
 }
 
 /// `option=value`, with the option's whole name.
-fn option(text: &str) -> Result<(String, String), String> {
+pub(super) fn option(text: &str) -> Result<(String, String), String> {
     let (key, value) = text.split_once('=').ok_or("expected OPTION=VALUE")?;
     let key = key.trim();
     let whole = format!("{PREFIX}{key}");
@@ -54,12 +54,7 @@ fn option(text: &str) -> Result<(String, String), String> {
 impl TrialFlags {
     /// The options that count: those there are, and over them those that are tried.
     pub(super) fn config(&self, mut config: FlinkConfig) -> FlinkConfig {
-        for (key, value) in &self.set {
-            // What stands under an older name must not win over it.
-            let bare = key.strip_prefix("kubernetes.operator.").unwrap_or(key);
-            let _former = config.remove(&format!("kubernetes.operator.{bare}"));
-            config.set(key, value);
-        }
+        set_over(&mut config, self.set.iter().map(|(key, value)| (key.as_str(), value.as_str())));
         config
     }
 }

@@ -100,10 +100,13 @@ pub(in crate::flink) struct Direct {
 
 impl Direct {
     pub(in crate::flink) fn at(base_url: &str) -> Result<Self, Error> {
+        Self::with(&Pools::new(HeaderMap::new(), &[], None)?, base_url)
+    }
+
+    pub(super) fn with(pools: &Pools, base_url: &str) -> Result<Self, Error> {
         let url = url::Url::parse(base_url).map_err(|error| Error::Invalid {
             problem: format!("invalid base URL `{base_url}`: {error}"),
         })?;
-        let pools = Pools::new(HeaderMap::new(), &[], None)?;
         let base_url = base_url.trim_end_matches('/').to_owned();
         Ok(Self { http: pools.of(url.scheme() == "https"), base_url, host: None })
     }

@@ -79,6 +79,8 @@ pub(crate) struct Cluster {
     pub(crate) starts: Vec<Start>,
     /// Of all TaskManagers.
     pub(crate) process_metrics: Metrics,
+    /// Of the JobManager, beside what each has.
+    pub(crate) configuration: BTreeMap<String, String>,
     count: u64,
 }
 

@@ -216,3 +216,8 @@ fn flink_39559_a_session_cluster_that_was_recovered_still_has_its_owner() {
         cluster.settle();
     }
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn flink_34212_a_job_that_has_stopped_is_forgotten() {
+    crate::standalone::a_job_that_has_stopped_is_forgotten().await;
+}

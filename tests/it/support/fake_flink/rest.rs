@@ -60,10 +60,11 @@ pub(super) fn handle(
         ("GET", ["taskmanagers"]) => taskmanagers(),
         ("GET", ["jobmanager", "config"]) => {
             let age = format!("{} ms", STATISTICS_AGE.as_millis());
-            ok(json!([
-                {"key": "jobmanager.rpc.address", "value": "127.0.0.1"},
-                {"key": "web.refresh-interval", "value": age},
-            ]))
+            let own = [("jobmanager.rpc.address", "127.0.0.1"), ("web.refresh-interval", &age)];
+            let set = cluster.configuration.iter().map(|(key, value)| (key.as_str(), &**value));
+            let all = own.into_iter().chain(set);
+            let all = all.map(|(key, value)| json!({"key": key, "value": value}));
+            ok(Value::Array(all.collect()))
         }
         ("GET", ["jobmanager", "metrics"]) => {
             ok(named(query, &[("taskSlotsTotal", "4"), ("taskSlotsAvailable", "2")]))

@@ -1,0 +1,263 @@
+//! `autoscaler run`: the autoscaler by itself, for Flink clusters anywhere.
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use clap::Args;
+use tokio_util::sync::CancellationToken;
+use url::Url;
+
+use super::tried::{option, read_file, settings};
+use crate::autoscaler::settings::set_over;
+use crate::cli::args::duration;
+use crate::cli::failure::Failure;
+use crate::cli::logging::{self, LogFormat};
+use crate::cli::operator_config::Files;
+use crate::cli::printer::Printer;
+use crate::config::FlinkConfig;
+use crate::flink::Deadlines;
+use crate::flink::access::{Access, Connector, Options};
+use crate::operator::http::Listener;
+use crate::standalone::{self, Cluster, Settings, URL_BYTES_MAX, View};
+use crate::store::{self, Place};
+
+/// Quiet but for ourselves.
+const LOG_LEVELS: &str = "warn,kubectl_flink=info";
+/// Clusters of one process.
+const CLUSTERS_MAX: usize = 200;
+/// Shortest pause between two turns: Flink itself looks at its metrics each ten seconds.
+const INTERVAL_MIN: Duration = Duration::from_millis(100);
+/// Most bytes of a file with options, and of one with a password.
+const CONFIG_BYTES_MAX: u64 = 1 << 20;
+const PASSWORD_BYTES_MAX: u64 = 4096;
+/// How long a turn may take beside the pause before it: listing, measuring, storing and scaling.
+const TURN_MAX: Duration = Duration::from_mins(5);
+
+/// Arguments of `autoscaler run`.
+#[derive(Args)]
+#[command(after_help = "\
+Jobs are measured over Flink's REST API and scaled in place, where jobmanager.scheduler is adaptive (Flink 1.18 and
+later); other jobs are only advised, in the log and under /jobs. A job that is new is only advised for its first two
+windows: --set advice.first-window=false scales it from the first one on, and with --store memory every job is new
+after a restart. A job whose own configuration has job.autoscaler.enabled: false is left alone.
+
+Options are taken from --config, over it from the job's own configuration, and over that from --set.
+Of the environment count FLINK_REST_CLIENT_HEADERS, FLINK_REST_CA_FILE and FLINK_REST_TLS_DIR.
+
+Examples:
+  # Say what would be done about the jobs of a cluster, and do nothing
+  kubectl flink autoscaler run --flink http://flink.example:8081 --set scaling.enabled=false
+
+  # Scale the jobs of two clusters, keep what is known of them in a file, and show it over HTTP
+  kubectl flink autoscaler run --flink http://a:8081 --flink http://b:8081 --store sqlite:autoscaler.db \\
+    --listen 127.0.0.1:8090
+
+  # The same with a database server; the password is in a file
+  kubectl flink autoscaler run --flink http://a:8081 --store postgres://flink@db/autoscaler \\
+    --store-password-file /run/secrets/db")]
+pub(super) struct RunArgs {
+    /// URL of a JobManager's REST API; may be repeated
+    #[arg(long, value_name = "URL", required = true)]
+    flink: Vec<String>,
+    /// Where to keep what is known: memory, sqlite:PATH, postgres://USER@HOST/DATABASE or mysql://USER@HOST/DATABASE
+    #[arg(long, value_name = "PLACE", default_value = "memory")]
+    store: String,
+    /// Variable of the environment with the password of the database
+    #[arg(
+        long,
+        value_name = "NAME",
+        default_value = "KUBECTL_FLINK_STORE_PASSWORD",
+        conflicts_with = "store_password_file"
+    )]
+    store_password_env: String,
+    /// File with the password of the database
+    #[arg(long, value_name = "FILE")]
+    store_password_file: Option<PathBuf>,
+    /// File with options, as a config.yaml or flink-conf.yaml of Flink's
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Set an option of the autoscaler, such as utilization.target=0.6, for all jobs; may be repeated
+    #[arg(long = "set", value_name = "OPTION=VALUE", value_parser = option)]
+    set: Vec<(String, String)>,
+    /// Pause between two looks at a cluster
+    #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "10s", hide_default_value = true)]
+    interval: Duration,
+    /// Jobs that are measured at the same time
+    #[arg(long, value_name = "COUNT", default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    parallelism: u16,
+    /// Answer /healthz, /jobs and /metrics at this address, such as 127.0.0.1:8090
+    #[arg(long, value_name = "ADDRESS")]
+    listen: Option<SocketAddr>,
+    /// Form of the log
+    #[arg(long, value_enum, value_name = "FORMAT", default_value = "text")]
+    log_format: LogFormat,
+}
+
+/// Runs until Ctrl-C or SIGTERM.
+pub(super) async fn run(args: RunArgs, printer: &Printer) -> anyhow::Result<()> {
+    if args.interval < INTERVAL_MIN {
+        return Err(Failure::usage("--interval has to be 100ms or more").into());
+    }
+    let urls = urls(&args.flink)?;
+    let place = place(&args)?;
+    let base = base(args.config.as_deref(), printer)?;
+    let set: FlinkConfig = args.set.iter().cloned().collect();
+    // What is wrong with them is told now, and not job by job.
+    let mut all = base.clone();
+    set_over(&mut all, set.iter());
+    drop(settings(&all, args.interval)?);
+    let connector = Connector::new(&Options::from_environment(Access::Service, None), None)
+        .context("while preparing to talk to JobManagers")?;
+    let clusters = urls.into_iter().map(|url| {
+        let client = connector.at(&url, Deadlines::default())?.without_retries();
+        Ok(Cluster { url, client })
+    });
+    let clusters: Vec<Cluster> = clusters.collect::<anyhow::Result<_>>()?;
+    let _levels = logging::set_up_with(LOG_LEVELS, args.log_format, std::io::stderr);
+    let store = store::open(&place).await.map_err(|error| {
+        Failure::new(error.to_string()).hint("see --store and --store-password-env")
+    })?;
+    let view = Arc::new(View::new(args.interval.saturating_add(TURN_MAX)));
+    if let Some(address) = args.listen {
+        let listener = Listener::at(address).await.context("while opening what --listen names")?;
+        tracing::info!("answering at http://{}", listener.address()?);
+        tokio::spawn(listener.serve(standalone::routes(&view)));
+    }
+    let (count, kept) = (clusters.len(), store.name().to_owned());
+    tracing::info!(store = kept, "looking after the jobs of {count} clusters");
+    let stop = CancellationToken::new();
+    let settings =
+        Settings { base, set, interval: args.interval, parallelism: usize::from(args.parallelism) };
+    let running = standalone::run(clusters, settings, store, view, stop.clone());
+    let mut running = std::pin::pin!(running);
+    tokio::select! {
+        () = &mut running => return Ok(()),
+        () = asked_to_stop() => {}
+    }
+    tracing::info!("leaving: finishing what is being written; once more ends at once");
+    stop.cancel();
+    tokio::select! {
+        () = running => Ok(()),
+        () = asked_to_stop() => Err(Failure::interrupted("ended before everything was written").into()),
+    }
+}
+
+async fn asked_to_stop() {
+    let Ok(mut terminate) =
+        tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())
+    else {
+        return std::future::pending().await;
+    };
+    tokio::select! {
+        _ = tokio::signal::ctrl_c() => {}
+        _ = terminate.recv() => {}
+    }
+}
+
+/// The clusters' URLs as keys are made of them: without a `/` at the end.
+fn urls(texts: &[String]) -> anyhow::Result<Vec<String>> {
+    let mut urls = BTreeSet::new();
+    for text in texts {
+        let url = url(text).map_err(|problem| {
+            Failure::usage(format!("--flink: {problem}")).hint("such as http://flink.example:8081")
+        })?;
+        if !urls.insert(url.clone()) {
+            return Err(Failure::usage(format!("--flink names `{url}` twice")).into());
+        }
+    }
+    if urls.len() > CLUSTERS_MAX {
+        let problem = format!("--flink: at most {CLUSTERS_MAX} clusters, and not {}", urls.len());
+        return Err(Failure::usage(problem).into());
+    }
+    Ok(urls.into_iter().collect())
+}
+
+/// No problem repeats a text that may hold a password.
+fn url(text: &str) -> Result<String, String> {
+    let whole = if text.contains("://") { text.to_owned() } else { format!("http://{text}") };
+    let url = Url::parse(&whole).map_err(|error| format!("a URL cannot be read: {error}"))?;
+    if !url.username().is_empty() || url.password().is_some() {
+        let instead = "put them into a header by $FLINK_REST_CLIENT_HEADERS";
+        return Err(format!("a user and a password must not stand in the URL: {instead}"));
+    }
+    if !matches!(url.scheme(), "http" | "https") {
+        return Err(format!("`{text}` is neither http nor https"));
+    }
+    if url.query().is_some() || url.fragment().is_some() {
+        return Err(format!("`{text}` goes on after the path"));
+    }
+    let url = url.as_str().trim_end_matches('/').to_owned();
+    if url.len() > URL_BYTES_MAX {
+        return Err(format!("`{url}` is longer than {URL_BYTES_MAX} characters"));
+    }
+    Ok(url)
+}
+
+/// Where the store is, with the password that it takes.
+fn place(args: &RunArgs) -> anyhow::Result<Place> {
+    let place = Place::parse(&args.store).map_err(|problem| {
+        Failure::usage(format!("--store: {problem}")).hint(format!(
+            "give the password by --store-password-file, or in ${}",
+            args.store_password_env
+        ))
+    })?;
+    let password = match &args.store_password_file {
+        Some(file) => {
+            Some(read_file(file, PASSWORD_BYTES_MAX)?.trim_end_matches(['\r', '\n']).to_owned())
+        }
+        None => std::env::var(&args.store_password_env).ok(),
+    };
+    match password {
+        Some(password) if place.is_server() => place
+            .with_password(&password)
+            .map_err(|problem| Failure::usage(problem.to_string()).into()),
+        Some(_) if args.store_password_file.is_some() => {
+            Err(Failure::usage(format!("--store-password-file: `{place}` takes no password"))
+                .into())
+        }
+        _ => Ok(place),
+    }
+}
+
+/// What the file says.
+fn base(file: Option<&Path>, printer: &Printer) -> anyhow::Result<FlinkConfig> {
+    let Some(file) = file else { return Ok(FlinkConfig::new()) };
+    let text = read_file(file, CONFIG_BYTES_MAX)?;
+    let name = file.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let files = Files::of_text(name, file.display().to_string(), &text)?;
+    for remark in &files.remarks {
+        printer.warning(remark);
+    }
+    Ok(files.merged())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_are_brought_into_one_form() {
+        let texts = ["flink:8081", "https://b.example/proxy/", "http://a:80/"];
+        let all = urls(&texts.map(str::to_owned)).unwrap();
+        assert_eq!(all, ["http://a", "http://flink:8081", "https://b.example/proxy"]);
+        let twice = urls(&["flink:8081", "http://flink:8081/"].map(str::to_owned)).unwrap_err();
+        assert_eq!(twice.to_string(), "--flink names `http://flink:8081` twice");
+    }
+
+    #[test]
+    fn what_is_no_cluster_is_refused_without_its_secrets() {
+        for text in ["http://u:s3cret@flink:8081", "http://s3cret@flink:8081", "http://u:s3cret@:x"]
+        {
+            let problem = url(text).unwrap_err();
+            assert!(!problem.contains("s3cret"), "{problem}");
+        }
+        for text in ["ftp://flink", "http://flink/?a=b", "http://", "http://a/#b"] {
+            assert!(url(text).is_err(), "{text}");
+        }
+        assert!(url(&format!("http://{}", "a".repeat(URL_BYTES_MAX))).is_err());
+    }
+}

@@ -1,0 +1,105 @@
+//! The autoscaler as a program of its own, for Flink clusters anywhere: no Kubernetes, no resources.
+//!
+//! Each cluster has a loop: it lists the jobs, and each that runs is measured, judged by the same
+//! rules as in the operator, and scaled in place. A decision is stored before it is carried out, and
+//! what is stored is asked for again in every turn, so that a process may end at any time. A cluster
+//! that does not answer holds up no other one.
+
+mod cluster;
+mod job;
+mod page;
+mod view;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::autoscaler::window::earlier;
+use crate::config::FlinkConfig;
+use crate::flink::Client;
+use crate::store::Store;
+
+pub use page::routes;
+pub use view::View;
+
+/// Longest URL of a cluster, in bytes: with the id of a job it is a key of the store.
+pub const URL_BYTES_MAX: usize = 150;
+/// What is known of a job that was not written for so long is removed.
+const KEPT: Duration = Duration::from_hours(30 * 24);
+/// Time between two looks for such jobs.
+const TRIM_INTERVAL: Duration = Duration::from_hours(1);
+
+/// A Flink cluster whose jobs are scaled.
+#[derive(Clone, Debug)]
+pub struct Cluster {
+    /// Without a `/` at its end, and without secrets.
+    pub url: String,
+    pub client: Client,
+}
+
+/// How jobs are looked after.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// What counts where a job's own configuration says nothing.
+    pub base: FlinkConfig,
+    /// What counts whatever a job's own configuration says.
+    pub set: FlinkConfig,
+    /// Pause between two turns of a cluster.
+    pub interval: Duration,
+    /// Jobs that are measured at the same time, of all clusters.
+    pub parallelism: usize,
+}
+
+/// What all loops share.
+struct Shared {
+    settings: Settings,
+    store: Arc<dyn Store>,
+    view: Arc<View>,
+    room: Semaphore,
+    zone: TimeZone,
+    /// No measurement begins any more; what was decided is stored and carried out.
+    stop: CancellationToken,
+}
+
+/// Runs until `stop` is cancelled and everything that was begun has ended, each within its deadline.
+pub async fn run(
+    clusters: Vec<Cluster>,
+    settings: Settings,
+    store: Arc<dyn Store>,
+    view: Arc<View>,
+    stop: CancellationToken,
+) {
+    let room = Semaphore::new(settings.parallelism.max(1));
+    let shared = Arc::new(Shared { settings, store, view, room, zone: TimeZone::system(), stop });
+    let tasks = TaskTracker::new();
+    for cluster in clusters {
+        shared.view.expect(&cluster.url);
+        tasks.spawn(cluster::follow(cluster, Arc::clone(&shared)));
+    }
+    tasks.spawn(trim(Arc::clone(&shared)));
+    tasks.close();
+    tasks.wait().await;
+}
+
+/// Removes what is known of jobs that nobody has seen for long.
+async fn trim(shared: Arc<Shared>) {
+    loop {
+        match shared.store.trim(earlier(Timestamp::now(), KEPT)).await {
+            Ok(removed) => {
+                for job in removed {
+                    tracing::info!(job, "not seen for 30 days: what was known of it is removed");
+                }
+            }
+            Err(error) => tracing::warn!(%error, "old jobs are not removed"),
+        }
+        let pause = tokio::time::sleep(TRIM_INTERVAL);
+        if shared.stop.run_until_cancelled(pause).await.is_none() {
+            return;
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! The loop of one cluster: which jobs there are, and a turn of each.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use futures::StreamExt as _;
+
+use super::job::Book;
+use super::view::JobView;
+use super::{Cluster, Shared};
+use crate::api::status::JobStatusState;
+use crate::autoscaler::told::Told;
+use crate::flink::jobs::{JobOverview, JobState};
+
+/// Jobs of a cluster that are looked after.
+const JOBS_MAX: usize = 1000;
+/// An error that stays the same is logged again after this time.
+const TOLD_AGAIN: std::time::Duration = std::time::Duration::from_mins(30);
+
+/// Looks after the jobs of a cluster until the process is asked to stop.
+pub(super) async fn follow(cluster: Cluster, shared: Arc<Shared>) {
+    let (mut books, mut told) = (BTreeMap::new(), Told::default());
+    loop {
+        turn(&cluster, &shared, &mut books, &mut told).await;
+        let pause = tokio::time::sleep(shared.settings.interval);
+        if shared.stop.run_until_cancelled(pause).await.is_none() {
+            return;
+        }
+    }
+}
+
+async fn turn(
+    cluster: &Cluster,
+    shared: &Shared,
+    books: &mut BTreeMap<String, Book>,
+    told: &mut Told,
+) {
+    let listing = shared.stop.run_until_cancelled(cluster.client.jobs_overview());
+    let listed = match listing.await {
+        None => return,
+        Some(Ok(listed)) => listed,
+        Some(Err(error)) => {
+            // Nothing is concluded about the jobs.
+            let problem = error.to_string();
+            let now = jiff::Timestamp::now();
+            if !told.is_told(&problem, Some(TOLD_AGAIN), None, now) {
+                tracing::warn!(cluster = cluster.url, problem, "the jobs cannot be listed");
+            }
+            shared.view.unreachable(&cluster.url, problem);
+            return;
+        }
+    };
+    let mut jobs = listed.jobs;
+    jobs.sort_unstable_by(|one, other| one.id.cmp(&other.id));
+    let of_interest =
+        |job: &JobOverview| !job.state.is_globally_terminal() || books.contains_key(&job.id);
+    jobs.retain(of_interest);
+    let skipped = jobs.len().saturating_sub(JOBS_MAX);
+    if skipped > 0 && !told.is_told("jobs", Some(TOLD_AGAIN), None, jiff::Timestamp::now()) {
+        let cluster = &cluster.url;
+        tracing::warn!(cluster, skipped, "only {JOBS_MAX} jobs of a cluster are looked after");
+    }
+    jobs.truncate(JOBS_MAX);
+    // What vanished was not seen to end: what is stored of it stays for a while.
+    books.retain(|id, _| jobs.iter().any(|job| job.id == *id));
+    let mut turns = Vec::new();
+    for job in jobs {
+        let book = books.remove(&job.id).unwrap_or_else(|| Book::new(&cluster.url, &job.id));
+        turns.push(one(cluster, shared, job, book));
+    }
+    let most = shared.settings.parallelism.max(1);
+    let ended: Vec<_> = futures::stream::iter(turns).buffer_unordered(most).collect().await;
+    let mut views = BTreeMap::new();
+    for (id, book, view) in ended {
+        if let Some(book) = book {
+            books.insert(id.clone(), book);
+        }
+        views.extend(view.map(|view| (id, view)));
+    }
+    shared.view.looked(&cluster.url, views);
+}
+
+/// A turn of one job; without a book it is gone for good.
+async fn one(
+    cluster: &Cluster,
+    shared: &Shared,
+    job: JobOverview,
+    mut book: Book,
+) -> (String, Option<Book>, Option<JobView>) {
+    let state = job.effective_state();
+    if state.is_globally_terminal() {
+        let (cluster, job, state) = (&cluster.url, &job.id, state.to_string());
+        match shared.store.remove(book.key()).await {
+            Ok(()) => {
+                tracing::info!(cluster, job, state, "the job has ended: what was known is removed");
+            }
+            Err(error) => tracing::warn!(%error, cluster, job, "what was known is not removed"),
+        }
+        return (job.clone(), None, None);
+    }
+    if matches!(state, JobState::Known(JobStatusState::Running)) {
+        let Ok(_place) = shared.room.acquire().await else { return (job.id, Some(book), None) };
+        book.turn(cluster, &job, shared).await;
+    } else {
+        book.rest();
+    }
+    let view = book.view(&job, &state);
+    (job.id, Some(book), Some(view))
+}

@@ -1,0 +1,482 @@
+//! One job: what is known of it, and a turn in which it is measured, judged and scaled.
+//!
+//! A decision is stored, and only then carried out. What is stored is compared with what Flink was
+//! asked for in every turn, also where nothing could be measured: whatever got lost in between is
+//! made up for.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use tokio::time::Instant;
+
+use super::view::{JobView, VertexView};
+use super::{Cluster, Shared};
+use crate::autoscaler::advice;
+use crate::autoscaler::bounds::{Bounds, wanted};
+use crate::autoscaler::cycle::{self, Cycle, Facts, Outcome};
+use crate::autoscaler::evaluate::Evaluation;
+use crate::autoscaler::events::{Disabled, Event};
+use crate::autoscaler::quota::TaskManager;
+use crate::autoscaler::settings::{Settings, rest_timeout, set_over};
+use crate::autoscaler::state::{self, Stored, Written};
+use crate::autoscaler::told::Told;
+use crate::autoscaler::topology::{Topology, VertexId};
+use crate::autoscaler::window::later;
+use crate::config::FlinkConfig;
+use crate::config::options::autoscaler::ENABLED;
+use crate::config::options::{SCHEDULER, TASK_MANAGER_CPU, TASK_MANAGER_PROCESS_MEMORY};
+use crate::decide::validate::autoscaler_options;
+use crate::flink::Client;
+use crate::flink::jobs::{JobOverview, JobState};
+use crate::flink::rescale::{ParallelismBounds, ResourceRequirements, VertexRequirements};
+use crate::flink::scaling::{Measured, Names, Unmeasured};
+use crate::store::{self, Kept};
+
+/// How long measuring a job may take in all.
+const MEASURING_MAX: Duration = Duration::from_mins(1);
+/// A job's configuration is read again after this time: it changes with its JobManager.
+const CONFIG_AGE_MAX: Duration = Duration::from_mins(5);
+/// How long a call to Flink may take unless the options say otherwise.
+const REQUEST_DEADLINE: Duration = Duration::from_secs(10);
+/// An error that stays the same is logged again after this time.
+const TOLD_AGAIN: Duration = Duration::from_mins(30);
+
+/// What is known of a job.
+pub(super) struct Book {
+    cluster: String,
+    key: String,
+    job_id: String,
+    /// Absent until it is read from the store, and where somebody else may have written it.
+    work: Option<Work>,
+    names: Names,
+    config: Option<(Instant, FlinkConfig)>,
+    told: Told,
+    seen: Seen,
+}
+
+/// What is stored.
+struct Work {
+    kept: Kept,
+    stored: Stored,
+    stored_at: Option<Timestamp>,
+}
+
+/// What others are told of the job.
+#[derive(Default)]
+struct Seen {
+    is_off: bool,
+    measured_at: Option<Timestamp>,
+    outcome: Option<Outcome>,
+    evaluation: Option<Evaluation>,
+    parallelism: std::collections::BTreeMap<VertexId, u32>,
+    advised_until: Option<Timestamp>,
+    /// Why the job is only advised.
+    fixed_by: Option<String>,
+    error: Option<String>,
+    scalings: u64,
+    balanced: u64,
+    errors: u64,
+}
+
+/// Why a turn came to nothing.
+enum Trouble {
+    /// It passes by itself, as just after a start.
+    Quiet(String),
+    Lasting(String),
+    /// What is stored has to be read again.
+    Store(store::Error),
+}
+
+impl Trouble {
+    fn lasting(error: impl fmt::Display) -> Self {
+        Self::Lasting(error.to_string())
+    }
+}
+
+/// What Flink was asked for, where the job follows in place; otherwise why it does not.
+type Asked = Result<ResourceRequirements, String>;
+
+impl Book {
+    pub(super) fn new(cluster: &str, job_id: &str) -> Self {
+        Self {
+            cluster: cluster.to_owned(),
+            key: format!("{cluster}#{job_id}"),
+            job_id: job_id.to_owned(),
+            work: None,
+            names: Names::default(),
+            config: None,
+            told: Told::default(),
+            seen: Seen::default(),
+        }
+    }
+
+    /// In the store.
+    pub(super) fn key(&self) -> &str {
+        &self.key
+    }
+
+    /// The job does not run: its figures hold no more.
+    pub(super) fn rest(&mut self) {
+        (self.seen.outcome, self.seen.evaluation, self.seen.error) = (None, None, None);
+        // It may come back with another configuration.
+        self.config = None;
+    }
+
+    /// Measures, judges, stores and scales.
+    pub(super) async fn turn(&mut self, cluster: &Cluster, job: &JobOverview, shared: &Shared) {
+        let now = Timestamp::now();
+        let trouble = match self.work_on(cluster, job, shared).await {
+            Ok(()) => {
+                self.seen.error = None;
+                return;
+            }
+            Err(trouble) => trouble,
+        };
+        let (cluster, job) = (&self.cluster, &self.job_id);
+        let reason = match trouble {
+            Trouble::Quiet(reason) => {
+                tracing::debug!(cluster, job, reason, "the job was not measured");
+                return;
+            }
+            Trouble::Lasting(reason) => reason,
+            Trouble::Store(error) => {
+                // Whatever is stored now, it is read anew.
+                self.work = None;
+                error.to_string()
+            }
+        };
+        self.seen.errors += 1;
+        if !self.told.is_told(&reason, Some(TOLD_AGAIN), None, now) {
+            tracing::warn!(cluster, job, reason, "the autoscaler does not decide");
+        }
+        self.seen.error = Some(reason);
+    }
+
+    async fn work_on(
+        &mut self,
+        cluster: &Cluster,
+        job: &JobOverview,
+        shared: &Shared,
+    ) -> Result<(), Trouble> {
+        let config = self.configuration(cluster, shared).await?;
+        if !config.get(&ENABLED).map_err(Trouble::lasting)? {
+            return self.turn_off(shared).await;
+        }
+        self.seen.is_off = false;
+        let violations = autoscaler_options(&config, shared.settings.interval);
+        if !violations.is_empty() {
+            let lines: Vec<String> = violations.iter().map(ToString::to_string).collect();
+            return Err(Trouble::Lasting(lines.join("; ")));
+        }
+        let mut settings = Settings::read(&config).map_err(Trouble::lasting)?;
+        if settings.memory_tuning.is_enabled {
+            settings.memory_tuning.is_enabled = false;
+            self.remark("job.autoscaler.memory.tuning.enabled: memory is not tuned, as nobody restarts the job");
+        }
+        let timeout = rest_timeout(&config, REQUEST_DEADLINE).map_err(Trouble::lasting)?;
+        let client = cluster.client.clone().with_request_deadline(timeout);
+        if self.work.is_none() {
+            self.work = Some(self.read(shared).await?);
+        }
+        let asked = self.asked(&client, &config).await?;
+        self.seen.fixed_by = asked.as_ref().err().cloned();
+        settings.fixed_by.clone_from(&self.seen.fixed_by);
+        let decided = self.decide(&client, job, &config, &mut settings, shared).await;
+        // What was decided before holds also where nothing was measured; what is not stored does not.
+        if !matches!(decided, Err(Trouble::Store(_)))
+            && let Ok(asked) = &asked
+        {
+            self.apply(&client, asked, &settings).await?;
+        }
+        decided
+    }
+
+    /// Tells something once in a while.
+    fn remark(&mut self, text: &str) {
+        if !self.told.is_told(text, Some(TOLD_AGAIN), None, Timestamp::now()) {
+            tracing::warn!(cluster = self.cluster, job = self.job_id, "{text}");
+        }
+    }
+
+    /// The base, over it what the job runs with, and over that what was set on the command line.
+    async fn configuration(
+        &mut self,
+        cluster: &Cluster,
+        shared: &Shared,
+    ) -> Result<FlinkConfig, Trouble> {
+        if let Some((read, config)) = &self.config
+            && read.elapsed() < CONFIG_AGE_MAX
+        {
+            return Ok(config.clone());
+        }
+        let own = cluster.client.job_config(&self.job_id).await.map_err(Trouble::lasting)?;
+        let mut config = shared.settings.base.clone();
+        config.overlay(&own.into_iter().collect());
+        set_over(&mut config, shared.settings.set.iter());
+        config.set_default(&ENABLED, "true");
+        self.config = Some((Instant::now(), config.clone()));
+        Ok(config)
+    }
+
+    /// The autoscaler of this job is off: what it knew is removed, and the job stays as it is.
+    async fn turn_off(&mut self, shared: &Shared) -> Result<(), Trouble> {
+        if !self.seen.is_off {
+            shared.store.remove(&self.key).await.map_err(Trouble::Store)?;
+            let (cluster, job) = (&self.cluster, &self.job_id);
+            tracing::info!(cluster, job, "`{}` is false for this job", ENABLED.key());
+        }
+        self.work = None;
+        let Seen { scalings, balanced, errors, .. } = self.seen;
+        self.seen = Seen { is_off: true, scalings, balanced, errors, ..Seen::default() };
+        Ok(())
+    }
+
+    async fn read(&mut self, shared: &Shared) -> Result<Work, Trouble> {
+        let kept = shared.store.read(&self.key).await.map_err(Trouble::Store)?;
+        let stored = state::read_damaged(&kept.data, &kept.damaged)
+            .map_err(|unreadable| Trouble::Lasting(self.how_to_mend(&unreadable, shared)))?;
+        for state::SetAside { key, kept_as, reason } in &stored.set_aside {
+            let (cluster, job) = (&self.cluster, &self.job_id);
+            tracing::warn!(
+                cluster,
+                job,
+                key,
+                kept_as,
+                reason,
+                "stored and not readable: set aside"
+            );
+        }
+        Ok(Work { kept, stored, stored_at: None })
+    }
+
+    fn how_to_mend(&self, unreadable: &state::Unreadable, shared: &Shared) -> String {
+        format!(
+            "{}: job `{}`: {unreadable}; nothing is decided until it is mended, or the rows of this \
+             job are removed",
+            shared.store.name(),
+            self.key
+        )
+    }
+
+    /// What Flink was asked for; where it cannot be asked, the job is only advised.
+    async fn asked(&self, client: &Client, config: &FlinkConfig) -> Result<Asked, Trouble> {
+        let scheduler = config.text_of(&SCHEDULER).unwrap_or("default");
+        if !scheduler.trim().eq_ignore_ascii_case("adaptive") {
+            let key = SCHEDULER.key();
+            return Ok(Err(format!(
+                "the job's `{key}` is `{scheduler}`, and only `adaptive` scales a job that runs"
+            )));
+        }
+        match client.resource_requirements(&self.job_id).await {
+            Ok(asked) => Ok(Ok(asked)),
+            Err(error) if error.is_no_endpoint() => {
+                Ok(Err("Flink before 1.18 does not scale a job that runs".to_owned()))
+            }
+            Err(error) if error.is_of_a_fixed_scheduler() => {
+                Ok(Err("the job's scheduler does not scale a job that runs".to_owned()))
+            }
+            Err(error) => Err(Trouble::lasting(error)),
+        }
+    }
+
+    async fn decide(
+        &mut self,
+        client: &Client,
+        job: &JobOverview,
+        config: &FlinkConfig,
+        settings: &mut Settings,
+        shared: &Shared,
+    ) -> Result<(), Trouble> {
+        let measuring = client.measure(&self.job_id, &mut self.names);
+        let measuring = shared.stop.run_until_cancelled(measuring);
+        let measured = match tokio::time::timeout(MEASURING_MAX, measuring).await {
+            Ok(Some(measured)) => measured,
+            Ok(None) => return Err(Trouble::Quiet("the process stops".to_owned())),
+            Err(_) => return Err(Trouble::lasting("measuring the job took longer than a minute")),
+        };
+        let now = Timestamp::now();
+        let Measured { running_since, topology, reading } =
+            measured.map_err(|error| unmeasured(&error, job, settings, now))?;
+        let Some(work) = &mut self.work else { return Ok(()) };
+        if !work.kept.is_stored()
+            && let Some(until) = advice::begin(now, settings)
+        {
+            let kept = &mut work.stored.kept;
+            kept.entry(advice::KEY.to_owned()).or_insert_with(|| until.to_string());
+        }
+        settings.advised_until = advice::until(&work.stored.kept, now);
+        self.seen.advised_until = settings.advised_until;
+        let task_manager = TaskManager {
+            cpu: config.find(&TASK_MANAGER_CPU).ok().flatten().filter(|cpu| *cpu > 0.0),
+            memory: config.find(&TASK_MANAGER_PROCESS_MEMORY).ok().flatten(),
+        };
+        let facts = Facts {
+            now,
+            zone: &shared.zone,
+            settings,
+            config,
+            topology: &topology,
+            running_since,
+            reading: &reading,
+            task_manager,
+        };
+        let before = work.stored.state.clone();
+        let made = cycle::run(before.clone(), &facts);
+        let Cycle { state, outcome, evaluation, scalings, events, discarded, .. } = made;
+        if let Some(why) = discarded {
+            tracing::debug!(?why, job = self.job_id, "former samples are of no use");
+        }
+        let is_kept = work.stored.kept.iter().all(|(key, of)| work.kept.data.get(key) == Some(of));
+        let is_due = !is_kept || state::is_due(&before, &state, work.stored_at, settings, now);
+        work.stored.state = state;
+        if is_due {
+            let Written { data, dropped_samples } =
+                state::write(&work.stored).map_err(Trouble::lasting)?;
+            if dropped_samples > 0 {
+                tracing::warn!(dropped_samples, "there was no room for the oldest samples");
+            }
+            let kept = Kept { revision: work.kept.revision, data, ..Kept::default() };
+            let written = shared.store.write(&self.key, &kept, now).await;
+            work.kept = Kept { revision: written.map_err(Trouble::Store)?, ..kept };
+            work.stored_at = Some(now);
+        }
+        if outcome == Outcome::Scaled {
+            let changes =
+                scalings.iter().map(|(id, of)| format!("{id}: {} -> {}", of.current, of.new));
+            let changes: Vec<String> = changes.collect();
+            let (cluster, job) = (&self.cluster, &self.job_id);
+            tracing::info!(cluster, job, changes = changes.join(", "), "the autoscaler decided");
+        }
+        self.note(now, &topology, outcome, evaluation);
+        self.tell(&events, now);
+        match &self.seen.outcome {
+            Some(Outcome::Invalid(invalid)) => Err(Trouble::lasting(invalid)),
+            _ => Ok(()),
+        }
+    }
+
+    fn note(
+        &mut self,
+        now: Timestamp,
+        topology: &Topology,
+        outcome: Outcome,
+        evaluation: Option<Evaluation>,
+    ) {
+        match &outcome {
+            Outcome::Scaled => self.seen.scalings += 1,
+            other if other.is_balanced() => self.seen.balanced += 1,
+            _ => {}
+        }
+        self.seen.measured_at = Some(now);
+        self.seen.parallelism =
+            topology.vertices().iter().map(|(id, of)| (id.clone(), of.parallelism)).collect();
+        self.seen.evaluation = evaluation;
+        self.seen.outcome = Some(outcome);
+    }
+
+    fn tell(&mut self, events: &[Event], now: Timestamp) {
+        for event in events {
+            let Event { is_warning, reason, message, key, interval, parallelism } = event;
+            if self.told.is_told(key, *interval, *parallelism, now) {
+                continue;
+            }
+            let (cluster, job) = (&self.cluster, &self.job_id);
+            if *is_warning {
+                tracing::warn!(cluster, job, reason, "{message}");
+            } else {
+                tracing::info!(cluster, job, reason, "{message}");
+            }
+        }
+    }
+
+    /// Asks Flink for what is in force, where it was asked for something else.
+    async fn apply(
+        &mut self,
+        client: &Client,
+        asked: &ResourceRequirements,
+        settings: &Settings,
+    ) -> Result<(), Trouble> {
+        let Some(work) = &self.work else { return Ok(()) };
+        let bounds = |(id, of): (&String, &VertexRequirements)| {
+            let ParallelismBounds { lower_bound: lower, upper_bound: upper } = of.parallelism;
+            (VertexId::from(id.as_str()), Bounds { lower, upper })
+        };
+        let current = asked.iter().map(bounds).collect();
+        let excluded: &BTreeSet<VertexId> = &settings.excluded_vertices;
+        let Some(wanted) = wanted(&current, &work.stored.state.overrides, excluded) else {
+            return Ok(());
+        };
+        let requirements = wanted.iter().map(|(id, bounds)| {
+            let parallelism =
+                ParallelismBounds { lower_bound: bounds.lower, upper_bound: bounds.upper };
+            (id.as_str().to_owned(), VertexRequirements { parallelism })
+        });
+        let requirements = requirements.collect();
+        let set = client.set_resource_requirements(&self.job_id, &requirements).await;
+        set.map_err(|error| Trouble::Lasting(format!("the job was not scaled: {error}")))?;
+        let (cluster, job) = (&self.cluster, &self.job_id);
+        let upper = wanted.iter().map(|(id, bounds)| format!("{id}: {}", bounds.upper));
+        let upper: Vec<String> = upper.collect();
+        tracing::info!(
+            cluster,
+            job,
+            reason = "Scaling",
+            parallelism = upper.join(", "),
+            "scaled in place"
+        );
+        Ok(())
+    }
+
+    /// What others are told.
+    pub(super) fn view(&self, job: &JobOverview, state: &JobState) -> JobView {
+        let Seen { outcome, evaluation, parallelism, .. } = &self.seen;
+        let decided = self.work.as_ref().map(|work| &work.stored.state.overrides);
+        let vertices = parallelism.iter().map(|(id, parallelism)| {
+            let figures = evaluation.as_ref().and_then(|all| all.vertices.get(id));
+            let decided = decided.and_then(|all| all.get(id)).copied();
+            (id.clone(), VertexView::new(*parallelism, decided, figures))
+        });
+        let effect = match (&self.seen, outcome) {
+            (Seen { is_off: true, .. }, _) => "off".to_owned(),
+            (Seen { fixed_by: Some(why), .. }, _) => format!("advice: {why}"),
+            (Seen { advised_until: Some(until), .. }, _) => {
+                format!("advice until {until}, as the job is new")
+            }
+            (_, Some(Outcome::Disabled(Disabled::Scaling))) => {
+                "advice: scaling is disabled".to_owned()
+            }
+            _ => "in place".to_owned(),
+        };
+        JobView {
+            name: job.name.clone(),
+            state: state.to_string(),
+            effect,
+            outcome: outcome.as_ref().map(ToString::to_string),
+            error: self.seen.error.clone(),
+            measured_at: self.seen.measured_at,
+            scalings: self.seen.scalings,
+            balanced: self.seen.balanced,
+            errors: self.seen.errors,
+            vertices: vertices.collect(),
+        }
+    }
+}
+
+/// What a metric that is missing means: just after a start, nothing.
+fn unmeasured(
+    error: &Unmeasured,
+    job: &JobOverview,
+    settings: &Settings,
+    now: Timestamp,
+) -> Trouble {
+    let moved = job.start_time.max(job.last_modification);
+    let moved = moved.and_then(|millis| Timestamp::from_millisecond(millis).ok());
+    let is_young = moved.is_some_and(|at| now < later(at, settings.stabilization));
+    match error {
+        Unmeasured::NotRunning(_) => Trouble::Quiet(error.to_string()),
+        other if other.is_of_a_start() && is_young => Trouble::Quiet(error.to_string()),
+        other => Trouble::lasting(other),
+    }
+}

@@ -1,0 +1,146 @@
+//! What is shown of clusters and jobs: the last that was seen, kept apart from what decides.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde::Serialize;
+use tokio::time::Instant;
+
+use crate::autoscaler::metric::{Figures, TOLD};
+use crate::autoscaler::topology::VertexId;
+
+/// Vertices of a job that are shown.
+const VERTICES_MAX: usize = 200;
+
+/// All clusters, by URL.
+pub struct View {
+    clusters: Mutex<BTreeMap<String, ClusterView>>,
+    /// A loop that was not seen for so long hangs.
+    silence_max: Duration,
+}
+
+/// A cluster as it was seen last.
+#[derive(Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ClusterView {
+    pub(super) url: String,
+    pub(super) is_reachable: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) error: Option<String>,
+    pub(super) jobs: BTreeMap<String, JobView>,
+    #[serde(skip)]
+    seen: Instant,
+}
+
+/// A job as it was seen last.
+#[derive(Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct JobView {
+    pub(super) name: String,
+    pub(super) state: String,
+    /// `in place`, `off`, or `advice` and why.
+    pub(super) effect: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) outcome: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) error: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) measured_at: Option<Timestamp>,
+    pub(super) scalings: u64,
+    pub(super) balanced: u64,
+    pub(super) errors: u64,
+    pub(super) vertices: BTreeMap<VertexId, VertexView>,
+}
+
+/// A vertex as it was measured last.
+#[derive(Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct VertexView {
+    pub(super) parallelism: u32,
+    /// Absent where nothing was decided yet.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) decided: Option<u32>,
+    pub(super) metrics: BTreeMap<&'static str, FigureView>,
+}
+
+/// A figure; absent where it is not known, or without end.
+#[derive(Clone, Copy, Serialize)]
+pub(super) struct FigureView {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) current: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) average: Option<f64>,
+}
+
+impl VertexView {
+    pub(super) fn new(parallelism: u32, decided: Option<u32>, figures: Option<&Figures>) -> Self {
+        let known = |number: f64| Some(number).filter(|number| number.is_finite());
+        let metrics = TOLD.iter().filter_map(|(metric, has_average)| {
+            let figures = figures?;
+            let current = known(figures.current(*metric));
+            let average = if *has_average { known(figures.average(*metric)) } else { None };
+            let is_known = current.is_some() || average.is_some();
+            is_known.then(|| (metric.as_str(), FigureView { current, average }))
+        });
+        Self { parallelism, decided, metrics: metrics.collect() }
+    }
+}
+
+impl View {
+    /// Of loops that make a turn within this time.
+    pub fn new(silence_max: Duration) -> Self {
+        Self { clusters: Mutex::default(), silence_max }
+    }
+
+    fn clusters(&self) -> MutexGuard<'_, BTreeMap<String, ClusterView>> {
+        // It is only shown.
+        self.clusters.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A cluster that will be looked at.
+    pub(super) fn expect(&self, url: &str) {
+        let cluster = ClusterView {
+            url: url.to_owned(),
+            is_reachable: false,
+            error: None,
+            jobs: BTreeMap::new(),
+            seen: Instant::now(),
+        };
+        self.clusters().insert(url.to_owned(), cluster);
+    }
+
+    /// The cluster did not answer; its jobs are shown as they were seen last.
+    pub(super) fn unreachable(&self, url: &str, error: String) {
+        if let Some(cluster) = self.clusters().get_mut(url) {
+            (cluster.is_reachable, cluster.error) = (false, Some(error));
+            cluster.seen = Instant::now();
+        }
+    }
+
+    /// A turn has ended.
+    pub(super) fn looked(&self, url: &str, mut jobs: BTreeMap<String, JobView>) {
+        for job in jobs.values_mut() {
+            while job.vertices.len() > VERTICES_MAX {
+                job.vertices.pop_last();
+            }
+        }
+        if let Some(cluster) = self.clusters().get_mut(url) {
+            (cluster.is_reachable, cluster.error) = (true, None);
+            (cluster.jobs, cluster.seen) = (jobs, Instant::now());
+        }
+    }
+
+    /// All clusters, in the order of their URLs.
+    pub(super) fn all(&self) -> Vec<ClusterView> {
+        self.clusters().values().cloned().collect()
+    }
+
+    /// Clusters whose loop hangs.
+    pub(super) fn silent(&self) -> Vec<String> {
+        let clusters = self.clusters();
+        let silent = clusters.values().filter(|of| of.seen.elapsed() > self.silence_max);
+        silent.map(|of| of.url.clone()).collect()
+    }
+}
