@@ -98,6 +98,9 @@ async fn one(
         }
         return (job.clone(), None, None);
     }
+    if shared.stop.is_cancelled() {
+        return (job.id, Some(book), None);
+    }
     if matches!(state, JobState::Known(JobStatusState::Running)) {
         let Ok(_place) = shared.room.acquire().await else { return (job.id, Some(book), None) };
         book.turn(cluster, &job, shared).await;

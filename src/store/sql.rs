@@ -326,7 +326,9 @@ struct Value {
 fn value(row: &AnyRow) -> Result<Value, sqlx::Error> {
     let key = row.try_get(0)?;
     let (form, bytes): (i64, i64) = (row.try_get(1)?, row.try_get(2)?);
-    let found: Vec<u8> = row.try_get(3)?;
+    // SQLite tells what somebody put in by hand as the text that it is.
+    let text = || row.try_get::<String, _>(3).map(String::into_bytes);
+    let found: Vec<u8> = row.try_get(3).or_else(|_| text())?;
     let length = found.len();
     let mut damage = None;
     let text = match String::from_utf8(found) {

@@ -108,7 +108,7 @@ async fn what_is_not_as_it_was_written_is_told(sql: &Sql) {
     sql.write(&job, &kept(0, &values), at(0)).await.unwrap();
     let change = |statement| sql.change(statement, &job);
     change(
-        "UPDATE kubectl_flink_autoscaler_value SET value = 'a:1,b:1' \
+        "UPDATE kubectl_flink_autoscaler_value SET bytes = 9 \
          WHERE value_key = 'parallelismOverrides' AND job_key = $1",
     )
     .await;
@@ -118,10 +118,19 @@ async fn what_is_not_as_it_was_written_is_told(sql: &Sql) {
     )
     .await;
     let found = sql.read(&job).await.unwrap();
-    assert_eq!(found.data["parallelismOverrides"], "a:1,b:1");
-    assert_eq!(found.damaged["parallelismOverrides"], "7 of its 8 bytes are there");
+    assert_eq!(found.data["parallelismOverrides"], "a:1,b:12");
+    assert_eq!(found.damaged["parallelismOverrides"], "8 of its 9 bytes are there");
     assert!(found.damaged["scalingHistory"].contains("newer"), "{found:?}");
     assert_eq!(found.damaged.len(), 2);
+    // Mended by hand.
+    change(
+        "UPDATE kubectl_flink_autoscaler_value SET bytes = 7, value = 'a:1,b:3' \
+         WHERE value_key = 'parallelismOverrides' AND job_key = $1",
+    )
+    .await;
+    let found = sql.read(&job).await.unwrap();
+    assert_eq!(found.data["parallelismOverrides"], "a:1,b:3");
+    assert_eq!(found.damaged.len(), 1);
     sql.remove(&job).await.unwrap();
 }
 
