@@ -77,15 +77,18 @@ impl Sql {
         let failed =
             |error: sqlx::Error| Error::Failed { store: name.clone(), problem: problem(&error) };
         let options = AnyConnectOptions::from_url(url).map_err(failed)?;
-        let connecting = AnyPoolOptions::new()
-            .max_connections(connections)
-            .acquire_timeout(DEADLINE)
-            .idle_timeout(IDLE_MAX)
-            .connect_with(options.disable_statement_logging());
-        let pool = tokio::time::timeout(DEADLINE, connecting)
+        let options = options.disable_statement_logging();
+        // Once by itself: a pool tries again in silence, and tells nothing but that time ran out.
+        let connected = tokio::time::timeout(DEADLINE, options.connect())
             .await
             .map_err(|_| Error::Timeout { store: name.clone() })?
             .map_err(failed)?;
+        drop(connected);
+        let pool = AnyPoolOptions::new()
+            .max_connections(connections)
+            .acquire_timeout(DEADLINE)
+            .idle_timeout(IDLE_MAX)
+            .connect_lazy_with(options);
         let sql = Self { pool, dialect, name };
         let mut tried = 1;
         loop {
