@@ -62,7 +62,9 @@ mod tests {
     #[test]
     fn what_is_as_decided_is_not_asked_for_again() {
         let current = bounds(&[("a", 2, 5), ("b", 0, 3)]);
-        for of in [&[("a", 5), ("b", 3)] as &[_], &[("a", 5)], &[], &[("gone", 9)], &[("a", 0)]] {
+        let unmoved: [&[_]; 5] =
+            [&[("a", 5), ("b", 3)], &[("a", 5)], &[], &[("gone", 9)], &[("a", 0)]];
+        for of in unmoved {
             assert_eq!(wanted(&current, &decided(of), &BTreeSet::new()), None, "{of:?}");
         }
         assert_eq!(wanted(&BTreeMap::new(), &decided(&[("a", 5)]), &BTreeSet::new()), None);

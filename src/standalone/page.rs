@@ -205,12 +205,12 @@ mod tests {
         .assert_eq(&exposition(&seen().all()));
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn a_loop_that_hangs_is_not_healthy() {
-        let view = seen();
-        assert_eq!(healthz(&view).status(), StatusCode::OK);
-        tokio::time::advance(Duration::from_secs(61)).await;
-        view.looked("http://a:8081", BTreeMap::new());
+    #[test]
+    fn a_loop_that_hangs_is_not_healthy() {
+        assert_eq!(healthz(&seen()).status(), StatusCode::OK);
+        let view = View::new(Duration::ZERO);
+        view.expect("http://b:8081");
+        std::thread::sleep(Duration::from_millis(2));
         let answer = healthz(&view);
         assert_eq!(answer.status(), StatusCode::SERVICE_UNAVAILABLE);
         let body = String::from_utf8(answer.body().to_vec()).unwrap();

@@ -222,18 +222,18 @@ impl Sql {
         } else {
             let begin = "INSERT INTO kubectl_flink_autoscaler_job (job_key, revision, updated) \
                          VALUES ($1, $2, $3)";
-            let begun = sqlx::query(self.text(begin))
+            let inserted = sqlx::query(self.text(begin))
                 .bind(job.to_owned())
                 .bind(revision)
                 .bind(now.as_millisecond())
                 .execute(&mut *transaction)
                 .await;
-            if let Err(sqlx::Error::Database(error)) = &begun
+            if let Err(sqlx::Error::Database(error)) = &inserted
                 && error.is_unique_violation()
             {
                 return Err(Trouble::Conflict);
             }
-            begun?;
+            inserted?;
         }
         let clear = "DELETE FROM kubectl_flink_autoscaler_value WHERE job_key = $1";
         sqlx::query(self.text(clear)).bind(job.to_owned()).execute(&mut *transaction).await?;

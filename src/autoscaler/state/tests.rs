@@ -1,4 +1,4 @@
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
 
 use super::*;
 use crate::autoscaler::cycle::ConfigChanges;
