@@ -129,6 +129,7 @@ impl Command {
     pub(super) fn sets_up_logging(&self) -> bool {
         match self {
             Self::Operate(_) => true,
+            Self::Autoscaler(args) => args.is_running(),
             Self::Init(_)
             | Self::Deploy(_)
             | Self::List(_)
@@ -155,7 +156,6 @@ impl Command {
             | Self::Savepoint(_)
             | Self::Snapshots(_)
             | Self::Logs(_)
-            | Self::Autoscaler(_)
             | Self::Delete(_)
             | Self::Gc(_)
             | Self::Crds(_)

@@ -26,6 +26,13 @@ pub struct AutoscalerArgs {
     command: Command,
 }
 
+impl AutoscalerArgs {
+    /// Whether the command writes a log of its own.
+    pub(super) fn is_running(&self) -> bool {
+        matches!(self.command, Command::Run(_))
+    }
+}
+
 #[derive(Subcommand)]
 enum Command {
     /// Show what is in force of a job, since when, and how much was measured
