@@ -86,6 +86,7 @@ pub fn run() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
+            let error = reference::shortened(error);
             // A closed pipe is the only way this fails, and then nobody reads the reason.
             drop(error.print());
             return if error.use_stderr() {

@@ -1,10 +1,13 @@
-//! What is made from the command line itself: `docs/commands.md`, and man pages for packages.
+//! What is made from the command line itself: help, `docs/commands.md`, and man pages for packages.
+//!
+//! Flags that every command takes are described once, at the root. Below it one line says where.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use clap::{Args, Command, CommandFactory};
+use clap::error::ErrorKind;
+use clap::{Arg, Args, Command, CommandFactory};
 
 use super::args::Cli;
 use super::printer::Printer;
@@ -17,6 +20,10 @@ const HEAD: &str = "\
 
 Made from the program by `UPDATE_EXPECT=1 cargo test --test it reference`; `kubectl flink COMMAND --help` prints the same.
 ";
+
+/// Stands in the help of every command for the flags that all of them take.
+const ELSEWHERE: &str =
+    "Connection and appearance (-n, --context, -q, …): see `kubectl flink --help`";
 
 /// Arguments of the hidden `__man`.
 #[derive(Args)]
@@ -39,9 +46,52 @@ fn write(file: &Path, text: &[u8]) -> anyhow::Result<()> {
     std::fs::write(file, text).with_context(|| format!("while writing `{}`", file.display()))
 }
 
+/// The command tree as help shows it: it parses the same, and describes shared flags only at its root.
+pub fn described() -> Command {
+    let root = Cli::command();
+    let shared: Vec<Arg> = root
+        .get_arguments()
+        .filter(|it| it.is_global_set())
+        .map(|it| it.clone().hide(true))
+        .collect();
+    root.mut_subcommands(|command| referring(command, &shared))
+}
+
+/// The command with `shared` hidden in it and all below, and a line that says where they are described.
+fn referring(command: Command, shared: &[Arg]) -> Command {
+    let (after, after_long) = (command.get_after_help(), command.get_after_long_help());
+    let with_line = |text: &clap::builder::StyledStr| format!("{ELSEWHERE}\n\n{}", text.ansi());
+    let after = after.map_or_else(|| ELSEWHERE.to_owned(), with_line);
+    let after_long = after_long.map(with_line);
+    let is_own = |it: &Arg| command.get_arguments().any(|own| own.get_id() == it.get_id());
+    let shared_here = shared.iter().filter(|it| !is_own(it)).cloned().collect::<Vec<_>>();
+    let command = match after_long {
+        Some(after_long) => command.after_long_help(after_long),
+        None => command,
+    };
+    let command = command.args(shared_here).after_help(after);
+    command.mut_subcommands(|below| referring(below, shared))
+}
+
+/// The same help with shared flags left to the root's; any other error as it is.
+///
+/// The whole tree is made for it, which a command that is run need not wait for.
+pub(super) fn shortened(error: clap::Error) -> clap::Error {
+    if !matches!(
+        error.kind(),
+        ErrorKind::DisplayHelp | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
+    ) {
+        return error;
+    }
+    match described().try_get_matches_from(std::env::args_os()) {
+        Err(shorter) => shorter,
+        Ok(_) => error,
+    }
+}
+
 /// File names and texts of the man pages.
 pub fn man_pages() -> anyhow::Result<Vec<(String, Vec<u8>)>> {
-    let mut root = Cli::command().term_width(WIDTH).bin_name("kubectl-flink");
+    let mut root = described().term_width(WIDTH).bin_name("kubectl-flink");
     root.build();
     let mut pages = Vec::new();
     for (path, command) in shown(&root) {
@@ -56,7 +106,7 @@ pub fn man_pages() -> anyhow::Result<Vec<(String, Vec<u8>)>> {
 
 /// The reference of all commands, in Markdown.
 pub fn markdown() -> String {
-    let mut root = Cli::command().term_width(WIDTH);
+    let mut root = described().term_width(WIDTH);
     root.build();
     let mut text = HEAD.to_owned();
     for (path, command) in shown(&root) {
@@ -82,4 +132,45 @@ fn shown(root: &Command) -> Vec<(String, &Command)> {
     let mut found = Vec::new();
     add("kubectl-flink", root, &mut found);
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(line: &str) -> String {
+        let words = line.split(' ');
+        described().try_get_matches_from(words).map(|_| ()).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn shared_flags_are_described_once_and_pointed_at_below() {
+        const DESCRIPTION: &str = "Kubeconfig context to use";
+        assert!(told("kubectl-flink --help").contains(DESCRIPTION));
+        for line in ["kubectl-flink status --help", "kubectl-flink set image --help"] {
+            let help = told(line);
+            assert!(!help.contains(DESCRIPTION) && !help.contains("--request-timeout"), "{help}");
+            assert_eq!(help.matches(ELSEWHERE).count(), 1, "{help}");
+        }
+        assert_eq!(markdown().matches(DESCRIPTION).count(), 1);
+        let mut root = described();
+        root.build();
+        let commands = shown(&root).len();
+        assert_eq!(markdown().matches(ELSEWHERE).count(), commands - 1);
+    }
+
+    #[test]
+    fn man_pages_of_commands_leave_shared_flags_to_the_first() {
+        for (name, page) in man_pages().unwrap() {
+            let page = String::from_utf8(page).unwrap();
+            assert_eq!(page.contains("Kubeconfig context"), name == "kubectl-flink.1", "{name}");
+        }
+    }
+
+    #[test]
+    fn what_help_hides_is_parsed_all_the_same() {
+        let words = ["kubectl-flink", "set", "image", "orders", "x", "--context", "lab"];
+        let matches = described().try_get_matches_from(words).unwrap();
+        assert_eq!(matches.get_one::<String>("context").map(String::as_str), Some("lab"));
+    }
 }
