@@ -18,6 +18,25 @@ use super::rate::two_decimals;
 use super::settings::Settings;
 use super::topology::VertexId;
 
+/// Reason of the event that reports a decision, carried out or advised.
+pub const ADVISED: &str = "ScalingReport";
+
+/// The changes of parallelism that a report advises: vertex, from, to. Nothing where it is no report, or
+/// one of what is carried out.
+pub fn advised(message: &str) -> Option<Vec<(String, u32, u32)>> {
+    let (head, _) = message.split_once('{')?;
+    if !head.starts_with("Scaling execution disabled") {
+        return None;
+    }
+    let change = |text: &str| {
+        let mut parts = text.split(" | ");
+        let id = parts.next()?.trim().strip_prefix("Vertex ID ")?;
+        let (from, to) = parts.next()?.strip_prefix("Parallelism ")?.split_once(" -> ")?;
+        Some((id.to_owned(), from.trim().parse().ok()?, to.trim().parse().ok()?))
+    };
+    Some(message.split('{').skip(1).filter_map(change).collect())
+}
+
 /// An event about a job.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Event {
@@ -93,7 +112,7 @@ impl Event {
                  Processing capacity {rate} -> {expected} | Target data rate {target}}}"
             );
         }
-        let mut event = Self::new("ScalingReport", message, "ScalingExecutor".to_owned(), settings);
+        let mut event = Self::new(ADVISED, message, "ScalingExecutor".to_owned(), settings);
         if disabled.is_some() {
             event.parallelism = Some(parallelism_hash(scalings));
         } else {

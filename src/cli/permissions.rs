@@ -145,9 +145,15 @@ pub fn all() -> Vec<Needs> {
             "status",
             &[
                 &watched,
-                &[PODS.if_given(), grant(&["list"], GROUP, SNAPSHOTS).if_given(), ASK_FLINK],
+                &[
+                    PODS.if_given(),
+                    grant(&["list"], GROUP, SNAPSHOTS).if_given(),
+                    EVENTS.if_given(),
+                    grant(&["get"], "", "configmaps").if_given(),
+                    ASK_FLINK,
+                ],
             ],
-            "`watch` only for `--watch`",
+            "`watch` only for `--watch`; ConfigMaps are read of jobs with an autoscaler",
         ),
         needs(
             "list",

@@ -3,6 +3,9 @@
 //! The table asks the API server for the two kinds and nothing else, so that it is as quick as
 //! `kubectl get`. The tree asks everything that it needs at the same time.
 
+mod advice;
+mod contact;
+mod draw;
 mod facts;
 mod follow;
 mod tree;
@@ -28,6 +31,16 @@ const DISPENSABLE: [&str; 6] =
 
 /// Arguments of `status`.
 #[derive(Args)]
+#[command(after_help = "\
+Shown of one: JobManager, TaskManagers, pods, job and vertices, the last checkpoint and where a next start would go on,
+session jobs, snapshots, what its autoscaler only advises, the last error and events. What may not be read is left out
+or named.
+
+Examples:
+  kubectl flink status
+  kubectl flink status orders
+  kubectl flink status sessionjob/clicks --watch
+  kubectl flink status orders -o json | jq .status.lifecycleState")]
 pub struct StatusArgs {
     /// The FlinkDeployment, or sessionjob/NAME; without it all are listed
     #[arg(add = complete::deployments())]
@@ -102,8 +115,13 @@ async fn show_one(
         None | Some(OutputFormat::Wide) => {
             let facts = facts::observe(connection, name, access.flink_access).await?;
             printer.line(
-                tree::render(&facts, output == Some(OutputFormat::Wide), Timestamp::now())
-                    .trim_end(),
+                tree::render(
+                    &facts,
+                    output == Some(OutputFormat::Wide),
+                    printer.width(),
+                    Timestamp::now(),
+                )
+                .trim_end(),
             )?;
         }
     }

@@ -92,3 +92,19 @@ fn section_11_reasons_and_keys() {
     "]]
     .assert_eq(&text);
 }
+
+#[test]
+fn what_a_report_advises_can_be_read_again() {
+    let advice = Event::report(&scalings(), Some(&Disabled::Scaling), &settings(&[]));
+    let read = advised(&advice.message).unwrap();
+    assert_eq!(
+        read,
+        [
+            ("20ba6b65f97481d5570070de90e4e791".to_owned(), 5, 2),
+            ("ea632d67b7d595e5b851708ae9ad79d6".to_owned(), 1, 4),
+        ]
+    );
+    let done = Event::report(&scalings(), None, &settings(&[]));
+    assert_eq!(advised(&done.message), None);
+    assert_eq!(advised("nothing of the kind"), None);
+}

@@ -4,20 +4,23 @@
 
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::Pod;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Event, Pod};
 use serde_json::Value;
 
 use crate::api::state_snapshot::FlinkStateSnapshot;
+use crate::autoscaler::advice;
 use crate::cli::connection::Connection;
 use crate::cli::deployment::{self, Deployment};
 use crate::cli::job_manager;
 use crate::cluster::read::{self, Scope};
-use crate::cluster::{self, pods};
+use crate::cluster::{self, autoscaler, events, pods};
+use crate::config::options::autoscaler::ENABLED;
 use crate::flink::access::Access;
 use crate::flink::checkpoints::Checkpoints;
 use crate::flink::cluster::TaskManagers;
 use crate::flink::failures::JobExceptions;
-use crate::flink::jobs::JobDetails;
+use crate::flink::jobs::{JobDetails, JobsOverview};
 use crate::flink::{self, Deadlines};
 
 /// A person waits: what the JobManager does not say in this time is shown as missing.
@@ -35,6 +38,17 @@ pub(super) struct Facts {
     pub(super) session_jobs: Vec<Deployment>,
     /// Absent where there is no JobManager to ask.
     pub(super) flink: Option<FlinkFacts>,
+    /// About the deployment itself, oldest first.
+    pub(super) events: cluster::Result<Vec<Event>>,
+    /// Until when its autoscaler, being new to it, only advises.
+    pub(super) advised_until: Option<Timestamp>,
+}
+
+/// What there is around a deployment and has to be asked for by what it says.
+struct Around {
+    session_cluster: Option<Result<Deployment, String>>,
+    session_jobs: Vec<Deployment>,
+    flink: Option<FlinkFacts>,
 }
 
 /// What the JobManager says.
@@ -42,6 +56,8 @@ pub(super) struct FlinkFacts {
     pub(super) task_managers: Result<TaskManagers, flink::Error>,
     /// The facts of the job; absent in a session cluster.
     pub(super) job: Option<JobFacts>,
+    /// All jobs that run in a session cluster; absent elsewhere, and where they could not be read.
+    pub(super) overview: Option<JobsOverview>,
 }
 
 /// What the JobManager says of the job.
@@ -66,9 +82,39 @@ pub(super) async fn observe(
     );
     let deployment = deployment?;
     let snapshots = snapshots.map(|all| of_job(all, &deployment));
-    if deployment.is_session_job() {
-        return observe_session_job(connection, deployment, snapshots, access).await;
-    }
+    let around = async {
+        if deployment.is_session_job() {
+            around_session_job(connection, &deployment, access).await
+        } else {
+            around_cluster(connection, &deployment, access).await
+        }
+    };
+    let kind = deployment.id().kind;
+    let (around, events, advised_until) = tokio::join!(
+        around,
+        events::about(client, namespace, &kind, deployment.name()),
+        advised_until(connection, &deployment),
+    );
+    let Around { session_cluster, session_jobs, flink } = around?;
+    // The pods of a session job are its cluster's, which has a tree of its own.
+    let pods = if deployment.is_session_job() { Ok(Vec::new()) } else { pods };
+    Ok(Facts {
+        deployment,
+        pods,
+        snapshots,
+        session_cluster,
+        session_jobs,
+        flink,
+        events,
+        advised_until,
+    })
+}
+
+async fn around_cluster(
+    connection: &Connection,
+    deployment: &Deployment,
+    access: Access,
+) -> anyhow::Result<Around> {
     let session_jobs = if deployment.is_session() {
         deployment::session_jobs_of(connection, deployment.name()).await.unwrap_or_default()
     } else {
@@ -77,35 +123,37 @@ pub(super) async fn observe(
     let flink = match deployment.job_manager_status() {
         Some("READY" | "DEPLOYED_NOT_READY") => {
             let job_id = deployment.job_id().filter(|_| !deployment.is_session());
-            Some(observe_flink(connection, &deployment, job_id, access).await?)
+            Some(observe_flink(connection, deployment, job_id, access).await?)
         }
         _ => None,
     };
-    Ok(Facts { deployment, pods, snapshots, session_cluster: None, session_jobs, flink })
+    Ok(Around { session_cluster: None, session_jobs, flink })
 }
 
-/// The pods are the cluster's, which has a tree of its own.
-async fn observe_session_job(
+async fn around_session_job(
     connection: &Connection,
-    job: Deployment,
-    snapshots: cluster::Result<Vec<Value>>,
+    job: &Deployment,
     access: Access,
-) -> anyhow::Result<Facts> {
-    let cluster = deployment::cluster_of(connection, &job).await.map_err(|error| error.to_string());
+) -> anyhow::Result<Around> {
+    let cluster = deployment::cluster_of(connection, job).await.map_err(|error| error.to_string());
     let flink = match &cluster {
         Ok(cluster) if cluster.job_manager_status() == Some("READY") => {
             Some(observe_flink(connection, cluster, job.job_id(), access).await?)
         }
         Ok(_) | Err(_) => None,
     };
-    Ok(Facts {
-        deployment: job,
-        pods: Ok(Vec::new()),
-        snapshots,
-        session_cluster: Some(cluster),
-        session_jobs: Vec::new(),
-        flink,
-    })
+    Ok(Around { session_cluster: Some(cluster), session_jobs: Vec::new(), flink })
+}
+
+/// Only where the spec turns the autoscaler on is asked what it has stored. Without the right to read it
+/// nothing is known.
+async fn advised_until(connection: &Connection, deployment: &Deployment) -> Option<Timestamp> {
+    if !deployment.flink_config().get(&ENABLED).unwrap_or_default() {
+        return None;
+    }
+    let (namespace, name) = (deployment.namespace(), deployment.name());
+    let found = autoscaler::find(&connection.client, namespace, name).await.ok()??;
+    advice::until(&found.data, Timestamp::now())
 }
 
 async fn observe_flink(
@@ -117,7 +165,10 @@ async fn observe_flink(
     let deadlines = Deadlines { request: PATIENCE, ..Deadlines::default() };
     let client = job_manager::client(connection, deployment, access, deadlines)?.without_retries();
     let Some(job_id) = job_id else {
-        return Ok(FlinkFacts { task_managers: client.taskmanagers().await, job: None });
+        let (task_managers, overview) = tokio::join!(client.taskmanagers(), async {
+            if deployment.is_session() { client.jobs_overview().await.ok() } else { None }
+        });
+        return Ok(FlinkFacts { task_managers, job: None, overview });
     };
     let (task_managers, details, checkpoints, exceptions) = tokio::join!(
         client.taskmanagers(),
@@ -125,7 +176,8 @@ async fn observe_flink(
         client.checkpoints(job_id),
         client.exceptions(job_id, 1),
     );
-    Ok(FlinkFacts { task_managers, job: Some(JobFacts { details, checkpoints, exceptions }) })
+    let job = Some(JobFacts { details, checkpoints, exceptions });
+    Ok(FlinkFacts { task_managers, job, overview: None })
 }
 
 /// The snapshots of this job, newest first.

@@ -1,4 +1,6 @@
 //! `status --watch`: a view that is redrawn on a terminal, or one line per change elsewhere.
+//!
+//! A lost connection does not end it: see [`Contact`].
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,13 +9,14 @@ use dialoguer::console::{Term, truncate_str};
 use futures::StreamExt;
 use jiff::Timestamp;
 
+use super::contact::Contact;
 use super::{Listing, facts, list_table, tree};
 use crate::api::deployment::FlinkDeployment;
 use crate::api::session_job::FlinkSessionJob;
 use crate::cli::connection::Connection;
 use crate::cli::deployment::{self, Deployment};
 use crate::cli::failure::Failure;
-use crate::cli::printer::{DIM, Drawn, Printer, styled};
+use crate::cli::printer::{DIM, Drawn, Printer, YELLOW, styled};
 use crate::cli::wait;
 use crate::cluster;
 use crate::cluster::read::{self, Seen};
@@ -34,23 +37,39 @@ pub(super) async fn one(
         return one_by_lines(connection, name, printer).await;
     }
     let mut drawn = Drawn::default();
-    let mut shown;
+    let mut shown = String::new();
+    let mut contact = Contact::default();
     loop {
         let now = Timestamp::now();
         match facts::observe(connection, name, access).await {
-            Ok(facts) => shown = tree::render(&facts, is_wide, now),
-            Err(error) if is_transient(&error) => shown = format!("{error}; trying again\n"),
-            Err(error) => return Err(error),
+            Ok(facts) => {
+                contact.regain();
+                shown = tree::render(&facts, is_wide, Some(terminal_width()), now);
+            }
+            // What was seen last stays: it is better than nothing, and the line below says so.
+            Err(error) => match passing(&error) {
+                Some(error) => {
+                    contact.lose(error);
+                }
+                None => return Err(error),
+            },
         }
-        let footer = styled(DIM, format_args!("{} · Ctrl-C to leave", clock(now)));
-        let text = format!("{shown}{footer}\n");
-        printer.redraw(&mut drawn, &fit(&text))?;
-        tokio::time::sleep(REDRAW).await;
+        printer.redraw(&mut drawn, &fit(&format!("{shown}{}\n", footer(&contact, now))))?;
+        tokio::time::sleep(contact.pause(REDRAW)).await;
     }
 }
 
-fn is_transient(error: &anyhow::Error) -> bool {
-    error.downcast_ref().is_some_and(cluster::Error::is_transient)
+/// The error, where it may pass by itself.
+fn passing(error: &anyhow::Error) -> Option<&cluster::Error> {
+    error.downcast_ref().filter(|error: &&cluster::Error| error.is_transient())
+}
+
+/// The last line of a view.
+fn footer(contact: &Contact, now: Timestamp) -> String {
+    match contact.notice() {
+        Some(notice) => styled(YELLOW, notice),
+        None => styled(DIM, format_args!("{} · Ctrl-C to leave", clock(now))),
+    }
 }
 
 /// One line whenever what it says has changed.
@@ -62,7 +81,19 @@ async fn one_by_lines(
     let id = deployment::fetch(connection, name).await?.id();
     let mut watch = Box::pin(read::watch_value(&connection.client, &id));
     let mut last = String::new();
-    while let Some(seen) = watch.next().await {
+    let mut contact = Contact::default();
+    loop {
+        let seen = tokio::select! {
+            seen = watch.next() => seen,
+            () = contact.regained(&connection.client) => {
+                contact.regain_aloud(printer);
+                continue;
+            }
+        };
+        let Some(seen) = seen else { return Err(Failure::new("the watch ended").into()) };
+        if seen.is_ok() {
+            contact.regain_aloud(printer);
+        }
         match seen {
             Ok(Some(value)) => print_change(&Deployment(value), false, &mut last, printer)?,
             Ok(None) if last.is_empty() => {
@@ -72,11 +103,10 @@ async fn one_by_lines(
                 printer.line(format_args!("{name}: gone"))?;
                 return Ok(());
             }
-            Err(error) if error.is_transient() => printer.warning(&error),
+            Err(error) if error.is_transient() => contact.lose_aloud(&error, printer),
             Err(error) => return Err(error.into()),
         }
     }
-    Err(Failure::new("the watch ended").into())
 }
 
 fn print_change(
@@ -113,8 +143,16 @@ pub(super) async fn many(
     let mut deployments: BTreeMap<(String, String), (Deployment, String)> = BTreeMap::new();
     let mut drawn = Drawn::default();
     let mut is_complete = false;
+    let mut contact = Contact::default();
     loop {
         let seen = tokio::select! {
+            () = contact.regained(client) => {
+                if !is_terminal {
+                    contact.regain_aloud(printer);
+                }
+                contact.regain();
+                continue;
+            }
             seen = watch.next() => seen,
             seen = jobs.next(), if has_session_jobs => match seen {
                 // The deployments say when all is known.
@@ -123,10 +161,16 @@ pub(super) async fn many(
             },
             // Ages grow although nothing changes.
             () = tokio::time::sleep(REDRAW), if is_terminal && is_complete => {
-                draw(&deployments, listing, &mut drawn, printer)?;
+                draw(&deployments, listing, &contact, &mut drawn, printer)?;
                 continue;
             }
         };
+        if matches!(seen, Some(Ok(_))) {
+            if !(is_terminal && is_complete) {
+                contact.regain_aloud(printer);
+            }
+            contact.regain();
+        }
         match seen {
             Some(Ok(Seen::Restart)) => {
                 deployments.retain(|_, (deployment, _)| deployment.is_session_job());
@@ -152,12 +196,16 @@ pub(super) async fn many(
                 }
                 deployments.remove(&(deployment.namespace().to_owned(), deployment.shown_name()));
             }
-            Some(Err(error)) if error.is_transient() => printer.warning(&error),
+            // On a terminal the view has a line for it.
+            Some(Err(error)) if error.is_transient() && is_terminal && is_complete => {
+                contact.lose(&error);
+            }
+            Some(Err(error)) if error.is_transient() => contact.lose_aloud(&error, printer),
             Some(Err(error)) => return Err(error.into()),
             None => return Err(Failure::new("the watch ended").into()),
         }
         if is_terminal && is_complete {
-            draw(&deployments, listing, &mut drawn, printer)?;
+            draw(&deployments, listing, &contact, &mut drawn, printer)?;
         }
     }
 }
@@ -165,6 +213,7 @@ pub(super) async fn many(
 fn draw(
     deployments: &BTreeMap<(String, String), (Deployment, String)>,
     listing: Listing<'_>,
+    contact: &Contact,
     drawn: &mut Drawn,
     printer: &Printer,
 ) -> anyhow::Result<()> {
@@ -181,7 +230,7 @@ fn draw(
             now,
         )
     };
-    let footer = styled(DIM, format_args!("{} · Ctrl-C to leave", clock(now)));
+    let footer = footer(contact, now);
     printer.redraw(drawn, &fit(&format!("{table}\n{footer}\n")))?;
     Ok(())
 }

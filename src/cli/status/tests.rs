@@ -1,10 +1,11 @@
 use expect_test::{Expect, expect};
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Event, Pod};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::facts::{Facts, FlinkFacts, JobFacts};
 use super::*;
+use crate::cluster;
 use crate::flink::checkpoints::Checkpoints;
 
 fn now() -> Timestamp {
@@ -59,7 +60,16 @@ fn flink() -> FlinkFacts {
                 is_truncated: false,
             }),
         }),
+        overview: None,
     }
+}
+
+fn event(event_type: &str, reason: &str, message: &str, seconds: i64) -> Event {
+    let at = now() - jiff::SignedDuration::from_secs(seconds);
+    from(
+        json!({"metadata": {"name": "e"}, "involvedObject": {}, "type": event_type, "reason": reason,
+        "message": message, "count": 3, "lastTimestamp": at}),
+    )
 }
 
 fn facts() -> Facts {
@@ -73,12 +83,14 @@ fn facts() -> Facts {
         session_cluster: None,
         session_jobs: Vec::new(),
         flink: Some(flink()),
+        events: Ok(Vec::new()),
+        advised_until: None,
     }
 }
 
 #[track_caller]
 fn check(facts: &Facts, expected: Expect) {
-    let text = tree::render(facts, false, now());
+    let text = tree::render(facts, false, None, now());
     expected.assert_eq(&anstream::adapter::strip_str(&text).to_string());
 }
 
@@ -269,9 +281,154 @@ fn the_task_managers_of_a_job_that_ended_are_no_trouble() {
         });
     }
     let shown = |facts: &Facts| {
-        anstream::adapter::strip_str(&tree::render(facts, false, now())).to_string()
+        anstream::adapter::strip_str(&tree::render(facts, false, None, now())).to_string()
     };
     assert!(shown(&facts).contains("TaskManagers released"), "{}", shown(&facts));
     facts.deployment.0["status"]["jobStatus"]["state"] = "RUNNING".into();
     assert!(shown(&facts).contains("with 404"), "{}", shown(&facts));
+}
+
+#[test]
+fn last_events_are_told_the_latest_first_and_without_secrets() {
+    let events = vec![
+        event("Normal", "Submit", "Starting deployment", 90),
+        event("Warning", "Error", "cannot read: password=hunter2\nat org.apache.flink", 5),
+    ];
+    check(
+        &Facts { events: Ok(events), pods: Ok(Vec::new()), flink: None, ..facts() },
+        expect![[r#"
+            wordcount STABLE (namespace team, v1_20, upgrade mode savepoint, 10m old)
+            ├─ JobManager READY
+            ├─ Job RUNNING
+            └─ Events
+               ├─ Warning Error cannot read: password=****** 5s ago, 3 times
+               └─ Submit Starting deployment 90s ago, 3 times
+        "#]],
+    );
+    let forbidden = cluster::Error::Forbidden {
+        user: "u".to_owned(),
+        verb: "list".to_owned(),
+        resource: "events".to_owned(),
+        namespace: Some("team".to_owned()),
+    };
+    let facts = Facts { events: Err(forbidden), ..facts() };
+    let shown = tree::render(&facts, false, None, now());
+    assert!(shown.contains("Events unknown: "), "{shown}");
+}
+
+/// A job whose autoscaler is on.
+fn scaled(options: &[(&str, &str)]) -> Deployment {
+    let mut deployment = deployment();
+    let mut configuration = json!({"job.autoscaler.enabled": "true"});
+    for (key, value) in options {
+        configuration[*key] = json!(value);
+    }
+    deployment.0["spec"]["flinkConfiguration"] = configuration;
+    deployment
+}
+
+/// As the operator writes it.
+fn report() -> Event {
+    let message = "Scaling execution disabled by config job.autoscaler.scaling.enabled:false, recommended parallelism change:\
+        { Vertex ID v | Parallelism 2 -> 4 | Processing capacity 10.00 -> 20.00 | Target data rate 15.00}\
+        { Vertex ID w | Parallelism 3 -> 1 | Processing capacity 9.00 -> 3.00 | Target data rate 1.00}";
+    event("Normal", "ScalingReport", message, 30)
+}
+
+#[test]
+fn advice_is_shown_where_the_autoscaler_is_not_let() {
+    let advising = scaled(&[("job.autoscaler.scaling.enabled", "false")]);
+    check(
+        &Facts {
+            deployment: advising.clone(),
+            pods: Ok(Vec::new()),
+            events: Ok(vec![report()]),
+            ..facts()
+        },
+        expect![[r#"
+            wordcount STABLE (namespace team, v1_20, upgrade mode savepoint, 10m old)
+            ├─ JobManager READY
+            ├─ TaskManagers 1 registered, 0 of 2 slots free
+            ├─ Job RUNNING WordCount (5a3e, for 9m)
+            │  └─ Source RUNNING 2/2 tasks, 0 in, 70 out
+            ├─ Last checkpoint #4, 10s ago, 2.0 KiB, 15 ms, s3://b/chk-4 (3 completed, 1 failed)
+            │  └─ restored from savepoint s3://b/savepoint-1
+            └─ Autoscaler advised 30s ago (job.autoscaler.scaling.enabled is false)
+               ├─ Source 2 -> 4
+               └─ w 3 -> 1
+        "#]],
+    );
+    let shown = |facts: &Facts| {
+        anstream::adapter::strip_str(&tree::render(facts, false, None, now())).to_string()
+    };
+    let quiet = Facts { deployment: advising, ..facts() };
+    assert!(
+        shown(&quiet).contains("Autoscaler only advises, and has not yet"),
+        "{}",
+        shown(&quiet)
+    );
+    let until = "2026-01-01T00:30:00Z".parse().unwrap();
+    let new = Facts { deployment: scaled(&[]), advised_until: Some(until), ..facts() };
+    assert!(shown(&new).contains("(the job is new to it, for 20m more)"), "{}", shown(&new));
+    let scaling = Facts { deployment: scaled(&[]), events: Ok(vec![report()]), ..facts() };
+    assert!(!shown(&scaling).contains("Autoscaler"), "{}", shown(&scaling));
+}
+
+#[test]
+fn jobs_of_a_session_cluster_are_told_with_their_tasks_and_those_of_nobody_too() {
+    let running = json!({"observedGeneration": 1, "lifecycleState": "STABLE", "jobStatus": {"state": "RUNNING", "jobId": "5a3e"}});
+    let stopped = json!({"observedGeneration": 1, "lifecycleState": "SUSPENDED",
+        "jobStatus": {"state": "FINISHED", "upgradeSavepointPath": "s3://b/sp-1"}});
+    let job = |id: &str, name: &str, state: &str| {
+        json!({"jid": id, "name": name, "state": state, "start-time": 1_767_225_660_000_i64,
+            "tasks": {"total": 4, "running": 3, "finished": 1}})
+    };
+    let overview =
+        from(json!({"jobs": [job("5a3e", "Orders", "RUNNING"), job("77", "adhoc", "RUNNING"),
+        job("78", "old", "FINISHED")]}));
+    let flink = FlinkFacts { job: None, overview: Some(overview), ..flink() };
+    check(
+        &Facts {
+            deployment: session_cluster(),
+            pods: Ok(Vec::new()),
+            flink: Some(flink),
+            session_jobs: vec![session_job("orders", running), session_job("bills", stopped)],
+            ..facts()
+        },
+        expect![[r#"
+            cluster STABLE (namespace team, v1_20, session cluster, 10m old)
+            ├─ JobManager READY
+            ├─ TaskManagers 1 registered, 0 of 2 slots free
+            └─ Session jobs
+               ├─ orders STABLE · job RUNNING (5a3e), 4/4 tasks, for 9m
+               ├─ bills SUSPENDED · job FINISHED
+               │  └─ next start from s3://b/sp-1
+               └─ adhoc RUNNING (77, of no resource, 4/4 tasks, for 9m)
+        "#]],
+    );
+}
+
+#[test]
+fn a_terminal_of_40_columns_shows_all_of_it() {
+    let shown = tree::render(&facts(), false, Some(40), now());
+    expect![[r#"
+        wordcount STABLE (namespace team, v1_20,
+        │  upgrade mode savepoint, 10m old)
+        ├─ JobManager READY
+        │  └─ wordcount-6d Running 1/1 ready,
+        │     9m30s
+        ├─ TaskManagers 1 registered, 0 of 2
+        │  │  slots free
+        │  └─ wordcount-taskmanager-1-1 Running
+        │     1/1 ready, 9m30s
+        ├─ Job RUNNING WordCount (5a3e, for 9m)
+        │  └─ Source RUNNING 2/2 tasks, 0 in, 70
+        │     out
+        └─ Last checkpoint #4, 10s ago, 2.0 KiB,
+           │  15 ms, s3://b/chk-4 (3 completed,
+           │  1 failed)
+           └─ restored from savepoint
+              s3://b/savepoint-1
+    "#]]
+    .assert_eq(&anstream::adapter::strip_str(&shown).to_string());
 }

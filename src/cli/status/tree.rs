@@ -5,6 +5,8 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::Value;
 
+use super::advice;
+use super::draw::Node;
 use super::facts::{Facts, FlinkFacts, JobFacts};
 use crate::api::status::LAST_STATE_PATH;
 use crate::cli::deployment::Deployment;
@@ -12,7 +14,7 @@ use crate::cli::printer::{BOLD, DIM, GREEN, RED, YELLOW, styled};
 use crate::cli::table::{age, bytes};
 use crate::cluster::pods::Role;
 use crate::flink::checkpoints::{Checkpoint, Checkpoints};
-use crate::flink::jobs::{JobDetails, JobState, Vertex};
+use crate::flink::jobs::{JobDetails, JobOverview, JobState, JobsOverview, TaskCounts, Vertex};
 
 /// Snapshots shown; the others are counted.
 const SNAPSHOTS_SHOWN: usize = 5;
@@ -21,37 +23,18 @@ const JOBS_SHOWN: usize = 20;
 /// Pods of one role shown; the others are counted.
 const PODS_SHOWN: usize = 10;
 
-/// One line and what hangs below it.
-struct Node {
-    label: String,
-    children: Vec<Self>,
-}
-
-impl Node {
-    fn leaf(label: impl Into<String>) -> Self {
-        Self { label: label.into(), children: Vec::new() }
-    }
-
-    fn with(label: impl Into<String>, children: Vec<Self>) -> Self {
-        Self { label: label.into(), children }
-    }
-
-    fn draw(&self, indent: &str, text: &mut String) {
-        text.push_str(&self.label);
-        text.push('\n');
-        for (index, child) in self.children.iter().enumerate() {
-            let is_last = index + 1 == self.children.len();
-            let (branch, below) = if is_last { ("└─ ", "   ") } else { ("├─ ", "│  ") };
-            text.push_str(indent);
-            text.push_str(branch);
-            child.draw(&format!("{indent}{below}"), text);
-        }
-    }
-}
-
-/// The tree, each line ended.
-pub(super) fn render(facts: &Facts, is_wide: bool, now: Timestamp) -> String {
-    let Facts { deployment, pods, snapshots, session_cluster, session_jobs, flink } = facts;
+/// The tree, each line ended; in a terminal of `width` columns lines are broken between words.
+pub(super) fn render(facts: &Facts, is_wide: bool, width: Option<usize>, now: Timestamp) -> String {
+    let Facts {
+        deployment,
+        pods,
+        snapshots,
+        session_cluster,
+        session_jobs,
+        flink,
+        events,
+        advised_until,
+    } = facts;
     let of_role = |role| match pods {
         Ok(pods) => pod_nodes(pods, role, is_wide, now),
         Err(error) => vec![Node::leaf(styled(RED, error))],
@@ -76,14 +59,24 @@ pub(super) fn render(facts: &Facts, is_wide: bool, now: Timestamp) -> String {
         children.push(job_node(deployment, job, now));
         children.extend(job.and_then(|job| checkpoint_node(job, now)));
     }
-    children.extend(session_jobs_node(session_jobs));
+    let running = flink.as_ref().and_then(|flink| flink.overview.as_ref());
+    if deployment.is_session() {
+        children.extend(session_jobs_node(session_jobs, running, now));
+    }
+    let names = flink
+        .as_ref()
+        .and_then(|flink| flink.job.as_ref()?.details.as_ref().ok())
+        .map(|details| details.vertices.as_slice())
+        .unwrap_or_default();
+    let advice = advice::node(deployment, events, *advised_until, names, now);
+    let is_advised = advice.is_some();
+    children.extend(advice);
     children.extend(snapshot_node(snapshots.as_deref().unwrap_or_default(), now));
     children.extend(
         deployment.error().map(|error| Node::leaf(format!("{} {error}", styled(RED, "error:")))),
     );
-    let mut text = String::new();
-    Node::with(headline(deployment, now), children).draw("", &mut text);
-    text
+    children.extend(advice::events_node(events, is_advised, now));
+    Node::with(headline(deployment, now), children).drawn(width)
 }
 
 fn headline(deployment: &Deployment, now: Timestamp) -> String {
@@ -182,35 +175,75 @@ fn cluster_node(cluster: &Result<Deployment, String>) -> Node {
     }
 }
 
-/// The session jobs of a cluster, one line each.
-fn session_jobs_node(jobs: &[Deployment]) -> Option<Node> {
-    let line = |job: &Deployment| {
-        let state = coloured(job.lifecycle().unwrap_or("new"));
-        let about = match (job.job_state(), job.job_id()) {
-            (Some(state), Some(id)) => format!(" · job {state} ({id})"),
-            (Some(state), None) => format!(" · job {state}"),
-            (None, _) => String::new(),
-        };
-        let error =
-            job.error().map(|error| Node::leaf(format!("{} {error}", styled(RED, "error:"))));
-        Node::with(format!("{} {state}{about}", job.name()), error.into_iter().collect())
-    };
-    let mut nodes = jobs.iter().take(JOBS_SHOWN).map(line).collect::<Vec<_>>();
+/// The session jobs of a cluster, one line each, and jobs that run in it without a resource.
+fn session_jobs_node(
+    jobs: &[Deployment],
+    running: Option<&JobsOverview>,
+    now: Timestamp,
+) -> Option<Node> {
+    let mut nodes = jobs
+        .iter()
+        .take(JOBS_SHOWN)
+        .map(|job| session_job_node(job, running, now))
+        .collect::<Vec<_>>();
+    let is_known = |it: &JobOverview| jobs.iter().any(|job| job.job_id() == Some(it.id.as_str()));
+    let by_hand = running.map(|running| running.jobs.as_slice()).unwrap_or_default();
+    let by_hand = by_hand.iter().filter(|it| !it.state.is_globally_terminal() && !is_known(it));
+    let by_hand = by_hand.collect::<Vec<_>>();
+    for job in by_hand.iter().take(JOBS_SHOWN) {
+        let state = coloured(&job.effective_state().to_string());
+        let about = styled(DIM, format_args!("({}, of no resource{})", job.id, tasks(job, now)));
+        nodes.push(Node::leaf(format!("{} {state} {about}", job.name)));
+    }
     if nodes.is_empty() {
         return None;
     }
-    if jobs.len() > JOBS_SHOWN {
-        nodes.push(Node::leaf(format!("… and {} more", jobs.len() - JOBS_SHOWN)));
+    let hidden = jobs.len().saturating_sub(JOBS_SHOWN) + by_hand.len().saturating_sub(JOBS_SHOWN);
+    if hidden > 0 {
+        nodes.push(Node::leaf(format!("… and {hidden} more")));
     }
     Some(Node::with("Session jobs", nodes))
 }
 
-/// ` 2, 1 of 4 slots free`.
+fn session_job_node(job: &Deployment, running: Option<&JobsOverview>, now: Timestamp) -> Node {
+    let state = coloured(job.lifecycle().unwrap_or("new"));
+    let about = match (job.job_state(), job.job_id()) {
+        (Some(state), Some(id)) => format!(" · job {state} ({id})"),
+        (Some(state), None) => format!(" · job {state}"),
+        (None, _) => String::new(),
+    };
+    let found = job.job_id().and_then(|id| running?.find(id));
+    let tasks = found.map_or_else(String::new, |found| styled(DIM, tasks(found, now)));
+    let mut children = Vec::new();
+    if job.lifecycle() == Some("SUSPENDED") || job.job_state().is_some_and(is_over) {
+        children.extend(next_start(job));
+    }
+    children
+        .extend(job.error().map(|error| Node::leaf(format!("{} {error}", styled(RED, "error:")))));
+    Node::with(format!("{} {state}{about}{tasks}", job.name()), children)
+}
+
+/// `, 4/4 tasks, for 9m`.
+fn tasks(job: &JobOverview, now: Timestamp) -> String {
+    let TaskCounts { total, running, finished, .. } = job.tasks;
+    let since = job.start_time.map(|at| format!(", for {}", since(at / 1000, now)));
+    format!(", {}/{total} tasks{}", running + finished, since.unwrap_or_default())
+}
+
+/// The state that the next start takes, where it is known already.
+fn next_start(job: &Deployment) -> Option<Node> {
+    job.upgrade_savepoint_path().map(|path| match path {
+        LAST_STATE_PATH => Node::leaf("next start from its last checkpoint"),
+        path => Node::leaf(format!("next start from {path}")),
+    })
+}
+
 /// Whether an application has come to its end, and with it most of its cluster.
 fn is_over(state: &str) -> bool {
     matches!(state, "FINISHED" | "FAILED" | "CANCELED")
 }
 
+/// ` 2 registered, 1 of 4 slots free`.
 fn slots(flink: Option<&FlinkFacts>, is_over: bool) -> String {
     let Some(flink) = flink else { return String::new() };
     match &flink.task_managers {
@@ -228,10 +261,7 @@ fn slots(flink: Option<&FlinkFacts>, is_over: bool) -> String {
 
 fn job_node(deployment: &Deployment, job: Option<&JobFacts>, now: Timestamp) -> Node {
     let known = deployment.job_state();
-    let next = deployment.upgrade_savepoint_path().map(|path| match path {
-        LAST_STATE_PATH => Node::leaf("next start from its last checkpoint"),
-        path => Node::leaf(format!("next start from {path}")),
-    });
+    let next = next_start(deployment);
     match job.map(|job| &job.details) {
         Some(Ok(details)) => {
             let mut node = running_job(details, job, now);
@@ -389,7 +419,7 @@ fn snapshot_node(snapshots: &[Value], now: Timestamp) -> Option<Node> {
     Some(Node::with("Snapshots", nodes))
 }
 
-fn since(second: i64, now: Timestamp) -> String {
+pub(super) fn since(second: i64, now: Timestamp) -> String {
     age(now.as_second() - second)
 }
 

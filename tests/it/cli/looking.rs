@@ -1,10 +1,15 @@
 //! Commands that only look: what they ask for, and how they say it.
 
+use std::time::Duration;
+
+use axum::http::Method;
+use kube::api::{Api, DeleteParams};
+use kubectl_flink::api::deployment::FlinkDeployment;
 use kubectl_flink::cli::failure::Kind;
 use serde_json::{Value, json};
 
 use super::commands::{JOB_ID, cluster, flink, run, wordcount};
-use crate::support::fake_cluster::FakeCluster;
+use crate::support::fake_cluster::{FakeCluster, Fault};
 
 fn session_job(name: &str) -> Value {
     json!({"apiVersion": "flink.apache.org/v1beta1", "kind": "FlinkSessionJob",
@@ -160,4 +165,49 @@ async fn a_snapshot_leads_to_its_job() {
     assert_eq!(going["spec"]["savepoint"]["disposeOnDelete"], true);
     let ran = run(&cluster, None, "snapshots -A dispose s-1").await;
     ran.failed(Kind::Usage, "flags of the list do not go with");
+}
+
+#[tokio::test]
+async fn a_watch_that_loses_its_connection_says_so_once_and_goes_on() {
+    let cluster = cluster();
+    cluster.fail(Method::GET, "watch=true", Fault::Status(500), 2);
+    let server = cluster.clone();
+    let operator = tokio::spawn(async move {
+        while server.requests().iter().filter(|it| it.uri.contains("watch=true")).count() < 3 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        let failed = json!({"lifecycleState": "FAILED"});
+        server.set_status("flinkdeployments", "default", "wordcount", &failed);
+    });
+    let watching = run(&cluster, None, "status wordcount --watch");
+    // The view goes on for ever; gone is what ends it.
+    let end = async {
+        operator.await.unwrap();
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        let api = Api::<FlinkDeployment>::namespaced(cluster.client(), "default");
+        api.delete("wordcount", &DeleteParams::default()).await.unwrap()
+    };
+    let limit = Duration::from_secs(60);
+    let (ran, _deleted) = tokio::time::timeout(limit, async { tokio::join!(watching, end) })
+        .await
+        .expect("the watch ends when the deployment is gone");
+    let ran = ran.succeeded();
+    assert_eq!(ran.error.matches("connection lost, trying again").count(), 1, "{}", ran.error);
+    assert_eq!(ran.error.matches("connected again").count(), 1, "{}", ran.error);
+    assert!(ran.output.contains("wordcount: FAILED"), "{}", ran.output);
+    assert!(ran.output.ends_with("wordcount: gone\n"), "{}", ran.output);
+}
+
+#[tokio::test]
+async fn status_tells_of_events_and_goes_without_those_that_may_not_be_read() {
+    let cluster = cluster();
+    cluster.insert(json!({"apiVersion": "v1", "kind": "Event", "metadata": {"name": "e", "namespace": "default"},
+        "involvedObject": {"kind": "FlinkDeployment", "name": "wordcount"}, "type": "Warning", "reason": "Missing",
+        "message": "no image", "lastTimestamp": "2026-01-01T00:01:00Z", "count": 1}));
+    let (_flink, address) = flink().await;
+    let ran = run(&cluster, Some(address.clone()), "status wordcount").await.succeeded();
+    assert!(ran.output.contains("Warning Missing no image"), "{}", ran.output);
+    cluster.refuse(Method::GET, "/events", 403, "no");
+    let ran = run(&cluster, Some(address), "status wordcount").await.succeeded();
+    assert!(ran.output.contains("Events unknown"), "{}", ran.output);
 }

@@ -1,0 +1,108 @@
+//! A tree of lines. Pure: the same nodes give the same text.
+
+use dialoguer::console::measure_text_width;
+
+/// Columns that a line keeps for its text, however deep it stands.
+const ROOM_MIN: usize = 12;
+
+/// One line and what hangs below it.
+pub(super) struct Node {
+    pub(super) label: String,
+    pub(super) children: Vec<Self>,
+}
+
+impl Node {
+    pub(super) fn leaf(label: impl Into<String>) -> Self {
+        Self { label: label.into(), children: Vec::new() }
+    }
+
+    pub(super) fn with(label: impl Into<String>, children: Vec<Self>) -> Self {
+        Self { label: label.into(), children }
+    }
+
+    /// The tree, each line ended. Lines that are longer than `width` go on below, between words; a
+    /// word that is longer than a line stays whole, so that paths can be copied.
+    pub(super) fn drawn(&self, width: Option<usize>) -> String {
+        let mut text = String::new();
+        self.draw("", "", width, &mut text);
+        text
+    }
+
+    fn draw(&self, first: &str, rest: &str, width: Option<usize>, text: &mut String) {
+        let below = if self.children.is_empty() { "" } else { "│  " };
+        let indent = measure_text_width(rest) + measure_text_width(below);
+        let room = width.map(|width| width.saturating_sub(indent).max(ROOM_MIN));
+        for (index, line) in broken(&self.label, room).iter().enumerate() {
+            if index == 0 {
+                text.push_str(first);
+            } else {
+                text.push_str(rest);
+                text.push_str(below);
+            }
+            text.push_str(line);
+            text.push('\n');
+        }
+        for (index, child) in self.children.iter().enumerate() {
+            let is_last = index + 1 == self.children.len();
+            let (branch, on) = if is_last { ("└─ ", "   ") } else { ("├─ ", "│  ") };
+            child.draw(&format!("{rest}{branch}"), &format!("{rest}{on}"), width, text);
+        }
+    }
+}
+
+/// The lines that a text takes; codes of colours have no width.
+fn broken(text: &str, room: Option<usize>) -> Vec<String> {
+    let Some(room) = room.filter(|room| measure_text_width(text) > *room) else {
+        return vec![text.to_owned()];
+    };
+    let mut lines: Vec<String> = Vec::new();
+    let mut line = String::new();
+    for word in text.split(' ') {
+        let is_full = measure_text_width(&line) + 1 + measure_text_width(word) > room;
+        if !line.is_empty() {
+            if is_full {
+                lines.push(std::mem::take(&mut line));
+            } else {
+                line.push(' ');
+            }
+        }
+        line.push_str(word);
+    }
+    lines.push(line);
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use super::*;
+    use crate::cli::printer::{GREEN, styled};
+
+    #[test]
+    fn long_lines_go_on_below_and_long_words_stay_whole() {
+        let state = styled(GREEN, "RUNNING");
+        let tree = Node::with(
+            format!("orders {state} (namespace team, v1_20)"),
+            vec![
+                Node::with(
+                    "Job with a long name",
+                    vec![Node::leaf("s3://bucket/a/path/that/is/longer/than/any/line")],
+                ),
+                Node::leaf("short"),
+            ],
+        );
+        let plain = |width| anstream::adapter::strip_str(&tree.drawn(width)).to_string();
+        expect![[r#"
+            orders RUNNING
+            │  (namespace
+            │  team, v1_20)
+            ├─ Job with a
+            │  │  long name
+            │  └─ s3://bucket/a/path/that/is/longer/than/any/line
+            └─ short
+        "#]]
+        .assert_eq(&plain(Some(18)));
+        assert_eq!(plain(None).lines().count(), 4);
+    }
+}
