@@ -21,6 +21,8 @@ use serde::{Deserialize, Deserializer};
 
 /// API group of every resource.
 pub const GROUP: &str = "flink.apache.org";
+/// The version of them that this program reads and writes.
+pub const VERSION: &str = "v1beta1";
 /// `apiVersion` of every resource.
 pub const API_VERSION: &str = "flink.apache.org/v1beta1";
 /// Keeps a `FlinkDeployment` until its cluster is gone.

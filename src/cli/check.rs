@@ -5,7 +5,7 @@
 //! `operator install` will need.
 
 mod facts;
-mod judge;
+pub(super) mod judge;
 
 use std::fmt::Write as _;
 
@@ -42,7 +42,7 @@ pub struct CheckArgs {
 /// How a check ended.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
-enum Result {
+pub(super) enum Result {
     Passed,
     /// It works without, and a person should know.
     Warning,
@@ -52,7 +52,7 @@ enum Result {
 }
 
 impl Result {
-    fn shown(self) -> String {
+    pub(super) fn shown(self) -> String {
         match self {
             Self::Passed => styled(GREEN, "ok"),
             Self::Warning => styled(YELLOW, "warning"),

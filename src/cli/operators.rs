@@ -12,6 +12,8 @@ use crate::cluster::{self, Error};
 /// Labels of installed operators: of ours, and of the Java operator's chart.
 const SELECTOR: &str =
     "app.kubernetes.io/name in (kubectl-flink-operator,flink-kubernetes-operator)";
+/// The label of ours.
+const OURS: &str = "kubectl-flink-operator";
 /// A leader that has not renewed its Lease for so long does not lead.
 const STALE_SECONDS: i64 = 60;
 
@@ -22,6 +24,10 @@ pub(super) struct Installed {
     pub(super) name: String,
     pub(super) ready: i32,
     pub(super) wanted: i32,
+    /// As its label says, else its image's tag.
+    pub(super) version: Option<String>,
+    /// Whether it is this program, and not the Java operator.
+    pub(super) is_ours: bool,
 }
 
 /// One Lease that an operator leads by.
@@ -51,11 +57,24 @@ pub(super) async fn installed(client: &Client) -> cluster::Result<Vec<Installed>
 fn of_deployment(deployment: Deployment) -> Installed {
     let Deployment { metadata, spec, status } = deployment;
     let (namespace, name) = (metadata.namespace.unwrap_or_default(), metadata.name);
+    let labels = metadata.labels.unwrap_or_default();
+    let containers = spec.template.spec.map(|pod| pod.containers).unwrap_or_default();
+    let tag = containers.first().and_then(|first| tag(first.image.as_deref()?));
+    let label = labels.get("app.kubernetes.io/version").filter(|version| !version.is_empty());
     Installed {
         name: format!("{namespace}/{}", name.unwrap_or_default()),
         ready: status.and_then(|status| status.ready_replicas).unwrap_or_default(),
         wanted: spec.replicas.unwrap_or(1),
+        version: label.cloned().or(tag),
+        is_ours: labels.get("app.kubernetes.io/name").is_some_and(|name| name == OURS),
     }
+}
+
+/// The tag of `registry:5000/name:1.2.3@sha256:…`: `1.2.3`.
+fn tag(image: &str) -> Option<String> {
+    let image = image.split('@').next().unwrap_or(image);
+    let name = image.rsplit('/').next().unwrap_or(image);
+    name.split_once(':').map(|(_, tag)| tag.to_owned())
 }
 
 /// Leases of our operators, in all namespaces.
@@ -126,7 +145,8 @@ mod tests {
     use super::*;
 
     fn installed(ready: i32) -> Installed {
-        Installed { name: "flink-operator/operator".to_owned(), ready, wanted: 1 }
+        let name = "flink-operator/operator".to_owned();
+        Installed { name, ready, wanted: 1, version: None, is_ours: true }
     }
 
     fn leading(holder: &str, age: i64) -> Leading {
@@ -147,6 +167,25 @@ mod tests {
     fn an_operator_is_alive_by_its_pods_or_its_lease() {
         assert_eq!(judge(Ok(vec![installed(1)]), forbidden()), State::Alive);
         assert_eq!(judge(forbidden(), Ok(vec![leading("pod", 5)])), State::Alive);
+    }
+
+    #[test]
+    fn versions_come_from_labels_and_else_from_images() {
+        assert_eq!(tag("localhost:5000/kubectl-flink:1.2.3@sha256:ab").as_deref(), Some("1.2.3"));
+        assert_eq!(tag("localhost:5000/kubectl-flink"), None);
+        let of = |labels: serde_json::Value| {
+            let deployment = serde_json::json!({"metadata": {"name": "o", "namespace": "n", "labels": labels},
+                "spec": {"selector": {}, "template": {"spec": {"containers": [{"name": "o", "image": "o:7"}]}}}});
+            let found = of_deployment(serde_json::from_value(deployment).unwrap());
+            (found.version, found.is_ours)
+        };
+        let java = serde_json::json!({"app.kubernetes.io/name": "flink-kubernetes-operator",
+            "app.kubernetes.io/version": "1.14.0"});
+        assert_eq!(of(java), (Some("1.14.0".to_owned()), false));
+        assert_eq!(
+            of(serde_json::json!({"app.kubernetes.io/name": OURS})),
+            (Some("7".to_owned()), true)
+        );
     }
 
     #[test]

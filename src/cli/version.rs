@@ -1,25 +1,51 @@
-//! `version`: of this program, and of what is installed in the cluster.
+//! `version`: of this program, and of what is installed in the cluster; with `--check` also whether they
+//! fit each other.
+
+mod compare;
 
 use clap::Args;
 use futures::future::join_all;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Api;
 use serde::Serialize;
+use serde_json::json;
 
-use super::args::{Global, Output};
+use super::args::{Global, Output, OutputFormat};
+use super::connection::Connection;
+use super::failure::Failure;
 use super::printer::Printer;
+use super::{operators, table};
+use crate::cluster::crds;
 use crate::{api, cluster};
+use compare::{Compared, Definition, Facts};
 
 /// Plural names of the kinds that the program works with.
 const PLURALS: [&str; 4] =
     ["flinkdeployments", "flinksessionjobs", "flinkstatesnapshots", "flinkbluegreendeployments"];
 
+/// Version of this program.
+const PROGRAM: &str = env!("CARGO_PKG_VERSION");
+/// Columns that a narrow terminal goes without.
+const DISPENSABLE: [&str; 2] = ["EXPECTED", "FOUND"];
+
 /// Arguments of `version`.
 #[derive(Args)]
+#[command(after_help = "\
+With --check the exit code is 1 where something does not fit: Kubernetes is too old, definitions are missing or
+have drifted, or the operator in the cluster is of another version. What may not be read is unknown, which is no
+failure.
+
+Examples:
+  kubectl flink version
+  kubectl flink version --check
+  kubectl flink version --check -o json | jq '.components[] | select(.result != \"passed\")'")]
 pub struct VersionArgs {
     /// Only the version of this program; the cluster is not asked
     #[arg(long)]
     client: bool,
+    /// Compare this program with Kubernetes, the definitions and the operator; fail where they do not fit
+    #[arg(long, conflicts_with = "client")]
+    check: bool,
     #[command(flatten)]
     output: Output,
 }
@@ -36,17 +62,99 @@ struct Versions {
 
 /// Prints the versions; fails when the cluster was to be asked and did not answer.
 pub async fn run(args: VersionArgs, global: &Global, printer: &Printer) -> anyhow::Result<()> {
-    let mut versions = Versions {
-        client_version: env!("CARGO_PKG_VERSION"),
-        kubernetes_version: None,
-        installed_resources: None,
-    };
+    if args.check {
+        return check(args.output, global, printer).await;
+    }
+    let mut versions =
+        Versions { client_version: PROGRAM, kubernetes_version: None, installed_resources: None };
     let asked = if args.client { Ok(()) } else { ask_cluster(&mut versions, global).await };
-    match args.output.output.and_then(super::args::OutputFormat::for_value) {
+    match args.output.output.and_then(OutputFormat::for_value) {
         Some(format) => printer.value(&versions, format)?,
         None => print_text(&versions, printer)?,
     }
     asked
+}
+
+/// Compares, prints all, and fails where something does not fit.
+async fn check(
+    Output { output }: Output,
+    global: &Global,
+    printer: &Printer,
+) -> anyhow::Result<()> {
+    if matches!(output, Some(OutputFormat::Wide | OutputFormat::Name)) {
+        return Err(Failure::usage("versions are compared in a table, json or yaml").into());
+    }
+    let connection = global.connect().await?;
+    let compared = compare::compare(PROGRAM, &observe(&connection).await?);
+    let failed = compared.iter().filter(|it| it.result == super::check::Result::Failed).count();
+    match output.and_then(OutputFormat::for_value) {
+        Some(format) => printer.value(
+            &json!({"clientVersion": PROGRAM, "matches": failed == 0, "components": compared}),
+            format,
+        )?,
+        None => {
+            printer.line(format_args!("kubectl-flink {PROGRAM}\n"))?;
+            printer.line(comparison(&compared, printer.width()))?;
+            for Compared { component, hint, .. } in &compared {
+                if let Some(hint) = hint {
+                    printer.hint(format_args!("{component}: {hint}"));
+                }
+            }
+        }
+    }
+    match failed {
+        0 => Ok(()),
+        1 => Err(Failure::new("1 component does not fit this program").into()),
+        count => Err(Failure::new(format!("{count} components do not fit this program")).into()),
+    }
+}
+
+/// Reads all three at the same time. Only that no API server answers is an error.
+async fn observe(connection: &Connection) -> anyhow::Result<Facts> {
+    let client = &connection.client;
+    let info = client.apiserver_version().await.map_err(cluster::Error::from)?;
+    let number = |text: &str| {
+        let digits: String = text.chars().take_while(char::is_ascii_digit).collect();
+        digits.parse().unwrap_or_default()
+    };
+    let kubernetes = (info.git_version, number(&info.major), number(&info.minor));
+    let (definitions, operators) = tokio::join!(definitions(client), operators::installed(client));
+    Ok(Facts { kubernetes, definitions, operators })
+}
+
+async fn definitions(client: &kube::Client) -> cluster::Result<Vec<Definition>> {
+    let api = Api::<CustomResourceDefinition>::all(client.clone());
+    let mut found = Vec::new();
+    for wanted in crds::for_server(client).await? {
+        let name = wanted.metadata.name.clone().unwrap_or_default();
+        let present = api.get_opt(&name).await?;
+        let drift = crds::drift(present.as_ref(), &wanted);
+        let versions = present.map(|present| present.spec.versions).unwrap_or_default();
+        let served = versions.into_iter().filter(|version| version.served);
+        found.push(Definition {
+            name,
+            served: served.map(|version| version.name).collect(),
+            drift,
+        });
+    }
+    Ok(found)
+}
+
+fn comparison(compared: &[Compared], width: Option<usize>) -> String {
+    let row = |it: &Compared| {
+        vec![
+            it.component.clone(),
+            it.result.shown(),
+            it.found.clone().unwrap_or_else(|| table::NONE.to_owned()),
+            it.expected.clone(),
+        ]
+    };
+    let headers = ["COMPONENT", "RESULT", "FOUND", "EXPECTED"];
+    let rows = compared.iter().map(row).collect();
+    match width {
+        Some(width) => table::render_within(&headers, rows, &DISPENSABLE, width),
+        None => table::render(&headers, rows),
+    }
 }
 
 async fn ask_cluster(versions: &mut Versions, global: &Global) -> anyhow::Result<()> {

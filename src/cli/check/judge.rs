@@ -8,7 +8,7 @@ use crate::cluster;
 use crate::cluster::crds::Drift;
 
 /// The oldest Kubernetes whose API servers take the definitions as they are.
-const KUBERNETES_MIN: (u32, u32) = (1, 25);
+pub(in crate::cli) const KUBERNETES_MIN: (u32, u32) = (1, 25);
 
 /// All checks, in the order in which they build on each other.
 pub(super) fn judge(facts: &Facts) -> Vec<Check> {

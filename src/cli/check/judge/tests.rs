@@ -5,6 +5,11 @@ use expect_test::{Expect, expect};
 use super::*;
 use crate::cluster::access::Deed;
 
+fn installed(ready: i32) -> Installed {
+    let name = "ops/operator".to_owned();
+    Installed { name, ready, wanted: 1, version: None, is_ours: true }
+}
+
 fn facts() -> Facts {
     Facts {
         is_pre: false,
@@ -12,7 +17,7 @@ fn facts() -> Facts {
         version: ("v1.34.2".to_owned(), 1, 34),
         crds: Ok(vec![crd(Drift::Same)]),
         rights: vec![(right(true), Ok(true))],
-        operators: Ok(vec![Installed { name: "ops/operator".to_owned(), ready: 1, wanted: 1 }]),
+        operators: Ok(vec![installed(1)]),
         leading: Ok(vec![leading("pod-1", 3)]),
         webhooks: Ok(vec![]),
         storage: Ok(vec![("standard".to_owned(), true)]),
@@ -165,7 +170,7 @@ fn definitions_that_drifted_are_told() {
 #[test]
 fn a_webhook_that_nobody_answers_fails() {
     let facts = Facts {
-        operators: Ok(vec![Installed { name: "ops/operator".to_owned(), ready: 0, wanted: 1 }]),
+        operators: Ok(vec![installed(0)]),
         webhooks: Ok(vec![Webhook { name: "hook".to_owned(), service: None, has_authority: true }]),
         ..facts()
     };
