@@ -4,7 +4,7 @@
 CARGO ?= cargo
 export CARGO_TERM_COLOR ?= auto
 
-.PHONY: help build dist release test test-fast demo bench bench-autoscaler image sbom chart format clean
+.PHONY: help build dist release test test-fast demo bench bench-autoscaler bench-looking image sbom chart format clean
 
 help: ## list the recipes
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -57,6 +57,9 @@ demo: ## from nothing to a running job; CONTEXT=name uses a cluster that is ther
 
 bench: release ## figures of 200 deployments, beside the Java operator's
 	bench/run.sh
+
+bench-looking: release ## start-up, completion and lists of 5,000 deployments; KUBECONFIG=… for a real API server
+	$(CARGO) run --locked --release --example bench -- looking target/release/kubectl-flink $(KUBECONFIG)
 
 bench-autoscaler: ## what 2,000 jobs of 20 vertices take of the autoscaler each minute
 	$(CARGO) run --locked --release --example bench -- autoscaler 2000 20 30

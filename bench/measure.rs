@@ -20,6 +20,7 @@ mod autoscaler;
 mod chart;
 mod failover;
 mod ground;
+mod looking;
 mod phases;
 mod process;
 mod report;
@@ -31,6 +32,7 @@ use phases::{Bench, Phase};
 const USAGE: &str =
     "usage: bench run COUNT PHASES KUBECONFIG FLINKWORLD OUTPUT -- OPERATOR COMMAND…
        bench soak MINUTES COUNT KUBECONFIG FLINKWORLD OUTPUT -- OPERATOR COMMAND…
+       bench looking PROGRAM [KUBECONFIG]
        bench autoscaler JOBS VERTICES MINUTES
        bench report";
 
@@ -42,6 +44,10 @@ async fn main() -> Result<()> {
     let what = next()?;
     if what == "report" {
         return report::write_document();
+    }
+    if what == "looking" {
+        let program = PathBuf::from(next()?);
+        return looking::run(&program, next().ok().as_deref().map(Path::new)).await;
     }
     let (first, second) = (next()?, next()?);
     if what == "autoscaler" {
