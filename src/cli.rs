@@ -13,6 +13,7 @@ pub mod complete;
 pub mod completion;
 pub mod config;
 pub mod connection;
+mod contact;
 pub mod crds;
 pub mod delete;
 pub mod deploy;
@@ -52,6 +53,7 @@ pub mod set;
 pub mod snapshots;
 pub mod status;
 pub mod table;
+pub mod top;
 pub mod ui;
 pub mod version;
 pub mod wait;
@@ -174,6 +176,7 @@ pub async fn run_command(
         Command::Set(args) => Box::pin(set::run(*args, global, printer)).await,
         Command::Restore(args) => Box::pin(restore::run(args, global, printer)).await,
         Command::Status(args) => Box::pin(status::run(args, global, printer)).await,
+        Command::Top(args) => Box::pin(top::run(args, global, printer)).await,
         Command::Init(args) => init::run(args, global, printer).await,
         Command::Plan(args) => Box::pin(plan::run(*args, global, printer)).await,
         Command::Why(args) => Box::pin(why::run(args, global, printer)).await,

@@ -10,7 +10,7 @@ use super::{
     autoscaler, check, checkpoints, complete, completion, config, crds, delete, deploy,
     desired_state, events, failure, gc, history, init, lint, list, logs, operate, operator, plan,
     reference, render, report, rest, restart, restore, rollback, sandbox, savepoint, scale, set,
-    snapshots, status, ui, version, why,
+    snapshots, status, top, ui, version, why,
 };
 use crate::flink::access::Access;
 
@@ -52,6 +52,8 @@ pub enum Command {
     List(list::ListArgs),
     /// Show deployments, or everything about one
     Status(status::StatusArgs),
+    /// Show what jobs do at the moment: records, lag, backpressure and checkpoints
+    Top(top::TopArgs),
     /// Show what Kubernetes and the operator told about a deployment
     Events(events::EventsArgs),
     /// Show the options that apply to a deployment, and where each comes from
@@ -134,6 +136,7 @@ impl Command {
             | Self::Deploy(_)
             | Self::List(_)
             | Self::Status(_)
+            | Self::Top(_)
             | Self::Events(_)
             | Self::Config(_)
             | Self::Checkpoints(_)

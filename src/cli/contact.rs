@@ -9,7 +9,7 @@ use std::time::Duration;
 use kube::Client;
 use tokio::time::{Instant, sleep_until};
 
-use crate::cli::printer::Printer;
+use super::printer::Printer;
 use crate::cluster;
 
 /// Pause before the first question after a loss; each next one is twice as long.

@@ -163,6 +163,18 @@ pub fn all() -> Vec<Needs> {
             ]],
             "`watch` only for `--watch`",
         ),
+        needs(
+            "top",
+            &[
+                &NAMED,
+                &[
+                    grant(&["list"], GROUP, DEPLOYMENTS),
+                    grant(&["list"], GROUP, SESSION_JOBS),
+                    ASK_FLINK,
+                ],
+            ],
+            "without `services/proxy` it has states and no figures",
+        ),
         needs("events", &[&NAMED, &[NAMES, EVENTS]], "`--watch` also needs `watch` of events"),
         needs(
             "config",
@@ -362,8 +374,11 @@ pub fn all() -> Vec<Needs> {
         ),
         needs(
             "version",
-            &[&[grant(&["get"], DEFINITIONS, "customresourcedefinitions").cluster_wide()]],
-            "none with `--client`",
+            &[&[
+                grant(&["get"], DEFINITIONS, "customresourcedefinitions").cluster_wide(),
+                grant(&["list"], "apps", "deployments").cluster_wide().if_given(),
+            ]],
+            "none with `--client`; Deployments only for `--check`",
         ),
     ]
 }

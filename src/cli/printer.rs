@@ -167,8 +167,10 @@ impl Printer {
     pub fn redraw(&self, drawn: &mut Drawn, text: &str) -> io::Result<()> {
         let mut output = lock(&self.output);
         if drawn.lines > 0 {
-            // Up to the first line drawn, and clear from there on.
-            write!(output, "\x1b[{}F\x1b[J", drawn.lines)?;
+            // Up to the first line drawn, and clear from there on. Not through `output`, which drops
+            // such codes with those of colours.
+            output.flush()?;
+            write!(io::stdout(), "\x1b[{}F\x1b[J", drawn.lines)?;
         }
         drawn.lines = text.lines().count();
         write!(output, "{text}")?;
@@ -176,6 +178,23 @@ impl Printer {
             writeln!(output)?;
         }
         output.flush()
+    }
+
+    /// Fills the screen, line by line from the top. Lines must fit: one that wraps moves the others.
+    pub(super) fn screen(&self, lines: &[String]) -> io::Result<()> {
+        let mut output = lock(&self.output);
+        output.flush()?;
+        write!(io::stdout(), "\x1b[H")?;
+        for (index, line) in lines.iter().enumerate() {
+            if index > 0 {
+                write!(io::stdout(), "\r\n")?;
+            }
+            write!(output, "{line}")?;
+            output.flush()?;
+            write!(io::stdout(), "\x1b[K")?;
+        }
+        write!(io::stdout(), "\x1b[J")?;
+        io::stdout().flush()
     }
 
     /// Asks a question that is answered by yes or no; anything but yes is no.

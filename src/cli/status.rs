@@ -4,7 +4,6 @@
 //! `kubectl get`. The tree asks everything that it needs at the same time.
 
 mod advice;
-mod contact;
 mod draw;
 mod facts;
 mod follow;

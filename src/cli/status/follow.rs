@@ -9,11 +9,11 @@ use dialoguer::console::{Term, truncate_str};
 use futures::StreamExt;
 use jiff::Timestamp;
 
-use super::contact::Contact;
 use super::{Listing, facts, list_table, tree};
 use crate::api::deployment::FlinkDeployment;
 use crate::api::session_job::FlinkSessionJob;
 use crate::cli::connection::Connection;
+use crate::cli::contact::Contact;
 use crate::cli::deployment::{self, Deployment};
 use crate::cli::failure::Failure;
 use crate::cli::printer::{DIM, Drawn, Printer, YELLOW, styled};

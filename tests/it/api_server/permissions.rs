@@ -33,10 +33,12 @@ fn lines(command: &str, folder: &std::path::Path) -> Vec<String> {
         "rollback" => vec!["rollback orders --yes".to_owned()],
         "savepoint" => vec!["savepoint orders --timeout 1s".to_owned()],
         "delete" => vec!["delete orders --timeout 1s".to_owned()],
-        "snapshots" | "gc" | "check" | "version" => vec![command.to_owned()],
+        "snapshots" | "gc" | "check" => vec![command.to_owned()],
+        "version" => vec!["version".to_owned(), "version --check".to_owned()],
         "crds" => vec!["crds --apply".to_owned()],
         "report" => vec![format!("report orders --file {archive} --timeout 10s")],
         "list" => vec!["list".to_owned()],
+        "top" => vec!["top".to_owned(), "top orders".to_owned()],
         "scale" => vec!["scale orders --parallelism 3".to_owned()],
         "suspend" | "resume" | "why" | "history" | "logs" | "events" | "config" | "restart"
         | "checkpoints" => vec![format!("{command} orders")],

@@ -1,0 +1,152 @@
+//! The terminal while `top` has it: another screen, and keys one by one.
+//!
+//! It is given back when the screen is closed or dropped, and before a panic is told, which ends the
+//! process without anything being dropped.
+
+use std::io::{self, Write};
+use std::sync::Once;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use crossterm::cursor::{Hide, Show};
+use crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use crossterm::terminal::{
+    self, DisableLineWrap, EnableLineWrap, EnterAlternateScreen, LeaveAlternateScreen,
+};
+use crossterm::{execute, queue};
+use tokio::sync::mpsc;
+
+/// How long the thread that reads keys may outlive the screen.
+const POLL: Duration = Duration::from_millis(200);
+/// Keys that wait to be handled; more are dropped, as of a key that is held down.
+const KEYS_MAX: usize = 16;
+/// Columns and rows of a terminal that does not say.
+const SIZE: (u16, u16) = (80, 24);
+
+/// Whether the terminal is not as it was.
+static IS_OPEN: AtomicBool = AtomicBool::new(false);
+static HOOK: Once = Once::new();
+
+/// What a person asks for.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Key {
+    Quit,
+    Up,
+    Down,
+    Order,
+    Resized,
+}
+
+/// The terminal; dropped, it is as it was.
+pub(super) struct Screen {
+    keys: mpsc::Receiver<Key>,
+}
+
+impl Screen {
+    /// Takes the terminal.
+    pub(super) fn open() -> io::Result<Self> {
+        HOOK.call_once(|| {
+            let told = std::panic::take_hook();
+            std::panic::set_hook(Box::new(move |panic| {
+                restore();
+                told(panic);
+            }));
+        });
+        IS_OPEN.store(true, Ordering::SeqCst);
+        let (to_screen, keys) = mpsc::channel(KEYS_MAX);
+        // Dropped on an early return, which undoes what was done.
+        let screen = Self { keys };
+        terminal::enable_raw_mode()?;
+        let mut output = io::stdout();
+        queue!(output, EnterAlternateScreen, Hide, DisableLineWrap)?;
+        output.flush()?;
+        std::thread::spawn(move || read(&to_screen));
+        Ok(screen)
+    }
+
+    /// The next key; none when the terminal is gone.
+    pub(super) async fn key(&mut self) -> Option<Key> {
+        self.keys.recv().await
+    }
+
+    /// Columns and rows.
+    pub(super) fn size() -> (usize, usize) {
+        let (columns, rows) = terminal::size().unwrap_or(SIZE);
+        (usize::from(columns.max(1)), usize::from(rows.max(1)))
+    }
+
+    /// Gives the terminal back.
+    pub(super) fn close(self) {
+        drop(self);
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        restore();
+    }
+}
+
+/// Makes the terminal what it was, once.
+fn restore() {
+    if IS_OPEN.swap(false, Ordering::SeqCst) {
+        // A terminal that is gone needs nothing.
+        drop(execute!(io::stdout(), EnableLineWrap, Show, LeaveAlternateScreen));
+        drop(terminal::disable_raw_mode());
+    }
+}
+
+/// Reads keys until nobody wants them.
+fn read(to_screen: &mpsc::Sender<Key>) {
+    while !to_screen.is_closed() {
+        let event = match event::poll(POLL) {
+            Ok(true) => event::read(),
+            Ok(false) => continue,
+            Err(error) => Err(error),
+        };
+        let Ok(event) = event else { return };
+        if let Some(key) = meaning(&event) {
+            // One that finds no place is dropped.
+            let _sent = to_screen.try_send(key);
+        }
+    }
+}
+
+fn meaning(event: &Event) -> Option<Key> {
+    match event {
+        Event::Resize(_, _) => Some(Key::Resized),
+        Event::Key(KeyEvent { kind: KeyEventKind::Release, .. }) => None,
+        Event::Key(KeyEvent { code, modifiers, .. }) => match code {
+            KeyCode::Char('c' | 'd') if modifiers.contains(KeyModifiers::CONTROL) => {
+                Some(Key::Quit)
+            }
+            KeyCode::Char('q' | 'Q') | KeyCode::Esc => Some(Key::Quit),
+            KeyCode::Char('k') | KeyCode::Up => Some(Key::Up),
+            KeyCode::Char('j') | KeyCode::Down => Some(Key::Down),
+            KeyCode::Char('s') => Some(Key::Order),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(code: KeyCode, modifiers: KeyModifiers) -> Option<Key> {
+        meaning(&Event::Key(KeyEvent::new(code, modifiers)))
+    }
+
+    #[test]
+    fn keys_mean_what_help_says() {
+        for code in [KeyCode::Char('q'), KeyCode::Esc] {
+            assert_eq!(key(code, KeyModifiers::NONE), Some(Key::Quit));
+        }
+        assert_eq!(key(KeyCode::Char('c'), KeyModifiers::CONTROL), Some(Key::Quit));
+        assert_eq!(key(KeyCode::Char('c'), KeyModifiers::NONE), None);
+        assert_eq!(key(KeyCode::Char('s'), KeyModifiers::NONE), Some(Key::Order));
+        assert_eq!(key(KeyCode::Char('j'), KeyModifiers::NONE), Some(Key::Down));
+        assert_eq!(key(KeyCode::Up, KeyModifiers::NONE), Some(Key::Up));
+    }
+}
