@@ -70,7 +70,7 @@ pub(super) fn node(
     if deployment.is_session() || !config.get(&ENABLED).unwrap_or_default() {
         return None;
     }
-    let why = if !config.get(&SCALING_ENABLED).unwrap_or(true) {
+    let why = if config.get(&SCALING_ENABLED).is_ok_and(|is_enabled| !is_enabled) {
         format!("{} is false", SCALING_ENABLED.key())
     } else {
         let until = advised_until.filter(|until| *until > now)?;

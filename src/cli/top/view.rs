@@ -157,15 +157,12 @@ impl View<'_> {
         let time = now.to_zoned(jiff::tz::TimeZone::system()).strftime("%H:%M:%S").to_string();
         let jobs = &self.sample.jobs;
         let running = jobs.iter().filter(|job| job.job_state.as_deref() == Some("RUNNING")).count();
-        let mut head = format!("{} of {} jobs run", running, jobs.len());
-        if self.sample.unmeasured > 0 {
-            head.push_str(&format!(", {} not measured", self.sample.unmeasured));
-        }
-        let errors = jobs.iter().filter(|job| job.error.is_some()).count();
-        if errors > 0 {
-            head.push_str(&format!(", {errors} do not answer"));
-        }
-        let mut lines = vec![styled(BOLD, head)];
+        let mut head = vec![format!("{running} of {} jobs run", jobs.len())];
+        let unmeasured = self.sample.unmeasured;
+        head.extend((unmeasured > 0).then(|| format!("{unmeasured} not measured")));
+        let silent = jobs.iter().filter(|job| job.error.is_some()).count();
+        head.extend((silent > 0).then(|| format!("{silent} do not answer")));
+        let mut lines = vec![styled(BOLD, head.join(", "))];
         let text =
             if jobs.is_empty() { "no jobs yet".to_owned() } else { self.table(Some(columns)) };
         let mut table = text.lines();
@@ -175,12 +172,10 @@ impl View<'_> {
         let room = rows.saturating_sub(3).max(1);
         *first = (*first).min(body.len().saturating_sub(room));
         lines.extend(body.iter().skip(*first).take(room).map(|line| (*line).to_owned()));
+        let by = self.order.as_str();
         let foot = match notice {
             Some(notice) => styled(YELLOW, notice),
-            None => {
-                let by = self.order.as_str();
-                styled(DIM, format_args!("{time} · q leave · s order: {by} · ↑↓"))
-            }
+            None => styled(DIM, format_args!("{time} · q leave · s order: {by} · ↑↓")),
         };
         lines.push(foot);
         lines.truncate(rows);
@@ -196,11 +191,9 @@ fn state(job: &Job) -> String {
         "FAILED" | "FAILING" => RED,
         _ => YELLOW,
     };
-    let mut text = styled(style, of_job);
-    if let Some(lifecycle) = job.lifecycle_state.as_deref().filter(|it| *it != "STABLE") {
-        text.push_str(&format!(" {}", styled(YELLOW, lifecycle)));
-    }
-    text
+    let of_resource = job.lifecycle_state.as_deref().filter(|it| *it != "STABLE");
+    let of_resource = of_resource.map(|lifecycle| format!(" {}", styled(YELLOW, lifecycle)));
+    format!("{}{}", styled(style, of_job), of_resource.unwrap_or_default())
 }
 
 /// `▂▃▅ 12 ms`, and how many failed.

@@ -9,7 +9,7 @@ use super::commands::{Ran, cluster, flink, run, stored, wordcount};
 use crate::support::fake_cluster::FakeCluster;
 
 /// A job as an operator leaves it: its stored spec is its spec.
-fn reconciled() -> FakeCluster {
+pub(super) fn reconciled() -> FakeCluster {
     let cluster = cluster();
     let mut object = wordcount();
     object["metadata"]["uid"] = json!("u1");

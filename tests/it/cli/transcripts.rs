@@ -1,15 +1,114 @@
 //! Runs the transcripts in `tests/cli`, which show each command line with all it prints.
 //!
-//! `TRYCMD=overwrite cargo test transcripts` writes what is printed now.
+//! `TRYCMD=overwrite cargo test transcripts` writes what is printed now. Those in `tests/cli/cluster` have
+//! a cluster in memory, each file one of its own, and their commands follow one another.
 
-#[test]
-fn transcripts_are_current() {
+use std::path::Path;
+
+use clap::Parser;
+use kubectl_flink::cli::args::Cli;
+use serde_json::{Value, json};
+
+use super::commands::{add_revision, flink};
+use super::plan::reconciled;
+use crate::support::fake_cluster::FakeCluster;
+
+fn cases() -> trycmd::TestCases {
     let cases = trycmd::TestCases::new();
     cases
         .default_bin_name("kubectl-flink")
-        .register_bin("kubectl-flink", std::path::Path::new(env!("CARGO_BIN_EXE_kubectl-flink")))
-        .env("KUBECONFIG", "/nonexistent/kubeconfig")
+        .register_bin("kubectl-flink", Path::new(env!("CARGO_BIN_EXE_kubectl-flink")))
         .env("NO_COLOR", "1")
-        .env("COLUMNS", "100")
-        .case("tests/cli/*.trycmd");
+        .env("COLUMNS", "100");
+    cases
+}
+
+#[test]
+fn transcripts_are_current() {
+    cases().env("KUBECONFIG", "/nonexistent/kubeconfig").case("tests/cli/*.trycmd");
+}
+
+#[test]
+fn transcripts_with_a_cluster_are_current() {
+    drop(rustls::crypto::ring::default_provider().install_default());
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    for name in ["looking", "changing", "trouble"] {
+        let (_flink, file) = runtime.block_on(async {
+            let (fake, address) = flink().await;
+            let server = stage().listen(address).await;
+            let kubeconfig = json!({"apiVersion": "v1", "kind": "Config", "current-context": "fake",
+                "clusters": [{"name": "fake", "cluster": {"server": format!("http://{server}")}}],
+                "contexts": [{"name": "fake", "context": {"cluster": "fake", "user": "fake"}}],
+                "users": [{"name": "fake", "user": {}}]});
+            let file = tempfile::NamedTempFile::new().unwrap();
+            std::fs::write(file.path(), kubeconfig.to_string()).unwrap();
+            (fake, file)
+        });
+        cases()
+            .env("KUBECONFIG", file.path().display().to_string())
+            .case(format!("tests/cli/cluster/{name}.trycmd"))
+            .run();
+    }
+}
+
+/// One of each, old enough that ages are the same every day.
+fn stage() -> FakeCluster {
+    let cluster = reconciled();
+    let created = jiff::Timestamp::now() - jiff::SignedDuration::from_hours(24 * 10);
+    let flink = "flink.apache.org/v1beta1";
+    let metadata = |name: &str| json!({"name": name, "namespace": "default", "generation": 1, "creationTimestamp": created});
+    let mut wordcount = cluster.object("flinkdeployments", "default", "wordcount").unwrap();
+    wordcount["metadata"]["creationTimestamp"] = json!(created);
+    cluster.insert(wordcount);
+    add_revision(&cluster, 1, "flink:1.19");
+    let status = |job: &str, lifecycle: &str, manager: &str| {
+        json!({"observedGeneration": 1, "lifecycleState": lifecycle, "jobManagerDeploymentStatus": manager,
+            "jobStatus": {"state": job}})
+    };
+    let spec = json!({"image": "flink:9", "flinkVersion": "v1_20", "serviceAccount": "flink"});
+    let mut of_job = spec.clone();
+    of_job["job"] =
+        json!({"jarURI": "local:///job.jar", "parallelism": 2, "upgradeMode": "last-state"});
+    let objects: [Value; 5] = [
+        json!({"apiVersion": flink, "kind": "FlinkDeployment", "metadata": metadata("session"), "spec": spec,
+            "status": {"observedGeneration": 1, "lifecycleState": "STABLE", "jobManagerDeploymentStatus": "READY"}}),
+        json!({"apiVersion": flink, "kind": "FlinkDeployment", "metadata": metadata("bills"), "spec": of_job,
+            "status": status("RECONCILING", "DEPLOYED", "DEPLOYING")}),
+        json!({"apiVersion": flink, "kind": "FlinkSessionJob", "metadata": metadata("clicks"),
+            "spec": {"deploymentName": "session", "job": {"jarURI": "https://x/a.jar", "upgradeMode": "stateless"}},
+            "status": {"observedGeneration": 1, "lifecycleState": "STABLE", "jobStatus": {"state": "FINISHED"}}}),
+        json!({"apiVersion": flink, "kind": "FlinkStateSnapshot", "metadata": metadata("sp-1"),
+            "spec": {"jobReference": {"kind": "FlinkDeployment", "name": "wordcount"}, "savepoint": {}},
+            "status": {"state": "COMPLETED", "path": "s3://b/savepoints/sp-1"}}),
+        json!({"apiVersion": "v1", "kind": "Pod",
+            "metadata": {"name": "bills-6d4c7b9f8-x2x7k", "namespace": "default", "creationTimestamp": created,
+                "labels": {"app": "bills", "component": "jobmanager"}},
+            "spec": {"containers": []},
+            "status": {"phase": "Pending", "containerStatuses": [{"name": "flink-main-container", "image": "flink:9",
+                "imageID": "", "ready": false, "restartCount": 0,
+                "state": {"waiting": {"reason": "ImagePullBackOff", "message": "flink:9: not found"}}}]}}),
+    ];
+    for object in objects {
+        cluster.insert(object);
+    }
+    cluster.insert(json!({"apiVersion": "v1", "kind": "Event", "metadata": {"name": "e", "namespace": "default"},
+        "involvedObject": {"kind": "FlinkDeployment", "name": "wordcount"}, "type": "Normal", "reason": "Submit",
+        "message": "Starting deployment", "lastTimestamp": created, "count": 1}));
+    cluster
+}
+
+/// What the README shows is not run, for it is of a real cluster; but it must be a command.
+#[test]
+fn command_lines_of_the_readme_are_understood() {
+    let readme = include_str!("../../../README.md");
+    let lines = readme.lines().filter_map(|line| line.strip_prefix("$ kubectl flink "));
+    let lines = lines.map(|line| line.split(" # ").next().unwrap_or(line).trim());
+    let mut count = 0;
+    for line in lines {
+        let words = std::iter::once("kubectl-flink").chain(line.split_whitespace());
+        let parsed = Cli::try_parse_from(words);
+        assert!(parsed.is_ok(), "{line}: {}", parsed.err().unwrap());
+        count += 1;
+    }
+    assert!(count > 5, "the README shows {count} command lines");
 }

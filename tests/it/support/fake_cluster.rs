@@ -5,6 +5,7 @@
 //! Server-side apply is a merge that remembers who owns which field of the manifest it was given.
 //! Any request can be made to fail, before or after it is carried out.
 
+mod http;
 mod store;
 
 use std::collections::VecDeque;

@@ -1,0 +1,64 @@
+//! The server on a port of 127.0.0.1, for the program itself: with JobManagers behind its service proxy,
+//! and every right given.
+
+use std::net::SocketAddr;
+
+use axum::Router;
+use axum::extract::Request;
+use axum::http::{StatusCode, Uri, header};
+use axum::response::{IntoResponse, Response};
+use serde_json::{Value, json};
+
+use super::{FakeCluster, json_response};
+
+/// Most of a body that is read.
+const BODY_MAX: usize = 16 << 20;
+
+impl FakeCluster {
+    /// Listens until the runtime ends; JobManagers are those of the fake Flink at `flink`.
+    pub(crate) async fn listen(&self, flink: String) -> SocketAddr {
+        let server = self.clone();
+        let router = Router::new().fallback(move |request: Request| {
+            let (server, flink) = (server.clone(), flink.clone());
+            async move { server.answer(request, &flink).await }
+        });
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        tokio::spawn(async move { axum::serve(listener, router).await });
+        address
+    }
+
+    async fn answer(&self, request: Request, flink: &str) -> Response {
+        let (parts, body) = request.into_parts();
+        let bytes = axum::body::to_bytes(body, BODY_MAX).await.unwrap();
+        if parts.uri.path().ends_with("/selfsubjectaccessreviews") {
+            let mut review: Value = serde_json::from_slice(&bytes).unwrap();
+            review["status"] = json!({"allowed": true});
+            return json_response(201, &review);
+        }
+        if let Some((host, path)) = proxied(&parts.uri) {
+            let request = reqwest::Client::new()
+                .request(parts.method, format!("http://{flink}{path}"))
+                .header(header::HOST, host)
+                .body(bytes);
+            let Ok(answer) = request.send().await else {
+                return StatusCode::BAD_GATEWAY.into_response();
+            };
+            let status = answer.status();
+            return (status, answer.bytes().await.unwrap_or_default()).into_response();
+        }
+        let request = Request::from_parts(parts, kube::client::Body::from(bytes.to_vec()));
+        let Ok(response) = self.serve(request).await;
+        response
+    }
+}
+
+/// Host and path of a request to `/api/v1/namespaces/NS/services/NAME:PORT/proxy/…`.
+fn proxied(uri: &Uri) -> Option<(String, String)> {
+    let rest = uri.path().strip_prefix("/api/v1/namespaces/")?;
+    let (namespace, rest) = rest.split_once("/services/")?;
+    let (service, path) = rest.split_once("/proxy")?;
+    let name = service.split(':').find(|part| part.contains('-'))?;
+    let query = uri.query().map_or_else(String::new, |query| format!("?{query}"));
+    Some((format!("{name}.{namespace}"), format!("{path}{query}")))
+}
