@@ -6,17 +6,49 @@ use dialoguer::console::{measure_text_width, truncate_str};
 /// Spaces between columns.
 const GAP: u16 = 3;
 
+/// Stands for a column of a coloured cell while columns are laid out; of private use, so that no name
+/// has it.
+const HELD: char = '\u{e000}';
+
 /// A table with capital headers; an empty one has no lines.
-pub fn render(headers: &[&str], rows: Vec<Vec<String>>) -> String {
+pub fn render(headers: &[&str], mut rows: Vec<Vec<String>>) -> String {
     if rows.is_empty() {
         return String::new();
     }
+    let coloured = hold_coloured(&mut rows);
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_header(headers.to_vec()).add_rows(rows);
     for column in table.column_iter_mut() {
         column.set_padding((0, GAP));
     }
-    table.trim_fmt()
+    put_back(&table.trim_fmt(), coloured)
+}
+
+/// Takes coloured cells out, in the order of reading: the layout would count their codes as columns.
+fn hold_coloured(rows: &mut [Vec<String>]) -> Vec<String> {
+    let mut coloured = Vec::new();
+    for cell in rows.iter_mut().flatten() {
+        cell.retain(|letter| letter != HELD);
+        if cell.contains('\x1b') {
+            let width = measure_text_width(cell).max(1);
+            coloured.push(std::mem::replace(cell, HELD.to_string().repeat(width)));
+        }
+    }
+    coloured
+}
+
+/// Puts them where they were.
+fn put_back(table: &str, coloured: Vec<String>) -> String {
+    let mut text = String::with_capacity(table.len());
+    let mut rest = table;
+    for cell in coloured {
+        let Some((before, from)) = rest.find(HELD).map(|at| rest.split_at(at)) else { break };
+        text.push_str(before);
+        text.push_str(&cell);
+        rest = from.trim_start_matches(HELD);
+    }
+    text.push_str(rest);
+    text
 }
 
 /// The table without what does not fit into `width`: first the columns of `dispensable` go, one after
@@ -148,5 +180,19 @@ mod tests {
         for (count, expected) in cases {
             assert_eq!(bytes(count), expected);
         }
+    }
+
+    #[test]
+    fn colours_take_no_columns() {
+        use crate::cli::printer::{GREEN, RED, styled};
+        let row = |state: String, name: &str| vec![state, styled(RED, "x"), name.to_owned()];
+        let rows = vec![row(styled(GREEN, "RUNNING"), "a"), row("FAILED".to_owned(), "b")];
+        let table = render(&["STATE", "MARK", "NAME"], rows);
+        assert!(table.contains(&styled(GREEN, "RUNNING")), "{table}");
+        let plain = anstream::adapter::strip_str(&table).to_string();
+        assert_eq!(
+            plain.lines().map(str::trim_end).collect::<Vec<_>>(),
+            ["STATE     MARK   NAME", "RUNNING   x      a", "FAILED    x      b"]
+        );
     }
 }

@@ -30,9 +30,10 @@ impl Node {
 
     fn draw(&self, first: &str, rest: &str, width: Option<usize>, text: &mut String) {
         let below = if self.children.is_empty() { "" } else { "│  " };
-        let indent = measure_text_width(rest) + measure_text_width(below);
-        let room = width.map(|width| width.saturating_sub(indent).max(ROOM_MIN));
-        for (index, line) in broken(&self.label, room).iter().enumerate() {
+        let room = |indent: usize| width.map(|width| width.saturating_sub(indent).max(ROOM_MIN));
+        let indent = measure_text_width(rest);
+        let rooms = room(indent).zip(room(indent + measure_text_width(below)));
+        for (index, line) in broken(&self.label, rooms).iter().enumerate() {
             if index == 0 {
                 text.push_str(first);
             } else {
@@ -50,14 +51,15 @@ impl Node {
     }
 }
 
-/// The lines that a text takes; codes of colours have no width.
-fn broken(text: &str, room: Option<usize>) -> Vec<String> {
-    let Some(room) = room.filter(|room| measure_text_width(text) > *room) else {
+/// The lines that a text takes, with room for the first and for the others; codes of colours take none.
+fn broken(text: &str, rooms: Option<(usize, usize)>) -> Vec<String> {
+    let Some((first, others)) = rooms.filter(|(first, _)| measure_text_width(text) > *first) else {
         return vec![text.to_owned()];
     };
     let mut lines: Vec<String> = Vec::new();
     let mut line = String::new();
     for word in text.split(' ') {
+        let room = if lines.is_empty() { first } else { others };
         let is_full = measure_text_width(&line) + 1 + measure_text_width(word) > room;
         if !line.is_empty() {
             if is_full {
@@ -97,8 +99,8 @@ mod tests {
             orders RUNNING
             │  (namespace
             │  team, v1_20)
-            ├─ Job with a
-            │  │  long name
+            ├─ Job with a long
+            │  │  name
             │  └─ s3://bucket/a/path/that/is/longer/than/any/line
             └─ short
         "#]]
