@@ -145,7 +145,7 @@ async fn watch(
     let has_namespaces = sampler.is_everywhere();
     let mut histories = Histories::default();
     histories.add(&sample);
-    let (to_screen, mut samples) = mpsc::channel(1);
+    let (to_screen, mut taken) = mpsc::channel(1);
     let sampling = tokio::spawn(async move {
         let mut pauses = tokio::time::interval(interval);
         pauses.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -178,11 +178,11 @@ async fn watch(
                 Some(Key::Order) => order = order.next(),
                 Some(Key::Resized) => {}
             },
-            taken = samples.recv() => match taken {
-                Some(Ok(taken)) => {
+            result = taken.recv() => match result {
+                Some(Ok(next)) => {
                     contact.regain();
-                    histories.add(&taken);
-                    sample = taken;
+                    histories.add(&next);
+                    sample = next;
                 }
                 Some(Err(error)) => match passing(&error) {
                     Some(error) => {

@@ -87,26 +87,28 @@ async fn check(
     let connection = global.connect().await?;
     let compared = compare::compare(PROGRAM, &observe(&connection).await?);
     let failed = compared.iter().filter(|it| it.result == super::check::Result::Failed).count();
+    let whole =
+        || json!({"clientVersion": PROGRAM, "matches": failed == 0, "components": compared});
     match output.and_then(OutputFormat::for_value) {
-        Some(format) => printer.value(
-            &json!({"clientVersion": PROGRAM, "matches": failed == 0, "components": compared}),
-            format,
-        )?,
-        None => {
-            printer.line(format_args!("kubectl-flink {PROGRAM}\n"))?;
-            printer.line(comparison(&compared, printer.width()))?;
-            for Compared { component, hint, .. } in &compared {
-                if let Some(hint) = hint {
-                    printer.hint(format_args!("{component}: {hint}"));
-                }
-            }
-        }
+        Some(format) => printer.value(&whole(), format)?,
+        None => print_comparison(&compared, printer)?,
     }
     match failed {
         0 => Ok(()),
         1 => Err(Failure::new("1 component does not fit this program").into()),
         count => Err(Failure::new(format!("{count} components do not fit this program")).into()),
     }
+}
+
+fn print_comparison(compared: &[Compared], printer: &Printer) -> anyhow::Result<()> {
+    printer.line(format_args!("kubectl-flink {PROGRAM}\n"))?;
+    printer.line(comparison(compared, printer.width()))?;
+    for Compared { component, hint, .. } in compared {
+        if let Some(hint) = hint {
+            printer.hint(format_args!("{component}: {hint}"));
+        }
+    }
+    Ok(())
 }
 
 /// Reads all three at the same time. Only that no API server answers is an error.

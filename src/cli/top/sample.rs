@@ -51,7 +51,9 @@ pub(super) struct Job {
     /// `orders`, or `sessionjob/orders`.
     pub(super) name: String,
     pub(super) lifecycle_state: Option<String>,
-    pub(super) job_state: Option<String>,
+    /// Of the job.
+    #[serde(rename = "jobState")]
+    pub(super) state: Option<String>,
     #[serde(flatten)]
     pub(super) figures: Figures,
     /// Why there are no figures of a job that runs.
@@ -222,7 +224,7 @@ fn job_of(of: &Deployment) -> Job {
         namespace: of.namespace().to_owned(),
         name: of.shown_name(),
         lifecycle_state: text(of.lifecycle()),
-        job_state: text(of.job_state()),
+        state: text(of.job_state()),
         ..Job::default()
     }
 }

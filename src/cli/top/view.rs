@@ -156,7 +156,7 @@ impl View<'_> {
     ) -> Vec<String> {
         let time = now.to_zoned(jiff::tz::TimeZone::system()).strftime("%H:%M:%S").to_string();
         let jobs = &self.sample.jobs;
-        let running = jobs.iter().filter(|job| job.job_state.as_deref() == Some("RUNNING")).count();
+        let running = jobs.iter().filter(|job| job.state.as_deref() == Some("RUNNING")).count();
         let mut head = vec![format!("{running} of {} jobs run", jobs.len())];
         let unmeasured = self.sample.unmeasured;
         head.extend((unmeasured > 0).then(|| format!("{unmeasured} not measured")));
@@ -185,7 +185,7 @@ impl View<'_> {
 
 /// What the job is, and in what the resource differs from that.
 fn state(job: &Job) -> String {
-    let of_job = job.job_state.as_deref().unwrap_or("not started");
+    let of_job = job.state.as_deref().unwrap_or("not started");
     let style = match of_job {
         "RUNNING" | "FINISHED" => GREEN,
         "FAILED" | "FAILING" => RED,
@@ -269,7 +269,7 @@ mod tests {
             namespace: "shop".to_owned(),
             name: name.to_owned(),
             lifecycle_state: Some("STABLE".to_owned()),
-            job_state: Some("RUNNING".to_owned()),
+            state: Some("RUNNING".to_owned()),
             figures: Figures {
                 records_in_per_second: Some(records),
                 records_out_per_second: Some(records / 2.0),
@@ -288,7 +288,7 @@ mod tests {
             namespace: "shop".to_owned(),
             name: "sessionjob/clicks".to_owned(),
             lifecycle_state: Some("FAILED".to_owned()),
-            job_state: Some("FAILED".to_owned()),
+            state: Some("FAILED".to_owned()),
             ..Job::default()
         };
         Sample {
