@@ -44,6 +44,7 @@ pub mod schedule;
 mod schedules;
 pub mod session;
 pub mod session_job;
+pub mod shard;
 pub mod snapshot;
 pub mod snapshots;
 pub mod stable;

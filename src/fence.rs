@@ -5,8 +5,8 @@
 //! whatever a pass is at, a deposed leader writes nothing.
 
 use std::pin::pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -25,6 +25,8 @@ const ALWAYS: u64 = u64::MAX;
 const NEVER: u64 = 0;
 /// Not opened yet: earlier than any time that the clock shows.
 const NOT_YET: u64 = 1;
+/// How often it is looked whether everything that was begun has ended.
+const DRAIN_LOOK: Duration = Duration::from_millis(10);
 
 /// Time since the machine was started, sleep included. It never jumps, whoever sets the clock.
 pub fn now() -> Duration {
@@ -38,49 +40,159 @@ pub fn now() -> Duration {
 #[error("this operator does not lead any more: another one may, so it writes nothing")]
 pub struct Closed;
 
+/// Until when something may be written, and what is being written.
+#[derive(Debug)]
+struct Gate {
+    /// Milliseconds of [`now`], or one of the constants.
+    until: AtomicU64,
+    /// Writes that have begun and not ended.
+    writing: AtomicUsize,
+    /// Nothing more is begun.
+    is_draining: AtomicBool,
+}
+
+impl Gate {
+    fn new(until: u64) -> Arc<Self> {
+        let (writing, is_draining) = (AtomicUsize::new(0), AtomicBool::new(false));
+        Arc::new(Self { until: AtomicU64::new(until), writing, is_draining })
+    }
+
+    fn is_open(&self) -> bool {
+        let until = self.until.load(Ordering::SeqCst);
+        until == ALWAYS || now().as_millis() < u128::from(until)
+    }
+}
+
+/// Parts of the work, each with a gate that is made anew when it was closed for good.
+#[derive(Debug)]
+struct Parts {
+    gates: Vec<Mutex<Arc<Gate>>>,
+    /// Which part a namespace is in, of so many.
+    part_of: fn(&str, u16) -> u16,
+}
+
 /// Shared by everything in the process that writes.
 #[derive(Clone, Debug)]
 pub struct Fence {
-    /// Milliseconds of [`now`], or one of the constants.
-    until: Arc<AtomicU64>,
+    gate: Arc<Gate>,
+    /// Has to be open as well.
+    outer: Option<Arc<Gate>>,
+    parts: Option<Arc<Parts>>,
 }
 
 impl Default for Fence {
     /// Open for ever, for a process that is alone.
     fn default() -> Self {
-        Self { until: Arc::new(AtomicU64::new(ALWAYS)) }
+        Self { gate: Gate::new(ALWAYS), outer: None, parts: None }
     }
 }
 
 impl Fence {
     /// Closed until it is opened.
     pub fn shut() -> Self {
-        Self { until: Arc::new(AtomicU64::new(NOT_YET)) }
+        Self { gate: Gate::new(NOT_YET), outer: None, parts: None }
+    }
+
+    /// The same for work in `count` parts: what is written in a namespace needs the gate of its part
+    /// to be open, and this one. `part_of` answers numbers below `count`.
+    pub fn shut_in_parts(count: u16, part_of: fn(&str, u16) -> u16) -> Self {
+        let gates = (0..count).map(|_| Mutex::new(Gate::new(NOT_YET))).collect();
+        Self { parts: Some(Arc::new(Parts { gates, part_of })), ..Self::shut() }
+    }
+
+    /// What counts for writes in this namespace, as long as the present holding of its part lasts.
+    #[must_use]
+    pub fn of(&self, namespace: &str) -> Self {
+        match &self.parts {
+            None => self.clone(),
+            Some(parts) => {
+                let count = u16::try_from(parts.gates.len()).unwrap_or(u16::MAX);
+                self.part((parts.part_of)(namespace, count))
+            }
+        }
+    }
+
+    /// What counts for this part, as long as the present holding of it lasts. One that there is not is
+    /// closed for good.
+    #[must_use]
+    pub fn part(&self, number: u16) -> Self {
+        let slot = self.parts.as_ref().and_then(|parts| parts.gates.get(usize::from(number)));
+        let gate = slot.map_or_else(|| Gate::new(NEVER), |slot| Arc::clone(&lock(slot)));
+        Self { gate, outer: Some(Arc::clone(&self.gate)), parts: None }
+    }
+
+    /// A gate that was closed for good has a successor, shut, for who may hold the part again. What
+    /// began before stays behind the former one.
+    pub fn renew_part(&self, number: u16) {
+        let slot = self.parts.as_ref().and_then(|parts| parts.gates.get(usize::from(number)));
+        if let Some(slot) = slot {
+            let mut gate = lock(slot);
+            gate.until.store(NEVER, Ordering::SeqCst);
+            *gate = Gate::new(NOT_YET);
+        }
     }
 
     /// Open until this time of [`now`], unless it was closed.
     pub fn open_until(&self, time: Duration) {
         let time = u64::try_from(time.as_millis()).unwrap_or(ALWAYS).max(NOT_YET);
-        let _closed = self.until.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |before| {
+        let until = &self.gate.until;
+        let _closed = until.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |before| {
             (before != NEVER).then_some(time)
         });
     }
 
     /// Closed for good.
     pub fn close(&self) {
-        self.until.store(NEVER, Ordering::SeqCst);
+        self.gate.until.store(NEVER, Ordering::SeqCst);
     }
 
     pub fn is_open(&self) -> bool {
-        let until = self.until.load(Ordering::SeqCst);
-        until == ALWAYS || now().as_millis() < u128::from(until)
+        self.gate.is_open() && self.outer.as_ref().is_none_or(|outer| outer.is_open())
+    }
+
+    /// Has nothing more begin, waits `within` for what has begun, and closes for good. Answers whether
+    /// all of it came to its end: else something may be on its way still.
+    pub async fn drain(&self, within: Duration) -> bool {
+        self.gate.is_draining.store(true, Ordering::SeqCst);
+        let end = now() + within;
+        while self.gate.writing.load(Ordering::SeqCst) > 0 && now() < end {
+            tokio::time::sleep(DRAIN_LOOK).await;
+        }
+        self.close();
+        self.gate.writing.load(Ordering::SeqCst) == 0
+    }
+
+    /// Something begins to be written, and does until the answer is dropped.
+    pub fn enter(&self) -> Result<Entry, Closed> {
+        // Counted first: who drains sees it, or it sees that it is drained.
+        self.gate.writing.fetch_add(1, Ordering::SeqCst);
+        let entry = Entry(self.clone());
+        let is_draining = self.gate.is_draining.load(Ordering::SeqCst);
+        if is_draining || !self.is_open() { Err(Closed) } else { Ok(entry) }
     }
 
     /// Does `work` while this is open: it is not begun, and not gone on with, afterwards.
     pub async fn guard<W: Future>(&self, work: W) -> Result<W::Output, Closed> {
+        self.enter()?.guard(work).await
+    }
+}
+
+/// Something that is being written.
+#[derive(Debug)]
+pub struct Entry(Fence);
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        self.0.gate.writing.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+impl Entry {
+    /// Goes on with `work` while the fence is open.
+    pub async fn guard<W: Future>(self, work: W) -> Result<W::Output, Closed> {
         let mut work = pin!(work);
         std::future::poll_fn(|context| {
-            if self.is_open() {
+            if self.0.is_open() {
                 work.as_mut().poll(context).map(Ok)
             } else {
                 Poll::Ready(Err(Closed))
@@ -88,6 +200,10 @@ impl Fence {
         })
         .await
     }
+}
+
+fn lock(slot: &Mutex<Arc<Gate>>) -> std::sync::MutexGuard<'_, Arc<Gate>> {
+    slot.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -132,5 +248,60 @@ mod tests {
     #[tokio::test]
     async fn what_is_done_while_it_is_open_is_answered() {
         assert_eq!(Fence::default().guard(async { 7 }).await, Ok(7));
+    }
+
+    /// Of two parts: what begins with `a`, and the rest.
+    fn in_two() -> Fence {
+        Fence::shut_in_parts(2, |namespace, _| u16::from(!namespace.starts_with('a')))
+    }
+
+    #[test]
+    fn a_namespace_needs_its_part_and_the_whole() {
+        let fence = in_two();
+        fence.part(0).open_until(now() + HOUR);
+        assert!(!fence.of("ab").is_open(), "the whole is shut");
+        fence.open_until(now() + HOUR);
+        assert!(fence.of("ab").is_open() && !fence.of("ba").is_open());
+        let before = fence.of("ab");
+        fence.close();
+        assert!(!before.is_open() && !fence.of("ab").is_open());
+    }
+
+    #[test]
+    fn a_part_that_is_held_again_lets_nothing_through_that_began_before() {
+        let fence = in_two();
+        fence.open_until(now() + HOUR);
+        fence.part(0).open_until(now() + HOUR);
+        let before = fence.of("ab");
+        fence.renew_part(0);
+        assert!(!before.is_open() && !fence.of("ab").is_open());
+        fence.part(0).open_until(now() + HOUR);
+        assert!(fence.of("ab").is_open(), "it is held again");
+        before.open_until(now() + HOUR);
+        assert!(!before.is_open(), "closed for good");
+        fence.part(7).open_until(now() + HOUR);
+        assert!(!fence.part(7).is_open(), "there is no such part");
+    }
+
+    #[tokio::test]
+    async fn who_drains_waits_for_what_has_begun_and_lets_nothing_begin() {
+        let fence = in_two();
+        fence.open_until(now() + HOUR);
+        fence.part(0).open_until(now() + HOUR);
+        let part = fence.part(0);
+        let begun = fence.of("ab").enter().unwrap();
+        let (drained, late) = tokio::join!(part.drain(HOUR), async {
+            tokio::task::yield_now().await;
+            let late = fence.of("ab").enter().is_err();
+            drop(begun);
+            late
+        });
+        assert!(drained && late);
+        assert_eq!(fence.of("ab").guard(async {}).await, Err(Closed));
+        let other = fence.part(1);
+        other.open_until(now() + HOUR);
+        let stuck = other.enter().unwrap();
+        assert!(!other.drain(Duration::from_millis(30)).await, "it is still on its way");
+        drop(stuck);
     }
 }

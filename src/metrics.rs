@@ -17,13 +17,14 @@ pub mod scaling;
 pub mod text;
 pub mod traffic;
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
 
-use self::family::{Family, Value};
+use self::family::{Family, Of, Point, Scope, Value};
 use self::fleet::Fleet;
 use self::traffic::Traffic;
 use crate::config::FlinkConfig;
@@ -128,6 +129,26 @@ struct Inner {
     kubernetes: Traffic,
     flink: Traffic,
     reloads: Reloads,
+    /// Which shards are held, each by its number; none where one leads.
+    shards: Mutex<Vec<bool>>,
+}
+
+/// What is told of shards: each, and how many are held.
+fn shard_families(shards: &[bool]) -> Vec<Family> {
+    if shards.is_empty() {
+        return Vec::new();
+    }
+    let point = |(index, is_held): (usize, &bool)| Point {
+        of: Of::Operator,
+        label: Some(("shard", index.to_string().into())),
+        value: Value::Gauge(f64::from(u8::from(*is_held))),
+    };
+    let points = shards.iter().enumerate().map(point).collect();
+    let held: u32 = shards.iter().map(|is_held| u32::from(*is_held)).sum();
+    vec![
+        Family::new(Scope::System, "Sharding.IsHeld", points),
+        Family::of_operator("Sharding.Held.Count", Value::Gauge(held.into())),
+    ]
 }
 
 /// What became of the configuration files since the start.
@@ -159,8 +180,9 @@ impl Metrics {
         let traffic =
             || if settings.requests { Traffic::new(&settings) } else { Traffic::default() };
         let (kubernetes, flink) = (traffic(), traffic());
-        let reloads = Reloads::default();
-        Self(Some(Arc::new(Inner { settings, identity, fleet, kubernetes, flink, reloads })))
+        let (reloads, shards) = (Reloads::default(), Mutex::default());
+        let inner = Inner { settings, identity, fleet, kubernetes, flink, reloads, shards };
+        Self(Some(Arc::new(inner)))
     }
 
     /// Requests to the API server.
@@ -254,6 +276,13 @@ impl Metrics {
         reloads.is_refused.store(true, Ordering::Relaxed);
     }
 
+    /// This process operates these of so many shards.
+    pub fn shards_held(&self, shards: u16, held: &BTreeSet<u16>) {
+        let Some(inner) = self.0.as_deref() else { return };
+        let all = (0..shards).map(|shard| held.contains(&shard)).collect();
+        *inner.shards.lock().unwrap_or_else(PoisonError::into_inner) = all;
+    }
+
     /// The files say again what is in force.
     pub fn configuration_confirmed(&self) {
         let Some(Inner { reloads, .. }) = self.0.as_deref() else { return };
@@ -288,6 +317,8 @@ impl Metrics {
             fleet.families()
         };
         families.extend(inner.reloads.families());
+        let shards = inner.shards.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        families.extend(shard_families(&shards));
         families.extend(inner.kubernetes.families("KubeClient", now));
         families.extend(inner.flink.families("FlinkClient", now));
         families

@@ -113,6 +113,7 @@ mod rewind;
 pub mod run;
 pub mod scopes;
 pub mod session_job;
+pub mod sharding;
 mod sighting;
 pub mod snapshot;
 pub mod validator;

@@ -17,7 +17,7 @@ use clap::Args;
 use kube::ResourceExt;
 use kube::core::error_boundary::InvalidObject;
 
-use self::election::{ElectionArgs, check_rights, deposed};
+use self::election::{ElectionArgs, Role, check_namespaces, check_rights, deposed};
 use self::live::Live;
 use self::metrics::{MetricsArgs, Reporting};
 use self::namespaces::Choice;
@@ -40,10 +40,11 @@ use crate::flink::access::{Access, Connector, Options};
 use crate::metrics::traffic::Traffic;
 use crate::operator::canary::is_canary;
 use crate::operator::context::Context;
-use crate::operator::election::{self as leader, Leadership};
+use crate::operator::election as leader;
 use crate::operator::health::Health;
 use crate::operator::listener;
-use crate::operator::run::{Operator, start};
+use crate::operator::run::{Operator, Part, Watch, start_part};
+use crate::operator::sharding as shards;
 use crate::operator::validator;
 
 /// What is logged, beside what the configuration asks for, unless `KUBECTL_FLINK_LOG` says otherwise. The client's own lines repeat errors
@@ -69,6 +70,9 @@ Examples:
 
   # One of several replicas: the one that holds the Lease operates, another takes over when it ends
   kubectl flink operate -A --lease-name flink-operator
+
+  # One of several replicas that share the namespaces: each operates some of four shards
+  kubectl flink operate -A --lease-name flink-operator --shards 4
 
   # In CI: leave with 0 once everything is STABLE or SUSPENDED, 1 when something FAILED, 124 on timeout
   kubectl flink operate -n shop --until-stable --timeout 5m")]
@@ -137,7 +141,19 @@ pub async fn run(args: OperateArgs, global: &Global, printer: &Printer) -> anyho
     let election = args.election.settings(&operator.base, &connection, operates)?;
     let (path, metrics) = (args.operator_config.clone(), reporting.metrics.clone());
     let mut reload = Reload::new(path, &operator.base, choice.clone(), metrics)?.speaking(levels);
-    let fence = if election.is_some() { Fence::shut() } else { Fence::default() };
+    let sharding = args.election.sharding(&operator.base, election.as_ref())?;
+    if args.until_stable && sharding.is_some() {
+        return Err(Failure::usage(
+            "--until-stable is about all resources, and this is to have a part",
+        )
+        .hint("leave sharding out: --shards 0")
+        .into());
+    }
+    let fence = match (&election, &sharding) {
+        (_, Some(sharding)) => sharding.fence(),
+        (Some(_), None) => Fence::shut(),
+        (None, None) => Fence::default(),
+    };
     let pulse = Pulse::default();
     let health = Health::new(pulse.clone());
     let client = with_deadline(&connection, &fence, &pulse, &reporting.metrics.kubernetes())?;
@@ -149,13 +165,25 @@ pub async fn run(args: OperateArgs, global: &Global, printer: &Printer) -> anyho
     // Before the election: whoever leads, every replica answers.
     let jurisdiction = choice.jurisdiction(&operator.base)?;
     reload.tell(args.webhook.serve(&connection, reload.live(), jurisdiction).await?);
-    let mut leadership = None;
+    let mut role = Role::Alone;
     if let Some(election) = &election {
         let client = connection.client.clone();
         check_rights(&client, election).await?;
+        if sharding.is_some() && choice.watch(&operator.base)? == Watch::AllNamespaces {
+            check_namespaces(&client).await?;
+        }
         health.stand_by();
-        leadership = tokio::select! {
-            won = leader::win(client, election.clone(), fence.clone()) => Some(won),
+        let won = async {
+            match sharding.clone() {
+                Some(sharding) => {
+                    let joined = shards::join(client, sharding, fence.clone()).await;
+                    Role::Sharing(Box::new(joined))
+                }
+                None => Role::Leader(leader::win(client, election.clone(), fence.clone()).await),
+            }
+        };
+        role = tokio::select! {
+            won = won => won,
             never = reload.stand_by() => match never {},
             () = &mut asked => return stopped(&args),
         };
@@ -175,14 +203,15 @@ pub async fn run(args: OperateArgs, global: &Global, printer: &Printer) -> anyho
         .with_metrics(reporting.metrics)
         .with_listeners(listeners)
         .with_validators(validators);
-    let mut operator = start(context, &watch, selector.as_deref());
+    let part = sharding.map(|settings| Part { shards: settings.shards, ..Part::default() });
+    let mut operator = start_part(context, &watch, selector.as_deref(), part);
     health.operate();
     if let Some(live) = live.clone() {
         tokio::spawn(live.follow(operator.context.follow()));
     }
     let end = tokio::select! {
         biased;
-        lost = lost(&mut leadership) => Err(lost),
+        lost = role.drive(&operator) => Err(lost),
         end = wait(&args, &operator) => Ok(end),
         never = reload.follow(&operator) => match never {},
         () = asked => Ok(stopped(&args)),
@@ -191,7 +220,7 @@ pub async fn run(args: OperateArgs, global: &Global, printer: &Printer) -> anyho
         live.clear();
     }
     let end = match end {
-        Ok(end) => leave(&mut operator, leadership).await.map(|()| end),
+        Ok(end) => leave(&mut operator, role).await.map(|()| end),
         Err(lost) => Err(lost),
     };
     let end = match (end, &election) {
@@ -228,26 +257,18 @@ fn speak(
 }
 
 /// Finishes what is being written, and gives the lease back once nothing more is.
-async fn leave(operator: &mut Operator, mut leadership: Option<Leadership>) -> Result<(), Lost> {
+async fn leave(operator: &mut Operator, mut role: Role) -> Result<(), Lost> {
     tracing::info!("leaving: finishing what is being written");
     let is_orderly = tokio::select! {
         biased;
-        lost = lost(&mut leadership) => return Err(lost),
+        lost = role.lost() => return Err(lost),
         is_orderly = operator.rest() => is_orderly,
     };
     // A write that was dropped may still arrive: then the lease ends by itself, after it.
-    if let Some(leadership) = leadership.filter(|_| is_orderly) {
-        leadership.give_back().await;
+    if is_orderly {
+        role.give_back().await;
     }
     Ok(())
-}
-
-/// Ends when another one may lead; never without leader election.
-async fn lost(leadership: &mut Option<Leadership>) -> Lost {
-    match leadership {
-        Some(leadership) => leadership.lost().await,
-        None => std::future::pending().await,
-    }
 }
 
 /// As many connections as the system allows: shells often start programs with a limit of 1024, and each

@@ -47,13 +47,24 @@ where
             let answer = self.inner.call(request);
             return Box::pin(async move { answer.await.map_err(Into::into) });
         }
-        if !self.fence.is_open() {
+        let fence = match namespace(request.uri().path()) {
+            Some(namespace) => self.fence.of(namespace),
+            None => self.fence.clone(),
+        };
+        let Ok(entry) = fence.enter() else {
             return Box::pin(async { Err(Closed.into()) });
-        }
+        };
         let answer = self.inner.call(request);
-        let fence = self.fence.clone();
-        Box::pin(async move { fence.guard(answer).await?.map_err(Into::into) })
+        Box::pin(async move { entry.guard(answer).await?.map_err(Into::into) })
     }
+}
+
+/// The namespace that a request is about, by its path: what comes after `namespaces`, whatever is
+/// before it.
+fn namespace(path: &str) -> Option<&str> {
+    let mut parts = path.split('/');
+    parts.find(|part| *part == "namespaces")?;
+    parts.next().filter(|name| !name.is_empty())
 }
 
 #[cfg(test)]
@@ -89,5 +100,34 @@ mod tests {
         assert_eq!(arrivals(&fence).await, 2);
         fence.close();
         assert_eq!(arrivals(&fence).await, 1);
+    }
+
+    #[test]
+    fn a_path_tells_its_namespace() {
+        let apps = "/apis/apps/v1/namespaces/shop/deployments/basic";
+        assert_eq!(namespace(apps), Some("shop"));
+        assert_eq!(namespace("/api/v1/namespaces/shop/events"), Some("shop"));
+        assert_eq!(namespace("/api/v1/namespaces/shop"), Some("shop"));
+        assert_eq!(namespace("/k8s/clusters/c-1/api/v1/namespaces/shop/pods/a"), Some("shop"));
+        assert_eq!(namespace("/api/v1/namespaces"), None);
+        assert_eq!(namespace("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"), None);
+        assert_eq!(namespace("/version"), None);
+    }
+
+    #[tokio::test]
+    async fn a_write_needs_the_part_of_its_namespace() {
+        let fence = Fence::shut_in_parts(2, |namespace, _| u16::from(namespace != "shop"));
+        let later = crate::fence::now() + std::time::Duration::from_hours(1);
+        fence.open_until(later);
+        fence.part(0).open_until(later);
+        let server = service_fn(|_: Request<()>| async { Ok::<_, BoxError>(Response::new(())) });
+        let is_let_through = async |path: &str| {
+            let client = GuardLayer(fence.clone()).layer(server);
+            let request = Request::builder().method(Method::PATCH).uri(path).body(()).unwrap();
+            client.oneshot(request).await.is_ok()
+        };
+        assert!(is_let_through("/api/v1/namespaces/shop/events").await);
+        assert!(!is_let_through("/api/v1/namespaces/fraud/events").await);
+        assert!(is_let_through("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews").await);
     }
 }

@@ -13,10 +13,13 @@ use kube::{Client, ResourceExt};
 
 use super::access::Deed;
 use super::{Error, Result};
-use crate::decide::lease;
+use crate::decide::{lease, shard};
 
 /// Says what the holder operates, so that an installation knows its own lease.
 pub const OPERATES: &str = "kubectl-flink/operates";
+
+/// Who shares the work under the Lease of a number of shards.
+pub const MEMBERS: &str = "kubectl-flink/members";
 
 /// What is needed to take part.
 pub const DEEDS: [Deed; 3] = [deed("get"), deed("create"), deed("update")];
@@ -32,6 +35,8 @@ pub struct Holder {
     pub duration: Duration,
     /// Which resources, in words.
     pub operates: String,
+    /// Who else holds it with this one: [`shard::Roster`]; absent where it is held by one.
+    pub members: Option<BTreeMap<String, u64>>,
 }
 
 /// One Lease of the cluster.
@@ -86,6 +91,10 @@ impl Leases {
 fn held_by(mut lease: Lease, holder: &Holder, now: Timestamp) -> Lease {
     let annotations: &mut BTreeMap<String, String> = lease.annotations_mut();
     let _former = annotations.insert(OPERATES.to_owned(), holder.operates.clone());
+    let _former = match &holder.members {
+        Some(members) => annotations.insert(MEMBERS.to_owned(), shard::roster_text(members)),
+        None => annotations.remove(MEMBERS),
+    };
     lease.spec = Some(spec(lease.spec, holder, now));
     lease
 }
@@ -123,6 +132,11 @@ pub fn operates(lease: &Lease) -> Option<&str> {
     lease.annotations().get(OPERATES).map(String::as_str)
 }
 
+/// Who shares it, as its last renewal says.
+pub fn members(lease: &Lease) -> BTreeMap<String, u64> {
+    lease.annotations().get(MEMBERS).map(|text| shard::parse_roster(text)).unwrap_or_default()
+}
+
 /// Whether a write was refused because somebody else's came first.
 pub fn is_beaten(error: &Error) -> bool {
     matches!(error, Error::Conflict { .. } | Error::AlreadyExists { .. } | Error::NotFound { .. })
@@ -134,7 +148,7 @@ mod tests {
 
     fn holder(identity: &str) -> Holder {
         let (identity, operates) = (identity.to_owned(), "all namespaces".to_owned());
-        Holder { identity, duration: Duration::from_millis(2500), operates }
+        Holder { identity, duration: Duration::from_millis(2500), operates, members: None }
     }
 
     fn at(second: i64) -> Timestamp {

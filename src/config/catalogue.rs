@@ -75,6 +75,7 @@ pub const ALL: &[Known] = &[
     at_start(&o::LEADER_ELECTION_LEASE_DURATION),
     at_start(&o::LEADER_ELECTION_RENEW_DEADLINE),
     at_start(&o::LEADER_ELECTION_RETRY_PERIOD),
+    at_start(&o::SHARDING_SHARDS),
     at_start(&o::DYNAMIC_CONFIG_ENABLED),
     at_start(&o::DYNAMIC_CONFIG_CHECK_INTERVAL),
     unused(&o::CONFIG_CACHE_TIMEOUT),

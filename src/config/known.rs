@@ -110,6 +110,7 @@ const KNOWN: &[&str] = &[
     "session.block-on-unmanaged-jobs",
     "session.deletion.block-on-session-jobs",
     "session.deletion.block-on-unmanaged-jobs",
+    "sharding.shards",
     "snapshot.resource.enabled",
     "startup.stop-on-informer-error",
     "termination.timeout",

@@ -111,6 +111,9 @@ pub const LEADER_ELECTION_RENEW_DEADLINE: ConfigOption<Duration> =
     ConfigOption::new("kubernetes.operator.leader-election.renew-deadline").or("10 s");
 pub const LEADER_ELECTION_RETRY_PERIOD: ConfigOption<Duration> =
     ConfigOption::new("kubernetes.operator.leader-election.retry-period").or("2 s");
+/// Into how many shards the namespaces are divided among several operators; 0 for one leader.
+pub const SHARDING_SHARDS: ConfigOption<i32> =
+    ConfigOption::new("kubernetes.operator.sharding.shards").or("0");
 pub const DYNAMIC_CONFIG_ENABLED: ConfigOption<bool> =
     ConfigOption::new("kubernetes.operator.dynamic.config.enabled").or("true");
 pub const DYNAMIC_CONFIG_CHECK_INTERVAL: ConfigOption<Duration> =

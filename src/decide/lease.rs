@@ -7,6 +7,7 @@
 
 use std::time::Duration;
 
+use super::shard::Tenure;
 use crate::config::option::InvalidValue;
 use crate::config::{FlinkConfig, options};
 
@@ -156,6 +157,24 @@ impl Candidate {
     pub fn other_holder(&self) -> Option<&str> {
         let lease = self.seen.as_ref()?.lease.as_ref()?;
         lease.holder.as_deref().filter(|holder| *holder != self.identity)
+    }
+
+    /// How the lease stands, as far as was seen; `since` is when it was found free before.
+    pub fn tenure(&self, now: Duration, since: Option<Duration>) -> Tenure {
+        if self.held_since.is_some() {
+            return Tenure::Mine;
+        }
+        let Some(seen) = self.seen.as_ref().filter(|_| !self.must_look) else {
+            return Tenure::Unknown;
+        };
+        match &seen.lease {
+            Some(Lease { holder: Some(holder), .. })
+                if *holder != self.identity && now < seen.promised_until =>
+            {
+                Tenure::Theirs(holder.clone())
+            }
+            Some(_) | None => Tenure::Free { since: since.unwrap_or(now) },
+        }
     }
 
     /// The lease was read, or its watch told of it; nothing where there is none.

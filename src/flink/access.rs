@@ -222,7 +222,7 @@ impl Connector {
             route,
             deadlines,
             self.triggers.clone(),
-            self.fence.clone(),
+            self.fence.of(&target.namespace),
             self.traffic.clone(),
         )
     }

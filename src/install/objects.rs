@@ -15,6 +15,7 @@ const ARTIFACTS: &str = "/opt/flink/artifacts";
 /// Holds the operator's configuration.
 pub const CONFIG_MAP: &str = "flink-operator-config";
 /// The option that says which namespaces are operated.
+const LOG_LEVELS: &str = "kubernetes.operator.log.levels";
 const WATCHED_NAMESPACES: &str = "kubernetes.operator.watched.namespaces";
 /// Name of the port that answers probes.
 const HEALTH: &str = "health";
@@ -127,6 +128,9 @@ impl Release<'_> {
         if self.values.watch_namespaces.is_empty() {
             let mut rules = rules::operator();
             rules.extend(rules::leader());
+            if self.values.sharding.shards > 0 {
+                rules.extend(rules::namespaces());
+            }
             add(None, role, binding, &rules);
             return objects;
         }
@@ -188,6 +192,14 @@ impl Release<'_> {
 
     fn configuration(&self) -> Value {
         let (file, text) = self.values.default_configuration.file();
+        let levels = &self.values.logging.levels;
+        let text = if levels.is_empty() || names(text, LOG_LEVELS) {
+            text.to_owned()
+        } else {
+            // An option, unlike a variable, may be changed while the operator works.
+            let line = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
+            format!("{text}{line}{LOG_LEVELS}: {levels}\n")
+        };
         json!({
             "apiVersion": "v1",
             "kind": "ConfigMap",
@@ -279,11 +291,15 @@ impl Release<'_> {
             ..
         } = self.values;
         let metrics_port = metrics.port.map(|port| port.to_string());
+        let shards = self.values.sharding.shards.to_string();
         // Also with one replica: the pod of a node that is lost may still run.
         let mut arguments =
             vec!["operate", "--log-format", logging.format.as_str(), "--lease-name", self.name()];
         if self.values.watch_namespaces.is_empty() && !self.names_namespaces() {
             arguments.push("--all-namespaces");
+        }
+        if self.values.sharding.shards > 0 {
+            arguments.extend(["--shards", &shards]);
         }
         let mut ports = vec![json!({"name": HEALTH, "containerPort": operator_health.port})];
         if let Some(port) = metrics_port.as_deref() {
@@ -334,11 +350,7 @@ impl Release<'_> {
         let DefaultConfiguration { create, config, flink_conf } =
             &self.values.default_configuration;
         let text = if flink_conf.is_empty() { config } else { flink_conf };
-        let is_it = |line: &str| {
-            let after = line.trim_start().strip_prefix(WATCHED_NAMESPACES);
-            after.is_some_and(|after| after.trim_start().starts_with(':'))
-        };
-        *create && text.lines().any(is_it)
+        *create && names(text, WATCHED_NAMESPACES)
     }
 
     fn environment(&self) -> Vec<Value> {
@@ -355,7 +367,8 @@ impl Release<'_> {
             let names = self.values.watch_namespaces.join(",");
             variables.push(json!({"name": "WATCH_NAMESPACES", "value": names}));
         }
-        if !self.values.logging.levels.is_empty() {
+        // There is no configuration to write them into.
+        if !self.values.logging.levels.is_empty() && !self.values.default_configuration.create {
             let levels = &self.values.logging.levels;
             variables.push(json!({"name": "KUBECTL_FLINK_LOG", "value": levels}));
         }
@@ -365,6 +378,15 @@ impl Release<'_> {
         variables.extend(self.values.operator_pod.env.iter().map(|it| json!(it)));
         variables
     }
+}
+
+/// Whether a configuration has this option, as one key.
+fn names(text: &str, option: &str) -> bool {
+    let is_it = |line: &str| {
+        let after = line.trim_start().strip_prefix(option);
+        after.is_some_and(|after| after.trim_start().starts_with(':'))
+    };
+    text.lines().any(is_it)
 }
 
 /// The probe with what it asks, unless the values say another way.

@@ -55,7 +55,16 @@ pub fn operator() -> Vec<Value> {
     ]
 }
 
-/// What the operator does in its own namespace: the Lease of the leader.
+/// What one of several that share all namespaces does in the cluster: it looks which there are.
+pub fn namespaces() -> Vec<Value> {
+    vec![json!({
+        "apiGroups": [""],
+        "resources": ["namespaces"],
+        "verbs": ["get", "list", "watch"],
+    })]
+}
+
+/// What the operator does in its own namespace: the Lease of the leader, and those of shards.
 pub fn leader() -> Vec<Value> {
     vec![json!({
         "apiGroups": ["coordination.k8s.io"],

@@ -96,6 +96,42 @@ fn namespaces_that_the_configuration_names_are_not_overruled() {
 }
 
 #[test]
+fn shards_are_asked_for_with_the_right_to_see_which_namespaces_there_are() {
+    let rights = |sets: &[&str]| {
+        let all = objects(sets);
+        let is_role = |it: &&Value| it["kind"].as_str().unwrap().ends_with("Role");
+        all.iter().filter(is_role).map(ToString::to_string).collect::<String>()
+    };
+    let pod = |set: &str| objects(&[set]).last().unwrap().to_string();
+    assert!(pod("sharding.shards=8").contains(r#""--shards","8""#));
+    assert!(!pod("sharding.shards=0").contains("--shards"));
+    assert!(rights(&["sharding.shards=8"]).contains(r#""resources":["namespaces"]"#));
+    assert!(!rights(&["sharding.shards=0"]).contains("namespaces"));
+    let named = rights(&["sharding.shards=8", "watchNamespaces={shop}"]);
+    assert!(!named.contains(r#"["namespaces"]"#), "named ones need not be looked for");
+}
+
+#[test]
+fn levels_of_the_log_are_an_option_that_may_change_without_a_restart() {
+    let made = |sets: &[&str]| {
+        let all = objects(sets);
+        let map = all.iter().find(|object| object["kind"] == "ConfigMap");
+        let data = map.map(|map| map["data"].clone()).unwrap_or_default();
+        (data, all.last().unwrap().to_string().contains("KUBECTL_FLINK_LOG"))
+    };
+    let levels = "logging.levels=debug";
+    let line = "kubernetes.operator.log.levels: debug\n";
+    assert_eq!(made(&[levels]), (json!({"config.yaml": line}), false));
+    let own = r"defaultConfiguration.flink-conf\.yaml=a: b";
+    let both = format!("a: b\n{line}");
+    assert_eq!(made(&[levels, own]), (json!({"flink-conf.yaml": both}), false));
+    let told = r"defaultConfiguration.config\.yaml=kubernetes.operator.log.levels: warn";
+    let (data, _) = made(&[levels, told]);
+    assert_eq!(data["config.yaml"], "kubernetes.operator.log.levels: warn");
+    assert_eq!(made(&[levels, "defaultConfiguration.create=false"]), (Value::Null, true));
+}
+
+#[test]
 fn what_is_there_already_is_not_made() {
     let names = names(&objects(&[
         "rbac.create=false,operatorServiceAccount.create=false",

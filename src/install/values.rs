@@ -16,9 +16,10 @@ pub struct Values {
     pub image: Image,
     /// References to Secrets with which images are pulled.
     pub image_pull_secrets: Vec<Map<String, Value>>,
-    /// Operator pods; of several, one leads.
+    /// Operator pods; of several, one leads, or each has a part: `sharding.shards`.
     #[schemars(range(min = 0))]
     pub replicas: i32,
+    pub sharding: Sharding,
     /// How the Deployment replaces its pods.
     pub strategy: Map<String, Value>,
     pub rbac: Rbac,
@@ -39,6 +40,15 @@ pub struct Values {
     pub webhook: Webhook,
     pub default_configuration: DefaultConfiguration,
     pub logging: Logging,
+}
+
+/// How several operator pods share the namespaces.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Sharding {
+    /// Into how many shards the namespaces are divided; 0: one pod leads.
+    #[schemars(range(min = 0, max = 64))]
+    pub shards: i32,
 }
 
 /// Where the operator's image comes from.
@@ -226,6 +236,7 @@ impl Default for Values {
             image: Image::default(),
             image_pull_secrets: Vec::new(),
             replicas: 1,
+            sharding: Sharding::default(),
             strategy: map(json!({"type": "Recreate"})),
             rbac: Rbac::default(),
             operator_pod: OperatorPod::default(),

@@ -4,6 +4,7 @@
 //! long as that allows. When the lease is lost the fence is closed for good: a process that was
 //! deposed ends, and a new one starts clean, as `client-go`'s do.
 
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures::StreamExt;
@@ -11,17 +12,22 @@ use futures::stream::BoxStream;
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Client;
+use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+use super::context::lock;
 use super::observe::tell;
 use crate::cluster;
-use crate::cluster::lease::{Holder, Leases, is_beaten, operates, seen};
+use crate::cluster::lease::{Holder, Leases, is_beaten, members, operates, seen};
 use crate::decide::lease::{Action, Candidate, Lost, Rules};
+use crate::decide::shard::{Roster, Tenure};
 use crate::fence::{self, Fence};
 
 /// How long giving the lease back may take; who waits for it takes it then when it ends.
 const RELEASE_MAX: Duration = Duration::from_secs(3);
+/// Times that one leaves who is not alone.
+const RELEASE_TRIES: usize = 5;
 /// Requests that fit into the time in which a lease has to be renewed.
 const TRIES: u32 = 3;
 
@@ -35,10 +41,12 @@ pub struct Settings {
     pub rules: Rules,
     /// Which resources, in words: the replicas of an installation say the same.
     pub operates: String,
+    /// Who holds the lease together, under one name; absent where one does alone.
+    pub roster: Option<Arc<Mutex<Roster>>>,
 }
 
 /// One that takes part.
-struct Election {
+pub(super) struct Election {
     settings: Settings,
     leases: Leases,
     watch: BoxStream<'static, cluster::Result<Option<Lease>>>,
@@ -49,6 +57,10 @@ struct Election {
     fence: Fence,
     /// The holder that was told of last.
     told: Option<String>,
+    /// Ends what is waited for.
+    nudge: Arc<Notify>,
+    /// That another one holds the lease is nothing to tell of.
+    is_quiet: bool,
 }
 
 /// A lease that is held, and renewed in the background.
@@ -89,20 +101,13 @@ impl Leadership {
     pub async fn give_back(self) {
         self.fence.close();
         self.stop.cancel();
-        let Ok(Ok(election)) = self.task.await else { return };
-        match tokio::time::timeout(RELEASE_MAX, election.release()).await {
-            Ok(Ok(())) => tracing::info!(lease = election.shown(), "lease given back"),
-            Ok(Err(error)) => {
-                let error = tell(&error);
-                tracing::warn!(lease = election.shown(), error, "lease not given back: it ends");
-            }
-            Err(_) => tracing::warn!(lease = election.shown(), "lease not given back: it ends"),
-        }
+        let Ok(Ok(mut election)) = self.task.await else { return };
+        election.give_back().await;
     }
 }
 
 impl Election {
-    fn new(client: Client, settings: Settings, fence: Fence) -> Self {
+    pub(super) fn new(client: Client, settings: Settings, fence: Fence) -> Self {
         let leases = Leases::new(client, &settings.namespace, &settings.name);
         Self {
             watch: leases.watch().boxed(),
@@ -110,23 +115,51 @@ impl Election {
             candidate: Candidate::new(settings.identity.clone(), settings.rules),
             last: None,
             told: None,
+            nudge: Arc::new(Notify::new()),
+            is_quiet: false,
             settings,
             leases,
             fence,
         }
     }
 
-    fn shown(&self) -> String {
+    /// The same, for one of many leases: those that others hold are not told of.
+    pub(super) fn quietly(self) -> Self {
+        Self { is_quiet: true, ..self }
+    }
+
+    /// Has it look again at what it may do.
+    pub(super) fn nudge(&self) -> Arc<Notify> {
+        Arc::clone(&self.nudge)
+    }
+
+    /// How the lease stands, which was found free at `since`.
+    pub(super) fn tenure(&self, since: Option<Duration>) -> Tenure {
+        self.candidate.tenure(fence::now(), since)
+    }
+
+    /// Whether this process acts on the lease.
+    pub(super) fn leads(&self) -> bool {
+        self.candidate.leads_until(fence::now()).is_some()
+    }
+
+    /// Begins anew, behind another fence.
+    pub(super) fn start_over(&mut self, fence: Fence) {
+        let Settings { identity, rules, .. } = &self.settings;
+        self.candidate = Candidate::new(identity.clone(), *rules);
+        self.fence = fence;
+    }
+
+    pub(super) fn shown(&self) -> String {
         format!("{}/{}", self.settings.namespace, self.settings.name)
     }
 
     async fn win(&mut self) {
         while self.candidate.leads_until(fence::now()).is_none() {
-            if let Err(lost) = self.turn().await {
+            if let Err(lost) = self.turn(true).await {
                 // It had not begun to lead: it starts over.
                 tracing::info!(lease = self.shown(), %lost, "lease lost before it was used");
-                let Settings { identity, rules, .. } = &self.settings;
-                self.candidate = Candidate::new(identity.clone(), *rules);
+                self.start_over(self.fence.clone());
             }
         }
         self.open_fence();
@@ -135,7 +168,7 @@ impl Election {
 
     async fn hold(&mut self) -> Lost {
         loop {
-            if let Err(lost) = self.turn().await {
+            if let Err(lost) = self.turn(true).await {
                 self.fence.close();
                 return lost;
             }
@@ -143,14 +176,15 @@ impl Election {
         }
     }
 
-    fn open_fence(&self) {
+    /// For as long as the last renewal allows.
+    pub(super) fn open_fence(&self) {
         if let Some(until) = self.candidate.leads_until(fence::now()) {
             self.fence.open_until(until);
         }
     }
 
-    /// Does what is to be done next.
-    async fn turn(&mut self) -> Result<(), Lost> {
+    /// Does what is to be done next; a lease that is not held is only looked at unless it may be taken.
+    pub(super) async fn turn(&mut self, may_take: bool) -> Result<(), Lost> {
         let now = fence::now();
         let lease = match self.candidate.next(now) {
             Action::StepDown(lost) => return Err(lost),
@@ -160,6 +194,12 @@ impl Election {
             }
             Action::Look => {
                 self.look().await;
+                return Ok(());
+            }
+            Action::Create | Action::Replace { .. }
+                if !may_take && self.tenure(None) != Tenure::Mine =>
+            {
+                self.wait(self.settings.rules.retry_period).await;
                 return Ok(());
             }
             Action::Create => None,
@@ -173,6 +213,7 @@ impl Election {
             identity: self.settings.identity.clone(),
             duration: self.settings.rules.duration,
             operates: self.settings.operates.clone(),
+            members: self.settings.roster.as_ref().map(|roster| lock(roster).next(now)),
         };
         let leases = self.leases.clone();
         let write = async move {
@@ -185,6 +226,7 @@ impl Election {
             Ok(Ok(lease)) => {
                 let settled = fence::now();
                 self.candidate.written(seen(&lease), now, settled);
+                self.note_members(&lease);
                 self.last = Some(lease);
                 if let Some(from) = self.candidate.settles_until(settled) {
                     let after = from.saturating_sub(settled);
@@ -224,7 +266,10 @@ impl Election {
         let leads = self.candidate.leads_until(fence::now()).is_some();
         let is_looking = self.is_blind && !leads;
         let time = if is_looking { time.min(self.settings.rules.retry_period) } else { time };
-        let told = tokio::time::timeout(time, self.watch.next()).await;
+        let told = tokio::select! {
+            told = tokio::time::timeout(time, self.watch.next()) => told,
+            () = self.nudge.notified() => return,
+        };
         match told {
             Ok(Some(Ok(lease))) => {
                 self.is_blind = false;
@@ -250,9 +295,18 @@ impl Election {
             (None, _) | (_, None) => true,
         };
         if is_newer {
+            if let Some(lease) = &lease {
+                self.note_members(lease);
+            }
             self.last = lease;
         }
         self.tell_of_holder();
+    }
+
+    fn note_members(&self, lease: &Lease) {
+        if let Some(roster) = &self.settings.roster {
+            lock(roster).see(&members(lease), fence::now());
+        }
     }
 
     /// Once for each holder that is waited for.
@@ -265,6 +319,7 @@ impl Election {
         let Some(holder) = holder else { return };
         let lease = self.shown();
         match self.last.as_ref().and_then(operates) {
+            Some(theirs) if theirs == self.settings.operates && self.is_quiet => {}
             Some(theirs) if theirs == self.settings.operates => {
                 tracing::info!(lease, holder, "waiting for the lease");
             }
@@ -278,13 +333,44 @@ impl Election {
         }
     }
 
-    async fn release(&self) -> cluster::Result<()> {
-        let lease = self.leases.read().await?;
-        let is_ours = |lease: &Lease| seen(lease).holder.as_ref() == Some(&self.settings.identity);
-        match lease.filter(is_ours) {
-            Some(lease) => self.leases.release(lease, Timestamp::now()).await,
-            None => Ok(()),
+    /// Gives the lease back, within a time; what others hold as well stays theirs, without this one.
+    pub(super) async fn give_back(&mut self) {
+        match tokio::time::timeout(RELEASE_MAX, self.release()).await {
+            Ok(Ok(())) => tracing::info!(lease = self.shown(), "lease given back"),
+            Ok(Err(error)) => {
+                let error = tell(&error);
+                tracing::warn!(lease = self.shown(), error, "lease not given back: it ends");
+            }
+            Err(_) => tracing::warn!(lease = self.shown(), "lease not given back: it ends"),
         }
+    }
+
+    async fn release(&mut self) -> cluster::Result<()> {
+        let is_ours = |lease: &Lease| seen(lease).holder.as_ref() == Some(&self.settings.identity);
+        for _ in 0..RELEASE_TRIES {
+            let Some(lease) = self.leases.read().await?.filter(is_ours) else { return Ok(()) };
+            let Some(roster) = &self.settings.roster else {
+                return self.leases.release(lease, Timestamp::now()).await;
+            };
+            let others = {
+                let mut roster = lock(roster);
+                roster.see(&members(&lease), fence::now());
+                roster.others(fence::now())
+            };
+            let holder = Holder {
+                identity: self.settings.identity.clone(),
+                duration: self.settings.rules.duration,
+                operates: self.settings.operates.clone(),
+                members: Some(others),
+            };
+            match self.leases.replace(lease, &holder, Timestamp::now()).await {
+                // Another one that holds it renewed it meanwhile.
+                Err(error) if is_beaten(&error) => {}
+                Ok(_) => return Ok(()),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
     }
 }
 

@@ -48,6 +48,8 @@ struct State {
     dead: BTreeSet<String>,
     /// By uid.
     canaries: HashMap<String, Canary>,
+    /// Which shards are held, in words; absent where one leads.
+    shards: Option<String>,
 }
 
 /// A resource that was changed to see whether a pass comes to see it.
@@ -116,6 +118,13 @@ impl Health {
     /// This process operates.
     pub fn operate(&self) {
         lock(&self.state).stage = Stage::Operating;
+    }
+
+    /// What is told of the shards that this process operates, beside being ready.
+    pub(super) fn tell_shards(&self, shards: u16, held: &BTreeSet<u16>) {
+        let numbers: Vec<String> = held.iter().map(ToString::to_string).collect();
+        let numbers = if numbers.is_empty() { "none".to_owned() } else { numbers.join(", ") };
+        lock(&self.state).shards = Some(format!("shards held: {numbers} of {shards}"));
     }
 
     pub(super) fn pass(&self, about: String) -> Running {
@@ -232,7 +241,13 @@ impl Health {
         Routes::default()
             .at("/", live(self.clone()))
             .at("/livez", live(self.clone()))
-            .at("/readyz", move |_| told(&ready.hindrances(fence::now())))
+            .at("/readyz", move |_| {
+                let problems = ready.hindrances(fence::now());
+                match lock(&ready.state).shards.clone().filter(|_| problems.is_empty()) {
+                    Some(shards) => text(StatusCode::OK, format!("OK\n{shards}\n")),
+                    None => told(&problems),
+                }
+            })
             .at("/startupz", move |_| {
                 let has_started = lock(&started.state).stage != Stage::Starting;
                 told(&if has_started { vec![] } else { vec![STARTING.to_owned()] })

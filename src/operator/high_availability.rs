@@ -30,7 +30,7 @@ pub(super) struct Place<'a> {
     pub(super) name: &'a str,
     pub(super) job_id: Option<&'a str>,
     /// Nothing is removed when it is closed.
-    pub(super) fence: &'a Fence,
+    pub(super) fence: Fence,
 }
 
 /// Where a cluster's metadata is.

@@ -98,7 +98,7 @@ impl Subject<'_> {
             namespace: self.namespace,
             name: self.name,
             job_id,
-            fence: &context.fence,
+            fence: context.fence.of(self.namespace),
         }
     }
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use kube::core::DeserializeGuard;
+use tokio::sync::Mutex;
 use tokio::sync::mpsc::Receiver;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -26,6 +27,7 @@ use crate::api::deployment::FlinkDeployment;
 use crate::api::session_job::FlinkSessionJob;
 use crate::config::namespaces::Namespaces;
 use crate::config::options;
+use crate::decide::shard::shard_of;
 
 /// How soon a watch that has shown what is there is noticed.
 const READY_LOOK: std::time::Duration = std::time::Duration::from_millis(50);
@@ -71,16 +73,59 @@ impl From<Namespaces> for Watch {
     }
 }
 
+/// What of the watched namespaces is this process's, where several share them.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Part {
+    /// Into how many shards namespaces are divided.
+    pub shards: u16,
+    pub held: BTreeSet<u16>,
+    /// The namespaces that there are: what the whole cluster consists of.
+    pub namespaces: BTreeSet<String>,
+}
+
+/// What is to be watched.
+struct Wanted {
+    watch: Watch,
+    part: Option<Part>,
+}
+
+impl Wanted {
+    /// A shard is made of whole namespaces, each with watches of its own: one that is given up ends
+    /// with all that was about it.
+    fn scopes(&self) -> BTreeSet<Scope> {
+        let Some(Part { shards, held, namespaces }) = &self.part else {
+            return self.watch.scopes();
+        };
+        let is_held = |name: &&String| held.contains(&shard_of(name, *shards));
+        match &self.watch {
+            Watch::AllNamespaces => namespaces.iter().filter(is_held).cloned().map(Some).collect(),
+            Watch::Namespaces(names) => names.iter().filter(is_held).cloned().map(Some).collect(),
+        }
+    }
+}
+
 /// A running operator.
 pub struct Operator {
     pub context: Arc<Context>,
     scopes: Scopes,
+    /// Locked while the scopes become so.
+    wanted: Mutex<Wanted>,
     tasks: Vec<JoinHandle<()>>,
     stop: CancellationToken,
 }
 
 /// Starts the watches and controllers; they run until [`Operator::stop`].
-pub fn start(mut context: Context, watch: &Watch, label_selector: Option<&str>) -> Operator {
+pub fn start(context: Context, watch: &Watch, label_selector: Option<&str>) -> Operator {
+    start_part(context, watch, label_selector, None)
+}
+
+/// The same, for what is a part of it, which may change: [`Operator::share`].
+pub fn start_part(
+    mut context: Context,
+    watch: &Watch,
+    label_selector: Option<&str>,
+    part: Option<Part>,
+) -> Operator {
     let stop = CancellationToken::new();
     // The start of the program made sure of it.
     context.deployments.set_served();
@@ -100,7 +145,8 @@ pub fn start(mut context: Context, watch: &Watch, label_selector: Option<&str>) 
         reins: Reins { stop: stop.clone(), ..Reins::default() },
     };
     let mut scopes = Scopes::new(settings, wants_snapshots);
-    scopes.open_first(&watch.scopes());
+    let wanted = Wanted { watch: watch.clone(), part };
+    scopes.open_first(&wanted.scopes());
     let mut tasks = Vec::new();
     let mut spawn = |name: &str, work: BoxFuture<'static, ()>| {
         let watched = context.health.worker(name.to_owned(), stop.clone());
@@ -113,7 +159,7 @@ pub fn start(mut context: Context, watch: &Watch, label_selector: Option<&str>) 
     spawn("the store's revision", rewind::follow_store(Arc::clone(&context)).boxed());
     spawn("vitals", vitals::log().boxed());
     spawn("leftovers", retention::keep_tidy(Arc::clone(&context)).boxed());
-    Operator { context, scopes, tasks, stop }
+    Operator { context, scopes, wanted: Mutex::new(wanted), tasks, stop }
 }
 
 impl Operator {
@@ -129,11 +175,27 @@ impl Operator {
 
     /// Operates these namespaces from now on, and no others. What is in the others stays as it is.
     pub async fn watch(&self, watch: &Watch) -> Moved {
-        let moved = self.scopes.set(&watch.scopes()).await;
-        for scope in watch.scopes().iter().filter(|scope| moved.opened.contains(&shown(scope))) {
+        let mut wanted = self.wanted.lock().await;
+        wanted.watch = watch.clone();
+        let scopes = wanted.scopes();
+        let moved = self.scopes.set(&scopes).await;
+        drop(wanted);
+        for scope in scopes.iter().filter(|scope| moved.opened.contains(&shown(scope))) {
             self.tell_unreadable(scope).await;
         }
         moved
+    }
+
+    /// Operates this part of the namespaces from now on: passes about others have ended when this has.
+    pub async fn share(&self, part: Part) -> Moved {
+        let mut wanted = self.wanted.lock().await;
+        wanted.part = Some(part);
+        self.scopes.set(&wanted.scopes()).await
+    }
+
+    /// Whether the namespaces are those of the whole cluster, whichever there are.
+    pub async fn watches_all(&self) -> bool {
+        self.wanted.lock().await.watch == Watch::AllNamespaces
     }
 
     /// A watch tries again by itself; why it has nothing to show is told once.
@@ -216,5 +278,41 @@ async fn follow_verdicts(mut late: Receiver<Judged>, context: Arc<Context>) {
             Kind::FlinkSessionJob => context.session_jobs.wake(&namespace, &name),
             Kind::FlinkStateSnapshot => context.snapshots.wake(&namespace, &name),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SHARDS: u16 = 4;
+
+    fn names() -> Vec<String> {
+        (0..40).map(|number| format!("team-{number}")).collect()
+    }
+
+    fn scopes(watch: &Watch, held: &[u16]) -> BTreeSet<Scope> {
+        let namespaces = names().into_iter().collect();
+        let part = Part { shards: SHARDS, held: held.iter().copied().collect(), namespaces };
+        Wanted { watch: watch.clone(), part: Some(part) }.scopes()
+    }
+
+    #[test]
+    fn the_parts_of_all_shards_are_everything_and_have_nothing_in_common() {
+        for watch in [Watch::AllNamespaces, Watch::Namespaces(names())] {
+            let parts: Vec<BTreeSet<Scope>> =
+                (0..SHARDS).map(|shard| scopes(&watch, &[shard])).collect();
+            let together: BTreeSet<Scope> = parts.iter().flatten().cloned().collect();
+            assert_eq!(together, names().into_iter().map(Some).collect());
+            assert_eq!(parts.iter().map(BTreeSet::len).sum::<usize>(), together.len());
+            assert_eq!(scopes(&watch, &[0, 1, 2, 3]), together);
+            assert!(scopes(&watch, &[]).is_empty());
+        }
+    }
+
+    #[test]
+    fn who_shares_nothing_watches_what_is_asked_for() {
+        let wanted = Wanted { watch: Watch::AllNamespaces, part: None };
+        assert_eq!(wanted.scopes(), [None].into());
     }
 }

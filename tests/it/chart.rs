@@ -24,6 +24,10 @@ const CASES: &[&[&str]] = &[
         "nameOverride=mine,image.repository=registry.example/flink,image.tag=v7,image.pullPolicy=Always",
         r"operatorPod.labels.team=data,operatorPod.annotations.example\.org/on=yes",
     ],
+    &["sharding.shards=8,replicas=3"],
+    &["sharding.shards=8,watchNamespaces={shop}"],
+    &["logging.levels=debug,defaultConfiguration.create=false"],
+    &[r"logging.levels=debug,defaultConfiguration.flink-conf\.yaml=a: b"],
     &["image.digest=sha256:12,logging.format=text,logging.levels=debug,metrics.port=9249"],
     &[
         r"operatorPod.nodeSelector.kubernetes\.io/os=linux,operatorPod.priorityClassName=high",

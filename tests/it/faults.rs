@@ -15,6 +15,7 @@ mod parts;
 pub(crate) mod proxy;
 mod restored;
 mod scenarios;
+mod shards;
 mod stage;
 mod weather;
 mod world;
@@ -39,6 +40,12 @@ async fn no_write_has_to_be_heard_of() {
 #[ignore = "needs a control plane"]
 async fn of_two_operators_one_leads() {
     leaders::one_leads().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a control plane"]
+async fn several_operators_share_the_namespaces() {
+    shards::each_has_its_part().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -29,8 +29,10 @@ use crate::simulation::Choices;
 
 /// How long mutations of each target are tried.
 const SECONDS: &str = "KUBECTL_FLINK_FUZZ_SECONDS";
+/// How many mutations of each target are tried; with [`SECONDS`], what comes first ends it.
+const INPUTS: &str = "KUBECTL_FLINK_FUZZ_INPUTS";
 const SEED: &str = "KUBECTL_FLINK_FUZZ_SEED";
-/// Mutations of each target without [`SECONDS`]: a fraction of a second.
+/// Mutations of each target where neither is said: a fraction of a second.
 const MUTATIONS: u64 = 200;
 /// Inputs that mutations start from.
 const POOL_MAX: usize = 2000;
@@ -162,8 +164,13 @@ impl<R: Fn(&Input) -> String> Session<'_, R> {
     fn mutations(&mut self) {
         let start = Instant::now();
         let time = variable(SECONDS).map(Duration::from_secs);
-        for tried in 0.. {
-            if time.map_or(tried >= MUTATIONS, |time| start.elapsed() >= time) {
+        let count = match (variable(INPUTS), time) {
+            (Some(count), _) => count,
+            (None, Some(_)) => u64::MAX,
+            (None, None) => MUTATIONS,
+        };
+        for _ in 0..count {
+            if time.is_some_and(|time| start.elapsed() >= time) {
                 break;
             }
             let (one, other) = (self.below(self.pool.len()), self.below(self.pool.len()));
@@ -309,7 +316,7 @@ fn variable(name: &str) -> Option<u64> {
 }
 
 fn is_long() -> bool {
-    variable(SECONDS).is_some()
+    variable(SECONDS).is_some() || variable(INPUTS).is_some()
 }
 
 /// Another one each time when there is time.

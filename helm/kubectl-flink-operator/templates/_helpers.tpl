@@ -73,6 +73,12 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
   verbs: [update]
 {{- end }}
 
+{{- define "operator.namespaceRules" -}}
+- apiGroups: [""]
+  resources: [namespaces]
+  verbs: [get, list, watch]
+{{- end }}
+
 {{- define "operator.leaderRules" -}}
 - apiGroups: [coordination.k8s.io]
   resources: [leases]

@@ -5,10 +5,14 @@ use clap::Args;
 
 use super::super::connection::Connection;
 use super::super::failure::Failure;
-use crate::cluster::{access, lease};
+use crate::cluster::access::{self, Deed};
+use crate::cluster::lease;
 use crate::config::{FlinkConfig, options};
 use crate::decide::lease::{Lost, Rules};
-use crate::operator::election::{Settings, new_identity};
+use crate::decide::shard::SHARDS_MAX;
+use crate::operator::election::{Leadership, Settings, new_identity};
+use crate::operator::run::Operator;
+use crate::operator::sharding::{self, Sharding};
 
 /// Flags of leader election; the rest is in the operator's configuration.
 #[derive(Args)]
@@ -16,6 +20,10 @@ pub(super) struct ElectionArgs {
     /// Operate only while holding this Lease, so that several replicas may run: one leads
     #[arg(long, value_name = "NAME")]
     lease_name: Option<String>,
+    /// Divide the namespaces into so many shards, which the replicas share; 0 for one that leads.
+    /// Instead of `kubernetes.operator.sharding.shards`
+    #[arg(long, value_name = "NUMBER")]
+    shards: Option<u16>,
     /// Namespace of the Lease; that of the pod or of the kubeconfig's context unless given
     #[arg(long, value_name = "NAMESPACE", env = "OPERATOR_NAMESPACE")]
     lease_namespace: Option<String>,
@@ -31,7 +39,12 @@ impl ElectionArgs {
     ) -> anyhow::Result<Option<Settings>> {
         let is_wanted = config.get(&options::LEADER_ELECTION_ENABLED)?;
         if !is_wanted && self.lease_name.is_none() {
-            return Ok(None);
+            return match self.shards(config)? {
+                0 => Ok(None),
+                _ => Err(Failure::usage("sharding needs leader election")
+                    .hint("name a Lease: --lease-name, or kubernetes.operator.leader-election.*")
+                    .into()),
+            };
         }
         let named = config.text_of(&options::LEADER_ELECTION_LEASE_NAME).map(str::trim);
         let name = self.lease_name.as_deref().or(named).filter(|name| !name.is_empty());
@@ -46,8 +59,85 @@ impl ElectionArgs {
         let namespace = namespace.unwrap_or_else(|| connection.namespace.clone());
         let rules = Rules::of(config)?;
         let (name, identity) = (name.to_owned(), new_identity());
-        Ok(Some(Settings { namespace, name, identity, rules, operates }))
+        Ok(Some(Settings { namespace, name, identity, rules, operates, roster: None }))
     }
+}
+
+impl ElectionArgs {
+    /// Into how many shards the namespaces are divided; none where one leads.
+    pub(super) fn shards(&self, config: &FlinkConfig) -> anyhow::Result<u16> {
+        let configured = config.get(&options::SHARDING_SHARDS)?;
+        let shards = self.shards.map_or(configured, i32::from);
+        match u16::try_from(shards) {
+            Ok(shards) if shards <= SHARDS_MAX => Ok(shards),
+            Ok(_) | Err(_) => {
+                let key = options::SHARDING_SHARDS.key();
+                let told =
+                    format!("`{key}`, or --shards, says {shards}: expected 0 to {SHARDS_MAX}");
+                Err(Failure::usage(told).into())
+            }
+        }
+    }
+
+    /// How the work is shared; nothing where one leads.
+    pub(super) fn sharding(
+        &self,
+        config: &FlinkConfig,
+        election: Option<&Settings>,
+    ) -> anyhow::Result<Option<sharding::Settings>> {
+        let shards = self.shards(config)?;
+        let election = election.filter(|_| shards > 0).cloned();
+        Ok(election.map(|election| sharding::Settings { election, shards }))
+    }
+}
+
+/// What this process is in the election.
+pub(super) enum Role {
+    /// There is none.
+    Alone,
+    Leader(Leadership),
+    Sharing(Box<Sharding>),
+}
+
+impl Role {
+    /// Ends when another one may lead; never without leader election.
+    pub(super) async fn lost(&mut self) -> Lost {
+        match self {
+            Self::Alone => std::future::pending().await,
+            Self::Leader(leadership) => leadership.lost().await,
+            Self::Sharing(sharding) => sharding.lost().await,
+        }
+    }
+
+    /// Has the operator work on its part, where several share the work; ends as [`Role::lost`] does.
+    pub(super) async fn drive(&mut self, operator: &Operator) -> Lost {
+        match self {
+            Self::Sharing(sharding) => sharding.drive(operator).await,
+            Self::Alone | Self::Leader(_) => self.lost().await,
+        }
+    }
+
+    /// Gives back what is held, after the last write.
+    pub(super) async fn give_back(self) {
+        match self {
+            Self::Alone => {}
+            Self::Leader(leadership) => leadership.give_back().await,
+            Self::Sharing(sharding) => sharding.give_back().await,
+        }
+    }
+}
+
+/// Fails where the namespaces of the cluster may not be listed, which sharing all of them needs.
+pub(super) async fn check_namespaces(client: &kube::Client) -> anyhow::Result<()> {
+    const LIST: Deed = Deed { verb: "list", group: "", resource: "namespaces", subresource: None };
+    let may = access::may(client, "", LIST).await;
+    if may.context("while looking up the rights to namespaces")? {
+        return Ok(());
+    }
+    Err(Failure::new("may not list namespaces in the cluster")
+        .hint("sharding all namespaces needs list and watch of namespaces: a ClusterRole")
+        .hint("or name the namespaces to operate: --watch-namespaces")
+        .into())
 }
 
 /// Fails where a right is missing that the election needs: better now than by never leading.

@@ -56,6 +56,7 @@ fn every_default_reads() {
     default_reads(&LEADER_ELECTION_LEASE_DURATION);
     default_reads(&LEADER_ELECTION_RENEW_DEADLINE);
     default_reads(&LEADER_ELECTION_RETRY_PERIOD);
+    default_reads(&SHARDING_SHARDS);
     default_reads(&DYNAMIC_CONFIG_ENABLED);
     default_reads(&DYNAMIC_CONFIG_CHECK_INTERVAL);
     default_reads(&CONFIG_CACHE_TIMEOUT);

@@ -18,14 +18,14 @@ use super::scenarios::{JOB, deployment};
 use super::stage::{OPERATOR_CONFIG, arguments, is_stable, lay_out, line};
 
 const NAMESPACE: &str = "leaders";
-const LEASE: &str = "operators";
-const LEASE_DURATION: Duration = Duration::from_secs(6);
+pub(super) const LEASE: &str = "operators";
+pub(super) const LEASE_DURATION: Duration = Duration::from_secs(6);
 /// So soon a lease that was given back has a new holder.
 const HAND_OVER_MAX: Duration = Duration::from_secs(2);
 /// Processes of a busy machine react late.
 const SLACK: Duration = Duration::from_secs(3);
 const PATIENCE: Duration = Duration::from_mins(1);
-const ELECTION: &str = "\
+pub(super) const ELECTION: &str = "\
 kubernetes.operator.leader-election.enabled: true
 kubernetes.operator.leader-election.lease-name: operators
 kubernetes.operator.leader-election.lease-duration: 6 s
@@ -34,25 +34,37 @@ kubernetes.operator.leader-election.retry-period: 1 s
 kubernetes.operator.health.probe.enabled: false
 ";
 
-struct Replica {
-    operator: Arc<Operator>,
-    proxy: Proxy,
+pub(super) struct Replica {
+    pub(super) operator: Arc<Operator>,
+    pub(super) proxy: Proxy,
 }
 
 impl Replica {
     async fn start(ground: &Ground, name: &str) -> Self {
+        let config = format!("{OPERATOR_CONFIG}{ELECTION}");
+        Self::start_with(ground, name, NAMESPACE, &config, |_| {}).await
+    }
+
+    /// One whose Lease is in this namespace, with this configuration and other arguments.
+    pub(super) async fn start_with(
+        ground: &Ground,
+        name: &str,
+        namespace: &str,
+        config: &str,
+        change: impl FnOnce(&mut Vec<String>),
+    ) -> Self {
         let operator = Arc::new(Operator::new(&file(ground, &format!("{name}.log"))));
         let flink = ground.world.flink_address().to_owned();
         let proxy = Proxy::start(ground.client.clone(), flink, Arc::clone(&operator)).await;
-        let config = format!("{OPERATOR_CONFIG}{ELECTION}");
-        let mut arguments = arguments(ground, name, NAMESPACE, &proxy, &config);
-        arguments.extend(["--lease-namespace".to_owned(), NAMESPACE.to_owned()]);
+        let mut arguments = arguments(ground, name, namespace, &proxy, config);
+        arguments.extend(["--lease-namespace".to_owned(), namespace.to_owned()]);
+        change(&mut arguments);
         operator.start(arguments);
         Self { operator, proxy }
     }
 
     /// What it wrote for its jobs, to the API server and to Flink.
-    fn writes(&self) -> Vec<Recorded> {
+    pub(super) fn writes(&self) -> Vec<Recorded> {
         let recorded = self.proxy.recorded();
         let is_write = |one: &Recorded| one.asked.write.is_some() && !is_about_election(&one.asked);
         recorded.into_iter().filter(is_write).collect()

@@ -1,0 +1,234 @@
+//! Three operators that share the namespaces of a cluster, each behind a proxy of its own: whatever
+//! becomes of one of them, no two act in the same namespace at the same time, and all jobs settle.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::Api;
+use kube::api::{DynamicObject, Patch, PatchParams, PostParams};
+use kube::core::{ApiResource, GroupVersionKind};
+use serde_json::json;
+use tokio::time::sleep;
+
+use super::ground::Ground;
+use super::leaders::{ELECTION, LEASE, LEASE_DURATION, Replica};
+use super::proxy::Recorded;
+use super::scenarios::{JOB, deployment};
+use super::stage::{OPERATOR_CONFIG, is_stable, lay_out, line};
+
+const NAMESPACE: &str = "operators";
+const SHARDS: usize = 4;
+const TEAMS: usize = 6;
+const NAMES: [&str; 3] = ["one", "two", "three"];
+/// So soon what a process gives back has a new holder.
+const HAND_OVER_MAX: Duration = Duration::from_secs(3);
+/// Processes of a busy machine react late.
+const SLACK: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_mins(2);
+
+struct Scene {
+    ground: Ground,
+    replicas: Vec<Replica>,
+    teams: Vec<String>,
+}
+
+impl Scene {
+    fn told(&self, what: &str) -> String {
+        let mut text = what.to_owned();
+        for (name, replica) in NAMES.iter().zip(&self.replicas) {
+            let writes: Vec<String> = replica.writes().iter().map(line).collect();
+            let said = replica.operator.said();
+            text.push_str(&format!("\n--- {name}\n{}\n{said}", writes.join("\n")));
+        }
+        text
+    }
+
+    async fn until<T>(
+        &self,
+        what: &str,
+        mut look: impl AsyncFnMut() -> Option<T>,
+    ) -> (T, Duration) {
+        let start = Instant::now();
+        loop {
+            if let Some(found) = look().await {
+                return (found, start.elapsed());
+            }
+            assert!(start.elapsed() < PATIENCE, "{}", self.told(what));
+            sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    /// Who holds which shard; nobody is left out.
+    async fn holders(&self) -> BTreeMap<usize, String> {
+        let leases: Api<Lease> = Api::namespaced(self.ground.client.clone(), NAMESPACE);
+        let mut all = BTreeMap::new();
+        for shard in 0..SHARDS {
+            let lease = leases.get_opt(&format!("{LEASE}-{shard}-of-{SHARDS}")).await.unwrap();
+            let holder = lease.and_then(|lease| lease.spec?.holder_identity).unwrap_or_default();
+            if !holder.is_empty() {
+                all.insert(shard, holder);
+            }
+        }
+        all
+    }
+
+    /// Waits until every shard is held, by so many processes, none of which is `former`.
+    async fn until_shared(&self, by: usize, former: &BTreeSet<String>) -> Duration {
+        let what = format!("the shards are not held by {by}");
+        let look = async || {
+            let all = self.holders().await;
+            let who: BTreeSet<&String> = all.values().collect();
+            let is_so = all.len() == SHARDS && who.len() == by;
+            (is_so && who.iter().all(|name| !former.contains(*name))).then_some(())
+        };
+        self.until(&what, look).await.1
+    }
+
+    fn deployments(&self, namespace: &str) -> Api<DynamicObject> {
+        let gvk = GroupVersionKind::gvk("flink.apache.org", "v1beta1", "FlinkDeployment");
+        let resource = ApiResource::from_gvk(&gvk);
+        Api::namespaced_with(self.ground.client.clone(), namespace, &resource)
+    }
+
+    async fn create(&self) {
+        for team in &self.teams {
+            let mut object = deployment("savepoint");
+            object["metadata"]["namespace"] = json!(team);
+            let object: DynamicObject = serde_json::from_value(object).unwrap();
+            self.deployments(team).create(&PostParams::default(), &object).await.unwrap();
+        }
+    }
+
+    /// Something to do in every namespace.
+    async fn edit(&self, parallelism: usize) {
+        let patch = Patch::Merge(json!({"spec": {"job": {"parallelism": parallelism}}}));
+        for team in &self.teams {
+            self.deployments(team).patch(JOB, &PatchParams::default(), &patch).await.unwrap();
+        }
+    }
+
+    async fn until_stable(&self) {
+        for team in &self.teams {
+            let what = format!("the job of {team} is not stable");
+            let look = async || {
+                let found = self.deployments(team).get(JOB).await.unwrap();
+                is_stable(&serde_json::to_value(found).unwrap()).then_some(())
+            };
+            self.until(&what, look).await;
+        }
+    }
+
+    /// Every write in a namespace since then, with whose it was, in order.
+    fn writes(&self, namespace: &str, since: Instant) -> Vec<(usize, Recorded)> {
+        let part = format!("/namespaces/{namespace}/");
+        let mut all = Vec::new();
+        for (index, replica) in self.replicas.iter().enumerate() {
+            let own = replica.writes().into_iter();
+            let own = own.filter(|one| one.at >= since && one.asked.path.contains(&part));
+            all.extend(own.map(|one| (index, one)));
+        }
+        all.sort_by_key(|(_, one)| one.at);
+        all
+    }
+
+    /// Panics where the writes of two were mixed: a namespace changes hands once at most. Answers who
+    /// wrote last in each.
+    fn check_writers(&self, since: Instant) -> Vec<usize> {
+        let mut last = Vec::new();
+        for team in &self.teams {
+            let mut turns: Vec<usize> =
+                self.writes(team, since).into_iter().map(|(index, _)| index).collect();
+            assert!(!turns.is_empty(), "{}", self.told(&format!("nobody wrote in {team}")));
+            turns.dedup();
+            assert!(turns.len() <= 2, "{}", self.told(&format!("{team}: {turns:?} took turns")));
+            last.extend(turns.last());
+            let broken = self.ground.world.broken(team);
+            assert!(broken.is_empty(), "{}", self.told(&broken.join("\n")));
+        }
+        last
+    }
+}
+
+pub(super) async fn each_has_its_part() {
+    let ground = Ground::new("shards").await;
+    lay_out(&ground, NAMESPACE).await;
+    let teams: Vec<String> = (0..TEAMS).map(|number| format!("team-{number}")).collect();
+    for team in &teams {
+        lay_out(&ground, team).await;
+    }
+    let config =
+        format!("{OPERATOR_CONFIG}{ELECTION}kubernetes.operator.sharding.shards: {SHARDS}\n");
+    let mut replicas = Vec::new();
+    for name in NAMES {
+        let replica = Replica::start_with(&ground, name, NAMESPACE, &config, |arguments| {
+            let at = arguments.iter().position(|it| it == "-n").unwrap();
+            arguments.drain(at..at + 2);
+            arguments.push("--all-namespaces".to_owned());
+        });
+        replicas.push(replica.await);
+    }
+    let scene = Scene { ground, replicas, teams };
+    println!("shared after {:?}", scene.until_shared(NAMES.len(), &BTreeSet::new()).await);
+    // Whoever was first had more, and has given it up.
+    sleep(LEASE_DURATION).await;
+    let begin = Instant::now();
+    scene.create().await;
+    scene.until_stable().await;
+    let writers = scene.check_writers(begin);
+    let at_work: BTreeSet<usize> = writers.iter().copied().collect();
+    assert!(at_work.len() > 1, "{}", scene.told("one did it all"));
+    let victim = writers[0];
+    a_crash_is_taken_over(&scene, victim).await;
+    who_comes_back_gets_its_part(&scene, victim).await;
+    what_is_left_is_handed_over(&scene, victim).await;
+}
+
+/// SIGKILL: the others wait for the end of its leases, and have its namespaces then.
+async fn a_crash_is_taken_over(scene: &Scene, victim: usize) {
+    let before = scene.holders().await;
+    scene.replicas[victim].operator.kill();
+    let killed = Instant::now();
+    scene.edit(2).await;
+    scene.until_stable().await;
+    println!("settled {:?} after a crash", killed.elapsed());
+    // Where nobody had to be waited for, nothing moved.
+    let after = scene.holders().await;
+    let stayed = before.iter().filter(|(shard, holder)| after.get(*shard) == Some(holder)).count();
+    assert!(stayed >= SHARDS / 2, "{}", scene.told(&format!("{before:?} became {after:?}")));
+    let writers = scene.check_writers(killed);
+    assert!(!writers.contains(&victim), "{}", scene.told("the dead one wrote"));
+    scene.until_shared(NAMES.len() - 1, &BTreeSet::new()).await;
+}
+
+async fn who_comes_back_gets_its_part(scene: &Scene, victim: usize) {
+    let came = Instant::now();
+    scene.replicas[victim].operator.start_again();
+    // There is always something to do while it moves.
+    scene.edit(3).await;
+    println!("shared again after {:?}", scene.until_shared(NAMES.len(), &BTreeSet::new()).await);
+    scene.until_stable().await;
+    scene.check_writers(came);
+}
+
+/// SIGTERM: the others have its shards at once.
+async fn what_is_left_is_handed_over(scene: &Scene, leaving: usize) {
+    let begin = Instant::now();
+    let before: BTreeSet<String> = scene.holders().await.into_values().collect();
+    scene.replicas[leaving].operator.ask_to_leave();
+    let left = async || scene.replicas[leaving].operator.exit_code();
+    let (code, took) = scene.until("it does not leave", left).await;
+    assert_eq!(code, 0, "{}", scene.told("left with an error"));
+    let look = async || {
+        let all = scene.holders().await;
+        let who: BTreeSet<&String> = all.values().collect();
+        (all.len() == SHARDS && who.len() < before.len()).then_some(())
+    };
+    let ((), free) = scene.until("its shards are nobody's", look).await;
+    println!("left after {took:?}, handed over {free:?} later");
+    assert!(free < HAND_OVER_MAX, "{}", scene.told(&format!("handed over after {free:?}")));
+    assert!(took < LEASE_DURATION + SLACK, "{}", scene.told(&format!("left after {took:?}")));
+    scene.edit(4).await;
+    scene.until_stable().await;
+    scene.check_writers(begin);
+}
