@@ -25,6 +25,7 @@ mod phases;
 mod process;
 mod report;
 mod soak;
+mod webhook;
 
 use ground::Ground;
 use phases::{Bench, Phase};
@@ -34,6 +35,7 @@ const USAGE: &str =
        bench soak MINUTES COUNT KUBECONFIG FLINKWORLD OUTPUT -- OPERATOR COMMAND…
        bench looking PROGRAM [KUBECONFIG]
        bench autoscaler JOBS VERTICES MINUTES
+       bench webhook RATE SECONDS
        bench report";
 
 #[tokio::main]
@@ -50,6 +52,10 @@ async fn main() -> Result<()> {
         return looking::run(&program, next().ok().as_deref().map(Path::new)).await;
     }
     let (first, second) = (next()?, next()?);
+    if what == "webhook" {
+        println!("{:#}", webhook::run(first.parse()?, second.parse()?).await?);
+        return Ok(());
+    }
     if what == "autoscaler" {
         let figures = autoscaler::run(first.parse()?, second.parse()?, next()?.parse()?)?;
         println!("{figures:#}");

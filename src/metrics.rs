@@ -140,13 +140,13 @@ fn shard_families(shards: &[bool]) -> Vec<Family> {
     }
     let point = |(index, is_held): (usize, &bool)| Point {
         of: Of::Operator,
-        label: Some(("shard", index.to_string().into())),
+        label: Some(("Shard", index.to_string().into())),
         value: Value::Gauge(f64::from(u8::from(*is_held))),
     };
     let points = shards.iter().enumerate().map(point).collect();
     let held: u32 = shards.iter().map(|is_held| u32::from(*is_held)).sum();
     vec![
-        Family::new(Scope::System, "Sharding.IsHeld", points),
+        Family::new(Scope::System, "Sharding.Shard.IsHeld", points),
         Family::of_operator("Sharding.Held.Count", Value::Gauge(held.into())),
     ]
 }
@@ -329,4 +329,24 @@ impl Metrics {
 #[allow(clippy::cast_precision_loss, reason = "exact up to 2^53, which no count here reaches")]
 fn number(count: u64) -> f64 {
     count as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_shard_is_told_of_where_there_are_any() {
+        assert_eq!(shard_families(&[]), []);
+        let families = shard_families(&[true, false, true]);
+        let [each, held] = families.as_slice() else { panic!("{families:?}") };
+        let told = |point: &Point| {
+            let (key, shard) = point.label.clone().unwrap();
+            format!("{key} {shard} {:?}", point.value)
+        };
+        let told: Vec<String> = each.points.iter().map(told).collect();
+        assert_eq!(told, ["Shard 0 Gauge(1.0)", "Shard 1 Gauge(0.0)", "Shard 2 Gauge(1.0)"]);
+        assert_eq!(each.name, "Sharding.Shard.IsHeld");
+        assert_eq!(held.points[0].value, Value::Gauge(2.0));
+    }
 }

@@ -17,7 +17,7 @@ use clap::Args;
 use kube::ResourceExt;
 use kube::core::error_boundary::InvalidObject;
 
-use self::election::{ElectionArgs, Role, check_namespaces, check_rights, deposed};
+use self::election::{ElectionArgs, Role, check_rights, deposed, fence_of, take_part};
 use self::live::Live;
 use self::metrics::{MetricsArgs, Reporting};
 use self::namespaces::Choice;
@@ -40,11 +40,9 @@ use crate::flink::access::{Access, Connector, Options};
 use crate::metrics::traffic::Traffic;
 use crate::operator::canary::is_canary;
 use crate::operator::context::Context;
-use crate::operator::election as leader;
 use crate::operator::health::Health;
 use crate::operator::listener;
 use crate::operator::run::{Operator, Part, Watch, start_part};
-use crate::operator::sharding as shards;
 use crate::operator::validator;
 
 /// What is logged, beside what the configuration asks for, unless `KUBECTL_FLINK_LOG` says otherwise. The client's own lines repeat errors
@@ -141,19 +139,8 @@ pub async fn run(args: OperateArgs, global: &Global, printer: &Printer) -> anyho
     let election = args.election.settings(&operator.base, &connection, operates)?;
     let (path, metrics) = (args.operator_config.clone(), reporting.metrics.clone());
     let mut reload = Reload::new(path, &operator.base, choice.clone(), metrics)?.speaking(levels);
-    let sharding = args.election.sharding(&operator.base, election.as_ref())?;
-    if args.until_stable && sharding.is_some() {
-        return Err(Failure::usage(
-            "--until-stable is about all resources, and this is to have a part",
-        )
-        .hint("leave sharding out: --shards 0")
-        .into());
-    }
-    let fence = match (&election, &sharding) {
-        (_, Some(sharding)) => sharding.fence(),
-        (Some(_), None) => Fence::shut(),
-        (None, None) => Fence::default(),
-    };
+    let sharding = args.election.sharding(&operator.base, election.as_ref(), args.until_stable)?;
+    let fence = fence_of(election.as_ref(), sharding.as_ref());
     let pulse = Pulse::default();
     let health = Health::new(pulse.clone());
     let client = with_deadline(&connection, &fence, &pulse, &reporting.metrics.kubernetes())?;
@@ -168,22 +155,11 @@ pub async fn run(args: OperateArgs, global: &Global, printer: &Printer) -> anyho
     let mut role = Role::Alone;
     if let Some(election) = &election {
         let client = connection.client.clone();
-        check_rights(&client, election).await?;
-        if sharding.is_some() && choice.watch(&operator.base)? == Watch::AllNamespaces {
-            check_namespaces(&client).await?;
-        }
+        let is_all = sharding.is_some() && watch == Watch::AllNamespaces;
+        check_rights(&client, election, is_all).await?;
         health.stand_by();
-        let won = async {
-            match sharding.clone() {
-                Some(sharding) => {
-                    let joined = shards::join(client, sharding, fence.clone()).await;
-                    Role::Sharing(Box::new(joined))
-                }
-                None => Role::Leader(leader::win(client, election.clone(), fence.clone()).await),
-            }
-        };
         role = tokio::select! {
-            won = won => won,
+            won = take_part(client, election, sharding.clone(), &fence) => won,
             never = reload.stand_by() => match never {},
             () = &mut asked => return stopped(&args),
         };

@@ -13,6 +13,9 @@ use sha2::{Digest, Sha256};
 
 /// Most shards; each is a Lease that every replica watches.
 pub const SHARDS_MAX: u16 = 64;
+/// For so many leases' lengths nothing is given up after one has helped: who did not take its share then
+/// may be stuck, and would not take it now.
+const HELP_RESTS: u32 = 8;
 /// Most members that are told of in the Lease of the number.
 const MEMBERS_MAX: usize = 2 * SHARDS_MAX as usize;
 
@@ -30,9 +33,12 @@ pub fn lease_name(lease: &str, shard: u16, shards: u16) -> String {
     format!("{lease}-{shard}-of-{shards}")
 }
 
-/// Who holds the Lease of the number: all who go by it.
-pub fn number_holder(shards: u16) -> String {
-    format!("shards:{shards}")
+/// Who holds the Lease of the number: all who go by it, and operate the same (`operates`, in words).
+/// Two installations that were given the same Lease do not take each other for replicas.
+pub fn number_holder(shards: u16, operates: &str) -> String {
+    let digest = Sha256::digest(operates.as_bytes());
+    let short = digest.iter().take(4).fold(0_u32, |number, byte| number << 8 | u32::from(*byte));
+    format!("shards:{shards}:{short:08x}")
 }
 
 /// Who shares the work, as their renewals of the number's Lease tell: each counts its own up.
@@ -193,7 +199,7 @@ pub fn moves(view: &View<'_>) -> Vec<Move> {
         return vec![Move::Help(index)];
     }
     let is_settled = *now >= *same_since + *patience
-        && helped.is_none_or(|at| at < *same_since)
+        && helped.is_none_or(|at| at < *same_since || *now >= at + *patience * HELP_RESTS)
         && shards.iter().all(|tenure| matches!(tenure, Tenure::Mine | Tenure::Theirs(_)));
     let wanted: usize =
         ranks.iter().enumerate().map(|(rank, (_, count))| share(rank).saturating_sub(*count)).sum();

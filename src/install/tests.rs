@@ -194,7 +194,6 @@ fn values_reach_the_pod() {
     assert_eq!(container["resources"], json!({"limits": {"memory": "64Mi"}}));
     assert_eq!(container["ports"][1], json!({"name": "metrics", "containerPort": 9249}));
     assert!(container["args"].to_string().contains(r#""--metrics-port","9249""#), "{container}");
-    assert_eq!(container["env"][4], json!({"name": "KUBECTL_FLINK_LOG", "value": "debug"}));
     assert_eq!(deployment["spec"]["template"]["metadata"]["labels"]["team"], "data");
     assert_eq!(deployment["spec"]["selector"]["matchLabels"].as_object().unwrap().len(), 1);
 }

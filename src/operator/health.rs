@@ -233,6 +233,15 @@ impl Health {
         all
     }
 
+    /// Whether this process does its work, and on which part of it where several share it.
+    fn readiness(&self, now: Duration) -> Response<Bytes> {
+        let problems = self.hindrances(now);
+        match lock(&self.state).shards.clone().filter(|_| problems.is_empty()) {
+            Some(shards) => text(StatusCode::OK, format!("OK\n{shards}\n")),
+            None => told(&problems),
+        }
+    }
+
     /// `/` and `/livez`, `/readyz`, `/startupz`.
     pub fn routes(&self) -> Routes {
         let live = |health: Self| move |_: &Parts| told(&health.ailments(fence::now()));
@@ -241,13 +250,7 @@ impl Health {
         Routes::default()
             .at("/", live(self.clone()))
             .at("/livez", live(self.clone()))
-            .at("/readyz", move |_| {
-                let problems = ready.hindrances(fence::now());
-                match lock(&ready.state).shards.clone().filter(|_| problems.is_empty()) {
-                    Some(shards) => text(StatusCode::OK, format!("OK\n{shards}\n")),
-                    None => told(&problems),
-                }
-            })
+            .at("/readyz", move |_| ready.readiness(fence::now()))
             .at("/startupz", move |_| {
                 let has_started = lock(&started.state).stage != Stage::Starting;
                 told(&if has_started { vec![] } else { vec![STARTING.to_owned()] })

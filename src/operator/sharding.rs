@@ -132,7 +132,7 @@ pub async fn join(client: Client, settings: Settings, fence: Fence) -> Sharding 
     let roster = Roster::new(me.clone(), election.rules.duration, fence::now());
     let roster = Arc::new(Mutex::new(roster));
     let of_number = election::Settings {
-        identity: number_holder(*shards),
+        identity: number_holder(*shards, &election.operates),
         roster: Some(Arc::clone(&roster)),
         ..election.clone()
     };
@@ -171,6 +171,7 @@ async fn tend(mut election: Election, shard: u16, fence: Fence, desks: Arc<Desks
         if let Err(lost) = election.turn(wish == Wish::Take).await {
             if desks.with(shard, |desk| desk.leads) == Some(true) {
                 fence.part(shard).close();
+                tracing::error!(lease = election.shown(), %lost, "the lease of a shard is lost");
                 *lock(&desks.lost) = Some(lost);
                 desks.has_lost.notify_one();
                 return;
@@ -239,7 +240,9 @@ impl Sharding {
         if tokio::time::timeout(GIVE_BACK_MAX, left).await.is_err() {
             tracing::warn!("not all leases were given back in time: they end");
         }
-        tenders.iter().for_each(|tender| tender.task.abort());
+        for tender in tenders {
+            tender.task.abort();
+        }
     }
 }
 

@@ -10,7 +10,8 @@ use crate::cluster::lease;
 use crate::config::{FlinkConfig, options};
 use crate::decide::lease::{Lost, Rules};
 use crate::decide::shard::SHARDS_MAX;
-use crate::operator::election::{Leadership, Settings, new_identity};
+use crate::fence::Fence;
+use crate::operator::election::{self, Leadership, Settings, new_identity};
 use crate::operator::run::Operator;
 use crate::operator::sharding::{self, Sharding};
 
@@ -79,13 +80,18 @@ impl ElectionArgs {
         }
     }
 
-    /// How the work is shared; nothing where one leads.
+    /// How the work is shared; nothing where one leads. Who has to see all of it has no part.
     pub(super) fn sharding(
         &self,
         config: &FlinkConfig,
         election: Option<&Settings>,
+        must_see_all: bool,
     ) -> anyhow::Result<Option<sharding::Settings>> {
         let shards = self.shards(config)?;
+        if must_see_all && shards > 0 {
+            let told = "--until-stable is about all resources, and this process would have a part";
+            return Err(Failure::usage(told).hint("leave sharding out: --shards 0").into());
+        }
         let election = election.filter(|_| shards > 0).cloned();
         Ok(election.map(|election| sharding::Settings { election, shards }))
     }
@@ -127,21 +133,41 @@ impl Role {
     }
 }
 
-/// Fails where the namespaces of the cluster may not be listed, which sharing all of them needs.
-pub(super) async fn check_namespaces(client: &kube::Client) -> anyhow::Result<()> {
-    const LIST: Deed = Deed { verb: "list", group: "", resource: "namespaces", subresource: None };
-    let may = access::may(client, "", LIST).await;
-    if may.context("while looking up the rights to namespaces")? {
-        return Ok(());
+/// What keeps this process from writing until it may.
+pub(super) fn fence_of(
+    election: Option<&Settings>,
+    sharding: Option<&sharding::Settings>,
+) -> Fence {
+    match (election, sharding) {
+        (_, Some(sharding)) => sharding.fence(),
+        (Some(_), None) => Fence::shut(),
+        (None, None) => Fence::default(),
     }
-    Err(Failure::new("may not list namespaces in the cluster")
-        .hint("sharding all namespaces needs list and watch of namespaces: a ClusterRole")
-        .hint("or name the namespaces to operate: --watch-namespaces")
-        .into())
 }
 
-/// Fails where a right is missing that the election needs: better now than by never leading.
-pub(super) async fn check_rights(client: &kube::Client, settings: &Settings) -> anyhow::Result<()> {
+/// Waits until this process leads, or may share the work.
+pub(super) async fn take_part(
+    client: kube::Client,
+    election: &Settings,
+    sharding: Option<sharding::Settings>,
+    fence: &Fence,
+) -> Role {
+    match sharding {
+        Some(sharding) => {
+            Role::Sharing(Box::new(sharding::join(client, sharding, fence.clone()).await))
+        }
+        None => Role::Leader(election::win(client, election.clone(), fence.clone()).await),
+    }
+}
+
+/// Fails where a right is missing that the election needs, or, where several share all namespaces, the
+/// right to list these: better now than by never leading.
+pub(super) async fn check_rights(
+    client: &kube::Client,
+    settings: &Settings,
+    shares_all_namespaces: bool,
+) -> anyhow::Result<()> {
+    const LIST: Deed = Deed { verb: "list", group: "", resource: "namespaces", subresource: None };
     let Settings { namespace, .. } = settings;
     for deed in lease::DEEDS {
         let may = access::may(client, namespace, deed).await;
@@ -152,7 +178,17 @@ pub(super) async fn check_rights(client: &kube::Client, settings: &Settings) -> 
                 .into());
         }
     }
-    Ok(())
+    let may = !shares_all_namespaces || {
+        let may = access::may(client, "", LIST).await;
+        may.context("while looking up the rights to namespaces")?
+    };
+    if may {
+        return Ok(());
+    }
+    Err(Failure::new("may not list namespaces in the cluster")
+        .hint("sharing all namespaces needs list and watch of namespaces, by a ClusterRole")
+        .hint("or name the namespaces to operate: --watch-namespaces")
+        .into())
 }
 
 /// What the end of the leadership is told as. A new process starts clean, without what this one

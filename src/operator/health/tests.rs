@@ -25,6 +25,18 @@ fn one_that_waits_to_be_elected_is_ready() {
 }
 
 #[test]
+fn one_that_shares_the_work_tells_its_part_once_it_is_ready() {
+    let health = Health::default();
+    let told = || String::from_utf8(health.readiness(fence::now()).body().to_vec()).unwrap();
+    health.tell_shards(8, &BTreeSet::new());
+    assert_eq!(told(), "ERROR\nit starts\n");
+    health.operate();
+    assert_eq!(told(), "OK\nshards held: none of 8\n");
+    health.tell_shards(8, &[1, 4].into());
+    assert_eq!(told(), "OK\nshards held: 1, 4 of 8\n");
+}
+
+#[test]
 fn a_pass_that_does_not_end_is_named_as_long_as_it_runs() {
     let health = Health::default();
     let running = health.pass("FlinkDeployment shop/orders".to_owned());

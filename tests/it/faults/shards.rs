@@ -35,13 +35,12 @@ struct Scene {
 
 impl Scene {
     fn told(&self, what: &str) -> String {
-        let mut text = what.to_owned();
-        for (name, replica) in NAMES.iter().zip(&self.replicas) {
+        let of = |(name, replica): (&&str, &Replica)| {
             let writes: Vec<String> = replica.writes().iter().map(line).collect();
-            let said = replica.operator.said();
-            text.push_str(&format!("\n--- {name}\n{}\n{said}", writes.join("\n")));
-        }
-        text
+            format!("--- {name}\n{}\n{}", writes.join("\n"), replica.operator.said())
+        };
+        let all: Vec<String> = NAMES.iter().zip(&self.replicas).map(of).collect();
+        format!("{what}\n{}", all.join("\n"))
     }
 
     async fn until<T>(
