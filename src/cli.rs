@@ -21,6 +21,7 @@ pub mod deployment;
 pub mod desired_state;
 pub mod edit;
 pub mod events;
+pub mod exec;
 mod extension;
 pub mod failure;
 pub mod gc;
@@ -54,6 +55,7 @@ pub mod snapshots;
 pub mod status;
 pub mod table;
 pub mod top;
+mod terminal;
 pub mod ui;
 pub mod version;
 pub mod wait;
@@ -191,6 +193,7 @@ pub async fn run_command(
         Command::Autoscaler(args) => Box::pin(autoscaler::run(*args, global, printer)).await,
         Command::Delete(args) => Box::pin(delete::run(args, global, printer)).await,
         Command::Gc(args) => gc::run(args, global, printer).await,
+        Command::Exec(args) => Box::pin(exec::run(args, global, printer)).await,
         Command::Logs(args) => logs::run(args, global, printer).await,
         Command::Render(args) => render::run(args, global, printer).await,
         Command::Operate(args) => Box::pin(operate::run(*args, global, printer)).await,
@@ -211,6 +214,7 @@ pub fn abort_on_panic() {
             tracing::warn!(at, "a rule broke the language");
             return;
         }
+        terminal::restore();
         told(panic);
         std::process::abort();
     }));

@@ -9,6 +9,7 @@ pub mod autoscaler;
 pub mod crds;
 pub mod deadline;
 pub mod events;
+pub mod exec;
 mod guarded;
 pub mod lease;
 pub mod leftovers;

@@ -8,9 +8,9 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use super::connection::Connection;
 use super::{
     autoscaler, check, checkpoints, complete, completion, config, crds, delete, deploy,
-    desired_state, events, failure, gc, history, init, lint, list, logs, operate, operator, plan,
-    reference, render, report, rest, restart, restore, rollback, sandbox, savepoint, scale, set,
-    snapshots, status, top, ui, version, why,
+    desired_state, events, exec, failure, gc, history, init, lint, list, logs, operate, operator,
+    plan, reference, render, report, rest, restart, restore, rollback, sandbox, savepoint, scale,
+    set, snapshots, status, top, ui, version, why,
 };
 use crate::flink::access::Access;
 
@@ -90,6 +90,8 @@ pub enum Command {
     Rest(rest::RestArgs),
     /// Print the logs of JobManager and TaskManagers
     Logs(logs::LogsArgs),
+    /// Run a command, or a shell, in a pod of a cluster
+    Exec(exec::ExecArgs),
     /// Ask what the autoscaler of a job knows and decides, and try it out before it is trusted
     Autoscaler(Box<autoscaler::AutoscalerArgs>),
     /// Delete a deployment, by default after saving the state of its job
@@ -159,6 +161,8 @@ impl Command {
             | Self::Savepoint(_)
             | Self::Snapshots(_)
             | Self::Logs(_)
+            | Self::Exec(_)
+            | Self::Autoscaler(_)
             | Self::Delete(_)
             | Self::Gc(_)
             | Self::Crds(_)

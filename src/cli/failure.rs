@@ -35,6 +35,8 @@ pub enum Kind {
     Interrupted,
     /// Not a failure: there is a difference, which scripts ask for by the exit code.
     Differs,
+    /// What was run elsewhere ended with this code and has said why itself.
+    Exited(u8),
 }
 
 /// A failure with a message that stands alone, and what would help.
@@ -70,6 +72,11 @@ impl Failure {
     /// There is a difference; it was shown already.
     pub fn differs() -> Self {
         Self { kind: Kind::Differs, ..Self::new("there are changes") }
+    }
+
+    /// A program elsewhere ended with `code`, which becomes that of this one.
+    pub fn exited(code: u8) -> Self {
+        Self { kind: Kind::Exited(code), ..Self::new(format!("it ended with exit code {code}")) }
     }
 
     /// Adds a line that says what would help.
@@ -115,8 +122,10 @@ pub fn report(error: &anyhow::Error, failed: u8, printer: &Printer) -> ExitCode 
     if is_closed_pipe(error) {
         return ExitCode::FAILURE;
     }
-    if kind_of(error) == Kind::Differs {
-        return ExitCode::from(DIFFERENT);
+    match kind_of(error) {
+        Kind::Differs => return ExitCode::from(DIFFERENT),
+        Kind::Exited(code) => return ExitCode::from(code),
+        Kind::Failed | Kind::Usage | Kind::TimedOut | Kind::Interrupted => {}
     }
     let mut shown = String::new();
     for (depth, cause) in error.chain().enumerate() {
@@ -142,6 +151,7 @@ pub fn report(error: &anyhow::Error, failed: u8, printer: &Printer) -> ExitCode 
     match kind_of(error) {
         Kind::Failed => ExitCode::from(failed),
         Kind::Differs => ExitCode::from(DIFFERENT),
+        Kind::Exited(code) => ExitCode::from(code),
         Kind::Usage => ExitCode::from(USAGE),
         Kind::TimedOut => ExitCode::from(TIMED_OUT),
         Kind::Interrupted => ExitCode::from(INTERRUPTED),

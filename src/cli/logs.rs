@@ -28,7 +28,7 @@ const LINES_WAITING: usize = 1024;
 /// While following, new pods are looked for this often.
 const LOOK_AGAIN: Duration = Duration::from_secs(3);
 /// The container that runs Flink.
-const MAIN_CONTAINER: &str = "flink-main-container";
+pub(super) const MAIN_CONTAINER: &str = "flink-main-container";
 
 /// Arguments of `logs`.
 #[derive(Args)]

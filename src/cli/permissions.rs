@@ -289,6 +289,11 @@ pub fn all() -> Vec<Needs> {
         needs("rest", &[&NAMED, &[NAMES, TELL_FLINK]], "the verb follows the method"),
         needs("logs", &[&NAMED, &[NAMES, PODS, grant(&["get"], "", "pods").sub("log")]], ""),
         needs(
+            "exec",
+            &[&NAMED, &[NAMES, PODS, grant(&["get", "create"], "", "pods").sub("exec")]],
+            "",
+        ),
+        needs(
             "autoscaler",
             &[
                 &NAMED,

@@ -53,6 +53,9 @@ pub struct Terminals {
 pub struct Printer {
     output: Mutex<Box<dyn Write + Send>>,
     error: Mutex<Box<dyn Write + Send>>,
+    /// The same streams for what is passed on untouched.
+    bare_output: Mutex<Box<dyn Write + Send>>,
+    bare_error: Mutex<Box<dyn Write + Send>>,
     terminals: Terminals,
     /// Whether notes, hints and progress are left out.
     is_quiet: bool,
@@ -69,6 +72,8 @@ impl Printer {
         Self {
             output: Mutex::new(Box::new(AutoStream::new(io::stdout(), output))),
             error: Mutex::new(Box::new(AutoStream::new(io::stderr(), error))),
+            bare_output: Mutex::new(Box::new(io::stdout())),
+            bare_error: Mutex::new(Box::new(io::stderr())),
             is_quiet,
             terminals: Terminals {
                 input: io::stdin().is_terminal(),
@@ -84,6 +89,8 @@ impl Printer {
         let printer = Self {
             output: Mutex::new(Box::new(transcript.output.clone())),
             error: Mutex::new(Box::new(transcript.error.clone())),
+            bare_output: Mutex::new(Box::new(transcript.output.clone())),
+            bare_error: Mutex::new(Box::new(transcript.error.clone())),
             terminals: Terminals::default(),
             is_quiet: false,
         };
@@ -113,6 +120,20 @@ impl Printer {
         let mut output = lock(&self.output);
         write!(output, "{text}")?;
         output.flush()
+    }
+
+    /// Bytes that a program elsewhere wrote to its stdout, as they are: colours and all are its own.
+    pub fn pass_on(&self, bytes: &[u8]) -> io::Result<()> {
+        let mut output = lock(&self.bare_output);
+        output.write_all(bytes)?;
+        output.flush()
+    }
+
+    /// The same for its stderr.
+    pub fn pass_on_error(&self, bytes: &[u8]) -> io::Result<()> {
+        let mut error = lock(&self.bare_error);
+        error.write_all(bytes)?;
+        error.flush()
     }
 
     /// A value as JSON or YAML; other formats are the caller's.

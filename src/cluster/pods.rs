@@ -52,3 +52,11 @@ pub async fn list(
     pods.sort_by_key(|pod| (Role::of(pod), pod.metadata.name.clone()));
     Ok(pods)
 }
+
+/// Whether the pod serves: it is ready, and not on its way out.
+pub fn is_ready(pod: &Pod) -> bool {
+    let conditions = pod.status.as_ref().and_then(|status| status.conditions.as_ref());
+    let mut conditions = conditions.into_iter().flatten();
+    pod.metadata.deletion_timestamp.is_none()
+        && conditions.any(|condition| condition.type_ == "Ready" && condition.status == "True")
+}

@@ -12,7 +12,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
 
-use super::{Error, Result};
+use super::{Error, Result, pods};
 
 /// Connections at the same time: a browser opens six.
 const CONNECTIONS_MAX: usize = 64;
@@ -47,7 +47,7 @@ impl Tunnel {
 
     /// Carries connections for ever; `troubles` hears of those that could not be made.
     pub async fn serve(self, client: Client, to: Destination, troubles: mpsc::Sender<Error>) {
-        let pods = Api::<Pod>::namespaced(client, &to.namespace);
+        let api = Api::<Pod>::namespaced(client, &to.namespace);
         let permits = Arc::new(Semaphore::new(CONNECTIONS_MAX));
         let mut tasks = JoinSet::new();
         loop {
@@ -57,9 +57,9 @@ impl Tunnel {
                 tokio::time::sleep(std::time::Duration::from_millis(100)).await;
                 continue;
             };
-            let (pods, to, troubles) = (pods.clone(), to.clone(), troubles.clone());
+            let (api, to, troubles) = (api.clone(), to.clone(), troubles.clone());
             tasks.spawn(async move {
-                if let Err(error) = carry(&pods, &to, stream).await {
+                if let Err(error) = carry(&api, &to, stream).await {
                     // Who does not listen any more has left.
                     drop(troubles.try_send(error));
                 }
@@ -71,15 +71,18 @@ impl Tunnel {
 }
 
 /// Moves bytes until either side closes.
-async fn carry(pods: &Api<Pod>, to: &Destination, mut stream: TcpStream) -> Result<()> {
-    let found = pods.list(&ListParams::default().labels(&to.labels)).await?;
-    let name =
-        found.items.iter().find(|pod| is_ready(pod)).and_then(|pod| pod.metadata.name.as_deref());
+async fn carry(api: &Api<Pod>, to: &Destination, mut stream: TcpStream) -> Result<()> {
+    let found = api.list(&ListParams::default().labels(&to.labels)).await?;
+    let name = found
+        .items
+        .iter()
+        .find(|pod| pods::is_ready(pod))
+        .and_then(|pod| pod.metadata.name.as_deref());
     let Some(name) = name else {
         let message = format!("no pod with labels `{}` is ready", to.labels);
         return Err(Error::Unavailable { status: 503, message });
     };
-    let mut forwarder = pods.portforward(name, &[to.port]).await?;
+    let mut forwarder = api.portforward(name, &[to.port]).await?;
     let Some(mut remote) = forwarder.take_stream(to.port) else {
         let message = format!("pod `{name}` gives no stream");
         return Err(Error::Unavailable { status: 503, message });
@@ -88,11 +91,4 @@ async fn carry(pods: &Api<Pod>, to: &Destination, mut stream: TcpStream) -> Resu
     let _moved = tokio::io::copy_bidirectional(&mut stream, &mut remote).await;
     forwarder.abort();
     Ok(())
-}
-
-fn is_ready(pod: &Pod) -> bool {
-    let conditions = pod.status.as_ref().and_then(|status| status.conditions.as_ref());
-    let mut conditions = conditions.into_iter().flatten();
-    pod.metadata.deletion_timestamp.is_none()
-        && conditions.any(|condition| condition.type_ == "Ready" && condition.status == "True")
 }

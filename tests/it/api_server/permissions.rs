@@ -40,8 +40,8 @@ fn lines(command: &str, folder: &std::path::Path) -> Vec<String> {
         "list" => vec!["list".to_owned()],
         "top" => vec!["top".to_owned(), "top orders".to_owned()],
         "scale" => vec!["scale orders --parallelism 3".to_owned()],
-        "suspend" | "resume" | "why" | "history" | "logs" | "events" | "config" | "restart"
-        | "checkpoints" => vec![format!("{command} orders")],
+        "suspend" | "resume" | "why" | "history" | "logs" | "exec" | "events" | "config"
+        | "restart" | "checkpoints" => vec![format!("{command} orders")],
         // Those that run until they are stopped, and what installs a whole operator.
         _ => vec![],
     }

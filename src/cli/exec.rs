@@ -1,0 +1,254 @@
+//! `exec`: a command, or a shell, in a pod of a cluster, as `kubectl exec` runs it.
+//!
+//! Input, output and exit code are the command's. With a terminal, keys go to it as they are typed,
+//! so that Ctrl-C interrupts the command and not this program.
+
+use std::io::{self, Read};
+
+use anyhow::Context;
+use clap::Args;
+use futures::SinkExt;
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{AttachedProcess, TerminalSize};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::mpsc;
+
+use super::args::Global;
+use super::failure::Failure;
+use super::logs::{MAIN_CONTAINER, RoleArg};
+use super::printer::Printer;
+use super::{complete, deployment, terminal};
+use crate::cluster::exec::{self, Ending, Request};
+use crate::cluster::pods::{self, Role};
+
+/// Bytes that are read at once.
+const CHUNK_BYTES: usize = 8 * 1024;
+/// Chunks that were typed or piped in and wait to be sent.
+const CHUNKS_WAITING: usize = 16;
+/// Names shown in a hint at most.
+const NAMES_SHOWN: usize = 8;
+/// Names the container that `kubectl exec` takes, too.
+const DEFAULT_CONTAINER: &str = "kubectl.kubernetes.io/default-container";
+/// A shell, the better one where there are two.
+const SHELL: [&str; 3] = ["sh", "-c", "command -v bash >/dev/null && exec bash || exec sh"];
+/// What shells add to the number of a signal that ended a program.
+const BY_SIGNAL: u8 = 128;
+
+/// Arguments of `exec`.
+#[derive(Args)]
+#[command(after_help = "\
+The exit code is that of COMMAND. Without COMMAND it is a shell, with a terminal where there is one. It goes through
+the API server (permission: pods/exec).
+
+Examples:
+  kubectl flink exec orders                                         # a shell in the JobManager
+  kubectl flink exec orders --role tm -- df -h                      # in a TaskManager
+  kubectl flink exec orders --pod orders-taskmanager-1-2 -it -- jshell
+  kubectl flink exec orders -- cat conf/config.yaml > config.yaml
+  kubectl flink exec sessionjob/clicks -- jcmd 1 Thread.print       # threads of its session cluster")]
+pub struct ExecArgs {
+    /// The FlinkDeployment; of sessionjob/NAME the cluster that it runs in
+    #[arg(add = complete::deployments())]
+    name: String,
+    /// In a pod of this part, one that is ready; default: jm
+    #[arg(long, value_enum, conflicts_with = "pod")]
+    role: Option<RoleArg>,
+    /// In this pod of the cluster
+    #[arg(long, value_name = "NAME")]
+    pod: Option<String>,
+    /// In this container; default: the one that runs Flink
+    #[arg(short, long, value_name = "NAME")]
+    container: Option<String>,
+    /// Give COMMAND the input of this program
+    #[arg(short = 'i', long)]
+    stdin: bool,
+    /// Give COMMAND a terminal; with -i
+    #[arg(short, long, requires = "stdin")]
+    tty: bool,
+    /// What to run, with its arguments, after --
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<String>,
+}
+
+/// Runs the command to its end.
+pub async fn run(args: ExecArgs, global: &Global, printer: &Printer) -> anyhow::Result<()> {
+    let ExecArgs { name, role, pod, container, stdin, tty, command } = args;
+    let connection = global.connect().await?;
+    let named = deployment::fetch(&connection, &name).await?;
+    let cluster = deployment::cluster_of(&connection, &named).await?;
+    let role = match (&pod, role) {
+        (Some(_), _) => None,
+        (None, Some(RoleArg::Tm)) => Some(Role::TaskManager),
+        (None, Some(RoleArg::Jm) | None) => Some(Role::JobManager),
+    };
+    let found = pods::list(&connection.client, cluster.namespace(), cluster.name(), role).await?;
+    let chosen = choose(&found, pod.as_deref(), cluster.name())?;
+    let pod = chosen.metadata.name.clone().unwrap_or_default();
+    let is_shell = command.is_empty();
+    let is_typed = printer.terminals().input;
+    if tty && !is_typed {
+        printer.warning("the input is no terminal, so the command gets none");
+    }
+    let request = Request {
+        namespace: cluster.namespace().to_owned(),
+        container: container.unwrap_or_else(|| container_of(chosen)),
+        pod,
+        command: if is_shell { SHELL.map(str::to_owned).to_vec() } else { command },
+        has_input: stdin || is_shell,
+        has_terminal: (tty || is_shell) && is_typed,
+    };
+    if found.len() > 1 || is_shell {
+        printer.note(format_args!("in pod `{}`, container `{}`", request.pod, request.container));
+    }
+    let process = exec::start(&connection.client, &request).await?;
+    let _raw = if request.has_terminal {
+        Some(terminal::Raw::enter().context("while preparing the terminal")?)
+    } else {
+        None
+    };
+    match attend(process, printer).await? {
+        Ending::Exited(0) => Ok(()),
+        Ending::Exited(code) => Err(Failure::exited(code).into()),
+        Ending::Failed(why) => {
+            Err(Failure::new(format!("nothing was run in pod `{}`: {why}", request.pod)).into())
+        }
+        Ending::Lost => Err(Failure::new(format!(
+            "the connection to pod `{}` ended before the command did, which may go on",
+            request.pod
+        ))
+        .hint(format!("see whether the pod is still there: kubectl flink status {name}"))
+        .into()),
+    }
+}
+
+/// The pod that is named, else one that is ready, else one that at least runs.
+fn choose<'a>(found: &'a [Pod], wanted: Option<&str>, cluster: &str) -> Result<&'a Pod, Failure> {
+    let name = |pod: &'a Pod| pod.metadata.name.as_deref().unwrap_or_default();
+    if let Some(wanted) = wanted {
+        let names = found.iter().take(NAMES_SHOWN).map(|pod| format!("`{}`", name(pod)));
+        let shown = names.collect::<Vec<_>>().join(", ");
+        return found.iter().find(|pod| name(pod) == wanted).ok_or_else(|| {
+            let failure = Failure::new(format!("`{cluster}` has no pod `{wanted}`"));
+            if shown.is_empty() { failure } else { failure.hint(format!("it has {shown}")) }
+        });
+    }
+    let phase = |pod: &Pod| pod.status.as_ref().and_then(|status| status.phase.clone());
+    let runs = |pod: &&Pod| phase(pod).as_deref() == Some("Running");
+    let ready = found.iter().find(|pod| pods::is_ready(pod));
+    ready.or_else(|| found.iter().find(runs)).ok_or_else(|| {
+        let what = match found.first() {
+            None => format!("`{cluster}` has no such pods"),
+            Some(pod) => format!(
+                "no such pod of `{cluster}` runs: `{}` is {}",
+                name(pod),
+                phase(pod).unwrap_or_else(|| "in no known phase".to_owned())
+            ),
+        };
+        Failure::new(what).hint(format!("look why with: kubectl flink why {cluster}"))
+    })
+}
+
+/// What the pod says is its main container, else Flink's.
+fn container_of(pod: &Pod) -> String {
+    let annotations = pod.metadata.annotations.as_ref();
+    let stated = annotations.and_then(|annotations| annotations.get(DEFAULT_CONTAINER));
+    stated.cloned().unwrap_or_else(|| MAIN_CONTAINER.to_owned())
+}
+
+/// Moves bytes until the command has ended and all that it wrote is printed.
+async fn attend(mut process: AttachedProcess, printer: &Printer) -> anyhow::Result<Ending> {
+    let status = process.take_status();
+    let (output, error) = (process.stdout(), process.stderr());
+    if let Some(input) = process.stdin() {
+        tokio::spawn(feed(input));
+    }
+    if let Some(mut sizes) = process.terminal_size() {
+        let mut changes =
+            signal(SignalKind::window_change()).context("while following the terminal")?;
+        tokio::spawn(async move {
+            loop {
+                let (width, height) = terminal::size().unwrap_or((80, 24));
+                if sizes.send(TerminalSize { width, height }).await.is_err() {
+                    return;
+                }
+                if changes.recv().await.is_none() {
+                    return;
+                }
+            }
+        });
+    }
+    let mut told_to_end = signal(SignalKind::terminate()).context("while preparing signals")?;
+    let mut left_alone = signal(SignalKind::hangup()).context("while preparing signals")?;
+    let streams = async {
+        tokio::try_join!(
+            print(output, |bytes| printer.pass_on(bytes)),
+            print(error, |bytes| printer.pass_on_error(bytes)),
+        )
+    };
+    let by_signal = |number: i32| u8::try_from(number).map_or(BY_SIGNAL, |it| BY_SIGNAL | it);
+    tokio::select! {
+        moved = streams => {
+            moved?;
+        }
+        // The terminal must be given back before the process ends.
+        _ = told_to_end.recv() => {
+            return Ok(Ending::Exited(by_signal(SignalKind::terminate().as_raw_value())));
+        }
+        _ = left_alone.recv() => {
+            return Ok(Ending::Exited(by_signal(SignalKind::hangup().as_raw_value())));
+        }
+    }
+    let status = match status {
+        Some(status) => status.await,
+        None => None,
+    };
+    Ok(exec::ending(status))
+}
+
+async fn print(
+    stream: Option<impl AsyncRead + Unpin>,
+    write: impl Fn(&[u8]) -> io::Result<()>,
+) -> io::Result<()> {
+    let Some(mut stream) = stream else { return Ok(()) };
+    let mut chunk = vec![0; CHUNK_BYTES];
+    loop {
+        // An end without warning is the end of the command; what it meant is in its status.
+        match stream.read(&mut chunk).await {
+            Ok(0) | Err(_) => return Ok(()),
+            Ok(length) => write(&chunk[..length])?,
+        }
+    }
+}
+
+/// Sends what comes in at stdin, until that or the command ends.
+async fn feed(mut input: impl AsyncWrite + Unpin) {
+    let (sender, mut chunks) = mpsc::channel::<Vec<u8>>(CHUNKS_WAITING);
+    // A read cannot be taken back; the process ends without waiting for it.
+    tokio::task::spawn_blocking(move || {
+        let mut chunk = vec![0; CHUNK_BYTES];
+        let mut stdin = io::stdin().lock();
+        loop {
+            match stdin.read(&mut chunk) {
+                Ok(0) => return,
+                Ok(length) => {
+                    if sender.blocking_send(chunk[..length].to_vec()).is_err() {
+                        return;
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => return,
+            }
+        }
+    });
+    while let Some(chunk) = chunks.recv().await {
+        if input.write_all(&chunk).await.is_err() {
+            return;
+        }
+    }
+    // The command's input ends as ours does; one that has ended already needs no end.
+    drop(input.shutdown().await);
+}
+
+#[cfg(test)]
+mod tests;
