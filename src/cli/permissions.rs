@@ -278,7 +278,7 @@ pub fn all() -> Vec<Needs> {
                 grant(&["list"], GROUP, SNAPSHOTS),
                 REVISIONS.if_given(),
             ]],
-            "",
+            "`dispose` and `gc` also need `list` of revisions, and `patch` and `delete` of the snapshots",
         ),
         needs("checkpoints", &[&NAMED, &[NAMES, grant(&["get"], "", "services").sub("proxy")]], ""),
         needs(

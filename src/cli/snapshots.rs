@@ -4,6 +4,7 @@
 //! history in a job's status, and the last checkpoint that a running job has completed.
 
 mod dispose;
+mod gc;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,11 +23,12 @@ use super::table::{self, NONE};
 use super::{complete, deployment, job_manager, restore, savepoint};
 use crate::api::deployment::FlinkDeployment;
 use crate::api::session_job::FlinkSessionJob;
-use crate::api::state_snapshot::{FlinkStateSnapshot, JobKind, SnapshotState};
+use crate::api::state_snapshot::{FlinkStateSnapshot, SnapshotState};
 use crate::api::status::{JobStatus, SnapshotTriggerType};
 use crate::cluster::read::{self, Scope};
 use crate::cluster::{self, revisions};
 use crate::decide::error_document::message_of;
+use crate::decide::garbage::snapshots::job_of;
 use crate::decide::references::{Referrers, is_same_location};
 use crate::decide::revision::Revision;
 use crate::decide::snapshot::{trigger_type, type_label};
@@ -51,7 +53,10 @@ Examples:
   # Take one, go back to it, delete it with its savepoint
   kubectl flink snapshots trigger orders
   kubectl flink snapshots restore orders-savepoint-manual-1767225600000
-  kubectl flink snapshots dispose orders-savepoint-manual-1767225600000")]
+  kubectl flink snapshots dispose orders-savepoint-manual-1767225600000
+
+  # Delete old ones that nothing refers to
+  kubectl flink snapshots gc --keep 5 --older-than 720h")]
 pub struct SnapshotsArgs {
     #[command(subcommand)]
     action: Option<Action>,
@@ -76,6 +81,8 @@ enum Action {
     Restore(restore::SnapshotArgs),
     /// Delete a snapshot together with its savepoint, if nothing refers to it
     Dispose(dispose::DisposeArgs),
+    /// Delete snapshots that are old and that nothing refers to, with their savepoints
+    Gc(gc::GcArgs),
 }
 
 /// Where a snapshot was found.
@@ -129,7 +136,7 @@ pub async fn run(args: SnapshotsArgs, global: &Global, printer: &Printer) -> any
     let SnapshotsArgs { action, name, all_namespaces, access, output: Output { output } } = args;
     if action.is_some() && (name.is_some() || all_namespaces || output.is_some()) {
         return Err(Failure::usage(
-            "flags of the list do not go with trigger, restore and dispose",
+            "flags of the list do not go with trigger, restore, dispose and gc",
         )
         .hint("write flags behind those words, such as: kubectl flink snapshots trigger NAME")
         .into());
@@ -138,6 +145,7 @@ pub async fn run(args: SnapshotsArgs, global: &Global, printer: &Printer) -> any
         Some(Action::Trigger(args)) => return savepoint::run(args, global, printer).await,
         Some(Action::Restore(args)) => return restore::snapshot(args, global, printer).await,
         Some(Action::Dispose(args)) => return dispose::run(args, global, printer).await,
+        Some(Action::Gc(args)) => return Box::pin(gc::run(args, global, printer)).await,
         None => {}
     }
     let connection = global.connect().await?;
@@ -275,11 +283,7 @@ fn collect(inventory: &Inventory, of: Option<&str>) -> Vec<Snapshot> {
 fn of_resource(resource: &FlinkStateSnapshot, referrers: Option<&Referrers<'_>>) -> Snapshot {
     let status = resource.status.clone().unwrap_or_default();
     let savepoint = resource.spec.savepoint.as_ref();
-    let job = resource.spec.job_reference.as_ref().and_then(|reference| {
-        let name = reference.name.as_deref()?;
-        let is_session_job = reference.kind == Some(JobKind::FlinkSessionJob);
-        Some(if is_session_job { format!("sessionjob/{name}") } else { name.to_owned() })
-    });
+    let job = job_of(resource);
     let path = status.path.clone().filter(|path| !path.is_empty());
     let uid = resource.metadata.uid.as_deref();
     Snapshot {

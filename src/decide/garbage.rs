@@ -6,6 +6,7 @@
 //! cluster that runs. ConfigMaps that name checkpoints or jobs may be all that leads to a job's
 //! state: they are reported, with all of their cluster, and go only when a person asks for that.
 
+pub mod snapshots;
 pub mod storage;
 
 use std::collections::BTreeSet;

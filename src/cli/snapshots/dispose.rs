@@ -4,6 +4,7 @@
 //! are looked for first, so that nothing is begun that would only lose the record of the savepoint.
 
 use clap::Args;
+use kube::Client;
 use serde_json::{Value, json};
 
 use super::{Inventory, inventories, of_resource};
@@ -54,8 +55,25 @@ pub(super) async fn run(
     } else {
         printer.note(&doubt);
     }
-    let id = ObjectId::of::<FlinkStateSnapshot>(namespace, &name);
-    let savepoint = resource.spec.savepoint.as_ref();
+    delete(client, resource, true, dry_run).await?;
+    printer.line(format_args!(
+        "flinkstatesnapshot.flink.apache.org/{name} deleted{}",
+        dry_run.suffix()
+    ))?;
+    Ok(())
+}
+
+/// Deletes the resource as it was judged; `with_savepoint`, after marking that its savepoint goes too.
+pub(super) async fn delete(
+    client: &Client,
+    resource: &FlinkStateSnapshot,
+    with_savepoint: bool,
+    dry_run: DryRunMode,
+) -> anyhow::Result<()> {
+    let name = resource.metadata.name.as_deref().unwrap_or_default();
+    let namespace = resource.metadata.namespace.as_deref().unwrap_or_default();
+    let id = ObjectId::of::<FlinkStateSnapshot>(namespace, name);
+    let savepoint = resource.spec.savepoint.as_ref().filter(|_| with_savepoint);
     let mut version = resource.metadata.resource_version.clone();
     let mut is_marked = false;
     if savepoint.is_some_and(|it| it.dispose_on_delete == Some(false)) {
@@ -96,10 +114,6 @@ pub(super) async fn run(
             return Err(error.into());
         }
     }
-    printer.line(format_args!(
-        "flinkstatesnapshot.flink.apache.org/{name} deleted{}",
-        dry_run.suffix()
-    ))?;
     Ok(())
 }
 

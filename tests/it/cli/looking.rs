@@ -140,6 +140,50 @@ async fn options_come_with_the_layer_that_sets_them() {
     assert_eq!(from("parallelism.default"), pair("2", "follows from the spec"));
 }
 
+/// A savepoint of `wordcount` that was taken on that day of January 2026.
+fn savepoint(day: u8, is_disposed: bool) -> Value {
+    json!({"apiVersion": "flink.apache.org/v1beta1", "kind": "FlinkStateSnapshot",
+        "metadata": {"name": format!("s-{day}"), "namespace": "default", "uid": format!("u-{day}"),
+            "creationTimestamp": format!("2026-01-{day:02}T00:00:00Z"),
+            "finalizers": ["flinkstatesnapshots.flink.apache.org/finalizer"]},
+        "spec": {"jobReference": {"kind": "FlinkDeployment", "name": "wordcount"},
+            "savepoint": {"disposeOnDelete": is_disposed}},
+        "status": {"state": "COMPLETED", "path": format!("s3://b/{day}")}})
+}
+
+#[tokio::test]
+async fn old_snapshots_go_that_nothing_refers_to() {
+    let cluster = cluster();
+    for (day, is_disposed) in [(1, true), (2, false), (3, true), (4, true)] {
+        cluster.insert(savepoint(day, is_disposed));
+    }
+    let mut user = wordcount();
+    user["spec"]["job"]["initialSavepointPath"] = json!("s3://b/3/_metadata");
+    cluster.insert(user);
+    let line = "snapshots gc wordcount --keep 1";
+    let ran = run(&cluster, None, &format!("{line} --dry-run -o json")).await.succeeded();
+    let told: Value = serde_json::from_str(&ran.output).unwrap();
+    let found = told["findings"].as_array().unwrap();
+    let verdicts =
+        found.iter().map(|it| (it["name"].as_str().unwrap(), it["isRemovable"].as_bool().unwrap()));
+    assert_eq!(verdicts.collect::<Vec<_>>(), [("s-1", true), ("s-2", false), ("s-3", false)]);
+    run(&cluster, None, line).await.failed(Kind::Usage, "nothing was deleted");
+    assert_eq!(cluster.writes(), []);
+    let going = |name: &str| {
+        let snapshot = cluster.object("flinkstatesnapshots", "default", name).unwrap();
+        snapshot["metadata"]["deletionTimestamp"].is_string()
+    };
+    let ran = run(&cluster, None, &format!("{line} --yes")).await.succeeded();
+    assert!(ran.error.contains("1 of 1 deleted"), "{}", ran.error);
+    assert_eq!(["s-1", "s-2", "s-3", "s-4"].map(going), [true, false, false, false]);
+    let ran = run(&cluster, None, &format!("{line} --yes --include-kept")).await.succeeded();
+    assert!(ran.error.contains("1 of 1 deleted"), "{}", ran.error);
+    assert_eq!(["s-2", "s-3", "s-4"].map(going), [true, false, false]);
+    let second = cluster.object("flinkstatesnapshots", "default", "s-2").unwrap();
+    assert_eq!(second["spec"]["savepoint"]["disposeOnDelete"], true, "its savepoint goes with it");
+    run(&cluster, None, "snapshots gc wordcuont").await.failed(Kind::Failed, "no FlinkDeployment");
+}
+
 #[tokio::test]
 async fn a_snapshot_leads_to_its_job() {
     let cluster = cluster();

@@ -1,0 +1,244 @@
+//! `snapshots gc`: snapshots that nothing refers to any more, shown and deleted.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use clap::Args;
+use jiff::Timestamp;
+use kube::Client;
+use serde_json::json;
+
+use super::dispose::delete;
+use super::{Inventory, inventories};
+use crate::api::state_snapshot::FlinkStateSnapshot;
+use crate::artifact::storage::shown;
+use crate::cli::args::{DryRunMode, Global, Output, OutputFormat, duration};
+use crate::cli::complete;
+use crate::cli::deployment;
+use crate::cli::failure::Failure;
+use crate::cli::printer::Printer;
+use crate::cli::table::{self, NONE};
+use crate::cluster::read::Scope;
+use crate::cluster::users::claims;
+use crate::config::FlinkConfig;
+use crate::decide::garbage::snapshots::{self as decide, Facts, Finding, Loss, Rules};
+use crate::decide::references::Referrers;
+
+/// Arguments of `snapshots gc`.
+#[derive(Args)]
+#[command(after_help = "\
+A FlinkStateSnapshot goes together with its savepoint, if it is old, not among the newest of its job, and no spec, status,
+stored revision or other snapshot names the savepoint. Of what failed, and of checkpoints, only the record goes. The
+operator looks once more before it disposes of a savepoint. Savepoints that no resource records: kubectl flink gc.
+
+Examples:
+  # Show what could go
+  kubectl flink snapshots gc --dry-run
+
+  # Of one job all but the five newest of what is older than a month, those taken by hand too
+  kubectl flink snapshots gc orders --keep 5 --older-than 720h --include-kept")]
+#[allow(clippy::struct_excessive_bools, reason = "flags")]
+pub(super) struct GcArgs {
+    /// Only those of this FlinkDeployment, or sessionjob/NAME; it may be gone
+    #[arg(add = complete::deployments())]
+    name: Option<String>,
+    /// Those of all namespaces
+    #[arg(short = 'A', long, conflicts_with = "name")]
+    all_namespaces: bool,
+    /// Leave alone what was taken since
+    #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "168h")]
+    older_than: Duration,
+    /// Leave alone so many of each job, the newest that were completed
+    #[arg(long, value_name = "NUMBER", default_value_t = 3)]
+    keep: usize,
+    /// Also those whose savepoint was to stay when they are deleted, together with it
+    #[arg(long)]
+    include_kept: bool,
+    /// Only show what would be deleted
+    #[arg(long)]
+    dry_run: bool,
+    /// Do not ask
+    #[arg(short, long)]
+    yes: bool,
+    #[command(flatten)]
+    output: Output,
+}
+
+/// Shows, asks and deletes.
+pub(super) async fn run(args: GcArgs, global: &Global, printer: &Printer) -> anyhow::Result<()> {
+    let connection = global.connect().await?;
+    let client = &connection.client;
+    let scope = if args.all_namespaces {
+        Scope::AllNamespaces
+    } else {
+        Scope::Namespace(&connection.namespace)
+    };
+    let rules = Rules {
+        now: Timestamp::now(),
+        age_min: args.older_than,
+        keep: args.keep,
+        includes_kept: args.include_kept,
+    };
+    let (name, missing) = match &args.name {
+        None => (None, None),
+        Some(given) => match deployment::fetch(&connection, given).await {
+            Ok(job) => (Some(job.shown_name()), None),
+            // It may be gone, and its snapshots still there.
+            Err(error) => (Some(given.clone()), Some(error)),
+        },
+    };
+    let name = name.as_deref();
+    let found = look(client, scope, name, &rules, Some(printer)).await?;
+    if let (Some(error), true) = (missing, found.is_empty()) {
+        return Err(error);
+    }
+    show(&found, args.all_namespaces, args.output, rules.now, printer)?;
+    let going = found.iter().filter(|(finding, _)| finding.is_removable).count();
+    if args.dry_run || going == 0 {
+        return Ok(());
+    }
+    if !args.yes {
+        if !printer.terminals().input {
+            return Err(Failure::usage("nothing was deleted: say --yes, or --dry-run").into());
+        }
+        if !printer.confirm(format!("Delete {going} of these, savepoints included?"))? {
+            return Err(Failure::new("nothing was deleted").into());
+        }
+    }
+    // Somebody may have named one meanwhile.
+    let now = look(client, scope, name, &rules, None).await?;
+    let mut deleted = 0_usize;
+    for (finding, _) in found.iter().filter(|(finding, _)| finding.is_removable) {
+        let still = now.iter().find(|(other, _)| other == finding);
+        let Some((_, resource)) = still else {
+            printer.note(format_args!("`{}` has changed, so it stays", finding.name));
+            continue;
+        };
+        match delete(client, resource, finding.loss == Loss::Savepoint, DryRunMode::None).await {
+            Ok(()) => deleted += 1,
+            Err(error) => {
+                printer.note(format_args!("{deleted} of {going} deleted"));
+                return Err(error);
+            }
+        }
+    }
+    printer.note(format_args!(
+        "{deleted} of {going} deleted; the operator disposes of their savepoints"
+    ));
+    Ok(())
+}
+
+/// What is old and not among the newest, each with its resource.
+async fn look(
+    client: &Client,
+    scope: Scope<'_>,
+    name: Option<&str>,
+    rules: &Rules,
+    printer: Option<&Printer>,
+) -> anyhow::Result<Vec<(Finding, FlinkStateSnapshot)>> {
+    let mut found = Vec::new();
+    for inventory in inventories(client, scope).await? {
+        if let (Err(reason), Some(printer)) = (&inventory.revisions, printer) {
+            printer.warning(format_args!(
+                "snapshots of namespace `{}` are left alone, as it is not known what refers to them: {reason}",
+                inventory.namespace
+            ));
+        }
+        let findings = judge(&inventory, rules);
+        let of_name = findings.into_iter().filter(|it| name.is_none() || it.job.as_deref() == name);
+        found.extend(of_name.filter_map(|finding| {
+            let is_it = |it: &&FlinkStateSnapshot| it.metadata.uid.as_deref() == Some(&finding.uid);
+            let resource = inventory.snapshots.iter().find(is_it)?.clone();
+            Some((finding, resource))
+        }));
+    }
+    Ok(found)
+}
+
+fn judge(inventory: &Inventory, rules: &Rules) -> Vec<Finding> {
+    let Ok(revisions) = &inventory.revisions else { return Vec::new() };
+    let mut claimers = BTreeSet::new();
+    for deployment in &inventory.deployments {
+        let config = FlinkConfig::flatten(&deployment.spec.flink_configuration);
+        if claims(&config) {
+            let name = deployment.metadata.name.clone().unwrap_or_default();
+            // Its session jobs restore as it does.
+            let jobs = inventory
+                .session_jobs
+                .iter()
+                .filter(|job| job.spec.deployment_name.as_deref() == Some(name.as_str()));
+            let names = jobs.filter_map(|job| job.metadata.name.as_deref());
+            claimers.extend(names.map(|name| format!("sessionjob/{name}")));
+            claimers.insert(name);
+        }
+    }
+    for job in &inventory.session_jobs {
+        if claims(&FlinkConfig::flatten(&job.spec.flink_configuration)) {
+            let name = job.metadata.name.as_deref().unwrap_or_default();
+            claimers.insert(format!("sessionjob/{name}"));
+        }
+    }
+    let facts = Facts {
+        referrers: Referrers {
+            deployments: inventory.deployments.iter().collect(),
+            session_jobs: inventory.session_jobs.iter().collect(),
+            revisions,
+            snapshots: inventory.snapshots.iter().collect(),
+        },
+        claimers,
+    };
+    decide::garbage(&inventory.snapshots, &facts, rules)
+}
+
+fn show(
+    found: &[(Finding, FlinkStateSnapshot)],
+    has_namespaces: bool,
+    Output { output }: Output,
+    now: Timestamp,
+    printer: &Printer,
+) -> anyhow::Result<()> {
+    let findings: Vec<&Finding> = found.iter().map(|(finding, _)| finding).collect();
+    match output {
+        Some(OutputFormat::Json | OutputFormat::Yaml) => {
+            if let Some(format) = output.and_then(OutputFormat::for_value) {
+                printer.value(&json!({"findings": findings}), format)?;
+            }
+        }
+        Some(OutputFormat::Name) => {
+            for finding in findings.iter().filter(|finding| finding.is_removable) {
+                let name = &finding.name;
+                printer.line(format_args!("flinkstatesnapshot.flink.apache.org/{name}"))?;
+            }
+        }
+        None | Some(OutputFormat::Wide) if findings.is_empty() => {
+            printer.note("nothing is old and not among the newest of its job");
+        }
+        None | Some(OutputFormat::Wide) => {
+            printer.line(render(&findings, has_namespaces, now))?;
+        }
+    }
+    Ok(())
+}
+
+fn render(findings: &[&Finding], has_namespaces: bool, now: Timestamp) -> String {
+    let row = |finding: &&Finding| {
+        let action = match (finding.is_removable, finding.loss) {
+            (false, _) => "keep",
+            (true, Loss::Savepoint) => "delete with savepoint",
+            (true, Loss::Record) => "delete record",
+        };
+        let mut cells = if has_namespaces { vec![finding.namespace.clone()] } else { Vec::new() };
+        cells.extend([
+            finding.name.clone(),
+            finding.job.clone().unwrap_or_else(|| NONE.to_owned()),
+            table::age(now.duration_since(finding.taken).as_secs()),
+            action.to_owned(),
+            finding.why.clone(),
+            finding.path.as_deref().map_or_else(|| NONE.to_owned(), shown),
+        ]);
+        cells
+    };
+    let mut headers = if has_namespaces { vec!["NAMESPACE"] } else { Vec::new() };
+    headers.extend(["NAME", "JOB", "AGE", "ACTION", "WHY", "PATH"]);
+    table::render(&headers, findings.iter().map(row).collect())
+}
