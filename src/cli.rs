@@ -188,7 +188,7 @@ pub async fn run_command(
         Command::Explain(args) => lint::explain(args, printer),
         Command::History(args) => history::run(args, global, printer).await,
         Command::Rollback(args) => rollback::run(args, global, printer).await,
-        Command::Savepoint(args) => Box::pin(savepoint::run(args, global, printer)).await,
+        Command::Savepoint(args) => Box::pin(savepoint::dispatch(*args, global, printer)).await,
         Command::Snapshots(args) => Box::pin(snapshots::run(args, global, printer)).await,
         Command::Autoscaler(args) => Box::pin(autoscaler::run(*args, global, printer)).await,
         Command::Delete(args) => Box::pin(delete::run(args, global, printer)).await,

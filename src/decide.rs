@@ -27,6 +27,7 @@ pub mod legacy;
 pub mod lifecycle;
 pub mod lint;
 pub mod memo;
+pub mod metadata;
 pub mod observe;
 mod pass;
 pub mod plan;

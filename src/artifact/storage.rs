@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use jiff::Timestamp;
+use tokio::io::AsyncReadExt;
 
 use super::request::{Limits, Request};
 use super::uri::Scheme;
@@ -159,8 +160,13 @@ impl Storage {
         if file.size_bytes > READ_BYTES_MAX {
             return Err(Error::TooLarge { path: file.path.clone() });
         }
+        self.read_at(&file.path).await
+    }
+
+    /// A whole file of metadata that was not listed, by its path below the storage.
+    pub async fn read_at(&self, path: &str) -> Result<Bytes, Error> {
         in_time(async {
-            let full = self.full(&file.path);
+            let full = self.full(path);
             match &self.files {
                 Files::Objects(store) => object::read(&**store, &full, &self.request).await,
                 Files::Hdfs(client) => hdfs::read(client, &full, &self.request).await,
@@ -230,6 +236,25 @@ fn request(uri: &str, operator: &FlinkConfig, job: &FlinkConfig) -> Request {
         operator: operator.clone(),
         job: job.clone(),
     }
+}
+
+/// A whole file of metadata of this machine.
+pub async fn read_local(path: &std::path::Path) -> Result<Bytes, Error> {
+    let failed = |error: std::io::Error| match error.kind() {
+        std::io::ErrorKind::NotFound => Error::Failed { problem: "it is not there".to_owned() },
+        _ => Error::Failed { problem: error.to_string() },
+    };
+    in_time(async {
+        let file = tokio::fs::File::open(path).await.map_err(failed)?;
+        let mut bytes = Vec::new();
+        // What is no file has no length before it is read.
+        let read = file.take(READ_BYTES_MAX + 1).read_to_end(&mut bytes).await.map_err(failed)?;
+        if read as u64 > READ_BYTES_MAX {
+            return Err(Error::TooLarge { path: path.display().to_string() });
+        }
+        Ok(bytes.into())
+    })
+    .await
 }
 
 /// The URI as it may be shown.

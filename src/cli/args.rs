@@ -78,8 +78,8 @@ pub enum Command {
     Rollback(rollback::RollbackArgs),
     /// Start a job again from a savepoint, a snapshot or the state that a revision left
     Restore(restore::RestoreArgs),
-    /// Take a savepoint of a running job and print its path
-    Savepoint(savepoint::SavepointArgs),
+    /// Take a savepoint of a running job and print its path, or look into one
+    Savepoint(Box<savepoint::SavepointCommand>),
     /// List savepoints and checkpoints, and who still refers to each
     Snapshots(snapshots::SnapshotsArgs),
     /// List the checkpoints that a running job has taken

@@ -268,7 +268,7 @@ pub fn all() -> Vec<Needs> {
                 &NAMED,
                 &[NAMES, grant(&["create", "get", "list", "watch", "delete"], GROUP, SNAPSHOTS)],
             ],
-            "`--direct` needs `get` and `create` of `services/proxy` instead of the snapshots",
+            "`--direct` needs `get` and `create` of `services/proxy` instead of the snapshots; `inspect` needs `get` of what it names",
         ),
         needs(
             "snapshots",

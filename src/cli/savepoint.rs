@@ -3,11 +3,12 @@
 //! Where an operator takes snapshots it is asked to, by a resource that stays as the record; else
 //! Flink itself is asked.
 
+mod inspect;
 mod resource;
 
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
+use clap::{Args, Subcommand, ValueEnum};
 use serde_json::json;
 use tokio::time::Instant;
 
@@ -28,6 +29,52 @@ const POLL_MIN: Duration = Duration::from_millis(100);
 const POLL_MAX: Duration = Duration::from_secs(2);
 
 /// Arguments of `savepoint`.
+#[derive(Args)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true,
+    after_help = "\
+A deployment with the name of a command is written flinkdeployment/NAME.
+
+Examples:
+  kubectl flink savepoint orders
+  kubectl flink savepoint sessionjob/clicks --path s3://lake/before-upgrade
+  kubectl flink savepoint inspect s3://lake/before-upgrade/savepoint-012345-6789ab"
+)]
+pub struct SavepointCommand {
+    #[command(subcommand)]
+    action: Option<Action>,
+    #[command(flatten)]
+    take: Option<SavepointArgs>,
+}
+
+/// What else is done with savepoints; without it one is taken.
+#[derive(Subcommand)]
+enum Action {
+    /// Print what is in a savepoint or checkpoint: its operators, their state, the files it needs
+    Inspect(inspect::InspectArgs),
+}
+
+/// Takes a savepoint, or does what else was asked for.
+pub async fn dispatch(
+    args: SavepointCommand,
+    global: &Global,
+    printer: &Printer,
+) -> anyhow::Result<()> {
+    match args {
+        SavepointCommand { action: Some(Action::Inspect(args)), .. } => {
+            Box::pin(inspect::run(args, global, printer)).await
+        }
+        SavepointCommand { action: None, take: Some(args) } => run(args, global, printer).await,
+        SavepointCommand { action: None, take: None } => {
+            Err(Failure::usage("no job to take a savepoint of")
+                .hint("such as: kubectl flink savepoint orders")
+                .into())
+        }
+    }
+}
+
+/// What `savepoint` and `snapshots trigger` take.
 #[derive(Args)]
 pub struct SavepointArgs {
     /// The FlinkDeployment, or sessionjob/NAME

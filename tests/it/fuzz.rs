@@ -14,6 +14,7 @@ mod autoscaler;
 mod command_line;
 mod configuration;
 mod manifest;
+mod metadata;
 mod mutate;
 mod rest;
 mod reviews;

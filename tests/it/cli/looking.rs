@@ -185,6 +185,44 @@ async fn old_snapshots_go_that_nothing_refers_to() {
 }
 
 #[tokio::test]
+async fn a_savepoint_is_looked_into_without_a_cluster() {
+    let cluster = FakeCluster::new();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("_metadata");
+    std::fs::copy("tests/corpus/metadata/v6--flink-2.1-canonical", &path).unwrap();
+    let folder = folder.path().display().to_string();
+    let ran = run(&cluster, None, &format!("savepoint inspect {folder} -o json")).await.succeeded();
+    let told: Value = serde_json::from_str(&ran.output).unwrap();
+    assert_eq!((&told["formatVersion"], &told["checkpointId"]), (&json!(6), &json!(7)));
+    assert_eq!(told["operators"][0]["uid"], "orders-source");
+    assert!(told["outside"]["references"].as_u64().unwrap() > 0, "{told}");
+    let ran =
+        run(&cluster, None, &format!("savepoint inspect {folder}/_metadata")).await.succeeded();
+    assert!(ran.output.contains("canonical savepoint 7, format version 6"), "{}", ran.output);
+    assert_eq!(cluster.requests(), [], "a file of this machine needs no cluster");
+    std::fs::write(&path, "PK").unwrap();
+    let ran = run(&cluster, None, &format!("savepoint inspect {folder}")).await;
+    ran.failed(Kind::Failed, "it is not the metadata of a savepoint or checkpoint");
+    let ran = run(&cluster, None, "savepoint inspect /nowhere/savepoint-1").await;
+    ran.failed(Kind::Failed, "it is not there");
+}
+
+#[tokio::test]
+async fn a_snapshot_that_only_pods_can_see_says_how_to_fetch_it() {
+    let cluster = cluster();
+    let mut snapshot = savepoint(1, true);
+    snapshot["status"]["path"] = json!("file:/flink-data/savepoint-1");
+    cluster.insert(snapshot);
+    let ran = run(&cluster, None, "savepoint inspect s-1").await;
+    ran.failed(Kind::Failed, "is in a file system that only pods can see");
+    let hint = "fetch it first: kubectl flink exec wordcount -- cat /flink-data/savepoint-1/_metadata > ./_metadata";
+    assert_eq!(ran.hints[0], hint);
+    run(&cluster, None, "savepoint inspect s-9")
+        .await
+        .failed(Kind::Failed, "no FlinkStateSnapshot");
+}
+
+#[tokio::test]
 async fn a_snapshot_leads_to_its_job() {
     let cluster = cluster();
     cluster.insert(json!({"apiVersion": "flink.apache.org/v1beta1", "kind": "FlinkStateSnapshot",
