@@ -47,6 +47,7 @@ pub mod rest;
 pub mod restart;
 pub mod restore;
 pub mod rollback;
+pub mod run;
 pub mod sandbox;
 pub mod savepoint;
 pub mod scale;
@@ -167,6 +168,7 @@ pub async fn run_command(
         Command::Suspend(args) => desired_state::suspend(args, global, printer).await,
         Command::Resume(args) => desired_state::resume(args, global, printer).await,
         Command::Deploy(args) => Box::pin(deploy::run(*args, global, printer)).await,
+        Command::Run(args) => Box::pin(run::run(*args, global, printer)).await,
         Command::List(args) => Box::pin(list::run(args, global, printer)).await,
         Command::Events(args) => events::run(args, global, printer).await,
         Command::Config(args) => config::run(args, global, printer).await,

@@ -175,6 +175,24 @@ impl Storage {
         .await
     }
 
+    /// Puts a file there, in place of one with the same name.
+    ///
+    /// # Errors
+    /// [`Error::Hidden`] for HDFS, which nothing is put into from here.
+    pub async fn put(&self, path: &str, content: Bytes) -> Result<(), Error> {
+        in_time(async {
+            let full = self.full(path);
+            match &self.files {
+                Files::Objects(store) => object::put(&**store, &full, content, &self.request).await,
+                Files::Hdfs(_) => {
+                    let problem = "files are not put into HDFS from here".to_owned();
+                    Err(Error::Hidden { problem })
+                }
+            }
+        })
+        .await
+    }
+
     /// Removes a folder, if it has just these files. Says whether it had.
     pub async fn remove(&self, folder: &str, listed: &[File]) -> Result<bool, Error> {
         // The root, or a folder that was never listed.

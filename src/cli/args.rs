@@ -9,8 +9,8 @@ use super::connection::Connection;
 use super::{
     autoscaler, check, checkpoints, complete, completion, config, crds, delete, deploy,
     desired_state, events, exec, failure, gc, history, init, lint, list, logs, operate, operator,
-    plan, reference, render, report, rest, restart, restore, rollback, sandbox, savepoint, scale,
-    set, snapshots, status, top, ui, version, why,
+    plan, reference, render, report, rest, restart, restore, rollback, run, sandbox, savepoint,
+    scale, set, snapshots, status, top, ui, version, why,
 };
 use crate::flink::access::Access;
 
@@ -48,6 +48,8 @@ pub enum Command {
     /// Deploy a job from a manifest, from flags or from a dialogue
     #[command(alias = "apply")]
     Deploy(Box<deploy::DeployArgs>),
+    /// Run a jar, of this machine or from a URI, as a job of a session cluster
+    Run(Box<run::RunArgs>),
     /// List deployments and session jobs
     List(list::ListArgs),
     /// Show deployments, or everything about one
@@ -136,6 +138,7 @@ impl Command {
             Self::Autoscaler(args) => args.is_running(),
             Self::Init(_)
             | Self::Deploy(_)
+            | Self::Run(_)
             | Self::List(_)
             | Self::Status(_)
             | Self::Top(_)

@@ -90,7 +90,6 @@ impl Request {
 /// Reads, checks everything, sends, and waits where asked to.
 pub async fn run(args: DeployArgs, global: &Global, printer: &Printer) -> anyhow::Result<()> {
     let DeployArgs { filename, flags, operator_config, force_conflicts, change } = args;
-    let dry_run = change.dry_run.dry_run;
     if change.output.output == Some(OutputFormat::Wide) {
         return Err(Failure::usage("a change has no wide form; use -o yaml, json or name").into());
     }
@@ -125,10 +124,22 @@ pub async fn run(args: DeployArgs, global: &Global, printer: &Printer) -> anyhow
     if !violations.is_empty() {
         return Err(refusal("nothing was deployed, and nothing was changed", &violations).into());
     }
+    send_all(&checked, &connection, force_conflicts, change, printer).await
+}
+
+/// Sends what was checked, and waits where asked to.
+pub(super) async fn send_all(
+    checked: &[Checked],
+    connection: &Connection,
+    force_conflicts: bool,
+    change: ChangeFlags,
+    printer: &Printer,
+) -> anyhow::Result<()> {
+    let dry_run = change.dry_run.dry_run;
     let writer = Writer { is_forced: force_conflicts, ..change::writer(dry_run) };
-    for request in &checked {
-        let written = send(request, &connection, writer, dry_run).await?;
-        change::finish(&connection, written.object, written.verb, change, printer).await?;
+    for request in checked {
+        let written = send(request, connection, writer, dry_run).await?;
+        change::finish(connection, written.object, written.verb, change, printer).await?;
     }
     Ok(())
 }

@@ -142,6 +142,12 @@ pub fn all() -> Vec<Needs> {
             "`--wait` also needs `list` and `watch` of the resource",
         ),
         needs(
+            "run",
+            &[&NAMED, &[NAMES, grant(&["create", "patch"], GROUP, SESSION_JOBS)]],
+            "`--wait` also needs `list` and `watch` of session jobs; `--direct` needs `get` and `create` of `services/proxy` \
+             instead of writing them",
+        ),
+        needs(
             "status",
             &[
                 &watched,

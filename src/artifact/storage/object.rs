@@ -3,9 +3,9 @@
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt, stream};
 use jiff::Timestamp;
-use object_store::GetOptions;
 use object_store::list::PaginatedListOptions;
 use object_store::path::Path;
+use object_store::{GetOptions, PutOptions};
 
 use super::{ENTRIES_MAX, Error, File, PAGE_SIZE, READ_BYTES_MAX};
 use crate::artifact::object::{Objects, failure};
@@ -102,6 +102,16 @@ pub(super) async fn read(
         return Err(Error::TooLarge { path: path.to_owned() });
     }
     found.bytes().await.map_err(failed)
+}
+
+pub(super) async fn put(
+    store: &dyn Objects,
+    path: &str,
+    content: Bytes,
+    request: &Request,
+) -> Result<(), Error> {
+    let put = store.put_opts(&parse(path)?, content.into(), PutOptions::default()).await;
+    put.map(drop).map_err(|error| Error::of(failure(request, &error)))
 }
 
 pub(super) async fn remove(

@@ -61,7 +61,7 @@ pub(super) struct Flags {
 
 /// Upgrade modes as the resource spells them.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
-pub(super) enum Mode {
+pub(in crate::cli) enum Mode {
     /// Start empty
     Stateless,
     /// Stop with a savepoint and start from it
@@ -71,7 +71,7 @@ pub(super) enum Mode {
 }
 
 impl Mode {
-    pub(super) fn as_str(self) -> &'static str {
+    pub(in crate::cli) fn as_str(self) -> &'static str {
         match self {
             Self::Stateless => "stateless",
             Self::Savepoint => "savepoint",

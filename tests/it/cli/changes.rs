@@ -29,6 +29,59 @@ async fn done(cluster: &FakeCluster, line: &str) -> Ran {
     run(cluster, None, line).await.succeeded()
 }
 
+/// A session cluster of Flink 1.20.
+fn session() -> Value {
+    let mut session = wordcount();
+    session["metadata"]["name"] = json!("session");
+    session["spec"].as_object_mut().unwrap().remove("job");
+    session["status"]["jobStatus"] = json!({});
+    session
+}
+
+#[tokio::test]
+async fn a_jar_that_the_operator_can_fetch_becomes_a_session_job() {
+    let cluster = cluster();
+    cluster.insert(session());
+    let line = "run https://repo.example.com/My_Clicks-1.jar --on session --parallelism 3 -- --topic clicks";
+    run(&cluster, None, &line.replace(" -- ", " --dry-run=client -- ")).await.succeeded();
+    assert_eq!(cluster.writes(), []);
+    let ran = run(&cluster, None, line).await.succeeded();
+    assert_eq!(ran.output, "flinksessionjob.flink.apache.org/my-clicks-1 created\n");
+    let stored =
+        || cluster.object("flinksessionjobs", "default", "my-clicks-1").unwrap()["spec"].clone();
+    assert_eq!(stored()["deploymentName"], "session");
+    assert_eq!(stored()["job"]["args"], json!(["--topic", "clicks"]));
+    let next = "run https://repo.example.com/clicks-2.jar --on session --name my-clicks-1";
+    run(&cluster, None, next).await.succeeded();
+    assert_eq!(stored()["job"]["jarURI"], "https://repo.example.com/clicks-2.jar");
+    assert_eq!(stored()["job"]["parallelism"], 3, "what is not given stays");
+    let ran = run(&cluster, None, "run https://x/a.jar --on wordcount").await;
+    ran.failed(Kind::Failed, "`wordcount` is no session cluster");
+}
+
+#[tokio::test]
+async fn a_jar_of_this_machine_is_handed_to_flink_where_that_is_said() {
+    let cluster = cluster();
+    cluster.insert(session());
+    let flink = crate::support::fake_flink::FakeFlink::start().await;
+    flink.with("default/session", |_| {});
+    let address = flink.address().to_owned();
+    let folder = tempfile::tempdir().unwrap();
+    let jar = folder.path().join("try.jar");
+    std::fs::write(&jar, "PK and so on").unwrap();
+    let line = format!("run {} --on session", jar.display());
+    let ran = run(&cluster, Some(address.clone()), &line).await;
+    ran.failed(Kind::Usage, "is on this machine, where the operator cannot fetch it");
+    let ran = run(&cluster, Some(address), &format!("{line} --direct")).await.succeeded();
+    assert!(ran.error.contains("no FlinkSessionJob stands for this job"), "{}", ran.error);
+    let job_id = ran.output.trim();
+    assert_eq!(job_id.len(), 32);
+    flink.with("default/session", |cluster| assert!(cluster.jobs.contains_key(job_id)));
+    assert_eq!(cluster.writes(), []);
+    std::fs::write(&jar, "no archive").unwrap();
+    run(&cluster, None, &format!("{line} --direct")).await.failed(Kind::Failed, "is no jar");
+}
+
 #[tokio::test]
 async fn restart_writes_a_new_nonce_each_time() {
     let cluster = cluster();
