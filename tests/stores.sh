@@ -53,12 +53,18 @@ of_postgres() {
     command -v "$1" || true
 }
 
+# The lists of packages may be old, or missing.
+install() {
+    export DEBIAN_FRONTEND=noninteractive
+    apt-get install --yes --no-install-recommends "$@" >&2 \
+        || { apt-get update >&2 && apt-get install --yes --no-install-recommends "$@" >&2; }
+}
+
 install_missing() {
-    if [ -z "$(of_postgres initdb)" ]; then
-        DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends postgresql >&2
-    fi
-    if ! command -v mariadbd >/dev/null; then
-        DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends mariadb-server >&2
+    if [ -z "$(of_postgres initdb)" ]; then install postgresql; fi
+    # The programs alone: nothing is started but by this script.
+    if ! command -v mariadbd >/dev/null || ! command -v mariadb-admin >/dev/null; then
+        install mariadb-server-core mariadb-client-core
     fi
 }
 
@@ -67,7 +73,7 @@ as() {
     user=$1
     shift
     if [ "$(id -u)" -eq 0 ]; then
-        exec setpriv --reuid="$user" --regid="$user" --init-groups "$@"
+        exec setpriv --reuid="$user" --regid="$(id -g "$user")" --clear-groups "$@"
     fi
     exec "$@"
 }
@@ -83,7 +89,7 @@ KUBECTL_FLINK_TEST_STORE_PASSWORD="p@:/%$KUBECTL_FLINK_TEST_STORE_PASSWORD"
 mkdir "$folder/postgres" "$folder/maria"
 if [ "$(id -u)" -eq 0 ]; then
     chown postgres "$folder/postgres"
-    chown mysql "$folder/maria"
+    chown nobody "$folder/maria"
 fi
 
 printf '%s' "$KUBECTL_FLINK_TEST_STORE_PASSWORD" >"$folder/password"
@@ -97,9 +103,9 @@ postgres=$!
 wait_for "$(of_postgres pg_isready)" -h 127.0.0.1 -p "$postgres_port" -U flink -d postgres
 
 maria_port=$(free_port)
-(as mysql mariadb-install-db --no-defaults --datadir="$folder/maria/data" --auth-root-authentication-method=normal \
+(as nobody mariadb-install-db --no-defaults --datadir="$folder/maria/data" --auth-root-authentication-method=normal \
     --skip-test-db) >"$folder/install-db.log" 2>&1
-(as mysql mariadbd --no-defaults --datadir="$folder/maria/data" --bind-address=127.0.0.1 --port="$maria_port" \
+(as nobody mariadbd --no-defaults --datadir="$folder/maria/data" --bind-address=127.0.0.1 --port="$maria_port" \
     --socket="$folder/maria/socket" --skip-log-bin) >"$folder/maria.log" 2>&1 &
 maria=$!
 wait_for mariadb-admin --no-defaults --socket="$folder/maria/socket" --user=root ping
