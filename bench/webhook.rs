@@ -65,8 +65,8 @@ pub(crate) async fn run(rate: u32, seconds: u64) -> Result<Value> {
     let (told, mut answers) = mpsc::unbounded_channel();
     let start = Instant::now();
     let pause = Duration::from_secs(1) / rate;
-    let count = u64::from(rate) * (seconds + WARM_UP.as_secs());
-    for number in 0..u32::try_from(count)? {
+    let reviews = u64::from(rate) * (seconds + WARM_UP.as_secs());
+    for number in 0..u32::try_from(reviews)? {
         let due = start + pause * number;
         sleep_until(due).await;
         let mut connection: Connection = idle.recv().await.context("all connections broke")?;

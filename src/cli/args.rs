@@ -165,7 +165,6 @@ impl Command {
             | Self::Snapshots(_)
             | Self::Logs(_)
             | Self::Exec(_)
-            | Self::Autoscaler(_)
             | Self::Delete(_)
             | Self::Gc(_)
             | Self::Crds(_)

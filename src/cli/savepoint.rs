@@ -45,7 +45,7 @@ pub struct SavepointCommand {
     #[command(subcommand)]
     action: Option<Action>,
     #[command(flatten)]
-    take: Option<SavepointArgs>,
+    take: SavepointArgs,
 }
 
 /// What else is done with savepoints; without it one is taken.
@@ -65,12 +65,7 @@ pub async fn dispatch(
         SavepointCommand { action: Some(Action::Inspect(args)), .. } => {
             Box::pin(inspect::run(args, global, printer)).await
         }
-        SavepointCommand { action: None, take: Some(args) } => run(args, global, printer).await,
-        SavepointCommand { action: None, take: None } => {
-            Err(Failure::usage("no job to take a savepoint of")
-                .hint("such as: kubectl flink savepoint orders")
-                .into())
-        }
+        SavepointCommand { action: None, take } => run(take, global, printer).await,
     }
 }
 
@@ -78,8 +73,9 @@ pub async fn dispatch(
 #[derive(Args)]
 pub struct SavepointArgs {
     /// The FlinkDeployment, or sessionjob/NAME
-    #[arg(add = complete::deployments())]
-    name: String,
+    // Absent beside another command alone.
+    #[arg(required = true, add = complete::deployments())]
+    name: Option<String>,
     /// Directory for the savepoint; default: execution.checkpointing.savepoint-dir of the job
     #[arg(long, value_name = "DIRECTORY")]
     path: Option<String>,
@@ -141,6 +137,11 @@ pub async fn run(args: SavepointArgs, global: &Global, printer: &Printer) -> any
             Failure::usage("a savepoint has no wide form; use -o yaml, json or name").into()
         );
     }
+    let Some(name) = name else {
+        return Err(Failure::usage("no job to take a savepoint of")
+            .hint("such as: kubectl flink savepoint orders")
+            .into());
+    };
     let connection = global.connect().await?;
     let deployment = deployment::fetch(&connection, &name).await?;
     let job_id = running_job(&deployment)?.to_owned();

@@ -41,6 +41,8 @@ fn typed(body: String, content_type: &'static str) -> Response<Bytes> {
     response
 }
 
+type Count = fn(&JobView) -> u64;
+
 /// The text of all series, family by family.
 fn exposition(clusters: &[ClusterView]) -> String {
     let mut text = String::new();
@@ -49,7 +51,7 @@ fn exposition(clusters: &[ClusterView]) -> String {
         let labels = labels(&[("cluster", &cluster.url)]);
         series(&mut text, "cluster_reachable", &labels, f64::from(u8::from(cluster.is_reachable)));
     }
-    let counts: [(&str, &str, fn(&JobView) -> u64); 3] = [
+    let counts: [(&str, &str, Count); 3] = [
         ("scalings_total", "decisions that were carried out", |job| job.scalings),
         ("balanced_total", "decisions that came out as no change", |job| job.balanced),
         ("errors_total", "turns without a decision, for an error", |job| job.errors),

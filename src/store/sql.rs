@@ -137,14 +137,12 @@ impl Sql {
         let made = "CREATE TABLE IF NOT EXISTS kubectl_flink_autoscaler_version \
                     (id BIGINT NOT NULL PRIMARY KEY, version BIGINT NOT NULL)";
         sqlx::query(made).execute(&self.pool).await?;
-        let found = match self.version().await? {
-            Some(found) => found,
-            None => {
-                let noted = "INSERT INTO kubectl_flink_autoscaler_version (id, version) \
-                             VALUES (1, $1)";
-                sqlx::query(self.text(noted)).bind(TABLES).execute(&self.pool).await?;
-                TABLES
-            }
+        let found = if let Some(found) = self.version().await? {
+            found
+        } else {
+            let noted = "INSERT INTO kubectl_flink_autoscaler_version (id, version) VALUES (1, $1)";
+            sqlx::query(self.text(noted)).bind(TABLES).execute(&self.pool).await?;
+            TABLES
         };
         if found > TABLES {
             return Err(Trouble::Newer(found));

@@ -325,11 +325,11 @@ pub(crate) async fn a_job_that_has_stopped_is_forgotten() {
     assert!(store.read(&key(&flink)).await.unwrap().is_stored(), "it comes back");
     // While `main()` runs there may be no job; what is known is kept.
     flink.inject("GET /jobs/overview", crate::support::fake_flink::Fault::NoJobs, 3);
-    running.until_job(&flink, "it is away", |job| job.is_null()).await;
+    running.until_job(&flink, "it is away", Value::is_null).await;
     assert!(store.read(&key(&flink)).await.unwrap().is_stored());
-    running.until_job(&flink, "it is back", |job| job.is_object()).await;
+    running.until_job(&flink, "it is back", Value::is_object).await;
     flink.with_job(JOB, |job| job.state = "FINISHED".into());
-    running.until_job(&flink, "it is gone", |job| job.is_null()).await;
+    running.until_job(&flink, "it is gone", Value::is_null).await;
     assert_eq!(store.read(&key(&flink)).await.unwrap(), Kept::default());
     running.stop().await;
 }

@@ -63,8 +63,13 @@ pub(super) struct RunArgs {
     /// URL of a JobManager's REST API; may be repeated
     #[arg(long, value_name = "URL", required = true)]
     flink: Vec<String>,
-    /// Where to keep what is known: memory, sqlite:PATH, postgres://USER@HOST/DATABASE or mysql://USER@HOST/DATABASE
-    #[arg(long, value_name = "PLACE", default_value = "memory")]
+    #[arg(
+        long,
+        value_name = "PLACE",
+        default_value = "memory",
+        help = "Where to keep what is known: memory, sqlite:PATH, postgres://USER@HOST/DATABASE or \
+                mysql://USER@HOST/DATABASE"
+    )]
     store: String,
     /// Variable of the environment with the password of the database
     #[arg(

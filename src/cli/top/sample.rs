@@ -1,6 +1,6 @@
 //! Asks JobManagers what their jobs do at the moment.
 //!
-//! At most [`JOBS_AT_ONCE`] × [`VERTICES_AT_ONCE`] requests are under way, each with a deadline and without
+//! At most [`JOBS_AT_ONCE`] × ([`VERTICES_AT_ONCE`] + 1) requests are under way, each with a deadline and without
 //! repetition: the next sample comes soon. What could not be read of a job is a fact of that job alone.
 
 use std::collections::{BTreeMap, BTreeSet};
