@@ -285,6 +285,7 @@ pub const KEYS: &[&str] = &[
     MEMORY_TUNING_ENABLED.key(),
     MEMORY_TUNING_OVERHEAD.key(),
     SCALING_ENABLED.key(),
+    ADVICE_FIRST_WINDOW.key(),
     STABILIZATION_INTERVAL.key(),
     SCALE_DOWN_INTERVAL.key(),
     VERTEX_MIN_PARALLELISM.key(),
