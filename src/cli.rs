@@ -1,6 +1,6 @@
 //! The command line: one file per command, all printing through [`printer::Printer`].
 //!
-//! [`run`] parses, starts the runtime, runs one command and turns its result into an exit code.
+//! [`run()`] parses, starts the runtime, runs one command and turns its result into an exit code.
 //! Nothing before the command itself touches the network or the kubeconfig, so that `--help` and
 //! usage errors are immediate.
 
