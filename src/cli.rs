@@ -52,6 +52,7 @@ pub mod sandbox;
 pub mod savepoint;
 pub mod scale;
 pub mod set;
+mod signals;
 pub mod snapshots;
 pub mod status;
 pub mod table;

@@ -30,6 +30,7 @@ use super::extension::invalid;
 use super::failure::Failure;
 use super::logging::{self, Levels, LogFormat};
 use super::printer::Printer;
+use super::signals::asked_to_stop;
 use crate::api::status::{JobManagerDeploymentStatus, JobStatusState, LifecycleState};
 use crate::cluster::deadline;
 use crate::cluster::pulse::Pulse;
@@ -393,16 +394,4 @@ fn unsettled(resources: &[Seen]) -> String {
         .collect();
     let each = states.iter().take(10).map(|(name, state)| format!("`{name}` is {state}"));
     each.collect::<Vec<_>>().join(", ")
-}
-
-async fn asked_to_stop() {
-    let Ok(mut terminate) =
-        tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())
-    else {
-        return std::future::pending().await;
-    };
-    tokio::select! {
-        _ = tokio::signal::ctrl_c() => {}
-        _ = terminate.recv() => {}
-    }
 }

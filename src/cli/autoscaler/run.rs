@@ -18,6 +18,7 @@ use crate::cli::failure::Failure;
 use crate::cli::logging::{self, LogFormat};
 use crate::cli::operator_config::Files;
 use crate::cli::printer::Printer;
+use crate::cli::signals::asked_to_stop;
 use crate::config::FlinkConfig;
 use crate::flink::Deadlines;
 use crate::flink::access::{Access, Connector, Options};
@@ -148,18 +149,6 @@ pub(super) async fn run(args: RunArgs, printer: &Printer) -> anyhow::Result<()> 
     tokio::select! {
         () = running => Ok(()),
         () = asked_to_stop() => Err(Failure::interrupted("ended before everything was written").into()),
-    }
-}
-
-async fn asked_to_stop() {
-    let Ok(mut terminate) =
-        tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())
-    else {
-        return std::future::pending().await;
-    };
-    tokio::select! {
-        _ = tokio::signal::ctrl_c() => {}
-        _ = terminate.recv() => {}
     }
 }
 
