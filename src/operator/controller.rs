@@ -182,9 +182,7 @@ fn tell_others<K: Operated>(event: &watcher::Event<Guarded<K>>, context: &Contex
             K::seen(resource, Sight::There, context);
         }
         watcher::Event::InitApply(resource) => {
-            if context.rewinds.is_comparing() {
-                note_rewind(resource, context);
-            }
+            note_rewind(resource, context);
             K::seen(resource, Sight::There, context);
         }
         watcher::Event::Delete(resource) => {
@@ -231,9 +229,13 @@ fn note_rewind<K: Operated>(listed: &Guarded<K>, context: &Context) {
     if !rewind::is_earlier(listed, &known) {
         return;
     }
-    if let (Ok(listed), Ok(known)) = (&listed.0, &known.0)
-        && let Some(went_back) = K::went_back(known, listed)
-    {
+    let went_back = match (&listed.0, &known.0) {
+        (Ok(listed), Ok(known)) => K::went_back(known, listed),
+        (Ok(_) | Err(_), _) => None,
+    };
+    if !context.rewinds.is_comparing() {
+        context.rewinds.doubt(&known, went_back);
+    } else if let Some(went_back) = went_back {
         tracing::error!(namespace, name, "{}", went_back.message);
         context.rewinds.note(&listed.uid().unwrap_or_default(), went_back);
     }

@@ -100,6 +100,18 @@ pub(super) struct Newest {
     pub(super) resource_version: u64,
 }
 
+impl Newest {
+    /// As it was seen.
+    pub(super) fn of<K: Operated>(resource: &Guarded<K>) -> Self {
+        Self {
+            namespace: resource.namespace().unwrap_or_default(),
+            name: resource.name_any(),
+            uid: resource.uid().unwrap_or_default(),
+            resource_version: resource_version(resource.meta()),
+        }
+    }
+}
+
 /// One watched namespace, or the whole cluster.
 struct Scope<K: Operated> {
     namespace: Option<String>,
@@ -262,11 +274,9 @@ impl<K: Operated> Kept<K> {
         };
         all.sort_by_cached_key(|resource| Reverse(version(resource)));
         all.truncate(count);
-        let newest = |resource: Arc<Guarded<K>>| Newest {
-            namespace: resource.namespace().unwrap_or_default(),
-            name: resource.name_any(),
-            uid: resource.uid().unwrap_or_default(),
-            resource_version: version(&resource),
+        let newest = |resource: Arc<Guarded<K>>| {
+            let resource_version = version(&resource);
+            Newest { resource_version, ..Newest::of(&resource) }
         };
         all.into_iter().map(newest).collect()
     }

@@ -34,6 +34,9 @@ const RETRY_MAX: Duration = Duration::from_mins(5);
 /// The longest while the API server is away: when it is back, nobody wants to wait.
 const RETRY_UNREACHABLE_MAX: Duration = Duration::from_secs(5);
 
+/// Pause until what was doubted is known.
+const DOUBTED: Duration = Duration::from_millis(500);
+
 /// When to look at a resource again; absent: when something changes.
 pub(super) type Again = Option<Duration>;
 
@@ -92,6 +95,10 @@ async fn looked_after<K: Operated>(
         return Ok(again);
     }
     let uid = resource.uid().unwrap_or_default();
+    if context.rewinds.is_doubted(&uid) {
+        // It was listed in an earlier form than was known: what is true is being looked up.
+        return Ok(Some(DOUBTED));
+    }
     let is_cleanup = resource.meta().deletion_timestamp.is_some();
     context.metrics.pass_begins(&uid, is_cleanup, now());
     let outcome = pass(&resource, &context).await;

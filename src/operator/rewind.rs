@@ -5,19 +5,21 @@
 //! listed anew, and what the jobs were known to have done since is not forgotten: see
 //! [`crate::decide::rewind`].
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use kube::Resource;
-use kube::api::{Api, ListParams};
+use kube::api::{Api, ApiResource, DynamicObject, ListParams};
+use serde::de::DeserializeOwned;
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::context::{Context, lock, resource_version};
 use super::controller::api;
-use super::kind::{Guarded, Kept, Operated};
+use super::kind::{Guarded, Kept, Newest, Operated};
 use super::watching::is_refusal;
 use crate::api::deployment::FlinkDeployment;
 use crate::decide::rewind::WentBack;
@@ -44,6 +46,17 @@ pub(super) struct Rewinds {
     is_comparing: AtomicBool,
     /// What is known of resources whose record went back, by uid.
     known: Mutex<HashMap<String, WentBack>>,
+    /// Resources that a list showed in an earlier form than was known, by uid, until that is
+    /// confirmed.
+    doubts: Mutex<HashMap<String, Doubt>>,
+}
+
+/// A list may be an old one, from wherever it was kept; or the store went back.
+#[derive(Clone)]
+struct Doubt {
+    kind: ApiResource,
+    known: Newest,
+    went_back: Option<WentBack>,
 }
 
 impl Default for Rewinds {
@@ -54,6 +67,7 @@ impl Default for Rewinds {
             newest: AtomicU64::new(0),
             is_comparing: AtomicBool::new(false),
             known: Mutex::default(),
+            doubts: Mutex::default(),
         }
     }
 }
@@ -76,6 +90,29 @@ impl Rewinds {
 
     pub(super) fn note(&self, uid: &str, known: WentBack) {
         lock(&self.known).insert(uid.to_owned(), known);
+    }
+
+    /// A list shows a resource in an earlier form than was known. Nothing is done about it until the
+    /// resource itself was read.
+    pub(super) fn doubt<K: Operated>(&self, known: &Guarded<K>, went_back: Option<WentBack>) {
+        let known = Newest::of(known);
+        let doubt = Doubt { kind: ApiResource::erase::<K>(&()), known, went_back };
+        lock(&self.doubts).insert(doubt.known.uid.clone(), doubt);
+        self.is_suspected.notify_one();
+    }
+
+    pub(super) fn is_doubted(&self, uid: &str) -> bool {
+        lock(&self.doubts).contains_key(uid)
+    }
+
+    /// The store went back: so it is with all that was in doubt.
+    fn confirm_doubts(&self) {
+        for (uid, Doubt { known, went_back, .. }) in std::mem::take(&mut *lock(&self.doubts)) {
+            let Some(went_back) = went_back else { continue };
+            let Newest { namespace, name, .. } = known;
+            tracing::error!(namespace, name, "{}", went_back.message);
+            self.note(&uid, went_back);
+        }
     }
 
     pub(super) fn known(&self, uid: &str) -> Option<WentBack> {
@@ -128,6 +165,7 @@ pub(super) async fn follow_store(context: Arc<Context>) {
                     is,
                     "the API server's store went back to an earlier state: everything is looked at anew"
                 );
+                rewinds.confirm_doubts();
                 begin_anew(&context).await;
                 rewinds.newest.store(is, Ordering::Relaxed);
             }
@@ -149,6 +187,10 @@ enum Look {
 /// revision than was ever seen, and then only the resources that were written last still tell: they
 /// are read where `is_suspected`.
 async fn look(context: &Context, is_suspected: bool) -> Look {
+    let doubted = settle_doubts(context).await;
+    if doubted != Look::WentOn {
+        return doubted;
+    }
     let was = context.rewinds.newest.load(Ordering::Relaxed);
     let now = match revision(context).await {
         Revision::NoAnswer => return Look::NoAnswer,
@@ -178,26 +220,57 @@ async fn look(context: &Context, is_suspected: bool) -> Look {
     Look::WentOn
 }
 
+/// Reads what a list showed in an earlier form than was known. Where no resource is so, the list was
+/// an old one.
+async fn settle_doubts(context: &Context) -> Look {
+    let mut doubts: Vec<Doubt> = lock(&context.rewinds.doubts).values().cloned().collect();
+    if doubts.is_empty() {
+        return Look::WentOn;
+    }
+    doubts.sort_by_key(|doubt| Reverse(doubt.known.resource_version));
+    doubts.truncate(COMPARED);
+    for Doubt { kind, known, .. } in &doubts {
+        let client = context.client.clone();
+        let resources: Api<DynamicObject> = Api::namespaced_with(client, &known.namespace, kind);
+        match compare_one(&resources, known).await {
+            Look::WentOn => {}
+            other => return other,
+        }
+    }
+    lock(&context.rewinds.doubts).clear();
+    Look::WentOn
+}
+
 /// Reads the resources of a kind that were written last: one in an earlier form than was known is
 /// from before.
 async fn compare<K: Operated>(kept: &Kept<K>, context: &Context) -> Look {
     let mut answer = Look::WentOn;
     for newest in kept.newest(COMPARED) {
         let resources: Api<K> = api(context, Some(&newest.namespace));
-        match resources.get_metadata_opt(&newest.name).await {
-            Ok(Some(found)) if found.metadata.uid.as_deref() == Some(&newest.uid) => {
-                let is = resource_version(&found.metadata);
-                if is < newest.resource_version {
-                    return Look::WentBack { was: newest.resource_version, is };
-                }
-            }
-            // It is gone, another one has its name, or it may not be read.
-            Ok(_) => {}
-            Err(error) if is_refusal(&error) => {}
-            Err(_) => answer = Look::NoAnswer,
+        match compare_one(&resources, &newest).await {
+            Look::WentOn => {}
+            Look::NoAnswer => answer = Look::NoAnswer,
+            went_back @ Look::WentBack { .. } => return went_back,
         }
     }
     answer
+}
+
+/// Whether the resource is in an earlier form than was known.
+async fn compare_one<K>(resources: &Api<K>, known: &Newest) -> Look
+where
+    K: Clone + DeserializeOwned + std::fmt::Debug,
+{
+    match resources.get_metadata_opt(&known.name).await {
+        Ok(Some(found)) if found.metadata.uid.as_deref() == Some(&known.uid) => {
+            let (was, is) = (known.resource_version, resource_version(&found.metadata));
+            if is < was { Look::WentBack { was, is } } else { Look::WentOn }
+        }
+        // It is gone, another one has its name, or it may not be read.
+        Ok(_) => Look::WentOn,
+        Err(error) if is_refusal(&error) => Look::WentOn,
+        Err(_) => Look::NoAnswer,
+    }
 }
 
 /// What a list says of the store's present revision.
