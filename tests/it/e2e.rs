@@ -203,7 +203,7 @@ fn until_stable_tells_by_its_exit_code() {
     assert_eq!(operate("3s"), Some(124), "no job starts in three seconds");
     assert_eq!(operate("4m"), Some(0), "the job is STABLE");
 
-    // A job that fails for good: no record can be due every 1/0 seconds.
+    // A job that fails for good: it refuses a rate of no records.
     job["spec"]["job"]["args"][5] = json!("0");
     job["spec"]["job"]["upgradeMode"] = json!("stateless");
     job["spec"]["flinkConfiguration"]["restart-strategy.type"] = json!("none");

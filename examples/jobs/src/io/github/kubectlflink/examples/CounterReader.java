@@ -34,11 +34,18 @@ final class CounterReader implements SourceReader<Tuple2<Integer, Long>, Counter
     private long nextLookAtRate;
 
     CounterReader(int roundsPerSecond, String rateFile, SourceReaderMetricGroup metrics) {
-        this.pace = SECOND / roundsPerSecond;
+        this.pace = paceOf(roundsPerSecond);
         this.rateFile = rateFile == null ? null : Path.of(rateFile);
         if (rateFile != null) {
             metrics.setPendingRecordsGauge(this::pendingRecords);
         }
+    }
+
+    private static double paceOf(int roundsPerSecond) {
+        if (roundsPerSecond < 1) {
+            throw new IllegalArgumentException("the rate has to be 1 or more, and is " + roundsPerSecond);
+        }
+        return SECOND / roundsPerSecond;
     }
 
     @Override
@@ -68,7 +75,7 @@ final class CounterReader implements SourceReader<Tuple2<Integer, Long>, Counter
     }
 
     private void readRate(long now) throws IOException {
-        double paceOfFile = SECOND / Integer.parseInt(Files.readString(rateFile).trim());
+        double paceOfFile = paceOf(Integer.parseInt(Files.readString(rateFile).trim()));
         if (paceOfFile != pace) {
             // As many rounds wait as before.
             nextRound = now - Math.max(0, now - nextRound) / pace * paceOfFile;
