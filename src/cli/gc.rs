@@ -109,12 +109,7 @@ pub async fn run(args: GcArgs, global: &Global, printer: &Printer) -> anyhow::Re
         return Ok(());
     }
     if !args.yes {
-        if !printer.terminals().input {
-            return Err(Failure::usage("nothing was removed: say --yes, or --dry-run").into());
-        }
-        if !printer.confirm(format!("Remove {count} of these?"))? {
-            return Err(Failure::new("nothing was removed").into());
-        }
+        agree(format!("Remove {count} of these?"), "removed", printer)?;
     }
     let mut removed = 0_usize;
     for finding in &maps {
@@ -309,6 +304,18 @@ fn table_of(findings: &[Finding], now: Timestamp) -> String {
     };
     let headers = ["NAMESPACE", "CONFIGMAP", "WHAT", "AGE", "ACTION", "WHY"];
     table::render(&headers, findings.iter().map(row).collect())
+}
+
+/// Asks before something is `done` for good; where nobody can be asked, `--yes` has to say so.
+pub(super) fn agree(question: String, done: &str, printer: &Printer) -> anyhow::Result<()> {
+    if !printer.terminals().input {
+        let message = format!("nothing was {done}: say --yes, or --dry-run");
+        return Err(Failure::usage(message).into());
+    }
+    if !printer.confirm(question)? {
+        return Err(Failure::new(format!("nothing was {done}")).into());
+    }
+    Ok(())
 }
 
 #[cfg(test)]

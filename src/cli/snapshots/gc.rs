@@ -15,7 +15,7 @@ use crate::artifact::storage::shown;
 use crate::cli::args::{DryRunMode, Global, Output, OutputFormat, duration};
 use crate::cli::complete;
 use crate::cli::deployment;
-use crate::cli::failure::Failure;
+use crate::cli::gc;
 use crate::cli::printer::Printer;
 use crate::cli::table::{self, NONE};
 use crate::cluster::read::Scope;
@@ -98,12 +98,8 @@ pub(super) async fn run(args: GcArgs, global: &Global, printer: &Printer) -> any
         return Ok(());
     }
     if !args.yes {
-        if !printer.terminals().input {
-            return Err(Failure::usage("nothing was deleted: say --yes, or --dry-run").into());
-        }
-        if !printer.confirm(format!("Delete {going} of these, savepoints included?"))? {
-            return Err(Failure::new("nothing was deleted").into());
-        }
+        let question = format!("Delete {going} of these, savepoints included?");
+        gc::agree(question, "deleted", printer)?;
     }
     // Somebody may have named one meanwhile.
     let now = look(client, scope, name, &rules, None).await?;
