@@ -59,10 +59,10 @@ bench: release ## figures of 200 deployments, beside the Java operator's
 	bench/run.sh
 
 bench-looking: release ## start-up, completion and lists of 5,000 deployments; KUBECONFIG=… for a real API server
-	$(CARGO) run --locked --release --example bench -- looking target/release/kubectl-flink $(KUBECONFIG)
+	$(CARGO) run --locked --release --features jemalloc --example bench -- looking target/release/kubectl-flink $(KUBECONFIG)
 
 bench-autoscaler: ## what 2,000 jobs of 20 vertices take of the autoscaler each minute
-	$(CARGO) run --locked --release --example bench -- autoscaler 2000 20 30
+	$(CARGO) run --locked --release --features jemalloc --example bench -- autoscaler 2000 20 30
 
 clean: ## remove what was built
 	$(CARGO) clean
