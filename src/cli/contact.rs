@@ -1,8 +1,9 @@
 //! Whether the API server answers, said once when that changes.
 //!
 //! Watches make lost connections again by themselves and report each attempt. A person wants to know that
-//! it is lost, and that it is back: a watch says nothing then until the next change, so that the API server
-//! is asked, with growing pauses.
+//! it is lost, and that it is back: a watch says nothing then until the next change. The API server is asked
+//! instead, once the watch has had time for an attempt that did not fail: where watches alone are refused, the
+//! API server answers, and nothing is back.
 
 use std::time::Duration;
 
@@ -11,8 +12,12 @@ use tokio::time::{Instant, sleep_until};
 
 use super::printer::Printer;
 use crate::cluster;
+use crate::cluster::read::WATCH_RETRY_MAX;
 
-/// Pause before the first question after a loss; each next one is twice as long.
+/// A watch that has not failed for this long is there, provided that the API server answers: the time to its
+/// next attempt, and for that attempt.
+const QUIET: Duration = WATCH_RETRY_MAX.saturating_add(Duration::from_secs(1));
+/// Pause between attempts, at first; each next one is twice as long.
 const PAUSE_MIN: Duration = Duration::from_secs(1);
 /// No pause is longer: whoever repairs a network watches.
 const PAUSE_MAX: Duration = Duration::from_secs(16);
@@ -35,14 +40,12 @@ struct Lost {
 impl Contact {
     /// Notes that a request failed for reasons that pass; whether that is news.
     pub(super) fn lose(&mut self, error: &cluster::Error) -> bool {
-        if self.lost.is_some() {
+        let next_question = Instant::now() + QUIET;
+        if let Some(lost) = &mut self.lost {
+            lost.next_question = next_question;
             return false;
         }
-        self.lost = Some(Lost {
-            pause: PAUSE_MIN,
-            next_question: Instant::now() + PAUSE_MIN,
-            message: error.to_string(),
-        });
+        self.lost = Some(Lost { pause: PAUSE_MIN, next_question, message: error.to_string() });
         true
     }
 
@@ -114,6 +117,20 @@ mod tests {
         assert!(!contact.regain());
         assert_eq!(contact.notice(), None);
         assert!(contact.lose(&error()), "the next loss is news again");
+    }
+
+    #[test]
+    fn a_watch_that_fails_again_is_given_time_again() {
+        let mut contact = Contact::default();
+        for _ in 0..2 {
+            let before = Instant::now();
+            contact.lose(&error());
+            let next_question = contact.lost.as_ref().unwrap().next_question;
+            assert!(
+                next_question > before + WATCH_RETRY_MAX,
+                "an answer would say nothing of the watch"
+            );
+        }
     }
 
     #[test]

@@ -1,11 +1,14 @@
 //! Reads: one object, or all of a kind.
 
 use std::fmt::Debug;
+use std::time::Duration;
 
+use backon::{BackoffBuilder, ConstantBackoff, ConstantBuilder};
 use futures::{Stream, StreamExt};
 use k8s_openapi::NamespaceResourceScope;
 use kube::api::{Api, DynamicObject, ListParams};
 use kube::core::{ApiResource, Request};
+use kube::runtime::utils::Backoff;
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Client, Resource};
 use serde::de::DeserializeOwned;
@@ -193,12 +196,12 @@ where
 
 /// One object over time: its present state first, then each change; nothing when it is gone.
 ///
-/// Lost connections are made again with growing pauses, so the stream does not end.
+/// Lost connections are made again after [`WATCH_RETRY_MAX`], so the stream does not end.
 pub fn watch_value(
     client: &Client,
     id: &ObjectId,
 ) -> impl Stream<Item = Result<Option<Value>>> + use<> {
-    watcher::watch_object(id.api(client), &id.name).default_backoff().map(|seen| match seen {
+    watcher::watch_object(id.api(client), &id.name).backoff(Retry::new()).map(|seen| match seen {
         Ok(Some(object)) => to_value(&object).map(Some),
         Ok(None) => Ok(None),
         Err(error) => Err(from_watch(error)),
@@ -218,17 +221,49 @@ where
     if let Some(selector) = label_selector {
         config = config.labels(selector);
     }
-    watcher(dynamic_api::<K>(client, scope), config).default_backoff().filter_map(|event| async {
-        match event {
-            Ok(watcher::Event::Apply(object) | watcher::Event::InitApply(object)) => {
-                Some(to_value(&object).map(Seen::Present))
+    watcher(dynamic_api::<K>(client, scope), config).backoff(Retry::new()).filter_map(
+        |event| async {
+            match event {
+                Ok(watcher::Event::Apply(object) | watcher::Event::InitApply(object)) => {
+                    Some(to_value(&object).map(Seen::Present))
+                }
+                Ok(watcher::Event::Delete(object)) => Some(to_value(&object).map(Seen::Gone)),
+                Ok(watcher::Event::InitDone) => Some(Ok(Seen::Complete)),
+                Ok(watcher::Event::Init) => Some(Ok(Seen::Restart)),
+                Err(error) => Some(Err(from_watch(error))),
             }
-            Ok(watcher::Event::Delete(object)) => Some(to_value(&object).map(Seen::Gone)),
-            Ok(watcher::Event::InitDone) => Some(Ok(Seen::Complete)),
-            Ok(watcher::Event::Init) => Some(Ok(Seen::Restart)),
-            Err(error) => Some(Err(from_watch(error))),
-        }
-    })
+        },
+    )
+}
+
+/// A watch that failed is tried again at the latest after this.
+///
+/// The pause does not grow: a person waits, and sees the present state no later than this after the API
+/// server is back.
+pub const WATCH_RETRY_MAX: Duration = Duration::from_secs(4);
+
+/// Pauses between the attempts of a watch, from half of [`WATCH_RETRY_MAX`] to all of it, so that those who
+/// lost the same API server do not come back at one moment.
+struct Retry(ConstantBackoff);
+
+impl Retry {
+    fn new() -> Self {
+        let pauses = ConstantBuilder::new().with_delay(WATCH_RETRY_MAX / 2);
+        Self(pauses.without_max_times().with_jitter().build())
+    }
+}
+
+impl Iterator for Retry {
+    type Item = Duration;
+
+    fn next(&mut self) -> Option<Duration> {
+        self.0.next()
+    }
+}
+
+impl Backoff for Retry {
+    // Each pause is like the first.
+    fn reset(&mut self) {}
 }
 
 /// What a watch over many objects tells.
