@@ -103,6 +103,7 @@ mod plugin;
 mod pod_watch;
 pub mod pods;
 pub mod preview;
+mod reach;
 pub mod reconcile;
 mod record;
 pub mod rehearse;

@@ -15,6 +15,7 @@ use super::health::Health;
 use super::kind::Kept;
 use super::listener::{Listener, Listeners};
 use super::live::Live;
+use super::reach::Reach;
 use super::rewind::Rewinds;
 use super::sighting::{Sighting, Trust};
 use super::snapshot::index::ByJob;
@@ -81,6 +82,8 @@ pub struct Context {
     told_exceptions: Mutex<HashMap<String, ToldExceptions>>,
     /// The newest that this process knows of JobManagers beside their watch, by the resource's uid.
     sightings: Mutex<HashMap<String, Sighting>>,
+    /// Whether the API server answers.
+    pub(super) reach: Reach,
     /// Whether the API server's store went back.
     pub(super) rewinds: Arc<Rewinds>,
     failed_submissions: Mutex<HashMap<String, FailedSubmission>>,
@@ -120,6 +123,7 @@ impl Context {
             ways: Ways::default(),
             told_exceptions: Mutex::default(),
             sightings: Mutex::default(),
+            reach: Reach::default(),
             rewinds: Arc::default(),
             failed_submissions: Mutex::default(),
             tried: Mutex::default(),

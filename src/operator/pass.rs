@@ -34,6 +34,9 @@ const RETRY_MAX: Duration = Duration::from_mins(5);
 /// The longest while the API server is away: when it is back, nobody wants to wait.
 const RETRY_UNREACHABLE_MAX: Duration = Duration::from_secs(5);
 
+/// How long a pass waits in its place for an API server that does not answer, and how long it is away then.
+const AWAY: Duration = Duration::from_secs(2);
+
 /// Pause until what was doubted is known.
 const DOUBTED: Duration = Duration::from_millis(500);
 
@@ -88,6 +91,9 @@ async fn looked_after<K: Operated>(
     resource: Arc<Guarded<K>>,
     context: Arc<Context>,
 ) -> Result<Again, Error> {
+    if !context.reach.until_there(AWAY).await {
+        return Ok(Some(AWAY));
+    }
     let namespace = resource.namespace().unwrap_or_default();
     let about = format!("{} {namespace}/{}", K::kind(&()), resource.name_any());
     let _running = context.health.pass(about);
@@ -102,6 +108,9 @@ async fn looked_after<K: Operated>(
     let is_cleanup = resource.meta().deletion_timestamp.is_some();
     context.metrics.pass_begins(&uid, is_cleanup, now());
     let outcome = pass(&resource, &context).await;
+    if matches!(&outcome, Err(error) if error.is_unreachable()) {
+        context.reach.doubt();
+    }
     context.metrics.pass_ends(&uid, outcome.is_err(), now());
     outcome
 }

@@ -15,11 +15,12 @@ use kube::Resource;
 use kube::api::{Api, ApiResource, DynamicObject, ListParams};
 use serde::de::DeserializeOwned;
 use tokio::sync::{Notify, watch};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep, sleep_until};
 
 use super::context::{Context, lock, resource_version};
 use super::controller::api;
 use super::kind::{Guarded, Kept, Newest, Operated};
+use super::observe::tell;
 use super::watching::is_refusal;
 use crate::api::deployment::FlinkDeployment;
 use crate::decide::rewind::WentBack;
@@ -150,8 +151,19 @@ pub(super) async fn follow_store(context: Arc<Context>) {
     let rewinds = Arc::clone(&context.rewinds);
     let mut is_suspected = false;
     let mut pause = LOOK_EVERY;
+    let mut last_look = Instant::now();
     loop {
-        is_suspected |= timeout(pause, rewinds.is_suspected.notified()).await.is_ok();
+        let doubted = async {
+            context.reach.doubted().await;
+            // A fleet has many doubts at a time.
+            sleep_until(last_look + AGAIN).await;
+        };
+        tokio::select! {
+            () = rewinds.is_suspected.notified() => is_suspected = true,
+            () = doubted => {}
+            () = sleep(pause) => {}
+        }
+        last_look = Instant::now();
         match look(&context, is_suspected).await {
             Look::NoAnswer => {
                 // The suspicion stays until there is an answer.
@@ -232,7 +244,7 @@ async fn settle_doubts(context: &Context) -> Look {
     for Doubt { kind, known, .. } in &doubts {
         let client = context.client.clone();
         let resources: Api<DynamicObject> = Api::namespaced_with(client, &known.namespace, kind);
-        match compare_one(&resources, known).await {
+        match compare_one(&resources, known, context).await {
             Look::WentOn => {}
             other => return other,
         }
@@ -247,7 +259,7 @@ async fn compare<K: Operated>(kept: &Kept<K>, context: &Context) -> Look {
     let mut answer = Look::WentOn;
     for newest in kept.newest(COMPARED) {
         let resources: Api<K> = api(context, Some(&newest.namespace));
-        match compare_one(&resources, &newest).await {
+        match compare_one(&resources, &newest, context).await {
             Look::WentOn => {}
             Look::NoAnswer => answer = Look::NoAnswer,
             went_back @ Look::WentBack { .. } => return went_back,
@@ -257,11 +269,11 @@ async fn compare<K: Operated>(kept: &Kept<K>, context: &Context) -> Look {
 }
 
 /// Whether the resource is in an earlier form than was known.
-async fn compare_one<K>(resources: &Api<K>, known: &Newest) -> Look
+async fn compare_one<K>(resources: &Api<K>, known: &Newest, context: &Context) -> Look
 where
     K: Clone + DeserializeOwned + std::fmt::Debug,
 {
-    match resources.get_metadata_opt(&known.name).await {
+    match heard(resources.get_metadata_opt(&known.name).await, context) {
         Ok(Some(found)) if found.metadata.uid.as_deref() == Some(&known.uid) => {
             let (was, is) = (known.resource_version, resource_version(&found.metadata));
             if is < was { Look::WentBack { was, is } } else { Look::WentOn }
@@ -271,6 +283,15 @@ where
         Err(error) if is_refusal(&error) => Look::WentOn,
         Err(_) => Look::NoAnswer,
     }
+}
+
+/// Notes whether the API server answered.
+fn heard<T>(answer: kube::Result<T>, context: &Context) -> kube::Result<T> {
+    match &answer {
+        Err(error) if !is_refusal(error) => context.reach.missed(&tell(error)),
+        Ok(_) | Err(_) => context.reach.answered(),
+    }
+    answer
 }
 
 /// What a list says of the store's present revision.
@@ -286,7 +307,7 @@ async fn revision(context: &Context) -> Revision {
     let mut answer = Revision::Unreadable;
     for scope in context.deployments.namespaces().into_iter().take(SCOPES_MAX) {
         let deployments: Api<FlinkDeployment> = api(context, scope.as_deref());
-        match deployments.list_metadata(&ListParams::default().limit(1)).await {
+        match heard(deployments.list_metadata(&ListParams::default().limit(1)).await, context) {
             Ok(list) => {
                 let version = list.metadata.resource_version.and_then(|text| text.parse().ok());
                 return version.map_or(answer, Revision::Is);

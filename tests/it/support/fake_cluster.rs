@@ -92,6 +92,11 @@ impl FakeCluster {
         });
     }
 
+    /// Lets nothing go wrong any more.
+    pub(crate) fn heal(&self) {
+        self.state().faults.clear();
+    }
+
     /// Makes the API server not know the kind with this plural name.
     pub(crate) fn remove_kind(&self, plural: &str) {
         self.state().store.unknown_kinds.insert(plural.to_owned());

@@ -1,0 +1,113 @@
+//! Whether the API server answers.
+//!
+//! While it does not, nothing that is decided can be done or written down, so no pass begins: a fleet would
+//! ask, fail and say so, once for each of its resources, again and again.
+
+use std::time::Duration;
+
+use tokio::sync::{Notify, watch};
+use tokio::time::{Instant, timeout};
+
+/// Requests without an answer, one after the other, until the API server is taken for away.
+const MISSES: u32 = 3;
+
+/// What is known of it. [`super::rewind::follow_store`], which asks all the time, keeps it up to date.
+pub(super) struct Reach {
+    state: watch::Sender<State>,
+    /// A pass went without an answer.
+    is_doubted: Notify,
+}
+
+#[derive(Clone, Copy)]
+enum State {
+    /// Requests in a row that were not answered, fewer than [`MISSES`].
+    There {
+        misses: u32,
+    },
+    Away {
+        since: Instant,
+    },
+}
+
+impl Default for Reach {
+    fn default() -> Self {
+        let state = watch::Sender::new(State::There { misses: 0 });
+        Self { state, is_doubted: Notify::new() }
+    }
+}
+
+impl Reach {
+    /// A request was answered, if only by a refusal.
+    pub(super) fn answered(&self) {
+        self.state.send_if_modified(|state| {
+            if let State::Away { since } = *state {
+                tracing::info!(after = ?since.elapsed(), "the API server answers again");
+            }
+            let was_away = matches!(state, State::Away { .. });
+            *state = State::There { misses: 0 };
+            was_away
+        });
+    }
+
+    /// A request was not answered, or not served.
+    pub(super) fn missed(&self, error: &str) {
+        self.state.send_if_modified(|state| {
+            let State::There { misses } = state else { return false };
+            *misses += 1;
+            let is_away = *misses >= MISSES;
+            if is_away {
+                tracing::error!(
+                    error,
+                    "the API server does not answer: nothing is decided until it does"
+                );
+                *state = State::Away { since: Instant::now() };
+            }
+            is_away
+        });
+    }
+
+    /// Somebody else had no answer: it is to be asked.
+    pub(super) fn doubt(&self) {
+        self.is_doubted.notify_one();
+    }
+
+    /// Ends when somebody had no answer.
+    pub(super) async fn doubted(&self) {
+        self.is_doubted.notified().await;
+    }
+
+    /// Ends when the API server answers, at the latest after `patience`; whether it does.
+    pub(super) async fn until_there(&self, patience: Duration) -> bool {
+        let mut states = self.state.subscribe();
+        let there = states.wait_for(|state| matches!(state, State::There { .. }));
+        matches!(timeout(patience, there).await, Ok(Ok(_)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PATIENCE: Duration = Duration::from_millis(20);
+
+    #[tokio::test]
+    async fn some_misses_in_a_row_are_an_absence_and_one_answer_ends_it() {
+        let reach = Reach::default();
+        for _ in 1..MISSES {
+            reach.missed("timed out");
+        }
+        assert!(reach.until_there(PATIENCE).await, "that happens");
+        reach.answered();
+        for _ in 1..MISSES {
+            reach.missed("timed out");
+        }
+        assert!(reach.until_there(PATIENCE).await, "not in a row");
+        reach.missed("timed out");
+        assert!(!reach.until_there(PATIENCE).await);
+        let (is_there, ()) = tokio::join!(reach.until_there(PATIENCE * 50), async {
+            tokio::task::yield_now().await;
+            reach.answered();
+        });
+        assert!(is_there, "who waits goes on at once");
+    }
+}

@@ -1,0 +1,53 @@
+//! An API server that is away for a while, and a fleet that waits for it.
+
+use std::time::Duration;
+
+use axum::http::Method;
+use serde_json::json;
+
+use crate::decisions::Scene;
+use crate::support::fake_cluster::{FakeCluster, Fault};
+use crate::support::fake_flink::FakeFlink;
+use crate::support::operating::Operating;
+
+const FLEET: usize = 120;
+/// The operator knows by then that the API server is away.
+const NOTICE: Duration = Duration::from_secs(4);
+const WATCHED: Duration = Duration::from_secs(4);
+/// Looks every half second, a list in each, and watches that begin again every few seconds.
+const REQUESTS_MAX: usize = 40;
+
+fn without_an_answer(cluster: &FakeCluster) {
+    for method in [Method::GET, Method::POST, Method::PUT, Method::PATCH, Method::DELETE] {
+        cluster.fail(method, "/", Fault::Status(503), usize::MAX);
+    }
+}
+
+#[tokio::test]
+async fn a_fleet_waits_for_the_api_server_without_asking_for_each_of_its_jobs() {
+    let operating = Operating::start(FakeFlink::start().await);
+    operating.run(&Scene::running("savepoint"));
+    operating.until_seen_running().await;
+
+    without_an_answer(&operating.cluster);
+    for number in 0..FLEET {
+        let mut job = serde_json::to_value(Scene::new("stateless").resource).unwrap();
+        job["metadata"]["name"] = json!(format!("job-{number}"));
+        job["metadata"]["uid"] = json!(format!("uid-{number}"));
+        operating.cluster.insert(job);
+    }
+    tokio::time::sleep(NOTICE).await;
+    operating.cluster.forget_requests();
+    tokio::time::sleep(WATCHED).await;
+    let requests = operating.cluster.requests();
+    assert!(!requests.is_empty(), "it does look whether the API server is back");
+    assert!(requests.len() <= REQUESTS_MAX, "{} requests: {requests:#?}", requests.len());
+
+    operating.cluster.heal();
+    operating
+        .until("all are deployed", |cluster| {
+            (cluster.objects("deployments").len() == FLEET + 1).then_some(())
+        })
+        .await;
+    assert!(operating.rest().await);
+}
