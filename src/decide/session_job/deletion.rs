@@ -55,6 +55,7 @@ impl Pass<'_> {
         }
         let text = self.status.reconciliation_status.last_reconciled_spec.as_deref();
         self.last = text.and_then(|text| ReconciledJob::parse(text).ok());
+        self.keep_in_mind_set_back_record();
         if !self.is_marked_deleting() {
             self.status.lifecycle_state = Some(LifecycleState::Deleting);
             self.steps.push(Step::Event(Event::normal(
@@ -67,7 +68,7 @@ impl Pass<'_> {
         let Some(cluster) = self.world.cluster else {
             return Ok(self.end("deleted: its session cluster does not exist"));
         };
-        if self.has_nothing_to_cancel() {
+        if self.has_nothing_to_cancel() && self.unrecorded_job().is_none() {
             return Ok(self.end("deleted: no job of it runs"));
         }
         let config = self.config_or_defaults();
@@ -178,6 +179,12 @@ impl Pass<'_> {
         if self.world.jobs()?.is_err() {
             return self.wait_for_cluster(cluster, config, "to answer");
         }
+        if let Some(plan) = self.put_unrecorded_job_on_record()? {
+            return Ok(plan);
+        }
+        if self.has_nothing_to_cancel() {
+            return Ok(self.end("deleted: no job of it runs"));
+        }
         let Some(job) = self.listed_job()? else {
             return Ok(self.end("deleted: the cluster has no such job"));
         };
@@ -268,6 +275,7 @@ impl Pass<'_> {
     }
 
     fn end(&mut self, because: &str) -> Plan {
+        self.problem = None;
         self.steps.push(Step::RemoveFinalizer);
         self.finish(because, None)
     }

@@ -4,10 +4,15 @@
 //! long ago, and another one of this resource run in its place. Nothing is concluded from the record
 //! then, and nothing started beside what runs.
 
+use std::time::Duration;
+
 use super::plan::Plan;
 use super::{Halt, Pass};
-use crate::api::job::UpgradeMode;
+use crate::api::job::{JobState, UpgradeMode};
+use crate::api::status::ReconciliationState;
 use crate::decide::diff::{ChangeClass, diff_session_job};
+use crate::decide::job;
+use crate::decide::plan::{Component, Event};
 use crate::decide::rewind::{WentBack, is_alive, refusal};
 
 impl Pass<'_> {
@@ -46,5 +51,46 @@ impl Pass<'_> {
             job_id.as_deref().unwrap_or_default(),
             self.cluster_name()
         )
+    }
+
+    /// What is known of a job that ran last and is not the one on record.
+    pub(super) fn unrecorded_job(&self) -> Option<WentBack> {
+        let on_record = job::id(&self.status.job_status);
+        self.set_back().filter(|known| known.job_id.is_some() && known.job_id != on_record)
+    }
+
+    /// Should the deletion have to wait for the cluster, and this process end meanwhile, then the next
+    /// one finds in the status that the job on record is not the one to be ended.
+    pub(super) fn keep_in_mind_set_back_record(&mut self) {
+        self.problem = self.unrecorded_job().map(|known| refusal(known.message));
+    }
+
+    /// A deletion ends what there is. Where the job that ran last is still alive, it is put on record
+    /// as the one that runs, so that all that follows is about that one.
+    pub(super) fn put_unrecorded_job_on_record(&mut self) -> Result<Option<Plan>, Halt> {
+        self.problem = None;
+        let Some(known) = self.unrecorded_job() else { return Ok(None) };
+        let cannot =
+            |reason| Halt::cannot(format!("the cluster's jobs cannot be listed: {reason}"));
+        let jobs = self.world.jobs()?.map_err(cannot)?;
+        let is_it = |job: &&crate::decide::world::Job| Some(&job.id) == known.job_id.as_ref();
+        let Some(found) = jobs.iter().find(is_it).filter(|job| !job.state.is_globally_terminal())
+        else {
+            return Ok(None);
+        };
+        let (id, state) = (found.id.clone(), found.state);
+        job::forget_stop(&mut self.status.job_status);
+        self.status.job_status.job_id = Some(id.clone());
+        self.set_job_state(state);
+        let mode = self.last_mode();
+        self.store_last(self.stored(JobState::Running, mode, false));
+        self.status.reconciliation_status.state = ReconciliationState::Deployed;
+        self.status.error = None;
+        let because = format!(
+            "the record went back with the API server's store: job {id}, which ran last, is the one \
+             that the deletion ends"
+        );
+        self.tell(Event::warning("Cleanup", Component::Job, because.clone()));
+        Ok(Some(self.finish(because, Some(Duration::ZERO))))
     }
 }

@@ -203,3 +203,89 @@ fn a_job_that_runs_and_one_without_state_go_on() {
     assert_eq!(open.reconciliation(), ReconciliationState::Deployed);
     assert_eq!(open.error(), "");
 }
+
+fn cancelled(plan: &Plan) -> Option<&str> {
+    plan.steps.iter().find_map(|step| {
+        let Step::CancelJob { job_id } = step else { return None };
+        Some(job_id.as_str())
+    })
+}
+
+/// The record would have the resource go at once, or wait for the end of a job that is long gone.
+#[test]
+fn a_deletion_ends_the_job_that_ran_last() {
+    let suspended = || {
+        let mut case = Case::running("savepoint");
+        case.edit(|spec| spec.job.as_mut().unwrap().state = JobState::Suspended);
+        case.pass();
+        case.stop = Stop::Completed { path: "s3://lake/sp/1".to_owned() };
+        case.list(JobStatusState::Finished);
+        case.pass();
+        case.set_back()
+    };
+    let never_started = || {
+        let mut case = case("savepoint").set_back();
+        case.jobs = Some(vec![]);
+        case
+    };
+    let cases = vec![
+        between(),
+        suspended(),
+        never_started(),
+        ended("savepoint"),
+        ended("last-state"),
+        ended("stateless"),
+    ];
+    for (index, mut case) in cases.into_iter().enumerate() {
+        case.lists_newer(JobStatusState::Running);
+        case.delete();
+        let plan = case.pass();
+        assert!(plan.because.contains(NEWER_ID), "{index}: {}", plan.because);
+        assert!(reasons(&plan).contains(&"Cleanup"));
+        // From here on the record tells it, whoever goes on.
+        case.restart();
+        let plan = case.pass();
+        assert_eq!(cancelled(&plan), Some(NEWER_ID), "{index}: {}", plan.because);
+        case.list(JobStatusState::Canceled);
+        assert_eq!(names(&case.pass()).last(), Some(&"remove-finalizer"), "{index}");
+    }
+}
+
+#[test]
+fn a_deletion_saves_the_state_of_the_job_that_ran_last() {
+    let mut case = between();
+    case.set("kubernetes.operator.job.savepoint-on-deletion", "true");
+    case.lists_newer(JobStatusState::Running);
+    case.delete();
+    case.pass();
+    let plan = case.pass();
+    let stopped = plan.steps.iter().find_map(|step| {
+        let Step::TriggerStop { job_id, .. } = step else { return None };
+        Some(job_id.as_str())
+    });
+    assert_eq!(stopped, Some(NEWER_ID), "{}", plan.because);
+}
+
+#[test]
+fn a_deletion_that_cannot_ask_for_the_job_that_ran_last_waits() {
+    let mut case = between();
+    case.set_in_cluster("high-availability.type", "kubernetes");
+    case.cluster_is(JobManagerDeploymentStatus::Missing);
+    case.delete();
+    assert!(!names(&case.pass()).contains(&"remove-finalizer"));
+    assert!(case.error().contains(WENT_BACK), "{}", case.error());
+    case.restart();
+    assert!(!names(&case.pass()).contains(&"remove-finalizer"), "the next process knows it too");
+    case.cluster_is(JobManagerDeploymentStatus::Ready);
+    case.lists_newer(JobStatusState::Running);
+    case.pass();
+    assert_eq!(cancelled(&case.pass()), Some(NEWER_ID));
+}
+
+#[test]
+fn a_deletion_after_the_end_of_the_job_that_ran_last_ends() {
+    let mut case = between();
+    case.lists_newer(JobStatusState::Finished);
+    case.delete();
+    assert_eq!(names(&case.pass()).last(), Some(&"remove-finalizer"));
+}
