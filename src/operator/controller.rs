@@ -67,8 +67,12 @@ async fn run<K: Operated>(feed: Feed<K>, settings: Settings) {
     }
     let api: Api<Guarded<K>> = api(&context, namespace.as_deref());
     let (seen_by, scope) = (Arc::clone(&context), namespace.clone());
-    let seen = watching::watch(api, config, context.rewinds.follow());
-    let stream = reflector(writer, seen.modify(drop_what_nobody_reads))
+    let compared_by = Arc::clone(&context);
+    let seen = watching::watch(api, config, context.rewinds.follow())
+        .modify(drop_what_nobody_reads)
+        // Before the store has it, which then knows nothing else any more.
+        .inspect_ok(move |event| note_rewind(event, &compared_by));
+    let stream = reflector(writer, seen)
         .inspect_ok(move |event| {
             tell_others(event, &seen_by);
             count(event, scope.as_deref(), &seen_by);
@@ -181,10 +185,7 @@ fn tell_others<K: Operated>(event: &watcher::Event<Guarded<K>>, context: &Contex
             context.rewinds.saw(resource_version(resource.meta()));
             K::seen(resource, Sight::There, context);
         }
-        watcher::Event::InitApply(resource) => {
-            note_rewind(resource, context);
-            K::seen(resource, Sight::There, context);
-        }
+        watcher::Event::InitApply(resource) => K::seen(resource, Sight::There, context),
         watcher::Event::Delete(resource) => {
             let uid = resource.uid().unwrap_or_default();
             context.validators.forget(&uid);
@@ -222,8 +223,9 @@ fn count<K: Operated>(event: &watcher::Event<Guarded<K>>, scope: Option<&str>, c
     }
 }
 
-/// While a list comes in, the store still has what was known before it.
-fn note_rewind<K: Operated>(listed: &Guarded<K>, context: &Context) {
+/// Compares what a watch shows, of its list or of what comes after it, with what was known before.
+fn note_rewind<K: Operated>(event: &watcher::Event<Guarded<K>>, context: &Context) {
+    let (watcher::Event::Apply(listed) | watcher::Event::InitApply(listed)) = event else { return };
     let (namespace, name) = (listed.namespace().unwrap_or_default(), listed.name_any());
     let Some(known) = K::kept(context).cached(&namespace, &name) else { return };
     if !rewind::is_earlier(listed, &known) {

@@ -98,6 +98,7 @@ pub(super) struct Newest {
     pub(super) name: String,
     pub(super) uid: String,
     pub(super) resource_version: u64,
+    pub(super) generation: i64,
 }
 
 impl Newest {
@@ -108,6 +109,7 @@ impl Newest {
             name: resource.name_any(),
             uid: resource.uid().unwrap_or_default(),
             resource_version: resource_version(resource.meta()),
+            generation: resource.meta().generation.unwrap_or_default(),
         }
     }
 }

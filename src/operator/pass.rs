@@ -116,7 +116,12 @@ async fn looked_after<K: Operated>(
 }
 
 async fn pass<K: Operated>(resource: &Guarded<K>, context: &Context) -> Result<Again, Error> {
-    match freshest(resource, context).await? {
+    let newest = freshest(resource, context).await?;
+    if context.rewinds.is_doubted(&resource.uid().unwrap_or_default()) {
+        // What came meanwhile is an earlier form.
+        return Ok(Some(DOUBTED));
+    }
+    match newest {
         Some(Ok(newest)) => {
             let outcome = K::pass(newest, context).await;
             if let (Err(Error::Act(error)), Ok(known)) = (&outcome, &resource.0) {

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 use kube::api::{Api, ApiResource, DynamicObject, ListParams};
 use serde::de::DeserializeOwned;
@@ -47,12 +48,12 @@ pub(super) struct Rewinds {
     is_comparing: AtomicBool,
     /// What is known of resources whose record went back, by uid.
     known: Mutex<HashMap<String, WentBack>>,
-    /// Resources that a list showed in an earlier form than was known, by uid, until that is
-    /// confirmed.
+    /// Resources that a watch or its list showed in an earlier form than was known, by uid, until
+    /// that is confirmed.
     doubts: Mutex<HashMap<String, Doubt>>,
 }
 
-/// A list may be an old one, from wherever it was kept; or the store went back.
+/// What is shown may be old, from wherever it was kept; or the store went back.
 #[derive(Clone)]
 struct Doubt {
     kind: ApiResource,
@@ -93,8 +94,8 @@ impl Rewinds {
         lock(&self.known).insert(uid.to_owned(), known);
     }
 
-    /// A list shows a resource in an earlier form than was known. Nothing is done about it until the
-    /// resource itself was read.
+    /// A watch, or its list, shows a resource in an earlier form than was known. Nothing is done about
+    /// it until the resource itself was read.
     pub(super) fn doubt<K: Operated>(&self, known: &Guarded<K>, went_back: Option<WentBack>) {
         let known = Newest::of(known);
         let doubt = Doubt { kind: ApiResource::erase::<K>(&()), known, went_back };
@@ -232,8 +233,8 @@ async fn look(context: &Context, is_suspected: bool) -> Look {
     Look::WentOn
 }
 
-/// Reads what a list showed in an earlier form than was known. Where no resource is so, the list was
-/// an old one.
+/// Reads what was shown in an earlier form than was known. Where no resource is so, what was shown was
+/// old.
 async fn settle_doubts(context: &Context) -> Look {
     let mut doubts: Vec<Doubt> = lock(&context.rewinds.doubts).values().cloned().collect();
     if doubts.is_empty() {
@@ -276,7 +277,8 @@ where
     match heard(resources.get_metadata_opt(&known.name).await, context) {
         Ok(Some(found)) if found.metadata.uid.as_deref() == Some(&known.uid) => {
             let (was, is) = (known.resource_version, resource_version(&found.metadata));
-            if is < was { Look::WentBack { was, is } } else { Look::WentOn }
+            let is_earlier = is_before(&found.metadata, was, known.generation);
+            if is_earlier { Look::WentBack { was, is } } else { Look::WentOn }
         }
         // It is gone, another one has its name, or it may not be read.
         Ok(_) => Look::WentOn,
@@ -359,8 +361,18 @@ impl<'a> Listing<'a> {
     }
 }
 
-/// Whether a resource that is listed is an earlier form of the one that was known.
-pub(super) fn is_earlier<K: Operated>(listed: &Guarded<K>, known: &Guarded<K>) -> bool {
-    listed.meta().uid == known.meta().uid
-        && resource_version(listed.meta()) < resource_version(known.meta())
+/// Whether a resource that is seen is an earlier form of the one that was known.
+pub(super) fn is_earlier<K: Operated>(seen: &Guarded<K>, known: &Guarded<K>) -> bool {
+    let (seen, known) = (seen.meta(), known.meta());
+    let generation = known.generation.unwrap_or_default();
+    seen.uid == known.uid && is_before(seen, resource_version(known), generation)
 }
+
+/// The API server never lowers a generation. In a store that was set back and written to since then it
+/// is lower all the same, where the resource version is higher already.
+fn is_before(seen: &ObjectMeta, version: u64, generation: i64) -> bool {
+    resource_version(seen) < version || seen.generation.unwrap_or_default() < generation
+}
+
+#[cfg(test)]
+mod tests;

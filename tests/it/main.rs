@@ -33,6 +33,7 @@ mod metrics;
 mod outage;
 mod sbom;
 mod session_job_simulation;
+mod set_back;
 pub(crate) mod simulation;
 mod standalone;
 mod support;

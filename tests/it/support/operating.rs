@@ -106,6 +106,11 @@ impl Operating {
         .await;
     }
 
+    /// Waits until all that is there was listed.
+    pub(crate) async fn until_listed(&self) {
+        self.operator.ready().await;
+    }
+
     /// Another operator goes on where this one ends.
     pub(crate) async fn restart(self) -> Self {
         let Self { cluster, flink, operator } = self;
