@@ -176,8 +176,9 @@ impl Pass<'_> {
                 return Ok(self.finish("waiting for the job to be cancelled", Some(SOON)));
             }
             let diff = diff(&last.spec, &self.spec);
-            if diff.class() == ChangeClass::SavepointRedeploy && self.status.error.is_some() {
-                // The start was refused, and this is what its user says to that.
+            if diff.class() == ChangeClass::SavepointRedeploy {
+                // Whatever was to be started, its user wants another state now; or the start was
+                // refused, and this is the answer.
                 return self.redeploy_from_savepoint(&last, &diff);
             }
             return if self.is_session() { self.start_session() } else { self.start_again(&last) };

@@ -191,8 +191,9 @@ impl Pass<'_> {
                 return self.wait_for_cancel();
             }
             let diff = diff_session_job(&last.spec, &self.spec);
-            if diff.class() == ChangeClass::SavepointRedeploy && self.status.error.is_some() {
-                // The start was refused, and this is what its user says to that.
+            if diff.class() == ChangeClass::SavepointRedeploy {
+                // Whatever was to be started, its user wants another state now; or the start was
+                // refused, and this is the answer.
                 return self.redeploy_from_savepoint(&last, &diff);
             }
             return self.start_again(&last);

@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use super::application::{Halt, Problem};
 use super::deploy::GOING;
+use super::diff::ChangeClass;
 use super::job::{self, StopOutcome};
 use super::pass::{JobStep, Kind, Pass, PlanOf, StatusOfJob};
+use super::reconciled::Reconciled;
 use super::record::savepoint_directory;
 use super::world::JobWorld;
 use crate::api::status::SavepointFormatType;
@@ -53,6 +55,17 @@ impl<K: Kind> Pass<'_, K> {
         let config = self.observe_config()?;
         let format = config.get(&options::SAVEPOINT_FORMAT_TYPE)?;
         self.trigger_stop(&config, trigger_id.to_owned(), format)
+    }
+
+    /// A new `savepointRedeployNonce` may have come while the job was being stopped. What was saved is
+    /// in the history then, and what starts next starts from the path that the user names: a spec that
+    /// is stored with a nonce counts as having followed it.
+    pub(super) fn heed_redeploy(&mut self, last: &Reconciled<K::Spec>) {
+        let diff = K::changes(&last.spec, &self.spec);
+        if diff.class() == ChangeClass::SavepointRedeploy {
+            self.announce(&diff);
+            self.status.job_mut().upgrade_savepoint_path = self.job().initial_savepoint_path;
+        }
     }
 
     /// The savepoint's path, or what to do as long as there is none.

@@ -85,6 +85,8 @@ pub(super) struct Sim {
     validators: Validators,
     /// Records that must never be lost again.
     durable: u64,
+    /// A path that its user named to start from, and that was not followed yet.
+    named: Option<String>,
     ids: u64,
     log: Vec<String>,
 }
@@ -147,6 +149,7 @@ impl Sim {
             refuses: false,
             validators: Validators::default(),
             durable: 0,
+            named: None,
             ids: 0,
             log: vec![],
         }
@@ -168,6 +171,17 @@ impl Sim {
                 job.parallelism, job.state, job.upgrade_mode, job.initial_savepoint_path
             ));
         }
+    }
+
+    /// Its user drops the state for one that was kept long ago.
+    fn redeploy(&mut self) {
+        let path = "s3://lake/sp/named".to_owned();
+        self.states.insert(path.clone(), 0);
+        self.named = Some(path.clone());
+        self.edit(|job| {
+            job.savepoint_redeploy_nonce = Some(job.savepoint_redeploy_nonce.unwrap_or(0) + 1);
+            job.initial_savepoint_path = Some(path);
+        });
     }
 
     fn configure(&mut self, key: &str, value: &str) {
@@ -238,6 +252,8 @@ impl Sim {
             resource.spec.job.as_ref(),
         );
         self.went_back = went_back.or(self.went_back.take());
+        let nonce = resource.spec.job.as_ref().and_then(|job| job.savepoint_redeploy_nonce);
+        self.named = self.named.take().filter(|_| nonce.is_some());
         (self.resource, self.status) = (resource, status);
     }
 
@@ -495,8 +511,9 @@ impl Sim {
             (records, path.clone())
         });
         let records = restored.as_ref().map_or(0, |(records, _)| *records);
+        let is_named = self.named.take_if(|named| savepoint_path.as_ref() == Some(named)).is_some();
         let spec = self.resource.spec.job.as_ref().unwrap();
-        if spec.upgrade_mode == UpgradeMode::Stateless {
+        if is_named || spec.upgrade_mode == UpgradeMode::Stateless {
             self.durable = records;
         } else {
             assert!(

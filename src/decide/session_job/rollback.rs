@@ -129,6 +129,9 @@ impl Pass<'_> {
         if self.status.job_status.state == Some(JobStatusState::Cancelling) {
             return self.wait_for_cancel();
         }
+        if diff.class() == ChangeClass::SavepointRedeploy {
+            return self.redeploy_from_savepoint(last, diff);
+        }
         let is_left = diff
             .changes
             .iter()

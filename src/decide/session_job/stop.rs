@@ -148,6 +148,7 @@ impl Pass<'_> {
         };
         self.note_savepoint(&path);
         self.supersede(last, RestorePoint::Path(path));
+        self.heed_redeploy(last);
         Ok(self.succeed_later(UpgradeMode::Savepoint))
     }
 
@@ -226,9 +227,11 @@ impl Pass<'_> {
         last: &ReconciledJob,
         diff: &SpecDiff,
     ) -> Result<Plan, Halt> {
-        self.check_jar()?;
-        self.announce(diff);
         let was_running = last.job_state() == JobState::Running;
+        if was_running {
+            self.check_jar()?;
+        }
+        self.announce(diff);
         let state = self.status.job_status.state;
         let has_ended = state.is_some_and(JobStatusState::is_globally_terminal);
         let path = self.job().initial_savepoint_path.clone();

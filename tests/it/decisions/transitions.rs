@@ -783,6 +783,60 @@ fn t32_savepoint_redeploy_drops_the_job_for_the_path() {
     );
 }
 
+fn redeploy(scene: Scene) -> Scene {
+    scene.edit_job(|job| {
+        job.savepoint_redeploy_nonce = Some(1);
+        job.initial_savepoint_path = Some(SAVEPOINT.to_owned());
+    })
+}
+
+/// As in Java. A nonce that is stored counts as followed: it must not be stored with a start from
+/// something else.
+#[test]
+fn a_redeploy_that_comes_during_an_upgrade_is_not_forgotten() {
+    let saved = Scene::running("savepoint").path("s3://lake/sp/new");
+    let kept = Scene::running("last-state");
+    let empty = Scene::running("stateless");
+    for scene in [
+        saved.upgrading(UpgradeMode::Savepoint),
+        kept.upgrading(UpgradeMode::LastState),
+        empty.upgrading(UpgradeMode::Stateless),
+    ] {
+        let scene = redeploy(scene);
+        assert_eq!(scene.status.error, None);
+        let next = scene.clone().after(&scene.plan());
+        let plan = next.plan();
+        assert_eq!(plan.because, format!("deploying the job from {SAVEPOINT}"));
+    }
+}
+
+#[test]
+fn a_redeploy_that_comes_during_a_stop_with_savepoint_is_not_forgotten() {
+    for state in [JobState::Running, JobState::Suspended] {
+        let scene = Scene::running("savepoint").edit_job(|job| job.parallelism = Some(4));
+        let mut scene = redeploy(scene.clone().after(&scene.plan()))
+            .edit_job(|job| job.state = state)
+            .in_state(JobStatusState::Finished);
+        let path = "s3://lake/sp/new".to_owned();
+        scene.facts.stop = Fact::Known(Stop::Completed { path: path.clone() });
+        let plan = scene.plan();
+        let superseded = plan.steps.iter().find_map(|step| match step {
+            Step::RecordRevision(superseded) => Some(&superseded.restore_point),
+            _ => None,
+        });
+        assert_eq!(superseded, Some(&RestorePoint::Path(path)), "what was saved stays known");
+        let mut next = scene.clone().after(&plan);
+        next.facts.job_manager = Fact::Known(None);
+        next.facts.pods = Fact::Known(vec![]);
+        let mut plan = next.plan();
+        if state == JobState::Suspended {
+            let resumed = next.after(&plan).edit_job(|job| job.state = JobState::Running);
+            plan = resumed.plan();
+        }
+        assert_eq!(plan.because, format!("deploying the job from {SAVEPOINT}"), "{state:?}");
+    }
+}
+
 #[test]
 fn a_redeploy_of_a_suspended_job_leaves_its_savepoint_in_the_history() {
     let left = "s3://lake/sp/left";

@@ -24,6 +24,8 @@ enum Edit {
     Overrides,
     /// A savepoint by hand, as a resource of its own.
     TakeSnapshot,
+    /// An older state is to be started from.
+    Redeploy,
     Delete,
 }
 
@@ -55,7 +57,7 @@ enum Action {
     Fault(Fault),
 }
 
-const EDITS: [Edit; 10] = [
+const EDITS: &[Edit] = &[
     Edit::Parallelism,
     Edit::Suspend,
     Edit::Resume,
@@ -65,6 +67,7 @@ const EDITS: [Edit; 10] = [
     Edit::Invalid,
     Edit::Overrides,
     Edit::TakeSnapshot,
+    Edit::Redeploy,
     Edit::Delete,
 ];
 const FAULTS: &[Fault] = &[
@@ -86,6 +89,7 @@ struct State {
     /// As it was before the last change, and before everything.
     earlier: Rc<Stored>,
     first: Rc<Stored>,
+    edits: &'static [Edit],
     faults: &'static [Fault],
     left: Budget,
 }
@@ -135,6 +139,7 @@ impl State {
             Edit::Invalid => sim.edit(|job| job.parallelism = Some(-1)),
             Edit::Overrides => sim.configure(OVERRIDES, "v1:2"),
             Edit::TakeSnapshot => sim.edit(|job| job.savepoint_trigger_nonce = Some(1)),
+            Edit::Redeploy => sim.redeploy(),
             Edit::Delete => {
                 let now = k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(sim.now);
                 sim.resource.metadata.deletion_timestamp = Some(now);
@@ -186,11 +191,11 @@ impl Explored for State {
     fn text(&self) -> String {
         let Sim { resource, status, failed_submission, tried, snapshots, revisions, .. } =
             &self.sim;
-        let Sim { jobs, triggers, states, periodic, away, refuses, durable, .. } = &self.sim;
+        let Sim { jobs, triggers, states, periodic, away, refuses, durable, named, .. } = &self.sim;
         let mut text = json!([resource.metadata, resource.spec, status]).to_string();
         write!(
             text,
-            "{failed_submission:?}{tried:?}{snapshots:?}{revisions:?}{periodic:?}{away}{refuses}"
+            "{failed_submission:?}{tried:?}{snapshots:?}{revisions:?}{periodic:?}{away}{refuses}{named:?}"
         )
         .unwrap();
         let is_known = |text: &str, name: &str| text.contains(name);
@@ -235,7 +240,7 @@ impl Explored for State {
         world.sim.tick();
         all.push((Action::World, world));
         if self.left.edits > 0 {
-            all.extend(EDITS.into_iter().map(|edit| (Action::Edit(edit), self.edited(edit))));
+            all.extend(self.edits.iter().map(|edit| (Action::Edit(*edit), self.edited(*edit))));
         }
         if self.left.faults > 0 {
             let struck = |fault: &Fault| (Action::Fault(*fault), self.struck(*fault));
@@ -285,6 +290,11 @@ impl Explored for State {
         };
         let is_done = status.lifecycle_state == Some(is_wanted)
             && status.observed_generation == resource.metadata.generation;
+        let is_to_run = is_wanted == LifecycleState::Stable;
+        assert!(
+            self.sim.named.is_none() || !is_done || !is_to_run,
+            "what its user named is forgotten"
+        );
         let is_over = status.job_status.state.is_some_and(JobStatusState::is_globally_terminal);
         let is_created = status.lifecycle_state == Some(LifecycleState::Created);
         assert!(
@@ -303,14 +313,19 @@ impl Sim {
 }
 
 fn explore(name: &str, sim: Sim) {
-    explore_within(name, sim, FAULTS, Budget::read());
+    explore_within(name, sim, (EDITS, FAULTS), Budget::read());
 }
 
-fn explore_within(name: &str, mut sim: Sim, faults: &'static [Fault], left: Budget) {
+fn explore_within(
+    name: &str,
+    mut sim: Sim,
+    (edits, faults): (&'static [Edit], &'static [Fault]),
+    left: Budget,
+) {
     sim.settle();
     sim.checkpoint();
     let first = Rc::new((sim.resource.clone(), sim.status.clone()));
-    let mut start = State { sim, earlier: Rc::clone(&first), first, faults, left };
+    let mut start = State { sim, earlier: Rc::clone(&first), first, edits, faults, left };
     start.hurry();
     exploration::explore(name, start);
 }
@@ -323,7 +338,32 @@ fn every_way_of_a_record_that_goes_back_keeps_the_laws() {
         let left = Budget { edits: edits.max(1), faults: faults.max(1), crashes };
         let name = format!("session job, {mode}, a store that goes back");
         let faults = &[Fault::OneStepBack, Fault::BackToTheStart];
-        explore_within(&name, Sim::new(mode, false), faults, left);
+        explore_within(&name, Sim::new(mode, false), (EDITS, faults), left);
+    }
+}
+
+/// The job that the record does not tell of any more goes with the resource.
+#[test]
+fn every_deletion_after_a_record_went_back_leaves_no_job() {
+    for mode in ["savepoint", "last-state"] {
+        let Budget { edits, faults, crashes } = Budget::read();
+        let left = Budget { edits: edits.max(2), faults: faults.max(1), crashes };
+        let name = format!("session job, {mode}, deleted after the store went back");
+        let faults = &[Fault::OneStepBack, Fault::BackToTheStart];
+        let edits = &[Edit::Parallelism, Edit::Delete];
+        explore_within(&name, Sim::new(mode, false), (edits, faults), left);
+    }
+}
+
+/// It is never taken for done, whenever it comes.
+#[test]
+fn every_way_to_another_state_during_an_upgrade_of_a_session_job_is_followed() {
+    for mode in ["savepoint", "last-state"] {
+        let Budget { edits, faults, crashes } = Budget::read();
+        let left = Budget { edits: edits.max(2), faults, crashes };
+        let edits = &[Edit::Parallelism, Edit::Suspend, Edit::Redeploy];
+        let name = format!("session job, {mode}, another state");
+        explore_within(&name, Sim::new(mode, true), (edits, FAULTS), left);
     }
 }
 

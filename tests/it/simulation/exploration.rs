@@ -21,6 +21,8 @@ enum Edit {
     Stateless,
     Invalid,
     RestartNonce,
+    /// An older state is to be started from.
+    Redeploy,
     Delete,
 }
 
@@ -50,7 +52,7 @@ enum Action {
     Fault(Fault),
 }
 
-const EDITS: [Edit; 11] = [
+const EDITS: &[Edit] = &[
     Edit::Parallelism,
     Edit::BreakImage,
     Edit::MendImage,
@@ -61,6 +63,7 @@ const EDITS: [Edit; 11] = [
     Edit::Stateless,
     Edit::Invalid,
     Edit::RestartNonce,
+    Edit::Redeploy,
     Edit::Delete,
 ];
 const FAULTS: [Fault; 5] =
@@ -74,6 +77,7 @@ struct State {
     sim: Sim,
     /// As it was before the last change.
     stale: Option<Box<Stored>>,
+    edits: &'static [Edit],
     left: Budget,
 }
 
@@ -147,6 +151,10 @@ impl State {
         if is_deleted {
             return state;
         }
+        if edit == Edit::Redeploy {
+            state.sim.redeploy();
+            return state;
+        }
         if edit == Edit::Delete {
             let now = k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(state.sim.now);
             state.sim.resource.metadata.deletion_timestamp = Some(now);
@@ -163,7 +171,7 @@ impl State {
             Edit::Stateless => Sim::job_mut(r).upgrade_mode = UpgradeMode::Stateless,
             Edit::Invalid => Sim::job_mut(r).parallelism = Some(-1),
             Edit::RestartNonce => r.spec.restart_nonce = Some(1),
-            Edit::Delete => {}
+            Edit::Redeploy | Edit::Delete => {}
         });
         state
     }
@@ -226,7 +234,7 @@ impl Explored for State {
         world.sim.tick();
         all.push((Action::World, world));
         if self.left.edits > 0 {
-            all.extend(EDITS.into_iter().map(|edit| (Action::Edit(edit), self.edited(edit))));
+            all.extend(self.edits.iter().map(|edit| (Action::Edit(*edit), self.edited(*edit))));
         }
         if self.left.faults > 0 {
             all.extend(FAULTS.into_iter().map(|fault| (Action::Fault(fault), self.struck(fault))));
@@ -295,6 +303,7 @@ impl Sim {
         let in_ha: Vec<_> = self.ha.values().map(|records| records.map(rank)).collect();
         let paths: Vec<_> = known.iter().map(|(path, _)| path).collect();
         let job = job.as_ref().map(|job| rank(job.records));
+        write!(text, "{:?}", self.named).unwrap();
         write!(text, "{paths:?}{ranks:?}{in_ha:?}{triggers:?}{:?}{job:?}", rank(self.durable))
             .unwrap();
         text
@@ -320,6 +329,8 @@ impl Sim {
         };
         let is_done = *lifecycle_state == Some(is_wanted)
             && *observed_generation == self.resource.metadata.generation;
+        let is_to_run = is_wanted == LifecycleState::Stable;
+        assert!(self.named.is_none() || !is_done || !is_to_run, "what its user named is forgotten");
         let is_over =
             self.status.job_status.state.is_some_and(JobStatusState::is_globally_terminal);
         let is_created = *lifecycle_state == Some(LifecycleState::Created);
@@ -331,12 +342,27 @@ impl Sim {
     }
 }
 
-fn explore(name: &str, mut sim: Sim) {
+fn explore(name: &str, sim: Sim) {
+    explore_within(name, sim, EDITS, Budget::read());
+}
+
+fn explore_within(name: &str, mut sim: Sim, edits: &'static [Edit], left: Budget) {
     sim.settle();
     sim.checkpoint();
-    let mut start = State { sim, stale: None, left: Budget::read() };
+    let mut start = State { sim, stale: None, edits, left };
     start.hurry();
     exploration::explore(name, start);
+}
+
+/// It is never taken for done, whenever it comes.
+#[test]
+fn every_way_to_another_state_during_an_upgrade_is_followed() {
+    for mode in ["savepoint", "last-state"] {
+        let Budget { edits, faults, crashes } = Budget::read();
+        let left = Budget { edits: edits.max(2), faults, crashes };
+        let edits = &[Edit::Parallelism, Edit::Suspend, Edit::Redeploy];
+        explore_within(&format!("{mode}, another state"), Sim::new(mode), edits, left);
+    }
 }
 
 #[test]

@@ -102,3 +102,17 @@ fn a_job_that_cannot_be_saved_is_not_rolled_back() {
     assert!(!names(&plan).contains(&"submit-job"), "{}", plan.because);
     assert_eq!(case.status.error.as_deref(), Some(JOB_NOT_FOUND));
 }
+
+#[test]
+fn a_redeploy_that_comes_during_a_rollback_is_not_forgotten() {
+    let mut case = failing_upgrade("last-state");
+    case.pass();
+    assert_eq!(case.reconciliation(), ReconciliationState::RollingBack);
+    case.edit(|spec| {
+        let job = spec.job.as_mut().unwrap();
+        job.initial_savepoint_path = Some("s3://wanted".to_owned());
+        job.savepoint_redeploy_nonce = Some(1);
+    });
+    case.list(JobStatusState::Canceled);
+    assert_eq!(submitted(&case.pass()).savepoint_path.as_deref(), Some("s3://wanted"));
+}

@@ -252,6 +252,42 @@ fn a_restart_is_made_with_the_spec_that_failed_only_when_asked_for() {
     assert_eq!(case.status.error, None);
 }
 
+fn redeploy(case: &mut Case) {
+    case.edit(|spec| {
+        let job = spec.job.as_mut().unwrap();
+        job.initial_savepoint_path = Some("s3://wanted".to_owned());
+        job.savepoint_redeploy_nonce = Some(1);
+    });
+}
+
+#[test]
+fn a_redeploy_that_comes_during_an_upgrade_is_not_forgotten() {
+    for (mode, is_late) in
+        [("savepoint", false), ("savepoint", true), ("last-state", false), ("stateless", false)]
+    {
+        let mut case = Case::running(mode);
+        case.checkpoints = Some(at("s3://lake/chk/1"));
+        case.edit(|spec| spec.restart_nonce = Some(1));
+        case.pass();
+        if !is_late {
+            redeploy(&mut case);
+        }
+        case.stop = Stop::Completed { path: "s3://lake/sp/1".to_owned() };
+        case.list(JobStatusState::Finished);
+        let mut plan = case.plan();
+        if !names(&plan).contains(&"submit-job") {
+            case.pass();
+            if is_late {
+                assert_eq!(case.reconciliation(), ReconciliationState::Upgrading);
+                redeploy(&mut case);
+            }
+            plan = case.pass();
+        }
+        let path = submitted(&plan).savepoint_path.as_deref();
+        assert_eq!(path, Some("s3://wanted"), "{mode} {is_late}");
+    }
+}
+
 #[test]
 fn a_redeploy_drops_the_state_and_takes_the_named_savepoint() {
     let mut case = Case::running("stateless");
