@@ -387,11 +387,39 @@ fn settled(resources: &[Seen]) -> Option<anyhow::Result<()>> {
 fn unsettled(resources: &[Seen]) -> String {
     let states: BTreeMap<&str, &str> = resources
         .iter()
-        .filter_map(|seen| match seen.state {
-            Some(LifecycleState::Stable | LifecycleState::Suspended) => None,
-            state => Some((seen.name.as_str(), state.map_or("not seen", |s| s.as_str()))),
+        .filter_map(|seen| {
+            let state = match seen.state {
+                _ if settled(std::slice::from_ref(seen)).is_some() => return None,
+                Some(LifecycleState::Stable) if seen.is_current => "STABLE, and does not run yet",
+                Some(_) if !seen.is_current => "not seen since its last change",
+                state => state.map_or("not seen", LifecycleState::as_str),
+            };
+            Some((seen.name.as_str(), state))
         })
         .collect();
     let each = states.iter().take(10).map(|(name, state)| format!("`{name}` is {state}"));
     each.collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As after a rollback, which counts as stable at once.
+    #[test]
+    fn what_is_stable_and_does_not_run_is_waited_for_and_told() {
+        let seen = |is_current, state, runs| {
+            vec![Seen { name: "orders".to_owned(), is_current, state, runs, error: None }]
+        };
+        let starting = seen(true, Some(LifecycleState::Stable), false);
+        assert!(settled(&starting).is_none());
+        assert_eq!(unsettled(&starting), "`orders` is STABLE, and does not run yet");
+        let edited = seen(false, Some(LifecycleState::Suspended), false);
+        assert!(settled(&edited).is_none());
+        assert_eq!(unsettled(&edited), "`orders` is not seen since its last change");
+        assert_eq!(unsettled(&seen(false, None, false)), "`orders` is not seen");
+        let running = seen(true, Some(LifecycleState::Stable), true);
+        assert!(settled(&running).is_some());
+        assert_eq!(unsettled(&running), "");
+    }
 }
