@@ -66,6 +66,25 @@ pub fn with_parallelism(
     Ok(wanted)
 }
 
+/// Vertices whose parallelism stays the user's: those `named` by the user, and those that the last
+/// cycle could not scale. But what runs as was decided goes on with that: the user's parallelism
+/// would cost a restart, and another one when the vertex can be scaled again.
+pub fn excluded(
+    mut named: BTreeSet<VertexId>,
+    unscaled: &BTreeSet<VertexId>,
+    decided: &BTreeMap<VertexId, u32>,
+    running: &FlinkConfiguration,
+) -> BTreeSet<VertexId> {
+    let running = FlinkConfig::flatten(running);
+    let running = running.find(&PARALLELISM_OVERRIDES).ok().flatten().unwrap_or_default();
+    let runs_as_decided = |id: &VertexId| {
+        let decided = decided.get(id).map(ToString::to_string);
+        decided.is_some() && decided.as_ref() == running.get(id.as_str())
+    };
+    named.extend(unscaled.iter().filter(|id| !runs_as_decided(id)).cloned());
+    named
+}
+
 /// Gives the TaskManagers of an application the memory that was tuned, where it was.
 pub fn tune_memory(
     spec: &mut FlinkDeploymentSpec,

@@ -43,6 +43,28 @@ fn section_1_of_an_excluded_vertex_the_users_wins_where_there_is_one() {
     check(own, None, &[("x", 2), ("y", 3)], &["x", "y"], json!({KEY: "x:1,y:3"}));
 }
 
+/// A departure: in Java a source that has finished, or whose busy time is not known for a moment,
+/// restarts the job to the user's parallelism, and then again to the decided one.
+#[test]
+fn a_vertex_that_cannot_be_scaled_for_now_goes_on_as_was_decided() {
+    let set = |ids: &[&str]| ids.iter().map(|id| (*id).into()).collect::<BTreeSet<VertexId>>();
+    let of = |named: &[&str], running: Value| {
+        let (decided, running) = (decided(&[("x", 2), ("y", 3)]), configuration(running));
+        excluded(set(named), &set(&["x"]), &decided, &running)
+    };
+    assert_eq!(of(&[], json!({KEY: "x:2,y:3"})), set(&[]));
+    assert_eq!(of(&[], json!({KEY: "x:1,y:3"})), set(&["x"]), "it runs as the user has it");
+    assert_eq!(of(&[], json!({})), set(&["x"]));
+    assert_eq!(of(&["x"], json!({KEY: "x:2,y:3"})), set(&["x"]), "for good");
+    let [own, edited] = [json!({KEY: "x:1"}), json!({KEY: "x:9"})];
+    let running = json!({KEY: "x:2,y:3"});
+    for own in [own, edited] {
+        let excluded = of(&[], running.clone());
+        let excluded: Vec<&str> = excluded.iter().map(VertexId::as_str).collect();
+        check(own, Some(running.clone()), &[("x", 2), ("y", 3)], &excluded, running.clone());
+    }
+}
+
 #[test]
 fn section_2_the_text_of_what_runs_stays_while_it_says_the_same() {
     let running = json!({KEY: "{y: '3', x: '2'}"});

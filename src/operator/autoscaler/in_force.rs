@@ -84,16 +84,16 @@ pub(in crate::operator) async fn wanted<'a, K: Scaled>(
     let excluded = config.get(&VERTEX_EXCLUDE_IDS).unwrap_or_default();
     let mut excluded: BTreeSet<VertexId> =
         excluded.iter().map(|id| VertexId::from(id.trim())).collect();
+    let running = K::configuration(&last.spec);
     let in_force = match &decided {
         Decided::Known(of) => {
             let InForce { parallelism, unscaled, config } = &**of;
-            excluded.extend(unscaled.iter().cloned());
+            excluded = effects::excluded(excluded, unscaled, parallelism, running);
             effects::InForce::Known { decided: parallelism, excluded: &excluded, config }
         }
         Decided::Unknown { .. } => effects::InForce::Unknown,
         Decided::Unread | Decided::Cleared => return Ok(Cow::Borrowed(resource)),
     };
-    let running = K::configuration(&last.spec);
     let own = K::configuration(resource.spec());
     // What the user's own overrides cannot be, validation tells.
     let Ok(configuration) = with_parallelism(own, &config, Some(running), in_force) else {
