@@ -102,7 +102,8 @@ fn of_lease(lease: Lease, now: Timestamp) -> Leading {
 /// seen: then nobody knows.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) enum State {
-    Unknown,
+    /// Why not.
+    Unknown(String),
     Alive,
     /// Why there is none.
     Gone(String),
@@ -136,7 +137,7 @@ fn judge(installed: Result<Vec<Installed>, Error>, leading: Result<Vec<Leading>,
                 State::Gone("the cluster has no Deployment of an operator".to_owned())
             }
         },
-        (_, _) => State::Unknown,
+        (Err(error), _) | (_, Err(error)) => State::Unknown(error.to_string()),
     }
 }
 
@@ -203,6 +204,8 @@ mod tests {
             judge(Ok(vec![]), Ok(vec![])),
             gone("the cluster has no Deployment of an operator")
         );
-        assert_eq!(judge(forbidden(), Ok(vec![])), State::Unknown);
+        assert!(
+            matches!(judge(forbidden(), Ok(vec![])), State::Unknown(why) if why.contains("leases"))
+        );
     }
 }

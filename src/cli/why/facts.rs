@@ -15,7 +15,7 @@ use crate::cluster::apply::ObjectId;
 use crate::cluster::{events, logs, pods, read};
 use crate::flink::access::Access;
 use crate::flink::failures::ExecutionResult;
-use crate::flink::{Client, Deadlines};
+use crate::flink::{self, Client, Deadlines};
 
 /// A person waits: what the JobManager does not say in this time it does not say.
 const PATIENCE: Duration = Duration::from_secs(4);
@@ -67,6 +67,9 @@ pub(super) async fn observe(
         or_note("events", &error);
         Vec::new()
     });
+    if let operators::State::Unknown(why) = &operator {
+        or_note("operators", why);
+    }
     let mut facts = Facts {
         now: Timestamp::now(),
         cluster: cluster.clone(),
@@ -89,7 +92,8 @@ pub(super) async fn observe(
             Err(error) => unread.push(error),
         }
     }
-    if let Some(Asked { rest, exceptions, failure, checkpoints }) = flink {
+    if let Some(Asked { rest, exceptions, failure, checkpoints, unread: of_flink }) = flink {
+        unread.extend(of_flink);
         facts.rest = rest;
         facts.exceptions = exceptions;
         facts.failure = failure;
@@ -146,9 +150,22 @@ fn has_ended(container: &ContainerStatus) -> bool {
 /// What the JobManager says.
 struct Asked {
     rest: Rest,
-    exceptions: Vec<crate::flink::failures::JobException>,
+    exceptions: Vec<flink::failures::JobException>,
     failure: Option<String>,
-    checkpoints: Option<crate::flink::checkpoints::Checkpoints>,
+    checkpoints: Option<flink::checkpoints::Checkpoints>,
+    /// What it did not answer, and why.
+    unread: Vec<String>,
+}
+
+impl Asked {
+    fn new(rest: Rest) -> Self {
+        Self { rest, exceptions: vec![], failure: None, checkpoints: None, unread: vec![] }
+    }
+
+    /// The answer; an error is noted.
+    fn noted<T>(&mut self, what: &str, answer: Result<T, flink::Error>) -> Option<T> {
+        answer.map_err(|error| self.unread.push(format!("{what}: {error}"))).ok()
+    }
 }
 
 /// Nothing where there is no JobManager to ask.
@@ -163,12 +180,7 @@ async fn ask(
         return None;
     }
     let deadlines = Deadlines { request: PATIENCE, ..Deadlines::default() };
-    let silent = |why: String| Asked {
-        rest: Rest::Silent(why),
-        exceptions: Vec::new(),
-        failure: None,
-        checkpoints: None,
-    };
+    let silent = |why: String| Asked::new(Rest::Silent(why));
     let client = match job_manager::client(connection, runs_in, access, deadlines) {
         Ok(client) => client.without_retries(),
         Err(error) => return Some(silent(format!("{error:#}"))),
@@ -176,25 +188,25 @@ async fn ask(
     if let Err(error) = client.config().await {
         return Some(silent(error.to_string()));
     }
-    let mut asked =
-        Asked { rest: Rest::Answers, exceptions: Vec::new(), failure: None, checkpoints: None };
+    let mut asked = Asked::new(Rest::Answers);
     if let Some(job_id) = resource.job_id() {
         let (exceptions, checkpoints, failure) = tokio::join!(
             client.exceptions(job_id, EXCEPTIONS_MAX),
             client.checkpoints(job_id),
             failure(&client, job_id),
         );
+        let exceptions = asked.noted("the job's exceptions", exceptions);
         asked.exceptions = exceptions.map(|it| it.entries).unwrap_or_default();
-        asked.checkpoints = checkpoints.ok();
-        asked.failure = failure;
+        asked.checkpoints = asked.noted("the job's checkpoints", checkpoints);
+        asked.failure = asked.noted("the job's result", failure).flatten();
     }
     Some(asked)
 }
 
 /// The stack trace of a job that has failed.
-async fn failure(client: &Client, job_id: &str) -> Option<String> {
-    match client.execution_result(job_id).await.ok()? {
-        ExecutionResult::Completed { failure, .. } => Some(failure?.stack_trace),
+async fn failure(client: &Client, job_id: &str) -> Result<Option<String>, flink::Error> {
+    Ok(match client.execution_result(job_id).await? {
+        ExecutionResult::Completed { failure, .. } => failure.map(|failure| failure.stack_trace),
         ExecutionResult::InProgress => None,
-    }
+    })
 }

@@ -25,6 +25,8 @@ use crate::flink::failures::JobException;
 const TAKE_UP_SECONDS: i64 = 60;
 /// A JobManager that is starting answers after this long at the latest.
 const START_SECONDS: i64 = 180;
+/// A controller whose pods are refused tries again, and says so, after 1000 seconds at the latest.
+const REFUSED_SECONDS: i64 = 1_100;
 /// An exception so long ago says nothing of a job that runs.
 const RECENT_SECONDS: i64 = 600;
 
@@ -180,11 +182,13 @@ fn operator_gone(facts: &Facts) -> Option<Found> {
     match &facts.operator {
         operators::State::Gone(why) => Some(Found::new(Cause::OperatorNotRunning, why.clone())),
         // Nobody could look, but nobody has touched the resource either.
-        operators::State::Unknown if resource.observed_generation().is_none() => Some(Found::new(
-            Cause::OperatorNotRunning,
-            "no operator has written a status since the resource was created",
-        )),
-        operators::State::Unknown | operators::State::Alive => None,
+        operators::State::Unknown(_) if resource.observed_generation().is_none() => {
+            Some(Found::new(
+                Cause::OperatorNotRunning,
+                "no operator has written a status since the resource was created",
+            ))
+        }
+        operators::State::Unknown(_) | operators::State::Alive => None,
     }
 }
 
@@ -230,12 +234,14 @@ fn session_cluster(facts: &Facts) -> Option<Found> {
 
 /// Pods that were never created: their controller says why.
 fn refused_pods(facts: &Facts) -> Option<Found> {
+    let has_pod = |role| facts.pods.iter().any(|pod| Role::of(pod) == Some(role));
+    // With a JobManager an old refusal is of what is there by now.
+    let window = if has_pod(Role::JobManager) { RECENT_SECONDS } else { REFUSED_SECONDS };
     let of_events = facts.events.iter().rev().filter(|event| {
         event.reason.as_deref() == Some("FailedCreate")
-            && age(last_seen(event), facts.now) < Some(RECENT_SECONDS)
+            && age(last_seen(event), facts.now) < Some(window)
     });
     let messages = of_events.filter_map(|event| event.message.as_deref());
-    let has_pod = |role| facts.pods.iter().any(|pod| Role::of(pod) == Some(role));
     if has_pod(Role::JobManager) && has_pod(Role::TaskManager) {
         return None;
     }

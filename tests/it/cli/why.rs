@@ -82,6 +82,19 @@ async fn what_may_not_be_read_is_said_and_passed_over() {
     assert!(ran.error.contains("not read: events: forbidden"), "{}", ran.error);
 }
 
+/// What is not known must not look like what is well.
+#[tokio::test]
+async fn what_the_job_manager_does_not_answer_is_said() {
+    let cluster = cluster();
+    let (fake, address) = flink().await;
+    fake.with("default/wordcount", |cluster| cluster.jobs.clear());
+    let ran = run(&cluster, Some(address), "why wordcount").await.succeeded();
+    for what in ["exceptions", "checkpoints", "result"] {
+        let told = format!("not read: the job's {what}: ");
+        assert!(ran.error.contains(&told), "{told}: {}", ran.error);
+    }
+}
+
 #[tokio::test]
 async fn an_absent_operator_is_found_by_its_deployment() {
     let cluster = cluster();

@@ -269,6 +269,21 @@ fn pods_that_are_not_created() {
     }
 }
 
+/// The pauses between the tries of a controller grow to a quarter of an hour.
+#[test]
+fn a_refusal_counts_until_the_controller_has_tried_again() {
+    let refused = |seconds: i64| {
+        let message = "Error creating: pods \"orders-7d9f-abc\" is forbidden: exceeded quota: team";
+        let mut facts = with_event("FailedCreate", message);
+        let since = facts.now - jiff::SignedDuration::from_secs(seconds);
+        facts.events[0].last_timestamp =
+            Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(since));
+        verdict(&facts).cause
+    };
+    assert_eq!(refused(1_000), Cause::QuotaExceeded);
+    assert_ne!(refused(3_000), Cause::QuotaExceeded);
+}
+
 #[test]
 fn a_service_account_without_rights() {
     let facts = with_log(
@@ -443,7 +458,7 @@ fn nobody_operates_it() {
     facts.resource.0["metadata"]["managedFields"] = json!([]);
     facts.operator = operators::State::Alive;
     check(&facts, Cause::Starting);
-    facts.operator = operators::State::Unknown;
+    facts.operator = operators::State::Unknown("forbidden".to_owned());
     facts.resource.0["status"] = json!({});
     check(&facts, Cause::OperatorNotRunning);
 }
