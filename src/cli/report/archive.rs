@@ -39,7 +39,7 @@ impl Archive {
 
     /// Adds a text without its secrets.
     pub(super) fn add(&mut self, name: &str, text: &str) -> anyhow::Result<()> {
-        let text = redact::text(text);
+        let text = redact::plain::text(text);
         let kept = end_of(&text, ENTRY_BYTES_MAX);
         if kept.len() < text.len() {
             self.leave_out(format!("the first {} bytes of {name}", text.len() - kept.len()));
@@ -62,7 +62,7 @@ impl Archive {
 
     /// Notes what is not in it.
     pub(super) fn leave_out(&mut self, what: impl Into<String>) {
-        self.left_out.push(redact::text(&what.into()));
+        self.left_out.push(redact::plain::text(&what.into()));
     }
 
     /// Adds the list of what was left out, and ends it.

@@ -1,9 +1,11 @@
 //! Takes secrets out of what goes into an archive: by the keys they stand under, also in documents that
 //! are written into a text, and by what looks like one in any text.
 
+pub(super) mod plain;
+
 use serde_json::Value;
 
-use crate::config::secret::{HIDDEN, hide_in, is_secret, shown};
+use crate::config::secret::{HIDDEN, is_secret, shown};
 use crate::decide::extension::subject::hide_secrets;
 
 /// Values in a Flink configuration of the REST API, and environment variables, stand beside their key.
@@ -17,6 +19,8 @@ const NESTED_CONFIGURATION: &str = "config.yaml";
 const FLAT_CONFIGURATION: &str = "flink-conf.yaml";
 /// Bytes of a text that is read as a document; a longer one is left out.
 const DOCUMENT_BYTES_MAX: usize = 1 << 20;
+/// Characters from which on one word is rather bytes in base64 than a name.
+const BASE64_MIN: usize = 40;
 /// Nodes that YAML aliases may stand for.
 const REPLAYED_MAX: usize = 10_000;
 
@@ -29,6 +33,14 @@ pub(super) fn object(mut value: Value) -> Value {
             annotations.remove("kubectl.kubernetes.io/last-applied-configuration");
         }
     }
+    let is_secret = value.get("kind").is_some_and(|kind| kind == "Secret");
+    for (field, shows) in [("binaryData", false), ("data", !is_secret), ("stringData", !is_secret)]
+    {
+        let files = value.get_mut(field).and_then(Value::as_object_mut);
+        for file in files.into_iter().flat_map(|files| files.values_mut()) {
+            leave_out_bytes(file, shows);
+        }
+    }
     let mut documents = Documents::default();
     // Items of a list do not say their kind; of those in a report only a ConfigMap has texts here.
     let files = value.get_mut("data").and_then(Value::as_object_mut);
@@ -37,6 +49,24 @@ pub(super) fn object(mut value: Value) -> Value {
     }
     hide(&mut value, false, documents);
     value
+}
+
+/// Leaves out what nobody can look through for secrets: bytes that are written as text, as in
+/// `binaryData` and in what Flink keeps for high availability; and all where nothing `shows`.
+fn leave_out_bytes(file: &mut Value, shows: bool) {
+    let Value::String(text) = file else { return };
+    if !shows || is_base64(text) {
+        *text = format!("(left out: {} characters that may have secrets)", text.len());
+    }
+}
+
+/// Whether the text is bytes in base64, as far as one can tell. An id in hexadecimal is none.
+fn is_base64(text: &str) -> bool {
+    let text = text.trim_end();
+    let is_of_it = |letter: char| plain::is_of_base64(letter) || letter.is_ascii_whitespace();
+    text.len() >= BASE64_MIN
+        && text.chars().all(is_of_it)
+        && !text.chars().all(|letter| letter.is_ascii_hexdigit())
 }
 
 /// Hides what is secret. Keys of options are those on the way, joined: elsewhere a key with `secret`
@@ -153,7 +183,7 @@ fn redacted(
     hide(&mut hidden, has_options, Documents::default());
     if hidden == parsed {
         // Comments are not in what was parsed.
-        return self::text(text);
+        return plain::text(text);
     }
     write(&hidden).unwrap_or_else(|| HIDDEN.to_owned())
 }
@@ -194,7 +224,7 @@ fn lines(text: &str) -> String {
         shown.push_str(&hidden);
         shown.push('\n');
     }
-    self::text(&shown)
+    plain::text(&shown)
 }
 
 fn redact(value: &mut Value, key: Option<&str>, has_options: bool) {
@@ -223,8 +253,8 @@ fn under(key: Option<&str>, text: &str) -> String {
     match key {
         Some(key) if is_reference(key) => text.to_owned(),
         Some(key) if is_hidden(key) && !text.is_empty() => HIDDEN.to_owned(),
-        Some(key) => self::text(&shown(key, text)),
-        None => self::text(text),
+        Some(key) => plain::text(&shown(key, text)),
+        None => plain::text(text),
     }
 }
 
@@ -238,101 +268,38 @@ fn is_reference(key: &str) -> bool {
     matches!(key, "secretName" | "automountServiceAccountToken" | "tokenExpirationSeconds")
 }
 
-/// A text without what looks like a secret, such as a log.
-pub(super) fn text(text: &str) -> String {
-    let text = hide_in(text);
-    let mut shown = String::with_capacity(text.len());
-    // Flink logs each argument of a program on a line of its own: whether the line before was one
-    // whose value is secret, and then whether it had something in front.
-    let mut before = None;
-    for whole in text.split_inclusive('\n') {
-        let line = whole.trim_end_matches(['\n', '\r']);
-        let (lead, message) = message_of(line);
-        let names_secret = names_secret(message.trim_matches(is_separator));
-        if before == Some(!lead.trim().is_empty()) && !names_secret && !message.contains(HIDDEN) {
-            shown.push_str(lead);
-            shown.push_str(HIDDEN);
-        } else {
-            shown.push_str(&hide_arguments(line));
-        }
-        shown.push_str(whole.get(line.len()..).unwrap_or_default());
-        before = names_secret.then_some(!lead.trim().is_empty());
-    }
-    shown
-}
-
-/// What is in front of a line of a log or a list, and the rest.
-fn message_of(line: &str) -> (&str, &str) {
-    let from = match line.find(" - ") {
-        Some(at) => at + " - ".len(),
-        None if line.starts_with("- ") => "- ".len(),
-        None => 0,
-    };
-    let (_, rest) = line.split_at(from);
-    let message = rest.trim_start();
-    line.split_at(line.len() - message.len())
-}
-
-/// Whether the argument that follows this one is a secret.
-fn names_secret(word: &str) -> bool {
-    let name = word.trim_start_matches('-');
-    name.len() < word.len()
-        && name.starts_with(|letter: char| letter.is_ascii_alphabetic())
-        && !word.contains(['=', ' '])
-        && is_secret(word)
-}
-
-/// What stands between arguments, in a command as in a list of them.
-fn is_separator(letter: char) -> bool {
-    letter.is_whitespace() || "\"'`\\,;()[]{}".contains(letter)
-}
-
-/// The line without the word after `--token` and the like, and without the arguments of a job.
-fn hide_arguments(line: &str) -> String {
-    let mut shown = String::with_capacity(line.len());
-    let mut rest = line;
-    let mut is_next_hidden = false;
-    while !rest.is_empty() {
-        let from = rest.find(|letter| !is_separator(letter)).unwrap_or(rest.len());
-        let (between, after) = rest.split_at(from);
-        // The list has ended.
-        is_next_hidden &= !between.contains([']', ')', '}']);
-        let quote = between.chars().next_back().filter(|it| is_next_hidden && "\"'`".contains(*it));
-        let end = quote
-            .and_then(|quote| after.find(quote))
-            .or_else(|| after.find(is_separator))
-            .unwrap_or(after.len());
-        let (word, after) = after.split_at(end);
-        shown.push_str(between);
-        if let Some((key, _)) = word.split_once(ARGUMENTS)
-            && has_value(word.get(key.len() + ARGUMENTS.len()..).unwrap_or_default(), after)
-        {
-            shown.extend([key, ARGUMENTS, ": ", HIDDEN]);
-            return shown;
-        }
-        let names_secret = names_secret(word);
-        let is_shown = names_secret || !is_next_hidden || word.contains(HIDDEN);
-        shown.push_str(if is_shown { word } else { HIDDEN });
-        is_next_hidden = names_secret;
-        rest = after;
-    }
-    shown
-}
-
-/// Whether the arguments of a job follow their key, as in `program-args, --token;x`, which is how
-/// Flink logs its configuration.
-fn has_value(after_key: &str, rest: &str) -> bool {
-    let value = after_key.trim_start_matches([':', '=']);
-    let is_pair = value.len() < after_key.len() || after_key.is_empty() && rest.starts_with(", ");
-    let rest = rest.trim_start_matches(is_separator);
-    is_pair && !(value.is_empty() && rest.is_empty()) && !rest.starts_with(HIDDEN)
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
+    use super::plain::text;
     use super::*;
+
+    /// In base64, too.
+    #[test]
+    fn bytes_are_left_out() {
+        let bytes = "aHVudGVyMiBodW50ZXIyIGh1bnRlcjIgaHVudGVyMiBodW50ZXIyCg==";
+        let wrapped = "aHVudGVyMiBodW50ZXIyIGh1bnRlcjIg\naHVudGVyMiBodW50ZXIyCg==\n";
+        let id = "0123456789abcdef0123456789abcdef0123456789abcdef";
+        let shown = object(json!({
+            "kind": "ConfigMap",
+            "binaryData": {"keystore.jks": "aHVudGVyMg=="},
+            "data": {"counter": "7", "jobGraph": bytes, "wrapped": wrapped, "id": id},
+        }));
+        assert_eq!(shown["data"]["counter"], "7\n");
+        assert_eq!(shown["data"]["id"], format!("{id}\n"));
+        for left_out in [
+            &shown["binaryData"]["keystore.jks"],
+            &shown["data"]["jobGraph"],
+            &shown["data"]["wrapped"],
+        ] {
+            assert!(left_out.as_str().unwrap().starts_with("(left out:"), "{left_out}");
+        }
+        let secret =
+            json!({"kind": "Secret", "data": {"a": "YQ=="}, "stringData": {"b": "hunter2"}});
+        let shown = object(secret).to_string();
+        assert!(!shown.contains("YQ==") && !shown.contains("hunter2"), "{shown}");
+    }
 
     #[test]
     fn secrets_are_taken_out_wherever_they_stand() {
