@@ -15,6 +15,7 @@ use kube::config::{
 
 use super::args::Global;
 use super::failure::Failure;
+use crate::cluster::read::Scope;
 
 /// How long a connection attempt may take before the cluster counts as unreachable.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -31,6 +32,13 @@ pub struct Connection {
     pub config: Option<Config>,
     /// `host:port` of a JobManager that stands for every cluster's, for tests.
     pub rest_address: Option<String>,
+}
+
+impl Connection {
+    /// What a command with `--all-namespaces`, or without it, is about.
+    pub fn scope(&self, all_namespaces: bool) -> Scope<'_> {
+        if all_namespaces { Scope::AllNamespaces } else { Scope::Namespace(&self.namespace) }
+    }
 }
 
 impl Global {

@@ -92,11 +92,7 @@ struct Storages {
 pub async fn run(args: GcArgs, global: &Global, printer: &Printer) -> anyhow::Result<()> {
     let connection = global.connect().await?;
     let client = &connection.client;
-    let scope = if args.all_namespaces {
-        Scope::AllNamespaces
-    } else {
-        Scope::Namespace(&connection.namespace)
-    };
+    let scope = connection.scope(args.all_namespaces);
     let inventory = leftovers::inventory(client, scope).await?;
     let now = Timestamp::now();
     let rules = Rules { now, age_min: args.older_than, includes_state: args.include_state };

@@ -70,8 +70,7 @@ pub async fn run(args: ListArgs, global: &Global, printer: &Printer) -> anyhow::
     let ListArgs { all_namespaces, selector, sort, reverse, watch, output: Output { output } } =
         args;
     let connection = global.connect().await?;
-    let scope =
-        if all_namespaces { Scope::AllNamespaces } else { Scope::Namespace(&connection.namespace) };
+    let scope = connection.scope(all_namespaces);
     let selector = selector.as_deref();
     if watch {
         return status::watch_many(&connection, scope, selector, output, printer).await;

@@ -153,8 +153,7 @@ pub async fn run(args: SnapshotsArgs, global: &Global, printer: &Printer) -> any
         Some(name) => Some(deployment::fetch(&connection, name).await?),
         None => None,
     };
-    let scope =
-        if all_namespaces { Scope::AllNamespaces } else { Scope::Namespace(&connection.namespace) };
+    let scope = connection.scope(all_namespaces);
     let mut snapshots = Vec::new();
     for inventory in inventories(&connection.client, scope).await? {
         if let Err(reason) = &inventory.revisions {

@@ -68,11 +68,7 @@ pub(super) struct GcArgs {
 pub(super) async fn run(args: GcArgs, global: &Global, printer: &Printer) -> anyhow::Result<()> {
     let connection = global.connect().await?;
     let client = &connection.client;
-    let scope = if args.all_namespaces {
-        Scope::AllNamespaces
-    } else {
-        Scope::Namespace(&connection.namespace)
-    };
+    let scope = connection.scope(args.all_namespaces);
     let rules = Rules {
         now: Timestamp::now(),
         age_min: args.older_than,
