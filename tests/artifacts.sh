@@ -6,46 +6,8 @@
 set -eu
 cd "$(dirname "$0")/.."
 sources=$PWD/tests/stores
-folder=$(mktemp -d)
+. tests/servers.sh
 packages=${KUBECTL_FLINK_TEST_STORES:-${XDG_CACHE_HOME:-$HOME/.cache}/kubectl-flink/test-stores}
-s3= hdfs=
-
-# Ends a store and waits until it is gone, so that nothing writes into the folder any more: ten seconds for it to
-# end by itself, then by force.
-stop() {
-    [ -n "$1" ] || return 0
-    kill "$1" 2>/dev/null || true
-    for _ in $(seq 100); do
-        kill -0 "$1" 2>/dev/null || break
-        sleep 0.1
-    done
-    kill -9 "$1" 2>/dev/null || true
-    wait "$1" 2>/dev/null || true
-}
-
-finish() {
-    status=$?
-    trap - EXIT
-    stop "$s3"
-    stop "$hdfs"
-    if [ "$status" -ne 0 ]; then
-        tail -n 20 "$folder"/*.log >&2 || true
-    fi
-    rm -rf "$folder"
-    exit "$status"
-}
-trap finish EXIT
-trap 'exit 130' INT TERM
-
-# Waits up to four minutes, for downloads too, until a command succeeds.
-wait_for() {
-    for _ in $(seq 480); do
-        if "$@" >/dev/null 2>&1; then return 0; fi
-        sleep 0.5
-    done
-    echo "artifacts.sh: gave up waiting for: $*" >&2
-    return 1
-}
 
 mkdir -p "$packages"
 if [ ! -d "$packages/jars" ]; then
@@ -58,14 +20,15 @@ fi
 KUBECTL_FLINK_TEST_JAR_SUM=$(sha256sum "$folder/job.jar" | cut -d ' ' -f 1)
 
 "$sources/s3.sh" "$folder/job.jar" "$folder/s3-address" >"$folder/s3.log" 2>&1 &
-s3=$!
+started $!
 java -Xmx256m -cp "$packages/jars/*" "$sources/MiniHdfs.java" "$folder/hdfs" "$folder/job.jar" "$folder/hdfs-address" \
     >"$folder/hdfs.log" 2>&1 &
-hdfs=$!
+started $!
 
-wait_for test -s "$folder/s3-address"
+# Downloads, too, take their time.
+wait_for 240 test -s "$folder/s3-address"
 KUBECTL_FLINK_TEST_S3=$(cat "$folder/s3-address")
-wait_for test -s "$folder/hdfs-address"
+wait_for 240 test -s "$folder/hdfs-address"
 KUBECTL_FLINK_TEST_HDFS=$(cat "$folder/hdfs-address")
 
 export KUBECTL_FLINK_TEST_JAR_SUM KUBECTL_FLINK_TEST_S3 KUBECTL_FLINK_TEST_HDFS

@@ -6,44 +6,12 @@
 # PROMETHEUS names a folder with `prometheus` and `promtool`.
 set -eu
 cd "$(dirname "$0")/.."
-folder=$(mktemp -d)
+. tests/servers.sh
 sandbox=monitoring-$$
 program=$PWD/target/debug/kubectl-flink
-world= operator= prometheus=
 
-# Ends a process and waits until it is gone.
-stop() {
-    [ -n "$1" ] || return 0
-    kill "$1" 2>/dev/null || true
-    wait "$1" 2>/dev/null || true
-}
-
-finish() {
-    status=$?
-    trap - EXIT
-    stop "$prometheus"
-    stop "$operator"
-    stop "$world"
+clean_up() {
     "$program" sandbox down --name "$sandbox" >/dev/null 2>&1 || status=1
-    if [ "$status" -ne 0 ]; then
-        tail -n 20 "$folder"/*.log >&2 || true
-    fi
-    rm -rf "$folder"
-    exit "$status"
-}
-
-# Waits up to a minute until a command succeeds.
-wait_for() {
-    for _ in $(seq 300); do
-        if "$@" >/dev/null 2>&1; then return 0; fi
-        sleep 0.2
-    done
-    echo "monitoring.sh: gave up waiting for: $*" >&2
-    return 1
-}
-
-free_port() {
-    python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'
 }
 
 if [ -z "${PROMETHEUS:-}" ]; then
@@ -67,8 +35,6 @@ cp examples/monitoring/alerts.yaml tests/monitoring/alerts.test.yaml "$folder"
 
 cargo build --locked
 (cd bench/flinkworld && go build -o "$folder/flinkworld" .)
-trap finish EXIT
-trap 'exit 130' INT TERM
 
 export KUBECONFIG="$folder/kubeconfig"
 "$program" sandbox up --control-plane-only --name "$sandbox" --kubeconfig "$KUBECONFIG"
@@ -76,10 +42,10 @@ export KUBECONFIG="$folder/kubeconfig"
 "$program" init --yes --skip-crds --namespace default >/dev/null
 flink=127.0.0.1:$(free_port)
 "$folder/flinkworld" -kubeconfig "$KUBECONFIG" -listen "$flink" >"$folder/flinkworld.log" 2>&1 &
-world=$!
+started $!
 "$program" operate --all-namespaces --flink-rest-address "$flink" --metrics-port 0 >"$folder/operator.log" 2>&1 &
-operator=$!
-wait_for grep -q 'telling metrics' "$folder/operator.log"
+started $!
+wait_for 60 grep -q 'telling metrics' "$folder/operator.log"
 metrics=$(sed -n 's/.*telling metrics.*port=\([0-9]*\).*/\1/p' "$folder/operator.log")
 
 cat >"$folder/prometheus.yml" <<END
@@ -92,7 +58,7 @@ END
 address=127.0.0.1:$(free_port)
 "$PROMETHEUS/prometheus" --config.file="$folder/prometheus.yml" --storage.tsdb.path="$folder/data" \
     --web.listen-address="$address" >"$folder/prometheus.log" 2>&1 &
-prometheus=$!
+started $!
 # A job that is upgraded, a savepoint, and a session job that cannot start.
 manifest() {
     cat <<END
