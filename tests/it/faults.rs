@@ -13,6 +13,7 @@ mod named;
 pub(crate) mod operator;
 mod parts;
 pub(crate) mod proxy;
+mod replicas;
 mod restored;
 mod scenarios;
 mod shards;

@@ -1,170 +1,74 @@
 //! Two operators that may lead, each behind a proxy of its own: one leads at a time, and the one that
 //! was deposed writes nothing.
 
-use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant};
 
-use k8s_openapi::api::coordination::v1::Lease;
-use kube::Api;
-use kube::api::{DynamicObject, Patch, PatchParams, PostParams};
-use kube::core::{ApiResource, GroupVersionKind};
-use serde_json::json;
 use tokio::time::sleep;
 
-use super::ground::{Ground, file};
-use super::operator::Operator;
-use super::proxy::{Asked, Fault, Moment, Proxy, Recorded};
-use super::scenarios::{JOB, deployment};
-use super::stage::{OPERATOR_CONFIG, arguments, is_stable, lay_out, line};
+use super::ground::Ground;
+use super::proxy::{Asked, Fault, Moment};
+use super::replicas::{LEASE, LEASE_DURATION, Replica, Replicas};
+use super::stage::lay_out;
 
 const NAMESPACE: &str = "leaders";
-pub(super) const LEASE: &str = "operators";
-pub(super) const LEASE_DURATION: Duration = Duration::from_secs(6);
 /// So soon a lease that was given back has a new holder.
 const HAND_OVER_MAX: Duration = Duration::from_secs(2);
 /// Processes of a busy machine react late.
 const SLACK: Duration = Duration::from_secs(3);
 const PATIENCE: Duration = Duration::from_mins(1);
-pub(super) const ELECTION: &str = "\
-kubernetes.operator.leader-election.enabled: true
-kubernetes.operator.leader-election.lease-name: operators
-kubernetes.operator.leader-election.lease-duration: 6 s
-kubernetes.operator.leader-election.renew-deadline: 4 s
-kubernetes.operator.leader-election.retry-period: 1 s
-kubernetes.operator.health.probe.enabled: false
-";
-
-pub(super) struct Replica {
-    pub(super) operator: Arc<Operator>,
-    pub(super) proxy: Proxy,
-}
-
-impl Replica {
-    async fn start(ground: &Ground, name: &str) -> Self {
-        let config = format!("{OPERATOR_CONFIG}{ELECTION}");
-        Self::start_with(ground, name, NAMESPACE, &config, |_| {}).await
-    }
-
-    /// One whose Lease is in this namespace, with this configuration and other arguments.
-    pub(super) async fn start_with(
-        ground: &Ground,
-        name: &str,
-        namespace: &str,
-        config: &str,
-        change: impl FnOnce(&mut Vec<String>),
-    ) -> Self {
-        let operator = Arc::new(Operator::new(&file(ground, &format!("{name}.log"))));
-        let flink = ground.world.flink_address().to_owned();
-        let proxy = Proxy::start(ground.client.clone(), flink, Arc::clone(&operator)).await;
-        let mut arguments = arguments(ground, name, namespace, &proxy, config);
-        arguments.extend(["--lease-namespace".to_owned(), namespace.to_owned()]);
-        change(&mut arguments);
-        operator.start(arguments);
-        Self { operator, proxy }
-    }
-
-    /// What it wrote for its jobs, to the API server and to Flink.
-    pub(super) fn writes(&self) -> Vec<Recorded> {
-        let recorded = self.proxy.recorded();
-        let is_write = |one: &Recorded| one.asked.write.is_some() && !is_about_election(&one.asked);
-        recorded.into_iter().filter(is_write).collect()
-    }
-}
-
-fn is_about_election(asked: &Asked) -> bool {
-    asked.path.contains("/leases") || asked.path.contains("/selfsubjectaccessreviews")
-}
 
 struct Scene {
-    ground: Ground,
-    one: Replica,
-    two: Replica,
-    parallelism: std::sync::atomic::AtomicI64,
+    replicas: Replicas,
+    edits: AtomicI64,
 }
 
 impl Scene {
     fn told(&self, what: &str) -> String {
-        let lines =
-            |replica: &Replica| replica.writes().iter().map(line).collect::<Vec<_>>().join("\n");
-        let (one, two) = (&self.one, &self.two);
-        format!(
-            "{what}\n--- one\n{}\n{}\n--- two\n{}\n{}",
-            lines(one),
-            one.operator.said(),
-            lines(two),
-            two.operator.said()
-        )
-    }
-
-    async fn until<T>(
-        &self,
-        what: &str,
-        mut look: impl AsyncFnMut() -> Option<T>,
-    ) -> (T, Duration) {
-        let start = Instant::now();
-        loop {
-            if let Some(found) = look().await {
-                return (found, start.elapsed());
-            }
-            assert!(start.elapsed() < PATIENCE, "{}", self.told(what));
-            sleep(Duration::from_millis(20)).await;
-        }
+        self.replicas.told(what)
     }
 
     async fn holder(&self) -> String {
-        let leases: Api<Lease> = Api::namespaced(self.ground.client.clone(), NAMESPACE);
-        let lease = leases.get_opt(LEASE).await.unwrap();
-        lease.and_then(|lease| lease.spec?.holder_identity).unwrap_or_default()
+        self.replicas.holder(LEASE).await
     }
 
     /// The new holder, and how long it took.
     async fn until_held_by_another(&self, former: &str) -> (String, Duration) {
         let is_new = |holder: &String| !holder.is_empty() && holder != former;
-        self.until("nobody takes the lease", async || Some(self.holder().await).filter(is_new))
-            .await
+        let look = async || Some(self.holder().await).filter(is_new);
+        self.replicas.until("nobody takes the lease", look).await
     }
 
-    fn deployments(&self) -> Api<DynamicObject> {
-        let gvk = GroupVersionKind::gvk("flink.apache.org", "v1beta1", "FlinkDeployment");
-        let resource = ApiResource::from_gvk(&gvk);
-        Api::namespaced_with(self.ground.client.clone(), NAMESPACE, &resource)
-    }
-
-    async fn until_stable(&self) {
-        let what = "the job is not stable";
-        let look = async || {
-            let found = self.deployments().get(JOB).await.unwrap();
-            is_stable(&serde_json::to_value(found).unwrap()).then_some(())
-        };
-        let ((), took) = self.until(what, look).await;
-        println!("stable after {took:?}");
+    async fn until_left(&self, replica: &Replica) -> i32 {
+        self.replicas.until("it does not leave", async || replica.operator.exit_code()).await.0
     }
 
     /// Something to do for whoever leads.
     async fn edit(&self) {
-        let next = 1 + self.parallelism.fetch_add(1, std::sync::atomic::Ordering::Relaxed) % 7;
-        let patch = Patch::Merge(json!({"spec": {"job": {"parallelism": 1 + next}}}));
-        self.deployments().patch(JOB, &PatchParams::default(), &patch).await.unwrap();
+        let next = 1 + self.edits.fetch_add(1, Ordering::Relaxed) % 7;
+        self.replicas.edit(1 + next).await;
+    }
+
+    async fn edit_until_stable(&self) {
+        self.edit().await;
+        self.replicas.until_stable().await;
     }
 }
 
 pub(super) async fn one_leads() {
     let ground = Ground::new("leaders").await;
     lay_out(&ground, NAMESPACE).await;
-    let one = Replica::start(&ground, "one").await;
-    let two = Replica::start(&ground, "two").await;
-    let scene = Scene { ground, one, two, parallelism: std::sync::atomic::AtomicI64::new(0) };
+    let mut replicas = Replicas::new(ground, NAMESPACE, vec![NAMESPACE.to_owned()]);
+    for name in ["one", "two"] {
+        replicas.start(name, "", |_| {}).await;
+    }
+    let scene = Scene { replicas, edits: AtomicI64::new(0) };
     let (first, _) = scene.until_held_by_another("").await;
-    let object: DynamicObject = {
-        let mut object = deployment("stateless");
-        object["metadata"]["namespace"] = json!(NAMESPACE);
-        serde_json::from_value(object).unwrap()
-    };
-    scene.deployments().create(&PostParams::default(), &object).await.unwrap();
-    scene.until_stable().await;
+    scene.replicas.create("stateless").await;
+    scene.replicas.until_stable().await;
     // Which of the two was first is nobody's choice.
-    let starter = if scene.one.writes().is_empty() { &scene.two } else { &scene.one };
-    let other = if scene.one.writes().is_empty() { &scene.one } else { &scene.two };
+    let [one, two] = &scene.replicas.all[..] else { panic!("two were started") };
+    let (starter, other) = if one.writes().is_empty() { (two, one) } else { (one, two) };
     assert!(other.writes().is_empty(), "{}", scene.told("both write"));
     let second = it_is_handed_over(&scene, starter, &first).await;
     let third = a_crash_is_taken_over(&scene, other, &second).await;
@@ -177,10 +81,8 @@ async fn it_is_handed_over(scene: &Scene, leader: &Replica, holder: &str) -> Str
     let (next, took) = scene.until_held_by_another(holder).await;
     println!("handed over after {took:?}");
     assert!(took < HAND_OVER_MAX, "{}", scene.told(&format!("handed over after {took:?}")));
-    let (code, _) = scene.until("it does not leave", async || leader.operator.exit_code()).await;
-    assert_eq!(code, 0, "{}", scene.told("left with an error"));
-    scene.edit().await;
-    scene.until_stable().await;
+    assert_eq!(scene.until_left(leader).await, 0, "{}", scene.told("left with an error"));
+    scene.edit_until_stable().await;
     leader.operator.start_again();
     next
 }
@@ -191,8 +93,7 @@ async fn a_crash_is_taken_over(scene: &Scene, leader: &Replica, holder: &str) ->
     let (next, took) = scene.until_held_by_another(holder).await;
     println!("taken over after {took:?}");
     assert!(took < LEASE_DURATION + SLACK, "{}", scene.told(&format!("taken over after {took:?}")));
-    scene.edit().await;
-    scene.until_stable().await;
+    scene.edit_until_stable().await;
     leader.operator.start_again();
     next
 }
@@ -218,11 +119,8 @@ async fn who_is_cut_off_writes_nothing(
         next = scene.holder().await;
     }
     println!("taken over after {:?}", started.elapsed());
-    let left = async || leader.operator.exit_code();
-    let (code, _) = scene.until("the deposed one does not leave", left).await;
-    assert_eq!(code, 1, "{}", scene.told("left as if nothing were"));
-    scene.edit().await;
-    scene.until_stable().await;
+    assert_eq!(scene.until_left(leader).await, 1, "{}", scene.told("left as if nothing were"));
+    scene.edit_until_stable().await;
     let last = leader.writes().last().map(|one| one.at);
     let first = other.writes().first().map(|one| one.at);
     assert!(last.is_some_and(|last| last > started), "{}", scene.told("it had nothing to write"));

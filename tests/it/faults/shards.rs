@@ -4,18 +4,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use k8s_openapi::api::coordination::v1::Lease;
-use kube::Api;
-use kube::api::{DynamicObject, Patch, PatchParams, PostParams};
-use kube::core::{ApiResource, GroupVersionKind};
-use serde_json::json;
 use tokio::time::sleep;
 
 use super::ground::Ground;
-use super::leaders::{ELECTION, LEASE, LEASE_DURATION, Replica};
 use super::proxy::Recorded;
-use super::scenarios::{JOB, deployment};
-use super::stage::{OPERATOR_CONFIG, is_stable, lay_out, line};
+use super::replicas::{LEASE, LEASE_DURATION, Replicas};
+use super::stage::lay_out;
 
 const NAMESPACE: &str = "operators";
 const SHARDS: usize = 4;
@@ -25,46 +19,13 @@ const NAMES: [&str; 3] = ["one", "two", "three"];
 const HAND_OVER_MAX: Duration = Duration::from_secs(3);
 /// Processes of a busy machine react late.
 const SLACK: Duration = Duration::from_secs(5);
-const PATIENCE: Duration = Duration::from_mins(2);
 
-struct Scene {
-    ground: Ground,
-    replicas: Vec<Replica>,
-    teams: Vec<String>,
-}
-
-impl Scene {
-    fn told(&self, what: &str) -> String {
-        let of = |(name, replica): (&&str, &Replica)| {
-            let writes: Vec<String> = replica.writes().iter().map(line).collect();
-            format!("--- {name}\n{}\n{}", writes.join("\n"), replica.operator.said())
-        };
-        let all: Vec<String> = NAMES.iter().zip(&self.replicas).map(of).collect();
-        format!("{what}\n{}", all.join("\n"))
-    }
-
-    async fn until<T>(
-        &self,
-        what: &str,
-        mut look: impl AsyncFnMut() -> Option<T>,
-    ) -> (T, Duration) {
-        let start = Instant::now();
-        loop {
-            if let Some(found) = look().await {
-                return (found, start.elapsed());
-            }
-            assert!(start.elapsed() < PATIENCE, "{}", self.told(what));
-            sleep(Duration::from_millis(50)).await;
-        }
-    }
-
+impl Replicas {
     /// Who holds which shard; nobody is left out.
     async fn holders(&self) -> BTreeMap<usize, String> {
-        let leases: Api<Lease> = Api::namespaced(self.ground.client.clone(), NAMESPACE);
         let mut all = BTreeMap::new();
         for shard in 0..SHARDS {
-            let lease = leases.get_opt(&format!("{LEASE}-{shard}-of-{SHARDS}")).await.unwrap();
-            let holder = lease.and_then(|lease| lease.spec?.holder_identity).unwrap_or_default();
+            let holder = self.holder(&format!("{LEASE}-{shard}-of-{SHARDS}")).await;
             if !holder.is_empty() {
                 all.insert(shard, holder);
             }
@@ -84,45 +45,11 @@ impl Scene {
         self.until(&what, look).await.1
     }
 
-    fn deployments(&self, namespace: &str) -> Api<DynamicObject> {
-        let gvk = GroupVersionKind::gvk("flink.apache.org", "v1beta1", "FlinkDeployment");
-        let resource = ApiResource::from_gvk(&gvk);
-        Api::namespaced_with(self.ground.client.clone(), namespace, &resource)
-    }
-
-    async fn create(&self) {
-        for team in &self.teams {
-            let mut object = deployment("savepoint");
-            object["metadata"]["namespace"] = json!(team);
-            let object: DynamicObject = serde_json::from_value(object).unwrap();
-            self.deployments(team).create(&PostParams::default(), &object).await.unwrap();
-        }
-    }
-
-    /// Something to do in every namespace.
-    async fn edit(&self, parallelism: usize) {
-        let patch = Patch::Merge(json!({"spec": {"job": {"parallelism": parallelism}}}));
-        for team in &self.teams {
-            self.deployments(team).patch(JOB, &PatchParams::default(), &patch).await.unwrap();
-        }
-    }
-
-    async fn until_stable(&self) {
-        for team in &self.teams {
-            let what = format!("the job of {team} is not stable");
-            let look = async || {
-                let found = self.deployments(team).get(JOB).await.unwrap();
-                is_stable(&serde_json::to_value(found).unwrap()).then_some(())
-            };
-            self.until(&what, look).await;
-        }
-    }
-
     /// Every write in a namespace since then, with whose it was, in order.
     fn writes(&self, namespace: &str, since: Instant) -> Vec<(usize, Recorded)> {
         let part = format!("/namespaces/{namespace}/");
         let mut all = Vec::new();
-        for (index, replica) in self.replicas.iter().enumerate() {
+        for (index, replica) in self.all.iter().enumerate() {
             let own = replica.writes().into_iter();
             let own = own.filter(|one| one.at >= since && one.asked.path.contains(&part));
             all.extend(own.map(|one| (index, one)));
@@ -135,7 +62,7 @@ impl Scene {
     /// wrote last in each.
     fn check_writers(&self, since: Instant) -> Vec<usize> {
         let mut last = Vec::new();
-        for team in &self.teams {
+        for team in &self.namespaces {
             let mut turns: Vec<usize> =
                 self.writes(team, since).into_iter().map(|(index, _)| index).collect();
             assert!(!turns.is_empty(), "{}", self.told(&format!("nobody wrote in {team}")));
@@ -156,23 +83,21 @@ pub(super) async fn each_has_its_part() {
     for team in &teams {
         lay_out(&ground, team).await;
     }
-    let config =
-        format!("{OPERATOR_CONFIG}{ELECTION}kubernetes.operator.sharding.shards: {SHARDS}\n");
-    let mut replicas = Vec::new();
+    let config = format!("kubernetes.operator.sharding.shards: {SHARDS}\n");
+    let mut scene = Replicas::new(ground, NAMESPACE, teams);
     for name in NAMES {
-        let replica = Replica::start_with(&ground, name, NAMESPACE, &config, |arguments| {
+        let to_all_namespaces = |arguments: &mut Vec<String>| {
             let at = arguments.iter().position(|it| it == "-n").unwrap();
             arguments.drain(at..at + 2);
             arguments.push("--all-namespaces".to_owned());
-        });
-        replicas.push(replica.await);
+        };
+        scene.start(name, &config, to_all_namespaces).await;
     }
-    let scene = Scene { ground, replicas, teams };
     println!("shared after {:?}", scene.until_shared(NAMES.len(), &BTreeSet::new()).await);
     // Whoever was first had more, and has given it up.
     sleep(LEASE_DURATION).await;
     let begin = Instant::now();
-    scene.create().await;
+    scene.create("savepoint").await;
     scene.until_stable().await;
     let writers = scene.check_writers(begin);
     let at_work: BTreeSet<usize> = writers.iter().copied().collect();
@@ -184,9 +109,9 @@ pub(super) async fn each_has_its_part() {
 }
 
 /// SIGKILL: the others wait for the end of its leases, and have its namespaces then.
-async fn a_crash_is_taken_over(scene: &Scene, victim: usize) {
+async fn a_crash_is_taken_over(scene: &Replicas, victim: usize) {
     let before = scene.holders().await;
-    scene.replicas[victim].operator.kill();
+    scene.all[victim].operator.kill();
     let killed = Instant::now();
     scene.edit(2).await;
     scene.until_stable().await;
@@ -200,9 +125,9 @@ async fn a_crash_is_taken_over(scene: &Scene, victim: usize) {
     scene.until_shared(NAMES.len() - 1, &BTreeSet::new()).await;
 }
 
-async fn who_comes_back_gets_its_part(scene: &Scene, victim: usize) {
+async fn who_comes_back_gets_its_part(scene: &Replicas, victim: usize) {
     let came = Instant::now();
-    scene.replicas[victim].operator.start_again();
+    scene.all[victim].operator.start_again();
     // There is always something to do while it moves.
     scene.edit(3).await;
     println!("shared again after {:?}", scene.until_shared(NAMES.len(), &BTreeSet::new()).await);
@@ -211,11 +136,11 @@ async fn who_comes_back_gets_its_part(scene: &Scene, victim: usize) {
 }
 
 /// SIGTERM: the others have its shards at once.
-async fn what_is_left_is_handed_over(scene: &Scene, leaving: usize) {
+async fn what_is_left_is_handed_over(scene: &Replicas, leaving: usize) {
     let begin = Instant::now();
     let before: BTreeSet<String> = scene.holders().await.into_values().collect();
-    scene.replicas[leaving].operator.ask_to_leave();
-    let left = async || scene.replicas[leaving].operator.exit_code();
+    scene.all[leaving].operator.ask_to_leave();
+    let left = async || scene.all[leaving].operator.exit_code();
     let (code, took) = scene.until("it does not leave", left).await;
     assert_eq!(code, 0, "{}", scene.told("left with an error"));
     let look = async || {

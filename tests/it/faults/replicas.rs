@@ -1,0 +1,152 @@
+//! Several operators, each behind a proxy of its own, that share a lease or the shards of a cluster.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::Api;
+use kube::api::{DynamicObject, Patch, PatchParams, PostParams};
+use kube::core::{ApiResource, GroupVersionKind};
+use serde_json::json;
+use tokio::time::sleep;
+
+use super::ground::{Ground, file};
+use super::operator::Operator;
+use super::proxy::{Asked, Proxy, Recorded};
+use super::scenarios::{JOB, deployment};
+use super::stage::{OPERATOR_CONFIG, arguments, is_stable, line};
+
+pub(super) const LEASE: &str = "operators";
+pub(super) const LEASE_DURATION: Duration = Duration::from_secs(6);
+const ELECTION: &str = "\
+kubernetes.operator.leader-election.enabled: true
+kubernetes.operator.leader-election.lease-name: operators
+kubernetes.operator.leader-election.lease-duration: 6 s
+kubernetes.operator.leader-election.renew-deadline: 4 s
+kubernetes.operator.leader-election.retry-period: 1 s
+kubernetes.operator.health.probe.enabled: false
+";
+const PATIENCE: Duration = Duration::from_mins(2);
+const LOOK: Duration = Duration::from_millis(20);
+
+/// One operator.
+pub(super) struct Replica {
+    name: &'static str,
+    pub(super) operator: Arc<Operator>,
+    pub(super) proxy: Proxy,
+}
+
+impl Replica {
+    /// What it wrote for its jobs, to the API server and to Flink.
+    pub(super) fn writes(&self) -> Vec<Recorded> {
+        let recorded = self.proxy.recorded();
+        let is_write = |one: &Recorded| one.asked.write.is_some() && !is_about_election(&one.asked);
+        recorded.into_iter().filter(is_write).collect()
+    }
+}
+
+fn is_about_election(asked: &Asked) -> bool {
+    asked.path.contains("/leases") || asked.path.contains("/selfsubjectaccessreviews")
+}
+
+/// All operators, and the jobs that they look after: one in each of `namespaces`.
+pub(super) struct Replicas {
+    pub(super) ground: Ground,
+    pub(super) all: Vec<Replica>,
+    /// Where the Leases are.
+    home: &'static str,
+    pub(super) namespaces: Vec<String>,
+}
+
+impl Replicas {
+    /// Without operators.
+    pub(super) fn new(ground: Ground, home: &'static str, namespaces: Vec<String>) -> Self {
+        Self { ground, all: Vec::new(), home, namespaces }
+    }
+
+    /// Starts one more, with this beside the configuration of all, and with other arguments.
+    pub(super) async fn start(
+        &mut self,
+        name: &'static str,
+        config: &str,
+        change: impl FnOnce(&mut Vec<String>),
+    ) {
+        let operator = Arc::new(Operator::new(&file(&self.ground, &format!("{name}.log"))));
+        let flink = self.ground.world.flink_address().to_owned();
+        let proxy = Proxy::start(self.ground.client.clone(), flink, Arc::clone(&operator)).await;
+        let config = format!("{OPERATOR_CONFIG}{ELECTION}{config}");
+        let mut arguments = arguments(&self.ground, name, self.home, &proxy, &config);
+        arguments.extend(["--lease-namespace".to_owned(), self.home.to_owned()]);
+        change(&mut arguments);
+        operator.start(arguments);
+        self.all.push(Replica { name, operator, proxy });
+    }
+
+    /// What went wrong, with all that each of them wrote and said.
+    pub(super) fn told(&self, what: &str) -> String {
+        let of = |replica: &Replica| {
+            let writes: Vec<String> = replica.writes().iter().map(line).collect();
+            format!("--- {}\n{}\n{}", replica.name, writes.join("\n"), replica.operator.said())
+        };
+        let all: Vec<String> = self.all.iter().map(of).collect();
+        format!("{what}\n{}", all.join("\n"))
+    }
+
+    /// What is looked for, and how long it took to come about.
+    pub(super) async fn until<T>(
+        &self,
+        what: &str,
+        mut look: impl AsyncFnMut() -> Option<T>,
+    ) -> (T, Duration) {
+        let start = Instant::now();
+        loop {
+            if let Some(found) = look().await {
+                return (found, start.elapsed());
+            }
+            assert!(start.elapsed() < PATIENCE, "{}", self.told(what));
+            sleep(LOOK).await;
+        }
+    }
+
+    /// Who holds the lease; empty where nobody does.
+    pub(super) async fn holder(&self, lease: &str) -> String {
+        let leases: Api<Lease> = Api::namespaced(self.ground.client.clone(), self.home);
+        let lease = leases.get_opt(lease).await.unwrap();
+        lease.and_then(|lease| lease.spec?.holder_identity).unwrap_or_default()
+    }
+
+    fn deployments(&self, namespace: &str) -> Api<DynamicObject> {
+        let gvk = GroupVersionKind::gvk("flink.apache.org", "v1beta1", "FlinkDeployment");
+        let resource = ApiResource::from_gvk(&gvk);
+        Api::namespaced_with(self.ground.client.clone(), namespace, &resource)
+    }
+
+    /// A job in each namespace.
+    pub(super) async fn create(&self, upgrade_mode: &str) {
+        for namespace in &self.namespaces {
+            let mut object = deployment(upgrade_mode);
+            object["metadata"]["namespace"] = json!(namespace);
+            let object: DynamicObject = serde_json::from_value(object).unwrap();
+            self.deployments(namespace).create(&PostParams::default(), &object).await.unwrap();
+        }
+    }
+
+    /// Something to do in every namespace.
+    pub(super) async fn edit(&self, parallelism: i64) {
+        let patch = Patch::Merge(json!({"spec": {"job": {"parallelism": parallelism}}}));
+        for namespace in &self.namespaces {
+            self.deployments(namespace).patch(JOB, &PatchParams::default(), &patch).await.unwrap();
+        }
+    }
+
+    pub(super) async fn until_stable(&self) {
+        for namespace in &self.namespaces {
+            let what = format!("the job in {namespace} is not stable");
+            let look = async || {
+                let found = self.deployments(namespace).get(JOB).await.unwrap();
+                is_stable(&serde_json::to_value(found).unwrap()).then_some(())
+            };
+            self.until(&what, look).await;
+        }
+    }
+}
