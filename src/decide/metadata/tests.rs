@@ -3,6 +3,8 @@
 
 use expect_test::{Expect, expect};
 
+use super::handles::{FOLDERS_MAX, handle};
+use super::operators::JAVA_OBJECT;
 use super::*;
 
 const V3: &[u8] = include_bytes!("../../../tests/corpus/metadata/v3--flink-1.20");

@@ -1,0 +1,129 @@
+//! The parts of the file: master states, operators with their subtasks, and the properties at its end.
+
+use super::reader::Reader;
+use super::{Kind, Operator, ParseError};
+
+/// Begins what a master hook left.
+const MASTER_STATE_MAGIC: u32 = 0xc96b_1696;
+/// Begins an object of Java.
+pub(super) const JAVA_OBJECT: [u8; 4] = [0xac, 0xed, 0x00, 0x05];
+/// Names of states that are kept of an operator, and of master states.
+const NAMES_MAX: usize = 50;
+
+/// Keeps a name that is not known yet, while there is room.
+pub(super) fn keep(names: &mut Vec<String>, name: String) {
+    if names.len() < NAMES_MAX && !names.contains(&name) {
+        names.push(name);
+    }
+}
+
+impl Reader<'_> {
+    /// What a hook left: its name.
+    pub(super) fn master_state(&mut self) -> Result<String, ParseError> {
+        const WHAT: &str = "a master state";
+        if self.unsigned(WHAT)? != MASTER_STATE_MAGIC {
+            return Err(self.broken("no master state begins there"));
+        }
+        let length = self.count(WHAT)?;
+        let end = self.at.saturating_add(length as usize);
+        self.int(WHAT)?;
+        let name = self.text(WHAT)?;
+        let length = self.count(WHAT)?;
+        self.skip(length, 1, WHAT)?;
+        if self.at != end {
+            return Err(self.broken("a master state is not as long as it says"));
+        }
+        Ok(name)
+    }
+
+    pub(super) fn operator(&mut self, version: u32) -> Result<Operator, ParseError> {
+        const WHAT: &str = "an operator";
+        let mut operator = Operator::default();
+        if version >= 5 {
+            operator.name = Some(self.text(WHAT)?).filter(|name| !name.is_empty());
+            operator.uid = Some(self.text(WHAT)?).filter(|uid| !uid.is_empty());
+        }
+        let id: [u8; 16] = self.array(WHAT)?;
+        operator.id = format!("{:032x}", u128::from_be_bytes(id));
+        operator.parallelism = self.int(WHAT)?;
+        operator.max_parallelism = self.int(WHAT)?;
+        if operator.parallelism < 0 || operator.max_parallelism < operator.parallelism {
+            return Err(self.broken(format!(
+                "operator {} has parallelism {} of at most {}",
+                operator.id, operator.parallelism, operator.max_parallelism
+            )));
+        }
+        if version >= 3 {
+            operator.bytes.coordinator = self.stream(0)?;
+        } else {
+            // The length of a chain, which nobody reads any more.
+            self.int(WHAT)?;
+        }
+        let count = self.int(WHAT)?;
+        if count < 0 {
+            operator.is_finished = true;
+            return Ok(operator);
+        }
+        for _ in 0..count {
+            // From version 3 on, one that was finished has a negative number and nothing else.
+            if self.int("a subtask")? < 0 && version >= 3 {
+                operator.finished_subtasks += 1;
+            } else {
+                operator.subtasks += 1;
+                self.subtask(version, &mut operator)?;
+            }
+        }
+        Ok(operator)
+    }
+
+    fn subtask(&mut self, version: u32, operator: &mut Operator) -> Result<(), ParseError> {
+        const WHAT: &str = "a subtask";
+        if version == 2 {
+            self.long(WHAT)?;
+            if self.int(WHAT)? > 0 {
+                return Err(self.broken("it has state of Flink 1.1"));
+            }
+        }
+        let sum = &mut operator.bytes;
+        // What the operator manages, and what it wrote as it liked.
+        for _ in 0..2 {
+            if self.int(WHAT)? != 0 {
+                let bytes = self.operator_state(&mut operator.operator_states)?;
+                sum.operator = sum.operator.saturating_add(bytes);
+            }
+        }
+        for _ in 0..2 {
+            sum.keyed = sum.keyed.saturating_add(self.keyed(0)?);
+        }
+        if version >= 3 {
+            // Of inputs, and of outputs.
+            for _ in 0..2 {
+                for _ in 0..self.count("the state of channels")? {
+                    sum.channels = sum.channels.saturating_add(self.channel(version)?);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The object of Java at the end, of which only the names that are in it are read.
+    pub(super) fn properties(&self) -> Result<Option<Kind>, ParseError> {
+        const WHAT: &str = "the properties at its end";
+        let rest = self.rest();
+        let Some(object) = rest.strip_prefix(&JAVA_OBJECT) else {
+            return Err(if JAVA_OBJECT.starts_with(rest) {
+                ParseError::Truncated { what: WHAT }
+            } else {
+                self.broken("no properties begin there")
+            });
+        };
+        let names = |name: &str| object.windows(name.len()).any(|window| window == name.as_bytes());
+        Ok(match (names("SavepointType"), names("CheckpointType")) {
+            (true, _) if names("NATIVE") => Some(Kind::NativeSavepoint),
+            (true, _) if names("CANONICAL") => Some(Kind::CanonicalSavepoint),
+            (true, _) => Some(Kind::Savepoint),
+            (false, true) => Some(Kind::Checkpoint),
+            (false, false) => None,
+        })
+    }
+}
