@@ -3,15 +3,16 @@
 //! What is there already and belongs to somebody else is never taken over: the jobs' own account and
 //! rights are left as they are, and everything else is refused by name.
 
-use std::path::PathBuf;
+mod changes;
+mod others;
+mod values;
+mod waiting;
+
 use std::time::Duration;
 
-use anyhow::Context as _;
 use clap::Args;
 use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::core::v1::Pod;
-use kube::runtime::wait::{await_condition, conditions};
-use kube::{Api, Client, ResourceExt};
+use kube::{Client, ResourceExt};
 use serde_json::{Map, Value, json};
 
 use super::{MANAGED_BY, MANAGER, VALUES, namespace, shadow};
@@ -20,13 +21,15 @@ use crate::cli::failure::Failure;
 use crate::cli::printer::{Printer, ValueFormat};
 use crate::cli::{change, crds};
 use crate::cluster::apply::{self, Deletion, ObjectId, Propagation, Writer};
-use crate::cluster::{self, namespaces, read};
-use crate::install::merge::{self, Scalars, merge};
-use crate::install::objects::{NAME, Release};
-use crate::install::values::Values;
+use crate::cluster::{namespaces, read};
+use crate::install::merge::merge;
+use crate::install::objects::Release;
 
-/// Label value of the pods of the Java operator.
-const JAVA_OPERATOR: &str = "flink-kubernetes-operator";
+use changes::{Change, Kind, changes, shown, superfluous};
+pub(super) use changes::{is_of_jobs, manager};
+use values::{ValueArgs, typed};
+use waiting::until_available;
+
 /// How long the API server has to serve the definitions.
 const DEFINITIONS: Duration = Duration::from_mins(1);
 
@@ -81,20 +84,6 @@ pub(super) struct UpgradeArgs {
     values: ValueArgs,
     #[command(flatten)]
     how: How,
-}
-
-/// Where values come from.
-#[derive(Args)]
-struct ValueArgs {
-    /// File with values, in the form of the chart's values.yaml; may be repeated, later ones win
-    #[arg(short = 'f', long = "values", value_name = "FILE")]
-    files: Vec<PathBuf>,
-    /// One value, such as replicas=2; may be repeated, and wins over files
-    #[arg(long, value_name = "PATH=VALUE")]
-    set: Vec<String>,
-    /// One value that is text whatever it looks like, such as image.tag=12
-    #[arg(long, value_name = "PATH=VALUE")]
-    set_string: Vec<String>,
 }
 
 /// What installing and upgrading share.
@@ -184,29 +173,6 @@ pub(super) fn values_of(installed: &Deployment) -> Result<Map<String, Value>, Fa
     })
 }
 
-impl ValueArgs {
-    fn read(&self) -> anyhow::Result<Map<String, Value>> {
-        let mut given = Map::new();
-        for file in &self.files {
-            let shown = file.display();
-            let text = std::fs::read_to_string(file)
-                .with_context(|| format!("while reading `{shown}`"))?;
-            let values: Option<Map<String, Value>> =
-                serde_yaml::from_str(&text).map_err(|error| {
-                    Failure::new(format!("`{shown}` holds no values")).caused_by(error)
-                })?;
-            merge(&mut given, values.unwrap_or_default());
-        }
-        let typed = self.set.iter().map(|text| (text, Scalars::Typed));
-        let texts = self.set_string.iter().map(|text| (text, Scalars::Text));
-        for (text, scalars) in typed.chain(texts) {
-            merge::set(&mut given, text, scalars)
-                .map_err(|error| Failure::usage(error.to_string()))?;
-        }
-        Ok(given)
-    }
-}
-
 async fn put(
     given: Map<String, Value>,
     how: &How,
@@ -226,7 +192,7 @@ async fn put(
     }
     let connection = global.connect().await?;
     let client = &connection.client;
-    refuse_another_operator(client, &given, &namespace).await?;
+    others::refuse(client, &given, &namespace).await?;
     let has_namespace = namespaces::exists(client, &namespace).await?;
     let changes = changes(client, &objects).await?;
     let superfluous = superfluous(client, &namespace, &objects).await?;
@@ -302,42 +268,6 @@ pub(super) fn objects(given: &Map<String, Value>, namespace: &str) -> anyhow::Re
     Ok(objects)
 }
 
-/// The given values, and the defaults of all others.
-fn typed(given: &Map<String, Value>) -> anyhow::Result<Values> {
-    let mut all = merge::defaults();
-    merge(&mut all, given.clone());
-    let values = merge::typed(all).map_err(|error| {
-        Failure::new(error.to_string())
-            .hint("all values, with their defaults: helm/kubectl-flink-operator/values.yaml")
-    })?;
-    check(&values)?;
-    Ok(values)
-}
-
-/// What types do not say.
-fn check(values: &Values) -> anyhow::Result<()> {
-    if !["text", "json"].contains(&values.logging.format.as_str()) {
-        return Err(Failure::new(format!(
-            "value `logging.format`: `{}` is none of `text`, `json`",
-            values.logging.format
-        ))
-        .into());
-    }
-    if values.replicas < 0 {
-        return Err(Failure::new("value `replicas` is below 0").into());
-    }
-    let policy = values.webhook.failure_policy.as_str();
-    if !["Ignore", "Fail"].contains(&policy) {
-        let message =
-            format!("value `webhook.failurePolicy`: `{policy}` is none of `Ignore`, `Fail`");
-        return Err(Failure::new(message).into());
-    }
-    if u16::try_from(values.webhook.port).is_err() || values.webhook.port == 0 {
-        return Err(Failure::new("value `webhook.port` is no port").into());
-    }
-    Ok(())
-}
-
 fn print(objects: &[Value], output: Option<OutputFormat>, printer: &Printer) -> anyhow::Result<()> {
     match output {
         Some(OutputFormat::Json) => {
@@ -358,227 +288,4 @@ fn print(objects: &[Value], output: Option<OutputFormat>, printer: &Printer) -> 
             Err(Failure::usage("objects have no wide form; use -o yaml, json or name").into())
         }
     }
-}
-
-struct Change {
-    object: Value,
-    kind: Kind,
-}
-
-#[derive(Clone, Copy, Eq, PartialEq)]
-enum Kind {
-    New,
-    Ours,
-    /// Of the jobs, and somebody else's.
-    Foreign,
-}
-
-impl Kind {
-    fn said(self) -> &'static str {
-        match self {
-            Self::New => "is created",
-            Self::Ours => "is brought up to date",
-            Self::Foreign => "is not of this installation, and is left as it is",
-        }
-    }
-}
-
-/// `clusterrole.rbac.authorization.k8s.io/x`, with the namespace where there is one.
-fn shown(object: &Value) -> String {
-    let name = change::qualified_name(object);
-    match object.pointer("/metadata/namespace").and_then(Value::as_str) {
-        Some(namespace) => format!("{name} in {namespace}"),
-        None => name,
-    }
-}
-
-/// What applying each object would do; an error when one belongs to somebody else.
-async fn changes(client: &Client, objects: &[Value]) -> anyhow::Result<Vec<Change>> {
-    let mut changes = Vec::new();
-    let mut foreign = Vec::new();
-    for object in objects {
-        let id = ObjectId::in_manifest(object)?;
-        let stored = read::get_value(client, &id).await?;
-        let kind = match &stored {
-            None => Kind::New,
-            Some(stored) if manager(stored) == Some(MANAGER) => Kind::Ours,
-            // Accounts may be there before, with the rights that the cluster's owner gave them.
-            Some(_) if id.kind == "ServiceAccount" || is_of_jobs(object) => Kind::Foreign,
-            Some(stored) => {
-                let by =
-                    manager(stored).map_or_else(String::new, |by| format!(", managed by {by}"));
-                foreign.push(format!("{}{by}", shown(object)));
-                Kind::Foreign
-            }
-        };
-        changes.push(Change { object: object.clone(), kind });
-    }
-    if foreign.is_empty() {
-        return Ok(changes);
-    }
-    Err(Failure::new(format!(
-        "these objects are there already, and not from `operator install`: {}",
-        foreign.join("; ")
-    ))
-    .hint("choose other names, such as --set nameOverride=NAME,rbac.operatorRole.name=NAME,rbac.operatorRoleBinding.name=NAME")
-    .hint("or remove the other installation first; its definitions and jobs may stay")
-    .into())
-}
-
-/// What the installation of this name had made with its former values and has no use for now, the
-/// last made first. Accounts stay: others may use them.
-async fn superfluous(
-    client: &Client,
-    namespace: &str,
-    objects: &[Value],
-) -> anyhow::Result<Vec<Value>> {
-    let Some(deployment) = objects.iter().find(|it| it["kind"] == "Deployment") else {
-        return Ok(vec![]);
-    };
-    let id = ObjectId::in_manifest(deployment)?;
-    let Some(stored) = read::get::<Deployment>(client, namespace, &id.name).await? else {
-        return Ok(vec![]);
-    };
-    if !stored.annotations().contains_key(VALUES) {
-        return Ok(vec![]);
-    }
-    // Values that are no values now are no reason not to go on.
-    let former = values_of(&stored).ok().and_then(|values| self::objects(&values, namespace).ok());
-    let ids: Vec<ObjectId> = objects.iter().flat_map(ObjectId::in_manifest).collect();
-    let mut superfluous = Vec::new();
-    for object in former.into_iter().flatten().rev() {
-        let id = ObjectId::in_manifest(&object)?;
-        let is_kept = ["Deployment", "ServiceAccount"].contains(&id.kind.as_str());
-        if is_kept || is_of_jobs(&object) || ids.contains(&id) {
-            continue;
-        }
-        let stored = read::get_value(client, &id).await?;
-        if stored.as_ref().and_then(manager) == Some(MANAGER) {
-            superfluous.push(object);
-        }
-    }
-    Ok(superfluous)
-}
-
-/// Who manages a stored object, as its label says.
-pub(super) fn manager(stored: &Value) -> Option<&str> {
-    stored.pointer("/metadata/labels")?.get(MANAGED_BY)?.as_str()
-}
-
-/// Objects that outlive the installation: running jobs need them.
-pub(super) fn is_of_jobs(object: &Value) -> bool {
-    object
-        .pointer("/metadata/annotations")
-        .is_some_and(|it| it.get("helm.sh/resource-policy").is_some())
-}
-
-/// Two operators on the same resources would undo each other's work.
-async fn refuse_another_operator(
-    client: &Client,
-    given: &Map<String, Value>,
-    namespace: &str,
-) -> anyhow::Result<()> {
-    let ours = given.get("nameOverride").and_then(Value::as_str).filter(|it| !it.is_empty());
-    let ours = (namespace, ours.unwrap_or(NAME));
-    let selector = format!("app.kubernetes.io/name in ({JAVA_OPERATOR},{NAME})");
-    let found = read::list::<Deployment>(client, read::Scope::AllNamespaces, Some(&selector)).await;
-    let found = match found {
-        // Who may not look at other namespaces may still install into theirs.
-        Err(cluster::Error::Forbidden { .. }) => return Ok(()),
-        found => found?,
-    };
-    let is_running = |it: &Deployment| it.spec.replicas != Some(0);
-    let is_other = |it: &Deployment| {
-        (it.namespace().unwrap_or_default().as_str(), it.name_any().as_str()) != ours
-    };
-    let is_apart = |it: &Deployment| {
-        let other = watched_by(it);
-        let ours = given.get("watchNamespaces").map(names).unwrap_or_default();
-        !other.is_empty() && !ours.is_empty() && ours.iter().all(|name| !other.contains(name))
-    };
-    let Some(other) = found.iter().find(|it| is_running(it) && is_other(it) && !is_apart(it))
-    else {
-        return Ok(());
-    };
-    let (name, namespace) = (other.name_any(), other.namespace().unwrap_or_default());
-    Err(Failure::new(format!(
-        "another operator may operate the same resources: deployment `{name}` in namespace `{namespace}`"
-    ))
-    .hint(format!(
-        "stop it first, jobs run on meanwhile: kubectl scale deployment {name} -n {namespace} --replicas 0"
-    ))
-    .hint("or give each its own namespaces, with --watch-namespaces")
-    .into())
-}
-
-/// Namespaces that an operator's Deployment names; none where it operates all, or says it elsewhere.
-fn watched_by(operator: &Deployment) -> Vec<String> {
-    let pod = operator.spec.template.spec.as_ref();
-    let containers = pod.map(|pod| pod.containers.as_slice()).unwrap_or_default();
-    let variables = containers.iter().flat_map(|container| container.env.iter().flatten());
-    variables
-        .filter(|variable| variable.name == "WATCH_NAMESPACES")
-        .filter_map(|variable| variable.value.as_deref())
-        .flat_map(|value| value.split(','))
-        .map(|name| name.trim().to_owned())
-        .filter(|name| !name.is_empty())
-        .collect()
-}
-
-fn names(list: &Value) -> Vec<String> {
-    let items = list.as_array().into_iter().flatten();
-    items.filter_map(Value::as_str).map(str::to_owned).collect()
-}
-
-async fn until_available(
-    client: &Client,
-    namespace: &str,
-    objects: &[Value],
-    timeout: Duration,
-    printer: &Printer,
-) -> anyhow::Result<()> {
-    let deployment = objects.iter().find(|it| it["kind"] == "Deployment");
-    let name = deployment.and_then(|it| it.pointer("/metadata/name")).and_then(Value::as_str);
-    let name = name.unwrap_or(NAME);
-    let progress = printer.progress();
-    progress.set(format_args!("waiting for deployment `{name}`"));
-    let api: Api<Deployment> = Api::namespaced(client.clone(), namespace);
-    let done = await_condition(api, name, conditions::is_deployment_completed());
-    if let Ok(end) = tokio::time::timeout(timeout, done).await {
-        end.with_context(|| format!("while waiting for deployment `{name}`"))?;
-        return Ok(());
-    }
-    let why = pod_trouble(client, namespace, name).await?;
-    let why = why.map_or_else(String::new, |why| format!(": {why}"));
-    let look = format!("kubectl describe pods -n {namespace} -l app.kubernetes.io/name={name}");
-    Err(Failure::timed_out(format!("the operator does not run after {timeout:?}{why}"))
-        .hint(format!("look closer: {look}"))
-        .into())
-}
-
-/// What keeps the first troubled pod of the operator from running.
-async fn pod_trouble(
-    client: &Client,
-    namespace: &str,
-    name: &str,
-) -> anyhow::Result<Option<String>> {
-    let selector = format!("app.kubernetes.io/name={name}");
-    let pods =
-        read::list::<Pod>(client, read::Scope::Namespace(namespace), Some(&selector)).await?;
-    Ok(pods.iter().find_map(|pod| {
-        let status = pod.status.as_ref()?;
-        let waiting = status.container_statuses.iter().flatten().find_map(|container| {
-            let waiting = container.state.as_ref()?.waiting.as_ref()?;
-            let message = waiting.message.as_deref().unwrap_or_default();
-            Some(format!("{} {message}", waiting.reason.as_deref()?))
-        });
-        let unscheduled = || {
-            let conditions = status.conditions.iter().flatten();
-            let mut bad =
-                conditions.filter(|it| it.type_ == "PodScheduled" && it.status == "False");
-            bad.next()?.message.clone()
-        };
-        let why = waiting.or_else(unscheduled)?;
-        Some(format!("pod `{}`: {}", pod.name_any(), why.trim()))
-    }))
 }

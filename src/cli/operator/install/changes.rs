@@ -1,0 +1,125 @@
+//! What an installation changes: objects that come, that are brought up to date, that go, and those that
+//! are somebody else's.
+
+use k8s_openapi::api::apps::v1::Deployment;
+use kube::{Client, ResourceExt};
+use serde_json::Value;
+
+use super::{objects as objects_of, values_of};
+use crate::cli::change;
+use crate::cli::failure::Failure;
+use crate::cli::operator::{MANAGED_BY, MANAGER, VALUES};
+use crate::cluster::apply::ObjectId;
+use crate::cluster::read;
+
+pub(super) struct Change {
+    pub(super) object: Value,
+    pub(super) kind: Kind,
+}
+
+#[derive(Clone, Copy, Eq, PartialEq)]
+pub(super) enum Kind {
+    New,
+    Ours,
+    /// Of the jobs, and somebody else's.
+    Foreign,
+}
+
+impl Kind {
+    pub(super) fn said(self) -> &'static str {
+        match self {
+            Self::New => "is created",
+            Self::Ours => "is brought up to date",
+            Self::Foreign => "is not of this installation, and is left as it is",
+        }
+    }
+}
+
+/// `clusterrole.rbac.authorization.k8s.io/x`, with the namespace where there is one.
+pub(super) fn shown(object: &Value) -> String {
+    let name = change::qualified_name(object);
+    match object.pointer("/metadata/namespace").and_then(Value::as_str) {
+        Some(namespace) => format!("{name} in {namespace}"),
+        None => name,
+    }
+}
+
+/// What applying each object would do; an error when one belongs to somebody else.
+pub(super) async fn changes(client: &Client, objects: &[Value]) -> anyhow::Result<Vec<Change>> {
+    let mut changes = Vec::new();
+    let mut foreign = Vec::new();
+    for object in objects {
+        let id = ObjectId::in_manifest(object)?;
+        let stored = read::get_value(client, &id).await?;
+        let kind = match &stored {
+            None => Kind::New,
+            Some(stored) if manager(stored) == Some(MANAGER) => Kind::Ours,
+            // Accounts may be there before, with the rights that the cluster's owner gave them.
+            Some(_) if id.kind == "ServiceAccount" || is_of_jobs(object) => Kind::Foreign,
+            Some(stored) => {
+                let by =
+                    manager(stored).map_or_else(String::new, |by| format!(", managed by {by}"));
+                foreign.push(format!("{}{by}", shown(object)));
+                Kind::Foreign
+            }
+        };
+        changes.push(Change { object: object.clone(), kind });
+    }
+    if foreign.is_empty() {
+        return Ok(changes);
+    }
+    Err(Failure::new(format!(
+        "these objects are there already, and not from `operator install`: {}",
+        foreign.join("; ")
+    ))
+    .hint("choose other names, such as --set nameOverride=NAME,rbac.operatorRole.name=NAME,rbac.operatorRoleBinding.name=NAME")
+    .hint("or remove the other installation first; its definitions and jobs may stay")
+    .into())
+}
+
+/// What the installation of this name had made with its former values and has no use for now, the
+/// last made first. Accounts stay: others may use them.
+pub(super) async fn superfluous(
+    client: &Client,
+    namespace: &str,
+    objects: &[Value],
+) -> anyhow::Result<Vec<Value>> {
+    let Some(deployment) = objects.iter().find(|it| it["kind"] == "Deployment") else {
+        return Ok(vec![]);
+    };
+    let id = ObjectId::in_manifest(deployment)?;
+    let Some(stored) = read::get::<Deployment>(client, namespace, &id.name).await? else {
+        return Ok(vec![]);
+    };
+    if !stored.annotations().contains_key(VALUES) {
+        return Ok(vec![]);
+    }
+    // Values that are no values now are no reason not to go on.
+    let former = values_of(&stored).ok().and_then(|values| objects_of(&values, namespace).ok());
+    let ids: Vec<ObjectId> = objects.iter().flat_map(ObjectId::in_manifest).collect();
+    let mut superfluous = Vec::new();
+    for object in former.into_iter().flatten().rev() {
+        let id = ObjectId::in_manifest(&object)?;
+        let is_kept = ["Deployment", "ServiceAccount"].contains(&id.kind.as_str());
+        if is_kept || is_of_jobs(&object) || ids.contains(&id) {
+            continue;
+        }
+        let stored = read::get_value(client, &id).await?;
+        if stored.as_ref().and_then(manager) == Some(MANAGER) {
+            superfluous.push(object);
+        }
+    }
+    Ok(superfluous)
+}
+
+/// Who manages a stored object, as its label says.
+pub(in crate::cli::operator) fn manager(stored: &Value) -> Option<&str> {
+    stored.pointer("/metadata/labels")?.get(MANAGED_BY)?.as_str()
+}
+
+/// Objects that outlive the installation: running jobs need them.
+pub(in crate::cli::operator) fn is_of_jobs(object: &Value) -> bool {
+    object
+        .pointer("/metadata/annotations")
+        .is_some_and(|it| it.get("helm.sh/resource-policy").is_some())
+}

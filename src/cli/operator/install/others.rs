@@ -1,0 +1,70 @@
+//! Other operators that may work on the same resources.
+
+use k8s_openapi::api::apps::v1::Deployment;
+use kube::{Client, ResourceExt};
+use serde_json::{Map, Value};
+
+use crate::cli::failure::Failure;
+use crate::cluster::{self, read};
+use crate::install::objects::NAME;
+
+/// Label value of the pods of the Java operator.
+const JAVA_OPERATOR: &str = "flink-kubernetes-operator";
+
+/// Two operators on the same resources would undo each other's work.
+pub(super) async fn refuse(
+    client: &Client,
+    given: &Map<String, Value>,
+    namespace: &str,
+) -> anyhow::Result<()> {
+    let ours = given.get("nameOverride").and_then(Value::as_str).filter(|it| !it.is_empty());
+    let ours = (namespace, ours.unwrap_or(NAME));
+    let selector = format!("app.kubernetes.io/name in ({JAVA_OPERATOR},{NAME})");
+    let found = read::list::<Deployment>(client, read::Scope::AllNamespaces, Some(&selector)).await;
+    let found = match found {
+        // Who may not look at other namespaces may still install into theirs.
+        Err(cluster::Error::Forbidden { .. }) => return Ok(()),
+        found => found?,
+    };
+    let is_running = |it: &Deployment| it.spec.replicas != Some(0);
+    let is_other = |it: &Deployment| {
+        (it.namespace().unwrap_or_default().as_str(), it.name_any().as_str()) != ours
+    };
+    let is_apart = |it: &Deployment| {
+        let other = watched_by(it);
+        let ours = given.get("watchNamespaces").map(names).unwrap_or_default();
+        !other.is_empty() && !ours.is_empty() && ours.iter().all(|name| !other.contains(name))
+    };
+    let Some(other) = found.iter().find(|it| is_running(it) && is_other(it) && !is_apart(it))
+    else {
+        return Ok(());
+    };
+    let (name, namespace) = (other.name_any(), other.namespace().unwrap_or_default());
+    Err(Failure::new(format!(
+        "another operator may operate the same resources: deployment `{name}` in namespace `{namespace}`"
+    ))
+    .hint(format!(
+        "stop it first, jobs run on meanwhile: kubectl scale deployment {name} -n {namespace} --replicas 0"
+    ))
+    .hint("or give each its own namespaces, with --watch-namespaces")
+    .into())
+}
+
+/// Namespaces that an operator's Deployment names; none where it operates all, or says it elsewhere.
+fn watched_by(operator: &Deployment) -> Vec<String> {
+    let pod = operator.spec.template.spec.as_ref();
+    let containers = pod.map(|pod| pod.containers.as_slice()).unwrap_or_default();
+    let variables = containers.iter().flat_map(|container| container.env.iter().flatten());
+    variables
+        .filter(|variable| variable.name == "WATCH_NAMESPACES")
+        .filter_map(|variable| variable.value.as_deref())
+        .flat_map(|value| value.split(','))
+        .map(|name| name.trim().to_owned())
+        .filter(|name| !name.is_empty())
+        .collect()
+}
+
+fn names(list: &Value) -> Vec<String> {
+    let items = list.as_array().into_iter().flatten();
+    items.filter_map(Value::as_str).map(str::to_owned).collect()
+}

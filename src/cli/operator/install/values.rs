@@ -1,0 +1,85 @@
+//! The values of an installation, as files and flags give them.
+
+use std::path::PathBuf;
+
+use anyhow::Context as _;
+use clap::Args;
+use serde_json::{Map, Value};
+
+use crate::cli::failure::Failure;
+use crate::install::merge::{self, Scalars, merge};
+use crate::install::values::Values;
+
+/// Where values come from.
+#[derive(Args)]
+pub(super) struct ValueArgs {
+    /// File with values, in the form of the chart's values.yaml; may be repeated, later ones win
+    #[arg(short = 'f', long = "values", value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// One value, such as replicas=2; may be repeated, and wins over files
+    #[arg(long, value_name = "PATH=VALUE")]
+    set: Vec<String>,
+    /// One value that is text whatever it looks like, such as image.tag=12
+    #[arg(long, value_name = "PATH=VALUE")]
+    set_string: Vec<String>,
+}
+
+impl ValueArgs {
+    /// All of them as one map, later ones over earlier ones.
+    pub(super) fn read(&self) -> anyhow::Result<Map<String, Value>> {
+        let mut given = Map::new();
+        for file in &self.files {
+            let shown = file.display();
+            let text = std::fs::read_to_string(file)
+                .with_context(|| format!("while reading `{shown}`"))?;
+            let values: Option<Map<String, Value>> =
+                serde_yaml::from_str(&text).map_err(|error| {
+                    Failure::new(format!("`{shown}` holds no values")).caused_by(error)
+                })?;
+            merge(&mut given, values.unwrap_or_default());
+        }
+        let typed = self.set.iter().map(|text| (text, Scalars::Typed));
+        let texts = self.set_string.iter().map(|text| (text, Scalars::Text));
+        for (text, scalars) in typed.chain(texts) {
+            merge::set(&mut given, text, scalars)
+                .map_err(|error| Failure::usage(error.to_string()))?;
+        }
+        Ok(given)
+    }
+}
+
+/// The given values, and the defaults of all others.
+pub(super) fn typed(given: &Map<String, Value>) -> anyhow::Result<Values> {
+    let mut all = merge::defaults();
+    merge(&mut all, given.clone());
+    let values = merge::typed(all).map_err(|error| {
+        Failure::new(error.to_string())
+            .hint("all values, with their defaults: helm/kubectl-flink-operator/values.yaml")
+    })?;
+    check(&values)?;
+    Ok(values)
+}
+
+/// What types do not say.
+fn check(values: &Values) -> anyhow::Result<()> {
+    if !["text", "json"].contains(&values.logging.format.as_str()) {
+        return Err(Failure::new(format!(
+            "value `logging.format`: `{}` is none of `text`, `json`",
+            values.logging.format
+        ))
+        .into());
+    }
+    if values.replicas < 0 {
+        return Err(Failure::new("value `replicas` is below 0").into());
+    }
+    let policy = values.webhook.failure_policy.as_str();
+    if !["Ignore", "Fail"].contains(&policy) {
+        let message =
+            format!("value `webhook.failurePolicy`: `{policy}` is none of `Ignore`, `Fail`");
+        return Err(Failure::new(message).into());
+    }
+    if u16::try_from(values.webhook.port).is_err() || values.webhook.port == 0 {
+        return Err(Failure::new("value `webhook.port` is no port").into());
+    }
+    Ok(())
+}
