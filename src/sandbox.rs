@@ -7,6 +7,7 @@
 //! `up` makes sure of one thing after another; the parts are ordinary Kubernetes programs, built
 //! once from sources inside this program, and Debian's container runtime.
 
+pub mod archive;
 mod cgroup;
 mod command;
 mod control_plane;

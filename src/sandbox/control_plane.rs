@@ -3,11 +3,12 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::archive::hex;
 use super::command::{SHORT, run};
 use super::error::Error;
 use super::kubeconfig::{Entry, alone};
 use super::process::Daemon;
-use super::programs::{Programs, hex};
+use super::programs::Programs;
 use super::state::{Folder, Instance, Kind, Ports, replace};
 
 /// Name of the user that people get.

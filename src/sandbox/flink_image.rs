@@ -14,11 +14,11 @@ use std::time::Duration;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
+use super::archive::hex;
 use super::command::program;
 use super::error::Error;
 use super::image;
 use super::process::remove;
-use super::programs::hex;
 use super::progress::Progress;
 use super::state::{Folder, Lock, cache, lock};
 

@@ -6,29 +6,19 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
-use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use tokio::process::Command;
 
+use super::archive::{Start, configuration, hex, layer_file, manifest};
 use super::command::{SHORT, program, run, run_reading};
 use super::control_plane::Setup;
 use super::error::Error;
 use super::node::{HOLDER, PAUSE, SOCKET, inside};
 use super::process::ProcessId;
-use super::programs::hex;
 use super::state::{Folder, Instance, Kind};
 
 /// Bound for making or reading an archive of an image.
 const ARCHIVE: Duration = Duration::from_mins(15);
-
-/// What a container of an image starts with.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Start<'a> {
-    pub(super) entrypoint: &'a [&'a str],
-    pub(super) arguments: &'a [&'a str],
-    pub(super) environment: &'a [String],
-    pub(super) folder: &'a str,
-}
 
 /// One layer: a tar archive, and its digest.
 #[derive(Clone, Debug)]
@@ -60,38 +50,6 @@ fn digest(path: &Path) -> std::io::Result<String> {
     }
 }
 
-/// The `config` of an image, as the image specification has it.
-fn configuration(start: &Start<'_>, layers: &[Layer]) -> Value {
-    let digests: Vec<String> =
-        layers.iter().map(|layer| format!("sha256:{}", layer.digest)).collect();
-    json!({
-        "architecture": architecture(),
-        "os": "linux",
-        "config": {
-            "Env": start.environment,
-            "Entrypoint": start.entrypoint,
-            "Cmd": start.arguments,
-            "WorkingDir": start.folder,
-        },
-        "rootfs": { "type": "layers", "diff_ids": digests },
-    })
-}
-
-/// The `manifest.json` of an archive as `docker save` writes it.
-fn manifest(tag: &str, layers: &[Layer]) -> Value {
-    let files: Vec<_> = layers.iter().map(|layer| format!("{}.tar", layer.digest)).collect();
-    json!([{ "Config": "config.json", "RepoTags": [tag], "Layers": files }])
-}
-
-/// This machine's architecture in the words of images.
-pub(super) fn architecture() -> &'static str {
-    match std::env::consts::ARCH {
-        "x86_64" => "amd64",
-        "aarch64" => "arm64",
-        other => other,
-    }
-}
-
 /// Writes an archive of an image to `target`, by way of the folder `work`.
 pub(super) async fn write_archive(
     tag: &str,
@@ -102,14 +60,16 @@ pub(super) async fn write_archive(
 ) -> Result<(), Error> {
     std::fs::create_dir_all(work).map_err(Error::file("make", work))?;
     let mut names = vec!["manifest.json".to_owned(), "config.json".to_owned()];
-    for (name, value) in
-        [("manifest.json", manifest(tag, layers)), ("config.json", configuration(start, layers))]
-    {
+    let digests: Vec<&str> = layers.iter().map(|layer| layer.digest.as_str()).collect();
+    for (name, value) in [
+        ("manifest.json", manifest(tag, &digests)),
+        ("config.json", configuration(start, &digests)),
+    ] {
         let path = work.join(name);
         std::fs::write(&path, value.to_string()).map_err(Error::file("write", &path))?;
     }
     for layer in layers {
-        let name = format!("{}.tar", layer.digest);
+        let name = layer_file(&layer.digest);
         let link = work.join(&name);
         super::process::remove(&link)?;
         std::os::unix::fs::symlink(&layer.file, &link).map_err(Error::file("make", &link))?;

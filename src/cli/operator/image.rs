@@ -6,11 +6,11 @@ use std::path::PathBuf;
 
 use anyhow::Context as _;
 use clap::Args;
-use serde_json::json;
 use sha2::{Digest, Sha256};
 
 use crate::cli::failure::Failure;
 use crate::cli::printer::Printer;
+use crate::sandbox::archive::{Start, configuration, hex, layer_file, manifest};
 
 /// User and group of the container: any but root.
 const USER: &str = "9999:9999";
@@ -87,30 +87,26 @@ fn write(output: &mut File, program: &[u8], tag: &str) -> std::io::Result<()> {
         append(&mut layer, AUTHORITIES, &authorities, 0o644)?;
     }
     let layer = layer.into_inner()?;
-    let digest = hex(&layer);
-    let configuration = json!({
-        "architecture": architecture(),
-        "os": "linux",
-        "config": {
-            "Entrypoint": [format!("/{PROGRAM}")],
-            "Cmd": ["operate"],
-            "User": USER,
-            "WorkingDir": "/",
-            "Labels": {
-                "org.opencontainers.image.title": PROGRAM,
-                "org.opencontainers.image.version": env!("CARGO_PKG_VERSION"),
-                "org.opencontainers.image.licenses": env!("CARGO_PKG_LICENSE"),
-                "org.opencontainers.image.source": env!("CARGO_PKG_REPOSITORY"),
-            },
-        },
-        "rootfs": {"type": "layers", "diff_ids": [format!("sha256:{digest}")]},
-    });
-    let layer_file = format!("{digest}.tar");
-    let manifest = json!([{"Config": "config.json", "RepoTags": [tag], "Layers": [layer_file]}]);
+    let digest = hex(&Sha256::digest(&layer));
+    let start = Start {
+        entrypoint: &[&format!("/{PROGRAM}")],
+        arguments: &["operate"],
+        folder: "/",
+        user: Some(USER),
+        labels: &[
+            ("org.opencontainers.image.title", PROGRAM),
+            ("org.opencontainers.image.version", env!("CARGO_PKG_VERSION")),
+            ("org.opencontainers.image.licenses", env!("CARGO_PKG_LICENSE")),
+            ("org.opencontainers.image.source", env!("CARGO_PKG_REPOSITORY")),
+        ],
+        ..Start::default()
+    };
+    let configuration = configuration(&start, &[&digest]);
+    let manifest = manifest(tag, &[&digest]);
     let mut archive = tar::Builder::new(output);
     append(&mut archive, "manifest.json", manifest.to_string().as_bytes(), 0o644)?;
     append(&mut archive, "config.json", configuration.to_string().as_bytes(), 0o644)?;
-    append(&mut archive, &layer_file, &layer, 0o644)?;
+    append(&mut archive, &layer_file(&digest), &layer, 0o644)?;
     archive.into_inner()?.flush()
 }
 
@@ -125,22 +121,4 @@ fn append<W: std::io::Write>(
     header.set_mode(mode);
     header.set_mtime(0);
     archive.append_data(&mut header, name, content)
-}
-
-fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write as _;
-    Sha256::digest(bytes).iter().fold(String::new(), |mut text, byte| {
-        // Writing to a text does not fail.
-        write!(text, "{byte:02x}").unwrap_or_default();
-        text
-    })
-}
-
-/// This machine's architecture in the words of images.
-fn architecture() -> &'static str {
-    match std::env::consts::ARCH {
-        "x86_64" => "amd64",
-        "aarch64" => "arm64",
-        other => other,
-    }
 }

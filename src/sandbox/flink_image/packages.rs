@@ -9,8 +9,9 @@ use std::path::PathBuf;
 use super::distribution::{DISTRIBUTION, ENTRYPOINT, distribution, flink_layer};
 use super::system::{PACKAGES, system};
 use super::{Archive, Options, make_empty, short_digest, write_whole};
+use crate::sandbox::archive::Start;
 use crate::sandbox::error::Error;
-use crate::sandbox::image::{Start, write_archive};
+use crate::sandbox::image::write_archive;
 use crate::sandbox::progress::Progress;
 use crate::sandbox::requirements::{Purpose, check};
 use crate::sandbox::state::cache;
@@ -45,6 +46,7 @@ pub(super) async fn archive(
         arguments: &["help"],
         environment: &environment,
         folder: "/opt/flink",
+        ..Start::default()
     };
     let archive = located(&version, tag)?;
     let layers = [system_layer, flink_layer];

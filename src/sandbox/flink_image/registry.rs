@@ -14,10 +14,9 @@ use sha2::{Digest, Sha256};
 use tokio::io::AsyncWriteExt;
 
 use super::make_empty;
+use crate::sandbox::archive::{architecture, hex};
 use crate::sandbox::command::{program, run};
 use crate::sandbox::error::Error;
-use crate::sandbox::image::architecture;
-use crate::sandbox::programs::hex;
 use crate::sandbox::progress::Progress;
 
 /// A registry that takes longer to connect to counts as out of reach.

@@ -1,28 +1,5 @@
 use super::*;
 
-fn layer(digest: &str) -> Layer {
-    Layer { file: "/x".into(), digest: digest.into() }
-}
-
-#[test]
-fn manifest_names_layers_in_order() {
-    assert_eq!(
-        manifest("flink:1.20", &[layer("aa"), layer("bb")]),
-        json!([{
-            "Config": "config.json", "RepoTags": ["flink:1.20"], "Layers": ["aa.tar", "bb.tar"],
-        }])
-    );
-}
-
-#[test]
-fn configuration_lists_digests_of_layers_in_order() {
-    let start = Start { entrypoint: &["/e"], arguments: &["help"], ..Start::default() };
-    let configuration = configuration(&start, &[layer("aa"), layer("bb")]);
-    assert_eq!(configuration["rootfs"]["diff_ids"], json!(["sha256:aa", "sha256:bb"]));
-    assert_eq!(configuration["config"]["Entrypoint"], json!(["/e"]));
-    assert_eq!(configuration["config"]["Cmd"], json!(["help"]));
-}
-
 #[test]
 fn names_of_imported_images_are_found() {
     let said = "unpacking docker.io/library/flink:1.20 (sha256:27a5)...done\n\
