@@ -44,7 +44,6 @@ pub mod access;
 pub mod checkpoints;
 mod client;
 pub mod cluster;
-mod dump;
 mod error;
 pub mod failures;
 pub mod jars;

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use http::Method;
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::apps::v1::{ControllerRevision, Deployment as Workload};
 use k8s_openapi::api::core::v1::{ConfigMap, Event, Pod, Service};
@@ -191,7 +192,11 @@ impl Collecting<'_> {
         });
         for path in OF_CLUSTER.map(str::to_owned).into_iter().chain(of_job) {
             let plain = path.split('?').next().unwrap_or_default().replace('/', "-");
-            match self.timely(client.dump(&format!("/{path}"))).await {
+            let asked = client.raw(Method::GET, format!("/{path}"), None);
+            let answer = self.timely(asked).await.and_then(|answer| {
+                serde_json::from_slice(&answer).map_err(|error| format!("it is not JSON: {error}"))
+            });
+            match answer {
                 Ok(answer) => {
                     let text = serde_json::to_string_pretty(&redact::object(answer))?;
                     archive.add(&format!("flink/{plain}.json"), &text)?;
