@@ -2,39 +2,55 @@
 //!
 //! The layer rule: a module uses only modules that stand **above** it in this file, and shell
 //! modules do not use each other, but for `fence`. Pure modules see no clock, no environment, no
-//! network and no files; `clippy.toml` and `tests/it/layers.rs` hold them to it.
+//! network and no files; `clippy.toml` and `tests/it/layers.rs` hold them to it, and the latter reads
+//! the order from here. The lines between the modules keep `rustfmt` from sorting them.
 
 // Pure: from facts to decisions and objects.
 pub mod api;
-pub mod autoscaler;
+
 pub mod config;
-pub mod decide;
-pub mod install;
-pub mod metrics;
+
 pub mod render;
+
+pub mod decide;
+
+pub mod autoscaler;
+
+pub mod metrics;
+
+pub mod install;
 
 // Shell: one outside system each, no policy.
 #[allow(clippy::disallowed_methods, clippy::wildcard_enum_match_arm, reason = "shell")]
-pub mod artifact;
-#[allow(clippy::disallowed_methods, clippy::wildcard_enum_match_arm, reason = "shell")]
-pub mod cluster;
-#[allow(clippy::disallowed_methods, clippy::wildcard_enum_match_arm, reason = "shell")]
 pub mod fence;
+
+#[allow(clippy::disallowed_methods, clippy::wildcard_enum_match_arm, reason = "shell")]
+pub mod artifact;
+
 #[allow(clippy::disallowed_methods, clippy::wildcard_enum_match_arm, reason = "shell")]
 pub mod flink;
+
 #[allow(clippy::disallowed_methods, clippy::wildcard_enum_match_arm, reason = "shell")]
-pub mod store;
+pub mod cluster;
+
 #[allow(clippy::disallowed_methods, clippy::wildcard_enum_match_arm, reason = "shell")]
 pub mod zookeeper;
 
+#[allow(clippy::disallowed_methods, clippy::wildcard_enum_match_arm, reason = "shell")]
+pub mod store;
+
 // Programs.
 #[allow(clippy::disallowed_methods, clippy::wildcard_enum_match_arm, reason = "shell")]
-pub mod cli;
-#[allow(clippy::disallowed_methods, clippy::wildcard_enum_match_arm, reason = "shell")]
 pub mod operator;
-#[allow(clippy::disallowed_methods, clippy::wildcard_enum_match_arm, reason = "shell")]
-pub mod sandbox;
-#[allow(clippy::disallowed_methods, clippy::wildcard_enum_match_arm, reason = "shell")]
-pub mod standalone;
+
 #[allow(clippy::disallowed_methods, clippy::wildcard_enum_match_arm, reason = "shell")]
 pub mod webhook;
+
+#[allow(clippy::disallowed_methods, clippy::wildcard_enum_match_arm, reason = "shell")]
+pub mod sandbox;
+
+#[allow(clippy::disallowed_methods, clippy::wildcard_enum_match_arm, reason = "shell")]
+pub mod standalone;
+
+#[allow(clippy::disallowed_methods, clippy::wildcard_enum_match_arm, reason = "shell")]
+pub mod cli;
