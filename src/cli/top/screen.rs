@@ -132,7 +132,18 @@ fn meaning(event: &Event) -> Option<Key> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::File;
+    use std::io::Read;
+    use std::os::fd::OwnedFd;
+    use std::process::{Command, Stdio};
+
+    use rustix::fs::{Mode, OFlags, open};
+    use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+    use rustix::termios::{LocalModes, tcgetattr};
+
     use super::*;
+
+    const CHILD: &str = "KUBECTL_FLINK_TEST_TOP_PANIC";
 
     fn key(code: KeyCode, modifiers: KeyModifiers) -> Option<Key> {
         meaning(&Event::Key(KeyEvent::new(code, modifiers)))
@@ -148,5 +159,67 @@ mod tests {
         assert_eq!(key(KeyCode::Char('s'), KeyModifiers::NONE), Some(Key::Order));
         assert_eq!(key(KeyCode::Char('j'), KeyModifiers::NONE), Some(Key::Down));
         assert_eq!(key(KeyCode::Up, KeyModifiers::NONE), Some(Key::Up));
+    }
+
+    /// A terminal: the end that a person sees, and the one that programs have.
+    fn terminal() -> (OwnedFd, OwnedFd) {
+        let person = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        grantpt(&person).unwrap();
+        unlockpt(&person).unwrap();
+        let path = ptsname(&person, Vec::new()).unwrap();
+        let program = open(path, OFlags::RDWR | OFlags::NOCTTY, Mode::empty()).unwrap();
+        (person, program)
+    }
+
+    /// The process ends without dropping anything, so it is the hook that gives the terminal back.
+    #[test]
+    fn a_panic_gives_the_terminal_back_before_it_is_told() {
+        if std::env::var_os(CHILD).is_some() {
+            crate::cli::abort_on_panic();
+            let _screen = Screen::open().unwrap();
+            let is_raw = !tcgetattr(io::stdin()).unwrap().local_modes.contains(LocalModes::ECHO);
+            panic!("as a view might, raw={is_raw}");
+        }
+        let (person, program) = terminal();
+        let before = tcgetattr(&program).unwrap();
+        assert!(before.local_modes.contains(LocalModes::ECHO | LocalModes::ICANON));
+        let name = "cli::top::screen::tests::a_panic_gives_the_terminal_back_before_it_is_told";
+        let hand = || Stdio::from(program.try_clone().unwrap());
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", name, "--nocapture"])
+            .env(CHILD, "1")
+            .stdin(hand())
+            .stdout(hand())
+            .stderr(hand())
+            .spawn()
+            .unwrap();
+        // What is shown is read meanwhile, or the program would wait for room.
+        let mut seen = File::from(person);
+        let (to_us, shown) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            let mut all = Vec::new();
+            let mut part = [0; 4096];
+            // Reading fails when no program has the terminal any more.
+            while let Ok(length @ 1..) = seen.read(&mut part) {
+                all.extend_from_slice(&part[..length]);
+            }
+            to_us.send(String::from_utf8_lossy(&all).into_owned())
+        });
+        let ended = child.wait().unwrap();
+        let after = tcgetattr(&program).unwrap();
+        drop(program);
+        let shown = shown.recv_timeout(Duration::from_secs(10)).unwrap();
+        assert!(!ended.success(), "{shown}");
+        let at =
+            |text: &str| shown.find(text).unwrap_or_else(|| panic!("no {text:?} in {shown:?}"));
+        let (entered, left, told) = (at("\x1b[?1049h"), at("\x1b[?1049l"), at("raw=true"));
+        assert!(entered < left && left < told, "{shown:?}");
+        assert!(
+            left > at("\x1b[?25l") && at("\x1b[?25h") < told,
+            "the cursor is hidden: {shown:?}"
+        );
+        assert_eq!(after.local_modes, before.local_modes);
+        assert_eq!(after.input_modes, before.input_modes);
+        assert_eq!(after.output_modes, before.output_modes);
     }
 }
