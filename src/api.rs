@@ -35,6 +35,8 @@ pub const STATE_SNAPSHOT_FINALIZER: &str = "flinkstatesnapshots.flink.apache.org
 pub const GENERATION_ANNOTATION: &str = "flinkdeployment.flink.apache.org/generation";
 /// Annotation on a `FlinkStateSnapshot`: the trigger nonce that asked for it.
 pub const TRIGGER_NONCE_ANNOTATION: &str = "flink.apache.org/trigger-nonce";
+/// Annotation on a `FlinkStateSnapshot`: uids of the nodes whose going it was taken for.
+pub const NODE_NOTICES_ANNOTATION: &str = "flink.apache.org/node-notices";
 /// Label that marks a resource the operator only uses to see that it is alive.
 pub const CANARY_LABEL: &str = "flink.apache.org/canary";
 

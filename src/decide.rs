@@ -28,6 +28,7 @@ pub mod lifecycle;
 pub mod lint;
 pub mod memo;
 pub mod metadata;
+pub mod node_notice;
 pub mod observe;
 mod pass;
 pub mod plan;

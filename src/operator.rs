@@ -97,6 +97,7 @@ pub mod kind;
 pub mod listener;
 pub mod live;
 pub mod mutator;
+mod nodes;
 pub mod observe;
 pub mod pass;
 mod plugin;

@@ -6,6 +6,7 @@
 
 pub mod autoscaler;
 pub mod metrics;
+pub mod node_notice;
 
 use std::collections::BTreeMap;
 use std::time::Duration;

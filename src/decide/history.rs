@@ -48,7 +48,8 @@ impl Limits {
 }
 
 /// Snapshots of a kind that go, oldest first: never what a person asked for, never the newest that
-/// is complete, and never the last.
+/// is complete, never the last, and never the newest that was taken for a node: without it a node
+/// that stays as it is would be answered again.
 pub fn expired(
     known: &[KnownSnapshot],
     kind: SnapshotKind,
@@ -72,12 +73,14 @@ pub fn expired(
     candidates.sort_by_key(|snapshot| (snapshot.created, snapshot.name.as_str()));
     let newest_complete =
         candidates.iter().rposition(|snapshot| snapshot.state == SnapshotState::Completed);
+    let newest_notice = candidates.iter().rposition(|snapshot| !snapshot.notices.is_empty());
     let limit = limits.count.max(1);
     let mut left = candidates.len();
     let mut expired = Vec::new();
     for (index, snapshot) in candidates.into_iter().enumerate() {
         let goes = left > limit || limits.is_too_old(snapshot.created, now);
-        if goes && left > 1 && Some(index) != newest_complete {
+        let is_needed = [newest_complete, newest_notice].contains(&Some(index));
+        if goes && left > 1 && !is_needed {
             left -= 1;
             expired.push(snapshot);
         }
@@ -124,6 +127,7 @@ mod tests {
             created: Timestamp::from_second(NOW - 100 + i64::try_from(index).unwrap()).unwrap(),
             path: None,
             nonce: None,
+            notices: Vec::new(),
             is_disposed_of: false,
             is_deleting: false,
         };
@@ -152,6 +156,11 @@ mod tests {
         assert_eq!(names(&known(Periodic, &[Completed, Failed, Failed, Failed]), 1, None), "1 2 3");
         assert_eq!(names(&known(Periodic, &[Completed; 4]), 10, None), "");
         assert_eq!(names(&known(Periodic, &[Completed; 3]), 0, None), "0 1", "one stays");
+        let mut noticed = known(Periodic, &[Completed; 4]);
+        noticed[1].notices.push("node".to_owned());
+        assert_eq!(names(&noticed, 1, None), "0 2", "a node may still bear its notice");
+        noticed[2].notices.push("other".to_owned());
+        assert_eq!(names(&noticed, 1, None), "0 1");
         let limits = Limits::of(
             SnapshotKind::Checkpoint,
             &FlinkConfig::default(),

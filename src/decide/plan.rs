@@ -13,7 +13,7 @@ use crate::render::Objects;
 use super::blocker::Blocker;
 use super::restore::RestorePoint;
 use super::snapshot::{Request, trigger_type};
-use super::trigger::SnapshotKind;
+use super::trigger::{SnapshotKind, notices_of};
 use super::world::Bounds;
 
 /// Which part an event is about, in the Java operator's words; the first part of the event's name.
@@ -122,12 +122,23 @@ impl SnapshotStep {
     /// What kind of periodic snapshot it asks for, if it does.
     pub fn periodic(&self) -> Option<SnapshotKind> {
         match self {
-            Self::Create(snapshot) if trigger_type(snapshot) == SnapshotTriggerType::Periodic => {
+            Self::Create(snapshot)
+                if trigger_type(snapshot) == SnapshotTriggerType::Periodic
+                    && notices_of(snapshot).is_empty() =>
+            {
                 let is_savepoint = snapshot.spec.savepoint.is_some();
                 Some(if is_savepoint { SnapshotKind::Savepoint } else { SnapshotKind::Checkpoint })
             }
             Self::Take(snapshot) if snapshot.is_periodic => Some(snapshot.kind),
             Self::Create(_) | Self::Take(_) | Self::Delete { .. } | Self::Dispose { .. } => None,
+        }
+    }
+
+    /// Uids of the nodes whose going it asks for a snapshot.
+    pub fn notices(&self) -> Vec<String> {
+        match self {
+            Self::Create(snapshot) => notices_of(snapshot),
+            Self::Take(_) | Self::Delete { .. } | Self::Dispose { .. } => Vec::new(),
         }
     }
 }

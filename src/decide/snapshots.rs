@@ -25,7 +25,7 @@ use crate::api::status::{JobStatus, JobStatusState, SnapshotTriggerType};
 use crate::config::{FlinkConfig, options};
 
 /// How soon to look again after a snapshot was asked for: then the next one has its time.
-const AFTER_TRIGGER: Duration = Duration::from_secs(5);
+pub(super) const AFTER_TRIGGER: Duration = Duration::from_secs(5);
 /// Snapshots that one pass lets go: each takes a call.
 const DELETIONS_MAX: usize = 10;
 
@@ -60,12 +60,14 @@ impl<K: Kind> Pass<'_, K> {
         self.clean_up(config, &known)?;
         let wanted = self.job();
         let mut next: Option<Duration> = None;
+        let mut is_asking = false;
         for kind in SnapshotKind::ALL {
             let facts = self.job_facts(config, &wanted, &last, &known);
             let (due, later) = (facts.due(kind), facts.next_in(kind));
             match due {
                 Some(cause) => {
                     self.take_snapshot(kind, cause, config, &last, &known)?;
+                    is_asking = true;
                     next = [next, Some(AFTER_TRIGGER)].into_iter().flatten().min();
                 }
                 None => next = [next, later].into_iter().flatten().min(),
@@ -75,10 +77,11 @@ impl<K: Kind> Pass<'_, K> {
             .into_iter()
             .any(|kind| legacy::pending(self.status.job(), kind).is_some());
         let check = config.get(&options::OBSERVER_PROGRESS_CHECK_INTERVAL)?;
-        Ok([next, is_pending.then_some(check)].into_iter().flatten().min())
+        let heeded = self.heed_nodes(config, (&wanted, &last, &known), is_asking || is_pending)?;
+        Ok([next, is_pending.then_some(check), heeded].into_iter().flatten().min())
     }
 
-    fn job_facts<'a>(
+    pub(super) fn job_facts<'a>(
         &'a self,
         config: &'a FlinkConfig,
         wanted: &'a JobSpec,

@@ -9,10 +9,10 @@ use std::time::Duration;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
+use super::node_notice::{Answered, Notice};
 use super::record::savepoint_directory;
 use super::schedule::Schedule;
 use super::snapshot::{LABEL_TRIGGER_TYPE, LABEL_TYPE};
-use crate::api::TRIGGER_NONCE_ANNOTATION;
 use crate::api::job::JobSpec;
 use crate::api::state_snapshot::{
     CheckpointSpec, FlinkStateSnapshot, FlinkStateSnapshotSpec, JobKind, JobReference,
@@ -20,6 +20,7 @@ use crate::api::state_snapshot::{
 };
 use crate::api::status::{JobStatus, JobStatusState, SavepointFormatType, SnapshotTriggerType};
 use crate::api::version::FlinkVersion;
+use crate::api::{NODE_NOTICES_ANNOTATION, TRIGGER_NONCE_ANNOTATION};
 use crate::config::option::ConfigOption;
 use crate::config::{FlinkConfig, options};
 
@@ -77,6 +78,8 @@ pub struct KnownSnapshot {
     pub path: Option<String>,
     /// The nonce that asked for it.
     pub nonce: Option<i64>,
+    /// Uids of the nodes whose going it was taken for.
+    pub notices: Vec<String>,
     /// Its savepoint goes with it.
     pub is_disposed_of: bool,
     pub is_deleting: bool,
@@ -89,6 +92,8 @@ pub struct Memory {
     pub savepoint: Option<Timestamp>,
     /// The same for checkpoints.
     pub checkpoint: Option<Timestamp>,
+    /// Nodes whose going a snapshot was asked for.
+    pub notices: Answered,
 }
 
 impl Memory {
@@ -179,7 +184,7 @@ impl JobFacts<'_> {
         Some(Duration::try_from(left).unwrap_or_default().max(Duration::from_secs(1)))
     }
 
-    fn can_take(&self, kind: SnapshotKind) -> bool {
+    pub(super) fn can_take(&self, kind: SnapshotKind) -> bool {
         kind == SnapshotKind::Savepoint
             || self.flink_version.is_some_and(|version| version >= FlinkVersion::V1_17)
     }
@@ -202,7 +207,10 @@ impl JobFacts<'_> {
 
     fn periodic(&self, kind: SnapshotKind) -> impl Iterator<Item = &KnownSnapshot> {
         self.known.iter().filter(move |snapshot| {
-            snapshot.kind == kind && snapshot.trigger_type == SnapshotTriggerType::Periodic
+            snapshot.kind == kind
+                && snapshot.trigger_type == SnapshotTriggerType::Periodic
+                // One for a node that goes does not put off the next one.
+                && snapshot.notices.is_empty()
         })
     }
 
@@ -266,6 +274,24 @@ impl JobFacts<'_> {
         }
         Some(resource)
     }
+
+    /// The resource that answers notices of nodes: counted among the periodic ones, of which old ones
+    /// go.
+    pub fn answer_to(&self, kind: SnapshotKind, notices: &[Notice]) -> Option<FlinkStateSnapshot> {
+        let mut resource = self.resource(kind, Cause::Periodic)?;
+        let uids: Vec<&str> = notices.iter().map(|notice| notice.uid.as_str()).collect();
+        let annotation = (NODE_NOTICES_ANNOTATION.to_owned(), uids.join(","));
+        resource.metadata.annotations = Some(BTreeMap::from([annotation]));
+        Some(resource)
+    }
+}
+
+/// Uids of the nodes whose going a snapshot was taken for.
+pub fn notices_of(snapshot: &FlinkStateSnapshot) -> Vec<String> {
+    let annotations = snapshot.metadata.annotations.as_ref();
+    let uids = annotations.and_then(|of| of.get(NODE_NOTICES_ANNOTATION));
+    let uids = uids.map(String::as_str).unwrap_or_default().split(',');
+    uids.map(str::trim).filter(|uid| !uid.is_empty()).map(str::to_owned).collect()
 }
 
 /// Format of savepoints, CANONICAL where the configuration has none.

@@ -7,7 +7,7 @@
 
 mod facts;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -15,6 +15,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::extension::verdict::{Validators, Verdict};
 use super::memo::{Memo, Stored};
+use super::node_notice::Node;
 use super::pass::Kind;
 use super::rewind::WentBack;
 use super::snapshot::world::Trigger;
@@ -54,6 +55,10 @@ pub struct Facts {
     pub checkpoint: Fact<Trigger>,
     pub revisions: Fact<Vec<String>>,
     pub verdict: Fact<Verdict>,
+    /// Those that bear any taint, or are cordoned.
+    pub nodes: Fact<Vec<Node>>,
+    /// Names of the nodes that the pods of the job's cluster are on.
+    pub pod_nodes: Fact<BTreeSet<String>>,
 }
 
 /// Names that may be used up by this decision; drawn by the shell, so that a decision is repeatable.
@@ -196,6 +201,8 @@ job_facts! {
     savepoint: Trigger;
     checkpoint: Trigger;
     revisions: Vec<String>;
+    nodes: Vec<Node>;
+    pod_nodes: BTreeSet<String>;
 }
 
 /// Implements [`JobWorld`] for a world whose facts and questions have the usual names.
@@ -273,4 +280,6 @@ job_world! {
     savepoint: Trigger => Savepoint;
     checkpoint: Trigger => Checkpoint;
     revisions: Vec<String> => Revisions;
+    nodes: Vec<Node> => Nodes;
+    pod_nodes: BTreeSet<String> => PodNodes;
 }

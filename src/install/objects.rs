@@ -42,6 +42,7 @@ impl Release<'_> {
         let mut objects = self.service_accounts();
         if self.values.rbac.create {
             objects.extend(self.operator_rights());
+            objects.extend(self.node_rights());
             objects.extend(self.webhook_rights());
             objects.extend(self.job_rights());
         }
@@ -141,6 +142,20 @@ impl Release<'_> {
             |named: &Named| Named { name: format!("{}-leader", named.name), ..named.clone() };
         add(Some(self.namespace), &of_leader(role), &of_leader(binding), &rules::leader());
         objects
+    }
+
+    /// Role and binding to see nodes, which are in no namespace.
+    fn node_rights(&self) -> Vec<Value> {
+        let rbac = &self.values.rbac;
+        if !rbac.nodes {
+            return vec![];
+        }
+        let account = (self.values.operator_service_account.name.as_str(), self.namespace);
+        let name = format!("{}-{}-nodes", self.namespace, self.name());
+        let role = rbac.operator_role.create.then(|| self.role(&name, None, &rules::nodes()));
+        let is_bound = rbac.operator_role_binding.create;
+        let binding = is_bound.then(|| self.binding(&name, None, &name, account));
+        role.into_iter().chain(binding).collect()
     }
 
     /// Roles and bindings of the jobs, which outlive the installation as the jobs do.

@@ -64,6 +64,15 @@ pub fn namespaces() -> Vec<Value> {
     })]
 }
 
+/// What the operator does in the cluster where jobs are given snapshots before their nodes go.
+pub fn nodes() -> Vec<Value> {
+    vec![json!({
+        "apiGroups": [""],
+        "resources": ["nodes"],
+        "verbs": ["get", "list", "watch"],
+    })]
+}
+
 /// What the operator does in its own namespace: the Lease of the leader, and those of shards.
 pub fn leader() -> Vec<Value> {
     vec![json!({

@@ -85,6 +85,25 @@ fn watched_namespaces_have_roles_of_their_own_and_the_lease_is_in_the_operators(
 }
 
 #[test]
+fn nodes_are_seen_only_where_that_is_asked_for() {
+    let rights = |sets: &[&str]| {
+        let all = objects(sets);
+        let of_nodes = all.iter().filter(|it| {
+            it.to_string().contains("[\"nodes\"]")
+                || it["metadata"]["name"].as_str().is_some_and(|name| name.ends_with("-nodes"))
+        });
+        names(&of_nodes.cloned().collect::<Vec<_>>())
+    };
+    assert_eq!(rights(&[]), [""; 0]);
+    assert_eq!(rights(&["watchNamespaces={shop}"]), [""; 0]);
+    let both = ["ClusterRole", "ClusterRoleBinding"]
+        .map(|kind| format!("{kind} /flink-operator-kubectl-flink-operator-nodes"));
+    assert_eq!(rights(&["rbac.nodes=true"]), both);
+    assert_eq!(rights(&["rbac.nodes=true", "watchNamespaces={shop}"]), both);
+    assert_eq!(rights(&["rbac.nodes=true", "rbac.create=false"]), [""; 0]);
+}
+
+#[test]
 fn namespaces_that_the_configuration_names_are_not_overruled() {
     let arguments = |set: &str| objects(&[set]).last().unwrap().to_string();
     assert!(arguments("replicas=1").contains("--all-namespaces"));
@@ -231,7 +250,7 @@ fn bad_values_are_told_by_path() {
     .into();
     expect![[r#"
         value `replicas`: invalid type: string "many", expected i32
-        value `rbac.operatorRol`: unknown field `operatorRol`, expected one of `create`, `operatorRole`, `operatorRoleBinding`, `jobRole`, `jobRoleBinding`
+        value `rbac.operatorRol`: unknown field `operatorRol`, expected one of `create`, `operatorRole`, `operatorRoleBinding`, `jobRole`, `jobRoleBinding`, `nodes`
         value `image.tag`: invalid type: map, expected a string
         `image`: expected PATH=VALUE, such as image.tag=1.2 or watchNamespaces={a,b}
         `=x`: expected PATH=VALUE, such as image.tag=1.2 or watchNamespaces={a,b}

@@ -85,6 +85,9 @@ pub struct Rbac {
     pub operator_role_binding: Named,
     pub job_role: Named,
     pub job_role_binding: Named,
+    /// Let the operator see the nodes of the cluster, as `kubernetes.operator.node-notice.snapshot`
+    /// needs: a role for the whole cluster, also where namespaces are named.
+    pub nodes: bool,
 }
 
 /// An object that is made under a name, or is there already under it.
@@ -294,6 +297,7 @@ impl Default for Rbac {
             operator_role_binding: named("flink-operator-role-binding"),
             job_role: named("flink"),
             job_role_binding: named("flink-role-binding"),
+            nodes: false,
         }
     }
 }

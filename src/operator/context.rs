@@ -15,6 +15,7 @@ use super::health::Health;
 use super::kind::Kept;
 use super::listener::{Listener, Listeners};
 use super::live::Live;
+use super::nodes::Nodes;
 use super::reach::Reach;
 use super::rewind::Rewinds;
 use super::sighting::{Sighting, Trust};
@@ -77,6 +78,7 @@ pub struct Context {
     pub(super) snapshots_by_job: ByJob,
     pub(super) session_jobs: Kept<FlinkSessionJob>,
     pub(super) autoscalers: Autoscalers,
+    pub(super) nodes: Nodes,
     /// Passes that wait for Flink and hold up no others.
     pub(super) ways: Ways,
     told_exceptions: Mutex<HashMap<String, ToldExceptions>>,
@@ -120,6 +122,7 @@ impl Context {
             snapshots_by_job: ByJob::default(),
             session_jobs: Kept::default(),
             autoscalers: Autoscalers::default(),
+            nodes: Nodes::default(),
             ways: Ways::default(),
             told_exceptions: Mutex::default(),
             sightings: Mutex::default(),
@@ -244,6 +247,13 @@ impl Context {
 
     pub(super) fn note_periodic(&self, uid: &str, kind: SnapshotKind, at: Timestamp) {
         lock(&self.periodic).entry(uid.to_owned()).or_default().note(kind, at);
+    }
+
+    /// A snapshot was asked for that answers the notices of these nodes.
+    pub(super) fn note_notices(&self, uid: &str, nodes: &[String], at: Timestamp) {
+        if !nodes.is_empty() {
+            lock(&self.periodic).entry(uid.to_owned()).or_default().notices.note(nodes, at);
+        }
     }
 
     pub(super) fn forget_periodic(&self, uid: &str) {

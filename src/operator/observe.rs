@@ -12,6 +12,7 @@ use serde_json::Value;
 use super::context::Context;
 use super::high_availability::Place;
 use super::job::Asked;
+use super::nodes;
 use super::pods;
 use super::sighting::Trust;
 use super::snapshot::of_job;
@@ -166,6 +167,10 @@ pub(super) async fn answer(
         Question::Verdict => facts.verdict = Fact::Known(verdict(subject, context).await),
         Question::Revisions => {
             facts.revisions = Fact::Known(of_job::revisions(subject.of(), context).await?);
+        }
+        Question::Nodes => facts.nodes = fact(context.nodes.known(subject.of())),
+        Question::PodNodes => {
+            facts.pod_nodes = fact(nodes::of_pods(subject.namespace, subject.name, context).await);
         }
     }
     Ok(())

@@ -31,7 +31,7 @@ pub(super) async fn follow_pods(scope: Option<String>, context: Arc<Context>) {
 }
 
 /// Namespace and name of the cluster that a pod belongs to.
-fn cluster_of(pod: &PartialObjectMeta<Pod>) -> Option<(&str, &str)> {
+pub(super) fn cluster_of(pod: &PartialObjectMeta<Pod>) -> Option<(&str, &str)> {
     let name = pod.metadata.labels.as_ref()?.get("app")?;
     Some((pod.metadata.namespace.as_deref()?, name))
 }

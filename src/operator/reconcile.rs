@@ -31,7 +31,7 @@ use crate::flink::new_trigger_id;
 use crate::metrics;
 
 /// A decision asks for each fact at most once, and there are this many.
-const QUESTIONS_MAX: usize = 19;
+const QUESTIONS_MAX: usize = 21;
 
 impl Operated for FlinkDeployment {
     const FINALIZER: &'static str = DEPLOYMENT_FINALIZER;
@@ -87,7 +87,13 @@ impl Operated for FlinkDeployment {
             _ => None,
         });
         note_periodic(&act.uid, snapshots, context);
+        let notices = steps.iter().filter_map(|step| match step {
+            Step::Snapshot(step) => Some(step.notices()),
+            _ => None,
+        });
+        let notices: Vec<String> = notices.flatten().collect();
         let undisposed = act.take(steps).await.map_err(Error::Act)?;
+        context.note_notices(&act.uid, &notices, Timestamp::now());
         let mut end = end;
         keep_undisposed(&mut end.job_status, &status.job_status, &undisposed);
         if is_gone {

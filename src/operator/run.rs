@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::context::Context;
 use super::controller::{self, Settings};
+use super::nodes;
 use super::observe::tell;
 use super::resource::flush;
 use super::retention;
@@ -158,6 +159,7 @@ pub fn start_part(
     }
     spawn("the store's revision", rewind::follow_store(Arc::clone(&context)).boxed());
     spawn("vitals", vitals::log().boxed());
+    spawn("nodes", nodes::follow(Arc::clone(&context)).boxed());
     spawn("leftovers", retention::keep_tidy(Arc::clone(&context)).boxed());
     Operator { context, scopes, wanted: Mutex::new(wanted), tasks, stop }
 }

@@ -14,6 +14,7 @@ use super::autoscaler;
 use super::context::{Context, Progress};
 use super::job::Asked;
 use super::kind::{Guarded, Kept, Operated, Sight};
+use super::nodes;
 use super::observe::{Subject, fact, tell};
 use super::pass::{Again, Error};
 use super::reconcile::{fresh, note_periodic};
@@ -42,7 +43,7 @@ use crate::flink::Client;
 use crate::metrics;
 
 /// A decision asks for each fact at most once, and there are this many.
-const QUESTIONS_MAX: usize = 13;
+const QUESTIONS_MAX: usize = 15;
 
 impl Operated for FlinkSessionJob {
     const FINALIZER: &'static str = SESSION_JOB_FINALIZER;
@@ -95,6 +96,11 @@ impl Operated for FlinkSessionJob {
             _ => None,
         });
         note_periodic(&act.uid, snapshots, context);
+        let notices = steps.iter().filter_map(|step| match step {
+            Step::Snapshot(step) => Some(step.notices()),
+            _ => None,
+        });
+        let notices: Vec<String> = notices.flatten().collect();
         let before = act.stored.clone();
         let is_gone = steps.iter().any(|step| matches!(step, Step::RemoveFinalizer));
         let submits = steps.iter().any(|step| matches!(step, Step::Submit(_)));
@@ -109,6 +115,7 @@ impl Operated for FlinkSessionJob {
             }
             Err(Stopped::Error(error)) => return Err(Error::Act(error)),
         }
+        context.note_notices(&act.uid, &notices, Timestamp::now());
         if submits {
             context.forget_failed_submission(&act.uid);
             // What runs now is on record.
@@ -304,6 +311,12 @@ async fn answer(
         Question::Revisions => {
             let paths = of_job::revisions(of(resource), context).await;
             facts.revisions = fact(paths.map_err(|error| tell(&error)));
+        }
+        Question::Nodes => facts.nodes = fact(context.nodes.known(of(resource))),
+        Question::PodNodes => {
+            let (_, namespace, _) = of(resource);
+            let name = resource.spec.deployment_name.as_deref().unwrap_or_default();
+            facts.pod_nodes = fact(nodes::of_pods(namespace, name, context).await);
         }
         Question::Jar => facts.jar = fact(jar::look((resource, cluster, operator)).await),
         // Asked of the whole world, by the caller.

@@ -119,7 +119,7 @@ impl Pauses {
 }
 
 /// Whether the same request is not served soon: rights or the kind are missing.
-fn is_refused(error: &watcher::Error) -> bool {
+pub(super) fn is_refused(error: &watcher::Error) -> bool {
     match error {
         watcher::Error::InitialListFailed(error) | watcher::Error::WatchStartFailed(error) => {
             is_refusal(error)

@@ -43,6 +43,10 @@ const CASES: &[&[&str]] = &[
         "defaultConfiguration.create=false",
     ],
     &["flinkRest.tlsSecret=flink-rest-tls"],
+    &["rbac.nodes=true"],
+    &["rbac.nodes=true,watchNamespaces={shop},nameOverride=mine"],
+    &["rbac.nodes=true,rbac.operatorRole.create=false"],
+    &["rbac.nodes=true,rbac.operatorRoleBinding.create=false"],
     &["webhook.create=true"],
     &[
         "webhook.create=true,webhook.failurePolicy=Fail,webhook.port=8443,watchNamespaces={shop,fraud}",

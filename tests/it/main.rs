@@ -30,6 +30,7 @@ mod kustomize;
 mod layers;
 mod live_configuration;
 mod metrics;
+mod node_notices;
 mod outage;
 mod sbom;
 mod session_job_simulation;

@@ -311,6 +311,7 @@ impl Sim {
                 facts.savepoint = fact(is_up, || self.trigger());
             }
             Question::Revisions => facts.revisions = Fact::Known(self.revisions.clone()),
+            Question::Nodes | Question::PodNodes => panic!("nobody asks for it"),
         }
     }
 
@@ -394,6 +395,7 @@ impl Sim {
             created: self.now,
             path,
             nonce: None,
+            notices: Vec::new(),
             is_disposed_of: savepoint.dispose_on_delete == Some(true),
             is_deleting: false,
         });

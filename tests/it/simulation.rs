@@ -377,6 +377,7 @@ impl Sim {
             }
             Question::Verdict => facts.verdict = Fact::Known(moody_verdict(self.now)),
             Question::Revisions => facts.revisions = Fact::Known(self.revisions.clone()),
+            Question::Nodes | Question::PodNodes => panic!("nobody asks for it"),
         }
     }
 
@@ -458,6 +459,7 @@ impl Sim {
             created: self.now,
             path,
             nonce: None,
+            notices: Vec::new(),
             is_disposed_of: savepoint.dispose_on_delete == Some(true),
             is_deleting: false,
         });

@@ -79,6 +79,12 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
   verbs: [get, list, watch]
 {{- end }}
 
+{{- define "operator.nodeRules" -}}
+- apiGroups: [""]
+  resources: [nodes]
+  verbs: [get, list, watch]
+{{- end }}
+
 {{- define "operator.leaderRules" -}}
 - apiGroups: [coordination.k8s.io]
   resources: [leases]

@@ -88,6 +88,9 @@ fn every_default_reads() {
     default_reads(&PERIODIC_SAVEPOINT_INTERVAL);
     default_reads(&PERIODIC_CHECKPOINT_INTERVAL);
     default_reads(&SNAPSHOT_RESOURCE_ENABLED);
+    default_reads(&node_notice::SNAPSHOT);
+    default_reads(&node_notice::COOLDOWN);
+    default_reads(&node_notice::TAINTS);
     default_reads(&DEPLOYMENT_ROLLBACK_ENABLED);
     default_reads(&DEPLOYMENT_READINESS_TIMEOUT);
     default_reads(&JOB_UPGRADE_IGNORE_PENDING_SAVEPOINT);

@@ -98,6 +98,8 @@ fn answer(question: Question, facts: &mut Facts) {
         | Question::Savepoint
         | Question::Checkpoint
         | Question::Revisions
+        | Question::Nodes
+        | Question::PodNodes
         | Question::Verdict => panic!("{question:?} is asked"),
     }
 }

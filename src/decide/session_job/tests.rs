@@ -2,6 +2,7 @@
 
 mod care;
 mod deletion;
+mod nodes;
 mod rewind;
 mod rollback;
 mod spec;
@@ -23,6 +24,7 @@ use crate::config::OperatorConfig;
 use crate::decide::extension::verdict::{Opinion, Validators, Verdict};
 use crate::decide::lifecycle::JOB_NOT_FOUND;
 use crate::decide::memo::Memo;
+use crate::decide::node_notice::Node;
 use crate::decide::reconciled::ReconciledJob;
 use crate::decide::rewind::WentBack;
 use crate::decide::snapshot::world::Trigger;
@@ -57,6 +59,7 @@ struct Case {
     went_back: Option<WentBack>,
     validators: Validators,
     verdict: Fact<Verdict>,
+    nodes: Fact<Vec<Node>>,
     now: jiff::Timestamp,
     ids: u32,
     /// What the decisions so far asked for.
@@ -107,6 +110,7 @@ fn case(mode: &str) -> Case {
         went_back: None,
         validators: Validators::default(),
         verdict: Fact::NotAsked,
+        nodes: Fact::Known(vec![]),
         now: "2026-01-01T00:00:00Z".parse().unwrap(),
         ids: 0,
         asked: vec![],
@@ -234,6 +238,8 @@ impl Case {
             Question::Checkpoint => facts.checkpoint = Fact::Known(self.trigger.clone()),
             Question::Revisions => facts.revisions = Fact::Known(vec![]),
             Question::Verdict => facts.verdict = self.verdict.clone(),
+            Question::Nodes => facts.nodes = self.nodes.clone(),
+            Question::PodNodes => facts.pod_nodes = Fact::Known(["n1".to_owned()].into()),
         }
     }
 
@@ -243,10 +249,11 @@ impl Case {
         for step in &plan.steps {
             if let Step::Remember(tried) = step {
                 self.tried = *tried;
-            } else if let Step::Snapshot(step) = step
-                && let Some(kind) = step.periodic()
-            {
-                self.periodic.note(kind, self.now);
+            } else if let Step::Snapshot(step) = step {
+                if let Some(kind) = step.periodic() {
+                    self.periodic.note(kind, self.now);
+                }
+                self.periodic.notices.note(&step.notices(), self.now);
             }
         }
         self.status = (*plan.status).clone();

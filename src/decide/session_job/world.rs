@@ -1,6 +1,6 @@
 //! What the decision about a session job may look at; see [`crate::decide::world`].
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -11,6 +11,7 @@ use crate::api::session_job::{FlinkSessionJob, FlinkSessionJobSpec, SessionJobSt
 use crate::config::OperatorConfig;
 use crate::decide::extension::verdict::{Validators, Verdict, Version};
 use crate::decide::memo::{Memo, Stored};
+use crate::decide::node_notice::Node;
 use crate::decide::pass::Kind;
 use crate::decide::restart::Attempts;
 use crate::decide::rewind::WentBack;
@@ -50,6 +51,10 @@ pub enum Question {
     Jar,
     /// What validators outside say of the wanted spec.
     Verdict,
+    /// The Kubernetes cluster's nodes, as the watch last saw them.
+    Nodes,
+    /// The nodes that the pods of the session cluster are on.
+    PodNodes,
 }
 
 /// Everything that was looked up in this pass.
@@ -71,6 +76,10 @@ pub struct Facts {
     /// Unknown: why it cannot be fetched.
     pub jar: Fact<()>,
     pub verdict: Fact<Verdict>,
+    /// Those that bear any taint, or are cordoned.
+    pub nodes: Fact<Vec<Node>>,
+    /// Names of the nodes that the pods of the session cluster are on.
+    pub pod_nodes: Fact<BTreeSet<String>>,
 }
 
 /// What this process has tried; nothing after a start of the operator.
@@ -185,4 +194,6 @@ job_world! {
     savepoint: Trigger => Savepoint;
     checkpoint: Trigger => Checkpoint;
     revisions: Vec<String> => Revisions;
+    nodes: Vec<Node> => Nodes;
+    pod_nodes: BTreeSet<String> => PodNodes;
 }

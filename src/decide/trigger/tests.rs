@@ -51,6 +51,7 @@ fn periodic(kind: SnapshotKind, state: SnapshotState, created: i64) -> KnownSnap
         created: at(created),
         path: None,
         nonce: None,
+        notices: Vec::new(),
         is_disposed_of: false,
         is_deleting: false,
     }

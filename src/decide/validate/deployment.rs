@@ -10,6 +10,7 @@ use crate::config::cluster::{ResourceId, deploy_config, is_for_operator, is_high
 use crate::config::file::survives_flink_conf;
 use crate::config::memory::StatedMemory;
 use crate::config::option::ConfigOption;
+use crate::config::options::node_notice::{self, NoticeSnapshot};
 use crate::config::{FlinkConfig, options};
 
 use super::memory_model::{self, Problem};
@@ -113,6 +114,10 @@ fn savepoint_directory_needs(job: &JobSpec, config: &FlinkConfig) -> Vec<String>
     }
     if config.is_set(&options::PERIODIC_SAVEPOINT_INTERVAL) {
         reasons.push(format!("`{}` is set", options::PERIODIC_SAVEPOINT_INTERVAL.key()));
+    }
+    if config.get(&node_notice::SNAPSHOT) == Ok(NoticeSnapshot::Savepoint) {
+        let key = node_notice::SNAPSHOT.key();
+        reasons.push(format!("`{key}` writes to it before a node goes"));
     }
     let age = &options::JOB_UPGRADE_LAST_STATE_MAX_ALLOWED_CHECKPOINT_AGE;
     if config.is_set(age) {

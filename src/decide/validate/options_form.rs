@@ -38,6 +38,9 @@ pub(super) fn check(config: &FlinkConfig, places: &Places) -> Vec<Finding> {
     form.read(&o::SAVEPOINT_HISTORY_MAX_COUNT);
     form.read(&o::SAVEPOINT_HISTORY_MAX_AGE);
     form.read(&o::SNAPSHOT_RESOURCE_ENABLED);
+    form.read(&o::node_notice::SNAPSHOT);
+    form.read(&o::node_notice::COOLDOWN);
+    form.read(&o::node_notice::TAINTS);
     form.read(&o::DEPLOYMENT_ROLLBACK_ENABLED);
     form.read(&o::DEPLOYMENT_READINESS_TIMEOUT);
     form.read(&o::DEPLOYMENT_STABLE_RUNNING_FOR);

@@ -67,6 +67,10 @@ pub enum Question {
     Revisions,
     /// What validators outside say of the wanted spec.
     Verdict,
+    /// The cluster's nodes, as the watch last saw them.
+    Nodes,
+    /// The nodes that the job's pods are on.
+    PodNodes,
 }
 
 /// A fact as a decision reads it: the value, or why it could not be read.

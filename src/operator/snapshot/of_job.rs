@@ -11,7 +11,7 @@ use crate::decide::legacy;
 use crate::decide::revision::history_name;
 use crate::decide::snapshot::trigger_type;
 use crate::decide::snapshot::world::Trigger;
-use crate::decide::trigger::{KnownSnapshot, SnapshotKind};
+use crate::decide::trigger::{KnownSnapshot, SnapshotKind, notices_of};
 use crate::operator::context::Context;
 use crate::operator::job::Asked;
 use crate::operator::observe::tell;
@@ -46,6 +46,7 @@ fn known(snapshot: &FlinkStateSnapshot) -> Option<KnownSnapshot> {
         created: metadata.creation_timestamp.as_ref()?.0,
         path: status.path,
         nonce: nonce.and_then(|text| text.parse().ok()),
+        notices: notices_of(snapshot),
         is_disposed_of: spec
             .savepoint
             .as_ref()

@@ -175,6 +175,8 @@ impl Session {
             | Question::Savepoint
             | Question::Checkpoint
             | Question::Revisions
+            | Question::Nodes
+            | Question::PodNodes
             | Question::Verdict
             | Question::Exceptions) => panic!("{other:?} is about a job"),
         }

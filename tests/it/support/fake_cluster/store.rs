@@ -92,10 +92,7 @@ impl Request {
         key.0 == self.plural
             && (self.namespace.is_empty() || key.1 == self.namespace)
             && matches_labels(object, self.query("labelSelector"))
-            && self
-                .query("fieldSelector")
-                .strip_prefix("metadata.name=")
-                .is_none_or(|name| key.2 == name)
+            && matches_fields(object, self.query("fieldSelector"))
     }
 
     fn shown(&self, object: &Value) -> Value {
@@ -104,6 +101,21 @@ impl Request {
         }
         json!({"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata", "metadata": object["metadata"]})
     }
+}
+
+/// `a.b=c,d.e!=f`; a field that is not there is empty.
+fn matches_fields(object: &Value, selector: &str) -> bool {
+    let field = |path: &str| {
+        let pointer = format!("/{}", path.replace('.', "/"));
+        object.pointer(&pointer).and_then(Value::as_str).unwrap_or_default()
+    };
+    selector.split(',').filter(|term| !term.is_empty()).all(|term| {
+        if let Some((path, value)) = term.split_once("!=") {
+            field(path) != value
+        } else {
+            term.split_once('=').is_none_or(|(path, value)| field(path) == value)
+        }
+    })
 }
 
 /// `a=b,c!=d,e in (f,g),h`.

@@ -1,0 +1,198 @@
+//! Whether a job is given a snapshot because a node that it runs on is about to go.
+//!
+//! A notice is answered once: the snapshot that answers it bears the uids of its nodes, so that
+//! another operator knows. Notices that come together share a snapshot, and those that come after it
+//! wait for the cooldown, and for any snapshot of the job that is being taken.
+
+mod heed;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::trigger::KnownSnapshot;
+
+/// Taints that are put on a node which is drained, shut down or taken back by its provider. Not
+/// among them are those of nodes that are gone already, and of mere candidates.
+const TAINTS: [&str; 10] = [
+    UNSCHEDULABLE,
+    CLUSTER_AUTOSCALER,
+    "karpenter.sh/disrupted",
+    "karpenter.sh/disruption",
+    "aws-node-termination-handler/spot-itn",
+    "aws-node-termination-handler/scheduled-maintenance",
+    "aws-node-termination-handler/asg-lifecycle-termination",
+    "aws-node-termination-handler/rebalance-recommendation",
+    "cloud.google.com/impending-node-termination",
+    "remediator.kubernetes.azure.com/unschedulable",
+];
+/// What Kubernetes puts on a node that is cordoned.
+const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
+/// Its value is the second since the epoch at which it was put there.
+const CLUSTER_AUTOSCALER: &str = "ToBeDeletedByClusterAutoscaler";
+
+/// A node is cordoned first, and tainted with the time a moment later: a notice that seems to begin so
+/// soon after a snapshot is the one that the snapshot answers.
+const TAINTED_AFTER: SignedDuration = SignedDuration::from_mins(1);
+/// Notices that one snapshot answers: each is kept with it.
+const NOTICES_MAX: usize = 500;
+/// Notices of a job that are remembered beside the snapshots.
+const REMEMBERED_MAX: usize = 2000;
+
+/// A node, as far as it tells that it is about to go.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Node {
+    pub name: String,
+    pub uid: String,
+    /// `spec.unschedulable`.
+    pub is_unschedulable: bool,
+    pub taints: Vec<Taint>,
+}
+
+/// A taint of a node.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Taint {
+    pub key: String,
+    pub value: Option<String>,
+    /// Many do not tell.
+    pub added: Option<Timestamp>,
+}
+
+impl Taint {
+    fn since(&self) -> Option<Timestamp> {
+        self.added.or_else(|| {
+            let second = self.value.as_deref().filter(|_| self.key == CLUSTER_AUTOSCALER)?;
+            Timestamp::from_second(second.parse().ok()?).ok()
+        })
+    }
+}
+
+/// A node that is about to go.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Notice {
+    pub node: String,
+    pub uid: String,
+    /// What says so.
+    pub sign: String,
+    /// Since when, where that is told.
+    pub since: Option<Timestamp>,
+}
+
+/// The node's notice, if it bears one; `further` are keys of taints that count as well.
+pub fn notice(node: &Node, further: &[String]) -> Option<Notice> {
+    let counts = |key: &str| TAINTS.contains(&key) || further.iter().any(|it| it.trim() == key);
+    let signs = || node.taints.iter().filter(|taint| counts(&taint.key));
+    // That it is cordoned says less than why.
+    let sign = signs().find(|taint| taint.key != UNSCHEDULABLE).or_else(|| signs().next());
+    if sign.is_none() && !node.is_unschedulable {
+        return None;
+    }
+    Some(Notice {
+        node: node.name.clone(),
+        uid: node.uid.clone(),
+        sign: sign.map_or("it is cordoned".to_owned(), |taint| format!("taint `{}`", taint.key)),
+        since: signs().filter_map(Taint::since).min(),
+    })
+}
+
+/// When this process asked for the snapshot that answers the notice of a node, by the node's uid.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Answered(BTreeMap<String, Timestamp>);
+
+impl Answered {
+    /// Notes that a snapshot was asked for.
+    pub fn note(&mut self, uids: &[String], at: Timestamp) {
+        self.0.extend(uids.iter().map(|uid| (uid.clone(), at)));
+        while self.0.len() > REMEMBERED_MAX {
+            let oldest = self.0.iter().min_by_key(|(_, at)| **at).map(|(uid, _)| uid.clone());
+            oldest.and_then(|uid| self.0.remove(&uid));
+        }
+    }
+
+    fn newest(&self) -> Option<Timestamp> {
+        self.0.values().max().copied()
+    }
+}
+
+/// What the decision looks at.
+#[derive(Clone, Copy, Debug)]
+pub struct Facts<'a> {
+    pub now: Timestamp,
+    pub cooldown: Duration,
+    /// The job's snapshots, with the notices that they answer.
+    pub known: &'a [KnownSnapshot],
+    pub answered: &'a Answered,
+    /// Flink is asked for a snapshot that is no resource, or one is asked for in this pass.
+    pub is_asking: bool,
+}
+
+/// What is done about notices.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Heed {
+    Nothing,
+    /// They are looked at again after this long at most.
+    Wait(Duration),
+    /// One snapshot answers all of these.
+    Take(Vec<Notice>),
+}
+
+impl Facts<'_> {
+    /// The notices that no snapshot answers yet.
+    pub fn unanswered(&self, nodes: &[Node], further: &[String]) -> Vec<Notice> {
+        let notices = nodes.iter().filter_map(|node| notice(node, further));
+        notices.filter(|notice| !self.is_answered(notice)).collect()
+    }
+
+    fn is_answered(&self, notice: &Notice) -> bool {
+        let covers = |at: Timestamp| notice.since.is_none_or(|since| since <= at + TAINTED_AFTER);
+        let remembered = self.answered.0.get(&notice.uid).copied();
+        let of_snapshots = self.known.iter().filter(|it| it.notices.contains(&notice.uid));
+        of_snapshots.map(|it| it.created).chain(remembered).any(covers)
+    }
+
+    /// What is done about unanswered notices, given the nodes that the job's pods are on.
+    pub fn heed(&self, mut unanswered: Vec<Notice>, pod_nodes: &BTreeSet<String>) -> Heed {
+        unanswered.retain(|notice| pod_nodes.contains(&notice.node));
+        if unanswered.is_empty() {
+            return Heed::Nothing;
+        }
+        let is_open =
+            |snapshot: &KnownSnapshot| !snapshot.state.is_final() && !snapshot.is_deleting;
+        if self.is_asking || self.known.iter().any(is_open) {
+            return Heed::Wait(WHILE_OPEN);
+        }
+        let of_notices = self.known.iter().filter(|it| !it.notices.is_empty());
+        let last = of_notices.map(|it| it.created).chain(self.answered.newest()).max();
+        // A clock that was set back makes no pause longer than the cooldown.
+        let elapsed = |at: Timestamp| {
+            Duration::try_from(self.now.duration_since(at)).unwrap_or(Duration::ZERO)
+        };
+        let left = last.map(|at| self.cooldown.saturating_sub(elapsed(at)));
+        if let Some(left) = left.filter(|left| !left.is_zero()) {
+            return Heed::Wait(left);
+        }
+        unanswered.sort_by(|one, other| one.node.cmp(&other.node));
+        unanswered.truncate(NOTICES_MAX);
+        Heed::Take(unanswered)
+    }
+}
+
+/// How soon to look whether another snapshot has come to its end.
+const WHILE_OPEN: Duration = Duration::from_secs(10);
+
+/// What is told of notices, in a sentence: `Node … is`, or `Nodes … are about to go`.
+pub fn told(notices: &[Notice]) -> String {
+    const SHOWN: usize = 5;
+    let one = |notice: &Notice| format!("`{}` ({})", notice.node, notice.sign);
+    let mut names = notices.iter().take(SHOWN).map(one).collect::<Vec<_>>().join(", ");
+    let more = notices.len().saturating_sub(SHOWN);
+    if more > 0 {
+        names = format!("{names} and {more} more");
+    }
+    let (word, verb) = if notices.len() == 1 { ("Node", "is") } else { ("Nodes", "are") };
+    format!("{word} {names} {verb} about to go")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,351 @@
+//! Which nodes are about to go: watched from when the first job asks for it, and not before.
+//!
+//! Only what tells of it is kept of a node. Where nodes may not be read, each job that asks is told so
+//! once, and nothing else changes. A node that bears a new sign wakes the jobs whose pods are on it.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use futures::StreamExt;
+use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::ResourceExt;
+use kube::api::{Api, ListParams};
+use kube::runtime::watcher::{self, Event};
+use tokio::sync::Notify;
+
+use super::context::{Context, lock};
+use super::controller::api;
+use super::kind::Operated;
+use super::observe::tell;
+use super::pod_watch::cluster_of;
+use super::resource::Act;
+use super::session_job::wake_jobs_of;
+use super::watching;
+use crate::api::deployment::FlinkDeployment;
+use crate::api::session_job::FlinkSessionJob;
+use crate::api::state_snapshot::JobKind;
+use crate::config::options::node_notice::SNAPSHOT;
+use crate::decide::node_notice::{self, Taint};
+use crate::decide::plan::{self, Component};
+
+/// Pods that one request lists, and how many requests are made for the pods of one cluster.
+const PAGE: u32 = 500;
+const PAGES_MAX: usize = 20;
+/// How long looking for the pods of a node may take: the jobs look by themselves within a minute.
+const WAKING_MAX: Duration = Duration::from_secs(10);
+/// Flink's pods; those that have ended are on no node any more.
+const COMPONENTS: &str = "component in (jobmanager,taskmanager)";
+const ALIVE: &str = "status.phase!=Failed,status.phase!=Succeeded";
+
+/// Kind, namespace and name of a job resource.
+type Asker = (JobKind, String, String);
+
+/// The cluster's nodes, as far as they tell that they are about to go.
+#[derive(Default)]
+pub(super) struct Nodes {
+    state: Mutex<State>,
+    /// Rung by jobs that ask.
+    asked: Notify,
+}
+
+#[derive(Default)]
+struct State {
+    seen: Seen,
+    /// What a list that is not complete yet has shown.
+    listed: BTreeMap<String, node_notice::Node>,
+    /// Who asks, and whether it was told that nodes may not be read.
+    askers: HashMap<Asker, bool>,
+}
+
+#[derive(Default)]
+enum Seen {
+    #[default]
+    NotYet,
+    /// They may not be read, for this reason.
+    Refused(String),
+    /// By name, and only those that bear a sign.
+    Known(BTreeMap<String, node_notice::Node>),
+}
+
+/// Whom an event of the watch concerns.
+#[derive(Debug, PartialEq)]
+enum News {
+    Nobody,
+    /// Who has pods on this node.
+    Of(String),
+    Everybody,
+}
+
+impl Nodes {
+    /// What is known of nodes, for the job that asks; from then on they are watched.
+    pub(super) fn known(
+        &self,
+        (kind, namespace, name): (JobKind, &str, &str),
+    ) -> Result<Vec<node_notice::Node>, String> {
+        let mut state = lock(&self.state);
+        state.askers.entry((kind, namespace.to_owned(), name.to_owned())).or_default();
+        let known = match &state.seen {
+            Seen::NotYet => Err("the nodes have not been listed yet".to_owned()),
+            Seen::Refused(reason) => Err(reason.clone()),
+            Seen::Known(nodes) => Ok(nodes.values().cloned().collect()),
+        };
+        drop(state);
+        self.asked.notify_one();
+        known
+    }
+
+    fn note(&self, event: Event<Node>) -> News {
+        let mut state = lock(&self.state);
+        match event {
+            Event::Init => state.listed.clear(),
+            Event::InitApply(node) => {
+                state.listed.extend(signs(&node).map(|signs| (signs.name.clone(), signs)));
+            }
+            Event::InitDone => {
+                state.seen = Seen::Known(std::mem::take(&mut state.listed));
+                return News::Everybody;
+            }
+            Event::Apply(node) => {
+                let Seen::Known(nodes) = &mut state.seen else { return News::Nobody };
+                let Some(signs) = signs(&node) else {
+                    nodes.remove(&node.name_any());
+                    return News::Nobody;
+                };
+                let name = signs.name.clone();
+                let before = nodes.insert(name.clone(), signs.clone());
+                if before.is_none_or(|before| has_more(&before, &signs)) {
+                    return News::Of(name);
+                }
+            }
+            Event::Delete(node) => {
+                if let Seen::Known(nodes) = &mut state.seen {
+                    nodes.remove(&node.name_any());
+                }
+            }
+        }
+        News::Nobody
+    }
+
+    /// Notes that nodes may not be read: whether that is new, and who was not told yet.
+    fn refuse(&self, reason: &str) -> (bool, Vec<Asker>) {
+        let mut state = lock(&self.state);
+        let is_new = !matches!(state.seen, Seen::Refused(_));
+        state.seen = Seen::Refused(reason.to_owned());
+        let untold = state.askers.iter_mut().filter(|(_, is_told)| !**is_told);
+        let untold = untold.map(|(asker, is_told)| {
+            *is_told = true;
+            asker.clone()
+        });
+        (is_new, untold.collect())
+    }
+
+    fn askers(&self) -> Vec<Asker> {
+        lock(&self.state).askers.keys().cloned().collect()
+    }
+
+    fn forget(&self, asker: &Asker) {
+        lock(&self.state).askers.remove(asker);
+    }
+}
+
+/// What a node bears; nothing where it bears no sign of anything.
+fn signs(node: &Node) -> Option<node_notice::Node> {
+    let spec = node.spec.as_ref()?;
+    let taint = |taint: &k8s_openapi::api::core::v1::Taint| Taint {
+        key: taint.key.clone(),
+        value: taint.value.clone(),
+        added: taint.time_added.as_ref().map(|Time(at)| *at),
+    };
+    let taints: Vec<Taint> = spec.taints.iter().flatten().map(taint).collect();
+    let is_unschedulable = spec.unschedulable == Some(true);
+    (is_unschedulable || !taints.is_empty()).then(|| node_notice::Node {
+        name: node.name_any(),
+        uid: node.uid().unwrap_or_default(),
+        is_unschedulable,
+        taints,
+    })
+}
+
+/// Whether a node bears a sign that it did not bear before.
+fn has_more(before: &node_notice::Node, now: &node_notice::Node) -> bool {
+    let is_new = |taint: &Taint| before.taints.iter().all(|other| other.key != taint.key);
+    before.uid != now.uid
+        || (now.is_unschedulable && !before.is_unschedulable)
+        || now.taints.iter().any(is_new)
+}
+
+/// Follows the nodes once somebody asks; ends never.
+pub(super) async fn follow(context: Arc<Context>) {
+    context.nodes.asked.notified().await;
+    let nodes: Api<Node> = Api::all(context.client.clone());
+    let mut events = watching::watch(nodes, watching::config(), context.rewinds.follow()).boxed();
+    while let Some(event) = events.next().await {
+        match event {
+            Ok(event) => match context.nodes.note(event) {
+                News::Nobody => {}
+                News::Of(node) => {
+                    if tokio::time::timeout(WAKING_MAX, wake_on(&node, &context)).await.is_err() {
+                        tracing::debug!(node, "its pods were not listed in time");
+                    }
+                }
+                News::Everybody => wake_askers(&context),
+            },
+            // What was seen last counts; the watch starts again by itself.
+            Err(error) if watching::is_refused(&error) => tell_refusal(&error, &context).await,
+            Err(_) => {}
+        }
+    }
+}
+
+fn wake_askers(context: &Context) {
+    for asker in context.nodes.askers() {
+        let (kind, namespace, name) = &asker;
+        let is_there = match kind {
+            JobKind::FlinkDeployment => {
+                context.deployments.wake(namespace, name);
+                context.deployments.cached(namespace, name).is_some()
+            }
+            JobKind::FlinkSessionJob => {
+                context.session_jobs.wake(namespace, name);
+                context.session_jobs.cached(namespace, name).is_some()
+            }
+        };
+        if !is_there {
+            context.nodes.forget(&asker);
+        }
+    }
+}
+
+/// Has the jobs looked at that have pods on a node.
+async fn wake_on(node: &str, context: &Context) {
+    let on_node = format!("spec.nodeName={node},{ALIVE}");
+    let params = ListParams::default().labels(COMPONENTS).fields(&on_node).limit(PAGE);
+    for scope in context.deployments.namespaces() {
+        let pods: Api<Pod> = api(context, scope.as_deref());
+        let found = match pods.list_metadata(&params).await {
+            Ok(found) => found,
+            Err(error) => {
+                tracing::debug!(node, error = tell(&error), "its pods cannot be listed");
+                continue;
+            }
+        };
+        let clusters: BTreeSet<(&str, &str)> = found.items.iter().filter_map(cluster_of).collect();
+        for (namespace, name) in clusters {
+            context.deployments.wake(namespace, name);
+            if let Some(cluster) = context.deployments.cached(namespace, name) {
+                wake_jobs_of(&cluster, context);
+            }
+        }
+    }
+}
+
+/// Names of the nodes that the pods of a Flink cluster are on.
+pub(super) async fn of_pods(
+    namespace: &str,
+    cluster: &str,
+    context: &Context,
+) -> Result<BTreeSet<String>, String> {
+    let pods: Api<Pod> = api(context, Some(namespace));
+    let labels = format!("app={cluster},{COMPONENTS}");
+    let mut params = ListParams::default().labels(&labels).fields(ALIVE).limit(PAGE);
+    let mut nodes = BTreeSet::new();
+    for _ in 0..PAGES_MAX {
+        let page = pods.list(&params).await.map_err(|error| tell(&error))?;
+        nodes.extend(page.items.into_iter().filter_map(|pod| pod.spec?.node_name));
+        match page.metadata.continue_.filter(|token| !token.is_empty()) {
+            Some(token) => params = params.continue_token(&token),
+            None => break,
+        }
+    }
+    Ok(nodes)
+}
+
+/// Tells each job that asks, once, that nobody looks at nodes for it.
+async fn tell_refusal(error: &watcher::Error, context: &Context) {
+    let reason = tell(error);
+    let (is_new, untold) = context.nodes.refuse(&reason);
+    if is_new {
+        tracing::warn!(error = reason, "nodes may not be read: no job is told of those that go");
+    }
+    for (kind, namespace, name) in untold {
+        match kind {
+            JobKind::FlinkDeployment => {
+                tell_of::<FlinkDeployment>(&namespace, &name, &reason, context).await;
+            }
+            JobKind::FlinkSessionJob => {
+                tell_of::<FlinkSessionJob>(&namespace, &name, &reason, context).await;
+            }
+        }
+    }
+}
+
+async fn tell_of<K: Operated>(namespace: &str, name: &str, reason: &str, context: &Context) {
+    let Some(cached) = K::kept(context).cached(namespace, name) else { return };
+    let Ok(resource) = &cached.0 else { return };
+    let message = format!(
+        "`{}` has no effect, as the operator may not read nodes: give its service account get, list \
+         and watch of nodes, as `rbac.nodes: true` of the installation does. {reason}",
+        SNAPSHOT.key()
+    );
+    let event = plan::Event {
+        key: Some("nodes".to_owned()),
+        ..plan::Event::warning("NodesUnreadable", Component::Operator, message)
+    };
+    // An event that is not recorded is in the log, by who records it.
+    let _recorded = Act::new(context, resource.clone()).record_event(event).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn node(spec: Value) -> Node {
+        serde_json::from_value(json!({"metadata": {"name": "n1", "uid": "u"}, "spec": spec}))
+            .unwrap()
+    }
+
+    fn cordoned() -> Node {
+        node(json!({"unschedulable": true}))
+    }
+
+    const ASKER: (JobKind, &str, &str) = (JobKind::FlinkDeployment, "shop", "orders");
+
+    #[test]
+    fn a_node_with_a_new_sign_is_news_for_those_on_it() {
+        let nodes = Nodes::default();
+        assert!(nodes.known(ASKER).is_err(), "not listed yet");
+        for event in [Event::Init, Event::InitApply(node(json!({})))] {
+            assert_eq!(nodes.note(event), News::Nobody);
+        }
+        assert_eq!(nodes.note(Event::InitDone), News::Everybody);
+        assert_eq!(nodes.known(ASKER), Ok(vec![]), "it bears nothing");
+        assert_eq!(nodes.note(Event::Apply(cordoned())), News::Of("n1".to_owned()));
+        assert_eq!(nodes.note(Event::Apply(cordoned())), News::Nobody, "as it was");
+        let taint = json!({"key": "karpenter.sh/disrupted", "effect": "NoSchedule"});
+        let more = node(json!({"unschedulable": true, "taints": [taint]}));
+        assert_eq!(nodes.note(Event::Apply(more)), News::Of("n1".to_owned()));
+        assert_eq!(nodes.known(ASKER).unwrap()[0].taints.len(), 1);
+        assert_eq!(nodes.note(Event::Apply(node(json!({})))), News::Nobody);
+        assert_eq!(nodes.known(ASKER), Ok(vec![]), "uncordoned");
+        nodes.note(Event::Apply(cordoned()));
+        nodes.note(Event::Delete(cordoned()));
+        assert_eq!(nodes.known(ASKER), Ok(vec![]), "gone");
+    }
+
+    #[test]
+    fn each_that_asks_is_told_once_that_nodes_may_not_be_read() {
+        let nodes = Nodes::default();
+        let _asked = nodes.known(ASKER);
+        let (is_new, untold) = nodes.refuse("forbidden");
+        assert_eq!((is_new, untold.len()), (true, 1));
+        assert_eq!(nodes.known(ASKER), Err("forbidden".to_owned()));
+        assert_eq!(nodes.refuse("forbidden"), (false, vec![]));
+        let _asked = nodes.known((JobKind::FlinkSessionJob, "shop", "orders"));
+        let (is_new, untold) = nodes.refuse("forbidden");
+        assert_eq!((is_new, untold.len()), (false, 1), "one that came later");
+    }
+}
