@@ -2,8 +2,6 @@ use expect_test::{Expect, expect};
 
 use super::*;
 
-mod race;
-
 const RULES: Rules = Rules {
     duration: Duration::from_secs(15),
     renew_deadline: Duration::from_secs(10),
