@@ -140,8 +140,11 @@ impl Pass<'_> {
             last_reconciled: self.last.as_ref().map(|last| &last.spec),
             operator: self.world.operator,
         };
-        let mut violations = validate::validate(&input);
-        allow_running_version(input.spec, input.last_reconciled, &mut violations);
+        let mut violations = self.world.memo.violations(input.last_reconciled, || {
+            let mut violations = validate::validate(&input);
+            allow_running_version(input.spec, input.last_reconciled, &mut violations);
+            violations
+        });
         let Outcome { violations: of_others, hold } = self.consult()?;
         violations.extend(of_others);
         Ok(self.accept(&violations, hold, self.violation_reason(VALIDATION_ERROR)))

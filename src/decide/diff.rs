@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::extension::subject::hide_secrets;
 use super::plan::{Component, Event};
-use super::reconciled::{StoredSpec, spec_value};
+use super::reconciled::{StoredSpec, job_value, spec_value};
 use crate::api::deployment::{DeploymentMode, FlinkConfiguration, FlinkDeploymentSpec};
 use crate::api::session_job::FlinkSessionJobSpec;
 use crate::config::FlinkConfig;
@@ -128,11 +128,14 @@ pub fn diff(last: &FlinkDeploymentSpec, wanted: &FlinkDeploymentSpec) -> SpecDif
     if last == wanted {
         return SpecDiff { of: OF, changes: vec![] };
     }
-    let changes = changes(
-        (&comparable(last), &last.flink_configuration),
-        (&comparable(wanted), &wanted.flink_configuration),
-        wanted.mode.unwrap_or_default(),
-    );
+    let mode = wanted.mode.unwrap_or_default();
+    let changes = changes_of_job(last, wanted, mode).unwrap_or_else(|| {
+        changes(
+            (&comparable(last), &last.flink_configuration),
+            (&comparable(wanted), &wanted.flink_configuration),
+            mode,
+        )
+    });
     SpecDiff { of: OF, changes }
 }
 
@@ -142,12 +145,35 @@ pub fn diff_session_job(last: &FlinkSessionJobSpec, wanted: &FlinkSessionJobSpec
     if last == wanted {
         return SpecDiff { of: OF, changes: vec![] };
     }
-    let changes = changes(
-        (&without_inner_nulls(last.to_value()), &last.flink_configuration),
-        (&without_inner_nulls(wanted.to_value()), &wanted.flink_configuration),
-        DeploymentMode::Native,
-    );
+    let mode = DeploymentMode::Native;
+    let changes = changes_of_job(last, wanted, mode).unwrap_or_else(|| {
+        changes(
+            (&without_inner_nulls(last.to_value()), &last.flink_configuration),
+            (&without_inner_nulls(wanted.to_value()), &wanted.flink_configuration),
+            mode,
+        )
+    });
     SpecDiff { of: OF, changes }
+}
+
+/// The changes where nothing but the job differs. What is stored says how a job was started, which is
+/// seldom how its user would have it upgraded: so most comparisons end here, and need not be of the
+/// whole specs as JSON.
+fn changes_of_job<S: StoredSpec + PartialEq>(
+    last: &S,
+    wanted: &S,
+    mode: DeploymentMode,
+) -> Option<Vec<Change>> {
+    let (from, to) = (last.job()?, wanted.job()?);
+    let mut other = wanted.clone();
+    from.clone_into(other.job_mut()?);
+    if other != *last {
+        return None;
+    }
+    let [from, to] = [from, to].map(|job| without_nulls(job_value(job)));
+    let mut changes = Vec::new();
+    object_changes("job", &from, &to, mode, &mut changes);
+    Some(changes)
 }
 
 /// Changes from one spec to another, each given as its value and its configuration.

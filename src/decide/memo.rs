@@ -4,6 +4,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::reconciled::{CorruptSpec, Reconciled, StoredSpec};
+use super::validate::Violation;
 use crate::api::deployment::FlinkDeploymentSpec;
 use crate::api::job::UpgradeMode;
 use crate::config::FlinkConfig;
@@ -21,17 +22,22 @@ pub enum Source {
     Deploy { spec: FlinkDeploymentSpec, mode: Option<UpgradeMode>, generation: i64 },
 }
 
-/// The configurations and the stored spec of one pass, each by what it is made of.
+/// What is wrong with the wanted spec, by the one that was reconciled before.
+type Judged<S> = Option<(Option<S>, Vec<Violation>)>;
+
+/// The configurations and the stored spec of one pass, and what is wrong with the wanted one, each by
+/// what it is made of.
 #[derive(Debug)]
 pub struct Memo<C = Source, S = FlinkDeploymentSpec> {
     configs: Mutex<Vec<(C, Arc<FlinkConfig>)>>,
+    judged: Mutex<Judged<S>>,
     /// With the text that it was read from.
     last: Mutex<Option<(String, Arc<Reconciled<S>>)>>,
 }
 
 impl<C, S> Default for Memo<C, S> {
     fn default() -> Self {
-        Self { configs: Mutex::default(), last: Mutex::default() }
+        Self { configs: Mutex::default(), judged: Mutex::default(), last: Mutex::default() }
     }
 }
 
@@ -53,6 +59,24 @@ impl<C, S> Memo<C, S> {
         }
         configs.push((source, Arc::clone(&config)));
         Ok(config)
+    }
+}
+
+impl<C, S: StoredSpec + PartialEq> Memo<C, S> {
+    /// What is wrong with the wanted spec beside this one, by `judge`: each question makes the decision
+    /// anew, and this is the dearest part of it.
+    pub(super) fn violations(
+        &self,
+        last: Option<&S>,
+        judge: impl FnOnce() -> Vec<Violation>,
+    ) -> Vec<Violation> {
+        let mut judged = self.judged.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, violations)) = judged.as_ref().filter(|(known, _)| known.as_ref() == last) {
+            return violations.clone();
+        }
+        let violations = judge();
+        *judged = Some((last.cloned(), violations.clone()));
+        violations
     }
 }
 
@@ -102,6 +126,21 @@ mod tests {
         }
         assert_eq!(made, 8, "seven generations, and the first once more");
         assert_eq!(memo.configs.lock().unwrap().len(), CONFIGS_MAX);
+    }
+
+    #[test]
+    fn the_wanted_spec_is_judged_once_beside_each_stored_one() {
+        let memo: Memo = Memo::default();
+        let mut judged = 0;
+        let specs = [None, Some(FlinkDeploymentSpec::default())];
+        for last in [0, 0, 1, 1, 0] {
+            let violations = memo.violations(specs[last].as_ref(), || {
+                judged += 1;
+                vec![Violation { path: format!("spec.{last}"), message: String::new() }]
+            });
+            assert_eq!(violations[0].path, format!("spec.{last}"));
+        }
+        assert_eq!(judged, 3);
     }
 
     #[test]

@@ -215,7 +215,8 @@ pub fn spec_value(spec: &FlinkDeploymentSpec) -> Value {
     })
 }
 
-fn job_value(job: &JobSpec) -> Value {
+/// A job with every field in the order of the Java operator, absent ones as null.
+pub(super) fn job_value(job: &JobSpec) -> Value {
     let JobSpec {
         jar_uri,
         parallelism,

@@ -159,7 +159,7 @@ impl Pass<'_> {
             // The fetch itself keeps to public hosts, and is tried before a job is stopped.
             host: None,
         };
-        let mut violations = validate(&input);
+        let mut violations = self.world.memo.violations(input.last_reconciled, || validate(&input));
         let Outcome { violations: of_others, hold } = self.consult()?;
         violations.extend(of_others);
         let because = self.accept(&violations, hold, VALIDATION_ERROR);

@@ -178,7 +178,16 @@ fn section_6_each_field_by_its_row() {
             let parent =
                 if parent.is_empty() { &mut after } else { after.pointer_mut(parent).unwrap() };
             parent[name] = value.clone();
-            assert_eq!(diff(&spec(before), &spec(after)).class(), class, "{path} in {mode} mode");
+            let (before, after) = (spec(before), spec(after));
+            assert_eq!(diff(&before, &after).class(), class, "{path} in {mode} mode");
+            let mode = after.mode.unwrap();
+            let whole = changes(
+                (&comparable(&before), &before.flink_configuration),
+                (&comparable(&after), &after.flink_configuration),
+                mode,
+            );
+            let of_job = changes_of_job(&before, &after, mode);
+            assert_eq!(of_job, path.starts_with("/job/").then_some(whole), "{path}");
         }
     }
 }
