@@ -29,8 +29,14 @@ pub(crate) struct Budget {
 }
 
 impl Budget {
+    /// What is asked for, or an edit and a crash.
     pub(crate) fn read() -> Self {
-        let text = std::env::var(BUDGET).unwrap_or_else(|_| "1,0,1".to_owned());
+        Self::read_or("1,0,1")
+    }
+
+    /// What is asked for, or this.
+    pub(crate) fn read_or(default: &str) -> Self {
+        let text = std::env::var(BUDGET).unwrap_or_else(|_| default.to_owned());
         let parts: Vec<u8> = text.split(',').map(|part| part.parse().unwrap()).collect();
         let [edits, faults, crashes] = parts[..] else { panic!("{BUDGET}: edits,faults,crashes") };
         Self { edits, faults, crashes }
