@@ -9,6 +9,7 @@
 pub mod advice;
 pub mod align;
 pub mod bounds;
+pub mod cost;
 pub mod cycle;
 pub mod delayed;
 pub mod effects;

@@ -11,6 +11,7 @@ use crate::config::memory::MemorySize;
 use crate::config::option::InvalidValue;
 use crate::config::options::TASK_MANAGER_PROCESS_MEMORY;
 
+use super::cost::{Cost, Pods, slots};
 use super::delayed::Delayed;
 use super::evaluate::{Evaluation, Unmeasured, evaluate};
 use super::events::{Disabled, Event};
@@ -58,6 +59,8 @@ pub struct Facts<'a> {
     pub running_since: Timestamp,
     pub reading: &'a Reading,
     pub task_manager: TaskManager,
+    /// What the pods of the job request, where that is known.
+    pub pods: Option<Pods>,
 }
 
 /// How a cycle ended, and why.
@@ -145,6 +148,8 @@ pub struct Cycle {
     pub scalings: BTreeMap<VertexId, Scaling>,
     /// Vertices whose parallelism stays the user's.
     pub excluded: BTreeSet<VertexId>,
+    /// What the change that is due costs, carried out or not.
+    pub cost: Option<Cost>,
     pub events: Vec<Event>,
     pub discarded: Option<Discarded>,
 }
@@ -158,6 +163,7 @@ pub fn run(state: State, facts: &Facts<'_>) -> Cycle {
         judgements: BTreeMap::new(),
         scalings: BTreeMap::new(),
         excluded: facts.settings.excluded_vertices.clone(),
+        cost: None,
         events: Vec::new(),
         discarded: None,
     };
@@ -286,14 +292,16 @@ impl Cycle {
         } else {
             Some(Disabled::Scaling)
         };
+        self.cost = self.cost(facts, &scalings, &self.state.config);
         if let Some(disabled) = disabled {
-            self.events.push(Event::report(&scalings, Some(&disabled), settings));
+            self.events.push(Event::report(&scalings, Some(&disabled), self.cost, settings));
             return Outcome::Disabled(disabled);
         }
         let (config, task_manager) = match self.tune(facts, evaluation, &scalings) {
             Ok(tuned) => tuned,
             Err(invalid) => return Outcome::Invalid(invalid),
         };
+        self.cost = self.cost(facts, &scalings, &config);
         let changes: Changes = scalings
             .iter()
             .map(|(id, scaling)| (id.clone(), (scaling.current, scaling.new)))
@@ -308,10 +316,30 @@ impl Cycle {
             // A second record of it would push out what was learnt before.
             return Outcome::AlreadyDecided;
         }
-        self.events.push(Event::report(&scalings, None, settings));
+        self.events.push(Event::report(&scalings, None, self.cost, settings));
         self.scalings = scalings;
         self.state.config = config;
         Outcome::Scaled
+    }
+
+    /// What the pods request before and after a change, with which `tuned` comes into force.
+    fn cost(
+        &self,
+        facts: &Facts<'_>,
+        scalings: &BTreeMap<VertexId, Scaling>,
+        tuned: &ConfigChanges,
+    ) -> Option<Cost> {
+        let Facts { settings, topology, pods, .. } = *facts;
+        let request = |slots: u64, tuned: &ConfigChanges| {
+            let memory = tuned.overrides.get(TASK_MANAGER_PROCESS_MEMORY.key());
+            let memory = memory.and_then(|text| MemorySize::parse(text));
+            Some(pods?.with_memory(memory).request(slots, settings.prices))
+        };
+        let new = |id: &VertexId, now: u32| scalings.get(id).map_or(now, |scaling| scaling.new);
+        Some(Cost {
+            before: request(slots(topology, |_, now| now), &self.state.config)?,
+            after: request(slots(topology, new), tuned)?,
+        })
     }
 
     /// What is tuned with this decision, and what a TaskManager then takes. Recommendations are told

@@ -8,6 +8,7 @@ use jiff::Timestamp;
 
 use crate::config::options::autoscaler as options;
 
+use super::cost::Cost;
 use super::cycle::ConfigChanges;
 use super::feedback::Ineffective;
 use super::judge::Limited;
@@ -78,6 +79,7 @@ impl Event {
     pub fn report(
         scalings: &BTreeMap<VertexId, Scaling>,
         disabled: Option<&Disabled>,
+        cost: Option<Cost>,
         settings: &Settings,
     ) -> Self {
         let mut message = match disabled {
@@ -111,6 +113,10 @@ impl Event {
                 "{{ Vertex ID {id} | Parallelism {current} -> {new} | \
                  Processing capacity {rate} -> {expected} | Target data rate {target}}}"
             );
+        }
+        if let Some(cost) = cost {
+            // After what tools read.
+            let _written = write!(message, " Requested by the pods: {cost}");
         }
         let mut event = Self::new(ADVISED, message, "ScalingExecutor".to_owned(), settings);
         if disabled.is_some() {

@@ -29,13 +29,19 @@ pub const FILE_BYTES_MAX: u64 = 256 << 20;
 pub const ENTRIES_MAX: usize = 100_000;
 
 /// Options that decisions depend on begin with one of these; no others are recorded.
-const OPTIONS: [&str; 6] = [
+const OPTIONS: [&str; 11] = [
     "job.autoscaler.",
     "kubernetes.operator.job.autoscaler.",
     "taskmanager.memory.",
     "taskmanager.network.memory.",
     "taskmanager.numberOfTaskSlots",
     "jobmanager.scheduler",
+    // What pods request.
+    "jobmanager.memory.",
+    "kubernetes.jobmanager.cpu",
+    "kubernetes.jobmanager.replicas",
+    "kubernetes.taskmanager.cpu",
+    "kubernetes.taskmanager.memory.limit-factor",
 ];
 
 /// What was recorded.
@@ -49,6 +55,9 @@ pub struct Header {
     pub recorded_at: Timestamp,
     /// The job's options, as far as decisions depend on them.
     pub options: BTreeMap<String, String>,
+    /// Its JobManager is there for others as well.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_session_job: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub task_manager_cpu: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -72,6 +81,7 @@ impl Header {
             job_id: job_id.to_owned(),
             recorded_at: now,
             options,
+            is_session_job: false,
             task_manager_cpu: None,
             task_manager_memory_bytes: None,
             vertex_names: BTreeMap::new(),

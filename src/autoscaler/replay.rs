@@ -7,6 +7,7 @@ use jiff::tz::TimeZone;
 
 use crate::config::FlinkConfig;
 
+use super::cost::Pods;
 use super::cycle::Facts;
 use super::record::Record;
 use super::settings::Settings;
@@ -28,6 +29,7 @@ pub fn replay(record: &Record, settings: &Settings, config: &FlinkConfig) -> Tra
                     running_since: measurement.running_since,
                     reading: &measurement.reading,
                     task_manager: record.header.task_manager(),
+                    pods: Pods::of(config, record.header.is_session_job),
                 });
             }
         }

@@ -12,6 +12,7 @@ use crate::config::options::autoscaler::{self as options, BusyTimeAggregator};
 use crate::config::options::{TASK_SLOTS, autoscaler::AdjustMode, autoscaler::AlignmentMode};
 use crate::decide::validate::excluded_period::ExcludedPeriod;
 
+use super::cost::Prices;
 use super::topology::VertexId;
 
 /// How a computed parallelism is fitted to key groups or partitions.
@@ -67,6 +68,7 @@ pub struct Settings {
     pub event_interval: Duration,
     pub quota_cpu: Option<f64>,
     pub quota_memory: Option<MemorySize>,
+    pub prices: Prices,
     pub slots_per_task_manager: u32,
     pub memory_tuning: MemoryTuning,
 }
@@ -143,6 +145,7 @@ impl Settings {
             event_interval: config.get(&options::EVENT_INTERVAL)?,
             quota_cpu: config.find(&options::QUOTA_CPU)?,
             quota_memory: config.find(&options::QUOTA_MEMORY)?,
+            prices: Prices::read(config)?,
             slots_per_task_manager: slots(config)?,
             memory_tuning: MemoryTuning {
                 is_enabled: config.get(&options::MEMORY_TUNING_ENABLED)?,

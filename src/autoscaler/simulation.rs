@@ -14,6 +14,7 @@ use jiff::tz::TimeZone;
 
 use crate::config::FlinkConfig;
 
+use super::cost::Pods;
 use super::cycle::Facts;
 use super::quota::TaskManager;
 use super::record::{Entry, Measurement};
@@ -164,6 +165,7 @@ impl<'a> Job<'a> {
             running_since,
             reading: &reading,
             task_manager: TaskManager::default(),
+            pods: Pods::of(config, false),
         });
         let is_changed = decided.iter().any(|(id, to)| self.parallelism.get(id) != Some(to));
         if is_changed {

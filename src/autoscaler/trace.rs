@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
+use super::cost::Cost;
 use super::cycle::{self, Cycle, Facts, Outcome, State};
 use super::judge::Judgement;
 use super::metric::Metric;
@@ -37,6 +38,8 @@ pub struct Decision {
     pub changes: BTreeMap<VertexId, Judgement>,
     /// Memory that was tuned with it.
     pub config: BTreeMap<String, String>,
+    /// What it costs, where it is known what pods request.
+    pub cost: Option<Cost>,
 }
 
 /// A change of parallelism that the job was seen to make.
@@ -160,7 +163,8 @@ impl Tracer {
         } else {
             BTreeMap::new()
         };
-        self.trace.decisions.push(Decision { at, outcome: cycle.outcome.clone(), changes, config });
+        let (outcome, cost) = (cycle.outcome.clone(), cycle.cost);
+        self.trace.decisions.push(Decision { at, outcome, changes, config, cost });
     }
 }
 

@@ -321,6 +321,8 @@ impl Book {
             running_since,
             reading: &reading,
             task_manager,
+            // A Flink cluster anywhere need not be made of pods.
+            pods: None,
         };
         let before = work.stored.state.clone();
         let made = cycle::run(before.clone(), &facts);

@@ -2,6 +2,7 @@
 
 use axum::http::Method;
 use kubectl_flink::api::job::{JobState, UpgradeMode};
+use kubectl_flink::autoscaler::cost::Cost;
 use kubectl_flink::autoscaler::state;
 use serde_json::{Value, json};
 
@@ -130,6 +131,10 @@ async fn a_change_of_the_load_scales_in_place_up_and_down_and_then_rests() {
         report["message"].as_str().unwrap().starts_with("Scaling execution enabled"),
         "{report}"
     );
+    assert!(report["message"].as_str().unwrap().contains("} Requested by the pods: "), "{report}");
+    let cost = Cost::stored(&state(&operating.cluster).unwrap().kept).unwrap();
+    assert!(cost.before.task_managers > cost.after.task_managers, "scaled down last: {cost}");
+    assert_eq!(cost.after.task_managers, 1);
     assert!(!events(&operating.cluster, "Scaling").is_empty());
     assert_eq!(operating.flink.requests("/stop"), [""; 0], "no upgrade was needed");
     assert_eq!(events(&operating.cluster, "AutoscalerError"), [] as [Value; 0]);

@@ -5,6 +5,7 @@ mod laws;
 mod linear;
 
 use super::*;
+use crate::autoscaler::cost::Pod;
 use crate::autoscaler::sample::{Aggregate, ProcessReading, VertexReading};
 use crate::autoscaler::settings::tests::settings;
 use crate::autoscaler::topology::{Counters, ShipStrategy, Vertex};
@@ -73,6 +74,7 @@ struct Job {
     config: FlinkConfig,
     running_since: Timestamp,
     task_manager: TaskManager,
+    pods: Option<Pods>,
     processes: ProcessReading,
 }
 
@@ -84,6 +86,7 @@ impl Job {
             config: FlinkConfig::from_iter([("taskmanager.memory.process.size", "4 gb")]),
             running_since: at(0),
             task_manager: TaskManager::default(),
+            pods: None,
             processes: ProcessReading::default(),
         }
     }
@@ -103,6 +106,7 @@ impl Job {
             running_since: self.running_since,
             reading: &reading,
             task_manager: self.task_manager,
+            pods: self.pods,
         };
         let cycle = run(self.state.clone(), &facts);
         self.state = cycle.state.clone();
@@ -156,6 +160,33 @@ fn a_decision_is_recorded_and_told() {
     assert_eq!(scaling.figures.current(Metric::RecommendedParallelism), 3.0);
     let events: Vec<_> = cycle.events.iter().map(|event| event.reason).collect();
     assert_eq!(events, ["ScalingReport"]);
+}
+
+#[test]
+fn a_decision_tells_what_it_costs_carried_out_or_not() {
+    let pod = |cpu_millis, gib: u64| Pod { cpu_millis, memory: MemorySize(gib << 30) };
+    let pods = Pods {
+        task_manager: pod(2000, 4),
+        slots_per_task_manager: 1,
+        job_manager: pod(500, 1),
+        job_managers: 1,
+    };
+    let prices = [("cost.cpu-hour", "0.04"), ("cost.gib-hour", "0.01")];
+    for scaling in ["true", "false"] {
+        let options = [prices[0], prices[1], ("scaling.enabled", scaling)];
+        let (_, cycle) = decided(&options, |job| job.pods = Some(pods));
+        let expected = "1 -> 3 TaskManagers, 2.5 -> 6.5 CPU, 5 -> 13 GiB, 0.15 -> 0.39 per hour";
+        assert_eq!(cycle.cost.unwrap().to_string(), expected, "{scaling}");
+        let report = &cycle.events[0];
+        let end = format!("}} Requested by the pods: {expected}");
+        assert!(report.message.ends_with(&end), "{}", report.message);
+        let advised = crate::autoscaler::events::advised(&report.message);
+        let change = (scaling == "false").then(|| vec![("source".to_owned(), 1, 3)]);
+        assert_eq!(advised, change, "tools read it as before");
+    }
+    let (mut job, _) = decided(&[], |job| job.pods = Some(pods));
+    assert_eq!(job.cycle(at(120), &overloaded(120)).events, []);
+    assert_eq!(decided(&[], |_| ()).1.cost, None, "nobody knows what pods request");
 }
 
 #[test]
@@ -339,6 +370,7 @@ fn a_vertex_that_was_not_read_leaves_everything_as_it_is() {
         running_since: job.running_since,
         reading: &Reading::default(),
         task_manager: TaskManager::default(),
+        pods: None,
     };
     let cycle = run(job.state.clone(), &facts);
     assert_eq!(cycle.outcome, Outcome::NotRead("source".into()));

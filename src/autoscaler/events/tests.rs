@@ -21,7 +21,7 @@ fn scalings() -> BTreeMap<VertexId, Scaling> {
 
 #[test]
 fn section_11_the_report_is_read_by_tools() {
-    let event = Event::report(&scalings(), None, &settings(&[]));
+    let event = Event::report(&scalings(), None, None, &settings(&[]));
     expect![[r#"Scaling execution enabled, begin scaling vertices:{ Vertex ID 20ba6b65f97481d5570070de90e4e791 | Parallelism 5 -> 2 | Processing capacity Infinity -> 10.00 | Target data rate 0.00}{ Vertex ID ea632d67b7d595e5b851708ae9ad79d6 | Parallelism 1 -> 4 | Processing capacity 588.24 -> 2352.94 | Target data rate 500.00}"#]]
         .assert_eq(&event.message);
     assert_eq!((event.reason, event.key.as_str()), ("ScalingReport", "ScalingExecutor"));
@@ -31,14 +31,14 @@ fn section_11_the_report_is_read_by_tools() {
 #[test]
 fn section_11_a_report_names_what_disables_scaling() {
     let settings = settings(&[("excluded.periods", "9:00-10:00;* * 12 * * ?")]);
-    let event = Event::report(&scalings(), Some(&Disabled::Scaling), &settings);
+    let event = Event::report(&scalings(), Some(&Disabled::Scaling), None, &settings);
     let start = "Scaling execution disabled by config job.autoscaler.scaling.enabled:false, \
                  recommended parallelism change:{ Vertex ID ";
     assert!(event.message.starts_with(start), "{}", event.message);
     assert_eq!(event.interval, Some(Duration::from_mins(30)));
     assert_eq!(event.parallelism, Some(parallelism_hash(&scalings())));
     let period = Disabled::Period("9:00-10:00".to_owned());
-    let event = Event::report(&scalings(), Some(&period), &settings);
+    let event = Event::report(&scalings(), Some(&period), None, &settings);
     let start = "Scaling execution disabled by config job.autoscaler.excluded.periods:\
                  [9:00-10:00, * * 12 * * ?], recommended";
     assert!(event.message.starts_with(start), "{}", event.message);
@@ -95,7 +95,7 @@ fn section_11_reasons_and_keys() {
 
 #[test]
 fn what_a_report_advises_can_be_read_again() {
-    let advice = Event::report(&scalings(), Some(&Disabled::Scaling), &settings(&[]));
+    let advice = Event::report(&scalings(), Some(&Disabled::Scaling), None, &settings(&[]));
     let read = advised(&advice.message).unwrap();
     assert_eq!(
         read,
@@ -104,7 +104,7 @@ fn what_a_report_advises_can_be_read_again() {
             ("ea632d67b7d595e5b851708ae9ad79d6".to_owned(), 1, 4),
         ]
     );
-    let done = Event::report(&scalings(), None, &settings(&[]));
+    let done = Event::report(&scalings(), None, None, &settings(&[]));
     assert_eq!(advised(&done.message), None);
     assert_eq!(advised("nothing of the kind"), None);
 }

@@ -28,7 +28,7 @@ fn decision(minute: i64, current: u32, new: u32, outcome: Outcome) -> Decision {
         waits_until: None,
     };
     let changes = [("a".into(), judgement)].into();
-    Decision { at: at(minute), outcome, changes, config: BTreeMap::new() }
+    Decision { at: at(minute), outcome, changes, config: BTreeMap::new(), cost: None }
 }
 
 #[test]

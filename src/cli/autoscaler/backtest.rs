@@ -136,6 +136,10 @@ pub(super) fn tell_decisions(
             printer.line(told::decisions(trace, names))?;
         }
     }
+    if let Some(costs) = told::costs(trace) {
+        printer.line("\nWhat the pods request:")?;
+        printer.line(costs)?;
+    }
     Ok(())
 }
 

@@ -19,6 +19,7 @@ use super::stored::{self, Job};
 use crate::api::deployment::FlinkDeployment;
 use crate::api::session_job::FlinkSessionJob;
 use crate::autoscaler::advice;
+use crate::autoscaler::cost::{Cost, Pods, slots};
 use crate::autoscaler::cycle::{self, Cycle, Facts};
 use crate::autoscaler::judge::{Judgement, Step};
 use crate::autoscaler::metric::{Figures, Metric};
@@ -33,6 +34,7 @@ use crate::cli::printer::Printer;
 use crate::cli::table::{self, NONE};
 use crate::cli::{complete, job_manager, operator_config};
 use crate::config::cluster::{ResourceId, deploy_config};
+use crate::config::memory::MemorySize;
 use crate::config::options::{TASK_MANAGER_CPU, TASK_MANAGER_PROCESS_MEMORY};
 use crate::config::session_job::{JobSpecs, job_config};
 use crate::config::{FlinkConfig, OperatorConfig};
@@ -70,6 +72,9 @@ struct Report {
     is_backlog: bool,
     samples: usize,
     running_since: Timestamp,
+    /// What the pods request now, and as recommended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cost: Option<Cost>,
     vertices: Vec<Vertex>,
 }
 
@@ -205,8 +210,17 @@ fn report(
         running_since,
         reading: &reading,
         task_manager,
+        pods: Pods::of(config, job.resource.is_session_job()),
     };
-    let Cycle { state, outcome, evaluation, judgements, .. } = cycle::run(stored.state, &facts);
+    let Cycle { state, outcome, evaluation, judgements, cost, .. } =
+        cycle::run(stored.state, &facts);
+    let as_it_is = || {
+        let memory = state.config.overrides.get(TASK_MANAGER_PROCESS_MEMORY.key());
+        let pods = facts.pods?.with_memory(memory.and_then(|text| MemorySize::parse(text)));
+        let requested = pods.request(slots(&topology, |_, now| now), settings.prices);
+        Some(Cost { before: requested, after: requested })
+    };
+    let cost = cost.or_else(as_it_is);
     let evaluation = evaluation.unwrap_or_default();
     let none = Figures::default();
     let vertices = topology.in_order().map(|(id, vertex)| {
@@ -232,6 +246,7 @@ fn report(
         is_backlog: evaluation.is_backlog,
         samples: state.samples.len(),
         running_since,
+        cost,
         vertices: vertices.collect(),
     })
 }
@@ -300,8 +315,9 @@ fn render(report: &Report, is_wide: bool) -> String {
     ];
     let backlog =
         if report.is_backlog { "\nThe backlog rules: nothing is scaled down." } else { "" };
+    let cost = report.cost.map_or_else(String::new, |cost| format!("\nRequested: {cost}"));
     let mut text = format!(
-        "{}\n\n{}: {} samples since {}{backlog}",
+        "{}\n\n{}: {} samples since {}{backlog}{cost}",
         table::render(&headers, rows),
         report.outcome,
         report.samples,

@@ -69,6 +69,7 @@ impl Job {
         config.overlay(&cluster.flink_config());
         config.overlay(&resource.flink_config());
         let mut header = Header::new(resource.name(), &id, Timestamp::now(), &config);
+        header.is_session_job = resource.is_session_job();
         header.task_manager_cpu = cpu(&cluster, &config);
         header.task_manager_memory_bytes =
             config.find(&TASK_MANAGER_PROCESS_MEMORY).ok().flatten().map(MemorySize::bytes);

@@ -182,6 +182,7 @@ fn sampled(
         running_since: *running_since,
         reading,
         task_manager: crate::autoscaler::quota::TaskManager::default(),
+        pods: None,
     };
     cycle(state, &facts).state
 }

@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use super::stored::{self, Job};
+use crate::autoscaler::cost::Cost;
 use crate::autoscaler::state::Stored;
 use crate::autoscaler::topology::VertexId;
 use crate::cli::args::{Global, Output, OutputFormat};
@@ -45,6 +46,9 @@ struct Report {
     is_stored: bool,
     samples: Samples,
     last_scaling: Option<Timestamp>,
+    /// What the pods request before and after the last decision.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cost: Option<Cost>,
     vertices: BTreeMap<String, Vertex>,
     /// Options that memory tuning set.
     configuration: BTreeMap<String, String>,
@@ -117,7 +121,7 @@ fn report(job: &Job, stored: Option<&Stored>) -> Report {
     let resource = &job.resource;
     let config = resource.flink_config();
     let nothing = Stored::default();
-    let Stored { state, set_aside, kept: _ } = stored.unwrap_or(&nothing);
+    let Stored { state, set_aside, kept } = stored.unwrap_or(&nothing);
     let times = || state.samples.keys().copied();
     let ids: BTreeSet<&VertexId> =
         state.overrides.keys().chain(state.past.keys()).chain(state.delayed.0.keys()).collect();
@@ -143,6 +147,7 @@ fn report(job: &Job, stored: Option<&Stored>) -> Report {
             last: times().last(),
         },
         last_scaling: state.past.values().filter_map(|past| past.keys().last()).max().copied(),
+        cost: Cost::stored(kept),
         vertices: ids.into_iter().map(|id| (id.to_string(), vertex(id))).collect(),
         configuration: state.config.overrides.clone(),
         set_aside: set_aside
@@ -181,6 +186,9 @@ fn render(report: &Report, now: Timestamp) -> String {
         vec!["Samples".to_owned(), samples],
         vec!["Last scaling".to_owned(), report.last_scaling.map_or_else(|| NONE.to_owned(), ago)],
     ];
+    if let Some(cost) = &report.cost {
+        rows.push(vec!["Requested".to_owned(), cost.to_string()]);
+    }
     for (key, value) in &report.configuration {
         rows.push(vec!["Tuned".to_owned(), format!("{key}: {value}")]);
     }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde::Serialize;
 
+use crate::autoscaler::cost::Cost;
 use crate::autoscaler::cycle::Outcome;
 use crate::autoscaler::judge::{Judgement, Rule, Step};
 use crate::autoscaler::topology::VertexId;
@@ -54,6 +55,8 @@ struct ToldDecision<'a> {
     vertices: Vec<ToldJudgement<'a>>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     configuration: &'a BTreeMap<String, String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cost: Option<Cost>,
 }
 
 #[derive(Serialize)]
@@ -151,6 +154,7 @@ fn told_decision<'a>(decision: &'a Decision, names: &'a Names) -> ToldDecision<'
         prevented: prevented(decision),
         vertices: vertices.collect(),
         configuration: &decision.config,
+        cost: decision.cost,
     }
 }
 
@@ -239,6 +243,21 @@ pub(super) fn steps(trace: &Trace, names: &Names) -> String {
         }
     }
     table::render(&["TIME", "VERTEX", "RULE", "NUMBER"], rows)
+}
+
+/// What each decision costs; nothing where that is not known of any.
+pub(super) fn costs(trace: &Trace) -> Option<String> {
+    let rows: Vec<Vec<String>> = trace
+        .decisions
+        .iter()
+        .filter_map(|decision| {
+            let columns = decision.cost?.columns();
+            let shown = |text: String| if text.is_empty() { NONE.to_owned() } else { text };
+            Some(std::iter::once(time(decision.at)).chain(columns.map(shown)).collect())
+        })
+        .collect();
+    let headers = ["TIME", "TASKMANAGERS", "CPU", "GIB", "PER HOUR"];
+    (!rows.is_empty()).then(|| table::render(&headers, rows))
 }
 
 /// To the second.

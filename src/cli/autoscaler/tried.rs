@@ -10,12 +10,24 @@ use crate::autoscaler::settings::{Settings, set_over};
 use crate::cli::args::Output;
 use crate::cli::failure::Failure;
 use crate::config::FlinkConfig;
-use crate::config::options::TASK_SLOTS;
 use crate::config::options::autoscaler::{self as options};
+use crate::config::options::{
+    JOB_MANAGER_CPU, JOB_MANAGER_PROCESS_MEMORY, JOB_MANAGER_REPLICAS, TASK_MANAGER_CPU,
+    TASK_MANAGER_PROCESS_MEMORY, TASK_SLOTS,
+};
 use crate::decide::validate::autoscaler_options;
 
 /// What options of the autoscaler begin with; on the command line it may be left out.
 const PREFIX: &str = "job.autoscaler.";
+/// Options that say what pods request.
+const REQUESTS: [&str; 6] = [
+    TASK_SLOTS.key(),
+    TASK_MANAGER_CPU.key(),
+    TASK_MANAGER_PROCESS_MEMORY.key(),
+    JOB_MANAGER_CPU.key(),
+    JOB_MANAGER_PROCESS_MEMORY.key(),
+    JOB_MANAGER_REPLICAS.key(),
+];
 /// Names that look less like one that there is are not guessed.
 const LIKENESS_MIN: f64 = 0.7;
 
@@ -37,7 +49,7 @@ pub(super) fn option(text: &str) -> Result<(String, String), String> {
     let (key, value) = text.split_once('=').ok_or("expected OPTION=VALUE")?;
     let key = key.trim();
     let whole = format!("{PREFIX}{key}");
-    if options::is_known(key) || key == TASK_SLOTS.key() {
+    if options::is_known(key) || REQUESTS.contains(&key) {
         return Ok((key.to_owned(), value.trim().to_owned()));
     }
     if options::is_known(&whole) {

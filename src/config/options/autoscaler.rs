@@ -254,6 +254,11 @@ pub const QUOTA_CPU: ConfigOption<f64> = ConfigOption::new("job.autoscaler.quota
     .formerly(&["kubernetes.operator.job.autoscaler.quota.cpu"]);
 pub const QUOTA_MEMORY: ConfigOption<MemorySize> = ConfigOption::new("job.autoscaler.quota.memory")
     .formerly(&["kubernetes.operator.job.autoscaler.quota.memory"]);
+/// Price of a CPU for an hour, with which decisions tell what they cost. An option of this
+/// operator's own.
+pub const COST_CPU_HOUR: ConfigOption<f64> = ConfigOption::new("job.autoscaler.cost.cpu-hour");
+/// The same of a GiB of memory.
+pub const COST_GIB_HOUR: ConfigOption<f64> = ConfigOption::new("job.autoscaler.cost.gib-hour");
 /// Java classes that rewrite figures.
 pub const CUSTOM_EVALUATORS: ConfigOption<List> =
     ConfigOption::new("job.autoscaler.metrics.custom-evaluators")
@@ -311,6 +316,8 @@ pub const KEYS: &[&str] = &[
     REST_CLIENT_TIMEOUT.key(),
     QUOTA_CPU.key(),
     QUOTA_MEMORY.key(),
+    COST_CPU_HOUR.key(),
+    COST_GIB_HOUR.key(),
     CUSTOM_EVALUATORS.key(),
     CUSTOM_EXECUTORS.key(),
 ];

@@ -36,6 +36,8 @@ pub(super) fn check(config: &FlinkConfig, places: &Places) -> Vec<Finding> {
     if check.is_on(&autoscaler::MEMORY_TUNING_ENABLED) {
         check.number(&autoscaler::MEMORY_TUNING_OVERHEAD, 0.0, 1.0);
     }
+    check.number(&autoscaler::COST_CPU_HOUR, 0.0, f64::INFINITY);
+    check.number(&autoscaler::COST_GIB_HOUR, 0.0, f64::INFINITY);
     check.excluded_periods();
     check.metrics_window();
     check.violations

@@ -17,6 +17,7 @@ use super::tell::{Trouble, tell_trouble, tell_with};
 use super::{Cluster, Scaled};
 use crate::api::status::JobStatus;
 use crate::autoscaler::advice;
+use crate::autoscaler::cost::{self, Pods};
 use crate::autoscaler::cycle::{self, Cycle, Facts, Outcome, State};
 use crate::autoscaler::evaluate::Evaluation;
 use crate::autoscaler::events::Event;
@@ -177,6 +178,7 @@ impl<K: Scaled> Turn<K> {
             running_since,
             reading: &reading,
             task_manager,
+            pods: Pods::of(&self.config, K::IS_IN_CLUSTER),
         };
         let before = work.stored.state.clone();
         let cycle = cycle::run(before.clone(), &facts);
@@ -211,10 +213,26 @@ impl<K: Scaled> Turn<K> {
             tracing::debug!("the job moved while it was measured: nothing is decided");
             return;
         }
-        let Cycle { state, outcome, evaluation, judgements, scalings, excluded, events, discarded } =
-            cycle;
+        let Cycle {
+            state,
+            outcome,
+            evaluation,
+            judgements,
+            scalings,
+            excluded,
+            cost,
+            events,
+            discarded,
+        } = cycle;
         if let Some(why) = discarded {
             tracing::debug!(?why, "former samples are of no use");
+        }
+        if outcome == Outcome::Scaled {
+            let kept = &mut work.stored.kept;
+            match cost {
+                Some(cost) => kept.insert(cost::KEY.to_owned(), cost.text()),
+                None => kept.remove(cost::KEY),
+            };
         }
         let is_decision = state.overrides != before.overrides || state.config != before.config;
         let is_kept =

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use expect_test::expect;
+use kubectl_flink::autoscaler::cost::{self, Cost, Pod, Pods, Prices};
 use kubectl_flink::autoscaler::cycle::State;
 use kubectl_flink::autoscaler::delayed::{Delayed, Waiting};
 use kubectl_flink::autoscaler::metric::{Evaluated, Figures, Metric};
@@ -10,6 +11,7 @@ use kubectl_flink::autoscaler::past::Scaling;
 use kubectl_flink::autoscaler::sample::Sample;
 use kubectl_flink::autoscaler::state::{self, Stored};
 use kubectl_flink::cli::failure::Kind;
+use kubectl_flink::config::memory::MemorySize;
 use serde_json::{Value, json};
 
 use super::commands::run;
@@ -113,6 +115,31 @@ async fn status_tells_what_is_in_force_and_how_much_is_known() {
         assert!(ran.output.contains(part), "{part}: {}", ran.output);
     }
     assert_eq!(cluster.writes(), []);
+}
+
+#[tokio::test]
+async fn status_tells_what_the_last_decision_costs() {
+    let cluster = FakeCluster::new();
+    cluster.insert(orders());
+    let pod = |cpu_millis, gib: u64| Pod { cpu_millis, memory: MemorySize(gib << 30) };
+    let pods = Pods {
+        task_manager: pod(2000, 4),
+        slots_per_task_manager: 1,
+        job_manager: pod(1000, 2),
+        job_managers: 1,
+    };
+    let prices = Prices { cpu_hour: Some(0.05), gib_hour: None };
+    let cost = Cost { before: pods.request(1, prices), after: pods.request(4, prices) };
+    let mut data = stored();
+    data.insert(cost::KEY.to_owned(), cost.text());
+    cluster.insert(config_map(&data, "u1"));
+    let ran = run(&cluster, None, "autoscaler status orders").await.succeeded();
+    let line = "1 -> 4 TaskManagers, 3 -> 9 CPU, 6 -> 18 GiB, 0.15 -> 0.45 per hour\n";
+    assert!(ran.output.contains(line), "{}", ran.output);
+    let ran = run(&cluster, None, "autoscaler status orders -o json").await.succeeded();
+    let told: Value = serde_json::from_str(&ran.output).unwrap();
+    assert_eq!(told["cost"]["after"]["taskManagers"], 4);
+    assert_eq!(told["cost"]["after"]["cpuMillis"], 9000);
 }
 
 #[tokio::test]
@@ -223,6 +250,10 @@ async fn explain_tells_of_every_vertex_the_rates_and_the_rule_that_decided() {
     let cluster = FakeCluster::new();
     let mut orders = orders();
     orders["status"]["jobStatus"]["jobId"] = json!(job_id);
+    for role in ["jobManager", "taskManager"] {
+        orders["spec"][role] = json!({"resource": {"memory": "2g", "cpu": 1}});
+    }
+    orders["spec"]["flinkConfiguration"]["job.autoscaler.cost.cpu-hour"] = json!("0.05");
     cluster.insert(orders);
     let address = Some(flink.address().to_owned());
     let ran = run(&cluster, address.clone(), "autoscaler explain orders -o json").await.succeeded();
@@ -232,7 +263,15 @@ async fn explain_tells_of_every_vertex_the_rates_and_the_rule_that_decided() {
         told["vertices"].as_array().unwrap().iter().map(|of| &of["id"]).collect();
     assert_eq!(ids, [SOURCE_VERTEX, WINDOW]);
     assert_eq!(told["vertices"][0]["rule"], Value::Null, "no decision is due");
+    // As it runs: one TaskManager and one JobManager.
+    let requested = json!({
+        "taskManagers": 1, "cpuMillis": 2000, "memoryBytes": 4_294_967_296_u64, "perHour": 0.1,
+    });
+    assert_eq!(told["cost"], json!({"before": requested, "after": requested}));
     assert_eq!(cluster.writes(), []);
+    let ran = run(&cluster, address.clone(), "autoscaler explain orders").await.succeeded();
+    let line = "Requested: 1 TaskManagers, 2 CPU, 4 GiB, 0.1 per hour";
+    assert!(ran.output.contains(line), "{}", ran.output);
     let ran = run(&cluster, address.clone(), "autoscaler explain orders -o name").await;
     ran.failed(Kind::Usage, "an explanation has no names");
     // A job that does not run is not measured.

@@ -104,6 +104,7 @@ impl Job {
             running_since: self.running_since,
             reading: &reading,
             task_manager: TaskManager::default(),
+            pods: None,
         };
         let cycle = run(self.state.clone(), &facts);
         self.state = cycle.state.clone();
