@@ -10,6 +10,8 @@ mod drive;
 mod in_force;
 mod tell;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
 use crate::api::deployment::{FlinkConfiguration, FlinkDeployment, FlinkDeploymentSpec};
 use crate::api::job::JobSpec;
 use crate::api::session_job::{FlinkSessionJob, FlinkSessionJobSpec, SessionJobStatus};
@@ -18,6 +20,7 @@ use crate::autoscaler::standing::Signs;
 use crate::config::cluster::{ResourceId, deploy_config};
 use crate::config::session_job::{JobSpecs, job_config};
 use crate::config::{FlinkConfig, OperatorConfig};
+use crate::decide::extension::verdict::Version;
 use crate::decide::reconciled::{StoredSpec, running_spec};
 use crate::decide::validate::session_job::{
     SessionCluster, SessionJobInput, validate as validate_session_job,
@@ -29,6 +32,7 @@ use super::context::Context;
 use super::kind::Operated;
 use super::observe::Subject;
 use super::session_job;
+use super::validator::{self, Judging};
 
 pub(super) use books::Autoscalers;
 pub(super) use drive::follow;
@@ -67,6 +71,9 @@ pub(super) trait Scaled: Operated {
 
     /// Whether the user's spec breaks no rule, so that it will come into force after `last`.
     fn is_sound(&self, last: &Self::Spec, cluster: Cluster<'_>, operator: &OperatorConfig) -> bool;
+
+    /// What validators are asked about.
+    fn judging(&self, status: &Self::Status, cluster: Cluster<'_>) -> Judging<'_>;
 
     /// A client of the job's JobManager.
     fn flink(
@@ -140,6 +147,11 @@ impl Scaled for FlinkDeployment {
             operator,
         };
         validate(&input).is_empty()
+    }
+
+    fn judging(&self, status: &DeploymentStatus, _cluster: Cluster<'_>) -> Judging<'_> {
+        let subject = validator::Subject::of_deployment(self, status);
+        judging(&self.metadata, None, subject)
     }
 
     fn flink(
@@ -239,6 +251,11 @@ impl Scaled for FlinkSessionJob {
         validate_session_job(&input).is_empty()
     }
 
+    fn judging(&self, status: &SessionJobStatus, cluster: Cluster<'_>) -> Judging<'_> {
+        let subject = validator::Subject::of_session_job(self, status, cluster);
+        judging(&self.metadata, cluster.and_then(|of| of.metadata.generation), subject)
+    }
+
     fn flink(
         &self,
         _status: &SessionJobStatus,
@@ -247,6 +264,20 @@ impl Scaled for FlinkSessionJob {
         context: &Context,
     ) -> Result<Client, String> {
         session_job::flink(cluster, operator, context)
+    }
+}
+
+fn judging(
+    metadata: &ObjectMeta,
+    session: Option<i64>,
+    subject: validator::Subject,
+) -> Judging<'_> {
+    Judging {
+        namespace: metadata.namespace.as_deref().unwrap_or("default"),
+        name: metadata.name.as_deref().unwrap_or_default(),
+        uid: metadata.uid.as_deref().unwrap_or_default(),
+        version: Version { generation: metadata.generation.unwrap_or_default(), session },
+        subject,
     }
 }
 

@@ -268,6 +268,7 @@ impl Context {
         self.forget_sighting(uid);
         self.forget_failed_submission(uid);
         self.autoscalers.forget(uid);
+        self.autoscalers.settle(uid);
     }
 
     /// For who looks without watching: which snapshots there are is not known.

@@ -116,6 +116,22 @@ pub(in crate::decide) struct Hold {
 }
 
 impl Validators {
+    /// Whether `version` may come into force, as far as is known; nothing where somebody has not
+    /// answered yet.
+    pub fn admit(&self, version: Version) -> Option<bool> {
+        if !self.has_any {
+            return Some(true);
+        }
+        let remembered = self.remembered.as_ref().filter(|verdict| verdict.version == version)?;
+        let Outcome { violations, hold } = outcome(&remembered.verdict, Duration::ZERO);
+        if violations.is_empty() { hold.is_none().then_some(true) } else { Some(false) }
+    }
+
+    /// Whether anybody was asked about `version`.
+    pub fn were_asked(&self, version: Version) -> bool {
+        self.remembered.as_ref().is_some_and(|verdict| verdict.version == version)
+    }
+
     /// The outcome for `version`, or the question to answer first.
     pub(in crate::decide) fn judge<Q>(
         &self,

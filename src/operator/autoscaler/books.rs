@@ -23,6 +23,8 @@ const MEASURED_MAX: usize = 32;
 /// The autoscalers of an operator.
 pub(in crate::operator) struct Autoscalers {
     books: Mutex<HashMap<String, Book>>,
+    /// Generations whose verdict is awaited, and with which what is stored is to be cleared.
+    owed: Mutex<HashMap<String, i64>>,
     /// Counts books, so that a cycle knows its own again.
     count: Mutex<u64>,
     /// Absent in a context that only looks.
@@ -39,6 +41,7 @@ impl Default for Autoscalers {
     fn default() -> Self {
         Self {
             books: Mutex::default(),
+            owed: Mutex::default(),
             count: Mutex::default(),
             context: OnceLock::new(),
             room: Arc::new(Semaphore::new(MEASURED_MAX)),
@@ -139,6 +142,21 @@ impl Autoscalers {
             (book.gate, book.told, book.begun) = (former.gate, former.told, former.begun);
         }
         books.insert(uid.to_owned(), book);
+    }
+
+    /// What is stored is to be cleared once this generation is on record.
+    pub(super) fn owe(&self, uid: &str, generation: i64) {
+        lock(&self.owed).insert(uid.to_owned(), generation);
+    }
+
+    /// Whether it is to be cleared now, with what is on record.
+    pub(super) fn is_owed(&self, uid: &str, observed: Option<i64>) -> bool {
+        lock(&self.owed).get(uid).is_some_and(|owed| Some(*owed) == observed)
+    }
+
+    /// Nothing is to be cleared any more.
+    pub(in crate::operator) fn settle(&self, uid: &str) {
+        lock(&self.owed).remove(uid);
     }
 
     /// Has what is stored read anew before it counts again.

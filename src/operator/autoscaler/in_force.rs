@@ -8,7 +8,7 @@ use kube::ResourceExt;
 
 use super::books::{Decided, InForce, Work};
 use super::{Cluster, Scaled};
-use crate::api::deployment::FlinkConfiguration;
+use crate::api::deployment::{FlinkConfiguration, FlinkDeployment};
 use crate::autoscaler::advice;
 use crate::autoscaler::effects::{self, tune_memory, with_parallelism};
 use crate::autoscaler::state;
@@ -17,7 +17,7 @@ use crate::cluster::{self, autoscaler::Kept};
 use crate::config::options::PARALLELISM_OVERRIDES;
 use crate::config::options::autoscaler::{ENABLED, MEMORY_TUNING_ENABLED, VERTEX_EXCLUDE_IDS};
 use crate::config::{FlinkConfig, OperatorConfig};
-use crate::decide::reconciled::{Reconciled, StoredSpec};
+use crate::decide::reconciled::{Reconciled, StoredSpec, running_spec};
 use crate::operator::context::Context;
 use crate::operator::observe::tell;
 
@@ -40,6 +40,8 @@ pub(super) fn switch<K: Scaled>(
         // It may be there that the autoscaler is on.
         return Switch::Unknown;
     }
+    let in_force = cluster.map(in_force);
+    let cluster = in_force.as_deref();
     let is_mentioned = mentions(K::configuration(resource.spec()))
         || cluster.is_some_and(|of| mentions(&of.spec.flink_configuration))
         || operator.base.iter().any(|(key, _)| key.ends_with(ENABLED.key()));
@@ -52,6 +54,17 @@ pub(super) fn switch<K: Scaled>(
         Ok(false) => Switch::Off,
         Err(_) => Switch::Unknown,
     }
+}
+
+/// A session cluster with the spec that is in force: an edit of it that is refused, or waits, turns
+/// nothing on or off for its jobs.
+fn in_force(cluster: &FlinkDeployment) -> Cow<'_, FlinkDeployment> {
+    let observed = cluster.status.as_ref().and_then(|status| status.observed_generation);
+    if observed == cluster.metadata.generation {
+        return Cow::Borrowed(cluster);
+    }
+    // What is wrong with a record that cannot be read is told by the cluster's own pass.
+    running_spec(cluster).map_or(Cow::Borrowed(cluster), |spec| Cow::Owned(cluster.with(spec)))
 }
 
 /// Whether the option may be among these, flat or nested.
@@ -173,6 +186,7 @@ pub(in crate::operator) async fn tidy<K: Scaled>(
     }
     let uid = resource.uid().unwrap_or_default();
     let nonce = signs.job.and_then(|job| job.autoscaler_reset_nonce);
+    let is_owed = context.autoscalers.is_owed(&uid, signs.observed_generation);
     let is_clearing = match switch(resource, cluster, operator) {
         Switch::Unknown => false,
         Switch::On(_) => {
@@ -196,7 +210,7 @@ pub(in crate::operator) async fn tidy<K: Scaled>(
             }
         },
     };
-    if !is_clearing {
+    if !is_clearing && !is_owed {
         return Ok(());
     }
     // A spec that will be refused turns nothing off: the last good one goes on with what it has.
@@ -205,6 +219,18 @@ pub(in crate::operator) async fn tidy<K: Scaled>(
     if !is_sound {
         return Ok(());
     }
+    if !is_owed {
+        match admitted(resource, status, cluster, context).await {
+            Some(true) => {}
+            Some(false) => return Ok(()),
+            None => {
+                // This pass may learn the answer a moment later, and put the spec on record.
+                context.autoscalers.owe(&uid, signs.generation);
+                return Ok(());
+            }
+        }
+    }
+    context.autoscalers.settle(&uid);
     match clear(resource, &uid, context).await {
         // Who may not read it never wrote it.
         Err(error @ cluster::Error::Forbidden { .. }) => {
@@ -213,6 +239,23 @@ pub(in crate::operator) async fn tidy<K: Scaled>(
         }
         other => other,
     }
+}
+
+/// Whether validators outside let the spec come into force; nothing where they have not all answered.
+async fn admitted<K: Scaled>(
+    resource: &K,
+    status: &K::Status,
+    cluster: Cluster<'_>,
+    context: &Context,
+) -> Option<bool> {
+    let judging = resource.judging(status, cluster);
+    let (kind, uid, version) = (judging.subject.kind, judging.uid, judging.version);
+    let known = context.validators.known(kind, uid);
+    if !known.has_any || known.were_asked(version) {
+        return known.admit(version);
+    }
+    let _verdict = context.validators.ask(judging).await;
+    context.validators.known(kind, uid).admit(version)
 }
 
 /// Whether a stored spec may have anything to do with the autoscaler.

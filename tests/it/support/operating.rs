@@ -1,5 +1,6 @@
 //! The operator itself, at work on the fakes.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use kubectl_flink::api::deployment::FlinkDeployment;
@@ -10,6 +11,7 @@ use kubectl_flink::metrics::Metrics;
 use kubectl_flink::operator::context::Context;
 use kubectl_flink::operator::run::{Operator, Watch, start};
 use kubectl_flink::operator::scopes::Moved;
+use kubectl_flink::operator::validator::Validator;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -50,11 +52,23 @@ impl Operating {
         flink: FakeFlink,
         metrics: Metrics,
     ) -> Self {
+        Self::start_judged(watch, cluster, flink, metrics, vec![])
+    }
+
+    /// With validators that have a say.
+    pub(crate) fn start_judged(
+        watch: &Watch,
+        cluster: FakeCluster,
+        flink: FakeFlink,
+        metrics: Metrics,
+        validators: Vec<Arc<dyn Validator>>,
+    ) -> Self {
         let rest_address = Some(flink.address().to_owned());
         let options = Options { rest_address, ..Options::default() };
         let connector = Connector::new(&options, None).unwrap().counted(metrics.flink());
         let context = Context::new(cluster.client(), OperatorConfig::default(), connector, true)
-            .with_metrics(metrics);
+            .with_metrics(metrics)
+            .with_validators(validators);
         let operator = start(context, watch, None);
         Self { cluster, flink, operator }
     }
@@ -129,7 +143,7 @@ impl Operating {
 }
 
 /// The Deployment of a JobManager that runs.
-fn job_manager_of(resource: &FlinkDeployment) -> Value {
+pub(crate) fn job_manager_of(resource: &FlinkDeployment) -> Value {
     let metadata = &resource.metadata;
     json!({
         "apiVersion": "apps/v1", "kind": "Deployment",
