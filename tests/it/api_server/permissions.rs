@@ -33,18 +33,38 @@ fn lines(command: &str, folder: &std::path::Path) -> Vec<String> {
         "rollback" => vec!["rollback orders --yes".to_owned()],
         "savepoint" => vec!["savepoint orders --timeout 1s".to_owned()],
         "delete" => vec!["delete orders --timeout 1s".to_owned()],
-        "snapshots" | "gc" | "check" => vec![command.to_owned()],
+        "snapshots" => vec!["snapshots".to_owned(), "snapshots list".to_owned()],
+        "gc" | "check" => vec![command.to_owned()],
         "version" => vec!["version".to_owned(), "version --check".to_owned()],
         "crds" => vec!["crds --apply".to_owned()],
         "report" => vec![format!("report orders --file {archive} --timeout 10s")],
         "list" => vec!["list".to_owned()],
         "top" => vec!["top".to_owned(), "top orders".to_owned()],
+        "run" => vec!["run https://repo.example.com/clicks.jar --on sessions".to_owned()],
+        "set" => vec!["set image orders flink:1.20-java17".to_owned()],
+        "restore" => {
+            let flags = "--unverified --leave-newer-state";
+            vec![format!("restore orders --from s3://b/sp {flags}")]
+        }
+        "rest" => vec!["rest orders GET /overview".to_owned()],
+        "autoscaler" => {
+            vec!["autoscaler status orders".to_owned(), "autoscaler history orders".to_owned()]
+        }
         "scale" => vec!["scale orders --parallelism 3".to_owned()],
         "suspend" | "resume" | "why" | "history" | "logs" | "exec" | "events" | "config"
-        | "restart" | "checkpoints" => vec![format!("{command} orders")],
-        // Those that run until they are stopped, and what installs a whole operator.
-        _ => vec![],
+        | "restart" | "checkpoints" | "ui" => vec![format!("{command} orders")],
+        // They run until they are stopped, or install a whole operator: see `e2e::install`.
+        "operate" | "operator" => vec![],
+        other => panic!("no command line tries `{other}`"),
     }
+}
+
+/// A session cluster, which `run` gives a jar to.
+fn sessions(namespace: &str) -> Value {
+    let mut sessions = orders(namespace);
+    sessions["metadata"]["name"] = json!("sessions");
+    sessions["spec"].as_object_mut().unwrap().remove("job");
+    sessions
 }
 
 fn orders(namespace: &str) -> Value {
@@ -139,6 +159,7 @@ async fn permissions_are_enough_for_each_command_and_needed() {
     let object = orders(&server.namespace);
     std::fs::write(folder.path().join("orders.json"), object.to_string()).unwrap();
     server.create(&object).await.unwrap();
+    server.create(&sessions(&server.namespace)).await.unwrap();
     revision(&server).await;
     let mut failures = Vec::new();
     for needs in permissions::all() {

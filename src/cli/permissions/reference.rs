@@ -1,0 +1,121 @@
+//! `docs/permissions.md`, made from the table and from the rights that an installation gives.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::{Grant, OFFLINE, all};
+use crate::api::GROUP;
+use crate::install::rules;
+
+/// The table in `docs/permissions.md`.
+pub fn reference() -> String {
+    let mut text = "\
+# Permissions of the commands
+
+<!-- Made from src/cli/permissions/table.rs by a test; UPDATE_EXPECT=1 cargo test --lib permissions -->
+
+What a person, or a pipeline, must be allowed to do so that a command works. *Needed* is what it cannot do without; without what
+is *wished* it leaves something out and says so. Rights are for the namespace of the jobs, unless they are marked with \u{2020}: those are for the
+whole cluster. A JobManager is reached through the API server by `services/proxy`; where that is not given, `--flink-access port-forward`
+takes `pods/portforward`. `kubectl flink check -n NAMESPACE` asks the API server for all of them.
+
+| command | needed | wished | |
+|---|---|---|---|
+"
+    .to_owned();
+    for needs in all() {
+        let needed = cell(needs.grants.iter().filter(|it| it.is_needed));
+        let wished = cell(needs.grants.iter().filter(|it| !it.is_needed));
+        text.extend([
+            "| `",
+            needs.command,
+            "` | ",
+            &needed,
+            " | ",
+            &wished,
+            " | ",
+            needs.note,
+            " |\n",
+        ]);
+    }
+    let offline = OFFLINE.map(|command| format!("`{command}`")).join(", ");
+    text.extend(["\nNo cluster is asked by ", &offline, ".\n"]);
+    text + &operator()
+}
+
+/// The part about the operator, whose rights `operator install` gives as they are here.
+fn operator() -> String {
+    let webhook = "NAME-webhook";
+    let rows = [
+        ("its work", "each namespace that it operates, or the cluster", rules::operator()),
+        (
+            "to lead, and to share the work (`--lease-name`, `--shards`)",
+            "its own namespace",
+            rules::leader(),
+        ),
+        ("`--shards` with `--all-namespaces`", "the cluster", rules::namespaces()),
+        (
+            "a webhook that makes its own certificate",
+            "its own namespace",
+            rules::webhook_secret(webhook),
+        ),
+        ("the same", "the cluster", rules::webhook_configurations(webhook)),
+        ("what the jobs' own pods need (`init`)", "each namespace of jobs", rules::jobs()),
+    ];
+    let mut text = "
+## The operator
+
+What `operator install` gives the operator in a pod. Who runs `kubectl flink operate` from a terminal needs the same, and in addition, as it reaches
+JobManagers through the API server, `get`, `create`, `update`, `patch` and `delete` of `services/proxy`, and `get` and `create` of `pods/portforward` for
+jars, which are too large for the proxy. Who installs the operator must have all that it gives.
+
+| for | in | rights |
+|---|---|---|
+"
+    .to_owned();
+    for (what, place, rules) in rows {
+        let rights = rules.iter().map(rule).collect::<Vec<_>>().join("<br>");
+        text.extend(["| ", what, " | ", place, " | ", &rights, " |\n"]);
+    }
+    text
+}
+
+/// A rule of a Role, such as `leases (coordination.k8s.io): get, list`.
+fn rule(rule: &Value) -> String {
+    let list = |key: &str| -> Vec<&str> {
+        rule[key].as_array().into_iter().flatten().filter_map(Value::as_str).collect()
+    };
+    let group = match list("apiGroups").as_slice() {
+        ["" | GROUP] => String::new(),
+        groups => format!(" ({})", groups.join(", ")),
+    };
+    let named = match list("resourceNames").as_slice() {
+        [] => String::new(),
+        names => format!(" `{}`", names.join("`, `")),
+    };
+    format!("{}{named}{group}: {}", list("resources").join(", "), list("verbs").join(", "))
+}
+
+/// `get, list` flinkdeployments · …; verbs of one kind together.
+fn cell<'a>(grants: impl Iterator<Item = &'a Grant>) -> String {
+    let mut verbs: BTreeMap<(bool, String), Vec<&str>> = BTreeMap::new();
+    for grant in grants {
+        let name = if grant.group.is_empty() || grant.group == GROUP {
+            grant.name()
+        } else {
+            format!("{} ({})", grant.name(), grant.group)
+        };
+        let known = verbs.entry((grant.is_cluster_wide, name)).or_default();
+        for verb in grant.verbs {
+            if !known.contains(verb) {
+                known.push(verb);
+            }
+        }
+    }
+    let shown = verbs.into_iter().map(|((is_cluster_wide, name), verbs)| {
+        let mark = if is_cluster_wide { "\u{2020}" } else { "" };
+        format!("{name}{mark}: {}", verbs.join(", "))
+    });
+    shown.collect::<Vec<_>>().join("<br>")
+}

@@ -1,0 +1,344 @@
+//! The table: every command with the rights that it needs.
+
+use super::{Grant, Needs, grant};
+use crate::api::GROUP;
+
+const DEPLOYMENTS: &str = "flinkdeployments";
+const SESSION_JOBS: &str = "flinksessionjobs";
+const SNAPSHOTS: &str = "flinkstatesnapshots";
+const DEFINITIONS: &str = "apiextensions.k8s.io";
+
+/// A name on the command line is looked for among both kinds.
+const NAMED: [Grant; 2] =
+    [grant(&["get"], GROUP, DEPLOYMENTS), grant(&["get"], GROUP, SESSION_JOBS)];
+/// Those there are are named where one is not found.
+const NAMES: Grant = grant(&["list"], GROUP, DEPLOYMENTS).if_given();
+/// What the JobManager says, through the API server.
+const ASK_FLINK: Grant = grant(&["get"], "", "services").sub("proxy").if_given();
+const TELL_FLINK: Grant = grant(&["get", "create"], "", "services").sub("proxy");
+const REVISIONS: Grant = grant(&["list"], "apps", "controllerrevisions");
+const PODS: Grant = grant(&["list"], "", "pods");
+const EVENTS: Grant = grant(&["list"], "", "events");
+const PATCH: [Grant; 2] =
+    [grant(&["patch"], GROUP, DEPLOYMENTS), grant(&["patch"], GROUP, SESSION_JOBS)];
+
+fn needs(command: &'static str, grants: &[&[Grant]], note: &'static str) -> Needs {
+    Needs { command, grants: grants.concat(), note }
+}
+
+/// Every command that asks a cluster anything, in the order of `--help`.
+#[allow(clippy::too_many_lines, reason = "a table")]
+pub fn all() -> Vec<Needs> {
+    let roles = "rbac.authorization.k8s.io";
+    let watched = [
+        grant(&["get", "list", "watch"], GROUP, DEPLOYMENTS),
+        grant(&["get", "list", "watch"], GROUP, SESSION_JOBS),
+    ];
+    vec![
+        needs(
+            "init",
+            &[&[
+                grant(&["get"], "", "namespaces").cluster_wide(),
+                grant(&["get", "create", "patch"], "", "serviceaccounts"),
+                grant(&["get", "create", "patch"], roles, "roles"),
+                grant(&["get", "create", "patch"], roles, "rolebindings"),
+                grant(
+                    &["get", "list", "watch", "create", "patch"],
+                    DEFINITIONS,
+                    "customresourcedefinitions",
+                )
+                .cluster_wide(),
+                grant(&["get", "list", "watch", "create", "update", "patch", "delete"], "", "pods"),
+                grant(
+                    &["get", "list", "watch", "create", "update", "patch", "delete"],
+                    "",
+                    "configmaps",
+                ),
+                grant(
+                    &["get", "list", "watch", "create", "update", "patch", "delete"],
+                    "apps",
+                    "deployments",
+                ),
+                grant(
+                    &["get", "list", "watch", "create", "update", "patch", "delete"],
+                    "apps",
+                    "deployments",
+                )
+                .sub("finalizers"),
+            ]],
+            "a Role may only be given by who has its rights; `--skip-crds` needs nothing of definitions",
+        ),
+        needs(
+            "deploy",
+            &[
+                &NAMED,
+                &PATCH,
+                &[
+                    grant(&["create"], GROUP, DEPLOYMENTS),
+                    grant(&["create"], GROUP, SESSION_JOBS),
+                    grant(&["get"], "", "serviceaccounts").if_given(),
+                ],
+            ],
+            "`--wait` also needs `list` and `watch` of the resource",
+        ),
+        needs(
+            "run",
+            &[&NAMED, &[NAMES, grant(&["create", "patch"], GROUP, SESSION_JOBS)]],
+            "`--wait` also needs `list` and `watch` of session jobs; `--direct` needs `get` and `create` of `services/proxy` \
+             instead of writing them",
+        ),
+        needs(
+            "status",
+            &[
+                &watched,
+                &[
+                    PODS.if_given(),
+                    grant(&["list"], GROUP, SNAPSHOTS).if_given(),
+                    EVENTS.if_given(),
+                    grant(&["get"], "", "configmaps").if_given(),
+                    ASK_FLINK,
+                ],
+            ],
+            "`watch` only for `--watch`; ConfigMaps are read of jobs with an autoscaler",
+        ),
+        needs(
+            "list",
+            &[&[
+                grant(&["list", "watch"], GROUP, DEPLOYMENTS),
+                grant(&["list", "watch"], GROUP, SESSION_JOBS),
+            ]],
+            "`watch` only for `--watch`",
+        ),
+        needs(
+            "top",
+            &[
+                &NAMED,
+                &[
+                    grant(&["list"], GROUP, DEPLOYMENTS),
+                    grant(&["list"], GROUP, SESSION_JOBS),
+                    ASK_FLINK,
+                ],
+            ],
+            "without `services/proxy` it has states and no figures",
+        ),
+        needs("events", &[&NAMED, &[NAMES, EVENTS]], "`--watch` also needs `watch` of events"),
+        needs(
+            "config",
+            &[
+                &NAMED,
+                &[
+                    NAMES,
+                    grant(&["list"], "apps", "deployments").if_given(),
+                    grant(&["get"], "", "configmaps").if_given(),
+                ],
+            ],
+            "the wished ones in the operator's namespace",
+        ),
+        needs("suspend", &[&NAMED, &[NAMES], &PATCH], "`--wait` also needs `list` and `watch`"),
+        needs("resume", &[&NAMED, &[NAMES], &PATCH], "`--wait` also needs `list` and `watch`"),
+        needs("restart", &[&NAMED, &[NAMES], &PATCH], "`--wait` also needs `list` and `watch`"),
+        needs(
+            "scale",
+            &[&NAMED, &[NAMES, ASK_FLINK], &PATCH],
+            "`--wait` also needs `list` and `watch`",
+        ),
+        needs("set", &[&NAMED, &[NAMES], &PATCH], "`--wait` also needs `list` and `watch`"),
+        needs(
+            "why",
+            &[
+                &NAMED,
+                &[
+                    NAMES,
+                    PODS.if_given(),
+                    EVENTS.if_given(),
+                    grant(&["get"], "", "pods").sub("log").if_given(),
+                    ASK_FLINK,
+                    grant(&["list"], "apps", "deployments").cluster_wide().if_given(),
+                    grant(&["list"], "coordination.k8s.io", "leases").cluster_wide().if_given(),
+                ],
+            ],
+            "",
+        ),
+        needs(
+            "plan",
+            &[
+                &NAMED,
+                &[
+                    NAMES,
+                    grant(&["get"], "apps", "deployments"),
+                    PODS,
+                    grant(&["list"], "", "configmaps"),
+                    grant(&["get"], "", "configmaps").if_given(),
+                    REVISIONS.if_given(),
+                    EVENTS.if_given(),
+                    grant(&["get"], "", "serviceaccounts").if_given(),
+                    ASK_FLINK,
+                    grant(&["patch"], GROUP, DEPLOYMENTS).if_given(),
+                    grant(&["patch"], GROUP, SESSION_JOBS).if_given(),
+                ],
+            ],
+            "`patch` only for a server-side dry run of `-f`",
+        ),
+        needs("history", &[&NAMED, &[NAMES, REVISIONS]], ""),
+        needs(
+            "rollback",
+            &[
+                &NAMED,
+                &[
+                    NAMES,
+                    REVISIONS,
+                    grant(&["get"], "", "configmaps").if_given(),
+                    grant(&["update"], GROUP, DEPLOYMENTS),
+                    grant(&["update"], GROUP, SESSION_JOBS),
+                ],
+            ],
+            "`--wait` also needs `list` and `watch`",
+        ),
+        needs(
+            "restore",
+            &[
+                &NAMED,
+                &[
+                    NAMES,
+                    REVISIONS.if_given(),
+                    grant(&["get"], GROUP, SNAPSHOTS).if_given(),
+                    ASK_FLINK,
+                ],
+                &PATCH,
+            ],
+            "`--wait` also needs `list` and `watch`",
+        ),
+        needs(
+            "savepoint",
+            &[
+                &NAMED,
+                &[NAMES, grant(&["create", "get", "list", "watch", "delete"], GROUP, SNAPSHOTS)],
+            ],
+            "`--direct` needs `get` and `create` of `services/proxy` instead of the snapshots; `inspect` needs `get` of what it names",
+        ),
+        needs(
+            "snapshots",
+            &[&[
+                grant(&["list"], GROUP, DEPLOYMENTS),
+                grant(&["list"], GROUP, SESSION_JOBS),
+                grant(&["list"], GROUP, SNAPSHOTS),
+                REVISIONS.if_given(),
+            ]],
+            "`list` and no word at all need the same; `list NAME` also `get` of the job. `trigger` needs what `savepoint` does, `restore` what \
+             `restore` does. `dispose` and `gc` also need `list` of revisions, and `patch` and `delete` of the snapshots",
+        ),
+        needs("checkpoints", &[&NAMED, &[NAMES, grant(&["get"], "", "services").sub("proxy")]], ""),
+        needs(
+            "ui",
+            &[&NAMED, &[NAMES, PODS, grant(&["get", "create"], "", "pods").sub("portforward")]],
+            "",
+        ),
+        needs("rest", &[&NAMED, &[NAMES, TELL_FLINK]], "the verb follows the method"),
+        needs("logs", &[&NAMED, &[NAMES, PODS, grant(&["get"], "", "pods").sub("log")]], ""),
+        needs(
+            "exec",
+            &[&NAMED, &[NAMES, PODS, grant(&["get", "create"], "", "pods").sub("exec")]],
+            "",
+        ),
+        needs(
+            "autoscaler",
+            &[
+                &NAMED,
+                &[NAMES, grant(&["get"], "", "configmaps"), ASK_FLINK],
+                &PATCH.map(Grant::if_given),
+            ],
+            "`patch` only for `reset`; `explain`, `backtest --record` and `simulate NAME` ask the JobManager; \
+             `run` asks nothing of Kubernetes",
+        ),
+        needs(
+            "delete",
+            &[
+                &NAMED,
+                &[
+                    NAMES,
+                    TELL_FLINK,
+                    grant(&["list", "watch", "delete"], GROUP, DEPLOYMENTS),
+                    grant(&["list", "watch", "delete"], GROUP, SESSION_JOBS),
+                    grant(&["get"], "apps", "deployments").if_given(),
+                    PODS.if_given(),
+                ],
+            ],
+            "",
+        ),
+        needs(
+            "gc",
+            &[&[
+                grant(&["list"], GROUP, DEPLOYMENTS),
+                grant(&["list"], GROUP, SESSION_JOBS),
+                grant(&["list"], GROUP, SNAPSHOTS),
+                grant(&["list"], GROUP, "flinkbluegreendeployments"),
+                grant(&["list", "delete"], "", "configmaps"),
+                grant(&["list", "delete"], "apps", "controllerrevisions"),
+                grant(&["list"], "apps", "deployments"),
+                PODS,
+            ]],
+            "with `-A`, and for what is in storage, the same in the whole cluster",
+        ),
+        needs(
+            "report",
+            &[
+                &NAMED,
+                &[
+                    NAMES,
+                    PODS.if_given(),
+                    EVENTS.if_given(),
+                    REVISIONS.if_given(),
+                    grant(&["get"], "", "pods").sub("log").if_given(),
+                    grant(&["list"], "apps", "deployments").if_given(),
+                    grant(&["list"], "", "configmaps").if_given(),
+                    grant(&["list"], "", "services").if_given(),
+                    grant(&["list"], GROUP, SNAPSHOTS).if_given(),
+                    ASK_FLINK,
+                ],
+            ],
+            "what may not be read is listed in the archive",
+        ),
+        needs(
+            "check",
+            &[&[
+                grant(&["get"], DEFINITIONS, "customresourcedefinitions").cluster_wide().if_given(),
+                grant(&["list"], "apps", "deployments").cluster_wide().if_given(),
+                grant(&["list"], "coordination.k8s.io", "leases").cluster_wide().if_given(),
+                grant(&["list"], "admissionregistration.k8s.io", "validatingwebhookconfigurations")
+                    .cluster_wide()
+                    .if_given(),
+                grant(&["list"], "storage.k8s.io", "storageclasses").cluster_wide().if_given(),
+                grant(&["get"], "", "serviceaccounts").if_given(),
+            ]],
+            "",
+        ),
+        needs("operate", &[], "see [below](#the-operator)"),
+        needs(
+            "operator",
+            &[],
+            "what it makes, and the rights that it gives: see [below](#the-operator), and the objects that \
+             `operator install --dry-run=client -o yaml` prints",
+        ),
+        needs(
+            "crds",
+            &[&[grant(
+                &["get", "list", "watch", "create", "patch"],
+                DEFINITIONS,
+                "customresourcedefinitions",
+            )
+            .cluster_wide()]],
+            "only with `--apply`",
+        ),
+        needs(
+            "version",
+            &[&[
+                grant(&["get"], DEFINITIONS, "customresourcedefinitions").cluster_wide(),
+                grant(&["list"], "apps", "deployments").cluster_wide().if_given(),
+            ]],
+            "none with `--client`; Deployments only for `--check`",
+        ),
+    ]
+}
+
+/// Commands that ask no cluster.
+pub const OFFLINE: [&str; 5] = ["lint", "explain", "render", "sandbox", "completion"];
