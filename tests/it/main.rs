@@ -29,6 +29,7 @@ mod ingress;
 mod krew;
 mod kustomize;
 mod layers;
+mod links;
 mod live_configuration;
 mod metrics;
 mod node_notices;

@@ -3,6 +3,8 @@ use k8s_openapi::api::core::v1::{Event, Pod};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
+mod readme;
+
 use super::facts::{Facts, FlinkFacts, JobFacts};
 use super::*;
 use crate::cluster;
