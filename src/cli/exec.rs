@@ -138,9 +138,9 @@ fn choose<'a>(found: &'a [Pod], wanted: Option<&str>, cluster: &str) -> Result<&
     let ready = found.iter().find(|pod| pods::is_ready(pod));
     ready.or_else(|| found.iter().find(runs)).ok_or_else(|| {
         let what = match found.first() {
-            None => format!("`{cluster}` has no such pods"),
+            None => format!("`{cluster}` has no pod to run it in"),
             Some(pod) => format!(
-                "no such pod of `{cluster}` runs: `{}` is {}",
+                "no pod of `{cluster}` that it could run in is up: `{}` is {}",
                 name(pod),
                 phase(pod).unwrap_or_else(|| "in no known phase".to_owned())
             ),

@@ -45,9 +45,9 @@ fn a_ready_pod_is_taken_before_one_that_only_runs() {
     assert_eq!(name(&all[..2], None).unwrap(), "orders-b");
     assert_eq!(
         name(&all[..1], None).unwrap_err(),
-        "no such pod of `orders` runs: `orders-a` is Pending"
+        "no pod of `orders` that it could run in is up: `orders-a` is Pending"
     );
-    assert_eq!(name(&[], None).unwrap_err(), "`orders` has no such pods");
+    assert_eq!(name(&[], None).unwrap_err(), "`orders` has no pod to run it in");
     assert_eq!(name(&all, Some("orders-a")).unwrap(), "orders-a");
     let failure = choose(&all, Some("clicks-a"), "orders").unwrap_err();
     assert_eq!(failure.to_string(), "`orders` has no pod `clicks-a`");
