@@ -7,8 +7,7 @@ use super::stored;
 use crate::cli::args::{ChangeFlags, DryRunMode, Global};
 use crate::cli::failure::Failure;
 use crate::cli::printer::Printer;
-use crate::cli::{change, complete};
-use crate::cluster::apply;
+use crate::cli::{complete, edit};
 
 /// Arguments of `autoscaler reset`.
 #[derive(Args)]
@@ -50,17 +49,6 @@ pub(super) async fn run(args: ResetArgs, global: &Global, printer: &Printer) -> 
     }
     let present = job.resource.0.pointer("/spec/job/autoscalerResetNonce");
     let nonce = present.and_then(serde_json::Value::as_i64).unwrap_or_default().wrapping_add(1);
-    let patch = json!({
-        "metadata": {"resourceVersion": job.resource.resource_version()},
-        "spec": {"job": {"autoscalerResetNonce": nonce}},
-    });
-    let written = if dry_run == DryRunMode::Client {
-        let mut object = job.resource.0.clone();
-        object["spec"]["job"]["autoscalerResetNonce"] = json!(nonce);
-        object
-    } else {
-        let writer = change::writer(dry_run);
-        apply::merge_patch(&connection.client, &job.resource.id(), &patch, writer).await?
-    };
-    change::finish(&connection, written, "autoscaler reset", flags, printer).await
+    let patch = json!({"spec": {"job": {"autoscalerResetNonce": nonce}}});
+    edit::send(&connection, &job.resource, &patch, "autoscaler reset", flags, printer).await
 }
