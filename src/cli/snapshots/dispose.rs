@@ -7,7 +7,7 @@ use clap::Args;
 use kube::Client;
 use serde_json::{Value, json};
 
-use super::{Inventory, inventories, of_resource};
+use super::inventory::{Inventory, inventories, of_resource};
 use crate::api::STATE_SNAPSHOT_FINALIZER;
 use crate::api::state_snapshot::{FlinkStateSnapshot, SnapshotState};
 use crate::cli::args::{DryRun, DryRunMode, Global};
@@ -20,6 +20,9 @@ use crate::decide::references::Referrers;
 
 /// Arguments of `snapshots dispose`.
 #[derive(Args)]
+#[command(after_help = "\
+Examples:
+  kubectl flink snapshots dispose orders-savepoint-manual-1767225600000")]
 pub(super) struct DisposeArgs {
     /// The FlinkStateSnapshot
     #[arg(add = complete::snapshots())]

@@ -9,7 +9,7 @@ use kube::Client;
 use serde_json::json;
 
 use super::dispose::delete;
-use super::{Inventory, inventories};
+use super::inventory::{Inventory, inventories};
 use crate::api::state_snapshot::FlinkStateSnapshot;
 use crate::artifact::storage::shown;
 use crate::cli::args::{DryRunMode, Global, Output, OutputFormat, duration};

@@ -603,6 +603,16 @@ async fn snapshots_are_listed_with_who_refers_to_them() {
     assert_eq!(one["name"], "wordcount-1");
     assert_eq!(one["isDisposedOnDelete"], true);
     assert_eq!(one["referredToBy"], json!(["revision 1 of `wordcount`"]));
+    let list = run(&cluster, None, "snapshots list -o json").await.succeeded();
+    assert_eq!(list.output, ran.output, "`list` is what is meant without it");
+    let mut other = wordcount();
+    other["metadata"]["name"] = json!("list");
+    other["status"] = json!({});
+    cluster.insert(other);
+    let of_other = run(&cluster, None, "snapshots list list").await.succeeded();
+    assert_eq!((of_other.output.as_str(), of_other.error.trim()), ("", "`list` has no snapshots"));
+    let early = run(&cluster, None, "snapshots -A list").await;
+    early.failed(Kind::Usage, "do not go in front of list");
     let ran = run(&cluster, None, "snapshots -o name").await.succeeded();
     assert_eq!(ran.output, "flinkstatesnapshot.flink.apache.org/wordcount-1\n");
     cluster.remove_kind("flinkstatesnapshots");

@@ -246,7 +246,7 @@ async fn a_snapshot_leads_to_its_job() {
     assert!(going["metadata"]["deletionTimestamp"].is_string(), "{going}");
     assert_eq!(going["spec"]["savepoint"]["disposeOnDelete"], true);
     let ran = run(&cluster, None, "snapshots -A dispose s-1").await;
-    ran.failed(Kind::Usage, "flags of the list do not go with");
+    ran.failed(Kind::Usage, "do not go in front of list");
 }
 
 #[tokio::test]

@@ -1,6 +1,7 @@
 use expect_test::expect;
 use serde_json::{from_value, json};
 
+use super::super::inventory::{Inventory, by_namespace};
 use super::*;
 
 fn inventory() -> Inventory {
