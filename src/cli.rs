@@ -66,6 +66,7 @@ pub mod why;
 use std::process::ExitCode;
 
 use anyhow::Context;
+use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
 use clap_complete::CompleteEnv;
 
@@ -95,6 +96,14 @@ pub fn run() -> ExitCode {
             let error = reference::shortened(error);
             // A closed pipe is the only way this fails, and then nobody reads the reason.
             drop(error.print());
+            let has_examples = error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
+            if error.use_stderr() && !has_examples {
+                let words = std::env::args_os().skip(1).map(|it| it.to_string_lossy().into_owned());
+                if let Some(example) = reference::example(&words.collect::<Vec<_>>()) {
+                    let printer = Printer::from_environment(args::Colour::Auto, false);
+                    printer.hint(format_args!("for example: {example}"));
+                }
+            }
             return if error.use_stderr() {
                 ExitCode::from(failure::USAGE)
             } else {

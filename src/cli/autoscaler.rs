@@ -21,6 +21,12 @@ use super::printer::Printer;
 
 /// Arguments of `autoscaler`.
 #[derive(Args)]
+#[command(after_help = "\
+Examples:
+  kubectl flink autoscaler status orders
+  kubectl flink autoscaler explain orders
+  kubectl flink autoscaler backtest --record orders.jsonl --for 1h orders
+  kubectl flink autoscaler simulate -f job.yaml")]
 pub struct AutoscalerArgs {
     #[command(subcommand)]
     command: Command,

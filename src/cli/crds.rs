@@ -14,6 +14,10 @@ use crate::cluster::crds::{self, Change};
 
 /// Arguments of `crds`.
 #[derive(Args)]
+#[command(after_help = "\
+Examples:
+  kubectl flink crds > crds.yaml
+  kubectl flink crds --apply")]
 pub struct CrdsArgs {
     /// Put them into the cluster and wait until the API server serves them
     #[arg(long, conflicts_with = "output")]

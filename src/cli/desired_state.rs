@@ -34,6 +34,10 @@ pub struct SuspendArgs {
 
 /// Arguments of `resume`.
 #[derive(Args)]
+#[command(after_help = "\
+Examples:
+  kubectl flink resume orders --wait
+  kubectl flink resume sessionjob/clicks --dry-run=client")]
 pub struct ResumeArgs {
     /// The FlinkDeployment, or sessionjob/NAME
     #[arg(add = complete::deployments())]

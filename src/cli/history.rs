@@ -18,6 +18,10 @@ use crate::decide::revision::{self, RestoreKind, RestorePoint, Revision};
 
 /// Arguments of `history`.
 #[derive(Args)]
+#[command(after_help = "\
+Examples:
+  kubectl flink history orders
+  kubectl flink history orders -o json")]
 pub struct HistoryArgs {
     /// The FlinkDeployment, or sessionjob/NAME
     #[arg(add = complete::deployments())]

@@ -23,6 +23,10 @@ const SERVICE_ACCOUNT: &str = "flink";
 
 /// Arguments of `init`.
 #[derive(Args)]
+#[command(after_help = "\
+Examples:
+  kubectl flink init -n shop
+  kubectl flink init -n shop --skip-crds --yes     # where somebody else installed the definitions")]
 pub struct InitArgs {
     /// Leave the definitions of the Flink resources as they are, for people who may not change them
     #[arg(long)]

@@ -280,6 +280,10 @@ fn print(found: &[Found], resources: usize, printer: &Printer) -> anyhow::Result
 
 /// Arguments of `explain`.
 #[derive(Args)]
+#[command(after_help = "\
+Examples:
+  kubectl flink explain
+  kubectl flink explain FK0011")]
 pub struct ExplainArgs {
     /// Code of a rule, such as FK0011; without it all are listed
     code: Option<String>,

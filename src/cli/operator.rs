@@ -21,6 +21,12 @@ const VALUES: &str = "kubectl-flink/values";
 
 /// Arguments of `operator`.
 #[derive(Args)]
+#[command(after_help = "\
+Examples:
+  kubectl flink operator install --wait
+  kubectl flink operator upgrade --check
+  kubectl flink operator config --set-only
+  kubectl flink operator uninstall")]
 pub struct OperatorArgs {
     #[command(subcommand)]
     command: Command,

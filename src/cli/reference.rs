@@ -60,7 +60,9 @@ pub fn described() -> Command {
 /// The command with `shared` hidden in it and all below, and a line that says where they are described.
 fn referring(command: Command, shared: &[Arg]) -> Command {
     let (after, after_long) = (command.get_after_help(), command.get_after_long_help());
-    let with_line = |text: &clap::builder::StyledStr| format!("{ELSEWHERE}\n\n{}", text.ansi());
+    let with_line = |text: &clap::builder::StyledStr| {
+        format!("{ELSEWHERE}\n\n{}", flowing(&text.ansi().to_string()))
+    };
     let after = after.map_or_else(|| ELSEWHERE.to_owned(), with_line);
     let after_long = after_long.map(with_line);
     let is_own = |it: &Arg| command.get_arguments().any(|own| own.get_id() == it.get_id());
@@ -71,6 +73,51 @@ fn referring(command: Command, shared: &[Arg]) -> Command {
     };
     let command = command.args(shared_here).after_help(after);
     command.mut_subcommands(|below| referring(below, shared))
+}
+
+/// Paragraphs in one line each, which is broken where it is shown and not where the source was. What is
+/// indented, and what stands below a colon, stays as it is.
+fn flowing(text: &str) -> String {
+    let mut shown: Vec<String> = Vec::new();
+    let mut goes_on = false;
+    for line in text.lines() {
+        let is_prose = !line.is_empty() && !line.starts_with(' ');
+        match shown.last_mut() {
+            Some(last) if is_prose && goes_on => {
+                last.push(' ');
+                last.push_str(line);
+            }
+            _ => shown.push(line.to_owned()),
+        }
+        goes_on = is_prose && !line.ends_with(':');
+    }
+    shown.join("\n")
+}
+
+/// An example of the command that was meant, the one most like the words that were typed.
+pub(super) fn example(words: &[String]) -> Option<String> {
+    let root = Cli::command();
+    let mut meant = &root;
+    for word in words {
+        meant = meant.find_subcommand(word).unwrap_or(meant);
+    }
+    let likeness = |example: &String| {
+        let is_typed = |word: &&str| words.iter().any(|typed| typed == word);
+        example.split_whitespace().filter(is_typed).count()
+    };
+    // Of those as like as each other the first: it is the simplest.
+    examples(meant).into_iter().rev().max_by_key(likeness)
+}
+
+/// The command lines in the examples of a command.
+fn examples(command: &Command) -> Vec<String> {
+    let help = command.get_after_long_help().or(command.get_after_help());
+    // One that goes on in the next line is a single one all the same.
+    let help = help.map(ToString::to_string).unwrap_or_default().replace("\\\n", " ");
+    let lines = help.lines().filter(|line| line.starts_with(' ')).map(str::trim);
+    let lines = lines.filter(|line| !line.starts_with('#') && line.contains("kubectl flink "));
+    let plain = |line: &str| line.split("  #").next().unwrap_or(line).to_owned();
+    lines.map(|it| plain(it).split_whitespace().collect::<Vec<_>>().join(" ")).collect()
 }
 
 /// The same help with shared flags left to the root's; any other error as it is.
@@ -157,6 +204,38 @@ mod tests {
         root.build();
         let commands = shown(&root).len();
         assert_eq!(markdown().matches(ELSEWHERE).count(), commands - 1);
+    }
+
+    #[test]
+    fn paragraphs_flow_and_tables_stay() {
+        let text = "One and\ntwo.\n\nCodes:\n  0  good\n  1  bad\nBy hand:\n  x\nThen\nmore.";
+        let expected = "One and two.\n\nCodes:\n  0  good\n  1  bad\nBy hand:\n  x\nThen more.";
+        assert_eq!(flowing(text), expected);
+    }
+
+    #[test]
+    fn every_command_has_an_example_that_is_understood() {
+        let mut root = described();
+        root.build();
+        for (path, command) in shown(&root).into_iter().skip(1) {
+            let found = examples(command);
+            let of_it = path.replacen("kubectl-flink", "kubectl flink", 1);
+            assert!(found.iter().any(|it| it.contains(&of_it)), "`{path}` has no example");
+        }
+    }
+
+    #[test]
+    fn the_example_is_the_one_most_like_what_was_typed() {
+        let of = |line: &str| {
+            example(&line.split(' ').map(str::to_owned).collect::<Vec<_>>()).unwrap_or_default()
+        };
+        assert_eq!(of("sandbox down --al"), "kubectl flink sandbox down");
+        assert_eq!(of("sandbox down --all x"), "kubectl flink sandbox down --all");
+        assert_eq!(
+            of("-n shop rollback --to-revision"),
+            "kubectl flink rollback orders --to-revision 3 --dry-run=client"
+        );
+        assert_eq!(of("deplyo"), "", "no command was meant");
     }
 
     #[test]

@@ -24,6 +24,10 @@ use crate::render::{Objects, RenderInput, Submission, render_cluster};
 
 /// Arguments of `render`.
 #[derive(Args)]
+#[command(after_help = "\
+Examples:
+  kubectl flink render -f orders.yaml
+  cat orders.yaml | kubectl flink render -f - --operator-config flink-conf.yaml")]
 pub struct RenderArgs {
     /// Manifest with one or more FlinkDeployments; - reads stdin
     #[arg(short, long, value_name = "FILE")]

@@ -52,6 +52,9 @@ pub struct RestoreArgs {
 
 /// Arguments of `snapshots restore`.
 #[derive(Args)]
+#[command(after_help = "\
+Examples:
+  kubectl flink snapshots restore orders-savepoint-manual-1767225600000 --wait")]
 pub struct SnapshotArgs {
     /// The FlinkStateSnapshot
     #[arg(add = complete::snapshots())]

@@ -25,6 +25,10 @@ const CONTEXT_LINES: usize = 2;
 
 /// Arguments of `rollback`.
 #[derive(Args)]
+#[command(after_help = "\
+Examples:
+  kubectl flink rollback orders --wait
+  kubectl flink rollback orders --to-revision 3 --dry-run=client")]
 pub struct RollbackArgs {
     /// The FlinkDeployment, or sessionjob/NAME
     #[arg(add = complete::deployments())]

@@ -17,6 +17,11 @@ use crate::sandbox::{down, image, state, status, up};
 
 /// Start, look at and remove a one-node Kubernetes for trying Flink out.
 #[derive(Args)]
+#[command(after_help = "\
+Examples:
+  kubectl flink sandbox up --install
+  kubectl flink sandbox flink-image --install
+  kubectl flink sandbox down")]
 pub struct SandboxArgs {
     #[command(subcommand)]
     command: SandboxCommand,
@@ -45,6 +50,10 @@ struct Name {
 }
 
 #[derive(Args)]
+#[command(after_help = "\
+Examples:
+  kubectl flink sandbox up --install
+  kubectl flink sandbox up --name ci --control-plane-only")]
 struct UpArgs {
     #[command(flatten)]
     name: Name,
@@ -66,6 +75,10 @@ struct UpArgs {
 }
 
 #[derive(Args)]
+#[command(after_help = "\
+Examples:
+  kubectl flink sandbox down
+  kubectl flink sandbox down --all")]
 struct DownArgs {
     #[command(flatten)]
     name: Name,
@@ -75,6 +88,10 @@ struct DownArgs {
 }
 
 #[derive(Args)]
+#[command(after_help = "\
+Examples:
+  kubectl flink sandbox status
+  kubectl flink sandbox status -o json")]
 struct StatusArgs {
     #[command(flatten)]
     name: Name,
@@ -83,6 +100,10 @@ struct StatusArgs {
 }
 
 #[derive(Args)]
+#[command(after_help = "\
+Examples:
+  docker save registry/orders:2 -o orders.tar
+  kubectl flink sandbox load-image orders.tar")]
 struct LoadImageArgs {
     /// Archive with one or more images
     #[arg(value_name = "FILE")]
@@ -92,6 +113,10 @@ struct LoadImageArgs {
 }
 
 #[derive(Args)]
+#[command(after_help = "\
+Examples:
+  kubectl flink sandbox flink-image --install
+  kubectl flink sandbox flink-image --version 2.1")]
 struct FlinkImageArgs {
     #[command(flatten)]
     name: Name,

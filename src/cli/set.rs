@@ -33,6 +33,10 @@ enum What {
 }
 
 #[derive(Args)]
+#[command(after_help = "\
+Examples:
+  kubectl flink set image orders registry/orders:2 --wait
+  kubectl flink set image orders registry/orders:2 --dry-run=client")]
 struct ImageArgs {
     /// The FlinkDeployment
     #[arg(add = complete::deployments())]
@@ -44,6 +48,10 @@ struct ImageArgs {
 }
 
 #[derive(Args)]
+#[command(after_help = "\
+Examples:
+  kubectl flink set config orders taskmanager.numberOfTaskSlots=4
+  kubectl flink set config orders pipeline.max-parallelism-     # removes it")]
 struct ConfigArgs {
     /// The FlinkDeployment, or sessionjob/NAME
     #[arg(add = complete::deployments())]
@@ -56,6 +64,9 @@ struct ConfigArgs {
 }
 
 #[derive(Args)]
+#[command(after_help = "\
+Examples:
+  kubectl flink set args orders -- --topic orders --rate 100")]
 struct ArgsArgs {
     /// The FlinkDeployment, or sessionjob/NAME
     #[arg(add = complete::deployments())]

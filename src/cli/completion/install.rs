@@ -16,6 +16,10 @@ const MARK: &str = "kubectl-flink";
 
 /// Arguments of `completion install`.
 #[derive(Args)]
+#[command(after_help = "\
+Examples:
+  kubectl flink completion install
+  kubectl flink completion install zsh kubectl --dry-run")]
 pub(super) struct InstallArgs {
     /// For this shell; default: the one that $SHELL names, and kubectl
     #[arg(value_enum)]
