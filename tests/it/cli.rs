@@ -6,6 +6,7 @@ mod changes;
 mod check_report;
 pub(crate) mod commands;
 mod completion;
+mod json;
 mod looking;
 mod operator_config;
 mod panics;

@@ -232,8 +232,8 @@ async fn reset_writes_the_nonce_and_nothing_else() {
     assert_eq!(nonce(&cluster), json!(2));
 }
 
-#[tokio::test]
-async fn explain_tells_of_every_vertex_the_rates_and_the_rule_that_decided() {
+/// `orders` with a job whose JobManager is asked.
+pub(super) async fn measured() -> (FakeFlink, FakeCluster) {
     let flink = FakeFlink::start().await;
     let now = flink.now();
     let job_id = "aaaa0000000000000000000000000001";
@@ -255,6 +255,17 @@ async fn explain_tells_of_every_vertex_the_rates_and_the_rule_that_decided() {
     }
     orders["spec"]["flinkConfiguration"]["job.autoscaler.cost.cpu-hour"] = json!("0.05");
     cluster.insert(orders);
+    (flink, cluster)
+}
+
+/// What the autoscaler stored of `orders`.
+pub(super) fn remembered() -> Value {
+    config_map(&stored(), "u1")
+}
+
+#[tokio::test]
+async fn explain_tells_of_every_vertex_the_rates_and_the_rule_that_decided() {
+    let (flink, cluster) = measured().await;
     let address = Some(flink.address().to_owned());
     let ran = run(&cluster, address.clone(), "autoscaler explain orders -o json").await.succeeded();
     let told: Value = serde_json::from_str(&ran.output).unwrap();

@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 use kubectl_flink::cli::args::Cli;
 use serde_json::{Value, json};
 
@@ -19,6 +19,7 @@ fn cases() -> trycmd::TestCases {
         .default_bin_name("kubectl-flink")
         .register_bin("kubectl-flink", Path::new(env!("CARGO_BIN_EXE_kubectl-flink")))
         .env("NO_COLOR", "1")
+        .env("HOME", "/nonexistent/home")
         .env("COLUMNS", "100");
     cases
 }
@@ -52,7 +53,7 @@ fn transcripts_with_a_cluster_are_current() {
 }
 
 /// One of each, old enough that ages are the same every day.
-fn stage() -> FakeCluster {
+pub(super) fn stage() -> FakeCluster {
     let cluster = reconciled();
     let created = jiff::Timestamp::now() - jiff::SignedDuration::from_hours(24 * 10);
     let flink = "flink.apache.org/v1beta1";
@@ -95,6 +96,50 @@ fn stage() -> FakeCluster {
         "involvedObject": {"kind": "FlinkDeployment", "name": "wordcount"}, "type": "Normal", "reason": "Submit",
         "message": "Starting deployment", "lastTimestamp": created, "count": 1}));
     cluster
+}
+
+/// Every command shows what it prints; `-h` of one is not what it does, unless it only has others below it.
+#[test]
+fn every_command_has_a_transcript() {
+    let mut text = String::new();
+    for folder in ["tests/cli", "tests/cli/cluster"] {
+        for file in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+            if file.extension().is_some_and(|extension| extension == "trycmd") {
+                text += &std::fs::read_to_string(file).unwrap();
+            }
+        }
+    }
+    let lines: Vec<&str> =
+        text.lines().filter_map(|line| line.strip_prefix("$ kubectl-flink ")).collect();
+    let mut without = Vec::new();
+    for command in commands() {
+        let is_of = |line: &&&str| {
+            let rest = line.strip_prefix(command.as_str());
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
+        };
+        let mut own = lines.iter().filter(is_of);
+        if own.all(|line| line.ends_with(" -h") || line.ends_with(" --help")) {
+            without.push(command);
+        }
+    }
+    assert!(without.is_empty(), "no transcript in tests/cli shows {without:?}");
+    assert!(lines.len() > 50, "{} command lines were found", lines.len());
+}
+
+/// The words of every command that `--help` shows and that does something.
+pub(super) fn commands() -> Vec<String> {
+    fn add(words: &str, command: &clap::Command, found: &mut Vec<String>) {
+        for below in command.get_subcommands().filter(|it| !it.is_hide_set()) {
+            let words = format!("{words} {}", below.get_name());
+            if !below.is_subcommand_required_set() {
+                found.push(words.trim().to_owned());
+            }
+            add(&words, below, found);
+        }
+    }
+    let mut found = Vec::new();
+    add("", &Cli::command(), &mut found);
+    found
 }
 
 /// What the README shows is not run, for it is of a real cluster; but it must be a command.
