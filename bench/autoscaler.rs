@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
+use kubectl_flink::autoscaler::cost::Pods;
 use kubectl_flink::autoscaler::cycle::{Facts, Outcome, State, run as cycle};
 use kubectl_flink::autoscaler::names::{Wanted, reading, wanted};
 use kubectl_flink::autoscaler::quota::TaskManager;
@@ -210,6 +211,7 @@ impl Answers {
             running_since: running_since(&job)?,
             reading: &reading,
             task_manager: TaskManager::default(),
+            pods: Pods::of(config, false),
         };
         let made = cycle(std::mem::take(state), &facts);
         *state = made.state;

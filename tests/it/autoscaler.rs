@@ -133,8 +133,8 @@ async fn a_change_of_the_load_scales_in_place_up_and_down_and_then_rests() {
     );
     assert!(report["message"].as_str().unwrap().contains("} Requested by the pods: "), "{report}");
     let cost = Cost::stored(&state(&operating.cluster).unwrap().kept).unwrap();
-    assert!(cost.before.task_managers > cost.after.task_managers, "scaled down last: {cost}");
-    assert_eq!(cost.after.task_managers, 1);
+    let after = (cost.after.task_managers, cost.after.cpu_millis);
+    assert_eq!(after, (1, 2000), "one TaskManager and the JobManager: {cost}");
     assert!(!events(&operating.cluster, "Scaling").is_empty());
     assert_eq!(operating.flink.requests("/stop"), [""; 0], "no upgrade was needed");
     assert_eq!(events(&operating.cluster, "AutoscalerError"), [] as [Value; 0]);
