@@ -239,8 +239,7 @@ impl Pass<'_> {
             return self.stop(&last, &diff);
         }
         if is_resumed {
-            self.announce(&diff);
-            return self.start_again(&last);
+            return self.announcing(&diff, |pass| pass.start_again(&last));
         }
         // Suspended before and after: the new spec is what a resume will start.
         self.store_suspended(last.spec.job.as_ref().map(|job| job.upgrade_mode));

@@ -161,6 +161,21 @@ impl<K: Kind> Pass<'_, K> {
         self.steps.extend(diff.announcement(self.generation).map(K::Step::from));
     }
 
+    /// Says what changed in front of what `start` does about it. Where that is refused, the refusal
+    /// says it all: nothing is to be sent to the API server in each pass until somebody answers it.
+    pub(super) fn announcing(
+        &mut self,
+        diff: &SpecDiff,
+        start: impl FnOnce(&mut Self) -> Result<PlanOf<K>, Halt<K::Question>>,
+    ) -> Result<PlanOf<K>, Halt<K::Question>> {
+        let front = self.steps.len();
+        let mut plan = start(self)?;
+        let announcement = diff.announcement(self.generation).map(K::Step::from);
+        let front = front.min(plan.steps.len());
+        plan.steps.splice(front..front, announcement);
+        Ok(plan)
+    }
+
     pub(super) fn announce_stop(&mut self) {
         self.tell(Event::normal(
             "Suspended",

@@ -227,8 +227,7 @@ impl Pass<'_> {
             return self.stop(&last, &diff);
         }
         if self.desired_state() == JobState::Running {
-            self.announce(&diff);
-            return self.start_again(&last);
+            return self.announcing(&diff, |pass| pass.start_again(&last));
         }
         // Suspended before and after: the new spec is what a resume will start.
         self.store_suspended(None);

@@ -856,6 +856,18 @@ fn a_redeploy_of_a_suspended_job_leaves_its_savepoint_in_the_history() {
     assert_eq!(path, Some(SAVEPOINT), "what the job starts from");
 }
 
+/// The event would be sent to the API server in each pass, which refuses it as known.
+#[test]
+fn a_resume_that_is_refused_is_told_once() {
+    let suspended = Scene::running("last-state").suspended(UpgradeMode::LastState);
+    let scene = suspended.without_metadata().edit(|spec| spec.restart_nonce = Some(1));
+    let refused = scene.plan();
+    let error = refused.status.error.clone().unwrap_or_default();
+    assert!(error.contains("HA metadata is not available"), "{error}");
+    let plan = scene.clone().after(&refused).plan();
+    assert!(plan.steps.is_empty(), "{:?}", plan.steps);
+}
+
 #[test]
 fn t33_what_asks_for_nothing_is_noted_as_seen() {
     let scene = Scene::running("savepoint").edit_job(|job| {
