@@ -33,6 +33,7 @@
 //! overview, taskmanagers, job_manager_config, job_metrics(job_id, names), …
 //! measure(job_id, &mut Names) -> Measured { running_since, topology, reading }      for the autoscaler
 //! upload_jar(name, bytes) -> jar_id, run_jar(jar_id, version, &RunRequest) -> RunAnswer, delete_jar
+//! sql_gateway::Gateway::connect(client) -> Gateway    sessions of a SQL gateway, in pods of its own
 //! resource_requirements(job_id), set_resource_requirements(job_id, &ResourceRequirements)
 //! ```
 //!
@@ -53,6 +54,7 @@ pub mod patience;
 pub mod rescale;
 pub mod savepoints;
 pub mod scaling;
+pub mod sql_gateway;
 mod triggers;
 mod wire;
 

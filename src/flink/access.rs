@@ -111,6 +111,15 @@ impl Target {
     }
 }
 
+/// A REST endpoint in pods that no Service is in front of.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct PodPort {
+    pub namespace: String,
+    /// Selects the pods, of which one that is ready is asked.
+    pub labels: String,
+    pub port: u16,
+}
+
 /// Makes clients that share one connection pool.
 #[derive(Clone)]
 pub struct Connector {
@@ -194,6 +203,22 @@ impl Connector {
         let route = Route::Direct(direct::Direct::with(&self.pools, base_url)?);
         let (triggers, fence) = (self.triggers.clone(), self.fence.clone());
         Ok(Client::new(route, deadlines, triggers, fence, self.traffic.clone()))
+    }
+
+    /// A client of what listens in the pods at `to`, by way of a port-forward.
+    ///
+    /// # Errors
+    /// For a connector that knows no Kubernetes API server.
+    pub fn pod_client(&self, to: &PodPort, deadlines: Deadlines) -> Result<Client, Error> {
+        let Some(kubernetes) = &self.kubernetes else {
+            return Err(Error::Invalid {
+                problem: "no Kubernetes API server to reach the pod through".into(),
+            });
+        };
+        let forward = port_forward::PortForward::to_pods(kubernetes.clone(), to, &HeaderMap::new());
+        let fence = self.fence.of(&to.namespace);
+        let route = Route::PortForward(Box::new(forward));
+        Ok(Client::new(route, deadlines, self.triggers.clone(), fence, self.traffic.clone()))
     }
 
     /// A client of the JobManager at `target`.

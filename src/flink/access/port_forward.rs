@@ -1,4 +1,4 @@
-//! Requests over a port-forward to a ready JobManager pod.
+//! Requests over a port-forward to a ready pod: a JobManager's, or one that has a REST API like it.
 //!
 //! Needs no listening port on this machine: HTTP is spoken over the forwarded stream itself. One
 //! idle connection is kept per cluster; calls at the same time open further ones.
@@ -24,16 +24,18 @@ use kube::{
 };
 use tokio::time::Instant;
 
-use super::{ANSWER_BYTES_MAX, POOL_IDLE, Target, direct::innermost};
+use super::{ANSWER_BYTES_MAX, POOL_IDLE, PodPort, Target, direct::innermost};
 use crate::flink::{
     client::{Answer, Call},
     error::{Error, excerpt},
 };
 
-/// The REST endpoint of one cluster's JobManager pods.
+/// The REST endpoint of the pods that carry some labels.
 pub(in crate::flink) struct PortForward {
     pods: Api<Pod>,
-    target: Target,
+    labels: String,
+    port: u16,
+    is_tls: bool,
     headers: HeaderMap,
     /// The connection that was used last, and when.
     idle: Mutex<Option<(SendRequest<Full<Bytes>>, Instant)>>,
@@ -41,7 +43,7 @@ pub(in crate::flink) struct PortForward {
 
 impl fmt::Debug for PortForward {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PortForward").field("target", &self.target).finish_non_exhaustive()
+        f.debug_struct("PortForward").field("labels", &self.labels).finish_non_exhaustive()
     }
 }
 
@@ -54,14 +56,30 @@ impl PortForward {
         }
         Self {
             pods: Api::namespaced(kubernetes, &target.namespace),
-            target: target.clone(),
+            labels: format!("app={},component=jobmanager", target.cluster_id),
+            port: target.port,
+            is_tls: target.is_tls,
+            headers,
+            idle: Mutex::new(None),
+        }
+    }
+
+    /// To the pods with these labels, which listen without TLS.
+    pub(super) fn to_pods(kubernetes: kube::Client, pods: &PodPort, headers: &HeaderMap) -> Self {
+        let mut headers = headers.clone();
+        headers.insert(header::HOST, HeaderValue::from_static("localhost"));
+        Self {
+            pods: Api::namespaced(kubernetes, &pods.namespace),
+            labels: pods.labels.clone(),
+            port: pods.port,
+            is_tls: false,
             headers,
             idle: Mutex::new(None),
         }
     }
 
     pub(super) async fn exchange(&self, call: &Call, within: Duration) -> Result<Answer, Error> {
-        if self.target.is_tls {
+        if self.is_tls {
             return Err(Error::Invalid {
                 problem: "a port-forward to a REST endpoint with TLS is not supported: \
                           use `--flink-access proxy` or `service`"
@@ -130,13 +148,12 @@ impl PortForward {
         }
     }
 
-    /// A new connection to one ready JobManager pod.
+    /// A new connection to one ready pod.
     async fn connect(&self, call: &Call) -> Result<SendRequest<Full<Bytes>>, Error> {
-        let port = self.target.port;
-        let labels = format!("app={},component=jobmanager", self.target.cluster_id);
+        let Self { port, labels, .. } = self;
         let pods = self
             .pods
-            .list(&ListParams::default().labels(&labels))
+            .list(&ListParams::default().labels(labels))
             .await
             .map_err(|error| refused(call, error))?;
         let pod = pods.items.iter().find(|pod| is_ready(pod));
@@ -145,13 +162,13 @@ impl PortForward {
             return Err(Error::Unreachable { request: call.name(), problem, source: None });
         };
         let mut forwarder =
-            self.pods.portforward(name, &[port]).await.map_err(|error| refused(call, error))?;
+            self.pods.portforward(name, &[*port]).await.map_err(|error| refused(call, error))?;
         let unreachable = |problem: String| Error::Unreachable {
             request: call.name(),
             problem: format!("port-forward to pod `{name}`: {problem}"),
             source: None,
         };
-        let stream = forwarder.take_stream(port).ok_or_else(|| unreachable("no stream".into()))?;
+        let stream = forwarder.take_stream(*port).ok_or_else(|| unreachable("no stream".into()))?;
         let (sender, connection) = handshake::<_, Full<Bytes>>(TokioIo::new(stream))
             .await
             .map_err(|error| unreachable(innermost(&error)))?;
