@@ -12,6 +12,7 @@ pub mod names;
 mod pod;
 pub mod pod_template;
 mod service;
+pub mod sql_gateway;
 mod submission;
 mod task_manager;
 
