@@ -1,5 +1,5 @@
 //! Flink itself, out of Python's packages: jars from one, scripts and configuration from the
-//! other. Example jobs, which neither has, come from Maven's repository.
+//! other. Example jobs and the SQL gateway, which neither has, come from Maven's repository.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -26,6 +26,8 @@ const EXAMPLES: [&str; 2] = ["TopSpeedWindowing", "WordCount"];
 pub(super) const DISTRIBUTION: &str = "distribution-with-examples";
 /// First version of the Maven plugin that copies an artifact as it is told.
 const MAVEN_PLUGIN: &str = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy";
+/// What begins the name of the jar with the SQL gateway.
+const GATEWAY: &str = "flink-sql-gateway";
 /// Names of Flink's configuration file, of which a version has one.
 const CONFIGURATIONS: [&str; 2] = ["config.yaml", "flink-conf.yaml"];
 /// Bound for each download.
@@ -39,10 +41,13 @@ pub(super) async fn distribution(asked: &str, progress: &Progress<'_>) -> Result
     } else {
         fs::read_to_string(resolution(asked)?).ok().map(|version| version.trim().to_owned())
     };
-    if let Some(version) = known
-        && folder(&version)?.join(DISTRIBUTION).exists()
-    {
-        return Ok(version);
+    if let Some(version) = known {
+        let made = folder(&version)?.join(DISTRIBUTION);
+        if made.exists() {
+            // What was made before there were statements has none.
+            add_gateway(&made, &version, progress).await?;
+            return Ok(version);
+        }
     }
     let work = cache()?.join("flink/download");
     make_empty(&work)?;
@@ -88,6 +93,7 @@ pub(super) async fn distribution(asked: &str, progress: &Progress<'_>) -> Result
             format!("there are no example jobs for Flink {version}: the image goes without");
         progress.task(missing).done();
     }
+    add_gateway(&made, &version, progress).await?;
     let target = folder(&version)?;
     make_empty(&target)?;
     let target = target.join(DISTRIBUTION);
@@ -170,21 +176,60 @@ async fn add_examples(distribution: &Path, version: &str) -> Result<bool, Error>
 
 /// Copies one from Maven's repository; whether it is there.
 async fn add_example(target: &Path, version: &str, example: &str) -> Result<bool, Error> {
+    let artifact = format!("org.apache.flink:flink-examples-streaming:{version}:jar:{example}");
+    if !copy_artifact(target, &artifact).await? {
+        return Ok(false);
+    }
+    let copied = target.join(format!("flink-examples-streaming-{version}-{example}.jar"));
+    let plain = target.join(format!("{example}.jar"));
+    fs::rename(&copied, &plain).map_err(Error::file("rename", &copied))?;
+    Ok(true)
+}
+
+/// Puts the SQL gateway where the official image has it, unless it is there.
+async fn add_gateway(
+    distribution: &Path,
+    version: &str,
+    progress: &Progress<'_>,
+) -> Result<(), Error> {
+    let target = distribution.join("opt");
+    let is_gateway = |path: &std::path::PathBuf| {
+        path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(GATEWAY))
+    };
+    if files(&target)?.iter().any(is_gateway) {
+        return Ok(());
+    }
+    let work = cache()?.join("flink/gateway");
+    make_empty(&work)?;
+    for version in patches(version) {
+        if copy_artifact(&work, &format!("org.apache.flink:{GATEWAY}:{version}:jar")).await? {
+            let jar = format!("{GATEWAY}-{version}.jar");
+            let copied = work.join(&jar);
+            return fs::rename(&copied, target.join(&jar)).map_err(Error::file("rename", &copied));
+        }
+    }
+    let missing = format!("there is no SQL gateway for Flink {version}: the image goes without");
+    progress.task(missing).done();
+    Ok(())
+}
+
+/// The version and those before it, the latest first: some were released without all of their parts, and
+/// those of one minor version fit together.
+fn patches(version: &str) -> Vec<String> {
+    let patch = version.rsplit('.').next().and_then(|patch| patch.parse::<u32>().ok());
+    (0..=patch.unwrap_or(0)).rev().map(|patch| format!("{}.{patch}", minor(version))).collect()
+}
+
+/// Copies an artifact from Maven's repository into a folder; whether it is there.
+async fn copy_artifact(target: &Path, artifact: &str) -> Result<bool, Error> {
     let mut command = program("mvn");
     command.args(["--quiet", "--batch-mode", MAVEN_PLUGIN]).current_dir(target);
-    command.arg(format!(
-        "-Dartifact=org.apache.flink:flink-examples-streaming:{version}:jar:{example}"
-    ));
+    command.arg(format!("-Dartifact={artifact}"));
     command.arg(format!("-DoutputDirectory={}", target.display()));
     let log = cache()?.join("flink/example.log");
     remove(&log)?;
     match run_logged(&mut command, LONG, &log, |_| {}).await {
-        Ok(()) => {
-            let copied = target.join(format!("flink-examples-streaming-{version}-{example}.jar"));
-            let plain = target.join(format!("{example}.jar"));
-            fs::rename(&copied, &plain).map_err(Error::file("rename", &copied))?;
-            Ok(true)
-        }
+        Ok(()) => Ok(true),
         Err(error) if is_absence(&error) => Ok(false),
         Err(error) => Err(error),
     }

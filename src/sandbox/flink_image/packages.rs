@@ -66,8 +66,13 @@ pub(super) fn cached(options: &Options, tag: &str) -> Result<Option<Archive>, Er
 /// Where the archive is kept, whether or not it is there.
 fn located(version: &str, tag: &str) -> Result<Archive, Error> {
     let folder = folder(version)?;
-    let key =
-        short_digest(&["packages, examples, open", version, tag, ENTRYPOINT, &PACKAGES.join(" ")]);
+    let key = short_digest(&[
+        "packages, examples, sql, open",
+        version,
+        tag,
+        ENTRYPOINT,
+        &PACKAGES.join(" "),
+    ]);
     Ok(Archive {
         version: version.to_owned(),
         file: folder.join(format!("image-{key}.tar")),

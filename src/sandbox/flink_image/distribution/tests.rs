@@ -11,6 +11,12 @@ fn version_is_read_from_the_name_of_the_source_package() {
 }
 
 #[test]
+fn parts_of_earlier_patches_will_do() {
+    assert_eq!(patches("1.20.2"), ["1.20.2", "1.20.1", "1.20.0"]);
+    assert_eq!(patches("2.1.0"), ["2.1.0"]);
+}
+
+#[test]
 fn artifact_that_does_not_exist_is_told_from_a_repository_that_does_not_answer() {
     let said = |text: &str| Error::Command {
         command: "mvn".into(),
