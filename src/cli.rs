@@ -54,6 +54,7 @@ pub mod scale;
 pub mod set;
 mod signals;
 pub mod snapshots;
+pub mod sql;
 pub mod status;
 pub mod table;
 mod terminal;
@@ -196,6 +197,7 @@ pub async fn run_command(
         Command::Why(args) => Box::pin(why::run(args, global, printer)).await,
         Command::Report(args) => Box::pin(report::run(args, global, printer)).await,
         Command::Check(args) => Box::pin(check::run(args, global, printer)).await,
+        Command::Sql(args) => Box::pin(sql::run(*args, global, printer)).await,
         Command::Lint(args) => lint::run(args, global, printer),
         Command::Explain(args) => lint::explain(args, printer),
         Command::History(args) => history::run(args, global, printer).await,

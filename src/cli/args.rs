@@ -10,7 +10,7 @@ use super::{
     autoscaler, check, checkpoints, complete, completion, config, crds, delete, deploy,
     desired_state, events, exec, failure, gc, history, init, lint, list, logs, operate, operator,
     plan, reference, render, report, rest, restart, restore, rollback, run, sandbox, savepoint,
-    scale, set, snapshots, status, top, ui, version, why,
+    scale, set, snapshots, sql, status, top, ui, version, why,
 };
 use crate::flink::access::Access;
 
@@ -50,6 +50,8 @@ pub enum Command {
     Deploy(Box<deploy::DeployArgs>),
     /// Run a jar, of this machine or from a URI, as a job of a session cluster
     Run(Box<run::RunArgs>),
+    /// Run SQL in a session cluster: typed, from a file, or from flags
+    Sql(Box<sql::SqlArgs>),
     /// List deployments and session jobs
     List(list::ListArgs),
     /// Show deployments, or everything about one
@@ -139,6 +141,7 @@ impl Command {
             Self::Init(_)
             | Self::Deploy(_)
             | Self::Run(_)
+            | Self::Sql(_)
             | Self::List(_)
             | Self::Status(_)
             | Self::Top(_)

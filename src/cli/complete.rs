@@ -11,10 +11,12 @@ use kube::Api;
 use kube::api::ListParams;
 
 use super::args::Global;
+use super::connection::Connection;
+use super::deployment::Deployment;
 use crate::api::deployment::FlinkDeployment;
 use crate::api::session_job::FlinkSessionJob;
 use crate::api::state_snapshot::{FlinkStateSnapshot, JobKind};
-use crate::cluster::read::Scope;
+use crate::cluster::read::{self, Scope};
 use crate::decide::revision;
 
 /// The program as shells call it.
@@ -41,6 +43,20 @@ pub fn deployments() -> ArgValueCandidates {
             let jobs = jobs.map(|jobs| jobs.items).unwrap_or_default();
             let jobs = jobs.into_iter().filter_map(|item| item.metadata.name);
             Ok(names.chain(jobs.map(|name| format!("sessionjob/{name}"))).collect())
+        })
+    })
+}
+
+/// Completes names of the session clusters in the namespace that the command line names.
+pub fn session_clusters() -> ArgValueCandidates {
+    ArgValueCandidates::new(|| {
+        candidates(async |global: Global| {
+            let Connection { client, namespace, .. } = global.connect().await?;
+            let scope = Scope::Namespace(&namespace);
+            let all = read::list_values::<FlinkDeployment>(&client, scope, None).await?;
+            let sessions = all.into_iter().map(Deployment).filter(Deployment::is_session);
+            let sessions = sessions.take(LIMIT as usize);
+            Ok(sessions.map(|session| session.name().to_owned()).collect())
         })
     })
 }

@@ -180,7 +180,7 @@ pub fn kind_of(error: &anyhow::Error) -> Kind {
 }
 
 /// The reader of our output left, as `head` does; there is nobody to tell.
-fn is_closed_pipe(error: &anyhow::Error) -> bool {
+pub(super) fn is_closed_pipe(error: &anyhow::Error) -> bool {
     error
         .chain()
         .filter_map(|cause| cause.downcast_ref::<io::Error>())

@@ -12,3 +12,13 @@ pub(super) async fn asked_to_stop() {
         _ = terminate.recv() => {}
     }
 }
+
+/// Ends as well when the terminal goes, for commands that have something to tidy up.
+pub(super) async fn asked_to_leave() {
+    let kind = tokio::signal::unix::SignalKind::hangup();
+    let Ok(mut hangup) = tokio::signal::unix::signal(kind) else { return asked_to_stop().await };
+    tokio::select! {
+        () = asked_to_stop() => {}
+        _ = hangup.recv() => {}
+    }
+}

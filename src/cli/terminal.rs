@@ -36,6 +36,13 @@ impl Drop for Raw {
     }
 }
 
+/// Remembers how the terminal at stdin is set, for [`restore`], where somebody else changes it.
+pub(super) fn keep() {
+    if let Ok(former) = tcgetattr(io::stdin()) {
+        FORMER.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(former);
+    }
+}
+
 /// Sets the terminal at stdin back, if it was changed.
 pub(super) fn restore() {
     let former = FORMER.lock().unwrap_or_else(PoisonError::into_inner).take();

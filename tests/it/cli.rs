@@ -12,5 +12,6 @@ mod operator_config;
 mod panics;
 mod plan;
 mod reference;
+mod sql;
 mod transcripts;
 mod why;

@@ -4,4 +4,5 @@ pub(crate) mod acceptance;
 pub(crate) mod exploration;
 pub(crate) mod fake_cluster;
 pub(crate) mod fake_flink;
+pub(crate) mod fake_sql_gateway;
 pub(crate) mod operating;

@@ -88,6 +88,20 @@ pub fn all() -> Vec<Needs> {
              instead of writing them",
         ),
         needs(
+            "sql",
+            &[
+                &NAMED,
+                &[
+                    NAMES,
+                    grant(&["get"], "apps", "deployments"),
+                    grant(&["list", "watch", "create", "delete"], "", "pods"),
+                    grant(&["get", "create"], "", "pods").sub("portforward"),
+                    grant(&["get"], "", "pods").sub("log").if_given(),
+                ],
+            ],
+            "the gateway's pod has the service account and the mounts of the JobManager: who may create pods has their rights",
+        ),
+        needs(
             "status",
             &[
                 &watched,

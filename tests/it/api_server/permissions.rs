@@ -7,6 +7,7 @@ use kube::api::{Api, DynamicObject, Patch, PatchParams, PostParams};
 use kube::config::{Config, KubeConfigOptions, Kubeconfig};
 use kube::core::ApiResource;
 use kube::{Client, ResourceExt};
+use kubectl_flink::api::deployment::FlinkDeployment;
 use kubectl_flink::cli;
 use kubectl_flink::cli::args::{Cli, Global};
 use kubectl_flink::cli::connection::Connection;
@@ -41,6 +42,8 @@ fn lines(command: &str, folder: &std::path::Path) -> Vec<String> {
         "list" => vec!["list".to_owned()],
         "top" => vec!["top".to_owned(), "top orders".to_owned()],
         "run" => vec!["run https://repo.example.com/clicks.jar --on sessions".to_owned()],
+        // Its pod is made, waited for, and removed; nothing is behind the port-forward.
+        "sql" => vec!["sql sessions -e SELECT --start-timeout 2s".to_owned()],
         "set" => vec!["set image orders flink:1.20-java17".to_owned()],
         "restore" => {
             let flags = "--unverified --leave-newer-state";
@@ -57,6 +60,31 @@ fn lines(command: &str, folder: &std::path::Path) -> Vec<String> {
         "operate" | "operator" => vec![],
         other => panic!("no command line tries `{other}`"),
     }
+}
+
+/// The session cluster as `sql` wants it: ready, with a JobManager whose pods are not needed.
+async fn make_ready(server: &Server) {
+    use k8s_openapi::api::apps::v1::Deployment;
+    use k8s_openapi::api::core::v1::ServiceAccount;
+    let account: ServiceAccount =
+        serde_json::from_value(json!({"metadata": {"name": "sessions"}})).unwrap();
+    let api: Api<ServiceAccount> = Api::namespaced(server.client.clone(), &server.namespace);
+    api.create(&PostParams::default(), &account).await.unwrap();
+    let labels = json!({"app": "sessions", "component": "jobmanager"});
+    let deployment: Deployment = serde_json::from_value(json!({
+        "metadata": {"name": "sessions", "labels": labels},
+        "spec": {"replicas": 0, "selector": {"matchLabels": labels}, "template": {
+            "metadata": {"labels": labels},
+            "spec": {"serviceAccountName": "sessions",
+                "containers": [{"name": "flink-main-container", "image": "flink:1.20"}]},
+        }},
+    }))
+    .unwrap();
+    let api: Api<Deployment> = Api::namespaced(server.client.clone(), &server.namespace);
+    api.create(&PostParams::default(), &deployment).await.unwrap();
+    let status = json!({"status": {"jobManagerDeploymentStatus": "READY"}});
+    let api: Api<FlinkDeployment> = Api::namespaced(server.client.clone(), &server.namespace);
+    api.patch_status("sessions", &PatchParams::default(), &Patch::Merge(status)).await.unwrap();
 }
 
 /// A session cluster, which `run` gives a jar to.
@@ -160,6 +188,7 @@ async fn permissions_are_enough_for_each_command_and_needed() {
     std::fs::write(folder.path().join("orders.json"), object.to_string()).unwrap();
     server.create(&object).await.unwrap();
     server.create(&sessions(&server.namespace)).await.unwrap();
+    make_ready(&server).await;
     revision(&server).await;
     let mut failures = Vec::new();
     for needs in permissions::all() {

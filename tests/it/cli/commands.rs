@@ -40,7 +40,16 @@ impl Ran {
 
 /// Runs a command line in this process, against the fakes.
 pub(crate) async fn run(cluster: &FakeCluster, rest_address: Option<String>, line: &str) -> Ran {
-    let words = std::iter::once("kubectl-flink").chain(line.split_whitespace());
+    run_words(cluster, rest_address, line.split_whitespace().map(str::to_owned)).await
+}
+
+/// The same with words that may have blanks in them.
+pub(crate) async fn run_words(
+    cluster: &FakeCluster,
+    rest_address: Option<String>,
+    words: impl Iterator<Item = String>,
+) -> Ran {
+    let words = std::iter::once("kubectl-flink".to_owned()).chain(words);
     let Cli { command, global } = Cli::try_parse_from(words).unwrap();
     let connection = Connection {
         client: cluster.client(),

@@ -1,0 +1,260 @@
+//! `sql`: statements in a session cluster, through a SQL gateway beside it.
+//!
+//! The gateway is a pod that is made for the session and goes with it. Queries end with the session;
+//! jobs that write tables go on, and it is said how to see and stop them.
+
+mod gateway;
+mod interactive;
+mod output;
+mod session;
+mod statements;
+
+use std::io::Read;
+use std::time::Duration;
+
+use anyhow::Context;
+use clap::Args;
+
+use super::args::{DryRun, DryRunMode, Global, duration};
+use super::connection::Connection;
+use super::deployment::{self, Deployment};
+use super::failure::Failure;
+use super::printer::{Printer, ValueFormat};
+use super::{change, complete, wait};
+use crate::api::version::FlinkVersion;
+use crate::cluster::apply;
+use crate::flink::sql_gateway::Gateway;
+use gateway::Wish;
+use output::ResultFormat;
+use session::Runner;
+use statements::{Open, Statement};
+
+/// Largest script, which is held in memory.
+const SCRIPT_BYTES_MAX: u64 = 16 * 1024 * 1024;
+/// How the gateway's log names the session.
+const SESSION_NAME: &str = "kubectl-flink";
+/// The first Flink version whose gateway says enough about results.
+const VERSION_MIN: FlinkVersion = FlinkVersion::V1_17;
+/// How messages name what comes in.
+const INPUT: &str = "<stdin>";
+const NO_DRY_RUN: DryRunMode = DryRunMode::None;
+
+/// Arguments of `sql`.
+#[derive(Args)]
+#[command(after_help = "\
+Without -f and -e statements are typed, or read from the input where that is no terminal. The gateway is a pod with
+the image, configuration and mounts of the JobManager, reached by a port-forward (permission: pods/portforward), and
+deleted at the end. Queries end with the session; jobs of INSERT go on in the cluster.
+
+With -o json each row is an object in a line of its own: {\"statement\":1,\"op\":\"+I\",\"row\":{\"id\":7}}; op is +I, -U, +U
+or -D. A statement that starts a job gives {\"statement\":2,\"jobId\":\"…\"} instead. The first statement that fails ends a script.
+
+Examples:
+  kubectl flink sql session
+  kubectl flink sql session -f orders.sql
+  kubectl flink sql session -e \"SET 'execution.runtime-mode' = 'batch'\" -e 'SELECT COUNT(*) FROM orders' -o json
+  kubectl flink sql session --keep-gateway      # it serves later sessions, too, for --gateway-lifetime")]
+pub struct SqlArgs {
+    /// FlinkDeployment that the statements run in, a session cluster
+    #[arg(value_name = "SESSION_CLUSTER", add = complete::session_clusters())]
+    session_cluster: String,
+    /// Carry out the statements of this file; - for the input
+    #[arg(short, long, value_name = "FILE", conflicts_with = "execute")]
+    file: Option<String>,
+    /// Carry out this statement, or several; may be repeated
+    #[arg(short, long, value_name = "STATEMENT")]
+    execute: Vec<String>,
+    /// Print results in this form
+    #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
+    output: ResultFormat,
+    /// How long one statement may take, such as 10m; exit code 124 afterwards. Default: for ever
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    timeout: Option<Duration>,
+    /// Image of the gateway, of the same Flink version; default: that of the cluster
+    #[arg(long, value_name = "IMAGE")]
+    gateway_image: Option<String>,
+    /// Leave the gateway there for later sessions
+    #[arg(long)]
+    keep_gateway: bool,
+    /// Kubernetes ends the gateway after this time, whatever has become of the session
+    #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "8h")]
+    gateway_lifetime: Duration,
+    /// How long the gateway may take to start; exit code 124 afterwards
+    #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "5m")]
+    start_timeout: Duration,
+    /// Show all that Flink says of an error
+    #[arg(short, long)]
+    verbose: bool,
+    #[command(flatten)]
+    dry_run: DryRun,
+}
+
+/// Where statements come from.
+enum Source {
+    Typed,
+    Script { name: String, statements: Vec<Statement> },
+}
+
+/// Runs the session to its end.
+pub async fn run(args: SqlArgs, global: &Global, printer: &Printer) -> anyhow::Result<()> {
+    let dry_run = args.dry_run.dry_run;
+    // Before anything is connected: a script that is not there needs no cluster to be seen.
+    let source = if dry_run == NO_DRY_RUN { source(&args, printer).await? } else { Source::Typed };
+    let connection = global.connect().await?;
+    let cluster = session_cluster(&connection, &args.session_cluster).await?;
+    let wish = Wish {
+        image: args.gateway_image.as_deref(),
+        is_kept: args.keep_gateway,
+        lifetime: args.gateway_lifetime,
+    };
+    let manifests = gateway::manifests(&connection, &cluster, wish).await?;
+    if dry_run != NO_DRY_RUN {
+        let manifest = manifests.wished(wish);
+        if dry_run == DryRunMode::Server {
+            apply::create(&connection.client, manifest, change::writer(dry_run)).await?;
+        }
+        let is_json = args.output == ResultFormat::Json;
+        let form = if is_json { ValueFormat::Json } else { ValueFormat::Yaml };
+        printer.value(manifest, form)?;
+        printer.note(format_args!("no gateway was made, and nothing was run{}", dry_run.suffix()));
+        return Ok(());
+    }
+    let timeout = args.start_timeout;
+    let gateway = gateway::start(&connection, &cluster, &manifests, wish, timeout, printer).await?;
+    let result = session(&args, &gateway, &cluster, source, printer).await;
+    if args.keep_gateway || !gateway.is_own {
+        let name = &gateway.pod.name;
+        printer.note(format_args!(
+            "the gateway stays for later sessions; remove it with: kubectl delete pod {name} -n {}",
+            cluster.namespace()
+        ));
+    }
+    gateway::remove(&connection, &gateway, printer).await;
+    result
+}
+
+/// Opens a session, carries the statements out, and ends it.
+async fn session(
+    args: &SqlArgs,
+    gateway: &gateway::Gateway,
+    cluster: &Deployment,
+    source: Source,
+    printer: &Printer,
+) -> anyhow::Result<()> {
+    let opening =
+        async { Gateway::connect(gateway.client.clone()).await?.open(SESSION_NAME).await };
+    let opened = tokio::select! {
+        opened = opening => opened.context("while opening a session of the SQL gateway")?,
+        () = super::signals::asked_to_leave() => {
+            return Err(Failure::interrupted("stopped before a statement was run").into());
+        }
+    };
+    let runner = Runner {
+        session: &opened,
+        cluster: cluster.name(),
+        format: args.output,
+        timeout: args.timeout,
+        is_verbose: args.verbose,
+        printer,
+    };
+    let result = match source {
+        Source::Script { name, statements } => runner.script(&name, &statements).await,
+        Source::Typed => interactive::run(runner).await,
+    };
+    runner.leave("end the session", opened.close()).await;
+    result
+}
+
+/// The cluster, which has to be one that takes jobs.
+async fn session_cluster(connection: &Connection, name: &str) -> anyhow::Result<Deployment> {
+    let cluster = deployment::fetch(connection, name).await?;
+    let shown = cluster.shown_name();
+    if let Some(of) = cluster.session_cluster() {
+        return Err(Failure::new(format!("`{shown}` is a job, and no session cluster"))
+            .hint(format!("it runs in `{of}`: kubectl flink sql {of}"))
+            .into());
+    }
+    if !cluster.is_session() {
+        return Err(Failure::new(format!(
+            "`{shown}` is an application cluster, which runs its own job only"
+        ))
+        .hint("see the session clusters there are: kubectl flink list")
+        .hint("make one: a FlinkDeployment without `spec.job`, such as examples/session.yaml")
+        .into());
+    }
+    let version = cluster.flink_version().and_then(FlinkVersion::parse);
+    if let Some(version) = version.filter(|version| *version < VERSION_MIN) {
+        let (version, least) = (version.as_str(), VERSION_MIN.as_str());
+        return Err(Failure::new(format!(
+            "`{shown}` has Flink {version}: it takes {least} or later"
+        ))
+        .hint("run the statements in the cluster: kubectl flink exec NAME -it -- bin/sql-client.sh")
+        .into());
+    }
+    if cluster.job_manager_status() != Some("READY") {
+        return Err(Failure::new(format!("the JobManager of `{shown}` is not ready"))
+            .hint(format!("it is {}", wait::phase(&cluster)))
+            .hint(format!("look why with: kubectl flink why {shown}"))
+            .into());
+    }
+    Ok(cluster)
+}
+
+async fn source(args: &SqlArgs, printer: &Printer) -> anyhow::Result<Source> {
+    let name = match args.file.as_deref() {
+        Some("-") => INPUT,
+        Some(path) => path,
+        None if !args.execute.is_empty() => return typed_as_flags(&args.execute),
+        None if printer.terminals().input => return Ok(Source::Typed),
+        None => INPUT,
+    };
+    let read = {
+        let name = name.to_owned();
+        tokio::task::spawn_blocking(move || read(&name))
+    };
+    // Whoever gives up the input gives up the command.
+    let text = read.await.context("while reading the script")??;
+    let statements = all_of(name, &text)?;
+    if statements.is_empty() {
+        return Err(Failure::usage(format!("`{name}` has no statements")).into());
+    }
+    Ok(Source::Script { name: name.to_owned(), statements })
+}
+
+/// Those of `-e`, each ended by its own end.
+fn typed_as_flags(flags: &[String]) -> anyhow::Result<Source> {
+    let mut statements = Vec::new();
+    for flag in flags {
+        statements.extend(all_of("-e", flag)?);
+    }
+    if statements.is_empty() {
+        return Err(Failure::usage("-e has no statement").into());
+    }
+    Ok(Source::Script { name: "-e".to_owned(), statements })
+}
+
+/// The statements of a script, the last with or without its semicolon.
+fn all_of(name: &str, text: &str) -> Result<Vec<Statement>, Failure> {
+    let split = statements::split(text);
+    if let Some(Open { what, line }) = split.open {
+        return Err(Failure::usage(format!("{name}:{line}: {what} has no end")));
+    }
+    Ok(split.statements.into_iter().chain(split.rest).collect())
+}
+
+fn read(name: &str) -> anyhow::Result<String> {
+    let unread = || format!("while reading `{name}`");
+    let from: Box<dyn Read> = if name == INPUT {
+        Box::new(std::io::stdin().lock())
+    } else {
+        Box::new(std::fs::File::open(name).with_context(unread)?)
+    };
+    let mut bytes = Vec::new();
+    from.take(SCRIPT_BYTES_MAX + 1).read_to_end(&mut bytes).with_context(unread)?;
+    if bytes.len() as u64 > SCRIPT_BYTES_MAX {
+        let larger = format!("`{name}` is larger than {SCRIPT_BYTES_MAX} bytes");
+        return Err(Failure::usage(larger).into());
+    }
+    String::from_utf8(bytes)
+        .map_err(|_| Failure::usage(format!("`{name}` is not text in UTF-8")).into())
+}

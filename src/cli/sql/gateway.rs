@@ -1,0 +1,344 @@
+//! The pod of the gateway that a session goes through: made, waited for, and removed.
+//!
+//! A pod and no Deployment: it has an end of its own, so that a program that was killed leaves nothing that
+//! runs for ever, and it is not started again with sessions that are lost. One that is kept is named by
+//! what it is made of, and serves every session that wants the same.
+
+mod sight;
+
+use std::time::Duration;
+
+use anyhow::Context;
+use futures::StreamExt;
+use k8s_openapi::api::apps::v1;
+use k8s_openapi::api::core::v1::Pod;
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+use tokio::time::{Instant, sleep_until};
+
+use crate::cli::change;
+use crate::cli::connection::Connection;
+use crate::cli::deployment::Deployment;
+use crate::cli::failure::Failure;
+use crate::cli::printer::Printer;
+use crate::cluster;
+use crate::cluster::apply::{self, Deletion, ObjectId, Propagation};
+use crate::cluster::logs::{self, LogRequest};
+use crate::cluster::read::{self, Scope};
+use crate::config::{options, secret};
+use crate::flink::access::{Access, Connector, Options, PodPort};
+use crate::flink::sql_gateway::PORT;
+use crate::flink::{Client, Deadlines, new_trigger_id};
+use crate::render::names;
+use crate::render::sql_gateway::{GATEWAY_CONTAINER, GatewayInput, gateway_pod, gateway_selector};
+use sight::{Sight, is_over, judge};
+
+/// Tells the pod of one session from those of others.
+const SESSION_LABEL: &str = "flink.apache.org/sql-gateway";
+/// Digits that do so.
+const ID_CHARS: usize = 8;
+/// How long a call to the gateway may take, in which it may load a catalog.
+const REQUEST_DEADLINE: Duration = Duration::from_mins(1);
+/// How long the end may take.
+const REMOVAL_DEADLINE: Duration = Duration::from_secs(10);
+/// Of a gateway that did not start.
+const LOG_LINES: i64 = 30;
+const LOG_BYTES_MAX: u32 = 64 * 1024;
+const LOG_LINES_SHOWN: usize = 5;
+/// What an image without a gateway says.
+const NO_GATEWAY: [&str; 3] = [
+    "load main class org.apache.flink.table.gateway.SqlGateway",
+    "sql gateway jar not found",
+    "sql-gateway.sh: No such file",
+];
+
+/// What is asked of the gateway.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wish<'a> {
+    pub(super) image: Option<&'a str>,
+    /// Others may use it, and it stays behind.
+    pub(super) is_kept: bool,
+    pub(super) lifetime: Duration,
+}
+
+/// A gateway that answers.
+#[derive(Debug)]
+pub(super) struct Gateway {
+    pub(super) client: Client,
+    pub(super) pod: ObjectId,
+    /// Whether it goes with the session.
+    pub(super) is_own: bool,
+}
+
+/// The pods that would do: the one of this session, and the one that every session may use.
+#[derive(Clone, Debug)]
+pub(super) struct Manifests {
+    pub(super) own: Value,
+    kept: Value,
+}
+
+/// Makes the manifests from what runs.
+pub(super) async fn manifests(
+    connection: &Connection,
+    cluster: &Deployment,
+    wish: Wish<'_>,
+) -> anyhow::Result<Manifests> {
+    let (name, namespace) = (cluster.name(), cluster.namespace());
+    let id = ObjectId::of::<v1::Deployment>(namespace, &names::job_manager(name));
+    let Some(job_manager) = read::get_value(&connection.client, &id).await? else {
+        return Err(Failure::new(format!("the JobManager of `{name}` has no Deployment"))
+            .hint(format!("look why with: kubectl flink why {name}"))
+            .into());
+    };
+    let config = cluster.reconciled_config();
+    if config.get(&options::SSL_REST_ENABLED)? {
+        return Err(Failure::new(format!(
+            "`{name}` serves its REST API with TLS, and then so would the gateway, which is reached by a \
+             port-forward without it"
+        ))
+        .hint(format!("run the statements in the cluster: kubectl flink exec {name} -it -- bin/sql-client.sh"))
+        .into());
+    }
+    let pod = gateway_pod(&GatewayInput {
+        cluster: name,
+        uid: cluster.uid().unwrap_or_default(),
+        job_manager: &job_manager,
+        image: wish.image,
+        rest_port: config.get(&options::REST_PORT)?,
+        port: PORT,
+    })?;
+    let sum = Sha256::digest(pod.to_string());
+    let digits = sum.iter().take(ID_CHARS / 2).map(|byte| format!("{byte:02x}"));
+    let sum = digits.collect::<Vec<_>>().concat();
+    Ok(Manifests {
+        own: named(&pod, name, &new_trigger_id(), wish.lifetime),
+        kept: named(&pod, name, &sum, wish.lifetime),
+    })
+}
+
+fn named(pod: &Value, cluster: &str, id: &str, lifetime: Duration) -> Value {
+    let id = id.get(..ID_CHARS).unwrap_or(id);
+    let mut pod = pod.clone();
+    pod["metadata"]["name"] = json!(format!("{cluster}-sql-{id}"));
+    pod["metadata"]["labels"][SESSION_LABEL] = json!(id);
+    pod["spec"]["activeDeadlineSeconds"] = json!(lifetime.as_secs().max(1));
+    pod
+}
+
+impl Manifests {
+    /// The one that would be made.
+    pub(super) fn wished(&self, wish: Wish<'_>) -> &Value {
+        if wish.is_kept { &self.kept } else { &self.own }
+    }
+}
+
+/// Takes the gateway that is there and fits, else makes one; a gateway that does not start is removed.
+pub(super) async fn start(
+    connection: &Connection,
+    cluster: &Deployment,
+    manifests: &Manifests,
+    wish: Wish<'_>,
+    timeout: Duration,
+    printer: &Printer,
+) -> anyhow::Result<Gateway> {
+    let is_there = tidy_up(connection, cluster, &manifests.kept).await?;
+    let manifest = if is_there { &manifests.kept } else { manifests.wished(wish) };
+    let pod = ObjectId::in_manifest(manifest)?;
+    let progress = printer.progress();
+    if !is_there {
+        progress.set(format_args!("{}: making the SQL gateway", cluster.name()));
+        match apply::create(&connection.client, manifest, change::writer(super::NO_DRY_RUN)).await {
+            Ok(_) => {}
+            // Somebody else made the one that is kept meanwhile.
+            Err(cluster::Error::AlreadyExists { .. }) if wish.is_kept => {}
+            Err(error) => return Err(refused(error, cluster)),
+        }
+    }
+    let gateway = Gateway {
+        client: client(connection, manifest)?,
+        is_own: !is_there && !wish.is_kept,
+        pod: pod.clone(),
+    };
+    let ready = wait(connection, &gateway, cluster, timeout, |phase| {
+        progress.set(format_args!("{}: SQL gateway: {phase}", cluster.name()));
+    });
+    let result = tokio::select! {
+        ready = ready => ready,
+        () = crate::cli::signals::asked_to_leave() => {
+            Err(Failure::interrupted("stopped before a statement was run").into())
+        }
+    };
+    drop(progress);
+    match result {
+        Ok(()) => Ok(gateway),
+        Err(error) => {
+            remove(connection, &gateway, printer).await;
+            Err(error)
+        }
+    }
+}
+
+/// Removes gateways of the cluster that have ended; whether the one that is kept is there.
+async fn tidy_up(
+    connection: &Connection,
+    cluster: &Deployment,
+    kept: &Value,
+) -> anyhow::Result<bool> {
+    let scope = Scope::Namespace(cluster.namespace());
+    let selector = gateway_selector(cluster.name());
+    let found = read::list_values::<Pod>(&connection.client, scope, Some(&selector)).await?;
+    let mut is_there = false;
+    for pod in &found {
+        if !is_over(pod) {
+            is_there |= pod["metadata"]["name"] == kept["metadata"]["name"];
+            continue;
+        }
+        let uid = pod["metadata"]["uid"].as_str();
+        let deletion = Deletion { uid, ..Deletion::with(Propagation::Background) };
+        let id = ObjectId::in_manifest(pod)?;
+        // What stays is found the next time.
+        if let Err(error) = apply::delete(&connection.client, &id, deletion).await {
+            tracing::debug!(%error, pod = id.name, "a gateway that has ended stays");
+        }
+    }
+    Ok(is_there)
+}
+
+/// A client of the gateway in the pod.
+fn client(connection: &Connection, manifest: &Value) -> anyhow::Result<Client> {
+    let deadlines = Deadlines { request: REQUEST_DEADLINE, ..Deadlines::default() };
+    if let Some(address) = &connection.rest_address {
+        return Ok(Client::at(&format!("http://{address}"), deadlines)?);
+    }
+    let text = |path: &str| manifest.pointer(path).and_then(Value::as_str).unwrap_or_default();
+    let id = manifest["metadata"]["labels"][SESSION_LABEL].as_str().unwrap_or_default();
+    let to = PodPort {
+        namespace: text("/metadata/namespace").to_owned(),
+        labels: format!("{SESSION_LABEL}={id}"),
+        port: PORT,
+    };
+    let options = Options { access: Access::PortForward, ..Options::default() };
+    Ok(Connector::new(&options, connection.config.as_ref())?.pod_client(&to, deadlines)?)
+}
+
+/// Ends when the gateway is ready; how far it is, is told meanwhile.
+async fn wait(
+    connection: &Connection,
+    gateway: &Gateway,
+    cluster: &Deployment,
+    timeout: Duration,
+    tell: impl Fn(&str),
+) -> anyhow::Result<()> {
+    let mut watch = Box::pin(read::watch_value(&connection.client, &gateway.pod));
+    let until = Instant::now() + timeout;
+    let mut last = "not seen yet".to_owned();
+    let name = &gateway.pod.name;
+    loop {
+        let seen = tokio::select! {
+            seen = watch.next() => seen.context("the watch of the gateway's pod ended")?,
+            () = sleep_until(until) => {
+                let seconds = timeout.as_secs();
+                return Err(Failure::timed_out(format!(
+                    "the SQL gateway is not ready after {seconds}s: pod `{name}` is {last}"
+                ))
+                .hint("--start-timeout waits longer")
+                .into());
+            }
+        };
+        let pod = match seen {
+            Ok(Some(pod)) => pod,
+            // The watch may begin before the pod is in what it lists.
+            Ok(None) => continue,
+            Err(error) if error.is_transient() => {
+                last = error.to_string();
+                tell(&last);
+                continue;
+            }
+            Err(error) => return Err(error.into()),
+        };
+        match judge(&pod) {
+            Sight::Ready => return Ok(()),
+            Sight::Waiting(phase) => {
+                tell(&phase);
+                last = phase;
+            }
+            Sight::Failed(why) => {
+                return Err(not_started(connection, gateway, cluster, &pod, &why).await.into());
+            }
+        }
+    }
+}
+
+/// Why no gateway came up, with what it said last.
+async fn not_started(
+    connection: &Connection,
+    gateway: &Gateway,
+    cluster: &Deployment,
+    pod: &Value,
+    why: &str,
+) -> Failure {
+    let request = LogRequest {
+        namespace: cluster.namespace().to_owned(),
+        pod: gateway.pod.name.clone(),
+        container: Some(GATEWAY_CONTAINER.to_owned()),
+        tail_lines: Some(LOG_LINES),
+        ..LogRequest::default()
+    };
+    // A container that never ran has no log; without the right to read it there is none either.
+    let log = logs::text(&connection.client, &request, LOG_BYTES_MAX).await.unwrap_or_default();
+    let image = pod.pointer("/spec/containers/0/image").and_then(Value::as_str).unwrap_or_default();
+    if NO_GATEWAY.iter().any(|sign| log.contains(sign)) {
+        return Failure::new(format!("image `{image}` has no SQL gateway")).hint(
+            "name one of the same Flink version that has flink-sql-gateway-*.jar in opt: --gateway-image IMAGE",
+        );
+    }
+    let failure = Failure::new(format!("the SQL gateway did not start: {why}"));
+    let lines = log.lines().filter(|line| !line.trim().is_empty()).collect::<Vec<_>>();
+    let from = lines.len().saturating_sub(LOG_LINES_SHOWN);
+    if lines.is_empty() {
+        return failure;
+    }
+    let said = secret::hide_in(&lines.get(from..).unwrap_or_default().join("\n"));
+    failure.caused_by(anyhow::Error::msg(format!("it said last:\n{said}")))
+}
+
+/// The API server takes no such pod.
+fn refused(error: cluster::Error, cluster: &Deployment) -> anyhow::Error {
+    let is_ours = matches!(
+        error,
+        cluster::Error::Rejected { .. }
+            | cluster::Error::Invalid { .. }
+            | cluster::Error::Forbidden { .. }
+    );
+    if !is_ours {
+        return error.into();
+    }
+    Failure::new(format!("no pod for the SQL gateway of `{}` can be made", cluster.name()))
+        .caused_by(error)
+        .hint("see what it would be: --dry-run=client; its rights are in docs/permissions.md")
+        .into()
+}
+
+/// Removes a gateway that was made for this session; one that stays ends by its own limit.
+pub(super) async fn remove(connection: &Connection, gateway: &Gateway, printer: &Printer) {
+    if !gateway.is_own {
+        return;
+    }
+    let deletion = Deletion::with(Propagation::Background);
+    let deleted = apply::delete(&connection.client, &gateway.pod, deletion);
+    let deleted = tokio::time::timeout(REMOVAL_DEADLINE, deleted).await;
+    let why = match deleted {
+        Ok(Ok(_)) => return,
+        Ok(Err(error)) => error.to_string(),
+        Err(_) => format!("no answer within {}s", REMOVAL_DEADLINE.as_secs()),
+    };
+    let ObjectId { name, namespace, .. } = &gateway.pod;
+    printer.warning(format_args!("the SQL gateway stays until its limit: {why}"));
+    printer.hint(format_args!(
+        "remove it with: kubectl delete pod {name} -n {}",
+        namespace.as_deref().unwrap_or_default()
+    ));
+}
+
+#[cfg(test)]
+mod tests;
