@@ -14,6 +14,7 @@ mod kinds;
 mod long;
 mod session_jobs;
 mod snapshots;
+mod sql;
 mod zookeeper;
 
 use std::thread;
