@@ -6,6 +6,25 @@ fn command_tree_is_sound() {
     Cli::command().debug_assert();
 }
 
+/// One with the id of a global argument would take its place: clap hands both the same value.
+#[test]
+fn no_argument_of_a_command_takes_the_place_of_a_global_one() {
+    fn check(command: &clap::Command, global: &[String]) {
+        for inner in command.get_subcommands() {
+            for argument in inner.get_arguments() {
+                let id = argument.get_id().to_string();
+                assert!(!global.contains(&id), "{}: rename the field `{id}`", inner.get_name());
+            }
+            check(inner, global);
+        }
+    }
+    let root = Cli::command();
+    let global = root.get_arguments().filter(|it| it.is_global_set());
+    let global: Vec<String> = global.map(|it| it.get_id().to_string()).collect();
+    assert!(global.iter().any(|id| id == "cluster"), "{global:?}");
+    check(&root, &global);
+}
+
 #[test]
 fn connection_flags_stand_before_or_after_the_command() {
     for line in [
