@@ -192,7 +192,9 @@ async fn a_job_comes_to_rest_and_is_scaled_down_again() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_job_that_is_new_is_advised_first() {
     let flink = flink(100.0).await;
-    let advised = [("job.autoscaler.advice.first-window", "true")];
+    // The advice lasts for two windows, in which a busy machine has to come to a decision.
+    let advised =
+        [("job.autoscaler.advice.first-window", "true"), ("job.autoscaler.metrics.window", "4 s")];
     let running = start(&[flink.base_url()], Arc::new(Memory::default()), &advised).await;
     let job = running
         .until_job(&flink, "it is advised", |job| {
