@@ -54,13 +54,7 @@ pub(crate) fn run(operating: &Operating, scene: &Scene, rate: f64) {
     operating.run(scene);
     let now = operating.flink.now();
     operating.flink.with("shop/orders", |cluster| {
-        let metrics = [
-            ("Status.JVM.Memory.Heap.Max", 1000.0),
-            ("Status.JVM.Memory.Heap.Used", 400.0),
-            ("Status.Flink.Memory.Managed.Used", 30.0),
-            ("Status.JVM.Memory.Metaspace.Used", 20.0),
-        ];
-        cluster.process_metrics = metrics.map(|(name, value)| (name.to_owned(), value)).into();
+        cluster.measure_memory();
         let job = cluster.jobs.get_mut(JOB_ID).unwrap();
         (job.start, job.load) = (now, Some(Load::new(rate, 40.0, now)));
     });

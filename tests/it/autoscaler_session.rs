@@ -81,13 +81,7 @@ async fn start() -> Operating {
     let operating = Operating::start(flink().await);
     let now = operating.flink.now();
     operating.flink.with("shop/lab", |cluster| {
-        let metrics = [
-            ("Status.JVM.Memory.Heap.Max", 1000.0),
-            ("Status.JVM.Memory.Heap.Used", 400.0),
-            ("Status.Flink.Memory.Managed.Used", 30.0),
-            ("Status.JVM.Memory.Metaspace.Used", 20.0),
-        ];
-        cluster.process_metrics = metrics.map(|(name, value)| (name.to_owned(), value)).into();
+        cluster.measure_memory();
         let mut job = Job::running(JOB_ID, now);
         job.load = Some(Load::new(100.0, 40.0, now));
         cluster.jobs.insert(JOB_ID.to_owned(), job);

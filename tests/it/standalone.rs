@@ -28,13 +28,7 @@ async fn flink(rate: f64) -> FakeFlink {
     flink.run_job(JOB);
     let now = flink.now();
     flink.with("", |cluster| {
-        let metrics = [
-            ("Status.JVM.Memory.Heap.Max", 1000.0),
-            ("Status.JVM.Memory.Heap.Used", 400.0),
-            ("Status.Flink.Memory.Managed.Used", 30.0),
-            ("Status.JVM.Memory.Metaspace.Used", 20.0),
-        ];
-        cluster.process_metrics = metrics.map(|(name, value)| (name.to_owned(), value)).into();
+        cluster.measure_memory();
         cluster.configuration.insert("jobmanager.scheduler".into(), "Adaptive".into());
         let job = cluster.jobs.get_mut(JOB).unwrap();
         (job.start, job.load) = (now, Some(Load::new(rate, 40.0, now)));
