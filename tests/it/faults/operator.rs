@@ -13,6 +13,8 @@ struct State {
     child: Option<Child>,
     starts: usize,
     is_wanted: bool,
+    /// Times that it ended although it was wanted.
+    ends: usize,
 }
 
 /// One `kubectl-flink operate`, through all its lives.
@@ -59,6 +61,23 @@ impl Operator {
         command.env("TOKIO_WORKER_THREADS", "1");
         state.child = Some(command.spawn().unwrap());
         state.starts += 1;
+    }
+
+    /// Starts it again if it has ended by itself; one that was killed stays dead.
+    pub(super) fn revive(&self) {
+        let mut state = self.state.lock().unwrap();
+        let has_ended = |child: &mut Child| child.try_wait().unwrap().is_some();
+        if !state.is_wanted || !state.child.as_mut().is_some_and(has_ended) {
+            return;
+        }
+        state.ends += 1;
+        drop(state);
+        self.tend();
+    }
+
+    /// Times that it ended by itself and was revived.
+    pub(super) fn ends(&self) -> usize {
+        self.state.lock().unwrap().ends
     }
 
     /// Kills it as the kernel does: nothing is finished.

@@ -17,12 +17,12 @@ use super::scenarios::{JOB, deployment};
 use super::stage::{OPERATOR_CONFIG, arguments, is_stable, line};
 
 pub(super) const LEASE: &str = "operators";
-pub(super) const LEASE_DURATION: Duration = Duration::from_secs(6);
+pub(super) const LEASE_DURATION: Duration = Duration::from_secs(9);
 const ELECTION: &str = "\
 kubernetes.operator.leader-election.enabled: true
 kubernetes.operator.leader-election.lease-name: operators
-kubernetes.operator.leader-election.lease-duration: 6 s
-kubernetes.operator.leader-election.renew-deadline: 4 s
+kubernetes.operator.leader-election.lease-duration: 9 s
+kubernetes.operator.leader-election.renew-deadline: 7 s
 kubernetes.operator.leader-election.retry-period: 1 s
 kubernetes.operator.health.probe.enabled: false
 ";
@@ -56,12 +56,15 @@ pub(super) struct Replicas {
     /// Where the Leases are.
     home: &'static str,
     pub(super) namespaces: Vec<String>,
+    /// Who ends by itself is started again, as kubelet does: a store that stands still for as long as
+    /// a lease lasts, as that of a busy machine may, ends them all.
+    pub(super) are_revived: bool,
 }
 
 impl Replicas {
     /// Without operators.
     pub(super) fn new(ground: Ground, home: &'static str, namespaces: Vec<String>) -> Self {
-        Self { ground, all: Vec::new(), home, namespaces }
+        Self { ground, all: Vec::new(), home, namespaces, are_revived: false }
     }
 
     /// Starts one more, with this beside the configuration of all, and with other arguments.
@@ -89,7 +92,13 @@ impl Replicas {
             format!("--- {}\n{}\n{}", replica.name, writes.join("\n"), replica.operator.said())
         };
         let all: Vec<String> = self.all.iter().map(of).collect();
-        format!("{what}\n{}", all.join("\n"))
+        // Whoever reads the beginning or the end alone sees what it is about.
+        format!("{what}\n{}\n{what}", all.join("\n"))
+    }
+
+    /// Times that one of them ended by itself.
+    pub(super) fn ends(&self) -> usize {
+        self.all.iter().map(|replica| replica.operator.ends()).sum()
     }
 
     /// What is looked for, and how long it took to come about.
@@ -104,6 +113,9 @@ impl Replicas {
                 return (found, start.elapsed());
             }
             assert!(start.elapsed() < PATIENCE, "{}", self.told(what));
+            if self.are_revived {
+                self.all.iter().for_each(|replica| replica.operator.revive());
+            }
             sleep(LOOK).await;
         }
     }
