@@ -163,31 +163,46 @@ impl Figures {
 }
 
 /// The measured figures of one vertex, or of the job, at one time. One that is not there was not
-/// measured.
+/// measured. Thousands of samples are kept: each takes a word for a figure.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Values(Vec<(Metric, f64)>);
+pub struct Values {
+    /// A bit for each metric that was measured, in the order of [`Metric`].
+    measured: u32,
+    /// Their figures, in the same order.
+    figures: Box<[f64]>,
+}
+
+const _: () = assert!(Metric::ALL.len() <= u32::BITS as usize, "a bit for each metric");
 
 impl Values {
+    /// Its bit, and how many of those that were measured come before it.
+    fn place(&self, metric: Metric) -> (u32, usize) {
+        let bit = 1_u32 << (metric as u32);
+        (bit, (self.measured & (bit - 1)).count_ones() as usize)
+    }
+
     pub fn get(&self, metric: Metric) -> Option<f64> {
-        self.0.iter().find(|(of, _)| *of == metric).map(|(_, value)| *value)
+        let (bit, at) = self.place(metric);
+        if self.measured & bit == 0 { None } else { self.figures.get(at).copied() }
     }
 
     /// Sets a figure; NaN is none.
     pub fn set(&mut self, metric: Metric, value: f64) {
-        self.0.retain(|(of, _)| *of != metric);
-        if !value.is_nan() {
-            let at = self.0.partition_point(|(of, _)| *of < metric);
-            self.0.insert(at, (metric, value));
+        let (bit, at) = self.place(metric);
+        let mut figures = std::mem::take(&mut self.figures).into_vec();
+        if self.measured & bit != 0 {
+            figures.remove(at);
         }
-    }
-
-    /// Gives back the room that is not used.
-    pub fn shrink(&mut self) {
-        self.0.shrink_to_fit();
+        self.measured &= !bit;
+        if !value.is_nan() {
+            figures.insert(at, value);
+            self.measured |= bit;
+        }
+        self.figures = figures.into();
     }
 
     pub fn iter(&self) -> impl Iterator<Item = (Metric, f64)> + '_ {
-        self.0.iter().copied()
+        Metric::ALL.into_iter().filter_map(|metric| Some((metric, self.get(metric)?)))
     }
 }
 
@@ -210,5 +225,22 @@ mod tests {
         values.set(Metric::Load, 0.5);
         values.set(Metric::Lag, f64::NAN);
         assert_eq!(values.iter().collect::<Vec<_>>(), [(Metric::Load, 0.5)]);
+    }
+
+    #[test]
+    fn figures_are_found_in_whatever_order_they_were_set() {
+        let mut values = Values::default();
+        for (index, metric) in Metric::ALL.into_iter().enumerate().rev().step_by(2) {
+            values.set(metric, index as f64);
+        }
+        values.set(Metric::Load, 0.25);
+        for (index, metric) in Metric::ALL.into_iter().enumerate() {
+            let expected = match metric {
+                Metric::Load => Some(0.25),
+                _ => (index % 2 == 0).then_some(index as f64),
+            };
+            assert_eq!(values.get(metric), expected, "{metric}");
+        }
+        assert!(values.iter().map(|(metric, _)| metric).is_sorted());
     }
 }

@@ -119,8 +119,7 @@ pub fn sample(
     settings: &Settings,
     earlier: &Samples,
 ) -> Result<(Sample, BTreeMap<VertexId, Unscaled>), VertexId> {
-    let mut sample = Sample { job: of_processes(&reading.processes), ..Sample::default() };
-    let mut unscaled = BTreeMap::new();
+    let (mut vertices, mut unscaled) = (Vec::new(), BTreeMap::new());
     let zero = Aggregate { min: Some(0.0), max: Some(0.0), average: Some(0.0), sum: Some(0.0) };
     let finished = VertexReading {
         busy: Some(zero),
@@ -137,18 +136,19 @@ pub fn sample(
         } else {
             reading.vertices.get(id).ok_or_else(|| id.clone())?
         };
-        let mut values = of_vertex(id, vertex, reading, settings, earlier);
+        let values = of_vertex(id, vertex, reading, settings, earlier);
         if values.get(Metric::Load).is_none() {
             unscaled.insert(id.clone(), Unscaled::NoBusyTime);
         }
-        // Thousands of samples are kept: they share their ids, and have no room to spare.
-        values.shrink();
+        // Thousands of samples are kept: they share their ids.
         let last = earlier.last_key_value();
         let kept = last.and_then(|(_, sample)| sample.vertices.get_key_value(id));
         let id = kept.map_or(id, |(id, _)| id);
-        sample.vertices.insert(id.clone(), values);
+        vertices.push((id.clone(), values));
     }
-    Ok((sample, unscaled))
+    // Made of all at once a map has no room to spare.
+    let vertices = vertices.into_iter().collect();
+    Ok((Sample { vertices, job: of_processes(&reading.processes) }, unscaled))
 }
 
 fn of_vertex(
