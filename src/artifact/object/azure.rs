@@ -5,6 +5,7 @@ use std::sync::Arc;
 use object_store::azure::{MicrosoftAzure, MicrosoftAzureBuilder};
 use url::Url;
 
+use super::settings::partial;
 use super::{Pinned, client_options, endpoint_url, retries};
 use crate::artifact::error::{Error, innermost};
 use crate::artifact::request::Request;
@@ -68,7 +69,8 @@ pub(super) async fn store(url: &Url, request: &Request) -> Result<Arc<MicrosoftA
         let own = place.find(job, key);
         own.is_some() && own != place.find(operator, key)
     };
-    let is_operators = ![ACCOUNT_KEY, SAS, CLIENT_ID, CLIENT_SECRET].iter().any(is_own);
+    // An id alone is no credential: Flink's pods may have one for their managed identity.
+    let is_operators = ![ACCOUNT_KEY, SAS, CLIENT_SECRET].iter().any(is_own);
     if is_operators && is_own(&ENDPOINT) {
         return Err(Error::invalid(
             request,
@@ -85,7 +87,13 @@ pub(super) async fn store(url: &Url, request: &Request) -> Result<Arc<MicrosoftA
         .with_account(place.account)
         .with_container_name(place.container)
         .with_retry(retries());
-    let builder = with_credentials(builder, &place, config);
+    // Of a job's configuration only what is the job's own: the rest of it is the operator's.
+    let counts = |key: &str| is_operators || is_own(&key);
+    let (builder, are_complete) = with_credentials(builder, &place, config, counts);
+    if !is_operators && !are_complete {
+        let wanted = format!("`{CLIENT_ID}` and `{TOKEN_ENDPOINT}`");
+        return Err(Error::invalid(request, partial(&wanted)));
+    }
     let builder = at_endpoint(builder, &place, config, is_operators, request).await?;
     let store = builder.build();
     Ok(Arc::new(
@@ -93,17 +101,22 @@ pub(super) async fn store(url: &Url, request: &Request) -> Result<Arc<MicrosoftA
     ))
 }
 
+/// The builder with the credentials of the options that count, and whether they are complete.
 fn with_credentials(
     mut builder: MicrosoftAzureBuilder,
     place: &Place<'_>,
     config: &FlinkConfig,
-) -> MicrosoftAzureBuilder {
-    if let Some(key) = place.find(config, ACCOUNT_KEY) {
+    counts: impl Fn(&str) -> bool,
+) -> (MicrosoftAzureBuilder, bool) {
+    let mut are_complete = false;
+    if let Some(key) = place.find(config, ACCOUNT_KEY).filter(|_| counts(ACCOUNT_KEY)) {
         builder = builder.with_access_key(key);
+        are_complete = true;
     }
-    if let Some(token) = place.find(config, SAS) {
+    if let Some(token) = place.find(config, SAS).filter(|_| counts(SAS)) {
         let pairs = url::form_urlencoded::parse(token.trim_start_matches('?').as_bytes());
         builder = builder.with_sas_authorization(pairs.into_owned().collect::<Vec<_>>());
+        are_complete = true;
     }
     // `https://login.microsoftonline.com/<tenant>/oauth2/token`
     let tenant = place.find(config, TOKEN_ENDPOINT).and_then(|text| {
@@ -112,10 +125,12 @@ fn with_credentials(
     });
     if let (Some(id), Some(secret), Some(tenant)) =
         (place.find(config, CLIENT_ID), place.find(config, CLIENT_SECRET), tenant)
+        && counts(CLIENT_SECRET)
     {
         builder = builder.with_client_secret_authorization(id, secret, tenant);
+        are_complete = true;
     }
-    builder
+    (builder, are_complete)
 }
 
 async fn at_endpoint(

@@ -11,9 +11,11 @@ use super::{Pinned, client_options, endpoint_url, retries};
 use crate::artifact::error::{Error, innermost};
 use crate::artifact::request::Request;
 
+const EMAIL: &str = "auth.service.account.email";
+const PRIVATE_KEY: &str = "auth.service.account.private.key";
 const NAMES: Names = Names {
     prefixes: &["fs.gs.", "gs."],
-    credentials: &["auth.service.account.email", "auth.service.account.private.key"],
+    credentials: &[EMAIL, PRIVATE_KEY],
     endpoint: "storage.root.url",
 };
 
@@ -23,6 +25,7 @@ pub(super) async fn store(url: &Url, request: &Request) -> Result<Arc<GoogleClou
     if bucket.is_empty() {
         return Err(Error::invalid(request, "it names no bucket, as in `gs://bucket/job.jar`"));
     }
+    settings.demand(&[EMAIL, PRIVATE_KEY], request)?;
     let mut builder = if settings.is_operators {
         GoogleCloudStorageBuilder::from_env()
     } else {
@@ -35,10 +38,7 @@ pub(super) async fn store(url: &Url, request: &Request) -> Result<Arc<GoogleClou
     {
         builder = builder.with_service_account_path(file);
     }
-    if let (Some(email), Some(key)) = (
-        settings.get("auth.service.account.email"),
-        settings.get("auth.service.account.private.key"),
-    ) {
+    if let (Some(email), Some(key)) = (settings.get(EMAIL), settings.get(PRIVATE_KEY)) {
         let id = settings.get("auth.service.account.private.key.id").unwrap_or_default();
         // A properties file keeps line ends as `\n`.
         let key = key.replace("\\n", "\n");

@@ -10,9 +10,11 @@ use super::{Pinned, client_options, endpoint_url, retries};
 use crate::artifact::error::{Error, innermost};
 use crate::artifact::request::Request;
 
+const ACCESS_KEY: &str = "access.key";
+const SECRET_KEY: &str = "secret.key";
 const NAMES: Names = Names {
     prefixes: &["s3.", "s3a.", "fs.s3a.", "presto.s3.", "fs.s3."],
-    credentials: &["access.key", "secret.key", "session.token"],
+    credentials: &[ACCESS_KEY, SECRET_KEY, "session.token"],
     endpoint: "endpoint",
 };
 /// Needs no credentials: the bucket is public.
@@ -24,13 +26,14 @@ pub(super) async fn store(url: &Url, request: &Request) -> Result<Arc<AmazonS3>,
     if bucket.is_empty() {
         return Err(Error::invalid(request, "it names no bucket, as in `s3://bucket/job.jar`"));
     }
+    settings.demand(&[ACCESS_KEY, SECRET_KEY], request)?;
     let mut builder =
         if settings.is_operators { AmazonS3Builder::from_env() } else { AmazonS3Builder::new() };
     builder = builder.with_bucket_name(bucket).with_retry(retries());
-    if let Some(key) = settings.get("access.key") {
+    if let Some(key) = settings.get(ACCESS_KEY) {
         builder = builder.with_access_key_id(key);
     }
-    if let Some(secret) = settings.get("secret.key") {
+    if let Some(secret) = settings.get(SECRET_KEY) {
         builder = builder.with_secret_access_key(secret);
     }
     if let Some(token) = settings.get("session.token") {

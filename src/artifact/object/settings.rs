@@ -55,9 +55,30 @@ impl<'a> Settings<'a> {
         find(self.config, self.names, name)
     }
 
+    /// Refuses a job that brings a part of its credentials: a store's client without all of them looks
+    /// for others, and finds those of the operator's environment.
+    pub(super) fn demand(&self, names: &[&str], request: &Request) -> Result<(), Error> {
+        let missing = names.iter().find(|name| self.get(name).is_none());
+        match missing.filter(|_| !self.is_operators) {
+            None => Ok(()),
+            Some(name) => {
+                let example = self.names.prefixes.first().unwrap_or(&"");
+                Err(Error::invalid(request, partial(&format!("`{example}{name}`"))))
+            }
+        }
+    }
+
     pub(super) fn is(&self, name: &str, value: &str) -> bool {
         self.get(name).is_some_and(|text| text.trim().eq_ignore_ascii_case(value))
     }
+}
+
+/// What is wrong with a job's credentials without `missing`.
+pub(super) fn partial(missing: &str) -> String {
+    format!(
+        "the job's configuration has only a part of its credentials, and the operator's are not \
+         used with them; set {missing} too"
+    )
 }
 
 fn find<'a>(config: &'a FlinkConfig, names: &Names, name: &str) -> Option<&'a str> {

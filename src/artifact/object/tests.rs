@@ -116,6 +116,55 @@ async fn a_job_brings_credentials_and_endpoint_within_the_guard() {
 }
 
 #[tokio::test]
+async fn half_of_the_credentials_is_none() {
+    let endpoint = serve().await;
+    let check = async |uri: &str, job: &[(&str, &str)], problem: &str| {
+        let options = Options { operator: &[], job, is_guarded: false };
+        let error = fetch_with(uri, &options).await.unwrap_err();
+        assert_eq!(error.reason(), "ArtifactInvalid", "{error}");
+        assert!(error.to_string().contains(problem), "{error}");
+        assert!(!error.to_string().contains("very-secret"), "{error}");
+    };
+    // Each would have its request signed with what the environment has.
+    let half = "only a part of its credentials";
+    for (own, missing) in [
+        ("s3.session-token", "`s3.access.key` too"),
+        ("s3.secret-key", "`s3.access.key` too"),
+        ("s3.access-key", "`s3.secret.key` too"),
+    ] {
+        let job = [("s3.endpoint", endpoint.as_str()), (own, "very-secret")];
+        check("s3://bucket/jobs/a.jar", &job, half).await;
+        check("s3://bucket/jobs/a.jar", &job, missing).await;
+    }
+    for (own, missing) in [
+        ("fs.gs.auth.service.account.email", "`fs.gs.auth.service.account.private.key` too"),
+        ("fs.gs.auth.service.account.private.key", "`fs.gs.auth.service.account.email` too"),
+    ] {
+        let job = [("fs.gs.storage.root.url", endpoint.as_str()), (own, "very-secret")];
+        check("gs://bucket/jobs/public.jar", &job, half).await;
+        check("gs://bucket/jobs/public.jar", &job, missing).await;
+    }
+    let azure = "abfss://files@account.dfs.core.windows.net/jobs/azure.jar";
+    let to_endpoint = ("fs.azure.abfs.endpoint", endpoint.as_str());
+    let secret = ("fs.azure.account.oauth2.client.secret", "very-secret");
+    check(azure, &[to_endpoint, secret], half).await;
+    let id = ("fs.azure.account.oauth2.client.id", "an-id");
+    check(azure, &[to_endpoint, id], "an endpoint of its own").await;
+}
+
+#[tokio::test]
+async fn a_job_with_a_token_for_azure_sends_nothing_else_there() {
+    let endpoint = serve().await;
+    let operator = [("fs.azure.account.key", "dmVyeS1zZWNyZXQ=")];
+    let job = [("fs.azure.abfs.endpoint", endpoint.as_str()), ("fs.azure.sas.fixed.token", "a=b")];
+    let options = Options { operator: &operator, job: &job, is_guarded: false };
+    // The store takes requests that are signed with a key, and this one is not.
+    let uri = "abfss://files@account.dfs.core.windows.net/jobs/azure.jar";
+    let error = fetch_with(uri, &options).await.unwrap_err();
+    assert_eq!(error.reason(), "ArtifactAccessDenied", "{error}");
+}
+
+#[tokio::test]
 async fn an_unchanged_object_is_not_sent_again() {
     let endpoint = serve().await;
     let folder = tempfile::tempdir().unwrap();
