@@ -1,7 +1,7 @@
 //! Which options hold secrets: their values are in no message, log or request.
 
 /// Parts of keys that Flink hides too (`GlobalConfiguration`), and those of storage accounts.
-const PARTS: [&str; 18] = [
+const PARTS: [&str; 19] = [
     "secret",
     "password",
     "passwd",
@@ -14,6 +14,7 @@ const PARTS: [&str; 18] = [
     "apikey",
     "api-key",
     "private-key",
+    "private.key",
     "auth-params",
     "authorization",
     "service-key",
@@ -160,6 +161,7 @@ mod tests {
             "DB_PASSWORD",
             "API_KEY",
             "fs.azure.sas.me",
+            "fs.gs.auth.service.account.private.key",
             "kubernetes.operator.user.artifacts.http.header",
             "kubernetes.operator.plugins.listeners.audit.headers",
             "high-availability.zookeeper.client.authorization",
