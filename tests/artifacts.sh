@@ -1,8 +1,9 @@
 #!/bin/sh
-# Run the tests of jars from an S3 store and from HDFS, both started here on free ports.
+# Run the tests of jars from an S3 store, Google Cloud Storage, Azure Blob Storage and HDFS, all started here on free ports.
 #
-# Needs Python, a JDK and Maven; Debian's package for venv it installs. The stores come from PyPI (moto) and Maven Central (Hadoop)
-# and are kept in the folder KUBECTL_FLINK_TEST_STORES, or else in the cache folder.
+# Needs Go, Python, a JDK and Maven; Debian's package for venv it installs. The stores come from PyPI (moto), Go's modules
+# (fake-gcs-server), npm (Azurite) and Maven Central (Hadoop), and are kept in the folder KUBECTL_FLINK_TEST_STORES, or else in
+# the cache folder.
 set -eu
 cd "$(dirname "$0")/.."
 sources=$PWD/tests/stores
@@ -25,11 +26,40 @@ java -Xmx256m -cp "$packages/jars/*" "$sources/MiniHdfs.java" "$folder/hdfs" "$f
     >"$folder/hdfs.log" 2>&1 &
 started $!
 
+clouds=$("$sources/clouds.sh")
+python=$clouds/python/bin/python
+gcs=127.0.0.1:$(free_port)
+mkdir -p "$folder/gcs" "$folder/gcs-objects/jars/jobs"
+cp "$folder/job.jar" "$folder/gcs-objects/jars/jobs/job.jar"
+"$clouds/bin/fake-gcs-server" -scheme http -host 127.0.0.1 -port "${gcs#*:}" -public-host "$gcs" -backend memory \
+    -data "$folder/gcs-objects" >"$folder/gcs.log" 2>&1 &
+started $!
+"$python" "$sources/gcs_guard.py" "http://$gcs" "$folder/gcs" >"$folder/gcs-guard.log" 2>&1 &
+started $!
+
+KUBECTL_FLINK_TEST_AZURE_KEY=$(head -c 64 /dev/urandom | base64 -w 0)
+azure_port=$(free_port)
+KUBECTL_FLINK_TEST_AZURE=http://127.0.0.1:$azure_port/lake
+AZURITE_ACCOUNTS="lake:$KUBECTL_FLINK_TEST_AZURE_KEY" "$clouds/bin/node" "$clouds/node_modules/azurite/dist/src/blob/main.js" \
+    --blobHost 127.0.0.1 --blobPort "$azure_port" --inMemoryPersistence --disableTelemetry >"$folder/azure.log" 2>&1 &
+started $!
+put_into_azure() {
+    "$python" "$sources/into_azure.py" "$KUBECTL_FLINK_TEST_AZURE" lake "$KUBECTL_FLINK_TEST_AZURE_KEY" "$folder/job.jar" \
+        >"$folder/azure-tokens" 2>"$folder/azure-client.log"
+}
+
 # Downloads, too, take their time.
+wait_for 60 test -s "$folder/gcs/address"
+KUBECTL_FLINK_TEST_GCS=$(cat "$folder/gcs/address")
+KUBECTL_FLINK_TEST_GCS_ACCOUNTS=$folder/gcs
+wait_for 60 put_into_azure
+KUBECTL_FLINK_TEST_AZURE_TOKENS=$folder/azure-tokens
 wait_for 240 test -s "$folder/s3-address"
 KUBECTL_FLINK_TEST_S3=$(cat "$folder/s3-address")
 wait_for 240 test -s "$folder/hdfs-address"
 KUBECTL_FLINK_TEST_HDFS=$(cat "$folder/hdfs-address")
 
 export KUBECTL_FLINK_TEST_JAR_SUM KUBECTL_FLINK_TEST_S3 KUBECTL_FLINK_TEST_HDFS
+export KUBECTL_FLINK_TEST_GCS KUBECTL_FLINK_TEST_GCS_ACCOUNTS
+export KUBECTL_FLINK_TEST_AZURE KUBECTL_FLINK_TEST_AZURE_KEY KUBECTL_FLINK_TEST_AZURE_TOKENS
 cargo test --locked --test it -- --ignored artifact_stores::

@@ -1,6 +1,8 @@
 //! Jars from stores that speak the real protocols. `tests/artifacts.sh` starts the stores.
 
+mod azure;
 mod folders;
+mod gcs;
 
 use kubectl_flink::artifact::{Error, Fetched, Request, fetch};
 use kubectl_flink::config::FlinkConfig;
@@ -15,19 +17,34 @@ fn given(name: &str) -> String {
 
 /// What was fetched, and the folder that it is in.
 async fn fetch_with(uri: &str, options: &[(&str, &str)]) -> Result<(Fetched, TempDir), Error> {
+    fetch_as(uri, options, &[]).await
+}
+
+/// The same for a job with options of its own.
+async fn fetch_as(
+    uri: &str,
+    operator_options: &[(&str, &str)],
+    job_options: &[(&str, &str)],
+) -> Result<(Fetched, TempDir), Error> {
     drop(rustls::crypto::ring::default_provider().install_default());
     let folder = tempfile::tempdir().unwrap();
     let mut operator: FlinkConfig = [
         (format!("{PREFIX}.base.dir"), folder.path().to_str().unwrap()),
-        (format!("{PREFIX}.allowed-schemes"), "s3;s3a;hdfs"),
+        (format!("{PREFIX}.allowed-schemes"), "s3;s3a;gs;abfs;abfss;hdfs"),
         (format!("{PREFIX}.timeout"), "30 s"),
     ]
     .into_iter()
     .collect();
-    operator.overlay(&options.iter().copied().collect());
-    let fetched = fetch(&Request::from_config(uri, &operator, &operator).unwrap()).await?;
+    operator.overlay(&operator_options.iter().copied().collect());
+    let mut job = operator.clone();
+    job.overlay(&job_options.iter().copied().collect());
+    let fetched = fetch(&Request::from_config(uri, &operator, &job).unwrap()).await?;
     Ok((fetched, folder))
 }
+
+/// Switches the guard of private addresses off; every store here has one.
+const UNGUARDED: (&str, &str) =
+    ("kubernetes.operator.user.artifacts.disallow-restricted-hosts", "false");
 
 fn check((fetched, _folder): &(Fetched, TempDir)) {
     assert_eq!(fetched.sha256, given("KUBECTL_FLINK_TEST_JAR_SUM"));

@@ -1,0 +1,85 @@
+//! Jars from Google Cloud Storage, whose tokens are checked as Google does.
+
+use std::fs;
+
+use serde_json::Value;
+
+use super::{UNGUARDED, check, fetch_as, fetch_with, given};
+
+const JAR: &str = "gs://jars/jobs/job.jar";
+
+/// A key file of a service account.
+fn account(name: &str) -> (String, Value) {
+    let path = format!("{}/{name}.json", given("KUBECTL_FLINK_TEST_GCS_ACCOUNTS"));
+    let account = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+    (path, account)
+}
+
+/// Options that sign in as the account, its key written as a properties file has it.
+fn options(name: &str) -> Vec<(&'static str, String)> {
+    let (_, account) = account(name);
+    let text = |field: &str| account[field].as_str().unwrap().replace('\n', "\\n");
+    vec![
+        ("fs.gs.storage.root.url", given("KUBECTL_FLINK_TEST_GCS")),
+        ("fs.gs.auth.service.account.email", text("client_email")),
+        ("fs.gs.auth.service.account.private.key.id", text("private_key_id")),
+        ("fs.gs.auth.service.account.private.key", text("private_key")),
+    ]
+}
+
+fn borrowed<'a>(options: &'a [(&'static str, String)]) -> Vec<(&'a str, &'a str)> {
+    options.iter().map(|(key, value)| (*key, value.as_str())).collect()
+}
+
+#[tokio::test]
+#[ignore = "needs the stores of tests/artifacts.sh"]
+async fn a_jar_comes_from_google_cloud_storage() {
+    let options = options("account");
+    let options = borrowed(&options);
+    check(&fetch_with(JAR, &options).await.unwrap());
+    let (file, _) = account("account");
+    let by_file = [options[0], ("fs.gs.auth.service.account.json.keyfile", file.as_str())];
+    check(&fetch_with(JAR, &by_file).await.unwrap());
+    for missing in ["gs://jars/jobs/none.jar", "gs://none/jobs/job.jar"] {
+        let error = fetch_with(missing, &options).await.unwrap_err();
+        assert_eq!(error.reason(), "ArtifactNotFound", "{error}");
+        assert!(error.to_string().contains(missing), "{error}");
+    }
+    let small = [&options[..], &[("kubernetes.operator.user.artifacts.max-size", "1 kb")]].concat();
+    let error = fetch_with(JAR, &small).await.unwrap_err();
+    assert_eq!(error.reason(), "ArtifactTooLarge", "{error}");
+}
+
+#[tokio::test]
+#[ignore = "needs the stores of tests/artifacts.sh"]
+async fn google_cloud_storage_refuses_a_key_that_no_message_shows() {
+    let wrong = options("other");
+    let error = fetch_with(JAR, &borrowed(&wrong)).await.unwrap_err();
+    assert_eq!(error.reason(), "ArtifactAccessDenied", "{error}");
+    let told = error.to_string();
+    assert!(told.contains("does not accept the credentials; check the credentials"), "{told}");
+    // The guard's answer has the token in it, which is text in base64.
+    assert!(!told.contains("eyJ") && !told.contains("PRIVATE KEY"), "{told}");
+
+    let mut broken = options("account");
+    broken.last_mut().unwrap().1 =
+        "-----BEGIN PRIVATE KEY-----\\nvery-secret\\n-----END PRIVATE KEY-----".to_owned();
+    let error = fetch_with(JAR, &borrowed(&broken)).await.unwrap_err();
+    assert_eq!(error.reason(), "ArtifactInvalid", "{error}");
+    assert!(!error.to_string().contains("very-secret"), "{error}");
+
+    let (key, address) = ("fs.gs.storage.root.url", given("KUBECTL_FLINK_TEST_GCS"));
+    let public = [(key, address.as_str()), ("fs.gs.auth.type", "UNAUTHENTICATED")];
+    let error = fetch_with(JAR, &public).await.unwrap_err();
+    assert_eq!(error.reason(), "ArtifactAccessDenied", "{error}");
+}
+
+#[tokio::test]
+#[ignore = "needs the stores of tests/artifacts.sh"]
+async fn a_job_reaches_its_own_google_cloud_storage_within_the_guard() {
+    let own = options("account");
+    let own = borrowed(&own);
+    let error = fetch_as(JAR, &[], &own).await.unwrap_err();
+    assert_eq!(error.reason(), "ArtifactPrivateAddress", "{error}");
+    check(&fetch_as(JAR, &[UNGUARDED], &own).await.unwrap());
+}
