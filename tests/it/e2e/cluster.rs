@@ -4,6 +4,7 @@
 //! reads from the API server. A test that fails prints what the operator and the pods said.
 
 mod life;
+mod nodes;
 mod output;
 mod pods;
 mod resources;
@@ -290,6 +291,7 @@ impl Drop for Cluster {
             // Few tests make one, and no namespace takes it along.
             let volumes: Api<PersistentVolume> = Api::all(self.client.clone());
             drop(volumes.delete(&self.namespace, &DeleteParams::default()).await);
+            self.forbid_to_see_nodes().await;
         });
         drop(fs::remove_dir_all(&self.data));
     }

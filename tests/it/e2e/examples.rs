@@ -1,11 +1,12 @@
 //! The manifests of `examples/` that need nothing which a sandbox has not, applied as they are. Only
 //! their folders on the node are moved into this test's, and what each test names.
 
-use std::fs;
+use std::time::{Duration, Instant};
+use std::{fs, thread};
 
 use serde_json::{Value, json};
 
-use super::cluster::{Cluster, project};
+use super::cluster::{Cluster, PATIENCE, project};
 use super::is;
 
 const DEPLOYMENT: &str = "FlinkDeployment";
@@ -37,7 +38,43 @@ fn examples_of_modes_and_versions_run() {
     flink_2["spec"]["job"]["jarURI"] = counter["spec"]["job"]["jarURI"].clone();
     flink_2["spec"]["job"]["args"] = counter["spec"]["job"]["args"].clone();
     let periodic = cluster.example("periodic-snapshots.yaml").remove(0);
-    cluster.run(&[flink_2, periodic], |_| {});
+    let spot = cluster.example("spot-nodes.yaml").remove(0);
+    cluster.let_operator_see_nodes();
+    cluster.run(&[flink_2, periodic, spot], a_node_is_drained);
+}
+
+/// A savepoint of the job that asks for it is taken, and nothing else happens to it.
+fn a_node_is_drained(cluster: &mut Cluster) {
+    cluster.name = "spot".to_owned();
+    let incarnation = cluster.job_manager_incarnation();
+    let of_notices = |cluster: &Cluster| {
+        let mut all = cluster.all("FlinkStateSnapshot");
+        all.retain(|one| {
+            one["metadata"]["annotations"]["flink.apache.org/node-notices"].is_string()
+        });
+        all
+    };
+    assert_eq!(of_notices(cluster), Vec::<Value>::new(), "no node was to go yet");
+    let node = cluster.job_manager().spec.unwrap().node_name.unwrap();
+    let cordoned = cluster.cordon(&node);
+    let start = Instant::now();
+    let asked = loop {
+        if let Some(asked) = of_notices(cluster).pop() {
+            break asked;
+        }
+        assert!(start.elapsed() < PATIENCE, "no snapshot for the node");
+        thread::sleep(Duration::from_millis(200));
+    };
+    println!("-- asked for a savepoint {:.1} s after the notice", start.elapsed().as_secs_f64());
+    drop(cordoned);
+    assert_eq!(asked["spec"]["jobReference"]["name"], "spot");
+    let name = asked["metadata"]["name"].as_str().unwrap();
+    let taken = cluster.wait_until_one("FlinkStateSnapshot", name, "COMPLETED", |snapshot| {
+        snapshot["status"]["state"] == "COMPLETED"
+    });
+    assert!(taken["status"]["path"].as_str().unwrap().contains("/savepoints/"), "{taken:#}");
+    assert_eq!(of_notices(cluster).len(), 1, "a notice has one snapshot");
+    assert_eq!(cluster.job_manager_incarnation(), incarnation, "the job was left alone");
 }
 
 #[test]

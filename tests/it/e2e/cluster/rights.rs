@@ -27,17 +27,17 @@ impl Cluster {
         file
     }
 
+    /// The objects of an installation for this namespace.
+    pub(super) fn installation(&self, options: &[&str]) -> Vec<Value> {
+        let namespace = self.namespace.as_str();
+        let mut args = vec!["operator", "install", "--dry-run=client", "-o", "yaml"];
+        args.extend(["--watch-namespaces", namespace]);
+        args.extend(options);
+        serde_yaml::from_multiple(&self.flink_quietly(&args)).unwrap()
+    }
+
     fn give_rights(&self) {
-        let installation = self.flink_quietly(&[
-            "operator",
-            "install",
-            "--dry-run=client",
-            "-o",
-            "yaml",
-            "--watch-namespaces",
-            &self.namespace,
-        ]);
-        let objects: Vec<Value> = serde_yaml::from_multiple(&installation).unwrap();
+        let objects = self.installation(&[]);
         let of_operator = |object: &&Value| {
             ["ServiceAccount", "Role", "RoleBinding"].contains(&object["kind"].as_str().unwrap())
                 && object["metadata"]["name"].as_str().unwrap().starts_with(ACCOUNT)
