@@ -9,6 +9,8 @@ const OPEN: [&str; 4] = ["default-configuration.", "job.autoscaler.", "metrics."
 
 /// Names that look less like one that there is are not guessed.
 const LIKENESS_MIN: f64 = 0.75;
+/// So many names are guessed at most: who gets more than that wrong has another file in mind.
+const GUESSES_MAX: usize = 20;
 
 /// Every option below `kubernetes.operator.`, those of the Java operator that have no effect here
 /// and deprecated names included.
@@ -151,7 +153,8 @@ pub fn unknown_options(config: &FlinkConfig) -> Vec<Unknown> {
         if KNOWN.contains(&name) || OPEN.iter().any(|open| name.starts_with(open)) {
             continue;
         }
-        let nearest = nearest(name).map(|nearest| format!("{before}{nearest}"));
+        let nearest = if all.len() < GUESSES_MAX { nearest(name) } else { None };
+        let nearest = nearest.map(|nearest| format!("{before}{nearest}"));
         all.push(Unknown { key: key.to_owned(), nearest });
     }
     all
@@ -165,9 +168,16 @@ fn split(key: &str) -> Option<(&str, &str)> {
 }
 
 fn nearest(name: &str) -> Option<&'static str> {
-    let likeness = |known: &&str| strsim::normalized_damerau_levenshtein(name, known);
-    let best = KNOWN.iter().copied().max_by(|a, b| likeness(a).total_cmp(&likeness(b)))?;
-    (likeness(&best) >= LIKENESS_MIN).then_some(best)
+    // Two of very different length are not alike: a long name, which anybody may send to the webhook,
+    // is compared with few or none.
+    let may_be_alike = |known: &&&str| {
+        let (shorter, longer) = (name.len().min(known.len()), name.len().max(known.len()));
+        shorter * 2 >= longer
+    };
+    let likeness = |known| (strsim::normalized_damerau_levenshtein(name, known), known);
+    let all = KNOWN.iter().filter(may_be_alike).map(|known| likeness(*known));
+    let (likeness, best) = all.max_by(|one, other| one.0.total_cmp(&other.0))?;
+    (likeness >= LIKENESS_MIN).then_some(best)
 }
 
 #[cfg(test)]
@@ -207,6 +217,17 @@ mod tests {
             found("kubernetes.operator.cloud"),
             ["`kubernetes.operator.cloud` has no effect: there is no such option"]
         );
+    }
+
+    #[test]
+    fn few_names_are_guessed_and_none_for_what_is_very_long() {
+        let name = |number| format!("kubernetes.operator.reconcile.intervall{number}");
+        let config: FlinkConfig = (0..50).map(|number| (name(number), "1")).collect();
+        let unknown = unknown_options(&config);
+        assert_eq!(unknown.len(), 50);
+        assert_eq!(unknown.iter().filter(|one| one.nearest.is_some()).count(), GUESSES_MAX);
+        let long = "x".repeat(1 << 20);
+        assert_eq!(nearest(&format!("reconcile.interval{long}")), None);
     }
 
     #[test]
