@@ -20,6 +20,7 @@ pub mod deploy;
 pub mod deployment;
 pub mod desired_state;
 pub mod edit;
+mod equivalent;
 pub mod events;
 pub mod exec;
 mod extension;

@@ -7,9 +7,11 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use serde_json::json;
 
 use super::args::{DryRun, DryRunMode, Global, Output, OutputFormat, duration};
+use super::equivalent;
 use super::failure::Failure;
 use super::printer::{Printer, ValueFormat};
 use crate::api::crd;
+use crate::cluster::apply::Writer;
 use crate::cluster::crds::{self, Change};
 
 /// Arguments of `crds`.
@@ -77,6 +79,10 @@ pub(super) async fn put(
     dry_run: DryRunMode,
     timeout: Duration,
 ) -> anyhow::Result<()> {
+    if dry_run != DryRunMode::None {
+        let flags = equivalent::flags(Writer { is_forced: true, ..Writer::CLI });
+        printer.note(format_args!("equivalent: kubectl flink crds | kubectl apply {flags} -f -"));
+    }
     if dry_run == DryRunMode::Client {
         for definition in crd::all() {
             printer.line(format_args!(

@@ -14,15 +14,13 @@ use super::deployment::Deployment;
 use super::failure::Failure;
 use super::history::without_nulls;
 use super::printer::Printer;
-use super::{change, deployment};
+use super::{change, deployment, equivalent};
 use crate::api::deployment::FlinkDeploymentSpec;
 use crate::api::session_job::FlinkSessionJobSpec;
-use crate::artifact::storage;
 use crate::cluster::apply;
+use crate::config::OperatorConfig;
 use crate::config::cluster::is_high_availability_on;
-use crate::config::{OperatorConfig, secret};
 use crate::decide::diff::{ChangeClass, diff, diff_session_job};
-use crate::decide::extension::subject;
 use crate::decide::validate::{ValidationInput, Violation, validate};
 
 /// Flags of commands that make the job stop and start.
@@ -79,7 +77,7 @@ pub(super) async fn send(
 ) -> anyhow::Result<()> {
     let dry_run = change.dry_run.dry_run;
     if dry_run != DryRunMode::None {
-        printer.note(equivalent(present, patch));
+        printer.note(equivalent::patch(present, patch));
     }
     let written = if dry_run == DryRunMode::Client {
         patched(present, patch).0
@@ -227,40 +225,6 @@ fn refusal(present: &Deployment, violations: &[Violation]) -> Failure {
         message.push_str(&violation.to_string());
     }
     Failure::new(message)
-}
-
-/// The same with kubectl, secrets hidden.
-fn equivalent(present: &Deployment, patch: &Value) -> String {
-    let mut shown = patch.clone();
-    subject::hide_secrets(&mut shown, None);
-    if let Some(configuration) = shown.pointer_mut("/spec/flinkConfiguration") {
-        hide_secrets("", configuration);
-    }
-    if let Some(Value::String(path)) = shown.pointer_mut("/spec/job/initialSavepointPath") {
-        *path = storage::shown(path);
-    }
-    let note = if shown == *patch { "" } else { " (a secret is hidden: put it in again)" };
-    let id = present.id();
-    let quoted = shown.to_string().replace('\'', r"'\''");
-    format!(
-        "equivalent: kubectl patch {} {} -n {} --type merge -p '{quoted}'{note}",
-        id.kind.to_lowercase(),
-        present.name(),
-        present.namespace()
-    )
-}
-
-fn hide_secrets(key: &str, value: &mut Value) {
-    match value {
-        Value::Object(entries) => {
-            for (name, value) in entries {
-                let key = if key.is_empty() { name.clone() } else { format!("{key}.{name}") };
-                hide_secrets(&key, value);
-            }
-        }
-        Value::String(text) => *text = secret::shown(key, text),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) => {}
-    }
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use super::args::{DryRun, DryRunMode, Global, duration};
 use super::connection::Connection;
 use super::failure::Failure;
 use super::printer::Printer;
-use super::{change, crds};
+use super::{change, crds, equivalent};
 use crate::cluster::apply::{self, ObjectId, Writer};
 use crate::cluster::namespaces;
 use crate::cluster::read;
@@ -60,6 +60,9 @@ pub async fn run(args: InitArgs, global: &Global, printer: &Printer) -> anyhow::
     }
     let writer = Writer { is_forced: true, ..change::writer(dry_run) };
     for object in &objects {
+        if dry_run != DryRunMode::None {
+            printer.note(equivalent::apply(object, writer));
+        }
         let applied = match dry_run {
             DryRunMode::Client => object.clone(),
             DryRunMode::None | DryRunMode::Server => {

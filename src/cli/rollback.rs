@@ -14,10 +14,11 @@ use super::deployment::Deployment;
 use super::failure::Failure;
 use super::history::{is_same_spec, without_nulls};
 use super::printer::{GREEN, Printer, RED, styled};
-use super::{change, complete, deployment};
+use super::{change, complete, deployment, equivalent};
 use crate::autoscaler::cycle::ConfigChanges;
 use crate::autoscaler::state;
 use crate::cluster::{Error, apply, autoscaler, revisions};
+use crate::decide::extension::mutation;
 use crate::decide::revision::{self, Autoscaled, Revision};
 
 /// Lines around a difference.
@@ -67,6 +68,10 @@ pub async fn run(args: RollbackArgs, global: &Global, printer: &Printer) -> anyh
         && !printer.confirm(format_args!("Roll `{name}` back to revision {}?", target.number))?
     {
         return Err(Failure::new("nothing was changed").into());
+    }
+    if dry_run != DryRunMode::None {
+        let patch = json!({"spec": mutation::difference(&present_spec, &rollback)});
+        printer.note(equivalent::patch(&present, &patch));
     }
     let mut object = present.0.clone();
     object["spec"] = rollback;
@@ -242,6 +247,19 @@ mod tests {
             chosen("c", Some(3)).unwrap_err().to_string(),
             "`x` has the spec of revision 3 already"
         );
+    }
+
+    #[test]
+    fn the_patch_that_is_shown_makes_the_same_spec() {
+        let before = json!({"image": "broken", "flinkConfiguration": {"a": "1", "b": "2"},
+            "job": {"args": ["x", "y"], "parallelism": 2}, "podTemplate": {"spec": {}}});
+        let after = json!({"image": "good", "flinkConfiguration": {"a": "1", "c": "3"},
+            "job": {"args": ["y"]}, "taskManager": {"replicas": 2}});
+        let patch = mutation::difference(&before, &after);
+        assert_eq!(patch["flinkConfiguration"], json!({"b": null, "c": "3"}));
+        let mut patched = before;
+        crate::cli::deploy::merge(&mut patched, &patch);
+        assert_eq!(patched, after);
     }
 
     #[test]

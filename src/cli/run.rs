@@ -208,25 +208,42 @@ async fn declared(
     if !violations.is_empty() {
         return Err(deploy::refusal("nothing was run, and nothing was changed", &violations).into());
     }
-    if let (Some(jar), Some(stage), DryRunMode::None) =
-        (here, &args.stage, args.change.dry_run.dry_run)
-    {
-        let defaults = operator.defaults(cluster.namespace(), None);
-        let mut all = defaults.clone();
-        all.overlay(&cluster.flink_config());
-        let staged = jar.staged_name();
-        let put = async {
-            let storage = Storage::open(stage, &defaults, &all).await?;
-            storage.put(&staged, jar.content).await
-        };
-        put.await.map_err(|error| {
-            Failure::new(format!("`{}` was not put into the store, and nothing was run", args.jar))
-                .caused_by(error)
-                .hint("the credentials are those of the cluster's options, of --operator-config, or of this machine")
-        })?;
-        printer.note(format_args!("the jar is now `{}`", crate::artifact::storage::shown(&uri)));
+    if let (Some(jar), Some(stage)) = (here, &args.stage) {
+        let shown = crate::artifact::storage::shown(&uri);
+        if args.change.dry_run.dry_run == DryRunMode::None {
+            put(args, jar, stage, (&operator, cluster)).await?;
+            printer.note(format_args!("the jar is now `{shown}`"));
+        } else {
+            printer.note(format_args!(
+                "`{}`, of {} bytes, would be put into the store as `{shown}`",
+                args.jar,
+                jar.content.len()
+            ));
+        }
     }
     deploy::send_all(&checked, &connection, args.force_conflicts, args.change, printer).await
+}
+
+/// Puts the jar where the operator fetches it.
+async fn put(
+    args: &RunArgs,
+    jar: Jar,
+    stage: &str,
+    (operator, cluster): (&OperatorConfig, &Deployment),
+) -> Result<(), Failure> {
+    let defaults = operator.defaults(cluster.namespace(), None);
+    let mut all = defaults.clone();
+    all.overlay(&cluster.flink_config());
+    let staged = jar.staged_name();
+    let put = async {
+        let storage = Storage::open(stage, &defaults, &all).await?;
+        storage.put(&staged, jar.content).await
+    };
+    put.await.map_err(|error| {
+        Failure::new(format!("`{}` was not put into the store, and nothing was run", args.jar))
+            .caused_by(error)
+            .hint("the credentials are those of the cluster's options, of --operator-config, or of this machine")
+    })
 }
 
 /// What the flags say, over what is there: an upgrade to another jar keeps the rest.

@@ -129,8 +129,11 @@ async fn dry_runs_show_the_patch_and_change_nothing() {
         "set config wordcount a.b=c",
         "set args wordcount -- --rate 5",
         "restore wordcount --from s3://b/sp --unverified",
+        "rollback wordcount --to-revision 1",
+        "deploy wordcount --parallelism 3",
     ] {
         let cluster = cluster();
+        add_revision(&cluster, 1, "flink:1.19");
         let before = stored(&cluster);
         let (command, rest) = line.split_once(" -- ").unwrap_or((line, ""));
         let rest = if rest.is_empty() { String::new() } else { format!(" -- {rest}") };
@@ -145,6 +148,52 @@ async fn dry_runs_show_the_patch_and_change_nothing() {
         assert!(cluster.writes()[0].uri.contains("dryRun=All"), "{line}");
         assert_eq!(stored(&cluster), before, "{line}");
     }
+}
+
+#[tokio::test]
+async fn dry_runs_show_what_would_be_applied_and_staged() {
+    let cluster = cluster();
+    cluster.insert(session());
+    let folder = tempfile::tempdir().unwrap();
+    let jar = folder.path().join("clicks.jar");
+    std::fs::write(&jar, "PK and so on").unwrap();
+    let jar = jar.display();
+    let config = folder.path().join("config.yaml");
+    let allowed = "kubernetes.operator.user.artifacts.allowed-schemes: https;s3\n";
+    std::fs::write(&config, allowed).unwrap();
+    let config = format!("--operator-config {}", config.display());
+    let line = format!("run {jar} --on session --stage s3://lake/jars/ --dry-run=client {config}");
+    let ran = done(&cluster, &line).await;
+    let staged = "s3://lake/jars/clicks-2d4d6397ba09.jar";
+    let note = format!("`{jar}`, of 12 bytes, would be put into the store as `{staged}`");
+    assert!(ran.error.contains(&note), "{}", ran.error);
+    let apply = "| kubectl apply --server-side --field-manager kubectl-flink -f -";
+    let (_, shown) = ran.error.split_once("equivalent: printf %s '").unwrap();
+    let (object, rest) = shown.split_once("' ").unwrap();
+    assert_eq!(rest.trim_end(), apply);
+    let object: Value = serde_json::from_str(object).unwrap();
+    assert_eq!(object["spec"]["job"]["jarURI"], staged);
+    let manifest = folder.path().join("job.yaml");
+    std::fs::write(&manifest, serde_yaml::to_string(&object).unwrap()).unwrap();
+    let deploy = format!("deploy -f {} {config} --dry-run", manifest.display());
+    let ran = done(&cluster, &format!("{deploy}=server")).await;
+    let file = format!("{} -f {}\n", apply.strip_suffix(" -f -").unwrap(), manifest.display());
+    assert!(ran.error.ends_with(file.trim_start_matches("| ")), "{}", ran.error);
+    let ran = done(&cluster, &format!("{deploy}=client --force-conflicts")).await;
+    assert!(ran.error.contains("--force-conflicts -f "), "{}", ran.error);
+    // Without a namespace of its own, kubectl has to be told.
+    let mut bare = object;
+    bare["metadata"] = json!({"name": "clicks"});
+    std::fs::write(&manifest, serde_yaml::to_string(&bare).unwrap()).unwrap();
+    let ran = done(&cluster, &format!("{deploy}=client")).await;
+    assert!(ran.error.contains("kubectl-flink -n default -f "), "{}", ran.error);
+    let ran = done(&cluster, "init --dry-run=client").await;
+    let forced = "kubectl apply --server-side --field-manager kubectl-flink --force-conflicts -f -";
+    let of_definitions = format!("equivalent: kubectl flink crds | {forced}");
+    assert!(ran.error.contains(&of_definitions), "{}", ran.error);
+    assert_eq!(ran.error.matches(forced).count(), 4, "and the objects of the namespace");
+    let is_dry = |uri: &str| uri.contains("dryRun=All");
+    assert!(cluster.writes().iter().all(|it| is_dry(&it.uri)), "{:?}", cluster.writes());
 }
 
 #[tokio::test]

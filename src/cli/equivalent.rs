@@ -1,0 +1,124 @@
+//! What `--dry-run` shows: the same change with kubectl alone, without secrets.
+
+use serde_json::Value;
+
+use super::deployment::Deployment;
+use crate::artifact::storage;
+use crate::cluster::apply::Writer;
+use crate::config::secret;
+use crate::decide::extension::subject;
+
+/// Beside a command that does not work as it is shown.
+const HIDDEN_NOTE: &str = " (a secret is hidden: put it in again)";
+
+/// A merge patch of an object that is there.
+pub(super) fn patch(present: &Deployment, patch: &Value) -> String {
+    let id = present.id();
+    let (shown, note) = without_secrets(patch);
+    format!(
+        "equivalent: kubectl patch {} {} -n {} --type merge -p {}{note}",
+        id.kind.to_lowercase(),
+        present.name(),
+        present.namespace(),
+        quoted(&shown.to_string())
+    )
+}
+
+/// A server-side apply of a whole object.
+pub(super) fn apply(object: &Value, writer: Writer<'_>) -> String {
+    let (shown, note) = without_secrets(object);
+    let object = quoted(&shown.to_string());
+    format!("equivalent: printf %s {object} | kubectl apply {} -f -{note}", flags(writer))
+}
+
+/// A server-side apply of a file, whose objects without a namespace go into this one.
+pub(super) fn apply_file(file: &str, namespace: Option<&str>, writer: Writer<'_>) -> String {
+    let file = if file == "stdin" { "-".to_owned() } else { quoted_where_needed(file) };
+    let namespace = namespace.map(|it| format!(" -n {it}")).unwrap_or_default();
+    format!("equivalent: kubectl apply {}{namespace} -f {file}", flags(writer))
+}
+
+/// The flags that make kubectl write as this program does.
+pub(super) fn flags(writer: Writer<'_>) -> String {
+    let force = if writer.is_forced { " --force-conflicts" } else { "" };
+    format!("--server-side --field-manager {}{force}", writer.manager)
+}
+
+/// The same value as it may be shown, and what to say of it.
+fn without_secrets(value: &Value) -> (Value, &'static str) {
+    let mut shown = value.clone();
+    subject::hide_secrets(&mut shown, None);
+    if let Some(configuration) = shown.pointer_mut("/spec/flinkConfiguration") {
+        hide_options("", configuration);
+    }
+    for path in ["/spec/job/initialSavepointPath", "/spec/job/jarURI"] {
+        if let Some(Value::String(uri)) = shown.pointer_mut(path) {
+            *uri = storage::shown(uri);
+        }
+    }
+    let note = if shown == *value { "" } else { HIDDEN_NOTE };
+    (shown, note)
+}
+
+fn hide_options(key: &str, value: &mut Value) {
+    match value {
+        Value::Object(entries) => {
+            for (name, value) in entries {
+                let key = if key.is_empty() { name.clone() } else { format!("{key}.{name}") };
+                hide_options(&key, value);
+            }
+        }
+        Value::String(text) => *text = secret::shown(key, text),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) => {}
+    }
+}
+
+/// One word of a shell, whatever is in it.
+fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
+fn quoted_where_needed(text: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=:@,".contains(c);
+    if text.chars().all(is_plain) { text.to_owned() } else { quoted(text) }
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+    use serde_json::json;
+
+    use super::*;
+
+    fn orders() -> Deployment {
+        Deployment(json!({"apiVersion": "flink.apache.org/v1beta1", "kind": "FlinkDeployment",
+            "metadata": {"name": "orders", "namespace": "shop"}}))
+    }
+
+    #[test]
+    fn a_patch_has_no_secrets() {
+        let change = json!({"spec": {"image": "it's", "flinkConfiguration": {"s3": {"secret-key": "hunter2"}, "a": "b"}}});
+        expect![[r#"equivalent: kubectl patch flinkdeployment orders -n shop --type merge -p '{"spec":{"image":"it'\''s","flinkConfiguration":{"s3":{"secret-key":"******"},"a":"b"}}}' (a secret is hidden: put it in again)"#]]
+            .assert_eq(&patch(&orders(), &change));
+    }
+
+    #[test]
+    fn a_whole_object_has_no_secrets() {
+        let object = json!({"kind": "FlinkSessionJob", "spec": {"job": {
+            "jarURI": "https://me:hunter2@repo/a.jar?sig=hunter2", "args": ["--password", "hunter2"]}}});
+        let shown = apply(&object, Writer { is_forced: true, ..Writer::CLI });
+        assert!(!shown.contains("hunter2"), "{shown}");
+        assert!(shown.ends_with("-f - (a secret is hidden: put it in again)"), "{shown}");
+        expect![[r#"equivalent: printf %s '{"kind":"Role"}' | kubectl apply --server-side --field-manager kubectl-flink -f -"#]]
+            .assert_eq(&apply(&json!({"kind": "Role"}), Writer::CLI));
+    }
+
+    #[test]
+    fn a_file_is_named_as_a_shell_takes_it() {
+        let of = |file| apply_file(file, Some("shop"), Writer::CLI);
+        assert!(of("jobs/orders.yaml").ends_with("-n shop -f jobs/orders.yaml"));
+        assert!(of("my jobs/it's.yaml").ends_with(r"-f 'my jobs/it'\''s.yaml'"));
+        assert!(of("stdin").ends_with("-f -"));
+        assert!(apply_file("a.yaml", None, Writer::CLI).ends_with("kubectl-flink -f a.yaml"));
+    }
+}
