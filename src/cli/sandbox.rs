@@ -45,7 +45,7 @@ enum SandboxCommand {
 #[derive(Args)]
 struct Name {
     /// Name of the sandbox, of its node and of its context
-    #[arg(long, value_name = "NAME", default_value = "flink-sandbox")]
+    #[arg(long, value_name = "NAME", default_value = "flink-sandbox", value_parser = name)]
     name: String,
 }
 
@@ -121,10 +121,10 @@ struct FlinkImageArgs {
     #[command(flatten)]
     name: Name,
     /// Version of Flink: `1.20` for the newest of its kind, or `1.20.1`
-    #[arg(long, value_name = "VERSION", default_value = "1.20")]
+    #[arg(long, value_name = "VERSION", default_value = "1.20", value_parser = version)]
     version: String,
     /// Name of the image in the sandbox, by default `flink:1.20` with the version wanted
-    #[arg(long, value_name = "NAME:TAG")]
+    #[arg(long, value_name = "NAME:TAG", value_parser = tag)]
     tag: Option<String>,
     /// Where the image comes from
     #[arg(
@@ -157,6 +157,18 @@ enum From {
     Registry,
     /// Packages of Debian and Python, through apt's and pip's configuration
     Packages,
+}
+
+fn name(text: &str) -> Result<String, String> {
+    state::check_name(text).map(|()| text.to_owned())
+}
+
+fn version(text: &str) -> Result<String, &'static str> {
+    flink_image::check_version(text).map(|()| text.to_owned())
+}
+
+fn tag(text: &str) -> Result<String, &'static str> {
+    flink_image::check_tag(text).map(|()| text.to_owned())
 }
 
 /// Runs the command.

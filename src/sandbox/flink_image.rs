@@ -84,9 +84,11 @@ struct Archive {
 
 /// Makes sure that the image is in the cache, and in the instance.
 pub async fn flink_image(options: &Options, progress: &Progress<'_>) -> Result<FlinkImage, Error> {
-    check_version(&options.version)?;
-    let tag = options.tag.clone().unwrap_or_else(|| format!("flink:{}", minor(&options.version)));
-    check_tag(&tag)?;
+    let version = &options.version;
+    check_version(version)
+        .map_err(|why| Error::Refused(format!("invalid Flink version `{version}`: {why}")))?;
+    let tag = options.tag.clone().unwrap_or_else(|| format!("flink:{}", minor(version)));
+    check_tag(&tag).map_err(|why| Error::Refused(format!("invalid image name `{tag}`: {why}")))?;
     let folder = match &options.instance {
         Some(name) => {
             let folder = Folder::of(name)?;
@@ -184,31 +186,26 @@ fn minor(version: &str) -> String {
     version.split('.').take(2).collect::<Vec<_>>().join(".")
 }
 
-fn check_version(version: &str) -> Result<(), Error> {
+/// Says what a version must be, where this is none.
+pub fn check_version(version: &str) -> Result<(), &'static str> {
     let numbers: Vec<&str> = version.split('.').collect();
     let is_number =
         |text: &&str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     if (2..=3).contains(&numbers.len()) && numbers.iter().all(is_number) {
         return Ok(());
     }
-    Err(Error::Refused(format!(
-        "invalid Flink version `{version}`: expected numbers such as 1.20 or 1.20.1"
-    )))
+    Err("expected numbers such as 1.20 or 1.20.1")
 }
 
-fn check_tag(tag: &str) -> Result<(), Error> {
+/// Says what the name of an image must be, where this is none.
+pub fn check_tag(tag: &str) -> Result<(), &'static str> {
     let allowed =
         |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_' | b'/' | b':');
     let is_good = tag.bytes().all(allowed)
         && tag.rsplit_once(':').is_some_and(|(name, version)| {
             !name.is_empty() && !version.is_empty() && !version.contains('/')
         });
-    if is_good {
-        return Ok(());
-    }
-    Err(Error::Refused(format!(
-        "invalid image name `{tag}`: expected NAME:TAG, such as flink:1.20"
-    )))
+    if is_good { Ok(()) } else { Err("expected NAME:TAG, such as flink:1.20") }
 }
 
 /// Makes `folder` anew, empty.

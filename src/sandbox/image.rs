@@ -100,7 +100,7 @@ pub(super) async fn ensure_pause(setup: &Setup<'_>, holder: ProcessId) -> Result
     let archive = work.join("image.tar");
     let start = Start { entrypoint: &["/pause"], folder: "/", ..Start::default() };
     write_archive(PAUSE, &start, &[layer], &work, &archive).await?;
-    import(holder, &archive).await?;
+    import(holder, open(&archive)?).await?;
     std::fs::remove_dir_all(&work).map_err(Error::file("remove", &work))
 }
 
@@ -110,13 +110,20 @@ pub(super) async fn answers(holder: ProcessId) -> bool {
 }
 
 /// Imports an archive of images and answers their names.
-async fn import(holder: ProcessId, archive: &Path) -> Result<Vec<String>, Error> {
-    let file = File::open(archive).map_err(Error::file("read", archive))?;
+async fn import(holder: ProcessId, archive: File) -> Result<Vec<String>, Error> {
     let mut command = runtime(holder);
     // Through stdin, since the instance may not see the file under its name.
     command.args(["image", "import", "-"]);
-    let said = run_reading(&mut command, Stdio::from(file), ARCHIVE).await?;
+    let said = run_reading(&mut command, Stdio::from(archive), ARCHIVE).await?;
     Ok(imported(&said))
+}
+
+fn open(archive: &Path) -> Result<File, Error> {
+    let file = File::open(archive).map_err(Error::file("read", archive))?;
+    if file.metadata().map_err(Error::file("read", archive))?.is_dir() {
+        return Err(no_archive(archive, "it is a folder"));
+    }
+    Ok(file)
 }
 
 /// The names out of lines such as `unpacking docker.io/library/flink:1.20 (sha256:..)...done`.
@@ -147,9 +154,11 @@ fn runtime(holder: ProcessId) -> Command {
 /// Brings the images of an archive into the instance `name`, and answers their names.
 pub async fn load(name: &str, archive: &Path) -> Result<Vec<String>, Error> {
     let folder = Folder::of(name)?;
+    // What was typed wrong is told before what has to be started.
+    let file = open(archive)?;
     let _lock = folder.lock().await?;
     let (mut instance, holder) = running_node(&folder)?;
-    let names = import(holder, archive).await.map_err(|error| match error {
+    let names = import(holder, file).await.map_err(|error| match error {
         Error::Command { log: Some(log), .. } => no_archive(archive, log.lines.join("; ").trim()),
         other => other,
     })?;
@@ -184,7 +193,7 @@ pub(super) async fn load_cached(
     if instance.images.contains(&known) && list(holder).await?.iter().any(|name| name == tag) {
         return Ok(false);
     }
-    import(holder, archive).await?;
+    import(holder, open(archive)?).await?;
     instance.images.retain(|(other, _)| other != tag);
     instance.images.push(known);
     folder.write(&instance)?;

@@ -90,12 +90,7 @@ pub(super) struct Folder {
 impl Folder {
     /// The folder of the instance `name`, which may not exist.
     pub(super) fn of(name: &str) -> Result<Self, Error> {
-        if !is_name(name) {
-            return Err(Error::Refused(format!(
-                "invalid name `{name}`: expected at most {NAME_LENGTH_MAX} lower-case letters, digits and `-`, \
-                 starting and ending with a letter or digit"
-            )));
-        }
+        check_name(name).map_err(|why| Error::Refused(format!("invalid name `{name}`: {why}")))?;
         Ok(Self { root: root()?, name: name.to_owned() })
     }
 
@@ -329,6 +324,17 @@ fn parse(text: &str) -> Result<Instance, String> {
         ));
     }
     Ok(instance)
+}
+
+/// Says what a name must be, where this is none.
+pub fn check_name(name: &str) -> Result<(), String> {
+    if is_name(name) {
+        return Ok(());
+    }
+    Err(format!(
+        "expected at most {NAME_LENGTH_MAX} lower-case letters, digits and `-`, starting and ending with a \
+         letter or digit"
+    ))
 }
 
 fn is_name(name: &str) -> bool {
