@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::builder::EnumValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use super::connection::Connection;
@@ -257,15 +258,21 @@ pub enum Colour {
     Never,
 }
 
-/// `-o`, where a command prints objects.
-#[derive(Args, Clone, Copy, Default)]
-pub struct Output {
+/// `-o`, with the forms that the command has.
+#[derive(Args, Clone, Copy)]
+pub struct Output<F: ValueEnum + Send + Sync + 'static = OutputFormat> {
     /// Print in this form
-    #[arg(short, long, value_name = "FORMAT")]
-    pub output: Option<OutputFormat>,
+    #[arg(short, long, value_name = "FORMAT", value_parser = EnumValueParser::<F>::new())]
+    pub output: Option<F>,
 }
 
-/// The forms that kubectl users know.
+impl<F: ValueEnum + Send + Sync + 'static> Default for Output<F> {
+    fn default() -> Self {
+        Self { output: None }
+    }
+}
+
+/// The forms that kubectl users know, of commands that print a table.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
 pub enum OutputFormat {
     /// A table with more columns
@@ -276,6 +283,28 @@ pub enum OutputFormat {
     Yaml,
     /// `kind/name`, one a line
     Name,
+}
+
+/// The forms of objects, where there is no table.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+pub enum ObjectFormat {
+    /// JSON, a contract for programs
+    Json,
+    /// YAML
+    Yaml,
+    /// `kind/name`, one a line
+    Name,
+}
+
+/// The forms of what is no object, and told at length or in short.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+pub enum DetailFormat {
+    /// With more detail
+    Wide,
+    /// JSON, a contract for programs
+    Json,
+    /// YAML
+    Yaml,
 }
 
 /// `--dry-run`, where a command changes something.
@@ -328,7 +357,7 @@ pub struct ChangeFlags {
     #[command(flatten)]
     pub dry_run: DryRun,
     #[command(flatten)]
-    pub output: Output,
+    pub output: Output<ObjectFormat>,
 }
 
 /// How a JobManager is reached.

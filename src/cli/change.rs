@@ -2,10 +2,9 @@
 
 use serde_json::Value;
 
-use super::args::{ChangeFlags, DryRun, DryRunMode, Output, OutputFormat};
+use super::args::{ChangeFlags, DryRun, DryRunMode, ObjectFormat, Output};
 use super::connection::Connection;
 use super::deployment::Deployment;
-use super::failure::Failure;
 use super::printer::Printer;
 use super::wait::{self, Goal};
 use crate::cluster::apply::Writer;
@@ -42,20 +41,15 @@ pub fn report(
     object: &Value,
     verb: &str,
     dry_run: DryRunMode,
-    output: Option<OutputFormat>,
+    output: Option<ObjectFormat>,
     printer: &Printer,
 ) -> anyhow::Result<()> {
     let name = qualified_name(object);
     match output {
         None => printer.line(format_args!("{name} {verb}{}", dry_run.suffix()))?,
-        Some(OutputFormat::Name) => printer.line(name)?,
-        Some(OutputFormat::Wide) => {
-            return Err(
-                Failure::usage("a change has no wide form; use -o yaml, json or name").into()
-            );
-        }
-        Some(OutputFormat::Json | OutputFormat::Yaml) => {
-            if let Some(format) = output.and_then(OutputFormat::for_value) {
+        Some(ObjectFormat::Name) => printer.line(name)?,
+        Some(format @ (ObjectFormat::Json | ObjectFormat::Yaml)) => {
+            if let Some(format) = format.for_value() {
                 printer.value(&without_managed_fields(object.clone()), format)?;
             }
         }

@@ -13,9 +13,9 @@ use clap::Args;
 use serde::Serialize;
 use serde_json::json;
 
-use super::args::{Global, Output, OutputFormat};
+use super::args::{Global, Output};
 use super::failure::Failure;
-use super::printer::{GREEN, Printer, RED, YELLOW, styled};
+use super::printer::{GREEN, Printer, RED, ValueFormat, YELLOW, styled};
 
 /// Shown below the flags.
 const EXAMPLES: &str = "\
@@ -36,7 +36,7 @@ pub struct CheckArgs {
     #[arg(long)]
     pre: bool,
     #[command(flatten)]
-    output: Output,
+    output: Output<ValueFormat>,
 }
 
 /// How a check ended.
@@ -78,14 +78,11 @@ struct Check {
 /// Looks at everything, prints a table, and fails where something does not hold.
 pub async fn run(args: CheckArgs, global: &Global, printer: &Printer) -> anyhow::Result<()> {
     let CheckArgs { pre, output: Output { output } } = args;
-    if matches!(output, Some(OutputFormat::Wide | OutputFormat::Name)) {
-        return Err(Failure::usage("checks are printed as a table, json or yaml").into());
-    }
     let connection = global.connect().await?;
     let facts = Box::pin(facts::observe(&connection, pre)).await?;
     let checks = judge::judge(&facts);
     let failed = checks.iter().filter(|check| check.result == Result::Failed).count();
-    match output.and_then(OutputFormat::for_value) {
+    match output {
         Some(format) => {
             printer.value(&json!({ "passed": failed == 0, "checks": checks }), format)?;
         }

@@ -6,7 +6,7 @@ use clap::Args;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde_json::json;
 
-use super::args::{DryRun, DryRunMode, Global, Output, OutputFormat, duration};
+use super::args::{DryRun, DryRunMode, Global, ObjectFormat, Output, duration};
 use super::equivalent;
 use super::failure::Failure;
 use super::printer::{Printer, ValueFormat};
@@ -30,7 +30,7 @@ pub struct CrdsArgs {
     #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "1m")]
     timeout: Duration,
     #[command(flatten)]
-    output: Output,
+    output: Output<ObjectFormat>,
 }
 
 /// Prints or applies.
@@ -42,32 +42,29 @@ pub async fn run(args: CrdsArgs, global: &Global, printer: &Printer) -> anyhow::
     if dry_run != DryRunMode::None {
         return Err(Failure::usage("--dry-run goes with --apply; printing changes nothing").into());
     }
-    print(printer, output.unwrap_or(OutputFormat::Yaml))
+    print(printer, output.unwrap_or(ObjectFormat::Yaml))
 }
 
 /// Prints all definitions, as documents or as a `List`.
-fn print(printer: &Printer, format: OutputFormat) -> anyhow::Result<()> {
+fn print(printer: &Printer, format: ObjectFormat) -> anyhow::Result<()> {
     let definitions = crd::all();
     match format {
-        OutputFormat::Json => {
+        ObjectFormat::Json => {
             let list = json!({ "apiVersion": "v1", "kind": "List", "items": definitions });
             printer.value(&list, ValueFormat::Json)
         }
-        OutputFormat::Yaml => {
+        ObjectFormat::Yaml => {
             for definition in &definitions {
                 printer.line("---")?;
                 printer.value(definition, ValueFormat::Yaml)?;
             }
             Ok(())
         }
-        OutputFormat::Name => {
+        ObjectFormat::Name => {
             for definition in &definitions {
                 printer.line(object_name(definition))?;
             }
             Ok(())
-        }
-        OutputFormat::Wide => {
-            Err(Failure::usage("definitions have no wide form; use -o yaml, json or name").into())
         }
     }
 }

@@ -11,7 +11,7 @@ use super::args::{DryRun, DryRunMode, FlinkAccess, Global, Output, Wait};
 use super::connection::Connection;
 use super::deployment::{self, Deployment};
 use super::failure::Failure;
-use super::printer::Printer;
+use super::printer::{Printer, ValueFormat};
 use super::savepoint::{self, Order};
 use super::wait::{self, Goal};
 use super::{change, complete, job_manager};
@@ -61,7 +61,7 @@ pub struct DeleteArgs {
     #[arg(long, value_name = "PATH", env = "FLINK_CONF_DIR", requires = "explain")]
     operator_config: Option<PathBuf>,
     #[command(flatten)]
-    output: Output,
+    output: Output<ValueFormat>,
 }
 
 /// What becomes of the job's state.

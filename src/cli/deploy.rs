@@ -11,7 +11,7 @@ use clap::Args;
 use k8s_openapi::api::core::v1::ServiceAccount;
 use serde_json::Value;
 
-use super::args::{ChangeFlags, DryRunMode, Global, OutputFormat};
+use super::args::{ChangeFlags, DryRunMode, Global};
 use super::connection::Connection;
 use super::deployment::{self, Deployment};
 use super::extension::Extensions;
@@ -90,9 +90,6 @@ impl Request {
 /// Reads, checks everything, sends, and waits where asked to.
 pub async fn run(args: DeployArgs, global: &Global, printer: &Printer) -> anyhow::Result<()> {
     let DeployArgs { filename, flags, operator_config, force_conflicts, change } = args;
-    if change.output.output == Some(OutputFormat::Wide) {
-        return Err(Failure::usage("a change has no wide form; use -o yaml, json or name").into());
-    }
     if filename.is_none() && flags.is_empty() && !printer.terminals().input {
         return Err(Failure::usage(
             "nothing to deploy: give a manifest with -f, or a name with flags",

@@ -49,7 +49,6 @@ pub struct ResumeArgs {
 /// Writes that the job is meant to be stopped; the operator does the rest.
 pub async fn suspend(args: SuspendArgs, global: &Global, printer: &Printer) -> anyhow::Result<()> {
     let SuspendArgs { name, flags } = args;
-    edit::refuse_wide(flags.change)?;
     let connection = global.connect().await?;
     let present = find(&connection, &name).await?;
     if present.desired_state() == SUSPENDED {
@@ -70,7 +69,6 @@ pub async fn suspend(args: SuspendArgs, global: &Global, printer: &Printer) -> a
 /// Writes that the job is meant to run; the operator does the rest.
 pub async fn resume(args: ResumeArgs, global: &Global, printer: &Printer) -> anyhow::Result<()> {
     let ResumeArgs { name, flags } = args;
-    edit::refuse_wide(flags)?;
     let connection = global.connect().await?;
     let present = find(&connection, &name).await?;
     if present.desired_state() == RUNNING {

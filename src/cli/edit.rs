@@ -7,7 +7,7 @@
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::args::{ChangeFlags, DryRunMode, OutputFormat};
+use super::args::{ChangeFlags, DryRunMode};
 use super::connection::Connection;
 use super::deploy::merge;
 use super::deployment::Deployment;
@@ -43,7 +43,6 @@ pub(super) async fn carry_out(
     printer: &Printer,
 ) -> anyhow::Result<()> {
     let change = flags.change;
-    refuse_wide(change)?;
     let wanted = patched(present, patch);
     if without_nulls(&wanted.0["spec"]) == without_nulls(&present.0["spec"]) {
         printer.note(format_args!("`{}` is so already", present.shown_name()));
@@ -97,14 +96,6 @@ pub(super) fn patched(present: &Deployment, patch: &Value) -> Deployment {
     let mut object = present.0.clone();
     merge(&mut object, patch);
     Deployment(object)
-}
-
-/// A change has no wide form.
-pub(super) fn refuse_wide(change: ChangeFlags) -> Result<(), Failure> {
-    if change.output.output == Some(OutputFormat::Wide) {
-        return Err(Failure::usage("a change has no wide form; use -o yaml, json or name"));
-    }
-    Ok(())
 }
 
 /// Asks whether the state may be lost, unless nothing is about to happen or `--lose-state` says yes.

@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::Event;
 use serde::Serialize;
 use serde_json::json;
 
-use super::args::{Global, Output, OutputFormat};
+use super::args::{Global, ObjectFormat, Output};
 use super::complete;
 use super::connection::Connection;
 use super::deployment::{self, Deployment};
@@ -39,7 +39,7 @@ pub struct EventsArgs {
     #[arg(long)]
     warnings: bool,
     #[command(flatten)]
-    output: Output,
+    output: Output<ObjectFormat>,
 }
 
 /// One line.
@@ -73,21 +73,21 @@ pub async fn run(args: EventsArgs, global: &Global, printer: &Printer) -> anyhow
         .collect::<Vec<_>>();
     lines.sort_by_key(|line| line.last_seen);
     match output {
-        Some(OutputFormat::Json | OutputFormat::Yaml) => {
-            if let Some(format) = output.and_then(OutputFormat::for_value) {
+        Some(format @ (ObjectFormat::Json | ObjectFormat::Yaml)) => {
+            if let Some(format) = format.for_value() {
                 printer.value(&json!({"events": lines}), format)?;
             }
         }
-        Some(OutputFormat::Name) => {
+        Some(ObjectFormat::Name) => {
             let objects = lines.iter().map(|line| line.object.as_str()).collect::<BTreeSet<_>>();
             for object in objects {
                 printer.line(object)?;
             }
         }
-        None | Some(OutputFormat::Wide) if lines.is_empty() => {
+        None if lines.is_empty() => {
             printer.note(format_args!("no events of `{}` are kept", present.shown_name()));
         }
-        None | Some(OutputFormat::Wide) => {
+        None => {
             printer.line(render(&lines, printer.width(), Timestamp::now()))?;
         }
     }

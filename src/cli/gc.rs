@@ -11,7 +11,7 @@ use kube::Client;
 use serde_json::json;
 
 use self::storage::Seen;
-use super::args::{Global, Output, OutputFormat, duration};
+use super::args::{Global, ObjectFormat, Output, duration};
 use super::failure::Failure;
 use super::operator_config;
 use super::printer::Printer;
@@ -69,7 +69,7 @@ pub struct GcArgs {
     #[arg(short, long)]
     yes: bool,
     #[command(flatten)]
-    output: Output,
+    output: Output<ObjectFormat>,
 }
 
 fn place(text: &str) -> Result<String, String> {
@@ -220,7 +220,7 @@ impl Storages {
 fn show(
     findings: &[Finding],
     storages: Option<&Storages>,
-    Output { output }: Output,
+    Output { output }: Output<ObjectFormat>,
     now: Timestamp,
     printer: &Printer,
 ) -> anyhow::Result<()> {
@@ -228,7 +228,7 @@ fn show(
         storages.map(|storages| &*storages.findings).unwrap_or_default();
     let unseen = storages.into_iter().flat_map(Storages::unseen);
     match output {
-        Some(OutputFormat::Json | OutputFormat::Yaml) => {
+        Some(format @ (ObjectFormat::Json | ObjectFormat::Yaml)) => {
             let unseen = unseen.map(|(place, why)| json!({"place": place, "why": why}));
             let shown = json!({
                 "findings": findings,
@@ -237,11 +237,11 @@ fn show(
                     "notLookedInto": unseen.collect::<Vec<_>>(),
                 })),
             });
-            if let Some(format) = output.and_then(OutputFormat::for_value) {
+            if let Some(format) = format.for_value() {
                 printer.value(&shown, format)?;
             }
         }
-        Some(OutputFormat::Name) => {
+        Some(ObjectFormat::Name) => {
             for finding in findings {
                 printer.line(format_args!("configmap/{}", finding.name))?;
             }
@@ -249,7 +249,7 @@ fn show(
                 printer.line(&finding.path)?;
             }
         }
-        None | Some(OutputFormat::Wide) => {
+        None => {
             for (place, why) in unseen {
                 printer.note(format_args!("`{place}` was not looked into: {why}"));
             }

@@ -9,9 +9,9 @@ use clap::{Args, ValueEnum};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::args::{Global, Output, OutputFormat};
+use super::args::{Global, Output};
 use super::failure::Failure;
-use super::printer::{BOLD, DIM, GREEN, Printer, RED, YELLOW, styled};
+use super::printer::{BOLD, DIM, GREEN, Printer, RED, ValueFormat, YELLOW, styled};
 use super::{manifest, operator_config};
 use crate::api::deployment::FlinkDeploymentSpec;
 use crate::api::manifest::{Document, Problem, Resource};
@@ -53,7 +53,7 @@ pub struct LintArgs {
     #[arg(long, value_name = "FILE")]
     operator_config: Option<PathBuf>,
     #[command(flatten)]
-    output: Output,
+    output: Output<ValueFormat>,
 }
 
 /// From which severity on findings are a failure.
@@ -97,9 +97,6 @@ struct Found {
 /// Reads all files, prints what was found, and fails where it reaches the threshold.
 pub fn run(args: LintArgs, global: &Global, printer: &Printer) -> anyhow::Result<()> {
     let LintArgs { filename, failure_threshold, operator_config, output: Output { output } } = args;
-    if matches!(output, Some(OutputFormat::Wide | OutputFormat::Name)) {
-        return Err(Failure::usage("findings are printed as text, json or yaml").into());
-    }
     let operator = match operator_config {
         Some(path) => operator_config::load(Some(&path), printer)?,
         None => OperatorConfig::default(),
@@ -126,7 +123,7 @@ pub fn run(args: LintArgs, global: &Global, printer: &Printer) -> anyhow::Result
             &other.code,
         ))
     });
-    match output.and_then(OutputFormat::for_value) {
+    match output {
         Some(format) => printer.value(&json!({ "findings": found }), format)?,
         None => print(&found, documents.len(), printer)?,
     }
@@ -288,7 +285,7 @@ pub struct ExplainArgs {
     /// Code of a rule, such as FK0011; without it all are listed
     code: Option<String>,
     #[command(flatten)]
-    output: Output,
+    output: Output<ValueFormat>,
 }
 
 /// One rule, as `-o json` shows it.
@@ -311,8 +308,7 @@ impl Explained {
 
 /// Prints what a code means.
 pub fn explain(args: ExplainArgs, printer: &Printer) -> anyhow::Result<()> {
-    let ExplainArgs { code, output: Output { output } } = args;
-    let format = output.and_then(OutputFormat::for_value);
+    let ExplainArgs { code, output: Output { output: format } } = args;
     let Some(code) = code else {
         let all: Vec<Explained> = Rule::ALL.iter().copied().map(Explained::new).collect();
         if let Some(format) = format {

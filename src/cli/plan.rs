@@ -19,13 +19,13 @@ use serde_json::{Value, json};
 
 use self::assess::{Downtime, Replay, Restore};
 use self::assignment::Assignment;
-use super::args::{DryRunMode, FlinkAccess, Global, Output, OutputFormat};
+use super::args::{DryRunMode, FlinkAccess, Global, Output};
 use super::connection::Connection;
 use super::deploy::{self, Checked, Request};
 use super::deployment::Deployment;
 use super::extension::Extensions;
 use super::failure::Failure;
-use super::printer::Printer;
+use super::printer::{Printer, ValueFormat};
 use super::{change, complete, deployment, manifest, operator_config};
 use crate::api::deployment::{FlinkDeployment, FlinkDeploymentSpec};
 use crate::api::session_job::{FlinkSessionJob, FlinkSessionJobSpec};
@@ -71,7 +71,7 @@ pub struct PlanArgs {
     #[command(flatten)]
     access: FlinkAccess,
     #[command(flatten)]
-    output: Output,
+    output: Output<ValueFormat>,
 }
 
 /// What one resource has to expect. `-o json` shows a list of these.
@@ -126,9 +126,6 @@ impl Plan {
 /// Reads, rehearses and prints. A difference is told by the exit code too.
 pub async fn run(args: PlanArgs, global: &Global, printer: &Printer) -> anyhow::Result<()> {
     let PlanArgs { name, filename, set, operator_config, access, output: Output { output } } = args;
-    if matches!(output, Some(OutputFormat::Wide | OutputFormat::Name)) {
-        return Err(Failure::usage("a plan is printed as text, json or yaml").into());
-    }
     let operator = match operator_config {
         Some(path) => operator_config::load(Some(&path), printer)?,
         None => OperatorConfig::default(),
@@ -158,7 +155,7 @@ pub async fn run(args: PlanArgs, global: &Global, printer: &Printer) -> anyhow::
     for checked in checked {
         plans.push(Box::pin(plan(checked, is_manifest, &connection, &context, access)).await?);
     }
-    if let Some(format) = output.and_then(OutputFormat::for_value) {
+    if let Some(format) = output {
         printer.value(&json!({ "plans": plans }), format)?;
     } else {
         let texts = plans.iter().map(|plan| show::plan(plan, Timestamp::now()));

@@ -10,10 +10,11 @@ use std::time::Duration;
 
 use anstream::{AutoStream, ColorChoice};
 use anstyle::{AnsiColor, Style};
+use clap::ValueEnum;
 use indicatif::ProgressBar;
 use serde::Serialize;
 
-use super::args::{Colour, OutputFormat};
+use super::args::{Colour, DetailFormat, ObjectFormat, OutputFormat};
 
 /// A word that wants attention.
 pub const BOLD: Style = Style::new().bold();
@@ -290,9 +291,11 @@ impl Drop for Progress<'_> {
 }
 
 /// Formats that show a whole value.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
 pub enum ValueFormat {
+    /// JSON, a contract for programs
     Json,
+    /// YAML
     Yaml,
 }
 
@@ -303,6 +306,28 @@ impl OutputFormat {
             Self::Json => Some(ValueFormat::Json),
             Self::Yaml => Some(ValueFormat::Yaml),
             Self::Wide | Self::Name => None,
+        }
+    }
+}
+
+impl ObjectFormat {
+    /// The format for a whole value, where this is one.
+    pub fn for_value(self) -> Option<ValueFormat> {
+        match self {
+            Self::Json => Some(ValueFormat::Json),
+            Self::Yaml => Some(ValueFormat::Yaml),
+            Self::Name => None,
+        }
+    }
+}
+
+impl DetailFormat {
+    /// The format for a whole value, where this is one.
+    pub fn for_value(self) -> Option<ValueFormat> {
+        match self {
+            Self::Json => Some(ValueFormat::Json),
+            Self::Yaml => Some(ValueFormat::Yaml),
+            Self::Wide => None,
         }
     }
 }

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use super::args::{Global, Output, OutputFormat};
+use super::args::{Global, ObjectFormat, Output};
 use super::extension::Extensions;
 use super::failure::Failure;
 use super::manifest;
@@ -36,7 +36,7 @@ pub struct RenderArgs {
     #[arg(long, value_name = "FILE")]
     operator_config: Option<PathBuf>,
     #[command(flatten)]
-    output: Output,
+    output: Output<ObjectFormat>,
 }
 
 /// Prints every object of every `FlinkDeployment` in the file, in the order of creation.
@@ -64,20 +64,20 @@ pub async fn run(args: RenderArgs, global: &Global, printer: &Printer) -> anyhow
     print(&objects, output.output, printer)
 }
 
-fn print(objects: &[Value], format: Option<OutputFormat>, printer: &Printer) -> anyhow::Result<()> {
+fn print(objects: &[Value], format: Option<ObjectFormat>, printer: &Printer) -> anyhow::Result<()> {
     match format {
-        Some(OutputFormat::Json) => {
+        Some(ObjectFormat::Json) => {
             let list = serde_json::json!({ "apiVersion": "v1", "kind": "List", "items": objects });
             printer.line(serde_json::to_string_pretty(&list)?)?;
         }
-        Some(OutputFormat::Name) => {
+        Some(ObjectFormat::Name) => {
             for object in objects {
                 let kind = object["kind"].as_str().unwrap_or_default().to_lowercase();
                 let name = object["metadata"]["name"].as_str().unwrap_or_default();
                 printer.line(format_args!("{kind}/{name}"))?;
             }
         }
-        None | Some(OutputFormat::Yaml | OutputFormat::Wide) => {
+        None | Some(ObjectFormat::Yaml) => {
             for (index, object) in objects.iter().enumerate() {
                 let separator = if index == 0 { "" } else { "---\n" };
                 printer.raw(format_args!("{separator}{}", serde_yaml::to_string(object)?))?;

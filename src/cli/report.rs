@@ -16,9 +16,9 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use self::archive::Archive;
-use super::args::{FlinkAccess, Global, Output, OutputFormat, duration};
+use super::args::{FlinkAccess, Global, Output, duration};
 use super::failure::Failure;
-use super::printer::Printer;
+use super::printer::{Printer, ValueFormat};
 use super::{complete, deployment, table};
 
 /// Shown below the flags.
@@ -46,7 +46,7 @@ pub struct ReportArgs {
     #[command(flatten)]
     access: FlinkAccess,
     #[command(flatten)]
-    output: Output,
+    output: Output<ValueFormat>,
 }
 
 /// What was written, as `-o json` shows it.
@@ -63,9 +63,6 @@ struct Written {
 /// Collects, redacts and writes.
 pub async fn run(args: ReportArgs, global: &Global, printer: &Printer) -> anyhow::Result<()> {
     let ReportArgs { name, file, log_lines, timeout, access, output: Output { output } } = args;
-    if matches!(output, Some(OutputFormat::Wide | OutputFormat::Name)) {
-        return Err(Failure::usage("what was written is printed as text, json or yaml").into());
-    }
     let connection = global.connect().await?;
     let present = deployment::fetch(&connection, &name).await?;
     let now = Timestamp::now();
@@ -99,7 +96,7 @@ pub async fn run(args: ReportArgs, global: &Global, printer: &Printer) -> anyhow
     };
     let file = file.display().to_string();
     let written = Written { file, bytes, entries, left_out };
-    if let Some(format) = output.and_then(OutputFormat::for_value) {
+    if let Some(format) = output {
         return printer.value(&written, format);
     }
     let Written { file, bytes, entries, left_out } = written;

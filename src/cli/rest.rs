@@ -4,7 +4,7 @@ use clap::Args;
 use http::Method;
 use serde_json::Value;
 
-use super::args::{FlinkAccess, Global, Output, OutputFormat};
+use super::args::{FlinkAccess, Global, Output};
 use super::failure::Failure;
 use super::printer::{Printer, ValueFormat};
 use super::{complete, deployment, edit, job_manager};
@@ -37,7 +37,7 @@ pub struct RestArgs {
     #[command(flatten)]
     access: FlinkAccess,
     #[command(flatten)]
-    output: Output,
+    output: Output<ValueFormat>,
 }
 
 fn method(text: &str) -> Result<Method, String> {
@@ -53,9 +53,6 @@ fn method(text: &str) -> Result<Method, String> {
 /// Makes the request and prints the answer.
 pub async fn run(args: RestArgs, global: &Global, printer: &Printer) -> anyhow::Result<()> {
     let RestArgs { name, method, path, data, yes, access, output: Output { output } } = args;
-    if matches!(output, Some(OutputFormat::Wide | OutputFormat::Name)) {
-        return Err(Failure::usage("an answer of Flink has only the forms json and yaml").into());
-    }
     let data = data.map(|text| body(&text)).transpose()?;
     let connection = global.connect().await?;
     let present = deployment::fetch(&connection, &name).await?;
@@ -73,9 +70,9 @@ pub async fn run(args: RestArgs, global: &Global, printer: &Printer) -> anyhow::
     let client = job_manager::client(&connection, &cluster, access.flink_access, deadlines)?;
     let answer = client.without_retries().raw(method, path, data.as_ref()).await?;
     match (serde_json::from_slice::<Value>(&answer), output) {
-        (Ok(value), Some(OutputFormat::Yaml)) => printer.value(&value, ValueFormat::Yaml),
+        (Ok(value), Some(ValueFormat::Yaml)) => printer.value(&value, ValueFormat::Yaml),
         (Ok(value), _) => printer.value(&value, ValueFormat::Json),
-        (Err(_), Some(OutputFormat::Json | OutputFormat::Yaml)) => {
+        (Err(_), Some(_)) => {
             Err(Failure::new("Flink's answer is not JSON; leave out -o to see it as it is").into())
         }
         (Err(_), _) if answer.is_empty() => Ok(()),

@@ -91,7 +91,6 @@ enum Look {
 /// Finds the state, asks what is to be asked, and writes where the job is to start from.
 pub async fn run(args: RestoreArgs, global: &Global, printer: &Printer) -> anyhow::Result<()> {
     let RestoreArgs { name, from, flags } = args;
-    edit::refuse_wide(flags.change)?;
     let connection = global.connect().await?;
     let present = deployment::fetch(&connection, &name).await?;
     let source = source::find(&connection, &present, &from).await?;
@@ -105,7 +104,6 @@ pub(super) async fn snapshot(
     printer: &Printer,
 ) -> anyhow::Result<()> {
     let SnapshotArgs { snapshot, flags } = args;
-    edit::refuse_wide(flags.change)?;
     let connection = global.connect().await?;
     let source = source::snapshot(&connection, &snapshot).await?;
     let Some(name) = source.of.clone() else {

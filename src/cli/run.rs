@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use tokio::io::AsyncReadExt;
 
-use super::args::{ChangeFlags, DryRunMode, FlinkAccess, Global, OutputFormat};
+use super::args::{ChangeFlags, DryRunMode, FlinkAccess, Global, ObjectFormat};
 use super::connection::Connection;
 use super::deploy::flags::Mode;
 use super::deploy::{self, Request};
@@ -94,9 +94,6 @@ pub struct RunArgs {
 
 /// Runs the jar in one of the two ways.
 pub async fn run(args: RunArgs, global: &Global, printer: &Printer) -> anyhow::Result<()> {
-    if args.change.output.output == Some(OutputFormat::Wide) {
-        return Err(Failure::usage("a job has no wide form; use -o yaml, json or name").into());
-    }
     let is_here = !args.jar.contains("://");
     where_from(&args, is_here)?;
     // Before anything is connected: a file that is not there needs no cluster to be seen.
@@ -342,7 +339,7 @@ async fn direct(
     printer.note(format_args!(
         "cancel it with: kubectl flink rest {name} PATCH '/jobs/{job_id}?mode=cancel'"
     ));
-    match args.change.output.output.and_then(OutputFormat::for_value) {
+    match args.change.output.output.and_then(ObjectFormat::for_value) {
         Some(format) => printer.value(&json!({"jobId": job_id, "cluster": name}), format),
         None => Ok(printer.line(job_id)?),
     }

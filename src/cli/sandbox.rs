@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use super::args::{Global, Output, OutputFormat, duration};
+use super::args::{Global, Output, duration};
 use super::failure::Failure;
-use super::printer::{GREEN, Printer, RED, YELLOW, styled};
+use super::printer::{GREEN, Printer, RED, ValueFormat, YELLOW, styled};
 use super::table;
 use crate::sandbox::error::Error;
 use crate::sandbox::flink_image::{self, DEFAULT_REGISTRY, Source};
@@ -71,7 +71,7 @@ struct UpArgs {
     #[arg(long, value_name = "DURATION", default_value = "3m", value_parser = duration)]
     timeout: Duration,
     #[command(flatten)]
-    output: Output,
+    output: Output<ValueFormat>,
 }
 
 #[derive(Args)]
@@ -96,7 +96,7 @@ struct StatusArgs {
     #[command(flatten)]
     name: Name,
     #[command(flatten)]
-    output: Output,
+    output: Output<ValueFormat>,
 }
 
 #[derive(Args)]
@@ -145,7 +145,7 @@ struct FlinkImageArgs {
     #[arg(long)]
     install: bool,
     #[command(flatten)]
-    output: Output,
+    output: Output<ValueFormat>,
 }
 
 #[derive(Clone, Copy, Default, ValueEnum)]
@@ -319,22 +319,13 @@ fn progress<'a>(printer: &Printer, lines: &'a (dyn Fn(&str) + Sync)) -> Progress
 
 /// Prints `value` where a form for values is wanted; whether it did.
 fn print_value(
-    output: Output,
+    output: Output<ValueFormat>,
     value: &impl serde::Serialize,
     printer: &Printer,
 ) -> anyhow::Result<bool> {
-    match output.output {
-        None | Some(OutputFormat::Wide) => Ok(false),
-        Some(OutputFormat::Name) => {
-            Err(Failure::usage("a sandbox is no Kubernetes object: use -o json or -o yaml").into())
-        }
-        Some(format @ (OutputFormat::Json | OutputFormat::Yaml)) => {
-            if let Some(format) = format.for_value() {
-                printer.value(value, format)?;
-            }
-            Ok(true)
-        }
-    }
+    let Some(format) = output.output else { return Ok(false) };
+    printer.value(value, format)?;
+    Ok(true)
 }
 
 fn failure(error: Error) -> anyhow::Error {

@@ -12,11 +12,11 @@ use clap::{Args, Subcommand, ValueEnum};
 use serde_json::json;
 use tokio::time::Instant;
 
-use super::args::{FlinkAccess, Global, Output, OutputFormat, duration};
+use super::args::{FlinkAccess, Global, Output, duration};
 use super::connection::Connection;
 use super::deployment::{self, Deployment};
 use super::failure::Failure;
-use super::printer::{Printer, Progress};
+use super::printer::{Printer, Progress, ValueFormat};
 use super::{complete, job_manager};
 use crate::api::status::SavepointFormatType;
 use crate::flink::access::Access;
@@ -97,7 +97,7 @@ pub struct SavepointArgs {
     #[command(flatten)]
     access: FlinkAccess,
     #[command(flatten)]
-    output: Output,
+    output: Output<ValueFormat>,
 }
 
 /// Savepoint layouts.
@@ -132,11 +132,6 @@ pub async fn run(args: SavepointArgs, global: &Global, printer: &Printer) -> any
         access,
         output: Output { output },
     } = args;
-    if output == Some(OutputFormat::Wide) {
-        return Err(
-            Failure::usage("a savepoint has no wide form; use -o yaml, json or name").into()
-        );
-    }
     let Some(name) = name else {
         return Err(Failure::usage("no job to take a savepoint of")
             .hint("such as: kubectl flink savepoint orders")
@@ -184,7 +179,7 @@ pub async fn run(args: SavepointArgs, global: &Global, printer: &Printer) -> any
     if let Some(resource) = &resource {
         printer.note(format_args!("recorded as flinkstatesnapshot.flink.apache.org/{resource}"));
     }
-    match output.and_then(OutputFormat::for_value) {
+    match output {
         Some(format) => {
             let taken = json!({"name": deployment.name(), "namespace": connection.namespace, "path": location,
                 "snapshot": resource});

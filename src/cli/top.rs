@@ -16,12 +16,12 @@ use serde_json::json;
 use tokio::sync::mpsc;
 use tokio::time::MissedTickBehavior;
 
-use super::args::{FlinkAccess, Global, Output, OutputFormat, duration};
+use super::args::{FlinkAccess, Global, Output, duration};
 use super::complete;
 use super::connection::Connection;
 use super::contact::Contact;
 use super::failure::Failure;
-use super::printer::Printer;
+use super::printer::{Printer, ValueFormat};
 use crate::cluster;
 use sample::{Sample, Sampler};
 use screen::{Key, Screen};
@@ -66,7 +66,7 @@ pub struct TopArgs {
     #[command(flatten)]
     access: FlinkAccess,
     #[command(flatten)]
-    output: Output,
+    output: Output<ValueFormat>,
 }
 
 /// Which jobs are sampled.
@@ -84,9 +84,6 @@ pub async fn run(args: TopArgs, global: &Global, printer: &Printer) -> anyhow::R
     if interval < INTERVAL_MIN {
         return Err(Failure::usage("--interval is at least 1s: Flink measures every 10 s").into());
     }
-    if matches!(output.output, Some(OutputFormat::Wide | OutputFormat::Name)) {
-        return Err(Failure::usage("`top` prints a table, json or yaml").into());
-    }
     let connection = global.connect().await?;
     let wanted = Wanted { names, is_everywhere: all_namespaces, selector };
     let mut sampler = Sampler::new(connection.clone(), wanted.clone(), access.flink_access);
@@ -96,7 +93,7 @@ pub async fn run(args: TopArgs, global: &Global, printer: &Printer) -> anyhow::R
         return watch(&connection, sampler, interval, printer).await;
     }
     let sample = sampler.take().await?;
-    match output.output.and_then(OutputFormat::for_value) {
+    match output.output {
         Some(format) => printer.value(&json!({ "jobs": sample.jobs }), format)?,
         None => print_once(&sample, wanted.is_everywhere, printer)?,
     }

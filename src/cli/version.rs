@@ -10,10 +10,10 @@ use kube::Api;
 use serde::Serialize;
 use serde_json::json;
 
-use super::args::{Global, Output, OutputFormat};
+use super::args::{Global, Output};
 use super::connection::Connection;
 use super::failure::Failure;
-use super::printer::Printer;
+use super::printer::{Printer, ValueFormat};
 use super::{operators, table};
 use crate::cluster::crds;
 use crate::{api, cluster};
@@ -47,7 +47,7 @@ pub struct VersionArgs {
     #[arg(long, conflicts_with = "client")]
     check: bool,
     #[command(flatten)]
-    output: Output,
+    output: Output<ValueFormat>,
 }
 
 #[derive(Serialize)]
@@ -68,7 +68,7 @@ pub async fn run(args: VersionArgs, global: &Global, printer: &Printer) -> anyho
     let mut versions =
         Versions { client_version: PROGRAM, kubernetes_version: None, installed_resources: None };
     let asked = if args.client { Ok(()) } else { ask_cluster(&mut versions, global).await };
-    match args.output.output.and_then(OutputFormat::for_value) {
+    match args.output.output {
         Some(format) => printer.value(&versions, format)?,
         None => print_text(&versions, printer)?,
     }
@@ -77,19 +77,16 @@ pub async fn run(args: VersionArgs, global: &Global, printer: &Printer) -> anyho
 
 /// Compares, prints all, and fails where something does not fit.
 async fn check(
-    Output { output }: Output,
+    Output { output }: Output<ValueFormat>,
     global: &Global,
     printer: &Printer,
 ) -> anyhow::Result<()> {
-    if matches!(output, Some(OutputFormat::Wide | OutputFormat::Name)) {
-        return Err(Failure::usage("versions are compared in a table, json or yaml").into());
-    }
     let connection = global.connect().await?;
     let compared = compare::compare(PROGRAM, &observe(&connection).await?);
     let failed = compared.iter().filter(|it| it.result == super::check::Result::Failed).count();
     let whole =
         || json!({"clientVersion": PROGRAM, "matches": failed == 0, "components": compared});
-    match output.and_then(OutputFormat::for_value) {
+    match output {
         Some(format) => printer.value(&whole(), format)?,
         None => print_comparison(&compared, printer)?,
     }

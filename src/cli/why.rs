@@ -11,10 +11,9 @@ use clap::Args;
 use serde::Serialize;
 
 use self::verdict::Verdict;
-use super::args::{FlinkAccess, Global, Output, OutputFormat};
+use super::args::{FlinkAccess, Global, Output};
 use super::complete;
-use super::failure::Failure;
-use super::printer::{BOLD, DIM, Printer, styled};
+use super::printer::{BOLD, DIM, Printer, ValueFormat, styled};
 
 /// Shown below the flags.
 const EXAMPLES: &str = "\
@@ -32,7 +31,7 @@ pub struct WhyArgs {
     #[command(flatten)]
     access: FlinkAccess,
     #[command(flatten)]
-    output: Output,
+    output: Output<ValueFormat>,
 }
 
 /// The answer as `-o json` shows it.
@@ -51,13 +50,10 @@ struct Answer<'a> {
 /// Reads, judges and prints.
 pub async fn run(args: WhyArgs, global: &Global, printer: &Printer) -> anyhow::Result<()> {
     let WhyArgs { name, access, output: Output { output } } = args;
-    if matches!(output, Some(OutputFormat::Wide | OutputFormat::Name)) {
-        return Err(Failure::usage("a verdict is printed as text, json or yaml").into());
-    }
     let connection = global.connect().await?;
     let (facts, unread) = facts::observe(&connection, &name, access.flink_access).await?;
     let verdict = verdict::verdict(&facts);
-    if let Some(format) = output.and_then(OutputFormat::for_value) {
+    if let Some(format) = output {
         let answer = Answer {
             kind: facts.resource.id().kind,
             namespace: facts.resource.namespace(),

@@ -13,7 +13,7 @@ use super::tried::{TrialFlags, read_file, settings};
 use crate::autoscaler::record::{self, FILE_BYTES_MAX, Record};
 use crate::autoscaler::replay::replay;
 use crate::autoscaler::trace::{Trace, reversals, subtask_hours};
-use crate::cli::args::{FlinkAccess, Global, Output, OutputFormat};
+use crate::cli::args::{DetailFormat, FlinkAccess, Global, Output};
 use crate::cli::failure::Failure;
 use crate::cli::printer::Printer;
 
@@ -79,7 +79,7 @@ fn replay_file(file: &Path, trial: &TrialFlags, printer: &Printer) -> anyhow::Re
     write_svg(trial, &trace, &format!("{job}, replayed"))?;
     let told = Told::new(job, &trial.set, &trace, names);
     let Output { output } = trial.output;
-    if let Some(format) = output.and_then(OutputFormat::for_value) {
+    if let Some(format) = output.and_then(DetailFormat::for_value) {
         return printer.value(&told, format);
     }
     if !trace.decisions.is_empty() {
@@ -131,8 +131,8 @@ pub(super) fn tell_decisions(
         return Ok(());
     }
     match trial.output.output {
-        Some(OutputFormat::Wide) => printer.line(told::steps(trace, names))?,
-        Some(OutputFormat::Json | OutputFormat::Yaml | OutputFormat::Name) | None => {
+        Some(DetailFormat::Wide) => printer.line(told::steps(trace, names))?,
+        Some(DetailFormat::Json | DetailFormat::Yaml) | None => {
             printer.line(told::decisions(trace, names))?;
         }
     }

@@ -26,7 +26,7 @@ use crate::autoscaler::metric::{Figures, Metric};
 use crate::autoscaler::quota::TaskManager;
 use crate::autoscaler::settings::Settings;
 use crate::autoscaler::state::Stored;
-use crate::cli::args::{FlinkAccess, Global, Output, OutputFormat};
+use crate::cli::args::{DetailFormat, FlinkAccess, Global, Output};
 use crate::cli::connection::Connection;
 use crate::cli::deployment::{self, Deployment};
 use crate::cli::failure::Failure;
@@ -60,7 +60,7 @@ pub(super) struct ExplainArgs {
     #[command(flatten)]
     access: FlinkAccess,
     #[command(flatten)]
-    output: Output,
+    output: Output<DetailFormat>,
 }
 
 /// What would be decided; rates are records per second.
@@ -120,16 +120,13 @@ pub(super) async fn run(
     let measured = measure(&connection, &job, &cluster, access).await?;
     let report = report(&job, stored, &config, measured)?;
     match output {
-        Some(OutputFormat::Json | OutputFormat::Yaml) => {
-            if let Some(format) = output.and_then(OutputFormat::for_value) {
+        Some(format @ (DetailFormat::Json | DetailFormat::Yaml)) => {
+            if let Some(format) = format.for_value() {
                 printer.value(&report, format)?;
             }
         }
-        Some(OutputFormat::Name) => {
-            return Err(Failure::usage("an explanation has no names; use -o wide or json").into());
-        }
-        None | Some(OutputFormat::Wide) => {
-            printer.line(render(&report, output == Some(OutputFormat::Wide)))?;
+        None | Some(DetailFormat::Wide) => {
+            printer.line(render(&report, output == Some(DetailFormat::Wide)))?;
         }
     }
     Ok(())

@@ -9,7 +9,7 @@ use super::number::{self, Number};
 use super::stored;
 use crate::autoscaler::metric::Metric;
 use crate::autoscaler::state::Stored;
-use crate::cli::args::{Global, Output, OutputFormat};
+use crate::cli::args::{Global, ObjectFormat, Output};
 use crate::cli::complete;
 use crate::cli::printer::Printer;
 use crate::cli::table::{self, NONE};
@@ -27,7 +27,7 @@ pub(super) struct HistoryArgs {
     #[arg(add = complete::deployments())]
     name: String,
     #[command(flatten)]
-    output: Output,
+    output: Output<ObjectFormat>,
 }
 
 /// One vertex that was scaled; rates are records per second.
@@ -56,17 +56,17 @@ pub(super) async fn run(
     let job = stored::fetch(&connection, &name).await?;
     let entries = job.readable()?.map(entries).unwrap_or_default();
     match output {
-        Some(OutputFormat::Json | OutputFormat::Yaml) => {
-            if let Some(format) = output.and_then(OutputFormat::for_value) {
+        Some(format @ (ObjectFormat::Json | ObjectFormat::Yaml)) => {
+            if let Some(format) = format.for_value() {
                 let name = job.resource.shown_name();
                 printer.value(&json!({"name": name, "scalings": entries}), format)?;
             }
         }
-        Some(OutputFormat::Name) => printer.line(format_args!("configmap/{}", job.config_map))?,
-        None | Some(OutputFormat::Wide) if entries.is_empty() => {
+        Some(ObjectFormat::Name) => printer.line(format_args!("configmap/{}", job.config_map))?,
+        None if entries.is_empty() => {
             printer.note(format_args!("no scaling of `{name}` is stored"));
         }
-        None | Some(OutputFormat::Wide) => printer.line(render(&entries))?,
+        None => printer.line(render(&entries))?,
     }
     Ok(())
 }

@@ -20,7 +20,7 @@ use crate::autoscaler::settings::Settings;
 use crate::autoscaler::simulation::model::{FILE_BYTES_MAX, Model};
 use crate::autoscaler::simulation::{Simulated, simulate};
 use crate::autoscaler::trace::Trace;
-use crate::cli::args::{FlinkAccess, Global, OutputFormat, duration};
+use crate::cli::args::{DetailFormat, FlinkAccess, Global, duration};
 use crate::cli::failure::Failure;
 use crate::cli::printer::Printer;
 use crate::config::FlinkConfig;
@@ -113,7 +113,7 @@ pub(super) async fn run(
     }
     write_svg(&trial, &trace, &format!("{}, simulated", model.name))?;
     let told = Told::new(&model.name, &trial.set, &trace, &names);
-    if let Some(format) = trial.output.output.and_then(OutputFormat::for_value) {
+    if let Some(format) = trial.output.output.and_then(DetailFormat::for_value) {
         return printer.value(&told, format);
     }
     printer.line(format_args!("{}: {} cycles simulated", model.name, trace.moments.len()))?;

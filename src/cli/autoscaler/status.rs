@@ -10,7 +10,7 @@ use super::stored::{self, Job};
 use crate::autoscaler::cost::Cost;
 use crate::autoscaler::state::Stored;
 use crate::autoscaler::topology::VertexId;
-use crate::cli::args::{Global, Output, OutputFormat};
+use crate::cli::args::{Global, ObjectFormat, Output};
 use crate::cli::complete;
 use crate::cli::printer::Printer;
 use crate::cli::table::{self, NONE};
@@ -30,7 +30,7 @@ pub(super) struct StatusArgs {
     #[arg(add = complete::deployments())]
     name: String,
     #[command(flatten)]
-    output: Output,
+    output: Output<ObjectFormat>,
 }
 
 /// What is known; times are those of the operator's clock.
@@ -99,15 +99,15 @@ pub(super) async fn run(
     let job = stored::fetch(&connection, &name).await?;
     let report = report(&job, job.readable()?);
     match output {
-        Some(OutputFormat::Json | OutputFormat::Yaml) => {
-            if let Some(format) = output.and_then(OutputFormat::for_value) {
+        Some(format @ (ObjectFormat::Json | ObjectFormat::Yaml)) => {
+            if let Some(format) = format.for_value() {
                 printer.value(&report, format)?;
             }
         }
-        Some(OutputFormat::Name) => {
+        Some(ObjectFormat::Name) => {
             printer.line(format_args!("configmap/{}", report.config_map))?;
         }
-        None | Some(OutputFormat::Wide) => printer.line(render(&report, Timestamp::now()))?,
+        None => printer.line(render(&report, Timestamp::now()))?,
     }
     for SetAside { key, kept_as, reason } in &report.set_aside {
         printer

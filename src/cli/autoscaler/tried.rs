@@ -7,7 +7,7 @@ use anyhow::Context;
 use clap::Args;
 
 use crate::autoscaler::settings::{Settings, set_over};
-use crate::cli::args::Output;
+use crate::cli::args::{DetailFormat, Output};
 use crate::cli::failure::Failure;
 use crate::config::FlinkConfig;
 use crate::config::options::autoscaler::{self as options};
@@ -41,7 +41,7 @@ pub(super) struct TrialFlags {
     #[arg(long, value_name = "FILE")]
     pub(super) svg: Option<PathBuf>,
     #[command(flatten)]
-    pub(super) output: Output,
+    pub(super) output: Output<DetailFormat>,
 }
 
 /// `option=value`, with the option's whole name.

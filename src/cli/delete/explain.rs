@@ -15,10 +15,10 @@ use serde_json::Value;
 use crate::api::blue_green::FlinkBlueGreenDeployment;
 use crate::api::state_snapshot::FlinkStateSnapshot;
 use crate::api::{DEPLOYMENT_FINALIZER, GROUP, SESSION_JOB_FINALIZER, STATE_SNAPSHOT_FINALIZER};
-use crate::cli::args::{Global, Output, OutputFormat};
+use crate::cli::args::{Global, Output};
 use crate::cli::connection::Connection;
 use crate::cli::failure::Failure;
-use crate::cli::printer::Printer;
+use crate::cli::printer::{Printer, ValueFormat};
 use crate::cli::{deployment, operator_config, table};
 use crate::cluster::access::{Deed, may};
 use crate::cluster::apply::ObjectId;
@@ -130,7 +130,7 @@ pub(super) async fn run(
     name: &str,
     (access, operator_config): (Access, Option<&Path>),
     global: &Global,
-    Output { output }: Output,
+    Output { output }: Output<ValueFormat>,
     printer: &Printer,
 ) -> anyhow::Result<()> {
     // The person looks, and asks about the rights of the account that --as names.
@@ -157,13 +157,7 @@ pub(super) async fn run(
     };
     let explanation = explain(&seen);
     match output {
-        Some(OutputFormat::Name | OutputFormat::Wide) => {
-            Err(Failure::usage("--explain prints text, json or yaml").into())
-        }
-        Some(format @ (OutputFormat::Json | OutputFormat::Yaml)) => match format.for_value() {
-            Some(format) => printer.value(&explanation, format),
-            None => Ok(()),
-        },
+        Some(format) => printer.value(&explanation, format),
         None => Ok(printer.line(shown(&explanation, seen.now))?),
     }
 }

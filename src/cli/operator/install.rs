@@ -16,7 +16,7 @@ use kube::{Client, ResourceExt};
 use serde_json::{Map, Value, json};
 
 use super::{MANAGED_BY, MANAGER, VALUES, namespace, shadow};
-use crate::cli::args::{DryRun, DryRunMode, Global, Output, OutputFormat, Wait};
+use crate::cli::args::{DryRun, DryRunMode, Global, ObjectFormat, Output, Wait};
 use crate::cli::failure::Failure;
 use crate::cli::printer::{Printer, ValueFormat};
 use crate::cli::{change, crds};
@@ -105,7 +105,7 @@ struct How {
     #[command(flatten)]
     dry_run: DryRun,
     #[command(flatten)]
-    output: Output,
+    output: Output<ObjectFormat>,
 }
 
 /// Installs what is not there yet, and brings up to date what is.
@@ -187,8 +187,8 @@ async fn put(
     }
     let namespace = namespace(global);
     let objects = objects(&given, &namespace)?;
-    if *dry_run == DryRunMode::Client && output.is_some() {
-        return print(&objects, *output, printer);
+    if let (DryRunMode::Client, Some(format)) = (*dry_run, *output) {
+        return print(&objects, format, printer);
     }
     let connection = global.connect().await?;
     let client = &connection.client;
@@ -268,24 +268,21 @@ pub(super) fn objects(given: &Map<String, Value>, namespace: &str) -> anyhow::Re
     Ok(objects)
 }
 
-fn print(objects: &[Value], output: Option<OutputFormat>, printer: &Printer) -> anyhow::Result<()> {
-    match output {
-        Some(OutputFormat::Json) => {
+fn print(objects: &[Value], format: ObjectFormat, printer: &Printer) -> anyhow::Result<()> {
+    match format {
+        ObjectFormat::Json => {
             let list = json!({"apiVersion": "v1", "kind": "List", "items": objects});
             printer.value(&list, ValueFormat::Json)
         }
-        Some(OutputFormat::Yaml) => {
+        ObjectFormat::Yaml => {
             for object in objects {
                 printer.line("---")?;
                 printer.value(object, ValueFormat::Yaml)?;
             }
             Ok(())
         }
-        Some(OutputFormat::Name) => {
+        ObjectFormat::Name => {
             objects.iter().try_for_each(|object| Ok(printer.line(change::qualified_name(object))?))
-        }
-        Some(OutputFormat::Wide) | None => {
-            Err(Failure::usage("objects have no wide form; use -o yaml, json or name").into())
         }
     }
 }

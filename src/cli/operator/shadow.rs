@@ -16,11 +16,11 @@ use crate::api::CANARY_LABEL;
 use crate::api::deployment::FlinkDeployment;
 use crate::api::session_job::FlinkSessionJob;
 use crate::api::state_snapshot::FlinkStateSnapshot;
-use crate::cli::args::OutputFormat;
+use crate::cli::args::ObjectFormat;
 use crate::cli::connection::Connection;
 use crate::cli::failure::Failure;
 use crate::cli::operator_config::Files;
-use crate::cli::printer::Printer;
+use crate::cli::printer::{Printer, ValueFormat};
 use crate::cli::table;
 use crate::cluster;
 use crate::cluster::read::{Scope, list_values};
@@ -62,7 +62,7 @@ struct Finding {
 pub(super) async fn run(
     values: &Values,
     connection: &Connection,
-    output: Option<OutputFormat>,
+    output: Option<ObjectFormat>,
     printer: &Printer,
 ) -> anyhow::Result<()> {
     let operator = configuration(values, printer)?;
@@ -200,15 +200,11 @@ fn finding(preview: Result<Preview, String>) -> Option<News> {
     }
 }
 
-fn print(report: &Report, output: Option<OutputFormat>, printer: &Printer) -> anyhow::Result<()> {
+fn print(report: &Report, output: Option<ObjectFormat>, printer: &Printer) -> anyhow::Result<()> {
     match output {
-        Some(OutputFormat::Name | OutputFormat::Wide) => {
-            Err(Failure::usage("--check prints text, json or yaml").into())
-        }
-        Some(format @ (OutputFormat::Json | OutputFormat::Yaml)) => match format.for_value() {
-            Some(format) => printer.value(report, format),
-            None => Ok(()),
-        },
+        Some(ObjectFormat::Name) => Err(Failure::usage("--check prints text, json or yaml").into()),
+        Some(ObjectFormat::Json) => printer.value(report, ValueFormat::Json),
+        Some(ObjectFormat::Yaml) => printer.value(report, ValueFormat::Yaml),
         None if report.findings.is_empty() => Ok(printer.line(format_args!(
             "the operator would leave all {} resources as they are",
             report.resources

@@ -13,7 +13,7 @@ spec:
   taskManager: {resource: {memory: 1g}}
 ";
 
-fn run_on(manifest: &str, format: OutputFormat, namespace: Option<&str>) -> anyhow::Result<String> {
+fn run_on(manifest: &str, format: ObjectFormat, namespace: Option<&str>) -> anyhow::Result<String> {
     let directory = tempfile::tempdir()?;
     let filename = directory.path().join("manifest.yaml");
     std::fs::write(&filename, manifest)?;
@@ -27,7 +27,7 @@ fn run_on(manifest: &str, format: OutputFormat, namespace: Option<&str>) -> anyh
 
 #[track_caller]
 fn check(manifest: &str, expected: Expect) {
-    let text = match run_on(manifest, OutputFormat::Name, None) {
+    let text = match run_on(manifest, ObjectFormat::Name, None) {
         Ok(text) => text,
         Err(error) => format!("{error:#}\n"),
     };
@@ -53,17 +53,17 @@ fn every_deployment_of_the_file_is_rendered() {
         "{ONE}---\napiVersion: v1\nkind: Secret\nmetadata: {{name: s}}\n---\n{}",
         ONE.replace("orders", "carts")
     );
-    let names = run_on(&two, OutputFormat::Name, None).unwrap();
+    let names = run_on(&two, ObjectFormat::Name, None).unwrap();
     assert!(names.contains("deployment/orders\n") && names.contains("deployment/carts\n"));
 }
 
 #[test]
 fn the_same_manifest_prints_the_same_in_every_form() {
-    let yaml = run_on(ONE, OutputFormat::Yaml, None).unwrap();
-    assert_eq!(yaml, run_on(ONE, OutputFormat::Yaml, None).unwrap());
+    let yaml = run_on(ONE, ObjectFormat::Yaml, None).unwrap();
+    assert_eq!(yaml, run_on(ONE, ObjectFormat::Yaml, None).unwrap());
     let documents: Vec<Value> = serde_yaml::from_multiple(&yaml).unwrap();
     let list: Value =
-        serde_json::from_str(&run_on(ONE, OutputFormat::Json, None).unwrap()).unwrap();
+        serde_json::from_str(&run_on(ONE, ObjectFormat::Json, None).unwrap()).unwrap();
     assert_eq!(list["items"], Value::Array(documents));
 }
 
@@ -76,23 +76,23 @@ fn ids_have_their_form_and_depend_on_the_name() {
 
 #[test]
 fn the_namespace_may_be_given_once() {
-    let shop = run_on(ONE, OutputFormat::Yaml, Some("shop")).unwrap();
+    let shop = run_on(ONE, ObjectFormat::Yaml, Some("shop")).unwrap();
     assert!(shop.contains("namespace: shop"));
     let stated = ONE.replace("name: orders", "name: orders, namespace: shop");
-    let error = run_on(&stated, OutputFormat::Yaml, Some("other")).unwrap_err();
+    let error = run_on(&stated, ObjectFormat::Yaml, Some("other")).unwrap_err();
     assert!(format!("{error:#}").contains("`shop`"), "{error:#}");
 }
 
 #[test]
 fn what_cannot_be_rendered_says_which_and_why() {
     let broken = ONE.replace("memory: 1g", "memory: 1.5g");
-    let error = format!("{:#}", run_on(&broken, OutputFormat::Yaml, None).unwrap_err());
+    let error = format!("{:#}", run_on(&broken, ObjectFormat::Yaml, None).unwrap_err());
     for part in ["`orders`", "spec.jobManager.resource.memory", "spec.taskManager.resource.memory"]
     {
         assert!(error.contains(part), "{error}");
     }
     let error =
-        run_on("apiVersion: v1\nkind: Secret\nmetadata: {name: s}\n", OutputFormat::Yaml, None)
+        run_on("apiVersion: v1\nkind: Secret\nmetadata: {name: s}\n", ObjectFormat::Yaml, None)
             .unwrap_err();
     assert!(error.to_string().starts_with("no FlinkDeployment in"));
 }

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::api::state_snapshot::FlinkStateSnapshot;
 use crate::artifact::storage::{self, Storage};
-use crate::cli::args::{Global, Output, OutputFormat};
+use crate::cli::args::{DetailFormat, Global, Output};
 use crate::cli::connection::Connection;
 use crate::cli::deployment::{self, Deployment};
 use crate::cli::failure::Failure;
@@ -48,7 +48,7 @@ pub(super) struct InspectArgs {
     #[arg(long, value_name = "FILE")]
     operator_config: Option<PathBuf>,
     #[command(flatten)]
-    output: Output,
+    output: Output<DetailFormat>,
 }
 
 /// Where the metadata is.
@@ -66,12 +66,6 @@ pub(super) async fn run(
     printer: &Printer,
 ) -> anyhow::Result<()> {
     let InspectArgs { source, job, operator_config: file, output: Output { output } } = args;
-    if matches!(output, Some(OutputFormat::Name)) {
-        return Err(Failure::usage(
-            "what is in a savepoint has only the forms wide, json and yaml",
-        )
-        .into());
-    }
     let is_path = source.contains(['/', ':']);
     let (path, of) = if is_path {
         let of = match &job {
@@ -117,14 +111,14 @@ pub(super) async fn run(
             .hint("if the place needs other options or credentials: --job NAME, or --operator-config FILE")
     })?;
     let told = metadata::parse(&bytes).map_err(|error| not_understood(&shown, error))?;
-    if let Some(format) = output.and_then(OutputFormat::for_value) {
+    if let Some(format) = output.and_then(DetailFormat::for_value) {
         let mut value = serde_json::to_value(&told)?;
         value["path"] = json!(shown);
         value["outside"] = json!(told.files.outside(&folder));
         value["totalBytes"] = json!(total(&told));
         return printer.value(&value, format);
     }
-    let is_wide = output == Some(OutputFormat::Wide);
+    let is_wide = output == Some(DetailFormat::Wide);
     Ok(printer.line(render(&told, &shown, &folder, is_wide))?)
 }
 

@@ -12,7 +12,7 @@ use super::dispose::delete;
 use super::inventory::{Inventory, inventories};
 use crate::api::state_snapshot::FlinkStateSnapshot;
 use crate::artifact::storage::shown;
-use crate::cli::args::{DryRunMode, Global, Output, OutputFormat, duration};
+use crate::cli::args::{DryRunMode, Global, ObjectFormat, Output, duration};
 use crate::cli::complete;
 use crate::cli::deployment;
 use crate::cli::gc;
@@ -61,7 +61,7 @@ pub(super) struct GcArgs {
     #[arg(short, long)]
     yes: bool,
     #[command(flatten)]
-    output: Output,
+    output: Output<ObjectFormat>,
 }
 
 /// Shows, asks and deletes.
@@ -185,27 +185,27 @@ fn judge(inventory: &Inventory, rules: &Rules) -> Vec<Finding> {
 fn show(
     found: &[(Finding, FlinkStateSnapshot)],
     has_namespaces: bool,
-    Output { output }: Output,
+    Output { output }: Output<ObjectFormat>,
     now: Timestamp,
     printer: &Printer,
 ) -> anyhow::Result<()> {
     let findings: Vec<&Finding> = found.iter().map(|(finding, _)| finding).collect();
     match output {
-        Some(OutputFormat::Json | OutputFormat::Yaml) => {
-            if let Some(format) = output.and_then(OutputFormat::for_value) {
+        Some(format @ (ObjectFormat::Json | ObjectFormat::Yaml)) => {
+            if let Some(format) = format.for_value() {
                 printer.value(&json!({"findings": findings}), format)?;
             }
         }
-        Some(OutputFormat::Name) => {
+        Some(ObjectFormat::Name) => {
             for finding in findings.iter().filter(|finding| finding.is_removable) {
                 let name = &finding.name;
                 printer.line(format_args!("flinkstatesnapshot.flink.apache.org/{name}"))?;
             }
         }
-        None | Some(OutputFormat::Wide) if findings.is_empty() => {
+        None if findings.is_empty() => {
             printer.note("nothing is old and not among the newest of its job");
         }
-        None | Some(OutputFormat::Wide) => {
+        None => {
             printer.line(render(&findings, has_namespaces, now))?;
         }
     }

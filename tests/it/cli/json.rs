@@ -7,6 +7,7 @@ use std::path::Path;
 use clap::CommandFactory;
 use expect_test::expect_file;
 use kubectl_flink::cli::args::Cli;
+use kubectl_flink::cli::failure::Kind;
 use serde_json::{Value, json};
 
 use super::commands::{flink, run};
@@ -74,15 +75,8 @@ const OF_ROWS: [&str; 1] = ["sql"];
 
 #[test]
 fn every_command_with_json_is_on_record() {
-    let root = Cli::command();
-    let has_json = |words: &str| {
-        let found = words.split(' ').try_fold(&root, |it, word| it.find_subcommand(word)).unwrap();
-        found.get_arguments().any(|it| {
-            it.get_id() == "output"
-                && it.get_possible_values().iter().any(|it| it.matches("json", true))
-        })
-    };
-    let with_json: BTreeSet<String> = commands().into_iter().filter(|it| has_json(it)).collect();
+    let has_json = |words: &String| forms(words).iter().any(|it| it == "json");
+    let with_json: BTreeSet<String> = commands().into_iter().filter(has_json).collect();
     let known = LINES.iter().map(|(command, _)| *command).chain(OF_A_MACHINE).chain(OF_ROWS);
     let known: BTreeSet<String> = known.map(str::to_owned).collect();
     assert_eq!(with_json, known, "LINES has a command line for each command with -o json");
@@ -98,11 +92,7 @@ async fn fields_and_types_are_those_on_record() {
     std::fs::copy("tests/corpus/metadata/v6--flink-2.1-canonical", metadata).unwrap();
     for (command, line) in LINES {
         let line = line.replace("FOLDER", &folder.path().display().to_string());
-        // Behind `--` all belongs to the job.
-        let line = match line.split_once(" -- ") {
-            Some((front, rest)) => format!("{front} -o json -- {rest}"),
-            None => format!("{line} -o json"),
-        };
+        let line = with_form(&line, "json");
         let (_flink, address, cluster) = world(command).await;
         let ran = run(&cluster, Some(address), &line).await;
         let told: Value = serde_json::from_str(&ran.output).unwrap_or_else(|error| {
@@ -115,6 +105,47 @@ async fn fields_and_types_are_those_on_record() {
         let text: String = lines.collect();
         let file = format!("tests/golden/json/{}.txt", command.replace(' ', "-"));
         expect_file![Path::new(env!("CARGO_MANIFEST_DIR")).join(file)].assert_eq(&text);
+    }
+}
+
+/// What `--help` and the shell offer behind `-o` is what the command prints.
+#[tokio::test]
+async fn every_form_that_is_offered_is_printed() {
+    drop(rustls::crypto::ring::default_provider().install_default());
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("savepoint")).unwrap();
+    let metadata = folder.path().join("savepoint/_metadata");
+    std::fs::copy("tests/corpus/metadata/v6--flink-2.1-canonical", metadata).unwrap();
+    let mut count = 0;
+    for (command, line) in LINES {
+        let line = line.replace("FOLDER", &folder.path().display().to_string());
+        let (_flink, address, cluster) = world(command).await;
+        for form in forms(command).into_iter().filter(|it| it != "json") {
+            let ran = run(&cluster, Some(address.clone()), &with_form(&line, &form)).await;
+            let kind = ran.failure.as_ref().map(|(kind, _)| *kind);
+            assert_ne!(kind, Some(Kind::Usage), "{command} -o {form}: {:?}", ran.failure);
+            let is_told = !ran.output.is_empty() || !ran.error.is_empty();
+            assert!(is_told || form == "name", "{command} -o {form} printed nothing");
+            count += 1;
+        }
+    }
+    assert!(count > LINES.len(), "{count} forms");
+}
+
+/// The possible values of `-o`.
+fn forms(words: &str) -> Vec<String> {
+    let root = Cli::command();
+    let found = words.split(' ').try_fold(&root, |it, word| it.find_subcommand(word)).unwrap();
+    let output = found.get_arguments().find(|it| it.get_id() == "output");
+    let forms = output.map(clap::Arg::get_possible_values).unwrap_or_default();
+    forms.iter().map(|it| it.get_name().to_owned()).collect()
+}
+
+/// Behind `--` all belongs to the job.
+fn with_form(line: &str, form: &str) -> String {
+    match line.split_once(" -- ") {
+        Some((front, rest)) => format!("{front} -o {form} -- {rest}"),
+        None => format!("{line} -o {form}"),
     }
 }
 
