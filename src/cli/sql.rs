@@ -7,7 +7,7 @@ mod gateway;
 mod interactive;
 mod output;
 mod session;
-mod statements;
+pub mod statements;
 
 use std::io::Read;
 use std::time::Duration;

@@ -19,6 +19,7 @@ mod mutate;
 mod rest;
 mod reviews;
 mod rules;
+mod statements;
 mod stored;
 
 use std::collections::HashSet;

@@ -5,29 +5,29 @@
 
 /// One statement.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(super) struct Statement {
+pub struct Statement {
     /// From its first word to its last, without the semicolon; comments in it stay.
-    pub(super) text: String,
+    pub text: String,
     /// Line of its first word, from 1.
-    pub(super) line: usize,
+    pub line: usize,
 }
 
 /// A script, and what is left of it.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub(super) struct Split {
-    pub(super) statements: Vec<Statement>,
+pub struct Split {
+    pub statements: Vec<Statement>,
     /// What stands behind the last semicolon, if that is more than blanks and comments.
-    pub(super) rest: Option<Statement>,
+    pub rest: Option<Statement>,
     /// What is open at the end of the script.
-    pub(super) open: Option<Open>,
+    pub open: Option<Open>,
 }
 
 /// A text, a name or a comment that does not end.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) struct Open {
-    pub(super) what: &'static str,
+pub struct Open {
+    pub what: &'static str,
     /// Line that it begins in.
-    pub(super) line: usize,
+    pub line: usize,
 }
 
 /// What a script is made of.
@@ -97,7 +97,7 @@ impl Course {
 }
 
 /// Splits the script.
-pub(super) fn split(script: &str) -> Split {
+pub fn split(script: &str) -> Split {
     let mut split = Split::default();
     let mut course = Course::Plain(0);
     // Where the statement begins and ends as far as it was read.
