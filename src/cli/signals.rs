@@ -1,10 +1,13 @@
 //! How a command that runs until it is ended hears of it.
 
+use std::io;
+
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+
 /// Ends on Ctrl-C and on SIGTERM.
 pub(super) async fn asked_to_stop() {
-    let Ok(mut terminate) =
-        tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())
-    else {
+    let Ok(mut terminate) = signal(SignalKind::terminate()) else {
         return std::future::pending().await;
     };
     tokio::select! {
@@ -13,12 +16,56 @@ pub(super) async fn asked_to_stop() {
     }
 }
 
-/// Ends as well when the terminal goes, for commands that have something to tidy up.
-pub(super) async fn asked_to_leave() {
-    let kind = tokio::signal::unix::SignalKind::hangup();
-    let Ok(mut hangup) = tokio::signal::unix::signal(kind) else { return asked_to_stop().await };
-    tokio::select! {
-        () = asked_to_stop() => {}
-        _ = hangup.recv() => {}
+/// What came since this was made, for commands that have something to tidy up: a signal that comes while
+/// nobody waits for one is not lost.
+#[derive(Debug)]
+pub(super) struct Signals(watch::Receiver<Heard>);
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Heard {
+    /// How often Ctrl-C was pressed.
+    interrupts: usize,
+    /// By SIGTERM, or because the terminal went.
+    is_told_to_leave: bool,
+}
+
+impl Signals {
+    /// Listens from now on, as long as this lives.
+    pub(super) fn listen() -> io::Result<Self> {
+        let mut interrupt = signal(SignalKind::interrupt())?;
+        let mut terminate = signal(SignalKind::terminate())?;
+        let mut hangup = signal(SignalKind::hangup())?;
+        let (sender, heard) = watch::channel(Heard::default());
+        tokio::spawn(async move {
+            loop {
+                tokio::select! {
+                    () = sender.closed() => return,
+                    Some(()) = interrupt.recv() => sender.send_modify(|heard| heard.interrupts += 1),
+                    Some(()) = terminate.recv() => sender.send_modify(Heard::leave),
+                    Some(()) = hangup.recv() => sender.send_modify(Heard::leave),
+                    else => return,
+                }
+            }
+        });
+        Ok(Self(heard))
+    }
+
+    /// How often Ctrl-C was pressed so far.
+    pub(super) fn interrupts(&self) -> usize {
+        self.0.borrow().interrupts
+    }
+
+    /// Ends when Ctrl-C was pressed more often than so, or when all is to end.
+    pub(super) async fn after(&self, interrupts: usize) {
+        let came = |heard: &Heard| heard.is_told_to_leave || heard.interrupts > interrupts;
+        if self.0.clone().wait_for(came).await.is_err() {
+            std::future::pending().await
+        }
+    }
+}
+
+impl Heard {
+    fn leave(&mut self) {
+        self.is_told_to_leave = true;
     }
 }

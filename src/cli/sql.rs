@@ -20,6 +20,7 @@ use super::connection::Connection;
 use super::deployment::{self, Deployment};
 use super::failure::Failure;
 use super::printer::{Printer, ValueFormat};
+use super::signals::Signals;
 use super::{change, complete, wait};
 use crate::api::version::FlinkVersion;
 use crate::cluster::apply;
@@ -119,9 +120,11 @@ pub async fn run(args: SqlArgs, global: &Global, printer: &Printer) -> anyhow::R
         printer.note(format_args!("no gateway was made, and nothing was run{}", dry_run.suffix()));
         return Ok(());
     }
-    let timeout = args.start_timeout;
-    let gateway = gateway::start(&connection, &cluster, &manifests, wish, timeout, printer).await?;
-    let result = session(&args, &gateway, &cluster, source, printer).await;
+    // From here on there is something to tidy up.
+    let signals = Signals::listen().context("while preparing to be stopped")?;
+    let limits = (args.start_timeout, &signals);
+    let gateway = gateway::start(&connection, &cluster, &manifests, wish, limits, printer).await?;
+    let result = session(&args, &gateway, &cluster, source, &signals, printer).await;
     if args.keep_gateway || !gateway.is_own {
         let name = &gateway.pod.name;
         printer.note(format_args!(
@@ -139,13 +142,14 @@ async fn session(
     gateway: &gateway::Gateway,
     cluster: &Deployment,
     source: Source,
+    signals: &Signals,
     printer: &Printer,
 ) -> anyhow::Result<()> {
     let opening =
         async { Gateway::connect(gateway.client.clone()).await?.open(SESSION_NAME).await };
     let opened = tokio::select! {
         opened = opening => opened.context("while opening a session of the SQL gateway")?,
-        () = super::signals::asked_to_leave() => {
+        () = signals.after(0) => {
             return Err(Failure::interrupted("stopped before a statement was run").into());
         }
     };
@@ -155,6 +159,7 @@ async fn session(
         format: args.output,
         timeout: args.timeout,
         is_verbose: args.verbose,
+        signals,
         printer,
     };
     let result = match source {

@@ -21,6 +21,7 @@ use crate::cli::connection::Connection;
 use crate::cli::deployment::Deployment;
 use crate::cli::failure::Failure;
 use crate::cli::printer::Printer;
+use crate::cli::signals::Signals;
 use crate::cluster;
 use crate::cluster::apply::{self, Deletion, ObjectId, Propagation};
 use crate::cluster::logs::{self, LogRequest};
@@ -138,7 +139,7 @@ pub(super) async fn start(
     cluster: &Deployment,
     manifests: &Manifests,
     wish: Wish<'_>,
-    timeout: Duration,
+    (timeout, signals): (Duration, &Signals),
     printer: &Printer,
 ) -> anyhow::Result<Gateway> {
     let is_there = tidy_up(connection, cluster, &manifests.kept).await?;
@@ -164,7 +165,7 @@ pub(super) async fn start(
     });
     let result = tokio::select! {
         ready = ready => ready,
-        () = crate::cli::signals::asked_to_leave() => {
+        () = signals.after(0) => {
             Err(Failure::interrupted("stopped before a statement was run").into())
         }
     };

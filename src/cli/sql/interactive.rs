@@ -16,7 +16,6 @@ use super::session::{Ending, Place, Runner};
 use super::statements::{Statement, split};
 use crate::cli::failure;
 use crate::cli::printer::Printer;
-use crate::cli::signals::asked_to_leave;
 use crate::cli::terminal;
 use crate::config::secret;
 
@@ -125,6 +124,7 @@ async fn carry_out(
     match Box::pin(runner.statement(statement, place)).await {
         Ok(Ending::Done) => Ok(true),
         Ok(Ending::Interrupted) => {
+            // Who is told to leave has heard so where the next line is waited for.
             runner.printer.note("stopped");
             Ok(false)
         }
@@ -146,12 +146,13 @@ async fn line(
         let line = lines.readline(prompt);
         (lines, line)
     });
+    let before = runner.signals.interrupts();
     let mut beats = interval_at(Instant::now() + HEARTBEAT, HEARTBEAT);
     beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tokio::select! {
             read = &mut reading => return read.map(Some).context("while reading a line"),
-            () = asked_to_leave() => return Ok(None),
+            () = runner.signals.after(before) => return Ok(None),
             _ = beats.tick() => {
                 // The next statement tells of a gateway that is gone.
                 if let Err(error) = runner.session.heartbeat().await {

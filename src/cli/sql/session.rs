@@ -8,7 +8,7 @@ use super::output::{ResultFormat, Writer};
 use super::statements::Statement;
 use crate::cli::failure::Failure;
 use crate::cli::printer::{Printer, Progress};
-use crate::cli::signals::asked_to_leave;
+use crate::cli::signals::Signals;
 use crate::config::secret;
 use crate::flink::Error;
 use crate::flink::sql_gateway::cause::{self, Cause};
@@ -34,6 +34,7 @@ pub(super) struct Runner<'a> {
     pub(super) timeout: Option<Duration>,
     /// Whether errors are shown whole.
     pub(super) is_verbose: bool,
+    pub(super) signals: &'a Signals,
     pub(super) printer: &'a Printer,
 }
 
@@ -91,11 +92,13 @@ impl Runner<'_> {
         statement: &Statement,
         place: Place<'_>,
     ) -> anyhow::Result<Ending> {
+        // Of a script nothing more is carried out; a person at the prompt means what is under way.
+        let before = if place.script.is_some() { 0 } else { self.signals.interrupts() };
         let progress = self.printer.progress();
         progress.set(label(statement, place, "under way"));
         let operation = tokio::select! {
             operation = self.session.execute(&statement.text) => operation,
-            () = asked_to_leave() => return Ok(Ending::Interrupted),
+            () = self.signals.after(before) => return Ok(Ending::Interrupted),
         };
         let operation = operation.map_err(|error| self.failed(&error, statement, place))?;
         let limit = async {
@@ -106,7 +109,7 @@ impl Runner<'_> {
         };
         let ending = tokio::select! {
             shown = self.show(&operation, statement, place, progress) => shown.map(|()| Ending::Done),
-            () = asked_to_leave() => Ok(Ending::Interrupted),
+            () = self.signals.after(before) => Ok(Ending::Interrupted),
             () = limit => Err(self.timed_out(statement, place).into()),
         };
         if !matches!(ending, Ok(Ending::Done)) {
