@@ -12,6 +12,7 @@ mod operator_config;
 mod panics;
 mod plan;
 mod reference;
+mod signals;
 mod sql;
 mod transcripts;
 mod why;

@@ -13,7 +13,7 @@ use crate::support::fake_cluster::{FakeCluster, Fault};
 use crate::support::fake_sql_gateway::{FakeSqlGateway, JOB};
 
 /// A cluster with `wordcount` and the session cluster `lab`.
-fn stage() -> FakeCluster {
+pub(super) fn stage() -> FakeCluster {
     let cluster = cluster();
     cluster.insert(lab());
     cluster.insert(json!({
@@ -39,13 +39,14 @@ fn lab() -> Value {
     })
 }
 
-const READY: &str = r#"{"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}"#;
+pub(super) const READY: &str =
+    r#"{"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}"#;
 
 /// Gives each new pod this status, as a kubelet would, until it is dropped.
-struct Kubelet(tokio::task::JoinHandle<()>);
+pub(super) struct Kubelet(tokio::task::JoinHandle<()>);
 
 impl Kubelet {
-    fn start(cluster: &FakeCluster, status: &str) -> Self {
+    pub(super) fn start(cluster: &FakeCluster, status: &str) -> Self {
         let cluster = cluster.clone();
         let status: Value = serde_json::from_str(status).unwrap();
         Self(tokio::spawn(async move {

@@ -3,6 +3,7 @@
 //! `TRYCMD=overwrite cargo test transcripts` writes what is printed now. Those in `tests/cli/cluster` have
 //! a cluster in memory, each file one of its own, and their commands follow one another.
 
+use std::net::SocketAddr;
 use std::path::Path;
 
 use clap::{CommandFactory, Parser};
@@ -12,6 +13,7 @@ use serde_json::{Value, json};
 use super::commands::{add_revision, flink};
 use super::plan::reconciled;
 use crate::support::fake_cluster::FakeCluster;
+use crate::support::fake_cluster::http::Behind;
 
 fn cases() -> trycmd::TestCases {
     let cases = trycmd::TestCases::new();
@@ -37,17 +39,23 @@ fn transcripts_with_a_cluster_are_current() {
         let transcript = file.unwrap().path();
         let (_flink, file) = runtime.block_on(async {
             let (fake, address) = flink().await;
-            let server = stage().listen(address).await;
-            let kubeconfig = json!({"apiVersion": "v1", "kind": "Config", "current-context": "fake",
-                "clusters": [{"name": "fake", "cluster": {"server": format!("http://{server}")}}],
-                "contexts": [{"name": "fake", "context": {"cluster": "fake", "user": "fake"}}],
-                "users": [{"name": "fake", "user": {}}]});
-            let file = tempfile::NamedTempFile::new().unwrap();
-            std::fs::write(file.path(), kubeconfig.to_string()).unwrap();
-            (fake, file)
+            let behind = Behind { flink: address, ..Behind::default() };
+            let server = stage().listen(behind).await;
+            (fake, kubeconfig(server))
         });
         cases().env("KUBECONFIG", file.path().display().to_string()).case(transcript).run();
     }
+}
+
+/// Leads to the API server at this address.
+pub(super) fn kubeconfig(server: SocketAddr) -> tempfile::NamedTempFile {
+    let kubeconfig = json!({"apiVersion": "v1", "kind": "Config", "current-context": "fake",
+        "clusters": [{"name": "fake", "cluster": {"server": format!("http://{server}")}}],
+        "contexts": [{"name": "fake", "context": {"cluster": "fake", "user": "fake"}}],
+        "users": [{"name": "fake", "user": {}}]});
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), kubeconfig.to_string()).unwrap();
+    file
 }
 
 /// One of each, old enough that ages are the same every day.

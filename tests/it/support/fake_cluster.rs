@@ -3,9 +3,10 @@
 //! It keeps objects as JSON and knows what clients rely on: resource versions and conflicts,
 //! generations, the status subresource, finalizers, owners, label and name selectors, and watches.
 //! Server-side apply is a merge that remembers who owns which field of the manifest it was given.
-//! Any request can be made to fail, before or after it is carried out.
+//! Any request can be made to fail, before or after it is carried out. Ports of pods lead to other fakes.
 
-mod http;
+pub(crate) mod http;
+mod port_forward;
 mod store;
 
 use std::collections::VecDeque;

@@ -1,5 +1,5 @@
-//! The server on a port of 127.0.0.1, for the program itself: with JobManagers behind its service proxy,
-//! and every right given.
+//! The server on a port of 127.0.0.1, for the program itself: with JobManagers behind its service proxy and
+//! its port-forwards, and every right given.
 
 use std::net::SocketAddr;
 
@@ -9,18 +9,27 @@ use axum::http::{StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 
-use super::{FakeCluster, json_response};
+use super::{FakeCluster, json_response, port_forward};
 
 /// Most of a body that is read.
 const BODY_MAX: usize = 16 << 20;
 
+/// `host:port` of the fakes that pods and services lead to.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Behind {
+    /// Every JobManager.
+    pub(crate) flink: String,
+    /// Every SQL gateway.
+    pub(crate) sql_gateway: String,
+}
+
 impl FakeCluster {
-    /// Listens until the runtime ends; JobManagers are those of the fake Flink at `flink`.
-    pub(crate) async fn listen(&self, flink: String) -> SocketAddr {
+    /// Listens until the runtime ends.
+    pub(crate) async fn listen(&self, behind: Behind) -> SocketAddr {
         let server = self.clone();
         let router = Router::new().fallback(move |request: Request| {
-            let (server, flink) = (server.clone(), flink.clone());
-            async move { server.answer(request, &flink).await }
+            let (server, behind) = (server.clone(), behind.clone());
+            async move { server.answer(request, &behind).await }
         });
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -28,7 +37,10 @@ impl FakeCluster {
         address
     }
 
-    async fn answer(&self, request: Request, flink: &str) -> Response {
+    async fn answer(&self, request: Request, behind: &Behind) -> Response {
+        if request.uri().path().ends_with("/portforward") {
+            return port_forward::answer(request, behind);
+        }
         let (parts, body) = request.into_parts();
         let bytes = axum::body::to_bytes(body, BODY_MAX).await.unwrap();
         if parts.uri.path().ends_with("/selfsubjectaccessreviews") {
@@ -38,7 +50,7 @@ impl FakeCluster {
         }
         if let Some((host, path)) = proxied(&parts.uri) {
             let request = reqwest::Client::new()
-                .request(parts.method, format!("http://{flink}{path}"))
+                .request(parts.method, format!("http://{}{path}", behind.flink))
                 .header(header::HOST, host)
                 .body(bytes);
             let Ok(answer) = request.send().await else {

@@ -1,0 +1,252 @@
+//! Commands that run until somebody ends them, as programs of their own: what a signal leaves behind.
+
+use std::fs::File;
+use std::os::fd::{AsFd, OwnedFd};
+use std::process::Stdio;
+use std::time::Duration;
+
+use rustix::fs::{Mode, OFlags, open};
+use rustix::process::{Pid, Signal, kill_process};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use serde_json::{Value, json};
+use tempfile::{NamedTempFile, TempDir};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::process::{Child, Command};
+use tokio::time::timeout;
+
+use super::commands::{JOB_ID, flink};
+use super::sql::{Kubelet, READY, stage};
+use super::transcripts::kubeconfig;
+use crate::support::fake_cluster::FakeCluster;
+use crate::support::fake_cluster::http::Behind;
+use crate::support::fake_sql_gateway::FakeSqlGateway;
+
+/// Everything here takes a second or two.
+const LIMIT: Duration = Duration::from_mins(1);
+const SIGNALS: [Signal; 3] = [Signal::INT, Signal::TERM, Signal::HUP];
+
+/// A cluster with an address, and what leads there.
+struct World {
+    cluster: FakeCluster,
+    gateway: FakeSqlGateway,
+    kubeconfig: NamedTempFile,
+    /// Where the program keeps what it remembers.
+    home: TempDir,
+}
+
+impl World {
+    async fn new(flink: String) -> Self {
+        drop(rustls::crypto::ring::default_provider().install_default());
+        let (cluster, gateway) = (stage(), FakeSqlGateway::start().await);
+        let behind = Behind { flink, sql_gateway: gateway.address() };
+        let kubeconfig = kubeconfig(cluster.listen(behind).await);
+        Self { cluster, gateway, kubeconfig, home: tempfile::tempdir().unwrap() }
+    }
+
+    fn program(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_kubectl-flink"));
+        command
+            .args(words)
+            .env("KUBECONFIG", self.kubeconfig.path())
+            .env("HOME", self.home.path())
+            .env("NO_COLOR", "1")
+            .env_remove("XDG_STATE_HOME")
+            .env_remove("KUBERNETES_SERVICE_HOST")
+            .env_remove("KUBECTL_FLINK_LOG")
+            .kill_on_drop(true);
+        command
+    }
+
+    /// Begins with output that can be read.
+    fn start(&self, words: &[&str]) -> Child {
+        let mut command = self.program(words);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.spawn().unwrap()
+    }
+
+    /// No statement and no session is left in the gateway, and no pod in the cluster.
+    #[track_caller]
+    fn is_tidy(&self, cancelled: usize) {
+        let closed = self.gateway.closed();
+        assert_eq!((self.gateway.sessions(), closed.1), (0, 0), "open sessions and statements");
+        assert_eq!(self.gateway.cancelled(), cancelled);
+        assert_eq!(self.cluster.objects("pods"), [] as [Value; 0]);
+    }
+}
+
+fn send(child: &Child, signal: Signal) {
+    let pid = i32::try_from(child.id().expect("it runs")).unwrap();
+    kill_process(Pid::from_raw(pid).unwrap(), signal).unwrap();
+}
+
+/// Exit code and stderr of a program that is about to end.
+async fn ended(child: Child) -> (Option<i32>, String) {
+    let output = timeout(LIMIT, child.wait_with_output()).await.expect("it ends").unwrap();
+    (output.status.code(), String::from_utf8(output.stderr).unwrap())
+}
+
+/// The next lines of stdout.
+async fn lines(child: &mut Child, count: usize) -> Vec<String> {
+    // What is read too much is of no interest to these tests.
+    let mut all = BufReader::new(child.stdout.as_mut().unwrap()).lines();
+    let mut lines = Vec::new();
+    while lines.len() < count {
+        let line = timeout(LIMIT, all.next_line()).await.expect("a line comes").unwrap();
+        lines.push(line.expect("it goes on"));
+    }
+    lines
+}
+
+#[tokio::test]
+async fn a_statement_that_is_under_way_is_cancelled_and_the_gateway_goes() {
+    for signal in SIGNALS {
+        let world = World::new(String::new()).await;
+        let _kubelet = Kubelet::start(&world.cluster, READY);
+        let script = ["sql", "lab", "-e", "SELECT endless", "-e", "SELECT 2"];
+        let mut child = world.start(&script);
+        assert_eq!(lines(&mut child, 3).await[0].split_whitespace().next(), Some("op"));
+        send(&child, signal);
+        let (code, error) = ended(child).await;
+        assert_eq!(code, Some(130), "{signal:?}: {error}");
+        assert!(error.contains("error: -e:1: stopped while it was carried out"), "{error}");
+        let hint = "0 statements before it done, 1 statement after it not begun";
+        assert!(error.contains(hint), "{error}");
+        assert_eq!(world.gateway.statements(), ["SELECT endless"]);
+        world.is_tidy(1);
+    }
+}
+
+#[tokio::test]
+async fn a_gateway_that_still_starts_goes_too() {
+    for signal in SIGNALS {
+        let world = World::new(String::new()).await;
+        let child = world.start(&["sql", "lab", "-e", "SELECT 1"]);
+        let is_made = async {
+            while world.cluster.objects("pods").is_empty() {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+            // Made, and waited for.
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        };
+        timeout(LIMIT, is_made).await.expect("a pod is made");
+        send(&child, signal);
+        let (code, error) = ended(child).await;
+        assert_eq!(code, Some(130), "{signal:?}: {error}");
+        assert!(error.contains("error: stopped before a statement was run"), "{error}");
+        world.is_tidy(0);
+    }
+}
+
+#[tokio::test]
+async fn a_gateway_that_is_kept_stays_without_the_session() {
+    let world = World::new(String::new()).await;
+    let _kubelet = Kubelet::start(&world.cluster, READY);
+    let mut child = world.start(&["sql", "lab", "-e", "SELECT endless", "--keep-gateway"]);
+    lines(&mut child, 3).await;
+    send(&child, Signal::INT);
+    let (code, error) = ended(child).await;
+    assert_eq!(code, Some(130), "{error}");
+    assert!(error.contains("the gateway stays for later sessions"), "{error}");
+    assert_eq!((world.gateway.sessions(), world.gateway.closed()), (0, (1, 0)));
+    assert_eq!(world.cluster.objects("pods").len(), 1);
+}
+
+/// A terminal: the end that a person has, and the one that programs have.
+fn terminal() -> (OwnedFd, OwnedFd) {
+    let person = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    grantpt(&person).unwrap();
+    unlockpt(&person).unwrap();
+    let path = ptsname(&person, Vec::new()).unwrap();
+    let program = open(path, OFlags::RDWR | OFlags::NOCTTY, Mode::empty()).unwrap();
+    (person, program)
+}
+
+/// Reads what the program shows until it has shown `text`.
+async fn shows(terminal: &mut tokio::fs::File, text: &str) {
+    let mut shown = String::new();
+    let mut part = [0; 4096];
+    while !shown.contains(text) {
+        let read = timeout(LIMIT, terminal.read(&mut part)).await;
+        let length = read.unwrap_or_else(|_| panic!("no {text:?} in {shown:?}")).unwrap();
+        shown.push_str(&String::from_utf8_lossy(&part[..length]));
+    }
+}
+
+/// A person at the prompt, and the program.
+async fn at_the_prompt(world: &World) -> (tokio::fs::File, Child) {
+    let (person, program) = terminal();
+    let hand = || Stdio::from(program.as_fd().try_clone_to_owned().unwrap());
+    let mut command = world.program(&["sql", "lab"]);
+    let child = command.stdin(hand()).stdout(hand()).stderr(hand()).spawn().unwrap();
+    // What was handed over is the program's alone, so that the terminal ends with it.
+    drop((command, program));
+    let mut person = tokio::fs::File::from_std(File::from(person));
+    shows(&mut person, "SQL in session cluster `lab`").await;
+    person.write_all(b"SELECT endless;\r").await.unwrap();
+    shows(&mut person, "+I").await;
+    (person, child)
+}
+
+#[tokio::test]
+async fn who_is_told_to_leave_while_a_typed_statement_runs_leaves() {
+    let world = World::new(String::new()).await;
+    let _kubelet = Kubelet::start(&world.cluster, READY);
+    let (mut person, mut child) = at_the_prompt(&world).await;
+    send(&child, Signal::TERM);
+    shows(&mut person, "stopped").await;
+    let status = timeout(LIMIT, child.wait()).await.expect("it ends").unwrap();
+    assert!(status.success(), "{status}");
+    world.is_tidy(1);
+}
+
+#[tokio::test]
+async fn a_person_stops_a_statement_and_not_the_session() {
+    let world = World::new(String::new()).await;
+    let _kubelet = Kubelet::start(&world.cluster, READY);
+    let (mut person, mut child) = at_the_prompt(&world).await;
+    send(&child, Signal::INT);
+    shows(&mut person, "stopped").await;
+    assert_eq!((world.gateway.cancelled(), world.gateway.sessions()), (1, 1));
+    person.write_all(b"SHOW TABLES;\r").await.unwrap();
+    shows(&mut person, "3 rows").await;
+    // About when the next line is waited for, which does not hold it up.
+    send(&child, Signal::TERM);
+    let status = timeout(LIMIT, child.wait()).await.expect("it ends").unwrap();
+    assert!(status.success(), "{status}");
+    assert_eq!(world.gateway.statements(), ["SELECT endless", "SHOW TABLES"]);
+    world.is_tidy(1);
+}
+
+#[tokio::test]
+async fn the_web_interface_is_on_a_port_until_ctrl_c() {
+    let (_flink, address) = flink().await;
+    let world = World::new(address).await;
+    let pod = |is_ready: &str| {
+        json!({"apiVersion": "v1", "kind": "Pod",
+            "metadata": {"name": "wordcount-0", "namespace": "default",
+                "labels": {"app": "wordcount", "component": "jobmanager"}},
+            "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": is_ready}]}})
+    };
+    world.cluster.insert(pod("False"));
+    let mut child = world.start(&["ui", "wordcount", "--port", "0"]);
+    let url = lines(&mut child, 1).await.remove(0);
+    let (base, page) = url.split_once("/#").unwrap();
+    assert!(base.starts_with("http://127.0.0.1:"), "{url}");
+    assert_eq!(page, format!("/job/running/{JOB_ID}/overview"));
+    let ask = || {
+        let client = reqwest::Client::new().get(format!("{base}/overview"));
+        // The fake is many clusters, and goes by this.
+        client.header("host", "wordcount-rest.default").send()
+    };
+    ask().await.expect_err("no pod is ready");
+    world.cluster.insert(pod("True"));
+    let answer: Value = serde_json::from_str(&ask().await.unwrap().text().await.unwrap()).unwrap();
+    assert_eq!(answer["jobs-running"], 1, "{answer}");
+    send(&child, Signal::INT);
+    let (code, error) = ended(child).await;
+    assert_eq!(code, Some(0), "{error}");
+    let trouble = "no pod with labels `app=wordcount,component=jobmanager` is ready";
+    assert_eq!(error.lines().next(), Some("open until Ctrl-C"), "{error}");
+    assert_eq!(error.matches(trouble).count(), 1, "{error}");
+    assert_eq!(world.cluster.writes(), []);
+}
