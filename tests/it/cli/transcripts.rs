@@ -10,10 +10,14 @@ use clap::{CommandFactory, Parser};
 use kubectl_flink::cli::args::Cli;
 use serde_json::{Value, json};
 
-use super::commands::{add_revision, flink};
+use super::commands::{add_revision, cluster, flink, wordcount};
 use super::plan::reconciled;
+use super::sql::Kubelet;
+use super::{autoscaler, sql};
 use crate::support::fake_cluster::FakeCluster;
 use crate::support::fake_cluster::http::Behind;
+use crate::support::fake_flink::FakeFlink;
+use crate::support::fake_sql_gateway::FakeSqlGateway;
 
 fn cases() -> trycmd::TestCases {
     let cases = trycmd::TestCases::new();
@@ -35,16 +39,95 @@ fn transcripts_are_current() {
 fn transcripts_with_a_cluster_are_current() {
     drop(rustls::crypto::ring::default_provider().install_default());
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    for file in std::fs::read_dir("tests/cli/cluster").unwrap() {
-        let transcript = file.unwrap().path();
-        let (_flink, file) = runtime.block_on(async {
-            let (fake, address) = flink().await;
-            let behind = Behind { flink: address, ..Behind::default() };
-            let server = stage().listen(behind).await;
-            (fake, kubeconfig(server))
-        });
-        cases().env("KUBECONFIG", file.path().display().to_string()).case(transcript).run();
+    let files = std::fs::read_dir("tests/cli/cluster").unwrap();
+    let files = files.map(|entry| entry.unwrap().path());
+    for transcript in files.filter(|path| path.extension().is_some_and(|it| it == "trycmd")) {
+        let name = transcript.file_stem().unwrap().to_string_lossy().into_owned();
+        let set = runtime.block_on(Set::of(&name));
+        let kubeconfig = set.kubeconfig.path().display().to_string();
+        cases().env("KUBECONFIG", kubeconfig).case(transcript).run();
     }
+}
+
+/// What a transcript plays in, as long as it lives.
+struct Set {
+    _flink: FakeFlink,
+    _kubelet: Kubelet,
+    kubeconfig: tempfile::NamedTempFile,
+}
+
+impl Set {
+    /// That of the transcript with this name.
+    async fn of(name: &str) -> Self {
+        let (flink, cluster) = match name {
+            "autoscaler" => {
+                let (flink, cluster) = autoscaler::measured().await;
+                cluster.insert(autoscaler::remembered());
+                (flink, cluster)
+            }
+            "operate" => (flink().await.0, suspended()),
+            "operator" => (flink().await.0, FakeCluster::new()),
+            "pods" => (flink().await.0, with_pods()),
+            "sql" => (flink().await.0, sql::stage()),
+            _ => (flink().await.0, stage()),
+        };
+        let gateway = FakeSqlGateway::start().await;
+        let kubelet = Kubelet::start(&cluster, sql::READY);
+        let behind = Behind { flink: flink.address().to_owned(), sql_gateway: gateway.address() };
+        let kubeconfig = kubeconfig(cluster.listen(behind).await);
+        Self { _flink: flink, _kubelet: kubelet, kubeconfig }
+    }
+}
+
+/// `wordcount` is suspended, so that an operator has nothing to do.
+fn suspended() -> FakeCluster {
+    let cluster = cluster();
+    let mut job = wordcount();
+    job["metadata"]["finalizers"] = json!(["flinkdeployments.flink.apache.org/finalizer"]);
+    job["spec"]["job"]["state"] = json!("suspended");
+    let last = json!({"spec": job["spec"], "resource_metadata": {"apiVersion": "flink.apache.org/v1beta1"}});
+    let status = &mut job["status"];
+    status["reconciliationStatus"]["lastReconciledSpec"] = json!(last.to_string());
+    status["lifecycleState"] = json!("SUSPENDED");
+    status["jobManagerDeploymentStatus"] = json!("MISSING");
+    status["jobStatus"]["state"] = json!("FINISHED");
+    status["jobStatus"]["upgradeSavepointPath"] = json!("s3://b/savepoints/sp-1");
+    cluster.insert(job);
+    cluster
+}
+
+/// The stage, with the pods of `wordcount` and what they wrote.
+fn with_pods() -> FakeCluster {
+    let cluster = stage();
+    let pod = |name: &str, component: &str| {
+        json!({"apiVersion": "v1", "kind": "Pod",
+            "metadata": {"name": name, "namespace": "default", "uid": name,
+                "labels": {"app": "wordcount", "component": component}},
+            "spec": {"containers": [{"name": "flink-main-container", "image": "flink:1.20"}]},
+            "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}],
+                "containerStatuses": [{"name": "flink-main-container", "image": "flink:1.20", "imageID": "",
+                    "ready": true, "restartCount": 0}]}})
+    };
+    let log = |lines: &[(&str, &str)]| {
+        let line = |(level, text): &(&str, &str)| {
+            format!("2026-01-01 00:00:00,000 {level:<5} org.apache.flink.runtime.{text}\n")
+        };
+        lines.iter().map(line).collect::<String>()
+    };
+    let (job_manager, task_manager) = ("wordcount-6d4c7b9f8-k2p4q", "wordcount-taskmanager-1-1");
+    cluster.insert(pod(job_manager, "jobmanager"));
+    cluster.insert(pod(task_manager, "taskmanager"));
+    let running =
+        "executiongraph.ExecutionGraph [] - Job wordcount switched from state CREATED to RUNNING.";
+    let refused = "taskmanager.Task [] - Source: orders (1/2)#0 switched from RUNNING to FAILED with failure cause:\n\
+         java.net.ConnectException: Connection refused\n\tat java.base/sun.nio.ch.Net.connect(Net.java:1)";
+    cluster.set_log(job_manager, &log(&[("INFO", running)]));
+    let started = "taskexecutor.TaskExecutor [] - Registered at the ResourceManager.";
+    cluster.set_log(
+        task_manager,
+        &log(&[("INFO", started), ("WARN", refused), ("INFO", "x.Y [] - z")]),
+    );
+    cluster
 }
 
 /// Leads to the API server at this address.

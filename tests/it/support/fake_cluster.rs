@@ -3,13 +3,14 @@
 //! It keeps objects as JSON and knows what clients rely on: resource versions and conflicts,
 //! generations, the status subresource, finalizers, owners, label and name selectors, and watches.
 //! Server-side apply is a merge that remembers who owns which field of the manifest it was given.
-//! Any request can be made to fail, before or after it is carried out. Ports of pods lead to other fakes.
+//! Any request can be made to fail, before or after it is carried out. Pods have the logs that they are
+//! given, and ports that lead to another fake.
 
 pub(crate) mod http;
 mod port_forward;
 mod store;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -55,6 +56,8 @@ struct State {
     store: Store,
     faults: Vec<Injected>,
     recorded: Vec<Recorded>,
+    /// Of pods, by name.
+    logs: BTreeMap<String, String>,
 }
 
 /// The server; clones are the same server.
@@ -112,6 +115,11 @@ impl FakeCluster {
             fault,
             times: 1,
         });
+    }
+
+    /// What the containers of a pod have written.
+    pub(crate) fn set_log(&self, pod: &str, text: &str) {
+        self.state().logs.insert(pod.to_owned(), text.to_owned());
     }
 
     /// Forgets the requests so far.
@@ -178,6 +186,9 @@ impl FakeCluster {
             Some(Fault::SilentAfter) => is_silent = true,
             None => {}
         }
+        if let Some(log) = self.log_of(parts.uri.path()) {
+            return Ok(Response::new(Body::from(log)));
+        }
         let content_type = parts
             .headers
             .get("content-type")
@@ -202,6 +213,12 @@ impl FakeCluster {
                 .unwrap(),
             Answer::Watch { from } => self.watch(request, from),
         })
+    }
+
+    /// The log that a path names.
+    fn log_of(&self, path: &str) -> Option<String> {
+        let (_, pod) = path.strip_suffix("/log")?.rsplit_once("/pods/")?;
+        self.state().logs.get(pod).cloned()
     }
 
     /// Events after the resource version, as they happen, until the client leaves.
