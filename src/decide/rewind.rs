@@ -3,7 +3,8 @@
 //! The restore point on record is then older than what the job has done since, and nobody but the
 //! process that saw it knows. A start from there would replace the newest state by an older one in
 //! silence, so it is refused until a person names the state; [`WENT_BACK`] in `status.error` keeps
-//! the refusal for the next process.
+//! the refusal for the next process. Where no process saw it, a session job that runs and is not on
+//! record tells it, by its id.
 
 use crate::api::job::{JobSpec, UpgradeMode};
 use crate::api::status::{JobStatus, ReconciliationStatus};
@@ -20,6 +21,8 @@ pub const WENT_BACK: &str = "RecordWentBack";
 
 /// How the refusal begins, by which it is known again.
 const SET_BACK: &str = "the API server's store was set back, and with it the record of this job: ";
+/// The same where no process saw it, and the job that ran last tells it.
+const BESIDE: &str = "a job of this resource runs that is not on its record: ";
 
 /// What is known of a job whose record went back.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -36,7 +39,8 @@ impl WentBack {
     /// From the refusal that stands in `status.error`, by itself or as a cause of what is wrong
     /// beside it.
     pub fn read(error: &str) -> Option<Self> {
-        let told = messages_of(error).into_iter().find(|text| text.starts_with(SET_BACK))?;
+        let is_one = |text: &String| text.starts_with(SET_BACK) || text.starts_with(BESIDE);
+        let told = messages_of(error).into_iter().find(is_one)?;
         let message = format!("{}{END}", told.split_once(END).map_or(&*told, |(before, _)| before));
         let between = |from: &str, to: &str| {
             let (_, rest) = message.split_once(from)?;
@@ -45,6 +49,23 @@ impl WentBack {
         let job_id = between(WITH_ID, " ").filter(|id| id != NONE);
         let nonce = between(WITH_NONCE, ".").and_then(|nonce| nonce.parse().ok());
         Some(Self { message, job_id, nonce })
+    }
+
+    /// A job of this resource runs that is not on record, and nobody saw why. `job` is the spec as it is
+    /// found.
+    pub fn beside(job_id: &str, job: &JobSpec) -> Self {
+        let nonce = job.savepoint_redeploy_nonce;
+        Self {
+            message: format!(
+                "{BESIDE}this operator started one {WITH_ID}{job_id} and the record tells of another \
+                 or of none, {WITH_NONCE}{}. So it is after a restore of the API server's store that \
+                 nobody saw, and when a job went on although it was stopped with a savepoint. What it \
+                 saved is not on record. {ANSWER}{END}",
+                told_nonce(nonce)
+            ),
+            job_id: Some(job_id.to_owned()),
+            nonce,
+        }
     }
 
     /// Whether the job that ran last is among these and has not ended.
@@ -57,6 +78,8 @@ impl WentBack {
 const WITH_ID: &str = "with job id ";
 const WITH_NONCE: &str = "with `spec.job.savepointRedeployNonce` ";
 const NONE: &str = "none";
+const ANSWER: &str = "Find its newest checkpoint or savepoint and set `spec.job.initialSavepointPath` to it \
+                      with a new `spec.job.savepointRedeployNonce`.";
 const END: &str = " Manual restore required.";
 
 /// Whether the job of this id is listed and has not ended.
@@ -89,17 +112,19 @@ pub fn went_back(known: Record<'_>, listed: Record<'_>, job: Option<&JobSpec>) -
     let (was, is) = (told(known.generation), told(listed.generation));
     let id = known.job.job_id.as_deref().unwrap_or(NONE);
     let nonce = job.and_then(|job| job.savepoint_redeploy_nonce);
-    let has = nonce.map_or(NONE.to_owned(), |nonce| nonce.to_string());
+    let has = told_nonce(nonce);
     Some(WentBack {
         message: format!(
             "{SET_BACK}it was at {was} {WITH_ID}{id} and is at {is} now, {WITH_NONCE}{has}. What the \
-             job saved since then is not on record{since}. Find its newest checkpoint or savepoint \
-             and set `spec.job.initialSavepointPath` to it with a new \
-             `spec.job.savepointRedeployNonce`.{END}"
+             job saved since then is not on record{since}. {ANSWER}{END}"
         ),
         job_id: known.job.job_id.clone(),
         nonce,
     })
+}
+
+fn told_nonce(nonce: Option<i64>) -> String {
+    nonce.map_or(NONE.to_owned(), |nonce| nonce.to_string())
 }
 
 fn told(generation: Option<i64>) -> String {

@@ -3,11 +3,13 @@
 //! The job runs in a cluster that is somebody else's: while that cluster is not ready nothing is
 //! concluded and nothing is done. A job's id is in the status before anything is uploaded, and a
 //! submission whose end is not known is looked for before it is made again, with the same id: so
-//! one job never runs twice. Cancelling is how a job stops with its last checkpoint; HA metadata
+//! one job never runs twice. Nor is one submitted beside another of the same resource, which its id
+//! tells ([`identity`]), whatever the record says. Cancelling is how a job stops with its last checkpoint; HA metadata
 //! plays no part.
 
 mod care;
 mod deletion;
+pub mod identity;
 mod kind;
 mod observe;
 pub mod plan;

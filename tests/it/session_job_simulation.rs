@@ -20,6 +20,7 @@ use kubectl_flink::decide::references::in_job;
 use kubectl_flink::decide::restore::RestorePoint;
 use kubectl_flink::decide::rewind::{self, Record, WentBack};
 use kubectl_flink::decide::session_job::decide;
+use kubectl_flink::decide::session_job::identity;
 use kubectl_flink::decide::session_job::plan::{Plan, Step, Submission};
 use kubectl_flink::decide::session_job::world::{Facts, FailedSubmission, Question, Tried, World};
 use kubectl_flink::decide::snapshot::trigger_type;
@@ -255,6 +256,17 @@ impl Sim {
         let nonce = resource.spec.job.as_ref().and_then(|job| job.savepoint_redeploy_nonce);
         self.named = self.named.take().filter(|_| nonce.is_some());
         (self.resource, self.status) = (resource, status);
+    }
+
+    /// Whether the job that ran last runs on, as its id tells any process.
+    fn is_told_by_what_runs(&self) -> bool {
+        let last = self.went_back.as_ref().and_then(|known| known.job_id.as_ref());
+        last != self.status.job_status.job_id.as_ref()
+            && self.jobs.iter().any(|job| {
+                Some(&job.id) == last
+                    && job.state == JobStatusState::Running
+                    && identity::is_of("u1", &job.id)
+            })
     }
 
     pub(super) fn plan(&mut self) -> Plan {
@@ -660,6 +672,32 @@ impl Sim {
             })
     }
 
+    /// Settles, and keeps what was stored on the way.
+    fn settle_keeping(&mut self, records: &mut Vec<(FlinkSessionJob, SessionJobStatus)>) {
+        for _ in 0..120 {
+            self.tick();
+            self.pass(None);
+            records.push((self.resource.clone(), self.status.clone()));
+            if self.is_settled() {
+                return;
+            }
+        }
+        panic!("not stable: {:?}", self.status);
+    }
+
+    /// The resource goes, and with it the job that is not on record.
+    fn end_and_delete(&mut self, job_id: &str) {
+        self.resource.metadata.deletion_timestamp =
+            Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(self.now));
+        for _ in 0..60 {
+            self.tick();
+            self.pass(None);
+        }
+        assert!(self.resource.metadata.finalizers.as_ref().is_none_or(Vec::is_empty));
+        let job = self.jobs.iter().find(|job| job.id == job_id);
+        assert!(job.is_some_and(|job| job.state.is_globally_terminal()), "left behind");
+    }
+
     pub(super) fn settle(&mut self) {
         for round in 0..4 {
             for _ in 0..120 {
@@ -754,6 +792,60 @@ fn users_faults_and_crashes_lose_no_record_of_a_session_job() {
     }
     assert!(disposed.iter().all(|count| *count > 0), "nothing is ever disposed of: {disposed:?}");
     assert!(scaled > 0, "nothing is ever scaled in place");
+}
+
+/// The operator was away while the store went back, so that only the cluster knows what ran last: at
+/// whatever moment the record ends, nothing runs beside it, and its state is not replaced.
+#[test]
+fn a_store_that_goes_back_unseen_starts_nothing_beside_what_runs() {
+    let (mut refused, mut asked) = (0, 0);
+    for seed in 0..cases(48) {
+        let mut choices = Choices::new(seed);
+        let mode = ["savepoint", "last-state"][usize::from(seed % 2 == 1)];
+        let mut sim = Sim::new(mode, seed % 3 == 0);
+        show_on_failure(seed, &mut sim, |sim| {
+            let mut records = vec![(sim.resource.clone(), sim.status.clone())];
+            for upgrade in 0..3 {
+                sim.settle_keeping(&mut records);
+                sim.checkpoint();
+                sim.edit(|job| job.parallelism = Some(5 + upgrade));
+            }
+            sim.settle_keeping(&mut records);
+            sim.checkpoint();
+            let (newest, known) = (sim.mine().unwrap().id.clone(), sim.used.len());
+            let back = usize::try_from(choices.below(records.len() as u64)).unwrap();
+            (sim.resource, sim.status) = records.swap_remove(back);
+            (sim.failed_submission, sim.tried) = (None, Tried::default());
+            if sim.status.job_status.job_id.as_ref() == Some(&newest) {
+                return;
+            }
+            refused += 1;
+            for _ in 0..90 {
+                sim.tick();
+                let crash_at =
+                    (choices.below(5) == 0).then(|| usize::try_from(choices.below(4)).unwrap());
+                sim.pass(crash_at);
+            }
+            assert_eq!(sim.used.len(), known, "something was started");
+            let told = sim.status.error.clone().unwrap_or_default();
+            assert!(told.contains(&newest), "not told: {told}");
+            if choices.below(2) == 0 {
+                sim.end_and_delete(&newest);
+                return;
+            }
+            // Somebody stops it: that alone does not bring back what is on record.
+            sim.flink_job(&newest).unwrap().state = JobStatusState::Cancelling;
+            for _ in 0..90 {
+                sim.tick();
+                sim.pass(None);
+            }
+            assert_eq!(sim.used.len(), known, "its end was taken for an answer");
+            asked += 1;
+            sim.heal();
+            sim.settle();
+        });
+    }
+    assert!(refused > 9 && asked > 3, "{refused} refused, {asked} answered");
 }
 
 #[test]

@@ -69,7 +69,7 @@ impl Pass<'_> {
             return Ok(self.end("deleted: its session cluster does not exist"));
         };
         if self.has_nothing_to_cancel() && self.unrecorded_job().is_none() {
-            return Ok(self.end("deleted: no job of it runs"));
+            return self.end_of_jobs("deleted: no job of it runs");
         }
         let config = self.config_or_defaults();
         if is_going(cluster) && !config.get(&options::SESSION_DELETION_BLOCK_ON_SESSION_JOBS)? {
@@ -183,10 +183,10 @@ impl Pass<'_> {
             return Ok(plan);
         }
         if self.has_nothing_to_cancel() {
-            return Ok(self.end("deleted: no job of it runs"));
+            return self.end_of_jobs("deleted: no job of it runs");
         }
         let Some(job) = self.listed_job()? else {
-            return Ok(self.end("deleted: the cluster has no such job"));
+            return self.end_of_jobs("deleted: the cluster has no such job");
         };
         let wants_savepoint = config.get(&options::JOB_SAVEPOINT_ON_DELETION)?;
         let is_cancelling = self.status.job_status.state == Some(JobStatusState::Cancelling);
@@ -200,7 +200,7 @@ impl Pass<'_> {
         }
         if has_ended {
             self.set_job_state(job.state);
-            return Ok(self.end("deleted: the job has ended"));
+            return self.end_of_jobs("deleted: the job has ended");
         }
         if job.state == JobStatusState::Cancelling {
             self.set_job_state(JobStatusState::Cancelling);
@@ -272,6 +272,12 @@ impl Pass<'_> {
                 Ok(Some(self.finish("the stop-with-savepoint was lost", Some(GOING))))
             }
         }
+    }
+
+    /// What is on record has ended. So it must be with all that runs of this resource.
+    fn end_of_jobs(&mut self, because: &str) -> Result<Plan, Halt> {
+        let beside = self.put_job_beside_on_record()?;
+        Ok(beside.unwrap_or_else(|| self.end(because)))
     }
 
     fn end(&mut self, because: &str) -> Plan {

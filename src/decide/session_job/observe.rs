@@ -3,7 +3,7 @@
 //! A session cluster lists its jobs only when it has recovered all of them, so a job that is not
 //! listed is not there. An answer that could not be had says nothing.
 
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 
 use super::plan::Step;
 use super::{Halt, Pass};
@@ -88,12 +88,7 @@ impl Pass<'_> {
     /// The job as its cluster lists it; a halt where the list cannot be had.
     pub(super) fn listed_job(&self) -> Result<Option<Job>, Halt> {
         let id = job::id(&self.status.job_status);
-        match self.world.jobs()? {
-            Ok(jobs) => Ok(jobs.iter().find(|job| Some(&job.id) == id.as_ref()).cloned()),
-            Err(reason) => {
-                Err(Halt::cannot(format!("the cluster's jobs cannot be listed: {reason}")))
-            }
-        }
+        Ok(self.list()?.iter().find(|job| Some(&job.id) == id.as_ref()).cloned())
     }
 
     pub(super) fn observe_job(&mut self) -> Result<(), Halt> {
@@ -108,8 +103,7 @@ impl Pass<'_> {
         if let Some(job) = self.listed_job()? {
             return self.observe_listed_job(&job);
         }
-        self.observe_absent_job();
-        Ok(())
+        self.observe_absent_job()
     }
 
     fn lose_sight(&mut self, reason: String) {
@@ -224,30 +218,36 @@ impl Pass<'_> {
     }
 
     /// The cluster answers, and has no such job.
-    fn observe_absent_job(&mut self) {
+    fn observe_absent_job(&mut self) -> Result<(), Halt> {
         let before = self.status.job_status.state;
         if before.is_some_and(JobStatusState::is_globally_terminal) {
             // An ended job leaves the list after a while.
-            return;
+            return Ok(());
         }
-        let was_cancelling = before == Some(JobStatusState::Cancelling);
-        if was_cancelling && self.is_state_dropped() {
+        if self.is_just_submitted() {
+            return Ok(());
+        }
+        self.refuse_beside_listed()?;
+        if before == Some(JobStatusState::Cancelling) && self.is_state_dropped() {
             self.set_job_state(JobStatusState::Canceled);
             self.note_stopped();
-            return;
-        }
-        let since = job::state_since(
-            &self.status.job_status,
-            &self.status.reconciliation_status,
-            self.world.now,
-        );
-        let is_new = before == Some(JobStatusState::Reconciling)
-            && !self.is_loss_told()
-            && self.world.now.duration_since(since) < LIST_AGE_MAX;
-        if is_new {
-            return;
+            return Ok(());
         }
         self.lose_job();
+        Ok(())
+    }
+
+    /// Whether a list that does not have the job yet may be a little older than its submission.
+    pub(super) fn is_just_submitted(&self) -> bool {
+        self.status.job_status.state == Some(JobStatusState::Reconciling)
+            && !self.is_loss_told()
+            && self.world.now.duration_since(self.state_since()) < LIST_AGE_MAX
+    }
+
+    /// When the job got the state it has, or was deployed, whichever is later.
+    pub(super) fn state_since(&self) -> Timestamp {
+        let Self { status, world, .. } = self;
+        job::state_since(&status.job_status, &status.reconciliation_status, world.now)
     }
 
     /// Whether the status says that the job is lost, by itself or beside what else is wrong.

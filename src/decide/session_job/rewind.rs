@@ -2,27 +2,39 @@
 //!
 //! The cluster of a session job goes on with what it has: the job on record may have ended there
 //! long ago, and another one of this resource run in its place. Nothing is concluded from the record
-//! then, and nothing started beside what runs.
+//! then, and nothing started beside what runs. Where no process saw it, the id of what runs tells that
+//! it is of this resource.
 
 use std::time::Duration;
 
+use jiff::SignedDuration;
+
+use super::identity;
 use super::plan::Plan;
 use super::{Halt, Pass};
 use crate::api::job::{JobState, UpgradeMode};
-use crate::api::status::ReconciliationState;
+use crate::api::status::{JobStatusState, ReconciliationState};
 use crate::decide::diff::{ChangeClass, diff_session_job};
 use crate::decide::job;
 use crate::decide::plan::{Component, Event};
 use crate::decide::rewind::{WentBack, is_alive, refusal};
+use crate::decide::world::{Fact, Job};
+
+/// A job whose savepoint is complete has ended by then, or goes on.
+const ENDING_MAX: SignedDuration = SignedDuration::from_mins(1);
 
 impl Pass<'_> {
     /// Refuses to go on where the record does not tell what there is, until a person says what to
     /// start from: then that is done.
     pub(super) fn heed_set_back_record(&mut self) -> Result<Option<Plan>, Halt> {
-        let Some(set_back) = self.set_back() else { return Ok(None) };
-        let jobs = self.world.jobs()?.map_err(|reason| {
-            Halt::cannot(format!("the cluster's jobs cannot be listed: {reason}"))
-        })?;
+        let Some(set_back) = self.set_back() else {
+            // A list that does not have the job yet may be older than its submission.
+            if !self.is_just_submitted() || self.is_listed() {
+                self.refuse_beside_listed()?;
+            }
+            return Ok(None);
+        };
+        let jobs = self.list()?;
         let id = self.status.job_status.job_id.as_deref();
         if set_back.job_id.as_deref() != id && set_back.lives_among(jobs) {
             return Err(Halt::problem(refusal(self.beside(&set_back))));
@@ -42,6 +54,62 @@ impl Pass<'_> {
             }
         }
         Err(Halt::problem(refusal(set_back.message)))
+    }
+
+    /// A start needs the list of jobs, whatever the record says.
+    pub(super) fn refuse_a_start_beside(&self) -> Result<(), Halt> {
+        if self.world.uid().is_empty() {
+            // Not stored yet, so that it has no jobs.
+            return Ok(());
+        }
+        self.list()?;
+        self.refuse_beside_listed()
+    }
+
+    /// Refuses to go on beside a job of this resource that is not on record, where one is listed.
+    /// Nothing is asked for it.
+    pub(super) fn refuse_beside_listed(&self) -> Result<(), Halt> {
+        let Some(beside) = self.job_beside() else { return Ok(()) };
+        if self.is_ending() {
+            let because = "waiting for the end of the job that was stopped with a savepoint";
+            return Err(Halt::cannot(because));
+        }
+        let told = WentBack::beside(&beside.id, &self.job());
+        Err(Halt::problem(refusal(self.beside(&told))))
+    }
+
+    /// A job of this resource that is listed, has not ended, and is not the one on record.
+    fn job_beside(&self) -> Option<&Job> {
+        let Fact::Known(jobs) = &self.world.facts.jobs else { return None };
+        let on_record = job::id(&self.status.job_status);
+        jobs.iter().find(|job| {
+            !job.state.is_globally_terminal()
+                && Some(&job.id) != on_record.as_ref()
+                && identity::is_of(self.world.uid(), &job.id)
+        })
+    }
+
+    /// Whether the job on record is known to be in the list.
+    fn is_listed(&self) -> bool {
+        let Fact::Known(jobs) = &self.world.facts.jobs else { return false };
+        let on_record = job::id(&self.status.job_status);
+        jobs.iter().any(|job| Some(&job.id) == on_record.as_ref())
+    }
+
+    /// Whether the job was stopped with a savepoint just now. Its id is forgotten then, and it may be
+    /// listed for a moment still.
+    fn is_ending(&self) -> bool {
+        let job = &self.status.job_status;
+        job::id(job).is_none()
+            && job.state.is_some_and(JobStatusState::is_globally_terminal)
+            && self.world.now.duration_since(self.state_since()) < ENDING_MAX
+    }
+
+    /// The jobs of the cluster; a halt where they cannot be had.
+    pub(super) fn list(&self) -> Result<&[Job], Halt> {
+        let cannot =
+            |reason| Halt::cannot(format!("the cluster's jobs cannot be listed: {reason}"));
+        self.world.jobs()?.map(Vec::as_slice).map_err(cannot)
     }
 
     fn beside(&self, WentBack { message, job_id, nonce: _ }: &WentBack) -> String {
@@ -70,27 +138,34 @@ impl Pass<'_> {
     pub(super) fn put_unrecorded_job_on_record(&mut self) -> Result<Option<Plan>, Halt> {
         self.problem = None;
         let Some(known) = self.unrecorded_job() else { return Ok(None) };
-        let cannot =
-            |reason| Halt::cannot(format!("the cluster's jobs cannot be listed: {reason}"));
-        let jobs = self.world.jobs()?.map_err(cannot)?;
-        let is_it = |job: &&crate::decide::world::Job| Some(&job.id) == known.job_id.as_ref();
-        let Some(found) = jobs.iter().find(is_it).filter(|job| !job.state.is_globally_terminal())
-        else {
-            return Ok(None);
-        };
-        let (id, state) = (found.id.clone(), found.state);
+        let is_it = |job: &&Job| Some(&job.id) == known.job_id.as_ref();
+        let found = self.list()?.iter().find(is_it).cloned();
+        let found = found.filter(|job| !job.state.is_globally_terminal());
+        Ok(found.map(|job| self.put_on_record(&job)))
+    }
+
+    /// The same with a job that only its id tells of. Where the list cannot be had there is none.
+    pub(super) fn put_job_beside_on_record(&mut self) -> Result<Option<Plan>, Halt> {
+        if self.is_cluster_ready() && !self.world.uid().is_empty() {
+            let _asked = self.world.jobs()?;
+        }
+        let found = self.job_beside().cloned();
+        Ok(found.map(|job| self.put_on_record(&job)))
+    }
+
+    fn put_on_record(&mut self, Job { id, state, .. }: &Job) -> Plan {
         job::forget_stop(&mut self.status.job_status);
         self.status.job_status.job_id = Some(id.clone());
-        self.set_job_state(state);
+        self.set_job_state(*state);
         let mode = self.last_mode();
         self.store_last(self.stored(JobState::Running, mode, false));
         self.status.reconciliation_status.state = ReconciliationState::Deployed;
         self.status.error = None;
         let because = format!(
-            "the record went back with the API server's store: job {id}, which ran last, is the one \
+            "the record does not tell of job {id}, which runs in the session cluster: it is the one \
              that the deletion ends"
         );
         self.tell(Event::warning("Cleanup", Component::Job, because.clone()));
-        Ok(Some(self.finish(because, Some(Duration::ZERO))))
+        self.finish(because, Some(Duration::ZERO))
     }
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::identity;
 use super::plan::{Plan, Step, Submission};
 use super::world::FailedSubmission;
 use super::{Halt, Pass};
@@ -60,6 +61,7 @@ impl Pass<'_> {
         if let Some(plan) = self.pause_after_failure() {
             return Ok(plan);
         }
+        self.refuse_a_start_beside()?;
         let spec = self.spec.clone();
         let submission = self.prepare(&spec, &restore)?;
         let mode = mode_of(&restore);
@@ -80,6 +82,7 @@ impl Pass<'_> {
         if let Some(plan) = self.pause_after_failure() {
             return Ok(plan);
         }
+        self.refuse_a_start_beside()?;
         let submission = self.prepare(stable, restore)?;
         let stored = |state| job::stored(&failed.spec, state, mode_of(restore), false);
         self.store_last(stored(JobState::Suspended));
@@ -130,7 +133,7 @@ impl Pass<'_> {
     /// A submission whose end is not known is made again with the same id, which Flink takes once.
     fn next_job_id(&self) -> String {
         let open = self.is_submission_open().then(|| job::id(&self.status.job_status)).flatten();
-        open.unwrap_or_else(|| self.world.fresh.job_id.clone())
+        open.unwrap_or_else(|| identity::job_id(self.world.uid(), &self.world.fresh.job_id))
     }
 
     fn submission(

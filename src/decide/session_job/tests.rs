@@ -1,5 +1,6 @@
 //! What upstream's tests demand of session jobs, and where ours does better.
 
+mod beside;
 mod care;
 mod deletion;
 mod nodes;
@@ -33,7 +34,8 @@ use crate::decide::world::{
     Bounds, Checkpoints, CompletedState, Fact, Failure, Fresh, Job, JobException, JobMetrics, Stop,
 };
 
-const FIRST_ID: &str = "00000000000000000000000000000001";
+/// The first half is by the uid `u1`.
+const FIRST_ID: &str = "bb82030dbc2bcaba0000000000000001";
 
 /// A session job with its cluster, and what Flink would say.
 struct Case {

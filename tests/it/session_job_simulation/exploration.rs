@@ -100,8 +100,10 @@ impl State {
         let mut whole = self.clone();
         let plan = whole.sim.pass(None);
         let mut all = vec![(Action::Pass, whole)];
-        // Nobody knows that the store went back but a process that saw it and has not said so yet.
-        let is_secret = self.sim.went_back.is_some() && !self.is_refused();
+        // Nobody knows that the store went back but a process that saw it and has not said so yet, and
+        // a job that runs and is not on record.
+        let is_secret =
+            self.sim.went_back.is_some() && !self.is_refused() && !self.sim.is_told_by_what_runs();
         if let Some(crashes) = self.left.crashes.checked_sub(1).filter(|_| !is_secret) {
             // Before the first step nothing has happened.
             for at in 1..=plan.steps.len().max(1) {

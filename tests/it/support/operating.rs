@@ -127,8 +127,14 @@ impl Operating {
 
     /// Another operator goes on where this one ends.
     pub(crate) async fn restart(self) -> Self {
+        self.restart_after(|_| {}).await
+    }
+
+    /// The same with what happened while there was none.
+    pub(crate) async fn restart_after(self, change: impl FnOnce(&FakeCluster)) -> Self {
         let Self { cluster, flink, operator } = self;
         operator.stop().await;
+        change(&cluster);
         Self::start_on(cluster, flink)
     }
 

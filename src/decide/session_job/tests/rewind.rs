@@ -5,7 +5,7 @@ use crate::decide::rewind::{self, Record, WENT_BACK};
 
 /// The job that ran last, of which nothing is on record any more.
 const NEWER_ID: &str = "0000000000000000000000000000000f";
-const NAMED: &str = "s3://lake/sp/named";
+pub(super) const NAMED: &str = "s3://lake/sp/named";
 
 fn record(status: &SessionJobStatus) -> Record<'_> {
     let reconciliation = &status.reconciliation_status;
@@ -24,24 +24,28 @@ impl Case {
     }
 
     /// Another process takes over.
-    fn restart(&mut self) {
+    pub(super) fn restart(&mut self) {
         self.went_back = None;
         self.failed_submission = None;
         self.tried = Tried::default();
     }
 
-    fn error(&self) -> &str {
+    pub(super) fn error(&self) -> &str {
         self.status.error.as_deref().unwrap_or_default()
     }
 
     fn lists_newer(&mut self, state: JobStatusState) {
-        let (id, name) = (NEWER_ID.to_owned(), "orders".to_owned());
+        self.lists(NEWER_ID, state);
+    }
+
+    pub(super) fn lists(&mut self, id: &str, state: JobStatusState) {
+        let (id, name) = (id.to_owned(), "orders".to_owned());
         let newer = Job { id, name, state, start_time: 2, modified: None };
         self.jobs.get_or_insert_default().push(newer);
     }
 
     #[track_caller]
-    fn assert_refused(&mut self) {
+    pub(super) fn assert_refused(&mut self) {
         let plan = self.pass();
         let deeds: Vec<_> = names(&plan)
             .into_iter()
@@ -52,7 +56,7 @@ impl Case {
     }
 
     #[track_caller]
-    fn assert_refused_for_good(&mut self) {
+    pub(super) fn assert_refused_for_good(&mut self) {
         self.assert_refused();
         let told = self.status.clone();
         self.assert_refused();
@@ -63,7 +67,7 @@ impl Case {
         assert_eq!(self.status, told, "the next process finds it in the status");
     }
 
-    fn name_state(&mut self) {
+    pub(super) fn name_state(&mut self) {
         self.edit(|spec| {
             let job = spec.job.as_mut().unwrap();
             job.initial_savepoint_path = Some(NAMED.to_owned());
@@ -74,6 +78,10 @@ impl Case {
 
 /// Its job was stopped with a savepoint, and its successor is about to start.
 fn between() -> Case {
+    saved().set_back()
+}
+
+pub(super) fn saved() -> Case {
     let mut case = Case::running("savepoint");
     case.edit(|spec| spec.restart_nonce = Some(1));
     case.pass();
@@ -81,7 +89,7 @@ fn between() -> Case {
     case.list(JobStatusState::Finished);
     case.pass();
     assert_eq!(case.reconciliation(), ReconciliationState::Upgrading);
-    case.set_back()
+    case
 }
 
 /// Its job ended, by what its cluster says.
@@ -204,25 +212,27 @@ fn a_job_that_runs_and_one_without_state_go_on() {
     assert_eq!(open.error(), "");
 }
 
-fn cancelled(plan: &Plan) -> Option<&str> {
+pub(super) fn cancelled(plan: &Plan) -> Option<&str> {
     plan.steps.iter().find_map(|step| {
         let Step::CancelJob { job_id } = step else { return None };
         Some(job_id.as_str())
     })
 }
 
+pub(super) fn suspended() -> Case {
+    let mut case = Case::running("savepoint");
+    case.edit(|spec| spec.job.as_mut().unwrap().state = JobState::Suspended);
+    case.pass();
+    case.stop = Stop::Completed { path: "s3://lake/sp/1".to_owned() };
+    case.list(JobStatusState::Finished);
+    case.pass();
+    case
+}
+
 /// The record would have the resource go at once, or wait for the end of a job that is long gone.
 #[test]
 fn a_deletion_ends_the_job_that_ran_last() {
-    let suspended = || {
-        let mut case = Case::running("savepoint");
-        case.edit(|spec| spec.job.as_mut().unwrap().state = JobState::Suspended);
-        case.pass();
-        case.stop = Stop::Completed { path: "s3://lake/sp/1".to_owned() };
-        case.list(JobStatusState::Finished);
-        case.pass();
-        case.set_back()
-    };
+    let suspended = || suspended().set_back();
     let never_started = || {
         let mut case = case("savepoint").set_back();
         case.jobs = Some(vec![]);
