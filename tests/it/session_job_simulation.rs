@@ -2,6 +2,7 @@
 //! a cluster that comes and goes, lost answers, and a crash before any step, on virtual time.
 
 mod exploration;
+mod scaling;
 
 use std::collections::BTreeMap;
 
@@ -37,6 +38,8 @@ use super::simulation::{
 
 const OVERRIDES: &str = "pipeline.jobvertex-parallelism-overrides";
 const REVISIONS_KEPT: usize = 10;
+/// The one vertex of the job.
+const VERTEX: &str = "0a448493b4782967b150582570326227";
 
 #[derive(Clone)]
 pub(super) struct Running {
@@ -54,6 +57,8 @@ pub(super) struct Running {
 pub(super) struct Sim {
     pub(super) now: Timestamp,
     pub(super) resource: FlinkSessionJob,
+    /// As a pass is to see it, where that is another.
+    wanted: Option<FlinkSessionJob>,
     pub(super) status: SessionJobStatus,
     pub(super) cluster: FlinkDeployment,
     operator: OperatorConfig,
@@ -129,6 +134,7 @@ impl Sim {
         Self {
             now: "2026-01-01T00:00:00Z".parse().unwrap(),
             resource: serde_json::from_value(resource).unwrap(),
+            wanted: None,
             status: SessionJobStatus::default(),
             cluster: serde_json::from_value(cluster).unwrap(),
             operator: OperatorConfig::default(),
@@ -218,11 +224,7 @@ impl Sim {
         for (index, step) in plan.steps.iter().enumerate() {
             if crash_at == Some(index) {
                 self.log.push(format!("  crash before step {index}"));
-                // What the process knew goes with it.
-                self.failed_submission = None;
-                self.tried = Tried::default();
-                self.periodic = Memory::default();
-                self.went_back = None;
+                self.die();
                 return plan;
             }
             if !self.take(step) {
@@ -236,6 +238,14 @@ impl Sim {
             self.status = (*plan.status).clone();
         }
         plan
+    }
+
+    /// What the process knew goes with it.
+    fn die(&mut self) {
+        self.failed_submission = None;
+        self.tried = Tried::default();
+        self.periodic = Memory::default();
+        self.went_back = None;
     }
 
     /// The API server's store goes back to this.
@@ -276,7 +286,7 @@ impl Sim {
         for _ in 0..14 {
             let world = World {
                 now: self.now,
-                resource: &self.resource,
+                resource: self.wanted.as_ref().unwrap_or(&self.resource),
                 status: &self.status,
                 cluster: Some(&self.cluster),
                 operator: &self.operator,
@@ -315,7 +325,7 @@ impl Sim {
             Question::JobMetrics => facts.job_metrics = fact(is_up, JobMetrics::default),
             Question::ResourceRequirements => {
                 let upper = self.mine().map_or(1, |job| job.parallelism);
-                let bounds = [("v1".to_owned(), Bounds { lower: 1, upper })].into();
+                let bounds = [(VERTEX.to_owned(), Bounds { lower: 1, upper })].into();
                 facts.resource_requirements = fact(is_up, || bounds);
             }
             Question::Snapshots => facts.snapshots = Fact::Known(self.snapshots.clone()),
@@ -464,7 +474,7 @@ impl Sim {
                 let Some(job) = self.flink_job(job_id).filter(|_| !is_refused) else {
                     return false;
                 };
-                job.parallelism = bounds["v1"].upper;
+                job.parallelism = bounds[VERTEX].upper;
                 self.scaled += 1;
             }
             Step::TriggerStop { job_id, trigger_id, .. } => self.flink_stop(job_id, trigger_id),
@@ -624,7 +634,7 @@ impl Sim {
             12 => self.snapshot_often(),
             13 | 14 => {
                 let parallelism = 1 + choices.below(4);
-                self.configure(OVERRIDES, &format!("v1:{parallelism}"));
+                self.configure(OVERRIDES, &format!("{VERTEX}:{parallelism}"));
             }
             15 => self.configure("kubernetes.operator.job.restart.failed", "true"),
             // Somebody cancels it behind the operator's back.
@@ -715,7 +725,9 @@ impl Sim {
 
 /// What an override asks for.
 fn parallelism(overrides: Option<&str>) -> u32 {
-    overrides.and_then(|text| text.strip_prefix("v1:")?.parse().ok()).unwrap_or(1)
+    overrides
+        .and_then(|text| text.strip_prefix(VERTEX)?.strip_prefix(':')?.parse().ok())
+        .unwrap_or(1)
 }
 
 fn fact<T>(is_up: bool, value: impl FnOnce() -> T) -> Fact<T> {

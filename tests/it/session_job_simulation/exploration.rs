@@ -139,7 +139,7 @@ impl State {
             Edit::LastState => sim.edit(|job| job.upgrade_mode = UpgradeMode::LastState),
             Edit::Stateless => sim.edit(|job| job.upgrade_mode = UpgradeMode::Stateless),
             Edit::Invalid => sim.edit(|job| job.parallelism = Some(-1)),
-            Edit::Overrides => sim.configure(OVERRIDES, "v1:2"),
+            Edit::Overrides => sim.configure(OVERRIDES, &format!("{VERTEX}:2")),
             Edit::TakeSnapshot => sim.edit(|job| job.savepoint_trigger_nonce = Some(1)),
             Edit::Redeploy => sim.redeploy(),
             Edit::Delete => {
