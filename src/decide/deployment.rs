@@ -67,7 +67,7 @@ impl Kind for FlinkDeployment {
     }
 
     fn settle(pass: &mut Pass<'_>) {
-        pass.status.lifecycle_state = Some(lifecycle_state(&pass.status));
+        pass.status.lifecycle_state = Some(lifecycle_state(&pass.status, &pass.world.memo));
         let is_application = !pass.is_session();
         let before = std::mem::take(&mut pass.status.conditions);
         let (own, now) = (&pass.own, pass.world.now);

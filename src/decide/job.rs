@@ -332,24 +332,6 @@ pub(super) fn refreshed<S: StoredSpec>(last: &Reconciled<S>, wanted: &S) -> Reco
     refreshed
 }
 
-pub(super) fn mark_stable<S: StoredSpec>(reconciliation: &mut ReconciliationStatus) {
-    let Some(last) = &reconciliation.last_reconciled_spec else { return };
-    let is_marked = reconciliation
-        .last_stable_spec
-        .as_ref()
-        .is_some_and(|stable| Reconciled::<S>::is_same(stable, last));
-    if !is_marked {
-        reconciliation.last_stable_spec = Some(last.clone());
-    }
-}
-
-pub(super) fn is_stable<S: StoredSpec>(reconciliation: &ReconciliationStatus) -> bool {
-    match (&reconciliation.last_reconciled_spec, &reconciliation.last_stable_spec) {
-        (Some(last), Some(stable)) => Reconciled::<S>::is_same(last, stable),
-        (Some(_) | None, None) | (None, Some(_)) => false,
-    }
-}
-
 /// The text of an event about `problem`: its message and up to two causes.
 pub(super) fn problem_event(problem: &Problem) -> Event {
     let Problem { kind: _, reason, component, message, detail: _, causes } = problem;

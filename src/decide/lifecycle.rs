@@ -2,7 +2,8 @@
 
 use jiff::Timestamp;
 
-use super::reconciled::{Reconciled, StoredSpec};
+use super::memo::{Memo, Source};
+use super::reconciled::StoredSpec;
 use crate::api::deployment::FlinkDeploymentSpec;
 use crate::api::job::JobState;
 use crate::api::session_job::{FlinkSessionJobSpec, SessionJobStatus};
@@ -33,31 +34,39 @@ struct Signs<'a> {
 }
 
 /// The lifecycle state that the other fields imply; the first rule that matches wins.
-pub fn lifecycle_state(status: &DeploymentStatus) -> LifecycleState {
-    state_of::<FlinkDeploymentSpec>(&Signs {
+pub fn lifecycle_state(
+    status: &DeploymentStatus,
+    memo: &Memo<Source, FlinkDeploymentSpec>,
+) -> LifecycleState {
+    let signs = Signs {
         now: status.lifecycle_state,
         reconciliation: &status.reconciliation_status,
         job: status.job_status.state,
         has_error: status.error.is_some(),
         needs_a_person: needs_a_person(status),
-    })
+    };
+    state_of(&signs, memo)
 }
 
 /// The same of a session job. Beyond the Java operator, one whose job is lost with its state is
 /// `FAILED`: nothing runs, and nothing will until a person acts.
-pub fn session_job_lifecycle_state(status: &SessionJobStatus) -> LifecycleState {
+pub fn session_job_lifecycle_state(
+    status: &SessionJobStatus,
+    memo: &Memo<FlinkSessionJobSpec, FlinkSessionJobSpec>,
+) -> LifecycleState {
     let error = status.error.as_deref().unwrap_or_default();
-    state_of::<FlinkSessionJobSpec>(&Signs {
+    let signs = Signs {
         now: status.lifecycle_state,
         reconciliation: &status.reconciliation_status,
         job: status.job_status.state,
         has_error: status.error.is_some(),
         needs_a_person: error == JOB_NOT_FOUND
             || TERMINAL_ERRORS.iter().any(|text| error.contains(text)),
-    })
+    };
+    state_of(&signs, memo)
 }
 
-fn state_of<S: StoredSpec>(signs: &Signs<'_>) -> LifecycleState {
+fn state_of<C, S: StoredSpec>(signs: &Signs<'_>, memo: &Memo<C, S>) -> LifecycleState {
     if let Some(state @ (LifecycleState::Deleting | LifecycleState::Deleted)) = signs.now {
         return state;
     }
@@ -70,7 +79,8 @@ fn state_of<S: StoredSpec>(signs: &Signs<'_>) -> LifecycleState {
         ReconciliationState::RollingBack => return LifecycleState::RollingBack,
         ReconciliationState::Deployed | ReconciliationState::RolledBack => {}
     }
-    let is_suspended = Reconciled::<S>::parse(last_reconciled)
+    let is_suspended = memo
+        .parse(last_reconciled)
         .is_ok_and(|reconciled| reconciled.job_state() == JobState::Suspended);
     if is_suspended {
         return LifecycleState::Suspended;
@@ -82,7 +92,7 @@ fn state_of<S: StoredSpec>(signs: &Signs<'_>) -> LifecycleState {
         return LifecycleState::RolledBack;
     }
     match &reconciliation.last_stable_spec {
-        Some(stable) if Reconciled::<S>::is_same(stable, last_reconciled) => LifecycleState::Stable,
+        Some(stable) if memo.is_same(stable, last_reconciled) => LifecycleState::Stable,
         Some(_) | None => LifecycleState::Deployed,
     }
 }

@@ -11,6 +11,8 @@ use crate::config::FlinkConfig;
 
 /// What runs, what is wanted, and what is rolled back to, in both views.
 const CONFIGS_MAX: usize = 6;
+/// The last spec and the last stable one, as they were before the pass and as it leaves them.
+const STORED_MAX: usize = 4;
 
 /// A stored spec, or why it is none.
 pub(super) type Stored<S> = Result<Arc<Reconciled<S>>, CorruptSpec>;
@@ -25,19 +27,26 @@ pub enum Source {
 /// What is wrong with the wanted spec, by the one that was reconciled before.
 type Judged<S> = Option<(Option<S>, Vec<Violation>)>;
 
-/// The configurations and the stored spec of one pass, and what is wrong with the wanted one, each by
+/// The configurations and the stored specs of one pass, and what is wrong with the wanted one, each by
 /// what it is made of.
 #[derive(Debug)]
 pub struct Memo<C = Source, S = FlinkDeploymentSpec> {
     configs: Mutex<Vec<(C, Arc<FlinkConfig>)>>,
     judged: Mutex<Judged<S>>,
-    /// With the text that it was read from.
-    last: Mutex<Option<(String, Arc<Reconciled<S>>)>>,
+    /// With the texts that they were read from.
+    stored: Mutex<Vec<(String, Arc<Reconciled<S>>)>>,
+    /// Texts, and whether they mean the same spec.
+    compared: Mutex<Vec<([String; 2], bool)>>,
 }
 
 impl<C, S> Default for Memo<C, S> {
     fn default() -> Self {
-        Self { configs: Mutex::default(), judged: Mutex::default(), last: Mutex::default() }
+        Self {
+            configs: Mutex::default(),
+            judged: Mutex::default(),
+            stored: Mutex::default(),
+            compared: Mutex::default(),
+        }
     }
 }
 
@@ -54,12 +63,17 @@ impl<C, S> Memo<C, S> {
         }
         let (source, config) = make()?;
         let config = Arc::new(config);
-        if configs.len() == CONFIGS_MAX {
-            configs.remove(0);
-        }
-        configs.push((source, Arc::clone(&config)));
+        keep(&mut configs, (source, Arc::clone(&config)), CONFIGS_MAX);
         Ok(config)
     }
+}
+
+/// Keeps one more, and of all the newest.
+fn keep<T>(known: &mut Vec<T>, one: T, max: usize) {
+    if known.len() == max {
+        known.remove(0);
+    }
+    known.push(one);
 }
 
 impl<C, S: StoredSpec + PartialEq> Memo<C, S> {
@@ -86,13 +100,30 @@ impl<C, S: StoredSpec> Memo<C, S> {
     /// # Errors
     /// A text that is no stored spec.
     pub(crate) fn parse(&self, text: &str) -> Stored<S> {
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, spec)) = last.as_ref().filter(|(known, _)| known == text) {
+        let mut stored = self.stored.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, spec)) = stored.iter().find(|(known, _)| known == text) {
             return Ok(Arc::clone(spec));
         }
         let spec = Arc::new(Reconciled::parse(text)?);
-        *last = Some((text.to_owned(), Arc::clone(&spec)));
+        keep(&mut stored, (text.to_owned(), Arc::clone(&spec)), STORED_MAX);
         Ok(spec)
+    }
+
+    /// Whether two stored texts mean the same spec; see [`Reconciled::is_same`].
+    pub(super) fn is_same(&self, one: &str, other: &str) -> bool {
+        if one == other {
+            return true;
+        }
+        let mut compared = self.compared.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, is_same)) = compared.iter().find(|([a, b], _)| a == one && b == other) {
+            return *is_same;
+        }
+        let is_same = match (self.parse(one), self.parse(other)) {
+            (Ok(one), Ok(other)) => one.says_the_same(&other),
+            (Ok(_) | Err(_), Err(_)) | (Err(_), Ok(_)) => false,
+        };
+        keep(&mut compared, ([one.to_owned(), other.to_owned()], is_same), STORED_MAX);
+        is_same
     }
 }
 
@@ -144,6 +175,20 @@ mod tests {
     }
 
     #[test]
+    fn what_two_stored_texts_mean_is_compared_once() {
+        let memo: Memo = Memo::default();
+        let (plain, spaced) = (r#"{"spec":{"image":"a"}}"#, r#"{ "spec": {"image": "a"} }"#);
+        let other = r#"{"spec":{"image":"b"}}"#;
+        for _ in 0..2 {
+            assert!(memo.is_same(plain, plain));
+            assert!(memo.is_same(plain, spaced));
+            assert!(!memo.is_same(plain, other));
+            assert!(!memo.is_same(plain, "{") && !memo.is_same("{", plain));
+        }
+        assert_eq!(memo.compared.lock().unwrap().len(), 4, "each pair of texts that differ");
+    }
+
+    #[test]
     fn a_stored_spec_is_read_once_and_another_text_is_another_spec() {
         let memo: Memo = Memo::default();
         let text = |image: &str| format!(r#"{{"spec":{{"image":"{image}"}}}}"#);
@@ -151,5 +196,9 @@ mod tests {
         assert!(Arc::ptr_eq(&first, &memo.parse(&text("a")).unwrap()));
         assert_eq!(memo.parse(&text("b")).unwrap().spec.image.as_deref(), Some("b"));
         assert!(memo.parse("{").is_err());
+        for number in 0..10 {
+            memo.parse(&text(&number.to_string())).unwrap();
+        }
+        assert_eq!(memo.stored.lock().unwrap().len(), STORED_MAX);
     }
 }

@@ -134,9 +134,14 @@ impl<S: StoredSpec> Reconciled<S> {
     pub fn is_same(one: &str, other: &str) -> bool {
         one == other
             || match (Self::parse(one), Self::parse(other)) {
-                (Ok(one), Ok(other)) => one.spec.to_value() == other.spec.to_value(),
+                (Ok(one), Ok(other)) => one.says_the_same(&other),
                 (Ok(_) | Err(_), Err(_)) | (Err(_), Ok(_)) => false,
             }
+    }
+
+    /// Whether both are the same spec, in whatever form they were stored.
+    pub(super) fn says_the_same(&self, other: &Self) -> bool {
+        self.spec.to_value() == other.spec.to_value()
     }
 
     /// The text for the status field.

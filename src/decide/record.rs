@@ -16,7 +16,9 @@ use super::restore::RestorePoint;
 use super::rewind::{WENT_BACK, WentBack};
 use super::world::{Job, JobWorld};
 use crate::api::job::{JobSpec, JobState, UpgradeMode};
-use crate::api::status::{JobStatusState, LifecycleState, ReconciliationState};
+use crate::api::status::{
+    JobStatusState, LifecycleState, ReconciliationState, ReconciliationStatus,
+};
 use crate::config::{FlinkConfig, options};
 
 impl<K: Kind> Pass<'_, K> {
@@ -129,7 +131,12 @@ impl<K: Kind> Pass<'_, K> {
     }
 
     pub(super) fn mark_stable(&mut self) {
-        job::mark_stable::<K::Spec>(self.status.reconciliation_mut());
+        if !self.is_stable() {
+            let reconciliation = self.status.reconciliation_mut();
+            if let Some(last) = &reconciliation.last_reconciled_spec {
+                reconciliation.last_stable_spec = Some(last.clone());
+            }
+        }
     }
 
     /// A change that needs nothing done is still noted as seen.
@@ -147,13 +154,18 @@ impl<K: Kind> Pass<'_, K> {
     }
 
     pub(super) fn is_stable(&self) -> bool {
-        job::is_stable::<K::Spec>(self.status.reconciliation())
+        let ReconciliationStatus { last_reconciled_spec, last_stable_spec, .. } =
+            self.status.reconciliation();
+        match (last_reconciled_spec, last_stable_spec) {
+            (Some(last), Some(stable)) => self.world.is_same(stable, last),
+            (Some(_) | None, None) | (None, Some(_)) => false,
+        }
     }
 
     /// The last spec that was stable.
     pub(super) fn stable_spec(&self) -> Option<Reconciled<K::Spec>> {
         let text = self.status.reconciliation().last_stable_spec.as_ref()?;
-        Reconciled::parse(text).ok()
+        self.world.parse(text).ok().map(|stable| Reconciled::clone(&stable))
     }
 
     /// Says once per generation what changed.

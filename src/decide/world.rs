@@ -173,6 +173,9 @@ macro_rules! job_facts {
             /// The stored spec of this text.
             fn parse(&self, text: &str) -> Stored<<Self::Kind as Kind>::Spec>;
 
+            /// Whether two stored texts mean the same spec.
+            fn is_same(&self, one: &str, other: &str) -> bool;
+
             $(
                 /// The fact, or the question to answer first.
                 fn $name(&self) -> Result<Answer<'_, $type>, <Self::Kind as Kind>::Question>;
@@ -259,6 +262,10 @@ macro_rules! job_world {
 
             fn parse(&self, text: &str) -> Stored<<$kind as Kind>::Spec> {
                 self.memo.parse(text)
+            }
+
+            fn is_same(&self, one: &str, other: &str) -> bool {
+                self.memo.is_same(one, other)
             }
 
             $(

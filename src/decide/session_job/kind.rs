@@ -54,7 +54,8 @@ impl Kind for FlinkSessionJob {
         if pass.problem.is_none() && pass.own.is_lost {
             pass.status.error = Some(JOB_NOT_FOUND.to_owned());
         }
-        pass.status.lifecycle_state = Some(session_job_lifecycle_state(&pass.status));
+        let state = session_job_lifecycle_state(&pass.status, &pass.world.memo);
+        pass.status.lifecycle_state = Some(state);
     }
 
     fn wrong_beside(pass: &Pass<'_>) -> Option<String> {
