@@ -3,6 +3,9 @@
 
 use std::time::{Duration, Instant};
 use std::{fs, thread};
+use std::fs;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
@@ -132,7 +135,43 @@ fn examples_of_pods_and_services_run() {
     assert!(ended["status"]["error"].is_null(), "{ended:#}");
 }
 
+#[test]
+#[ignore = "needs a sandbox with Flink 2"]
+fn an_example_in_sql_runs() {
+    let mut cluster = Cluster::new("examples-sql");
+    cluster.start_operator();
+    let script = fs::read_to_string(project().join("examples/orders.sql")).unwrap();
+    cluster.create(&json!({
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "sql-script", "namespace": cluster.namespace},
+        "data": {"orders.sql": script},
+    }));
+    cluster.run_all(&["sql.yaml"], |cluster| cluster.wait_until_bills_are_written("sql"));
+}
+
 impl Cluster {
+    /// Waits until the job of `orders.sql` has billed its first hundred orders.
+    #[track_caller]
+    fn wait_until_bills_are_written(&mut self, name: &str) {
+        name.clone_into(&mut self.name);
+        let bill = |order: u32| format!("+I[{order}, {}]", order * 119 / 100);
+        let start = Instant::now();
+        loop {
+            let pods = self.task_managers().into_iter().filter_map(|pod| pod.metadata.name);
+            let said: Vec<_> = pods.map(|pod| self.log_of(&pod, "flink-main-container")).collect();
+            let is_written = |order: u32| {
+                said.iter().flat_map(|log| log.lines()).any(|line| line == bill(order))
+            };
+            if is_written(100) {
+                assert!((1..100).all(is_written), "each order is billed: {said:#?}");
+                return;
+            }
+            assert!(start.elapsed() < PATIENCE, "no bills in {PATIENCE:?}: {said:#?}");
+            thread::sleep(Duration::from_secs(1));
+        }
+    }
+
     /// The documents of a file of `examples/`.
     fn example(&self, file: &str) -> Vec<Value> {
         let text = fs::read_to_string(project().join("examples").join(file)).unwrap();
