@@ -8,8 +8,8 @@
 #                                    kills the operator at every write of every scenario
 #
 # Needs root on Linux, Go, a JDK, Maven and Python; Debian packages it installs. KUBECTL_FLINK_TEST_KUBECONFIG uses a
-# sandbox that is there, with the images flink:1.20 and flink:2.1 and that of the operator. KUBECTL_FLINK_TEST_KEEP=1
-# leaves namespaces behind, to look at.
+# sandbox that is there, with the images flink:1.20 and flink:2.1, that of the operator, and that of tests/python-image.py.
+# KUBECTL_FLINK_TEST_KEEP=1 leaves namespaces behind, to look at.
 set -eu
 cd "$(dirname "$0")/.."
 # The operator's image holds this program alone: statically linked, and here without debug information.
@@ -46,6 +46,17 @@ if [ -z "${KUBECTL_FLINK_TEST_KUBECONFIG:-}" ]; then
     target/static/kubectl-flink operator image --file "$folder/operator.tar"
     "$program" sandbox load-image "$folder/operator.tar" --name "$sandbox"
     rm "$folder/operator.tar"
+    case "${1:-all}" in
+    all | e2e | e2e:: | *example* | *python*)
+        flink=$("$program" sandbox flink-image --name "$sandbox" -o json | sed -n 's/.*"archive": *"\([^"]*\)".*/\1/p')
+        if tests/python-image.py "$flink" "$folder/python.tar"; then
+            "$program" sandbox load-image "$folder/python.tar" --name "$sandbox"
+        else
+            echo "$0: without the image orders-python:1 the test of the example in Python fails" >&2
+        fi
+        rm -f "$folder/python.tar"
+        ;;
+    esac
 fi
 # The same troubles in every run of CI; `KUBECTL_FLINK_FAULT_SEED=$(date +%s)` looks for others.
 export KUBECTL_FLINK_FAULT_SEED="${KUBECTL_FLINK_FAULT_SEED:-1795303101}"

@@ -150,8 +150,23 @@ fn an_example_in_sql_runs() {
     cluster.run_all(&["sql.yaml"], |cluster| cluster.wait_until_bills_are_written("sql"));
 }
 
+#[test]
+#[ignore = "needs a sandbox with real Flink, and the image of tests/python-image.py"]
+fn an_example_in_python_runs() {
+    let mut cluster = Cluster::new("examples-python");
+    cluster.start_operator();
+    let mut job = cluster.example("python.yaml").remove(0);
+    job["spec"]["image"] = json!("orders-python:1");
+    // There is no object store, and one TaskManager can do without.
+    for folder in ["checkpoints", "savepoints"] {
+        let key = format!("state.{folder}.dir");
+        job["spec"]["flinkConfiguration"][key] = json!(format!("file:///tmp/{folder}"));
+    }
+    cluster.run(&[job], |cluster| cluster.wait_until_bills_are_written("python"));
+}
+
 impl Cluster {
-    /// Waits until the job of `orders.sql` has billed its first hundred orders.
+    /// Waits until the job of `orders.sql` or `orders.py` has billed its first hundred orders.
     #[track_caller]
     fn wait_until_bills_are_written(&mut self, name: &str) {
         name.clone_into(&mut self.name);
