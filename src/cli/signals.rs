@@ -59,7 +59,7 @@ impl Signals {
     pub(super) async fn after(&self, interrupts: usize) {
         let came = |heard: &Heard| heard.is_told_to_leave || heard.interrupts > interrupts;
         if self.0.clone().wait_for(came).await.is_err() {
-            std::future::pending().await
+            std::future::pending::<()>().await;
         }
     }
 }

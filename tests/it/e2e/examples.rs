@@ -3,9 +3,6 @@
 
 use std::time::{Duration, Instant};
 use std::{fs, thread};
-use std::fs;
-use std::thread;
-use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
@@ -48,7 +45,7 @@ fn examples_of_modes_and_versions_run() {
 
 /// A savepoint of the job that asks for it is taken, and nothing else happens to it.
 fn a_node_is_drained(cluster: &mut Cluster) {
-    cluster.name = "spot".to_owned();
+    "spot".clone_into(&mut cluster.name);
     let incarnation = cluster.job_manager_incarnation();
     let of_notices = |cluster: &Cluster| {
         let mut all = cluster.all("FlinkStateSnapshot");
