@@ -47,10 +47,18 @@ class Guard(http.server.BaseHTTPRequestHandler):
             return
         body = self.rfile.read(int(self.headers.get("Content-Length", 0))) or None
         headers = {name: self.headers[name] for name in FORWARDED if name in self.headers}
-        request = urllib.request.Request(emulator + self.path, body, headers, method=self.command)
+        path, method = self.path, self.command
+        if method == "PUT":
+            # The emulator takes files by the other of Google's two interfaces alone.
+            _, bucket, name = path.split("/", 2)
+            path, method = f"/upload/storage/v1/b/{bucket}/o?uploadType=media&name={name}", "POST"
+        request = urllib.request.Request(emulator + path, body, headers, method=method)
         try:
             with open_url(request, timeout=60) as reply:
-                self.send(reply.status, reply.headers, reply.read())
+                content, told = reply.read(), dict(reply.headers)
+                if self.command == "PUT":
+                    content, told = b"", {"ETag": json.loads(content)["etag"]}
+                self.send(reply.status, told, content)
         except urllib.error.HTTPError as error:
             self.send(error.code, error.headers, error.read())
 

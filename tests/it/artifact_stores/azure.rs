@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use super::folders::keep_folders;
 use super::{UNGUARDED, check, fetch_as, fetch_with, given};
 
 const JAR: &str = "abfss://jars@lake.dfs.core.windows.net/jobs/job.jar";
@@ -93,4 +94,14 @@ async fn a_job_reaches_its_own_azure_within_the_guard() {
     let error = fetch_as(JAR, &[], &own).await.unwrap_err();
     assert_eq!(error.reason(), "ArtifactPrivateAddress", "{error}");
     check(&fetch_as(JAR, &[UNGUARDED], &own).await.unwrap());
+}
+
+#[tokio::test]
+#[ignore = "needs the stores of tests/artifacts.sh"]
+async fn folders_in_azure_are_listed_page_by_page_and_removed() {
+    let (endpoint, key) =
+        (given("KUBECTL_FLINK_TEST_AZURE"), given("KUBECTL_FLINK_TEST_AZURE_KEY"));
+    let options = [(ENDPOINT, endpoint.as_str()), (KEY, key.as_str())];
+    // More than one page has.
+    keep_folders("abfss://jars@lake.dfs.core.windows.net/state", &options, 1100).await;
 }

@@ -133,6 +133,41 @@ async fn folders_in_hdfs_are_listed_and_removed() {
     assert_eq!(storage.folders("").await.unwrap(), ["other"]);
 }
 
+/// Puts folders of state into a store, `count` more than it needs, lists and reads them, and removes one.
+pub(super) async fn keep_folders(uri: &str, options: &[(&str, &str)], count: usize) {
+    drop(rustls::crypto::ring::default_provider().install_default());
+    let config: FlinkConfig = options.iter().copied().collect();
+    let storage = Storage::open(uri, &FlinkConfig::new(), &config).await.unwrap();
+    let put = async |path: &str, bytes: Vec<u8>| storage.put(path, bytes.into()).await.unwrap();
+    for at in 0..count {
+        put(&format!("others/savepoint-{at:04}/_metadata"), metadata("")).await;
+    }
+    assert_eq!(storage.folders("others").await.unwrap().len(), count);
+    put("savepoint-a/_metadata", metadata("")).await;
+    put("savepoint-a/b/c", b"22".to_vec()).await;
+    put("savepoint-ab/_metadata", metadata("")).await;
+    let folders = async || {
+        let mut folders = storage.folders("").await.unwrap();
+        folders.sort();
+        folders
+    };
+    assert_eq!(folders().await, ["others", "savepoint-a", "savepoint-ab"]);
+    let files = storage.files("savepoint-a").await.unwrap();
+    assert_eq!(paths(&files), ["savepoint-a/_metadata", "savepoint-a/b/c"]);
+    assert_eq!(files[1].size_bytes, 2);
+    let direct = storage.files_directly_in("savepoint-a").await.unwrap();
+    assert_eq!(paths(&direct), ["savepoint-a/_metadata"]);
+    assert_eq!(storage.read(&files[0]).await.unwrap(), metadata(""));
+    assert_eq!(storage.files("none").await.unwrap(), []);
+
+    put("savepoint-a/new", b"1".to_vec()).await;
+    assert!(!storage.remove("savepoint-a", &files).await.unwrap(), "it has changed");
+    let files = storage.files("savepoint-a").await.unwrap();
+    assert!(storage.remove("savepoint-a", &files).await.unwrap());
+    assert_eq!(folders().await, ["others", "savepoint-ab"]);
+    assert_eq!(storage.files("savepoint-a").await.unwrap(), []);
+}
+
 /// `orders` runs job [`KEPT`], whose checkpoint uses files of job [`FORMER`].
 fn orders(root: &str) -> Value {
     let mut configuration: serde_json::Map<String, Value> =

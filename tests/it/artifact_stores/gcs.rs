@@ -4,6 +4,7 @@ use std::fs;
 
 use serde_json::Value;
 
+use super::folders::keep_folders;
 use super::{UNGUARDED, check, fetch_as, fetch_with, given};
 
 const JAR: &str = "gs://jars/jobs/job.jar";
@@ -82,4 +83,11 @@ async fn a_job_reaches_its_own_google_cloud_storage_within_the_guard() {
     let error = fetch_as(JAR, &[], &own).await.unwrap_err();
     assert_eq!(error.reason(), "ArtifactPrivateAddress", "{error}");
     check(&fetch_as(JAR, &[UNGUARDED], &own).await.unwrap());
+}
+
+#[tokio::test]
+#[ignore = "needs the stores of tests/artifacts.sh"]
+async fn folders_in_google_cloud_storage_are_listed_and_removed() {
+    // The emulator has one page for everything.
+    keep_folders("gs://jars/state", &borrowed(&options("account")), 3).await;
 }
