@@ -133,7 +133,8 @@ impl Pass<'_> {
     /// A submission whose end is not known is made again with the same id, which Flink takes once.
     fn next_job_id(&self) -> String {
         let open = self.is_submission_open().then(|| job::id(&self.status.job_status)).flatten();
-        open.unwrap_or_else(|| identity::job_id(self.world.uid(), &self.world.fresh.job_id))
+        let new = identity::job_id(self.world.uid(), &self.world.fresh.job_id);
+        open.unwrap_or(new)
     }
 
     fn submission(
