@@ -1,6 +1,6 @@
 //! What `--dry-run` shows: the same change with kubectl alone, without secrets.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::deployment::Deployment;
 use crate::artifact::storage;
@@ -42,6 +42,12 @@ pub(super) fn apply_file(file: &str, namespace: Option<&str>, writer: Writer<'_>
 pub(super) fn flags(writer: Writer<'_>) -> String {
     let force = if writer.is_forced { " --force-conflicts" } else { "" };
     format!("--server-side --field-manager {}{force}", writer.manager)
+}
+
+/// A spec as it may be shown.
+pub(super) fn spec_without_secrets(spec: &Value) -> Value {
+    let (mut object, _) = without_secrets(&json!({"spec": spec}));
+    object["spec"].take()
 }
 
 /// The same value as it may be shown, and what to say of it.
@@ -86,7 +92,6 @@ fn quoted_where_needed(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use expect_test::expect;
-    use serde_json::json;
 
     use super::*;
 

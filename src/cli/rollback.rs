@@ -170,9 +170,11 @@ fn show(name: &str, present: &Value, target: &Revision, rollback: &Value, printe
     printer.note(difference(present, rollback).trim_end());
 }
 
-/// The two specs as YAML, line by line, fields in the order of the present one.
+/// The two specs as YAML, line by line, fields in the order of the present one; without secrets.
 fn difference(present: &Value, wanted: &Value) -> String {
-    let yaml = |spec: &Value| serde_yaml::to_string(&sorted(spec)).unwrap_or_default();
+    let yaml = |spec: &Value| {
+        serde_yaml::to_string(&sorted(&equivalent::spec_without_secrets(spec))).unwrap_or_default()
+    };
     let (before, after) = (yaml(present), yaml(wanted));
     let diff = TextDiff::from_lines(&before, &after);
     let mut text = String::new();
@@ -191,7 +193,7 @@ fn difference(present: &Value, wanted: &Value) -> String {
             text.push('\n');
         }
     }
-    text
+    if text.is_empty() { "  only what is secret, and not shown".to_owned() } else { text }
 }
 
 /// With keys in one order, so that only real differences show.
@@ -275,5 +277,18 @@ mod tests {
                 parallelism: 1
         "#]]
         .assert_eq(&anstream::adapter::strip_str(&shown).to_string());
+    }
+
+    #[test]
+    fn difference_shows_no_secret() {
+        let with = |key: &str| json!({"flinkConfiguration": {"a": "1", "s3.secret-key": key}});
+        let shown = difference(&with("old"), &with("new"));
+        assert_eq!(shown, "  only what is secret, and not shown");
+        let shown = difference(&with("old"), &json!({"flinkConfiguration": {"a": "1"}}));
+        let shown = anstream::adapter::strip_str(&shown).to_string();
+        assert!(
+            shown.contains("- ") && shown.contains("******") && !shown.contains("old"),
+            "{shown}"
+        );
     }
 }
