@@ -4,7 +4,8 @@
 //! on rollback. Where this operator departs on purpose, the name or a comment says so. Rows of the
 //! upgrade table and of the spec diff are beside their code, in `decide::stop` and `decide::diff`.
 //! Quirks Q4, Q5 and Q7 are about session clusters and their jobs, Q9 and Q10 about snapshots and
-//! what is left behind: their tests are where those are.
+//! what is left behind: their tests are where those are. `docs/decisions.md` lists all rows, and
+//! `table` holds it and the tests together.
 
 pub(super) mod care;
 mod crashes;
@@ -14,6 +15,7 @@ mod quirks;
 mod reload;
 mod rewind;
 mod rollback;
+mod table;
 mod transitions;
 mod validators;
 

@@ -6,3 +6,4 @@ pub(crate) mod fake_cluster;
 pub(crate) mod fake_flink;
 pub(crate) mod fake_sql_gateway;
 pub(crate) mod operating;
+pub(crate) mod sources;

@@ -3,6 +3,7 @@
 use kubectl_flink::api::deployment::{DeploymentMode, FlinkDeployment};
 use kubectl_flink::api::status::{
     DeploymentStatus, JobManagerDeploymentStatus, JobStatusState, LifecycleState,
+    ReconciliationState,
 };
 use kubectl_flink::config::OperatorConfig;
 use kubectl_flink::decide::application::decide;
@@ -458,6 +459,55 @@ fn a_bad_edit_leaves_the_session_cluster_alone() {
     assert!(sim.is_up());
     let condition = sim.status.conditions[0].clone();
     assert_eq!(condition.reason.as_deref(), Some("JobManagerReady"));
+}
+
+/// The Java operator stumbles over the job that there is not.
+#[test]
+fn q04_an_invalid_edit_does_not_stop_the_upgrade_of_a_session_cluster() {
+    for mode in ["native", "standalone"] {
+        let mut sim = Session::new(mode);
+        show_on_failure(0, &mut sim, |sim| {
+            sim.settle();
+            sim.edit(|r| r.spec.restart_nonce = Some(1));
+            sim.tick();
+            sim.pass(None);
+            let state = sim.status.reconciliation_status.state;
+            assert_eq!((state, sim.made), (ReconciliationState::Upgrading, 1), "{mode}");
+            sim.edit(|r| r.spec.service_account = None);
+            for _ in 0..30 {
+                sim.tick();
+                sim.pass(None);
+            }
+            assert!(sim.is_up(), "{mode}");
+            assert!(sim.message().contains("serviceAccount"), "{mode}: {}", sim.message());
+            sim.heal();
+            sim.settle();
+            assert_eq!(sim.made, 2, "{mode}: the one that was asked for");
+        });
+    }
+}
+
+/// The Java operator asks for HA metadata of a job here too.
+#[test]
+fn q07_a_session_cluster_is_rolled_back_without_metadata_of_a_job() {
+    let mut sim = Session::new("native");
+    for (key, value) in
+        [("deployment.rollback.enabled", "true"), ("deployment.readiness.timeout", "20 s")]
+    {
+        let key = format!("kubernetes.operator.{key}");
+        drop(sim.resource.spec.flink_configuration.0.insert(key, value.into()));
+    }
+    show_on_failure(0, &mut sim, |sim| {
+        sim.settle();
+        sim.edit(|r| r.spec.image = Some(BROKEN_IMAGE.to_owned()));
+        for _ in 0..60 {
+            sim.tick();
+            sim.pass(None);
+        }
+        assert_eq!(sim.status.lifecycle_state, Some(LifecycleState::RolledBack));
+        assert!(sim.is_up() && !sim.is_image_broken);
+        assert_eq!(sim.made, 3, "the stable one, the one that failed, the stable one");
+    });
 }
 
 #[test]

@@ -5,7 +5,8 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
-use super::table::{path, tests};
+use super::table::tests;
+use crate::support::sources::path;
 
 /// Guards of fewer bugs than this would be no sample.
 const PATCHES_MIN: usize = 10;

@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::{Path, PathBuf};
+
+use crate::support::sources::{path, tests_below};
 
 /// Why a bug may have no test.
 const REASONS: [&str; 2] = ["not applicable yet: ", "not found in the public history"];
@@ -19,28 +20,10 @@ const IDS: [u32; 53] = [
     31318, 33306, 34178, 34266, 36535, 39299, 39306, 39743, 39958, 40587,
 ];
 
-pub(super) fn path(of: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join(of)
-}
-
 /// Names of the tests in this folder that bear an id.
 pub(super) fn tests() -> BTreeSet<String> {
-    let files = fs::read_dir(path("tests/it/upstream")).unwrap();
-    let texts = files.map(|file| fs::read_to_string(file.unwrap().path()).unwrap());
-    let names = texts.flat_map(|text| {
-        let lines: Vec<&str> = text.lines().map(str::trim).collect();
-        let functions = lines
-            .windows(2)
-            .filter(|pair| pair[0].ends_with("test]") || pair[0].starts_with("#[tokio::test("));
-        functions
-            .filter_map(|pair| {
-                let rest = pair[1].strip_prefix("async ").unwrap_or(pair[1]).strip_prefix("fn ")?;
-                let name = rest.split('(').next()?;
-                name.starts_with("flink_").then(|| name.to_owned())
-            })
-            .collect::<Vec<_>>()
-    });
-    names.collect()
+    let names = tests_below("tests/it/upstream").into_iter().map(|test| test.name);
+    names.filter(|name| name.starts_with("flink_")).collect()
 }
 
 /// The rows of the table: what each bug was, and its test or why there is none.

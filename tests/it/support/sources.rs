@@ -1,0 +1,55 @@
+//! The project's own files: where they are, and which tests they hold.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// A test as its source has it.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct Named {
+    /// Its file, from the root of the project.
+    pub(crate) file: PathBuf,
+    pub(crate) name: String,
+}
+
+pub(crate) fn path(of: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(of)
+}
+
+/// All tests of the folder and of those in it.
+pub(crate) fn tests_below(folder: &str) -> Vec<Named> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(path(folder)).unwrap() {
+        let entry = entry.unwrap();
+        let file = format!("{folder}/{}", entry.file_name().to_str().unwrap());
+        if entry.path().is_dir() {
+            found.extend(tests_below(&file));
+        } else if entry.path().extension().is_some_and(|extension| extension == "rs") {
+            let names = names(&fs::read_to_string(entry.path()).unwrap());
+            found.extend(names.into_iter().map(|name| Named { file: PathBuf::from(&file), name }));
+        }
+    }
+    found
+}
+
+/// Names of the functions that are marked as tests.
+fn names(source: &str) -> Vec<String> {
+    let (mut found, mut is_test) = (Vec::new(), false);
+    for line in source.lines().map(str::trim) {
+        let line = line.strip_prefix("async ").unwrap_or(line);
+        if line == "#[test]" || line.starts_with("#[tokio::test") {
+            is_test = true;
+        } else if let Some(rest) = line.strip_prefix("fn ") {
+            let name = rest.split('(').next().filter(|_| is_test);
+            found.extend(name.map(str::to_owned));
+            is_test = false;
+        }
+    }
+    found
+}
+
+#[test]
+fn tests_are_found_in_every_form() {
+    let source = "fn no() {\n#[test]\nfn a() {\n} fn no\n  #[test]\n  /// Why.\n  #[ignore = \"x\"]\n  fn b(\
+                  x in 0..1) {\n#[tokio::test(flavor = \"x\")]\nasync fn c() {\nfn no() {\n";
+    assert_eq!(names(source), ["a", "b", "c"]);
+}
