@@ -1,6 +1,7 @@
 //! `deploy`: from a manifest, from flags or from a dialogue; checked as a whole before it is sent.
 
 mod dialogue;
+mod equivalents;
 pub(super) mod flags;
 mod session_job;
 
@@ -18,7 +19,7 @@ use super::extension::Extensions;
 use super::failure::Failure;
 use super::manifest;
 use super::printer::Printer;
-use super::{change, equivalent, operator_config};
+use super::{change, operator_config};
 use crate::api::deployment::FlinkDeploymentSpec;
 use crate::api::manifest::{Document, Resource};
 use crate::cluster;
@@ -135,7 +136,7 @@ pub(super) async fn send_all(
     let dry_run = change.dry_run.dry_run;
     let writer = Writer { is_forced: force_conflicts, ..change::writer(dry_run) };
     if dry_run != DryRunMode::None {
-        for line in equivalents(checked, connection, writer) {
+        for line in equivalents::lines(checked, connection, writer) {
             printer.note(line);
         }
     }
@@ -144,27 +145,6 @@ pub(super) async fn send_all(
         change::finish(connection, written.object, written.verb, change, printer).await?;
     }
     Ok(())
-}
-
-/// The same with kubectl: the file, where it is sent as it stands, else each object.
-fn equivalents(checked: &[Checked], connection: &Connection, writer: Writer<'_>) -> Vec<String> {
-    let as_written = checked.iter().map(Checked::as_written).collect::<Option<Vec<_>>>();
-    if let Some(sources @ [first, ..]) = as_written.as_deref() {
-        let stated = || sources.iter().map(|source| source.namespace());
-        let namespace = connection.namespace.as_str();
-        if stated().all(|it| it.is_some()) {
-            return vec![equivalent::apply_file(&first.file, None, writer)];
-        }
-        // kubectl refuses objects of other namespaces than the one it is given.
-        if stated().flatten().all(|it| it == namespace) {
-            return vec![equivalent::apply_file(&first.file, Some(namespace), writer)];
-        }
-    }
-    let of = |checked: &Checked| match (&checked.request, &checked.present) {
-        (Request::Patch { patch, .. }, Some(present)) => equivalent::patch(present, patch),
-        _ => equivalent::apply(&checked.wanted, writer),
-    };
-    checked.iter().map(of).collect()
 }
 
 /// What is in force where objects are taken in, and where to say what it did.
@@ -233,12 +213,6 @@ pub(super) struct Source {
     document: Document,
 }
 
-impl Source {
-    fn namespace(&self) -> Option<&str> {
-        self.document.value.pointer("/metadata/namespace").and_then(Value::as_str)
-    }
-}
-
 /// A request with what is stored under its name now.
 pub(super) struct Checked {
     pub(super) id: ObjectId,
@@ -246,16 +220,6 @@ pub(super) struct Checked {
     pub(super) present: Option<Deployment>,
     /// The object as it would be, for `--dry-run=client`.
     pub(super) wanted: Value,
-}
-
-impl Checked {
-    /// Where it comes from, if nothing but its namespace was added to what stands there.
-    fn as_written(&self) -> Option<&Source> {
-        let Request::Manifest { source: Some(source), .. } = &self.request else { return None };
-        let mut written = source.document.value.clone();
-        written["metadata"]["namespace"] = Value::from(self.id.namespace.clone());
-        (written == self.wanted).then_some(source)
-    }
 }
 
 /// Everything that is wrong with one request, found before anything is sent.
