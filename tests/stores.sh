@@ -26,7 +26,7 @@ install() {
 install_missing() {
     if [ -z "$(of_postgres initdb)" ]; then install postgresql; fi
     # The programs alone: nothing is started but by this script.
-    if ! command -v mariadbd >/dev/null || ! command -v mariadb-admin >/dev/null; then
+    if ! command -v mariadbd >/dev/null || ! command -v mariadb >/dev/null; then
         install mariadb-server-core mariadb-client-core
     fi
 }
@@ -67,7 +67,7 @@ maria_port=$(free_port)
 (as nobody mariadbd --no-defaults --datadir="$folder/maria/data" --bind-address=127.0.0.1 --port="$maria_port" \
     --socket="$folder/maria/socket" --skip-log-bin) >"$folder/maria.log" 2>&1 &
 started $!
-wait_for 60 mariadb-admin --no-defaults --socket="$folder/maria/socket" --user=root ping
+wait_for 60 mariadb --no-defaults --socket="$folder/maria/socket" --user=root --execute "SELECT 1"
 mariadb --no-defaults --socket="$folder/maria/socket" --user=root <<SQL
 CREATE DATABASE autoscaler;
 CREATE USER flink@'127.0.0.1' IDENTIFIED BY '$KUBECTL_FLINK_TEST_STORE_PASSWORD';
