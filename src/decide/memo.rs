@@ -109,8 +109,9 @@ impl<C, S: StoredSpec> Memo<C, S> {
         Ok(spec)
     }
 
-    /// Whether two stored texts mean the same spec; see [`Reconciled::is_same`].
-    pub(super) fn is_same(&self, one: &str, other: &str) -> bool {
+    /// Whether two stored texts mean the same spec. Upstream compares the texts; comparing what
+    /// they say keeps a job stable when only field order or nulls differ.
+    pub fn is_same(&self, one: &str, other: &str) -> bool {
         if one == other {
             return true;
         }

@@ -129,16 +129,6 @@ impl<S: StoredSpec> Reconciled<S> {
         self.spec.job().map_or(JobState::Running, |job| job.state)
     }
 
-    /// Whether two stored texts mean the same spec. Upstream compares the texts; comparing what
-    /// they say keeps a job stable when only field order or nulls differ.
-    pub fn is_same(one: &str, other: &str) -> bool {
-        one == other
-            || match (Self::parse(one), Self::parse(other)) {
-                (Ok(one), Ok(other)) => one.says_the_same(&other),
-                (Ok(_) | Err(_), Err(_)) | (Err(_), Ok(_)) => false,
-            }
-    }
-
     /// Whether both are the same spec, in whatever form they were stored.
     pub(super) fn says_the_same(&self, other: &Self) -> bool {
         self.spec.to_value() == other.spec.to_value()

@@ -5,6 +5,7 @@ use kubectl_flink::api::deployment::{FlinkDeployment, FlinkDeploymentSpec};
 use kubectl_flink::api::session_job::FlinkSessionJobSpec;
 use kubectl_flink::decide::diff::diff;
 use kubectl_flink::decide::error_document::{ErrorType, error_document, message_of, reason_of};
+use kubectl_flink::decide::memo::Memo;
 use kubectl_flink::decide::reconciled::{Reconciled, ReconciledSpec, StoredSpec, running_spec};
 use std::fmt::Debug;
 
@@ -60,7 +61,7 @@ fn comes_back<S: StoredSpec + PartialEq + Debug>(text: &str) -> String {
     assert_eq!(again.to_text(), written);
     assert_eq!(again.spec.to_value(), stored.spec.to_value());
     assert_eq!(again.is_first_deployment(), stored.is_first_deployment());
-    assert!(Reconciled::<S>::is_same(text, &written));
+    assert!(Memo::<(), S>::default().is_same(text, &written));
     format!("read {}", stored.is_first_deployment())
 }
 
