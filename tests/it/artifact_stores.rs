@@ -52,6 +52,37 @@ fn check((fetched, _folder): &(Fetched, TempDir)) {
     assert_eq!(length, fetched.size_bytes);
 }
 
+/// What is not there, and a jar that is larger than it may be, are told as that.
+async fn check_refusals(jar: &str, missing: [&str; 2], options: &[(&str, &str)]) {
+    for missing in missing {
+        let error = fetch_with(missing, options).await.unwrap_err();
+        assert_eq!(error.reason(), "ArtifactNotFound", "{error}");
+        assert!(error.to_string().contains(missing), "{error}");
+    }
+    let small = [options, &[("kubernetes.operator.user.artifacts.max-size", "1 kb")]].concat();
+    let error = fetch_with(jar, &small).await.unwrap_err();
+    assert_eq!(error.reason(), "ArtifactTooLarge", "{error}");
+}
+
+/// A jar that is fetched twice is kept once.
+async fn check_cached(jar: &str, options: &[(&str, &str)]) {
+    let folder = tempfile::tempdir().unwrap();
+    let base = ("kubernetes.operator.user.artifacts.base.dir", folder.path().to_str().unwrap());
+    let options = [options, &[base]].concat();
+    check(&fetch_with(jar, &options).await.unwrap());
+    let cached = || std::fs::read_dir(folder.path().join("cache")).unwrap().count();
+    assert_eq!(cached(), 2, "a jar and its label");
+    check(&fetch_with(jar, &options).await.unwrap());
+    assert_eq!(cached(), 2);
+}
+
+/// A store at a private address is a job's own only where the guard is off.
+async fn check_guarded(jar: &str, own: &[(&str, &str)]) {
+    let error = fetch_as(jar, &[], own).await.unwrap_err();
+    assert_eq!(error.reason(), "ArtifactPrivateAddress", "{error}");
+    check(&fetch_as(jar, &[UNGUARDED], own).await.unwrap());
+}
+
 #[tokio::test]
 #[ignore = "needs the stores of tests/artifacts.sh"]
 async fn a_jar_comes_from_s3() {
@@ -65,31 +96,20 @@ async fn a_jar_comes_from_s3() {
     ];
     check(&fetch_with("s3://jars/jobs/job.jar", &options).await.unwrap());
     check(&fetch_with("s3a://jars/jobs/job.jar", &options).await.unwrap());
-    for missing in ["s3://jars/jobs/none.jar", "s3://none/jobs/job.jar"] {
-        let error = fetch_with(missing, &options).await.unwrap_err();
-        assert_eq!(error.reason(), "ArtifactNotFound", "{error}");
-    }
-    let small = [&options[..], &[("kubernetes.operator.user.artifacts.max-size", "1 kb")]].concat();
-    let error = fetch_with("s3://jars/jobs/job.jar", &small).await.unwrap_err();
-    assert_eq!(error.reason(), "ArtifactTooLarge");
+    let missing = ["s3://jars/jobs/none.jar", "s3://none/jobs/job.jar"];
+    check_refusals("s3://jars/jobs/job.jar", missing, &options).await;
 }
 
 #[tokio::test]
 #[ignore = "needs the stores of tests/artifacts.sh"]
 async fn an_unchanged_jar_in_s3_is_not_sent_again() {
     let endpoint = given("KUBECTL_FLINK_TEST_S3");
-    let folder = tempfile::tempdir().unwrap();
     let options = [
-        ("kubernetes.operator.user.artifacts.base.dir", folder.path().to_str().unwrap()),
         ("s3.endpoint", endpoint.as_str()),
         ("s3.access-key", "an-access-key"),
         ("s3.secret-key", "a-secret-key"),
     ];
-    check(&fetch_with("s3://jars/jobs/job.jar", &options).await.unwrap());
-    let cached = || std::fs::read_dir(folder.path().join("cache")).unwrap().count();
-    assert_eq!(cached(), 2, "a jar and its label");
-    check(&fetch_with("s3://jars/jobs/job.jar", &options).await.unwrap());
-    assert_eq!(cached(), 2);
+    check_cached("s3://jars/jobs/job.jar", &options).await;
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@
 use std::fs;
 
 use super::folders::keep_folders;
-use super::{UNGUARDED, check, fetch_as, fetch_with, given};
+use super::{check, check_cached, check_guarded, check_refusals, fetch_with, given};
 
 const JAR: &str = "abfss://jars@lake.dfs.core.windows.net/jobs/job.jar";
 const KEY: &str = "fs.azure.account.key.lake.dfs.core.windows.net";
@@ -32,17 +32,11 @@ async fn a_jar_comes_from_azure() {
         let by_token = [(ENDPOINT, endpoint.as_str()), (TOKEN, token.as_str())];
         check(&fetch_with(JAR, &by_token).await.unwrap());
     }
-    for missing in [
+    let missing = [
         "abfss://jars@lake.dfs.core.windows.net/jobs/none.jar",
         "abfss://none@lake.dfs.core.windows.net/jobs/job.jar",
-    ] {
-        let error = fetch_with(missing, &options).await.unwrap_err();
-        assert_eq!(error.reason(), "ArtifactNotFound", "{error}");
-        assert!(error.to_string().contains(missing), "{error}");
-    }
-    let small = [&options[..], &[("kubernetes.operator.user.artifacts.max-size", "1 kb")]].concat();
-    let error = fetch_with(JAR, &small).await.unwrap_err();
-    assert_eq!(error.reason(), "ArtifactTooLarge", "{error}");
+    ];
+    check_refusals(JAR, missing, &options).await;
 }
 
 #[tokio::test]
@@ -50,17 +44,7 @@ async fn a_jar_comes_from_azure() {
 async fn an_unchanged_jar_in_azure_is_not_sent_again() {
     let (endpoint, key) =
         (given("KUBECTL_FLINK_TEST_AZURE"), given("KUBECTL_FLINK_TEST_AZURE_KEY"));
-    let folder = tempfile::tempdir().unwrap();
-    let options = [
-        ("kubernetes.operator.user.artifacts.base.dir", folder.path().to_str().unwrap()),
-        (ENDPOINT, endpoint.as_str()),
-        (KEY, key.as_str()),
-    ];
-    check(&fetch_with(JAR, &options).await.unwrap());
-    let cached = || fs::read_dir(folder.path().join("cache")).unwrap().count();
-    assert_eq!(cached(), 2, "a jar and its label");
-    check(&fetch_with(JAR, &options).await.unwrap());
-    assert_eq!(cached(), 2);
+    check_cached(JAR, &[(ENDPOINT, endpoint.as_str()), (KEY, key.as_str())]).await;
 }
 
 #[tokio::test]
@@ -90,10 +74,7 @@ async fn azure_refuses_credentials_that_no_message_shows() {
 async fn a_job_reaches_its_own_azure_within_the_guard() {
     let (endpoint, key) =
         (given("KUBECTL_FLINK_TEST_AZURE"), given("KUBECTL_FLINK_TEST_AZURE_KEY"));
-    let own = [(ENDPOINT, endpoint.as_str()), (KEY, key.as_str())];
-    let error = fetch_as(JAR, &[], &own).await.unwrap_err();
-    assert_eq!(error.reason(), "ArtifactPrivateAddress", "{error}");
-    check(&fetch_as(JAR, &[UNGUARDED], &own).await.unwrap());
+    check_guarded(JAR, &[(ENDPOINT, endpoint.as_str()), (KEY, key.as_str())]).await;
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::Value;
 
 use super::folders::keep_folders;
-use super::{UNGUARDED, check, fetch_as, fetch_with, given};
+use super::{check, check_guarded, check_refusals, fetch_with, given};
 
 const JAR: &str = "gs://jars/jobs/job.jar";
 
@@ -41,14 +41,8 @@ async fn a_jar_comes_from_google_cloud_storage() {
     let (file, _) = account("account");
     let by_file = [options[0], ("fs.gs.auth.service.account.json.keyfile", file.as_str())];
     check(&fetch_with(JAR, &by_file).await.unwrap());
-    for missing in ["gs://jars/jobs/none.jar", "gs://none/jobs/job.jar"] {
-        let error = fetch_with(missing, &options).await.unwrap_err();
-        assert_eq!(error.reason(), "ArtifactNotFound", "{error}");
-        assert!(error.to_string().contains(missing), "{error}");
-    }
-    let small = [&options[..], &[("kubernetes.operator.user.artifacts.max-size", "1 kb")]].concat();
-    let error = fetch_with(JAR, &small).await.unwrap_err();
-    assert_eq!(error.reason(), "ArtifactTooLarge", "{error}");
+    let missing = ["gs://jars/jobs/none.jar", "gs://none/jobs/job.jar"];
+    check_refusals(JAR, missing, &options).await;
 }
 
 #[tokio::test]
@@ -78,11 +72,7 @@ async fn google_cloud_storage_refuses_a_key_that_no_message_shows() {
 #[tokio::test]
 #[ignore = "needs the stores of tests/artifacts.sh"]
 async fn a_job_reaches_its_own_google_cloud_storage_within_the_guard() {
-    let own = options("account");
-    let own = borrowed(&own);
-    let error = fetch_as(JAR, &[], &own).await.unwrap_err();
-    assert_eq!(error.reason(), "ArtifactPrivateAddress", "{error}");
-    check(&fetch_as(JAR, &[UNGUARDED], &own).await.unwrap());
+    check_guarded(JAR, &borrowed(&options("account"))).await;
 }
 
 #[tokio::test]
