@@ -3,10 +3,11 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::builder::EnumValueParser;
+use clap::builder::{EnumValueParser, PossibleValue};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use super::connection::Connection;
+use super::printer::ValueFormat;
 use super::{
     autoscaler, check, checkpoints, complete, completion, config, crds, delete, deploy,
     desired_state, events, exec, failure, gc, history, init, lint, list, logs, operate, operator,
@@ -273,38 +274,76 @@ impl<F: ValueEnum + Send + Sync + 'static> Default for Output<F> {
 }
 
 /// The forms that kubectl users know, of commands that print a table.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum OutputFormat {
     /// A table with more columns
     Wide,
-    /// JSON, a contract for programs
-    Json,
-    /// YAML
-    Yaml,
+    /// All that the table is made of
+    Value(ValueFormat),
     /// `kind/name`, one a line
     Name,
 }
 
 /// The forms of objects, where there is no table.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum ObjectFormat {
-    /// JSON, a contract for programs
-    Json,
-    /// YAML
-    Yaml,
+    /// The whole object
+    Value(ValueFormat),
     /// `kind/name`, one a line
     Name,
 }
 
 /// The forms of what is no object, and told at length or in short.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum DetailFormat {
     /// With more detail
     Wide,
-    /// JSON, a contract for programs
-    Json,
-    /// YAML
-    Yaml,
+    /// All that is known
+    Value(ValueFormat),
+}
+
+impl ValueEnum for OutputFormat {
+    fn value_variants<'a>() -> &'a [Self] {
+        &[Self::Wide, Self::Value(ValueFormat::Json), Self::Value(ValueFormat::Yaml), Self::Name]
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        match self {
+            Self::Wide => Some(PossibleValue::new("wide").help("A table with more columns")),
+            Self::Value(format) => format.to_possible_value(),
+            Self::Name => Some(name_format()),
+        }
+    }
+}
+
+impl ValueEnum for ObjectFormat {
+    fn value_variants<'a>() -> &'a [Self] {
+        &[Self::Value(ValueFormat::Json), Self::Value(ValueFormat::Yaml), Self::Name]
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        match self {
+            Self::Value(format) => format.to_possible_value(),
+            Self::Name => Some(name_format()),
+        }
+    }
+}
+
+impl ValueEnum for DetailFormat {
+    fn value_variants<'a>() -> &'a [Self] {
+        &[Self::Wide, Self::Value(ValueFormat::Json), Self::Value(ValueFormat::Yaml)]
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        match self {
+            Self::Wide => Some(PossibleValue::new("wide").help("With more detail")),
+            Self::Value(format) => format.to_possible_value(),
+        }
+    }
+}
+
+fn name_format() -> PossibleValue {
+    PossibleValue::new("name").help("`kind/name`, one a line")
 }
 
 /// `--dry-run`, where a command changes something.

@@ -48,10 +48,8 @@ pub fn report(
     match output {
         None => printer.line(format_args!("{name} {verb}{}", dry_run.suffix()))?,
         Some(ObjectFormat::Name) => printer.line(name)?,
-        Some(format @ (ObjectFormat::Json | ObjectFormat::Yaml)) => {
-            if let Some(format) = format.for_value() {
-                printer.value(&without_managed_fields(object.clone()), format)?;
-            }
+        Some(ObjectFormat::Value(format)) => {
+            printer.value(&without_managed_fields(object.clone()), format)?
         }
     }
     Ok(())

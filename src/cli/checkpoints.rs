@@ -71,13 +71,11 @@ pub async fn run(args: CheckpointsArgs, global: &Global, printer: &Printer) -> a
     };
     let lines = statistics.history.iter().map(line).collect::<Vec<_>>();
     match output {
-        Some(OutputFormat::Json | OutputFormat::Yaml) => {
-            if let Some(format) = output.and_then(OutputFormat::for_value) {
-                let counts = statistics.counts;
-                let counts = json!({"completed": counts.completed, "failed": counts.failed,
-                    "inProgress": counts.in_progress, "restored": counts.restored, "total": counts.total});
-                printer.value(&json!({"counts": counts, "checkpoints": lines}), format)?;
-            }
+        Some(OutputFormat::Value(format)) => {
+            let counts = statistics.counts;
+            let counts = json!({"completed": counts.completed, "failed": counts.failed,
+                "inProgress": counts.in_progress, "restored": counts.restored, "total": counts.total});
+            printer.value(&json!({"counts": counts, "checkpoints": lines}), format)?;
         }
         Some(OutputFormat::Name) => {
             for id in lines.iter().filter_map(|line| line.id) {

@@ -42,18 +42,18 @@ pub async fn run(args: CrdsArgs, global: &Global, printer: &Printer) -> anyhow::
     if dry_run != DryRunMode::None {
         return Err(Failure::usage("--dry-run goes with --apply; printing changes nothing").into());
     }
-    print(printer, output.unwrap_or(ObjectFormat::Yaml))
+    print(printer, output.unwrap_or(ObjectFormat::Value(ValueFormat::Yaml)))
 }
 
 /// Prints all definitions, as documents or as a `List`.
 fn print(printer: &Printer, format: ObjectFormat) -> anyhow::Result<()> {
     let definitions = crd::all();
     match format {
-        ObjectFormat::Json => {
+        ObjectFormat::Value(ValueFormat::Json) => {
             let list = json!({ "apiVersion": "v1", "kind": "List", "items": definitions });
             printer.value(&list, ValueFormat::Json)
         }
-        ObjectFormat::Yaml => {
+        ObjectFormat::Value(ValueFormat::Yaml) => {
             for definition in &definitions {
                 printer.line("---")?;
                 printer.value(definition, ValueFormat::Yaml)?;

@@ -73,11 +73,7 @@ pub async fn run(args: EventsArgs, global: &Global, printer: &Printer) -> anyhow
         .collect::<Vec<_>>();
     lines.sort_by_key(|line| line.last_seen);
     match output {
-        Some(format @ (ObjectFormat::Json | ObjectFormat::Yaml)) => {
-            if let Some(format) = format.for_value() {
-                printer.value(&json!({"events": lines}), format)?;
-            }
-        }
+        Some(ObjectFormat::Value(format)) => printer.value(&json!({"events": lines}), format)?,
         Some(ObjectFormat::Name) => {
             let objects = lines.iter().map(|line| line.object.as_str()).collect::<BTreeSet<_>>();
             for object in objects {

@@ -228,7 +228,7 @@ fn show(
         storages.map(|storages| &*storages.findings).unwrap_or_default();
     let unseen = storages.into_iter().flat_map(Storages::unseen);
     match output {
-        Some(format @ (ObjectFormat::Json | ObjectFormat::Yaml)) => {
+        Some(ObjectFormat::Value(format)) => {
             let unseen = unseen.map(|(place, why)| json!({"place": place, "why": why}));
             let shown = json!({
                 "findings": findings,
@@ -237,9 +237,7 @@ fn show(
                     "notLookedInto": unseen.collect::<Vec<_>>(),
                 })),
             });
-            if let Some(format) = format.for_value() {
-                printer.value(&shown, format)?;
-            }
+            printer.value(&shown, format)?;
         }
         Some(ObjectFormat::Name) => {
             for finding in findings {

@@ -48,10 +48,8 @@ pub async fn run(args: HistoryArgs, global: &Global, printer: &Printer) -> anyho
     let present = deployment::fetch(&connection, &name).await?;
     let entries = entries(&connection, &present).await?;
     match output {
-        Some(OutputFormat::Json | OutputFormat::Yaml) => {
-            if let Some(format) = output.and_then(OutputFormat::for_value) {
-                printer.value(&json!({"name": name, "revisions": entries}), format)?;
-            }
+        Some(OutputFormat::Value(format)) => {
+            printer.value(&json!({"name": name, "revisions": entries}), format)?;
         }
         Some(OutputFormat::Name) => {
             for number in entries.iter().filter_map(|entry| entry.revision) {

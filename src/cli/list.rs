@@ -76,12 +76,11 @@ pub async fn run(args: ListArgs, global: &Global, printer: &Printer) -> anyhow::
         return status::watch_many(&connection, scope, selector, output, printer).await;
     }
     match output {
-        Some(OutputFormat::Json | OutputFormat::Yaml) => {
+        Some(OutputFormat::Value(format)) => {
             if sort != Sort::Name || reverse {
                 let message = "-o json and -o yaml print objects as they come; leave out --sort";
                 return Err(Failure::usage(message).into());
             }
-            let format = output.and_then(OutputFormat::for_value).unwrap_or(ValueFormat::Json);
             print_objects(&connection, scope, selector, format, printer).await
         }
         None | Some(OutputFormat::Wide | OutputFormat::Name) => {

@@ -14,7 +14,7 @@ use clap::ValueEnum;
 use indicatif::ProgressBar;
 use serde::Serialize;
 
-use super::args::{Colour, DetailFormat, ObjectFormat, OutputFormat};
+use super::args::Colour;
 
 /// A word that wants attention.
 pub const BOLD: Style = Style::new().bold();
@@ -297,39 +297,6 @@ pub enum ValueFormat {
     Json,
     /// YAML
     Yaml,
-}
-
-impl OutputFormat {
-    /// The format for a whole value, where this is one.
-    pub fn for_value(self) -> Option<ValueFormat> {
-        match self {
-            Self::Json => Some(ValueFormat::Json),
-            Self::Yaml => Some(ValueFormat::Yaml),
-            Self::Wide | Self::Name => None,
-        }
-    }
-}
-
-impl ObjectFormat {
-    /// The format for a whole value, where this is one.
-    pub fn for_value(self) -> Option<ValueFormat> {
-        match self {
-            Self::Json => Some(ValueFormat::Json),
-            Self::Yaml => Some(ValueFormat::Yaml),
-            Self::Name => None,
-        }
-    }
-}
-
-impl DetailFormat {
-    /// The format for a whole value, where this is one.
-    pub fn for_value(self) -> Option<ValueFormat> {
-        match self {
-            Self::Json => Some(ValueFormat::Json),
-            Self::Yaml => Some(ValueFormat::Yaml),
-            Self::Wide => None,
-        }
-    }
 }
 
 /// What a printer in memory was given.

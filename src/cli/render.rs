@@ -13,7 +13,7 @@ use super::extension::Extensions;
 use super::failure::Failure;
 use super::manifest;
 use super::operator_config;
-use super::printer::Printer;
+use super::printer::{Printer, ValueFormat};
 use crate::api::deployment::FlinkDeployment;
 use crate::api::manifest::Resource;
 use crate::config::cluster::{ResourceId, deploy_config};
@@ -66,7 +66,7 @@ pub async fn run(args: RenderArgs, global: &Global, printer: &Printer) -> anyhow
 
 fn print(objects: &[Value], format: Option<ObjectFormat>, printer: &Printer) -> anyhow::Result<()> {
     match format {
-        Some(ObjectFormat::Json) => {
+        Some(ObjectFormat::Value(ValueFormat::Json)) => {
             let list = serde_json::json!({ "apiVersion": "v1", "kind": "List", "items": objects });
             printer.line(serde_json::to_string_pretty(&list)?)?;
         }
@@ -77,7 +77,7 @@ fn print(objects: &[Value], format: Option<ObjectFormat>, printer: &Printer) -> 
                 printer.line(format_args!("{kind}/{name}"))?;
             }
         }
-        None | Some(ObjectFormat::Yaml) => {
+        None | Some(ObjectFormat::Value(ValueFormat::Yaml)) => {
             for (index, object) in objects.iter().enumerate() {
                 let separator = if index == 0 { "" } else { "---\n" };
                 printer.raw(format_args!("{separator}{}", serde_yaml::to_string(object)?))?;

@@ -339,9 +339,11 @@ async fn direct(
     printer.note(format_args!(
         "cancel it with: kubectl flink rest {name} PATCH '/jobs/{job_id}?mode=cancel'"
     ));
-    match args.change.output.output.and_then(ObjectFormat::for_value) {
-        Some(format) => printer.value(&json!({"jobId": job_id, "cluster": name}), format),
-        None => Ok(printer.line(job_id)?),
+    match args.change.output.output {
+        Some(ObjectFormat::Value(format)) => {
+            printer.value(&json!({"jobId": job_id, "cluster": name}), format)
+        }
+        None | Some(ObjectFormat::Name) => Ok(printer.line(job_id)?),
     }
 }
 

@@ -102,14 +102,13 @@ async fn show_one(
     printer: &Printer,
 ) -> anyhow::Result<()> {
     match output {
-        Some(OutputFormat::Json | OutputFormat::Yaml | OutputFormat::Name) => {
+        Some(OutputFormat::Value(format)) => {
             let deployment = deployment::fetch(connection, name).await?;
-            match output.and_then(OutputFormat::for_value) {
-                Some(format) => {
-                    printer.value(&change::without_managed_fields(deployment.0), format)?;
-                }
-                None => printer.line(change::qualified_name(&deployment.0))?,
-            }
+            printer.value(&change::without_managed_fields(deployment.0), format)?;
+        }
+        Some(OutputFormat::Name) => {
+            let deployment = deployment::fetch(connection, name).await?;
+            printer.line(change::qualified_name(&deployment.0))?;
         }
         None | Some(OutputFormat::Wide) => {
             let facts = facts::observe(connection, name, access.flink_access).await?;

@@ -79,7 +79,7 @@ fn replay_file(file: &Path, trial: &TrialFlags, printer: &Printer) -> anyhow::Re
     write_svg(trial, &trace, &format!("{job}, replayed"))?;
     let told = Told::new(job, &trial.set, &trace, names);
     let Output { output } = trial.output;
-    if let Some(format) = output.and_then(DetailFormat::for_value) {
+    if let Some(DetailFormat::Value(format)) = output {
         return printer.value(&told, format);
     }
     if !trace.decisions.is_empty() {
@@ -132,7 +132,7 @@ pub(super) fn tell_decisions(
     }
     match trial.output.output {
         Some(DetailFormat::Wide) => printer.line(told::steps(trace, names))?,
-        Some(DetailFormat::Json | DetailFormat::Yaml) | None => {
+        Some(DetailFormat::Value(_)) | None => {
             printer.line(told::decisions(trace, names))?;
         }
     }

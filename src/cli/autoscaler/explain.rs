@@ -120,11 +120,7 @@ pub(super) async fn run(
     let measured = measure(&connection, &job, &cluster, access).await?;
     let report = report(&job, stored, &config, measured)?;
     match output {
-        Some(format @ (DetailFormat::Json | DetailFormat::Yaml)) => {
-            if let Some(format) = format.for_value() {
-                printer.value(&report, format)?;
-            }
-        }
+        Some(DetailFormat::Value(format)) => printer.value(&report, format)?,
         None | Some(DetailFormat::Wide) => {
             printer.line(render(&report, output == Some(DetailFormat::Wide)))?;
         }

@@ -56,11 +56,9 @@ pub(super) async fn run(
     let job = stored::fetch(&connection, &name).await?;
     let entries = job.readable()?.map(entries).unwrap_or_default();
     match output {
-        Some(format @ (ObjectFormat::Json | ObjectFormat::Yaml)) => {
-            if let Some(format) = format.for_value() {
-                let name = job.resource.shown_name();
-                printer.value(&json!({"name": name, "scalings": entries}), format)?;
-            }
+        Some(ObjectFormat::Value(format)) => {
+            let name = job.resource.shown_name();
+            printer.value(&json!({"name": name, "scalings": entries}), format)?;
         }
         Some(ObjectFormat::Name) => printer.line(format_args!("configmap/{}", job.config_map))?,
         None if entries.is_empty() => {

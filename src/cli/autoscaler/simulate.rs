@@ -113,7 +113,7 @@ pub(super) async fn run(
     }
     write_svg(&trial, &trace, &format!("{}, simulated", model.name))?;
     let told = Told::new(&model.name, &trial.set, &trace, &names);
-    if let Some(format) = trial.output.output.and_then(DetailFormat::for_value) {
+    if let Some(DetailFormat::Value(format)) = trial.output.output {
         return printer.value(&told, format);
     }
     printer.line(format_args!("{}: {} cycles simulated", model.name, trace.moments.len()))?;

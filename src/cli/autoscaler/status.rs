@@ -99,11 +99,7 @@ pub(super) async fn run(
     let job = stored::fetch(&connection, &name).await?;
     let report = report(&job, job.readable()?);
     match output {
-        Some(format @ (ObjectFormat::Json | ObjectFormat::Yaml)) => {
-            if let Some(format) = format.for_value() {
-                printer.value(&report, format)?;
-            }
-        }
+        Some(ObjectFormat::Value(format)) => printer.value(&report, format)?,
         Some(ObjectFormat::Name) => {
             printer.line(format_args!("configmap/{}", report.config_map))?;
         }

@@ -24,7 +24,8 @@ async fn printed(
 async fn yaml_and_json_hold_the_same_definitions() {
     let yaml = printed(false, DryRunMode::None, None).await.unwrap();
     let documents: Vec<serde_json::Value> = serde_yaml::from_multiple(&yaml).unwrap();
-    let json = printed(false, DryRunMode::None, Some(ObjectFormat::Json)).await.unwrap();
+    let format = ObjectFormat::Value(ValueFormat::Json);
+    let json = printed(false, DryRunMode::None, Some(format)).await.unwrap();
     let list: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!(list["items"], serde_json::Value::Array(documents));
 }

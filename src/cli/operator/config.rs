@@ -293,11 +293,7 @@ fn following(
 fn print(found: Vec<Effective>, output: Output, printer: &Printer) -> anyhow::Result<()> {
     let lines: Vec<Line> = found.into_iter().map(line).collect();
     match output.output {
-        Some(format @ (OutputFormat::Json | OutputFormat::Yaml)) => {
-            if let Some(format) = format.for_value() {
-                printer.value(&json!({"options": lines}), format)?;
-            }
-        }
+        Some(OutputFormat::Value(format)) => printer.value(&json!({"options": lines}), format)?,
         Some(OutputFormat::Name) => {
             for line in &lines {
                 printer.line(&line.option)?;

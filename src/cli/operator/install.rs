@@ -270,11 +270,11 @@ pub(super) fn objects(given: &Map<String, Value>, namespace: &str) -> anyhow::Re
 
 fn print(objects: &[Value], format: ObjectFormat, printer: &Printer) -> anyhow::Result<()> {
     match format {
-        ObjectFormat::Json => {
+        ObjectFormat::Value(ValueFormat::Json) => {
             let list = json!({"apiVersion": "v1", "kind": "List", "items": objects});
             printer.value(&list, ValueFormat::Json)
         }
-        ObjectFormat::Yaml => {
+        ObjectFormat::Value(ValueFormat::Yaml) => {
             for object in objects {
                 printer.line("---")?;
                 printer.value(object, ValueFormat::Yaml)?;

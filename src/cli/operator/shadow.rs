@@ -20,7 +20,7 @@ use crate::cli::args::ObjectFormat;
 use crate::cli::connection::Connection;
 use crate::cli::failure::Failure;
 use crate::cli::operator_config::Files;
-use crate::cli::printer::{Printer, ValueFormat};
+use crate::cli::printer::Printer;
 use crate::cli::table;
 use crate::cluster;
 use crate::cluster::read::{Scope, list_values};
@@ -203,8 +203,7 @@ fn finding(preview: Result<Preview, String>) -> Option<News> {
 fn print(report: &Report, output: Option<ObjectFormat>, printer: &Printer) -> anyhow::Result<()> {
     match output {
         Some(ObjectFormat::Name) => Err(Failure::usage("--check prints text, json or yaml").into()),
-        Some(ObjectFormat::Json) => printer.value(report, ValueFormat::Json),
-        Some(ObjectFormat::Yaml) => printer.value(report, ValueFormat::Yaml),
+        Some(ObjectFormat::Value(format)) => printer.value(report, format),
         None if report.findings.is_empty() => Ok(printer.line(format_args!(
             "the operator would leave all {} resources as they are",
             report.resources

@@ -2,6 +2,9 @@ use expect_test::{Expect, expect};
 
 use super::*;
 
+const JSON: ObjectFormat = ObjectFormat::Value(ValueFormat::Json);
+const YAML: ObjectFormat = ObjectFormat::Value(ValueFormat::Yaml);
+
 const ONE: &str = "\
 apiVersion: flink.apache.org/v1beta1
 kind: FlinkDeployment
@@ -59,11 +62,10 @@ fn every_deployment_of_the_file_is_rendered() {
 
 #[test]
 fn the_same_manifest_prints_the_same_in_every_form() {
-    let yaml = run_on(ONE, ObjectFormat::Yaml, None).unwrap();
-    assert_eq!(yaml, run_on(ONE, ObjectFormat::Yaml, None).unwrap());
+    let yaml = run_on(ONE, YAML, None).unwrap();
+    assert_eq!(yaml, run_on(ONE, YAML, None).unwrap());
     let documents: Vec<Value> = serde_yaml::from_multiple(&yaml).unwrap();
-    let list: Value =
-        serde_json::from_str(&run_on(ONE, ObjectFormat::Json, None).unwrap()).unwrap();
+    let list: Value = serde_json::from_str(&run_on(ONE, JSON, None).unwrap()).unwrap();
     assert_eq!(list["items"], Value::Array(documents));
 }
 
@@ -76,23 +78,22 @@ fn ids_have_their_form_and_depend_on_the_name() {
 
 #[test]
 fn the_namespace_may_be_given_once() {
-    let shop = run_on(ONE, ObjectFormat::Yaml, Some("shop")).unwrap();
+    let shop = run_on(ONE, YAML, Some("shop")).unwrap();
     assert!(shop.contains("namespace: shop"));
     let stated = ONE.replace("name: orders", "name: orders, namespace: shop");
-    let error = run_on(&stated, ObjectFormat::Yaml, Some("other")).unwrap_err();
+    let error = run_on(&stated, YAML, Some("other")).unwrap_err();
     assert!(format!("{error:#}").contains("`shop`"), "{error:#}");
 }
 
 #[test]
 fn what_cannot_be_rendered_says_which_and_why() {
     let broken = ONE.replace("memory: 1g", "memory: 1.5g");
-    let error = format!("{:#}", run_on(&broken, ObjectFormat::Yaml, None).unwrap_err());
+    let error = format!("{:#}", run_on(&broken, YAML, None).unwrap_err());
     for part in ["`orders`", "spec.jobManager.resource.memory", "spec.taskManager.resource.memory"]
     {
         assert!(error.contains(part), "{error}");
     }
     let error =
-        run_on("apiVersion: v1\nkind: Secret\nmetadata: {name: s}\n", ObjectFormat::Yaml, None)
-            .unwrap_err();
+        run_on("apiVersion: v1\nkind: Secret\nmetadata: {name: s}\n", YAML, None).unwrap_err();
     assert!(error.to_string().starts_with("no FlinkDeployment in"));
 }

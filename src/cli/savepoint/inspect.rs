@@ -111,7 +111,7 @@ pub(super) async fn run(
             .hint("if the place needs other options or credentials: --job NAME, or --operator-config FILE")
     })?;
     let told = metadata::parse(&bytes).map_err(|error| not_understood(&shown, error))?;
-    if let Some(format) = output.and_then(DetailFormat::for_value) {
+    if let Some(DetailFormat::Value(format)) = output {
         let mut value = serde_json::to_value(&told)?;
         value["path"] = json!(shown);
         value["outside"] = json!(told.files.outside(&folder));

@@ -191,10 +191,8 @@ fn show(
 ) -> anyhow::Result<()> {
     let findings: Vec<&Finding> = found.iter().map(|(finding, _)| finding).collect();
     match output {
-        Some(format @ (ObjectFormat::Json | ObjectFormat::Yaml)) => {
-            if let Some(format) = format.for_value() {
-                printer.value(&json!({"findings": findings}), format)?;
-            }
+        Some(ObjectFormat::Value(format)) => {
+            printer.value(&json!({"findings": findings}), format)?
         }
         Some(ObjectFormat::Name) => {
             for finding in findings.iter().filter(|finding| finding.is_removable) {

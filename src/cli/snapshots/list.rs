@@ -80,10 +80,8 @@ fn print(
     scope: Scope<'_>,
 ) -> anyhow::Result<()> {
     match output {
-        Some(OutputFormat::Json | OutputFormat::Yaml) => {
-            if let Some(format) = output.and_then(OutputFormat::for_value) {
-                printer.value(&json!({"snapshots": snapshots}), format)?;
-            }
+        Some(OutputFormat::Value(format)) => {
+            printer.value(&json!({"snapshots": snapshots}), format)?;
         }
         Some(OutputFormat::Name) => {
             for name in snapshots.iter().filter_map(|snapshot| snapshot.name.as_ref()) {
