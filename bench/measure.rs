@@ -69,13 +69,21 @@ async fn main() -> Result<()> {
     let ground = Ground::new(Path::new(&kubeconfig), world).await?;
     let log = output.with_extension("log");
     let bench = |count| Bench { ground, count, command, log };
-    let figures = match what.as_str() {
-        "run" => {
-            let phases = second.split_whitespace().map(Phase::named).collect::<Result<Vec<_>>>()?;
-            phases::run(&bench(first.parse()?), &phases, &output).await?
-        }
-        "soak" => soak::run(&bench(second.parse()?), first.parse()?, &output).await?,
-        _ => bail!(USAGE),
+    let measured = async {
+        Ok(match what.as_str() {
+            "run" => {
+                let phases = second.split_whitespace().map(Phase::named);
+                let phases = phases.collect::<Result<Vec<_>>>()?;
+                phases::run(&bench(first.parse()?), &phases, &output).await?
+            }
+            "soak" => soak::run(&bench(second.parse()?), first.parse()?, &output).await?,
+            _ => bail!(USAGE),
+        })
+    };
+    // What is dropped takes the operator with it that it started.
+    let figures = tokio::select! {
+        figures = measured => figures?,
+        _ = tokio::signal::ctrl_c() => bail!("interrupted"),
     };
     save(&output, &figures)?;
     println!("{}", report::table(&figures)?);
