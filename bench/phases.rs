@@ -1,5 +1,6 @@
 //! What is measured with a number of deployments, one after the other.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -137,16 +138,21 @@ impl Bench {
         }
         self.ground.calls().await?.note(&calls, "_to_stable", figures);
         figures["at_stable"] = stable.to_json();
+        figures["server_to_stable"] = self.worked_since(&worked).await?;
+        Ok(())
+    }
+
+    /// How many requests of each kind the API server answered since `before`, and in how many seconds.
+    async fn worked_since(&self, before: &BTreeMap<String, (f64, f64)>) -> Result<Value> {
         let mut server = json!({});
         for (request, (seconds, count)) in self.ground.server_seconds().await? {
-            let (seconds_before, count_before) = worked.get(&request).copied().unwrap_or_default();
+            let (seconds_before, count_before) = before.get(&request).copied().unwrap_or_default();
             let (seconds, count) = (seconds - seconds_before, count - count_before);
             if seconds >= 0.5 {
                 server[request] = json!({ "s": round(seconds), "count": count });
             }
         }
-        figures["server_to_stable"] = server;
-        Ok(())
+        Ok(server)
     }
 
     /// Waits until so many statuses were written since `before` that all new deployments can be
@@ -303,6 +309,7 @@ impl Bench {
     async fn change_all(&self, operator: &Operator) -> Result<Value> {
         let mut figures = json!({});
         let (before, usage) = (self.ground.calls().await?, operator.usage()?);
+        let worked = self.ground.server_seconds().await?;
         let start = Instant::now();
         let all = (0..self.count).map(name);
         self.ground.edit_all(all, &json!({ "parallelism": 5 })).await?;
@@ -314,14 +321,15 @@ impl Bench {
             if calls.clusters >= wanted {
                 break;
             }
-            if start.elapsed() > STABLE_LIMIT * 15 {
-                bail!("{} of {wanted} JobManagers after 15 minutes", calls.clusters);
+            if start.elapsed() > self.limit()? {
+                bail!("{} of {wanted} JobManagers, and the time is up", calls.clusters);
             }
             sleep(Duration::from_millis(100.max(self.count as u64 / 5))).await;
         }
         figures["all_redeployed_s"] = seconds(start.elapsed());
         self.until_stable(start, &mut figures).await?;
         self.ground.calls().await?.note(&before, "", &mut figures);
+        figures["server"] = self.worked_since(&worked).await?;
         let after = operator.usage()?;
         figures["cpu_s"] = json!(round(after.cpu_seconds - usage.cpu_seconds));
         figures["rss_mb"] = json!(round(after.rss_mb));
