@@ -49,7 +49,7 @@ pub fn report(
         None => printer.line(format_args!("{name} {verb}{}", dry_run.suffix()))?,
         Some(ObjectFormat::Name) => printer.line(name)?,
         Some(ObjectFormat::Value(format)) => {
-            printer.value(&without_managed_fields(object.clone()), format)?
+            printer.value(&without_managed_fields(object.clone()), format)?;
         }
     }
     Ok(())

@@ -192,7 +192,7 @@ fn show(
     let findings: Vec<&Finding> = found.iter().map(|(finding, _)| finding).collect();
     match output {
         Some(ObjectFormat::Value(format)) => {
-            printer.value(&json!({"findings": findings}), format)?
+            printer.value(&json!({"findings": findings}), format)?;
         }
         Some(ObjectFormat::Name) => {
             for finding in findings.iter().filter(|finding| finding.is_removable) {
