@@ -62,9 +62,11 @@ impl<K: Kind> Pass<'_, K> {
     /// is stored with a nonce counts as having followed it.
     pub(super) fn heed_redeploy(&mut self, last: &Reconciled<K::Spec>) {
         let diff = K::changes(&last.spec, &self.spec);
-        if diff.class() == ChangeClass::SavepointRedeploy {
+        // Without a path, which no valid spec is, what was just saved stays.
+        let named = self.job().initial_savepoint_path.filter(|path| !path.trim().is_empty());
+        if diff.class() == ChangeClass::SavepointRedeploy && named.is_some() {
             self.announce(&diff);
-            self.status.job_mut().upgrade_savepoint_path = self.job().initial_savepoint_path;
+            self.status.job_mut().upgrade_savepoint_path = named;
         }
     }
 

@@ -227,6 +227,13 @@ impl Pass<'_> {
         last: &ReconciledJob,
         diff: &SpecDiff,
     ) -> Result<Plan, Halt> {
+        // No valid spec asks for this: what the state is dropped for must have a name.
+        let named = self.job().initial_savepoint_path.filter(|path| !path.trim().is_empty());
+        let Some(path) = named else {
+            let message = "`savepointRedeployNonce` changed without `spec.job.initialSavepointPath`, \
+                           which it starts the job from: nothing is stopped";
+            return Err(Halt::problem(Problem::upgrade("UpgradeFailed", message)));
+        };
         let was_running = last.job_state() == JobState::Running;
         if was_running {
             self.check_jar()?;
@@ -234,10 +241,9 @@ impl Pass<'_> {
         self.announce(diff);
         let state = self.status.job_status.state;
         let has_ended = state.is_some_and(JobStatusState::is_globally_terminal);
-        let path = self.job().initial_savepoint_path.clone();
         let left = job::savepoint_path(&self.status.job_status);
         self.supersede(last, left.map_or(RestorePoint::Empty, RestorePoint::Path));
-        self.status.job_status.upgrade_savepoint_path = path;
+        self.status.job_status.upgrade_savepoint_path = Some(path);
         job::forget_stop(&mut self.status.job_status);
         let job_id = job::id(&self.status.job_status);
         self.store_before_deploy(UpgradeMode::Savepoint, false);

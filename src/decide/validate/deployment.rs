@@ -89,6 +89,18 @@ pub(super) fn check_job(
     violations
 }
 
+/// D28, of a deployment or a session job: what drops the present state names the one to start from.
+pub(super) fn check_redeploy(last: &JobSpec, job: &JobSpec) -> Option<Finding> {
+    let is_asked = job.savepoint_redeploy_nonce.is_some()
+        && job.savepoint_redeploy_nonce != last.savepoint_redeploy_nonce;
+    (is_asked && is_blank(job.initial_savepoint_path.as_deref())).then(|| {
+        Rule::RedeployNeedsPath.found(
+            "spec.job.initialSavepointPath",
+            "must be set: `savepointRedeployNonce` starts the job from it",
+        )
+    })
+}
+
 /// Where a directory that is missing belongs: under the name that is set and blank, else under the
 /// one that every Flink version reads.
 fn missing_place(
@@ -408,15 +420,7 @@ impl Check<'_> {
                 ),
             ));
         }
-        if job.savepoint_redeploy_nonce.is_some()
-            && job.savepoint_redeploy_nonce != last_job.savepoint_redeploy_nonce
-            && is_blank(job.initial_savepoint_path.as_deref())
-        {
-            violations.push(Rule::RedeployNeedsPath.found(
-                "spec.job.initialSavepointPath",
-                "must be set: `savepointRedeployNonce` starts the job from it",
-            ));
-        }
+        violations.extend(check_redeploy(last_job, job));
         violations
     }
 

@@ -1,8 +1,8 @@
-//! Rules J1 to J13, for a `FlinkSessionJob`.
+//! Rules J1 to J13 and D28, for a `FlinkSessionJob`.
 
 use core::net::IpAddr;
 
-use crate::api::deployment::FlinkDeploymentSpec;
+use crate::api::deployment::{FlinkDeployment, FlinkDeploymentSpec};
 use crate::api::session_job::FlinkSessionJobSpec;
 use crate::config::{FlinkConfig, OperatorConfig, options};
 
@@ -15,6 +15,14 @@ use super::{
 pub struct SessionCluster<'a> {
     pub name: &'a str,
     pub spec: &'a FlinkDeploymentSpec,
+}
+
+impl<'a> SessionCluster<'a> {
+    /// The cluster of this resource.
+    pub fn of(cluster: &'a FlinkDeployment) -> Self {
+        let name = cluster.metadata.name.as_deref().unwrap_or_default();
+        Self { name, spec: &cluster.spec }
+    }
 }
 
 /// What DNS says about the host of a jar.
@@ -85,6 +93,10 @@ pub fn find(input: &SessionJobInput<'_>) -> Vec<Finding> {
                 "cannot change from `{before}`: delete the job and create it in the other cluster"
             ),
         ));
+    }
+    if let (Some(job), Some(last)) = (&spec.job, last_reconciled.and_then(|last| last.job.as_ref()))
+    {
+        violations.extend(deployment::check_redeploy(last, job));
     }
     let jar = spec.job.as_ref().and_then(|job| job.jar_uri.as_deref());
     violations.extend(jar.and_then(|jar| check_jar(jar, operator, *host)));

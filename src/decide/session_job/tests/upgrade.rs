@@ -303,3 +303,33 @@ fn a_redeploy_drops_the_state_and_takes_the_named_savepoint() {
     let plan = case.pass();
     assert_eq!(submitted(&plan).savepoint_path.as_deref(), Some("s3://wanted"));
 }
+
+#[test]
+fn a_redeploy_without_a_path_leaves_the_job_and_its_state() {
+    for path in [None, Some(" ".to_owned())] {
+        let mut case = Case::running("last-state");
+        case.checkpoints = Some(at("s3://lake/chk/7"));
+        case.edit(|spec| {
+            let job = spec.job.as_mut().unwrap();
+            (job.savepoint_redeploy_nonce, job.initial_savepoint_path) = (Some(1), path);
+        });
+        let plan = case.pass();
+        assert_eq!(reasons(&plan), ["ValidationError"]);
+        assert!(!names(&plan).contains(&"cancel-job"), "{}", plan.because);
+        assert_eq!(case.state(), Some(JobStatusState::Running));
+    }
+}
+
+#[test]
+fn a_redeploy_without_a_path_keeps_the_savepoint_that_was_just_taken() {
+    let mut case = Case::running("savepoint");
+    case.edit(|spec| spec.restart_nonce = Some(1));
+    assert!(names(&case.pass()).contains(&"stop-with-savepoint"));
+    case.edit(|spec| spec.job.as_mut().unwrap().savepoint_redeploy_nonce = Some(1));
+    case.stop = Stop::Completed { path: "s3://lake/sp/1".to_owned() };
+    case.list(JobStatusState::Finished);
+    case.pass();
+    assert_eq!(case.path(), Some("s3://lake/sp/1"));
+    case.jobs = Some(vec![]);
+    assert_eq!(submitted(&case.pass()).savepoint_path.as_deref(), Some("s3://lake/sp/1"));
+}

@@ -55,6 +55,34 @@ fn j03_cluster_cannot_change() {
     );
 }
 
+#[test]
+fn d28_a_redeploy_of_a_session_job_needs_its_savepoint() {
+    let operator = OperatorConfig::default();
+    let of = |nonce: i64, path: Value| {
+        let mut job = job();
+        job["savepointRedeployNonce"] = json!(nonce);
+        job["initialSavepointPath"] = path;
+        spec(json!({ "deploymentName": "s", "job": job }))
+    };
+    let before = of(1, Value::Null);
+    let check_after = |after: FlinkSessionJobSpec, expected: Expect| {
+        check(
+            &SessionJobInput { last_reconciled: Some(&before), ..input(&after, &operator) },
+            expected,
+        );
+    };
+    for path in [Value::Null, json!(" ")] {
+        check_after(
+            of(2, path),
+            expect![[r#"
+                spec.job.initialSavepointPath: must be set: `savepointRedeployNonce` starts the job from it
+            "#]],
+        );
+    }
+    check_after(of(1, Value::Null), expect![""]);
+    check_after(of(2, json!("s3://lake/sp/1")), expect![""]);
+}
+
 #[track_caller]
 fn check_jar(jar: &str, operator: &[(&str, &str)], host: Option<HostLookup>, expected: Expect) {
     let operator = OperatorConfig::new(operator.iter().copied().collect());
