@@ -15,7 +15,7 @@ use crate::api::deployment::{
 };
 use crate::api::job::{JobSpec, JobState};
 use crate::api::resources::Resource;
-use crate::api::session_job::FlinkSessionJobSpec;
+use crate::api::session_job::{FlinkSessionJob, FlinkSessionJobSpec, SessionJobStatus};
 use crate::api::status::{ReconciliationState, ReconciliationStatus};
 
 /// A spec that is kept as text inside a status.
@@ -155,6 +155,25 @@ pub fn deployed<'a, S: StoredSpec>(
     let stable = status.last_stable_spec.as_ref().filter(|_| is_rolled_back);
     let stable = stable.and_then(|text| Reconciled::parse(text).ok());
     stable.map_or(Cow::Borrowed(last), Cow::Owned)
+}
+
+/// The name of the cluster that a session job is in: the one it was deployed to, whatever the user's
+/// spec names since then, as that edit is refused (J3). Before the first deployment, and where the
+/// stored spec cannot be read, the one that is wanted.
+pub fn session_cluster<'a>(wanted: Option<&'a str>, last: Option<&str>) -> Option<Cow<'a, str>> {
+    let last = last.and_then(|text| ReconciledJob::parse(text).ok());
+    let deployed = last.and_then(|last| last.spec.deployment_name);
+    let name = deployed.map(Cow::Owned).or(wanted.map(Cow::Borrowed));
+    name.filter(|name| !name.is_empty())
+}
+
+/// [`session_cluster`] of a resource with this status.
+pub fn session_cluster_of<'a>(
+    job: &'a FlinkSessionJob,
+    status: Option<&SessionJobStatus>,
+) -> Option<Cow<'a, str>> {
+    let last = status.and_then(|s| s.reconciliation_status.last_reconciled_spec.as_deref());
+    session_cluster(job.spec.deployment_name.as_deref(), last)
 }
 
 /// The spec of what runs of a FlinkDeployment.

@@ -19,6 +19,8 @@ mod start;
 mod stop;
 pub mod world;
 
+use std::time::Duration;
+
 use self::plan::{Plan, Step};
 use self::world::{Question, World};
 use super::application::{self, Problem, VALIDATION_ERROR};
@@ -73,6 +75,9 @@ impl Pass<'_> {
         }
         if self.is_cluster_ready() {
             self.observe()?;
+        }
+        if let Some(plan) = self.go_to_wanted_cluster() {
+            return Ok(plan);
         }
         if let Some(because) = self.validate()? {
             return Ok(self.finish(because, None));
@@ -142,8 +147,23 @@ impl Pass<'_> {
         })
     }
 
+    /// The cluster that the job was deployed to, or else is to go to.
     fn cluster_name(&self) -> &str {
-        self.spec.deployment_name.as_deref().unwrap_or_default()
+        let deployed = self.last.as_ref().and_then(|last| last.spec.deployment_name.as_deref());
+        deployed.or(self.spec.deployment_name.as_deref()).unwrap_or_default()
+    }
+
+    /// The first submission never began, and another cluster is wanted now: the next pass is about
+    /// that one.
+    fn go_to_wanted_cluster(&mut self) -> Option<Plan> {
+        let wanted = self.world.resource.spec.deployment_name.as_deref();
+        let looked_at = self.world.cluster.and_then(|cluster| cluster.metadata.name.as_deref());
+        if self.last.is_some() || wanted == looked_at {
+            return None;
+        }
+        self.status.reconciliation_status.last_reconciled_spec.take()?;
+        let because = "nothing was deployed yet, and another session cluster is wanted";
+        Some(self.finish(because, Some(Duration::ZERO)))
     }
 
     /// Why there is nothing to go on with.
@@ -153,9 +173,9 @@ impl Pass<'_> {
             namespace: world.namespace(),
             spec: &world.resource.spec,
             last_reconciled: self.last.as_ref().map(|last| &last.spec),
-            cluster: world.cluster.map(|cluster| SessionCluster {
-                name: cluster.metadata.name.as_deref().unwrap_or_default(),
-                spec: &cluster.spec,
+            // The one that the job is in is not the one to judge a refused edit of its name by.
+            cluster: world.cluster.map(SessionCluster::of).filter(|cluster| {
+                Some(cluster.name) == world.resource.spec.deployment_name.as_deref()
             }),
             operator: world.operator,
             // The fetch itself keeps to public hosts, and is tried before a job is stopped.

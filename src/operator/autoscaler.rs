@@ -235,10 +235,7 @@ impl Scaled for FlinkSessionJob {
         cluster: Cluster<'_>,
         operator: &OperatorConfig,
     ) -> bool {
-        let cluster = cluster.map(|cluster| SessionCluster {
-            name: cluster.metadata.name.as_deref().unwrap_or_default(),
-            spec: &cluster.spec,
-        });
+        let cluster = cluster.map(SessionCluster::of);
         let input = SessionJobInput {
             namespace: self.metadata.namespace.as_deref().unwrap_or("default"),
             spec: &self.spec,

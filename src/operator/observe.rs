@@ -30,7 +30,7 @@ use crate::decide::crash;
 use crate::decide::deployment::observed_config;
 use crate::decide::extension::verdict::{Verdict, Version};
 use crate::decide::memo::Memo;
-use crate::decide::reconciled::deployed;
+use crate::decide::reconciled::{deployed, session_cluster};
 use crate::decide::trigger::SnapshotKind;
 use crate::decide::world::{Cluster, Fact, Facts, HaMetadata, PodProblem, Question};
 use crate::flink::access::Target;
@@ -261,15 +261,19 @@ async fn session_jobs(
         Err(error @ cluster::Error::Forbidden { .. }) => return Ok(Fact::Unknown(tell(&error))),
         Err(error) => return Err(error),
     };
-    let text = |value: &Value, path: &str| {
-        value.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned()
+    Ok(Fact::Known(jobs_in(subject.name, &all)))
+}
+
+/// Names of the session jobs that are in the cluster.
+fn jobs_in(cluster: &str, jobs: &[Value]) -> Vec<String> {
+    let is_in = |job: &&Value| {
+        let text = |path: &str| job.pointer(path).and_then(Value::as_str);
+        let last = text("/status/reconciliationStatus/lastReconciledSpec");
+        session_cluster(text("/spec/deploymentName"), last).as_deref() == Some(cluster)
     };
-    Ok(Fact::Known(
-        all.iter()
-            .filter(|job| text(job, "/spec/deploymentName") == subject.name)
-            .map(|job| text(job, "/metadata/name"))
-            .collect(),
-    ))
+    let name =
+        |job: &Value| job.pointer("/metadata/name").and_then(Value::as_str).map(str::to_owned);
+    jobs.iter().filter(is_in).filter_map(name).collect()
 }
 
 async fn job_manager_pods(

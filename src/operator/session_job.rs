@@ -32,6 +32,7 @@ use crate::decide::audit;
 use crate::decide::extension::verdict::Verdict;
 use crate::decide::memo::Memo;
 use crate::decide::plan::Component;
+use crate::decide::reconciled::session_cluster_of;
 use crate::decide::rewind::{self, Record, WentBack};
 use crate::decide::session_job::decide;
 use crate::decide::session_job::plan::{Plan, Step};
@@ -74,9 +75,9 @@ impl Operated for FlinkSessionJob {
         index::wake(context, &namespace, JobKind::FlinkSessionJob, &resource.name_any());
         // A session cluster waits for the end of its jobs before it goes.
         if let Ok(job) = &resource.0
-            && let Some(cluster) = &job.spec.deployment_name
+            && let Some(cluster) = session_cluster_of(job, job.status.as_ref())
         {
-            context.deployments.wake(&namespace, cluster);
+            context.deployments.wake(&namespace, &cluster);
         }
     }
 
@@ -142,11 +143,20 @@ pub(super) fn wake_jobs_of(cluster: &Guarded<FlinkDeployment>, context: &Context
     let (namespace, name) = (cluster.namespace(), cluster.name_any());
     for job in context.session_jobs.all() {
         let Ok(job) = &job.0 else { continue };
-        if job.spec.deployment_name.as_ref() == Some(&name) && job.namespace() == namespace {
+        if job.namespace() == namespace && is_in(job, &name) {
             let namespace = namespace.as_deref().unwrap_or_default();
             context.session_jobs.wake(namespace, &job.name_any());
         }
     }
+}
+
+/// Whether the job is in this cluster. Most stored specs need not be read to tell.
+fn is_in(job: &FlinkSessionJob, cluster: &str) -> bool {
+    let last = job.status.as_ref().map(|status| &status.reconciliation_status);
+    let last = last.and_then(|status| status.last_reconciled_spec.as_deref());
+    let is_wanted = job.spec.deployment_name.as_deref() == Some(cluster);
+    let may_be = is_wanted || last.is_some_and(|text| text.contains(cluster));
+    may_be && session_cluster_of(job, job.status.as_ref()).as_deref() == Some(cluster)
 }
 
 /// The job's cluster; an absence is read, so that it is a fact and not a late watch.
@@ -154,16 +164,14 @@ pub(super) async fn session_cluster(
     job: &FlinkSessionJob,
     context: &Context,
 ) -> Result<Option<Arc<FlinkDeployment>>, Error> {
-    let Some(name) = job.spec.deployment_name.as_deref().filter(|name| !name.is_empty()) else {
-        return Ok(None);
-    };
+    let Some(name) = session_cluster_of(job, job.status.as_ref()) else { return Ok(None) };
     let namespace = job.namespace().unwrap_or_default();
-    if let Some(cached) = context.deployments.cached(&namespace, name)
+    if let Some(cached) = context.deployments.cached(&namespace, &name)
         && let Ok(cluster) = &cached.0
     {
         return Ok(Some(Arc::new(cluster.clone())));
     }
-    let found = cluster::read::get(&context.client, &namespace, name).await;
+    let found = cluster::read::get(&context.client, &namespace, &name).await;
     Ok(found.map_err(Error::Observe)?.map(Arc::new))
 }
 
@@ -315,8 +323,8 @@ async fn answer(
         Question::Nodes => facts.nodes = fact(context.nodes.known(of(resource))),
         Question::PodNodes => {
             let (_, namespace, _) = of(resource);
-            let name = resource.spec.deployment_name.as_deref().unwrap_or_default();
-            facts.pod_nodes = fact(nodes::of_pods(namespace, name, context).await);
+            let name = cluster.map(ResourceExt::name_any).unwrap_or_default();
+            facts.pod_nodes = fact(nodes::of_pods(namespace, &name, context).await);
         }
         Question::Jar => facts.jar = fact(jar::look((resource, cluster, operator)).await),
         // Asked of the whole world, by the caller.

@@ -34,6 +34,7 @@ mod live_configuration;
 mod metrics;
 mod node_notices;
 mod outage;
+mod renamed_cluster;
 mod sbom;
 mod session_job_simulation;
 mod set_back;

@@ -47,7 +47,7 @@ async fn an_edit_of_what_was_set_back_is_not_of_the_present() {
 }
 
 /// The session cluster `orders`, which is ready.
-fn session_cluster() -> Value {
+pub(crate) fn session_cluster() -> Value {
     let mut cluster = serde_json::to_value(Scene::running("savepoint").resource).unwrap();
     cluster["spec"].as_object_mut().unwrap().remove("job");
     let read: FlinkDeployment = serde_json::from_value(cluster.clone()).unwrap();
@@ -66,7 +66,7 @@ fn session_cluster() -> Value {
 }
 
 /// The job `clicks` in it, as its user made it.
-fn clicks() -> Value {
+pub(crate) fn clicks() -> Value {
     json!({
         "apiVersion": "flink.apache.org/v1beta1", "kind": "FlinkSessionJob",
         "metadata": {"name": "clicks", "namespace": "shop", "uid": "u-clicks", "generation": 1},

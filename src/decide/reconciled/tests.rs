@@ -89,3 +89,17 @@ proptest::proptest! {
         drop(ReconciledSpec::parse(&text));
     }
 }
+
+#[test]
+fn a_session_job_is_in_the_cluster_that_it_was_deployed_to() {
+    let last = r#"{"spec":{"deploymentName":"a","job":{}},"resource_metadata":{}}"#;
+    let old = r#"{"apiVersion":"flink.apache.org/v1beta1","deploymentName":"a","job":{}}"#;
+    let found = |wanted, last| session_cluster(wanted, last).map(Cow::into_owned);
+    for last in [last, old] {
+        assert_eq!(found(Some("b"), Some(last)).as_deref(), Some("a"));
+        assert_eq!(found(None, Some(last)).as_deref(), Some("a"));
+    }
+    assert_eq!(found(Some("b"), None).as_deref(), Some("b"));
+    assert_eq!(found(Some("b"), Some("{")).as_deref(), Some("b"));
+    assert_eq!(found(Some(""), None), None);
+}

@@ -12,6 +12,7 @@ use crate::api::status::JobStatus;
 use crate::cluster::read::{self, Scope};
 use crate::cluster::{self, revisions};
 use crate::config::{FlinkConfig, OperatorConfig, options};
+use crate::decide::reconciled::session_cluster_of;
 use crate::decide::record::savepoint_directory;
 use crate::decide::references::Referrers;
 use crate::decide::snapshot::world::{Job, Target};
@@ -77,7 +78,7 @@ async fn of_session_job(
 ) -> cluster::Result<Answer> {
     let job: Option<FlinkSessionJob> = read::get(&context.client, namespace, name).await?;
     let Some(job) = job else { return Ok((Fact::Known(Target::Absent), None)) };
-    let cluster_name = job.spec.deployment_name.clone().unwrap_or_default();
+    let cluster_name = session_cluster_of(&job, job.status.as_ref()).unwrap_or_default();
     let cluster = match deployment(namespace, &cluster_name, context).await? {
         Deployment::There(cluster) => cluster,
         Deployment::Foreign => return Ok((Fact::Known(Target::Foreign), None)),
@@ -88,7 +89,7 @@ async fn of_session_job(
         Deployment::Unreadable(reason) => return Ok((Fact::Unknown(reason), None)),
     };
     let status = cluster.status.clone().unwrap_or_default();
-    let (resource, name) = (&cluster, cluster_name.as_str());
+    let (resource, name) = (&cluster, &*cluster_name);
     let subject = Subject { resource, status: &status, namespace, name, operator, memo: None };
     let mut config = match subject.config() {
         Ok(config) => Arc::unwrap_or_clone(config),

@@ -116,3 +116,35 @@ fn a_validator_outside_is_asked_about_changes_and_never_about_what_runs() {
     assert_eq!(plan.status.error, None);
     assert!(plan.steps.iter().any(|step| matches!(step, Step::TriggerStop { .. })));
 }
+
+/// The shell resolves the cluster by the stored spec, so that the world is that of the former one.
+#[test]
+fn an_edited_cluster_name_is_told_and_the_job_stays_where_it_is() {
+    for mode in ["stateless", "last-state"] {
+        let mut case = Case::running(mode);
+        case.edit(|spec| spec.deployment_name = Some("another".to_owned()));
+        case.pass();
+        let error = case.status.error.clone().unwrap();
+        assert!(error.contains("cannot change from `cluster`"), "{error}");
+        assert!(!error.contains("does not name"), "{error}");
+        case.cluster_is(JobManagerDeploymentStatus::Missing);
+        let plan = case.pass();
+        assert!(plan.because.contains("`cluster`"), "{}", plan.because);
+        case.cluster_is(JobManagerDeploymentStatus::Ready);
+        case.delete();
+        assert!(names(&case.pass()).contains(&"cancel-job"), "{mode}");
+    }
+}
+
+/// Where nothing ever ran, the user may still choose another cluster.
+#[test]
+fn a_submission_that_was_refused_may_go_to_another_cluster() {
+    let mut case = case("stateless");
+    case.fail_to_submit("no such class");
+    case.edit(|spec| spec.deployment_name = Some("another".to_owned()));
+    let plan = case.pass();
+    assert_eq!(plan.look_again, Some(Duration::ZERO), "{}", plan.because);
+    assert_eq!(case.status.reconciliation_status.last_reconciled_spec, None);
+    case.cluster.as_mut().unwrap().metadata.name = Some("another".to_owned());
+    submitted(&case.pass());
+}

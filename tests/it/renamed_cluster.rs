@@ -1,0 +1,73 @@
+//! A session job whose `deploymentName` is edited after it was deployed, which is refused: all that is
+//! done about it is done in the cluster that it runs in.
+
+use kubectl_flink::api::deployment::FlinkDeployment;
+use serde_json::json;
+
+use crate::set_back::{clicks, session_cluster};
+use crate::support::fake_cluster::FakeCluster;
+use crate::support::fake_flink::FakeFlink;
+use crate::support::operating::{Operating, error_of, job_manager_of};
+
+/// The job `clicks` runs in the cluster `orders`, and its user names another one.
+async fn renamed(to: &str) -> (Operating, String) {
+    let operating = Operating::start(FakeFlink::start().await);
+    let cluster = session_cluster();
+    let read: FlinkDeployment = serde_json::from_value(cluster.clone()).unwrap();
+    operating.flink.with("shop/orders", |_| {});
+    operating.cluster.insert(job_manager_of(&read));
+    operating.cluster.insert(cluster);
+    operating.cluster.insert(clicks());
+    let running = |cluster: &FakeCluster| {
+        let job = &cluster.object("flinksessionjobs", "shop", "clicks")?["status"];
+        let is_stable = job["lifecycleState"] == "STABLE";
+        is_stable.then(|| job["jobStatus"]["jobId"].as_str().unwrap().to_owned())
+    };
+    let id = operating.until("the job runs", running).await;
+    let mut job = operating.cluster.object("flinksessionjobs", "shop", "clicks").unwrap();
+    job["spec"]["deploymentName"] = json!(to);
+    job["metadata"]["generation"] = json!(2);
+    operating.cluster.insert(job);
+    let told = |cluster: &FakeCluster| {
+        let job = cluster.object("flinksessionjobs", "shop", "clicks")?;
+        let error = job["status"]["error"].as_str()?;
+        error.contains("cannot change from `orders`").then_some(())
+    };
+    operating.until("the edit is refused", told).await;
+    (operating, id)
+}
+
+#[tokio::test]
+async fn a_deletion_ends_the_job_in_the_cluster_that_it_runs_in() {
+    let (operating, id) = renamed("elsewhere").await;
+    let mut job = operating.cluster.object("flinksessionjobs", "shop", "clicks").unwrap();
+    job["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    operating.cluster.insert(job);
+    operating
+        .until("the resource goes", |cluster| {
+            cluster.object("flinksessionjobs", "shop", "clicks").is_none().then_some(())
+        })
+        .await;
+    operating.flink.with("shop/orders", |cluster| {
+        assert!(cluster.jobs[&id].is_terminal(), "left behind: {}", cluster.jobs[&id].state);
+    });
+    operating.stop().await;
+}
+
+/// The cluster that the job runs in waits for it, whatever the edit says.
+#[tokio::test]
+async fn the_cluster_is_not_deleted_under_a_job_that_names_another_one() {
+    let (operating, id) = renamed("elsewhere").await;
+    let mut cluster = operating.cluster.object("flinkdeployments", "shop", "orders").unwrap();
+    cluster["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    operating.cluster.insert(cluster);
+    let blocked = |cluster: &FakeCluster| {
+        let error = error_of(cluster, "flinkdeployments", "orders")?;
+        error.contains("[clicks] should be deleted first").then_some(())
+    };
+    operating.until("the deletion is blocked", blocked).await;
+    operating.flink.with("shop/orders", |cluster| {
+        assert_eq!(cluster.jobs[&id].state, "RUNNING");
+    });
+    operating.stop().await;
+}
