@@ -20,6 +20,7 @@ use crate::api::job::{JobState, UpgradeMode};
 use crate::api::status::{JobStatusState, ReconciliationState};
 use crate::config::cluster::{is_high_availability_readable, is_kubernetes_high_availability_on};
 use crate::config::option::InvalidValue;
+use crate::config::options;
 
 /// Reason of an error that ends with the next valid spec.
 pub(super) const VALIDATION_ERROR: &str = "ValidationError";
@@ -266,11 +267,19 @@ impl Pass<'_> {
         }
         let initial =
             self.job().initial_savepoint_path.clone().filter(|path| !path.trim().is_empty());
-        if initial.is_none() && self.job().upgrade_mode != UpgradeMode::Stateless {
+        let is_stateless = self.job().upgrade_mode == UpgradeMode::Stateless;
+        if self.has_fixed_job_id()? || (initial.is_none() && !is_stateless) {
             self.refuse_left_over_state()?;
         }
         let restore = initial.map_or(RestorePoint::Empty, RestorePoint::Path);
         self.deploy(restore, true, false)
+    }
+
+    /// Under the same id Flink would take what was left for the job's own, whatever it is to start
+    /// from.
+    fn has_fixed_job_id(&self) -> Result<bool, Halt> {
+        let config = self.deploy_config(&self.spec, self.generation)?;
+        Ok(config.text_of(&options::FIXED_JOB_ID).is_some())
     }
 
     /// A stateful job must not start empty beside HA metadata that somebody left under its name.
@@ -286,13 +295,24 @@ impl Pass<'_> {
         } else {
             format!("the node `{name}` in ZooKeeper")
         };
+        let remedy = if self.has_fixed_job_id()? {
+            format!(
+                "with `{}` Flink would start from it. Delete {place} to start without it, or leave \
+                 the id out",
+                options::FIXED_JOB_ID.key()
+            )
+        } else {
+            format!(
+                "set `spec.job.initialSavepointPath` to the state to start from, or delete {place} \
+                 to start without it"
+            )
+        };
         match self.world.ha_metadata()? {
             Ok(metadata) if metadata.has_checkpoint => Err(Halt::problem(Problem::upgrade(
                 "RestoreFailed",
                 format!(
                     "HA metadata with checkpoints of an earlier `{name}` exists, and this resource \
-                     has no record of it: set `spec.job.initialSavepointPath` to the state to start \
-                     from, or delete {place} to start without it"
+                     has no record of it: {remedy}"
                 ),
             ))),
             Ok(_) => Ok(()),

@@ -346,7 +346,11 @@ impl Pass<'_> {
         if !is_lost {
             return;
         }
-        self.status.reconciliation_status.state = ReconciliationState::Deployed;
+        if self.status.reconciliation_status.state == ReconciliationState::Upgrading {
+            // It was being cancelled: the upgrade is decided again. What was rolled back stays so, or
+            // the spec that failed would count as the one that runs.
+            self.status.reconciliation_status.state = ReconciliationState::Deployed;
+        }
         self.problem = Some(Problem {
             kind: ErrorType::Reconciliation,
             reason: "Missing",

@@ -8,7 +8,7 @@ use super::diff::SpecDiff;
 use super::job::{self, StopOutcome};
 use super::observe::SOON;
 use super::plan::{Plan, Step};
-use super::reconciled::ReconciledSpec;
+use super::reconciled::{ReconciledSpec, deployed};
 use super::record::savepoint_directory;
 use super::restore::RestorePoint;
 use super::stop::{Lazy, Need, StopDecision, StopFacts, decide_stop, is_cancellable};
@@ -186,10 +186,14 @@ impl Pass<'_> {
             // What the job started from, should it leave no checkpoint of its own.
             self.status.job_status.upgrade_savepoint_path = None;
         }
-        let mut last = last.clone();
+        let redeploy_nonce = last.spec.job.as_ref().and_then(|job| job.savepoint_redeploy_nonce);
+        // From here on nothing tells any more that this was rolled back to.
+        let mut last = deployed(&self.status.reconciliation_status, last).into_owned();
         last.first_deployment = Some(false);
         if let Some(job) = &mut last.spec.job {
             job.upgrade_mode = UpgradeMode::Savepoint;
+            // It was followed once, and must not drop the state again.
+            job.savepoint_redeploy_nonce = redeploy_nonce;
         }
         self.store_last(last);
         self.status.reconciliation_status.state = ReconciliationState::Upgrading;

@@ -415,3 +415,55 @@ fn why_a_spec_was_rolled_back_is_told_until_there_is_another() {
     let next = better.edit(|spec| spec.image = Some("flink:newer".to_owned()));
     assert_eq!(next.plan().status.error, None);
 }
+
+#[test]
+fn s12_a_job_that_is_not_listed_for_long_stays_rolled_back() {
+    let mut back = rolled_back().operator_option("deployment.rollback.enabled", "true");
+    let stable = back.status.reconciliation_status.last_stable_spec.clone();
+    back.status.job_status.state = Some(JobStatusState::Reconciling);
+    back.status.job_status.update_time = Some(ago(300).as_millisecond().to_string());
+    back.status.reconciliation_status.reconciliation_timestamp = ago(300).as_millisecond();
+    back.facts.jobs = Fact::Known(vec![]);
+    let plan = back.plan();
+    assert_eq!(plan.status.reconciliation_status.state, ReconciliationState::RolledBack);
+    assert!(plan.status.error.as_deref().unwrap().contains("Job Not Found"));
+    // It is listed at last: the spec that failed must not become the stable one.
+    let mut listed = back.clone().after(&plan);
+    listed.facts.jobs = Fact::Known(job(JobStatusState::Running));
+    check(
+        &listed,
+        expect![[r#"
+        (RolledBack, R LastState, Some(Running), Ready) RolledBack
+        the job is RUNNING
+          event JobStatusChanged: Job status changed from RECONCILING to RUNNING
+    "#]],
+    );
+    assert_eq!(listed.plan().status.reconciliation_status.last_stable_spec, stable);
+}
+
+#[test]
+fn s12_a_cancel_of_what_was_rolled_back_to_that_vanishes_leaves_it_on_record() {
+    let back = rolled_back()
+        .operator_option("deployment.rollback.enabled", "true")
+        .operator_option("job.upgrade.last-state.job-cancel.enabled", "true")
+        .edit(|spec| spec.image = Some("flink:newer".to_owned()));
+    let plan = back.plan();
+    assert!(deeds(&plan).contains(&"cancel-job"), "{}", told(&plan));
+    let image = |plan: &Plan| {
+        let text = plan.status.reconciliation_status.last_reconciled_spec.clone();
+        ReconciledSpec::parse(&text.unwrap()).unwrap().spec.image.unwrap()
+    };
+    assert_eq!(image(&plan), "flink:1.20", "what runs, not what failed");
+    // The cancel was lost with its JobManager, and the job runs on; its user wants the failed spec.
+    let mut vanished = back.after(&plan).edit(|spec| spec.image = Some("flink:new".to_owned()));
+    vanished.facts.jobs = Fact::Known(vec![]);
+    vanished.facts.ha_metadata = Fact::Unknown("no answer".to_owned());
+    let plan = vanished.plan();
+    let mut again = vanished.after(&plan);
+    again.facts.jobs = Fact::Known(job(JobStatusState::Running));
+    let plan = again.plan();
+    assert_eq!(image(&plan), "flink:1.20");
+    let stable = plan.status.reconciliation_status.last_stable_spec.clone().unwrap();
+    assert!(stable.contains("flink:1.20"), "{stable}");
+    assert!(deeds(&plan).contains(&"cancel-job"), "{}", told(&plan));
+}

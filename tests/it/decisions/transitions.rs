@@ -1047,3 +1047,23 @@ fn t35_deletion_takes_job_pods_metadata_and_finalizer_in_this_order() {
     "#]],
     );
 }
+
+#[test]
+fn a_first_start_under_a_fixed_id_never_takes_what_was_left_for_its_own() {
+    let metadata = Fact::Known(HaMetadata { has_job: true, has_checkpoint: true });
+    for mode in ["savepoint", "last-state", "stateless"] {
+        let mut scene = Scene::new(mode)
+            .option("$internal.pipeline.job-id", JOB_ID)
+            .edit_job(|job| job.initial_savepoint_path = Some(SAVEPOINT.to_owned()));
+        assert_eq!(restored(&scene.plan()).as_deref(), Some(SAVEPOINT));
+        scene.facts.ha_metadata = metadata.clone();
+        let plan = scene.plan();
+        assert_eq!(deeds(&plan), [""; 0], "{mode}");
+        assert!(error(&plan).contains("with `$internal.pipeline.job-id`"), "{}", error(&plan));
+    }
+    // A new id does not lead to it.
+    let mut scene = Scene::new("savepoint")
+        .edit_job(|job| job.initial_savepoint_path = Some(SAVEPOINT.to_owned()));
+    scene.facts.ha_metadata = metadata;
+    assert_eq!(restored(&scene.plan()).as_deref(), Some(SAVEPOINT));
+}
