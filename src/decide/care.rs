@@ -182,20 +182,21 @@ impl Pass<'_> {
         let spec = self.deployed_spec(last);
         refuse_old_version(&spec)?;
         let (restore, keeps_job_id) = self.recovery_point(last)?;
+        let job_id = self.id_of_start(&spec, &restore, keeps_job_id)?;
+        // Of the spec that runs, not of a newer one that still waits.
+        let generation = self.status.observed_generation.unwrap_or(self.generation);
+        let objects = self.render(&spec, generation, &restore, &job_id)?;
         self.steps.push(Step::Event(Event::warning(
             "RecoverDeployment",
             Component::Job,
             "Recovering lost deployment",
         )));
-        self.note_restore(&spec, &restore, keeps_job_id)?;
+        self.note_restore(&restore, job_id);
         let mut recovered = last.clone();
         if let Some(job) = &mut recovered.spec.job {
             job.upgrade_mode = mode_of(&restore);
         }
         self.store_last(recovered);
-        // Of the spec that runs, not of a newer one that still waits.
-        let generation = self.status.observed_generation.unwrap_or(self.generation);
-        let objects = self.render(&spec, generation, &restore)?;
         self.write_intent();
         self.submit(&spec, objects, keeps_job_id, false)?;
         let because = format!("recovering the lost JobManager from {}", restore.describe());

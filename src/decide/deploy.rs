@@ -165,11 +165,13 @@ impl Pass<'_> {
         let mode = mode_of(&restore);
         let spec = self.spec.clone();
         refuse_old_version(&spec)?;
+        // Before anything is noted: a start that cannot be made is no start.
+        let job_id = self.id_of_start(&spec, &restore, keeps_job_id)?;
+        let objects = self.render(&spec, self.generation, &restore, &job_id)?;
         if spec.job.is_some() {
-            self.note_restore(&spec, &restore, keeps_job_id)?;
+            self.note_restore(&restore, job_id);
         }
         self.store_before_deploy(mode, is_first);
-        let objects = self.render(&spec, self.generation, &restore)?;
         self.status.job_manager_deployment_status = JobManagerDeploymentStatus::Missing;
         self.write_intent();
         let keeps_ha_metadata = keeps_job_id || restore == RestorePoint::HaMetadata;
@@ -183,22 +185,30 @@ impl Pass<'_> {
         Ok(self.finish(because, Some(SOON)))
     }
 
-    /// Writes into the status what the start restores, and under which job id.
-    pub(super) fn note_restore(
-        &mut self,
+    /// The id of the job that a start of `spec` runs; a session cluster has none.
+    pub(super) fn id_of_start(
+        &self,
         spec: &FlinkDeploymentSpec,
         restore: &RestorePoint,
         keeps_job_id: bool,
-    ) -> Result<(), Halt> {
+    ) -> Result<String, Halt> {
+        if spec.job.is_none() {
+            return Ok(String::new());
+        }
         self.refuse_set_back_record()?;
         let config = self.deploy_config(spec, self.generation)?;
-        let job = &mut self.status.job_status;
         let keeps_job_id = keeps_job_id || *restore == RestorePoint::HaMetadata;
-        job.job_id = match (config.text_of(&options::FIXED_JOB_ID), &job.job_id) {
-            (Some(fixed), _) => Some(fixed.to_owned()),
-            (None, Some(id)) if keeps_job_id => Some(id.clone()),
-            (None, Some(_) | None) => Some(self.world.fresh.job_id.clone()),
-        };
+        Ok(match (config.text_of(&options::FIXED_JOB_ID), &self.status.job_status.job_id) {
+            (Some(fixed), _) => fixed.to_owned(),
+            (None, Some(id)) if keeps_job_id => id.clone(),
+            (None, Some(_) | None) => self.world.fresh.job_id.clone(),
+        })
+    }
+
+    /// Writes into the status what the start restores, and under which job id.
+    pub(super) fn note_restore(&mut self, restore: &RestorePoint, job_id: String) {
+        let job = &mut self.status.job_status;
+        job.job_id = Some(job_id);
         job.upgrade_savepoint_path = match restore {
             RestorePoint::Empty => None,
             RestorePoint::Path(path) => Some(path.clone()),
@@ -210,7 +220,6 @@ impl Pass<'_> {
             // It must not come back as the state of a job that never had it.
             info.last_savepoint = None;
         }
-        Ok(())
     }
 
     /// The steps that create the cluster; the intent is written before them.
@@ -243,17 +252,17 @@ impl Pass<'_> {
         Ok(())
     }
 
-    /// The objects of a start from `restore`.
+    /// The objects of a start from `restore`, of a job with this id.
     pub(super) fn render(
         &self,
         spec: &FlinkDeploymentSpec,
         generation: i64,
         restore: &RestorePoint,
+        job_id: &str,
     ) -> Result<Objects, Halt> {
         let config = self.deploy_config(spec, generation)?;
         let submission = Submission {
-            // A session cluster is submitted without a job.
-            job_id: if spec.job.is_some() { self.job_id()? } else { String::new() },
+            job_id: job_id.to_owned(),
             savepoint_path: match restore {
                 RestorePoint::Empty => None,
                 RestorePoint::Path(path) => Some(path.clone()),
@@ -270,7 +279,17 @@ impl Pass<'_> {
 
     /// The objects of the cluster of `spec` that was created already.
     pub(super) fn render_deployed(&self, spec: &FlinkDeploymentSpec) -> Result<Objects, Halt> {
-        self.render(spec, self.generation, &self.restored_from())
+        self.render_again(spec, self.generation)
+    }
+
+    /// The objects of the cluster of `spec`, with the job that is on record.
+    pub(super) fn render_again(
+        &self,
+        spec: &FlinkDeploymentSpec,
+        generation: i64,
+    ) -> Result<Objects, Halt> {
+        let job_id = if spec.job.is_some() { self.job_id()? } else { String::new() };
+        self.render(spec, generation, &self.restored_from(), &job_id)
     }
 }
 

@@ -335,15 +335,16 @@ impl application::Pass<'_> {
         let keeps_job_id = self.last_mode() == UpgradeMode::LastState
             && self.mode_of_rollback() != UpgradeMode::Stateless;
         refuse_old_version(stable)?;
+        let job_id = self.id_of_start(stable, restore, keeps_job_id)?;
+        let objects = self.render(stable, self.generation, restore, &job_id)?;
         if stable.job.is_some() {
-            self.note_restore(stable, restore, keeps_job_id)?;
+            self.note_restore(restore, job_id);
         }
         let mut last = last.clone();
         if let Some(job) = &mut last.spec.job {
             job.upgrade_mode = mode_of(restore);
         }
         self.store_last(last);
-        let objects = self.render(stable, self.generation, restore)?;
         self.status.reconciliation_status.reconciliation_timestamp =
             self.world.now.as_millisecond();
         // From here on a JobManager that is found is this one.

@@ -95,14 +95,14 @@ impl Pass<'_> {
         }
         let spec = self.deployed_spec(last);
         refuse_old_version(&spec)?;
+        // Of the spec that runs, not of a newer one that still waits.
+        let generation = self.status.observed_generation.unwrap_or(self.generation);
+        let objects = self.render(&spec, generation, &RestorePoint::Empty, "")?;
         self.steps.push(Step::Event(Event::warning(
             "RecoverDeployment",
             Component::JobManagerDeployment,
             "Recovering lost deployment",
         )));
-        // Of the spec that runs, not of a newer one that still waits.
-        let generation = self.status.observed_generation.unwrap_or(self.generation);
-        let objects = self.render(&spec, generation, &RestorePoint::Empty)?;
         self.write_intent();
         self.submit(&spec, objects, true, false)?;
         Ok(self.finish("recovering the lost JobManager of the session cluster", Some(SOON)))

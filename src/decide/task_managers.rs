@@ -111,7 +111,7 @@ impl Pass<'_> {
         let spec = self.deployed_spec(last);
         refuse_old_version(&spec)?;
         let generation = self.status.observed_generation.unwrap_or(self.generation);
-        let objects = self.render(&spec, generation, &self.restored_from())?;
+        let objects = self.render_again(&spec, generation)?;
         self.steps.push(Step::FinishCluster(Box::new(objects)));
         // Told afterwards: as long as Kubernetes refuses it is tried again and again.
         self.steps.push(Step::Event(Event::warning(
