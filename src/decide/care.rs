@@ -182,10 +182,9 @@ impl Pass<'_> {
         let spec = self.deployed_spec(last);
         refuse_old_version(&spec)?;
         let (restore, keeps_job_id) = self.recovery_point(last)?;
-        let job_id = self.id_of_start(&spec, &restore, keeps_job_id)?;
         // Of the spec that runs, not of a newer one that still waits.
         let generation = self.status.observed_generation.unwrap_or(self.generation);
-        let objects = self.render(&spec, generation, &restore, &job_id)?;
+        let (job_id, objects) = self.prepare(&spec, generation, &restore, keeps_job_id)?;
         self.steps.push(Step::Event(Event::warning(
             "RecoverDeployment",
             Component::Job,

@@ -165,9 +165,7 @@ impl Pass<'_> {
         let mode = mode_of(&restore);
         let spec = self.spec.clone();
         refuse_old_version(&spec)?;
-        // Before anything is noted: a start that cannot be made is no start.
-        let job_id = self.id_of_start(&spec, &restore, keeps_job_id)?;
-        let objects = self.render(&spec, self.generation, &restore, &job_id)?;
+        let (job_id, objects) = self.prepare(&spec, self.generation, &restore, keeps_job_id)?;
         if spec.job.is_some() {
             self.note_restore(&restore, job_id);
         }
@@ -185,8 +183,22 @@ impl Pass<'_> {
         Ok(self.finish(because, Some(SOON)))
     }
 
-    /// The id of the job that a start of `spec` runs; a session cluster has none.
-    pub(super) fn id_of_start(
+    /// The id of the job that a start of `spec` runs, and the objects. To be made before anything is
+    /// noted: a start that cannot be made is no start.
+    pub(super) fn prepare(
+        &self,
+        spec: &FlinkDeploymentSpec,
+        generation: i64,
+        restore: &RestorePoint,
+        keeps_job_id: bool,
+    ) -> Result<(String, Objects), Halt> {
+        let job_id = self.id_of_start(spec, restore, keeps_job_id)?;
+        let objects = self.render(spec, generation, restore, &job_id)?;
+        Ok((job_id, objects))
+    }
+
+    /// A session cluster has no job, and no id of one.
+    fn id_of_start(
         &self,
         spec: &FlinkDeploymentSpec,
         restore: &RestorePoint,

@@ -335,8 +335,7 @@ impl application::Pass<'_> {
         let keeps_job_id = self.last_mode() == UpgradeMode::LastState
             && self.mode_of_rollback() != UpgradeMode::Stateless;
         refuse_old_version(stable)?;
-        let job_id = self.id_of_start(stable, restore, keeps_job_id)?;
-        let objects = self.render(stable, self.generation, restore, &job_id)?;
+        let (job_id, objects) = self.prepare(stable, self.generation, restore, keeps_job_id)?;
         if stable.job.is_some() {
             self.note_restore(restore, job_id);
         }
