@@ -265,8 +265,7 @@ impl Pass<'_> {
         if self.is_session() {
             return self.deploy(RestorePoint::Empty, true, false);
         }
-        let initial =
-            self.job().initial_savepoint_path.clone().filter(|path| !path.trim().is_empty());
+        let initial = self.named_state();
         let is_stateless = self.job().upgrade_mode == UpgradeMode::Stateless;
         if self.has_fixed_job_id()? || (initial.is_none() && !is_stateless) {
             self.refuse_left_over_state()?;

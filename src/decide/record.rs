@@ -27,6 +27,12 @@ impl<K: Kind> Pass<'_, K> {
         self.spec.job().cloned().unwrap_or_default()
     }
 
+    /// The state that the user names to start from; a blank path is none.
+    pub(super) fn named_state(&self) -> Option<String> {
+        let path = self.spec.job()?.initial_savepoint_path.as_ref()?;
+        (!path.trim().is_empty()).then(|| path.clone())
+    }
+
     pub(super) fn desired_state(&self) -> JobState {
         self.spec.job().map_or(JobState::Running, |job| job.state)
     }

@@ -63,10 +63,11 @@ impl<K: Kind> Pass<'_, K> {
     pub(super) fn heed_redeploy(&mut self, last: &Reconciled<K::Spec>) {
         let diff = K::changes(&last.spec, &self.spec);
         // Without a path, which no valid spec is, what was just saved stays.
-        let named = self.job().initial_savepoint_path.filter(|path| !path.trim().is_empty());
-        if diff.class() == ChangeClass::SavepointRedeploy && named.is_some() {
+        if diff.class() == ChangeClass::SavepointRedeploy
+            && let Some(path) = self.named_state()
+        {
             self.announce(&diff);
-            self.status.job_mut().upgrade_savepoint_path = named;
+            self.status.job_mut().upgrade_savepoint_path = Some(path);
         }
     }
 

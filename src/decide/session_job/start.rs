@@ -28,9 +28,7 @@ impl Pass<'_> {
             let because = "created suspended: waiting to be resumed";
             return Ok(self.finish(because, Some(self.interval())));
         }
-        let initial =
-            self.job().initial_savepoint_path.clone().filter(|path| !path.trim().is_empty());
-        self.start(initial.map_or(RestorePoint::Empty, RestorePoint::Path), true)
+        self.start(self.named_state().map_or(RestorePoint::Empty, RestorePoint::Path), true)
     }
 
     /// The job is stopped: start it from its restore point, or leave it suspended.

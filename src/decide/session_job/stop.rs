@@ -228,8 +228,7 @@ impl Pass<'_> {
         diff: &SpecDiff,
     ) -> Result<Plan, Halt> {
         // No valid spec asks for this: what the state is dropped for must have a name.
-        let named = self.job().initial_savepoint_path.filter(|path| !path.trim().is_empty());
-        let Some(path) = named else {
+        let Some(path) = self.named_state() else {
             let message = "`savepointRedeployNonce` changed without `spec.job.initialSavepointPath`, \
                            which it starts the job from: nothing is stopped";
             return Err(Halt::problem(Problem::upgrade("UpgradeFailed", message)));
