@@ -1,11 +1,12 @@
 //! What commands that write one object share: how the result is told, and waited for.
 
-use serde_json::Value;
+use serde::Serialize;
+use serde_json::{Value, json};
 
 use super::args::{ChangeFlags, DryRun, DryRunMode, ObjectFormat, Output};
 use super::connection::Connection;
 use super::deployment::Deployment;
-use super::printer::Printer;
+use super::printer::{Printer, ValueFormat};
 use super::wait::{self, Goal};
 use crate::cluster::apply::Writer;
 
@@ -53,6 +54,26 @@ pub fn report(
         }
     }
     Ok(())
+}
+
+/// Prints objects as documents, as a `List`, or by the names that `name` gives them.
+pub fn print_all<T: Serialize>(
+    objects: &[T],
+    format: ObjectFormat,
+    name: impl Fn(&T) -> String,
+    printer: &Printer,
+) -> anyhow::Result<()> {
+    match format {
+        ObjectFormat::Value(ValueFormat::Json) => {
+            let list = json!({"apiVersion": "v1", "kind": "List", "items": objects});
+            printer.value(&list, ValueFormat::Json)
+        }
+        ObjectFormat::Value(ValueFormat::Yaml) => objects.iter().try_for_each(|object| {
+            printer.line("---")?;
+            printer.value(object, ValueFormat::Yaml)
+        }),
+        ObjectFormat::Name => objects.iter().try_for_each(|object| Ok(printer.line(name(object))?)),
+    }
 }
 
 /// `kind.group/name`, as `-o name` prints it.

@@ -4,12 +4,11 @@ use std::time::Duration;
 
 use clap::Args;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use serde_json::json;
 
 use super::args::{DryRun, DryRunMode, Global, ObjectFormat, Output, duration};
-use super::equivalent;
 use super::failure::Failure;
 use super::printer::{Printer, ValueFormat};
+use super::{change, equivalent};
 use crate::api::crd;
 use crate::cluster::apply::Writer;
 use crate::cluster::crds::{self, Change};
@@ -42,31 +41,8 @@ pub async fn run(args: CrdsArgs, global: &Global, printer: &Printer) -> anyhow::
     if dry_run != DryRunMode::None {
         return Err(Failure::usage("--dry-run goes with --apply; printing changes nothing").into());
     }
-    print(printer, output.unwrap_or(ObjectFormat::Value(ValueFormat::Yaml)))
-}
-
-/// Prints all definitions, as documents or as a `List`.
-fn print(printer: &Printer, format: ObjectFormat) -> anyhow::Result<()> {
-    let definitions = crd::all();
-    match format {
-        ObjectFormat::Value(ValueFormat::Json) => {
-            let list = json!({ "apiVersion": "v1", "kind": "List", "items": definitions });
-            printer.value(&list, ValueFormat::Json)
-        }
-        ObjectFormat::Value(ValueFormat::Yaml) => {
-            for definition in &definitions {
-                printer.line("---")?;
-                printer.value(definition, ValueFormat::Yaml)?;
-            }
-            Ok(())
-        }
-        ObjectFormat::Name => {
-            for definition in &definitions {
-                printer.line(object_name(definition))?;
-            }
-            Ok(())
-        }
-    }
+    let format = output.unwrap_or(ObjectFormat::Value(ValueFormat::Yaml));
+    change::print_all(&crd::all(), format, object_name, printer)
 }
 
 /// Applies all definitions and waits for them.

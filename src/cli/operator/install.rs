@@ -18,7 +18,7 @@ use serde_json::{Map, Value, json};
 use super::{MANAGED_BY, MANAGER, VALUES, namespace, shadow};
 use crate::cli::args::{DryRun, DryRunMode, Global, ObjectFormat, Output, Wait};
 use crate::cli::failure::Failure;
-use crate::cli::printer::{Printer, ValueFormat};
+use crate::cli::printer::Printer;
 use crate::cli::{change, crds};
 use crate::cluster::apply::{self, Deletion, ObjectId, Propagation, Writer};
 use crate::cluster::{namespaces, read};
@@ -188,7 +188,7 @@ async fn put(
     let namespace = namespace(global);
     let objects = objects(&given, &namespace)?;
     if let (DryRunMode::Client, Some(format)) = (*dry_run, *output) {
-        return print(&objects, format, printer);
+        return change::print_all(&objects, format, change::qualified_name, printer);
     }
     let connection = global.connect().await?;
     let client = &connection.client;
@@ -266,23 +266,4 @@ pub(super) fn objects(given: &Map<String, Value>, namespace: &str) -> anyhow::Re
             json!({VALUES: Value::from(given.clone()).to_string()});
     }
     Ok(objects)
-}
-
-fn print(objects: &[Value], format: ObjectFormat, printer: &Printer) -> anyhow::Result<()> {
-    match format {
-        ObjectFormat::Value(ValueFormat::Json) => {
-            let list = json!({"apiVersion": "v1", "kind": "List", "items": objects});
-            printer.value(&list, ValueFormat::Json)
-        }
-        ObjectFormat::Value(ValueFormat::Yaml) => {
-            for object in objects {
-                printer.line("---")?;
-                printer.value(object, ValueFormat::Yaml)?;
-            }
-            Ok(())
-        }
-        ObjectFormat::Name => {
-            objects.iter().try_for_each(|object| Ok(printer.line(change::qualified_name(object))?))
-        }
-    }
 }
