@@ -1,29 +1,15 @@
 //! A session job whose `deploymentName` is edited after it was deployed, which is refused: all that is
 //! done about it is done in the cluster that it runs in.
 
-use kubectl_flink::api::deployment::FlinkDeployment;
 use serde_json::json;
 
-use crate::set_back::{clicks, session_cluster};
+use crate::set_back::session_job_runs;
 use crate::support::fake_cluster::FakeCluster;
-use crate::support::fake_flink::FakeFlink;
-use crate::support::operating::{Operating, error_of, job_manager_of};
+use crate::support::operating::{Operating, error_of};
 
 /// The job `clicks` runs in the cluster `orders`, and its user names another one.
 async fn renamed(to: &str) -> (Operating, String) {
-    let operating = Operating::start(FakeFlink::start().await);
-    let cluster = session_cluster();
-    let read: FlinkDeployment = serde_json::from_value(cluster.clone()).unwrap();
-    operating.flink.with("shop/orders", |_| {});
-    operating.cluster.insert(job_manager_of(&read));
-    operating.cluster.insert(cluster);
-    operating.cluster.insert(clicks());
-    let running = |cluster: &FakeCluster| {
-        let job = &cluster.object("flinksessionjobs", "shop", "clicks")?["status"];
-        let is_stable = job["lifecycleState"] == "STABLE";
-        is_stable.then(|| job["jobStatus"]["jobId"].as_str().unwrap().to_owned())
-    };
-    let id = operating.until("the job runs", running).await;
+    let (operating, id) = session_job_runs().await;
     let mut job = operating.cluster.object("flinksessionjobs", "shop", "clicks").unwrap();
     job["spec"]["deploymentName"] = json!(to);
     job["metadata"]["generation"] = json!(2);

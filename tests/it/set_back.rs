@@ -47,7 +47,7 @@ async fn an_edit_of_what_was_set_back_is_not_of_the_present() {
 }
 
 /// The session cluster `orders`, which is ready.
-pub(crate) fn session_cluster() -> Value {
+fn session_cluster() -> Value {
     let mut cluster = serde_json::to_value(Scene::running("savepoint").resource).unwrap();
     cluster["spec"].as_object_mut().unwrap().remove("job");
     let read: FlinkDeployment = serde_json::from_value(cluster.clone()).unwrap();
@@ -66,7 +66,7 @@ pub(crate) fn session_cluster() -> Value {
 }
 
 /// The job `clicks` in it, as its user made it.
-pub(crate) fn clicks() -> Value {
+fn clicks() -> Value {
     json!({
         "apiVersion": "flink.apache.org/v1beta1", "kind": "FlinkSessionJob",
         "metadata": {"name": "clicks", "namespace": "shop", "uid": "u-clicks", "generation": 1},
@@ -80,9 +80,8 @@ pub(crate) fn clicks() -> Value {
     })
 }
 
-/// A session job of which the store knows nothing more than that its user made it, and its id: an
-/// operator submitted it, the store went back, and another operator looks at it.
-async fn forgotten() -> (Operating, String) {
+/// The job `clicks` runs in the cluster `orders`; its id.
+pub(crate) async fn session_job_runs() -> (Operating, String) {
     let operating = Operating::start(FakeFlink::start().await);
     let cluster = session_cluster();
     let read: FlinkDeployment = serde_json::from_value(cluster.clone()).unwrap();
@@ -96,6 +95,13 @@ async fn forgotten() -> (Operating, String) {
         is_stable.then(|| job["jobStatus"]["jobId"].as_str().unwrap().to_owned())
     };
     let id = operating.until("the job runs", running).await;
+    (operating, id)
+}
+
+/// A session job of which the store knows nothing more than that its user made it, and its id: an
+/// operator submitted it, the store went back, and another operator looks at it.
+async fn forgotten() -> (Operating, String) {
+    let (operating, id) = session_job_runs().await;
     assert!(identity::is_of("u-clicks", &id), "{id}");
     let set_back = |cluster: &FakeCluster| drop(cluster.insert(clicks()));
     (operating.restart_after(set_back).await, id)
