@@ -161,9 +161,14 @@ fn files(paths: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
         files.extend(inside);
     }
     match files.len() {
-        0 => Err(Failure::usage("there is no .yaml, .yml or .json file there").into()),
+        0 => {
+            let paths: Vec<_> = paths.iter().map(|path| format!("`{}`", path.display())).collect();
+            let text = format!("there is no .yaml, .yml or .json file in {}", paths.join(", "));
+            Err(Failure::usage(text).into())
+        }
         count if count > FILES_MAX => {
-            Err(Failure::usage(format!("{count} files are more than {FILES_MAX}")).into())
+            let text = format!("{count} files are more than {FILES_MAX}: name fewer at a time");
+            Err(Failure::usage(text).into())
         }
         _ => Ok(files),
     }

@@ -162,7 +162,7 @@ pub async fn run(args: OperateArgs, global: &Global, printer: &Printer) -> anyho
         role = tokio::select! {
             won = take_part(client, election, sharding.clone(), &fence) => won,
             never = reload.stand_by() => match never {},
-            () = &mut asked => return stopped(&args),
+            () = &mut asked => return stopped(&args, None),
         };
     }
     let operator = match &election {
@@ -191,7 +191,7 @@ pub async fn run(args: OperateArgs, global: &Global, printer: &Printer) -> anyho
         lost = role.drive(&operator) => Err(lost),
         end = wait(&args, &operator) => Ok(end),
         never = reload.follow(&operator) => match never {},
-        () = asked => Ok(stopped(&args)),
+        () = asked => Ok(stopped(&args, Some(&operator))),
     };
     if let Some(live) = live {
         live.clear();
@@ -302,11 +302,16 @@ async fn wait(args: &OperateArgs, operator: &Operator) -> anyhow::Result<()> {
 }
 
 /// What being asked to stop means: the usual end, or that what was waited for did not come.
-fn stopped(args: &OperateArgs) -> anyhow::Result<()> {
-    if args.until_stable {
-        return Err(Failure::new("stopped before all resources were STABLE or SUSPENDED").into());
+fn stopped(args: &OperateArgs, operator: Option<&Operator>) -> anyhow::Result<()> {
+    if !args.until_stable {
+        return Ok(());
     }
-    Ok(())
+    let left = match operator {
+        Some(operator) => unsettled(&look(operator)?),
+        None => "another operator leads".to_owned(),
+    };
+    let left = if left.is_empty() { left } else { format!(": {left}") };
+    Err(Failure::new(format!("stopped before all resources were STABLE or SUSPENDED{left}")).into())
 }
 
 /// What `--until-stable` looks at.

@@ -90,7 +90,10 @@ async fn one_by_lines(
                 continue;
             }
         };
-        let Some(seen) = seen else { return Err(Failure::new("the watch ended").into()) };
+        let Some(seen) = seen else {
+            let text = format!("the watch of `{name}` ended: start the command again");
+            return Err(Failure::new(text).into());
+        };
         if seen.is_ok() {
             contact.regain_aloud(printer);
         }
@@ -202,7 +205,10 @@ pub(super) async fn many(
             }
             Some(Err(error)) if error.is_transient() => contact.lose_aloud(&error, printer),
             Some(Err(error)) => return Err(error.into()),
-            None => return Err(Failure::new("the watch ended").into()),
+            None => {
+                let text = "the watch of the resources ended: start the command again";
+                return Err(Failure::new(text).into());
+            }
         }
         if is_terminal && is_complete {
             draw(&deployments, listing, &contact, &mut drawn, printer)?;
