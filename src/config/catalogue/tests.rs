@@ -44,9 +44,13 @@ fn a_secret_is_not_told() {
 
 #[test]
 fn every_option_of_the_operator_is_in_the_table() {
-    let source = include_str!("../options.rs");
+    let sources = concat!(
+        include_str!("../options.rs"),
+        include_str!("../options/metrics.rs"),
+        include_str!("../options/node_notice.rs"),
+    );
     let start = format!("::new(\"{OPERATOR_PREFIX}");
-    let flat: String = source.split_whitespace().collect();
+    let flat: String = sources.split_whitespace().collect();
     let keys = flat.split(&start).skip(1).filter_map(|rest| rest.split('"').next());
     let missing: Vec<&str> =
         keys.filter(|name| find(&format!("{OPERATOR_PREFIX}{name}")).is_none()).collect();
