@@ -18,8 +18,8 @@ pub(super) fn render(
     if !config.get(&options::INGRESS_MANAGE)? {
         return Ok(None);
     }
-    let template = ingress.template.as_deref().filter(|text| !text.trim().is_empty());
-    let template = template.ok_or_else(|| {
+    // An empty one is valid and leads from any host and path, as the Java operator has it.
+    let template = ingress.template.as_deref().ok_or_else(|| {
         let expected = "a URL such as `{{name}}.{{namespace}}.flink.example.com`";
         InvalidValue::new("spec.ingress.template", "", expected)
     })?;

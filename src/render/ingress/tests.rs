@@ -15,4 +15,5 @@ fn templates_become_host_and_path() {
     check("a.b?x=/y", Some("a.b"), None);
     check("{{ name }}.{{name}}", Some("{{ name }}.orders"), None);
     check("{{name", Some("{{name"), None);
+    check("", None, None);
 }
