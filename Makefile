@@ -7,7 +7,7 @@ export CARGO_TERM_COLOR ?= auto
 .PHONY: help build dist release test test-fast demo bench bench-autoscaler bench-looking image sbom chart format clean
 
 help: ## list the recipes
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## build the program (target/debug/kubectl-flink)
 	$(CARGO) build --locked
