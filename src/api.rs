@@ -33,6 +33,10 @@ pub const SESSION_JOB_FINALIZER: &str = "flinksessionjobs.flink.apache.org/final
 pub const STATE_SNAPSHOT_FINALIZER: &str = "flinkstatesnapshots.flink.apache.org/finalizer";
 /// Annotation on a JobManager Deployment: the generation of the resource it was made from.
 pub const GENERATION_ANNOTATION: &str = "flinkdeployment.flink.apache.org/generation";
+/// Annotation on a JobManager Deployment that goes as soon as its pods have ended.
+pub const ENDING_ANNOTATION: &str = "flinkdeployment.flink.apache.org/ending";
+/// Value of [`ENDING_ANNOTATION`] where no process of the JobManager ever ran.
+pub const NEVER_STARTED: &str = "never-started";
 /// Annotation on a `FlinkStateSnapshot`: the trigger nonce that asked for it.
 pub const TRIGGER_NONCE_ANNOTATION: &str = "flink.apache.org/trigger-nonce";
 /// Annotation on a `FlinkStateSnapshot`: uids of the nodes whose going it was taken for.

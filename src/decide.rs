@@ -17,6 +17,7 @@ pub mod diff;
 pub mod error_document;
 pub mod exceptions;
 pub mod extension;
+mod failed_stop;
 pub mod garbage;
 pub mod health;
 pub mod history;

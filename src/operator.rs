@@ -90,7 +90,7 @@ pub mod election;
 pub mod endpoint;
 pub mod exposition;
 pub mod health;
-mod high_availability;
+pub mod high_availability;
 pub mod http;
 mod job;
 pub mod kind;

@@ -4,8 +4,8 @@
 #   tests/cluster.sh                 what CI runs
 #   tests/cluster.sh all             and e2e::long::, which takes some minutes more and asks for a quiet machine
 #   tests/cluster.sh NAME            only tests whose name contains NAME
-#   KUBECTL_FLINK_FAULT_POINTS=all tests/cluster.sh faults::
-#                                    kills the operator at every write of every scenario
+#   KUBECTL_FLINK_FAULT_POINTS=6 tests/cluster.sh faults::
+#                                    kills the operator at some writes of each scenario, and not at every one
 #
 # Needs root on Linux, Go, a JDK, Maven and Python; Debian packages it installs. KUBECTL_FLINK_TEST_KUBECONFIG uses a
 # sandbox that is there, with the images flink:1.20 and flink:2.1, that of the operator, and that of tests/python-image.py.

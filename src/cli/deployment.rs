@@ -3,6 +3,8 @@
 //! It is read leniently: what another version wrote, or what our types would refuse, must still be
 //! shown and must survive being written back.
 
+use std::borrow::Cow;
+
 use jiff::Timestamp;
 use serde_json::Value;
 
@@ -16,6 +18,7 @@ use crate::cluster::apply::ObjectId;
 use crate::cluster::read::{self, Scope};
 use crate::config::FlinkConfig;
 use crate::config::options;
+use crate::decide::reconciled::session_cluster_in;
 use crate::decide::revision;
 
 /// Names shown in a hint at most.
@@ -117,9 +120,9 @@ impl Deployment {
         self.text("/kind") == Some("FlinkSessionJob")
     }
 
-    /// The session cluster that a session job runs in.
-    pub fn session_cluster(&self) -> Option<&str> {
-        self.text("/spec/deploymentName").filter(|_| self.is_session_job())
+    /// The session cluster that a session job runs in, whatever its spec names since it was deployed.
+    pub fn session_cluster(&self) -> Option<Cow<'_, str>> {
+        if self.is_session_job() { session_cluster_in(&self.0) } else { None }
     }
 
     /// A deployment without a job is a session cluster.
@@ -321,7 +324,7 @@ pub async fn cluster_of(
     deployment: &Deployment,
 ) -> anyhow::Result<Deployment> {
     let Some(cluster) = deployment.session_cluster() else { return Ok(deployment.clone()) };
-    let id = ObjectId::of::<FlinkDeployment>(deployment.namespace(), cluster);
+    let id = ObjectId::of::<FlinkDeployment>(deployment.namespace(), &cluster);
     match read::get_value(&connection.client, &id).await? {
         Some(value) => Ok(Deployment(value)),
         None => Err(Failure::new(format!(
@@ -332,7 +335,7 @@ pub async fn cluster_of(
     }
 }
 
-/// The session jobs that name the cluster; none where the kind is not installed.
+/// The session jobs of the cluster; none where the kind is not installed.
 ///
 /// # Errors
 /// When they cannot be read, which does not mean that there are none.
@@ -347,7 +350,7 @@ pub async fn session_jobs_of(
         Err(error) => return Err(error),
     };
     let jobs = all.into_iter().map(Deployment);
-    Ok(jobs.filter(|job| job.session_cluster() == Some(cluster)).collect())
+    Ok(jobs.filter(|job| job.session_cluster().as_deref() == Some(cluster)).collect())
 }
 
 /// Says what there is instead: near names, the same name elsewhere, or all there are.

@@ -16,6 +16,7 @@ use crate::api::deployment::FlinkDeployment;
 use crate::api::session_job::FlinkSessionJob;
 use crate::api::state_snapshot::FlinkStateSnapshot;
 use crate::decide::garbage::{ClusterName, Finding, FoundMap, Inventory, job_ids_in};
+use crate::decide::reconciled::session_cluster_in;
 
 /// Label that Flink and the operator put on what belongs to a cluster.
 pub(super) const MAPS: &str = "app,type=flink-native-kubernetes";
@@ -45,7 +46,7 @@ pub async fn inventory(client: &Client, scope: Scope<'_>) -> Result<Inventory> {
     }
     for job in optional::<FlinkSessionJob>(client, scope).await? {
         let mut cluster = name_of(&job);
-        text(&job, "/spec/deploymentName").clone_into(&mut cluster.name);
+        cluster.name = session_cluster_in(&job).unwrap_or_default().into_owned();
         inventory.named.insert(cluster);
         note(&mut inventory, &job);
     }

@@ -21,6 +21,7 @@ use crate::config::FlinkConfig;
 use crate::config::file::{parse_config_yaml, parse_flink_conf};
 use crate::decide::garbage::ClusterName;
 use crate::decide::garbage::storage::{References, names_in};
+use crate::decide::reconciled::session_cluster_in;
 
 /// Name of the ConfigMap that a JobManager reads its configuration from, before the cluster's.
 const CONFIG_MAP: &str = "flink-config-";
@@ -65,7 +66,7 @@ pub async fn users(client: &Client) -> Result<Users> {
     }
     for job in optional::<FlinkSessionJob>(client, scope).await? {
         let mut cluster = name_of(&job);
-        text(&job, "/spec/deploymentName").clone_into(&mut cluster.name);
+        cluster.name = session_cluster_in(&job).unwrap_or_default().into_owned();
         users.add(cluster, &job);
     }
     for resource in optional::<FlinkBlueGreenDeployment>(client, scope).await? {

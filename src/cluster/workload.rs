@@ -11,7 +11,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 use serde::Deserialize;
 
-use crate::api::GENERATION_ANNOTATION;
+use crate::api::{ENDING_ANNOTATION, GENERATION_ANNOTATION};
 
 /// A Deployment without its spec.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -40,7 +40,7 @@ impl Workload {
         self.metadata.managed_fields = None;
         self.metadata.labels = None;
         if let Some(annotations) = &mut self.metadata.annotations {
-            annotations.retain(|key, _| key == GENERATION_ANNOTATION);
+            annotations.retain(|key, _| key == GENERATION_ANNOTATION || key == ENDING_ANNOTATION);
         }
     }
 }
@@ -88,7 +88,7 @@ mod tests {
             "metadata": {
                 "name": "job",
                 "labels": {"app": "job"},
-                "annotations": {GENERATION_ANNOTATION: "3", "other": "x"},
+                "annotations": {GENERATION_ANNOTATION: "3", ENDING_ANNOTATION: "x", "other": "x"},
                 "managedFields": [{"manager": "m"}],
             },
             "spec": {"replicas": 1, "selector": {}, "template": {}},
@@ -104,7 +104,8 @@ mod tests {
         let ObjectMeta { labels, annotations, managed_fields, .. } = workload.metadata;
         assert_eq!((labels, managed_fields), (None, None));
         let annotations: Vec<_> = annotations.unwrap().into_iter().collect();
-        assert_eq!(annotations, [(GENERATION_ANNOTATION.to_owned(), "3".to_owned())]);
+        let kept = [(ENDING_ANNOTATION, "x"), (GENERATION_ANNOTATION, "3")];
+        assert_eq!(annotations, kept.map(|(key, value)| (key.to_owned(), value.to_owned())));
         let bare: Workload = serde_json::from_value(json!({"metadata": {"name": "job"}})).unwrap();
         assert_eq!(bare.status.replicas, 0);
         assert_eq!(Workload::api_version(&()), "apps/v1");

@@ -105,6 +105,35 @@ pub fn is_zookeeper_high_availability_on(config: &FlinkConfig) -> bool {
     })
 }
 
+/// Whether a cluster with the one configuration finds the HA metadata that it left with the other.
+/// Its namespace and its id stay what they are. False where there are none.
+pub fn is_metadata_shared(one: &FlinkConfig, other: &FlinkConfig) -> bool {
+    if is_kubernetes_high_availability_on(one) {
+        return is_kubernetes_high_availability_on(other);
+    }
+    if is_zookeeper_high_availability_on(one) {
+        return is_zookeeper_high_availability_on(other) && is_ensemble_shared(one, other);
+    }
+    is_high_availability_on(one)
+        && one.text_of(&options::HA_TYPE).map(str::trim)
+            == other.text_of(&options::HA_TYPE).map(str::trim)
+}
+
+/// An ensemble that gets or loses servers stays the same.
+fn is_ensemble_shared(one: &FlinkConfig, other: &FlinkConfig) -> bool {
+    let servers = |config: &FlinkConfig| -> Vec<String> {
+        let quorum = config.text_of(&options::ZOOKEEPER_QUORUM).unwrap_or_default();
+        let servers = quorum.split(',').map(|server| server.trim().to_ascii_lowercase());
+        servers.filter(|server| !server.is_empty()).collect()
+    };
+    let root = |config: &FlinkConfig| {
+        let root = config.get(&options::ZOOKEEPER_ROOT).ok();
+        root.map(|root| root.trim().trim_matches('/').to_owned())
+    };
+    let others = servers(other);
+    servers(one).iter().any(|server| others.contains(server)) && root(one) == root(other)
+}
+
 /// Whether the metadata is where the operator can look for it and remove it.
 pub fn is_high_availability_readable(config: &FlinkConfig) -> bool {
     is_kubernetes_high_availability_on(config) || is_zookeeper_high_availability_on(config)

@@ -125,6 +125,11 @@ impl Pass<'_> {
             self.steps.push(Step::AddFinalizer);
         }
         self.observe()?;
+        if self.last.is_some()
+            && let Some(plan) = self.delete_stopped_cluster()?
+        {
+            return Ok(plan);
+        }
         if let Some(because) = self.validate()? {
             return Ok(self.finish(because, None));
         }
@@ -173,11 +178,7 @@ impl Pass<'_> {
         }
         if self.status.reconciliation_status.state == ReconciliationState::Upgrading {
             if self.status.job_status.state == Some(JobStatusState::Cancelling) {
-                if self.is_cancel_lost {
-                    let job_id = self.job_id()?;
-                    self.steps.push(Step::CancelJob { job_id, is_best_effort: false });
-                }
-                return Ok(self.finish("waiting for the job to be cancelled", Some(SOON)));
+                return self.wait_for_cancel(&last);
             }
             let diff = diff(&last.spec, &self.spec);
             if diff.class() == ChangeClass::SavepointRedeploy {
@@ -195,6 +196,7 @@ impl Pass<'_> {
         let is_resumed =
             last.job_state() == JobState::Suspended && self.desired_state() == JobState::Running;
         if diff.class() == ChangeClass::Ignore {
+            self.forget_failed_stop();
             let last = self.move_ingress(&last, &diff)?;
             self.refresh_metadata(&last);
             let last = self.last.clone().unwrap_or(last);
@@ -243,6 +245,9 @@ impl Pass<'_> {
             return self.announcing(&diff, |pass| pass.start_again(&last));
         }
         // Suspended before and after: the new spec is what a resume will start.
+        if self.last_mode() == UpgradeMode::LastState {
+            self.refuse_moved_metadata(&last.spec, &self.spec)?;
+        }
         self.store_suspended(last.spec.job.as_ref().map(|job| job.upgrade_mode));
         Ok(self.finish("the suspended job's spec is updated", Some(self.interval())))
     }

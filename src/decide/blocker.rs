@@ -41,6 +41,8 @@ pub enum Reason {
     SessionCluster,
     /// The job was cancelled and has not ended.
     Cancellation,
+    /// Whether the job was submitted is not known.
+    Submission,
     /// A snapshot is being taken.
     SnapshotInProgress,
     /// The savepoint is not disposed of.

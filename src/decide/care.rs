@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use jiff::SignedDuration;
+
 use super::application::{Halt, Pass, Problem};
 use super::conditions::READINESS_TIMEOUT;
 use super::deploy::{mode_of, point};
@@ -12,6 +14,7 @@ use super::reconciled::ReconciledSpec;
 use super::restore::{HighAvailability, RestoreFacts, RestorePoint};
 use super::rollback::Due;
 use super::stop::LOST;
+use super::upgrade::NEVER_STARTED_KEY;
 use super::version::refuse_old_version;
 use crate::api::job::{JobState, UpgradeMode};
 use crate::api::status::{JobManagerDeploymentStatus, JobStatusState};
@@ -22,6 +25,8 @@ const START_PAUSE_MIN: Duration = Duration::from_millis(300);
 const START_PAUSE_MAX: Duration = Duration::from_secs(1);
 /// A pause is this part of the time that the start has taken.
 const START_LOOKS: u32 = 16;
+/// How long a JobManager that was removed for a change is not made again when the change is held up.
+const CHANGE_PATIENCE: SignedDuration = SignedDuration::from_mins(1);
 
 impl Pass<'_> {
     /// Nothing to change: recover, clean up, or rest.
@@ -45,7 +50,8 @@ impl Pass<'_> {
         }
         if is_running && !is_terminal && job_manager == JobManagerDeploymentStatus::Missing {
             let is_enabled = config.get(&options::JM_DEPLOYMENT_RECOVERY_ENABLED)?;
-            if is_enabled {
+            // One that the operator removed it makes again, whoever looks after lost ones.
+            if is_enabled || self.removed_unstarted().is_some() {
                 return self.recover(last);
             }
         }
@@ -179,6 +185,10 @@ impl Pass<'_> {
         if self.has_old_pods()? || self.has_ending_task_managers()? {
             return Ok(self.finish("waiting for the lost JobManager's pods to end", Some(SOON)));
         }
+        if self.is_change_due() {
+            let because = "waiting for the change that the JobManager was removed for";
+            return Ok(self.finish(because, Some(SOON)));
+        }
         let spec = self.deployed_spec(last);
         refuse_old_version(&spec)?;
         let (restore, keeps_job_id) = self.recovery_point(last)?;
@@ -196,10 +206,22 @@ impl Pass<'_> {
             job.upgrade_mode = mode_of(&restore);
         }
         self.store_last(recovered);
+        if !matches!(self.high_availability(&spec)?, HighAvailability::Known(_)) {
+            // From here on it may run, and nothing would show it.
+            self.status.cluster_info.remove(NEVER_STARTED_KEY);
+        }
         self.write_intent();
         self.submit(&spec, objects, keeps_job_id, false)?;
         let because = format!("recovering the lost JobManager from {}", restore.describe());
         Ok(self.finish(because, Some(SOON)))
+    }
+
+    /// Whether the JobManager was removed, before it ever ran, for a change that has not come yet,
+    /// as when a validator was asked again and does not answer.
+    fn is_change_due(&self) -> bool {
+        let Some(removed) = self.removed_unstarted() else { return false };
+        let is_waiting = self.status.observed_generation != self.world.resource.metadata.generation;
+        is_waiting && self.world.now.duration_since(removed) < CHANGE_PATIENCE
     }
 
     /// Where a job whose JobManager is lost starts from, and whether under its old id.
@@ -208,10 +230,18 @@ impl Pass<'_> {
         last: &ReconciledSpec,
     ) -> Result<(RestorePoint, bool), Halt> {
         let high_availability = self.high_availability(&self.deployed_spec(last))?;
+        let has_metadata = match &high_availability {
+            HighAvailability::Off => false,
+            HighAvailability::Known(metadata) => metadata.has_job,
+            HighAvailability::Unknown(_) => true,
+        };
+        if self.removed_unstarted().is_some() && !has_metadata {
+            return Ok((self.restored_from(), true));
+        }
         if high_availability == HighAvailability::Off {
             return Ok((self.recover_without_metadata()?, false));
         }
-        let started_empty = self.last_mode() == UpgradeMode::Stateless;
+        let started_empty = self.has_started_empty();
         let restore = point(RestoreFacts {
             wanted: UpgradeMode::LastState,
             stopped_as: UpgradeMode::LastState,

@@ -6,7 +6,7 @@
 
 use jiff::Timestamp;
 
-use super::application::{Halt, Pass, Problem};
+use super::application::{Halt, Pass};
 use super::blocker::{Blocker, Reason, give_up_at, patience, savepoint_patience, told};
 use super::deploy::GOING;
 use super::job::{self, StopOutcome};
@@ -14,10 +14,9 @@ use super::observe::SOON;
 use super::plan::{Component, Event, Plan, Step};
 use super::reconciled::ReconciledSpec;
 use super::stop::is_cancellable;
-use super::world::Pod;
 use crate::api::DEPLOYMENT_FINALIZER;
 use crate::api::job::{JobState, UpgradeMode};
-use crate::api::status::{JobStatusState, LifecycleState};
+use crate::api::status::{JobStatusState, LifecycleState, ReconciliationState};
 use crate::config::option::DeletionPropagation;
 use crate::config::options;
 
@@ -54,9 +53,8 @@ impl Pass<'_> {
         if !self.has_finalizer() {
             return Ok(self.untouched("being deleted without this operator's finalizer"));
         }
-        let text = self.status.reconciliation_status.last_reconciled_spec.clone();
-        let was_deployed = text.is_some();
-        self.last = text.and_then(|text| ReconciledSpec::parse(&text).ok());
+        let text = self.status.reconciliation_status.last_reconciled_spec.as_deref();
+        self.last = text.and_then(|text| ReconciledSpec::parse(text).ok());
         if !self.is_marked_deleting() {
             self.status.lifecycle_state = Some(LifecycleState::Deleting);
             self.steps.push(Step::Event(Event::normal(
@@ -68,7 +66,7 @@ impl Pass<'_> {
         }
         let job_manager = self.read_job_manager()?.cloned();
         let is_under_way = job_manager.as_ref().is_some_and(|found| found.is_deleting);
-        if was_deployed && self.is_session() && !is_under_way {
+        if self.was_deployed() && self.is_session() && !is_under_way {
             self.refuse_needed_session(job_manager.as_ref())?;
         }
         let Some(job_manager) = job_manager else {
@@ -79,7 +77,7 @@ impl Pass<'_> {
             return Ok(self.finish("deleted: its Deployment belongs to another resource", None));
         }
         if is_under_way {
-            self.delete_cluster(None)?;
+            self.delete_cluster(job_manager.is_stopped.then_some(job_manager.uid))?;
             let since = job_manager.deleting_since;
             let because = "waiting for the JobManager to end";
             return match self.await_end(Reason::JobManager, because, since) {
@@ -87,7 +85,7 @@ impl Pass<'_> {
                 None => self.end_late("the JobManager's Deployment has not ended"),
             };
         }
-        if let Some(plan) = self.save_before_deletion(was_deployed)? {
+        if let Some(plan) = self.save_before_deletion()? {
             return Ok(plan);
         }
         let is_cancellable = job_manager.available_replicas > 0
@@ -117,7 +115,8 @@ impl Pass<'_> {
         let blocker =
             Blocker::new(reason, because).until(at, GOES_ALL_THE_SAME).remedy(LOOK_AT_PODS);
         self.blocker = Some(Box::new(blocker));
-        Some(self.finish(because, Some(GOING)))
+        let pause = self.going();
+        Some(self.finish(because, Some(pause)))
     }
 
     fn delete_remains(&mut self) -> Result<Plan, Halt> {
@@ -131,7 +130,7 @@ impl Pass<'_> {
                 None => self.end_late("the TaskManagers' Deployment has not ended"),
             };
         }
-        let pods = self.left_over_pods()?;
+        let pods = self.pods()?;
         if pods.is_empty() {
             return Ok(self.end(false, "deleted"));
         }
@@ -148,18 +147,8 @@ impl Pass<'_> {
         }
     }
 
-    /// The JobManager's pods that are still there.
-    fn left_over_pods(&self) -> Result<Vec<Pod>, Halt> {
-        match self.world.pods()? {
-            Ok(pods) => Ok(pods.clone()),
-            Err(reason) => {
-                Err(Halt::cannot(format!("the JobManager's pods cannot be read: {reason}")))
-            }
-        }
-    }
-
     /// `resource.deletion.propagation: Orphan`.
-    fn leaves_orphans(&self) -> bool {
+    pub(super) fn leaves_orphans(&self) -> bool {
         let config = self.observe_config().ok();
         let configured =
             config.and_then(|config| config.get(&options::RESOURCE_DELETION_PROPAGATION).ok());
@@ -168,7 +157,7 @@ impl Pass<'_> {
 
     /// The resource goes, although something of its cluster is still there.
     fn end_late(&mut self, what: &str) -> Result<Plan, Halt> {
-        let runs_on = self.left_over_pods()?.iter().any(|pod| pod.ending_since.is_none());
+        let runs_on = self.pods()?.iter().any(|pod| pod.ending_since.is_none());
         let message = format!(
             "{what} in time (`kubernetes.operator.resource.cleanup.timeout`): the resource goes all \
              the same, {LOOK_AT_PODS}"
@@ -186,16 +175,22 @@ impl Pass<'_> {
                  checkpoint";
             let event = Event::warning("SavepointError", Component::Operator, message);
             self.steps.push(Step::Event(event));
-        } else if !is_metadata_needed {
+        } else if !is_metadata_needed && self.was_deployed() {
             self.steps.push(Step::DeleteHaMetadata);
         }
         self.steps.push(Step::RemoveFinalizer);
         self.finish(because, None)
     }
 
+    /// One that never was has no HA metadata: what there is under its name an earlier one has left, and
+    /// may be all that leads to its state.
+    fn was_deployed(&self) -> bool {
+        self.status.reconciliation_status.last_reconciled_spec.is_some()
+    }
+
     /// A savepoint is wanted, and none was taken of the state that the job left.
     fn is_state_unsaved(&self) -> bool {
-        if self.is_session() || self.status.reconciliation_status.last_reconciled_spec.is_none() {
+        if self.is_session() || !self.was_deployed() {
             return false;
         }
         // Where the wish cannot be read, what leads to the state is kept.
@@ -204,17 +199,30 @@ impl Pass<'_> {
             .is_none_or(|config| config.get(&options::JOB_SAVEPOINT_ON_DELETION) != Ok(false));
         let is_over =
             self.status.job_status.state.is_some_and(JobStatusState::is_globally_terminal);
+        let is_rolling_back = self.status.reconciliation_status.state
+            == ReconciliationState::RollingBack
+            && self.last_mode() == UpgradeMode::LastState;
         let is_unsaved = self.last.as_ref().is_none_or(|last| match last.job_state() {
-            JobState::Running => !is_over,
+            JobState::Running => !is_over || is_rolling_back,
             // Stopped with nothing but its metadata.
-            JobState::Suspended => self.last_mode() == UpgradeMode::LastState,
+            JobState::Suspended => self.last_mode() == UpgradeMode::LastState || self.is_starting(),
         });
         wants_savepoint && is_unsaved
     }
 
+    /// A cancel for an upgrade may never have arrived: a job that still runs is to be saved.
+    fn forget_cancel_of_upgrade(&mut self) {
+        if self.status.reconciliation_status.state == ReconciliationState::Upgrading
+            && self.status.job_status.state == Some(JobStatusState::Cancelling)
+        {
+            self.set_job_state(JobStatusState::Reconciling);
+            self.status.reconciliation_status.state = ReconciliationState::Deployed;
+        }
+    }
+
     /// `job.savepoint-on-deletion`: the job goes only when its state is saved.
-    fn save_before_deletion(&mut self, was_deployed: bool) -> Result<Option<Plan>, Halt> {
-        if !was_deployed || self.is_session() {
+    fn save_before_deletion(&mut self) -> Result<Option<Plan>, Halt> {
+        if self.is_session() {
             return Ok(None);
         }
         let config = self.observe_config()?;
@@ -222,9 +230,14 @@ impl Pass<'_> {
             return Ok(None);
         }
         let Some(last) = self.last.clone() else { return Err(self.refuse_without_record()) };
-        if last.job_state() == JobState::Suspended {
+        let is_upgrading =
+            self.status.reconciliation_status.state == ReconciliationState::Upgrading;
+        let is_stopped = last.job_state() == JobState::Suspended;
+        // What was made may run although only its intent is on record.
+        if is_stopped && !(is_upgrading && self.adopt_finished_upgrade(&last)?) {
             return Ok(None);
         }
+        self.forget_cancel_of_upgrade();
         self.observe()?;
         let is_over =
             self.status.job_status.state.is_some_and(JobStatusState::is_globally_terminal);
@@ -234,7 +247,7 @@ impl Pass<'_> {
         }
         if let Some(trigger_id) = self.pending_stop() {
             return match self.stop_outcome(&trigger_id)? {
-                StopOutcome::Pending | StopOutcome::Resend => {
+                StopOutcome::Pending | StopOutcome::Resend | StopOutcome::Unheard => {
                     let since = job::stop_since(&self.status.job_status);
                     let because = "waiting for the savepoint before deletion";
                     let blocker = Blocker::new(Reason::Savepoint, because);
@@ -249,17 +262,7 @@ impl Pass<'_> {
                     self.write_intent();
                     Ok(None)
                 }
-                StopOutcome::Failed(message) => {
-                    self.forget_stop();
-                    let message = format!(
-                        "the job is not deleted, as no savepoint could be taken: {message}. Set \
-                         `kubernetes.operator.job.savepoint-on-deletion: false` to delete it \
-                         without one"
-                    );
-                    let blocker = Blocker::new(Reason::Savepoint, message.clone());
-                    self.blocker = Some(Box::new(blocker.remedy(WITHOUT_SAVEPOINT)));
-                    Err(Halt::problem(Problem::upgrade("SavepointError", message)))
-                }
+                StopOutcome::Failed(message) => Err(self.refuse_deletion(&message)),
                 StopOutcome::Lost => {
                     self.forget_stop();
                     Ok(Some(self.finish("the stop-with-savepoint was lost", Some(GOING))))
@@ -268,7 +271,8 @@ impl Pass<'_> {
         }
         let is_running = self.status.job_status.state == Some(JobStatusState::Running);
         if is_running {
-            return self.begin_stop().map(Some);
+            let pause = self.pause_before_saving();
+            return pause.map_or_else(|| self.begin_stop(), Ok).map(Some);
         }
         let patience = patience(Some(&*config));
         let at = give_up_at(&self.world.resource.metadata, None, patience, self.world.now);
@@ -295,7 +299,7 @@ impl Pass<'_> {
         let blocker = Blocker::new(
             Reason::Savepoint,
             "no savepoint can be taken before the deletion, as \
-             status.reconciliationStatus.lastReconciledSpec is not readable",
+             status.reconciliationStatus.lastReconciledSpec is lost or not readable",
         );
         let blocker = blocker.remedy(WITHOUT_SAVEPOINT);
         let problem = blocker.problem();

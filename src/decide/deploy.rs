@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use jiff::{SignedDuration, Timestamp};
+
 use super::application::{Halt, Pass, Problem};
 use super::health::HEALTH_KEY;
 use super::job;
@@ -9,18 +11,35 @@ use super::observe::{SOON, foreign_deployment};
 use super::plan::{Component, Event, Plan, Step};
 use super::reconciled::ReconciledSpec;
 use super::restore::{HighAvailability, Refusal, RestoreFacts, RestorePoint, restore_point};
-use super::upgrade::REPLACED_KEY;
+use super::stop::MOVED;
+use super::stopping::OTHER_STATE;
+use super::upgrade::{NEVER_STARTED_KEY, REPLACED_KEY};
 use super::version::refuse_old_version;
-use super::world::JobManager;
+use super::world::{HaMetadata, JobManager, Pod};
 use crate::api::deployment::FlinkDeploymentSpec;
 use crate::api::job::{JobState, UpgradeMode};
-use crate::api::status::{JobManagerDeploymentStatus, LAST_STATE_PATH, ReconciliationState};
+use crate::api::status::{
+    JobManagerDeploymentStatus, JobStatusState, LAST_STATE_PATH, ReconciliationState,
+};
 use crate::config::cluster::{is_high_availability_on, is_high_availability_readable};
 use crate::config::options;
 use crate::render::{Objects, RenderInput, Submission, render_cluster};
 
 /// Pause while a job or its JobManager comes to its end.
 pub(super) const GOING: Duration = Duration::from_millis(500);
+/// Longest pause while something takes its time to end.
+const GOING_MAX: Duration = Duration::from_secs(5);
+/// A pause is this part of the time that the end has taken.
+const GOING_LOOKS: u32 = 16;
+/// Kubernetes kills a pod when its time to end is over; one that is there so much later does not go.
+pub(super) const OVERDUE_AFTER: SignedDuration = SignedDuration::from_secs(30);
+
+/// A job that is listed as it was before its end for longer than this runs again.
+const RUNS_AGAIN_AFTER: SignedDuration = SignedDuration::from_mins(1);
+
+/// In `status.clusterInfo`: id of the job whose JobManager is being made, until that is done. HA metadata
+/// name a checkpoint of it only if it was.
+pub const STARTING_KEY: &str = "StartingJob";
 
 impl Pass<'_> {
     /// The job is stopped: start it from its restore point, or leave it suspended.
@@ -30,6 +49,10 @@ impl Pass<'_> {
             && job_manager.owner_uid.as_deref() != Some(self.world.uid())
         {
             return Err(Halt::problem(foreign_deployment(self.world.name())));
+        }
+        if let Some(job_manager) = &job_manager {
+            self.note_end_before_removal(job_manager)?;
+            self.refuse_job_that_runs_again(job_manager, last)?;
         }
         if self.desired_state() == JobState::Suspended {
             let keeps_job_manager =
@@ -45,9 +68,6 @@ impl Pass<'_> {
             self.store_suspended(None);
             return Ok(self.finish("suspended", Some(self.interval())));
         }
-        if let Some(job_manager) = &job_manager {
-            self.note_end_before_removal(job_manager)?;
-        }
         let restore = self.choose(last)?;
         if let Some(job_manager) = job_manager {
             if self.status.reconciliation_status.state != ReconciliationState::Upgrading {
@@ -60,7 +80,7 @@ impl Pass<'_> {
             return Ok(plan);
         }
         if self.has_old_pods()? {
-            return Ok(self.finish("waiting for the old JobManager's pods to end", Some(GOING)));
+            return Ok(self.await_old_pods());
         }
         // Under its old id Flink would find the state that a stateless job is to start without.
         let keeps_job_id = self.last_mode() == UpgradeMode::LastState
@@ -71,22 +91,78 @@ impl Pass<'_> {
     /// Between the decision to go by HA metadata and the removal of the JobManager the job may have
     /// ended, and taken its metadata along. Its JobManager still knows the last checkpoint.
     fn note_end_before_removal(&mut self, job_manager: &JobManager) -> Result<(), Halt> {
-        let is_answering = job_manager.available_replicas > 0 && !job_manager.is_deleting;
-        if self.last_mode() != UpgradeMode::LastState || !is_answering {
-            return Ok(());
-        }
-        let Ok(jobs) = self.world.jobs()? else { return Ok(()) };
-        let id = self.status.job_status.job_id.as_ref();
-        let end = jobs
-            .iter()
-            .find(|job| Some(&job.id) == id && job.state.is_globally_terminal())
-            .map(|job| job.state);
-        if let Some(state) = end {
-            self.record_last_state(state)?;
-            self.set_job_state(state);
+        if self.has_ended_before_removal(job_manager)? {
             self.store_before_deploy(UpgradeMode::Savepoint, false);
         }
         Ok(())
+    }
+
+    /// The same, but for how it is stored.
+    pub(super) fn has_ended_before_removal(
+        &mut self,
+        job_manager: &JobManager,
+    ) -> Result<bool, Halt> {
+        if self.last_mode() != UpgradeMode::LastState {
+            return Ok(false);
+        }
+        let state = self.state_before_removal(job_manager)?;
+        let Some(state) = state.filter(|state| state.is_globally_terminal()) else {
+            return Ok(false);
+        };
+        self.record_last_state(state)?;
+        self.set_job_state(state);
+        Ok(true)
+    }
+
+    /// What a JobManager that is to be removed says of its job, where it can be asked.
+    fn state_before_removal(
+        &self,
+        job_manager: &JobManager,
+    ) -> Result<Option<JobStatusState>, Halt> {
+        if self.is_session() || job_manager.available_replicas == 0 || job_manager.is_deleting {
+            return Ok(None);
+        }
+        let Ok(jobs) = self.world.jobs()? else { return Ok(None) };
+        let id = self.status.job_status.job_id.as_ref();
+        Ok(jobs.iter().find(|job| Some(&job.id) == id).map(|job| job.state))
+    }
+
+    /// Without high availability a job that has ended runs again, from what it started from, when its
+    /// JobManager's pod is moved. Long after its end was recorded it may be ahead of that.
+    pub(super) fn refuse_job_that_runs_again(
+        &self,
+        job_manager: &JobManager,
+        last: &ReconciledSpec,
+    ) -> Result<(), Halt> {
+        let ended = job::updated(&self.status.job_status);
+        let is_recent = self.world.now.duration_since(ended) <= RUNS_AGAIN_AFTER;
+        let is_state_wanted = self.last_mode() == UpgradeMode::Savepoint
+            && self.job().upgrade_mode != UpgradeMode::Stateless
+            && !self.is_savepoint_redeploy(last);
+        if self.is_session() || is_recent || !is_state_wanted || job_manager.is_deleting {
+            return Ok(());
+        }
+        let found = match self.state_before_removal(job_manager)? {
+            Some(state) if state.is_globally_terminal() => return Ok(()),
+            Some(state) => format!("is {} again", state.as_str()),
+            None if self.may_run_again_since(ended)? => "may run again in a newer pod".to_owned(),
+            None => return Ok(()),
+        };
+        let path = self.savepoint_path().unwrap_or_default();
+        let message = format!(
+            "the job had ended with `{path}`, and {found}: its JobManager was to be removed then. \
+             What it has done since is not in that state, so that nothing is started. {OTHER_STATE}"
+        );
+        Err(Halt::problem(Problem::upgrade("RestoreFailed", message)))
+    }
+
+    /// Whether a pod has come up since then that knows nothing of the end of its job.
+    fn may_run_again_since(&self, ended: Timestamp) -> Result<bool, Halt> {
+        if is_high_availability_on(&*self.observe_config()?) {
+            return Ok(false);
+        }
+        let is_newer = |pod: &Pod| pod.created.is_some_and(|created| created > ended);
+        Ok(self.pods()?.iter().any(|pod| pod.has_started && is_newer(pod)))
     }
 
     /// Whether the JobManager of a job that ended may stay to be looked at. Without high
@@ -101,17 +177,56 @@ impl Pass<'_> {
             // What was just seen of the job must not go with its JobManager.
             self.write_intent();
         }
-        self.delete_cluster((!is_deleting).then(|| uid.to_owned()))?;
-        Ok(self.finish("waiting for the old JobManager to end", Some(GOING)))
+        self.delete_cluster_of(self.last_mode(), (!is_deleting).then(|| uid.to_owned()))?;
+        let pause = self.going();
+        Ok(self.finish("waiting for the old JobManager to end", Some(pause)))
+    }
+
+    /// The JobManager's pods that have not ended.
+    pub(super) fn pods(&self) -> Result<&[Pod], Halt> {
+        match self.world.pods()? {
+            Ok(pods) => Ok(pods),
+            Err(reason) => {
+                Err(Halt::cannot(format!("the JobManager's pods cannot be read: {reason}")))
+            }
+        }
     }
 
     /// Two JobManagers must never run the same job: wait until the last pod is gone.
     pub(super) fn has_old_pods(&self) -> Result<bool, Halt> {
-        match self.world.pods()? {
-            Ok(pods) => Ok(!pods.is_empty()),
-            Err(reason) => {
-                Err(Halt::cannot(format!("the JobManager's pods cannot be read: {reason}")))
-            }
+        Ok(!self.pods()?.is_empty())
+    }
+
+    pub(super) fn await_old_pods(&mut self) -> Plan {
+        let pause = self.going();
+        self.finish("waiting for the old JobManager's pods to end", Some(pause))
+    }
+
+    /// Whether the time that a pod has to end is over by far.
+    pub(super) fn is_overdue(&self, pod: &Pod) -> bool {
+        let late = |ending| self.world.now.duration_since(ending) > OVERDUE_AFTER;
+        pod.ending_since.is_some_and(late)
+    }
+
+    /// The pause until the next look at something that is asked to go. What goes at once is soon
+    /// seen to be gone, and what takes long costs no more than it must.
+    pub(super) fn going(&self) -> Duration {
+        let waited = self.world.now.duration_since(self.going_since());
+        let waited = Duration::try_from(waited).unwrap_or_default();
+        (waited / GOING_LOOKS).clamp(GOING, GOING_MAX)
+    }
+
+    pub(super) fn has_gone_on_for(&self, patience: SignedDuration) -> bool {
+        self.world.now.duration_since(self.going_since()) > patience
+    }
+
+    /// When something was asked to go, as far as the status tells: not later than that.
+    fn going_since(&self) -> Timestamp {
+        let stored = self.status.reconciliation_status.reconciliation_timestamp;
+        let stored = Timestamp::from_millisecond(stored).unwrap_or_default();
+        match &self.world.resource.metadata.deletion_timestamp {
+            Some(deleted) => deleted.0,
+            None => stored.max(self.job_state_since()),
         }
     }
 
@@ -126,12 +241,25 @@ impl Pass<'_> {
         let reads_ha_metadata =
             stopped_as == UpgradeMode::LastState && wanted != UpgradeMode::Stateless;
         let high_availability = if reads_ha_metadata {
+            self.refuse_moved_metadata(&last.spec, &self.spec)?;
             self.high_availability(&self.spec)?
         } else {
             HighAvailability::Off
         };
         let path = self.savepoint_path();
         point(RestoreFacts { wanted, stopped_as, path, high_availability })
+    }
+
+    /// A job that was stopped with nothing but HA metadata has to find them again.
+    pub(super) fn refuse_moved_metadata(
+        &self,
+        left_by: &FlinkDeploymentSpec,
+        next: &FlinkDeploymentSpec,
+    ) -> Result<(), Halt> {
+        if self.moves_metadata(left_by, next)? {
+            return Err(Halt::problem(Problem::upgrade("RestoreFailed", MOVED)));
+        }
+        Ok(())
     }
 
     /// High availability of `spec`, with the job's metadata.
@@ -167,6 +295,7 @@ impl Pass<'_> {
         refuse_old_version(&spec)?;
         let (job_id, objects) = self.prepare(&spec, self.generation, &restore, keeps_job_id)?;
         if spec.job.is_some() {
+            self.note_start(&spec, &restore, &job_id)?;
             self.note_restore(&restore, job_id);
         }
         self.store_before_deploy(mode, is_first);
@@ -217,6 +346,43 @@ impl Pass<'_> {
         })
     }
 
+    /// Notes that a job is being started of which HA metadata name no checkpoint.
+    pub(super) fn note_start(
+        &mut self,
+        spec: &FlinkDeploymentSpec,
+        restore: &RestorePoint,
+        job_id: &str,
+    ) -> Result<(), Halt> {
+        let config = self.deploy_config(spec, self.generation)?;
+        let is_fixed = config.text_of(&options::FIXED_JOB_ID).is_some();
+        if *restore != RestorePoint::HaMetadata && !is_fixed {
+            self.status.cluster_info.insert(STARTING_KEY.to_owned(), job_id.to_owned());
+        }
+        Ok(())
+    }
+
+    /// Whether only the intent of the job's start is on record.
+    pub(super) fn is_starting(&self) -> bool {
+        let started = self.status.cluster_info.get(STARTING_KEY);
+        started.is_some() && started == self.status.job_status.job_id.as_ref()
+    }
+
+    /// A start of which only the intent is on record, and whose JobManager is not there: whether it was
+    /// made and lost since. The job may then have run for long, and goes on by its HA metadata. Where
+    /// those cannot be read, or where there are none, it is started again.
+    pub(super) fn was_lost_after_its_start(
+        &self,
+        spec: &FlinkDeploymentSpec,
+    ) -> Result<bool, Halt> {
+        if !self.is_starting()
+            || !is_high_availability_readable(&*self.deploy_config(spec, self.generation)?)
+        {
+            return Ok(false);
+        }
+        let is_found = |metadata: &HaMetadata| metadata.has_checkpoint;
+        Ok(self.world.ha_metadata()?.is_ok_and(is_found))
+    }
+
     /// Writes into the status what the start restores, and under which job id.
     pub(super) fn note_restore(&mut self, restore: &RestorePoint, job_id: String) {
         let job = &mut self.status.job_status;
@@ -259,9 +425,15 @@ impl Pass<'_> {
         self.steps.push(Step::CreateCluster(Box::new(objects)));
         self.lose_job_from_sight();
         self.status.job_manager_deployment_status = JobManagerDeploymentStatus::Deploying;
-        self.status.cluster_info.remove(HEALTH_KEY);
-        self.status.cluster_info.remove(REPLACED_KEY);
+        self.forget_former_cluster();
         Ok(())
+    }
+
+    /// A cluster was made: what was noted on the way to it, or of the one before, is over.
+    pub(super) fn forget_former_cluster(&mut self) {
+        for key in [HEALTH_KEY, REPLACED_KEY, NEVER_STARTED_KEY, STARTING_KEY] {
+            self.status.cluster_info.remove(key);
+        }
     }
 
     /// The objects of a start from `restore`, of a job with this id.

@@ -12,6 +12,7 @@ use super::error_document::ErrorType;
 use super::exceptions::{self, Scope};
 use super::plan::{Component, Event};
 use super::reconciled::{Reconciled, StoredSpec};
+use super::references::is_same_location;
 use super::world::{Answer, Checkpoints, Failure, JobException, Stop, ToldExceptions};
 use crate::api::job::{JobSpec, JobState, UpgradeMode};
 use crate::api::status::{
@@ -39,6 +40,8 @@ pub(super) enum StopOutcome {
     Lost,
     /// Flink never got it, or lost it with its JobManager: the same id is safe to send.
     Resend,
+    /// The same of a job that does not run: it is sent again when the job does.
+    Unheard,
 }
 
 /// The restore point on record: the path of the last savepoint or checkpoint.
@@ -84,9 +87,14 @@ pub(super) fn state_since(
     reconciliation: &ReconciliationStatus,
     now: Timestamp,
 ) -> Timestamp {
-    let updated = job.update_time.as_deref().and_then(|text| text.parse().ok()).unwrap_or(0);
     let deployed = reconciliation.reconciliation_timestamp;
-    Timestamp::from_millisecond(deployed.max(updated)).unwrap_or(now)
+    Timestamp::from_millisecond(deployed).map_or(now, |deployed| deployed.max(updated(job)))
+}
+
+/// When the job got the state it has; long ago where that is not on record.
+pub(super) fn updated(job: &JobStatus) -> Timestamp {
+    let updated = job.update_time.as_deref().and_then(|text| text.parse().ok()).unwrap_or(0);
+    Timestamp::from_millisecond(updated).unwrap_or_default()
 }
 
 /// When the job started, as its JobManager said.
@@ -134,17 +142,47 @@ pub(super) fn forget_stop(job: &mut JobStatus) {
 }
 
 /// What became of a stop-with-savepoint, by what Flink says of its trigger and its job.
-pub(super) fn stop_outcome(answer: Answer<'_, Stop>, state: Option<JobStatusState>) -> StopOutcome {
-    match answer {
+///
+/// # Errors
+/// The question for the checkpoints of a job that ended otherwise than it was asked to.
+pub(super) fn stop_outcome<'a, Q>(
+    answer: Answer<'_, Stop>,
+    state: Option<JobStatusState>,
+    checkpoints: impl FnOnce() -> Result<Answer<'a, Checkpoints>, Q>,
+) -> Result<StopOutcome, Q> {
+    let has_ended = state.is_some_and(JobStatusState::is_globally_terminal);
+    Ok(match answer {
         Err(_) | Ok(Stop::Pending) => StopOutcome::Pending,
         Ok(Stop::Completed { path }) => StopOutcome::Saved(path.clone()),
+        // It may have gone on for a while before its end.
+        Ok(Stop::SavedNotStopped { path, message: _ }) if has_ended => match checkpoints()? {
+            Ok(Checkpoints { latest: Some(latest), .. })
+                if is_same_location(&latest.path, path) =>
+            {
+                StopOutcome::Saved(path.clone())
+            }
+            Ok(_) => StopOutcome::Lost,
+            Err(_) => StopOutcome::Pending,
+        },
+        Ok(Stop::SavedNotStopped { path, message }) => {
+            StopOutcome::Failed(format!("{}: {message}", not_stopped(path)))
+        }
         Ok(Stop::Failed { message }) => StopOutcome::Failed(message.clone()),
         Ok(Stop::NotFound) => match state {
             Some(JobStatusState::Running) => StopOutcome::Resend,
-            Some(state) if state.is_globally_terminal() => StopOutcome::Lost,
-            Some(_) | None => StopOutcome::Pending,
+            Some(_) if has_ended => StopOutcome::Lost,
+            Some(_) | None => StopOutcome::Unheard,
         },
-    }
+    })
+}
+
+/// A savepoint that is no restore point: the job is ahead of it, or soon will be.
+fn not_stopped(path: &str) -> String {
+    format!(
+        "the savepoint {path} is complete, but the job failed while it was being stopped and was \
+         started again from there. Nothing starts from this savepoint, as the job's state may be \
+         newer by now"
+    )
 }
 
 /// A completed savepoint of the job becomes its next restore point; answers its format.
@@ -261,7 +299,9 @@ pub(super) fn exception_events(
     )
 }
 
-/// Whether a cancelled job leaves its checkpoint; what this operator sets unless the user does.
+/// Whether a cancelled job leaves its checkpoint, by its configuration; what this operator sets
+/// unless the user does. Its `main()` has the last word: the job itself is asked before it is
+/// cancelled.
 pub(super) fn retains_checkpoints(config: &FlinkConfig) -> bool {
     config
         .get_text("execution.checkpointing.externalized-checkpoint-retention")

@@ -2,6 +2,7 @@
 
 use jiff::Timestamp;
 
+use super::error_document::messages_of;
 use super::memo::{Memo, Source};
 use super::reconciled::StoredSpec;
 use crate::api::deployment::FlinkDeploymentSpec;
@@ -22,6 +23,11 @@ pub const TERMINAL_ERRORS: [&str; 3] = [
 /// `status.error` of a session job that its cluster does not know, as the Java operator writes and
 /// compares it.
 pub const JOB_NOT_FOUND: &str = "Job Not Found";
+
+/// Whether the error says that the session job is lost, by itself or beside what else is wrong.
+pub(super) fn tells_of_loss(error: &str) -> bool {
+    error == JOB_NOT_FOUND || messages_of(error).iter().any(|message| message == JOB_NOT_FOUND)
+}
 
 /// What a lifecycle state follows from.
 struct Signs<'a> {
@@ -60,7 +66,7 @@ pub fn session_job_lifecycle_state(
         reconciliation: &status.reconciliation_status,
         job: status.job_status.state,
         has_error: status.error.is_some(),
-        needs_a_person: error == JOB_NOT_FOUND
+        needs_a_person: tells_of_loss(error)
             || TERMINAL_ERRORS.iter().any(|text| error.contains(text)),
     };
     state_of(&signs, memo)

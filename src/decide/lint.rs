@@ -208,6 +208,23 @@ fn has_volumes(spec: &FlinkDeploymentSpec) -> bool {
     })
 }
 
+/// Whether an option says how a secret is come by, and is none: `fs.s3a.aws.credentials.provider`.
+fn is_about_a_secret(key: &str) -> bool {
+    const ENDS: [&str; 10] = [
+        "class",
+        "enabled",
+        "file",
+        "interval",
+        "location",
+        "path",
+        "provider",
+        "providers",
+        "ratio",
+        "type",
+    ];
+    key.rsplit(['.', '-']).next().is_some_and(|end| ENDS.contains(&end))
+}
+
 /// Secrets in plain text, and names that the operator does not know.
 fn of_options(own: &FlinkConfig) -> Vec<Finding> {
     let place = |key: &str| format!("spec.flinkConfiguration.{key}");
@@ -216,7 +233,7 @@ fn of_options(own: &FlinkConfig) -> Vec<Finding> {
         is_secret(key)
             && !value.trim().is_empty()
             && !key.starts_with("kubernetes.")
-            && !key.ends_with("enabled")
+            && !is_about_a_secret(key)
     });
     let mut found: Vec<Finding> = secrets
         .map(|(key, _)| {
@@ -315,6 +332,9 @@ mod tests {
                 spec["image"] = json!("orders@sha256:0123");
                 spec["flinkConfiguration"]["state.checkpoints.dir"] = json!("file:///state");
                 spec["podTemplate"] = json!({"spec": {"volumes": [{"name": "state"}]}});
+                let options = &mut spec["flinkConfiguration"];
+                options["fs.s3a.aws.credentials.provider"] = json!("org.example.Provider");
+                options["kubernetes.operator.node-notice.snapshot"] = json!("SAVEPOINT");
             },
             expect![[""]],
         );

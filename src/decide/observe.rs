@@ -12,8 +12,8 @@ use super::error_document::ErrorType;
 use super::job::{self, WithoutCheckpoint};
 use super::plan::{Component, Event, Step};
 use super::reconciled::ReconciledSpec;
-use super::upgrade::REPLACED_KEY;
-use super::world::{Job, JobManager, Pod, PodProblem, UNSCHEDULABLE};
+use super::upgrade::{NEVER_STARTED_KEY, REPLACED_KEY};
+use super::world::{Job, JobManager, JobWorld, Pod, PodProblem, UNSCHEDULABLE};
 use crate::api::job::{JobState, UpgradeMode};
 use crate::api::status::{JobManagerDeploymentStatus, JobStatusState, ReconciliationState};
 
@@ -67,7 +67,7 @@ impl Pass<'_> {
     }
 
     /// An upgrade whose Deployment was made, but whose success was not written: taken as done.
-    fn adopt_finished_upgrade(&mut self, last: &ReconciledSpec) -> Result<bool, Halt> {
+    pub(super) fn adopt_finished_upgrade(&mut self, last: &ReconciledSpec) -> Result<bool, Halt> {
         let job_manager = self.read_job_manager()?;
         let observed_generation = self.status.observed_generation.unwrap_or(-1);
         let replaced = self.status.cluster_info.get(REPLACED_KEY);
@@ -77,10 +77,11 @@ impl Pass<'_> {
                 && job_manager.generation == Some(observed_generation)
                 && job_manager.owner_uid.as_deref() == Some(self.world.uid())
         });
-        if !is_ours {
+        let is_lost = job_manager.is_none() && self.was_lost_after_its_start(&last.spec)?;
+        if !is_ours && !is_lost {
             return Ok(false);
         }
-        self.status.cluster_info.remove(REPLACED_KEY);
+        self.forget_former_cluster();
         let mut last = last.clone();
         if let Some(job) = &mut last.spec.job {
             job.state = JobState::Running;
@@ -92,7 +93,7 @@ impl Pass<'_> {
         }
         self.status.job_manager_deployment_status = JobManagerDeploymentStatus::Deploying;
         self.status.task_manager = self.task_manager_info();
-        self.own.is_unfinished = true;
+        self.own.is_unfinished = is_ours;
         Ok(true)
     }
 
@@ -129,6 +130,7 @@ impl Pass<'_> {
             self.lose_sight(JobManagerDeploymentStatus::Deploying);
             return Ok(());
         }
+        self.status.cluster_info.remove(NEVER_STARTED_KEY);
         // A recovery made it, and did not come to its end.
         self.own.is_unfinished |= before == JobManagerDeploymentStatus::Missing;
         if job_manager.available_replicas > 0 {
@@ -195,7 +197,7 @@ impl Pass<'_> {
             before,
             JobManagerDeploymentStatus::Missing | JobManagerDeploymentStatus::Error
         );
-        if is_news {
+        if is_news && self.removed_unstarted().is_none() {
             self.steps.push(Step::Event(Event::warning(
                 "Missing",
                 Component::JobManagerDeployment,
@@ -318,6 +320,10 @@ impl Pass<'_> {
     /// The state that an ended job leaves, read while its JobManager still knows it.
     pub(super) fn record_last_state(&mut self, state: JobStatusState) -> Result<(), Halt> {
         let without = match self.last_mode() {
+            // It was stopped with a savepoint, and its JobManager is another that never saw it.
+            _ if state == JobStatusState::Finished && self.pending_stop().is_some() => {
+                WithoutCheckpoint::Unknown
+            }
             UpgradeMode::Stateless => WithoutCheckpoint::Empty,
             UpgradeMode::Savepoint | UpgradeMode::LastState => WithoutCheckpoint::AsStarted,
         };

@@ -202,6 +202,8 @@ pub(super) struct Pass<'w, K: Kind> {
     pub(super) unproven: Option<String>,
     /// The longest pause before the next look, beside what the plan itself asks for.
     pub(super) wake: Option<Duration>,
+    /// Stops of the job that failed, the last one in this pass.
+    pub(super) failed_stop: Option<Attempts>,
     /// What the deletion waits for.
     pub(super) blocker: Option<Box<Blocker>>,
     pub(super) own: K::Own,
@@ -221,6 +223,7 @@ impl<'w, K: Kind> Pass<'w, K> {
             is_cancel_lost: false,
             unproven: None,
             wake: None,
+            failed_stop: None,
             blocker: None,
             own: K::Own::default(),
         }

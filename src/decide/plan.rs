@@ -173,6 +173,14 @@ pub enum Step {
         job_id: String,
         bounds: BTreeMap<String, Bounds>,
     },
+    /// Ends the pods of the JobManager Deployment with this uid, and leaves what it owns: its
+    /// TaskManagers must not go first.
+    StopJobManager {
+        uid: String,
+        /// The version of it in which no process of it had ever run: only this one is stopped, and
+        /// that it never ran is noted on it.
+        unstarted: Option<String>,
+    },
     /// Deletes the JobManager Deployment with this uid and everything that it owns.
     DeleteJobManager {
         uid: String,

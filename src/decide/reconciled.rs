@@ -6,7 +6,8 @@
 
 use std::borrow::Cow;
 
-use serde::de::DeserializeOwned;
+use serde::Deserialize;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::{Map, Value, json};
 
 use crate::api::API_VERSION;
@@ -161,10 +162,31 @@ pub fn deployed<'a, S: StoredSpec>(
 /// spec names since then, as that edit is refused (J3). Before the first deployment, and where the
 /// stored spec cannot be read, the one that is wanted.
 pub fn session_cluster<'a>(wanted: Option<&'a str>, last: Option<&str>) -> Option<Cow<'a, str>> {
-    let last = last.and_then(|text| ReconciledJob::parse(text).ok());
-    let deployed = last.and_then(|last| last.spec.deployment_name);
+    let deployed = last.and_then(stored_cluster);
     let name = deployed.map(Cow::Owned).or(wanted.map(Cow::Borrowed));
     name.filter(|name| !name.is_empty())
+}
+
+/// The name in a stored spec, which need not be made for it: this is asked for each event.
+fn stored_cluster(text: &str) -> Option<String> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Spec {
+        deployment_name: Option<String>,
+    }
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Document {
+        spec: Option<Spec>,
+        /// Of the old form, which is the bare spec.
+        api_version: Option<IgnoredAny>,
+        deployment_name: Option<String>,
+    }
+    let Document { spec, api_version, deployment_name } = serde_json::from_str(text).ok()?;
+    match spec {
+        Some(spec) => spec.deployment_name,
+        None => deployment_name.filter(|_| api_version.is_some()),
+    }
 }
 
 /// [`session_cluster`] of a resource with this status.
@@ -174,6 +196,18 @@ pub fn session_cluster_of<'a>(
 ) -> Option<Cow<'a, str>> {
     let last = status.and_then(|s| s.reconciliation_status.last_reconciled_spec.as_deref());
     session_cluster(job.spec.deployment_name.as_deref(), last)
+}
+
+/// [`session_cluster`] of a resource as it is stored.
+pub fn session_cluster_in(job: &Value) -> Option<Cow<'_, str>> {
+    session_cluster_over(job, job)
+}
+
+/// [`session_cluster`] of a resource that is to take the place of the one that is stored.
+pub fn session_cluster_over<'a>(job: &'a Value, stored: &Value) -> Option<Cow<'a, str>> {
+    let last = stored.pointer("/status/reconciliationStatus/lastReconciledSpec");
+    let wanted = job.pointer("/spec/deploymentName").and_then(Value::as_str);
+    session_cluster(wanted, last.and_then(Value::as_str))
 }
 
 /// The spec of what runs of a FlinkDeployment.

@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use super::application::{Halt, Problem};
 use super::diff::SpecDiff;
 use super::error_document::{error_document, rollback_in, rolled_back};
+use super::failed_stop::NOT_STOPPED;
 use super::job;
 use super::pass::{JobStep, Kind, Pass, PlanOf, StatusOfJob};
 use super::plan::{Component, Event, Plan, Superseded};
@@ -235,12 +236,19 @@ impl<K: Kind> Pass<'_, K> {
     /// Brings the derived fields in line with the rest.
     fn settle(&mut self) {
         let rollback = self.rollback_on_record();
+        let failed_stop = self.failed_stop_on_record();
         if let Some(problem) = &self.problem {
             let Problem { kind, reason: _, component: _, message, detail, causes } = problem;
             let (set_back, other) = (self.set_back_on_record(), K::wrong_beside(self));
-            let causes =
-                [set_back.as_slice(), other.as_slice(), rollback.as_slice(), causes].concat();
+            let failed_stop = failed_stop.filter(|_| !message.contains(NOT_STOPPED));
+            let beside = [set_back, other, rollback, failed_stop];
+            let causes: Vec<String> =
+                beside.into_iter().flatten().chain(causes.iter().cloned()).collect();
             let document = error_document(*kind, message, detail.as_deref(), &causes);
+            let document = self.with_attempts(document);
+            self.status.set_error(Some(document));
+        } else if let Some(message) = failed_stop {
+            let document = self.failed_stop_document(&message, rollback);
             self.status.set_error(Some(document));
         } else if let Some(rollback) = rollback {
             self.status.set_error(Some(rolled_back(&rollback)));

@@ -1,5 +1,6 @@
 //! Who could start from a savepoint: such a savepoint is never disposed of.
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::Value;
 
 use super::reconciled::ReconciledSpec;
@@ -83,34 +84,61 @@ pub fn in_revision(revision: &Revision, location: &str) -> bool {
         .any(|path| is_same_location(path, location))
 }
 
+/// An object of which only the text is known: one that cannot be read, or of a kind that this
+/// operator does not read.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Unread {
+    pub kind: String,
+    pub namespace: String,
+    pub name: String,
+    /// Its JSON, as it is stored.
+    pub text: String,
+}
+
+impl Unread {
+    /// Whether the savepoint is named anywhere; rather once too often.
+    fn names(&self, location: &str) -> bool {
+        let location = normal(location);
+        // By whichever scheme: `s3:` and `s3a:` are one store.
+        let path = location.split_once(':').map_or(&*location, |(_, path)| path);
+        // Some writers escape slashes in a text within the text.
+        self.text.replace('\\', "").contains(path.trim_matches('/'))
+    }
+}
+
 /// Everything that can refer to a savepoint.
 pub struct Referrers<'a> {
+    /// What is in another one is told with its namespace.
+    pub namespace: &'a str,
     pub deployments: Vec<&'a FlinkDeployment>,
     pub session_jobs: Vec<&'a FlinkSessionJob>,
     /// With the name of the history that each is in.
     pub revisions: &'a [(String, Revision)],
     pub snapshots: Vec<&'a FlinkStateSnapshot>,
+    pub unread: &'a [Unread],
 }
 
 impl Referrers<'_> {
-    /// Who refers to the savepoint, each named for a person; the snapshot with the uid `except`
-    /// does not count.
+    /// Who refers to the savepoint, each named for a person; the object with the uid `except` does
+    /// not count.
     pub fn of(&self, location: &str, except: Option<&str>) -> Vec<String> {
+        let is_itself =
+            |metadata: &ObjectMeta| except.is_some() && metadata.uid.as_deref() == except;
         let mut found = Vec::new();
-        for deployment in &self.deployments {
+        for deployment in self.deployments.iter().filter(|it| !is_itself(&it.metadata)) {
             let status = deployment.status.clone().unwrap_or_default();
             let spec = deployment.spec.job.as_ref();
-            let name = deployment.metadata.name.as_deref().unwrap_or_default();
+            let who = self.who("FlinkDeployment", &deployment.metadata);
             for field in in_job(spec, &status.job_status, &status.reconciliation_status, location) {
-                found.push(format!("FlinkDeployment `{name}` ({field})"));
+                found.push(format!("{who} ({field})"));
             }
         }
-        for job in &self.session_jobs {
+        for job in self.session_jobs.iter().filter(|it| !is_itself(&it.metadata)) {
             let status = job.status.clone().unwrap_or_default();
             let spec = job.spec.job.as_ref();
-            let name = job.metadata.name.as_deref().unwrap_or_default();
+            let who = self.who("FlinkSessionJob", &job.metadata);
             for field in in_job(spec, &status.job_status, &status.reconciliation_status, location) {
-                found.push(format!("FlinkSessionJob `{name}` ({field})"));
+                found.push(format!("{who} ({field})"));
             }
         }
         for (owner, revision) in self.revisions {
@@ -118,14 +146,27 @@ impl Referrers<'_> {
                 found.push(format!("revision {} of `{owner}`", revision.number));
             }
         }
-        let others = self.snapshots.iter().filter(|other| {
-            let is_itself = except.is_some() && other.metadata.uid.as_deref() == except;
-            !is_itself && in_snapshot(other, location)
-        });
-        found.extend(others.map(|other| {
-            format!("FlinkStateSnapshot `{}`", other.metadata.name.as_deref().unwrap_or_default())
+        let others = self.snapshots.iter().filter(|other| !is_itself(&other.metadata));
+        let others = others.filter(|other| in_snapshot(other, location));
+        found.extend(others.map(|other| self.who("FlinkStateSnapshot", &other.metadata)));
+        let unread = self.unread.iter().filter(|object| object.names(location));
+        found.extend(unread.map(|object| {
+            let who = self.named(&object.kind, Some(&object.namespace), &object.name);
+            format!("{who} (in its text)")
         }));
         found
+    }
+
+    fn who(&self, kind: &str, metadata: &ObjectMeta) -> String {
+        let name = metadata.name.as_deref().unwrap_or_default();
+        self.named(kind, metadata.namespace.as_deref(), name)
+    }
+
+    fn named(&self, kind: &str, namespace: Option<&str>, name: &str) -> String {
+        match namespace.filter(|namespace| *namespace != self.namespace) {
+            Some(namespace) => format!("{kind} `{name}` in namespace `{namespace}`"),
+            None => format!("{kind} `{name}`"),
+        }
     }
 }
 
@@ -189,5 +230,73 @@ mod tests {
         // Only what cannot be read may still name another one.
         let fields = in_job(Some(&spec), &status, &reconciliation, "s3://lake/sp/2");
         assert_eq!(fields, ["status.reconciliationStatus.lastStableSpec"]);
+    }
+
+    fn object<K: serde::de::DeserializeOwned>(kind: &str, namespace: &str, fields: Value) -> K {
+        let mut object = serde_json::json!({
+            "apiVersion": "flink.apache.org/v1beta1", "kind": kind,
+            "metadata": {"name": "orders", "namespace": namespace, "uid": namespace},
+        });
+        for (key, value) in fields.as_object().unwrap() {
+            object[key] = value.clone();
+        }
+        serde_json::from_value(object).unwrap()
+    }
+
+    #[test]
+    fn who_refers_from_another_namespace_is_told_with_it_and_the_one_who_asks_is_not() {
+        let spec = serde_json::json!({"spec": {"job": {"initialSavepointPath": "s3://lake/sp/1"}}});
+        let deployment: FlinkDeployment = object("FlinkDeployment", "shop", spec.clone());
+        let job: FlinkSessionJob = object("FlinkSessionJob", "test", spec);
+        let snapshot: FlinkStateSnapshot = object(
+            "FlinkStateSnapshot",
+            "test",
+            serde_json::json!({"spec": {}, "status": {"path": "s3://lake/sp/1"}}),
+        );
+        let referrers = Referrers {
+            namespace: "shop",
+            deployments: vec![&deployment],
+            session_jobs: vec![&job],
+            revisions: &[],
+            snapshots: vec![&snapshot],
+            unread: &[],
+        };
+        let all = [
+            "FlinkDeployment `orders` (spec.job.initialSavepointPath)",
+            "FlinkSessionJob `orders` in namespace `test` (spec.job.initialSavepointPath)",
+            "FlinkStateSnapshot `orders` in namespace `test`",
+        ];
+        assert_eq!(referrers.of("s3://lake/sp/1", None), all);
+        assert_eq!(referrers.of("s3://lake/sp/1", Some("shop")), all[1..]);
+        assert_eq!(referrers.of("s3://lake/sp/1", Some("test")), all[..1]);
+        assert!(referrers.of("s3://lake/sp/2", None).is_empty());
+    }
+
+    #[test]
+    fn the_text_of_what_cannot_be_read_is_searched_however_the_path_is_spelled() {
+        let unread = |text: &str| Unread {
+            kind: "FlinkSessionJob".to_owned(),
+            namespace: "test".to_owned(),
+            name: "orders".to_owned(),
+            text: text.to_owned(),
+        };
+        let named = |text: &str, location: &str| {
+            let referrers = Referrers {
+                namespace: "shop",
+                deployments: vec![],
+                session_jobs: vec![],
+                revisions: &[],
+                snapshots: vec![],
+                unread: &[unread(text)],
+            };
+            referrers.of(location, None)
+        };
+        let text = r#"{"spec":{"job":{"initialSavepointPath":"s3a://lake/sp/savepoint-1"}}}"#;
+        let who = "FlinkSessionJob `orders` in namespace `test` (in its text)";
+        for location in ["s3a://lake/sp/savepoint-1", "s3://lake/sp/savepoint-1/_metadata"] {
+            assert_eq!(named(text, location), [who], "{location}");
+        }
+        assert_eq!(named(r#"{"a":"file:\/data\/sp\/1"}"#, "file:///data/sp/1"), [who]);
+        assert!(named(text, "s3://lake/sp/savepoint-2").is_empty());
     }
 }

@@ -155,12 +155,18 @@ impl Rehearsal {
                 self.outcome.stops_job = true;
                 end_job(&mut self.facts.jobs, job_id, JobStatusState::Canceled, self.now);
             }
+            Step::StopJobManager { unstarted, .. } => {
+                if let Fact::Known(Some(job_manager)) = &mut self.facts.job_manager {
+                    job_manager.is_stopped_unstarted = unstarted.is_some();
+                    job_manager.is_stopped = true;
+                    job_manager.is_deleting = true;
+                }
+                self.end_job_manager();
+            }
             Step::DeleteJobManager { .. } => {
-                self.outcome.stops_job = true;
                 self.facts.job_manager = Fact::Known(None);
-                self.facts.pods = Fact::Known(vec![]);
                 self.facts.task_manager_pods = Fact::Known(vec![]);
-                self.facts.jobs = Fact::Unknown("there is no JobManager".to_owned());
+                self.end_job_manager();
             }
             Step::DeleteTaskManagers { .. } => {
                 self.facts.task_managers = Fact::Known(None);
@@ -186,6 +192,12 @@ impl Rehearsal {
             | Step::ForgetJobGraphs
             | Step::ApplyIngress(_) => {}
         }
+    }
+
+    fn end_job_manager(&mut self) {
+        self.outcome.stops_job = true;
+        self.facts.pods = Fact::Known(vec![]);
+        self.facts.jobs = Fact::Unknown("there is no JobManager".to_owned());
     }
 }
 

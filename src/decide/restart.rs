@@ -43,7 +43,7 @@ pub struct Attempts {
 
 impl Attempts {
     /// Those that still count at `now`.
-    fn recent(self, now: i64) -> Self {
+    pub(super) fn recent(self, now: i64) -> Self {
         let is_recent = now.saturating_sub(self.last) < millis(PAUSE_MAX * 2);
         if is_recent { self } else { Self { count: 0, ..self } }
     }
@@ -62,11 +62,11 @@ impl Attempts {
         self.pause().saturating_sub(Duration::from_millis(since))
     }
 
-    fn of_generation(self, generation: i64) -> Option<Self> {
+    pub(super) fn of_generation(self, generation: i64) -> Option<Self> {
         (self.generation == generation).then_some(self)
     }
 
-    fn next(self, now: i64) -> Self {
+    pub(super) fn next(self, now: i64) -> Self {
         Self { count: self.count.saturating_add(1), last: now, ..self }
     }
 }
@@ -126,7 +126,11 @@ impl application::Pass<'_> {
         if facts.mode == UpgradeMode::Savepoint {
             facts.mode = UpgradeMode::LastState;
         }
-        let mode = match self.ask_table(facts)? {
+        let decision = self.ask_table(facts)?;
+        if let Some(plan) = self.stop_unstarted(&decision)? {
+            return Ok(Some(plan));
+        }
+        let mode = match decision {
             StopDecision::AlreadyStopped(mode) | StopDecision::NeverStarted(mode) => mode,
             StopDecision::LastState => UpgradeMode::LastState,
             StopDecision::Stateless => UpgradeMode::Stateless,
@@ -216,13 +220,12 @@ impl application::Pass<'_> {
             Component::Job,
             error.unwrap_or_else(|| "Restarting unhealthy job".to_owned()),
         )));
-        let job_manager = self.read_job_manager()?.cloned();
+        let uid = self.read_job_manager()?.map(|job_manager| job_manager.uid.clone());
         self.set_job_state(JobStatusState::Reconciling);
         self.status.job_manager_deployment_status = JobManagerDeploymentStatus::Missing;
+        self.note_checkpoint_in_metadata()?;
         self.write_intent();
-        if let Some(job_manager) = job_manager {
-            self.steps.push(Step::DeleteJobManager { uid: job_manager.uid });
-        }
+        self.delete_cluster_of(UpgradeMode::LastState, uid)?;
         Ok(Some(self.finish("the job is unhealthy: replacing its JobManager", Some(GOING))))
     }
 }

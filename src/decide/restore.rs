@@ -126,7 +126,7 @@ fn last_state(
             match path {
                 Some(LAST_STATE_PATH) => Err(Refusal::NeedsPerson(format!(
                     "HA metadata is not available to restore from last state: it names no \
-                     checkpoint although the job was started from one; {CHOOSE}"
+                     checkpoint although the job had one; {CHOOSE}"
                 ))),
                 Some(path) => Ok(RestorePoint::Path(path.to_owned())),
                 None => Ok(RestorePoint::Empty),

@@ -59,8 +59,8 @@ impl WentBack {
             message: format!(
                 "{BESIDE}this operator started one {WITH_ID}{job_id} and the record tells of another \
                  or of none, {WITH_NONCE}{}. So it is after a restore of the API server's store that \
-                 nobody saw, and when a job went on although it was stopped with a savepoint. What it \
-                 saved is not on record. {ANSWER}{END}",
+                 nobody saw, when a job went on although it was stopped with a savepoint, and when one \
+                 started long after its submission. What it saved is not on record. {ANSWER}{END}",
                 told_nonce(nonce)
             ),
             job_id: Some(job_id.to_owned()),

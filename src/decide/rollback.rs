@@ -13,7 +13,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 
 use super::application::{self, Halt, Problem};
-use super::deploy::{GOING, mode_of, point};
+use super::deploy::{GOING, STARTING_KEY, mode_of, point};
 use super::diff::{ChangeClass, SpecDiff};
 use super::error_document::{ErrorType, ROLLED_BACK, message_of};
 use super::observe::{SOON, foreign_deployment};
@@ -22,6 +22,7 @@ use super::plan::{Component, Event, Plan, Step};
 use super::reconciled::{Reconciled, ReconciledSpec};
 use super::restore::{HighAvailability, RestoreFacts, RestorePoint};
 use super::stop::StopDecision;
+use super::upgrade::NEVER_STARTED_KEY;
 use super::version::refuse_old_version;
 use super::world::{JobWorld, PodProblem};
 use crate::api::deployment::{FlinkDeployment, FlinkDeploymentSpec};
@@ -132,7 +133,10 @@ impl application::Pass<'_> {
         }
         let Some(stable) = self.stable_spec() else { return Ok(None) };
         match self.rollback_mode(last, &stable)? {
-            Ok(mode) => self.begin_rollback(last, mode).map(Some),
+            Ok((decision, mode)) => match self.stop_unstarted(&decision)? {
+                Some(plan) => Ok(Some(plan)),
+                None => self.begin_rollback(last, mode).map(Some),
+            },
             Err(reason) => {
                 let cause = self.trouble();
                 self.problem = Some(Problem::upgrade(
@@ -150,10 +154,10 @@ impl application::Pass<'_> {
         &self,
         last: &ReconciledSpec,
         stable: &ReconciledSpec,
-    ) -> Result<Result<UpgradeMode, String>, Halt> {
+    ) -> Result<Result<(StopDecision, UpgradeMode), String>, Halt> {
         if self.is_session() {
             // It has no state of its own, and HA metadata of its jobs is kept.
-            return Ok(Ok(UpgradeMode::Stateless));
+            return Ok(Ok((StopDecision::Stateless, UpgradeMode::Stateless)));
         }
         let mut facts = self.stop_facts(last)?;
         // A failed job is not asked for a savepoint, and what it was started from may be old.
@@ -161,7 +165,8 @@ impl application::Pass<'_> {
         facts.is_version_changed = false;
         facts.checkpoint_age_max = None;
         facts.may_cancel = false;
-        let mode = match self.ask_table(facts)? {
+        let decision = self.ask_table(facts)?;
+        let mode = match decision {
             StopDecision::Stateless => UpgradeMode::Stateless,
             StopDecision::LastState => UpgradeMode::LastState,
             StopDecision::AlreadyStopped(mode) | StopDecision::NeverStarted(mode) => mode,
@@ -172,7 +177,7 @@ impl application::Pass<'_> {
         };
         // Nothing is taken down before it is known that what follows can start.
         match self.rollback_point(mode, &stable.spec) {
-            Ok(_) => Ok(Ok(mode)),
+            Ok(_) => Ok(Ok((decision, mode))),
             Err(Halt::Ask(question)) => Err(Halt::Ask(question)),
             Err(Halt::Cannot(reason)) => Ok(Err(reason)),
             Err(Halt::Problem(problem)) => Ok(Err(problem.message)),
@@ -199,8 +204,14 @@ impl application::Pass<'_> {
         let wanted = self.mode_of_rollback();
         let reads_metadata =
             stopped_as == UpgradeMode::LastState && wanted != UpgradeMode::Stateless;
-        let high_availability =
-            if reads_metadata { self.high_availability(stable)? } else { HighAvailability::Off };
+        let high_availability = if reads_metadata {
+            if let Some(last) = &self.last {
+                self.refuse_moved_metadata(&last.spec, stable)?;
+            }
+            self.high_availability(stable)?
+        } else {
+            HighAvailability::Off
+        };
         let path = self.savepoint_path();
         point(RestoreFacts { wanted, stopped_as, path, high_availability })
     }
@@ -239,6 +250,10 @@ impl application::Pass<'_> {
         let job_id = self.cancellable_job();
         let job_manager = self.read_job_manager()?.cloned();
         self.note_how_it_was_stopped(last, mode);
+        self.status.cluster_info.remove(STARTING_KEY);
+        if mode == UpgradeMode::LastState {
+            self.note_checkpoint_in_metadata()?;
+        }
         self.status.reconciliation_status.state = state;
         self.status.task_manager = self.no_task_managers();
         if !self.is_session()
@@ -251,12 +266,12 @@ impl application::Pass<'_> {
         if let (UpgradeMode::Stateless, Some(job_id)) = (mode, job_id) {
             self.steps.push(Step::CancelJob { job_id, is_best_effort: true });
         }
-        self.delete_cluster(job_manager.map(|job_manager| job_manager.uid))?;
+        self.delete_cluster_of(mode, job_manager.map(|job_manager| job_manager.uid))?;
         Ok(self.finish(because, Some(GOING)))
     }
 
     fn note_how_it_was_stopped(&mut self, last: &ReconciledSpec, mode: UpgradeMode) {
-        let started_empty = self.last_mode() == UpgradeMode::Stateless;
+        let started_empty = self.has_started_empty();
         if mode == UpgradeMode::Stateless || (mode == UpgradeMode::LastState && started_empty) {
             // Not a path of the job that runs; HA metadata may name no checkpoint.
             self.status.job_status.upgrade_savepoint_path = None;
@@ -295,17 +310,32 @@ impl application::Pass<'_> {
         if is_submitted {
             return self.adopt_rollback(&stable.spec);
         }
+        if job_manager.is_none()
+            && diff.class() != ChangeClass::SavepointRedeploy
+            && !self.moves_metadata(&last.spec, &stable.spec)?
+            && self.was_lost_after_its_start(&stable.spec)?
+        {
+            self.forget_former_cluster();
+            self.lose_job_from_sight();
+            self.store_rolled_back(&stable.spec);
+            let because = "the JobManager that was rolled back to was made, and is lost";
+            return Ok(self.finish(because, Some(Duration::ZERO)));
+        }
         if diff.class() != ChangeClass::Ignore {
             return self.leave_rollback(last, diff);
         }
         if let Some(job_manager) = &job_manager {
+            if self.has_ended_before_removal(job_manager)? {
+                self.note_how_it_was_stopped(last, UpgradeMode::Savepoint);
+            }
+            self.refuse_job_that_runs_again(job_manager, last)?;
             return self.remove(job_manager.is_deleting, &job_manager.uid);
         }
         if let Some(plan) = self.wait_for_old_task_managers()? {
             return Ok(plan);
         }
         if self.has_old_pods()? {
-            return Ok(self.finish("waiting for the old JobManager's pods to end", Some(GOING)));
+            return Ok(self.await_old_pods());
         }
         let restore = self.rollback_point(self.last_mode(), &stable.spec)?;
         self.deploy_stable(last, &stable.spec, &restore)
@@ -337,6 +367,7 @@ impl application::Pass<'_> {
         refuse_old_version(stable)?;
         let (job_id, objects) = self.prepare(stable, self.generation, restore, keeps_job_id)?;
         if stable.job.is_some() {
+            self.note_start(stable, restore, &job_id)?;
             self.note_restore(restore, job_id);
         }
         let mut last = last.clone();
@@ -359,6 +390,7 @@ impl application::Pass<'_> {
     /// A crash came between the creation and the status that tells of it.
     fn adopt_rollback(&mut self, stable: &FlinkDeploymentSpec) -> Result<Plan, Halt> {
         let objects = self.render_deployed(stable)?;
+        self.forget_former_cluster();
         self.lose_job_from_sight();
         self.store_rolled_back(stable);
         self.steps.push(Step::FinishCluster(Box::new(objects)));
@@ -382,10 +414,9 @@ impl application::Pass<'_> {
             return format!("the job runs, but {because}");
         }
         let state = self.status.job_status.state.map_or("unknown", JobStatusState::as_str);
-        if let (Some(error), JobStatusState::Failed) = (
-            &self.status.error,
-            self.status.job_status.state.unwrap_or(JobStatusState::Reconciling),
-        ) {
+        let is_told = self.status.job_status.state == Some(JobStatusState::Failed)
+            || self.status.cluster_info.contains_key(NEVER_STARTED_KEY);
+        if let Some(error) = self.status.error.as_ref().filter(|_| is_told) {
             let message = message_of(error);
             let Some(refusal) = message.strip_prefix(NOT_STABLE) else { return message };
             // A refusal of before is no cause, but has one.

@@ -35,6 +35,9 @@ impl Pass<'_> {
         last: &ReconciledSpec,
         diff: &SpecDiff,
     ) -> Result<Plan, Halt> {
+        if let Err(halt) = self.refuse_what_cannot_be_made() {
+            return self.go_on_as_it_is(last, halt);
+        }
         self.announce(diff);
         self.announce_stop();
         self.supersede(last, RestorePoint::Empty);
@@ -42,7 +45,7 @@ impl Pass<'_> {
         self.store_before_deploy(UpgradeMode::Stateless, false);
         self.status.job_manager_deployment_status = JobManagerDeploymentStatus::Missing;
         self.write_intent();
-        self.delete_cluster(job_manager)?;
+        self.delete_cluster_of(self.last_mode(), job_manager)?;
         Ok(self.finish("replacing the session cluster, HA metadata is kept", Some(GOING)))
     }
 
@@ -58,7 +61,7 @@ impl Pass<'_> {
             return Ok(plan);
         }
         if self.has_old_pods()? {
-            return Ok(self.finish("waiting for the old JobManager's pods to end", Some(GOING)));
+            return Ok(self.await_old_pods());
         }
         self.deploy(RestorePoint::Empty, false, false)
     }

@@ -17,6 +17,7 @@ mod rewind;
 mod rollback;
 mod start;
 mod stop;
+mod submission;
 pub mod world;
 
 use std::time::Duration;
@@ -99,10 +100,10 @@ impl Pass<'_> {
             self.steps.push(Step::AddFinalizer);
         }
         let label = metadata.labels.as_ref().and_then(|labels| labels.get(SESSION_LABEL));
-        if let Some(name) = &self.world.resource.spec.deployment_name
-            && label != Some(name)
-        {
-            self.steps.push(Step::SetSessionLabel { cluster: name.clone() });
+        let cluster = self.cluster_name();
+        if !cluster.is_empty() && label.is_none_or(|label| label != cluster) {
+            let cluster = cluster.to_owned();
+            self.steps.push(Step::SetSessionLabel { cluster });
         }
     }
 
@@ -162,6 +163,7 @@ impl Pass<'_> {
             return None;
         }
         self.status.reconciliation_status.last_reconciled_spec.take()?;
+        self.status.job_status.job_id = None;
         let because = "nothing was deployed yet, and another session cluster is wanted";
         Some(self.finish(because, Some(Duration::ZERO)))
     }
@@ -187,6 +189,7 @@ impl Pass<'_> {
         let because = self.accept(&violations, hold, VALIDATION_ERROR);
         if because.is_some() {
             self.status.reconciliation_status.last_reconciled_spec = None;
+            self.status.job_status.job_id = None;
         }
         Ok(because)
     }
@@ -204,6 +207,9 @@ impl Pass<'_> {
         if let Some(plan) = self.heed_set_back_record()? {
             return Ok(plan);
         }
+        if let Some(plan) = self.settle_submission()? {
+            return Ok(plan);
+        }
         let Some(last) = self.last.clone() else { return self.first_deployment() };
         if let Some(trigger_id) = job::pending_stop(&self.status.job_status) {
             return self.go_on_stopping(&last, &trigger_id);
@@ -218,6 +224,9 @@ impl Pass<'_> {
                 // refused, and this is the answer.
                 return self.redeploy_from_savepoint(&last, &diff);
             }
+            if last.is_first_deployment() {
+                return self.first_deployment();
+            }
             return self.start_again(&last);
         }
         let diff = diff_session_job(&last.spec, &self.spec);
@@ -225,6 +234,7 @@ impl Pass<'_> {
             return self.go_on_rolling_back(&last, &diff);
         }
         if diff.class() == ChangeClass::Ignore {
+            self.forget_failed_stop();
             self.refresh_metadata(&last);
             let last = self.last.clone().unwrap_or(last);
             return self.look_after(&last);

@@ -1,9 +1,10 @@
 //! Snapshots of a job: asking for them, following them where they are no resources,
 //! and letting old ones go.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 
 use super::application::Halt;
 use super::history::{Limits, expired, expired_savepoints};
@@ -17,7 +18,7 @@ use super::snapshot::{Request, Wanted};
 use super::trigger::{
     Cause, JobFacts, KnownSnapshot, SnapshotKind, savepoint_format, upgrade_resource,
 };
-use super::world::JobWorld;
+use super::world::{Fact, JobWorld};
 use super::{job, legacy};
 use crate::api::job::JobSpec;
 use crate::api::state_snapshot::SnapshotState;
@@ -28,6 +29,9 @@ use crate::config::{FlinkConfig, options};
 pub(super) const AFTER_TRIGGER: Duration = Duration::from_secs(5);
 /// Snapshots that one pass lets go: each takes a call.
 const DELETIONS_MAX: usize = 10;
+/// A savepoint of the history that somebody else refers to stays in it; how soon to look again
+/// whether it may go: all that could refer to it is read then.
+const HELD: SignedDuration = SignedDuration::from_mins(5);
 
 impl<K: Kind> Pass<'_, K> {
     /// Whether snapshots of this job are resources.
@@ -372,6 +376,48 @@ impl<K: Kind> Pass<'_, K> {
         })
     }
 
+    /// Whether a savepoint of the history can go, and nobody needs it, here or elsewhere.
+    fn may_be_disposed_of(&mut self, path: &str) -> Result<bool, Halt<K::Question>> {
+        let now = self.world.now();
+        let is_held = |at: Timestamp| now.duration_since(at) < HELD;
+        if !self.is_answering()
+            || self.is_referred_to(path)?
+            || self.world.periodic().held.is_some_and(is_held)
+            || self.may_be_newest_state(path)?
+        {
+            return Ok(false);
+        }
+        let (key, message) = match self.world.references()? {
+            Ok(references) => match references.get(path) {
+                Some(others) if others.is_empty() => return Ok(true),
+                // It came into the history only now.
+                None => return Ok(false),
+                Some(others) => {
+                    let others = others.join(", ");
+                    let why = format!("something could start from it: {others}");
+                    (path.to_owned(), format!("savepoint `{path}` is kept, as {why}"))
+                }
+            },
+            Err(reason) => {
+                let what = "old savepoints of the status are kept: it is not known who refers to \
+                            them";
+                (what.to_owned(), format!("{what}: {reason}"))
+            }
+        };
+        let mut event = Event::warning("SavepointKept", Component::Snapshot, message);
+        event.key = Some(key);
+        self.tell(event);
+        Ok(false)
+    }
+
+    /// Whether the job could have to go on from the savepoint: Flink's statistics name also one that
+    /// was deleted, until there is a newer state.
+    fn may_be_newest_state(&self, path: &str) -> Result<bool, Halt<K::Question>> {
+        let Ok(checkpoints) = self.world.checkpoints()? else { return Ok(true) };
+        let latest = checkpoints.latest.as_ref();
+        Ok(latest.is_some_and(|latest| is_same_location(&latest.path, path)))
+    }
+
     /// The deprecated history shrinks by what the resources hold.
     fn clean_up_history(
         &mut self,
@@ -392,7 +438,7 @@ impl<K: Kind> Pass<'_, K> {
         for (savepoint, is_in_order) in old.into_iter().take(DELETIONS_MAX) {
             let path = savepoint.location.clone().unwrap_or_default();
             if is_enabled && !path.is_empty() {
-                if !self.is_answering() || self.is_referred_to(&path)? {
+                if !self.may_be_disposed_of(&path)? {
                     if is_in_order {
                         break;
                     }
@@ -411,6 +457,15 @@ impl<K: Kind> Pass<'_, K> {
                 .retain(|entry| !gone.contains(&entry.location.clone().unwrap_or_default()));
         }
         Ok(())
+    }
+}
+
+/// Whether somebody else holds savepoints of the history, or may.
+pub fn are_held(references: &Fact<BTreeMap<String, Vec<String>>>) -> bool {
+    match references {
+        Fact::NotAsked => false,
+        Fact::Unknown(_) => true,
+        Fact::Known(references) => references.values().any(|others| !others.is_empty()),
     }
 }
 

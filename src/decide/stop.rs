@@ -18,6 +18,12 @@ pub(super) const LOST: &str = "JobManager deployment is missing and HA metadata 
      or savepoint, set `spec.job.initialSavepointPath` to it and `spec.job.savepointRedeployNonce` \
      to a new number.";
 
+/// What is said when a job would look for its HA metadata where they are not.
+pub(super) const MOVED: &str = "the change keeps HA metadata in another place \
+     (`high-availability.*`), where those of the job would not be found, and no savepoint of it can \
+     be taken now: its state would be lost. Take the change of `high-availability.*` back and make \
+     it while the job runs, with `execution.checkpointing.savepoint-dir` set";
+
 /// How a job is stopped.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum StopDecision {
@@ -44,6 +50,8 @@ pub enum StopDecision {
 pub enum Need {
     HaMetadata,
     Checkpoints,
+    /// What the running job says of its checkpoints.
+    Retention,
     /// Whether the JobManager ever ran.
     NeverStarted,
 }
@@ -68,14 +76,18 @@ pub struct StopFacts {
     pub state: Option<JobStatusState>,
     pub job_manager: JobManagerDeploymentStatus,
     pub is_high_availability_on: bool,
+    /// The wanted spec keeps HA metadata somewhere else, where those of the job are not found.
+    pub moves_metadata: bool,
     pub is_version_changed: bool,
     pub has_savepoint_directory: bool,
     /// `job.upgrade.last-state-fallback.enabled`.
     pub may_fall_back: bool,
     /// `job.upgrade.last-state.job-cancel.enabled`.
     pub may_cancel: bool,
-    /// Checkpoints outlive a cancelled job.
+    /// By the configuration checkpoints outlive a cancelled job.
     pub retains_checkpoints: bool,
+    /// The same as the running job has it: its `main()` may have set something else.
+    pub retention: Lazy<bool>,
     /// `job.upgrade.last-state.max.allowed.checkpoint.age`.
     pub checkpoint_age_max: Option<Duration>,
     pub job_started: Option<Timestamp>,
@@ -127,8 +139,8 @@ pub fn decide_stop(facts: &StopFacts) -> Result<StopDecision, Need> {
     if is_running {
         return by_checkpoint_age(facts);
     }
-    if may_cancel(facts)? {
-        return Ok(StopDecision::Cancel);
+    if let Some(decision) = cancel_where_allowed(facts)? {
+        return Ok(decision);
     }
     last_resort(facts, true)
 }
@@ -177,25 +189,27 @@ fn version_change(facts: &StopFacts, is_running: bool) -> Result<StopDecision, N
         return Ok(StopDecision::Savepoint);
     }
     if is_cancellable(facts.job_manager, facts.state) {
-        return Ok(if facts.retains_checkpoints {
-            StopDecision::Cancel
-        } else {
+        return Ok(cancel(facts)?.unwrap_or_else(|| {
             StopDecision::Wait(
                 "the Flink version changes and the job's checkpoints are not retained when it is \
                  cancelled: waiting until it runs; set `execution.checkpointing.savepoint-dir`"
                     .to_owned(),
             )
-        });
+        }));
     }
     last_resort(facts, false)
 }
 
 fn by_checkpoint_age(facts: &StopFacts) -> Result<StopDecision, Need> {
     let default = |facts: &StopFacts| -> Result<StopDecision, Need> {
-        if may_cancel(facts)? {
-            return Ok(StopDecision::Cancel);
+        if let Some(decision) = cancel_where_allowed(facts)? {
+            return Ok(decision);
         }
         match &facts.ha_metadata {
+            _ if facts.moves_metadata && facts.has_savepoint_directory => {
+                Ok(StopDecision::Savepoint)
+            }
+            _ if facts.moves_metadata => Ok(StopDecision::Wait(MOVED.to_owned())),
             Lazy::NotAsked => Err(Need::HaMetadata),
             Lazy::Known(HaMetadata { has_job: true, .. }) => Ok(StopDecision::LastState),
             Lazy::Known(HaMetadata { has_job: false, .. }) if facts.has_savepoint_directory => {
@@ -256,8 +270,7 @@ fn last_resort(facts: &StopFacts, may_use_ha_metadata: bool) -> Result<StopDecis
             Lazy::Known(_) | Lazy::NotAsked => StopDecision::LastState,
         });
     }
-    let is_missing = facts.job_manager == JobManagerDeploymentStatus::Missing;
-    if !is_missing && facts.started_as != UpgradeMode::LastState {
+    if !has_metadata && facts.started_as != UpgradeMode::LastState {
         match &facts.never_started {
             Lazy::NotAsked => return Err(Need::NeverStarted),
             Lazy::Known(true) => return Ok(StopDecision::NeverStarted(facts.started_as)),
@@ -265,14 +278,15 @@ fn last_resort(facts: &StopFacts, may_use_ha_metadata: bool) -> Result<StopDecis
         }
     }
     if is_gone && !has_metadata {
-        return Ok(StopDecision::Refuse(LOST.to_owned()));
+        let message = if facts.moves_metadata { MOVED } else { LOST };
+        return Ok(StopDecision::Refuse(message.to_owned()));
     }
     Ok(StopDecision::Wait("the job does not run, so its state cannot be saved yet".to_owned()))
 }
 
 /// HA metadata of the job exists, or it is not known that it does not.
 fn may_have_ha_metadata(facts: &StopFacts) -> Result<bool, Need> {
-    if !facts.is_high_availability_on {
+    if !facts.is_high_availability_on || facts.moves_metadata {
         return Ok(false);
     }
     match &facts.ha_metadata {
@@ -293,11 +307,28 @@ pub(super) fn is_cancellable(
         })
 }
 
-/// Cancelling keeps the state only where checkpoints are retained.
-fn may_cancel(facts: &StopFacts) -> Result<bool, Need> {
-    Ok(is_cancellable(facts.job_manager, facts.state)
-        && facts.retains_checkpoints
-        && (facts.may_cancel || !may_have_ha_metadata(facts)?))
+/// Cancels where that is asked for, or where no HA metadata leads to the state.
+fn cancel_where_allowed(facts: &StopFacts) -> Result<Option<StopDecision>, Need> {
+    let is_possible = is_cancellable(facts.job_manager, facts.state) && facts.retains_checkpoints;
+    if !is_possible || !facts.may_cancel && may_have_ha_metadata(facts)? {
+        return Ok(None);
+    }
+    cancel(facts)
+}
+
+/// Cancelling keeps the state only where checkpoints are retained, by the configuration and by the
+/// running job itself; nothing where they are not.
+fn cancel(facts: &StopFacts) -> Result<Option<StopDecision>, Need> {
+    if !facts.retains_checkpoints {
+        return Ok(None);
+    }
+    match &facts.retention {
+        Lazy::NotAsked => Err(Need::Retention),
+        Lazy::Known(is_retained) => Ok(is_retained.then_some(StopDecision::Cancel)),
+        Lazy::Unknown(reason) => Ok(Some(StopDecision::Wait(format!(
+            "whether the job's checkpoints are retained when it is cancelled is not known: {reason}"
+        )))),
+    }
 }
 
 #[cfg(test)]

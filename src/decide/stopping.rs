@@ -4,15 +4,20 @@
 use std::ops::ControlFlow;
 use std::time::Duration;
 
+use jiff::Timestamp;
+
 use super::application::{Halt, Problem};
+use super::blocker::{give_up_at, savepoint_patience};
 use super::deploy::GOING;
-use super::diff::ChangeClass;
+use super::diff::{ChangeClass, SpecDiff};
+use super::failed_stop::NOT_STOPPED;
 use super::job::{self, StopOutcome};
 use super::pass::{JobStep, Kind, Pass, PlanOf, StatusOfJob};
 use super::reconciled::Reconciled;
 use super::record::savepoint_directory;
 use super::world::JobWorld;
 use crate::api::status::SavepointFormatType;
+use crate::config::option::ConfigOption;
 use crate::config::{FlinkConfig, options};
 
 impl<K: Kind> Pass<'_, K> {
@@ -61,14 +66,21 @@ impl<K: Kind> Pass<'_, K> {
     /// in the history then, and what starts next starts from the path that the user names: a spec that
     /// is stored with a nonce counts as having followed it.
     pub(super) fn heed_redeploy(&mut self, last: &Reconciled<K::Spec>) {
-        let diff = K::changes(&last.spec, &self.spec);
         // Without a path, which no valid spec is, what was just saved stays.
-        if diff.class() == ChangeClass::SavepointRedeploy
-            && let Some(path) = self.named_state()
-        {
+        if let (Some(diff), Some(path)) = (self.named_redeploy(last), self.named_state()) {
             self.announce(&diff);
             self.status.job_mut().upgrade_savepoint_path = Some(path);
         }
+    }
+
+    /// The state that a redeploy starts the job from. No valid spec leaves it out: what the state is
+    /// dropped for must have a name.
+    pub(super) fn named_for_redeploy(&self) -> Result<String, Halt<K::Question>> {
+        self.named_state().ok_or_else(|| {
+            let message = "`savepointRedeployNonce` changed without `spec.job.initialSavepointPath`, \
+                           which it starts the job from: nothing is stopped";
+            Halt::problem(Problem::upgrade("UpgradeFailed", message))
+        })
     }
 
     /// The savepoint's path, or what to do as long as there is none.
@@ -78,22 +90,80 @@ impl<K: Kind> Pass<'_, K> {
     ) -> Result<ControlFlow<PlanOf<K>, String>, Halt<K::Question>> {
         match outcome {
             StopOutcome::Saved(path) => Ok(ControlFlow::Continue(path)),
-            StopOutcome::Pending | StopOutcome::Resend => {
+            StopOutcome::Pending if self.is_savepoint_overdue()? => Err(self.tell_overdue()),
+            StopOutcome::Unheard if self.stop_had(&options::DEPLOYMENT_READINESS_TIMEOUT)? => {
+                Ok(ControlFlow::Break(self.lose_stop()))
+            }
+            StopOutcome::Pending | StopOutcome::Resend | StopOutcome::Unheard => {
                 Ok(ControlFlow::Break(self.finish("waiting for the savepoint", Some(GOING))))
             }
-            // The table decides again, now from the job's end or its missing JobManager.
-            StopOutcome::Lost => {
-                job::forget_stop(self.status.job_mut());
-                let because = "the stop-with-savepoint was lost";
-                Ok(ControlFlow::Break(self.finish(because, Some(Duration::ZERO))))
-            }
+            StopOutcome::Lost => Ok(ControlFlow::Break(self.lose_stop())),
             StopOutcome::Failed(message) => {
                 job::forget_stop(self.status.job_mut());
+                self.note_failed_stop();
                 Err(Halt::problem(Problem::upgrade(
                     "SavepointError",
-                    format!("the job could not be stopped with a savepoint and goes on: {message}"),
+                    format!("the job {NOT_STOPPED} and goes on: {message}"),
                 )))
             }
         }
     }
+
+    /// The change to a state that the user names, where there is one.
+    pub(super) fn named_redeploy(&self, last: &Reconciled<K::Spec>) -> Option<SpecDiff> {
+        let diff = K::changes(&last.spec, &self.spec);
+        let is_one = diff.class() == ChangeClass::SavepointRedeploy && self.named_state().is_some();
+        is_one.then_some(diff)
+    }
+
+    /// The same where the savepoint that the job was to stop with is hardly to be hoped for.
+    pub(super) fn overtaken_by(
+        &self,
+        outcome: &StopOutcome,
+        last: &Reconciled<K::Spec>,
+    ) -> Result<Option<SpecDiff>, Halt<K::Question>> {
+        let is_over = matches!(outcome, StopOutcome::Pending) && self.is_savepoint_overdue()?;
+        Ok(if is_over { self.named_redeploy(last) } else { None })
+    }
+
+    /// The table decides again, now from what became of the job.
+    fn lose_stop(&mut self) -> PlanOf<K> {
+        job::forget_stop(self.status.job_mut());
+        self.finish("the stop-with-savepoint was lost", Some(Duration::ZERO))
+    }
+
+    /// Whether the stop that is under way was asked for as long ago as this option says.
+    fn stop_had(&self, patience: &ConfigOption<Duration>) -> Result<bool, Halt<K::Question>> {
+        let patience = self.observe_config()?.get(patience)?;
+        Ok(self.world.now() >= self.stop_ends_at(patience))
+    }
+
+    /// Whether Flink should long have ended the savepoint that stops the job.
+    pub(super) fn is_savepoint_overdue(&self) -> Result<bool, Halt<K::Question>> {
+        let patience = savepoint_patience(&*self.observe_config()?);
+        Ok(self.world.now() >= self.stop_ends_at(patience))
+    }
+
+    /// When a stop that may take this long is over.
+    pub(super) fn stop_ends_at(&self, patience: Duration) -> Timestamp {
+        let since = job::stop_since(self.status.job());
+        give_up_at(self.world.metadata(), since, patience, self.world.now())
+    }
+
+    /// Flink says, or may say, that the stop is under way: another one would not help.
+    fn tell_overdue(&self) -> Halt<K::Question> {
+        Halt::problem(Problem::upgrade(
+            "SavepointError",
+            format!(
+                "the job was asked long ago to stop with a savepoint, and has not: the change \
+                 waits for it. See what its tasks wait for: kubectl flink status {}. {OTHER_STATE}",
+                self.world.name()
+            ),
+        ))
+    }
 }
+
+/// The way out where the newest state of a job cannot be had.
+pub(super) const OTHER_STATE: &str = "To go on without it, find the job's newest checkpoint or \
+     savepoint, set `spec.job.initialSavepointPath` to it and `spec.job.savepointRedeployNonce` to a \
+     new number";

@@ -2,16 +2,17 @@
 //! scales and removes. Native clusters have none; Flink starts their TaskManagers.
 
 use super::application::{Halt, Pass};
-use super::deploy::GOING;
+use super::deploy::{GOING, OVERDUE_AFTER};
 use super::diff::{ChangeClass, SpecDiff};
 use super::observe::{SOON, foreign_deployment};
 use super::plan::{Component, Event, Plan, Step};
 use super::reconciled::ReconciledSpec;
 use super::restore::RestorePoint;
+use super::upgrade::NEVER_STARTED_KEY;
 use super::version::refuse_old_version;
-use super::world::TaskManagers;
+use super::world::{JobManager, TaskManagers};
 use crate::api::deployment::{DeploymentMode, FlinkDeploymentSpec};
-use crate::api::job::JobState;
+use crate::api::job::{JobState, UpgradeMode};
 use crate::api::status::{
     JobManagerDeploymentStatus, JobStatusState, LAST_STATE_PATH, ReconciliationState,
     TaskManagerInfo,
@@ -66,6 +67,53 @@ impl Pass<'_> {
         Ok(())
     }
 
+    /// Removes the cluster of a job that is stopped in this mode. Where jobs go on by HA metadata,
+    /// the JobManager ends first: one that sees its TaskManagers go fails a job that has used up its
+    /// restarts, and takes the HA metadata along.
+    pub(super) fn delete_cluster_of(
+        &mut self,
+        mode: UpgradeMode,
+        job_manager_uid: Option<String>,
+    ) -> Result<(), Halt> {
+        let needs_metadata = self.is_session() || mode == UpgradeMode::LastState;
+        match job_manager_uid {
+            Some(uid) if needs_metadata && !self.leaves_orphans() => {
+                self.steps.push(Step::StopJobManager { uid, unstarted: None });
+                Ok(())
+            }
+            job_manager_uid => self.delete_cluster(job_manager_uid),
+        }
+    }
+
+    /// What [`Self::delete_cluster_of`] began: the pods of the JobManager have ended, or do not end,
+    /// so the rest may go.
+    pub(super) fn delete_stopped_cluster(&mut self) -> Result<Option<Plan>, Halt> {
+        let stopped = self.read_job_manager()?.filter(|job_manager| job_manager.is_stopped);
+        let Some(JobManager { uid, version, is_stopped_unstarted, .. }) = stopped.cloned() else {
+            return Ok(None);
+        };
+        let pods = self.pods()?;
+        let has_started = pods.iter().any(|pod| pod.has_started);
+        if !pods.iter().all(|pod| self.is_overdue(pod)) {
+            let is_left = pods.iter().any(|pod| pod.ending_since.is_none());
+            let is_late = self.has_gone_on_for(OVERDUE_AFTER) && is_left;
+            if is_late || is_stopped_unstarted && has_started {
+                // Somebody gave it replicas again; or it came to run on its way out.
+                let unstarted = version.filter(|_| is_stopped_unstarted && !has_started);
+                self.steps.push(Step::StopJobManager { uid, unstarted });
+            }
+            return Ok(Some(self.await_old_pods()));
+        }
+        if is_stopped_unstarted {
+            self.status
+                .cluster_info
+                .insert(NEVER_STARTED_KEY.to_owned(), self.world.now.to_string());
+            self.write_intent();
+        }
+        self.delete_cluster(Some(uid))?;
+        Ok(Some(self.finish("the JobManager has ended: removing the rest", Some(GOING))))
+    }
+
     /// The JobManager is gone: whether its TaskManagers still are there. They are asked to go.
     pub(super) fn has_old_task_managers(&mut self) -> Result<bool, Halt> {
         let Some(task_managers) = self.read_own_task_managers()? else { return Ok(false) };
@@ -77,9 +125,9 @@ impl Pass<'_> {
 
     /// [`Self::has_old_task_managers`], as the plan that waits for them.
     pub(super) fn wait_for_old_task_managers(&mut self) -> Result<Option<Plan>, Halt> {
-        Ok(self
-            .has_old_task_managers()?
-            .then(|| self.finish("waiting for the old TaskManagers to end", Some(GOING))))
+        let is_waiting = self.has_old_task_managers()?;
+        let pause = self.going();
+        Ok(is_waiting.then(|| self.finish("waiting for the old TaskManagers to end", Some(pause))))
     }
 
     /// Whether TaskManagers are on their way out, so that a new JobManager had better wait.

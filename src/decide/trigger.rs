@@ -94,6 +94,8 @@ pub struct Memory {
     pub checkpoint: Option<Timestamp>,
     /// Nodes whose going a snapshot was asked for.
     pub notices: Answered,
+    /// When it was last seen that somebody else holds savepoints of the status' history, or may.
+    pub held: Option<Timestamp>,
 }
 
 impl Memory {

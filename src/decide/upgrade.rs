@@ -1,20 +1,28 @@
 //! Stopping a running job so that its changed spec can start: the table's decision, carried out.
 
 use std::ops::ControlFlow;
+use std::time::Duration;
+
+use jiff::Timestamp;
 
 use super::application::{Halt, Pass, Problem};
-use super::deploy::GOING;
+use super::blocker::{give_up_at, savepoint_patience};
+use super::deploy::{GOING, STARTING_KEY};
 use super::diff::SpecDiff;
 use super::job::{self, StopOutcome};
 use super::observe::SOON;
-use super::plan::{Plan, Step};
+use super::plan::{Component, Event, Plan, Step};
 use super::reconciled::{ReconciledSpec, deployed};
 use super::record::savepoint_directory;
-use super::restore::RestorePoint;
-use super::stop::{Lazy, Need, StopDecision, StopFacts, decide_stop, is_cancellable};
-use super::world::Answer;
+use super::restore::{HighAvailability, RestorePoint};
+use super::stop::{Lazy, MOVED, Need, StopDecision, StopFacts, decide_stop, is_cancellable};
+use super::stopping::OTHER_STATE;
+use super::world::{Answer, HaMetadata, JobWorld};
+use crate::api::deployment::FlinkDeploymentSpec;
 use crate::api::job::{JobState, UpgradeMode};
-use crate::api::status::{JobManagerDeploymentStatus, JobStatusState, ReconciliationState};
+use crate::api::status::{
+    JobManagerDeploymentStatus, JobStatusState, LAST_STATE_PATH, ReconciliationState,
+};
 use crate::config::cluster;
 use crate::config::options;
 
@@ -22,10 +30,22 @@ use crate::config::options;
 /// one is made.
 pub const REPLACED_KEY: &str = "ReplacedDeployment";
 
+/// In `status.clusterInfo`: when the JobManager's Deployment was removed of which no process ever ran,
+/// until there is another one. What its job was to start from is its newest state.
+pub const NEVER_STARTED_KEY: &str = "RemovedUnstarted";
+
 impl Pass<'_> {
     pub(super) fn stop(&mut self, last: &ReconciledSpec, diff: &SpecDiff) -> Result<Plan, Halt> {
+        if let Err(halt) = self.refuse_what_cannot_be_made() {
+            return self.go_on_as_it_is(last, halt);
+        }
         let decision = self.ask_table(self.stop_facts(last)?)?;
         match decision {
+            StopDecision::Wait(reason) if reason == MOVED => {
+                // It ends only when somebody answers it.
+                let moved = Halt::problem(Problem::upgrade("UpgradeFailed", reason));
+                self.go_on_as_it_is(last, moved)
+            }
             StopDecision::Wait(reason) => {
                 let plan = self.look_after(last)?;
                 Ok(Plan { because: format!("the change waits: {reason}"), ..plan })
@@ -33,11 +53,7 @@ impl Pass<'_> {
             StopDecision::Refuse(message) => {
                 Err(Halt::problem(Problem::upgrade("UpgradeFailed", message)))
             }
-            StopDecision::Savepoint => {
-                self.announce(diff);
-                self.announce_stop();
-                self.begin_stop()
-            }
+            StopDecision::Savepoint => self.stop_with_savepoint(last, diff),
             StopDecision::Cancel => {
                 self.announce(diff);
                 self.announce_stop();
@@ -54,13 +70,16 @@ impl Pass<'_> {
                 self.announce(diff);
                 self.announce_stop();
                 self.supersede(last, RestorePoint::HaMetadata);
-                if self.last_mode() == UpgradeMode::Stateless {
+                if self.has_started_empty() {
                     // What the job started from, should HA metadata name no checkpoint.
                     self.status.job_status.upgrade_savepoint_path = None;
                 }
                 self.take_down(UpgradeMode::LastState, false)
             }
             StopDecision::AlreadyStopped(mode) | StopDecision::NeverStarted(mode) => {
+                if let Some(plan) = self.stop_unstarted(&decision)? {
+                    return Ok(plan);
+                }
                 self.announce(diff);
                 self.adopt_last_checkpoint(mode)?;
                 let restore = match (mode, self.savepoint_path()) {
@@ -84,6 +103,40 @@ impl Pass<'_> {
         }
     }
 
+    fn stop_with_savepoint(
+        &mut self,
+        last: &ReconciledSpec,
+        diff: &SpecDiff,
+    ) -> Result<Plan, Halt> {
+        if let Some(plan) = self.pause_before_stop(last)? {
+            return Ok(plan);
+        }
+        self.announce(diff);
+        self.announce_stop();
+        self.begin_stop()
+    }
+
+    /// A change that is refused is told, and what runs is looked after meanwhile.
+    pub(super) fn go_on_as_it_is(
+        &mut self,
+        last: &ReconciledSpec,
+        refusal: Halt,
+    ) -> Result<Plan, Halt> {
+        let Halt::Problem(problem) = refusal else { return Err(refusal) };
+        let because = problem.message.clone();
+        self.problem = Some(*problem);
+        let plan = self.look_after(last)?;
+        Ok(Plan { because, ..plan })
+    }
+
+    /// A running job is not stopped for a spec whose objects cannot be made.
+    pub(super) fn refuse_what_cannot_be_made(&self) -> Result<(), Halt> {
+        if self.desired_state() == JobState::Running {
+            let _objects = self.render(&self.spec, self.generation, &RestorePoint::Empty, "")?;
+        }
+        Ok(())
+    }
+
     /// What the upgrade table looks at, without the facts that it has to ask for.
     pub(super) fn stop_facts(&self, last: &ReconciledSpec) -> Result<StopFacts, Halt> {
         let config = self.observe_config()?;
@@ -97,11 +150,13 @@ impl Pass<'_> {
             job_manager: self.status.job_manager_deployment_status,
             is_high_availability_on: cluster::is_high_availability_on(&config)
                 && self.is_high_availability_on()?,
+            moves_metadata: self.moves_metadata(&deployed, &self.spec)?,
             is_version_changed: deployed.flink_version != self.spec.flink_version,
             has_savepoint_directory: savepoint_directory(&config).is_some(),
             may_fall_back: config.get(&options::JOB_UPGRADE_LAST_STATE_FALLBACK_ENABLED)?,
             may_cancel: config.get(&options::JOB_UPGRADE_LAST_STATE_JOB_CANCEL_ENABLED)?,
             retains_checkpoints: job::retains_checkpoints(&config),
+            retention: Lazy::NotAsked,
             checkpoint_age_max: config
                 .find(&options::JOB_UPGRADE_LAST_STATE_MAX_ALLOWED_CHECKPOINT_AGE)?,
             job_started: job::started(&self.status.job_status),
@@ -112,13 +167,32 @@ impl Pass<'_> {
         })
     }
 
+    /// Whether a job of `from` would look for its HA metadata elsewhere with `to`.
+    pub(super) fn moves_metadata(
+        &self,
+        from: &FlinkDeploymentSpec,
+        to: &FlinkDeploymentSpec,
+    ) -> Result<bool, Halt> {
+        if from.flink_configuration == to.flink_configuration
+            && from.flink_version == to.flink_version
+        {
+            return Ok(false);
+        }
+        let from = self.deploy_config(from, self.generation)?;
+        let to = self.deploy_config(to, self.generation)?;
+        let is_kept =
+            cluster::is_high_availability_on(&from) && cluster::is_high_availability_on(&to);
+        Ok(is_kept && !cluster::is_metadata_shared(&from, &to))
+    }
+
     pub(super) fn ask_table(&self, mut facts: StopFacts) -> Result<StopDecision, Halt> {
         loop {
-            // Each need is met once, so this ends after at most four rounds.
+            // Each need is met once, so this ends after at most five rounds.
             match decide_stop(&facts) {
                 Ok(decision) => return Ok(decision),
                 Err(Need::HaMetadata) => facts.ha_metadata = lazy(self.world.ha_metadata()?),
                 Err(Need::Checkpoints) => facts.checkpoints = lazy(self.world.checkpoints()?),
+                Err(Need::Retention) => facts.retention = lazy(self.world.retention()?),
                 Err(Need::NeverStarted) => {
                     facts.never_started = Lazy::Known(self.job_manager_never_started()?);
                 }
@@ -126,9 +200,43 @@ impl Pass<'_> {
         }
     }
 
+    /// A JobManager that never ran may do so any moment, and its job then have newer state than what
+    /// it started from. So it is kept from starting first, with the reason noted on it: what follows
+    /// is decided when it is gone, whenever that is.
+    pub(super) fn stop_unstarted(&mut self, decision: &StopDecision) -> Result<Option<Plan>, Halt> {
+        if !matches!(decision, StopDecision::NeverStarted(_)) {
+            return Ok(None);
+        }
+        let Some(job_manager) = self.read_job_manager()?.filter(|found| !found.is_deleting) else {
+            return Ok(None);
+        };
+        let uid = job_manager.uid.clone();
+        let Some(version) = job_manager.version.clone() else {
+            return Err(Halt::cannot("the JobManager Deployment has no resourceVersion"));
+        };
+        // That its start is done may not be stored yet, and a stopped one is not taken for it.
+        self.write_intent();
+        self.steps.push(Step::StopJobManager { uid, unstarted: Some(version) });
+        Ok(Some(self.finish("removing the JobManager, which never ran", Some(GOING))))
+    }
+
+    /// When the JobManager that is missing was removed, if it never ran.
+    pub(super) fn removed_unstarted(&self) -> Option<Timestamp> {
+        let is_missing =
+            self.status.job_manager_deployment_status == JobManagerDeploymentStatus::Missing;
+        let removed = self.status.cluster_info.get(NEVER_STARTED_KEY).filter(|_| is_missing)?;
+        Some(removed.parse().unwrap_or_default())
+    }
+
     /// True only when neither the Deployment nor any of its pods ever got to run a JobManager.
     fn job_manager_never_started(&self) -> Result<bool, Halt> {
-        let Some(job_manager) = self.read_job_manager()? else { return Ok(false) };
+        let Some(job_manager) = self.read_job_manager()? else {
+            return Ok(self.removed_unstarted().is_some());
+        };
+        if job_manager.is_deleting {
+            // On its way out it may have come to run; only what is noted of it still counts.
+            return Ok(self.status.cluster_info.contains_key(NEVER_STARTED_KEY));
+        }
         if !job_manager.was_never_available {
             return Ok(false);
         }
@@ -154,7 +262,8 @@ impl Pass<'_> {
                 self.status.job_manager_deployment_status == JobManagerDeploymentStatus::Missing;
             return Ok(if is_gone { StopOutcome::Lost } else { StopOutcome::Pending });
         }
-        let outcome = job::stop_outcome(self.world.stop()?, self.status.job_status.state);
+        let state = self.status.job_status.state;
+        let outcome = job::stop_outcome(self.world.stop()?, state, || self.world.checkpoints())?;
         self.resend_if_lost(&outcome, trigger_id)?;
         Ok(outcome)
     }
@@ -164,7 +273,18 @@ impl Pass<'_> {
         last: &ReconciledSpec,
         trigger_id: &str,
     ) -> Result<Plan, Halt> {
+        if let Some(plan) = self.go_on_without_answer(last)? {
+            return Ok(plan);
+        }
         let outcome = self.stop_outcome(trigger_id)?;
+        let is_gone =
+            self.status.job_manager_deployment_status == JobManagerDeploymentStatus::Missing;
+        if is_gone && matches!(outcome, StopOutcome::Lost) {
+            self.trust_metadata_only();
+        }
+        if let Some(diff) = self.overtaken_by(&outcome, last)? {
+            return self.redeploy_from_savepoint(last, &diff);
+        }
         let path = match self.stopped_with(outcome)? {
             ControlFlow::Continue(path) => path,
             ControlFlow::Break(plan) => return Ok(plan),
@@ -180,9 +300,134 @@ impl Pass<'_> {
         self.take_down(UpgradeMode::Savepoint, false)
     }
 
+    pub(super) fn wait_for_cancel(&mut self, last: &ReconciledSpec) -> Result<Plan, Halt> {
+        if let Some(plan) = self.go_on_without_answer(last)? {
+            return Ok(plan);
+        }
+        if self.is_cancel_lost {
+            let job_id = self.job_id()?;
+            self.steps.push(Step::CancelJob { job_id, is_best_effort: false });
+        }
+        Ok(self.finish("waiting for the job to be cancelled", Some(SOON)))
+    }
+
+    /// What is done while the JobManager that was asked to stop the job, or to cancel it, does not
+    /// answer: another state that its user names counts at once, and its newest state when the
+    /// JobManager had its time. Nothing while there is hope.
+    fn go_on_without_answer(&mut self, last: &ReconciledSpec) -> Result<Option<Plan>, Halt> {
+        let job_manager = self.status.job_manager_deployment_status;
+        let is_away = matches!(
+            job_manager,
+            JobManagerDeploymentStatus::Deploying
+                | JobManagerDeploymentStatus::DeployedNotReady
+                | JobManagerDeploymentStatus::Error
+        );
+        if !is_away {
+            return Ok(None);
+        }
+        if let Some(diff) = self.named_redeploy(last) {
+            return self.redeploy_from_savepoint(last, &diff).map(Some);
+        }
+        if self.world.now < self.silence_ends_at()? {
+            return Ok(None);
+        }
+        self.decide_without_answer(last).map(Some)
+    }
+
+    /// When a JobManager that does not answer is waited for no longer. One that runs may be taking
+    /// the savepoint still.
+    fn silence_ends_at(&self) -> Result<Timestamp, Halt> {
+        let config = self.observe_config()?;
+        let patience = config.get(&options::DEPLOYMENT_READINESS_TIMEOUT)?;
+        let (metadata, now) = (&self.world.resource.metadata, self.world.now);
+        let at = give_up_at(metadata, Some(self.job_state_since()), patience, now);
+        let runs = self.status.job_manager_deployment_status
+            == JobManagerDeploymentStatus::DeployedNotReady;
+        if runs && self.pending_stop().is_some() {
+            return Ok(at.max(self.stop_ends_at(savepoint_patience(&config))));
+        }
+        Ok(at)
+    }
+
+    /// The stop, or the cancellation, is forgotten, and the table decides again by HA metadata. It
+    /// must name a checkpoint: a job that has ended takes its metadata along, the checkpoints first,
+    /// and may leave a savepoint that nobody knows of.
+    fn decide_without_answer(&mut self, last: &ReconciledSpec) -> Result<Plan, Halt> {
+        let deployed = self.deployed_spec(last);
+        let is_version_changed = deployed.flink_version != self.spec.flink_version;
+        let config = self.observe_config()?;
+        let may_fall_back = config.get(&options::JOB_UPGRADE_LAST_STATE_FALLBACK_ENABLED)?;
+        let needs_savepoint = self.job().upgrade_mode == UpgradeMode::Savepoint && !may_fall_back;
+        let doubt = match self.high_availability(&deployed)? {
+            _ if is_version_changed => {
+                Some("HA metadata does not lead to another Flink version".to_owned())
+            }
+            _ if needs_savepoint => {
+                Some(format!("`{}` is off", options::JOB_UPGRADE_LAST_STATE_FALLBACK_ENABLED.key()))
+            }
+            HighAvailability::Known(HaMetadata { has_checkpoint: true, .. }) => None,
+            HighAvailability::Known(_) => Some(
+                "HA metadata names no checkpoint of the job, which may have ended and left a \
+                 savepoint"
+                    .to_owned(),
+            ),
+            HighAvailability::Unknown(reason) => {
+                Some(format!("HA metadata cannot be read ({reason})"))
+            }
+            HighAvailability::Off => Some(
+                "without high availability nobody else knows the job's newest state".to_owned(),
+            ),
+        };
+        let silence = format!(
+            "the JobManager that was asked to stop the job has not answered for long ({})",
+            self.trouble()
+        );
+        if let Some(doubt) = doubt {
+            let message = format!(
+                "{silence}, and {doubt}: nothing is started, and the change waits until it \
+                 answers. {OTHER_STATE}"
+            );
+            return Err(Halt::problem(Problem::upgrade("UpgradeFailed", message)));
+        }
+        let message = format!("{silence}: it is waited for no longer, and HA metadata decides");
+        self.tell(Event::warning("UpgradeFailed", Component::JobManagerDeployment, message));
+        self.forget_stop();
+        self.trust_metadata_only();
+        if self.status.job_status.state == Some(JobStatusState::Cancelling) {
+            self.set_job_state(JobStatusState::Reconciling);
+            self.status.reconciliation_status.state = ReconciliationState::Deployed;
+        }
+        Ok(self.finish("the JobManager does not answer: decided anew", Some(Duration::ZERO)))
+    }
+
+    /// What the job started from is not its newest state any more: a start that finds no checkpoint
+    /// in HA metadata must be refused.
+    fn trust_metadata_only(&mut self) {
+        let state = self.status.job_status.state;
+        if !state.is_some_and(JobStatusState::is_globally_terminal) {
+            self.status.job_status.upgrade_savepoint_path = Some(LAST_STATE_PATH.to_owned());
+        }
+    }
+
+    /// HA metadata that are gone by and name a checkpoint must do so also when they are used. A job
+    /// that ends takes its checkpoints along first and the rest later, or never.
+    pub(super) fn note_checkpoint_in_metadata(&mut self) -> Result<(), Halt> {
+        if let Ok(HaMetadata { has_checkpoint: true, .. }) = self.world.ha_metadata()? {
+            self.trust_metadata_only();
+        }
+        Ok(())
+    }
+
+    /// The path on record is no state of the job that runs, which started without any and is not
+    /// known to have some.
+    pub(super) fn has_started_empty(&self) -> bool {
+        let path = self.status.job_status.upgrade_savepoint_path.as_deref();
+        self.last_mode() == UpgradeMode::Stateless && path != Some(LAST_STATE_PATH)
+    }
+
     fn begin_cancel(&mut self, last: &ReconciledSpec) -> Result<Plan, Halt> {
         let job_id = self.job_id()?;
-        if self.last_mode() == UpgradeMode::Stateless {
+        if self.has_started_empty() {
             // What the job started from, should it leave no checkpoint of its own.
             self.status.job_status.upgrade_savepoint_path = None;
         }
@@ -208,15 +453,20 @@ impl Pass<'_> {
         last: &ReconciledSpec,
         diff: &SpecDiff,
     ) -> Result<Plan, Halt> {
+        let path = self.named_for_redeploy()?;
+        self.refuse_what_cannot_be_made()?;
         self.announce(diff);
         self.announce_stop();
-        let path = self.job().initial_savepoint_path.clone();
         let left = match (last.job_state(), self.last_mode(), self.savepoint_path()) {
-            (JobState::Suspended, UpgradeMode::Savepoint, Some(path)) => RestorePoint::Path(path),
+            (JobState::Suspended, UpgradeMode::Savepoint, Some(path))
+                if path != LAST_STATE_PATH =>
+            {
+                RestorePoint::Path(path)
+            }
             _ => RestorePoint::HaMetadata,
         };
         self.supersede(last, left);
-        self.status.job_status.upgrade_savepoint_path = path;
+        self.status.job_status.upgrade_savepoint_path = Some(path);
         self.forget_stop();
         self.take_down(UpgradeMode::Savepoint, true)
     }
@@ -247,6 +497,10 @@ impl Pass<'_> {
         // deletion, the Deployment that is there must not be taken for the new one.
         let has_its_generation = self.status.observed_generation == Some(self.generation);
         self.store_before_deploy(mode, false);
+        self.status.cluster_info.remove(STARTING_KEY);
+        if mode == UpgradeMode::LastState {
+            self.note_checkpoint_in_metadata()?;
+        }
         let state = self.status.job_status.state;
         if !state.is_some_and(JobStatusState::is_globally_terminal) {
             self.set_job_state(JobStatusState::Finished);
@@ -260,7 +514,7 @@ impl Pass<'_> {
         if let (true, Some(job_id)) = (cancel, job_id) {
             self.steps.push(Step::CancelJob { job_id, is_best_effort: true });
         }
-        self.delete_cluster(uid)?;
+        self.delete_cluster_of(mode, uid)?;
         let because = match mode {
             UpgradeMode::Stateless => "stopping the job without its state",
             UpgradeMode::Savepoint => "removing the JobManager, the job's state is recorded",
@@ -270,9 +524,12 @@ impl Pass<'_> {
     }
 }
 
-fn lazy<T: Clone>(answer: Answer<'_, T>) -> Lazy<T> {
+pub(super) fn lazy<T: Clone>(answer: Answer<'_, T>) -> Lazy<T> {
     match answer {
         Ok(value) => Lazy::Known(value.clone()),
         Err(reason) => Lazy::Unknown(reason.to_owned()),
     }
 }
+
+#[cfg(test)]
+mod tests;

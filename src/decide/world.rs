@@ -38,6 +38,8 @@ pub struct Facts {
     pub pods: Fact<Vec<Pod>>,
     pub jobs: Fact<Vec<Job>>,
     pub checkpoints: Fact<Checkpoints>,
+    /// Whether the running job's checkpoints outlive it when it is cancelled.
+    pub retention: Fact<bool>,
     pub ha_metadata: Fact<HaMetadata>,
     pub stop: Fact<Stop>,
     pub cluster: Fact<Cluster>,
@@ -54,6 +56,8 @@ pub struct Facts {
     pub savepoint: Fact<Trigger>,
     pub checkpoint: Fact<Trigger>,
     pub revisions: Fact<Vec<String>>,
+    /// By the savepoints of the status' history: who else refers to each, named for a person.
+    pub references: Fact<BTreeMap<String, Vec<String>>>,
     pub verdict: Fact<Verdict>,
     /// Those that bear any taint, or are cordoned.
     pub nodes: Fact<Vec<Node>>,
@@ -118,7 +122,7 @@ questions! {
     task_managers: Option<TaskManagers> => TaskManagers;
     pods: Vec<Pod> => Pods;
     jobs: Vec<Job> => Jobs;
-    checkpoints: Checkpoints => Checkpoints;
+    retention: bool => Retention;
     ha_metadata: HaMetadata => HaMetadata;
     stop: Stop => Stop;
     cluster: Cluster => Cluster;
@@ -197,6 +201,7 @@ macro_rules! job_facts {
 }
 
 job_facts! {
+    checkpoints: Checkpoints;
     exceptions: Vec<JobException>;
     job_metrics: JobMetrics;
     resource_requirements: BTreeMap<String, Bounds>;
@@ -204,6 +209,7 @@ job_facts! {
     savepoint: Trigger;
     checkpoint: Trigger;
     revisions: Vec<String>;
+    references: BTreeMap<String, Vec<String>>;
     nodes: Vec<Node>;
     pod_nodes: BTreeSet<String>;
 }
@@ -280,6 +286,7 @@ pub(super) use job_world;
 
 job_world! {
     FlinkDeployment;
+    checkpoints: Checkpoints => Checkpoints;
     exceptions: Vec<JobException> => Exceptions;
     job_metrics: JobMetrics => JobMetrics;
     resource_requirements: BTreeMap<String, Bounds> => ResourceRequirements;
@@ -287,6 +294,7 @@ job_world! {
     savepoint: Trigger => Savepoint;
     checkpoint: Trigger => Checkpoint;
     revisions: Vec<String> => Revisions;
+    references: BTreeMap<String, Vec<String>> => References;
     nodes: Vec<Node> => Nodes;
     pod_nodes: BTreeSet<String> => PodNodes;
 }

@@ -240,6 +240,13 @@ pub struct Externalization {
     pub delete_on_cancellation: bool,
 }
 
+impl Externalization {
+    /// Whether the last checkpoint stays when the job is cancelled.
+    pub fn retains_on_cancellation(self) -> bool {
+        self.enabled && !self.delete_on_cancellation
+    }
+}
+
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct TriggerBody<'a> {
@@ -328,9 +335,14 @@ impl Client {
         }
     }
 
-    /// `GET /jobs/:jobid/checkpoints/config`.
-    pub async fn checkpoint_config(&self, job_id: &str) -> Result<CheckpointConfig, Error> {
-        self.get(path(&["jobs", job_id, "checkpoints", "config"])?).await
+    /// `GET /jobs/:jobid/checkpoints/config`; none where Flink says that checkpointing is not enabled
+    /// for the job.
+    pub async fn checkpoint_config(&self, job_id: &str) -> Result<Option<CheckpointConfig>, Error> {
+        match self.get(path(&["jobs", job_id, "checkpoints", "config"])?).await {
+            Ok(config) => Ok(Some(config)),
+            Err(error) if is_checkpointing_disabled(&error) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// [`Client::checkpoints`] of a job that was seen to have ended, not older than that.
@@ -348,15 +360,19 @@ impl Client {
     pub async fn checkpoints(&self, job_id: &str) -> Result<Checkpoints, Error> {
         match self.get(path(&["jobs", job_id, "checkpoints"])?).await {
             Ok(statistics) => Ok(Checkpoints::Statistics(Box::new(statistics))),
-            Err(error)
-                if matches!(error, Error::Refused { status: 404, .. })
-                    && error.says(|line| line.contains("Checkpointing has not been enabled")) =>
-            {
-                Ok(Checkpoints::Disabled)
-            }
+            Err(error) if is_checkpointing_disabled(&error) => Ok(Checkpoints::Disabled),
             Err(error) => Err(error),
         }
     }
+}
+
+/// Whether Flink says that checkpointing is not enabled; its two endpoints have different words.
+fn is_checkpointing_disabled(error: &Error) -> bool {
+    matches!(error, Error::Refused { status: 404, .. })
+        && error.says(|line| {
+            line.contains("Checkpointing has not been enabled")
+                || line.contains("Checkpointing is not enabled for this job")
+        })
 }
 
 /// How long the JobManager hands the same statistics out.

@@ -145,7 +145,7 @@ impl Error {
     }
 
     /// Flink refused with a text of which one line (stack frames aside) `matches`.
-    pub(super) fn says(&self, matches: impl Fn(&str) -> bool) -> bool {
+    pub fn says(&self, matches: impl Fn(&str) -> bool) -> bool {
         match self {
             Self::Refused { errors, .. } => errors
                 .iter()

@@ -13,6 +13,7 @@ use super::resource::Act;
 use super::snapshot::steps::SnapshotSteps;
 use crate::api::deployment::FlinkDeployment;
 use crate::api::state_snapshot::JobKind;
+use crate::api::{ENDING_ANNOTATION, NEVER_STARTED};
 use crate::cluster;
 use crate::cluster::apply::{self, Deletion, ObjectId, Writer};
 use crate::config::{FlinkConfig, options};
@@ -105,6 +106,9 @@ impl Act<'_, FlinkDeployment> {
                 self.cancel(&job_id, is_best_effort).await
             }
             Step::ScaleJob { job_id, bounds } => scale(&self.flink()?, &job_id, &bounds).await,
+            Step::StopJobManager { uid, unstarted } => {
+                self.stop_job_manager(&uid, unstarted.as_deref()).await
+            }
             Step::DeleteJobManager { uid } => {
                 self.delete_deployment(names::job_manager(&self.resource.name_any()), &uid).await
             }
@@ -171,6 +175,26 @@ impl Act<'_, FlinkDeployment> {
         let patch = json!({"spec": {"replicas": replicas}});
         apply::amend(&self.context.client, &id, &patch, Writer::OPERATOR).await?;
         Ok(())
+    }
+
+    async fn stop_job_manager(&self, uid: &str, unstarted: Option<&str>) -> Result<(), Error> {
+        let name = names::job_manager(&self.resource.name_any());
+        let id = ObjectId::of::<Deployment>(&self.namespace(), &name);
+        let ending = if unstarted.is_some() { NEVER_STARTED } else { "true" };
+        let mut patch = json!({
+            "metadata": {"uid": uid, "annotations": {ENDING_ANNOTATION: ending}},
+            "spec": {"replicas": 0},
+        });
+        if let Some(version) = unstarted {
+            patch["metadata"]["resourceVersion"] = json!(version);
+        }
+        match apply::amend(&self.context.client, &id, &patch, Writer::OPERATOR).await {
+            // Gone, or another incarnation: the next pass looks at it.
+            Ok(_) | Err(cluster::Error::NotFound { .. } | cluster::Error::Conflict { .. }) => {
+                Ok(())
+            }
+            Err(error) => Err(error.into()),
+        }
     }
 
     async fn delete_deployment(&self, name: String, uid: &str) -> Result<(), Error> {

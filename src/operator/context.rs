@@ -256,6 +256,11 @@ impl Context {
         }
     }
 
+    /// Somebody else holds savepoints of the status' history.
+    pub(super) fn note_held(&self, uid: &str, at: Timestamp) {
+        lock(&self.periodic).entry(uid.to_owned()).or_default().held = Some(at);
+    }
+
     pub(super) fn forget_periodic(&self, uid: &str) {
         lock(&self.periodic).remove(uid);
     }

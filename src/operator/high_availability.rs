@@ -153,7 +153,7 @@ impl Place<'_> {
 }
 
 /// Metadata of the job with this id, or of any job where the id is not known.
-fn metadata_in(maps: &[ConfigMap], cluster: &str, job_id: Option<&str>) -> HaMetadata {
+pub fn metadata_in(maps: &[ConfigMap], cluster: &str, job_id: Option<&str>) -> HaMetadata {
     let of_job: Vec<&ConfigMap> = maps
         .iter()
         .filter(|map| map.metadata.deletion_timestamp.is_none())

@@ -99,6 +99,14 @@ impl Asked<'_> {
         })
     }
 
+    /// Whether the job's checkpoints outlive it when it is cancelled, as it runs; one that takes none
+    /// has none to lose.
+    pub(super) async fn retention(&self) -> Result<bool, String> {
+        let config = self.flink()?.checkpoint_config(self.id()?).await;
+        let config = config.map_err(|error| tell(&error))?;
+        Ok(config.is_none_or(|config| config.externalization.retains_on_cancellation()))
+    }
+
     /// The stop-with-savepoint whose trigger is in the status.
     pub(super) async fn stop(&self) -> Result<Stop, String> {
         let info = self.status.savepoint_info.as_ref();
@@ -109,15 +117,7 @@ impl Asked<'_> {
             .savepoint_status(self.id()?, trigger)
             .await
             .map_err(|error| tell(&error))?;
-        Ok(match answer {
-            SavepointStatus::InProgress => Stop::Pending,
-            SavepointStatus::Completed { location }
-            | SavepointStatus::CompletedButStopFailed { location, .. } => {
-                Stop::Completed { path: location }
-            }
-            SavepointStatus::Failed(cause) => Stop::Failed { message: cause.chain().join(" -> ") },
-            SavepointStatus::TriggerLost => Stop::NotFound,
-        })
+        Ok(stop_of(answer))
     }
 
     /// Why the job failed.
@@ -170,5 +170,38 @@ impl Asked<'_> {
             restarts: number(names[0]).or_else(|| number(names[1])),
             completed_checkpoints: number(names[2]),
         })
+    }
+}
+
+fn stop_of(status: SavepointStatus) -> Stop {
+    match status {
+        SavepointStatus::InProgress => Stop::Pending,
+        SavepointStatus::Completed { location } => Stop::Completed { path: location },
+        SavepointStatus::CompletedButStopFailed { location, cause } => {
+            let message = cause.chain().join(" -> ");
+            Stop::SavedNotStopped { path: location, message }
+        }
+        SavepointStatus::Failed(cause) => Stop::Failed { message: cause.chain().join(" -> ") },
+        SavepointStatus::TriggerLost => Stop::NotFound,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::flink::failures::FailureCause;
+
+    #[test]
+    fn savepoint_of_a_job_that_went_on_is_told_apart() {
+        let location = || "file:/sp/1".to_owned();
+        let cause = FailureCause {
+            class: "java.io.IOException".to_owned(),
+            stack_trace: "java.io.IOException: the sink is gone".to_owned(),
+        };
+        let completed = SavepointStatus::Completed { location: location() };
+        assert_eq!(stop_of(completed), Stop::Completed { path: location() });
+        let failed = SavepointStatus::CompletedButStopFailed { location: location(), cause };
+        let message = "java.io.IOException: the sink is gone".to_owned();
+        assert_eq!(stop_of(failed), Stop::SavedNotStopped { path: location(), message });
     }
 }

@@ -24,6 +24,7 @@ use tokio::sync::Notify;
 
 use super::context::{Context, lock, resource_version};
 use super::pass::{Again, Error};
+use super::scopes::shown;
 use crate::decide::plan::Component;
 use crate::decide::rewind::WentBack;
 use crate::metrics;
@@ -232,6 +233,13 @@ impl<K: Operated> Kept<K> {
     /// not show may exist.
     pub(super) fn is_listed(&self) -> bool {
         self.scopes().iter().all(|scope| scope.is_listed.load(Ordering::Relaxed))
+    }
+
+    /// A scope whose watch has not shown all that was there at its start, as people say it.
+    pub(super) fn unlisted(&self) -> Option<String> {
+        let scopes = self.scopes();
+        let mut unlisted = scopes.iter().filter(|scope| !scope.is_listed.load(Ordering::Relaxed));
+        unlisted.next().map(|scope| shown(&scope.namespace))
     }
 
     /// The same for one namespace: another one that cannot be read is no reason to wait. Where

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Event, Pod};
 use kube::api::{Api, ListParams};
 use serde_json::Value;
@@ -30,7 +31,7 @@ use crate::decide::crash;
 use crate::decide::deployment::observed_config;
 use crate::decide::extension::verdict::{Verdict, Version};
 use crate::decide::memo::Memo;
-use crate::decide::reconciled::{deployed, session_cluster};
+use crate::decide::reconciled::{deployed, session_cluster_in};
 use crate::decide::trigger::SnapshotKind;
 use crate::decide::world::{Cluster, Fact, Facts, HaMetadata, PodProblem, Question};
 use crate::flink::access::Target;
@@ -144,6 +145,7 @@ pub(super) async fn answer(
         Question::Checkpoints => {
             facts.checkpoints = fact(subject.job(context).checkpoints(&facts.jobs).await);
         }
+        Question::Retention => facts.retention = fact(subject.job(context).retention().await),
         Question::Stop => facts.stop = fact(subject.job(context).stop().await),
         Question::Cluster => facts.cluster = fact(cluster_info(subject, context).await),
         Question::Failure => facts.failure = fact(subject.job(context).failure().await),
@@ -167,6 +169,10 @@ pub(super) async fn answer(
         Question::Verdict => facts.verdict = Fact::Known(verdict(subject, context).await),
         Question::Revisions => {
             facts.revisions = Fact::Known(of_job::revisions(subject.of(), context).await?);
+        }
+        Question::References => {
+            let (metadata, status) = (&subject.resource.metadata, &subject.status.job_status);
+            facts.references = fact(of_job::references(metadata, status, context).await);
         }
         Question::Nodes => facts.nodes = fact(context.nodes.known(subject.of())),
         Question::PodNodes => {
@@ -266,25 +272,42 @@ async fn session_jobs(
 
 /// Names of the session jobs that are in the cluster.
 fn jobs_in(cluster: &str, jobs: &[Value]) -> Vec<String> {
-    let is_in = |job: &&Value| {
-        let text = |path: &str| job.pointer(path).and_then(Value::as_str);
-        let last = text("/status/reconciliationStatus/lastReconciledSpec");
-        session_cluster(text("/spec/deploymentName"), last).as_deref() == Some(cluster)
-    };
+    let is_in = |job: &&Value| session_cluster_in(job).as_deref() == Some(cluster);
     let name =
         |job: &Value| job.pointer("/metadata/name").and_then(Value::as_str).map(str::to_owned);
     jobs.iter().filter(is_in).filter_map(name).collect()
+}
+
+/// The pods of one component of a cluster, read so that an absence is a fact.
+async fn list_pods(
+    namespace: &str,
+    cluster: &str,
+    component: &str,
+    context: &Context,
+) -> Result<Vec<Pod>, cluster::Error> {
+    let api: Api<Pod> = Api::namespaced(context.client.clone(), namespace);
+    let selector = format!("app={cluster},component={component}");
+    Ok(api.list(&ListParams::default().labels(&selector).limit(LIST_MAX)).await?.items)
+}
+
+/// When the newest of a cluster's JobManagers was started.
+pub(super) async fn job_manager_start(
+    namespace: &str,
+    cluster: &str,
+    context: &Context,
+) -> Result<Timestamp, String> {
+    let pods = list_pods(namespace, cluster, names::JOB_MANAGER, context).await;
+    let pods = pods.map_err(|error| tell(&error))?;
+    let starts = pods.iter().filter_map(pods::running_since);
+    starts.max().ok_or_else(|| format!("no JobManager pod of `{cluster}` is running"))
 }
 
 async fn job_manager_pods(
     subject: &Subject<'_>,
     context: &Context,
 ) -> Result<Vec<crate::decide::world::Pod>, cluster::Error> {
-    let api: Api<Pod> = Api::namespaced(context.client.clone(), subject.namespace);
-    let selector = format!("app={},component=jobmanager", subject.name);
-    let list = api.list(&ListParams::default().labels(&selector).limit(LIST_MAX)).await?;
     let mut facts = Vec::new();
-    for pod in &list.items {
+    for pod in &list_pods(subject.namespace, subject.name, names::JOB_MANAGER, context).await? {
         let Some(mut fact) = pods::pod(pod) else { continue };
         if fact.problem.is_none() && !fact.has_started && pods::waits_for_volumes(pod) {
             fact.problem = failed_mount(subject.namespace, &fact.name, context).await?;
@@ -326,10 +349,8 @@ async fn task_manager_pods(
     subject: &Subject<'_>,
     context: &Context,
 ) -> Result<Vec<crate::decide::world::Pod>, cluster::Error> {
-    let api: Api<Pod> = Api::namespaced(context.client.clone(), subject.namespace);
-    let selector = format!("app={},component=taskmanager", subject.name);
-    let list = api.list(&ListParams::default().labels(&selector).limit(LIST_MAX)).await?;
-    Ok(list.items.iter().filter_map(pods::pod).collect())
+    let list = list_pods(subject.namespace, subject.name, names::TASK_MANAGER, context).await?;
+    Ok(list.iter().filter_map(pods::pod).collect())
 }
 
 async fn failed_mount(

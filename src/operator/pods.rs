@@ -1,9 +1,10 @@
 //! Pods and Deployments as facts: what of their status a decision looks at.
 
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ContainerStateTerminated, ContainerStatus, Pod, PodCondition};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use crate::api::GENERATION_ANNOTATION;
+use crate::api::{ENDING_ANNOTATION, GENERATION_ANNOTATION, NEVER_STARTED};
 use crate::cluster::workload::Workload;
 use crate::decide::world;
 
@@ -52,15 +53,17 @@ pub fn job_manager(deployment: &Workload) -> world::JobManager {
             && matches!((since, created), (Some(since), Some(created))
                 if since.duration_since(created) <= jiff::SignedDuration::from_secs(2))
     });
+    let annotation = |key: &str| metadata.annotations.as_ref().and_then(|all| all.get(key));
+    let ending = annotation(ENDING_ANNOTATION).filter(|_| metadata.deletion_timestamp.is_none());
+    let is_stopped = ending.is_some();
     world::JobManager {
         uid: metadata.uid.clone().unwrap_or_default(),
         owner_uid: owner_uid(deployment),
-        generation: metadata
-            .annotations
-            .as_ref()
-            .and_then(|annotations| annotations.get(GENERATION_ANNOTATION))
-            .and_then(|text| text.parse().ok()),
-        is_deleting: metadata.deletion_timestamp.is_some(),
+        generation: annotation(GENERATION_ANNOTATION).and_then(|text| text.parse().ok()),
+        is_deleting: is_stopped || metadata.deletion_timestamp.is_some(),
+        is_stopped,
+        version: metadata.resource_version.clone(),
+        is_stopped_unstarted: ending.is_some_and(|ending| ending == NEVER_STARTED),
         deleting_since: metadata.deletion_timestamp.as_ref().map(|Time(at)| *at),
         replicas: status.replicas,
         available_replicas: status.available_replicas,
@@ -111,6 +114,14 @@ pub fn pod(pod: &Pod) -> Option<world::Pod> {
             .find_map(container_problem)
             .or_else(|| unschedulable(status.conditions.as_deref().unwrap_or_default())),
     })
+}
+
+/// Since when Flink runs in a pod; nothing where it does not.
+pub(super) fn running_since(pod: &Pod) -> Option<Timestamp> {
+    let containers = pod.status.as_ref()?.container_statuses.as_deref().unwrap_or_default();
+    let main = containers.iter().find(|container| container.name == MAIN_CONTAINER)?;
+    let Time(at) = main.state.as_ref()?.running.as_ref()?.started_at.as_ref()?;
+    Some(*at)
 }
 
 /// No node has room, which may pass.

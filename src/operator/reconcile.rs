@@ -24,14 +24,14 @@ use crate::decide::audit;
 use crate::decide::memo::Memo;
 use crate::decide::plan::{Component, Plan, Step};
 use crate::decide::rewind::{self, Record, WentBack};
-use crate::decide::snapshots::keep_undisposed;
+use crate::decide::snapshots::{are_held, keep_undisposed};
 use crate::decide::trigger::SnapshotKind;
 use crate::decide::world::{Fact, Facts, Fresh, World};
 use crate::flink::new_trigger_id;
 use crate::metrics;
 
 /// A decision asks for each fact at most once, and there are this many.
-const QUESTIONS_MAX: usize = 21;
+const QUESTIONS_MAX: usize = 23;
 
 impl Operated for FlinkDeployment {
     const FINALIZER: &'static str = DEPLOYMENT_FINALIZER;
@@ -151,6 +151,9 @@ pub async fn plan(
                     (&world.facts.exceptions, &world.facts.jobs),
                     world.now,
                 );
+                if are_held(&world.facts.references) {
+                    context.note_held(world.uid(), world.now);
+                }
                 if runs(&world) {
                     // What it does now is on record again, and saved by it.
                     context.rewinds.forget(world.uid());
@@ -245,6 +248,7 @@ pub fn step_name(step: &Step) -> &'static str {
         Step::TriggerStop { .. } => "stop-with-savepoint",
         Step::CancelJob { .. } => "cancel-job",
         Step::ScaleJob { .. } => "scale-job",
+        Step::StopJobManager { .. } => "stop-job-manager",
         Step::DeleteJobManager { .. } => "delete-job-manager",
         Step::DeleteTaskManagers { .. } => "delete-task-managers",
         Step::ScaleTaskManagers { .. } => "scale-task-managers",

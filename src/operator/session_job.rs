@@ -10,12 +10,13 @@ use jiff::Timestamp;
 use kube::ResourceExt;
 
 use self::act::Stopped;
+use self::jar::NotSubmitted;
 use super::autoscaler;
 use super::context::{Context, Progress};
 use super::job::Asked;
 use super::kind::{Guarded, Kept, Operated, Sight};
 use super::nodes;
-use super::observe::{Subject, fact, tell};
+use super::observe::{Subject, fact, job_manager_start, tell};
 use super::pass::{Again, Error};
 use super::reconcile::{fresh, note_periodic};
 use super::resource::Act;
@@ -37,14 +38,14 @@ use crate::decide::rewind::{self, Record, WentBack};
 use crate::decide::session_job::decide;
 use crate::decide::session_job::plan::{Plan, Step};
 use crate::decide::session_job::world::{Facts, FailedSubmission, Question, World};
-use crate::decide::snapshots::keep_undisposed;
+use crate::decide::snapshots::{are_held, keep_undisposed};
 use crate::decide::trigger::SnapshotKind;
 use crate::decide::world::Fact;
 use crate::flink::Client;
 use crate::metrics;
 
 /// A decision asks for each fact at most once, and there are this many.
-const QUESTIONS_MAX: usize = 15;
+const QUESTIONS_MAX: usize = 18;
 
 impl Operated for FlinkSessionJob {
     const FINALIZER: &'static str = SESSION_JOB_FINALIZER;
@@ -109,8 +110,8 @@ impl Operated for FlinkSessionJob {
             Ok(undisposed) => {
                 keep_undisposed(&mut end.job_status, &before.job_status, &undisposed);
             }
-            Err(Stopped::Submission { job_id, message }) => {
-                note_failure(&act, job_id, message);
+            Err(Stopped::Submission(failure)) => {
+                note_failure(&act, failure);
                 // The next pass looks whether the job runs all the same, and tells what went wrong.
                 return Ok(Some(Duration::ZERO));
             }
@@ -233,6 +234,9 @@ pub(super) async fn plan(
                     (&world.facts.exceptions, &world.facts.jobs),
                     world.now,
                 );
+                if are_held(&world.facts.references) {
+                    context.note_held(uid, world.now);
+                }
                 if runs(&world) {
                     context.rewinds.forget(uid);
                 }
@@ -302,6 +306,7 @@ async fn answer(
     match question {
         Question::Jobs => facts.jobs = fact(asked.jobs().await),
         Question::Checkpoints => facts.checkpoints = fact(asked.checkpoints(&facts.jobs).await),
+        Question::Retention => facts.retention = fact(asked.retention().await),
         Question::Stop => facts.stop = fact(asked.stop().await),
         Question::Failure => facts.failure = fact(asked.failure().await),
         Question::Exceptions => facts.exceptions = fact(asked.exceptions().await),
@@ -320,11 +325,20 @@ async fn answer(
             let paths = of_job::revisions(of(resource), context).await;
             facts.revisions = fact(paths.map_err(|error| tell(&error)));
         }
+        Question::References => {
+            let references = of_job::references(&resource.metadata, asked.status, context).await;
+            facts.references = fact(references);
+        }
         Question::Nodes => facts.nodes = fact(context.nodes.known(of(resource))),
         Question::PodNodes => {
             let (_, namespace, _) = of(resource);
             let name = cluster.map(ResourceExt::name_any).unwrap_or_default();
             facts.pod_nodes = fact(nodes::of_pods(namespace, &name, context).await);
+        }
+        Question::JobManagerStart => {
+            let (_, namespace, _) = of(resource);
+            let name = cluster.map(ResourceExt::name_any).unwrap_or_default();
+            facts.job_manager_start = fact(job_manager_start(namespace, &name, context).await);
         }
         Question::Jar => facts.jar = fact(jar::look((resource, cluster, operator)).await),
         // Asked of the whole world, by the caller.
@@ -332,12 +346,14 @@ async fn answer(
     }
 }
 
-fn note_failure(act: &Act<'_, FlinkSessionJob>, job_id: String, message: String) {
+fn note_failure(act: &Act<'_, FlinkSessionJob>, failure: NotSubmitted) {
+    let NotSubmitted { job_id, message, may_arrive_since } = failure;
     let before = act.context.failed_submission(&act.uid).filter(|failed| failed.job_id == job_id);
     let failed = FailedSubmission {
         job_id,
         generation: act.resource.metadata.generation.unwrap_or_default(),
         message,
+        may_arrive_since,
         at: Timestamp::now(),
         attempts: before.map_or(0, |failed| failed.attempts).saturating_add(1),
     };

@@ -1,7 +1,9 @@
 //! The controller of `FlinkStateSnapshot`: one pass over one snapshot.
 
 pub(super) mod index;
+mod newest;
 pub(super) mod of_job;
+mod references;
 pub(super) mod steps;
 mod target;
 
@@ -35,7 +37,7 @@ use crate::flink::{self, Client, new_trigger_id};
 use crate::metrics;
 
 /// A decision asks for each fact at most once, and there are this many.
-const QUESTIONS_MAX: usize = 4;
+const QUESTIONS_MAX: usize = 5;
 
 /// A JobManager hands out statistics that are up to 3 s old: one that does not know a checkpoint
 /// yet is asked again after this time.
@@ -132,8 +134,11 @@ pub(super) async fn plan<'r>(
             Question::Verdict => {
                 world.facts.verdict = Fact::Known(verdict(&world, context).await);
             }
+            Question::NewestState => {
+                world.facts.newest_state = newest::state(resource, found.as_ref()).await;
+            }
             Question::References => {
-                world.facts.references = target::references(resource, context).await;
+                world.facts.references = references::of_snapshot(resource, context).await;
             }
         }
     }

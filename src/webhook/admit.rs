@@ -7,6 +7,7 @@
 mod jurisdiction;
 mod review;
 
+use std::borrow::Cow;
 use std::fmt::{self, Write as _};
 
 use serde_json::{Value, json};
@@ -19,7 +20,7 @@ use crate::config::known::unknown_options;
 use crate::config::{FlinkConfig, OperatorConfig};
 use crate::decide::extension::subject::{Kind, Subject};
 use crate::decide::extension::verdict::{FailurePolicy, Opinion};
-use crate::decide::reconciled::{ReconciledJob, ReconciledSpec};
+use crate::decide::reconciled::{ReconciledJob, ReconciledSpec, session_cluster_over};
 use crate::decide::session_job::SESSION_LABEL;
 use crate::decide::validate::session_job::{self, SessionCluster, SessionJobInput};
 use crate::decide::validate::state_snapshot::{self, StateSnapshotInput};
@@ -292,18 +293,16 @@ pub fn mutated(review: &Review, outcome: Option<Result<Mutated, String>>) -> Ans
         Some(Err(why)) => return Answer::refused("spec", why),
     };
     if review.kind() == Some(review::Kind::SessionJob) {
-        label_session(&mut after);
+        label_session(&mut after, review.stored());
     }
     answer.patch = json_patch::diff(before, &after);
     answer
 }
 
 /// Sets the label that tells users in which session cluster a job is, where anybody knows it.
-fn label_session(object: &mut Value) {
-    let session = object.pointer("/spec/deploymentName").and_then(Value::as_str);
-    let Some(session) = session.filter(|name| is_label_value(name)).map(str::to_owned) else {
-        return;
-    };
+fn label_session(object: &mut Value, stored: &Value) {
+    let session = session_cluster_over(object, stored).filter(|name| is_label_value(name));
+    let Some(session) = session.map(Cow::into_owned) else { return };
     let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) else { return };
     let labels = metadata.entry("labels").or_insert(Value::Null);
     if labels.is_null() {

@@ -118,8 +118,13 @@ async fn a_change_of_the_load_scales_in_place_up_and_down_and_then_rests() {
     let resource = operating.cluster.object("flinkdeployments", "shop", "orders").unwrap();
     assert_eq!(resource["spec"]["flinkConfiguration"][OVERRIDES], Value::Null, "the user's spec");
     assert_eq!(resource["metadata"]["generation"], 1);
-    let overrides = &last_reconciled(&operating.cluster)["spec"]["flinkConfiguration"][OVERRIDES];
-    assert_eq!(*overrides, json!(format!("{WINDOW}:1,{SOURCE}:1")));
+    let overrides = json!(format!("{WINDOW}:1,{SOURCE}:1"));
+    operating
+        .until("it is on record", |cluster| {
+            let recorded = &last_reconciled(cluster)["spec"]["flinkConfiguration"][OVERRIDES];
+            (*recorded == overrides).then_some(())
+        })
+        .await;
     let report = &events(&operating.cluster, "ScalingReport")[0];
     assert!(
         report["message"].as_str().unwrap().starts_with("Scaling execution enabled"),

@@ -15,8 +15,11 @@ mod quirks;
 mod reload;
 mod rewind;
 mod rollback;
+mod silence;
 mod table;
+mod taken_down;
 mod transitions;
+mod unstarted;
 mod validators;
 
 use std::collections::BTreeMap;
@@ -72,6 +75,7 @@ pub(super) fn job_manager() -> JobManager {
         replicas: 1,
         available_replicas: 1,
         created: Some(ago(3600)),
+        version: Some("1".to_owned()),
         ..JobManager::default()
     }
 }
@@ -123,6 +127,7 @@ impl Scene {
             pods: Fact::Known(vec![]),
             jobs: Fact::Unknown("no answer".to_owned()),
             checkpoints: Fact::Unknown("no answer".to_owned()),
+            retention: Fact::Known(true),
             ha_metadata: Fact::Known(HaMetadata::default()),
             stop: Fact::Unknown("no answer".to_owned()),
             cluster: Fact::Known(Cluster::default()),

@@ -21,10 +21,6 @@ mod stage;
 mod weather;
 mod world;
 
-/// Points of each scenario in which CI kills the operator; `KUBECTL_FLINK_FAULT_POINTS=all` kills it
-/// at every one.
-const POINTS_IN_CI: usize = 6;
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs a control plane"]
 async fn a_crash_at_any_write_changes_nothing_in_the_end() {
@@ -59,6 +55,12 @@ async fn rights_may_go_and_come_back() {
 #[ignore = "needs a control plane"]
 async fn a_new_operator_may_see_what_is_not() {
     named::a_new_operator_may_see_what_is_not().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a control plane"]
+async fn a_job_that_nobody_saw_may_be_lost() {
+    named::a_job_that_nobody_saw_may_be_lost().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -204,7 +204,7 @@ async fn running_job(client: &Client, job_id: &str) {
     assert_eq!(client.execution_result(job_id).await.unwrap(), ExecutionResult::InProgress);
     let first = last_state_point(client, job_id).await;
     assert!(!first.is_savepoint && first.timestamp.is_some());
-    let config = client.checkpoint_config(job_id).await.unwrap();
+    let config = client.checkpoint_config(job_id).await.unwrap().unwrap();
     assert!(config.externalization.enabled && config.interval.unwrap() > 0);
     let metrics = client.job_metrics(job_id, &["numRestarts", "noSuchMetric"]).await.unwrap();
     assert!(!metrics.contains_key("noSuchMetric"));

@@ -16,6 +16,7 @@ mod autoscaler_session;
 mod chart;
 mod cli;
 mod decisions;
+mod disposal;
 mod e2e;
 mod examples;
 mod faults;

@@ -4,7 +4,7 @@
 mod exploration;
 mod scaling;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
@@ -12,11 +12,14 @@ use kubectl_flink::api::deployment::FlinkDeployment;
 use kubectl_flink::api::job::{JobSpec, JobState, UpgradeMode};
 use kubectl_flink::api::session_job::{FlinkSessionJob, SessionJobStatus};
 use kubectl_flink::api::state_snapshot::{FlinkStateSnapshot, SnapshotState};
-use kubectl_flink::api::status::{JobManagerDeploymentStatus, JobStatusState, LifecycleState};
+use kubectl_flink::api::status::{
+    JobManagerDeploymentStatus, JobStatusState, LifecycleState, ReconciliationState,
+};
 use kubectl_flink::config::OperatorConfig;
 use kubectl_flink::decide::extension::verdict::Validators;
 use kubectl_flink::decide::memo::Memo;
 use kubectl_flink::decide::plan::SnapshotStep;
+use kubectl_flink::decide::reconciled::ReconciledJob;
 use kubectl_flink::decide::references::in_job;
 use kubectl_flink::decide::restore::RestorePoint;
 use kubectl_flink::decide::rewind::{self, Record, WentBack};
@@ -33,17 +36,24 @@ use kubectl_flink::decide::world::{
 use serde_json::json;
 
 use super::simulation::{
-    Choices, Logged, cases, crashes, moody_verdict, show_on_failure, tell_pace,
+    Choices, Logged, cases, crashes, moody_verdict, oldest, recorded, referred_to, show_on_failure,
+    stop_on_record, tell_pace,
 };
 
 const OVERRIDES: &str = "pipeline.jobvertex-parallelism-overrides";
 const REVISIONS_KEPT: usize = 10;
 /// The one vertex of the job.
 const VERTEX: &str = "0a448493b4782967b150582570326227";
+/// How long the operator waits for a job whose submission got no answer, in seconds.
+const SUBMISSION_TIMEOUT: i64 = 8;
+/// How long `main()` takes that delays the answer, in seconds.
+const LATE: i64 = 4;
 
-#[derive(Clone)]
+#[derive(Clone, PartialEq)]
 pub(super) struct Running {
     pub(super) id: String,
+    /// `spec.job.parallelism` of the spec that was submitted.
+    asked: Option<u32>,
     pub(super) state: JobStatusState,
     /// Records counted.
     records: u64,
@@ -54,6 +64,7 @@ pub(super) struct Running {
 }
 
 #[derive(Clone)]
+#[allow(clippy::struct_excessive_bools, reason = "independent facts")]
 pub(super) struct Sim {
     pub(super) now: Timestamp,
     pub(super) resource: FlinkSessionJob,
@@ -71,22 +82,36 @@ pub(super) struct Sim {
     periodic: Memory,
     /// Restore points of revisions.
     revisions: Vec<String>,
+    /// A savepoint that a job elsewhere names.
+    foreign: Option<String>,
     /// Savepoints that were disposed of.
     disposed: usize,
     /// Changes of a running job's parallelism.
     scaled: usize,
     pub(super) jobs: Vec<Running>,
-    /// Ids that Flink has run: it takes none of them twice.
+    /// Ids that Flink has run.
     pub(super) used: Vec<String>,
+    /// Those that the JobManager knows: it takes none of them twice.
+    taken: BTreeSet<String>,
     /// Records in each savepoint and retained checkpoint.
     states: BTreeMap<String, u64>,
     /// Stop-with-savepoint by trigger id.
     triggers: BTreeMap<String, String>,
+    /// The job of the next stop fails when its savepoint is complete, and Flink starts it again.
+    fails_while_stopping: bool,
+    /// Triggers of stops that ended so.
+    unstopped: BTreeSet<String>,
     /// Seconds until the cluster's JobManager answers again.
     pub(super) away: u64,
+    /// When it was started.
+    job_manager_start: Timestamp,
     is_high_availability_on: bool,
     /// The next submission is refused.
     pub(super) refuses: bool,
+    /// The next submission gets no answer, and Flink starts its job later.
+    delays: bool,
+    /// What Flink is about to start, and when.
+    late: Vec<(Timestamp, Running)>,
     /// Validators outside have a say, and are not always there.
     validators: Validators,
     /// Records that must never be lost again.
@@ -127,6 +152,7 @@ impl Sim {
                     "jobmanager.scheduler": "adaptive",
                     "execution.checkpointing.dir": "s3://lake/chk",
                     "execution.checkpointing.savepoint-dir": "s3://lake/sp",
+                    "kubernetes.operator.job.submission.timeout": format!("{SUBMISSION_TIMEOUT} s"),
                 },
             },
             "status": {"jobManagerDeploymentStatus": "READY"},
@@ -145,15 +171,22 @@ impl Sim {
             snapshots: vec![],
             periodic: Memory::default(),
             revisions: vec![],
+            foreign: None,
             disposed: 0,
             scaled: 0,
             jobs: vec![],
             used: vec![],
+            taken: BTreeSet::new(),
             states: BTreeMap::new(),
             triggers: BTreeMap::new(),
+            fails_while_stopping: false,
+            unstopped: BTreeSet::new(),
             away: 0,
+            job_manager_start: "2025-12-31T00:00:00Z".parse().unwrap(),
             is_high_availability_on,
             refuses: false,
+            delays: false,
+            late: vec![],
             validators: Validators::default(),
             durable: 0,
             named: None,
@@ -237,7 +270,25 @@ impl Sim {
         } else {
             self.status = (*plan.status).clone();
         }
+        self.assert_runs_as_recorded();
         plan
+    }
+
+    /// The law: what is on record as deployed is what runs. A deletion ends what it finds.
+    fn assert_runs_as_recorded(&self) {
+        if self.resource.metadata.deletion_timestamp.is_some() {
+            return;
+        }
+        let reconciliation = &self.status.reconciliation_status;
+        let Some(text) = &reconciliation.last_reconciled_spec else { return };
+        let last = ReconciledJob::parse(text).unwrap();
+        let is_deployed = reconciliation.state == ReconciliationState::Deployed;
+        if is_deployed
+            && last.job_state() == JobState::Running
+            && let Some(job) = self.mine()
+        {
+            assert_eq!(job.asked, asked(last.spec.job.as_ref()), "what runs is not on record");
+        }
     }
 
     /// What the process knew goes with it.
@@ -317,6 +368,7 @@ impl Sim {
         match question {
             Question::Jobs => facts.jobs = fact(is_up, || self.listed()),
             Question::Checkpoints => facts.checkpoints = fact(is_up, || self.checkpoints()),
+            Question::Retention => facts.retention = fact(is_up, || true),
             Question::Stop => facts.stop = fact(is_up, || self.stop()),
             Question::Failure => facts.failure = fact(is_up, Failure::default),
             Question::Exceptions => facts.exceptions = fact(is_up, Vec::new),
@@ -333,6 +385,13 @@ impl Sim {
                 facts.savepoint = fact(is_up, || self.trigger());
             }
             Question::Revisions => facts.revisions = Fact::Known(self.revisions.clone()),
+            Question::References => {
+                let foreign = self.foreign.as_deref();
+                facts.references = Fact::Known(referred_to(&self.status.job_status, foreign));
+            }
+            Question::JobManagerStart => {
+                facts.job_manager_start = Fact::Known(self.job_manager_start);
+            }
             Question::Nodes | Question::PodNodes => panic!("nobody asks for it"),
         }
     }
@@ -362,11 +421,7 @@ impl Sim {
     }
 
     fn stop(&self) -> Stop {
-        let info = self.status.job_status.savepoint_info.as_ref();
-        let trigger = info.and_then(|info| info.trigger_id.as_ref());
-        trigger
-            .and_then(|trigger| self.triggers.get(trigger))
-            .map_or(Stop::NotFound, |path| Stop::Completed { path: path.clone() })
+        stop_on_record(&self.status.job_status, &self.triggers, &self.unstopped)
     }
 
     fn trigger(&self) -> Trigger {
@@ -433,6 +488,7 @@ impl Sim {
         let fields = in_job(spec, &status, &self.status.reconciliation_status, path);
         assert!(fields.is_empty(), "{path} is disposed of and named in {fields:?}");
         assert!(!self.revisions.iter().any(|other| other == path), "{path} is in a revision");
+        assert_ne!(self.foreign.as_deref(), Some(path), "another job names it");
         self.disposed += usize::from(self.states.remove(path).is_some());
     }
 
@@ -498,14 +554,23 @@ impl Sim {
     }
 
     fn flink_stop(&mut self, job_id: &str, trigger_id: &str) {
+        let is_new = !self.triggers.contains_key(trigger_id);
+        let is_failing = is_new && self.fails_while_stopping;
+        let ends = !is_failing && !self.unstopped.contains(trigger_id);
         let path = format!("s3://lake/sp/{trigger_id}");
         let Some(job) = self.flink_job(job_id) else { return };
         if job.state != JobStatusState::Running {
             return;
         }
-        job.state = JobStatusState::Finished;
+        if ends {
+            job.state = JobStatusState::Finished;
+        }
         job.checkpoint = Some((job.records, path.clone()));
         let records = job.records;
+        if is_failing {
+            self.fails_while_stopping = false;
+            self.unstopped.insert(trigger_id.to_owned());
+        }
         self.states.insert(path.clone(), records);
         self.durable = self.durable.max(records);
         self.triggers.insert(trigger_id.to_owned(), path);
@@ -514,22 +579,13 @@ impl Sim {
     fn submit(&mut self, submission: &Submission) -> bool {
         let Submission { job_id, savepoint_path, configuration, .. } = submission;
         if self.away > 0 || std::mem::take(&mut self.refuses) {
-            self.failed_submission = Some(FailedSubmission {
-                job_id: job_id.clone(),
-                generation: self.resource.metadata.generation.unwrap(),
-                message: "refused".to_owned(),
-                at: self.now,
-                attempts: 1,
-            });
-            return false;
+            return self.fail(submission, submission.may_arrive_since);
         }
-        self.failed_submission = None;
-        self.went_back = None;
-        if self.used.contains(job_id) {
+        if self.taken.contains(job_id) {
+            self.failed_submission = None;
+            self.went_back = None;
             return true;
         }
-        let runs = self.jobs.iter().filter(|job| !job.state.is_globally_terminal()).count();
-        assert_eq!(runs, 0, "a second job beside the first");
         let restored = savepoint_path.as_ref().map(|path| {
             let records = *self.states.get(path).expect("a path that was never written");
             (records, path.clone())
@@ -546,15 +602,49 @@ impl Sim {
                 self.durable
             );
         }
-        self.used.push(job_id.clone());
-        self.jobs.push(Running {
+        let job = Running {
             id: job_id.clone(),
+            asked: submission.parallelism,
             state: JobStatusState::Running,
             records,
             checkpoint: restored,
             parallelism: parallelism(configuration.get(OVERRIDES).map(String::as_str)),
-        });
+        };
+        let before = self.late.iter().find(|(_, late)| late.id == job.id);
+        assert!(before.is_none_or(|(_, late)| *late == job), "one id for two submissions");
+        if std::mem::take(&mut self.delays) {
+            self.late.push((self.now + SignedDuration::from_secs(LATE), job));
+            return self.fail(submission, Some(self.now));
+        }
+        self.failed_submission = None;
+        self.went_back = None;
+        self.start(job);
         true
+    }
+
+    fn fail(&mut self, submission: &Submission, may_arrive_since: Option<Timestamp>) -> bool {
+        self.failed_submission = Some(FailedSubmission {
+            job_id: submission.job_id.clone(),
+            generation: self.resource.metadata.generation.unwrap(),
+            message: "refused".to_owned(),
+            may_arrive_since,
+            at: self.now,
+            attempts: 1,
+        });
+        false
+    }
+
+    /// Flink starts a job; it takes no id twice.
+    fn start(&mut self, job: Running) {
+        if self.taken.contains(&job.id) {
+            return;
+        }
+        let runs = self.jobs.iter().filter(|job| !job.state.is_globally_terminal()).count();
+        assert_eq!(runs, 0, "a second job beside the first");
+        self.used.push(job.id.clone());
+        self.taken.insert(job.id.clone());
+        self.late.retain(|(_, late)| late.id != job.id);
+        self.jobs.push(job);
     }
 
     // --- the world ---
@@ -572,6 +662,13 @@ impl Sim {
             };
         if !is_ready {
             return;
+        }
+        let (arrived, late) = self.late.drain(..).partition(|(at, _)| *at <= self.now);
+        self.late = late;
+        let arrived: Vec<(Timestamp, Running)> = arrived;
+        for (_, job) in arrived {
+            self.log.push(format!("{} job {} is there at last", self.now, job.id));
+            self.start(job);
         }
         for job in &mut self.jobs {
             match job.state {
@@ -597,9 +694,12 @@ impl Sim {
     /// The cluster's JobManager goes: with high availability its jobs come back with it.
     fn lose_cluster(&mut self) {
         self.away = 5;
+        self.job_manager_start = self.now;
         self.triggers.clear();
+        self.late.clear();
         if !self.is_high_availability_on {
             self.jobs.clear();
+            self.taken.clear();
             return;
         }
         self.jobs.retain(|job| !job.state.is_globally_terminal());
@@ -609,8 +709,24 @@ impl Sim {
         }
     }
 
+    /// No operator runs for a while, in which jobs go on and their cluster may be lost.
+    fn leave_alone(&mut self, choices: &mut Choices) {
+        self.log.push(format!("{} no operator runs", self.now));
+        self.die();
+        let (seconds, lost_at) = (3 + choices.below(15), choices.below(30));
+        for second in 0..seconds {
+            self.tick();
+            if choices.below(3) == 0 {
+                self.checkpoint();
+            }
+            if second == lost_at {
+                self.lose_cluster();
+            }
+        }
+    }
+
     fn misfortune(&mut self, choices: &mut Choices) {
-        match choices.below(17) {
+        match choices.below(19) {
             0 => self.edit(|job| job.parallelism = Some(job.parallelism.unwrap_or(1) % 8 + 1)),
             1 => self.edit(|job| job.state = JobState::Suspended),
             2 | 3 => self.edit(|job| job.state = JobState::Running),
@@ -628,6 +744,7 @@ impl Sim {
                 }
             }
             9 => self.refuses = true,
+            16 => self.delays = true,
             11 => self.edit(|job| {
                 job.savepoint_trigger_nonce = Some(job.savepoint_trigger_nonce.unwrap_or(0) + 1);
             }),
@@ -637,6 +754,7 @@ impl Sim {
                 self.configure(OVERRIDES, &format!("{VERTEX}:{parallelism}"));
             }
             15 => self.configure("kubernetes.operator.job.restart.failed", "true"),
+            17 => self.fails_while_stopping = true,
             // Somebody cancels it behind the operator's back.
             10 => {
                 if let Some(job) =
@@ -682,6 +800,21 @@ impl Sim {
             })
     }
 
+    /// What there is in the end, whatever came in between: without times, and without ids, which a
+    /// start after a crash may draw anew.
+    fn end(&self) -> serde_json::Value {
+        let status = &self.status;
+        serde_json::json!({
+            "record": recorded(&status.reconciliation_status, &status.job_status),
+            "lifecycle": status.lifecycle_state,
+            "error": status.error,
+            "jobs": self.jobs.iter().map(|job| job.state).collect::<Vec<_>>(),
+            "started": self.used.len(),
+            "savepoints": self.states.len(),
+            "snapshots": self.snapshots.len(),
+        })
+    }
+
     /// Settles, and keeps what was stored on the way.
     fn settle_keeping(&mut self, records: &mut Vec<(FlinkSessionJob, SessionJobStatus)>) {
         for _ in 0..120 {
@@ -721,6 +854,11 @@ impl Sim {
             self.heal();
         }
     }
+}
+
+/// What a submission of this job asks for.
+fn asked(job: Option<&JobSpec>) -> Option<u32> {
+    job?.parallelism.and_then(|parallelism| u32::try_from(parallelism).ok())
 }
 
 /// What an override asks for.
@@ -778,7 +916,9 @@ fn users_faults_and_crashes_lose_no_record_of_a_session_job() {
         let mode = if seed % 2 == 0 { "savepoint" } else { "last-state" };
         let mut sim = Sim::new(mode, seed % 3 == 0);
         sim.has_snapshot_resources = seed % 4 < 2;
-        if seed % 3 == 1 {
+        // In peace enough for a history to become long.
+        let has_peace = seed % 4 == 3;
+        if seed % 3 == 1 || has_peace {
             sim.snapshot_often();
         }
         sim.validators.has_any = seed % 4 == 1;
@@ -792,9 +932,15 @@ fn users_faults_and_crashes_lose_no_record_of_a_session_job() {
                 if choices.below(9) == 0 {
                     sim.misfortune(&mut choices);
                 }
+                if choices.below(10) == 0 {
+                    sim.foreign = oldest(&sim.status.job_status);
+                }
                 let crash_at =
                     (choices.below(5) == 0).then(|| usize::try_from(choices.below(7)).unwrap());
                 sim.pass(crash_at);
+                if crash_at.is_some() && !has_peace && choices.below(4) == 0 {
+                    sim.leave_alone(&mut choices);
+                }
             }
             sim.heal();
             sim.settle();
@@ -867,6 +1013,12 @@ fn a_crash_before_any_step_changes_nothing_for_a_session_job_in_the_end() {
         sim.settle();
         sim.checkpoint();
         sim.edit(|job| job.parallelism = Some(5));
+        let mut undisturbed = sim.clone();
+        for _ in 0..30 {
+            undisturbed.tick();
+            undisturbed.pass(None);
+        }
+        let end = undisturbed.end();
         crashes(8, |crash| {
             let mut steps = 0;
             show_on_failure(crash.seed(), &mut sim.clone(), |sim| {
@@ -878,6 +1030,7 @@ fn a_crash_before_any_step_changes_nothing_for_a_session_job_in_the_end() {
                     }
                 }
                 assert!(sim.is_settled(), "{mode}: {:?}", sim.status);
+                assert_eq!(sim.end(), end);
             });
             steps
         });
@@ -907,7 +1060,7 @@ fn a_deleted_session_job_ends_whatever_its_state() {
             }
             assert!(sim.resource.metadata.finalizers.as_ref().is_none_or(Vec::is_empty));
             let runs = sim.jobs.iter().any(|job| !job.state.is_globally_terminal());
-            assert!(!runs, "its job still runs");
+            assert!(!runs && sim.late.is_empty(), "its job still runs, or comes later");
         });
     }
 }

@@ -7,14 +7,15 @@
 
 pub(super) mod session;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
 use kubectl_flink::api::deployment::{DeploymentMode, FlinkDeployment};
 use kubectl_flink::api::job::{JobState, UpgradeMode};
 use kubectl_flink::api::state_snapshot::{FlinkStateSnapshot, SnapshotState};
 use kubectl_flink::api::status::{
-    DeploymentStatus, JobStatusState, LAST_STATE_PATH, LifecycleState, SnapshotTriggerType,
+    DeploymentStatus, JobStatus, JobStatusState, LAST_STATE_PATH, LifecycleState,
+    ReconciliationStatus, SnapshotTriggerType,
 };
 use kubectl_flink::config::OperatorConfig;
 use kubectl_flink::decide::application::decide;
@@ -111,6 +112,7 @@ fn image_in(deployment: &serde_json::Value) -> String {
 }
 
 #[derive(Clone)]
+#[allow(clippy::struct_excessive_bools, reason = "independent facts")]
 pub(super) struct Sim {
     pub(super) now: Timestamp,
     pub(super) resource: FlinkDeployment,
@@ -136,6 +138,16 @@ pub(super) struct Sim {
     pub(super) states: BTreeMap<String, u64>,
     /// Stop-with-savepoint by trigger id.
     triggers: BTreeMap<String, String>,
+    /// A stop, or a cancel, is asked for in one second and over in the next.
+    is_slow: bool,
+    /// Trigger of the stop that is under way.
+    stopping: Option<String>,
+    /// Triggers of stops whose savepoints failed.
+    unsaved: BTreeSet<String>,
+    /// The job of the next stop fails when its savepoint is complete, and Flink starts it again.
+    fails_while_stopping: bool,
+    /// Triggers of stops that ended so.
+    unstopped: BTreeSet<String>,
     /// Records that must never be lost again.
     durable: u64,
     /// A path that its user named to start from, and that was not followed yet.
@@ -150,6 +162,8 @@ pub(super) struct Sim {
     /// Restore points of former specs.
     revisions: Vec<String>,
     periodic: Memory,
+    /// A savepoint that a job elsewhere names.
+    foreign: Option<String>,
     pub(super) disposed: usize,
     /// Validators outside have a say, and are not always there.
     validators: Validators,
@@ -168,6 +182,44 @@ pub(super) fn moody_verdict(now: Timestamp) -> Verdict {
         2 => Verdict::Pending { before: vec![opinion(Err("no answer".to_owned()))] },
         _ => Verdict::Given(vec![opinion(Ok(vec![]))]),
     }
+}
+
+/// Who beside the job refers to each savepoint of its history: somebody to the one that is `foreign`.
+pub(super) fn referred_to(job: &JobStatus, foreign: Option<&str>) -> BTreeMap<String, Vec<String>> {
+    let history = job.savepoint_info.iter().flat_map(|info| &info.savepoint_history);
+    let paths = history.filter_map(|savepoint| savepoint.location.clone());
+    let named = |path: String| {
+        let others = foreign.filter(|foreign| *foreign == path).map(|_| "a job elsewhere");
+        (path, others.into_iter().map(str::to_owned).collect())
+    };
+    paths.map(named).collect()
+}
+
+/// The savepoint that goes first from the history.
+pub(super) fn oldest(job: &JobStatus) -> Option<String> {
+    job.savepoint_info.as_ref()?.savepoint_history.first()?.location.clone()
+}
+
+/// What Flink says of the stop that is on record: what each trigger saved, and those whose jobs went on.
+pub(super) fn stop_on_record(
+    job: &JobStatus,
+    triggers: &BTreeMap<String, String>,
+    unstopped: &BTreeSet<String>,
+) -> Stop {
+    let trigger = job.savepoint_info.as_ref().and_then(|info| info.trigger_id.as_ref());
+    let Some((trigger, path)) = trigger.and_then(|id| triggers.get_key_value(id)) else {
+        return Stop::NotFound;
+    };
+    let path = path.clone();
+    if unstopped.contains(trigger) {
+        return Stop::SavedNotStopped { path, message: "the sink is gone".to_owned() };
+    }
+    Stop::Completed { path }
+}
+
+/// Of the state with so many records that HA metadata of a job names.
+fn path_in_metadata(job_id: &str, records: u64) -> String {
+    format!("s3://lake/chk/{job_id}/chk-{records}")
 }
 
 fn resource(mode: &str) -> FlinkDeployment {
@@ -218,6 +270,7 @@ impl Sim {
             snapshots: Vec::new(),
             revisions: Vec::new(),
             periodic: Memory::default(),
+            foreign: None,
             disposed: 0,
             validators: Validators::default(),
             now: "2026-01-01T00:00:00Z".parse().unwrap(),
@@ -236,6 +289,11 @@ impl Sim {
             ha: BTreeMap::new(),
             states: BTreeMap::new(),
             triggers: BTreeMap::new(),
+            is_slow: false,
+            stopping: None,
+            unsaved: BTreeSet::new(),
+            fails_while_stopping: false,
+            unstopped: BTreeSet::new(),
             durable: 0,
             named: None,
             ids: 0,
@@ -268,6 +326,10 @@ impl Sim {
         if self.resource.spec != before {
             *self.resource.metadata.generation.as_mut().unwrap() += 1;
         }
+    }
+
+    fn set(&mut self, key: &str, value: &str) {
+        self.resource.spec.flink_configuration.0.insert(key.to_owned(), json!(value));
     }
 
     /// Its user drops the state for one that was kept long ago.
@@ -357,6 +419,7 @@ impl Sim {
             Question::Jobs => facts.jobs = fact(is_up, || self.jobs()),
             Question::Checkpoints => facts.checkpoints = fact(is_up, || self.checkpoints()),
             Question::HaMetadata => facts.ha_metadata = Fact::Known(self.ha_metadata()),
+            Question::Retention => facts.retention = fact(is_up, || true),
             Question::Stop => facts.stop = fact(is_up, || self.stop()),
             Question::Cluster => facts.cluster = fact(is_up, Cluster::default),
             Question::Exceptions => facts.exceptions = fact(is_up, Vec::new),
@@ -377,12 +440,17 @@ impl Sim {
             }
             Question::Verdict => facts.verdict = Fact::Known(moody_verdict(self.now)),
             Question::Revisions => facts.revisions = Fact::Known(self.revisions.clone()),
+            Question::References => {
+                let foreign = self.foreign.as_deref();
+                facts.references = Fact::Known(referred_to(&self.status.job_status, foreign));
+            }
             Question::Nodes | Question::PodNodes => panic!("nobody asks for it"),
         }
     }
 
     fn pods(&self) -> Vec<Pod> {
-        let is_there = self.job_manager.is_some() || self.pods_linger > 0;
+        let runs = self.job_manager.as_ref().is_some_and(|jm| !jm.is_stopped);
+        let is_there = runs || self.pods_linger > 0;
         let has_started = self.job_manager.as_ref().is_none_or(|jm| !jm.was_never_available);
         let problem = self.is_image_broken.then(|| PodProblem {
             reason: "ImagePullBackOff".to_owned(),
@@ -395,7 +463,7 @@ impl Sim {
                 created,
                 has_started,
                 problem,
-                ending_since: None,
+                ending_since: (!runs).then_some(self.now),
             })
             .into_iter()
             .collect()
@@ -430,10 +498,14 @@ impl Sim {
 
     fn stop(&self) -> Stop {
         let info = self.status.job_status.savepoint_info.as_ref();
-        let trigger = info.and_then(|info| info.trigger_id.as_ref());
-        trigger
-            .and_then(|trigger| self.triggers.get(trigger))
-            .map_or(Stop::NotFound, |path| Stop::Completed { path: path.clone() })
+        let asked = info.and_then(|info| info.trigger_id.as_ref());
+        if asked.is_some() && asked == self.stopping.as_ref() {
+            return Stop::Pending;
+        }
+        if asked.is_some_and(|id| self.unsaved.contains(id)) {
+            return Stop::Failed { message: "the disk is full".to_owned() };
+        }
+        stop_on_record(&self.status.job_status, &self.triggers, &self.unstopped)
     }
 
     fn trigger(&self, kind: SnapshotKind) -> Trigger {
@@ -446,6 +518,10 @@ impl Sim {
     fn create_snapshot(&mut self, resource: &FlinkStateSnapshot) {
         let savepoint = resource.spec.savepoint.clone().unwrap_or_default();
         let name = resource.metadata.name.clone().unwrap();
+        if self.snapshots.iter().any(|snapshot| snapshot.name == name) {
+            // It was created before a crash.
+            return;
+        }
         let path = if savepoint.already_exists == Some(true) {
             savepoint.path
         } else {
@@ -483,6 +559,7 @@ impl Sim {
         let fields = in_job(job, &status, &self.status.reconciliation_status, path);
         assert!(fields.is_empty(), "{path} is disposed of and named in {fields:?}");
         assert!(!self.revisions.iter().any(|other| other == path), "{path} is in a revision");
+        assert_ne!(self.foreign.as_deref(), Some(path), "another job names it");
         self.disposed += usize::from(self.states.remove(path).is_some());
     }
 
@@ -534,9 +611,12 @@ impl Sim {
             Step::TriggerStop { job_id, trigger_id, .. } => self.flink_stop(job_id, trigger_id),
             Step::ScaleJob { .. } => unreachable!("no overrides in this world"),
             Step::CancelJob { job_id, .. } => self.flink_cancel(job_id),
+            Step::StopJobManager { uid, unstarted } => {
+                self.stop_job_manager(uid, unstarted.as_deref());
+            }
             Step::DeleteJobManager { uid } => {
                 if self.job_manager.as_ref().is_some_and(|jm| jm.uid == *uid) {
-                    self.lose_job_manager();
+                    self.delete_job_manager();
                 }
             }
             Step::DeleteTaskManagers { uid } => {
@@ -551,18 +631,40 @@ impl Sim {
     }
 
     fn flink_stop(&mut self, job_id: &str, trigger_id: &str) {
+        let is_there = self.job.as_ref().is_some_and(|job| job.id == job_id);
+        if !self.is_slow {
+            if is_there {
+                self.finish_stop(trigger_id);
+            }
+        } else if is_there && self.stopping.is_none() && !self.unsaved.contains(trigger_id) {
+            self.stopping = Some(trigger_id.to_owned());
+        }
+    }
+
+    /// The savepoint of a stop is complete.
+    fn finish_stop(&mut self, trigger_id: &str) {
         let path = format!("s3://lake/sp/{trigger_id}");
         let is_up = self.is_up();
         let Some(job) = &mut self.job else { return };
-        if !is_up || job.id != job_id || job.state != JobStatusState::Running {
+        if !is_up || job.state != JobStatusState::Running {
             return;
         }
-        job.state = JobStatusState::Finished;
+        let job_id = &job.id;
         job.checkpoint = Some((job.records, path.clone()));
         self.states.insert(path.clone(), job.records);
         self.durable = self.durable.max(job.records);
-        self.ha.remove(job_id);
-        self.triggers.insert(trigger_id.to_owned(), path);
+        let is_new = self.triggers.insert(trigger_id.to_owned(), path).is_none();
+        if is_new && std::mem::take(&mut self.fails_while_stopping) {
+            self.unstopped.insert(trigger_id.to_owned());
+            // Flink restarts a job from what it was to stop with.
+            if self.is_high_availability_on {
+                self.ha.insert(job_id.to_owned(), Some(job.records));
+                self.states.insert(path_in_metadata(job_id, job.records), job.records);
+            }
+        } else if !self.unstopped.contains(trigger_id) {
+            job.state = JobStatusState::Finished;
+            self.ha.remove(job_id);
+        }
     }
 
     fn flink_cancel(&mut self, job_id: &str) {
@@ -570,17 +672,64 @@ impl Sim {
             && job.id == job_id
             && !job.state.is_globally_terminal()
         {
-            job.state = JobStatusState::Canceled;
-            self.ha.remove(job_id);
+            job.state = JobStatusState::Cancelling;
+            if !self.is_slow {
+                self.finish_cancel();
+            }
         }
+    }
+
+    fn finish_cancel(&mut self) {
+        if let Some(job) = &mut self.job
+            && job.state == JobStatusState::Cancelling
+        {
+            job.state = JobStatusState::Canceled;
+            self.ha.remove(&job.id);
+        }
+    }
+
+    /// The savepoint of the stop that is under way fails, and the job goes on.
+    fn fail_savepoint(&mut self) {
+        self.unsaved.extend(self.stopping.take());
     }
 
     fn lose_job_manager(&mut self) {
         self.job_manager = None;
+        self.end_process();
+    }
+
+    fn end_process(&mut self) {
         self.job = None;
         self.submission = None;
+        self.stopping = None;
         self.triggers.clear();
         self.pods_linger = 3;
+    }
+
+    fn stop_job_manager(&mut self, uid: &str, unstarted: Option<&str>) {
+        let is_meant = |jm: &&mut JobManager| {
+            jm.uid == uid && unstarted.is_none_or(|version| jm.version.as_deref() == Some(version))
+        };
+        let Some(job_manager) = self.job_manager.as_mut().filter(is_meant) else { return };
+        assert!(!job_manager.is_stopped, "it is stopped already");
+        job_manager.is_stopped = true;
+        job_manager.is_stopped_unstarted = unstarted.is_some();
+        job_manager.is_deleting = true;
+        job_manager.available_replicas = 0;
+        self.end_process();
+    }
+
+    /// Kubernetes may end TaskManagers before the JobManager, whose job then uses up its restarts.
+    fn delete_job_manager(&mut self) {
+        let was_stopped = self.job_manager.as_ref().is_some_and(|jm| jm.is_stopped);
+        let lingers = self.pods_linger;
+        if !was_stopped {
+            self.fail_job();
+        }
+        self.lose_job_manager();
+        if was_stopped {
+            self.pods_linger = lingers;
+        }
     }
 
     fn create_workers(&mut self, objects: &Objects) {
@@ -626,6 +775,9 @@ impl Sim {
             owner_uid: Some("u1".to_owned()),
             generation: generation.parse().ok(),
             is_deleting: false,
+            is_stopped: false,
+            version: Some("1".to_owned()),
+            is_stopped_unstarted: false,
             deleting_since: None,
             replicas: 1,
             available_replicas: 0,
@@ -641,11 +793,17 @@ impl Sim {
     pub(super) fn tick(&mut self) {
         self.now += SignedDuration::from_secs(1);
         self.pods_linger = self.pods_linger.saturating_sub(1);
-        if self.job_manager.is_some() && !self.is_image_broken && !self.is_up() {
+        if let Some(trigger_id) = self.stopping.take() {
+            self.finish_stop(&trigger_id);
+        }
+        self.finish_cancel();
+        let runs = self.job_manager.as_ref().is_some_and(|jm| !jm.is_stopped);
+        if runs && !self.is_image_broken && !self.is_up() {
             self.starts_in = self.starts_in.saturating_sub(1);
             if self.starts_in == 0 {
                 let job_manager = self.job_manager.as_mut().unwrap();
                 job_manager.available_replicas = 1;
+                job_manager.version = Some("2".to_owned());
                 job_manager.was_never_available = false;
                 // The job result store knows a job that has ended: it is not run again.
                 if self.job.is_none() {
@@ -703,9 +861,7 @@ impl Sim {
         let in_metadata = self.ha.get(&id).copied();
         let restored = match (in_metadata, path.as_deref()) {
             // HA metadata wins over the path of the configuration.
-            (Some(Some(records)), _) => {
-                Some((records, format!("s3://lake/chk/{id}/chk-{records}")))
-            }
+            (Some(Some(records)), _) => Some((records, path_in_metadata(&id, records))),
             (_, Some(LAST_STATE_PATH)) => {
                 // No such savepoint: the start fails, as it must when HA metadata is gone.
                 self.job = Some(Running {
@@ -744,10 +900,11 @@ impl Sim {
 
     pub(super) fn checkpoint(&mut self) {
         let Some(job) = &mut self.job else { return };
-        if job.state != JobStatusState::Running {
+        // While a job is stopped it takes none.
+        if job.state != JobStatusState::Running || self.stopping.is_some() {
             return;
         }
-        let path = format!("s3://lake/chk/{}/chk-{}", job.id, job.records);
+        let path = path_in_metadata(&job.id, job.records);
         self.states.insert(path.clone(), job.records);
         if self.is_high_availability_on {
             self.ha.insert(job.id.clone(), Some(job.records));
@@ -764,6 +921,7 @@ impl Sim {
         let ended = self.job.as_ref().is_some_and(|job| job.state.is_globally_terminal());
         let job_manager = self.job_manager.as_mut().unwrap();
         job_manager.available_replicas = 0;
+        self.stopping = None;
         self.triggers.clear();
         self.starts_in = 3;
         if !ended {
@@ -772,7 +930,7 @@ impl Sim {
     }
 
     fn misfortune(&mut self, choices: &mut Choices) {
-        match choices.below(17) {
+        match choices.below(19) {
             0 => self.edit(|r| {
                 let job = Self::job_mut(r);
                 job.parallelism = Some(job.parallelism.unwrap_or(1) % 6 + 1);
@@ -797,6 +955,13 @@ impl Sim {
             12 => self.edit(|r| Self::job_mut(r).parallelism = Some(FAILING_PARALLELISM)),
             15 => self.lose_part(true),
             16 => self.lose_part(false),
+            17 if self.stopping.is_some() => self.fail_savepoint(),
+            17 => self.fails_while_stopping = true,
+            // Its process dies and does not come back for long, whatever is under way.
+            18 if self.is_high_availability_on && self.is_up() => {
+                self.crash_job_manager();
+                self.starts_in = 60;
+            }
             _ => self.edit(|r| Self::job_mut(r).parallelism = Some(3)),
         }
     }
@@ -824,6 +989,39 @@ impl Sim {
         }
         panic!("not stable: {:?} {:?}", self.status.lifecycle_state, self.status.error);
     }
+
+    /// What there is in the end, whatever came in between: without times, and without ids, which a
+    /// start after a crash may draw anew.
+    fn end(&self) -> serde_json::Value {
+        let status = &self.status;
+        serde_json::json!({
+            "record": recorded(&status.reconciliation_status, &status.job_status),
+            "lifecycle": status.lifecycle_state,
+            "jobManager": status.job_manager_deployment_status,
+            "info": status.cluster_info,
+            "error": status.error,
+            "generation": self.job_manager.as_ref().map(|job_manager| job_manager.generation),
+            "workers": self.workers.as_ref().map(|workers| &workers.image),
+            "starts": self.starts,
+            "metadata": self.ha.len(),
+            "savepoints": self.states.len(),
+            "snapshots": self.snapshots.len(),
+        })
+    }
+}
+
+/// What a status keeps of a spec and its job.
+pub(super) fn recorded(
+    reconciliation: &ReconciliationStatus,
+    job: &JobStatus,
+) -> serde_json::Value {
+    serde_json::json!({
+        "state": reconciliation.state,
+        "last": reconciliation.last_reconciled_spec,
+        "stable": reconciliation.last_stable_spec,
+        "job": job.state,
+        "savepoints": job.savepoint_info.as_ref().map(|info| info.savepoint_history.len()),
+    })
 }
 
 fn fact<T>(is_up: bool, value: impl FnOnce() -> T) -> Fact<T> {
@@ -940,6 +1138,10 @@ fn users_faults_and_crashes_lose_no_record() {
         let mut sim =
             if seed % 3 == 0 { Sim::without_high_availability(mode) } else { Sim::new(mode) };
         sim.validators.has_any = seed % 4 == 1;
+        sim.is_slow = seed % 7 < 3;
+        if seed % 4 < 2 {
+            sim.set("kubernetes.operator.deployment.readiness.timeout", "20 s");
+        }
         if seed % 5 < 2 {
             sim = sim.standalone();
         }
@@ -973,6 +1175,9 @@ fn a_crash_before_any_step_of_an_upgrade_changes_nothing_in_the_end() {
             sim.settle();
             sim.checkpoint();
             sim.edit(|r| Sim::job_mut(r).parallelism = Some(5));
+            let mut undisturbed = sim.clone();
+            undisturbed.settle();
+            let end = undisturbed.end();
             crashes(12, |crash| {
                 let mut steps = 0;
                 show_on_failure(crash.seed(), &mut sim.clone(), |sim| {
@@ -981,6 +1186,7 @@ fn a_crash_before_any_step_of_an_upgrade_changes_nothing_in_the_end() {
                         steps = sim.pass(crash.in_pass(pass)).steps.len();
                     }
                     sim.settle();
+                    assert_eq!(sim.end(), end);
                 });
                 steps
             });
@@ -1017,7 +1223,7 @@ fn savepoints_come_and_go_and_none_that_is_needed_is_disposed_of() {
             ("kubernetes.operator.savepoint.history.max.age", "40 s"),
             ("kubernetes.operator.savepoint.dispose-on-delete", "true"),
         ] {
-            sim.resource.spec.flink_configuration.0.insert(key.to_owned(), json!(value));
+            sim.set(key, value);
         }
         show_on_failure(seed, &mut sim, |sim| {
             sim.settle();
@@ -1032,6 +1238,9 @@ fn savepoints_come_and_go_and_none_that_is_needed_is_disposed_of() {
                         job.savepoint_trigger_nonce =
                             Some(job.savepoint_trigger_nonce.unwrap_or(0) + 1);
                     });
+                }
+                if choices.below(10) == 0 {
+                    sim.foreign = oldest(&sim.status.job_status);
                 }
                 if choices.below(30) == 0 {
                     // Another process, which remembers nothing.

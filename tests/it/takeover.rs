@@ -128,7 +128,7 @@ fn an_upgrade_goes_on_from_what_java_recorded() {
     resource.spec.job.as_mut().unwrap().parallelism = Some(7);
     *resource.metadata.generation.as_mut().unwrap() += 1;
     let plan = pass(&resource, JobStatusState::Running);
-    assert_eq!(steps(&plan), ["record-revision", "write-status", "delete-job-manager"]);
+    assert_eq!(steps(&plan), ["record-revision", "write-status", "stop-job-manager"]);
     let before = resource.status.unwrap().job_status.job_id;
     assert_eq!(before, plan.status.job_status.job_id, "HA metadata is found by the job id");
 }
@@ -161,7 +161,7 @@ fn a_version_that_is_too_old_is_looked_after_and_not_started() {
     let suspended = changed(|resource| {
         resource.spec.job.as_mut().unwrap().state = JobState::Suspended;
     });
-    assert_eq!(steps(&suspended), ["record-revision", "write-status", "delete-job-manager"]);
+    assert_eq!(steps(&suspended), ["record-revision", "write-status", "stop-job-manager"]);
 
     let upgraded = changed(|resource| resource.spec.flink_version = Some(FlinkVersion::V1_20));
     assert!(steps(&upgraded).contains(&"stop-with-savepoint"), "{:?}", steps(&upgraded));
@@ -176,7 +176,7 @@ fn every_kind_of_cluster_is_replaced_from_what_java_recorded() {
         let plan = pass(&resource, JobStatusState::Running);
         steps(&plan).join(" ")
     };
-    assert_eq!(replaced("native-session"), "record-revision write-status delete-job-manager");
+    assert_eq!(replaced("native-session"), "record-revision write-status stop-job-manager");
     assert_eq!(
         replaced("standalone-ha-replicas"),
         "record-revision write-status cancel-job delete-job-manager delete-task-managers",

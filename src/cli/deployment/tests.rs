@@ -73,7 +73,7 @@ fn a_session_job_is_no_session_cluster() {
         "spec": {"deploymentName": "cluster"},
     }));
     assert!(!job.is_session());
-    assert_eq!(job.session_cluster(), Some("cluster"));
+    assert_eq!(job.session_cluster().as_deref(), Some("cluster"));
     assert_eq!(job.shown_name(), "sessionjob/orders");
     assert_eq!(job.id().kind, "FlinkSessionJob");
     let cluster = Deployment(json!({"kind": "FlinkDeployment", "spec": {"deploymentName": "x"}}));
@@ -90,4 +90,15 @@ fn near_names_are_found() {
     assert_eq!(near("clcks", &names), ["sessionjob/clicks"]);
     assert_eq!(near("unlike", &names), <[&str; 0]>::default());
     assert_eq!(near("", &names), <[&str; 0]>::default());
+}
+
+#[test]
+fn a_session_job_is_in_the_cluster_that_it_was_deployed_to_whatever_its_spec_names() {
+    let last = r#"{"spec":{"deploymentName":"cluster","job":{}},"resource_metadata":{}}"#;
+    let job = Deployment(json!({
+        "kind": "FlinkSessionJob",
+        "spec": {"deploymentName": "another"},
+        "status": {"reconciliationStatus": {"lastReconciledSpec": last}},
+    }));
+    assert_eq!(job.session_cluster().as_deref(), Some("cluster"));
 }

@@ -16,7 +16,6 @@ use crate::cli::printer::Printer;
 use crate::cli::{change, complete, edit};
 use crate::cluster::apply::{self, Deletion, ObjectId, Propagation};
 use crate::cluster::read::Scope;
-use crate::decide::references::Referrers;
 
 /// Arguments of `snapshots dispose`.
 #[derive(Args)]
@@ -146,12 +145,7 @@ fn judge(inventory: &Inventory, resource: &FlinkStateSnapshot) -> Result<String,
     let revisions = inventory.revisions.as_ref().map_err(|reason| {
         refused(format!("what refers to its savepoint is not known: {reason}"))
     })?;
-    let referrers = Referrers {
-        deployments: inventory.deployments.iter().collect(),
-        session_jobs: inventory.session_jobs.iter().collect(),
-        revisions,
-        snapshots: inventory.snapshots.iter().collect(),
-    };
+    let referrers = inventory.referrers(revisions);
     match of_resource(resource, Some(&referrers)).referred_to_by.as_deref() {
         Some([]) => Ok(path),
         Some(all) => Err(refused(format!("its savepoint could be needed by {}", all.join(", ")))),

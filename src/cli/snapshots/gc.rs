@@ -1,5 +1,6 @@
 //! `snapshots gc`: snapshots that nothing refers to any more, shown and deleted.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -10,6 +11,7 @@ use serde_json::json;
 
 use super::dispose::delete;
 use super::inventory::{Inventory, inventories};
+use crate::api::session_job::FlinkSessionJob;
 use crate::api::state_snapshot::FlinkStateSnapshot;
 use crate::artifact::storage::shown;
 use crate::cli::args::{DryRunMode, Global, ObjectFormat, Output, duration};
@@ -22,7 +24,7 @@ use crate::cluster::read::Scope;
 use crate::cluster::users::claims;
 use crate::config::FlinkConfig;
 use crate::decide::garbage::snapshots::{self as decide, Facts, Finding, Loss, Rules};
-use crate::decide::references::Referrers;
+use crate::decide::reconciled::session_cluster_of;
 
 /// Arguments of `snapshots gc`.
 #[derive(Args)]
@@ -147,6 +149,10 @@ async fn look(
     Ok(found)
 }
 
+fn in_cluster(job: &FlinkSessionJob) -> Option<Cow<'_, str>> {
+    session_cluster_of(job, job.status.as_ref())
+}
+
 fn judge(inventory: &Inventory, rules: &Rules) -> Vec<Finding> {
     let Ok(revisions) = &inventory.revisions else { return Vec::new() };
     let mut claimers = BTreeSet::new();
@@ -158,7 +164,7 @@ fn judge(inventory: &Inventory, rules: &Rules) -> Vec<Finding> {
             let jobs = inventory
                 .session_jobs
                 .iter()
-                .filter(|job| job.spec.deployment_name.as_deref() == Some(name.as_str()));
+                .filter(|job| in_cluster(job) == Some(Cow::Borrowed(name.as_str())));
             let names = jobs.filter_map(|job| job.metadata.name.as_deref());
             claimers.extend(names.map(|name| format!("sessionjob/{name}")));
             claimers.insert(name);
@@ -170,15 +176,7 @@ fn judge(inventory: &Inventory, rules: &Rules) -> Vec<Finding> {
             claimers.insert(format!("sessionjob/{name}"));
         }
     }
-    let facts = Facts {
-        referrers: Referrers {
-            deployments: inventory.deployments.iter().collect(),
-            session_jobs: inventory.session_jobs.iter().collect(),
-            revisions,
-            snapshots: inventory.snapshots.iter().collect(),
-        },
-        claimers,
-    };
+    let facts = Facts { referrers: inventory.referrers(revisions), claimers };
     decide::garbage(&inventory.snapshots, &facts, rules)
 }
 

@@ -64,6 +64,20 @@ pub(super) struct Inventory {
     pub(super) revisions: Result<Vec<(String, Revision)>, String>,
 }
 
+impl Inventory {
+    /// Everything in it that can refer to a savepoint.
+    pub(super) fn referrers<'a>(&'a self, revisions: &'a [(String, Revision)]) -> Referrers<'a> {
+        Referrers {
+            namespace: &self.namespace,
+            deployments: self.deployments.iter().collect(),
+            session_jobs: self.session_jobs.iter().collect(),
+            revisions,
+            snapshots: self.snapshots.iter().collect(),
+            unread: &[],
+        }
+    }
+}
+
 /// One per namespace that has anything, by name.
 pub(super) async fn inventories(
     client: &Client,
@@ -112,12 +126,8 @@ fn or_none<K>(listed: cluster::Result<Vec<K>>) -> cluster::Result<Vec<K>> {
 /// The snapshots of a job, or of all, oldest first.
 pub(super) fn collect(inventory: &Inventory, of: Option<&str>) -> Vec<Snapshot> {
     let is_meant = |job: Option<&str>| of.is_none_or(|of| Some(of) == job);
-    let referrers = inventory.revisions.as_ref().ok().map(|revisions| Referrers {
-        deployments: inventory.deployments.iter().collect(),
-        session_jobs: inventory.session_jobs.iter().collect(),
-        revisions,
-        snapshots: inventory.snapshots.iter().collect(),
-    });
+    let revisions = inventory.revisions.as_ref().ok();
+    let referrers = revisions.map(|revisions| inventory.referrers(revisions));
     let mut found: Vec<Snapshot> = inventory
         .snapshots
         .iter()

@@ -36,7 +36,8 @@ pub(super) async fn observe(
     let resource = deployment::fetch(connection, name).await?;
     let mut unread = Vec::new();
     let (client, namespace) = (&connection.client, resource.namespace());
-    let cluster = match resource.session_cluster() {
+    let of_job = resource.session_cluster();
+    let cluster = match of_job.as_deref() {
         None => Ok(None),
         Some(name) => {
             let id = ObjectId::of::<FlinkDeployment>(namespace, name);
@@ -49,7 +50,7 @@ pub(super) async fn observe(
         unread.push(format!("the session cluster: {error}"));
         None
     });
-    let runs_in = resource.session_cluster().unwrap_or(resource.name());
+    let runs_in = of_job.as_deref().unwrap_or(resource.name());
     let names = [resource.name(), runs_in];
     let (pods, events, operator) = tokio::join!(
         pods::list(client, namespace, runs_in, None),

@@ -356,7 +356,7 @@ fn refusal_of_operator(facts: &Facts) -> Option<Found> {
     let error = facts.resource.error()?;
     let found = |cause| Some(Found::new(cause, signs::quoted(&error)));
     if error.contains("HA metadata is not available")
-        || error.contains("names no checkpoint although the job was started from one")
+        || error.contains("names no checkpoint although the job had one")
     {
         return found(Cause::HaMetadataMissing);
     }

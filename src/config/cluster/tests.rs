@@ -196,6 +196,38 @@ fn high_availability_is_anything_but_none() {
 }
 
 #[test]
+fn metadata_are_found_again_in_the_same_kind_of_store_at_the_same_root() {
+    let config = |pairs: &[(&str, &str)]| pairs.iter().copied().collect::<FlinkConfig>();
+    let zookeeper = |quorum, root| {
+        config(&[
+            ("high-availability.type", "zookeeper"),
+            ("high-availability.zookeeper.quorum", quorum),
+            ("high-availability.zookeeper.path.root", root),
+        ])
+    };
+    let kubernetes = config(&[("high-availability.type", "kubernetes")]);
+    let former = config(&[(
+        "high-availability",
+        "org.apache.flink.kubernetes.highavailability.KubernetesHaServicesFactory",
+    )]);
+    let none = FlinkConfig::new();
+    let home = zookeeper("a:2181,b:2181", "/flink");
+    assert!(is_metadata_shared(&kubernetes, &former));
+    assert!(is_metadata_shared(&home, &zookeeper("c:2181, B:2181", "flink/")));
+    for (one, other) in [
+        (&kubernetes, &home),
+        (&home, &kubernetes),
+        (&kubernetes, &none),
+        (&none, &kubernetes),
+        (&none, &none),
+        (&home, &zookeeper("a:2181", "/other")),
+        (&home, &zookeeper("c:2181", "/flink")),
+    ] {
+        assert!(!is_metadata_shared(one, other), "{one:?} {other:?}");
+    }
+}
+
+#[test]
 fn values_out_of_range_are_refused_with_their_path() {
     let message = |value: Value| deploy(value).unwrap_err().to_string();
     assert!(

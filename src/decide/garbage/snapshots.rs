@@ -225,10 +225,12 @@ mod tests {
         .unwrap();
         let facts = Facts {
             referrers: Referrers {
+                namespace: "shop",
                 deployments: vec![&user],
                 session_jobs: vec![],
                 revisions: &[],
                 snapshots: snapshots.iter().collect(),
+                unread: &[],
             },
             claimers: claimers.iter().map(|it| (*it).to_owned()).collect(),
         };

@@ -103,3 +103,38 @@ fn a_session_job_is_in_the_cluster_that_it_was_deployed_to() {
     assert_eq!(found(Some("b"), Some("{")).as_deref(), Some("b"));
     assert_eq!(found(Some(""), None), None);
 }
+
+/// As it is read where the whole spec is.
+#[test]
+fn the_cluster_of_a_stored_spec_is_read_without_the_rest_of_it() {
+    let whole = |text: &str| ReconciledJob::parse(text).ok()?.spec.deployment_name;
+    let named = Reconciled::new(
+        FlinkSessionJobSpec {
+            deployment_name: Some("a".to_owned()),
+            job: Some(JobSpec::default()),
+            ..FlinkSessionJobSpec::default()
+        },
+        true,
+    );
+    let nameless = Reconciled::new(FlinkSessionJobSpec::default(), false);
+    let cut = named.to_text().split_at(40).0.to_owned();
+    for text in [
+        &*named.to_text(),
+        &nameless.to_text(),
+        &cut,
+        "",
+        "null",
+        "7",
+        "[]",
+        "{}",
+        r#"{"deploymentName":"a"}"#,
+        r#"{"apiVersion":"v1","deploymentName":"a"}"#,
+        r#"{"apiVersion":"v1","deploymentName":7}"#,
+        r#"{"spec":7,"resource_metadata":{}}"#,
+        r#"{"spec":{"deploymentName":7},"resource_metadata":{}}"#,
+        r#"{"spec":{"deploymentName":"a"}} {"#,
+    ] {
+        assert_eq!(stored_cluster(text), whole(text), "{text}");
+    }
+    assert_eq!(stored_cluster(&named.to_text()).as_deref(), Some("a"));
+}

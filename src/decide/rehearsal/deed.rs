@@ -38,6 +38,9 @@ pub(super) fn of_deployment(step: &Step) -> Option<Deed> {
             },
         ),
         Step::ScaleJob { bounds, .. } => of_scale(bounds.len()),
+        Step::StopJobManager { .. } => {
+            Deed::new("stop-job-manager", "end the JobManager, before its TaskManagers")
+        }
         Step::DeleteJobManager { .. } => {
             Deed::new("delete-job-manager", "delete the JobManager and what it owns")
         }

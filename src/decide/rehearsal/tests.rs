@@ -81,6 +81,7 @@ fn answer(question: Question, facts: &mut Facts) {
         Question::Checkpoints => {
             facts.checkpoints = Fact::Known(state_at("s3://b/chk/j/chk-9".to_owned(), at.unwrap()));
         }
+        Question::Retention => facts.retention = Fact::Known(true),
         Question::HaMetadata => {
             facts.ha_metadata = Fact::Known(HaMetadata { has_job: true, has_checkpoint: true });
         }
@@ -98,6 +99,7 @@ fn answer(question: Question, facts: &mut Facts) {
         | Question::Savepoint
         | Question::Checkpoint
         | Question::Revisions
+        | Question::References
         | Question::Nodes
         | Question::PodNodes
         | Question::Verdict => panic!("{question:?} is asked"),
@@ -146,10 +148,11 @@ fn an_upgrade_from_the_last_state_goes_by_ha_metadata() {
     check(
         wanted,
         expect![[r#"
-        removing the JobManager, HA metadata is kept: record-revision delete-job-manager
-        deploying the job from the latest checkpoint in HA metadata: forget-job-graphs create-cluster
-        from the latest checkpoint in HA metadata
-    "#]],
+            removing the JobManager, HA metadata is kept: record-revision stop-job-manager
+            the JobManager has ended: removing the rest: delete-job-manager
+            deploying the job from the latest checkpoint in HA metadata: forget-job-graphs create-cluster
+            from the latest checkpoint in HA metadata
+        "#]],
     );
 }
 

@@ -9,19 +9,21 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::plan::{Plan, Step};
+use super::world::Tried;
 use super::{Halt, Pass};
 use crate::api::SESSION_JOB_FINALIZER;
 use crate::api::deployment::FlinkDeployment;
 use crate::api::job::JobState;
-use crate::api::status::{JobManagerDeploymentStatus, JobStatusState, LifecycleState};
+use crate::api::status::{
+    JobManagerDeploymentStatus, JobStatusState, LifecycleState, ReconciliationState,
+};
 use crate::config::cluster::is_high_availability_on;
 use crate::config::{FlinkConfig, options};
-use crate::decide::application::Problem;
 use crate::decide::blocker::{Blocker, Reason, give_up_at, patience, savepoint_patience, told};
 use crate::decide::deletion::WITHOUT_SAVEPOINT;
 use crate::decide::deploy::GOING;
 use crate::decide::job::{self, StopOutcome};
-use crate::decide::lifecycle::JOB_NOT_FOUND;
+use crate::decide::lifecycle::tells_of_loss;
 use crate::decide::observe::SOON;
 use crate::decide::plan::{Component, Event};
 use crate::decide::reconciled::ReconciledJob;
@@ -57,6 +59,7 @@ impl Pass<'_> {
         self.last = text.and_then(|text| ReconciledJob::parse(text).ok());
         self.keep_in_mind_set_back_record();
         if !self.is_marked_deleting() {
+            self.forget_cancel_of_upgrade();
             self.status.lifecycle_state = Some(LifecycleState::Deleting);
             self.steps.push(Step::Event(Event::normal(
                 "Cleanup",
@@ -81,6 +84,21 @@ impl Pass<'_> {
         self.delete_job(cluster, &config)
     }
 
+    /// A cancel for an upgrade may never have arrived: a job that still runs is to be saved.
+    fn forget_cancel_of_upgrade(&mut self) {
+        let wants_savepoint =
+            self.config_or_defaults().get(&options::JOB_SAVEPOINT_ON_DELETION) == Ok(true);
+        let is_cancelling = self.status.job_status.state == Some(JobStatusState::Cancelling);
+        let is_changing = matches!(
+            self.status.reconciliation_status.state,
+            ReconciliationState::Upgrading | ReconciliationState::RollingBack
+        );
+        if wants_savepoint && is_cancelling && is_changing && !self.is_state_dropped() {
+            self.set_job_state(JobStatusState::Reconciling);
+            self.status.reconciliation_status.state = ReconciliationState::Deployed;
+        }
+    }
+
     /// Nothing was submitted, or what was has ended or is gone.
     fn has_nothing_to_cancel(&self) -> bool {
         let job = &self.status.job_status;
@@ -94,10 +112,10 @@ impl Pass<'_> {
             self.last.as_ref().is_none_or(|last| last.job_state() == JobState::Suspended);
         let is_terminal = job.state.is_some_and(JobStatusState::is_globally_terminal)
             && job::pending_stop(job).is_none();
-        is_stopped || is_terminal || self.status.error.as_deref() == Some(JOB_NOT_FOUND)
+        is_stopped || is_terminal || self.status.error.as_deref().is_some_and(tells_of_loss)
     }
 
-    fn config_or_defaults(&self) -> Arc<FlinkConfig> {
+    pub(super) fn config_or_defaults(&self) -> Arc<FlinkConfig> {
         self.observe_config().unwrap_or_default()
     }
 
@@ -108,9 +126,7 @@ impl Pass<'_> {
         cluster: &FlinkDeployment,
         config: &FlinkConfig,
     ) -> Result<Plan, Halt> {
-        let status = cluster.status.as_ref().map(|status| status.job_manager_deployment_status);
-        let is_silent = status == Some(JobManagerDeploymentStatus::DeployedNotReady);
-        if !is_high_availability_on(config) && !is_silent {
+        if !is_high_availability_on(config) && is_down(cluster) {
             return Ok(self.end("deleted: its session cluster does not run and keeps no jobs"));
         }
         self.wait_for_cluster(cluster, config, "to be READY")
@@ -125,9 +141,13 @@ impl Pass<'_> {
     ) -> Result<Plan, Halt> {
         let wants_savepoint = config.get(&options::JOB_SAVEPOINT_ON_DELETION)?;
         let name = self.cluster_name();
+        let brings_back = if is_high_availability_on(config) {
+            " that its high availability brings back"
+        } else {
+            ", which may run in it"
+        };
         let message = format!(
-            "deletion waits for the session cluster `{name}` {what}, to cancel the job that its \
-             high availability brings back"
+            "deletion waits for the session cluster `{name}` {what}, to cancel the job{brings_back}"
         );
         let remedy = format!(
             "see what keeps it from running: kubectl flink status {name}; to go on without, delete \
@@ -135,13 +155,15 @@ impl Pass<'_> {
         );
         let blocker = Blocker::new(Reason::SessionCluster, message).remedy(remedy);
         let patience = patience(Some(config));
-        let metadata = if is_going(cluster) { &cluster.metadata } else { self.metadata() };
-        let at = give_up_at(metadata, None, patience, self.world.now);
         let is_kept = is_high_availability_on(config) && !is_going(cluster);
         if is_kept || wants_savepoint {
+            let metadata = if is_going(cluster) { &cluster.metadata } else { self.metadata() };
+            let at = give_up_at(metadata, None, patience, self.world.now);
             let blocker = if wants_savepoint { blocker.remedy(WITHOUT_SAVEPOINT) } else { blocker };
             return self.wait(blocker, at, AWAY);
         }
+        let since = self.waits_since();
+        let at = give_up_at(self.metadata(), Some(since), patience, self.world.now);
         if self.world.now >= at {
             return Ok(self.end("deleted: its session cluster did not answer in time"));
         }
@@ -150,6 +172,25 @@ impl Pass<'_> {
         let because = blocker.message.clone();
         self.blocker = Some(Box::new(blocker));
         Ok(self.finish(because, Some(AWAY)))
+    }
+
+    /// Since when this process waits for the cluster: in a time when nobody asked it, the cluster did
+    /// not stay silent.
+    fn waits_since(&mut self) -> Timestamp {
+        let tried = self.world.tried;
+        tried.waits_since.unwrap_or_else(|| {
+            let waits_since = Some(self.world.now);
+            self.steps.push(Step::Remember(Tried { waits_since, ..tried }));
+            self.world.now
+        })
+    }
+
+    /// The cluster answers: should it fall silent again, it is waited for anew.
+    fn forget_wait(&mut self) {
+        let tried = self.world.tried;
+        if tried.waits_since.is_some() {
+            self.steps.push(Step::Remember(Tried { waits_since: None, ..tried }));
+        }
     }
 
     fn metadata(&self) -> &kube::core::ObjectMeta {
@@ -179,6 +220,7 @@ impl Pass<'_> {
         if self.world.jobs()?.is_err() {
             return self.wait_for_cluster(cluster, config, "to answer");
         }
+        self.forget_wait();
         if let Some(plan) = self.put_unrecorded_job_on_record()? {
             return Ok(plan);
         }
@@ -186,6 +228,9 @@ impl Pass<'_> {
             return self.end_of_jobs("deleted: no job of it runs");
         }
         let Some(job) = self.listed_job()? else {
+            if let Some(until) = self.may_arrive_until() {
+                return Ok(self.wait_for_submission(until));
+            }
             return self.end_of_jobs("deleted: the cluster has no such job");
         };
         let wants_savepoint = config.get(&options::JOB_SAVEPOINT_ON_DELETION)?;
@@ -219,6 +264,15 @@ impl Pass<'_> {
         Ok(self.finish("cancelling the job", Some(GOING)))
     }
 
+    /// The job may appear when the resource, which would end it, is gone.
+    fn wait_for_submission(&mut self, until: Timestamp) -> Plan {
+        let message = "deletion waits for the job: whether it was submitted is not known, and Flink \
+                       may start it still";
+        let then = "the resource goes: nothing came of the submission";
+        self.blocker = Some(Box::new(Blocker::new(Reason::Submission, message).until(until, then)));
+        self.finish(message, Some(SOON))
+    }
+
     /// `job.savepoint-on-deletion`: the job goes only when its state is saved.
     fn save_before_deletion(
         &mut self,
@@ -227,7 +281,8 @@ impl Pass<'_> {
     ) -> Result<Option<Plan>, Halt> {
         let Some(trigger_id) = job::pending_stop(&self.status.job_status) else {
             if state == JobStatusState::Running {
-                return self.begin_stop().map(Some);
+                let pause = self.pause_before_saving();
+                return pause.map_or_else(|| self.begin_stop(), Ok).map(Some);
             }
             let blocker = Blocker::new(
                 Reason::JobNotRunning,
@@ -240,7 +295,7 @@ impl Pass<'_> {
             return self.wait(blocker.remedy(WITHOUT_SAVEPOINT), at, SOON).map(Some);
         };
         match self.stop_outcome(&trigger_id)? {
-            StopOutcome::Pending | StopOutcome::Resend => {
+            StopOutcome::Pending | StopOutcome::Resend | StopOutcome::Unheard => {
                 let since = job::stop_since(&self.status.job_status);
                 let blocker =
                     Blocker::new(Reason::Savepoint, "waiting for the savepoint before deletion");
@@ -249,24 +304,14 @@ impl Pass<'_> {
                 self.wait(blocker.remedy(WITHOUT_SAVEPOINT), at, GOING).map(Some)
             }
             StopOutcome::Saved(path) => {
-                // The savepoint is good; the job itself may need to be cancelled still.
+                // The list that shows the job may be older than its end.
                 let job_id = self.status.job_status.job_id.clone();
                 self.note_savepoint(&path);
                 self.status.job_status.job_id = job_id;
                 self.write_intent();
                 Ok(None)
             }
-            StopOutcome::Failed(message) => {
-                job::forget_stop(&mut self.status.job_status);
-                let message = format!(
-                    "the job is not deleted, as no savepoint could be taken: {message}. Set \
-                     `kubernetes.operator.job.savepoint-on-deletion: false` to delete it without \
-                     one"
-                );
-                let blocker = Blocker::new(Reason::Savepoint, message.clone());
-                self.blocker = Some(Box::new(blocker.remedy(WITHOUT_SAVEPOINT)));
-                Err(Halt::problem(Problem::upgrade("SavepointError", message)))
-            }
+            StopOutcome::Failed(message) => Err(self.refuse_deletion(&message)),
             StopOutcome::Lost => {
                 job::forget_stop(&mut self.status.job_status);
                 Ok(Some(self.finish("the stop-with-savepoint was lost", Some(GOING))))
@@ -285,6 +330,17 @@ impl Pass<'_> {
         self.steps.push(Step::RemoveFinalizer);
         self.finish(because, None)
     }
+}
+
+/// Whether the cluster has no JobManager for certain. One that is not available may run all the same,
+/// and `MISSING` is written also before a JobManager is removed.
+fn is_down(cluster: &FlinkDeployment) -> bool {
+    let Some(status) = &cluster.status else { return false };
+    let is_changing = matches!(
+        status.reconciliation_status.state,
+        ReconciliationState::Upgrading | ReconciliationState::RollingBack
+    );
+    status.job_manager_deployment_status == JobManagerDeploymentStatus::Missing && !is_changing
 }
 
 /// Whether the cluster is on its way out.

@@ -10,14 +10,13 @@ use super::{Halt, Pass};
 use crate::api::job::{JobState, UpgradeMode};
 use crate::api::status::{JobStatusState, ReconciliationState};
 use crate::config::cluster::is_high_availability_on;
-use crate::decide::error_document::messages_of;
 use crate::decide::job::{self, WithoutCheckpoint};
-use crate::decide::lifecycle::JOB_NOT_FOUND;
+use crate::decide::lifecycle::{JOB_NOT_FOUND, tells_of_loss};
 use crate::decide::plan::{Component, Event};
 use crate::decide::reconciled::ReconciledJob;
 use crate::decide::restore::RestorePoint;
 use crate::decide::rewind::WentBack;
-use crate::decide::world::Job;
+use crate::decide::world::{Job, JobWorld};
 
 /// A job that was submitted less than this ago may be missing in a list that is a little old.
 const LIST_AGE_MAX: SignedDuration = SignedDuration::from_secs(10);
@@ -30,7 +29,7 @@ impl Pass<'_> {
         match self.status.reconciliation_status.state {
             ReconciliationState::Upgrading | ReconciliationState::RollingBack if !is_cancelling => {
                 if !self.adopt_submitted_job(&last)? {
-                    if last.is_first_deployment() {
+                    if last.is_first_deployment() && self.may_arrive_until().is_none() {
                         // Nothing runs: the first deployment starts over.
                         self.last = None;
                     }
@@ -50,25 +49,17 @@ impl Pass<'_> {
         self.observe_triggers()
     }
 
-    /// Whether a submission was begun whose end is not in the status.
-    pub(super) fn is_submission_open(&self) -> bool {
-        let is_under_way = matches!(
-            self.status.reconciliation_status.state,
-            ReconciliationState::Upgrading | ReconciliationState::RollingBack
-        );
-        is_under_way
-            && self.status.job_status.state == Some(JobStatusState::Reconciling)
-            && job::id(&self.status.job_status).is_some()
-            && self.last.as_ref().is_none_or(|last| last.job_state() == JobState::Suspended)
-    }
-
     /// A submission that reached the cluster, but whose success was not written: taken as done.
+    ///
+    /// So is one whose job may have run and be lost: made again it would start from what it started
+    /// from before, and what it did meanwhile would be dropped.
     fn adopt_submitted_job(&mut self, last: &ReconciledJob) -> Result<bool, Halt> {
         if !self.is_submission_open() {
             return Ok(false);
         }
         if self.listed_job()?.is_none() {
-            return Ok(false);
+            let Some(why) = self.why_in_doubt()? else { return Ok(false) };
+            self.tell_doubt(&why);
         }
         let mut last = last.clone();
         if let Some(job) = &mut last.spec.job {
@@ -83,6 +74,18 @@ impl Pass<'_> {
             | ReconciliationState::RolledBack => ReconciliationState::Deployed,
         };
         Ok(true)
+    }
+
+    fn tell_doubt(&mut self, why: &str) {
+        let id = self.status.job_status.job_id.as_deref().unwrap_or_default();
+        let message = format!(
+            "whether job {id} ran since it was submitted is not known: the session cluster `{}` does \
+             not list it, and {why}",
+            self.cluster_name()
+        );
+        let mut event = Event::warning("SubmissionInDoubt", Component::Job, message);
+        event.key = Some(format!("SubmissionInDoubt: {id}"));
+        self.steps.push(Step::Event(event));
     }
 
     /// The job as its cluster lists it; a halt where the list cannot be had.
@@ -149,7 +152,7 @@ impl Pass<'_> {
 
     /// The job was cancelled to be started anew without its state, or from a state that the user
     /// named and that is in the status already.
-    fn is_state_dropped(&self) -> bool {
+    pub(super) fn is_state_dropped(&self) -> bool {
         let is_replaced = matches!(
             self.status.reconciliation_status.state,
             ReconciliationState::Upgrading | ReconciliationState::RollingBack
@@ -165,14 +168,18 @@ impl Pass<'_> {
         if was_cancelling && self.is_state_dropped() {
             return Ok(());
         }
-        let without = self.meaning_of_no_checkpoint(was_cancelling)?;
+        let without = self.meaning_of_no_checkpoint(state, was_cancelling)?;
         let checkpoints = self.world.checkpoints()?;
         job::note_last_state(&mut self.status.job_status, state, checkpoints, without)
     }
 
     /// What it means that an ended job's statistics name no state. Those of a job that ended while
     /// a new JobManager was about to recover it are empty, whatever the job had.
-    fn meaning_of_no_checkpoint(&self, was_cancelling: bool) -> Result<WithoutCheckpoint, Halt> {
+    fn meaning_of_no_checkpoint(
+        &self,
+        state: JobStatusState,
+        was_cancelling: bool,
+    ) -> Result<WithoutCheckpoint, Halt> {
         let has_state = job::savepoint_path(&self.status.job_status).is_some();
         if was_cancelling {
             // What the job had was noted before it was cancelled.
@@ -181,6 +188,11 @@ impl Pass<'_> {
             } else {
                 WithoutCheckpoint::Empty
             });
+        }
+        if state == JobStatusState::Finished && job::pending_stop(&self.status.job_status).is_some()
+        {
+            // It was stopped with a savepoint, and its JobManager is another that never saw it.
+            return Ok(WithoutCheckpoint::Unknown);
         }
         let has_run = self.is_stable();
         Ok(match self.last_mode() {
@@ -250,19 +262,23 @@ impl Pass<'_> {
         job::state_since(&status.job_status, &status.reconciliation_status, world.now)
     }
 
-    /// Whether the status says that the job is lost, by itself or beside what else is wrong.
+    /// Whether the status says that the job is lost.
     fn is_loss_told(&self) -> bool {
         let error = self.status.error.as_deref().unwrap_or_default();
-        error == JOB_NOT_FOUND
-            || messages_of(error).iter().any(|message| message == JOB_NOT_FOUND)
-            || WentBack::read(error).is_some()
+        tells_of_loss(error) || WentBack::read(error).is_some()
     }
 
     fn lose_job(&mut self) {
         self.give_up_savepoint("the session cluster no longer has the job");
         job::forget_stop(&mut self.status.job_status);
         self.set_job_state(JobStatusState::Reconciling);
-        self.status.reconciliation_status.state = ReconciliationState::Deployed;
+        let was_rolled_back =
+            self.status.reconciliation_status.state == ReconciliationState::RolledBack;
+        if !was_rolled_back {
+            // It was being stopped, or ran: that is decided again. What was rolled back stays so, or
+            // the spec that failed would count as the one that runs.
+            self.status.reconciliation_status.state = ReconciliationState::Deployed;
+        }
         if !self.is_loss_told() {
             let mut event = Event::warning("Missing", Component::Job, self.lost_message());
             event.key = Some(format!(
@@ -275,6 +291,11 @@ impl Pass<'_> {
             self.status.job_status.upgrade_savepoint_path = None;
             if let Some(last) = &self.last {
                 self.store_last(job::stopped(last, false));
+            }
+            if was_rolled_back {
+                // What ran starts again, and not what failed; its id is used up.
+                self.status.reconciliation_status.state = ReconciliationState::RollingBack;
+                self.status.job_status.job_id = None;
             }
             return;
         }

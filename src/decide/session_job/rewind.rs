@@ -50,6 +50,9 @@ impl Pass<'_> {
         {
             let diff = diff_session_job(&last.spec, &self.spec);
             if diff.class() == ChangeClass::SavepointRedeploy {
+                if let Some(plan) = self.settle_submission()? {
+                    return Ok(Some(plan));
+                }
                 return self.redeploy_from_savepoint(&last, &diff).map(Some);
             }
         }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::identity;
 use super::plan::{Plan, Step, Submission};
+use super::submission::NOT_SUBMITTED;
 use super::world::FailedSubmission;
 use super::{Halt, Pass};
 use crate::api::job::{JobState, UpgradeMode};
@@ -28,7 +29,12 @@ impl Pass<'_> {
             let because = "created suspended: waiting to be resumed";
             return Ok(self.finish(because, Some(self.interval())));
         }
-        self.start(self.named_state().map_or(RestorePoint::Empty, RestorePoint::Path), true)
+        self.start(self.first_restore(), true)
+    }
+
+    /// What a first deployment starts from.
+    pub(super) fn first_restore(&self) -> RestorePoint {
+        self.named_state().map_or(RestorePoint::Empty, RestorePoint::Path)
     }
 
     /// The job is stopped: start it from its restore point, or leave it suspended.
@@ -122,6 +128,7 @@ impl Pass<'_> {
     /// The status, which names the job's id, is written first.
     fn submit(&mut self, submission: Submission) {
         self.set_job_state(JobStatusState::Reconciling);
+        self.status.job_status.update_time = Some(self.world.now.as_millisecond().to_string());
         self.write_intent();
         let event = Event::normal("Submit", Component::Job, "Starting deployment");
         self.steps.push(Step::Event(event));
@@ -148,6 +155,7 @@ impl Pass<'_> {
             version.ok_or_else(|| Halt::cannot("the session cluster names no Flink version"))?;
         Ok(Submission {
             job_id: job_id.to_owned(),
+            may_arrive_since: self.may_arrive_since(),
             jar_uri: job.jar_uri.filter(|uri| !uri.trim().is_empty()),
             entry_class: job.entry_class.filter(|class| !class.trim().is_empty()),
             args: job.args,
@@ -161,7 +169,7 @@ impl Pass<'_> {
 
     /// The job was refused, or its jar cannot be had: say so, and try again later.
     fn pause_after_failure(&mut self) -> Option<Plan> {
-        let FailedSubmission { job_id, generation, message, at, attempts } =
+        let FailedSubmission { job_id, generation, message, may_arrive_since, at, attempts } =
             self.world.failed_submission.as_ref()?;
         let is_same = self.status.job_status.job_id.as_ref() == Some(job_id)
             && *generation == self.generation;
@@ -175,7 +183,7 @@ impl Pass<'_> {
             reason: "Error",
             component: Component::Job,
             message: message.clone(),
-            detail: None,
+            detail: may_arrive_since.is_none().then(|| NOT_SUBMITTED.to_owned()),
             causes: vec![],
         });
         Some(self.finish(format!("the job was not submitted: {message}"), Some(left)))

@@ -12,11 +12,12 @@ use crate::decide::application::Problem;
 use crate::decide::diff::SpecDiff;
 use crate::decide::job::{self, StopOutcome};
 use crate::decide::observe::SOON;
-use crate::decide::reconciled::ReconciledJob;
+use crate::decide::reconciled::{ReconciledJob, deployed};
 use crate::decide::record::savepoint_directory;
 use crate::decide::restore::RestorePoint;
 use crate::decide::stop::{Lazy, Need, StopDecision, StopFacts, decide_stop};
-use crate::decide::world::HaMetadata;
+use crate::decide::upgrade::lazy;
+use crate::decide::world::{HaMetadata, JobWorld};
 
 impl Pass<'_> {
     pub(super) fn stop(&mut self, last: &ReconciledJob, diff: &SpecDiff) -> Result<Plan, Halt> {
@@ -30,6 +31,9 @@ impl Pass<'_> {
                 Err(Halt::problem(Problem::upgrade("UpgradeFailed", message)))
             }
             StopDecision::Savepoint => {
+                if let Some(plan) = self.pause_before_stop(last)? {
+                    return Ok(plan);
+                }
                 self.check_jar()?;
                 self.announce(diff);
                 self.announce_stop();
@@ -99,11 +103,13 @@ impl Pass<'_> {
             },
             job_manager: JobManagerDeploymentStatus::Ready,
             is_high_availability_on: false,
+            moves_metadata: false,
             is_version_changed: false,
             has_savepoint_directory: savepoint_directory(&config).is_some(),
             may_fall_back: config.get(&options::JOB_UPGRADE_LAST_STATE_FALLBACK_ENABLED)?,
             may_cancel: true,
             retains_checkpoints: job::retains_checkpoints(&config),
+            retention: Lazy::NotAsked,
             checkpoint_age_max: config
                 .find(&options::JOB_UPGRADE_LAST_STATE_MAX_ALLOWED_CHECKPOINT_AGE)?,
             job_started: job::started(&self.status.job_status),
@@ -113,15 +119,11 @@ impl Pass<'_> {
             never_started: Lazy::Known(false),
         };
         loop {
-            // Each need is met once, so this ends after at most two rounds.
+            // Each need is met once, so this ends after at most three rounds.
             match decide_stop(&facts) {
                 Ok(decision) => return Ok(decision),
-                Err(Need::Checkpoints) => {
-                    facts.checkpoints = match self.world.checkpoints()? {
-                        Ok(checkpoints) => Lazy::Known(checkpoints.clone()),
-                        Err(reason) => Lazy::Unknown(reason.to_owned()),
-                    }
-                }
+                Err(Need::Checkpoints) => facts.checkpoints = lazy(self.world.checkpoints()?),
+                Err(Need::Retention) => facts.retention = lazy(self.world.retention()?),
                 Err(Need::HaMetadata | Need::NeverStarted) => {
                     return Err(Halt::cannot("the upgrade table asks for what is known"));
                 }
@@ -131,7 +133,8 @@ impl Pass<'_> {
 
     /// What became of the stop-with-savepoint, as far as it can be known.
     pub(super) fn stop_outcome(&mut self, trigger_id: &str) -> Result<StopOutcome, Halt> {
-        let outcome = job::stop_outcome(self.world.stop()?, self.status.job_status.state);
+        let state = self.status.job_status.state;
+        let outcome = job::stop_outcome(self.world.stop()?, state, || self.world.checkpoints())?;
         self.resend_if_lost(&outcome, trigger_id)?;
         Ok(outcome)
     }
@@ -142,6 +145,9 @@ impl Pass<'_> {
         trigger_id: &str,
     ) -> Result<Plan, Halt> {
         let outcome = self.stop_outcome(trigger_id)?;
+        if let Some(diff) = self.overtaken_by(&outcome, last)? {
+            return self.redeploy_from_savepoint(last, &diff);
+        }
         let path = match self.stopped_with(outcome)? {
             ControlFlow::Continue(path) => path,
             ControlFlow::Break(plan) => return Ok(plan),
@@ -189,10 +195,14 @@ impl Pass<'_> {
     /// The spec that runs stays stored until the job has ended.
     fn begin_cancel(&mut self, last: &ReconciledJob, mode: UpgradeMode) -> Result<Plan, Halt> {
         let job_id = self.job_id()?;
-        let mut last = last.clone();
+        let redeploy_nonce = last.spec.job.as_ref().and_then(|job| job.savepoint_redeploy_nonce);
+        // From here on nothing tells any more that this was rolled back to.
+        let mut last = deployed(&self.status.reconciliation_status, last).into_owned();
         last.first_deployment = Some(false);
         if let Some(job) = &mut last.spec.job {
             job.upgrade_mode = mode;
+            // It was followed once, and must not drop the state again.
+            job.savepoint_redeploy_nonce = redeploy_nonce;
         }
         self.store_last(last);
         self.status.reconciliation_status.state = ReconciliationState::Upgrading;
@@ -227,12 +237,7 @@ impl Pass<'_> {
         last: &ReconciledJob,
         diff: &SpecDiff,
     ) -> Result<Plan, Halt> {
-        // No valid spec asks for this: what the state is dropped for must have a name.
-        let Some(path) = self.named_state() else {
-            let message = "`savepointRedeployNonce` changed without `spec.job.initialSavepointPath`, \
-                           which it starts the job from: nothing is stopped";
-            return Err(Halt::problem(Problem::upgrade("UpgradeFailed", message)));
-        };
+        let path = self.named_for_redeploy()?;
         let was_running = last.job_state() == JobState::Running;
         if was_running {
             self.check_jar()?;

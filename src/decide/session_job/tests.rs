@@ -8,6 +8,7 @@ mod rewind;
 mod rollback;
 mod spec;
 mod start;
+mod submission;
 mod upgrade;
 
 use std::collections::BTreeMap;
@@ -47,6 +48,7 @@ struct Case {
     /// `None`: the cluster does not answer.
     jobs: Option<Vec<Job>>,
     checkpoints: Option<Checkpoints>,
+    retention: Fact<bool>,
     stop: Stop,
     jar: Fact<()>,
     metrics: JobMetrics,
@@ -57,11 +59,14 @@ struct Case {
     /// How the snapshot of the job's own bookkeeping stands.
     trigger: Trigger,
     periodic: Memory,
+    /// Who else refers to each savepoint of the history.
+    holders: Result<Vec<String>, String>,
     tried: Tried,
     went_back: Option<WentBack>,
     validators: Validators,
     verdict: Fact<Verdict>,
     nodes: Fact<Vec<Node>>,
+    job_manager_start: Fact<jiff::Timestamp>,
     now: jiff::Timestamp,
     ids: u32,
     /// What the decisions so far asked for.
@@ -100,6 +105,7 @@ fn case(mode: &str) -> Case {
         failed_submission: None,
         jobs: Some(vec![]),
         checkpoints: Some(Checkpoints::default()),
+        retention: Fact::Known(true),
         stop: Stop::NotFound,
         jar: Fact::Known(()),
         metrics: JobMetrics::default(),
@@ -108,11 +114,13 @@ fn case(mode: &str) -> Case {
         snapshots: vec![],
         trigger: Trigger::Pending,
         periodic: Memory::default(),
+        holders: Ok(vec![]),
         tried: Tried::default(),
         went_back: None,
         validators: Validators::default(),
         verdict: Fact::NotAsked,
         nodes: Fact::Known(vec![]),
+        job_manager_start: Fact::Known("2025-12-31T00:00:00Z".parse().unwrap()),
         now: "2026-01-01T00:00:00Z".parse().unwrap(),
         ids: 0,
         asked: vec![],
@@ -174,6 +182,11 @@ impl Case {
         cluster.status.as_mut().unwrap().job_manager_deployment_status = state;
     }
 
+    fn cluster_stands(&mut self, state: ReconciliationState) {
+        let cluster = self.cluster.as_mut().unwrap();
+        cluster.status.as_mut().unwrap().reconciliation_status.state = state;
+    }
+
     fn plan(&mut self) -> Plan {
         self.ids += 1;
         let fresh = Fresh {
@@ -223,6 +236,7 @@ impl Case {
                     .clone()
                     .map_or_else(|| Fact::Unknown("no answer".to_owned()), Fact::Known);
             }
+            Question::Retention => facts.retention = self.retention.clone(),
             Question::Stop => facts.stop = Fact::Known(self.stop.clone()),
             Question::Failure => {
                 let failure =
@@ -239,10 +253,25 @@ impl Case {
             Question::Savepoint => facts.savepoint = Fact::Known(self.trigger.clone()),
             Question::Checkpoint => facts.checkpoint = Fact::Known(self.trigger.clone()),
             Question::Revisions => facts.revisions = Fact::Known(vec![]),
+            Question::References => facts.references = self.references(),
             Question::Verdict => facts.verdict = self.verdict.clone(),
             Question::Nodes => facts.nodes = self.nodes.clone(),
             Question::PodNodes => facts.pod_nodes = Fact::Known(["n1".to_owned()].into()),
+            Question::JobManagerStart => {
+                facts.job_manager_start = self.job_manager_start.clone();
+            }
         }
+    }
+
+    fn references(&self) -> Fact<BTreeMap<String, Vec<String>>> {
+        let holders = match &self.holders {
+            Ok(holders) => holders,
+            Err(reason) => return Fact::Unknown(reason.clone()),
+        };
+        let history = self.status.job_status.savepoint_info.iter();
+        let paths = history.flat_map(|info| &info.savepoint_history);
+        let paths = paths.filter_map(|savepoint| savepoint.location.clone());
+        Fact::Known(paths.map(|path| (path, holders.clone())).collect())
     }
 
     /// A pass whose steps all succeed.
@@ -263,8 +292,17 @@ impl Case {
         plan
     }
 
-    /// A pass that ends at its submission, which fails.
+    /// A pass that ends at its submission, which is refused.
     fn fail_to_submit(&mut self, message: &str) -> Plan {
+        self.end_at_submission(message, false)
+    }
+
+    /// A pass that ends at its submission, and nobody knows whether Flink has it.
+    fn lose_answer(&mut self) -> Plan {
+        self.end_at_submission("no answer", true)
+    }
+
+    fn end_at_submission(&mut self, message: &str, may_arrive: bool) -> Plan {
         let plan = self.plan();
         for step in &plan.steps {
             match step {
@@ -275,6 +313,11 @@ impl Case {
                         job_id: submission.job_id.clone(),
                         generation: self.resource.metadata.generation.unwrap(),
                         message: message.to_owned(),
+                        may_arrive_since: if may_arrive {
+                            Some(self.now)
+                        } else {
+                            submission.may_arrive_since
+                        },
                         at: self.now,
                         attempts,
                     });

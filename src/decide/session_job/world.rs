@@ -29,6 +29,8 @@ pub enum Question {
     Jobs,
     /// `GET /jobs/:id/checkpoints`.
     Checkpoints,
+    /// `GET /jobs/:id/checkpoints/config`.
+    Retention,
     /// The stop-with-savepoint that is under way.
     Stop,
     /// Why the job failed.
@@ -47,6 +49,8 @@ pub enum Question {
     Checkpoint,
     /// Paths that revisions of the job refer to.
     Revisions,
+    /// Who else refers to the savepoints of the status' history, read so that nobody is overlooked.
+    References,
     /// Whether the jar of the wanted spec can be fetched.
     Jar,
     /// What validators outside say of the wanted spec.
@@ -55,6 +59,8 @@ pub enum Question {
     Nodes,
     /// The nodes that the pods of the session cluster are on.
     PodNodes,
+    /// Since when the JobManager runs that answers now.
+    JobManagerStart,
 }
 
 /// Everything that was looked up in this pass.
@@ -62,6 +68,8 @@ pub enum Question {
 pub struct Facts {
     pub jobs: Fact<Vec<Job>>,
     pub checkpoints: Fact<Checkpoints>,
+    /// Whether the running job's checkpoints outlive it when it is cancelled.
+    pub retention: Fact<bool>,
     pub stop: Fact<Stop>,
     pub failure: Fact<Failure>,
     /// In any order.
@@ -73,6 +81,8 @@ pub struct Facts {
     pub savepoint: Fact<Trigger>,
     pub checkpoint: Fact<Trigger>,
     pub revisions: Fact<Vec<String>>,
+    /// By the savepoints of the status' history: who else refers to each, named for a person.
+    pub references: Fact<BTreeMap<String, Vec<String>>>,
     /// Unknown: why it cannot be fetched.
     pub jar: Fact<()>,
     pub verdict: Fact<Verdict>,
@@ -80,6 +90,8 @@ pub struct Facts {
     pub nodes: Fact<Vec<Node>>,
     /// Names of the nodes that the pods of the session cluster are on.
     pub pod_nodes: Fact<BTreeSet<String>>,
+    /// Of the session cluster, by the clock of its node.
+    pub job_manager_start: Fact<Timestamp>,
 }
 
 /// What this process has tried; nothing after a start of the operator.
@@ -89,6 +101,8 @@ pub struct Tried {
     pub restarts: Option<Attempts>,
     /// Generation of the spec that the running job was asked to scale to.
     pub scaled_to: Option<i64>,
+    /// Since when a deletion waits for a session cluster that does not answer.
+    pub waits_since: Option<Timestamp>,
 }
 
 /// A submission of this process that did not succeed.
@@ -99,6 +113,8 @@ pub struct FailedSubmission {
     pub generation: i64,
     /// What was said, and what to do.
     pub message: String,
+    /// When it was made, or before under this id, where a job may come of it all the same.
+    pub may_arrive_since: Option<Timestamp>,
     pub at: Timestamp,
     /// Failures in a row, this one included.
     pub attempts: u32,
@@ -168,8 +184,8 @@ impl World<'_> {
         self.facts.jobs.read(Question::Jobs)
     }
 
-    pub(super) fn checkpoints(&self) -> Result<Answer<'_, Checkpoints>, Question> {
-        self.facts.checkpoints.read(Question::Checkpoints)
+    pub(super) fn retention(&self) -> Result<Answer<'_, bool>, Question> {
+        self.facts.retention.read(Question::Retention)
     }
 
     pub(super) fn stop(&self) -> Result<Answer<'_, Stop>, Question> {
@@ -183,10 +199,15 @@ impl World<'_> {
     pub(super) fn jar(&self) -> Result<Answer<'_, ()>, Question> {
         self.facts.jar.read(Question::Jar)
     }
+
+    pub(super) fn job_manager_start(&self) -> Result<Answer<'_, Timestamp>, Question> {
+        self.facts.job_manager_start.read(Question::JobManagerStart)
+    }
 }
 
 job_world! {
     FlinkSessionJob;
+    checkpoints: Checkpoints => Checkpoints;
     exceptions: Vec<JobException> => Exceptions;
     job_metrics: JobMetrics => JobMetrics;
     resource_requirements: BTreeMap<String, Bounds> => ResourceRequirements;
@@ -194,6 +215,7 @@ job_world! {
     savepoint: Trigger => Savepoint;
     checkpoint: Trigger => Checkpoint;
     revisions: Vec<String> => Revisions;
+    references: BTreeMap<String, Vec<String>> => References;
     nodes: Vec<Node> => Nodes;
     pod_nodes: BTreeSet<String> => PodNodes;
 }

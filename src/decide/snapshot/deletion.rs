@@ -12,8 +12,9 @@ use super::{Pass, Plan, Step};
 use crate::api::STATE_SNAPSHOT_FINALIZER;
 use crate::api::state_snapshot::SnapshotState;
 use crate::decide::blocker::{Blocker, Reason, give_up_at};
-use crate::decide::error_document::{ErrorType, error_document};
+use crate::decide::error_document::{ErrorType, error_document, message_of};
 use crate::decide::plan::{Component, Event};
+use crate::decide::references::is_same_location;
 
 /// How long a deletion tries to dispose of the savepoint.
 const DISPOSAL_MAX: SignedDuration = SignedDuration::from_mins(10);
@@ -93,10 +94,15 @@ impl Pass<'_> {
         };
         let waited = self.waited();
         if waited > DISPOSAL_MAX {
-            return Ok(self.keep(format!(
+            let mut message = format!(
                 "savepoint `{path}` is kept: it could not be disposed of for {} minutes",
                 DISPOSAL_MAX.as_mins()
-            )));
+            );
+            if let Some(error) = &self.status.error {
+                message.push_str(": ");
+                message.push_str(&message_of(error));
+            }
+            return Ok(self.keep(message));
         }
         match self.world.references()? {
             Ok(references) if references.is_empty() => {}
@@ -124,12 +130,34 @@ impl Pass<'_> {
             Ok(Target::Absent) => {
                 Ok(self.dispose_later("the job that could dispose of the savepoint was not found"))
             }
-            Ok(Target::Present(_)) => {
+            Ok(Target::Present(_)) => self.dispose_unless_newest(path),
+            Err(reason) => {
+                let message = format!("its job cannot be read: {reason}");
+                Ok(self.dispose_later(&message))
+            }
+        }
+    }
+
+    /// Flink's statistics go on naming a savepoint that was deleted. While it is the newest state of
+    /// its job, an upgrade by last state would start from it.
+    fn dispose_unless_newest(&mut self, path: String) -> Result<Plan, Question> {
+        match self.world.newest_state()? {
+            Ok(Some(newest)) if is_same_location(newest, &path) => {
+                let message = format!(
+                    "savepoint `{path}` is the newest state of its job, which may have to go on \
+                     from it: it is disposed of after the job's next checkpoint"
+                );
+                Ok(self.dispose_later(&message))
+            }
+            Ok(Some(_) | None) => {
                 self.steps.push(Step::Dispose { path });
                 Ok(self.leave("disposing of the savepoint"))
             }
             Err(reason) => {
-                let message = format!("its job cannot be read: {reason}");
+                let message = format!(
+                    "it is not known whether savepoint `{path}` is the newest state of its job: \
+                     {reason}"
+                );
                 Ok(self.dispose_later(&message))
             }
         }

@@ -1,6 +1,8 @@
 //! The scenarios of the Java operator, by their numbers in its specification, and what is better
 //! here.
 
+mod deletion;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Value, json};
 
@@ -53,7 +55,11 @@ fn case(spec: Value) -> Case {
     let mut case = Case {
         now: "2026-01-01T00:00:00Z".parse().unwrap(),
         resource,
-        facts: Facts { references: Fact::Known(vec![]), ..Facts::default() },
+        facts: Facts {
+            references: Fact::Known(vec![]),
+            newest_state: Fact::Known(None),
+            ..Facts::default()
+        },
         validators: Validators::default(),
         events: Vec::new(),
         steps: Vec::new(),
@@ -362,44 +368,6 @@ fn scenario_9_a_trigger_that_flink_lost_counts_as_a_failure() {
 }
 
 #[test]
-fn scenario_10_what_a_deletion_disposes_of() {
-    for state in ["TRIGGER_PENDING", "FAILED", "ABANDONED"] {
-        let mut case = savepoint(json!({})).in_state(json!({"state": state}));
-        case.delete();
-        assert_eq!(case.steps, ["remove"], "{state}");
-    }
-    let mut running = savepoint(json!({})).in_progress();
-    running.delete();
-    assert!(running.is_kept() && running.look_again.is_some());
-
-    let mut no_job = savepoint(json!({})).completed();
-    no_job.no_job();
-    no_job.delete();
-    assert!(no_job.is_kept() && no_job.look_again.is_some());
-    assert_eq!(no_job.reasons(), ["CleanupFailed"]);
-    assert!(no_job.status().error.unwrap().contains("was not found"));
-
-    let mut unreachable = savepoint(json!({})).completed();
-    unreachable.delete();
-    assert_eq!(unreachable.steps, ["dispose", "remove"]);
-    let mut refused = savepoint(json!({})).completed();
-    refused.resource.metadata.deletion_timestamp = Some(Time(refused.now));
-    let plan = not_disposed(&refused.world(), "Flink said no");
-    refused.apply(plan);
-    assert!(refused.is_kept() && refused.look_again.is_some());
-    assert_eq!(refused.reasons(), ["CleanupFailed"]);
-
-    for spec in [json!({"savepoint": {"disposeOnDelete": false}}), json!({"jobReference": null})] {
-        let mut kept = savepoint(spec).completed();
-        kept.delete();
-        assert_eq!(kept.steps, ["remove"]);
-    }
-    let mut checkpoint = checkpoint().completed();
-    checkpoint.delete();
-    assert_eq!(checkpoint.steps, ["remove"]);
-}
-
-#[test]
 fn scenario_11_labels_follow_the_job_and_are_written_once() {
     let mut case = savepoint(json!({}));
     case.no_job();
@@ -470,60 +438,6 @@ fn a_snapshot_that_does_not_end_is_given_up_after_flinks_own_timeout() {
 }
 
 #[test]
-fn a_savepoint_that_anything_refers_to_is_never_disposed_of() {
-    let mut case = savepoint(json!({})).completed();
-    case.facts.references = Fact::Known(vec!["revision 3 of `orders`".to_owned()]);
-    case.delete();
-    assert_eq!(case.steps, ["event", "remove"]);
-    assert_eq!(case.reasons(), ["SavepointKept"]);
-    assert!(case.events[0].message.contains("revision 3"));
-    let mut unknown = savepoint(json!({})).completed();
-    unknown.facts.references = Fact::Unknown("forbidden".to_owned());
-    unknown.delete();
-    assert!(unknown.is_kept());
-    assert!(!unknown.steps.contains(&"dispose"));
-}
-
-#[test]
-fn a_deletion_ends_whatever_happens() {
-    for target in [Fact::Known(Target::Absent), Fact::Unknown("no answer".to_owned())] {
-        for references in [Fact::Known(vec![]), Fact::Unknown("forbidden".to_owned())] {
-            let mut case = savepoint(json!({})).completed();
-            case.facts.target = target.clone();
-            case.facts.references = references;
-            case.delete();
-            for _ in 0..30 {
-                case.later(60);
-                if case.is_kept() {
-                    case.pass();
-                }
-            }
-            assert!(!case.is_kept(), "{target:?}");
-            assert!(!case.steps.contains(&"dispose"));
-        }
-    }
-}
-
-#[test]
-fn a_snapshot_deleted_while_it_is_taken_is_disposed_of_at_its_end() {
-    let mut case = savepoint(json!({})).in_progress();
-    case.delete();
-    case.trigger(Trigger::Completed { path: Some("s3://lake/sp/1".to_owned()) });
-    case.later(1).pass();
-    assert_eq!(case.state(), SnapshotState::Completed);
-    case.pass();
-    assert_eq!(case.steps, ["dispose", "remove"]);
-}
-
-#[test]
-fn one_that_was_never_looked_at_can_be_deleted() {
-    let mut case = savepoint(json!({}));
-    case.resource.metadata.finalizers = Some(vec![STATE_SNAPSHOT_FINALIZER.to_owned()]);
-    case.delete();
-    assert_eq!(case.steps, ["remove"]);
-}
-
-#[test]
 fn a_checkpoint_without_a_path_is_complete_and_told() {
     let mut case = checkpoint().in_progress();
     case.trigger(Trigger::Completed { path: None });
@@ -551,19 +465,6 @@ fn facts_are_asked_for_only_when_needed() {
     let mut case = savepoint(json!({})).completed();
     case.facts = Facts::default();
     decide(&case.world()).unwrap();
-}
-
-#[test]
-fn a_snapshot_whose_job_cannot_be_read_any_more_does_not_hold_its_deletion() {
-    let mut case = savepoint(json!({})).in_progress();
-    case.facts.target = Fact::Unknown("its session cluster `lab` does not exist".to_owned());
-    case.delete();
-    assert!(case.is_kept());
-    let plan = decide(&case.world()).unwrap();
-    assert!(plan.blocker.unwrap().deadline.is_some());
-    case.later(601).pass();
-    assert!(!case.is_kept());
-    assert_eq!(case.reasons(), ["SavepointKept"]);
 }
 
 #[test]

@@ -19,6 +19,8 @@ pub enum Question {
     Trigger,
     /// Who refers to the savepoint, read so that nobody is overlooked.
     References,
+    /// The newest state by the statistics of the job that is referred to.
+    NewestState,
     /// What validators outside say of the snapshot.
     Verdict,
 }
@@ -69,6 +71,8 @@ pub struct Facts {
     pub trigger: Fact<Trigger>,
     /// Each named for a person.
     pub references: Fact<Vec<String>>,
+    /// Its path; none where Flink knows of no such job, or of no state of it.
+    pub newest_state: Fact<Option<String>>,
     pub verdict: Fact<Verdict>,
 }
 
@@ -102,6 +106,11 @@ impl World<'_> {
     /// Who refers to the savepoint, or the question to answer first.
     pub fn references(&self) -> Result<Answer<'_, Vec<String>>, Question> {
         answer(&self.facts.references, Question::References)
+    }
+
+    /// The newest state of the job, or the question to answer first.
+    pub fn newest_state(&self) -> Result<Answer<'_, Option<String>>, Question> {
+        answer(&self.facts.newest_state, Question::NewestState)
     }
 
     /// What validators judge.

@@ -23,11 +23,13 @@ fn facts() -> StopFacts {
         state: Some(JobStatusState::Running),
         job_manager: JobManagerDeploymentStatus::Ready,
         is_high_availability_on: true,
+        moves_metadata: false,
         is_version_changed: false,
         has_savepoint_directory: true,
         may_fall_back: true,
         may_cancel: false,
         retains_checkpoints: true,
+        retention: Lazy::Known(true),
         checkpoint_age_max: None,
         job_started: ago(3600),
         path: None,
@@ -44,6 +46,30 @@ fn no_metadata() -> Lazy<HaMetadata> {
 #[track_caller]
 fn check(facts: &StopFacts, expected: Expect) {
     expected.assert_eq(&format!("{:?}", decide_stop(facts)));
+}
+
+#[test]
+fn metadata_that_would_not_be_found_again_are_not_gone_by() {
+    let moves = StopFacts { moves_metadata: true, ..facts() };
+    check(&moves, expect!["Ok(Cancel)"]);
+    let discards = StopFacts { retains_checkpoints: false, ..moves.clone() };
+    check(&discards, expect!["Ok(Savepoint)"]);
+    let wait = decide_stop(&StopFacts { has_savepoint_directory: false, ..discards });
+    assert_eq!(wait, Ok(StopDecision::Wait(MOVED.to_owned())));
+    for mode in [UpgradeMode::LastState, UpgradeMode::Savepoint] {
+        let lost = StopFacts {
+            mode,
+            state: Some(JobStatusState::Reconciling),
+            job_manager: JobManagerDeploymentStatus::Missing,
+            ..moves.clone()
+        };
+        assert_eq!(decide_stop(&lost), Ok(StopDecision::Refuse(MOVED.to_owned())), "{mode:?}");
+        let starting = StopFacts { job_manager: JobManagerDeploymentStatus::Deploying, ..lost };
+        check(
+            &starting,
+            expect![[r#"Ok(Wait("the job does not run, so its state cannot be saved yet"))"#]],
+        );
+    }
 }
 
 #[test]
@@ -106,6 +132,18 @@ fn last_state_without_ha_metadata_cancels_where_checkpoints_are_kept() {
     let facts = StopFacts { ha_metadata: no_metadata(), ..facts() };
     check(&facts, expect!["Ok(Cancel)"]);
     check(&StopFacts { retains_checkpoints: false, ..facts.clone() }, expect!["Ok(Savepoint)"]);
+    // What `main()` set counts, whatever the configuration says; and it is asked only then.
+    check(&StopFacts { retention: Lazy::Known(false), ..facts.clone() }, expect!["Ok(Savepoint)"]);
+    check(&StopFacts { retention: Lazy::NotAsked, ..facts.clone() }, expect!["Err(Retention)"]);
+    let unasked =
+        StopFacts { retention: Lazy::NotAsked, retains_checkpoints: false, ..facts.clone() };
+    check(&unasked, expect!["Ok(Savepoint)"]);
+    check(
+        &StopFacts { retention: Lazy::Unknown("timeout".to_owned()), ..facts.clone() },
+        expect![[
+            r#"Ok(Wait("whether the job's checkpoints are retained when it is cancelled is not known: timeout"))"#
+        ]],
+    );
     check(
         &StopFacts { retains_checkpoints: false, has_savepoint_directory: false, ..facts },
         expect![[
@@ -216,9 +254,15 @@ fn any_facts() -> impl Strategy<Value = StopFacts> {
             }
         },
     );
+    let retention = proptest::sample::select(vec![
+        Lazy::Known(true),
+        Lazy::Known(false),
+        Lazy::Unknown("x".to_owned()),
+    ]);
     let flags = proptest::array::uniform7(any::<bool>());
-    ((modes(), modes(), states(), job_managers), (paths, metadata, flags, any::<bool>())).prop_map(
-        |((mode, started_as, state, job_manager), (path, ha_metadata, flags, never))| {
+    let seen = (paths, metadata, retention, flags, any::<bool>());
+    ((modes(), modes(), states(), job_managers), seen).prop_map(
+        |((mode, started_as, state, job_manager), (path, ha_metadata, retention, flags, never))| {
             let [is_high_availability_on, is_version_changed, has_savepoint_directory, rest @ ..] =
                 flags;
             let [may_fall_back, may_cancel, retains_checkpoints, has_age] = rest;
@@ -233,6 +277,7 @@ fn any_facts() -> impl Strategy<Value = StopFacts> {
                 may_fall_back,
                 may_cancel,
                 retains_checkpoints,
+                retention,
                 checkpoint_age_max: has_age.then_some(Duration::from_mins(1)),
                 path,
                 ha_metadata,
@@ -255,7 +300,10 @@ proptest! {
             StopDecision::Savepoint => {
                 prop_assert_eq!(facts.state, Some(JobStatusState::Running));
             }
-            StopDecision::Cancel => prop_assert!(facts.retains_checkpoints),
+            StopDecision::Cancel => {
+                prop_assert!(facts.retains_checkpoints);
+                prop_assert_eq!(facts.retention, Lazy::Known(true));
+            }
             StopDecision::LastState => {
                 let has_job = match facts.ha_metadata {
                     Lazy::Known(metadata) => metadata.has_job,

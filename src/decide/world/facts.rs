@@ -39,6 +39,8 @@ pub enum Question {
     Jobs,
     /// `GET /jobs/:id/checkpoints`.
     Checkpoints,
+    /// `GET /jobs/:id/checkpoints/config`.
+    Retention,
     /// HA metadata of the job.
     HaMetadata,
     /// The stop-with-savepoint that is under way.
@@ -65,6 +67,8 @@ pub enum Question {
     Checkpoint,
     /// Paths that revisions of the job refer to.
     Revisions,
+    /// Who else refers to the savepoints of the status' history, read so that nobody is overlooked.
+    References,
     /// What validators outside say of the wanted spec.
     Verdict,
     /// The cluster's nodes, as the watch last saw them.
@@ -78,14 +82,22 @@ pub type Answer<'a, T> = Result<&'a T, &'a str>;
 
 /// The JobManager Deployment.
 #[derive(Clone, Debug, Default, PartialEq)]
+#[allow(clippy::struct_excessive_bools, reason = "independent facts")]
 pub struct JobManager {
     pub uid: String,
     /// Uid of the `FlinkDeployment` that owns it.
     pub owner_uid: Option<String>,
     /// Value of the generation annotation.
     pub generation: Option<i64>,
+    /// It is on its way out: being deleted, or stopped so that it can be.
     pub is_deleting: bool,
-    /// When it was asked to go.
+    /// The operator gave it no replicas, and deletes it once its pods have ended.
+    pub is_stopped: bool,
+    /// Its `metadata.resourceVersion`.
+    pub version: Option<String>,
+    /// It was stopped so before a process of it ever ran.
+    pub is_stopped_unstarted: bool,
+    /// When Kubernetes was asked to delete it.
     pub deleting_since: Option<Timestamp>,
     pub replicas: i32,
     pub available_replicas: i32,
@@ -181,6 +193,12 @@ pub enum Stop {
     Pending,
     Completed {
         path: String,
+    },
+    /// The savepoint is complete, and the job failed while it was being stopped. Where Flink starts
+    /// it again, it goes on, and is soon ahead of the savepoint.
+    SavedNotStopped {
+        path: String,
+        message: String,
     },
     Failed {
         message: String,

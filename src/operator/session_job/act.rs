@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use kube::{Resource, ResourceExt};
 use serde_json::json;
 
-use super::jar;
+use super::jar::{self, NotSubmitted};
 use crate::api::deployment::FlinkDeployment;
 use crate::api::session_job::FlinkSessionJob;
 use crate::api::state_snapshot::JobKind;
@@ -22,10 +22,7 @@ use crate::operator::snapshot::steps::SnapshotSteps;
 pub(super) enum Stopped {
     Error(Error),
     /// The job was not submitted, or nobody knows whether it was.
-    Submission {
-        job_id: String,
-        message: String,
-    },
+    Submission(NotSubmitted),
 }
 
 impl From<Error> for Stopped {
@@ -75,11 +72,10 @@ impl Act<'_, FlinkSessionJob> {
             Step::Remember(tried) => self.context.note_tried(&self.uid, tried),
             Step::CancelJob { job_id } => cancel(&self.flink(cluster)?, &job_id).await?,
             Step::Submit(submission) => {
-                let job_id = submission.job_id.clone();
                 let flink = self.flink(cluster)?;
                 jar::submit(*submission, &flink, (&self.resource, cluster, &self.operator))
                     .await
-                    .map_err(|message| Stopped::Submission { job_id, message })?;
+                    .map_err(Stopped::Submission)?;
             }
         }
         Ok(())

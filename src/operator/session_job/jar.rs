@@ -1,6 +1,7 @@
 //! The jar of a session job: fetched, uploaded, run and deleted.
 
 use bytes::Bytes;
+use jiff::Timestamp;
 use kube::ResourceExt;
 
 use crate::api::deployment::FlinkDeployment;
@@ -71,6 +72,28 @@ fn config(
     .map_err(|error| error.to_string())
 }
 
+/// A submission that did not succeed.
+pub(super) struct NotSubmitted {
+    pub(super) job_id: String,
+    /// What went wrong.
+    pub(super) message: String,
+    /// When it was made, or before, where a job may come of it all the same.
+    pub(super) may_arrive_since: Option<Timestamp>,
+}
+
+/// What went wrong, and whether Flink may be at it all the same.
+struct Failure {
+    message: String,
+    may_arrive: bool,
+}
+
+impl Failure {
+    /// Nothing came of this attempt.
+    fn refused(message: String) -> Self {
+        Self { message, may_arrive: false }
+    }
+}
+
 /// Runs the job under its id. The uploaded jar goes in any case; the job has its own copy.
 ///
 /// # Errors
@@ -79,7 +102,31 @@ pub(super) async fn submit(
     submission: Submission,
     flink: &Client,
     job: Job<'_>,
-) -> Result<(), String> {
+) -> Result<(), NotSubmitted> {
+    let (job_id, before) = (submission.job_id.clone(), submission.may_arrive_since);
+    let ended = upload_and_run(submission, flink, job).await;
+    ended.map_err(|Failure { message, may_arrive }| NotSubmitted {
+        job_id,
+        message,
+        // What an earlier attempt may bring no refusal of a later one takes back.
+        may_arrive_since: if may_arrive { Some(Timestamp::now()) } else { before },
+    })
+}
+
+async fn upload_and_run(
+    submission: Submission,
+    flink: &Client,
+    job: Job<'_>,
+) -> Result<(), Failure> {
+    let jar_id = upload(&submission, flink, job).await.map_err(Failure::refused)?;
+    let answer = run(submission, flink, &jar_id).await;
+    if let Err(error) = flink.delete_jar(&jar_id).await {
+        tracing::warn!(jar_id, error = tell(&error), "uploaded jar not deleted");
+    }
+    answer
+}
+
+async fn upload(submission: &Submission, flink: &Client, job: Job<'_>) -> Result<String, String> {
     let jar_id = match &submission.jar_uri {
         Some(uri) => {
             let fetched = fetch(uri, job)
@@ -92,15 +139,10 @@ pub(super) async fn submit(
         }
         None => flink.upload_jar(DEFAULT_NAME, Bytes::from_static(&EMPTY_JAR)).await,
     };
-    let jar_id = jar_id.map_err(|error| format!("the jar cannot be uploaded: {}", tell(&error)))?;
-    let answer = run(submission, flink, &jar_id).await;
-    if let Err(error) = flink.delete_jar(&jar_id).await {
-        tracing::warn!(jar_id, error = tell(&error), "uploaded jar not deleted");
-    }
-    answer
+    jar_id.map_err(|error| format!("the jar cannot be uploaded: {}", tell(&error)))
 }
 
-async fn run(submission: Submission, flink: &Client, jar_id: &str) -> Result<(), String> {
+async fn run(submission: Submission, flink: &Client, jar_id: &str) -> Result<(), Failure> {
     let request = RunRequest {
         job_id: submission.job_id,
         entry_class: submission.entry_class,
@@ -111,20 +153,32 @@ async fn run(submission: Submission, flink: &Client, jar_id: &str) -> Result<(),
         configuration: submission.configuration,
     };
     match flink.run_jar(jar_id, submission.flink_version, &request).await {
+        // One id is for one submission, so that this one is what runs.
         Ok(RunAnswer::Submitted { .. } | RunAnswer::AlreadySubmitted) => Ok(()),
-        Ok(RunAnswer::JarMissing) => {
-            Err("the cluster lost the uploaded jar before it was run: it is uploaded again"
-                .to_owned())
-        }
+        Ok(RunAnswer::JarMissing) => Err(Failure::refused(
+            "the cluster lost the uploaded jar before it was run: it is uploaded again".to_owned(),
+        )),
+        Err(error) => Err(failure(&error)),
+    }
+}
+
+const NOT_KNOWN: &str = "whether the job was submitted is not known";
+
+fn failure(error: &flink::Error) -> Failure {
+    match error {
         // Without the request, which names another jar each time: the same refusal reads the same.
-        Err(flink::Error::Refused { errors, .. }) if !errors.is_empty() => {
+        // That the dispatcher did not answer `main()` in time is no refusal.
+        flink::Error::Refused { errors, .. } if !errors.is_empty() => {
             let lines = errors.iter().filter_map(|error| error.lines().next());
-            Err(format!("the cluster refused the job: {}", lines.collect::<Vec<_>>().join(" -> ")))
+            let lines = lines.collect::<Vec<_>>().join(" -> ");
+            let may_arrive = error.says(|line| line.contains("TimeoutException"));
+            let what = if may_arrive { NOT_KNOWN } else { "the cluster refused the job" };
+            Failure { message: format!("{what}: {lines}"), may_arrive }
         }
-        Err(error) if error.effect() == Effect::Unknown => {
-            Err(format!("whether the job was submitted is not known: {}", tell(&error)))
+        _ if error.effect() == Effect::Unknown => {
+            Failure { message: format!("{NOT_KNOWN}: {}", tell(error)), may_arrive: true }
         }
-        Err(error) => Err(format!("the cluster refused the job: {}", tell(&error))),
+        _ => Failure::refused(format!("the cluster refused the job: {}", tell(error))),
     }
 }
 
@@ -142,6 +196,32 @@ fn plain_name(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn refused(status: u16, error: &str) -> flink::Error {
+        let request = "POST /jars/1/run".to_owned();
+        flink::Error::Refused { request, status, errors: vec![error.to_owned()] }
+    }
+
+    #[test]
+    fn a_refusal_tells_that_nothing_comes_of_a_submission_and_silence_does_not() {
+        let request = || "POST /jars/1/run".to_owned();
+        let after = std::time::Duration::from_secs(1);
+        let timeout = |sent_maybe| flink::Error::Timeout { request: request(), after, sent_maybe };
+        let dispatcher = "java.util.concurrent.TimeoutException: Invocation of submitJob timed out";
+        let gateway = |body| flink::Error::NotFlink { request: request(), status: 504, body };
+        for (error, may_arrive) in [
+            (refused(400, "org.example.NoSuchClass"), false),
+            (refused(500, "org.example.NoSuchClass"), false),
+            (refused(400, dispatcher), true),
+            (timeout(false), false),
+            (timeout(true), true),
+            (gateway(String::new()), true),
+        ] {
+            let failure = failure(&error);
+            assert_eq!(failure.may_arrive, may_arrive, "{error}");
+            assert_eq!(failure.message.starts_with(NOT_KNOWN), may_arrive, "{}", failure.message);
+        }
+    }
 
     #[test]
     fn a_jar_gets_a_name_that_flink_takes() {

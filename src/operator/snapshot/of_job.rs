@@ -1,11 +1,16 @@
 //! What a job's own decisions ask about its snapshots.
 
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::ResourceExt;
 use serde_json::Value;
 
+use super::references::Referring;
 use super::{checkpoint, index, savepoint};
 use crate::api::TRIGGER_NONCE_ANNOTATION;
 use crate::api::state_snapshot::{FlinkStateSnapshot, JobKind};
+use crate::api::status::JobStatus;
 use crate::cluster;
 use crate::decide::legacy;
 use crate::decide::revision::history_name;
@@ -83,4 +88,17 @@ pub(in crate::operator) async fn revisions(
         [revision.content.restore_point.path, initial]
     });
     Ok(paths.flatten().collect())
+}
+
+/// Who beside the job itself refers to each savepoint of its status' history.
+pub(in crate::operator) async fn references(
+    job: &ObjectMeta,
+    status: &JobStatus,
+    context: &Context,
+) -> Result<BTreeMap<String, Vec<String>>, String> {
+    let namespace = job.namespace.as_deref().unwrap_or("default");
+    let all = Box::pin(Referring::read(namespace, context)).await?;
+    let history = status.savepoint_info.iter().flat_map(|info| &info.savepoint_history);
+    let paths = history.filter_map(|savepoint| savepoint.location.as_deref());
+    Ok(paths.map(|path| (path.to_owned(), all.to(path, job.uid.as_deref()))).collect())
 }

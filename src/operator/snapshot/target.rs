@@ -1,4 +1,4 @@
-//! The job that a snapshot is of, and who refers to a savepoint.
+//! The job that a snapshot is of.
 
 use std::sync::Arc;
 
@@ -9,17 +9,16 @@ use crate::api::deployment::FlinkDeployment;
 use crate::api::session_job::FlinkSessionJob;
 use crate::api::state_snapshot::{FlinkStateSnapshot, JobKind, JobReference};
 use crate::api::status::JobStatus;
-use crate::cluster::read::{self, Scope};
-use crate::cluster::{self, revisions};
+use crate::cluster;
+use crate::cluster::read;
 use crate::config::{FlinkConfig, OperatorConfig, options};
 use crate::decide::reconciled::session_cluster_of;
 use crate::decide::record::savepoint_directory;
-use crate::decide::references::Referrers;
 use crate::decide::snapshot::world::{Job, Target};
 use crate::decide::world::Fact;
 use crate::flink::Client;
 use crate::operator::context::Context;
-use crate::operator::observe::{Subject, tell};
+use crate::operator::observe::Subject;
 
 /// Way to the job's JobManager.
 pub(in crate::operator) struct Found {
@@ -145,63 +144,4 @@ async fn deployment(namespace: &str, name: &str, context: &Context) -> cluster::
         Some(_) if context.is_selective => Deployment::Foreign,
         Some(deployment) => Deployment::There(Box::new(deployment)),
     })
-}
-
-/// Who refers to the savepoint of the snapshot.
-pub(super) async fn references(
-    snapshot: &FlinkStateSnapshot,
-    context: &Context,
-) -> Fact<Vec<String>> {
-    let path = snapshot.status.as_ref().and_then(|status| status.path.clone()).unwrap_or_default();
-    match all_references(snapshot, &path, context).await {
-        Ok(references) => Fact::Known(references),
-        Err(error) => Fact::Unknown(tell(&error)),
-    }
-}
-
-async fn all_references(
-    snapshot: &FlinkStateSnapshot,
-    path: &str,
-    context: &Context,
-) -> cluster::Result<Vec<String>> {
-    let namespace = snapshot.namespace().unwrap_or_default();
-    let client = &context.client;
-    // The namespace is read, as a cache may be late; beyond it the watch has to do.
-    let deployments: Vec<FlinkDeployment> =
-        read::list(client, Scope::Namespace(&namespace), None).await?;
-    let elsewhere = context.deployments.all();
-    let elsewhere = elsewhere
-        .iter()
-        .filter_map(|guarded| guarded.0.as_ref().ok())
-        .filter(|deployment| deployment.namespace().as_ref() != Some(&namespace));
-    let session_jobs = session_jobs(&namespace, context).await?;
-    let revisions = revisions::list_all(client, &namespace).await?;
-    let listed = listed_snapshots(&namespace, context).await?;
-    let watched = context.snapshots.all();
-    let watched = watched.iter().filter_map(|guarded| guarded.0.as_ref().ok());
-    let referrers = Referrers {
-        deployments: deployments.iter().chain(elsewhere).collect(),
-        session_jobs: session_jobs.iter().collect(),
-        revisions: &revisions,
-        snapshots: watched.chain(&listed).collect(),
-    };
-    Ok(referrers.of(path, snapshot.metadata.uid.as_deref()))
-}
-
-async fn session_jobs(namespace: &str, context: &Context) -> cluster::Result<Vec<FlinkSessionJob>> {
-    match read::list(&context.client, Scope::Namespace(namespace), None).await {
-        Err(cluster::Error::KindMissing { .. }) => Ok(Vec::new()),
-        other => other,
-    }
-}
-
-/// The snapshots of the namespace where none are watched, as in a preview.
-async fn listed_snapshots(
-    namespace: &str,
-    context: &Context,
-) -> cluster::Result<Vec<FlinkStateSnapshot>> {
-    if context.snapshots.is_watched() {
-        return Ok(Vec::new());
-    }
-    read::list(&context.client, Scope::Namespace(namespace), None).await
 }

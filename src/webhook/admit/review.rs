@@ -137,6 +137,11 @@ impl Review {
         is_part || !is_write || goes(object) || goes(old_object) || is_canary
     }
 
+    /// The object as it is stored, which alone has a status for certain; before that, as it is sent.
+    pub fn stored(&self) -> &Value {
+        if self.0.old_object.is_null() { &self.0.object } else { &self.0.old_object }
+    }
+
     /// Whether the spec is the one that is stored, so that nobody's job is about to change.
     fn keeps_spec(&self) -> bool {
         let Request { operation, object, old_object, .. } = &self.0;
@@ -153,9 +158,8 @@ impl Review {
             return Ok(None);
         }
         let Some(kind) = self.kind() else { return Ok(None) };
+        let status = self.stored()["status"].clone();
         let object = std::mem::take(&mut self.0.object);
-        let stored = if self.0.old_object.is_null() { &object } else { &self.0.old_object };
-        let status = stored["status"].clone();
         let wanted = match kind {
             Kind::Deployment => {
                 Wanted::Deployment(Box::new(typed(object)?), Box::new(lenient(&status)))

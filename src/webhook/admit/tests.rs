@@ -287,6 +287,12 @@ fn a_session_job_is_labelled_once() {
     let moved = with(labelled, "/spec/deploymentName", json!("other"));
     let again = patched(&moved, &mutated(&review("UPDATE", &moved, &job), None));
     assert_eq!(again["metadata"]["labels"]["target.session"], "other");
+    let last = r#"{"spec":{"deploymentName":"session","job":{}},"resource_metadata":{}}"#;
+    let status = json!({"reconciliationStatus": {"lastReconciledSpec": last}});
+    let deployed = with(job.clone(), "/status", status);
+    // Who replaces a resource may leave its status out.
+    let stays = patched(&moved, &mutated(&review("UPDATE", &moved, &deployed), None));
+    assert_eq!(stays["metadata"]["labels"]["target.session"], "session", "it was deployed there");
     let nameless = with(job, "/spec/deploymentName", json!("no name!"));
     assert!(mutated(&created(&nameless), None).patch.is_empty(), "validation tells that");
     assert!(mutated(&created(&deployment()), None).patch.is_empty());

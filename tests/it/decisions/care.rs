@@ -34,12 +34,12 @@ fn s13_3_an_unhealthy_job_gets_a_new_job_manager() {
     check(
         &scene,
         expect![[r#"
-        (Deployed, R LastState, Some(Reconciling), Missing) Stable
-        the job is unhealthy: replacing its JobManager
-          event RestartUnhealthyJob: Restart count hit threshold: 64
-          write-status
-          delete-job-manager
-    "#]],
+            (Deployed, R LastState, Some(Reconciling), Missing) Stable
+            the job is unhealthy: replacing its JobManager
+              event RestartUnhealthyJob: Restart count hit threshold: 64
+              write-status
+              stop-job-manager
+        "#]],
     );
     let mut down = scene.clone().after(&scene.plan());
     down.facts.job_manager = Fact::Known(None);

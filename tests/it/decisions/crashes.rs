@@ -52,7 +52,8 @@ fn a_recovery_that_was_cut_short_is_finished() {
 
 #[test]
 fn a_scaling_that_ended_before_the_deletion_is_finished_not_taken_for_done() {
-    for mode in ["stateless", "last-state"] {
+    for (mode, removal) in [("stateless", "delete-job-manager"), ("last-state", "stop-job-manager")]
+    {
         let mut scene = Scene::running(mode).edit(|spec| {
             let overrides = json!("v1:4,v2:2");
             spec.flink_configuration
@@ -62,7 +63,7 @@ fn a_scaling_that_ended_before_the_deletion_is_finished_not_taken_for_done() {
         // The autoscaler's, which nobody wrote into the resource.
         scene.resource.metadata.generation = Some(1);
         let plan = scene.plan();
-        assert!(deeds(&plan).contains(&"delete-job-manager"), "{mode}: {}", told(&plan));
+        assert!(deeds(&plan).contains(&removal), "{mode}: {}", told(&plan));
         let crashed = scene.after(&plan);
         assert!(matches!(crashed.facts.job_manager, Fact::Known(Some(_))), "it was not deleted");
         let plan = crashed.plan();
@@ -71,7 +72,7 @@ fn a_scaling_that_ended_before_the_deletion_is_finished_not_taken_for_done() {
             ReconciliationState::Upgrading,
             "{mode}"
         );
-        assert!(deeds(&plan).contains(&"delete-job-manager"), "{mode}: {}", told(&plan));
+        assert!(deeds(&plan).contains(&removal), "{mode}: {}", told(&plan));
         // The one that is made next is another.
         let mut made = crashed.after(&plan);
         made.facts.job_manager = Fact::Known(Some(JobManager {

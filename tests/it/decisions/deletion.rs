@@ -136,12 +136,27 @@ fn without_a_readable_record_no_wish_for_a_savepoint_is_passed_over() {
     let mut scene = deleted(Scene::running("savepoint"), 1);
     let key = "kubernetes.operator.job.savepoint-on-deletion";
     scene.resource.spec.flink_configuration.0.insert(key.to_owned(), json!("true"));
-    scene.status.reconciliation_status.last_reconciled_spec = Some("not JSON".to_owned());
-    let plan = scene.plan();
-    assert!(error(&plan).contains("lastReconciledSpec is not readable"), "{}", told(&plan));
-    assert!(!deeds(&plan).contains(&"delete-job-manager"));
+    for record in [Some("not JSON".to_owned()), None] {
+        scene.status.reconciliation_status.last_reconciled_spec = record;
+        let plan = scene.plan();
+        assert!(error(&plan).contains("lastReconciledSpec is lost or not readable"));
+        assert!(!deeds(&plan).contains(&"delete-job-manager"));
+    }
     scene.resource.spec.flink_configuration.0.insert(key.to_owned(), json!("false"));
     assert!(deeds(&scene.plan()).contains(&"delete-job-manager"));
+}
+
+/// What there is under its name is of an earlier one, for the sake of which it may have been refused.
+#[test]
+fn what_was_never_deployed_takes_no_metadata_along() {
+    for mode in ["savepoint", "last-state", "stateless"] {
+        let mut scene = deleted(Scene::new(mode).gone(), 1);
+        scene.status = DeploymentStatus::default();
+        scene.facts.ha_metadata = Fact::Known(HaMetadata { has_job: true, has_checkpoint: true });
+        let plan = scene.plan();
+        assert!(is_let_go(&plan), "{}", told(&plan));
+        assert!(!deeds(&plan).contains(&"delete-ha-metadata"), "{}", told(&plan));
+    }
 }
 
 #[test]

@@ -61,6 +61,32 @@ fn q08_a_failing_savepoint_names_the_way_to_delete_without_one() {
 }
 
 #[test]
+fn q08_a_job_that_went_on_after_its_savepoint_is_saved_again_before_its_deletion() {
+    let scene =
+        Scene::running("savepoint").operator_option("job.savepoint-on-deletion", "true").delete();
+    let mut stopping = scene.clone().after(&scene.plan());
+    let (path, message) = (SAVEPOINT.to_owned(), "the sink is gone".to_owned());
+    stopping.facts.stop = Fact::Known(Stop::SavedNotStopped { path, message });
+    let plan = stopping.plan();
+    assert!(deeds(&plan).is_empty(), "{}", told(&plan));
+    assert!(error(&plan).contains(SAVEPOINT), "{}", error(&plan));
+    let waiting = stopping.clone().after(&plan);
+    assert!(deeds(&waiting.plan()).is_empty(), "{}", told(&waiting.plan()));
+    assert_eq!(error(&waiting.plan()), error(&plan), "the error stays");
+    let again = transitions::failed_before(waiting, 10).plan();
+    assert!(deeds(&again).contains(&"stop-with-savepoint"), "{}", told(&again));
+
+    // One that has failed for good goes, and its savepoint is on record.
+    stopping.facts.jobs = Fact::Known(job(JobStatusState::Failed));
+    let latest = CompletedState { path: SAVEPOINT.to_owned(), at: None };
+    stopping.facts.checkpoints =
+        Fact::Known(Checkpoints { latest: Some(latest), ..Checkpoints::default() });
+    let plan = stopping.plan();
+    assert!(deeds(&plan).starts_with(&["create-snapshot"]), "{}", told(&plan));
+    assert!(deeds(&plan).contains(&"delete-job-manager"), "{}", told(&plan));
+}
+
+#[test]
 fn q11_only_deletion_drains() {
     let drain = |scene: Scene| {
         scene.plan().steps.iter().find_map(|step| match step {
@@ -114,7 +140,6 @@ fn q14_what_was_never_deployed_is_just_deleted() {
         deleted
           event Cleanup: Cleaning up FlinkDeployment
           write-status
-          delete-ha-metadata
           remove-finalizer
     "#]],
     );

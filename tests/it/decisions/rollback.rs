@@ -40,14 +40,14 @@ fn t29_t30_a_failed_spec_gives_way_with_ha_metadata() {
     check(
         &scene,
         expect![[r#"
-        (RollingBack, R LastState, Some(Finished), Missing) RollingBack
-        rolling back: removing the JobManager of the failed spec
-          event Rollback: Rolling back failed deployment.
-          event JobStatusChanged: Job status changed from RECONCILING to FINISHED
-          write-status
-          delete-job-manager
-          event RolledBack: the spec did not become stable in 300s and is rolled back: the JobManager is starting
-    "#]],
+            (RollingBack, R LastState, Some(Finished), Missing) RollingBack
+            rolling back: removing the JobManager of the failed spec
+              event Rollback: Rolling back failed deployment.
+              event JobStatusChanged: Job status changed from RECONCILING to FINISHED
+              write-status
+              stop-job-manager
+              event RolledBack: the spec did not become stable in 300s and is rolled back: the JobManager is starting
+        "#]],
     );
     check(
         &taken_down(&scene),
@@ -70,7 +70,39 @@ fn s12_a_job_manager_that_never_started_goes_back_to_the_savepoint() {
         .path(SAVEPOINT)
         .pod_problem("ImagePullBackOff", false);
     let never = JobManager { available_replicas: 0, was_never_available: true, ..job_manager() };
-    scene.facts.job_manager = Fact::Known(Some(never));
+    scene.facts.job_manager = Fact::Known(Some(never.clone()));
+    // It might start any moment, so this is what comes first.
+    check(
+        &scene,
+        expect![[r#"
+        (Deployed, R Savepoint, Some(Reconciling), Error) Deployed
+        removing the JobManager, which never ran
+          write-status
+          stop-job-manager
+          event Error: [flink-main-container] ImagePullBackOff
+    "#]],
+    );
+    let stopped =
+        JobManager { is_deleting: true, is_stopped: true, is_stopped_unstarted: true, ..never };
+    let mut scene = scene.clone().after(&scene.plan());
+    scene.facts.job_manager = Fact::Known(Some(stopped.clone()));
+    scene.facts.pods = Fact::Known(vec![]);
+    check(
+        &scene,
+        expect![[r#"
+        (Deployed, R Savepoint, Some(Reconciling), Deploying) Deployed
+        the JobManager has ended: removing the rest
+          write-status
+          delete-job-manager
+    "#]],
+    );
+    // It may be there for a while yet.
+    let mut deleting = scene.clone().after(&scene.plan());
+    let gone = JobManager { is_stopped: false, is_stopped_unstarted: false, ..stopped };
+    deleting.facts.job_manager = Fact::Known(Some(gone));
+    let error = deleting.plan().status.error.unwrap();
+    assert!(error.contains("is rolled back: [flink-main-container] ImagePullBackOff"), "{error}");
+    let scene = taken_down(&scene);
     check(
         &scene,
         expect![[r#"
@@ -79,7 +111,6 @@ fn s12_a_job_manager_that_never_started_goes_back_to_the_savepoint() {
           event Rollback: Rolling back failed deployment.
           event JobStatusChanged: Job status changed from RECONCILING to FINISHED
           write-status
-          delete-job-manager
           event RolledBack: the spec did not become stable in 300s and is rolled back: [flink-main-container] ImagePullBackOff
     "#]],
     );
@@ -93,6 +124,20 @@ fn s12_a_job_manager_that_never_started_goes_back_to_the_savepoint() {
           event Submit: Starting deployment
           delete-ha-metadata
           create-cluster "flink:1.20" from execution.savepoint.path: s3://lake/sp/1, $internal.pipeline.job-id: 00000000000000000000000000000002
+    "#]],
+    );
+    // What has HA metadata did start, and goes back by them.
+    let mut scene = scene;
+    scene.facts.ha_metadata = Fact::Known(HaMetadata { has_job: true, has_checkpoint: true });
+    check(
+        &scene,
+        expect![[r#"
+        (RollingBack, R LastState, Some(Finished), Missing) RollingBack
+        rolling back: removing the JobManager of the failed spec
+          event Rollback: Rolling back failed deployment.
+          event JobStatusChanged: Job status changed from RECONCILING to FINISHED
+          write-status
+          event RolledBack: the spec did not become stable in 300s and is rolled back: [flink-main-container] ImagePullBackOff
     "#]],
     );
 }
@@ -184,7 +229,7 @@ fn s12_rows_2_and_3_nothing_is_rolled_back_that_is_changed_stable_or_young() {
     let cases = [
         ("young", young, vec![]),
         ("first", first, vec![]),
-        ("changed", changed, vec!["record-revision", "write-status", "delete-job-manager"]),
+        ("changed", changed, vec!["record-revision", "write-status", "stop-job-manager"]),
         (
             "off",
             failing("last-state")
@@ -225,7 +270,7 @@ fn s12_a_crash_between_the_steps_is_harmless() {
     let plan = scene.plan();
     // Before the JobManager was deleted.
     let before = scene.clone().after(&plan);
-    assert_eq!(deeds(&before.plan()), ["write-status", "delete-job-manager"]);
+    assert_eq!(deeds(&before.plan()), ["write-status", "stop-job-manager"]);
     // Before the new one was created.
     let mut down = taken_down(&scene);
     let plan = down.plan();
@@ -243,6 +288,29 @@ fn s12_a_crash_between_the_steps_is_harmless() {
           finish-cluster
     "#]],
     );
+}
+
+#[test]
+fn what_was_rolled_back_to_made_and_lost_is_not_started_from_what_it_had_started_from() {
+    let scene = failing("savepoint").in_state(JobStatusState::Failed).without_metadata();
+    let mut scene = scene.path(SAVEPOINT);
+    scene.store(JobState::Running, UpgradeMode::Savepoint);
+    scene.facts.checkpoints = Fact::Known(Checkpoints::default());
+    let mut down = taken_down(&scene);
+    let plan = down.plan();
+    assert_eq!(restored(&plan).as_deref(), Some(SAVEPOINT), "{}", told(&plan));
+    let Some(Step::WriteStatus(intent)) = plan.steps.first() else { panic!("{}", told(&plan)) };
+    down.status = (**intent).clone();
+    down.facts.ha_metadata = Fact::Known(HaMetadata { has_job: true, has_checkpoint: true });
+    let edited = down.clone().edit(|spec| spec.image = Some("flink:fixed".to_owned()));
+    for mut lost in [down, edited] {
+        let start = (0..4).find_map(|_| {
+            let plan = lost.plan();
+            lost.status = (*plan.status).clone();
+            restored(&plan)
+        });
+        assert_eq!(start.as_deref(), Some("KUBERNETES_OPERATOR_LAST_STATE"));
+    }
 }
 
 #[test]
@@ -359,15 +427,15 @@ fn s12_a_new_spec_is_upgraded_from_what_runs() {
     check(
         &scene,
         expect![[r#"
-        (Upgrading, S LastState, Some(Finished), Missing) Upgrading
-        removing the JobManager, HA metadata is kept
-          event SpecChanged: UPGRADE change(s) detected (Diff: FlinkDeploymentSpec[image : flink:new -> flink:newer]), starting reconciliation.
-          event Suspended: Suspending existing deployment.
-          record-revision
-          event JobStatusChanged: Job status changed from RUNNING to FINISHED
-          write-status
-          delete-job-manager
-    "#]],
+            (Upgrading, S LastState, Some(Finished), Missing) Upgrading
+            removing the JobManager, HA metadata is kept
+              event SpecChanged: UPGRADE change(s) detected (Diff: FlinkDeploymentSpec[image : flink:new -> flink:newer]), starting reconciliation.
+              event Suspended: Suspending existing deployment.
+              record-revision
+              event JobStatusChanged: Job status changed from RUNNING to FINISHED
+              write-status
+              stop-job-manager
+        "#]],
     );
     let suspended = rolled_back().edit_job(|job| job.state = JobState::Suspended);
     let mut down = suspended.clone().after(&suspended.plan());

@@ -308,21 +308,221 @@ fn t14_a_savepoint_that_fails_leaves_the_job_running() {
 }
 
 #[test]
+fn t14_a_savepoint_that_fails_is_tried_again_after_a_pause() {
+    let scene = Scene::running("savepoint").edit_job(|job| job.parallelism = Some(4));
+    let mut stopping = scene.clone().after(&scene.plan());
+    stopping.facts.stop = Fact::Known(Stop::Failed { message: "disk full".to_owned() });
+    let failed = stopping.clone().after(&stopping.plan());
+    check(
+        &failed_before(failed.clone(), 4),
+        expect![[r#"
+        (Deployed, R Savepoint, Some(Running), Ready) Stable
+        the change waits: the stop-with-savepoint failed, and is tried again later
+    "#]],
+    );
+    let waiting = failed_before(failed.clone(), 4).plan();
+    assert_eq!(error(&waiting), error(&stopping.plan()), "the error stays");
+    assert_eq!(waiting.look_again, Some(std::time::Duration::from_secs(6)));
+    // It stays beside another one, and beside the next stop.
+    let again = failed_before(failed.clone(), 10);
+    let plan = again.plan();
+    assert!(deeds(&plan).contains(&"stop-with-savepoint"), "{}", told(&plan));
+    assert_eq!(error(&plan), error(&waiting));
+    let second = again.clone().after(&plan);
+    let second = second.clone().after(&second.plan());
+    let plan = failed_before(second.clone(), 19).plan();
+    assert!(deeds(&plan).is_empty(), "{}", told(&plan));
+    let invalid = second.clone().edit_job(|job| job.parallelism = Some(-1));
+    assert!(!error(&invalid.plan()).contains("disk full"), "of another spec");
+
+    // Another spec is tried at once; the one that runs needs no stop.
+    let edited = failed.clone().edit_job(|job| job.parallelism = Some(3));
+    assert!(deeds(&edited.plan()).contains(&"stop-with-savepoint"));
+    let back = failed.edit_job(|job| job.parallelism = Some(2));
+    assert_eq!(back.plan().status.error, None);
+}
+
+/// The last stop failed so many seconds ago.
+pub(super) fn failed_before(mut scene: Scene, seconds: i64) -> Scene {
+    let now: Timestamp = NOW.parse().unwrap();
+    let [now, then] = [now, ago(seconds)].map(|at| format!("\"last\":{}", at.as_millisecond()));
+    let error = scene.status.error.take().unwrap();
+    assert!(error.contains(&now), "{error}");
+    scene.status.error = Some(error.replace(&now, &then));
+    scene
+}
+
+#[test]
+fn t14_a_job_that_went_on_after_its_savepoint_does_not_go_back_to_it() {
+    let scene = Scene::running("savepoint").edit_job(|job| job.parallelism = Some(4));
+    let mut stopping = scene.clone().after(&scene.plan());
+    let (path, message) = (SAVEPOINT.to_owned(), "the sink is gone".to_owned());
+    stopping.facts.stop = Fact::Known(Stop::SavedNotStopped { path, message });
+    let plan = stopping.plan();
+    assert!(deeds(&plan).is_empty(), "{}", told(&plan));
+    assert_eq!(plan.status.job_status.upgrade_savepoint_path, None);
+    for part in [SAVEPOINT, "the sink is gone"] {
+        assert!(error(&plan).contains(part), "{}", error(&plan));
+    }
+    // It is stopped anew, or is decided about by what became of it.
+    let after = failed_before(stopping.after(&plan), 10);
+    assert!(deeds(&after.plan()).contains(&"stop-with-savepoint"), "{}", told(&after.plan()));
+}
+
+#[test]
+fn t14_a_job_that_failed_while_it_was_stopped_starts_from_its_newest_state() {
+    let scene = Scene::running("savepoint").edit_job(|job| job.parallelism = Some(4));
+    let mut stopping = scene.clone().after(&scene.plan());
+    let (path, message) = (SAVEPOINT.to_owned(), "the sink is gone".to_owned());
+    stopping.facts.stop = Fact::Known(Stop::SavedNotStopped { path, message });
+    stopping.facts.jobs = Fact::Known(job(JobStatusState::Failed));
+    for newest in [CHECKPOINT, SAVEPOINT] {
+        let latest = CompletedState { path: newest.to_owned(), at: None };
+        stopping.facts.checkpoints =
+            Fact::Known(Checkpoints { latest: Some(latest), ..Checkpoints::default() });
+        let mut ended = stopping.clone();
+        for _ in 0..2 {
+            ended = ended.clone().after(&ended.plan());
+        }
+        let reconciliation = &ended.status.reconciliation_status;
+        assert_eq!(reconciliation.state, ReconciliationState::Upgrading, "{newest}");
+        let path = ended.status.job_status.upgrade_savepoint_path.as_deref();
+        assert_eq!(path, Some(newest));
+    }
+}
+
+#[test]
 fn t15_last_state_takes_the_job_manager_down_and_keeps_ha_metadata() {
     let scene = Scene::running("last-state").edit_job(|job| job.parallelism = Some(4));
     check(
         &scene,
         expect![[r#"
-        (Upgrading, S LastState, Some(Finished), Missing) Upgrading
-        removing the JobManager, HA metadata is kept
-          event SpecChanged: UPGRADE change(s) detected (Diff: FlinkDeploymentSpec[job.parallelism : 2 -> 4]), starting reconciliation.
-          event Suspended: Suspending existing deployment.
-          record-revision
-          event JobStatusChanged: Job status changed from RUNNING to FINISHED
-          write-status
-          delete-job-manager
-    "#]],
+            (Upgrading, S LastState, Some(Finished), Missing) Upgrading
+            removing the JobManager, HA metadata is kept
+              event SpecChanged: UPGRADE change(s) detected (Diff: FlinkDeploymentSpec[job.parallelism : 2 -> 4]), starting reconciliation.
+              event Suspended: Suspending existing deployment.
+              record-revision
+              event JobStatusChanged: Job status changed from RUNNING to FINISHED
+              write-status
+              stop-job-manager
+        "#]],
     );
+}
+
+#[test]
+fn a_running_job_is_not_stopped_for_a_spec_that_cannot_be_made() {
+    let cannot = |scene: Scene| {
+        scene.edit(|spec| {
+            let port = json!("8081-8090");
+            spec.flink_configuration.0.insert("rest.port".to_owned(), port);
+        })
+    };
+    let redeployed = |scene: Scene| {
+        scene.edit_job(|job| {
+            job.savepoint_redeploy_nonce = Some(1);
+            job.initial_savepoint_path = Some(SAVEPOINT.to_owned());
+        })
+    };
+    let gone = cannot(Scene::running("last-state").gone());
+    let start = told(&gone.plan());
+    assert!(start.contains("RecoverDeployment"), "what ran is looked after: {start}");
+    for (mode, scene) in [
+        ("stateless", cannot(Scene::running("stateless"))),
+        ("savepoint", cannot(Scene::running("savepoint"))),
+        ("last-state", cannot(Scene::running("last-state"))),
+        ("redeploy", cannot(redeployed(Scene::running("savepoint")))),
+    ] {
+        let plan = scene.plan();
+        assert_eq!(deeds(&plan), [""; 0], "{mode}: {}", told(&plan));
+        assert!(plan.status.error.as_deref().unwrap().contains("8081-8090"), "{mode}");
+        let last = &plan.status.reconciliation_status.last_reconciled_spec;
+        assert_eq!(*last, scene.status.reconciliation_status.last_reconciled_spec, "{mode}");
+    }
+}
+
+/// High availability in an ensemble that knows nothing of the job.
+fn moved_to_zookeeper(scene: Scene) -> Scene {
+    scene.edit(|spec| {
+        for (key, value) in [
+            ("high-availability.type", "zookeeper"),
+            ("high-availability.zookeeper.quorum", "zk:2181"),
+        ] {
+            spec.flink_configuration.0.insert(key.to_owned(), json!(value));
+        }
+    })
+}
+
+#[test]
+fn ha_metadata_that_would_not_be_found_again_are_not_gone_by() {
+    let running = moved_to_zookeeper(Scene::running("last-state"));
+    assert_eq!(deeds(&running.plan()), ["write-status", "cancel-job"], "its checkpoint is kept");
+    let mut suspended = Scene::running("last-state").edit_job(|job| {
+        job.state = JobState::Suspended;
+    });
+    suspended = suspended.clone().after(&suspended.plan());
+    suspended.facts.job_manager = Fact::Known(None);
+    suspended.facts.pods = Fact::Known(vec![]);
+    suspended = suspended.clone().after(&suspended.plan());
+    assert!(told(&suspended.plan()).contains("Suspended"), "{}", told(&suspended.plan()));
+    let resumed = suspended.clone().edit_job(|job| job.state = JobState::Running);
+    for scene in [moved_to_zookeeper(suspended), moved_to_zookeeper(resumed)] {
+        let plan = scene.plan();
+        assert_eq!(deeds(&plan), [""; 0], "{}", told(&plan));
+        assert!(plan.because.contains("HA metadata in another place"), "{}", plan.because);
+        let last = &plan.status.reconciliation_status.last_reconciled_spec;
+        assert_eq!(*last, scene.status.reconciliation_status.last_reconciled_spec);
+    }
+}
+
+/// A JobManager that was given no replicas, so that its TaskManagers outlive it.
+fn stopped(scene: &Scene) -> Scene {
+    let mut scene = scene.clone().after(&scene.plan());
+    let stopped = JobManager { is_deleting: true, is_stopped: true, ..job_manager() };
+    scene.facts.job_manager = Fact::Known(Some(stopped));
+    scene
+}
+
+#[test]
+fn t15_a_job_that_goes_on_by_metadata_loses_its_job_manager_first() {
+    let scene = Scene::running("last-state").edit_job(|job| job.parallelism = Some(4));
+    assert!(deeds(&scene.plan()).contains(&"stop-job-manager"));
+    let ending = |seconds: i64| {
+        let mut waiting = stopped(&scene);
+        let pod = Pod { ending_since: Some(ago(seconds)), ..pod() };
+        waiting.facts.pods = Fact::Known(vec![pod]);
+        waiting
+    };
+    let waiting = ending(5).plan();
+    assert_eq!(deeds(&waiting), [""; 0], "{}", told(&waiting));
+    assert_eq!(waiting.because, "waiting for the old JobManager's pods to end");
+    assert_eq!(deeds(&ending(31).plan()), ["delete-job-manager"], "its node may be lost");
+    let mut ended = stopped(&scene);
+    ended.facts.pods = Fact::Known(vec![]);
+    assert_eq!(deeds(&ended.plan()), ["delete-job-manager"]);
+    let mut left = stopped(&scene);
+    left.status.reconciliation_status.reconciliation_timestamp = ago(31).as_millisecond();
+    left.status.job_status.update_time = Some(ago(31).as_millisecond().to_string());
+    left.facts.pods = Fact::Known(vec![pod()]);
+    assert_eq!(deeds(&left.plan()), ["stop-job-manager"], "it was given replicas again");
+    let orphaning = scene.operator_option("resource.deletion.propagation", "Orphan");
+    assert!(deeds(&orphaning.plan()).contains(&"delete-job-manager"));
+}
+
+#[test]
+fn t15_a_job_manager_that_was_stopped_goes_whatever_its_user_wants_meanwhile() {
+    let scene = Scene::running("last-state").edit_job(|job| job.parallelism = Some(4));
+    let mut ended = stopped(&scene);
+    ended.facts.pods = Fact::Known(vec![]);
+    let wishes = [
+        ("another", ended.clone().edit_job(|job| job.parallelism = Some(5))),
+        ("suspended", ended.clone().edit_job(|job| job.state = JobState::Suspended)),
+        ("invalid", ended.clone().edit_job(|job| job.parallelism = Some(-1))),
+        ("deleted", ended.delete()),
+    ];
+    for (wish, scene) in wishes {
+        let plan = scene.plan();
+        assert!(deeds(&plan).contains(&"delete-job-manager"), "{wish}: {}", told(&plan));
+    }
 }
 
 /// A last-state upgrade that cancels the job.
@@ -412,16 +612,16 @@ fn t18_a_job_that_vanished_while_it_was_cancelled_is_decided_again() {
     check(
         &scene,
         expect![[r#"
-        (Upgrading, S LastState, Some(Finished), Missing) Upgrading
-        removing the JobManager, HA metadata is kept
-          event SpecChanged: UPGRADE change(s) detected (Diff: FlinkDeploymentSpec[job.parallelism : 2 -> 4, job.upgradeMode : savepoint -> last-state]), starting reconciliation.
-          event Suspended: Suspending existing deployment.
-          record-revision
-          event JobStatusChanged: Job status changed from RECONCILING to FINISHED
-          write-status
-          delete-job-manager
-          event Missing: Job Not Found
-    "#]],
+            (Upgrading, S LastState, Some(Finished), Missing) Upgrading
+            removing the JobManager, HA metadata is kept
+              event SpecChanged: UPGRADE change(s) detected (Diff: FlinkDeploymentSpec[job.parallelism : 2 -> 4, job.upgradeMode : savepoint -> last-state]), starting reconciliation.
+              event Suspended: Suspending existing deployment.
+              record-revision
+              event JobStatusChanged: Job status changed from RECONCILING to FINISHED
+              write-status
+              stop-job-manager
+              event Missing: Job Not Found
+        "#]],
     );
 }
 
@@ -455,6 +655,7 @@ fn t18b_q03_a_suspend_by_cancel_ends_suspended() {
 #[test]
 fn t19_the_next_job_manager_comes_when_the_last_pod_is_gone() {
     let mut scene = Scene::running("savepoint").path(SAVEPOINT).upgrading(UpgradeMode::Savepoint);
+    scene.facts.jobs = Fact::Known(job(JobStatusState::Finished));
     scene.facts.job_manager = Fact::Known(Some(job_manager()));
     scene.status.observed_generation = Some(2);
     check(
@@ -503,15 +704,15 @@ fn t20_a_suspended_job_is_stable() {
     check(
         &scene,
         expect![[r#"
-        (Upgrading, S LastState, Some(Finished), Missing) Upgrading
-        removing the JobManager, HA metadata is kept
-          event SpecChanged: UPGRADE change(s) detected (Diff: FlinkDeploymentSpec[job.state : running -> suspended]), starting reconciliation.
-          event Suspended: Suspending existing deployment.
-          record-revision
-          event JobStatusChanged: Job status changed from RUNNING to FINISHED
-          write-status
-          delete-job-manager
-    "#]],
+            (Upgrading, S LastState, Some(Finished), Missing) Upgrading
+            removing the JobManager, HA metadata is kept
+              event SpecChanged: UPGRADE change(s) detected (Diff: FlinkDeploymentSpec[job.state : running -> suspended]), starting reconciliation.
+              event Suspended: Suspending existing deployment.
+              record-revision
+              event JobStatusChanged: Job status changed from RUNNING to FINISHED
+              write-status
+              stop-job-manager
+        "#]],
     );
     let mut scene = scene.clone().after(&scene.plan());
     scene.facts.job_manager = Fact::Known(None);
@@ -568,7 +769,7 @@ fn t22_a_job_that_does_not_run_is_upgraded_through_ha_metadata() {
     for mode in ["savepoint", "last-state"] {
         let scene = Scene::running(mode).starting().edit_job(|job| job.parallelism = Some(4));
         let plan = scene.plan();
-        assert_eq!(deeds(&plan), ["record-revision", "write-status", "delete-job-manager"]);
+        assert_eq!(deeds(&plan), ["record-revision", "write-status", "stop-job-manager"]);
         assert_eq!(plan.because, "removing the JobManager, HA metadata is kept");
     }
 }
@@ -964,15 +1165,15 @@ fn t34_a_scaling_that_flink_refused_becomes_an_upgrade() {
     check(
         &refused,
         expect![[r#"
-        (Upgrading, S LastState, Some(Finished), Missing) Upgrading
-        removing the JobManager, HA metadata is kept
-          event SpecChanged: SCALE change(s) detected (Diff: FlinkDeploymentSpec[flinkConfiguration.pipeline.jobvertex-parallelism-overrides : v1:1,v2:1 -> v1:2,v2:1]), starting reconciliation.
-          event Suspended: Suspending existing deployment.
-          record-revision
-          event JobStatusChanged: Job status changed from RUNNING to FINISHED
-          write-status
-          delete-job-manager
-    "#]],
+            (Upgrading, S LastState, Some(Finished), Missing) Upgrading
+            removing the JobManager, HA metadata is kept
+              event SpecChanged: SCALE change(s) detected (Diff: FlinkDeploymentSpec[flinkConfiguration.pipeline.jobvertex-parallelism-overrides : v1:1,v2:1 -> v1:2,v2:1]), starting reconciliation.
+              event Suspended: Suspending existing deployment.
+              record-revision
+              event JobStatusChanged: Job status changed from RUNNING to FINISHED
+              write-status
+              stop-job-manager
+        "#]],
     );
 }
 
@@ -1001,7 +1202,7 @@ fn t34_where_flink_cannot_scale_a_change_of_overrides_is_an_upgrade() {
     ];
     for (name, scene) in cases {
         let plan = scene.plan();
-        assert!(deeds(&plan).contains(&"delete-job-manager"), "{name}: {}", told(&plan));
+        assert!(deeds(&plan).contains(&"stop-job-manager"), "{name}: {}", told(&plan));
     }
 }
 
@@ -1066,4 +1267,25 @@ fn a_first_start_under_a_fixed_id_never_takes_what_was_left_for_its_own() {
         .edit_job(|job| job.initial_savepoint_path = Some(SAVEPOINT.to_owned()));
     scene.facts.ha_metadata = metadata;
     assert_eq!(restored(&scene.plan()).as_deref(), Some(SAVEPOINT));
+}
+
+#[test]
+fn a_job_whose_code_deletes_its_checkpoints_is_not_cancelled_for_an_upgrade() {
+    let upgraded = |retention: Fact<bool>, has_metadata: bool| {
+        let mut scene = Scene::running("last-state")
+            .operator_option("job.upgrade.last-state.job-cancel.enabled", "true");
+        if !has_metadata {
+            scene = scene.without_metadata();
+        }
+        scene.facts.retention = retention;
+        scene.edit_job(|job| job.parallelism = Some(4)).plan()
+    };
+    let deeds = |plan: Plan| deeds(&plan).join(" ");
+    assert!(deeds(upgraded(Fact::Known(true), true)).contains("cancel-job"));
+    let by_metadata = deeds(upgraded(Fact::Known(false), true));
+    assert!(by_metadata.contains("stop-job-manager") && !by_metadata.contains("cancel-job"));
+    assert!(deeds(upgraded(Fact::Known(false), false)).contains("stop-with-savepoint"));
+    let unknown = upgraded(Fact::Unknown("no answer".to_owned()), true);
+    assert!(unknown.because.contains("is not known: no answer"), "{}", unknown.because);
+    assert_eq!(deeds(unknown), "");
 }

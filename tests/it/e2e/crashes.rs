@@ -38,9 +38,10 @@ const STOP: &str = "/stop";
 const JOB_MANAGER: &str = "/apis/apps/v1/namespaces/";
 
 /// What cannot be done twice or taken back, and the record of it.
-const CUTS: [Cut; 8] = [
+const CUTS: [Cut; 9] = [
     cut("savepoint", Moment::After, "POST", STOP),
     cut("savepoint", Moment::Before, "DELETE", JOB_MANAGER),
+    cut("last-state", Moment::After, "PATCH", JOB_MANAGER),
     cut("last-state", Moment::After, "DELETE", JOB_MANAGER),
     cut("last-state", Moment::Before, "POST", JOB_MANAGER),
     cut("savepoint", Moment::After, "POST", JOB_MANAGER),

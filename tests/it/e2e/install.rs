@@ -49,7 +49,7 @@ fn the_operator_runs_as_pods_and_jobs_outlive_it() {
     let shown = said(&check);
     assert_eq!(check.status.code(), Some(1), "{shown}");
     assert!(shown.contains("FlinkDeployment/restricted"), "{shown}");
-    assert!(shown.contains("delete-job-manager"), "{shown}");
+    assert!(shown.contains("stop-job-manager"), "{shown}");
     assert_eq!(cluster.job_manager_incarnation(), before, "the job runs on");
 }
 

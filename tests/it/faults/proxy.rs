@@ -52,8 +52,8 @@ pub(crate) enum Fault {
     Truncated,
     /// An answer of success with nothing in it: `{"jobs":[]}`, as while `main()` runs.
     NoJobs,
-    /// The first answer that was given to the same list.
-    OldList,
+    /// The list as it was so many writes ago, as from a replica of the API server that is behind.
+    OldList(usize),
     Watch(WatchFault),
 }
 
@@ -92,6 +92,9 @@ pub(crate) struct Recorded {
     pub(crate) at: std::time::Instant,
 }
 
+/// How many versions of the store are kept.
+pub(crate) const VERSIONS: usize = 64;
+
 type Script = Box<dyn FnMut(&Asked) -> Option<Fault> + Send>;
 
 #[derive(Default)]
@@ -102,8 +105,10 @@ struct State {
     last_write: Option<std::time::Instant>,
     /// Requests that are left without an answer at this moment.
     silences: usize,
-    /// First answers to lists, by path.
-    lists: std::collections::HashMap<String, Bytes>,
+    /// The operator was killed, and the one that comes next has not looked yet what there is.
+    is_unseen: bool,
+    /// Versions of the store that writes and lists were answered with, oldest first.
+    versions: std::collections::VecDeque<String>,
 }
 
 struct Shared {
@@ -170,6 +175,7 @@ impl Proxy {
         state.script = Some(Box::new(script));
         state.writes = 0;
         state.recorded.clear();
+        state.versions.clear();
     }
 
     /// Nothing goes wrong any more; watches that were frozen end.
@@ -189,13 +195,14 @@ impl Proxy {
     }
 
     /// How long nothing was written; events do not count. The operator is not at rest while it waits
-    /// for an answer that does not come: it will ask again.
+    /// for an answer that does not come: it will ask again. Nor is one that was killed, until the next
+    /// has looked: it may have something to do.
     pub(super) fn at_rest_for(&self) -> Duration {
         let state = self.state();
-        match state.silences {
-            0 => state.last_write.map_or(Duration::MAX, |at| at.elapsed()),
-            _ => Duration::ZERO,
+        if state.silences > 0 || state.is_unseen {
+            return Duration::ZERO;
         }
+        state.last_write.map_or(Duration::MAX, |at| at.elapsed())
     }
 }
 
@@ -234,8 +241,31 @@ impl Shared {
         }
         let fault = state.script.as_mut().and_then(|script| script(&asked));
         let at = std::time::Instant::now();
+        if matches!(fault, Some(Fault::Kill(_))) {
+            state.is_unseen = true;
+        } else if state.is_unseen && asked.is("GET", "/flinkdeployments?") && !asked.is_watch {
+            state.is_unseen = false;
+            state.last_write = Some(at);
+        }
         state.recorded.push(Recorded { asked, fault, status: None, at });
         (state.recorded.len() - 1, fault)
+    }
+
+    fn note_version(&self, answer: &[u8]) {
+        let Ok(answer) = serde_json::from_slice::<serde_json::Value>(answer) else { return };
+        let Some(version) = answer["metadata"]["resourceVersion"].as_str() else { return };
+        let mut state = self.state.lock().unwrap();
+        if state.versions.len() == VERSIONS {
+            state.versions.pop_front();
+        }
+        state.versions.push_back(version.to_owned());
+    }
+
+    /// The version so many writes ago, or the oldest that there is.
+    fn version(&self, writes_ago: usize) -> Option<String> {
+        let state = self.state.lock().unwrap();
+        let at = state.versions.len().saturating_sub(1 + writes_ago);
+        state.versions.get(at).cloned()
     }
 
     /// Until it is dropped a request is without an answer.

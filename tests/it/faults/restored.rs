@@ -250,9 +250,8 @@ pub(super) async fn the_store_may_go_back() {
     snapshots.until_stable(JOB).await;
 
     // A person says what to start from, for the one; the other goes.
-    let found = between.look_at(DEPLOYMENT, JOB).await;
-    let path = found["status"]["jobStatus"]["upgradeSavepointPath"].clone();
-    assert!(path.is_string(), "{found:#}");
+    let key = format!("{}/{JOB}", between.namespace);
+    let path = ground.world.flink().with(&key, |cluster| cluster.newest_path().unwrap());
     let answer = json!({"initialSavepointPath": path, "savepointRedeployNonce": 7});
     between.edit(DEPLOYMENT, JOB, json!({ "job": answer })).await;
     between.until_stable(JOB).await;

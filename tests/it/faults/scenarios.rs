@@ -38,6 +38,9 @@ scenarios! {
     savepoint_upgrade in JOB;
     last_state_upgrade in JOB;
     standalone_upgrade in JOB;
+    standalone_last_state_upgrade in JOB;
+    redeploy_from_a_savepoint in JOB;
+    restart_of_a_failed_job in JOB;
     suspend_and_resume in JOB;
     suspend_and_resume_with_last_state in JOB;
     rollback in JOB;
@@ -51,6 +54,7 @@ scenarios! {
     session_job in CLUSTER;
     session_job_upgrade in CLUSTER;
     session_job_last_state_upgrade in CLUSTER;
+    session_job_suspend_and_resume in CLUSTER;
     session_job_delete in CLUSTER;
 }
 
@@ -153,6 +157,49 @@ async fn standalone_upgrade(stage: &Stage) {
     run(stage, deployment).await;
     stage.begin();
     scale(stage, 2).await;
+}
+
+async fn standalone_last_state_upgrade(stage: &Stage) {
+    let mut deployment = highly_available("last-state");
+    deployment["spec"]["mode"] = json!("standalone");
+    run(stage, deployment).await;
+    until_checkpointed(stage).await;
+    stage.begin();
+    scale(stage, 2).await;
+}
+
+/// From the state that the job was suspended with, which its user names.
+async fn redeploy_from_a_savepoint(stage: &Stage) {
+    run(stage, deployment("savepoint")).await;
+    suspend(stage).await;
+    let found = stage.look_at(DEPLOYMENT, JOB).await;
+    let path = found["status"]["jobStatus"]["upgradeSavepointPath"].clone();
+    assert!(path.is_string(), "{found:#}");
+    stage.begin();
+    let job = json!({
+        "state": "running", "parallelism": 2, "savepointRedeployNonce": 1, "initialSavepointPath": path,
+    });
+    stage.edit(DEPLOYMENT, JOB, json!({ "job": job })).await;
+    stage.until_stable(JOB).await;
+}
+
+async fn restart_of_a_failed_job(stage: &Stage) {
+    let mut deployment = highly_available("last-state");
+    deployment["spec"]["flinkConfiguration"]["kubernetes.operator.job.restart.failed"] =
+        json!("true");
+    run(stage, deployment).await;
+    until_checkpointed(stage).await;
+    stage.begin();
+    let (flink, key) = (stage.ground.world.flink(), format!("{}/{JOB}", stage.namespace));
+    let now = flink.now();
+    flink.with(&key, |cluster| {
+        for job in cluster.jobs.values_mut() {
+            job.fail("java.lang.RuntimeException", "its restarts are used up", now);
+        }
+    });
+    let is_started_again =
+        |found: &Value| is_stable(found) && flink.with(&key, |cluster| cluster.starts.len() > 1);
+    stage.until(DEPLOYMENT, JOB, "started again", is_started_again).await;
 }
 
 async fn suspend_and_resume(stage: &Stage) {
@@ -329,14 +376,14 @@ async fn periodic_snapshots(stage: &Stage) {
     panic!("{}", stage.told("old snapshots stay"));
 }
 
-fn session_cluster() -> Value {
+pub(super) fn session_cluster() -> Value {
     let mut cluster = deployment("stateless");
     cluster["metadata"]["name"] = json!(CLUSTER);
     cluster["spec"].as_object_mut().unwrap().remove("job");
     cluster
 }
 
-fn job_in_session(mode: &str) -> Value {
+pub(super) fn job_in_session(mode: &str) -> Value {
     json!({
         "apiVersion": "flink.apache.org/v1beta1",
         "kind": SESSION_JOB,
@@ -375,6 +422,15 @@ async fn session_job_last_state_upgrade(stage: &Stage) {
     run_in_session(stage, "last-state").await;
     stage.begin();
     scale_in_session(stage).await;
+}
+
+async fn session_job_suspend_and_resume(stage: &Stage) {
+    run_in_session(stage, "savepoint").await;
+    stage.begin();
+    stage.edit(SESSION_JOB, JOB, json!({"job": {"state": "suspended"}})).await;
+    stage.until(SESSION_JOB, JOB, "SUSPENDED", is_suspended).await;
+    stage.edit(SESSION_JOB, JOB, json!({"job": {"state": "running"}})).await;
+    stage.until(SESSION_JOB, JOB, "STABLE", is_stable).await;
 }
 
 async fn session_job_delete(stage: &Stage) {

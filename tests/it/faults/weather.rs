@@ -12,8 +12,8 @@ use tokio::time::sleep;
 
 use super::ground::Ground;
 use super::proxy::{Asked, Fault, Moment, Side, WatchFault};
-use super::scenarios::{JOB, deployment, highly_available};
-use super::stage::{DEPLOYMENT, Script, Stage};
+use super::scenarios::{CLUSTER, JOB, deployment, highly_available, run_in_session};
+use super::stage::{DEPLOYMENT, SESSION_JOB, Script, Stage, is_stable};
 use crate::simulation::Choices;
 
 /// Lives at the same time.
@@ -48,40 +48,104 @@ pub(super) async fn everything_settles() {
     assert!(failures.is_empty(), "seed {seed}\n{}", failures.join("\n\n"));
 }
 
+/// What lives.
+#[derive(Clone, Copy, Eq, PartialEq)]
+enum Kind {
+    Application,
+    /// With high availability.
+    Available,
+    /// With TaskManagers of a Deployment of their own.
+    Standalone,
+    SessionJob,
+}
+
+const KINDS: [Kind; 4] = [Kind::Application, Kind::Available, Kind::Standalone, Kind::SessionJob];
+
+impl Kind {
+    fn resource(self) -> &'static str {
+        if self == Self::SessionJob { SESSION_JOB } else { DEPLOYMENT }
+    }
+
+    /// Brings it to run, in peace.
+    async fn begin(self, stage: &Stage) {
+        let manifest = match self {
+            Self::SessionJob => return run_in_session(stage, "savepoint").await,
+            Self::Application => deployment("savepoint"),
+            Self::Available => highly_available("last-state"),
+            Self::Standalone => {
+                let mut standalone = highly_available("last-state");
+                standalone["spec"]["mode"] = json!("standalone");
+                standalone
+            }
+        };
+        stage.create(manifest).await;
+        stage.until_stable(JOB).await;
+    }
+}
+
 async fn live(ground: &Arc<Ground>, seed: u64, life: u64) {
     let mut choices = Choices::new(seed.wrapping_mul(1000).wrapping_add(life));
     let script = trouble(Choices::new(choices.below(u64::MAX)));
     let stage = Stage::new(ground, &format!("life-{life}"), script).await;
-    let is_available = choices.below(2) == 0;
-    stage
-        .create(if is_available { highly_available("last-state") } else { deployment("savepoint") })
-        .await;
-    stage.until_stable(JOB).await;
+    let kind = KINDS[usize::try_from(life).unwrap() % KINDS.len()];
+    kind.begin(&stage).await;
     stage.begin();
     let mut deeds = Vec::new();
     for _ in 0..DEEDS {
-        deeds.push(one_deed(&stage, &mut choices, is_available).await);
-        let pause = Duration::from_millis(200 + choices.below(2500));
-        let until = tokio::time::Instant::now() + pause;
-        while tokio::time::Instant::now() < until {
-            stage.operator.tend();
-            sleep(Duration::from_millis(100)).await;
-        }
+        deeds.push(one_deed(&stage, &mut choices, kind).await);
+        pass_time(&stage, 200 + choices.below(2500)).await;
+    }
+    // Some end in the middle of it.
+    let is_deleted = life.is_multiple_of(3);
+    if is_deleted {
+        deeds.push("deleted".to_owned());
+        stage.delete(kind.resource(), JOB).await;
+        pass_time(&stage, 200 + choices.below(4000)).await;
     }
     println!("life {life}: {}", deeds.join(", "));
     stage.proxy.calm();
-    stage.edit(DEPLOYMENT, JOB, json!({"job": {"state": "running"}})).await;
-    stage.until_stable(JOB).await;
-    stage.until_at_rest().await;
-    stage.check_laws();
-    assert_eq!(ground.world.job_managers(&stage.namespace), 1, "{}", stage.told("JobManagers"));
-    stage.delete(DEPLOYMENT, JOB).await;
-    stage.until_gone(DEPLOYMENT, JOB).await;
+    if !is_deleted {
+        come_to_rest(&stage, kind).await;
+        stage.delete(kind.resource(), JOB).await;
+    }
+    stage.until_gone(kind.resource(), JOB).await;
+    if kind == Kind::SessionJob {
+        stage.delete(DEPLOYMENT, CLUSTER).await;
+        stage.until_gone(DEPLOYMENT, CLUSTER).await;
+    }
     check_nothing_is_left(&stage).await;
     stage.check_laws();
 }
 
-async fn one_deed(stage: &Stage, choices: &mut Choices, is_available: bool) -> String {
+/// Nothing goes wrong any more: one job runs, and no law was broken.
+async fn come_to_rest(stage: &Stage, kind: Kind) {
+    stage.edit(kind.resource(), JOB, json!({"job": {"state": "running"}})).await;
+    stage.until(kind.resource(), JOB, "STABLE", is_stable).await;
+    stage.until_at_rest().await;
+    stage.check_laws();
+    let running = stage.ground.world.job_managers(&stage.namespace);
+    assert_eq!(running, 1, "{}", stage.told("JobManagers"));
+    if kind == Kind::SessionJob {
+        let key = format!("{}/{CLUSTER}", stage.namespace);
+        let live =
+            stage.ground.world.flink().with(&key, |cluster| {
+                cluster.jobs.values().filter(|job| !job.is_terminal()).count()
+            });
+        assert_eq!(live, 1, "{}", stage.told("jobs"));
+    }
+}
+
+/// The operator is started again where it has died.
+async fn pass_time(stage: &Stage, milliseconds: u64) {
+    let until = tokio::time::Instant::now() + Duration::from_millis(milliseconds);
+    while tokio::time::Instant::now() < until {
+        stage.operator.tend();
+        sleep(Duration::from_millis(100)).await;
+    }
+}
+
+async fn one_deed(stage: &Stage, choices: &mut Choices, kind: Kind) -> String {
+    let is_available = matches!(kind, Kind::Available | Kind::Standalone);
     let spec = match choices.below(if is_available { 7 } else { 6 }) {
         0..3 => json!({"job": {"parallelism": 1 + choices.below(4)}}),
         3 => json!({"job": {"state": "suspended"}}),
@@ -94,7 +158,7 @@ async fn one_deed(stage: &Stage, choices: &mut Choices, is_available: bool) -> S
             json!({"job": {"upgradeMode": if choices.below(2) == 0 { "savepoint" } else { "last-state" }}})
         }
     };
-    stage.edit(DEPLOYMENT, JOB, spec.clone()).await;
+    stage.edit(kind.resource(), JOB, spec.clone()).await;
     spec.to_string()
 }
 
@@ -136,7 +200,7 @@ fn trouble(mut choices: Choices) -> Script {
             (Side::Kubernetes, true, 0)
                 if asked.path.contains("?&") || asked.path.contains("limit=") =>
             {
-                Fault::OldList
+                Fault::OldList(usize::try_from(choices.below(8)).unwrap())
             }
             (Side::Kubernetes, false, 0) => Fault::Status(409, None),
             (Side::Flink, true, 0) if asked.path.contains("/jobs/overview") => Fault::NoJobs,

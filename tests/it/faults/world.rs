@@ -54,6 +54,7 @@ struct State {
     processes: BTreeMap<Key, Vec<Process>>,
     /// Deployments and pods that were seen to by uid.
     started: BTreeSet<String>,
+    stopped: BTreeSet<String>,
     ended: BTreeSet<String>,
     kept: BTreeMap<(Key, String), Kept>,
     broken: Vec<(Key, String)>,
@@ -110,7 +111,7 @@ impl World {
         let stored: BTreeSet<String> = list.items.iter().filter_map(ResourceExt::uid).collect();
         let ended: Vec<(Key, Process)> = {
             let mut state = self.state();
-            let State { processes, started, ended, .. } = &mut *state;
+            let State { processes, started, stopped, ended, .. } = &mut *state;
             let mut unknown = Vec::new();
             for (key, processes) in processes.iter_mut() {
                 for process in processes.extract_if(.., |process| !stored.contains(&process.uid)) {
@@ -119,6 +120,7 @@ impl World {
             }
             let runs = |uid: &String| processes.values().flatten().any(|one| one.uid == *uid);
             started.retain(runs);
+            stopped.clear();
             ended.clear();
             unknown
         };
@@ -154,6 +156,12 @@ impl World {
         let state = self.state();
         let broken = state.broken.iter().filter(|(key, _)| key.starts_with(&prefix));
         broken.map(|(key, law)| format!("{key}: {law}")).collect()
+    }
+
+    /// A cluster's JobManager crashes, and its kubelet starts it again.
+    pub(super) async fn crash_job_manager(&self, namespace: &str, name: &str) {
+        let deployments: Api<Deployment> = Api::namespaced(self.client.clone(), namespace);
+        kubelet::restart(self, &deployments.get(name).await.unwrap()).await;
     }
 
     /// JobManagers that run in a namespace.

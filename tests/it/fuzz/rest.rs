@@ -100,7 +100,10 @@ async fn asked(client: &Client, call: &str) -> Result<String, Error> {
             other => variant(&other),
         },
         "checkpoint" => client.checkpoint(JOB, 7).await?.is_some().to_string(),
-        "checkpoint-config" => client.checkpoint_config(JOB).await?.interval.is_some().to_string(),
+        "checkpoint-config" => match client.checkpoint_config(JOB).await? {
+            Some(config) => config.interval.is_some().to_string(),
+            None => "disabled".to_owned(),
+        },
         "checkpoints" => match client.checkpoints(JOB).await? {
             Checkpoints::Disabled => "disabled".to_owned(),
             Checkpoints::Statistics(statistics) => {

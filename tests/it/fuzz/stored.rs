@@ -1,12 +1,17 @@
 //! What the operator stored earlier, and others may have touched since: specs as text in a status,
 //! error documents, and whole objects with their statuses.
 
+use k8s_openapi::List;
+use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kubectl_flink::api::deployment::{FlinkDeployment, FlinkDeploymentSpec};
 use kubectl_flink::api::session_job::FlinkSessionJobSpec;
 use kubectl_flink::decide::diff::diff;
 use kubectl_flink::decide::error_document::{ErrorType, error_document, message_of, reason_of};
 use kubectl_flink::decide::memo::Memo;
 use kubectl_flink::decide::reconciled::{Reconciled, ReconciledSpec, StoredSpec, running_spec};
+use kubectl_flink::decide::world::HaMetadata;
+use kubectl_flink::operator::high_availability::metadata_in;
 use std::fmt::Debug;
 
 use super::{Target, fuzz_text, kind_of};
@@ -63,6 +68,45 @@ fn comes_back<S: StoredSpec + PartialEq + Debug>(text: &str) -> String {
     assert_eq!(again.is_first_deployment(), stored.is_first_deployment());
     assert!(Memo::<(), S>::default().is_same(text, &written));
     format!("read {}", stored.is_first_deployment())
+}
+
+/// What Flink keeps of a job in ConfigMaps, which its leaders write while they are looked at.
+#[test]
+fn what_config_maps_say_of_a_job_is_read_from_any_of_them() {
+    const JOB: &str = "00000000000000000000000000000001";
+    let words = &[
+        "\"items\":",
+        "\"data\":",
+        "\"binaryData\":",
+        "metadata",
+        "deletionTimestamp",
+        "checkpointID-",
+        "jobGraph-",
+        "counter",
+        "orders-00000000000000000000000000000001-config-map",
+        "orders-cluster-config-map",
+        "-jobmanager-leader",
+        "null",
+    ];
+    let target = Target { name: "ha-config-maps", words, bytes_max: 32 << 10 };
+    fuzz_text(&target, |text| {
+        let list: List<ConfigMap> = match serde_json::from_str(text) {
+            Ok(list) => list,
+            Err(error) => return kind_of(&error.to_string()),
+        };
+        let of_job = metadata_in(&list.items, "orders", Some(JOB));
+        let of_any = metadata_in(&list.items, "orders", None);
+        assert!(of_job.has_job || !of_job.has_checkpoint, "a checkpoint of no job");
+        assert!(of_any.has_job || !of_job.has_job, "a job that is none of any");
+        assert!(of_any.has_checkpoint || !of_job.has_checkpoint);
+        let going = |map: &mut ConfigMap| {
+            map.metadata.deletion_timestamp = Some(Time(jiff::Timestamp::UNIX_EPOCH));
+        };
+        let mut gone = list.items;
+        gone.iter_mut().for_each(going);
+        assert_eq!(metadata_in(&gone, "orders", None), HaMetadata::default());
+        format!("{of_job:?} {of_any:?}")
+    });
 }
 
 /// A list of the API server must never fail because of one object's status.

@@ -174,6 +174,19 @@ impl State {
         state
     }
 
+    /// Seconds since the submission whose end is not on record; no more than count.
+    fn waited(&self) -> i64 {
+        let since = self.sim.status.reconciliation_status.reconciliation_timestamp;
+        let waited = (self.sim.now.as_millisecond() - since) / 1000;
+        if self.sim.is_open() { waited.min(SUBMISSION_TIMEOUT) } else { 0 }
+    }
+
+    /// Whether the JobManager was started after the submission whose end is not on record.
+    fn is_job_manager_new(&self) -> bool {
+        let since = self.sim.status.reconciliation_status.reconciliation_timestamp;
+        self.sim.is_open() && self.sim.job_manager_start.as_millisecond() > since
+    }
+
     /// What takes time is over in one step, but for pauses after a failure.
     fn hurry(&mut self) {
         self.sim.away = self.sim.away.min(1);
@@ -194,10 +207,11 @@ impl Explored for State {
         let Sim { resource, status, failed_submission, tried, snapshots, revisions, .. } =
             &self.sim;
         let Sim { jobs, triggers, states, periodic, away, refuses, durable, named, .. } = &self.sim;
+        let Sim { delays, late, .. } = &self.sim;
         let mut text = json!([resource.metadata, resource.spec, status]).to_string();
         write!(
             text,
-            "{failed_submission:?}{tried:?}{snapshots:?}{revisions:?}{periodic:?}{away}{refuses}{named:?}"
+            "{failed_submission:?}{tried:?}{snapshots:?}{revisions:?}{periodic:?}{away}{refuses}{delays}{named:?}"
         )
         .unwrap();
         let is_known = |text: &str, name: &str| text.contains(name);
@@ -219,12 +233,20 @@ impl Explored for State {
             .map(|job| {
                 let checkpoint =
                     job.checkpoint.as_ref().map(|(records, path)| (rank(*records), path));
-                (&job.id, job.state, rank(job.records), checkpoint, job.parallelism)
+                (&job.id, job.asked, job.state, rank(job.records), checkpoint, job.parallelism)
             })
             .collect();
         let known: Vec<_> = known.iter().map(|(path, records)| (path, rank(**records))).collect();
         write!(text, "{jobs:?}{known:?}{triggers:?}{:?}", rank(*durable)).unwrap();
-        write!(text, "{:?}", self.sim.went_back).unwrap();
+        write!(text, "{:?}{}", self.sim.went_back, self.waited()).unwrap();
+        let taken = self.sim.taken.iter().filter(|id| is_known(&text, id));
+        let taken: Vec<_> = taken.collect();
+        write!(text, "{}{taken:?}", self.is_job_manager_new()).unwrap();
+        for (at, Running { id, asked, checkpoint, .. }) in late {
+            let restored = checkpoint.as_ref().map(|(_, path)| path);
+            let left = at.duration_since(self.sim.now).as_secs();
+            write!(text, "late {id}{asked:?}{restored:?} in {left}").unwrap();
+        }
         if self.left.faults > 0 && self.faults.contains(&Fault::OneStepBack) {
             let (resource, status) = &*self.earlier;
             write!(text, "{}", json!([resource.metadata, resource.spec, status])).unwrap();
@@ -268,7 +290,7 @@ impl Explored for State {
         let plan = self.sim.pass(None);
         // One that looks again so soon expects something to come.
         let waits = plan.look_again.is_some_and(|pause| pause < RESTS_FOR)
-            || self.sim.failed_submission.is_some();
+            || self.sim.has_failed_submission();
         self.hurry();
         let steps: Vec<&str> = plan.steps.iter().map(Step::name).collect();
         Rested {
@@ -283,7 +305,11 @@ impl Explored for State {
         let live = jobs.iter().filter(|job| !job.state.is_globally_terminal()).count();
         assert!(live <= 1, "{live} jobs run");
         if self.sim.is_gone() {
-            assert_eq!(live, 0, "left behind");
+            assert_eq!(live + self.sim.late.len(), 0, "left behind");
+            return;
+        }
+        if resource.metadata.deletion_timestamp.is_some() {
+            assert!(status.error.is_some(), "its deletion waits without a word: {status:?}");
             return;
         }
         let is_wanted = match resource.spec.job.as_ref().unwrap().state {
@@ -297,7 +323,12 @@ impl Explored for State {
             self.sim.named.is_none() || !is_done || !is_to_run,
             "what its user named is forgotten"
         );
-        let is_over = status.job_status.state.is_some_and(JobStatusState::is_globally_terminal);
+        // In the middle of a change an end is what the operator itself wrote down.
+        let is_over =
+            matches!(
+                status.reconciliation_status.state,
+                ReconciliationState::Deployed | ReconciliationState::RolledBack
+            ) && status.job_status.state.is_some_and(JobStatusState::is_globally_terminal);
         let is_created = status.lifecycle_state == Some(LifecycleState::Created);
         assert!(
             is_done || is_over || is_created || status.error.is_some(),
@@ -308,6 +339,20 @@ impl Explored for State {
 }
 
 impl Sim {
+    /// Whether the submission that is on record did not succeed.
+    fn has_failed_submission(&self) -> bool {
+        let id = self.status.job_status.job_id.as_ref();
+        let is_it = |failed: &FailedSubmission| Some(&failed.job_id) == id;
+        self.is_open() && self.failed_submission.as_ref().is_some_and(is_it)
+    }
+
+    /// Whether the end of a submission is not on record.
+    fn is_open(&self) -> bool {
+        let SessionJobStatus { reconciliation_status, job_status, .. } = &self.status;
+        reconciliation_status.state == ReconciliationState::Upgrading
+            && job_status.state == Some(JobStatusState::Reconciling)
+    }
+
     fn is_gone(&self) -> bool {
         self.resource.metadata.deletion_timestamp.is_some()
             && self.resource.metadata.finalizers.as_ref().is_none_or(Vec::is_empty)
@@ -327,6 +372,15 @@ fn explore_within(
 ) {
     sim.settle();
     sim.checkpoint();
+    explore_from(name, sim, (edits, faults), left);
+}
+
+fn explore_from(
+    name: &str,
+    sim: Sim,
+    (edits, faults): (&'static [Edit], &'static [Fault]),
+    left: Budget,
+) {
     let first = Rc::new((sim.resource.clone(), sim.status.clone()));
     let mut start = State { sim, earlier: Rc::clone(&first), first, edits, faults, left };
     start.hurry();
@@ -355,6 +409,25 @@ fn every_deletion_after_a_record_went_back_leaves_no_job() {
         let faults = &[Fault::OneStepBack, Fault::BackToTheStart];
         let edits = &[Edit::Parallelism, Edit::Delete];
         explore_within(&name, Sim::new(mode, false), (edits, faults), left);
+    }
+}
+
+/// Nobody knows yet whether the job was submitted, and its user wants something else.
+#[test]
+fn every_way_of_a_submission_that_arrives_late_keeps_the_laws() {
+    let edits = &[Edit::Parallelism, Edit::Suspend, Edit::Resume, Edit::Delete];
+    for is_first in [true, false] {
+        let mut sim = Sim::new("savepoint", false);
+        if !is_first {
+            sim.settle();
+            sim.checkpoint();
+            sim.edit(|job| job.parallelism = Some(5));
+        }
+        sim.delays = true;
+        let budget = Budget::read();
+        let left = Budget { edits: budget.edits.max(2), ..budget };
+        let name = format!("session job, a submission that arrives late, first: {is_first}");
+        explore_from(&name, sim, (edits, FAULTS), left);
     }
 }
 

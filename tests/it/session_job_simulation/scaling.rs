@@ -16,7 +16,6 @@ use kubectl_flink::autoscaler::standing::{Signs, job_to_measure};
 use kubectl_flink::autoscaler::state::{self, Data, Stored};
 use kubectl_flink::autoscaler::topology::{Counters, Topology, Vertex, VertexId};
 use kubectl_flink::config::FlinkConfig;
-use kubectl_flink::decide::reconciled::ReconciledJob;
 
 use super::*;
 
@@ -143,7 +142,7 @@ impl Scaled {
         let state = &self.book().work.state;
         let in_force = InForce::Known {
             decided: &state.overrides,
-            excluded: &std::collections::BTreeSet::new(),
+            excluded: &BTreeSet::new(),
             config: &state.config,
         };
         let running = Some(&last.spec.flink_configuration);
@@ -321,10 +320,11 @@ impl Scaled {
         self.assert_history_is_whole();
     }
 
-    /// A person answers where the operator asks.
+    /// A person answers where the operator asks, which it does of a job that is not listed only after
+    /// two minutes.
     fn mend(&mut self) {
         for _ in 0..4 {
-            for _ in 0..15 {
+            for _ in 0..50 {
                 self.second(None, None);
             }
             let asks = |error: &String| error.contains("Manual restore");

@@ -187,6 +187,9 @@ fn a_crash_before_any_step_of_a_rollback_changes_nothing_in_the_end() {
         sim.edit(fail);
         sim.run(20);
         sim.skip(30);
+        let mut undisturbed = sim.clone();
+        undisturbed.run(25);
+        let end = undisturbed.end();
         crashes(8, |crash| {
             let mut steps = 0;
             show_on_failure(crash.seed(), &mut sim.clone(), |sim| {
@@ -199,6 +202,7 @@ fn a_crash_before_any_step_of_a_rollback_changes_nothing_in_the_end() {
                 }
                 println!("{mode} {name}");
                 sim.assert_rolled_back();
+                assert_eq!(sim.end(), end);
             });
             steps
         });

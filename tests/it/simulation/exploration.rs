@@ -5,9 +5,15 @@
 //! random walks' business.
 
 use std::fmt::Write;
+use std::time::Duration;
+
+use kubectl_flink::api::status::ReconciliationState;
 
 use super::*;
 use crate::support::exploration::{self, Budget, Explored, Rested};
+
+/// An operator at rest does not look for longer than this.
+const RESTS_FOR: Duration = Duration::from_secs(5);
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Edit {
@@ -36,6 +42,8 @@ enum Fault {
     Process,
     /// Somebody deletes its Deployment.
     Deployment,
+    /// The savepoint of the stop that is under way fails.
+    Savepoint,
     /// A checkpoint completes: no fault, but what others make worse.
     Checkpoint,
 }
@@ -66,8 +74,8 @@ const EDITS: &[Edit] = &[
     Edit::Redeploy,
     Edit::Delete,
 ];
-const FAULTS: [Fault; 5] =
-    [Fault::Job, Fault::Cancel, Fault::Process, Fault::Deployment, Fault::Checkpoint];
+const FAULTS: &[Fault] =
+    &[Fault::Job, Fault::Cancel, Fault::Process, Fault::Deployment, Fault::Checkpoint];
 
 /// What the API server stored: the resource and its status.
 type Stored = (FlinkDeployment, DeploymentStatus);
@@ -78,6 +86,7 @@ struct State {
     /// As it was before the last change.
     stale: Option<Box<Stored>>,
     edits: &'static [Edit],
+    faults: &'static [Fault],
     left: Budget,
 }
 
@@ -193,6 +202,7 @@ impl State {
                 sim.lose_job_manager();
             }
             Fault::Process | Fault::Deployment => {}
+            Fault::Savepoint => sim.fail_savepoint(),
             Fault::Checkpoint => sim.checkpoint(),
         }
         state
@@ -237,7 +247,9 @@ impl Explored for State {
             all.extend(self.edits.iter().map(|edit| (Action::Edit(*edit), self.edited(*edit))));
         }
         if self.left.faults > 0 {
-            all.extend(FAULTS.into_iter().map(|fault| (Action::Fault(fault), self.struck(fault))));
+            all.extend(
+                self.faults.iter().map(|fault| (Action::Fault(*fault), self.struck(*fault))),
+            );
         }
         for (_, state) in &mut all {
             state.hurry();
@@ -257,9 +269,13 @@ impl Explored for State {
         let before = self.sim.status.clone();
         self.sim.tick();
         let plan = self.sim.pass(None);
+        // One that looks again so soon, and does not say what is wrong, expects something to come.
+        let waits = plan.look_again.is_some_and(|pause| pause < RESTS_FOR)
+            && plan.status.error.is_none()
+            && !self.sim.is_image_broken;
         self.hurry();
         Rested {
-            is_quiet: plan.steps.is_empty() && self.sim.status == before,
+            is_quiet: !waits && plan.steps.is_empty() && self.sim.status == before,
             is_gone: self.sim.is_gone(),
             told: format!("{}: {:?}", plan.because, names(&plan.steps)),
         }
@@ -280,7 +296,8 @@ impl Sim {
         let workers = workers.as_ref().map(|w| (&w.fact, &w.image, w.lingers));
         write!(
             text,
-            "{job_manager:?}{workers:?}{jobs:?}{submission:?}{snapshots:?}{revisions:?}{:?}{}{}{}",
+            "{job_manager:?}{workers:?}{jobs:?}{submission:?}{snapshots:?}{revisions:?}{:?}{:?}{}{}{}",
+            self.stopping,
             self.ha.keys(),
             self.is_image_broken,
             self.pods_linger,
@@ -289,6 +306,9 @@ impl Sim {
         .unwrap();
         let known = self.states.iter().filter(|(path, _)| text.contains(path.as_str()));
         let known: Vec<_> = known.collect();
+        let unsaved = self.unsaved.iter().filter(|id| text.contains(id.as_str()));
+        let unsaved: Vec<_> = unsaved.cloned().collect();
+        write!(text, "{unsaved:?}").unwrap();
         let triggers = self.triggers.iter().filter(|(id, _)| text.contains(id.as_str()));
         let triggers: Vec<_> = triggers.collect();
         // Records count only by which state has more of them.
@@ -323,6 +343,10 @@ impl Sim {
             return;
         }
         let DeploymentStatus { lifecycle_state, observed_generation, error, .. } = &self.status;
+        if self.resource.metadata.deletion_timestamp.is_some() {
+            assert!(error.is_some(), "its deletion waits without a word: {:?}", self.status);
+            return;
+        }
         let is_wanted = match self.resource.spec.job.as_ref().unwrap().state {
             JobState::Running => LifecycleState::Stable,
             JobState::Suspended => LifecycleState::Suspended,
@@ -331,8 +355,12 @@ impl Sim {
             && *observed_generation == self.resource.metadata.generation;
         let is_to_run = is_wanted == LifecycleState::Stable;
         assert!(self.named.is_none() || !is_done || !is_to_run, "what its user named is forgotten");
+        // In the middle of a change an end is what the operator itself wrote down.
         let is_over =
-            self.status.job_status.state.is_some_and(JobStatusState::is_globally_terminal);
+            matches!(
+                self.status.reconciliation_status.state,
+                ReconciliationState::Deployed | ReconciliationState::RolledBack
+            ) && self.status.job_status.state.is_some_and(JobStatusState::is_globally_terminal);
         let is_created = *lifecycle_state == Some(LifecycleState::Created);
         assert!(
             is_done || is_over || is_created || error.is_some() || self.is_image_broken,
@@ -343,13 +371,18 @@ impl Sim {
 }
 
 fn explore(name: &str, sim: Sim) {
-    explore_within(name, sim, EDITS, Budget::read());
+    explore_within(name, sim, (EDITS, FAULTS), Budget::read_or("1,1,1"));
 }
 
-fn explore_within(name: &str, mut sim: Sim, edits: &'static [Edit], left: Budget) {
+fn explore_within(
+    name: &str,
+    mut sim: Sim,
+    (edits, faults): (&'static [Edit], &'static [Fault]),
+    left: Budget,
+) {
     sim.settle();
     sim.checkpoint();
-    let mut start = State { sim, stale: None, edits, left };
+    let mut start = State { sim, stale: None, edits, faults, left };
     start.hurry();
     exploration::explore(name, start);
 }
@@ -361,7 +394,34 @@ fn every_way_to_another_state_during_an_upgrade_is_followed() {
         let Budget { edits, faults, crashes } = Budget::read();
         let left = Budget { edits: edits.max(2), faults, crashes };
         let edits = &[Edit::Parallelism, Edit::Suspend, Edit::Redeploy];
-        explore_within(&format!("{mode}, another state"), Sim::new(mode), edits, left);
+        explore_within(&format!("{mode}, another state"), Sim::new(mode), (edits, FAULTS), left);
+    }
+}
+
+const FAULTS_OF_STOPS: &[Fault] =
+    &[Fault::Job, Fault::Cancel, Fault::Process, Fault::Deployment, Fault::Savepoint];
+
+/// A savepoint that is being taken may fail, and a job that is being cancelled be lost.
+#[test]
+fn every_way_through_an_upgrade_that_takes_its_time_keeps_the_laws() {
+    let edits = &[Edit::Parallelism, Edit::Suspend, Edit::Redeploy, Edit::Delete];
+    let (savepoint, cancel) = (Sim::new("savepoint"), Sim::without_high_availability("last-state"));
+    for (name, mut sim) in [("savepoint", savepoint), ("cancel", cancel)] {
+        sim.is_slow = true;
+        let left = Budget::read_or("1,1,1");
+        explore_within(&format!("a slow {name}"), sim, (edits, FAULTS_OF_STOPS), left);
+    }
+}
+
+/// What was true of a JobManager that starts when it was looked at is not true for long.
+#[test]
+fn every_way_to_change_a_job_that_starts_keeps_the_laws() {
+    for sim in [Sim::new("last-state"), Sim::without_high_availability("savepoint")] {
+        let Budget { edits, faults, crashes } = Budget::read_or("2,1,1");
+        let left = Budget { edits: edits.max(2), faults, crashes };
+        let wishes = &[Edit::Parallelism, Edit::RestartNonce, Edit::BreakImage, Edit::MendImage];
+        let name = format!("HA {}, a job that starts", sim.is_high_availability_on);
+        explore_within(&name, sim, (wishes, &[Fault::Checkpoint]), left);
     }
 }
 

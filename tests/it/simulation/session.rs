@@ -168,6 +168,7 @@ impl Session {
             Question::SessionJobs => facts.session_jobs = Fact::Known(self.referring.clone()),
             Question::HaMetadata => facts.ha_metadata = Fact::Known(HaMetadata::default()),
             other @ (Question::Checkpoints
+            | Question::Retention
             | Question::Stop
             | Question::Failure
             | Question::JobMetrics
@@ -176,6 +177,7 @@ impl Session {
             | Question::Savepoint
             | Question::Checkpoint
             | Question::Revisions
+            | Question::References
             | Question::Nodes
             | Question::PodNodes
             | Question::Verdict
@@ -200,13 +202,14 @@ impl Session {
             message: "[flink-main-container] no such image".to_owned(),
         });
         let created = self.job_manager.as_ref().and_then(|jm| jm.created);
-        let is_there = self.job_manager.is_some() || self.pods_linger > 0;
+        let runs = self.job_manager.as_ref().is_some_and(|jm| !jm.is_stopped);
+        let is_there = runs || self.pods_linger > 0;
         let pod = Pod {
             name: "lab-0".to_owned(),
             created,
             has_started: false,
             problem,
-            ending_since: None,
+            ending_since: (!runs).then_some(self.now),
         };
         is_there.then_some(pod).into_iter().collect()
     }
@@ -221,9 +224,18 @@ impl Session {
             Step::WriteStatus(status) => self.status = (**status).clone(),
             Step::Event(_) | Step::RecordRevision(_) => {}
             Step::ApplyIngress(_) => self.ingresses_moved += 1,
+            Step::StopJobManager { uid, .. } => {
+                let found = self.job_manager.as_mut().filter(|jm| jm.uid == *uid);
+                if let Some(job_manager) = found {
+                    job_manager.is_stopped = true;
+                    job_manager.is_deleting = true;
+                    job_manager.available_replicas = 0;
+                    self.pods_linger = 3;
+                }
+            }
             Step::DeleteJobManager { uid } => {
                 if self.job_manager.as_ref().is_some_and(|jm| jm.uid == *uid) {
-                    self.lose_job_manager();
+                    self.delete_job_manager();
                 }
             }
             Step::DeleteTaskManagers { uid } => {
@@ -294,6 +306,14 @@ impl Session {
         });
     }
 
+    /// Jobs of a JobManager that sees its TaskManagers go fail for good, and are not run again.
+    fn delete_job_manager(&mut self) {
+        if self.job_manager.take_if(|jm| jm.is_stopped).is_none() {
+            self.has_ha_metadata = false;
+            self.lose_job_manager();
+        }
+    }
+
     pub(crate) fn lose_job_manager(&mut self) {
         self.job_manager = None;
         self.pods_linger = 3;
@@ -311,7 +331,8 @@ impl Session {
             self.workers = None;
         }
         let is_broken = self.is_image_broken;
-        if let Some(job_manager) = self.job_manager.as_mut().filter(|_| !is_broken)
+        if let Some(job_manager) =
+            self.job_manager.as_mut().filter(|jm| !is_broken && !jm.is_stopped)
             && self.starts_in == 0
         {
             job_manager.available_replicas = 1;

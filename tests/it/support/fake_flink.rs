@@ -115,9 +115,19 @@ impl Cluster {
 
     /// Number of the newest state in the store.
     pub(crate) fn newest_state(&self) -> Option<i64> {
+        self.newest().map(|(number, _)| number)
+    }
+
+    /// Path of the newest state in the store.
+    pub(crate) fn newest_path(&self) -> Option<String> {
+        self.newest().map(|(_, path)| path.to_owned())
+    }
+
+    fn newest(&self) -> Option<(i64, &str)> {
         let kept = self.jobs.values().flat_map(|job| &job.checkpoints);
         let kept = kept.filter(|one| !one.is_discarded && !self.disposed.contains(&one.path));
-        kept.map(|one| one.id).chain(self.stored.values().copied()).max()
+        let stored = self.stored.iter().map(|(path, number)| (*number, &**path));
+        kept.map(|one| (one.id, &*one.path)).chain(stored).max()
     }
 
     /// Whether a savepoint at `path` was deleted through Flink.

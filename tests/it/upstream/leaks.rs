@@ -183,6 +183,8 @@ fn flink_39439_a_savepoint_that_could_not_be_disposed_of_stays_in_the_history() 
     scene.status.job_status.savepoint_info =
         Some(SavepointInfo { savepoint_history: history.clone(), ..SavepointInfo::default() });
     scene.facts.revisions = Fact::Known(vec![]);
+    let nobody = |age: i64| (format!("s3://lake/sp/aged-{age}"), vec![]);
+    scene.facts.references = Fact::Known([30, 20, 10].map(nobody).into());
     let plan = scene.plan();
     let disposed: Vec<&str> =
         deeds(&plan).into_iter().filter(|d| *d == "dispose-savepoint").collect();

@@ -144,7 +144,7 @@ fn flink_33011_ha_metadata_of_an_ended_job_stays_where_the_next_start_reads_it()
     stopped.status.observed_generation = Some(2);
     let before = slow(stopped);
     let removed = before.plan();
-    assert!(deeds(&removed).contains(&"delete-job-manager"), "{}", told(&removed));
+    assert!(deeds(&removed).contains(&"stop-job-manager"), "{}", told(&removed));
     let started = once_down(&before).plan();
     assert_eq!(restored(&started).as_deref(), Some(LAST_STATE_PATH), "{}", told(&started));
     for plan in [&removed, &started] {

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use axum::http::Method;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use kubectl_flink::api::status::{JobManagerDeploymentStatus, JobStatusState, LifecycleState};
+use kubectl_flink::api::status::{
+    JobManagerDeploymentStatus, JobStatusState, LifecycleState, ReconciliationState,
+};
 use kubectl_flink::decide::world::{Fact, Stop};
 use kubectl_flink::flink::jobs::CancelAnswer;
 use kubectl_flink::flink::savepoints::{SavepointStatus, StopRequest};
@@ -190,7 +192,7 @@ fn flink_38077_a_job_whose_job_manager_is_silent_is_not_cancelled_for_an_upgrade
         assert!(deeds(&scene.plan()).contains(&"cancel-job"), "{}", told(&scene.plan()));
         scene.facts.jobs = Fact::Unknown("timeout".to_owned());
         let plan = scene.plan();
-        assert_eq!(deeds(&plan), ["record-revision", "write-status", "delete-job-manager"]);
+        assert_eq!(deeds(&plan), ["record-revision", "write-status", "stop-job-manager"]);
         assert_eq!(plan.because, "removing the JobManager, HA metadata is kept");
         let plan = scene.without_metadata().plan();
         assert!(deeds(&plan).is_empty(), "{}", told(&plan));
@@ -200,7 +202,9 @@ fn flink_38077_a_job_whose_job_manager_is_silent_is_not_cancelled_for_an_upgrade
 #[test]
 fn flink_39271_a_session_job_ends_beside_a_cluster_that_does_not_answer() {
     let mark = |job: &mut SessionJob, state: JobManagerDeploymentStatus| {
-        job.cluster.status.as_mut().unwrap().job_manager_deployment_status = state;
+        let status = job.cluster.status.as_mut().unwrap();
+        status.job_manager_deployment_status = state;
+        status.reconciliation_status.state = ReconciliationState::Deployed;
     };
     // Without high availability it went with its JobManager.
     let mut lost = SessionJob::new("savepoint", false);
@@ -230,7 +234,7 @@ fn flink_39271_a_session_job_ends_beside_a_cluster_that_does_not_answer() {
 fn flink_39507_the_health_check_does_not_restart_a_job_that_has_ended() {
     for state in [JobStatusState::Failed, JobStatusState::Finished] {
         let running = unhealthy("last-state");
-        assert!(deeds(&running.plan()).contains(&"delete-job-manager"));
+        assert!(deeds(&running.plan()).contains(&"stop-job-manager"));
         let mut ended = running.in_state(state).path(CHECKPOINT);
         let verdict =
             json!({"timeStamp": 0, "healthResult": {"healthy": false, "error": "restarts"}});

@@ -7,6 +7,7 @@ use crate::api::state_snapshot::{FlinkStateSnapshot, JobKind, SnapshotState};
 use crate::api::status::{Savepoint, SavepointInfo, SnapshotTriggerType};
 use crate::decide::plan::{SnapshotStep, TakeSnapshot};
 use crate::decide::snapshot::Wanted;
+use crate::decide::snapshots::are_held;
 use crate::decide::trigger::SnapshotKind;
 
 fn snapshot_steps(plan: &Plan) -> impl Iterator<Item = &SnapshotStep> {
@@ -261,33 +262,86 @@ fn old_snapshots_go_but_never_one_that_the_job_could_start_from() {
     assert!(deleted(&case.pass()).is_empty());
 }
 
-#[test]
-fn the_deprecated_history_is_disposed_of_by_count_and_age() {
-    let entry = |case: &Case, n: i64, age: SignedDuration| Savepoint {
+/// A job without snapshot resources whose status has three savepoints, the first two too many.
+fn with_history(key: &str, value: &str) -> Case {
+    let mut case = without_resources("savepoint");
+    case.set(&format!("kubernetes.operator.savepoint.history.{key}"), value);
+    let entry = |n: i64, age: SignedDuration| Savepoint {
         time_stamp: (case.now - age).as_millisecond(),
         location: Some(format!("s3://lake/sp/{n}")),
         ..Savepoint::default()
     };
-    let disposed = |plan: &Plan| {
-        let paths = snapshot_steps(plan).filter_map(|step| {
-            let SnapshotStep::Dispose { path, .. } = step else { return None };
-            Some(path.clone())
-        });
-        paths.collect::<Vec<_>>()
-    };
+    let savepoint_history = vec![
+        entry(1, SignedDuration::from_hours(3)),
+        entry(2, SignedDuration::from_hours(2)),
+        entry(3, SignedDuration::ZERO),
+    ];
+    case.status.job_status.savepoint_info =
+        Some(SavepointInfo { savepoint_history, ..SavepointInfo::default() });
+    case
+}
+
+fn disposed(plan: &Plan) -> Vec<String> {
+    let paths = snapshot_steps(plan).filter_map(|step| {
+        let SnapshotStep::Dispose { path, .. } = step else { return None };
+        Some(path.clone())
+    });
+    paths.collect()
+}
+
+fn history(case: &Case) -> usize {
+    case.status.job_status.savepoint_info.as_ref().unwrap().savepoint_history.len()
+}
+
+#[test]
+fn the_deprecated_history_is_disposed_of_by_count_and_age() {
     for (key, value) in [("max.count", "1"), ("max.age", "1 h")] {
-        let mut case = without_resources("savepoint");
-        case.set(&format!("kubernetes.operator.savepoint.history.{key}"), value);
-        let history = vec![
-            entry(&case, 1, SignedDuration::from_hours(3)),
-            entry(&case, 2, SignedDuration::from_hours(2)),
-            entry(&case, 3, SignedDuration::ZERO),
-        ];
-        case.status.job_status.savepoint_info =
-            Some(SavepointInfo { savepoint_history: history, ..SavepointInfo::default() });
+        let mut case = with_history(key, value);
         assert_eq!(disposed(&case.pass()), ["s3://lake/sp/1", "s3://lake/sp/2"], "{key}");
-        let left = case.status.job_status.savepoint_info.clone().unwrap().savepoint_history;
-        assert_eq!(left.len(), 1);
+        assert_eq!(history(&case), 1);
+    }
+}
+
+#[test]
+fn a_savepoint_of_the_history_that_others_refer_to_stays_and_is_looked_at_again_later() {
+    let job = "FlinkSessionJob `trial` in namespace `test` (spec.job.initialSavepointPath)";
+    for (holders, said) in [
+        (Ok(vec![job.to_owned()]), job),
+        (Err("forbidden".to_owned()), "it is not known who refers to them: forbidden"),
+    ] {
+        for (key, value) in [("max.count", "1"), ("max.age", "1 h")] {
+            let mut case = with_history(key, value);
+            case.holders = holders.clone();
+            let plan = case.pass();
+            assert_eq!((disposed(&plan), history(&case)), (vec![], 3), "{key}");
+            let told = events(&plan);
+            assert!(told[0].0 == "SavepointKept" && told[0].1.contains(said), "{told:?}");
+            // The shell notes that somebody holds them, and nobody is asked again for a while.
+            assert!(are_held(&case.references()));
+            case.periodic.held = Some(case.now);
+            case.holders = Ok(vec![]);
+            case.now += SignedDuration::from_mins(4);
+            assert_eq!((disposed(&case.pass()), history(&case)), (vec![], 3));
+            assert!(!case.asked.contains(&Question::References));
+            case.now += SignedDuration::from_mins(1);
+            assert_eq!((disposed(&case.pass()).len(), history(&case)), (2, 1));
+            assert!(!are_held(&case.references()));
+        }
+    }
+}
+
+#[test]
+fn a_savepoint_of_the_history_that_is_the_newest_state_of_the_job_stays() {
+    for (checkpoints, expected) in [
+        (Some(at("s3://lake/sp/2")), vec!["s3://lake/sp/1"]),
+        (Some(at("s3://lake/sp/1/")), vec![]),
+        (None, vec![]),
+        (Some(at("s3://lake/chk/7")), vec!["s3://lake/sp/1", "s3://lake/sp/2"]),
+    ] {
+        let mut case = with_history("max.count", "1");
+        case.checkpoints = checkpoints;
+        assert_eq!(disposed(&case.pass()), expected);
+        assert_eq!(history(&case), 3 - expected.len());
     }
 }
 
@@ -472,6 +526,7 @@ fn a_job_that_is_lost_is_told_once_beside_an_invalid_spec() {
     assert_eq!(told, 1);
     let error = case.status.error.clone().unwrap();
     assert!(error.contains("parallelism") && error.contains(JOB_NOT_FOUND), "{error}");
+    assert_eq!(case.status.lifecycle_state, Some(LifecycleState::Failed));
     case.edit(|spec| spec.job.as_mut().unwrap().parallelism = Some(2));
     case.pass();
     assert_eq!(case.status.error.as_deref(), Some(JOB_NOT_FOUND));

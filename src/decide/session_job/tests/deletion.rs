@@ -15,9 +15,9 @@ fn s10_deletion_cancels_the_job_and_waits_for_its_end() {
     assert_eq!(names(&plan), [""; 0]);
     case.jobs = None;
     let plan = case.pass();
-    assert_eq!(names(&plan), [""; 0], "silence is not the end of a job");
+    assert_eq!(names(&plan), ["remember"], "silence is not the end of a job");
     case.jobs = Some(vec![]);
-    assert_eq!(names(&case.pass()), ["remove-finalizer"]);
+    assert_eq!(names(&case.pass()), ["remember", "remove-finalizer"]);
 }
 
 #[test]
@@ -37,6 +37,17 @@ fn s11_a_deleted_cluster_takes_its_jobs_along_only_when_told_so() {
 fn s12_deletion_without_a_cluster_that_answers() {
     let mut case = Case::running("savepoint");
     case.delete();
+    case.cluster_is(JobManagerDeploymentStatus::Missing);
+    assert_eq!(
+        names(&case.plan()),
+        ["write-status", "remember"],
+        "its upgrade says so before its removal"
+    );
+    case.cluster_stands(ReconciliationState::Deployed);
+    for status in [JobManagerDeploymentStatus::Deploying, JobManagerDeploymentStatus::Error] {
+        case.cluster_is(status);
+        assert_eq!(names(&case.plan()), ["write-status", "remember"], "it may run all the same");
+    }
     case.cluster_is(JobManagerDeploymentStatus::Missing);
     assert_eq!(names(&case.plan()).last(), Some(&"remove-finalizer"));
     case.set_in_cluster("high-availability.type", "kubernetes");
@@ -93,6 +104,30 @@ fn q08_a_failing_savepoint_blocks_deletion_with_a_way_out() {
 }
 
 #[test]
+fn q08_a_session_job_that_went_on_is_saved_again_before_its_deletion() {
+    let mut case = Case::running("savepoint");
+    case.set("kubernetes.operator.job.savepoint-on-deletion", "true");
+    case.delete();
+    case.pass();
+    let (path, message) = ("s3://lake/sp/0".to_owned(), "the sink is gone".to_owned());
+    case.stop = Stop::SavedNotStopped { path, message };
+    let plan = case.pass();
+    assert_eq!(names(&plan), [""; 0]);
+    assert!(case.status.error.as_ref().unwrap().contains("s3://lake/sp/0"));
+    let plan = case.pass();
+    assert_eq!((names(&plan).len(), reasons(&plan).len()), (0, 0));
+    assert!(plan.blocker.is_some_and(|blocker| blocker.remedy.is_some()));
+    case.now += jiff::SignedDuration::from_secs(9);
+    assert_eq!(names(&case.pass()).last(), Some(&"stop-with-savepoint"));
+
+    // One that has failed for good goes, and its savepoint is on record.
+    case.list(JobStatusState::Failed);
+    case.checkpoints = Some(at("s3://lake/sp/0"));
+    let plan = case.pass();
+    assert_eq!(names(&plan), ["create-snapshot", "write-status", "remove-finalizer"]);
+}
+
+#[test]
 fn a_savepoint_before_deletion_is_kept_on_record() {
     let mut case = Case::running("savepoint");
     case.set("kubernetes.operator.job.savepoint-on-deletion", "true");
@@ -127,6 +162,20 @@ fn age(case: &mut Case, seconds: i64) {
 
 fn blocker(plan: &Plan) -> Option<crate::decide::blocker::Reason> {
     plan.blocker.as_ref().map(|blocker| blocker.reason)
+}
+
+#[test]
+fn a_cancel_for_an_upgrade_that_never_arrived_spares_no_savepoint() {
+    for (mode, is_saved) in [("last-state", true), ("stateless", false)] {
+        let mut case = Case::running(mode);
+        case.set("kubernetes.operator.job.savepoint-on-deletion", "true");
+        case.edit(|spec| spec.job.as_mut().unwrap().parallelism = Some(5));
+        assert_eq!(names(&case.pass()).last(), Some(&"cancel-job"));
+        case.list(JobStatusState::Running);
+        case.delete();
+        let plan = case.pass();
+        assert_eq!(names(&plan).contains(&"stop-with-savepoint"), is_saved, "{mode}");
+    }
 }
 
 #[test]
@@ -182,6 +231,22 @@ fn a_silent_job_manager_without_high_availability_is_asked_for_a_while() {
     assert!(!names(&case.pass()).contains(&"remove-finalizer"), "the job may run");
     age(&mut case, 301);
     assert!(names(&case.pass()).contains(&"remove-finalizer"));
+}
+
+/// It was up all the time, and is not yet at the moment when somebody comes to ask it.
+#[test]
+fn a_cluster_is_asked_for_a_while_also_long_after_the_deletion() {
+    let mut case = Case::running("savepoint");
+    case.cluster_is(JobManagerDeploymentStatus::DeployedNotReady);
+    case.delete();
+    age(&mut case, 3600);
+    assert!(!names(&case.pass()).contains(&"remove-finalizer"), "nobody asked it before");
+    age(&mut case, 200);
+    case.tried = Tried::default();
+    assert!(!names(&case.pass()).contains(&"remove-finalizer"), "nor did the new process");
+    age(&mut case, 200);
+    case.cluster_is(JobManagerDeploymentStatus::Ready);
+    assert_eq!(names(&case.pass()).last(), Some(&"cancel-job"));
 }
 
 #[test]

@@ -116,3 +116,69 @@ fn a_redeploy_that_comes_during_a_rollback_is_not_forgotten() {
     case.list(JobStatusState::Canceled);
     assert_eq!(submitted(&case.pass()).savepoint_path.as_deref(), Some("s3://wanted"));
 }
+
+/// What was rolled back to runs.
+fn rolled_back(mode: &str) -> Case {
+    let mut case = failing_upgrade(mode);
+    case.pass();
+    case.list(JobStatusState::Canceled);
+    case.pass();
+    case.list(JobStatusState::Running);
+    case.pass();
+    assert_eq!(case.reconciliation(), ReconciliationState::RolledBack);
+    case
+}
+
+fn parallelism(last: &ReconciledJob) -> Option<i32> {
+    last.spec.job.as_ref()?.parallelism
+}
+
+#[test]
+fn a_job_that_is_not_listed_any_more_stays_rolled_back() {
+    for mode in ["savepoint", "last-state"] {
+        let mut case = rolled_back(mode);
+        let stable = case.status.reconciliation_status.last_stable_spec.clone();
+        case.jobs = Some(vec![]);
+        for _ in 0..2 {
+            case.now += jiff::SignedDuration::from_mins(1);
+            let plan = case.pass();
+            assert!(!names(&plan).contains(&"submit-job"), "{mode}: {}", plan.because);
+            assert!(case.status.error.as_ref().unwrap().contains(JOB_NOT_FOUND), "{mode}");
+            assert_eq!(case.reconciliation(), ReconciliationState::RolledBack, "{mode}");
+        }
+        // It is listed at last: the spec that failed must not become the stable one.
+        case.list(JobStatusState::Running);
+        case.pass();
+        assert_eq!(case.reconciliation(), ReconciliationState::RolledBack, "{mode}");
+        assert_eq!(case.status.reconciliation_status.last_stable_spec, stable, "{mode}");
+    }
+}
+
+#[test]
+fn a_stateless_job_that_was_rolled_back_to_is_submitted_again_when_it_is_lost() {
+    let mut case = rolled_back("stateless");
+    let lost = case.id().to_owned();
+    case.jobs = Some(vec![]);
+    let plan = case.pass();
+    assert_eq!(submitted(&plan).parallelism, Some(2), "what ran, not what failed");
+    assert_eq!(submitted(&plan).savepoint_path, None);
+    assert_ne!(submitted(&plan).job_id, lost);
+    assert_eq!(case.reconciliation(), ReconciliationState::RolledBack);
+    assert_eq!(parallelism(&case.last()), Some(9), "the failed spec stays");
+}
+
+#[test]
+fn a_cancel_of_what_was_rolled_back_to_that_vanishes_leaves_it_on_record() {
+    let mut case = rolled_back("last-state");
+    case.edit(|spec| spec.job.as_mut().unwrap().parallelism = Some(4));
+    let plan = case.pass();
+    assert!(names(&plan).contains(&"cancel-job"), "{}", plan.because);
+    assert_eq!(parallelism(&case.last()), Some(2), "what runs, not what failed");
+    // The cancel was lost with the JobManager, and the job runs on.
+    case.jobs = Some(vec![]);
+    case.pass();
+    case.list(JobStatusState::Running);
+    case.pass();
+    let stable = case.status.reconciliation_status.last_stable_spec.as_ref().unwrap();
+    assert_eq!(parallelism(&ReconciledJob::parse(stable).unwrap()), Some(2));
+}

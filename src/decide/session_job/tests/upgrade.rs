@@ -124,6 +124,103 @@ fn s08_a_savepoint_that_fails_leaves_the_job_running() {
 }
 
 #[test]
+fn s08_a_savepoint_that_fails_is_tried_again_after_growing_pauses() {
+    let mut case = Case::running("savepoint");
+    case.edit(|spec| spec.restart_nonce = Some(1));
+    case.stop = Stop::Failed { message: "disk full".to_owned() };
+    let (begin, mut stops, mut told) = (case.now, vec![], 0);
+    while stops.len() < 8 {
+        let (now, plan) = (case.now, case.pass());
+        told += reasons(&plan).iter().filter(|reason| **reason == "SavepointError").count();
+        if names(&plan).contains(&"stop-with-savepoint") {
+            stops.push(now.duration_since(begin).as_secs());
+        }
+        let is_told = case.status.error.as_ref().is_some_and(|error| error.contains("disk full"));
+        assert_eq!(is_told, told > 0, "the error comes with the first failure, and stays");
+        assert!(stops.last().is_none_or(|last| now.duration_since(begin).as_secs() < last + 400));
+    }
+    assert_eq!(told, 7, "once for each failure");
+    // A second passes until a failure is seen.
+    let pauses: Vec<i64> = stops.windows(2).map(|two| two[1] - two[0] - 1).collect();
+    assert_eq!(pauses, [10, 20, 40, 80, 160, 300, 300]);
+    case.pass();
+    case.edit(|spec| spec.restart_nonce = Some(2));
+    assert!(names(&case.pass()).contains(&"stop-with-savepoint"), "another spec is tried at once");
+    case.stop = Stop::Completed { path: "s3://lake/sp/0".to_owned() };
+    case.list(JobStatusState::Finished);
+    case.pass();
+    assert_eq!(case.status.error, None);
+}
+
+#[test]
+fn s08_a_job_that_went_on_after_its_savepoint_does_not_go_back_to_it() {
+    let mut case = Case::running("savepoint");
+    case.edit(|spec| spec.restart_nonce = Some(1));
+    case.pass();
+    let (path, message) = ("s3://lake/sp/0".to_owned(), "the sink is gone".to_owned());
+    case.stop = Stop::SavedNotStopped { path, message };
+    let plan = case.pass();
+    assert_eq!(reasons(&plan), ["SavepointError"]);
+    assert_eq!((case.state(), case.path()), (Some(JobStatusState::Running), None));
+    assert!(case.status.error.as_ref().unwrap().contains("s3://lake/sp/0"));
+    case.now += jiff::SignedDuration::from_secs(10);
+    let plan = case.pass();
+    assert!(names(&plan).contains(&"stop-with-savepoint"), "{:?}", names(&plan));
+
+    // One that has failed for good starts from its newest state, which is not that savepoint.
+    case.list(JobStatusState::Failed);
+    case.checkpoints = Some(at("s3://lake/chk/9"));
+    while !names(&case.plan()).contains(&"submit-job") {
+        case.pass();
+        assert!(case.ids < 9, "{:?}", case.status);
+    }
+    assert_eq!(submitted(&case.plan()).savepoint_path.as_deref(), Some("s3://lake/chk/9"));
+}
+
+#[test]
+fn s08_a_stop_that_the_cluster_forgot_is_lost_when_the_job_does_not_run() {
+    let mut case = Case::running("savepoint");
+    case.checkpoints = Some(at("s3://lake/chk/1"));
+    case.edit(|spec| spec.restart_nonce = Some(1));
+    case.pass();
+    case.list(JobStatusState::Restarting);
+    case.now += jiff::SignedDuration::from_secs(298);
+    assert_eq!(case.pass().because, "waiting for the savepoint");
+    assert_eq!(case.pass().because, "the stop-with-savepoint was lost");
+    assert_eq!(names(&case.pass()).last(), Some(&"cancel-job"));
+}
+
+#[test]
+fn s08_what_a_job_was_stopped_with_is_not_taken_for_what_it_started_from() {
+    let mut case = Case::running("savepoint");
+    case.status.job_status.upgrade_savepoint_path = Some("s3://lake/sp/old".to_owned());
+    case.edit(|spec| spec.restart_nonce = Some(1));
+    case.pass();
+    // Another JobManager, which was told by its HA store that the job has finished.
+    case.list(JobStatusState::Finished);
+    case.checkpoints = Some(Checkpoints::default());
+    for _ in 0..4 {
+        assert!(!names(&case.pass()).contains(&"submit-job"));
+    }
+    assert!(case.status.error.as_ref().unwrap().contains("Manual restore required."));
+}
+
+#[test]
+fn s08_a_savepoint_that_takes_too_long_gives_way_to_a_named_state() {
+    let mut case = Case::running("savepoint");
+    case.edit(|spec| spec.restart_nonce = Some(1));
+    case.pass();
+    case.stop = Stop::Pending;
+    case.now += jiff::SignedDuration::from_mins(11);
+    let plan = case.pass();
+    assert_eq!((reasons(&plan), names(&plan).len()), (vec!["SavepointError"], 2));
+    case.job().savepoint_redeploy_nonce = Some(1);
+    case.job().initial_savepoint_path = Some("s3://lake/named".to_owned());
+    assert_eq!(names(&case.pass()).last(), Some(&"cancel-job"));
+    assert_eq!(case.path(), Some("s3://lake/named"));
+}
+
+#[test]
 fn s09_a_savepoint_is_only_taken_of_a_running_job() {
     let mut case = Case::running("savepoint");
     case.set("kubernetes.operator.job.upgrade.last-state-fallback.enabled", "false");
@@ -180,6 +277,30 @@ fn checkpoints_that_are_not_retained_are_not_relied_on() {
     case.edit(|spec| spec.restart_nonce = Some(1));
     let plan = case.pass();
     assert!(names(&plan).contains(&"stop-with-savepoint"), "{}", plan.because);
+}
+
+#[test]
+fn a_job_is_cancelled_only_where_it_says_itself_that_its_checkpoint_stays() {
+    for (retention, step) in [
+        (Fact::Known(true), "cancel-job"),
+        (Fact::Known(false), "stop-with-savepoint"),
+        (Fact::Unknown("no answer".to_owned()), ""),
+    ] {
+        let mut case = Case::running("last-state");
+        case.checkpoints = Some(at("s3://lake/chk/1"));
+        case.retention = retention.clone();
+        case.pass();
+        assert!(!case.asked.contains(&Question::Retention), "at rest");
+        case.edit(|spec| spec.restart_nonce = Some(1));
+        let plan = case.pass();
+        let stops: Vec<&str> = names(&plan)
+            .into_iter()
+            .filter(|name| ["cancel-job", "stop-with-savepoint"].contains(name))
+            .collect();
+        assert_eq!(stops.concat(), step, "{retention:?}: {}", plan.because);
+        let is_unknown = plan.because.contains("is not known: no answer");
+        assert_eq!(is_unknown, step.is_empty(), "{}", plan.because);
+    }
 }
 
 #[test]

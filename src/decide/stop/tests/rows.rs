@@ -95,6 +95,11 @@ fn section_8_rows_1_to_12() {
             StopFacts { retains_checkpoints: false, ..at(Restarting, version()) },
             Wait,
         ),
+        (
+            "8 departs: the job itself says that they are not",
+            StopFacts { retention: Lazy::Known(false), ..at(Restarting, version()) },
+            Wait,
+        ),
         ("9", lost(Deploying, version()), Wait),
         (
             "9 savepoint mode",
@@ -110,7 +115,20 @@ fn section_8_rows_1_to_12() {
             StopFacts { retains_checkpoints: false, ..no_metadata(facts()) },
             This(Savepoint),
         ),
+        (
+            "10 departs: no metadata and the job itself says that they are not retained",
+            StopFacts { retention: Lazy::Known(false), ..no_metadata(facts()) },
+            This(Savepoint),
+        ),
         ("11", cancels(at(Restarting, facts())), This(Cancel)),
+        (
+            "11 departs: whether they are retained cannot be read",
+            StopFacts {
+                retention: Lazy::Unknown("timeout".to_owned()),
+                ..cancels(at(Restarting, facts()))
+            },
+            Wait,
+        ),
         ("11 no metadata", no_metadata(at(Failing, facts())), This(Cancel)),
         ("12 through A1", at(Restarting, facts()), This(LastState)),
         (

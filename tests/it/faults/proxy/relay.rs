@@ -19,7 +19,7 @@ pub(super) async fn serve(
     shared: Arc<Shared>,
     request: Request<Incoming>,
 ) -> Result<Response<Body>, io::Error> {
-    let (parts, body) = request.into_parts();
+    let (mut parts, body) = request.into_parts();
     let body = body.collect().await.map_err(io::Error::other)?.to_bytes();
     let path = parts.uri.path_and_query().map(ToString::to_string).unwrap_or_default();
     let is_watch = side == Side::Kubernetes && path.contains("watch=true");
@@ -44,10 +44,9 @@ pub(super) async fn serve(
         Some(Fault::NoJobs) => {
             return Ok(whole(StatusCode::OK, json!({"jobs": []}).to_string().into()));
         }
-        Some(Fault::OldList) => {
-            let old = shared.state.lock().unwrap().lists.get(&key(&path)).cloned();
-            if let Some(old) = old {
-                return Ok(whole(StatusCode::OK, old));
+        Some(Fault::OldList(writes_ago)) => {
+            if let Some(version) = shared.version(writes_ago) {
+                parts.uri = at_version(&path, &version).parse().map_err(io::Error::other)?;
             }
         }
         Some(Fault::Slow(pause)) => tokio::time::sleep(pause).await,
@@ -68,18 +67,24 @@ pub(super) async fn serve(
         Some(Fault::Truncated) => return Ok(truncated(status, &headers, &body)),
         _ => {}
     }
-    if side == Side::Kubernetes && status == StatusCode::OK {
-        let mut state = shared.state.lock().unwrap();
-        state.lists.entry(key(&path)).or_insert_with(|| body.clone());
+    let is_old = matches!(fault, Some(Fault::OldList(_)));
+    if side == Side::Kubernetes && status.is_success() && !is_old {
+        shared.note_version(&body);
     }
     let mut response = whole(status, body);
     *response.headers_mut() = headers;
     Ok(response)
 }
 
-/// A list is the same whatever version or page was asked for.
-fn key(path: &str) -> String {
-    path.split('?').next().unwrap_or_default().to_owned()
+/// The same list, as it was at this version.
+fn at_version(path: &str, version: &str) -> String {
+    let (path, query) = path.split_once('?').unwrap_or((path, ""));
+    let kept = query.split('&').filter(|pair| {
+        let is_version = pair.starts_with("resourceVersion");
+        !pair.is_empty() && !is_version && !pair.starts_with("continue=")
+    });
+    let exact = [&*format!("resourceVersion={version}"), "resourceVersionMatch=Exact"];
+    format!("{path}?{}", kept.chain(exact).collect::<Vec<_>>().join("&"))
 }
 
 fn kill(shared: &Shared) -> io::Error {

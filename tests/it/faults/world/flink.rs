@@ -159,6 +159,9 @@ pub(super) fn end(world: &World, key: &str, process: &Process) {
             let restored = job.restored.as_ref();
             kept.checkpoint = newest.or(restored).map(|one| (one.path.clone(), one.id));
             stored.extend(kept.checkpoint.clone());
+        } else {
+            // Nobody knows of it any more, but it is there, and no older state may take its place.
+            stored.extend(newest.map(|one| (one.path.clone(), one.id)));
         }
     }
     drop(state);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Pod;
-use kube::api::{Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 use tokio::time::sleep;
@@ -22,11 +22,21 @@ const RUNNING: &str = "test.flink.apache.org/running";
 pub(in crate::faults) const BROKEN_IMAGE: &str = "flink:does-not-exist";
 /// Pause before something is written again that was not taken.
 const AGAIN: Duration = Duration::from_millis(200);
+/// How often a pod is asked to end that is not there, or while the API server is away.
+const STOP_TRIES: usize = 150;
 
 pub(super) fn see_deployment(world: &Arc<World>, deployment: Deployment) {
+    if deployment.metadata.deletion_timestamp.is_some() {
+        return;
+    }
     let uid = deployment.uid().unwrap_or_default();
-    let is_new =
-        deployment.metadata.deletion_timestamp.is_none() && world.state().started.insert(uid);
+    let wants_none = deployment.spec.replicas == Some(0);
+    let is_new = world.state().started.insert(uid.clone());
+    if wants_none && world.state().stopped.insert(uid) {
+        let world = Arc::clone(world);
+        let _task = tokio::spawn(async move { stop(&world, &deployment).await });
+        return;
+    }
     if !is_new {
         return;
     }
@@ -99,15 +109,47 @@ async fn start(world: &World, deployment: &Deployment) {
         }
     }
     flink::start(world, &key, &config).await;
-    report_pod(&pods, &pod.name_any(), "Running", json!({"running": {}})).await;
+    report_pod(&pods, &pod.name_any(), "Running", running()).await;
     report_available(world, deployment).await;
+}
+
+/// A JobManager's process ends, and its container is started again.
+pub(super) async fn restart(world: &World, deployment: &Deployment) {
+    let (namespace, name) = (deployment.namespace().unwrap(), deployment.name_any());
+    let (key, uid) = (format!("{namespace}/{name}"), deployment.uid().unwrap());
+    let process = world.state().processes[&key].iter().find(|one| one.uid == uid).cloned();
+    flink::end(world, &key, &process.expect("a process"));
+    let spec = serde_json::to_value(&deployment.spec).unwrap();
+    let container = &spec["template"]["spec"]["containers"][0];
+    let config = flink::Config::read(world, &namespace, &name, container).await;
+    flink::start(world, &key, &config.expect("its ConfigMap")).await;
+    let pods: Api<Pod> = Api::namespaced(world.client.clone(), &namespace);
+    report_pod(&pods, &pod_name(deployment), "Running", running()).await;
+}
+
+/// Asks the pod of a Deployment that wants none any more to end.
+async fn stop(world: &World, deployment: &Deployment) {
+    let pods: Api<Pod> =
+        Api::namespaced(world.client.clone(), &deployment.namespace().unwrap_or_default());
+    let name = pod_name(deployment);
+    // It may be on its way.
+    for _ in 0..STOP_TRIES {
+        match pods.delete(&name, &DeleteParams::default().grace_period(0)).await {
+            Ok(_) => return,
+            Err(_) => sleep(AGAIN).await,
+        }
+    }
+}
+
+fn pod_name(deployment: &Deployment) -> String {
+    format!("{}-{}", deployment.name_any(), &deployment.uid().unwrap_or_default()[..8])
 }
 
 fn new_pod(deployment: &Deployment, uid: &str, container: &Value) -> Pod {
     let (namespace, name) = (deployment.namespace().unwrap(), deployment.name_any());
     serde_json::from_value(json!({
         "metadata": {
-            "name": format!("{name}-{}", &uid[..8]),
+            "name": pod_name(deployment),
             "namespace": namespace,
             "labels": {"app": name, "component": "jobmanager"},
             "finalizers": [RUNNING],
@@ -123,6 +165,10 @@ fn new_pod(deployment: &Deployment, uid: &str, container: &Value) -> Pod {
         },
     }))
     .unwrap()
+}
+
+fn running() -> Value {
+    json!({"running": {"startedAt": jiff::Timestamp::now()}})
 }
 
 async fn report_pod(pods: &Api<Pod>, name: &str, phase: &str, container: Value) {

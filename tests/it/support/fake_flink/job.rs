@@ -17,6 +17,7 @@ pub(crate) const STATISTICS_AGE: Duration = Duration::from_millis(20);
 const HISTORY: usize = 10;
 
 #[derive(Clone, Debug)]
+#[allow(clippy::struct_excessive_bools, reason = "independent facts")]
 pub(crate) struct Job {
     pub(crate) id: String,
     pub(crate) name: String,
@@ -24,6 +25,10 @@ pub(crate) struct Job {
     /// Tasks that run, of two.
     pub(crate) running_tasks: u32,
     pub(crate) is_checkpointing: bool,
+    /// A checkpoint is completed with each request.
+    pub(crate) checkpoints_by_itself: bool,
+    /// When it is cancelled, as its code says.
+    pub(crate) deletes_checkpoints: bool,
     pub(crate) start: i64,
     pub(crate) end: i64,
     /// Oldest first.
@@ -99,6 +104,8 @@ impl Job {
             state: "INITIALIZING".into(),
             running_tasks: 0,
             is_checkpointing: true,
+            checkpoints_by_itself: true,
+            deletes_checkpoints: false,
             start: now,
             end: -1,
             checkpoints: Vec::new(),
@@ -141,8 +148,8 @@ impl Job {
     fn end(&mut self, now: i64, state: &str) {
         (self.state, self.running_tasks, self.end) = (state.into(), 0, now);
         self.next_states.clear();
-        if state == "FINISHED" {
-            // A job that finished needs its checkpoints no longer.
+        if state == "FINISHED" || (state == "CANCELED" && self.deletes_checkpoints) {
+            // It needs its checkpoints no longer.
             for checkpoint in self.checkpoints.iter_mut().filter(|one| one.kind == "CHECKPOINT") {
                 checkpoint.is_discarded = true;
             }
@@ -172,7 +179,8 @@ impl Job {
             }
             None => {}
         }
-        if self.is_checkpointing && self.state == "RUNNING" && self.running_tasks == 2 {
+        let is_due = self.is_checkpointing && self.checkpoints_by_itself;
+        if is_due && self.state == "RUNNING" && self.running_tasks == 2 {
             for older in self.checkpoints.iter_mut().filter(|one| one.kind == "CHECKPOINT") {
                 older.is_discarded = true;
             }

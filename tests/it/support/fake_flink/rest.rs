@@ -181,6 +181,10 @@ fn job_endpoint(
             Some(operation) => ok(savepoint_status(operation)),
             None => trigger_missing("savepoint", trigger, id),
         },
+        (_, ["checkpoints", "config"]) if !job.is_checkpointing => {
+            let text = format!("Checkpointing is not enabled for this job ({id}).");
+            throw(StatusCode::NOT_FOUND, REST_EXCEPTION, &text)
+        }
         (_, ["checkpoints", ..]) if !job.is_checkpointing => {
             throw(StatusCode::NOT_FOUND, REST_EXCEPTION, "Checkpointing has not been enabled.")
         }
@@ -188,7 +192,7 @@ fn job_endpoint(
         ("GET", ["checkpoints", "config"]) => ok(json!({
             "mode": "exactly_once", "interval": 2000, "timeout": 600_000, "min_pause": 0,
             "max_concurrent": 1,
-            "externalization": {"enabled": true, "delete_on_cancellation": false},
+            "externalization": {"enabled": true, "delete_on_cancellation": job.deletes_checkpoints},
             "state_backend": "HashMapStateBackend",
             "checkpoint_storage": "FileSystemCheckpointStorage",
         })),

@@ -1,0 +1,116 @@
+//! A stop-with-savepoint that failed: how often it did, and when it is tried again.
+//!
+//! Both are on record in `status.error`, where the failure stands until the job is stopped or
+//! another spec is wanted: so a new operator does not start over, and session jobs have a place for
+//! it as well.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::application::{Halt, Problem};
+use super::blocker::{Blocker, Reason};
+use super::deletion::WITHOUT_SAVEPOINT;
+use super::error_document::{ErrorType, error_document, message_of, messages_of};
+use super::job;
+use super::pass::{Kind, Pass, PlanOf, StatusOfJob};
+use super::plan::Plan;
+use super::reconciled::Reconciled;
+use super::restart::Attempts;
+use super::world::JobWorld;
+
+/// By which the failure is known again among what a stored error says.
+pub(super) const NOT_STOPPED: &str = "could not be stopped with a savepoint";
+
+/// Where the attempts are in the error's document.
+const ATTEMPTS: &str = "/additionalMetadata/stopAttempts";
+
+impl<K: Kind> Pass<'_, K> {
+    /// Counts a stop that failed; the problem that this pass ends with tells it.
+    pub(super) fn note_failed_stop(&mut self) {
+        let now = self.world.now().as_millisecond();
+        let first = || Attempts { generation: self.generation, ..Attempts::default() };
+        let before = self.failed_stops().unwrap_or_else(first);
+        self.failed_stop = Some(before.recent(now).next(now));
+    }
+
+    /// Those of the wanted spec: another one is tried at once.
+    pub(super) fn failed_stops(&self) -> Option<Attempts> {
+        let stored = || attempts_in(self.status.error()?);
+        self.failed_stop.or_else(stored)?.of_generation(self.generation)
+    }
+
+    fn pause_after_failed_stop(&self) -> Option<Duration> {
+        let wait = self.failed_stops()?.wait(self.world.now().as_millisecond());
+        (!wait.is_zero()).then_some(wait)
+    }
+
+    /// The plan of a change whose stop failed a moment ago; nothing when it may be tried.
+    pub(super) fn pause_before_stop(
+        &mut self,
+        last: &Reconciled<K::Spec>,
+    ) -> Result<Option<PlanOf<K>>, Halt<K::Question>> {
+        let Some(wait) = self.pause_after_failed_stop() else { return Ok(None) };
+        self.wake_within(wait);
+        let plan = K::look_after(self, last)?;
+        let because = "the change waits: the stop-with-savepoint failed, and is tried again later";
+        Ok(Some(Plan { because: because.to_owned(), ..plan }))
+    }
+
+    /// The same of a deletion.
+    pub(super) fn pause_before_saving(&mut self) -> Option<PlanOf<K>> {
+        let wait = self.pause_after_failed_stop()?;
+        let because =
+            "the deletion waits: the savepoint before it failed, and is tried again later";
+        let blocker = Blocker::new(Reason::Savepoint, because).remedy(WITHOUT_SAVEPOINT);
+        self.blocker = Some(Box::new(blocker));
+        Some(self.finish(because, Some(wait)))
+    }
+
+    /// The deletion does not go on, as the savepoint before it failed.
+    pub(super) fn refuse_deletion(&mut self, message: &str) -> Halt<K::Question> {
+        job::forget_stop(self.status.job_mut());
+        self.note_failed_stop();
+        let message = format!(
+            "the job is not deleted, as it {NOT_STOPPED}: {message}. Set \
+             `kubernetes.operator.job.savepoint-on-deletion: false` to delete it without one"
+        );
+        let blocker = Blocker::new(Reason::Savepoint, message.clone());
+        self.blocker = Some(Box::new(blocker.remedy(WITHOUT_SAVEPOINT)));
+        Halt::problem(Problem::upgrade("SavepointError", message))
+    }
+
+    /// Nothing has to be stopped any more.
+    pub(super) fn forget_failed_stop(&mut self) {
+        let is_told = |error: &str| message_of(error).contains(NOT_STOPPED);
+        if self.failed_stops().is_some() && self.status.error().is_some_and(is_told) {
+            self.status.set_error(None);
+        }
+    }
+
+    /// What the stored error says of the stop that failed, by itself or as a cause.
+    pub(super) fn failed_stop_on_record(&self) -> Option<String> {
+        self.failed_stops()?;
+        let messages = messages_of(self.status.error()?);
+        messages.into_iter().find(|message| message.contains(NOT_STOPPED))
+    }
+
+    /// `document` with the attempts so far.
+    pub(super) fn with_attempts(&self, document: String) -> String {
+        let Some(attempts) = self.failed_stops() else { return document };
+        let Ok(mut parsed) = serde_json::from_str::<Value>(&document) else { return document };
+        parsed["additionalMetadata"]["stopAttempts"] = json!(attempts);
+        parsed.to_string()
+    }
+
+    /// The document of a stop that failed while nothing else is wrong.
+    pub(super) fn failed_stop_document(&self, message: &str, rollback: Option<String>) -> String {
+        let causes: Vec<String> = rollback.into_iter().collect();
+        self.with_attempts(error_document(ErrorType::UpgradeFailure, message, None, &causes))
+    }
+}
+
+fn attempts_in(error: &str) -> Option<Attempts> {
+    let document: Value = serde_json::from_str(error).ok()?;
+    serde_json::from_value(document.pointer(ATTEMPTS)?.clone()).ok()
+}

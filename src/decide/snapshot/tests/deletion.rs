@@ -1,0 +1,142 @@
+//! A snapshot that goes, and what becomes of its savepoint.
+
+use super::*;
+
+#[test]
+fn scenario_10_what_a_deletion_disposes_of() {
+    for state in ["TRIGGER_PENDING", "FAILED", "ABANDONED"] {
+        let mut case = savepoint(json!({})).in_state(json!({"state": state}));
+        case.delete();
+        assert_eq!(case.steps, ["remove"], "{state}");
+    }
+    let mut running = savepoint(json!({})).in_progress();
+    running.delete();
+    assert!(running.is_kept() && running.look_again.is_some());
+
+    let mut no_job = savepoint(json!({})).completed();
+    no_job.no_job();
+    no_job.delete();
+    assert!(no_job.is_kept() && no_job.look_again.is_some());
+    assert_eq!(no_job.reasons(), ["CleanupFailed"]);
+    assert!(no_job.status().error.unwrap().contains("was not found"));
+
+    let mut unreachable = savepoint(json!({})).completed();
+    unreachable.delete();
+    assert_eq!(unreachable.steps, ["dispose", "remove"]);
+    let mut refused = savepoint(json!({})).completed();
+    refused.resource.metadata.deletion_timestamp = Some(Time(refused.now));
+    let plan = not_disposed(&refused.world(), "Flink said no");
+    refused.apply(plan);
+    assert!(refused.is_kept() && refused.look_again.is_some());
+    assert_eq!(refused.reasons(), ["CleanupFailed"]);
+
+    for spec in [json!({"savepoint": {"disposeOnDelete": false}}), json!({"jobReference": null})] {
+        let mut kept = savepoint(spec).completed();
+        kept.delete();
+        assert_eq!(kept.steps, ["remove"]);
+    }
+    let mut checkpoint = checkpoint().completed();
+    checkpoint.delete();
+    assert_eq!(checkpoint.steps, ["remove"]);
+}
+
+#[test]
+fn a_savepoint_that_anything_refers_to_is_never_disposed_of() {
+    let mut case = savepoint(json!({})).completed();
+    case.facts.references = Fact::Known(vec!["revision 3 of `orders`".to_owned()]);
+    case.delete();
+    assert_eq!(case.steps, ["event", "remove"]);
+    assert_eq!(case.reasons(), ["SavepointKept"]);
+    assert!(case.events[0].message.contains("revision 3"));
+    let mut unknown = savepoint(json!({})).completed();
+    unknown.facts.references = Fact::Unknown("forbidden".to_owned());
+    unknown.delete();
+    assert!(unknown.is_kept());
+    assert!(!unknown.steps.contains(&"dispose"));
+}
+
+#[test]
+fn the_newest_state_of_a_job_is_disposed_of_only_after_a_newer_one() {
+    let mut case = savepoint(json!({})).completed();
+    case.facts.newest_state = Fact::Known(Some("s3://lake/sp/1/".to_owned()));
+    case.delete();
+    assert!(case.is_kept() && case.look_again.is_some());
+    assert_eq!(case.reasons(), ["CleanupFailed"]);
+    let told = message_of(&case.status().error.unwrap());
+    assert!(told.contains("is the newest state of its job"), "{told}");
+    let mut unknown = savepoint(json!({})).completed();
+    unknown.facts.newest_state = Fact::Unknown("no answer".to_owned());
+    unknown.delete();
+    assert!(unknown.is_kept() && !unknown.steps.contains(&"dispose"));
+    // A checkpoint is completed.
+    case.facts.newest_state = Fact::Known(Some("s3://lake/chk/7".to_owned()));
+    case.later(30).pass();
+    assert_eq!(case.steps, ["dispose", "remove"]);
+}
+
+#[test]
+fn without_a_newer_state_the_savepoint_outlives_its_resource() {
+    let mut case = savepoint(json!({})).completed();
+    case.facts.newest_state = Fact::Known(Some("s3://lake/sp/1".to_owned()));
+    case.delete();
+    for _ in 0..11 {
+        assert!(case.is_kept());
+        case.later(60).pass();
+        assert!(!case.steps.contains(&"dispose"));
+    }
+    assert!(!case.is_kept());
+    let kept = case.events.last().unwrap();
+    assert!(kept.reason == "SavepointKept" && kept.message.contains("newest state of its job"));
+}
+
+#[test]
+fn a_deletion_ends_whatever_happens() {
+    for target in [Fact::Known(Target::Absent), Fact::Unknown("no answer".to_owned())] {
+        for references in [Fact::Known(vec![]), Fact::Unknown("forbidden".to_owned())] {
+            let mut case = savepoint(json!({})).completed();
+            case.facts.target = target.clone();
+            case.facts.references = references;
+            case.delete();
+            for _ in 0..30 {
+                case.later(60);
+                if case.is_kept() {
+                    case.pass();
+                }
+            }
+            assert!(!case.is_kept(), "{target:?}");
+            assert!(!case.steps.contains(&"dispose"));
+        }
+    }
+}
+
+#[test]
+fn a_snapshot_deleted_while_it_is_taken_is_disposed_of_at_its_end() {
+    let mut case = savepoint(json!({})).in_progress();
+    case.delete();
+    case.trigger(Trigger::Completed { path: Some("s3://lake/sp/1".to_owned()) });
+    case.later(1).pass();
+    assert_eq!(case.state(), SnapshotState::Completed);
+    case.pass();
+    assert_eq!(case.steps, ["dispose", "remove"]);
+}
+
+#[test]
+fn one_that_was_never_looked_at_can_be_deleted() {
+    let mut case = savepoint(json!({}));
+    case.resource.metadata.finalizers = Some(vec![STATE_SNAPSHOT_FINALIZER.to_owned()]);
+    case.delete();
+    assert_eq!(case.steps, ["remove"]);
+}
+
+#[test]
+fn a_snapshot_whose_job_cannot_be_read_any_more_does_not_hold_its_deletion() {
+    let mut case = savepoint(json!({})).in_progress();
+    case.facts.target = Fact::Unknown("its session cluster `lab` does not exist".to_owned());
+    case.delete();
+    assert!(case.is_kept());
+    let plan = decide(&case.world()).unwrap();
+    assert!(plan.blocker.unwrap().deadline.is_some());
+    case.later(601).pass();
+    assert!(!case.is_kept());
+    assert_eq!(case.reasons(), ["SavepointKept"]);
+}

@@ -1,0 +1,209 @@
+//! A job that is being stopped, and a JobManager that does not tell any more how that ends.
+
+use kubectl_flink::api::status::LAST_STATE_PATH;
+use kubectl_flink::api::version::FlinkVersion;
+
+use super::*;
+
+/// A stop-with-savepoint is under way.
+fn stopping() -> Scene {
+    let scene = Scene::running("savepoint").edit_job(|job| job.parallelism = Some(4));
+    scene.clone().after(&scene.plan())
+}
+
+/// The job is being cancelled for a change.
+fn cancelling() -> Scene {
+    let scene = Scene::running("last-state")
+        .operator_option("job.upgrade.last-state.job-cancel.enabled", "true")
+        .edit_job(|job| job.parallelism = Some(4));
+    scene.clone().after(&scene.plan())
+}
+
+/// No pod of the JobManager has run since so many seconds.
+fn down(scene: Scene, seconds: i64) -> Scene {
+    let state = scene.status.job_status.state;
+    let mut scene = scene.starting();
+    if state == Some(JobStatusState::Cancelling) {
+        scene.status.job_status.state = state;
+    }
+    scene.status.job_status.update_time = Some(ago(seconds).as_millisecond().to_string());
+    scene
+}
+
+fn asked(mut scene: Scene, seconds: i64) -> Scene {
+    let info = scene.status.job_status.savepoint_info.as_mut().unwrap();
+    info.trigger_timestamp = Some(ago(seconds).as_millisecond());
+    scene
+}
+
+fn with_metadata(mut scene: Scene, has_job: bool, has_checkpoint: bool) -> Scene {
+    scene.facts.ha_metadata = Fact::Known(HaMetadata { has_job, has_checkpoint });
+    scene
+}
+
+fn trigger(plan: &Plan) -> Option<&str> {
+    plan.status.job_status.savepoint_info.as_ref()?.trigger_id.as_deref()
+}
+
+fn redeploy(scene: Scene) -> Scene {
+    scene.edit_job(|job| {
+        job.savepoint_redeploy_nonce = Some(1);
+        job.initial_savepoint_path = Some("s3://lake/named".to_owned());
+    })
+}
+
+#[test]
+fn t14_a_stop_that_nobody_answers_for_is_decided_anew_by_ha_metadata() {
+    let plan = down(stopping(), 299).plan();
+    assert_eq!(plan.because, "waiting for the savepoint");
+    assert!(trigger(&plan).is_some());
+
+    let scene = down(stopping(), 300);
+    let plan = scene.plan();
+    assert!(deeds(&plan).is_empty(), "{}", told(&plan));
+    assert!(told(&plan).contains("event UpgradeFailed: the JobManager that was asked"));
+    assert_eq!(trigger(&plan), None);
+    let scene = scene.after(&plan);
+    let plan = scene.plan();
+    assert_eq!(deeds(&plan), ["record-revision", "write-status", "stop-job-manager"]);
+    assert_eq!(plan.because, "removing the JobManager, HA metadata is kept");
+
+    let mut removed = scene.after(&plan);
+    removed.facts.job_manager = Fact::Known(None);
+    removed.facts.pods = Fact::Known(vec![]);
+    assert_eq!(restored(&removed.plan()).as_deref(), Some(LAST_STATE_PATH));
+    // The job took its checkpoints along after all: what it was started from is older.
+    for has_job in [true, false] {
+        let plan = with_metadata(removed.clone(), has_job, false).plan();
+        assert!(deeds(&plan).is_empty(), "{}", told(&plan));
+        assert!(error(&plan).contains("Manual restore required."), "{}", error(&plan));
+    }
+}
+
+#[test]
+fn t14_a_stop_that_may_have_left_a_savepoint_is_not_given_up() {
+    let scene = down(stopping(), 3000).path("s3://lake/sp/old");
+    let mut unreadable = scene.clone();
+    unreadable.facts.ha_metadata = Fact::Unknown("forbidden".to_owned());
+    let mut without = scene.clone();
+    without = without.option("high-availability.type", "NONE");
+    let no_fallback =
+        scene.clone().operator_option("job.upgrade.last-state-fallback.enabled", "false");
+    let other_version = scene.clone().edit(|spec| spec.flink_version = Some(FlinkVersion::V2_0));
+    for scene in [
+        no_fallback,
+        other_version,
+        with_metadata(scene.clone(), true, false),
+        with_metadata(scene, false, false),
+        unreadable,
+        without,
+    ] {
+        let plan = scene.plan();
+        assert!(deeds(&plan).is_empty(), "{}", told(&plan));
+        assert!(trigger(&plan).is_some());
+        assert!(error(&plan).contains("savepointRedeployNonce"), "{}", error(&plan));
+        // The JobManager is back, and knows.
+        let mut back = scene.after(&plan);
+        back.facts.job_manager = Fact::Known(Some(job_manager()));
+        back.facts.jobs = Fact::Known(job(JobStatusState::Finished));
+        back.facts.checkpoints = Fact::Known(Checkpoints::default());
+        back.facts.stop = Fact::Known(Stop::Completed { path: SAVEPOINT.to_owned() });
+        let path = back.plan().status.job_status.upgrade_savepoint_path;
+        assert_eq!(path.as_deref(), Some(SAVEPOINT));
+    }
+}
+
+#[test]
+fn t14_a_job_manager_that_runs_in_silence_may_be_taking_the_savepoint() {
+    let mut silent = stopping().silent();
+    silent.status.job_status.update_time = Some(ago(400).as_millisecond().to_string());
+    // Ten minutes of `execution.checkpointing.timeout`, and one more.
+    for (seconds, is_waited_for) in [(659, true), (660, false)] {
+        let plan = asked(silent.clone(), seconds).plan();
+        assert_eq!(trigger(&plan).is_some(), is_waited_for, "{seconds}: {}", told(&plan));
+    }
+}
+
+#[test]
+fn t14_a_stop_is_not_taken_for_the_state_that_the_job_started_from() {
+    // Somebody deleted the JobManager, while the job ended or before.
+    let scene = with_metadata(stopping().gone().path("s3://lake/sp/old"), true, false);
+    let mut scene = scene.clone().after(&scene.plan());
+    for _ in 0..2 {
+        scene = scene.clone().after(&scene.plan());
+    }
+    let plan = scene.plan();
+    assert!(restored(&plan).is_none(), "{}", told(&plan));
+    assert!(error(&plan).contains("Manual restore required."), "{}", error(&plan));
+
+    // The JobManager is another one, which was told by its HA store that the job has finished.
+    let mut finished = stopping().path("s3://lake/sp/old");
+    finished.facts.jobs = Fact::Known(job(JobStatusState::Finished));
+    finished.facts.checkpoints = Fact::Known(Checkpoints::default());
+    finished.facts.stop = Fact::Known(Stop::NotFound);
+    let finished = finished.clone().after(&finished.plan());
+    let plan = finished.plan();
+    assert!(deeds(&plan).is_empty(), "{}", told(&plan));
+    assert!(error(&plan).contains("Manual restore required."), "{}", error(&plan));
+}
+
+#[test]
+fn t14_a_state_that_its_user_names_does_not_wait_for_a_silent_job_manager() {
+    for scene in [down(stopping(), 1), down(cancelling(), 1)] {
+        let plan = redeploy(scene).plan();
+        assert_eq!(deeds(&plan), ["record-revision", "write-status", "delete-job-manager"]);
+        assert_eq!(trigger(&plan), None);
+        let path = plan.status.job_status.upgrade_savepoint_path.as_deref();
+        assert_eq!(path, Some("s3://lake/named"));
+    }
+}
+
+#[test]
+fn t14_a_savepoint_that_takes_too_long_is_told_and_gives_way_to_a_named_state() {
+    for (stop, seconds) in [(Fact::Known(Stop::Pending), 660), (Fact::Unknown(String::new()), 660)]
+    {
+        let mut scene = asked(stopping(), seconds - 1);
+        scene.facts.stop = stop;
+        assert_eq!(scene.plan().because, "waiting for the savepoint");
+        assert_eq!(redeploy(scene.clone()).plan().because, "waiting for the savepoint");
+        let late = asked(scene, seconds);
+        let plan = late.plan();
+        assert!(deeds(&plan).is_empty(), "{}", told(&plan));
+        assert!(trigger(&plan).is_some());
+        assert!(error(&plan).contains("has not: the change waits"), "{}", error(&plan));
+        let plan = redeploy(late).plan();
+        assert!(deeds(&plan).contains(&"delete-job-manager"), "{}", told(&plan));
+    }
+}
+
+#[test]
+fn t14_a_stop_that_no_job_manager_knows_of_is_lost_when_the_job_does_not_run() {
+    let mut scene = stopping();
+    scene.facts.jobs = Fact::Known(job(JobStatusState::Restarting));
+    scene.facts.stop = Fact::Known(Stop::NotFound);
+    let plan = asked(scene.clone(), 299).plan();
+    assert_eq!(plan.because, "waiting for the savepoint");
+    let late = asked(scene, 300);
+    let plan = late.plan();
+    assert_eq!((plan.because.as_str(), trigger(&plan)), ("the stop-with-savepoint was lost", None));
+    let plan = late.after(&plan).plan();
+    assert!(deeds(&plan).contains(&"stop-job-manager"), "{}", told(&plan));
+}
+
+#[test]
+fn t16_a_cancellation_that_nobody_answers_for_is_decided_anew_by_ha_metadata() {
+    let plan = down(cancelling(), 299).plan();
+    assert_eq!(plan.because, "waiting for the job to be cancelled");
+    let scene = down(cancelling(), 300);
+    let plan = scene.plan();
+    assert!(deeds(&plan).is_empty(), "{}", told(&plan));
+    let plan = scene.after(&plan).plan();
+    assert_eq!(deeds(&plan), ["record-revision", "write-status", "stop-job-manager"]);
+    assert_eq!(plan.because, "removing the JobManager, HA metadata is kept");
+
+    let doubtful = with_metadata(down(cancelling(), 300), true, false);
+    let plan = doubtful.plan();
+    assert!(deeds(&plan).is_empty(), "{}", told(&plan));
+    assert_eq!(plan.status.job_status.state, Some(JobStatusState::Cancelling));
+    assert!(error(&plan).contains("savepointRedeployNonce"), "{}", error(&plan));
+}

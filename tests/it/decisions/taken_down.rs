@@ -1,0 +1,171 @@
+//! A job that was taken down, until it is started again: what happens to its state in between.
+
+use super::*;
+
+fn another_image(scene: Scene) -> Scene {
+    scene.edit(|spec| spec.image = Some("flink:other".to_owned()))
+}
+
+/// The JobManager was removed, and its pods are gone.
+fn removed(mut scene: Scene) -> Scene {
+    let plan = scene.plan();
+    scene = scene.after(&plan);
+    scene.facts.job_manager = Fact::Known(None);
+    scene.facts.pods = Fact::Known(vec![]);
+    scene.facts.jobs = Fact::Unknown("no answer".to_owned());
+    scene.facts.checkpoints = Fact::Unknown("no answer".to_owned());
+    scene
+}
+
+fn without_high_availability(scene: Scene) -> Scene {
+    scene.option("high-availability.type", "NONE").without_metadata()
+}
+
+#[test]
+fn metadata_that_lose_their_checkpoint_before_they_are_used_start_nothing() {
+    let mut removed = removed(another_image(Scene::running("last-state")));
+    assert_eq!(removed.status.reconciliation_status.state, ReconciliationState::Upgrading);
+    let start = told(&removed.plan());
+    assert!(start.contains("KUBERNETES_OPERATOR_LAST_STATE"), "{start}");
+
+    // The job ended on its way out, and took its checkpoints along.
+    removed.facts.ha_metadata = Fact::Known(HaMetadata { has_job: true, has_checkpoint: false });
+    let plan = removed.plan();
+    assert!(!deeds(&plan).contains(&"create-cluster"), "{}", told(&plan));
+    let error = error(&plan);
+    assert!(error.contains("names no checkpoint although the job had one"), "{error}");
+}
+
+#[test]
+fn without_high_availability_an_ended_job_that_runs_again_is_not_started_from_its_older_state() {
+    let mut scene = without_high_availability(Scene::running("savepoint"))
+        .upgrading(UpgradeMode::Savepoint)
+        .path(SAVEPOINT);
+    scene.facts.job_manager = Fact::Known(Some(job_manager()));
+    scene.facts.pods = Fact::Known(vec![pod()]);
+    let mut scene = another_image(scene);
+    scene.status.observed_generation = Some(2);
+    let ended = |scene: &Scene, seconds| {
+        let mut scene = scene.clone();
+        scene.status.job_status.update_time = Some(ago(seconds).as_millisecond().to_string());
+        scene
+    };
+    let is_removed = |scene: &Scene| {
+        let plan = scene.plan();
+        let is_removed = deeds(&plan).contains(&"delete-job-manager");
+        assert_eq!(
+            error(&plan).contains("the job had ended with"),
+            !is_removed,
+            "{}",
+            error(&plan)
+        );
+        is_removed
+    };
+    for (state, seconds, goes) in [
+        (JobStatusState::Finished, 3600, true),
+        (JobStatusState::Running, 30, true),
+        (JobStatusState::Running, 3600, false),
+    ] {
+        let mut scene = ended(&scene, seconds);
+        scene.facts.jobs = Fact::Known(job(state));
+        assert_eq!(is_removed(&scene), goes, "{state:?} {seconds}");
+    }
+    // A pod that is newer than the end does not know of it, and one that is older still does.
+    let mut silent = ended(&scene, 3600);
+    silent.facts.jobs = Fact::Unknown("no answer".to_owned());
+    assert!(is_removed(&silent));
+    silent.facts.pods = Fact::Known(vec![Pod { created: Some(ago(1800)), ..pod() }]);
+    assert!(!is_removed(&silent));
+    silent.facts.pods =
+        Fact::Known(vec![Pod { created: Some(ago(1800)), has_started: false, ..pod() }]);
+    assert!(is_removed(&silent), "it never ran");
+    // Whoever wants no state, or names another one, is not asked.
+    let again = ended(&scene, 3600);
+    assert!(!is_removed(&again));
+    assert!(is_removed(&again.clone().edit_job(|job| job.upgrade_mode = UpgradeMode::Stateless)));
+    let named = again.edit_job(|job| {
+        job.initial_savepoint_path = Some(CHECKPOINT.to_owned());
+        job.savepoint_redeploy_nonce = Some(1);
+    });
+    assert!(is_removed(&named));
+}
+
+/// The intent of a start from `SAVEPOINT`, at which the operator died.
+fn started() -> Scene {
+    let mut down = removed(another_image(Scene::running("savepoint").path(SAVEPOINT)));
+    down.status.job_status.upgrade_savepoint_path = Some(SAVEPOINT.to_owned());
+    down.store(JobState::Suspended, UpgradeMode::Savepoint);
+    down.status.reconciliation_status.state = ReconciliationState::Upgrading;
+    down.status.job_status.savepoint_info = None;
+    down = down.without_metadata();
+    down.status.job_status.state = Some(JobStatusState::Finished);
+    let plan = down.plan();
+    assert_eq!(restored(&plan).as_deref(), Some(SAVEPOINT), "{}", told(&plan));
+    down.status = intent(&plan);
+    down
+}
+
+/// The first status that the plan writes.
+fn intent(plan: &Plan) -> DeploymentStatus {
+    let written = plan.steps.iter().find_map(|step| match step {
+        Step::WriteStatus(status) => Some((**status).clone()),
+        _ => None,
+    });
+    written.expect("what is about to start is on record first")
+}
+
+const WITH_CHECKPOINT: HaMetadata = HaMetadata { has_job: true, has_checkpoint: true };
+
+#[test]
+fn a_job_manager_that_was_made_and_lost_before_anything_was_recorded_is_recovered_by_its_metadata()
+{
+    let mut crashed = started();
+    assert_eq!(restored(&crashed.plan()).as_deref(), Some(SAVEPOINT), "it was never made");
+    let mut unreadable = crashed.clone();
+    unreadable.facts.ha_metadata = Fact::Unknown("no answer".to_owned());
+    assert_eq!(restored(&unreadable.plan()).as_deref(), Some(SAVEPOINT), "nothing is held up");
+    crashed.facts.ha_metadata = Fact::Known(WITH_CHECKPOINT);
+    let plan = crashed.plan();
+    assert_ne!(restored(&plan).as_deref(), Some(SAVEPOINT), "{}", told(&plan));
+    let plan = crashed.after(&plan).plan();
+    let told = told(&plan);
+    assert!(told.contains("KUBERNETES_OPERATOR_LAST_STATE"), "{told}");
+}
+
+#[test]
+fn a_job_manager_that_was_made_before_anything_was_recorded_is_saved_before_a_deletion() {
+    let option = |scene: Scene| scene.operator_option("job.savepoint-on-deletion", "true");
+    let mut made = option(started()).delete();
+    let made_for = made.status.observed_generation;
+    made.facts.job_manager =
+        Fact::Known(Some(JobManager { generation: made_for, ..job_manager() }));
+    let id = made.status.job_status.job_id.clone().unwrap();
+    made.facts.jobs = Fact::Known(vec![Job { id, ..job(JobStatusState::Running).pop().unwrap() }]);
+    let plan = made.plan();
+    assert!(deeds(&plan).contains(&"stop-with-savepoint"), "{}", told(&plan));
+
+    let plan = option(started()).delete().plan();
+    assert!(!deeds(&plan).contains(&"delete-ha-metadata"), "{}", told(&plan));
+}
+
+#[test]
+fn an_unhealthy_job_that_ends_on_its_way_out_is_not_started_from_older_state() {
+    let unhealthy = care::unhealthy("last-state").path(SAVEPOINT);
+    let mut down = removed(unhealthy);
+    down.facts.ha_metadata = Fact::Known(HaMetadata { has_job: true, has_checkpoint: false });
+    let plan = down.plan();
+    assert!(!deeds(&plan).contains(&"create-cluster"), "{}", told(&plan));
+    assert!(error(&plan).contains("names no checkpoint although"), "{}", error(&plan));
+}
+
+#[test]
+fn a_cancel_that_may_never_have_arrived_does_not_spare_a_deletion_its_savepoint() {
+    let mut scene = Scene::running("stateless")
+        .operator_option("job.savepoint-on-deletion", "true")
+        .in_state(JobStatusState::Cancelling);
+    scene.status.reconciliation_status.state = ReconciliationState::Upgrading;
+    scene.facts.jobs = Fact::Known(job(JobStatusState::Running));
+    let plan = scene.delete().plan();
+    assert!(deeds(&plan).contains(&"stop-with-savepoint"), "{}", told(&plan));
+    assert!(!deeds(&plan).contains(&"cancel-job"), "{}", told(&plan));
+}

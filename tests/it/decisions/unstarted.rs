@@ -1,0 +1,132 @@
+//! A JobManager that never ran: §8 A2. What its job was to start from is the job's newest state for as
+//! long as it does not start after all.
+
+use super::*;
+
+/// A JobManager whose image cannot be fetched, of a job that was to start from a savepoint.
+fn unstarted() -> Scene {
+    let mut scene = Scene::running("savepoint")
+        .starting()
+        .without_metadata()
+        .path(SAVEPOINT)
+        .pod_problem("ImagePullBackOff", false);
+    scene.store(JobState::Running, UpgradeMode::Savepoint);
+    scene.facts.job_manager = Fact::Known(Some(never_available()));
+    scene
+}
+
+fn never_available() -> JobManager {
+    JobManager {
+        available_replicas: 0,
+        was_never_available: true,
+        version: Some("77".to_owned()),
+        ..job_manager()
+    }
+}
+
+fn to_another_image(scene: Scene) -> Scene {
+    scene.edit(|spec| spec.image = Some("flink:other".to_owned()))
+}
+
+/// The JobManager has no replicas any more, and no pods.
+fn stopped(scene: &Scene) -> Scene {
+    let mut scene = scene.clone().after(&scene.plan());
+    scene.facts.job_manager = Fact::Known(Some(JobManager {
+        is_deleting: true,
+        is_stopped: true,
+        is_stopped_unstarted: true,
+        ..never_available()
+    }));
+    scene.facts.pods = Fact::Known(vec![]);
+    scene
+}
+
+fn removed(scene: &Scene) -> Scene {
+    let mut scene = scene.clone().after(&scene.plan());
+    scene.facts.job_manager = Fact::Known(None);
+    scene
+}
+
+fn start_of(scene: &Scene) -> String {
+    let told = told(&scene.plan());
+    told.lines().find(|line| line.contains("create-cluster")).unwrap_or(&told).trim().to_owned()
+}
+
+#[test]
+fn an_unstarted_job_manager_is_kept_from_starting_before_anything_is_decided() {
+    let scene = to_another_image(unstarted());
+    let plan = scene.plan();
+    let stop = Step::StopJobManager { uid: job_manager().uid, unstarted: Some("77".to_owned()) };
+    assert!(plan.steps.contains(&stop), "{}", told(&plan));
+    assert_eq!(
+        deeds(&plan),
+        ["write-status", "stop-job-manager"],
+        "its start is on record as done"
+    );
+    let state = &plan.status.reconciliation_status;
+    assert_eq!(state.state, ReconciliationState::Deployed, "the change is still to be made");
+    assert_eq!(state.last_reconciled_spec, scene.status.reconciliation_status.last_reconciled_spec);
+
+    let stopped = stopped(&scene);
+    assert_eq!(deeds(&stopped.plan()), ["write-status", "delete-job-manager"]);
+    let removed = removed(&stopped);
+    let plan = removed.plan();
+    assert_eq!(plan.status.reconciliation_status.state, ReconciliationState::Upgrading);
+    let start = start_of(&removed.clone().after(&plan));
+    assert!(start.contains("flink:other") && start.contains(SAVEPOINT), "{start}");
+}
+
+#[test]
+fn an_unstarted_job_manager_that_started_while_the_operator_was_away_is_not_taken_for_unstarted() {
+    let scene = to_another_image(unstarted());
+    let mut started = scene.clone().after(&scene.plan());
+    started.facts = Scene::running("savepoint").facts;
+    let deeds = deeds(&started.plan());
+    assert!(deeds.contains(&"stop-with-savepoint"), "its newest state is saved: {deeds:?}");
+}
+
+#[test]
+fn an_unstarted_job_manager_that_started_before_it_was_stopped_leaves_its_state_in_metadata() {
+    let mut removed = removed(&stopped(&to_another_image(unstarted())));
+    removed.facts.ha_metadata = Fact::Known(HaMetadata { has_job: true, has_checkpoint: true });
+    let start = start_of(&removed.clone().after(&removed.plan()));
+    assert!(start.contains("KUBERNETES_OPERATOR_LAST_STATE"), "{start}");
+}
+
+#[test]
+fn an_unstarted_job_manager_that_comes_to_run_on_its_way_out_is_none() {
+    let mut ending = stopped(&to_another_image(unstarted()));
+    let ending_pod = |has_started| Pod { has_started, ending_since: Some(ago(1)), ..pod() };
+    ending.facts.pods = Fact::Known(vec![ending_pod(false)]);
+    assert_eq!(deeds(&ending.plan()), [""; 0]);
+    ending.facts.pods = Fact::Known(vec![ending_pod(true)]);
+    let plan = ending.plan();
+    let stop = Step::StopJobManager { uid: job_manager().uid, unstarted: None };
+    assert!(plan.steps.contains(&stop), "{}", told(&plan));
+}
+
+#[test]
+fn a_change_that_is_taken_back_makes_an_unstarted_job_manager_again() {
+    let back = |scene: Scene| scene.edit(|spec| spec.image = unstarted().resource.spec.image);
+    let scene = to_another_image(unstarted());
+    for recovery in ["true", "false"] {
+        let scene = scene.clone().operator_option("jm-deployment-recovery.enabled", recovery);
+        for scene in [removed(&back(stopped(&scene))), back(removed(&stopped(&scene)))] {
+            let start = start_of(&scene);
+            assert!(start.contains("flink:1.20") && start.contains(SAVEPOINT), "{start}");
+        }
+    }
+}
+
+#[test]
+fn a_change_that_an_unstarted_job_manager_was_removed_for_is_waited_for_a_minute() {
+    let removed = removed(&stopped(&to_another_image(unstarted())));
+    let invalid = removed.edit_job(|job| job.parallelism = Some(-1));
+    let plan = invalid.plan();
+    assert_eq!(deeds(&plan), [""; 0], "{}", told(&plan));
+    let mut later = invalid.clone().after(&plan);
+    let long_ago = ago(60).to_string();
+    later.status.cluster_info.insert("RemovedUnstarted".to_owned(), long_ago);
+    let start = start_of(&later);
+    assert!(start.contains("flink:1.20") && start.contains(SAVEPOINT), "{start}");
+}

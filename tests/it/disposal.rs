@@ -1,0 +1,155 @@
+//! An operator at work that is to dispose of a savepoint, and who else may need it.
+
+use std::time::Duration;
+
+use axum::http::Method;
+use jiff::Timestamp;
+use kubectl_flink::api::STATE_SNAPSHOT_FINALIZER;
+use kubectl_flink::operator::run::Watch;
+use serde_json::{Value, json};
+
+use crate::autoscaler::events;
+use crate::decisions::{JOB_ID, Scene};
+use crate::support::fake_cluster::{FakeCluster, Fault};
+use crate::support::fake_flink::FakeFlink;
+use crate::support::operating::Operating;
+
+const CLUSTER: &str = "shop/orders";
+const PATH: &str = "s3://lake/sp/savepoint-old";
+
+/// A completed savepoint of `shop/orders` whose deletion was asked for.
+fn going() -> Value {
+    let now = Timestamp::now();
+    json!({
+        "apiVersion": "flink.apache.org/v1beta1", "kind": "FlinkStateSnapshot",
+        "metadata": {
+            "name": "old", "namespace": "shop", "uid": "old", "generation": 2,
+            "creationTimestamp": now - Duration::from_mins(10), "deletionTimestamp": now,
+            "finalizers": [STATE_SNAPSHOT_FINALIZER],
+        },
+        "spec": {
+            "jobReference": {"kind": "FlinkDeployment", "name": "orders"},
+            "savepoint": {"disposeOnDelete": true},
+        },
+        "status": {
+            "state": "COMPLETED", "path": PATH,
+            "resultTimestamp": now - Duration::from_secs(500),
+        },
+    })
+}
+
+/// Something in the namespace `test`.
+fn elsewhere(kind: &str, spec: &Value) -> Value {
+    json!({
+        "apiVersion": "flink.apache.org/v1beta1", "kind": kind,
+        "metadata": {"name": "trial", "namespace": "test", "uid": "trial", "generation": 1},
+        "spec": spec,
+    })
+}
+
+async fn start(watch: &Watch, cluster: FakeCluster) -> Operating {
+    let flink = FakeFlink::start().await;
+    flink.use_real_time();
+    let operating = Operating::start_in(watch, cluster, flink);
+    operating.run(&Scene::running("savepoint"));
+    operating.until_seen_running().await;
+    operating.flink.with(CLUSTER, |flink| flink.stored.insert(PATH.to_owned(), 1));
+    operating
+}
+
+async fn until_told(operating: &Operating, why: &str) -> String {
+    let told = |cluster: &FakeCluster| events(cluster, "CleanupFailed").pop();
+    let event = operating.until(why, told).await;
+    event["message"].as_str().unwrap().to_owned()
+}
+
+fn is_disposed(operating: &Operating) -> bool {
+    operating.flink.with(CLUSTER, |flink| flink.is_disposed(PATH))
+}
+
+async fn until_gone(operating: &Operating) {
+    let is_gone = |cluster: &FakeCluster| {
+        cluster.object("flinkstatesnapshots", "shop", "old").is_none().then_some(())
+    };
+    operating.until("the snapshot is gone", is_gone).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_savepoint_that_another_namespace_names_is_kept_also_where_its_object_cannot_be_read() {
+    let job = json!({"initialSavepointPath": PATH, "jarURI": "local:///job.jar"});
+    let mut unreadable = job.clone();
+    unreadable["parallelism"] = json!("many");
+    let both = Watch::Namespaces(vec!["shop".to_owned(), "test".to_owned()]);
+    let all = Watch::AllNamespaces;
+    let blue_green = json!({"template": {"spec": {"job": job}}});
+    for (watch, kind, spec, named) in [
+        (
+            &all,
+            "FlinkSessionJob",
+            json!({"deploymentName": "none", "job": job}),
+            "initialSavepointPath",
+        ),
+        (
+            &all,
+            "FlinkSessionJob",
+            json!({"deploymentName": "none", "job": unreadable}),
+            "in its text",
+        ),
+        (&all, "FlinkDeployment", json!({"job": unreadable}), "in its text"),
+        (&all, "FlinkBlueGreenDeployment", blue_green.clone(), "in its text"),
+        (&both, "FlinkBlueGreenDeployment", blue_green, "in its text"),
+    ] {
+        let cluster = FakeCluster::new();
+        cluster.insert(elsewhere(kind, &spec));
+        let operating = start(watch, cluster).await;
+        operating.cluster.insert(going());
+        until_gone(&operating).await;
+        assert!(!is_disposed(&operating), "{kind} {spec}");
+        let events = events(&operating.cluster, "SavepointKept");
+        let message = events[0]["message"].as_str().unwrap();
+        let who = format!("{kind} `trial` in namespace `test`");
+        assert!(message.contains(&who) && message.contains(named), "{message}");
+        operating.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_savepoint_that_nobody_names_goes_once_all_that_is_watched_was_listed() {
+    let cluster = FakeCluster::new();
+    let of_others = "/namespaces/test/flinksessionjobs?&limit=500";
+    cluster.fail(Method::GET, of_others, Fault::Status(500), usize::MAX);
+    let watch = Watch::Namespaces(vec!["shop".to_owned(), "test".to_owned()]);
+    let operating = start(&watch, cluster).await;
+    operating.cluster.insert(going());
+    let message = until_told(&operating, "it is told who is not known").await;
+    assert!(message.contains("FlinkSessionJobs of test have not been listed"), "{message}");
+    assert!(!is_disposed(&operating));
+    operating.cluster.heal();
+    until_gone(&operating).await;
+    assert!(is_disposed(&operating));
+    operating.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_savepoint_that_a_jobs_statistics_name_last_goes_after_the_next_checkpoint() {
+    let operating = start(&Watch::AllNamespaces, FakeCluster::new()).await;
+    let restart = |is_checkpointing: bool| {
+        operating.flink.with(CLUSTER, |flink| {
+            let job = flink.jobs.get_mut(JOB_ID).unwrap();
+            job.checkpoints_by_itself = is_checkpointing;
+            if !is_checkpointing {
+                job.forget();
+                job.restore(1000, PATH, 0);
+            }
+        });
+    };
+    restart(false);
+    operating.cluster.insert(going());
+    let message = until_told(&operating, "it is told that the savepoint is needed").await;
+    assert!(message.contains("is the newest state of its job"), "{message}");
+    assert!(!is_disposed(&operating));
+    restart(true);
+    until_gone(&operating).await;
+    assert!(is_disposed(&operating));
+    operating.stop().await;
+}
