@@ -168,7 +168,9 @@ impl Stage {
         let writes = recorded.iter().filter(|one| one.asked.write.is_some() || one.fault.is_some());
         let writes: Vec<String> = writes.map(line).collect();
         format!(
-            "{what}\n{broken}\n--- {}: writes and faults\n{}\n--- the operator, started {} times\n{}",
+            // Whoever reads the beginning or the end alone sees what it is about.
+            "{what}\n{broken}\n--- {}: writes and faults\n{}\n--- the operator, started {} times\n{}\n\
+             {what}\n{broken}",
             self.namespace,
             writes.join("\n"),
             self.operator.starts(),

@@ -8,6 +8,7 @@ use futures::future::join_all;
 use http::Method;
 use kube::api::ListParams;
 use serde_json::json;
+use tokio::task::JoinError;
 use tokio::time::sleep;
 
 use super::ground::Ground;
@@ -43,9 +44,18 @@ pub(super) async fn everything_settles() {
     let failures: Vec<String> = ends
         .into_iter()
         .enumerate()
-        .filter_map(|(life, end)| Some(format!("life {life}: {}", end.err()?)))
+        .filter_map(|(life, end)| Some(format!("life {life}: {}", first_line(end.err()?))))
         .collect();
-    assert!(failures.is_empty(), "seed {seed}\n{}", failures.join("\n\n"));
+    assert!(failures.is_empty(), "seed {seed}\n{}", failures.join("\n"));
+}
+
+/// What a life ended with. All that it tells was printed when it did.
+fn first_line(end: JoinError) -> String {
+    let text = match end.try_into_panic() {
+        Ok(panic) => panic.downcast_ref::<String>().cloned().unwrap_or_default(),
+        Err(end) => end.to_string(),
+    };
+    text.lines().next().unwrap_or_default().to_owned()
 }
 
 /// What lives.

@@ -17,6 +17,7 @@ use kube::api::ListParams;
 use kube::runtime::utils::Backoff;
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client, ResourceExt};
+use tokio::sync::RwLock;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
@@ -56,6 +57,8 @@ struct State {
     started: BTreeSet<String>,
     stopped: BTreeSet<String>,
     ended: BTreeSet<String>,
+    /// Deployments whose JobManager has ended: none comes up for them any more.
+    finished: BTreeSet<String>,
     kept: BTreeMap<(Key, String), Kept>,
     broken: Vec<(Key, String)>,
 }
@@ -65,6 +68,9 @@ pub(super) struct World {
     client: Client,
     flink: FakeFlink,
     state: Mutex<State>,
+    /// Held while HA metadata are written, and alone while a JobManager ends: a process that has
+    /// ended writes nothing.
+    writing: RwLock<()>,
     tasks: Mutex<Vec<JoinHandle<()>>>,
 }
 
@@ -80,8 +86,13 @@ impl World {
     pub(super) async fn start(client: Client) -> Arc<Self> {
         let flink = FakeFlink::start().await;
         flink.use_real_time();
-        let world =
-            Arc::new(Self { client, flink, state: Mutex::default(), tasks: Mutex::default() });
+        let world = Arc::new(Self {
+            client,
+            flink,
+            state: Mutex::default(),
+            writing: RwLock::default(),
+            tasks: Mutex::default(),
+        });
         world.follow();
         world
     }
@@ -111,7 +122,7 @@ impl World {
         let stored: BTreeSet<String> = list.items.iter().filter_map(ResourceExt::uid).collect();
         let ended: Vec<(Key, Process)> = {
             let mut state = self.state();
-            let State { processes, started, stopped, ended, .. } = &mut *state;
+            let State { processes, started, stopped, ended, finished, .. } = &mut *state;
             let mut unknown = Vec::new();
             for (key, processes) in processes.iter_mut() {
                 for process in processes.extract_if(.., |process| !stored.contains(&process.uid)) {
@@ -122,8 +133,10 @@ impl World {
             started.retain(runs);
             stopped.clear();
             ended.clear();
+            finished.clear();
             unknown
         };
+        let _writing = self.writing.write().await;
         for (key, process) in ended {
             flink::end(self, &key, &process);
         }

@@ -207,6 +207,11 @@ pub(super) async fn keep_metadata(world: Weak<World>) {
 }
 
 async fn keep_metadata_of(world: &World, key: &str) {
+    let _writing = world.writing.read().await;
+    // It may have ended since it was listed.
+    if !world.state().processes.get(key).is_some_and(|all| !all.is_empty()) {
+        return;
+    }
     let jobs: Vec<(String, bool, bool)> = world.flink.with(key, |cluster| {
         let state = |job: &Job| {
             let has_checkpoint = job.restored.is_some() || !job.checkpoints.is_empty();

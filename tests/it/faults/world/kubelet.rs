@@ -98,8 +98,14 @@ async fn start(world: &World, deployment: &Deployment) {
         }
         return;
     };
+    // It is up, with its job, before it is ended.
+    let coming_up = world.writing.read().await;
     {
         let mut state = world.state();
+        // It was asked to end while it came up.
+        if state.finished.contains(&uid) {
+            return;
+        }
         let processes = state.processes.entry(key.clone()).or_default();
         let others = processes.iter().filter(|process| process.uid != uid).count();
         let is_highly_available = config.is_highly_available;
@@ -109,6 +115,7 @@ async fn start(world: &World, deployment: &Deployment) {
         }
     }
     flink::start(world, &key, &config).await;
+    drop(coming_up);
     report_pod(&pods, &pod.name_any(), "Running", running()).await;
     report_available(world, deployment).await;
 }
@@ -221,8 +228,10 @@ async fn end(world: &World, pod: &Pod) {
     let key = format!("{namespace}/{name}");
     let uid = pod.owner_references()[0].uid.clone();
     sleep(END).await;
+    let writing = world.writing.write().await;
     let process = {
         let mut state = world.state();
+        state.finished.insert(uid.clone());
         let processes = state.processes.entry(key.clone()).or_default();
         let found = processes.iter().position(|process| process.uid == uid);
         found.map(|at| processes.remove(at))
@@ -230,6 +239,7 @@ async fn end(world: &World, pod: &Pod) {
     if let Some(process) = process {
         flink::end(world, &key, &process);
     }
+    drop(writing);
     let pods: Api<Pod> = Api::namespaced(world.client.clone(), &namespace);
     let patch = Patch::Merge(json!({"metadata": {"finalizers": null}}));
     while let Err(error) = pods.patch(&pod.name_any(), &PatchParams::default(), &patch).await {
