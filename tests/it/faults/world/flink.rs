@@ -209,7 +209,7 @@ pub(super) async fn keep_metadata(world: Weak<World>) {
 async fn keep_metadata_of(world: &World, key: &str) {
     let _writing = world.writing.read().await;
     // It may have ended since it was listed.
-    if !world.state().processes.get(key).is_some_and(|all| !all.is_empty()) {
+    if world.state().processes.get(key).is_none_or(Vec::is_empty) {
         return;
     }
     let jobs: Vec<(String, bool, bool)> = world.flink.with(key, |cluster| {
