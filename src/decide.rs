@@ -37,6 +37,7 @@ pub mod reconciled;
 pub mod record;
 pub mod references;
 pub mod rehearsal;
+mod rerun;
 pub mod restart;
 pub mod restore;
 pub mod revision;

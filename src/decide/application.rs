@@ -173,6 +173,9 @@ impl Pass<'_> {
             self.steps.push(Step::FinishCluster(Box::new(objects)));
             return Ok(self.finish("the JobManager was created already", Some(SOON)));
         }
+        if let Some(message) = self.own.rerun.take() {
+            return self.refuse_rerun(&last, message);
+        }
         if let Some(trigger_id) = self.pending_stop() {
             return self.go_on_stopping(&last, &trigger_id);
         }

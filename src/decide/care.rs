@@ -169,6 +169,9 @@ impl Pass<'_> {
             let because = self.resting_because();
             return Ok(self.finish(because, Some(left.min(self.interval()))));
         }
+        if let Some(message) = self.rerun_of_ended_job()? {
+            return Err(Halt::problem(Problem::upgrade("UpgradeFailed", message)));
+        }
         if let Some(job_manager) = self.read_job_manager()? {
             let uid = job_manager.uid.clone();
             self.write_intent();

@@ -229,7 +229,11 @@ impl Pass<'_> {
         if !config.get(&options::JOB_SAVEPOINT_ON_DELETION)? {
             return Ok(None);
         }
-        let Some(last) = self.last.clone() else { return Err(self.refuse_without_record()) };
+        let Some(last) = self.last.clone() else {
+            let because = "no savepoint can be taken before the deletion, as \
+                 status.reconciliationStatus.lastReconciledSpec is lost or not readable";
+            return Err(self.refuse_unsaved(because));
+        };
         let is_upgrading =
             self.status.reconciliation_status.state == ReconciliationState::Upgrading;
         let is_stopped = last.job_state() == JobState::Suspended;
@@ -239,11 +243,17 @@ impl Pass<'_> {
         }
         self.forget_cancel_of_upgrade();
         self.observe()?;
+        if let Some(message) = self.own.rerun.take() {
+            return Err(self.refuse_unsaved(message));
+        }
         let is_over =
             self.status.job_status.state.is_some_and(JobStatusState::is_globally_terminal);
         // A job that its stop has ended leaves a savepoint, which has to be on record.
         if is_over && self.pending_stop().is_none() {
-            return Ok(None);
+            return match self.rerun_of_ended_job()? {
+                Some(message) => Err(self.refuse_unsaved(message)),
+                None => Ok(None),
+            };
         }
         if let Some(trigger_id) = self.pending_stop() {
             return match self.stop_outcome(&trigger_id)? {
@@ -295,13 +305,8 @@ impl Pass<'_> {
         Ok(self.finish(problem.message, Some(pause)))
     }
 
-    fn refuse_without_record(&mut self) -> Halt {
-        let blocker = Blocker::new(
-            Reason::Savepoint,
-            "no savepoint can be taken before the deletion, as \
-             status.reconciliationStatus.lastReconciledSpec is lost or not readable",
-        );
-        let blocker = blocker.remedy(WITHOUT_SAVEPOINT);
+    fn refuse_unsaved(&mut self, because: impl Into<String>) -> Halt {
+        let blocker = Blocker::new(Reason::Savepoint, because).remedy(WITHOUT_SAVEPOINT);
         let problem = blocker.problem();
         self.blocker = Some(Box::new(blocker));
         Halt::problem(problem)

@@ -15,12 +15,10 @@ use super::stop::MOVED;
 use super::stopping::OTHER_STATE;
 use super::upgrade::{NEVER_STARTED_KEY, REPLACED_KEY};
 use super::version::refuse_old_version;
-use super::world::{HaMetadata, JobManager, Pod};
+use super::world::{HaMetadata, Job, JobManager, Pod};
 use crate::api::deployment::FlinkDeploymentSpec;
 use crate::api::job::{JobState, UpgradeMode};
-use crate::api::status::{
-    JobManagerDeploymentStatus, JobStatusState, LAST_STATE_PATH, ReconciliationState,
-};
+use crate::api::status::{JobManagerDeploymentStatus, LAST_STATE_PATH, ReconciliationState};
 use crate::config::cluster::{is_high_availability_on, is_high_availability_readable};
 use crate::config::options;
 use crate::render::{Objects, RenderInput, Submission, render_cluster};
@@ -33,9 +31,6 @@ const GOING_MAX: Duration = Duration::from_secs(5);
 const GOING_LOOKS: u32 = 16;
 /// Kubernetes kills a pod when its time to end is over; one that is there so much later does not go.
 pub(super) const OVERDUE_AFTER: SignedDuration = SignedDuration::from_secs(30);
-
-/// A job that is listed as it was before its end for longer than this runs again.
-const RUNS_AGAIN_AFTER: SignedDuration = SignedDuration::from_mins(1);
 
 /// In `status.clusterInfo`: id of the job whose JobManager is being made, until that is done. HA metadata
 /// name a checkpoint of it only if it was.
@@ -105,7 +100,7 @@ impl Pass<'_> {
         if self.last_mode() != UpgradeMode::LastState {
             return Ok(false);
         }
-        let state = self.state_before_removal(job_manager)?;
+        let state = self.job_before_removal(job_manager)?.map(|job| job.state);
         let Some(state) = state.filter(|state| state.is_globally_terminal()) else {
             return Ok(false);
         };
@@ -115,54 +110,16 @@ impl Pass<'_> {
     }
 
     /// What a JobManager that is to be removed says of its job, where it can be asked.
-    fn state_before_removal(
+    pub(super) fn job_before_removal(
         &self,
         job_manager: &JobManager,
-    ) -> Result<Option<JobStatusState>, Halt> {
+    ) -> Result<Option<&Job>, Halt> {
         if self.is_session() || job_manager.available_replicas == 0 || job_manager.is_deleting {
             return Ok(None);
         }
         let Ok(jobs) = self.world.jobs()? else { return Ok(None) };
         let id = self.status.job_status.job_id.as_ref();
-        Ok(jobs.iter().find(|job| Some(&job.id) == id).map(|job| job.state))
-    }
-
-    /// Without high availability a job that has ended runs again, from what it started from, when its
-    /// JobManager's pod is moved. Long after its end was recorded it may be ahead of that.
-    pub(super) fn refuse_job_that_runs_again(
-        &self,
-        job_manager: &JobManager,
-        last: &ReconciledSpec,
-    ) -> Result<(), Halt> {
-        let ended = job::updated(&self.status.job_status);
-        let is_recent = self.world.now.duration_since(ended) <= RUNS_AGAIN_AFTER;
-        let is_state_wanted = self.last_mode() == UpgradeMode::Savepoint
-            && self.job().upgrade_mode != UpgradeMode::Stateless
-            && !self.is_savepoint_redeploy(last);
-        if self.is_session() || is_recent || !is_state_wanted || job_manager.is_deleting {
-            return Ok(());
-        }
-        let found = match self.state_before_removal(job_manager)? {
-            Some(state) if state.is_globally_terminal() => return Ok(()),
-            Some(state) => format!("is {} again", state.as_str()),
-            None if self.may_run_again_since(ended)? => "may run again in a newer pod".to_owned(),
-            None => return Ok(()),
-        };
-        let path = self.savepoint_path().unwrap_or_default();
-        let message = format!(
-            "the job had ended with `{path}`, and {found}: its JobManager was to be removed then. \
-             What it has done since is not in that state, so that nothing is started. {OTHER_STATE}"
-        );
-        Err(Halt::problem(Problem::upgrade("RestoreFailed", message)))
-    }
-
-    /// Whether a pod has come up since then that knows nothing of the end of its job.
-    fn may_run_again_since(&self, ended: Timestamp) -> Result<bool, Halt> {
-        if is_high_availability_on(&*self.observe_config()?) {
-            return Ok(false);
-        }
-        let is_newer = |pod: &Pod| pod.created.is_some_and(|created| created > ended);
-        Ok(self.pods()?.iter().any(|pod| pod.has_started && is_newer(pod)))
+        Ok(jobs.iter().find(|job| Some(&job.id) == id))
     }
 
     /// Whether the JobManager of a job that ended may stay to be looked at. Without high
@@ -278,7 +235,7 @@ impl Pass<'_> {
 
     /// Whether the stop was for a savepoint redeploy: then the path given by the user counts, in
     /// whatever mode the job is upgraded otherwise.
-    fn is_savepoint_redeploy(&self, last: &ReconciledSpec) -> bool {
+    pub(super) fn is_savepoint_redeploy(&self, last: &ReconciledSpec) -> bool {
         let path = self.status.job_status.upgrade_savepoint_path.as_deref();
         last.spec.job.as_ref().is_some_and(|job| job::is_savepoint_redeploy(job, path))
     }

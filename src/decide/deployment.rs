@@ -39,6 +39,8 @@ pub(super) struct OfCluster {
     pub(super) pod_problem: Option<PodProblem>,
     /// Why the deployed spec did not get ready in time.
     pub(super) late: Option<String>,
+    /// Why nothing follows from what is on record of the job: it runs anew.
+    pub(super) rerun: Option<String>,
 }
 
 impl Kind for FlinkDeployment {

@@ -266,6 +266,9 @@ impl Pass<'_> {
         let Ok(jobs) = self.world.jobs()? else { return Ok(()) };
         let id = self.status.job_status.job_id.clone();
         let job = jobs.iter().find(|job| Some(&job.id) == id.as_ref()).cloned();
+        if self.note_rerun(job.as_ref())? {
+            return Ok(());
+        }
         if let Some(job) = job {
             return self.observe_listed_job(&job);
         }

@@ -189,7 +189,7 @@ impl Pass<'_> {
         loop {
             // Each need is met once, so this ends after at most five rounds.
             match decide_stop(&facts) {
-                Ok(decision) => return Ok(decision),
+                Ok(decision) => return self.unless_run_again(decision),
                 Err(Need::HaMetadata) => facts.ha_metadata = lazy(self.world.ha_metadata()?),
                 Err(Need::Checkpoints) => facts.checkpoints = lazy(self.world.checkpoints()?),
                 Err(Need::Retention) => facts.retention = lazy(self.world.retention()?),

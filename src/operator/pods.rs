@@ -102,18 +102,35 @@ pub fn pod(pod: &Pod) -> Option<world::Pod> {
             let state = container.state.clone().unwrap_or_default();
             container.restart_count > 0 || state.running.is_some() || state.terminated.is_some()
         });
+    let last_started = containers
+        .iter()
+        .filter(|container| container.name == MAIN_CONTAINER)
+        .filter_map(last_started)
+        .max();
     let init_containers = status.init_container_statuses.unwrap_or_default();
     Some(world::Pod {
         name: pod.metadata.name.clone().unwrap_or_default(),
         created: pod.metadata.creation_timestamp.as_ref().map(|Time(at)| *at),
         ending_since: pod.metadata.deletion_timestamp.as_ref().map(|Time(at)| *at),
         has_started,
+        last_started,
         problem: init_containers
             .iter()
             .chain(&containers)
             .find_map(container_problem)
             .or_else(|| unschedulable(status.conditions.as_deref().unwrap_or_default())),
     })
+}
+
+/// When a container last began to run, whether it has ended since or not.
+fn last_started(container: &ContainerStatus) -> Option<Timestamp> {
+    let states = [container.state.as_ref(), container.last_state.as_ref()];
+    let started = states.into_iter().flatten().flat_map(|state| {
+        let running = state.running.as_ref().and_then(|running| running.started_at.as_ref());
+        let ended = state.terminated.as_ref().and_then(|ended| ended.started_at.as_ref());
+        [running, ended]
+    });
+    started.flatten().map(|Time(at)| *at).max()
 }
 
 /// Since when Flink runs in a pod; nothing where it does not.

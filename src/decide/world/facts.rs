@@ -128,6 +128,8 @@ pub struct Pod {
     pub ending_since: Option<Timestamp>,
     /// Whether its main container ever ran.
     pub has_started: bool,
+    /// When its main container last began to run, to the second.
+    pub last_started: Option<Timestamp>,
     /// What keeps it from running.
     pub problem: Option<PodProblem>,
 }

@@ -70,15 +70,23 @@ fn without_high_availability_an_ended_job_that_runs_again_is_not_started_from_it
         scene.facts.jobs = Fact::Known(job(state));
         assert_eq!(is_removed(&scene), goes, "{state:?} {seconds}");
     }
-    // A pod that is newer than the end does not know of it, and one that is older still does.
+    // Its run that ended is not the one that is listed, however soon.
+    for state in [JobStatusState::Running, JobStatusState::Finished] {
+        let mut scene = ended(&scene, 30);
+        let [job] = <[Job; 1]>::try_from(job(state)).unwrap();
+        let start_time = ago(10).as_millisecond();
+        scene.facts.jobs = Fact::Known(vec![Job { start_time, ..job }]);
+        assert!(!is_removed(&scene), "{state:?}");
+    }
+    // A container that came up after the end does not know of it, and one from before still does.
     let mut silent = ended(&scene, 3600);
     silent.facts.jobs = Fact::Unknown("no answer".to_owned());
     assert!(is_removed(&silent));
-    silent.facts.pods = Fact::Known(vec![Pod { created: Some(ago(1800)), ..pod() }]);
+    let came_up = |seconds| Fact::Known(vec![Pod { last_started: Some(ago(seconds)), ..pod() }]);
+    silent.facts.pods = came_up(7200);
+    assert!(is_removed(&silent));
+    silent.facts.pods = came_up(1800);
     assert!(!is_removed(&silent));
-    silent.facts.pods =
-        Fact::Known(vec![Pod { created: Some(ago(1800)), has_started: false, ..pod() }]);
-    assert!(is_removed(&silent), "it never ran");
     // Whoever wants no state, or names another one, is not asked.
     let again = ended(&scene, 3600);
     assert!(!is_removed(&again));
@@ -168,4 +176,76 @@ fn a_cancel_that_may_never_have_arrived_does_not_spare_a_deletion_its_savepoint(
     let plan = scene.delete().plan();
     assert!(deeds(&plan).contains(&"stop-with-savepoint"), "{}", told(&plan));
     assert!(!deeds(&plan).contains(&"cancel-job"), "{}", told(&plan));
+}
+
+/// The JobManager's container came up again, and runs the job from where it once began.
+fn run_anew(mut scene: Scene, state: JobStatusState) -> Scene {
+    let [job] = <[Job; 1]>::try_from(job(state)).unwrap();
+    let start_time = ago(10).as_millisecond();
+    scene.facts.jobs = Fact::Known(vec![Job { start_time, ..job }]);
+    scene.facts.pods = Fact::Known(vec![Pod { last_started: Some(ago(20)), ..pod() }]);
+    scene
+}
+
+fn ended() -> Scene {
+    let mut scene = without_high_availability(Scene::running("savepoint")).path(SAVEPOINT);
+    scene.status.job_status.state = Some(JobStatusState::Failed);
+    scene.status.job_status.update_time = Some(ago(600).as_millisecond().to_string());
+    scene.facts.jobs = Fact::Known(job(JobStatusState::Failed));
+    scene
+}
+
+#[test]
+fn without_high_availability_the_record_of_an_ended_job_outlives_its_next_run() {
+    let idle = run_anew(ended(), JobStatusState::Running);
+    for scene in [idle.clone(), another_image(idle)] {
+        let plan = scene.plan();
+        assert_eq!(plan.status.job_status.state, Some(JobStatusState::Failed));
+        let path = plan.status.job_status.upgrade_savepoint_path.as_deref();
+        assert_eq!(path, Some(SAVEPOINT), "the next run's end must not take its place");
+        assert!(!deeds(&plan).contains(&"delete-job-manager"), "{}", told(&plan));
+        assert!(error(&plan).contains("the job had ended (FAILED) with"), "{}", error(&plan));
+    }
+    // What has run since, and is listed no more, was perhaps ahead.
+    let mut unlisted = another_image(run_anew(ended(), JobStatusState::Running));
+    unlisted.facts.jobs = Fact::Known(vec![]);
+    let plan = unlisted.plan();
+    assert!(error(&plan).contains("either run may have"), "{}", error(&plan));
+    // Its JobManager lists it as it ended: it is the same run.
+    let plan = another_image(ended()).plan();
+    assert!(deeds(&plan).contains(&"delete-job-manager"), "{}", told(&plan));
+}
+
+#[test]
+fn without_high_availability_a_stop_is_not_asked_of_the_next_run() {
+    let mut cancelling = without_high_availability(Scene::running("last-state"));
+    cancelling.status.job_status.state = Some(JobStatusState::Cancelling);
+    cancelling.status.job_status.update_time = Some(ago(60).as_millisecond().to_string());
+    cancelling.status.reconciliation_status.state = ReconciliationState::Upgrading;
+    let mut cancelling = another_image(cancelling);
+    cancelling.status.observed_generation = Some(2);
+    let again = deeds_of(&cancelling);
+    assert!(again.contains(&"cancel-job"), "it never arrived: {again:?}");
+    let rerun = run_anew(cancelling.clone(), JobStatusState::Running);
+    assert!(error(&rerun.plan()).contains("the job was cancelled"), "{}", error(&rerun.plan()));
+    assert!(!deeds_of(&rerun).contains(&"cancel-job"));
+    let mut starting = rerun.clone();
+    starting.facts.jobs = Fact::Known(vec![]);
+    assert!(error(&starting.plan()).contains("the job was cancelled"));
+    // Its user knows which of the two is to go on.
+    let named = rerun.edit_job(|job| {
+        job.initial_savepoint_path = Some(CHECKPOINT.to_owned());
+        job.savepoint_redeploy_nonce = Some(1);
+    });
+    assert!(deeds_of(&named).contains(&"delete-job-manager"));
+
+    let deleted = run_anew(ended(), JobStatusState::Running)
+        .operator_option("job.savepoint-on-deletion", "true")
+        .delete();
+    let plan = deleted.plan();
+    assert!(!deeds(&plan).contains(&"delete-job-manager"), "{}", told(&plan));
+}
+
+fn deeds_of(scene: &Scene) -> Vec<&'static str> {
+    deeds(&scene.plan())
 }

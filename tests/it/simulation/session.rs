@@ -207,9 +207,9 @@ impl Session {
         let pod = Pod {
             name: "lab-0".to_owned(),
             created,
-            has_started: false,
             problem,
             ending_since: (!runs).then_some(self.now),
+            ..Pod::default()
         };
         is_there.then_some(pod).into_iter().collect()
     }
