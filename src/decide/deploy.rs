@@ -78,6 +78,7 @@ impl Pass<'_> {
             return Ok(self.await_old_pods());
         }
         // Under its old id Flink would find the state that a stateless job is to start without.
+        self.refuse_unknown_start(&last.spec, self.job().upgrade_mode)?;
         let keeps_job_id = self.last_mode() == UpgradeMode::LastState
             && self.job().upgrade_mode != UpgradeMode::Stateless;
         self.deploy(restore, false, keeps_job_id)
@@ -326,7 +327,7 @@ impl Pass<'_> {
 
     /// A start of which only the intent is on record, and whose JobManager is not there: whether it was
     /// made and lost since. The job may then have run for long, and goes on by its HA metadata. Where
-    /// those cannot be read, or where there are none, it is started again.
+    /// they name no checkpoint it is started again.
     pub(super) fn was_lost_after_its_start(
         &self,
         spec: &FlinkDeploymentSpec,
@@ -338,6 +339,27 @@ impl Pass<'_> {
         }
         let is_found = |metadata: &HaMetadata| metadata.has_checkpoint;
         Ok(self.world.ha_metadata()?.is_ok_and(is_found))
+    }
+
+    /// The same start is not repeated while nobody can tell whether it was made.
+    pub(super) fn refuse_unknown_start(
+        &self,
+        spec: &FlinkDeploymentSpec,
+        wanted: UpgradeMode,
+    ) -> Result<(), Halt> {
+        if wanted == UpgradeMode::Stateless
+            || !self.is_starting()
+            || !is_high_availability_readable(&*self.deploy_config(spec, self.generation)?)
+        {
+            return Ok(());
+        }
+        let Err(reason) = self.world.ha_metadata()? else { return Ok(()) };
+        let message = format!(
+            "the job was about to be started, and whether it was is not known, as its HA metadata \
+             cannot be read: {reason}. It may have run since and be ahead of what it was to start \
+             from, so that nothing is started until they can be read. {OTHER_STATE}"
+        );
+        Err(Halt::problem(Problem::upgrade("RestoreFailed", message)))
     }
 
     /// Writes into the status what the start restores, and under which job id.

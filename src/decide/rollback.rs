@@ -337,6 +337,7 @@ impl application::Pass<'_> {
         if self.has_old_pods()? {
             return Ok(self.await_old_pods());
         }
+        self.refuse_unknown_start(&stable.spec, self.mode_of_rollback())?;
         let restore = self.rollback_point(self.last_mode(), &stable.spec)?;
         self.deploy_stable(last, &stable.spec, &restore)
     }

@@ -217,12 +217,14 @@ impl Act<'_, FlinkDeployment> {
         }
     }
 
-    /// In a deletion, metadata that cannot be removed holds the resource for a while only.
+    /// In a deletion, metadata that cannot be removed holds the resource for a while only. A start
+    /// beside what is left of another job would run that job, too.
     async fn delete_ha_metadata(&self) -> Result<(), Error> {
         let config = self.subject().config().unwrap_or_default();
         match self.subject().ha_place(self.context).delete(&config).await {
             Err(Error::ZooKeeper(error))
-                if !error.is_transient() || self.is_cleanup_overdue(&config) =>
+                if self.is_deleted() && !error.is_transient()
+                    || self.is_cleanup_overdue(&config) =>
             {
                 self.leave_behind("ZooKeeper", error.to_string()).await
             }
@@ -233,6 +235,10 @@ impl Act<'_, FlinkDeployment> {
             }
             other => other,
         }
+    }
+
+    fn is_deleted(&self) -> bool {
+        self.resource.metadata.deletion_timestamp.is_some()
     }
 
     async fn leave_behind(&self, place: &str, error: String) -> Result<(), Error> {

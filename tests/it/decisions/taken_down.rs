@@ -131,7 +131,16 @@ fn a_job_manager_that_was_made_and_lost_before_anything_was_recorded_is_recovere
     assert_eq!(restored(&crashed.plan()).as_deref(), Some(SAVEPOINT), "it was never made");
     let mut unreadable = crashed.clone();
     unreadable.facts.ha_metadata = Fact::Unknown("no answer".to_owned());
-    assert_eq!(restored(&unreadable.plan()).as_deref(), Some(SAVEPOINT), "nothing is held up");
+    let plan = unreadable.plan();
+    assert_eq!(restored(&plan), None, "{}", told(&plan));
+    assert!(error(&plan).contains("whether it was is not known"), "{}", error(&plan));
+    let mut named = unreadable.edit_job(|job| {
+        job.initial_savepoint_path = Some(CHECKPOINT.to_owned());
+        job.savepoint_redeploy_nonce = Some(1);
+    });
+    let plan = named.plan();
+    named = named.after(&plan);
+    assert_eq!(restored(&named.plan()).as_deref(), Some(CHECKPOINT));
     crashed.facts.ha_metadata = Fact::Known(WITH_CHECKPOINT);
     let plan = crashed.plan();
     assert_ne!(restored(&plan).as_deref(), Some(SAVEPOINT), "{}", told(&plan));
