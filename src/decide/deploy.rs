@@ -103,6 +103,10 @@ impl Pass<'_> {
         }
         let state = self.job_before_removal(job_manager)?.map(|job| job.state);
         let Some(state) = state.filter(|state| state.is_globally_terminal()) else {
+            if !self.is_session() && !job_manager.is_deleting {
+                // It may have completed its first checkpoint since it was decided to go by them.
+                self.note_checkpoint_in_metadata()?;
+            }
             return Ok(false);
         };
         self.record_last_state(state)?;
