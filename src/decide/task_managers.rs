@@ -89,7 +89,7 @@ impl Pass<'_> {
     /// so the rest may go.
     pub(super) fn delete_stopped_cluster(&mut self) -> Result<Option<Plan>, Halt> {
         let stopped = self.read_job_manager()?.filter(|job_manager| job_manager.is_stopped);
-        let Some(JobManager { uid, version, is_stopped_unstarted, .. }) = stopped.cloned() else {
+        let Some(JobManager { uid, is_stopped_unstarted, .. }) = stopped.cloned() else {
             return Ok(None);
         };
         let pods = self.pods()?;
@@ -98,9 +98,9 @@ impl Pass<'_> {
             let is_left = pods.iter().any(|pod| pod.ending_since.is_none());
             let is_late = self.has_gone_on_for(OVERDUE_AFTER) && is_left;
             if is_late || is_stopped_unstarted && has_started {
-                // Somebody gave it replicas again; or it came to run on its way out.
-                let unstarted = version.filter(|_| is_stopped_unstarted && !has_started);
-                self.steps.push(Step::StopJobManager { uid, unstarted });
+                // Somebody gave it replicas again, and what those did nobody saw; or it came to run on
+                // its way out.
+                self.steps.push(Step::StopJobManager { uid, unstarted: None });
             }
             return Ok(Some(self.await_old_pods()));
         }
