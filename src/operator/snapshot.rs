@@ -159,7 +159,7 @@ async fn verdict(world: &World<'_>, context: &Context) -> Verdict {
 
 /// How the triggered snapshot stands.
 async fn trigger(resource: &FlinkStateSnapshot, found: Option<&Found>) -> Fact<Trigger> {
-    let Some(Found { client, job_id: Some(job_id) }) = found else {
+    let Some(Found { client, job_id: Some(job_id), .. }) = found else {
         return Fact::Unknown("the status of its job names no job id".to_owned());
     };
     let trigger_id =

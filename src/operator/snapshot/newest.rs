@@ -4,6 +4,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::target::Found;
 use crate::api::state_snapshot::FlinkStateSnapshot;
+use crate::api::status::JobStatusState;
 use crate::decide::world::Fact;
 use crate::flink::checkpoints::{Checkpoints, LastState};
 use crate::operator::observe::tell;
@@ -12,13 +13,14 @@ use crate::operator::observe::tell;
 /// from JobManagers that hand out older ones.
 const FRESH: SignedDuration = SignedDuration::from_mins(1);
 
-/// Path of the newest state of the snapshot's job; none where Flink knows of no such job: one that
-/// has gone is started from what its status names.
+/// Path of the newest state of the snapshot's job.
 pub(super) async fn state(
     snapshot: &FlinkStateSnapshot,
     found: Option<&Found>,
 ) -> Fact<Option<String>> {
-    let Some(Found { client, job_id: Some(job_id) }) = found else { return Fact::Known(None) };
+    let Some(Found { client, job_id: Some(job_id), state }) = found else {
+        return Fact::Known(None);
+    };
     let client = client.without_retries();
     let answer = if is_fresh(snapshot) {
         client.final_checkpoints(job_id).await
@@ -28,7 +30,7 @@ pub(super) async fn state(
     let statistics = match answer {
         Ok(Checkpoints::Statistics(statistics)) => statistics,
         Ok(Checkpoints::Disabled) => return Fact::Known(None),
-        Err(error) if error.is_job_not_found() => return Fact::Known(None),
+        Err(error) if error.is_job_not_found() => return of_forgotten_job(*state),
         Err(error) => return Fact::Unknown(tell(&error)),
     };
     Fact::Known(match statistics.last_state() {
@@ -37,9 +39,33 @@ pub(super) async fn state(
     })
 }
 
+/// One that has stopped is started from what its status names, and that is referred to. One that
+/// was lost, or has failed, may have nothing newer than this savepoint.
+fn of_forgotten_job(state: Option<JobStatusState>) -> Fact<Option<String>> {
+    match state {
+        Some(JobStatusState::Finished | JobStatusState::Canceled) => Fact::Known(None),
+        _ => Fact::Unknown("its JobManager does not know the job".to_owned()),
+    }
+}
+
 /// Whether the savepoint was completed just now, or nobody knows when.
 fn is_fresh(snapshot: &FlinkStateSnapshot) -> bool {
     let completed = snapshot.status.as_ref().and_then(|status| status.result_timestamp.as_deref());
     let completed = completed.and_then(|text| text.parse::<Timestamp>().ok());
     completed.is_none_or(|at| Timestamp::now().duration_since(at) < FRESH)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newest_savepoint_of_a_job_that_is_lost_is_not_disposed_of() {
+        for state in [JobStatusState::Finished, JobStatusState::Canceled] {
+            assert!(matches!(of_forgotten_job(Some(state)), Fact::Known(None)), "{state:?}");
+        }
+        for state in [None, Some(JobStatusState::Failed), Some(JobStatusState::Running)] {
+            assert!(matches!(of_forgotten_job(state), Fact::Unknown(_)), "{state:?}");
+        }
+    }
 }

@@ -8,7 +8,7 @@ use kube::ResourceExt;
 use crate::api::deployment::FlinkDeployment;
 use crate::api::session_job::FlinkSessionJob;
 use crate::api::state_snapshot::{FlinkStateSnapshot, JobKind, JobReference};
-use crate::api::status::JobStatus;
+use crate::api::status::{JobStatus, JobStatusState};
 use crate::cluster;
 use crate::cluster::read;
 use crate::config::{FlinkConfig, OperatorConfig, options};
@@ -24,6 +24,8 @@ use crate::operator::observe::Subject;
 pub(in crate::operator) struct Found {
     pub(super) client: Client,
     pub(super) job_id: Option<String>,
+    /// As the status of its resource tells it.
+    pub(super) state: Option<JobStatusState>,
 }
 
 type Answer = (Fact<Target>, Option<Found>);
@@ -118,7 +120,7 @@ fn present(
         savepoint_directory: savepoint_directory(config),
         timeout: SignedDuration::try_from(timeout).unwrap_or(SignedDuration::MAX),
     };
-    let found = Found { client, job_id: job.id.clone() };
+    let found = Found { client, job_id: job.id.clone(), state: status.state };
     (Fact::Known(Target::Present(Box::new(job))), Some(found))
 }
 
