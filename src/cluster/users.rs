@@ -22,11 +22,10 @@ use crate::config::file::{parse_config_yaml, parse_flink_conf};
 use crate::decide::garbage::ClusterName;
 use crate::decide::garbage::storage::{References, names_in};
 use crate::decide::reconciled::session_cluster_in;
+use crate::decide::references::claims;
 
 /// Name of the ConfigMap that a JobManager reads its configuration from, before the cluster's.
 const CONFIG_MAP: &str = "flink-config-";
-/// Parts of the keys that say whether a job takes over what it is restored from.
-const RESTORE_MODES: [&str; 2] = ["restore-mode", "claim-mode"];
 /// They restore in mode LEGACY.
 const WITHOUT_MODES: [&str; 2] = ["v1_13", "v1_14"];
 
@@ -208,14 +207,6 @@ impl Users {
     }
 }
 
-/// Whether jobs take over, or go on using, the files that they are restored from.
-pub fn claims(config: &FlinkConfig) -> bool {
-    config.iter().any(|(key, value)| {
-        RESTORE_MODES.iter().any(|end| key.ends_with(end))
-            && !value.trim().eq_ignore_ascii_case("NO_CLAIM")
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -269,15 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_does_not_say_no_claim_may_claim() {
-        for (key, value, expected) in [
-            ("execution.savepoint-restore-mode", "NO_CLAIM", false),
-            ("execution.savepoint-restore-mode", "LEGACY", true),
-            ("execution.state-recovery.claim-mode", "claim", true),
-            ("execution.state-recovery.path", "s3://lake/sp", false),
-        ] {
-            assert_eq!(claims(&[(key, value)].into_iter().collect()), expected, "{key}: {value}");
-        }
+    fn a_version_without_restore_modes_claims() {
         let mut users = Users::default();
         let mut old = deployment("old", json!({}), "{}");
         old["spec"]["flinkVersion"] = json!("v1_14");

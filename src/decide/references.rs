@@ -10,6 +10,14 @@ use crate::api::job::JobSpec;
 use crate::api::session_job::FlinkSessionJob;
 use crate::api::state_snapshot::FlinkStateSnapshot;
 use crate::api::status::{JobStatus, ReconciliationStatus};
+use crate::config::FlinkConfig;
+
+/// Parts of the keys that say whether a job takes over what it is restored from.
+const RESTORE_MODES: [&str; 2] = ["restore-mode", "claim-mode"];
+
+/// Why a savepoint stays whose job [`claims`].
+pub const CLAIMED: &str = "its job does not restore with NO_CLAIM, so that a run which was restored \
+                           from it may use its files";
 
 /// Whether two paths name the same savepoint, however they are spelled.
 pub fn is_same_location(one: &str, other: &str) -> bool {
@@ -24,6 +32,25 @@ fn normal(path: &str) -> String {
         Some(local) => format!("/{}", local.trim_start_matches('/')),
         None => path.to_owned(),
     }
+}
+
+/// Whether the path is that of a checkpoint: what Flink wrote for itself, and shares files with the
+/// checkpoints after it.
+pub fn is_checkpoint(path: &str) -> bool {
+    normal(path).rsplit('/').next().is_some_and(|last| last.starts_with("chk-"))
+}
+
+/// Whether the path is that of a checkpoint which the job took.
+pub fn is_checkpoint_of(path: &str, job_id: &str) -> bool {
+    is_checkpoint(path) && normal(path).split('/').any(|part| part == job_id)
+}
+
+/// Whether jobs take over, or go on using, the files that they are restored from.
+pub fn claims(config: &FlinkConfig) -> bool {
+    config.iter().any(|(key, value)| {
+        RESTORE_MODES.iter().any(|end| key.ends_with(end))
+            && !value.trim().eq_ignore_ascii_case("NO_CLAIM")
+    })
 }
 
 /// The fields of a job resource that name the savepoint.
@@ -198,6 +225,31 @@ mod tests {
             assert!(is_same_location(one, other), "{one} {other}");
         }
         assert!(!is_same_location("s3://lake/sp/savepoint-1", "s3://lake/sp/savepoint-12"));
+    }
+
+    #[test]
+    fn a_checkpoint_is_known_by_its_folder_and_its_job() {
+        for (path, is_one, is_own) in [
+            ("s3://lake/chk/abc/chk-7", true, true),
+            ("s3://lake/chk/abc/chk-7/_metadata", true, true),
+            ("s3://lake/chk/abcd/chk-7/", true, false),
+            ("s3://lake/abc/savepoint-abc-7", false, false),
+        ] {
+            assert_eq!(is_checkpoint(path), is_one, "{path}");
+            assert_eq!(is_checkpoint_of(path, "abc"), is_own, "{path}");
+        }
+    }
+
+    #[test]
+    fn whoever_does_not_say_no_claim_may_claim() {
+        for (key, value, expected) in [
+            ("execution.savepoint-restore-mode", "NO_CLAIM", false),
+            ("execution.savepoint-restore-mode", "LEGACY", true),
+            ("execution.state-recovery.claim-mode", "claim", true),
+            ("execution.state-recovery.path", "s3://lake/sp", false),
+        ] {
+            assert_eq!(claims(&[(key, value)].into_iter().collect()), expected, "{key}: {value}");
+        }
     }
 
     #[test]

@@ -12,7 +12,7 @@ use super::pass::{Kind, Pass, PlanOf, StatusOfJob};
 use super::plan::{Component, Event, Plan, SnapshotStep, TakeSnapshot};
 use super::reconciled::{Reconciled, StoredSpec};
 use super::record::savepoint_directory;
-use super::references::{in_job, is_same_location};
+use super::references::{CLAIMED, claims, in_job, is_checkpoint, is_same_location};
 use super::snapshot::world::Trigger;
 use super::snapshot::{Request, Wanted};
 use super::trigger::{
@@ -434,10 +434,14 @@ impl<K: Kind> Pass<'_, K> {
         });
         let limits = Limits::of(SnapshotKind::Savepoint, config, self.world.operator());
         let old = expired_savepoints(&history, completed.count(), limits, self.world.now());
+        let claims = claims(config);
         let (mut gone, mut steps) = (Vec::new(), Vec::new());
         for (savepoint, is_in_order) in old.into_iter().take(DELETIONS_MAX) {
             let path = savepoint.location.clone().unwrap_or_default();
-            if is_enabled && !path.is_empty() {
+            if is_enabled && claims {
+                let message = format!("savepoint `{path}` is kept: {CLAIMED}");
+                self.tell(Event::warning("SavepointKept", Component::Snapshot, message));
+            } else if is_enabled && !path.is_empty() && !is_checkpoint(&path) {
                 if !self.may_be_disposed_of(&path)? {
                     if is_in_order {
                         break;

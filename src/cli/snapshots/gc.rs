@@ -21,10 +21,10 @@ use crate::cli::gc;
 use crate::cli::printer::Printer;
 use crate::cli::table::{self, NONE};
 use crate::cluster::read::Scope;
-use crate::cluster::users::claims;
 use crate::config::FlinkConfig;
 use crate::decide::garbage::snapshots::{self as decide, Facts, Finding, Loss, Rules};
 use crate::decide::reconciled::session_cluster_of;
+use crate::decide::references::claims;
 
 /// Arguments of `snapshots gc`.
 #[derive(Args)]

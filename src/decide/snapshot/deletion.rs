@@ -14,7 +14,7 @@ use crate::api::state_snapshot::SnapshotState;
 use crate::decide::blocker::{Blocker, Reason, give_up_at};
 use crate::decide::error_document::{ErrorType, error_document, message_of};
 use crate::decide::plan::{Component, Event};
-use crate::decide::references::is_same_location;
+use crate::decide::references::{CLAIMED, is_checkpoint, is_same_location};
 
 /// How long a deletion tries to dispose of the savepoint.
 const DISPOSAL_MAX: SignedDuration = SignedDuration::from_mins(10);
@@ -92,6 +92,13 @@ impl Pass<'_> {
         let Some(path) = self.status.path.clone().filter(|path| !path.is_empty()) else {
             return Ok(self.leave("there is no savepoint"));
         };
+        if is_checkpoint(&path) {
+            let message = format!(
+                "`{path}` is kept, as it is a checkpoint: Flink may share its files with those \
+                 that came after it"
+            );
+            return Ok(self.keep(message));
+        }
         let waited = self.waited();
         if waited > DISPOSAL_MAX {
             let mut message = format!(
@@ -129,6 +136,9 @@ impl Pass<'_> {
             ))),
             Ok(Target::Absent) => {
                 Ok(self.dispose_later("the job that could dispose of the savepoint was not found"))
+            }
+            Ok(Target::Present(job)) if job.claims => {
+                Ok(self.keep(format!("savepoint `{path}` is kept: {CLAIMED}")))
             }
             Ok(Target::Present(_)) => self.dispose_unless_newest(path),
             Err(reason) => {

@@ -88,6 +88,7 @@ impl Case {
             flink_version: Some(FlinkVersion::V1_20),
             savepoint_directory: Some("s3://lake/sp".to_owned()),
             timeout: SignedDuration::from_mins(10),
+            claims: false,
         })));
     }
 

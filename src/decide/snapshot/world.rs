@@ -47,6 +47,8 @@ pub struct Job {
     pub savepoint_directory: Option<String>,
     /// `execution.checkpointing.timeout`.
     pub timeout: SignedDuration,
+    /// Its runs take over, or go on using, the files that they were restored from.
+    pub claims: bool,
 }
 
 /// How a triggered snapshot stands.

@@ -14,6 +14,7 @@ use crate::cluster::read;
 use crate::config::{FlinkConfig, OperatorConfig, options};
 use crate::decide::reconciled::session_cluster_of;
 use crate::decide::record::savepoint_directory;
+use crate::decide::references::claims;
 use crate::decide::snapshot::world::{Job, Target};
 use crate::decide::world::Fact;
 use crate::flink::Client;
@@ -119,6 +120,7 @@ fn present(
         flink_version: cluster.spec.flink_version,
         savepoint_directory: savepoint_directory(config),
         timeout: SignedDuration::try_from(timeout).unwrap_or(SignedDuration::MAX),
+        claims: claims(config),
     };
     let found = Found { client, job_id: job.id.clone(), state: status.state };
     (Fact::Known(Target::Present(Box::new(job))), Some(found))

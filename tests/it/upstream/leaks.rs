@@ -189,6 +189,11 @@ fn flink_39439_a_savepoint_that_could_not_be_disposed_of_stays_in_the_history() 
     let disposed: Vec<&str> =
         deeds(&plan).into_iter().filter(|d| *d == "dispose-savepoint").collect();
     assert_eq!(disposed.len(), 2, "{}", told(&plan));
+    // A run may use the files of what it was restored from.
+    let claiming = scene.clone().option("execution.state-recovery.claim-mode", "CLAIM");
+    let kept = claiming.plan();
+    assert!(!deeds(&kept).contains(&"dispose-savepoint"), "{}", told(&kept));
+    assert_eq!(kept.status.job_status.savepoint_info.unwrap().savepoint_history.len(), 1);
     // The JobManager refuses the first, and the second is not tried before it.
     let undisposed = ["s3://lake/sp/aged-30".to_owned(), "s3://lake/sp/aged-20".to_owned()];
     let mut end = plan.status.job_status.clone();

@@ -56,6 +56,22 @@ fn a_savepoint_that_anything_refers_to_is_never_disposed_of() {
 }
 
 #[test]
+fn files_that_a_checkpoint_may_share_are_never_disposed_of() {
+    let mut claimed = savepoint(json!({})).completed();
+    claimed.edit_job(|job| job.claims = true);
+    let checkpoint = json!({"state": "COMPLETED", "path": "s3://lake/chk/abc/chk-7"});
+    for (mut case, why) in [
+        (claimed, "does not restore with NO_CLAIM"),
+        (savepoint(json!({})).in_state(checkpoint), "Flink may share its files"),
+    ] {
+        case.delete();
+        assert_eq!(case.steps, ["event", "remove"]);
+        assert_eq!(case.reasons(), ["SavepointKept"]);
+        assert!(case.events[0].message.contains(why), "{}", case.events[0].message);
+    }
+}
+
+#[test]
 fn the_newest_state_of_a_job_is_disposed_of_only_after_a_newer_one() {
     let mut case = savepoint(json!({})).completed();
     case.facts.newest_state = Fact::Known(Some("s3://lake/sp/1/".to_owned()));
