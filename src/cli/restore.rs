@@ -20,6 +20,7 @@ use super::printer::Printer;
 use super::{complete, deployment, edit, table};
 use crate::artifact::storage::{self, Storage};
 use crate::config::{FlinkConfig, OperatorConfig};
+use crate::decide::references::is_checkpoint_of;
 use source::Source;
 
 /// How long a storage may take to show the savepoint; longer ones are as if out of reach.
@@ -233,9 +234,7 @@ fn is_on_its_way(present: &Deployment) -> bool {
 fn is_own_live_checkpoint(present: &Deployment, path: &str) -> bool {
     let is_over = matches!(present.job_state(), Some("FINISHED" | "FAILED" | "CANCELED"));
     let is_stopped = present.lifecycle() == Some("SUSPENDED") || is_over;
-    let mut parts = path.trim_end_matches('/').rsplit('/').skip_while(|part| *part == METADATA);
-    let is_checkpoint = parts.next().is_some_and(|last| last.starts_with("chk-"));
-    !is_stopped && is_checkpoint && present.job_id().is_some_and(|id| parts.any(|part| part == id))
+    !is_stopped && present.job_id().is_some_and(|id| is_checkpoint_of(path, id))
 }
 
 /// Looks for the savepoint as the operator would reach it: with the job's own options.

@@ -15,8 +15,9 @@ use super::job::{self, StopOutcome};
 use super::pass::{JobStep, Kind, Pass, PlanOf, StatusOfJob};
 use super::reconciled::Reconciled;
 use super::record::savepoint_directory;
+use super::references::is_checkpoint_of;
 use super::world::JobWorld;
-use crate::api::status::SavepointFormatType;
+use crate::api::status::{JobStatusState, SavepointFormatType};
 use crate::config::option::ConfigOption;
 use crate::config::{FlinkConfig, options};
 
@@ -76,11 +77,39 @@ impl<K: Kind> Pass<'_, K> {
     /// The state that a redeploy starts the job from. No valid spec leaves it out: what the state is
     /// dropped for must have a name.
     pub(super) fn named_for_redeploy(&self) -> Result<String, Halt<K::Question>> {
-        self.named_state().ok_or_else(|| {
+        let path = self.named_state().ok_or_else(|| {
             let message = "`savepointRedeployNonce` changed without `spec.job.initialSavepointPath`, \
                            which it starts the job from: nothing is stopped";
             Halt::problem(Problem::upgrade("UpgradeFailed", message))
-        })
+        })?;
+        self.refuse_own_passing_checkpoint(&path)?;
+        Ok(path)
+    }
+
+    /// A job that does not retain its checkpoints deletes them all when it is cancelled, and its
+    /// newest state may be the one that is named.
+    fn refuse_own_passing_checkpoint(&self, path: &str) -> Result<(), Halt<K::Question>> {
+        let job = self.status.job();
+        let has_ended = job.state.is_some_and(JobStatusState::is_globally_terminal);
+        let is_own = job::id(job).is_some_and(|id| is_checkpoint_of(path, &id));
+        if has_ended || !is_own {
+            return Ok(());
+        }
+        let is_retained = match self.world.retention()? {
+            Ok(is_retained) => *is_retained,
+            // A redeploy is also the way out where nobody answers.
+            Err(_) => job::retains_checkpoints(&*self.observe_config()?),
+        };
+        if is_retained {
+            return Ok(());
+        }
+        let message = format!(
+            "`spec.job.initialSavepointPath` names `{path}`, a checkpoint of the very job that is to \
+             be cancelled, which does not retain its checkpoints \
+             (`execution.checkpointing.externalized-checkpoint-retention`) and would delete it: \
+             nothing is stopped. Name a savepoint: `kubectl flink savepoint` takes one"
+        );
+        Err(Halt::problem(Problem::upgrade("UpgradeFailed", message)))
     }
 
     /// The savepoint's path, or what to do as long as there is none.

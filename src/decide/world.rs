@@ -122,7 +122,6 @@ questions! {
     task_managers: Option<TaskManagers> => TaskManagers;
     pods: Vec<Pod> => Pods;
     jobs: Vec<Job> => Jobs;
-    retention: bool => Retention;
     ha_metadata: HaMetadata => HaMetadata;
     stop: Stop => Stop;
     cluster: Cluster => Cluster;
@@ -202,6 +201,7 @@ macro_rules! job_facts {
 
 job_facts! {
     checkpoints: Checkpoints;
+    retention: bool;
     exceptions: Vec<JobException>;
     job_metrics: JobMetrics;
     resource_requirements: BTreeMap<String, Bounds>;
@@ -287,6 +287,7 @@ pub(super) use job_world;
 job_world! {
     FlinkDeployment;
     checkpoints: Checkpoints => Checkpoints;
+    retention: bool => Retention;
     exceptions: Vec<JobException> => Exceptions;
     job_metrics: JobMetrics => JobMetrics;
     resource_requirements: BTreeMap<String, Bounds> => ResourceRequirements;

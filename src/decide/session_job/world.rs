@@ -184,10 +184,6 @@ impl World<'_> {
         self.facts.jobs.read(Question::Jobs)
     }
 
-    pub(super) fn retention(&self) -> Result<Answer<'_, bool>, Question> {
-        self.facts.retention.read(Question::Retention)
-    }
-
     pub(super) fn stop(&self) -> Result<Answer<'_, Stop>, Question> {
         self.facts.stop.read(Question::Stop)
     }
@@ -208,6 +204,7 @@ impl World<'_> {
 job_world! {
     FlinkSessionJob;
     checkpoints: Checkpoints => Checkpoints;
+    retention: bool => Retention;
     exceptions: Vec<JobException> => Exceptions;
     job_metrics: JobMetrics => JobMetrics;
     resource_requirements: BTreeMap<String, Bounds> => ResourceRequirements;

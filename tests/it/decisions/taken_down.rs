@@ -255,6 +255,34 @@ fn without_high_availability_a_stop_is_not_asked_of_the_next_run() {
     assert!(!deeds(&plan).contains(&"delete-job-manager"), "{}", told(&plan));
 }
 
+#[test]
+fn a_redeploy_to_a_checkpoint_that_its_own_cancel_deletes_is_refused() {
+    let own = format!("s3://lake/chk/{JOB_ID}/chk-7");
+    let named = |path: &str| {
+        let mut scene = Scene::running("last-state").edit_job(|job| {
+            job.initial_savepoint_path = Some(path.to_owned());
+            job.savepoint_redeploy_nonce = Some(1);
+        });
+        scene.facts.retention = Fact::Known(false);
+        scene
+    };
+    let refused = named(&own);
+    assert_eq!(deeds_of(&refused), [""; 0]);
+    assert!(error(&refused.plan()).contains("would delete it"), "{}", error(&refused.plan()));
+    assert!(deeds_of(&named(SAVEPOINT)).contains(&"cancel-job"));
+    let mut retained = named(&own);
+    retained.facts.retention = Fact::Known(true);
+    assert!(deeds_of(&retained).contains(&"cancel-job"));
+    // Nobody answers: what it was configured to do counts, as the redeploy may be the way out.
+    let mut silent = named(&own);
+    silent.facts.retention = Fact::Unknown("no answer".to_owned());
+    assert!(deeds_of(&silent).contains(&"cancel-job"));
+    let mut ended = named(&own);
+    ended.status.job_status.state = Some(JobStatusState::Failed);
+    ended.facts.jobs = Fact::Known(job(JobStatusState::Failed));
+    assert!(deeds_of(&ended).contains(&"delete-job-manager"));
+}
+
 fn deeds_of(scene: &Scene) -> Vec<&'static str> {
     deeds(&scene.plan())
 }

@@ -304,6 +304,24 @@ fn a_job_is_cancelled_only_where_it_says_itself_that_its_checkpoint_stays() {
 }
 
 #[test]
+fn a_redeploy_to_a_checkpoint_that_its_own_cancel_deletes_is_refused() {
+    for (is_retained, is_cancelled) in [(false, false), (true, true)] {
+        let mut case = Case::running("savepoint");
+        case.retention = Fact::Known(is_retained);
+        let id = case.status.job_status.job_id.clone().unwrap();
+        case.edit(|spec| {
+            let job = spec.job.as_mut().unwrap();
+            job.initial_savepoint_path = Some(format!("s3://lake/chk/{id}/chk-7"));
+            job.savepoint_redeploy_nonce = Some(1);
+        });
+        let plan = case.pass();
+        assert_eq!(names(&plan).contains(&"cancel-job"), is_cancelled, "{}", plan.because);
+        let is_told = case.status.error.as_ref().is_some_and(|it| it.contains("would delete it"));
+        assert_ne!(is_told, is_cancelled);
+    }
+}
+
+#[test]
 fn a_job_that_somebody_cancelled_goes_on_from_its_checkpoint() {
     let mut case = Case::running("last-state");
     case.checkpoints = Some(at("s3://lake/chk/9"));
