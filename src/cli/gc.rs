@@ -325,6 +325,7 @@ mod tests {
             namespace: "shop".to_owned(),
             name: name.to_owned(),
             uid: String::new(),
+            version: String::new(),
             kind: Kind::HaMetadata,
             cluster: "orders".to_owned(),
             changed: "2026-01-01T00:00:00Z".parse().unwrap(),

@@ -81,13 +81,13 @@ pub async fn inventory(client: &Client, scope: Scope<'_>) -> Result<Inventory> {
     Ok(inventory)
 }
 
-/// Removes what was found, if it is still the same object. Says whether it was.
+/// Removes what was found, if nobody has written it since. Says whether it did.
 pub async fn remove(client: &Client, finding: &Finding) -> Result<bool> {
     let id = ObjectId::of::<ConfigMap>(&finding.namespace, &finding.name);
     let deletion = Deletion {
         propagation: Propagation::Background,
         uid: Some(&finding.uid),
-        resource_version: None,
+        resource_version: Some(&finding.version),
         is_dry_run: false,
     };
     match apply::delete(client, &id, deletion).await {
@@ -156,6 +156,7 @@ fn found(map: &ConfigMap) -> FoundMap {
         cluster: labelled(map),
         name: map.name_any(),
         uid: map.uid().unwrap_or_default(),
+        version: map.resource_version().unwrap_or_default(),
         is_autoscaler: map.labels().get("component").is_some_and(|of| of == "autoscaler"),
         // Without a time it counts as new.
         changed: changed.unwrap_or(Timestamp::MAX),

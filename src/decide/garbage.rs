@@ -40,6 +40,8 @@ pub struct FoundMap {
     pub cluster: ClusterName,
     pub name: String,
     pub uid: String,
+    /// Its `metadata.resourceVersion` when it was looked at.
+    pub version: String,
     /// Label `component` is `autoscaler`.
     pub is_autoscaler: bool,
     /// When anybody wrote it last.
@@ -99,6 +101,9 @@ pub struct Finding {
     pub name: String,
     #[serde(skip)]
     pub uid: String,
+    /// What was looked at; a newer one is somebody's.
+    #[serde(skip)]
+    pub version: String,
     pub kind: Kind,
     pub cluster: String,
     pub changed: Timestamp,
@@ -117,7 +122,16 @@ pub fn garbage(inventory: &Inventory, rules: &Rules) -> Vec<Finding> {
 }
 
 fn judge(map: &FoundMap, inventory: &Inventory, rules: &Rules) -> Option<Finding> {
-    let FoundMap { cluster, name, uid, is_autoscaler, changed, has_state, is_taken_care_of } = map;
+    let FoundMap {
+        cluster,
+        name,
+        uid,
+        version,
+        is_autoscaler,
+        changed,
+        has_state,
+        is_taken_care_of,
+    } = map;
     let age = rules.now.duration_since(*changed);
     let is_old = SignedDuration::try_from(rules.age_min).is_ok_and(|min| age >= min);
     if *is_taken_care_of || !is_old || cluster.name.is_empty() {
@@ -136,6 +150,7 @@ fn judge(map: &FoundMap, inventory: &Inventory, rules: &Rules) -> Option<Finding
         namespace: cluster.namespace.clone(),
         name: name.clone(),
         uid: uid.clone(),
+        version: version.clone(),
         kind: if *is_autoscaler { Kind::AutoscalerState } else { Kind::HaMetadata },
         cluster: cluster.name.clone(),
         changed: *changed,

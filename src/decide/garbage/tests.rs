@@ -16,6 +16,7 @@ fn map(of: &str, name: &str, has_state: bool) -> FoundMap {
         cluster: cluster(of),
         name: name.to_owned(),
         uid: "u".to_owned(),
+        version: "1".to_owned(),
         is_autoscaler: name.starts_with("autoscaler-"),
         changed: "2026-01-01T00:00:00Z".parse().unwrap(),
         has_state,
