@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use serde_json::Value;
 
 use super::args::{DryRun, DryRunMode, FlinkAccess, Global, Output, Wait};
 use super::connection::Connection;
@@ -15,7 +16,7 @@ use super::printer::{Printer, ValueFormat};
 use super::savepoint::{self, Order};
 use super::wait::{self, Goal};
 use super::{change, complete, job_manager};
-use crate::api::status::SavepointFormatType;
+use crate::api::status::{LAST_STATE_PATH, SavepointFormatType};
 use crate::cluster::apply::{self, Deletion, Propagation};
 use crate::config::options;
 use crate::flink::Deadlines;
@@ -69,8 +70,10 @@ pub struct DeleteArgs {
 enum State {
     /// A savepoint can be taken of the running job.
     Save { job_id: String },
-    /// Nothing runs: what there is stays as it is.
-    AtRest,
+    /// Nothing runs: what there is stays as it is, where the status names it.
+    AtRest { path: Option<String> },
+    /// Nothing runs, and HA metadata alone say where the newest state is. They are removed with it.
+    InHaMetadata,
     /// There is state that cannot be saved, and why.
     Endangered(String),
 }
@@ -83,7 +86,12 @@ fn decide_state(deployment: &Deployment, has_directory: bool) -> State {
         || is_over
         || deployment.lifecycle() == Some("SUSPENDED")
     {
-        return State::AtRest;
+        return match deployment.upgrade_savepoint_path() {
+            _ if is_suspended_by_ha_metadata(deployment) => State::InHaMetadata,
+            path => {
+                State::AtRest { path: path.filter(|it| *it != LAST_STATE_PATH).map(Into::into) }
+            }
+        };
     }
     match savepoint::running_job(deployment) {
         Ok(_) if !has_directory => {
@@ -95,6 +103,14 @@ fn decide_state(deployment: &Deployment, has_directory: bool) -> State {
             deployment.job_state().unwrap_or("not started")
         )),
     }
+}
+
+fn is_suspended_by_ha_metadata(deployment: &Deployment) -> bool {
+    let spec = deployment.last_reconciled_spec().unwrap_or_default();
+    let of_job = |field: &str| spec.pointer(field).and_then(Value::as_str);
+    deployment.lifecycle() == Some("SUSPENDED")
+        && of_job("/job/state") == Some("suspended")
+        && of_job("/job/upgradeMode") == Some("last-state")
 }
 
 /// Saves the state where it can, then deletes.
@@ -123,21 +139,14 @@ pub async fn run(args: DeleteArgs, global: &Global, printer: &Printer) -> anyhow
     let cluster = saving_cluster(&connection, &present).await?;
     let has_directory = savepoint_path.is_some()
         || has_directory(&connection, &present, cluster.as_ref(), (no_savepoint, &access)).await;
-    let state = if no_savepoint || cluster.is_none() {
-        State::AtRest
-    } else {
-        decide_state(&present, has_directory)
+    let state = match decide_state(&present, has_directory) {
+        state @ State::AtRest { .. } => state,
+        _ if no_savepoint || cluster.is_none() => State::AtRest { path: None },
+        state => state,
     };
     // `--yes` answers whether to delete, not whether to lose state: that has a flag of its own.
-    if let State::Endangered(reason) = &state
-        && (yes || !printer.terminals().input)
-    {
-        return Err(Failure::new(format!(
-            "`{name}` was not deleted: no savepoint can be taken, because {reason}"
-        ))
-        .hint("delete it without one: --no-savepoint")
-        .hint("or say where savepoints go: --savepoint-path DIRECTORY")
-        .into());
+    if yes || !printer.terminals().input {
+        refuse_loss(&name, &state)?;
     }
     if !yes && dry_run == DryRunMode::None && printer.terminals().input {
         let question = question(&present, &state, no_savepoint, &connection.namespace);
@@ -146,7 +155,9 @@ pub async fn run(args: DeleteArgs, global: &Global, printer: &Printer) -> anyhow
         }
     }
     let mut path = None;
-    if let (State::Save { job_id }, Some(cluster)) = (state, &cluster)
+    if let State::AtRest { path: left } = state {
+        path = left;
+    } else if let (State::Save { job_id }, Some(cluster)) = (state, &cluster)
         && dry_run == DryRunMode::None
     {
         let timeout = wait.timeout.max(Duration::from_secs(1));
@@ -197,12 +208,33 @@ pub async fn run(args: DeleteArgs, global: &Global, printer: &Printer) -> anyhow
     Ok(())
 }
 
+fn refuse_loss(name: &str, state: &State) -> Result<(), Failure> {
+    match state {
+        State::Save { .. } | State::AtRest { .. } => Ok(()),
+        State::InHaMetadata => Err(Failure::new(format!(
+            "`{name}` was not deleted: where its newest state is only its HA metadata say, which go \
+             with it"
+        ))
+        .hint(format!("delete it with a savepoint: kubectl flink resume {name} --wait, and again"))
+        .hint("or leave its state behind: --no-savepoint")),
+        State::Endangered(reason) => Err(Failure::new(format!(
+            "`{name}` was not deleted: no savepoint can be taken, because {reason}"
+        ))
+        .hint("delete it without one: --no-savepoint")
+        .hint("or say where savepoints go: --savepoint-path DIRECTORY")),
+    }
+}
+
 /// What a person is asked before anything happens.
 fn question(present: &Deployment, state: &State, no_savepoint: bool, namespace: &str) -> String {
     let about_state = match state {
         State::Save { .. } => "its job is stopped with a savepoint first".to_owned(),
-        State::AtRest if no_savepoint => "no savepoint is taken".to_owned(),
-        State::AtRest => "no job of its own runs".to_owned(),
+        State::AtRest { path: Some(path) } => format!("its state stays at `{path}`"),
+        State::AtRest { path: None } if no_savepoint => "no savepoint is taken".to_owned(),
+        State::AtRest { path: None } => "no job of its own runs".to_owned(),
+        State::InHaMetadata => {
+            "where its newest state is ONLY ITS HA METADATA say, which go with it".to_owned()
+        }
         State::Endangered(reason) => format!("NO savepoint can be taken, because {reason}"),
     };
     let kind = if present.is_session_job() { "FlinkSessionJob" } else { "FlinkDeployment" };
@@ -257,7 +289,7 @@ async fn is_directory_configured(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     fn deployment(job_status: Value, lifecycle: &str) -> Deployment {
         Deployment(json!({"metadata": {"name": "x"}, "spec": {"job": {}}, "status": {
@@ -291,17 +323,17 @@ mod tests {
         {
             assert_eq!(
                 decide_state(&deployment(json!({"state": state}), lifecycle), true),
-                State::AtRest
+                State::AtRest { path: None }
             );
         }
         assert_eq!(
             decide_state(&Deployment(json!({"spec": {"job": {}}})), true),
-            State::AtRest,
+            State::AtRest { path: None },
             "never deployed"
         );
         assert_eq!(
             decide_state(&Deployment(json!({"spec": {}})), true),
-            State::AtRest,
+            State::AtRest { path: None },
             "session cluster"
         );
     }

@@ -269,19 +269,28 @@ async fn follow(
                 "the savepoint of `{name}` is not done after {}s",
                 order.timeout.as_secs()
             ))
-            .hint(format!(
-                "Flink goes on with it (trigger {trigger_id}); give it more time with --timeout"
-            ))
+            .hint(if order.stops_job {
+                format!(
+                    "Flink goes on with it (trigger {trigger_id}), and the job ends with it; once \
+                     it has, its status says where the savepoint is: kubectl flink status {name}"
+                )
+            } else {
+                format!(
+                    "Flink goes on with it (trigger {trigger_id}); give it more time with --timeout"
+                )
+            })
             .into());
         }
         match client.savepoint_status(&order.job_id, trigger_id).await {
             Ok(SavepointStatus::Completed { location }) => return Ok(location),
             Ok(SavepointStatus::CompletedButStopFailed { location, cause }) => {
-                progress.note(format_args!(
-                    "warning: the savepoint is good, but the job failed while it stopped: {}",
+                return Err(Failure::new(format!(
+                    "the job of `{name}` failed while it stopped, and may go on from before its \
+                     savepoint `{location}`, which is good: {}",
                     summary(&cause.stack_trace, &cause.class)
-                ));
-                return Ok(location);
+                ))
+                .hint(format!("look whether it runs, then try again: kubectl flink status {name}"))
+                .into());
             }
             Ok(SavepointStatus::Failed(cause)) => {
                 return Err(Failure::new(format!(

@@ -438,6 +438,48 @@ async fn delete_stops_where_the_state_cannot_be_saved() {
 }
 
 #[tokio::test]
+async fn delete_keeps_a_job_that_may_go_on_from_before_its_savepoint() {
+    let cluster = cluster();
+    let (flink, address) = flink().await;
+    flink.with("default/wordcount", |cluster| {
+        cluster.jobs.get_mut(JOB_ID).unwrap().fails_while_stopping = true;
+    });
+    let ran = run(&cluster, Some(address), "delete wordcount").await;
+    ran.failed(Kind::Failed, "failed while it stopped, and may go on from before its savepoint");
+    assert_eq!(cluster.writes(), []);
+}
+
+fn suspended(cluster: &FakeCluster, mode: &str) {
+    let last = json!({"spec": {"job": {"state": "suspended", "upgradeMode": mode}}}).to_string();
+    let path = (mode == "savepoint").then_some("s3://b/savepoints/savepoint-7");
+    let status = json!({"lifecycleState": "SUSPENDED",
+        "jobStatus": {"state": "FINISHED", "upgradeSavepointPath": path},
+        "reconciliationStatus": {"lastReconciledSpec": last}});
+    cluster.set_status("flinkdeployments", "default", "wordcount", &status);
+}
+
+#[tokio::test]
+async fn delete_says_where_the_state_of_a_suspended_job_stays() {
+    let cluster = cluster();
+    suspended(&cluster, "savepoint");
+    let ran = run(&cluster, None, "delete wordcount").await.succeeded();
+    let path = "spec.job.initialSavepointPath: s3://b/savepoints/savepoint-7";
+    assert!(ran.error.contains(path), "{}", ran.error);
+    assert_eq!(cluster.object("flinkdeployments", "default", "wordcount"), None);
+}
+
+#[tokio::test]
+async fn delete_does_not_take_along_all_that_says_where_the_state_is() {
+    let cluster = cluster();
+    suspended(&cluster, "last-state");
+    let ran = run(&cluster, None, "delete wordcount --yes").await;
+    ran.failed(Kind::Failed, "where its newest state is only its HA metadata say");
+    assert_eq!(cluster.writes(), []);
+    run(&cluster, None, "delete wordcount --no-savepoint").await.succeeded();
+    assert_eq!(cluster.object("flinkdeployments", "default", "wordcount"), None);
+}
+
+#[tokio::test]
 async fn init_is_idempotent_and_says_what_it_does() {
     let cluster = cluster();
     let ran = run(&cluster, None, "init --yes --skip-crds").await.succeeded();
