@@ -281,11 +281,10 @@ impl<'w> Pass<'w> {
             Err(reason) => return Ok(self.wait(format!("its job cannot be read: {reason}"))),
         };
         self.has_job = Some(true);
-        let is_running = match self.readiness(job) {
-            Readiness::Running => true,
-            Readiness::Passing => false,
-            Readiness::Ended => return Ok(self.abandon("is not running")),
-        };
+        let readiness = self.readiness(job);
+        let is_running = matches!(readiness, Readiness::Running);
+        // By the job's status, which may be of after the snapshot's end: Flink is asked for that first.
+        let has_ended = matches!(readiness, Readiness::Ended);
         let is_overdue = self.age() > job.timeout + OVERDUE;
         match self.world.trigger()? {
             Ok(Trigger::Completed { path }) => {
@@ -296,6 +295,9 @@ impl<'w> Pass<'w> {
                 Ok(self.complete(Some(path.unwrap_or_default()), "the snapshot is done"))
             }
             Ok(Trigger::Failed { message }) => Ok(self.fail(message)),
+            Ok(Trigger::NotFound | Trigger::Pending) | Err(_) if has_ended => {
+                Ok(self.abandon("is not running"))
+            }
             Ok(Trigger::NotFound) if is_running && self.age() < SEND_AGAIN => {
                 if let (Some(job_id), Ok(what)) = (job.id.clone(), self.wanted(job)) {
                     self.steps.push(Step::Trigger(Request { job_id, trigger_id, what }));
