@@ -15,9 +15,10 @@ use super::plan::{Component, Event, Plan, Step};
 use super::reconciled::ReconciledSpec;
 use super::restore::RestorePoint;
 use super::version::refuse_old_version;
-use super::world::JobManager;
+use super::world::{Job, JobManager};
 use crate::api::job::UpgradeMode;
 use crate::api::status::JobManagerDeploymentStatus;
+use crate::config::cluster::is_high_availability_on;
 use crate::config::options;
 
 /// Ids of jobs named in one message.
@@ -144,13 +145,20 @@ impl Pass<'_> {
                 ));
             }
         }
-        let runs = job_manager.is_some_and(|job_manager| job_manager.available_replicas > 0);
-        if !runs || !config.get(&options::SESSION_DELETION_BLOCK_ON_UNMANAGED_JOBS)? {
+        let Some(job_manager) = job_manager.filter(|job_manager| job_manager.replicas > 0) else {
+            return Ok(());
+        };
+        let is_up = job_manager.available_replicas > 0;
+        // With high availability jobs outlive the process that is away.
+        let has_been_up = self.status.reconciliation_status.last_stable_spec.is_some();
+        let may_run = is_up || has_been_up && is_high_availability_on(&config);
+        if !may_run || !config.get(&options::SESSION_DELETION_BLOCK_ON_UNMANAGED_JOBS)? {
             return Ok(());
         }
         let patience = config.get(&options::RESOURCE_CLEANUP_TIMEOUT)?;
         let at = give_up_at(&self.world.resource.metadata, None, patience, self.world.now);
-        let jobs = match self.world.jobs()? {
+        let jobs = if is_up { self.world.jobs()? } else { Err("its JobManager is not available") };
+        let jobs = match jobs {
             Ok(jobs) => jobs.as_slice(),
             Err(reason) if self.world.now < at => {
                 let message = format!("whether jobs run in the cluster cannot be read: {reason}");
@@ -162,19 +170,9 @@ impl Pass<'_> {
             // A JobManager that never answers must not keep the resource for ever.
             Err(_) => &[],
         };
-        let running: Vec<&str> = jobs
-            .iter()
-            .filter(|job| !job.state.is_globally_terminal())
-            .map(|job| job.id.as_str())
-            .collect();
-        if running.is_empty() {
-            return Ok(());
-        }
-        let shown = running.iter().take(IDS_SHOWN).copied().collect::<Vec<_>>().join(", ");
-        let more = if running.len() > IDS_SHOWN { ", …" } else { "" };
+        let Some(running) = not_ended(jobs) else { return Ok(()) };
         let message = format!(
-            "The session cluster has non terminated jobs [{shown}{more}] that should be cancelled \
-             first"
+            "The session cluster has non terminated jobs [{running}] that should be cancelled first"
         );
         Err(self.blocked(
             Reason::UnmanagedJobs,
@@ -190,4 +188,19 @@ impl Pass<'_> {
         self.blocker = Some(Box::new(Blocker::new(reason, message).remedy(remedy)));
         Halt::problem(problem)
     }
+}
+
+/// Ids of the jobs that have not ended, as a person reads them; none where all have.
+fn not_ended(jobs: &[Job]) -> Option<String> {
+    let mut running: Vec<&str> = jobs
+        .iter()
+        .filter(|job| !job.state.is_globally_terminal())
+        .map(|job| job.id.as_str())
+        .collect();
+    let has_more = running.len() > IDS_SHOWN;
+    running.truncate(IDS_SHOWN);
+    if has_more {
+        running.push("…");
+    }
+    (!running.is_empty()).then(|| running.join(", "))
 }

@@ -594,6 +594,34 @@ fn who_needs_the_cluster_keeps_it_from_being_deleted() {
 }
 
 #[test]
+fn jobs_of_a_job_manager_that_is_away_keep_the_cluster_for_a_while() {
+    let mut sim = Session::new("native");
+    sim.settle();
+    sim.jobs = vec![JobStatusState::Running];
+    sim.job_manager.as_mut().unwrap().available_replicas = 0;
+    sim.starts_in = 60;
+    sim.mark_for_deletion();
+    for _ in 0..50 {
+        sim.tick();
+        sim.pass(None);
+    }
+    assert!(!sim.is_gone() && sim.has_ha_metadata, "{}", sim.message());
+    for _ in 0..20 {
+        sim.tick();
+        sim.pass(None);
+    }
+    assert!(sim.message().contains("non terminated jobs"), "{}", sim.message());
+
+    sim.job_manager.as_mut().unwrap().available_replicas = 0;
+    sim.starts_in = 10_000;
+    for _ in 0..400 {
+        sim.tick();
+        sim.pass(None);
+    }
+    assert!(sim.is_gone(), "it never answers: {}", sim.message());
+}
+
+#[test]
 fn options_let_a_needed_cluster_go() {
     for (option, has_session_jobs) in [
         ("kubernetes.operator.session.deletion.block-on-session-jobs", true),
@@ -644,7 +672,8 @@ fn deletion_of_a_session_cluster_ends_whatever_its_state() {
                 sim.pass(None);
             }
             sim.mark_for_deletion();
-            for _ in 0..60 {
+            // A JobManager that is away is waited for, five minutes.
+            for _ in 0..400 {
                 sim.tick();
                 let crash_at =
                     (choices.below(4) == 0).then(|| usize::try_from(choices.below(4)).unwrap());
