@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use super::application::{Halt, Pass};
+use super::application::{Halt, Pass, Problem};
 use super::blocker::{Blocker, Reason, cleanup_failed, give_up_at};
 use super::deploy::GOING;
 use super::diff::SpecDiff;
@@ -37,6 +37,9 @@ impl Pass<'_> {
         diff: &SpecDiff,
     ) -> Result<Plan, Halt> {
         if let Err(halt) = self.refuse_what_cannot_be_made() {
+            return self.go_on_as_it_is(last, halt);
+        }
+        if let Err(halt) = self.refuse_moved_jobs(last) {
             return self.go_on_as_it_is(last, halt);
         }
         self.announce(diff);
@@ -181,6 +184,29 @@ impl Pass<'_> {
              `kubernetes.operator.session.deletion.block-on-unmanaged-jobs: false`: they then end \
              without a savepoint",
         ))
+    }
+
+    /// Jobs that have not ended are recovered by the HA metadata of the next JobManager, and those would
+    /// be in another place.
+    fn refuse_moved_jobs(&self, last: &ReconciledSpec) -> Result<(), Halt> {
+        if !self.moves_metadata(&last.spec, &self.spec)? {
+            return Ok(());
+        }
+        let because = match self.world.jobs()? {
+            Ok(jobs) => match not_ended(jobs) {
+                Some(running) => format!("jobs [{running}] have not ended"),
+                None => return Ok(()),
+            },
+            // Under a spec that never came up there are none.
+            Err(_) if !self.is_stable() => return Ok(()),
+            Err(reason) => format!("whether jobs run cannot be read: {reason}"),
+        };
+        let message = format!(
+            "HA metadata are to be kept in another place, where a new JobManager would not find the \
+             cluster's jobs, and {because}: nothing is stopped. Suspend its session jobs and cancel \
+             the others first; or turn high availability off first, which leaves all of them behind"
+        );
+        Err(Halt::problem(Problem::upgrade("UpgradeFailed", message)))
     }
 
     fn blocked(&mut self, reason: Reason, message: String, remedy: &str) -> Halt {

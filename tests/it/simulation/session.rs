@@ -622,6 +622,31 @@ fn jobs_of_a_job_manager_that_is_away_keep_the_cluster_for_a_while() {
 }
 
 #[test]
+fn a_cluster_with_jobs_does_not_move_their_metadata() {
+    let move_to = |sim: &mut Session, servers: &str| {
+        for (key, value) in
+            [("type", "zookeeper"), ("zookeeper.quorum", servers), ("zookeeper.path.root", "/jobs")]
+        {
+            let key = format!("high-availability.{key}");
+            sim.edit(|r| drop(r.spec.flink_configuration.0.insert(key, value.into())));
+        }
+        for _ in 0..30 {
+            sim.tick();
+            sim.pass(None);
+        }
+    };
+    let mut sim = Session::new("native");
+    sim.settle();
+    sim.jobs = vec![JobStatusState::Running];
+    move_to(&mut sim, "zookeeper:2181");
+    assert_eq!(sim.made, 1, "{}", sim.message());
+    assert!(sim.message().contains("have not ended"), "{}", sim.message());
+    sim.jobs = vec![JobStatusState::Canceled];
+    move_to(&mut sim, "zookeeper-2:2181");
+    assert_eq!(sim.made, 2, "{}", sim.message());
+}
+
+#[test]
 fn options_let_a_needed_cluster_go() {
     for (option, has_session_jobs) in [
         ("kubernetes.operator.session.deletion.block-on-session-jobs", true),
