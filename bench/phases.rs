@@ -19,6 +19,10 @@ const STABLE_LIMIT_EACH: Duration = Duration::from_millis(300);
 const STATUSES_TO_STABLE: usize = 2;
 /// Time after start in which an operator loads what it needs; its size then is its idle size.
 const IDLE_AFTER: Duration = Duration::from_secs(12);
+/// Pauses between two looks at the API server's counts, which are a large text for it to write: the
+/// more there is to wait for, the longer.
+const COUNTED_EVERY_MIN: Duration = Duration::from_millis(200);
+const COUNTED_EVERY_EACH: Duration = Duration::from_micros(200);
 const SETTLE: Duration = Duration::from_secs(15);
 const MINUTE: Duration = Duration::from_mins(1);
 /// Edits whose reaction is timed.
@@ -160,8 +164,9 @@ impl Bench {
     /// which would be taken from what is measured.
     async fn until_written(&self, before: &Calls, start: Instant) -> Result<()> {
         let wanted = before.statuses + (self.count * STATUSES_TO_STABLE) as f64;
+        let pause = COUNTED_EVERY_EACH.saturating_mul(u32::try_from(self.count)?);
         while self.ground.calls().await?.statuses < wanted && start.elapsed() < self.limit()? {
-            sleep(Duration::from_millis(200)).await;
+            sleep(pause.max(COUNTED_EVERY_MIN)).await;
         }
         Ok(())
     }
