@@ -6,6 +6,7 @@
 
 mod flink;
 mod kubelet;
+mod session;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -60,6 +61,8 @@ struct State {
     /// Deployments whose JobManager has ended: none comes up for them any more.
     finished: BTreeSet<String>,
     kept: BTreeMap<(Key, String), Kept>,
+    /// What users of session jobs ask for, by uid.
+    wanted: BTreeMap<String, session::Wanted>,
     broken: Vec<(Key, String)>,
 }
 
@@ -102,6 +105,7 @@ impl World {
         let tasks = [
             tokio::spawn(follow_deployments(Arc::downgrade(self), self.client.clone())),
             tokio::spawn(follow_pods(Arc::downgrade(self), self.client.clone())),
+            tokio::spawn(session::follow(Arc::downgrade(self), self.client.clone())),
             tokio::spawn(flink::keep_metadata(Arc::downgrade(self))),
         ];
         for former in std::mem::replace(&mut *self.tasks.lock().unwrap(), tasks.into()) {
@@ -166,9 +170,10 @@ impl World {
     /// The laws that were broken in a namespace.
     pub(super) fn broken(&self, namespace: &str) -> Vec<String> {
         let prefix = format!("{namespace}/");
+        let by_sessions = session::broken(self, namespace);
         let state = self.state();
         let broken = state.broken.iter().filter(|(key, _)| key.starts_with(&prefix));
-        broken.map(|(key, law)| format!("{key}: {law}")).collect()
+        broken.map(|(key, law)| format!("{key}: {law}")).chain(by_sessions).collect()
     }
 
     /// A cluster's JobManager crashes, and its kubelet starts it again.

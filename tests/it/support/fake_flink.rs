@@ -6,6 +6,7 @@
 //! moves every job on by one step, so that tests neither sleep nor race.
 
 mod job;
+mod ledger;
 pub(crate) mod load;
 mod rest;
 
@@ -22,6 +23,7 @@ use axum::{
 };
 pub(crate) use job::Job;
 use kubectl_flink::flink::{Client, Deadlines};
+pub(crate) use ledger::Submission;
 use serde_json::json;
 
 /// What goes wrong with one request.
@@ -77,6 +79,11 @@ pub(crate) struct Cluster {
     pub(crate) stored: BTreeMap<String, i64>,
     /// Every start of a job, in order.
     pub(crate) starts: Vec<Start>,
+    /// Every start in a session cluster, in order; also those that came to nothing.
+    pub(crate) submissions: Vec<Submission>,
+    ledger: Vec<ledger::Entry>,
+    /// Paths that are in the ledger.
+    known: BTreeSet<String>,
     /// Of all TaskManagers.
     pub(crate) process_metrics: Metrics,
     /// Of the JobManager, beside what each has.
@@ -137,6 +144,7 @@ impl Cluster {
 
     /// The JobManager is gone, and what only it knew. Answers the jobs that it had.
     pub(crate) fn go_down(&mut self) -> BTreeMap<String, Job> {
+        self.take_stock();
         self.is_down = true;
         self.jars.clear();
         self.orphans.clear();
@@ -322,6 +330,7 @@ impl World {
         for job in cluster.jobs.values_mut() {
             job.step(now);
         }
+        cluster.take_stock();
         rest::handle(cluster, now, method, uri, headers, body)
     }
 }

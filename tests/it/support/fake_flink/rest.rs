@@ -382,6 +382,7 @@ fn run(cluster: &mut Cluster, now: i64, jar: &str, posted: &Value) -> Answer {
             "Caused by: org.apache.flink.runtime.client.DuplicateJobSubmissionException: Job has already been submitted.\n",
         );
     }
+    cluster.submit(&id, posted["savepointPath"].as_str());
     let mut job = Job::submitted(&id, now);
     let mut start = Start { job_id: id.clone(), restored: None };
     if let Some(path) = posted["savepointPath"].as_str() {

@@ -1,0 +1,91 @@
+//! What a cluster remembers of its jobs for those who judge: who saved what, in which order, and
+//! what each submission could have started from.
+//!
+//! Numbers of checkpoints are not enough: a job that was told to start from older state counts on
+//! from there.
+
+use super::{Cluster, Job};
+
+/// Hex digits of a job id that are the same for all jobs of a session job's resource.
+const OWNED: usize = 16;
+
+/// Something that happened to state.
+#[derive(Clone, Debug)]
+pub(super) enum Entry {
+    /// By which start, counted from 1.
+    Saved {
+        job_id: String,
+        start: usize,
+        path: String,
+        is_savepoint: bool,
+    },
+    Started {
+        job_id: String,
+        from: Option<String>,
+    },
+}
+
+/// A start in a session cluster, with what was known when it was made.
+#[derive(Clone, Debug)]
+pub(crate) struct Submission {
+    pub(crate) job_id: String,
+    pub(crate) from: Option<String>,
+    /// What it starts from is in the store.
+    pub(crate) is_there: bool,
+    /// What the resource's jobs saved last, or were last started from.
+    pub(crate) newest: Option<String>,
+    /// Jobs of the resource that have not ended.
+    pub(crate) live: Vec<String>,
+}
+
+fn owner(job_id: &str) -> &str {
+    job_id.get(..OWNED).unwrap_or(job_id)
+}
+
+impl Cluster {
+    /// Enters what was saved since it was last asked.
+    pub(super) fn take_stock(&mut self) {
+        for job in self.jobs.values() {
+            let new = job.checkpoints.iter().rev();
+            let new = new.take_while(|one| !self.known.contains(&one.path));
+            let mut new: Vec<String> = new.map(|one| one.path.clone()).collect();
+            new.reverse();
+            for path in new {
+                self.known.insert(path.clone());
+                self.ledger.push(Entry::Saved { job_id: job.id.clone(), path });
+            }
+        }
+    }
+
+    /// Enters that a job is to start in a session cluster.
+    pub(crate) fn submit(&mut self, job_id: &str, from: Option<&str>) {
+        self.take_stock();
+        let is_of_owner = |job: &&Job| owner(&job.id) == owner(job_id) && !job.is_terminal();
+        let live = self.jobs.values().filter(is_of_owner).map(|job| job.id.clone()).collect();
+        self.submissions.push(Submission {
+            job_id: job_id.to_owned(),
+            from: from.map(str::to_owned),
+            is_there: from.is_none_or(|path| self.state_at(path).is_some()),
+            newest: self.newest_of(owner(job_id)),
+            live,
+        });
+        let from = from.map(str::to_owned);
+        self.ledger.push(Entry::Started { job_id: job_id.to_owned(), from });
+    }
+
+    /// What the jobs whose ids begin like this saved last, or were last started from.
+    fn newest_of(&self, prefix: &str) -> Option<String> {
+        for entry in self.ledger.iter().rev() {
+            match entry {
+                Entry::Saved { job_id, path } | Entry::Started { job_id, from: Some(path) }
+                    if job_id.starts_with(prefix) && self.state_at(path).is_some() =>
+                {
+                    return Some(path.clone());
+                }
+                Entry::Started { job_id, from: None } if job_id.starts_with(prefix) => return None,
+                Entry::Saved { .. } | Entry::Started { .. } => {}
+            }
+        }
+        None
+    }
+}
