@@ -1,10 +1,12 @@
 //! How a case ended, in words that are the same for every run: the objects, what the job was
-//! started from each time, and what lies in the store.
+//! started from each time, and what lies in the store. State is called after the start that saved
+//! it, wherever its path is written.
 
 use kube::api::ListParams;
 use serde_json::{Map, Value};
 
 use super::stage::Stage;
+use crate::support::fake_flink::Cluster;
 
 const KINDS: [&str; 7] = [
     "FlinkDeployment",
@@ -33,6 +35,7 @@ const FOREIGN: [&str; 11] = [
 
 /// The end of the case on this stage.
 pub(super) async fn of(stage: &Stage, clusters: &[&str]) -> String {
+    let names = names(stage, clusters);
     let mut lines = Vec::new();
     for kind in KINDS {
         let objects = stage.api(kind).list(&ListParams::default()).await.unwrap();
@@ -53,7 +56,7 @@ pub(super) async fn of(stage: &Stage, clusters: &[&str]) -> String {
                     let tells = error.contains("is rolled back: ");
                     value["status"]["error"] = if tells { "why" } else { error }.into();
                 }
-                let text = format!("{kind} {value:#}");
+                let text = named(&format!("{kind} {value:#}"), &names);
                 plain(&text.replace(&stage.namespace, "NAMESPACE"))
             })
             .collect();
@@ -71,7 +74,8 @@ pub(super) async fn of(stage: &Stage, clusters: &[&str]) -> String {
                 let is_again =
                     cluster.starts.iter().filter(|one| one.job_id == start.job_id).count();
                 let from = start.restored.as_ref().map_or("nothing", |(path, _)| path);
-                lines.push(format!("a job of {is_again} starts began from {}", plain(from)));
+                let from = plain(&named(from, &names));
+                lines.push(format!("a job of {is_again} starts began from {from}"));
             }
             let mut states: Vec<&str> = cluster.jobs.values().map(|job| &*job.state).collect();
             states.sort_unstable();
@@ -80,11 +84,31 @@ pub(super) async fn of(stage: &Stage, clusters: &[&str]) -> String {
             let taken = taken.filter(|one| one.kind != "CHECKPOINT").map(|one| &one.path);
             let stored = cluster.stored.keys().filter(|path| path.contains("savepoint-"));
             let savepoints = taken.chain(stored).filter(|path| !cluster.is_disposed(path));
-            lines.push(format!("savepoints in the store: {}", savepoints.count()));
+            let mut savepoints: Vec<String> =
+                savepoints.map(|path| plain(&named(path, &names))).collect();
+            savepoints.sort();
+            lines.push(format!("savepoints in the store: {}", savepoints.join(", ")));
             lines
         }));
     }
     lines.join("\n").replace(&stage.namespace, "NAMESPACE")
+}
+
+/// What is called how, the longest path first: one may begin with another.
+fn names(stage: &Stage, clusters: &[&str]) -> Vec<(String, String)> {
+    let of_cluster = |cluster: &&str| {
+        let key = format!("{}/{cluster}", stage.namespace);
+        let names = stage.ground.world.flink().with(&key, Cluster::names);
+        let called = |(path, name)| (path, format!("{name} of {cluster}"));
+        names.into_iter().map(called).collect::<Vec<_>>()
+    };
+    let mut names: Vec<(String, String)> = clusters.iter().flat_map(of_cluster).collect();
+    names.sort_by_key(|(path, _)| std::cmp::Reverse(path.len()));
+    names
+}
+
+fn named(text: &str, names: &[(String, String)]) -> String {
+    names.iter().fold(text.to_owned(), |text, (path, name)| text.replace(path, name))
 }
 
 fn strip(value: &mut Value) {

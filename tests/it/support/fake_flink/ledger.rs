@@ -48,11 +48,14 @@ impl Cluster {
         for job in self.jobs.values() {
             let new = job.checkpoints.iter().rev();
             let new = new.take_while(|one| !self.known.contains(&one.path));
-            let mut new: Vec<String> = new.map(|one| one.path.clone()).collect();
+            let mut new: Vec<_> =
+                new.map(|one| (one.path.clone(), one.kind != "CHECKPOINT")).collect();
             new.reverse();
-            for path in new {
+            let start = self.starts.iter().rposition(|start| start.job_id == job.id);
+            for (path, is_savepoint) in new {
                 self.known.insert(path.clone());
-                self.ledger.push(Entry::Saved { job_id: job.id.clone(), path });
+                let (job_id, start) = (job.id.clone(), start.map_or(0, |index| index + 1));
+                self.ledger.push(Entry::Saved { job_id, start, path, is_savepoint });
             }
         }
     }
@@ -77,7 +80,7 @@ impl Cluster {
     fn newest_of(&self, prefix: &str) -> Option<String> {
         for entry in self.ledger.iter().rev() {
             match entry {
-                Entry::Saved { job_id, path } | Entry::Started { job_id, from: Some(path) }
+                Entry::Saved { job_id, path, .. } | Entry::Started { job_id, from: Some(path) }
                     if job_id.starts_with(prefix) && self.state_at(path).is_some() =>
                 {
                     return Some(path.clone());
@@ -87,5 +90,31 @@ impl Cluster {
             }
         }
         None
+    }
+
+    /// Everything that was saved, in words that are the same for every run. How many checkpoints
+    /// there were before the newest depends on time.
+    pub(crate) fn names(&mut self) -> Vec<(String, String)> {
+        self.take_stock();
+        let saved = self.ledger.iter().enumerate().filter_map(|(index, entry)| match entry {
+            Entry::Saved { start, path, is_savepoint, .. } => {
+                let is_later = |entry: &&Entry| match entry {
+                    Entry::Saved { start: of, is_savepoint: kind, .. } => {
+                        (of, kind) == (start, is_savepoint)
+                    }
+                    Entry::Started { .. } => false,
+                };
+                let later = self.ledger[index + 1..].iter().filter(is_later).count();
+                let which = match (is_savepoint, later) {
+                    (true, 0) => "the newest savepoint".to_owned(),
+                    (true, later) => format!("savepoint {later} before the newest"),
+                    (false, 0) => "the newest checkpoint".to_owned(),
+                    (false, _) => "an older checkpoint".to_owned(),
+                };
+                Some((path.clone(), format!("{which} of start {start}")))
+            }
+            Entry::Started { .. } => None,
+        });
+        saved.collect()
     }
 }
