@@ -2,19 +2,30 @@
 //! started from each time, and what lies in the store. State is called after the start that saved
 //! it, wherever its path is written.
 
-use kube::api::ListParams;
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use kube::ResourceExt;
+use kube::api::{DynamicObject, ListParams};
 use serde_json::{Map, Value};
+use tokio::time::sleep;
 
 use super::stage::Stage;
 use crate::support::fake_flink::Cluster;
 
-const KINDS: [&str; 7] = [
+/// How often it is looked whether the garbage collector is done.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+const COLLECTED_TRIES: usize = 100;
+
+const KINDS: [&str; 9] = [
     "FlinkDeployment",
     "FlinkSessionJob",
     "FlinkStateSnapshot",
     "Deployment",
     "ConfigMap",
     "Service",
+    "Ingress",
+    "Secret",
     "ControllerRevision",
 ];
 
@@ -35,6 +46,7 @@ const FOREIGN: [&str; 11] = [
 
 /// The end of the case on this stage.
 pub(super) async fn of(stage: &Stage, clusters: &[&str]) -> String {
+    until_collected(stage).await;
     let names = names(stage, clusters);
     let mut lines = Vec::new();
     for kind in KINDS {
@@ -63,6 +75,7 @@ pub(super) async fn of(stage: &Stage, clusters: &[&str]) -> String {
         texts.sort();
         lines.extend(texts);
     }
+    lines.extend(pods(stage).await);
     let running = stage.ground.world.job_managers(&stage.namespace);
     lines.push(format!("JobManagers that run: {running}"));
     for cluster in clusters {
@@ -91,7 +104,38 @@ pub(super) async fn of(stage: &Stage, clusters: &[&str]) -> String {
             lines
         }));
     }
+    check_jars(stage, clusters);
     lines.join("\n").replace(&stage.namespace, "NAMESPACE")
+}
+
+/// Waits for the garbage collector, as long as it may take on a busy machine.
+async fn until_collected(stage: &Stage) {
+    for _ in 0..COLLECTED_TRIES {
+        let mut all = Vec::new();
+        for kind in KINDS.iter().chain(&["Pod"]) {
+            all.extend(stage.api(kind).list(&ListParams::default()).await.unwrap().items);
+        }
+        let stored: BTreeSet<String> = all.iter().filter_map(ResourceExt::uid).collect();
+        let is_orphan = |object: &DynamicObject| {
+            let owners = object.owner_references();
+            !owners.is_empty() && owners.iter().all(|owner| !stored.contains(&owner.uid))
+        };
+        if !all.iter().any(is_orphan) {
+            return;
+        }
+        sleep(LOOK_EVERY).await;
+    }
+}
+
+/// A jar goes once it was run. An operator that is killed in between leaves one, until the
+/// JobManager ends.
+fn check_jars(stage: &Stage, clusters: &[&str]) {
+    let jars = |cluster: &&str| {
+        let key = format!("{}/{cluster}", stage.namespace);
+        stage.ground.world.flink().with(&key, |cluster| cluster.uploaded())
+    };
+    let (left, kills) = (clusters.iter().map(jars).sum::<usize>(), stage.operator.starts() - 1);
+    assert!(left <= kills, "{}", stage.told(&format!("{left} uploaded jars are left")));
 }
 
 /// What is called how, the longest path first: one may begin with another.
@@ -109,6 +153,20 @@ fn names(stage: &Stage, clusters: &[&str]) -> Vec<(String, String)> {
 
 fn named(text: &str, names: &[(String, String)]) -> String {
     names.iter().fold(text.to_owned(), |text, (path, name)| text.replace(path, name))
+}
+
+/// What of a pod does not depend on its node.
+async fn pods(stage: &Stage) -> Vec<String> {
+    let pods = stage.api("Pod").list(&ListParams::default()).await.unwrap();
+    let pods = pods.items.iter().map(|pod| {
+        let app = pod.metadata.labels.as_ref().and_then(|labels| labels.get("app"));
+        let phase = &pod.data["status"]["phase"];
+        let ends = pod.metadata.deletion_timestamp.as_ref().map_or("", |_| ", ends");
+        format!("Pod of {app:?}: {phase}{ends}")
+    });
+    let mut pods: Vec<String> = pods.collect();
+    pods.sort();
+    pods
 }
 
 fn strip(value: &mut Value) {

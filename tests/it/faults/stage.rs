@@ -79,7 +79,8 @@ impl Stage {
     pub(super) fn api(&self, kind: &str) -> Api<DynamicObject> {
         let (group, version) = match kind {
             "Deployment" | "ControllerRevision" => ("apps", "v1"),
-            "ConfigMap" | "Service" | "Pod" => ("", "v1"),
+            "ConfigMap" | "Service" | "Pod" | "Secret" => ("", "v1"),
+            "Ingress" => ("networking.k8s.io", "v1"),
             _ => ("flink.apache.org", "v1beta1"),
         };
         let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));

@@ -117,4 +117,9 @@ impl Cluster {
         });
         saved.collect()
     }
+
+    /// Jars that were uploaded and not deleted.
+    pub(crate) fn uploaded(&self) -> usize {
+        self.jars.len()
+    }
 }
