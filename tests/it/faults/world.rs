@@ -6,6 +6,7 @@
 
 mod flink;
 mod kubelet;
+mod metadata;
 mod session;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -38,6 +39,7 @@ struct Process {
     /// Uid of its Deployment.
     uid: String,
     is_highly_available: bool,
+    is_session: bool,
 }
 
 /// What Flink keeps of a job outside its JobManager.
@@ -106,7 +108,7 @@ impl World {
             tokio::spawn(follow_deployments(Arc::downgrade(self), self.client.clone())),
             tokio::spawn(follow_pods(Arc::downgrade(self), self.client.clone())),
             tokio::spawn(session::follow(Arc::downgrade(self), self.client.clone())),
-            tokio::spawn(flink::keep_metadata(Arc::downgrade(self))),
+            tokio::spawn(metadata::keep(Arc::downgrade(self))),
         ];
         for former in std::mem::replace(&mut *self.tasks.lock().unwrap(), tasks.into()) {
             former.abort();

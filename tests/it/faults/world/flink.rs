@@ -1,28 +1,26 @@
-//! Flink in a JobManager: what it starts, what it keeps in HA metadata, what it leaves behind.
+//! Flink in a JobManager: what it starts, and what it leaves behind.
 
 use std::collections::BTreeMap;
-use std::sync::Weak;
-use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
-use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams};
+use kube::api::DynamicObject;
 use kube::core::{ApiResource, GroupVersionKind};
-use serde_json::{Value, json};
-use tokio::time::sleep;
+use serde_json::Value;
 
-use super::{Kept, Process, World};
+use super::metadata::{graphs, has_checkpoint_in_map, read, write_graph};
+use super::{Process, World};
 use crate::support::fake_flink::{Cluster, Job, Start};
 
-/// How often checkpoints are brought into HA metadata.
-const METADATA_EVERY: Duration = Duration::from_millis(100);
 /// What the operator writes where HA metadata has to be used.
 const LAST_STATE: &str = "KUBERNETES_OPERATOR_LAST_STATE";
+/// Keys of what a job's graph is made of.
+const GRAPH_KEYS: [&str; 3] = ["parallelism.", "pipeline.", "$internal.application."];
 
 /// What a JobManager is started with.
 pub(super) struct Config {
     values: BTreeMap<String, String>,
-    is_session: bool,
+    pub(super) is_session: bool,
     pub(super) is_highly_available: bool,
     /// The job may start from nothing.
     is_stateless: bool,
@@ -65,6 +63,14 @@ impl Config {
         self.values.get("$internal.pipeline.job-id").cloned().unwrap_or_default()
     }
 
+    /// What Flink makes of the job, and of nothing else.
+    fn graph(&self) -> String {
+        let is_of_job = |key: &str| GRAPH_KEYS.iter().any(|prefix| key.starts_with(prefix));
+        let values = self.values.iter().filter(|(key, _)| is_of_job(key));
+        let lines: Vec<String> = values.map(|(key, value)| format!("{key}: {value}")).collect();
+        lines.join(", ")
+    }
+
     fn path(&self) -> Option<&str> {
         let paths = ["execution.state-recovery.path", "execution.savepoint.path"];
         paths.iter().find_map(|key| self.values.get(*key)).map(String::as_str)
@@ -72,11 +78,15 @@ impl Config {
 }
 
 pub(super) async fn start(world: &World, key: &str, config: &Config) {
+    if config.is_session {
+        return start_session(world, key, config).await;
+    }
     let job_id = config.job_id();
-    let from_metadata = match (config.is_session, config.is_highly_available) {
-        (false, true) => has_checkpoint_in_map(world, key, &job_id).await,
-        _ => false,
-    };
+    let mut from_metadata = false;
+    if config.is_highly_available {
+        from_metadata = has_checkpoint_in_map(world, key, &job_id).await;
+        run_stored_graphs(world, key, config).await;
+    }
     let kept = {
         let mut state = world.state();
         let kept = state.kept.entry((key.to_owned(), job_id.clone())).or_default();
@@ -87,9 +97,6 @@ pub(super) async fn start(world: &World, key: &str, config: &Config) {
     let now = world.flink.now();
     let law = world.flink.with(key, |cluster| {
         cluster.is_down = false;
-        if config.is_session {
-            return None;
-        }
         if let Some(job) = kept.result {
             cluster.jobs.insert(job_id, job);
             return None;
@@ -100,6 +107,58 @@ pub(super) async fn start(world: &World, key: &str, config: &Config) {
     if let Some(law) = law {
         world.broke(key, law);
     }
+}
+
+/// The jobs of the JobManager before go on where HA metadata has them.
+async fn start_session(world: &World, key: &str, config: &Config) {
+    let graphs =
+        if config.is_highly_available { graphs(world, key).await } else { BTreeMap::new() };
+    let mut found = Vec::new();
+    for id in graphs.into_keys() {
+        let has_checkpoint = has_checkpoint_in_map(world, key, &id).await;
+        let mut state = world.state();
+        let kept = state.kept.entry((key.to_owned(), id.clone())).or_default();
+        kept.has_checkpoint_in_map = None;
+        let checkpoint = kept.checkpoint.clone().filter(|_| has_checkpoint);
+        found.push((id, kept.result.clone(), checkpoint));
+    }
+    let now = world.flink.now();
+    world.flink.with(key, |cluster| {
+        cluster.is_down = false;
+        for (id, result, restored) in found {
+            if let Some(job) = result {
+                cluster.jobs.insert(id, job);
+                continue;
+            }
+            cluster.submit(&id, restored.as_ref().map(|(path, _)| &**path));
+            let mut job = Job::submitted(&id, now);
+            if let Some((path, number)) = &restored {
+                job.restore(*number, path, now);
+            }
+            cluster.starts.push(Start { job_id: id.clone(), restored });
+            cluster.jobs.insert(id, job);
+        }
+    });
+}
+
+/// Flink runs the graph that it has stored, whatever the new spec says. There must be none but the
+/// new one.
+async fn run_stored_graphs(world: &World, key: &str, config: &Config) {
+    let (job_id, new) = (config.job_id(), config.graph());
+    for (id, graph) in graphs(world, key).await {
+        let has_ended = world
+            .state()
+            .kept
+            .get(&(key.to_owned(), id.clone()))
+            .is_some_and(|kept| kept.result.is_some());
+        if !has_ended && id != job_id {
+            world.broke(key, format!("job {id} goes on beside {job_id}, by its stored graph"));
+        } else if !has_ended && graph != new {
+            world
+                .broke(key, format!("`{graph}` runs by its stored graph, and the spec is `{new}`"));
+        }
+    }
+    write_graph(world, key, &job_id, &new).await;
 }
 
 /// The job starts as its configuration says; answers the law that this breaks.
@@ -166,111 +225,4 @@ pub(super) fn end(world: &World, key: &str, process: &Process) {
     }
     drop(state);
     world.flink.with(key, |cluster| cluster.stored.extend(stored));
-}
-
-/// An object, or nothing where it is not there. An API server that is away says neither.
-async fn read<K>(api: &Api<K>, name: &str) -> Option<K>
-where
-    K: Clone + std::fmt::Debug + serde::de::DeserializeOwned,
-{
-    loop {
-        match api.get_opt(name).await {
-            Ok(found) => return found,
-            Err(_) => sleep(METADATA_EVERY).await,
-        }
-    }
-}
-
-async fn has_checkpoint_in_map(world: &World, key: &str, job_id: &str) -> bool {
-    let (namespace, name) = key.split_once('/').unwrap();
-    let maps: Api<ConfigMap> = Api::namespaced(world.client.clone(), namespace);
-    let map = read(&maps, &format!("{name}-{job_id}-config-map")).await;
-    map.is_some_and(|map| {
-        map.data.iter().flatten().any(|(key, _)| key.starts_with("checkpointID-"))
-    })
-}
-
-/// Keeps the ConfigMaps of highly available clusters as Flink does.
-pub(super) async fn keep_metadata(world: Weak<World>) {
-    loop {
-        sleep(METADATA_EVERY).await;
-        let Some(world) = world.upgrade() else { return };
-        let clusters: Vec<String> = {
-            let state = world.state();
-            let available = state.processes.iter().filter(|(_, processes)| {
-                processes.iter().any(|process| process.is_highly_available)
-            });
-            available.map(|(key, _)| key.clone()).collect()
-        };
-        futures::future::join_all(clusters.iter().map(|key| keep_metadata_of(&world, key))).await;
-    }
-}
-
-async fn keep_metadata_of(world: &World, key: &str) {
-    let _writing = world.writing.read().await;
-    // It may have ended since it was listed.
-    if world.state().processes.get(key).is_none_or(Vec::is_empty) {
-        return;
-    }
-    let jobs: Vec<(String, bool, bool)> = world.flink.with(key, |cluster| {
-        let state = |job: &Job| {
-            let has_checkpoint = job.restored.is_some() || !job.checkpoints.is_empty();
-            (job.id.clone(), job.is_terminal(), has_checkpoint)
-        };
-        cluster.jobs.values().map(state).collect()
-    });
-    let (namespace, name) = key.split_once('/').unwrap();
-    let maps: Api<ConfigMap> = Api::namespaced(world.client.clone(), namespace);
-    for (id, is_terminal, has_checkpoint) in jobs {
-        let map = format!("{name}-{id}-config-map");
-        let kept =
-            world.state().kept.get(&(key.to_owned(), id.clone())).cloned().unwrap_or_default();
-        let wanted = (!is_terminal).then_some(has_checkpoint);
-        if kept.has_checkpoint_in_map == wanted {
-            continue;
-        }
-        let is_done = match wanted {
-            None => delete(&maps, &map).await,
-            Some(has_checkpoint) => {
-                let leader =
-                    metadata(namespace, name, &format!("{name}-cluster-config-map"), false);
-                let job = metadata(namespace, name, &map, has_checkpoint);
-                apply(&maps, leader).await && apply(&maps, job).await
-            }
-        };
-        if is_done {
-            let mut state = world.state();
-            let kept: &mut Kept = state.kept.entry((key.to_owned(), id)).or_default();
-            kept.has_checkpoint_in_map = wanted;
-        }
-    }
-}
-
-fn metadata(namespace: &str, cluster: &str, name: &str, has_checkpoint: bool) -> ConfigMap {
-    let data = if has_checkpoint {
-        json!({"checkpointID-0000000000000000001": "rO0ABXNy", "counter": "2"})
-    } else {
-        json!({"counter": "1"})
-    };
-    serde_json::from_value(json!({
-        "apiVersion": "v1", "kind": "ConfigMap", "data": data,
-        "metadata": {"name": name, "namespace": namespace, "labels": {
-            "app": cluster, "configmap-type": "high-availability", "type": "flink-native-kubernetes",
-        }},
-    }))
-    .unwrap()
-}
-
-async fn apply(maps: &Api<ConfigMap>, map: ConfigMap) -> bool {
-    let name = map.metadata.name.clone().unwrap();
-    let params = PatchParams::apply("flink").force();
-    maps.patch(&name, &params, &Patch::Apply(map)).await.is_ok()
-}
-
-async fn delete(maps: &Api<ConfigMap>, name: &str) -> bool {
-    match maps.delete(name, &DeleteParams::default()).await {
-        Ok(_) => true,
-        Err(kube::Error::Api(status)) => status.code == 404,
-        Err(_) => false,
-    }
 }

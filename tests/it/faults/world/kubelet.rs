@@ -108,8 +108,11 @@ async fn start(world: &World, deployment: &Deployment) {
         }
         let processes = state.processes.entry(key.clone()).or_default();
         let others = processes.iter().filter(|process| process.uid != uid).count();
-        let is_highly_available = config.is_highly_available;
-        processes.push(Process { uid: uid.clone(), is_highly_available });
+        processes.push(Process {
+            uid: uid.clone(),
+            is_highly_available: config.is_highly_available,
+            is_session: config.is_session,
+        });
         if others > 0 {
             state.broken.push((key.clone(), "two JobManagers at the same time".to_owned()));
         }

@@ -1,0 +1,173 @@
+//! HA metadata: what Flink writes into ConfigMaps while jobs run, and finds there when it comes up.
+
+use std::collections::BTreeMap;
+use std::sync::Weak;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::Api;
+use kube::api::{DeleteParams, Patch, PatchParams};
+use serde_json::json;
+use tokio::time::sleep;
+
+use super::{Kept, World};
+use crate::support::fake_flink::Job;
+
+/// How often checkpoints are brought into HA metadata.
+const EVERY: Duration = Duration::from_millis(100);
+/// Before the id of a job whose graph is stored.
+const GRAPH: &str = "jobGraph-";
+/// How often a graph is written while the API server is away.
+const WRITE_TRIES: usize = 300;
+
+/// An object, or nothing where it is not there. An API server that is away says neither.
+pub(super) async fn read<K>(api: &Api<K>, name: &str) -> Option<K>
+where
+    K: Clone + std::fmt::Debug + serde::de::DeserializeOwned,
+{
+    loop {
+        match api.get_opt(name).await {
+            Ok(found) => return found,
+            Err(_) => sleep(EVERY).await,
+        }
+    }
+}
+
+pub(super) async fn has_checkpoint_in_map(world: &World, key: &str, job_id: &str) -> bool {
+    let map = read(&maps(world, key), &format!("{}-{job_id}-config-map", name_of(key))).await;
+    map.is_some_and(|map| {
+        map.data.iter().flatten().any(|(key, _)| key.starts_with("checkpointID-"))
+    })
+}
+
+fn maps(world: &World, key: &str) -> Api<ConfigMap> {
+    Api::namespaced(world.client.clone(), key.split_once('/').unwrap().0)
+}
+
+fn name_of(key: &str) -> &str {
+    key.split_once('/').unwrap().1
+}
+
+/// Stored graphs by the id of their jobs.
+pub(super) async fn graphs(world: &World, key: &str) -> BTreeMap<String, String> {
+    let map = read(&maps(world, key), &format!("{}-cluster-config-map", name_of(key))).await;
+    let data = map.and_then(|map| map.data).unwrap_or_default();
+    let graph = |(key, graph): (String, String)| Some((key.strip_prefix(GRAPH)?.to_owned(), graph));
+    data.into_iter().filter_map(graph).collect()
+}
+
+/// Before the job runs, as Flink does.
+pub(super) async fn write_graph(world: &World, key: &str, job_id: &str, graph: &str) {
+    for _ in 0..WRITE_TRIES {
+        if store_graph(world, key, job_id, Some(graph)).await {
+            return;
+        }
+        sleep(EVERY).await;
+    }
+    world.broke(key, "the graph of a job cannot be stored".to_owned());
+}
+
+/// Stores the graph of a job, or removes it; whether that was done.
+async fn store_graph(world: &World, cluster: &str, job_id: &str, graph: Option<&str>) -> bool {
+    let (maps, map) = (maps(world, cluster), format!("{}-cluster-config-map", name_of(cluster)));
+    let (namespace, name) = cluster.split_once('/').unwrap();
+    if graph.is_some() && !apply(&maps, metadata(namespace, name, &map, false)).await {
+        return false;
+    }
+    let key = format!("{GRAPH}{job_id}");
+    let patch = Patch::Merge(json!({"data": {key: graph}}));
+    match maps.patch(&map, &PatchParams::default(), &patch).await {
+        Ok(_) => true,
+        Err(kube::Error::Api(status)) => graph.is_none() && status.code == 404,
+        Err(_) => false,
+    }
+}
+
+/// Keeps the ConfigMaps of highly available clusters as Flink does.
+pub(super) async fn keep(world: Weak<World>) {
+    loop {
+        sleep(EVERY).await;
+        let Some(world) = world.upgrade() else { return };
+        let clusters: Vec<String> = {
+            let state = world.state();
+            let available = state.processes.iter().filter(|(_, processes)| {
+                processes.iter().any(|process| process.is_highly_available)
+            });
+            available.map(|(key, _)| key.clone()).collect()
+        };
+        futures::future::join_all(clusters.iter().map(|key| keep_of(&world, key))).await;
+    }
+}
+
+async fn keep_of(world: &World, key: &str) {
+    let _writing = world.writing.read().await;
+    // It may have ended since it was listed.
+    let Some(is_session) =
+        world.state().processes.get(key).and_then(|all| all.first()).map(|one| one.is_session)
+    else {
+        return;
+    };
+    let jobs: Vec<(String, bool, bool)> = world.flink.with(key, |cluster| {
+        let state = |job: &Job| {
+            let has_checkpoint = job.restored.is_some() || !job.checkpoints.is_empty();
+            (job.id.clone(), job.is_terminal(), has_checkpoint)
+        };
+        cluster.jobs.values().map(state).collect()
+    });
+    let (namespace, name) = key.split_once('/').unwrap();
+    let maps = maps(world, key);
+    for (id, is_terminal, has_checkpoint) in jobs {
+        let map = format!("{name}-{id}-config-map");
+        let kept =
+            world.state().kept.get(&(key.to_owned(), id.clone())).cloned().unwrap_or_default();
+        let wanted = (!is_terminal).then_some(has_checkpoint);
+        if kept.has_checkpoint_in_map == wanted {
+            continue;
+        }
+        let is_done = match wanted {
+            None => delete(&maps, &map).await && store_graph(world, key, &id, None).await,
+            Some(has_checkpoint) => {
+                let leader =
+                    metadata(namespace, name, &format!("{name}-cluster-config-map"), false);
+                let job = metadata(namespace, name, &map, has_checkpoint);
+                apply(&maps, leader).await
+                    && apply(&maps, job).await
+                    && (!is_session || store_graph(world, key, &id, Some("submitted")).await)
+            }
+        };
+        if is_done {
+            let mut state = world.state();
+            let kept: &mut Kept = state.kept.entry((key.to_owned(), id)).or_default();
+            kept.has_checkpoint_in_map = wanted;
+        }
+    }
+}
+
+fn metadata(namespace: &str, cluster: &str, name: &str, has_checkpoint: bool) -> ConfigMap {
+    let data = if has_checkpoint {
+        json!({"checkpointID-0000000000000000001": "rO0ABXNy", "counter": "2"})
+    } else {
+        json!({"counter": "1"})
+    };
+    serde_json::from_value(json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "data": data,
+        "metadata": {"name": name, "namespace": namespace, "labels": {
+            "app": cluster, "configmap-type": "high-availability", "type": "flink-native-kubernetes",
+        }},
+    }))
+    .unwrap()
+}
+
+async fn apply(maps: &Api<ConfigMap>, map: ConfigMap) -> bool {
+    let name = map.metadata.name.clone().unwrap();
+    let params = PatchParams::apply("flink").force();
+    maps.patch(&name, &params, &Patch::Apply(map)).await.is_ok()
+}
+
+async fn delete(maps: &Api<ConfigMap>, name: &str) -> bool {
+    match maps.delete(name, &DeleteParams::default()).await {
+        Ok(_) => true,
+        Err(kube::Error::Api(status)) => status.code == 404,
+        Err(_) => false,
+    }
+}
