@@ -61,6 +61,9 @@ pub(super) async fn of(stage: &Stage, clusters: &[&str]) -> String {
                 if kind == "Deployment" {
                     value["status"] = Value::Null;
                 }
+                if kind == "FlinkStateSnapshot" {
+                    drop_labels_of_gone_job(&mut value, &lines);
+                }
                 if value["status"]["lifecycleState"] == "ROLLED_BACK" {
                     // It tells what was seen when the spec was given up, which depends on the
                     // moment. That it does tell why does not.
@@ -106,6 +109,18 @@ pub(super) async fn of(stage: &Stage, clusters: &[&str]) -> String {
     }
     check_jars(stage, clusters);
     lines.join("\n").replace(&stage.namespace, "NAMESPACE")
+}
+
+/// A snapshot bears its job's labels while the job is found: whether it was when the snapshot was
+/// last looked at depends on the moment.
+fn drop_labels_of_gone_job(snapshot: &mut Value, before: &[String]) {
+    let reference = &snapshot["spec"]["jobReference"];
+    let kind = reference["kind"].as_str().unwrap_or_default();
+    let name = format!("\"name\": {}", reference["name"]);
+    let is_there = before.iter().any(|text| text.starts_with(kind) && text.contains(&name));
+    if let (false, Some(labels)) = (is_there, snapshot["metadata"]["labels"].as_object_mut()) {
+        labels.retain(|key, _| !key.starts_with("job-reference."));
+    }
 }
 
 /// Waits for the garbage collector, as long as it may take on a busy machine.

@@ -2,6 +2,8 @@
 //!
 //! Each is prepared in peace. Requests are counted from `begin` on.
 
+mod sessions;
+
 use std::time::Duration;
 
 use futures::FutureExt;
@@ -9,6 +11,11 @@ use futures::future::BoxFuture;
 use kube::api::{DeleteParams, ListParams};
 use serde_json::{Value, json};
 use tokio::time::sleep;
+
+use sessions::{
+    session_cluster_delete_with_its_job, session_cluster_upgrade,
+    session_cluster_upgrade_with_high_availability, session_job_delete_with_savepoint,
+};
 
 use super::stage::{DEPLOYMENT, SESSION_JOB, SNAPSHOT, Stage, is_stable, is_suspended};
 
@@ -37,6 +44,7 @@ scenarios! {
     stateless_upgrade in JOB;
     savepoint_upgrade in JOB;
     last_state_upgrade in JOB;
+    upgrade_by_cancelling in JOB;
     standalone_upgrade in JOB;
     standalone_last_state_upgrade in JOB;
     redeploy_from_a_savepoint in JOB;
@@ -46,16 +54,23 @@ scenarios! {
     rollback in JOB;
     delete in JOB;
     delete_with_savepoint in JOB;
+    delete_in_mid_upgrade in JOB;
+    delete_while_a_savepoint_is_taken in JOB;
     lost_job_manager in JOB;
     adoption in JOB;
     snapshot_by_hand in JOB;
     snapshot_by_nonce in JOB;
     periodic_snapshots in JOB;
+    snapshots_in_the_status in JOB;
     session_job in CLUSTER;
     session_job_upgrade in CLUSTER;
     session_job_last_state_upgrade in CLUSTER;
     session_job_suspend_and_resume in CLUSTER;
     session_job_delete in CLUSTER;
+    session_job_delete_with_savepoint in CLUSTER;
+    session_cluster_upgrade in CLUSTER;
+    session_cluster_upgrade_with_high_availability in CLUSTER;
+    session_cluster_delete_with_its_job in CLUSTER;
 }
 
 pub(super) fn deployment(mode: &str) -> Value {
@@ -94,7 +109,11 @@ async fn run(stage: &Stage, deployment: Value) {
 
 /// The job has a checkpoint, and HA metadata knows it.
 pub(super) async fn until_checkpointed(stage: &Stage) {
-    let key = format!("{}/{JOB}", stage.namespace);
+    until_checkpointed_in(stage, JOB).await;
+}
+
+async fn until_checkpointed_in(stage: &Stage, cluster: &str) {
+    let key = format!("{}/{cluster}", stage.namespace);
     let is_checkpointed = || {
         stage.ground.world.flink().with(&key, |cluster| {
             cluster
@@ -127,9 +146,16 @@ async fn scale(stage: &Stage, parallelism: i32) {
     stage.until(DEPLOYMENT, JOB, "STABLE with another parallelism", reached).await;
 }
 
+/// With all objects that an application can have.
+fn exposed() -> Value {
+    let mut deployment = highly_available("last-state");
+    deployment["spec"]["ingress"] = json!({"template": "{{name}}.{{namespace}}.example.com"});
+    deployment
+}
+
 async fn deploy(stage: &Stage) {
     stage.begin();
-    run(stage, highly_available("last-state")).await;
+    run(stage, exposed()).await;
 }
 
 async fn stateless_upgrade(stage: &Stage) {
@@ -147,6 +173,16 @@ async fn savepoint_upgrade(stage: &Stage) {
 async fn last_state_upgrade(stage: &Stage) {
     run(stage, highly_available("last-state")).await;
     until_checkpointed(stage).await;
+    stage.begin();
+    scale(stage, 2).await;
+}
+
+/// Without high availability, from the checkpoint that the job leaves.
+async fn upgrade_by_cancelling(stage: &Stage) {
+    let mut deployment = deployment("last-state");
+    let config = &mut deployment["spec"]["flinkConfiguration"];
+    config["kubernetes.operator.job.upgrade.last-state.job-cancel.enabled"] = json!("true");
+    run(stage, deployment).await;
     stage.begin();
     scale(stage, 2).await;
 }
@@ -244,7 +280,7 @@ async fn rollback(stage: &Stage) {
 }
 
 async fn delete(stage: &Stage) {
-    run(stage, highly_available("last-state")).await;
+    run(stage, exposed()).await;
     until_checkpointed(stage).await;
     stage.begin();
     stage.delete(DEPLOYMENT, JOB).await;
@@ -257,6 +293,37 @@ async fn delete_with_savepoint(stage: &Stage) {
         json!("true");
     run(stage, deployment).await;
     stage.begin();
+    stage.delete(DEPLOYMENT, JOB).await;
+    stage.until_gone(DEPLOYMENT, JOB).await;
+}
+
+/// The new JobManager does not come up, and the deployment is given up meanwhile.
+async fn delete_in_mid_upgrade(stage: &Stage) {
+    run(stage, highly_available("last-state")).await;
+    until_checkpointed(stage).await;
+    let former = stage.look_at("Deployment", JOB).await["metadata"]["uid"].clone();
+    stage.begin();
+    stage.edit(DEPLOYMENT, JOB, json!({"image": super::world::BROKEN_IMAGE})).await;
+    let replaced =
+        |found: &Value| found["metadata"]["uid"].is_string() && found["metadata"]["uid"] != former;
+    stage.until("Deployment", JOB, "another", replaced).await;
+    stage.delete(DEPLOYMENT, JOB).await;
+    stage.until_gone(DEPLOYMENT, JOB).await;
+}
+
+/// Which does not come to its end.
+async fn delete_while_a_savepoint_is_taken(stage: &Stage) {
+    run(stage, deployment("savepoint")).await;
+    let (flink, key) = (stage.ground.world.flink(), format!("{}/{JOB}", stage.namespace));
+    flink.with(&key, |cluster| {
+        cluster.jobs.values_mut().for_each(|job| job.savepoint_steps = usize::MAX);
+    });
+    stage.begin();
+    stage.edit(DEPLOYMENT, JOB, json!({"job": {"parallelism": 2}})).await;
+    let is_taken = |_: &Value| {
+        flink.with(&key, |cluster| cluster.jobs.values().any(|job| !job.operations.is_empty()))
+    };
+    stage.until(DEPLOYMENT, JOB, "being saved", is_taken).await;
     stage.delete(DEPLOYMENT, JOB).await;
     stage.until_gone(DEPLOYMENT, JOB).await;
 }
@@ -374,6 +441,21 @@ async fn periodic_snapshots(stage: &Stage) {
         sleep(Duration::from_millis(150)).await;
     }
     panic!("{}", stage.told("old snapshots stay"));
+}
+
+/// A savepoint by nonce and that of an upgrade, without resources of their own.
+async fn snapshots_in_the_status(stage: &Stage) {
+    let mut deployment = deployment("savepoint");
+    deployment["spec"]["flinkConfiguration"]["kubernetes.operator.snapshot.resource.enabled"] =
+        json!("false");
+    run(stage, deployment).await;
+    stage.begin();
+    stage.edit(DEPLOYMENT, JOB, json!({"job": {"savepointTriggerNonce": 1}})).await;
+    let is_taken = |found: &Value| {
+        found["status"]["jobStatus"]["savepointInfo"]["lastSavepoint"]["location"].is_string()
+    };
+    stage.until(DEPLOYMENT, JOB, "saved", is_taken).await;
+    scale(stage, 2).await;
 }
 
 pub(super) fn session_cluster() -> Value {
