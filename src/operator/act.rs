@@ -262,10 +262,15 @@ impl Act<'_, FlinkDeployment> {
     }
 
     /// ConfigMaps come first, so that no pod waits for one; they get their owner, the Deployment,
-    /// once it exists. A Deployment that exists already is left to the next pass.
+    /// once it exists, and belong to whom it belongs until then: a resource that is deleted meanwhile
+    /// leaves none. A Deployment that exists already is left to the next pass.
     async fn create_cluster(&mut self, objects: Objects) -> Result<(), Error> {
         let client = &self.context.client;
         for map in &objects.config_maps {
+            let mut map = map.clone();
+            map["metadata"]["ownerReferences"] =
+                objects.deployment["metadata"]["ownerReferences"].clone();
+            let map = &map;
             match apply::create(client, map, Writer::OPERATOR).await {
                 Ok(_) => {}
                 Err(cluster::Error::AlreadyExists { .. }) => {
