@@ -49,7 +49,8 @@ impl Limits {
 
 /// Snapshots of a kind that go, oldest first: never what a person asked for, never the newest that
 /// is complete, never the last, and never the newest that was taken for a node: without it a node
-/// that stays as it is would be answered again.
+/// that stays as it is would be answered again. One that is being taken is not too many: it is to
+/// take the place of the newest, which would stay for ever if each that follows went before its end.
 pub fn expired(
     known: &[KnownSnapshot],
     kind: SnapshotKind,
@@ -78,7 +79,9 @@ pub fn expired(
     let mut left = candidates.len();
     let mut expired = Vec::new();
     for (index, snapshot) in candidates.into_iter().enumerate() {
-        let goes = left > limit || limits.is_too_old(snapshot.created, now);
+        let is_being_taken = newest_complete.is_some_and(|newest| index > newest)
+            && matches!(snapshot.state, SnapshotState::TriggerPending | SnapshotState::InProgress);
+        let goes = (left > limit && !is_being_taken) || limits.is_too_old(snapshot.created, now);
         let is_needed = [newest_complete, newest_notice].contains(&Some(index));
         if goes && left > 1 && !is_needed {
             left -= 1;
@@ -154,6 +157,8 @@ mod tests {
         assert_eq!(names(&known(Periodic, &mixed), 10, Some(5)), "0 1 2 3 5");
         assert_eq!(names(&known(Periodic, &[InProgress; 4]), 10, Some(5)), "0 1 2");
         assert_eq!(names(&known(Periodic, &[Completed, Failed, Failed, Failed]), 1, None), "1 2 3");
+        assert_eq!(names(&known(Periodic, &[Completed, InProgress]), 1, None), "", "it is awaited");
+        assert_eq!(names(&known(Periodic, &[Completed, Completed, InProgress]), 1, None), "0");
         assert_eq!(names(&known(Periodic, &[Completed; 4]), 10, None), "");
         assert_eq!(names(&known(Periodic, &[Completed; 3]), 0, None), "0 1", "one stays");
         let mut noticed = known(Periodic, &[Completed; 4]);
