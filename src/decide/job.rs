@@ -266,7 +266,7 @@ pub(super) fn is_savepoint_redeploy(job: &JobSpec, path: Option<&str>) -> bool {
 /// Why a job failed, as far as its JobManager tells.
 pub(super) fn failure(answer: Answer<'_, Failure>) -> Problem {
     let (message, causes) = match answer {
-        Ok(failure) => (failure.message.clone(), failure.causes.clone()),
+        Ok(failure) => (failure.message.clone(), told_causes(&failure.causes)),
         Err(reason) => (format!("the job failed; its exception cannot be read: {reason}"), vec![]),
     };
     Problem {
@@ -276,6 +276,14 @@ pub(super) fn failure(answer: Answer<'_, Failure>) -> Problem {
         message,
         detail: None,
         causes,
+    }
+}
+
+/// Statuses and events have room for two causes. What went wrong is told by the innermost.
+fn told_causes(causes: &[String]) -> Vec<String> {
+    match causes {
+        [outermost, .., innermost] => vec![outermost.clone(), innermost.clone()],
+        [] | [_] => causes.to_vec(),
     }
 }
 

@@ -4,12 +4,13 @@ use axum::http::Method;
 use k8s_openapi::api::core::v1::Pod;
 use kubectl_flink::api::status::{JobManagerDeploymentStatus, JobStatusState};
 use kubectl_flink::decide::plan::{Event, Plan, Step};
-use kubectl_flink::decide::world::{Fact, JobException};
+use kubectl_flink::decide::world::{Fact, JobException, JobManager};
 use kubectl_flink::operator::pods;
 use serde_json::{Value, json};
 
-use crate::decisions::{Scene, ago, error, told};
-use crate::support::fake_cluster::Fault;
+use crate::autoscaler::events as told_of;
+use crate::decisions::{JOB_ID, Scene, ago, error, job_manager, told};
+use crate::support::fake_cluster::{FakeCluster, Fault, Recorded};
 use crate::support::fake_flink::FakeFlink;
 use crate::support::operating::{Operating, with_status};
 
@@ -33,6 +34,59 @@ async fn flink_37430_what_keeps_a_cluster_from_being_created_is_told() {
         (&json!("Warning"), &json!("ClusterDeploymentException"))
     );
     assert_eq!(event["involvedObject"]["name"], "orders");
+    operating.stop().await;
+    // What keeps its pods from being made is in the status as well.
+    let mut starting = Scene::running("stateless").starting();
+    let refused = JobManager {
+        available_replicas: 0,
+        replica_failure: Some("pods \"orders-\" is forbidden: exceeded quota".to_owned()),
+        ..job_manager()
+    };
+    starting.facts.job_manager = Fact::Known(Some(refused));
+    let plan = starting.plan();
+    assert!(error(&plan).contains("exceeded quota"), "{}", error(&plan));
+    assert!(events(&plan).iter().any(|event| event.message.contains("exceeded quota")));
+}
+
+#[tokio::test]
+async fn flink_37430_a_failure_is_told_down_to_its_innermost_cause() {
+    let operating = Operating::start(FakeFlink::start().await);
+    let scene = Scene::running("savepoint").operator_option("reconcile.interval", "100 ms");
+    operating.run(&scene);
+    operating.until_seen_running().await;
+    let outermost = "org.apache.flink.runtime.JobException: Recovery is suppressed";
+    let innermost = "java.net.ConnectException: lake:9000 refuses the connection";
+    let chain = [
+        "java.lang.Exception: Exception while creating the context of an operator",
+        "org.apache.flink.util.FlinkException: Could not restore keyed state",
+        "java.io.IOException: Failed to open s3://lake/chk/7",
+        innermost,
+    ];
+    let causes = chain.map(|cause| format!("\n\tat a\nCaused by: {cause}")).concat();
+    operating.flink.with("shop/orders", |cluster| {
+        let (class, message) = outermost.split_once(": ").unwrap();
+        let job = cluster.jobs.get_mut(JOB_ID).unwrap();
+        job.fail(class, &format!("{message}{causes}"), 1_750_000_100_000);
+    });
+    let error = operating
+        .until("the failure is in the status", |cluster| {
+            let status = &cluster.object("flinkdeployments", "shop", "orders")?["status"];
+            status["error"].as_str().map(str::to_owned)
+        })
+        .await;
+    let error: Value = serde_json::from_str(&error).unwrap();
+    assert_eq!(error["message"], outermost);
+    let told = json!([{"message": chain[0]}, {"message": innermost}]);
+    assert_eq!(error["throwableList"], told);
+    let is_told = |event: &Value| {
+        let message = event["message"].as_str().unwrap_or_default();
+        event["reason"] == "Error" && message.contains(outermost) && message.contains(innermost)
+    };
+    operating
+        .until("an event tells it", |cluster| {
+            cluster.objects("events").iter().any(is_told).then_some(())
+        })
+        .await;
     operating.stop().await;
 }
 
@@ -114,4 +168,38 @@ fn flink_37730_the_exceptions_of_a_job_are_told_once() {
     let again = scene.plan();
     let keys: Vec<_> = events(&again).into_iter().map(|event| event.key.clone()).collect();
     assert!(event.key.is_some() && keys.contains(&event.key));
+}
+
+#[tokio::test]
+async fn flink_37730_an_exception_is_one_event_over_restarts_of_the_operator() {
+    let flink = FakeFlink::start().await;
+    flink.use_real_time();
+    let now = flink.now();
+    let operating = Operating::start(flink);
+    operating.run(&Scene::running("savepoint").operator_option("reconcile.interval", "100 ms"));
+    operating.flink.with("shop/orders", |cluster| {
+        let job = cluster.jobs.get_mut(JOB_ID).unwrap();
+        let exception =
+            |text: &str, age: i64| ("java.io.IOException".into(), text.into(), now - age);
+        job.exceptions = vec![exception("disk is full", 20_000), exception("long ago", 7_200_000)];
+    });
+    let tries = |cluster: &FakeCluster| {
+        let is_try = |request: &&Recorded| {
+            request.method == Method::POST && request.body["reason"] == "JobException"
+        };
+        cluster.requests().iter().filter(is_try).count()
+    };
+    operating.until("it is told", |cluster| (tries(cluster) > 0).then_some(())).await;
+    let before = tries(&operating.cluster);
+    let operating = operating.restart().await;
+    // The other operator cannot know what this one told, and asks the API server for it again.
+    operating.until("it is told again", |cluster| (tries(cluster) > before).then_some(())).await;
+    let looks = || operating.flink.requests("GET /jobs/overview").len();
+    let seen = looks();
+    operating.until("the pass is over", |_| (looks() > seen + 1).then_some(())).await;
+    let told = told_of(&operating.cluster, "JobException");
+    let [event] = &told[..] else { panic!("{told:#?}") };
+    assert!(event["message"].as_str().unwrap().contains("disk is full"), "{event}");
+    assert_eq!(event["count"], 1, "{event}");
+    operating.stop().await;
 }
