@@ -1,27 +1,39 @@
 //! Something was left behind: files, objects, memory, connections.
 
 use std::collections::BTreeSet;
+use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use axum::Router;
+use axum::body::{Body, Bytes};
 use axum::extract::ConnectInfo;
+use axum::http::Uri;
+use futures::StreamExt;
+use futures::stream::BoxStream;
+use jiff::Timestamp;
+use kubectl_flink::api::deployment::DeploymentMode;
 use kubectl_flink::api::job::UpgradeMode;
-use kubectl_flink::api::status::{DeploymentStatus, Savepoint, SavepointInfo, SnapshotTriggerType};
+use kubectl_flink::api::status::{
+    DeploymentStatus, JobStatusState, Savepoint, SavepointInfo, SnapshotTriggerType,
+};
 use kubectl_flink::artifact::{self, Request};
 use kubectl_flink::config::FlinkConfig;
 use kubectl_flink::decide::plan::Step;
 use kubectl_flink::decide::snapshots::keep_undisposed;
-use kubectl_flink::decide::world::{Fact, JobManager};
+use kubectl_flink::decide::world::{Fact, JobManager, TaskManagers};
 use kubectl_flink::flink::access::{Connector, Options, Target};
 use kubectl_flink::metrics::family::Scope;
 use kubectl_flink::metrics::{Facts, Identity, Metrics, Now, Settings, Sighting};
+use serde_json::Value;
 
-use crate::decisions::{SAVEPOINT, Scene, ago, created, deeds, job_manager, pod, told};
+use crate::decisions::{SAVEPOINT, Scene, ago, created, deeds, error, job, job_manager, pod, told};
 use crate::simulation::Sim;
 use crate::simulation::session::Session;
-use crate::support::fake_flink::deadlines;
+use crate::support::fake_cluster::FakeCluster;
+use crate::support::fake_flink::{FakeFlink, Fault, deadlines};
+use crate::support::operating::Operating;
 
 const STORE_PATH: &str = "job-result-store.storage-path";
 
@@ -36,6 +48,35 @@ fn flink_27569_the_result_of_a_job_outlives_its_end() {
         let ends = created(&plan, "execution.shutdown-on-application-finish");
         assert_eq!(ends.as_deref(), Some("false"));
     }
+}
+
+#[test]
+fn flink_27569_a_job_manager_that_comes_back_does_not_run_an_ended_job_again() {
+    let ended = || Scene::running("savepoint").path(SAVEPOINT).in_state(JobStatusState::Finished);
+    let mut starts = ended();
+    starts.facts.job_manager =
+        Fact::Known(Some(JobManager { available_replicas: 0, ..job_manager() }));
+    starts.facts.jobs = Fact::Unknown("no answer".to_owned());
+    // It found the result: it has no such job, or has one that is finished.
+    let mut without = ended().without_metadata();
+    without.facts.jobs = Fact::Known(vec![]);
+    for mut scene in [starts, without, ended()] {
+        for _ in 0..3 {
+            let plan = scene.plan();
+            assert!(deeds(&plan).is_empty(), "{}", told(&plan));
+            assert_eq!(plan.status.job_status.state, Some(JobStatusState::Finished));
+            scene = scene.after(&plan);
+        }
+    }
+    // Without high availability there is no result to find: what runs then is not taken for the job
+    // that has ended, and nothing follows from it.
+    let mut again = ended().option("high-availability.type", "NONE").without_metadata();
+    let mut jobs = job(JobStatusState::Running);
+    jobs[0].start_time = ago(120).as_millisecond();
+    again.facts.jobs = Fact::Known(jobs);
+    let plan = again.edit_job(|job| job.parallelism = Some(4)).plan();
+    assert!(deeds(&plan).is_empty(), "{}", told(&plan));
+    assert!(error(&plan).contains("runs it anew from where it began"), "{}", error(&plan));
 }
 
 #[test]
@@ -59,7 +100,7 @@ fn flink_27573_each_start_has_a_job_result_store_of_its_own() {
 fn flink_27914_metrics_of_a_resource_are_kept_once_and_go_with_it() {
     let identity = Identity { host: String::new(), namespace: String::new(), name: String::new() };
     let metrics = Metrics::new(Settings::of(&FlinkConfig::new()).unwrap(), identity);
-    let now = Now { clock: Duration::ZERO, time: jiff::Timestamp::UNIX_EPOCH };
+    let now = Now { clock: Duration::ZERO, time: Timestamp::UNIX_EPOCH };
     let series = || {
         let families = metrics.families(Duration::ZERO);
         let points = families.iter().filter(|family| family.scope == Scope::Resource);
@@ -101,6 +142,22 @@ fn flink_34438_nothing_is_started_before_the_old_deployments_are_gone() {
         assert!(deeds(&plan).is_empty(), "{}", told(&plan));
         assert!(plan.look_again.is_some());
     }
+    // That of the TaskManagers as well, where they have one.
+    let standalone = |task_managers| {
+        let mut scene = Scene::running("savepoint");
+        scene.resource.spec.mode = Some(DeploymentMode::Standalone);
+        let mut scene = scene.path(SAVEPOINT).upgrading(UpgradeMode::Savepoint);
+        scene.facts.task_managers = Fact::Known(task_managers);
+        scene.plan()
+    };
+    assert!(deeds(&standalone(None)).contains(&"create-cluster"));
+    let plan = standalone(Some(TaskManagers {
+        uid: "t1".to_owned(),
+        owner_uid: Some("u1".to_owned()),
+        is_deleting: true,
+        deleting_since: Some(ago(5)),
+    }));
+    assert!(deeds(&plan).is_empty() && plan.look_again.is_some(), "{}", told(&plan));
     // The simulation fails on a start beside TaskManagers that go, or that are of another spec.
     let mut sim = Sim::new("savepoint").standalone();
     sim.settle();
@@ -118,7 +175,9 @@ async fn flink_35192_no_temporary_file_outlives_its_use() {
     let prefix = "kubernetes.operator.user.artifacts";
     let config: FlinkConfig = [
         (format!("{prefix}.base.dir"), store.to_str().unwrap()),
-        (format!("{prefix}.allowed-schemes"), "file"),
+        (format!("{prefix}.allowed-schemes"), "file;http"),
+        (format!("{prefix}.disallow-restricted-hosts"), "false"),
+        (format!("{prefix}.cache.max-size"), "0 b"),
     ]
     .into_iter()
     .collect();
@@ -134,6 +193,78 @@ async fn flink_35192_no_temporary_file_outlives_its_use() {
         drop(fetched);
         assert_eq!(files(), 0);
     }
+    // Several at the same time, each with a file of its own.
+    let all = futures::future::join_all((0..5).map(|_| artifact::fetch(&request))).await;
+    let paths: BTreeSet<_> =
+        all.iter().map(|one| one.as_ref().unwrap().path().to_owned()).collect();
+    assert_eq!((paths.len(), files()), (5, 5));
+    drop(all);
+    assert_eq!(files(), 0);
+
+    // Those that fail when they have begun to write: what arrives is cut off, too large, another than
+    // was promised, or no jar, and what does not come to an end is given up.
+    let address = serving().await;
+    let of = |name: &str, more: &[(&str, &str)]| {
+        let mut config = config.clone();
+        for (key, value) in more {
+            config.set(format!("{prefix}.{key}"), *value);
+        }
+        let uri = format!("http://{address}/{name}");
+        Request::from_config(&uri, &config, &config).unwrap()
+    };
+    let sum = format!("sha256:{}", "0".repeat(64));
+    let failing = [
+        of("cut.jar", &[]),
+        of("good.jar", &[("max-size", "100 b")]),
+        of("good.jar", &[("checksum", &sum)]),
+        of("page.jar", &[]),
+        of("none.jar", &[]),
+        of("endless.jar", &[("timeout", "200 ms")]),
+    ];
+    for failed in futures::future::join_all(failing.iter().map(artifact::fetch)).await {
+        failed.expect_err("it is no jar");
+    }
+    assert_eq!(files(), 0);
+    let good = artifact::fetch(&of("good.jar", &[])).await.unwrap();
+    assert_eq!((good.size_bytes, files()), (4096, 1));
+    drop(good);
+
+    let endless = of("endless.jar", &[]);
+    let given_up = tokio::spawn(async move { artifact::fetch(&endless).await.map(drop) });
+    let begun = async {
+        while files() == 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), begun).await.expect("it begins");
+    given_up.abort();
+    assert!(given_up.await.unwrap_err().is_cancelled());
+    assert_eq!(files(), 0);
+}
+
+/// A place for jars, and for what is none.
+async fn serving() -> SocketAddr {
+    let jar = || {
+        let mut jar = b"PK\x03\x04".to_vec();
+        jar.resize(4096, b'.');
+        Bytes::from(jar)
+    };
+    let router = Router::new().fallback(move |uri: Uri| async move {
+        let then = |end: BoxStream<'static, io::Result<Bytes>>| {
+            Body::from_stream(futures::stream::iter([Ok(jar())]).chain(end))
+        };
+        match uri.path() {
+            "/good.jar" => Body::from(jar()),
+            "/page.jar" => Body::from("<html>not logged in</html>"),
+            "/cut.jar" => then(futures::stream::iter([Err(io::Error::other("cut"))]).boxed()),
+            "/endless.jar" => then(futures::stream::pending().boxed()),
+            _ => Body::from(""),
+        }
+    });
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move { axum::serve(listener, router).await });
+    address
 }
 
 /// A REST API that notes the address of each connection.
@@ -151,21 +282,46 @@ async fn counting() -> (SocketAddr, Arc<Mutex<BTreeSet<SocketAddr>>>) {
     (address, seen)
 }
 
-#[tokio::test]
-async fn flink_36876_clients_share_their_connections_and_threads() {
-    let (address, connections) = counting().await;
-    let options = Options { rest_address: Some(address.to_string()), ..Options::default() };
-    let connector = Connector::new(&options, None).unwrap();
-    for _ in 0..50 {
-        let target = Target {
-            namespace: "shop".to_owned(),
-            cluster_id: "orders".to_owned(),
-            port: 8081,
-            is_tls: false,
+/// Threads of this process with this name.
+fn threads(name: &str) -> usize {
+    let tasks = std::fs::read_dir("/proc/self/task").unwrap().flatten();
+    let names = tasks.map(|task| std::fs::read_to_string(task.path().join("comm")));
+    names.filter(|found| found.as_ref().is_ok_and(|found| found.trim() == name)).count()
+}
+
+#[test]
+fn flink_36876_clients_share_their_connections_and_threads() {
+    const NAME: &str = "flink-36876";
+    const AT_ONCE: usize = 8;
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = runtime.thread_name(NAME).enable_all().build().unwrap();
+    runtime.block_on(async {
+        let (address, connections) = counting().await;
+        let options = Options { rest_address: Some(address.to_string()), ..Options::default() };
+        let connector = Connector::new(&options, None).unwrap();
+        let ask = async |cluster: usize| {
+            let target = Target {
+                namespace: "shop".to_owned(),
+                cluster_id: format!("orders-{cluster}"),
+                port: 8081,
+                is_tls: false,
+            };
+            connector.client(&target, deadlines()).jobs_overview().await.unwrap();
         };
-        connector.client(&target, deadlines()).jobs_overview().await.unwrap();
-    }
-    assert_eq!(connections.lock().unwrap().len(), 1, "each client has its own");
+        for cluster in 0..60 {
+            ask(cluster % 20).await;
+        }
+        assert_eq!(connections.lock().unwrap().len(), 1, "each client has its own");
+        let all = futures::stream::iter(0..400).map(|of| ask(of % 20)).buffer_unordered(AT_ONCE);
+        all.collect::<()>().await;
+        // One more may be made while one that is in use comes free.
+        let made = connections.lock().unwrap().len();
+        assert!(made <= 2 * AT_ONCE, "{made} connections for {AT_ONCE} requests at the same time");
+        // Only Linux tells the threads of a process in this way.
+        if cfg!(target_os = "linux") {
+            assert_eq!(threads(NAME), 0, "a client works in the thread of whoever has it");
+        }
+    });
 }
 
 #[test]
@@ -199,6 +355,67 @@ fn flink_39439_a_savepoint_that_could_not_be_disposed_of_stays_in_the_history() 
     let mut end = plan.status.job_status.clone();
     keep_undisposed(&mut end, &scene.status.job_status, &undisposed);
     assert_eq!(end.savepoint_info.unwrap().savepoint_history, history);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn flink_39439_a_refused_disposal_leaves_the_history_as_it_is() {
+    let path = |age: i64| format!("s3://lake/sp/aged-{age}");
+    let history_of = |status: &Value| -> Option<Vec<String>> {
+        let history = status["jobStatus"]["savepointInfo"]["savepointHistory"].as_array()?;
+        Some(history.iter().map(|one| one["location"].as_str().unwrap().to_owned()).collect())
+    };
+    for is_refused in [true, false] {
+        let flink = FakeFlink::start().await;
+        flink.use_real_time();
+        let operating = Operating::start(flink);
+        // What is not known to be needed by nobody is not disposed of.
+        operating.until_listed().await;
+        if is_refused {
+            operating.flink.inject("POST /savepoint-disposal", Fault::InternalError, usize::MAX);
+        }
+        let mut scene = Scene::running("savepoint")
+            .operator_option("reconcile.interval", "100 ms")
+            .operator_option("savepoint.history.max.count", "1")
+            .operator_option("savepoint.dispose-on-delete", "true");
+        let now = Timestamp::now().as_millisecond();
+        let entry = |age: i64| Savepoint {
+            time_stamp: now - age * 1000,
+            location: Some(path(age)),
+            trigger_type: Some(SnapshotTriggerType::Periodic),
+            ..Savepoint::default()
+        };
+        let savepoint_history = [300, 200, 100].map(entry).to_vec();
+        let info = SavepointInfo { savepoint_history, ..SavepointInfo::default() };
+        scene.status.job_status.savepoint_info = Some(info);
+        operating.run(&scene);
+        operating.flink.with("shop/orders", |cluster| {
+            cluster.stored.extend([300, 200, 100].map(|age| (path(age), 1)));
+        });
+        let of_cluster = |cluster: &FakeCluster| {
+            history_of(&cluster.object("flinkdeployments", "shop", "orders")?["status"])
+        };
+        let tries = || operating.flink.requests("POST /savepoint-disposal").len();
+        let is_disposed = |age: i64| {
+            operating.flink.with("shop/orders", |cluster| cluster.is_disposed(&path(age)))
+        };
+        if is_refused {
+            operating.until("it is tried again", |_| (tries() > 2).then_some(())).await;
+            let all = [300, 200, 100].map(path);
+            assert_eq!(of_cluster(&operating.cluster).unwrap(), all);
+            for write in operating.cluster.writes() {
+                let written = history_of(&write.body["status"]);
+                assert!(written.is_none_or(|written| written == all), "{}", write.body);
+            }
+            assert!([300, 200, 100].iter().all(|age| !is_disposed(*age)));
+        } else {
+            let is_short = |cluster: &FakeCluster| {
+                of_cluster(cluster).filter(|left| *left == [path(100)]).map(drop)
+            };
+            operating.until("the old ones are gone", is_short).await;
+            assert_eq!([300, 200, 100].map(is_disposed), [true, true, false]);
+        }
+        operating.stop().await;
+    }
 }
 
 #[test]
