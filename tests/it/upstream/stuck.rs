@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use axum::http::Method;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use kubectl_flink::api::status::{
-    JobManagerDeploymentStatus, JobStatusState, LifecycleState, ReconciliationState,
-};
+use kube::api::{Api, Patch, PatchParams};
+use kubectl_flink::api::deployment::FlinkDeployment;
+use kubectl_flink::api::status::{JobManagerDeploymentStatus, JobStatusState, ReconciliationState};
+use kubectl_flink::decide::error_document::message_of;
 use kubectl_flink::decide::world::{Fact, Stop};
 use kubectl_flink::flink::jobs::CancelAnswer;
 use kubectl_flink::flink::savepoints::{SavepointStatus, StopRequest};
@@ -17,7 +18,7 @@ use crate::decisions::{CHECKPOINT, JOB_ID, Scene, deeds, error, told};
 use crate::session_job_simulation::Sim as SessionJob;
 use crate::simulation::session::Session;
 use crate::support::fake_cluster::Fault;
-use crate::support::fake_flink::FakeFlink;
+use crate::support::fake_flink::{FakeFlink, Fault as FlinkFault};
 use crate::support::operating::{Operating, with_status};
 
 /// Half a minute of a session cluster.
@@ -86,6 +87,49 @@ async fn flink_33067_a_storm_of_status_writes_is_no_storm_of_passes() {
     operating.stop().await;
 }
 
+/// What does wake a resource wakes it once, however much of it there is while a pass is made.
+#[tokio::test]
+async fn flink_33067_a_storm_of_changes_during_a_pass_is_one_pass_after_it() {
+    let operating = Operating::start(FakeFlink::start().await);
+    let scene = Scene::running("savepoint").operator_option("flink.client.timeout", "2 s");
+    operating.run(&scene);
+    operating.until_seen_running().await;
+    let looks = || operating.flink.requests("GET /jobs/overview").len();
+    // A pass takes its time.
+    operating.flink.inject("GET /jobs/overview", FlinkFault::SilentBefore, 3);
+    let before = looks();
+    let deployments: Api<FlinkDeployment> = Api::namespaced(operating.cluster.client(), "shop");
+    let change = async |number: usize| {
+        let nonce = number.to_string();
+        let option = "kubernetes.operator.savepoint.history.max.count";
+        let change = json!({
+            "metadata": {"labels": {"nonce": nonce}},
+            "spec": {"flinkConfiguration": {option: nonce}},
+        });
+        let replicas = json!({"updatedReplicas": number});
+        operating.cluster.set_status("deployments", "shop", "orders", &replicas);
+        let (patch, params) = (Patch::Merge(change), PatchParams::default());
+        deployments.patch("orders", &params, &patch).await.unwrap().metadata.generation
+    };
+    let mut generation = change(0).await;
+    operating.until("a pass begins", |_| (looks() > before).then_some(())).await;
+    for number in 1..60 {
+        generation = change(number).await;
+        tokio::task::yield_now().await;
+    }
+    assert!(looks() - before <= 3, "{} passes", looks() - before);
+    // And the last of it was not missed.
+    operating
+        .until("the last change is seen", |cluster| {
+            let resource = cluster.object("flinkdeployments", "shop", "orders")?;
+            let observed = resource["status"]["observedGeneration"].as_i64();
+            (observed == generation).then_some(())
+        })
+        .await;
+    assert!(looks() - before <= 8, "{} passes", looks() - before);
+    operating.stop().await;
+}
+
 #[test]
 fn flink_37320_a_job_that_finished_stays_so_without_its_job_manager() {
     for mode in ["stateless", "savepoint", "last-state"] {
@@ -146,11 +190,34 @@ async fn flink_37372_a_failure_that_nobody_can_deserialise_is_told_and_over() {
     assert!(deeds(&plan).is_empty(), "{}", told(&plan));
     assert!(error(&plan).contains("disk is full"), "{}", error(&plan));
     assert!(plan.look_again.is_some_and(|pause| pause >= Duration::from_secs(1)));
+    // It is over: nobody asks for it again, the job goes on, and what went wrong stays told.
+    let mut later = stopping.after(&plan);
+    assert_eq!(
+        later.status.job_status.savepoint_info.as_ref().and_then(|it| it.trigger_id.as_ref()),
+        None
+    );
+    later.facts.stop = Fact::NotAsked;
+    for _ in 0..3 {
+        let plan = later.plan();
+        assert!(deeds(&plan).is_empty(), "{}", told(&plan));
+        assert!(plan.because.contains("is tried again later"), "{}", plan.because);
+        assert!(error(&plan).contains("disk is full"), "{}", error(&plan));
+        assert_eq!(plan.status.job_status.state, Some(JobStatusState::Running));
+        later = later.after(&plan);
+    }
 }
 
 /// A session job whose deletion was asked for.
 fn deleted(job: &mut SessionJob) {
     job.resource.metadata.deletion_timestamp = Some(Time(job.now));
+}
+
+/// So many seconds of a session job.
+fn pass_for(job: &mut SessionJob, seconds: u32) {
+    for _ in 0..seconds {
+        job.tick();
+        job.pass(None);
+    }
 }
 
 fn is_gone(job: &SessionJob) -> bool {
@@ -213,6 +280,37 @@ fn flink_39271_a_session_job_ends_beside_a_cluster_that_does_not_answer() {
     mark(&mut lost, JobManagerDeploymentStatus::Missing);
     lost.pass(None);
     assert!(is_gone(&lost));
+    // A JobManager that is there and never answers is waited for, so long and no longer.
+    let mut silent = SessionJob::new("savepoint", false);
+    silent.settle();
+    deleted(&mut silent);
+    silent.away = u64::MAX;
+    pass_for(&mut silent, 200);
+    assert!(!is_gone(&silent));
+    pass_for(&mut silent, 200);
+    assert!(is_gone(&silent));
+    // With high availability the job would come back, whenever that is. The resource stays, says why
+    // and what helps, and goes at once when its user does that.
+    let mut never = SessionJob::new("savepoint", true);
+    never.settle();
+    deleted(&mut never);
+    never.away = u64::MAX;
+    pass_for(&mut never, 3_600);
+    assert!(!is_gone(&never));
+    let told = message_of(never.status.error.as_deref().unwrap_or_default());
+    let option = "kubernetes.operator.session.deletion.block-on-session-jobs";
+    assert!(told.contains("to cancel the job that its high availability brings back"), "{told}");
+    assert!(told.contains(option), "{told}");
+    let mut let_go = never.clone();
+    let configuration = &mut let_go.cluster.spec.flink_configuration.0;
+    drop(configuration.insert(option.to_owned(), json!("false")));
+    let_go.cluster.metadata.deletion_timestamp = Some(Time(let_go.now));
+    let_go.pass(None);
+    assert!(is_gone(&let_go));
+    // One that is only deleted will not come back either, and is waited for so long and no longer.
+    never.cluster.metadata.deletion_timestamp = Some(Time(never.now));
+    pass_for(&mut never, 400);
+    assert!(is_gone(&never));
     // With it the job comes back, and is cancelled then.
     let mut kept = SessionJob::new("savepoint", true);
     kept.settle();
@@ -245,32 +343,86 @@ fn flink_39507_the_health_check_does_not_restart_a_job_that_has_ended() {
     }
 }
 
+/// A session cluster and a job in it, each as the other sees it.
+struct Both {
+    cluster: Session,
+    job: SessionJob,
+}
+
+impl Both {
+    fn settled() -> Self {
+        let mut cluster = Session::new("native");
+        cluster.settle();
+        let mut job = SessionJob::new("savepoint", true);
+        job.now = cluster.now;
+        job.cluster.status = Some(cluster.status.clone());
+        job.settle();
+        while cluster.now < job.now {
+            cluster.tick();
+        }
+        let mut both = Self { cluster, job };
+        both.pass_for(5);
+        both
+    }
+
+    fn are_gone(&self) -> (bool, bool) {
+        (self.cluster.is_gone(), is_gone(&self.job))
+    }
+
+    /// So many seconds, or fewer where both are gone.
+    fn pass_for(&mut self, seconds: u32) {
+        let Self { cluster, job } = self;
+        for _ in 0..seconds {
+            cluster.tick();
+            job.tick();
+            cluster.referring = if is_gone(job) { vec![] } else { vec!["orders".to_owned()] };
+            if cluster.is_up() {
+                cluster.jobs = job.jobs.iter().map(|job| job.state).collect();
+            }
+            if !cluster.is_gone() {
+                cluster.pass(None);
+            }
+            assert!(!cluster.is_gone() || is_gone(job), "its cluster goes first");
+            job.cluster.status = Some(cluster.status.clone());
+            job.cluster.metadata.deletion_timestamp =
+                cluster.resource.metadata.deletion_timestamp.clone();
+            job.away = if cluster.is_up() { 0 } else { u64::MAX };
+            if !is_gone(job) {
+                job.pass(None);
+            }
+            if is_gone(job) && cluster.is_gone() {
+                return;
+            }
+        }
+    }
+}
+
 #[test]
 fn flink_39618_a_session_cluster_and_its_job_are_deleted_together() {
-    let mut cluster = Session::new("native");
-    cluster.settle();
-    let mut job = SessionJob::new("savepoint", true);
-    job.settle();
-    cluster.referring = vec!["orders".to_owned()];
-    cluster.jobs = vec![JobStatusState::Running];
-    cluster.mark_for_deletion();
-    wait(&mut cluster);
-    assert!(!cluster.is_gone());
-    // The job can still be cancelled, in a cluster that waits for it.
-    let status = &cluster.status;
-    assert_eq!(status.lifecycle_state, Some(LifecycleState::Deleting));
-    assert_eq!(status.job_manager_deployment_status, JobManagerDeploymentStatus::Ready);
-    job.cluster.status = Some(status.clone());
-    job.cluster.metadata.deletion_timestamp = Some(Time(job.now));
-    deleted(&mut job);
-    for _ in 0..5 {
-        job.tick();
-        job.pass(None);
+    for cluster_goes_first in [true, false] {
+        let mut both = Both::settled();
+        assert!(both.job.jobs.iter().any(|job| job.state == JobStatusState::Running));
+        if cluster_goes_first {
+            both.cluster.mark_for_deletion();
+            both.pass_for(60);
+            assert_eq!(both.are_gone(), (false, false));
+            let told = both.cluster.message();
+            assert_eq!(told, "The session jobs [orders] should be deleted first");
+            deleted(&mut both.job);
+        } else {
+            deleted(&mut both.job);
+            both.cluster.mark_for_deletion();
+        }
+        both.pass_for(60);
+        assert_eq!(both.are_gone(), (true, true), "{cluster_goes_first}");
+        let jobs = &both.job.jobs;
+        assert!(jobs.iter().all(|job| job.state == JobStatusState::Canceled), "it was cancelled");
     }
-    assert!(is_gone(&job));
-    assert!(job.jobs.iter().all(|job| job.state == JobStatusState::Canceled), "it was cancelled");
-    cluster.referring.clear();
-    cluster.jobs = vec![JobStatusState::Canceled];
-    wait(&mut cluster);
-    assert!(cluster.is_gone());
+    // Where the JobManager went as well nobody can cancel the job, and nobody makes another to ask.
+    let mut both = Both::settled();
+    both.cluster.mark_for_deletion();
+    both.cluster.lose_job_manager();
+    deleted(&mut both.job);
+    both.pass_for(600);
+    assert_eq!(both.are_gone(), (true, true), "{}", both.cluster.message());
 }
