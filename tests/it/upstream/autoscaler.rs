@@ -279,15 +279,32 @@ fn flink_39958_the_timeout_of_the_autoscaler_is_its_own_where_it_is_set() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn flink_33187_the_same_recommendation_is_told_once_within_its_interval() {
-    let operating = Operating::start(flink().await);
-    run_job(&operating, &scene(&[("job.autoscaler.scaling.enabled", "false")]), 10.0);
-    // Far more than it needs, and nothing is done about it.
-    with_load(&operating, |load| load.parallelism.values_mut().for_each(|of| *of = 4));
-    let reports = |cluster: &FakeCluster| events(cluster, "ScalingReport");
-    operating.until("it is told", |cluster| (!reports(cluster).is_empty()).then_some(())).await;
-    tokio::time::sleep(Duration::from_secs(2)).await;
-    let told = reports(&operating.cluster);
-    let counts: Vec<_> = told.iter().map(|event| event["count"].clone()).collect();
-    assert_eq!(counts, [1], "{told:?}");
-    operating.stop().await;
+    for (interval, is_told_again) in [("1 ms", true), ("30 min", false)] {
+        let operating = Operating::start(flink().await);
+        let options = [
+            ("job.autoscaler.scaling.enabled", "false"),
+            ("job.autoscaler.scaling.event.interval", interval),
+        ];
+        run_job(&operating, &scene(&options), 10.0);
+        // Far more than it needs, and nothing is done about it.
+        with_load(&operating, |load| load.parallelism.values_mut().for_each(|of| *of = 4));
+        let counts = |cluster: &FakeCluster| -> Vec<u64> {
+            let reports = events(cluster, "ScalingReport").into_iter();
+            reports.map(|event| event["count"].as_u64().unwrap()).collect()
+        };
+        operating.until("it is told", |cluster| (!counts(cluster).is_empty()).then_some(())).await;
+        if is_told_again {
+            // Each cycle comes to the same.
+            let is_counted = |cluster: &FakeCluster| (counts(cluster)[0] > 3).then_some(());
+            operating.until("it is told again", is_counted).await;
+        } else {
+            // As many cycles again, and more.
+            let measured = || operating.flink.requests("metrics").len();
+            let enough = 2 * measured() + 10;
+            operating.until("it is measured again", |_| (measured() > enough).then_some(())).await;
+        }
+        let told = counts(&operating.cluster);
+        assert!(told.len() == 1 && (told[0] > 1) == is_told_again, "{interval}: {told:?}");
+        operating.stop().await;
+    }
 }

@@ -1,20 +1,28 @@
 //! Something was restarted, replaced or written although nothing had changed.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use axum::http::Method;
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use kubectl_flink::api::deployment::{DeploymentMode, FlinkDeploymentSpec};
+use kube::api::{Api, Patch, PatchParams};
+use kubectl_flink::api::deployment::{DeploymentMode, FlinkDeployment, FlinkDeploymentSpec};
 use kubectl_flink::api::session_job::FlinkSessionJobSpec;
+use kubectl_flink::config::OperatorConfig;
 use kubectl_flink::decide::diff::{ChangeClass, diff, diff_session_job};
 use kubectl_flink::decide::plan::Step;
+use kubectl_flink::operator::live::Live;
 use kubectl_flink::operator::mutator::{Kind, Mutator, Subject, mutate};
+use kubectl_flink::webhook::admit::Jurisdiction;
+use kubectl_flink::webhook::{Court, Task, Turn, Webhook};
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use crate::decisions::{Scene, deeds, told};
-use crate::support::fake_flink::FakeFlink;
-use crate::support::operating::Operating;
-use crate::support::operating::with_status;
+use crate::support::fake_cluster::{FakeCluster, Recorded};
+use crate::support::fake_flink::{FakeFlink, Job};
+use crate::support::operating::{Operating, with_status};
 
 const OVERRIDES: &str = "pipeline.jobvertex-parallelism-overrides";
 
@@ -74,23 +82,58 @@ async fn flink_37193_an_ingress_outlives_the_job_managers_behind_it() {
     let scene = with_ingress(Scene::new("stateless"));
     let operating = Operating::start(FakeFlink::start().await);
     let resource = operating.cluster.insert(with_status(&scene.resource, &scene.status));
-    let ingress = |cluster: &crate::support::fake_cluster::FakeCluster| {
-        cluster.object("ingresses", "shop", "orders")
-    };
+    let ingress = |cluster: &FakeCluster| cluster.object("ingresses", "shop", "orders");
     let first = operating.until("an Ingress is made", ingress).await;
     let owner = &first["metadata"]["ownerReferences"][0];
     assert_eq!(
         (&owner["kind"], &owner["uid"]),
         (&json!("FlinkDeployment"), &resource["metadata"]["uid"])
     );
+    let id = operating
+        .until("the job is submitted", |cluster| {
+            let resource = cluster.object("flinkdeployments", "shop", "orders")?;
+            cluster.object("deployments", "shop", "orders")?;
+            resource["status"]["jobStatus"]["jobId"].as_str().map(str::to_owned)
+        })
+        .await;
+    let replicas = json!({"replicas": 1, "availableReplicas": 1});
+    operating.cluster.set_status("deployments", "shop", "orders", &replicas);
+    let job = Job::running(&id, 1_750_000_000_000);
+    operating.flink.with("shop/orders", |flink| flink.jobs.insert(id, job));
+    operating
+        .until("the job runs", |cluster| {
+            let resource = cluster.object("flinkdeployments", "shop", "orders")?;
+            (resource["status"]["lifecycleState"] == "STABLE").then_some(())
+        })
+        .await;
     // An upgrade deletes the Deployment, with everything that belongs to it.
-    let client = operating.cluster.client();
-    let deployments: kube::Api<k8s_openapi::api::apps::v1::Deployment> =
-        kube::Api::namespaced(client, "shop");
-    drop(deployments.delete("orders", &kube::api::DeleteParams::default()).await.unwrap());
-    assert!(operating.cluster.objects("services").is_empty(), "what is the Deployment's is gone");
+    let deployments: Api<FlinkDeployment> = Api::namespaced(operating.cluster.client(), "shop");
+    let patch = Patch::Merge(json!({"spec": {"image": "flink:1.20.1"}}));
+    drop(deployments.patch("orders", &PatchParams::default(), &patch).await.unwrap());
+    let uids = |cluster: &FakeCluster, plural: &str| -> Vec<Value> {
+        let objects = cluster.objects(plural).into_iter();
+        objects.map(|object| object["metadata"]["uid"].clone()).collect()
+    };
+    let before = ["deployments", "services"].map(|plural| uids(&operating.cluster, plural));
+    operating
+        .until("it is upgraded", |cluster| {
+            let made = cluster.object("deployments", "shop", "orders")?;
+            let image = &made["spec"]["template"]["spec"]["containers"][0]["image"];
+            let is_over = *image == "flink:1.20.1" && !uids(cluster, "services").is_empty();
+            is_over.then_some(())
+        })
+        .await;
+    let after = ["deployments", "services"].map(|plural| uids(&operating.cluster, plural));
+    assert!(after[0] != before[0] && after[1] != before[1], "{before:?} {after:?}");
     let second = ingress(&operating.cluster).expect("the Ingress stays");
     assert_eq!(first["metadata"]["uid"], second["metadata"]["uid"]);
+    let writes = operating.cluster.writes();
+    let deleted = |write: &&Recorded| write.method == Method::DELETE;
+    let deleted: Vec<String> = writes.iter().filter(deleted).map(|it| it.uri.clone()).collect();
+    assert!(
+        !deleted.is_empty() && !deleted.iter().any(|uri| uri.contains("ingress")),
+        "{deleted:?}"
+    );
     operating.stop().await;
 }
 
@@ -162,17 +205,39 @@ fn flink_38479_a_stored_spec_without_configuration_is_compared() {
     }
 }
 
-/// One that has nothing to say.
-struct Content;
+/// One that always says the same.
+struct Saying(Value);
 
-impl Mutator for Content {
+impl Mutator for Saying {
     fn name(&self) -> &'static str {
-        "content"
+        "saying"
     }
 
     fn mutate<'a>(&'a self, _subject: &'a Subject) -> BoxFuture<'a, Result<Value, String>> {
-        async { Ok(Value::Null) }.boxed()
+        async { Ok(self.0.clone()) }.boxed()
     }
+}
+
+fn saying(answer: Value) -> Arc<dyn Mutator> {
+    Arc::new(Saying(answer))
+}
+
+/// What the API server is told about a new object.
+async fn reviewed(mutators: Vec<Arc<dyn Mutator>>, object: &Value) -> Value {
+    let review = json!({
+        "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",
+        "request": {
+            "uid": "7", "namespace": "shop", "operation": "CREATE",
+            "kind": {"group": "flink.apache.org", "version": "v1beta1", "kind": object["kind"]},
+            "object": object, "oldObject": null,
+        },
+    });
+    let court = Court::new(Jurisdiction::default(), vec![], mutators);
+    let live = Arc::new(Live::new(OperatorConfig::default()));
+    let webhook = Arc::new(Webhook::new(FakeCluster::new().client(), live, court));
+    let turn = Turn { until: Instant::now() + Duration::from_secs(10), permits: Arc::new([]) };
+    let body = review.to_string().into_bytes();
+    webhook.answer(Task::Mutate, body, turn).await.unwrap()["response"].take()
 }
 
 #[tokio::test]
@@ -180,10 +245,35 @@ async fn flink_39509_an_object_that_no_mutator_changes_is_handed_on_as_it_was_wr
     // With numbers as text, nulls and fields that nobody knows: all that a round trip would lose.
     let object = json!({
         "apiVersion": "flink.apache.org/v1beta1", "kind": "FlinkDeployment",
-        "metadata": {"name": "orders", "labels": null, "unknown": [1.50]},
+        "metadata": {
+            "name": "orders", "labels": null, "unknown": [1.50], "managedFields": [],
+            "annotations": {"kubectl.kubernetes.io/last-applied-configuration": "{}"},
+        },
         "spec": {"flinkConfiguration": {"a": 1, "b": "1"}, "job": null, "newer": {"x": null}},
+        "status": {"lifecycleState": "STABLE"},
     });
-    let mutated = mutate(&[Arc::new(Content)], Kind::FlinkDeployment, &object, None).await.unwrap();
+    let content = saying(Value::Null);
+    let mutated = mutate(&[content], Kind::FlinkDeployment, &object, None).await.unwrap();
     assert_eq!(mutated.object.to_string(), object.to_string());
     assert!(mutated.by.is_empty());
+    let unchanged = json!({"uid": "7", "allowed": true});
+    for mutators in [vec![], vec![saying(Value::Null)]] {
+        assert_eq!(reviewed(mutators, &object).await, unchanged);
+    }
+
+    // Nor does one that could be read by whoever changes it: a change is that change alone.
+    let mut object = serde_json::to_value(Scene::new("stateless").resource).unwrap();
+    object["metadata"]["labels"] = json!({"app": "orders"});
+    object["metadata"]["managedFields"] = json!([]);
+    object["spec"]["flinkConfiguration"]["parallelism.default"] = json!(2);
+    object["spec"]["job"]["entryClass"] = Value::Null;
+    for nothing in [json!({}), json!([])] {
+        assert_eq!(reviewed(vec![saying(nothing)], &object).await, unchanged);
+    }
+    let label = saying(json!({"metadata": {"labels": {"team": "data"}}}));
+    let changed = reviewed(vec![label], &object).await;
+    let patch: k8s_openapi::ByteString = serde_json::from_value(changed["patch"].clone()).unwrap();
+    let patch: Value = serde_json::from_slice(&patch.0).unwrap();
+    let added = json!([{"op": "add", "path": "/metadata/labels/team", "value": "data"}]);
+    assert_eq!(patch, added);
 }
