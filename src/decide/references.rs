@@ -24,13 +24,18 @@ pub fn is_same_location(one: &str, other: &str) -> bool {
     normal(one) == normal(other)
 }
 
-/// Without what does not count: a trailing slash, the metadata file, `file:` with one slash or three.
+/// Without what does not count: a trailing slash, the metadata file, `file:` with one slash or three,
+/// and by which of its file systems a store is reached.
 fn normal(path: &str) -> String {
     let path = path.trim().trim_end_matches('/');
     let path = path.strip_suffix("/_metadata").unwrap_or(path).trim_end_matches('/');
-    match path.strip_prefix("file:") {
-        Some(local) => format!("/{}", local.trim_start_matches('/')),
-        None => path.to_owned(),
+    let Some((scheme, rest)) = path.split_once(':') else { return path.to_owned() };
+    match &*scheme.to_ascii_lowercase() {
+        "file" => format!("/{}", rest.trim_start_matches('/')),
+        "s3a" | "s3n" | "s3p" => format!("s3:{rest}"),
+        "abfss" => format!("abfs:{rest}"),
+        "wasbs" => format!("wasb:{rest}"),
+        scheme => format!("{scheme}:{rest}"),
     }
 }
 
@@ -221,10 +226,15 @@ mod tests {
             ("s3://lake/sp/savepoint-1", "s3://lake/sp/savepoint-1/_metadata"),
             ("file:/data/sp/savepoint-1", "file:///data/sp/savepoint-1"),
             ("/data/sp/savepoint-1", "file:/data/sp/savepoint-1/"),
+            ("s3://lake/sp/savepoint-1", "s3a://lake/sp/savepoint-1/_metadata"),
+            ("s3p://lake/sp/savepoint-1", "s3n://lake/sp/savepoint-1"),
+            ("abfs://lake@one/sp/1", "abfss://lake@one/sp/1"),
+            ("wasb://lake@one/sp/1", "WASBS://lake@one/sp/1"),
         ] {
             assert!(is_same_location(one, other), "{one} {other}");
         }
         assert!(!is_same_location("s3://lake/sp/savepoint-1", "s3://lake/sp/savepoint-12"));
+        assert!(!is_same_location("s3://lake/sp/savepoint-1", "gs://lake/sp/savepoint-1"));
     }
 
     #[test]

@@ -74,7 +74,7 @@ fn files_that_a_checkpoint_may_share_are_never_disposed_of() {
 #[test]
 fn the_newest_state_of_a_job_is_disposed_of_only_after_a_newer_one() {
     let mut case = savepoint(json!({})).completed();
-    case.facts.newest_state = Fact::Known(Some("s3://lake/sp/1/".to_owned()));
+    case.facts.newest_state = Fact::Known(Some("s3a://lake/sp/1/".to_owned()));
     case.delete();
     assert!(case.is_kept() && case.look_again.is_some());
     assert_eq!(case.reasons(), ["CleanupFailed"]);
