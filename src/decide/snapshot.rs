@@ -285,7 +285,7 @@ impl<'w> Pass<'w> {
         let is_running = matches!(readiness, Readiness::Running);
         // By the job's status, which may be of after the snapshot's end: Flink is asked for that first.
         let has_ended = matches!(readiness, Readiness::Ended);
-        let is_overdue = self.age() > job.timeout + OVERDUE;
+        let is_overdue = self.age() > job.timeout.saturating_add(OVERDUE);
         match self.world.trigger()? {
             Ok(Trigger::Completed { path }) => {
                 let path = path.clone();

@@ -231,7 +231,7 @@ fn by_checkpoint_age(facts: &StopFacts) -> Result<StopDecision, Need> {
     let is_recent = |at: Option<Timestamp>| {
         at.is_some_and(|at| {
             facts.now.duration_since(at)
-                <= jiff::SignedDuration::try_from(age_max).unwrap_or_default()
+                <= jiff::SignedDuration::try_from(age_max).unwrap_or(jiff::SignedDuration::MAX)
         })
     };
     if is_recent(facts.job_started) {

@@ -28,6 +28,8 @@ const POLL_DELAY_MAX: Duration = Duration::from_secs(2);
 
 /// How long the readiness probe waits, as the Java operator does.
 const PROBE_DEADLINE: Duration = Duration::from_secs(1);
+/// Longer than anybody waits for one call.
+const DEADLINE_MAX: Duration = Duration::from_hours(24 * 365);
 
 /// How long calls may take in all, repetitions included.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -49,6 +51,19 @@ impl Default for Deadlines {
             cancel: Duration::from_mins(1),
             submission: Duration::from_mins(10),
             savepoint: Duration::from_mins(10),
+        }
+    }
+}
+
+impl Deadlines {
+    /// Any user may set them to more than can be added to the time.
+    fn bounded(self) -> Self {
+        let Self { request, cancel, submission, savepoint } = self;
+        Self {
+            request: request.min(DEADLINE_MAX),
+            cancel: cancel.min(DEADLINE_MAX),
+            submission: submission.min(DEADLINE_MAX),
+            savepoint: savepoint.min(DEADLINE_MAX),
         }
     }
 }
@@ -136,6 +151,7 @@ impl Client {
         fence: Fence,
         traffic: Traffic,
     ) -> Self {
+        let deadlines = deadlines.bounded();
         Self { route: Arc::new(route), deadlines, is_retrying: true, triggers, fence, traffic }
     }
 
@@ -154,7 +170,7 @@ impl Client {
     /// A client whose requests have this long.
     #[must_use]
     pub fn with_request_deadline(mut self, request: Duration) -> Self {
-        self.deadlines.request = request;
+        self.deadlines = Deadlines { request, ..self.deadlines }.bounded();
         self
     }
 
@@ -323,4 +339,24 @@ pub(super) fn encode(text: &str) -> String {
         }
     }
     encoded
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_deadline_beyond_all_time_can_be_added_to_the_time() {
+        let within = Duration::from_secs(i64::MAX as u64);
+        let deadlines =
+            Deadlines { request: within, cancel: within, submission: within, savepoint: within };
+        let mut client = Client::at("http://localhost:1", deadlines).unwrap();
+        for _ in 0..2 {
+            let Deadlines { request, cancel, submission, savepoint } = client.deadlines();
+            for deadline in [request, cancel, submission, savepoint] {
+                assert!(Instant::now().checked_add(deadline * 2).is_some());
+            }
+            client = client.with_request_deadline(within);
+        }
+    }
 }

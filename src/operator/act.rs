@@ -253,7 +253,7 @@ impl Act<'_, FlinkDeployment> {
         let Some(since) = &self.resource.metadata.deletion_timestamp else { return false };
         let patience = config.get(&options::RESOURCE_CLEANUP_TIMEOUT).unwrap_or(CLEANUP_TIMEOUT);
         let waited = Timestamp::now().duration_since(since.0);
-        waited > SignedDuration::try_from(patience).unwrap_or_default()
+        waited > SignedDuration::try_from(patience).unwrap_or(SignedDuration::MAX)
     }
 
     async fn forget_job_graphs(&self) -> Result<(), Error> {
