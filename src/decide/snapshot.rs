@@ -295,7 +295,10 @@ impl<'w> Pass<'w> {
                 Ok(self.complete(Some(path.unwrap_or_default()), "the snapshot is done"))
             }
             Ok(Trigger::Failed { message }) => Ok(self.fail(message)),
-            Ok(Trigger::NotFound | Trigger::Pending) | Err(_) if has_ended => {
+            Ok(Trigger::NotFound) if has_ended => Ok(self.abandon("is not running")),
+            // The status may be behind, and an answer that does not come is none: what is given up
+            // now may be complete in a moment, and nobody would know its path.
+            Ok(Trigger::Pending) | Err(_) if has_ended && is_overdue => {
                 Ok(self.abandon("is not running"))
             }
             Ok(Trigger::NotFound) if is_running && self.age() < SEND_AGAIN => {

@@ -296,6 +296,7 @@ fn scenario_5_with_an_ended_job_a_snapshot_is_abandoned() {
         assert_eq!(before.status().trigger_id, None);
         let mut after = savepoint(json!({})).in_progress();
         after.job(Some(state));
+        after.trigger(Trigger::NotFound);
         after.pass();
         assert_eq!(after.state(), SnapshotState::Abandoned, "{state:?}");
         assert_eq!(after.status().trigger_id.as_deref(), Some("t"));
@@ -307,6 +308,48 @@ fn scenario_5_with_an_ended_job_a_snapshot_is_abandoned() {
         assert_eq!(done.state(), SnapshotState::Completed, "{state:?}");
         assert_eq!(done.status().path.as_deref(), Some("s3://lake/sp/1"));
     }
+}
+
+#[test]
+fn scenario_5_an_ended_job_whose_flink_does_not_say_that_the_snapshot_ended_is_waited_for() {
+    for (answer, ends_at) in [
+        (Fact::Unknown("no answer".to_owned()), 661),
+        // The job's status may be behind what Flink does.
+        (Fact::Known(Trigger::Pending), 661),
+        (Fact::Known(Trigger::NotFound), 1),
+    ] {
+        let begun = || {
+            let mut case = savepoint(json!({})).in_progress();
+            case.job(Some(JobStatusState::Failed));
+            case.facts.trigger = answer.clone();
+            case
+        };
+        let mut case = begun();
+        case.later(ends_at - 1);
+        if ends_at > 1 {
+            case.pass();
+            assert_eq!(case.state(), SnapshotState::InProgress, "{answer:?}");
+            assert!(case.look_again.is_some());
+        }
+        case.later(1).pass();
+        assert_eq!(case.state(), SnapshotState::Abandoned, "{answer:?}");
+        let mut done = begun();
+        done.later(ends_at - 1);
+        if ends_at > 1 {
+            done.pass();
+        }
+        done.trigger(Trigger::Completed { path: Some("s3://lake/sp/1".to_owned()) });
+        done.later(1).pass();
+        assert_eq!(done.status().path.as_deref(), Some("s3://lake/sp/1"), "{answer:?}");
+    }
+}
+
+#[test]
+fn a_timeout_beyond_all_time_is_one_that_never_passes() {
+    let mut case = savepoint(json!({})).in_progress();
+    case.edit_job(|job| job.timeout = SignedDuration::MAX);
+    case.later(1_000_000).pass();
+    assert_eq!(case.state(), SnapshotState::InProgress);
 }
 
 #[test]
