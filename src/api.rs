@@ -39,6 +39,8 @@ pub const ENDING_ANNOTATION: &str = "flinkdeployment.flink.apache.org/ending";
 pub const NEVER_STARTED: &str = "never-started";
 /// Annotation on a `FlinkStateSnapshot`: the trigger nonce that asked for it.
 pub const TRIGGER_NONCE_ANNOTATION: &str = "flink.apache.org/trigger-nonce";
+/// Annotation on a `FlinkStateSnapshot`: uid and generation of the job resource whose nonce that is.
+pub const TRIGGERED_BY_ANNOTATION: &str = "flink.apache.org/triggered-by";
 /// Annotation on a `FlinkStateSnapshot`: uids of the nodes whose going it was taken for.
 pub const NODE_NOTICES_ANNOTATION: &str = "flink.apache.org/node-notices";
 /// Label that marks a resource the operator only uses to see that it is alive.

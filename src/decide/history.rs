@@ -130,6 +130,7 @@ mod tests {
             created: Timestamp::from_second(NOW - 100 + i64::try_from(index).unwrap()).unwrap(),
             path: None,
             nonce: None,
+            asked_by: None,
             notices: Vec::new(),
             is_disposed_of: false,
             is_deleting: false,

@@ -99,6 +99,8 @@ impl<K: Kind> Pass<'_, K> {
             kind: K::JOB,
             namespace: self.world.namespace(),
             name: self.world.name(),
+            uid: self.world.metadata().uid.as_deref().unwrap_or_default(),
+            generation: self.generation,
             created: created.map_or(self.world.now(), |at| at.0),
             wanted,
             last,

@@ -20,7 +20,7 @@ use crate::api::state_snapshot::{
 };
 use crate::api::status::{JobStatus, JobStatusState, SavepointFormatType, SnapshotTriggerType};
 use crate::api::version::FlinkVersion;
-use crate::api::{NODE_NOTICES_ANNOTATION, TRIGGER_NONCE_ANNOTATION};
+use crate::api::{NODE_NOTICES_ANNOTATION, TRIGGER_NONCE_ANNOTATION, TRIGGERED_BY_ANNOTATION};
 use crate::config::option::ConfigOption;
 use crate::config::{FlinkConfig, options};
 
@@ -78,11 +78,29 @@ pub struct KnownSnapshot {
     pub path: Option<String>,
     /// The nonce that asked for it.
     pub nonce: Option<i64>,
+    /// Whose nonce it was; absent of one that an operator before made.
+    pub asked_by: Option<Asker>,
     /// Uids of the nodes whose going it was taken for.
     pub notices: Vec<String>,
     /// Its savepoint goes with it.
     pub is_disposed_of: bool,
     pub is_deleting: bool,
+}
+
+/// A spec that asked for a snapshot: of which job resource, and which generation.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Asker {
+    pub uid: String,
+    pub generation: i64,
+}
+
+impl Asker {
+    /// The one that a snapshot's annotation names.
+    pub fn of(snapshot: &FlinkStateSnapshot) -> Option<Self> {
+        let text = snapshot.metadata.annotations.as_ref()?.get(TRIGGERED_BY_ANNOTATION)?;
+        let (uid, generation) = text.rsplit_once('/')?;
+        Some(Self { uid: uid.to_owned(), generation: generation.parse().ok()? })
+    }
 }
 
 /// What this process knows of a job's snapshots beside the resources.
@@ -141,6 +159,9 @@ pub struct JobFacts<'a> {
     pub kind: JobKind,
     pub namespace: &'a str,
     pub name: &'a str,
+    pub uid: &'a str,
+    /// Of the spec that is wanted.
+    pub generation: i64,
     /// When the job resource was created.
     pub created: Timestamp,
     pub wanted: &'a JobSpec,
@@ -245,10 +266,17 @@ impl JobFacts<'_> {
         noted.map_or(self.created, |noted| noted.max(self.created))
     }
 
-    /// Whether a resource for this nonce was created before a crash.
+    /// Whether a resource for this nonce was created before a crash. The same number may have been
+    /// used before, by an earlier spec or by another resource of the same name.
     pub fn was_created(&self, kind: SnapshotKind, cause: Cause) -> bool {
         let Cause::Manual { nonce } = cause else { return false };
-        self.known.iter().any(|snapshot| snapshot.kind == kind && snapshot.nonce == Some(nonce))
+        let is_asker = |snapshot: &KnownSnapshot| match &snapshot.asked_by {
+            Some(Asker { uid, generation }) => uid == self.uid && *generation == self.generation,
+            None => snapshot.created >= self.created,
+        };
+        self.known.iter().any(|snapshot| {
+            snapshot.kind == kind && snapshot.nonce == Some(nonce) && is_asker(snapshot)
+        })
     }
 
     /// The resource that asks for the snapshot; nothing where its directory is not known.
@@ -271,8 +299,11 @@ impl JobFacts<'_> {
         let job = (self.kind, self.namespace, self.name);
         let mut resource = resource_of(job, spec, kind, cause.trigger_type(), self.now);
         if let Cause::Manual { nonce } = cause {
-            let annotation = (TRIGGER_NONCE_ANNOTATION.to_owned(), nonce.to_string());
-            resource.metadata.annotations = Some(BTreeMap::from([annotation]));
+            let asker = format!("{}/{}", self.uid, self.generation);
+            resource.metadata.annotations = Some(BTreeMap::from([
+                (TRIGGER_NONCE_ANNOTATION.to_owned(), nonce.to_string()),
+                (TRIGGERED_BY_ANNOTATION.to_owned(), asker),
+            ]));
         }
         Some(resource)
     }

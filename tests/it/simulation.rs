@@ -568,6 +568,7 @@ impl Sim {
             created: self.now,
             path,
             nonce: None,
+            asked_by: None,
             notices: Vec::new(),
             is_disposed_of: savepoint.dispose_on_delete == Some(true),
             is_deleting: false,

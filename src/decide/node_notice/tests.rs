@@ -27,6 +27,7 @@ fn snapshot(of: &[&str], created: i64, state: SnapshotState) -> KnownSnapshot {
         created: at(created),
         path: None,
         nonce: None,
+        asked_by: None,
         notices: of.iter().map(|name| format!("uid-{name}")).collect(),
         is_disposed_of: false,
         is_deleting: false,

@@ -7,6 +7,7 @@ const START: &str = "2026-01-01T00:00:00Z";
 
 /// A running job at a time after its creation.
 struct Case {
+    generation: i64,
     wanted: JobSpec,
     last: JobSpec,
     status: JobStatus,
@@ -21,6 +22,7 @@ fn case(options: &[(&str, &str)]) -> Case {
         options.iter().map(|(key, value)| (*key, (*value).to_owned())).collect();
     config.set("execution.checkpointing.savepoint-dir", "s3://lake/sp");
     Case {
+        generation: 3,
         wanted: JobSpec::default(),
         last: JobSpec::default(),
         status: JobStatus { state: Some(JobStatusState::Running), ..JobStatus::default() },
@@ -51,6 +53,7 @@ fn periodic(kind: SnapshotKind, state: SnapshotState, created: i64) -> KnownSnap
         created: at(created),
         path: None,
         nonce: None,
+        asked_by: None,
         notices: Vec::new(),
         is_disposed_of: false,
         is_deleting: false,
@@ -65,6 +68,8 @@ impl Case {
             kind: JobKind::FlinkDeployment,
             namespace: "shop",
             name: "orders",
+            uid: "u1",
+            generation: self.generation,
             created: at(0),
             wanted: &self.wanted,
             last: &self.last,
@@ -179,7 +184,10 @@ fn the_resource_is_that_of_the_java_operator() {
                 "name": "orders-savepoint-manual-1767225601000",
                 "namespace": "shop",
                 "labels": {"snapshot.type": "SAVEPOINT", "snapshot.trigger-type": "MANUAL"},
-                "annotations": {"flink.apache.org/trigger-nonce": "7"},
+                "annotations": {
+                    "flink.apache.org/trigger-nonce": "7",
+                    "flink.apache.org/triggered-by": "u1/3",
+                },
             },
             "spec": {
                 "jobReference": {"kind": "FlinkDeployment", "name": "orders"},
@@ -200,11 +208,33 @@ fn the_resource_is_that_of_the_java_operator() {
     );
     assert!(checkpoint.spec.checkpoint.is_some() && checkpoint.spec.savepoint.is_none());
     // Created before a crash: not again.
-    let mut known = periodic(SnapshotKind::Savepoint, SnapshotState::InProgress, 1);
-    known.trigger_type = SnapshotTriggerType::Manual;
-    known.nonce = Some(7);
-    case.known.push(known);
+    let asker = Asker::of(&resource);
+    assert_eq!(asker, Some(Asker { uid: "u1".to_owned(), generation: 3 }));
+    case.known.push(by_nonce(7, 1, asker));
     assert!(case.with(2, |facts| facts.was_created(SnapshotKind::Savepoint, manual)));
+}
+
+fn by_nonce(nonce: i64, created: i64, asked_by: Option<Asker>) -> KnownSnapshot {
+    let known = periodic(SnapshotKind::Savepoint, SnapshotState::Completed, created);
+    let trigger_type = SnapshotTriggerType::Manual;
+    KnownSnapshot { trigger_type, nonce: Some(nonce), asked_by, ..known }
+}
+
+#[test]
+fn a_nonce_that_was_used_before_asks_again() {
+    let asked = |uid: &str, generation| Some(Asker { uid: uid.to_owned(), generation });
+    let check = |asked_by: Option<Asker>, created, expected: bool, why: &str| {
+        let mut case = case(&[]);
+        case.known.push(by_nonce(1, created, asked_by));
+        let cause = Cause::Manual { nonce: 1 };
+        let was_created = case.with(9, |facts| facts.was_created(SnapshotKind::Savepoint, cause));
+        assert_eq!(was_created, expected, "{why}");
+    };
+    check(asked("u1", 3), 1, true, "created before a crash");
+    check(asked("u1", 1), 1, false, "1, then 2, then 1");
+    check(asked("u0", 3), -1, false, "of another resource of the same name");
+    check(None, 1, true, "by an operator that did not note it");
+    check(None, -1, false, "by one, for a resource of the same name before");
 }
 
 #[test]

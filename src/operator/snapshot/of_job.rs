@@ -16,7 +16,7 @@ use crate::decide::legacy;
 use crate::decide::revision::history_name;
 use crate::decide::snapshot::trigger_type;
 use crate::decide::snapshot::world::Trigger;
-use crate::decide::trigger::{KnownSnapshot, SnapshotKind, notices_of};
+use crate::decide::trigger::{Asker, KnownSnapshot, SnapshotKind, notices_of};
 use crate::operator::context::Context;
 use crate::operator::job::Asked;
 use crate::operator::observe::tell;
@@ -51,6 +51,7 @@ fn known(snapshot: &FlinkStateSnapshot) -> Option<KnownSnapshot> {
         created: metadata.creation_timestamp.as_ref()?.0,
         path: status.path,
         nonce: nonce.and_then(|text| text.parse().ok()),
+        asked_by: Asker::of(snapshot),
         notices: notices_of(snapshot),
         is_disposed_of: spec
             .savepoint

@@ -41,6 +41,7 @@ fn savepoint(created: jiff::Timestamp, name: &str) -> KnownSnapshot {
         created,
         path: Some(format!("s3://lake/sp/{name}")),
         nonce: None,
+        asked_by: None,
         notices: Vec::new(),
         is_disposed_of: true,
         is_deleting: false,

@@ -66,6 +66,7 @@ fn a_snapshot_that_was_taken_for_a_node_puts_off_no_other() {
         created: case.now + SignedDuration::from_mins(9),
         path: None,
         nonce: None,
+        asked_by: None,
         notices: vec!["uid-n1".to_owned()],
         is_disposed_of: false,
         is_deleting: false,
