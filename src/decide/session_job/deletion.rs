@@ -108,8 +108,11 @@ impl Pass<'_> {
         if job.state == Some(JobStatusState::Cancelling) || self.is_submission_open() {
             return false;
         }
-        let is_stopped =
-            self.last.as_ref().is_none_or(|last| last.job_state() == JobState::Suspended);
+        // A stored spec that cannot be read says nothing of the job.
+        let is_stopped = match &self.last {
+            Some(last) => last.job_state() == JobState::Suspended,
+            None => self.status.reconciliation_status.last_reconciled_spec.is_none(),
+        };
         let is_terminal = job.state.is_some_and(JobStatusState::is_globally_terminal)
             && job::pending_stop(job).is_none();
         is_stopped || is_terminal || self.status.error.as_deref().is_some_and(tells_of_loss)

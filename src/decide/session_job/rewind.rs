@@ -147,12 +147,17 @@ impl Pass<'_> {
         Ok(found.map(|job| self.put_on_record(&job)))
     }
 
-    /// The same with a job that only its id tells of. Where the list cannot be had there is none.
+    /// The same with a job that only its id tells of, and with the one on record, which may be listed
+    /// although the record has it ended or lost. Where the list cannot be had there is none.
     pub(super) fn put_job_beside_on_record(&mut self) -> Result<Option<Plan>, Halt> {
-        if self.is_cluster_ready() && !self.world.uid().is_empty() {
+        let on_record = job::id(&self.status.job_status);
+        if self.is_cluster_ready() && (on_record.is_some() || !self.world.uid().is_empty()) {
             let _asked = self.world.jobs()?;
         }
-        let found = self.job_beside().cloned();
+        let Fact::Known(jobs) = &self.world.facts.jobs else { return Ok(None) };
+        let is_recorded =
+            |job: &&Job| Some(&job.id) == on_record.as_ref() && !job.state.is_globally_terminal();
+        let found = jobs.iter().find(is_recorded).or_else(|| self.job_beside()).cloned();
         Ok(found.map(|job| self.put_on_record(&job)))
     }
 

@@ -88,6 +88,41 @@ fn a_submission_that_may_still_arrive_is_looked_for_before_deletion() {
 }
 
 #[test]
+fn a_job_that_runs_is_ended_whatever_is_wrong_with_its_record() {
+    let check = |what: &str, arrange: &dyn Fn(&mut Case)| {
+        let mut case = Case::running("savepoint");
+        arrange(&mut case);
+        case.delete();
+        for _ in 0..4 {
+            let plan = case.pass();
+            assert!(!names(&plan).contains(&"remove-finalizer"), "{what}: {}", plan.because);
+            if names(&plan).contains(&"cancel-job") {
+                case.list(JobStatusState::Canceled);
+                assert_eq!(names(&case.pass()).last(), Some(&"remove-finalizer"), "{what}");
+                return;
+            }
+        }
+        panic!("{what}: it is never cancelled");
+    };
+    check("the stored spec cannot be read", &|case| {
+        case.status.reconciliation_status.last_reconciled_spec = Some("{".to_owned());
+    });
+    check("it was lost once", &|case| case.status.error = Some(JOB_NOT_FOUND.to_owned()));
+    check("it had failed once", &|case| {
+        case.status.job_status.state = Some(JobStatusState::Failed);
+    });
+}
+
+#[test]
+fn a_record_that_cannot_be_read_lets_a_resource_go_whose_job_is_not_there() {
+    let mut case = Case::running("savepoint");
+    case.status.reconciliation_status.last_reconciled_spec = Some("{".to_owned());
+    case.jobs = Some(vec![]);
+    case.delete();
+    assert_eq!(names(&case.pass()).last(), Some(&"remove-finalizer"));
+}
+
+#[test]
 fn q08_a_failing_savepoint_blocks_deletion_with_a_way_out() {
     let mut case = Case::running("savepoint");
     case.set("kubernetes.operator.job.savepoint-on-deletion", "true");
