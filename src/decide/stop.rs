@@ -189,13 +189,10 @@ fn version_change(facts: &StopFacts, is_running: bool) -> Result<StopDecision, N
         return Ok(StopDecision::Savepoint);
     }
     if is_cancellable(facts.job_manager, facts.state) {
-        return Ok(cancel(facts)?.unwrap_or_else(|| {
-            StopDecision::Wait(
-                "the Flink version changes and the job's checkpoints are not retained when it is \
-                 cancelled: waiting until it runs; set `execution.checkpointing.savepoint-dir`"
-                    .to_owned(),
-            )
-        }));
+        let not_retained = "the Flink version changes and the job's checkpoints are not retained \
+                            when it is cancelled: waiting until it runs; set \
+                            `execution.checkpointing.savepoint-dir`";
+        return Ok(cancel(facts)?.unwrap_or_else(|| not_cancelled(facts, not_retained)));
     }
     last_resort(facts, false)
 }
@@ -215,10 +212,10 @@ fn by_checkpoint_age(facts: &StopFacts) -> Result<StopDecision, Need> {
             Lazy::Known(HaMetadata { has_job: false, .. }) if facts.has_savepoint_directory => {
                 Ok(StopDecision::Savepoint)
             }
-            Lazy::Known(HaMetadata { has_job: false, .. }) => Ok(StopDecision::Wait(
+            Lazy::Known(HaMetadata { has_job: false, .. }) => Ok(not_cancelled(
+                facts,
                 "there is no HA metadata of the job, and its checkpoints are not retained when it \
-                 is cancelled: set `execution.checkpointing.savepoint-dir`"
-                    .to_owned(),
+                 is cancelled: set `execution.checkpointing.savepoint-dir`",
             )),
             Lazy::Unknown(reason) => {
                 Ok(StopDecision::Wait(format!("HA metadata cannot be read: {reason}")))
@@ -253,6 +250,18 @@ fn by_checkpoint_age(facts: &StopFacts) -> Result<StopDecision, Need> {
             }
         }
     }
+}
+
+/// What is said where cancelling would lose the state: a wait for the job, or for its configuration,
+/// unless its newest checkpoint is of no use.
+fn not_cancelled(facts: &StopFacts, not_retained: &str) -> StopDecision {
+    let Lazy::Known(Checkpoints { unusable: Some(reason), .. }) = &facts.checkpoints else {
+        return StopDecision::Wait(not_retained.to_owned());
+    };
+    StopDecision::Refuse(format!(
+        "the job is not cancelled, as nothing could start from what it leaves: {reason}. Set \
+         `execution.checkpointing.savepoint-dir`, so that it is stopped with a savepoint"
+    ))
 }
 
 /// The job does not run: HA metadata, or a JobManager that never ran, or patience.
@@ -317,14 +326,20 @@ fn cancel_where_allowed(facts: &StopFacts) -> Result<Option<StopDecision>, Need>
 }
 
 /// Cancelling keeps the state only where checkpoints are retained, by the configuration and by the
-/// running job itself; nothing where they are not.
+/// running job itself, and something can start from the newest one; nothing where that is not so.
 fn cancel(facts: &StopFacts) -> Result<Option<StopDecision>, Need> {
     if !facts.retains_checkpoints {
         return Ok(None);
     }
     match &facts.retention {
         Lazy::NotAsked => Err(Need::Retention),
-        Lazy::Known(is_retained) => Ok(is_retained.then_some(StopDecision::Cancel)),
+        Lazy::Known(false) => Ok(None),
+        Lazy::Known(true) => match &facts.checkpoints {
+            Lazy::NotAsked => Err(Need::Checkpoints),
+            Lazy::Known(Checkpoints { unusable: Some(_), .. }) => Ok(None),
+            // What is left is read again before the next start.
+            Lazy::Known(_) | Lazy::Unknown(_) => Ok(Some(StopDecision::Cancel)),
+        },
         Lazy::Unknown(reason) => Ok(Some(StopDecision::Wait(format!(
             "whether the job's checkpoints are retained when it is cancelled is not known: {reason}"
         )))),

@@ -22,7 +22,7 @@ use crate::decide::stop::StopDecision;
 impl Pass<'_> {
     /// Begins a rollback when it is time for one and the newest state can be carried over.
     pub(super) fn roll_back_if_due(&mut self, last: &ReconciledJob) -> Result<Option<Plan>, Halt> {
-        if self.own.is_lost || self.rollback_due(last)? != Due::Now {
+        if self.own.is_lost() || self.rollback_due(last)? != Due::Now {
             return Ok(None);
         }
         // By the spec's mode: the stored one tells how the job was started.
@@ -47,7 +47,10 @@ impl Pass<'_> {
                 Ok(None)
             }
             StopDecision::Savepoint | StopDecision::LastState => {
-                self.refuse_rollback("its checkpoints are not retained when it is cancelled");
+                self.refuse_rollback(
+                    "its checkpoints are not retained when it is cancelled, or nothing could start \
+                     from the newest one",
+                );
                 Ok(None)
             }
         }

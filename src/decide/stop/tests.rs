@@ -34,7 +34,7 @@ fn facts() -> StopFacts {
         job_started: ago(3600),
         path: None,
         ha_metadata: Lazy::Known(HaMetadata { has_job: true, has_checkpoint: true }),
-        checkpoints: Lazy::NotAsked,
+        checkpoints: Lazy::Known(Checkpoints::default()),
         never_started: Lazy::Known(false),
     }
 }
@@ -117,7 +117,7 @@ fn an_ended_job_is_restored_from_what_it_left() {
             r#"Ok(Refuse("Job is in terminal state but last checkpoint is unknown, possibly due to an unrecoverable restore error. Manual restore required."))"#
         ]],
     );
-    let unasked = StopFacts { path: None, ..facts.clone() };
+    let unasked = StopFacts { path: None, checkpoints: Lazy::NotAsked, ..facts.clone() };
     check(&unasked, expect!["Err(Checkpoints)"]);
     let none = StopFacts { checkpoints: Lazy::Known(Checkpoints::default()), ..unasked.clone() };
     let started_empty = StopFacts { started_as: UpgradeMode::Stateless, ..none.clone() };
@@ -149,6 +149,33 @@ fn last_state_without_ha_metadata_cancels_where_checkpoints_are_kept() {
         expect![[
             r#"Ok(Wait("there is no HA metadata of the job, and its checkpoints are not retained when it is cancelled: set `execution.checkpointing.savepoint-dir`"))"#
         ]],
+    );
+}
+
+#[test]
+fn a_job_is_not_cancelled_for_a_checkpoint_that_is_of_no_use() {
+    let unusable = |facts: StopFacts| {
+        let reason = Some("it was discarded".to_owned());
+        let checkpoints = Lazy::Known(Checkpoints { unusable: reason, ..Checkpoints::default() });
+        StopFacts { checkpoints, ..facts }
+    };
+    let alone = StopFacts { ha_metadata: no_metadata(), ..facts() };
+    check(&StopFacts { checkpoints: Lazy::NotAsked, ..alone.clone() }, expect!["Err(Checkpoints)"]);
+    check(&unusable(alone.clone()), expect!["Ok(Savepoint)"]);
+    // Metadata lead to it all the same.
+    check(&unusable(StopFacts { may_cancel: true, ..facts() }), expect!["Ok(LastState)"]);
+    for without_directory in [
+        StopFacts { has_savepoint_directory: false, ..alone.clone() },
+        StopFacts { has_savepoint_directory: false, is_version_changed: true, ..alone.clone() },
+    ] {
+        let refusal = decide_stop(&unusable(without_directory));
+        let Ok(StopDecision::Refuse(message)) = refusal else { panic!("{refusal:?}") };
+        assert!(message.contains("it was discarded") && message.contains("savepoint-dir"));
+    }
+    let restarting = StopFacts { state: Some(JobStatusState::Restarting), ..alone };
+    check(
+        &unusable(restarting),
+        expect![[r#"Ok(Wait("the job does not run, so its state cannot be saved yet"))"#]],
     );
 }
 

@@ -104,6 +104,33 @@ fn a_job_that_cannot_be_saved_is_not_rolled_back() {
 }
 
 #[test]
+fn a_job_whose_newest_checkpoint_is_of_no_use_is_not_cancelled_for_a_rollback() {
+    let mut case = failing_upgrade("last-state");
+    let unusable = Some("the last checkpoint was discarded".to_owned());
+    case.checkpoints = Some(Checkpoints { unusable, ..Checkpoints::default() });
+    let plan = case.pass();
+    assert!(!names(&plan).contains(&"cancel-job"), "{}", plan.because);
+    assert_eq!(reasons(&plan).last(), Some(&"RollbackRefused"));
+}
+
+/// It never gets to be stable, whatever it does.
+#[test]
+fn what_was_rolled_back_to_does_not_go_back_to_what_it_started_from() {
+    let mut case = rolled_back("last-state");
+    case.set_in_cluster("high-availability.type", "kubernetes");
+    case.set("kubernetes.operator.job.restart.failed", "true");
+    case.now += jiff::SignedDuration::from_hours(72);
+    case.job_manager_start = Fact::Known(case.now);
+    case.list(JobStatusState::Failed);
+    case.checkpoints = Some(Checkpoints::default());
+    for _ in 0..2 {
+        let plan = case.pass();
+        assert!(!names(&plan).contains(&"submit-job"), "{}", plan.because);
+    }
+    assert_eq!(case.path(), Some(LAST_STATE_PATH));
+}
+
+#[test]
 fn a_redeploy_that_comes_during_a_rollback_is_not_forgotten() {
     let mut case = failing_upgrade("last-state");
     case.pass();

@@ -257,6 +257,27 @@ fn statistics_that_lost_what_was_known_are_no_licence_to_start_empty() {
 }
 
 #[test]
+fn a_job_whose_newest_checkpoint_is_of_no_use_is_not_cancelled_for_it() {
+    for (directory, step) in [("s3://lake/sp", "stop-with-savepoint"), ("", "")] {
+        let mut case = Case::running("last-state");
+        case.set_in_cluster("execution.checkpointing.savepoint-dir", directory);
+        let unusable = Some("the last checkpoint lives in the JobManager's memory".to_owned());
+        case.checkpoints = Some(Checkpoints { unusable, ..Checkpoints::default() });
+        case.edit(|spec| spec.restart_nonce = Some(1));
+        let plan = case.pass();
+        let stops: Vec<&str> = names(&plan)
+            .into_iter()
+            .filter(|name| ["cancel-job", "stop-with-savepoint"].contains(name))
+            .collect();
+        assert_eq!(stops.concat(), step, "{}", plan.because);
+        let error = case.status.error.clone().unwrap_or_default();
+        assert_eq!(error.contains("JobManager's memory"), step.is_empty(), "{error}");
+        assert_eq!(error.contains("execution.checkpointing.savepoint-dir"), step.is_empty());
+        assert_eq!(case.state(), Some(JobStatusState::Running));
+    }
+}
+
+#[test]
 fn a_job_without_any_checkpoint_starts_empty_again() {
     let mut case = Case::running("last-state");
     case.edit(|spec| spec.restart_nonce = Some(1));
