@@ -360,11 +360,15 @@ pub(super) fn stopped<S: StoredSpec>(last: &Reconciled<S>, has_state: bool) -> R
 }
 
 /// The spec that stays in force while the user's is invalid. The stored upgrade mode tells how the
-/// job was started, which is stateless at first; what is to become of its state the user says.
+/// job was started, which is stateless at first; what is to become of its state the user says, but
+/// for dropping it: a spec that was refused, or not judged yet, drops none.
 pub(super) fn in_force<S: StoredSpec>(last: &S, wanted: &S) -> S {
     let mut spec = last.clone();
     if let (Some(job), Some(wanted)) = (spec.job_mut(), wanted.job()) {
-        job.upgrade_mode = wanted.upgrade_mode;
+        job.upgrade_mode = match wanted.upgrade_mode {
+            UpgradeMode::Stateless => UpgradeMode::LastState,
+            kept @ (UpgradeMode::Savepoint | UpgradeMode::LastState) => kept,
+        };
     }
     spec
 }

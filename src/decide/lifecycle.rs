@@ -24,9 +24,24 @@ pub const TERMINAL_ERRORS: [&str; 3] = [
 /// compares it.
 pub const JOB_NOT_FOUND: &str = "Job Not Found";
 
-/// Whether the error says that the session job is lost, by itself or beside what else is wrong.
+/// The same of one that keeps no state and has ended while nobody looked. Nothing else remembers that
+/// it did: run again it would do once more what it may have finished.
+pub(super) const ENDED_UNSEEN: &str = "the session cluster no longer has the job, which ended while nobody looked, so that its end is \
+     not known. It is not run again by itself: set `spec.restartNonce` to a new number to run it \
+     again";
+
+/// What the error says of the loss of the session job, by itself or beside what else is wrong.
+pub(super) fn loss_in(error: &str) -> Option<&'static str> {
+    if error == JOB_NOT_FOUND {
+        return Some(JOB_NOT_FOUND);
+    }
+    let messages = messages_of(error);
+    [JOB_NOT_FOUND, ENDED_UNSEEN].into_iter().find(|loss| messages.iter().any(|said| said == loss))
+}
+
+/// Whether the error says that the session job is lost.
 pub(super) fn tells_of_loss(error: &str) -> bool {
-    error == JOB_NOT_FOUND || messages_of(error).iter().any(|message| message == JOB_NOT_FOUND)
+    loss_in(error).is_some()
 }
 
 /// What a lifecycle state follows from.

@@ -9,6 +9,7 @@ use crate::api::job::{JobState, UpgradeMode};
 use crate::api::status::{JobStatusState, ReconciliationState};
 use crate::config::options;
 use crate::decide::application::Problem;
+use crate::decide::lifecycle::ENDED_UNSEEN;
 use crate::decide::observe::SOON;
 use crate::decide::reconciled::{ReconciledJob, deployed};
 use crate::decide::rollback::Due;
@@ -42,7 +43,7 @@ impl Pass<'_> {
             _ if self.unreachable.is_some() => SOON,
             Some(JobStatusState::Running) => self.interval(),
             Some(state) if state.is_globally_terminal() || !is_running => self.interval(),
-            Some(_) | None if self.own.is_lost => self.interval(),
+            Some(_) | None if self.own.is_lost() => self.interval(),
             Some(_) | None => STARTING,
         };
         Ok(self.finish(because, Some(look_again.min(due))))
@@ -52,7 +53,10 @@ impl Pass<'_> {
         if let Some(reason) = &self.unreachable {
             return format!("the session cluster does not answer: {reason}");
         }
-        if self.own.is_lost {
+        if self.own.loss == Some(ENDED_UNSEEN) {
+            return ENDED_UNSEEN.to_owned();
+        }
+        if self.own.is_lost() {
             return "the session cluster does not know the job, and its newest state is not on \
                     record"
                 .to_owned();

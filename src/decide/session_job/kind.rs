@@ -18,9 +18,9 @@ use crate::config::option::InvalidValue;
 use crate::config::session_job::{JobSpecs, job_config};
 use crate::decide::application::{VALIDATION_ERROR, invalid_configuration};
 use crate::decide::diff::{SpecDiff, diff_session_job};
-use crate::decide::error_document::reason_of;
+use crate::decide::error_document::{ErrorType, error_document, reason_of};
 use crate::decide::extension::verdict::VALIDATOR_UNAVAILABLE;
-use crate::decide::lifecycle::{JOB_NOT_FOUND, session_job_lifecycle_state};
+use crate::decide::lifecycle::{JOB_NOT_FOUND, loss_in, session_job_lifecycle_state};
 use crate::decide::pass::{JobStep, Kind};
 use crate::decide::plan::{Event, SnapshotStep};
 use crate::decide::reconciled::{ReconciledJob, running_spec};
@@ -30,8 +30,15 @@ use crate::decide::world::Bounds;
 /// What a pass over a session job comes to know beside the job.
 #[derive(Default)]
 pub(in crate::decide) struct OfSessionJob {
-    /// The cluster answers and does not know the job.
-    pub(super) is_lost: bool,
+    /// The cluster answers and does not know the job: what is said of it.
+    pub(super) loss: Option<&'static str>,
+}
+
+impl OfSessionJob {
+    /// The cluster answers and does not know the job, and nothing is started for it.
+    pub(super) fn is_lost(&self) -> bool {
+        self.loss.is_some()
+    }
 }
 
 impl Kind for FlinkSessionJob {
@@ -51,15 +58,21 @@ impl Kind for FlinkSessionJob {
     }
 
     fn settle(pass: &mut Pass<'_>) {
-        if pass.problem.is_none() && pass.own.is_lost {
-            pass.status.error = Some(JOB_NOT_FOUND.to_owned());
+        if pass.problem.is_none()
+            && let Some(loss) = pass.loss_on_record()
+        {
+            pass.status.error = Some(if loss == JOB_NOT_FOUND {
+                loss.to_owned()
+            } else {
+                error_document(ErrorType::Reconciliation, loss, None, &[])
+            });
         }
         let state = session_job_lifecycle_state(&pass.status, &pass.world.memo);
         pass.status.lifecycle_state = Some(state);
     }
 
     fn wrong_beside(pass: &Pass<'_>) -> Option<String> {
-        pass.own.is_lost.then(|| JOB_NOT_FOUND.to_owned())
+        pass.loss_on_record().map(str::to_owned)
     }
 
     fn has_recovered(pass: &Pass<'_>) -> bool {
@@ -69,11 +82,10 @@ impl Kind for FlinkSessionJob {
             reason.as_deref(),
             Some(VALIDATION_ERROR | VALIDATOR_UNAVAILABLE | MISSING_CLUSTER | UNSUPPORTED_CLUSTER)
         );
-        let state = pass.status.job_status.state;
-        let is_lost = error == JOB_NOT_FOUND && state == Some(JobStatusState::Reconciling);
+        let is_failed = pass.status.job_status.state == Some(JobStatusState::Failed);
         let is_settled =
             pass.is_stable() || pass.status.reconciliation_status.last_reconciled_spec.is_none();
-        was_invalid || (!is_lost && state != Some(JobStatusState::Failed) && is_settled)
+        pass.loss_on_record().is_none() && (was_invalid || (!is_failed && is_settled))
     }
 
     fn is_answering(pass: &Pass<'_>) -> bool {
@@ -81,7 +93,7 @@ impl Kind for FlinkSessionJob {
     }
 
     fn is_job_over(pass: &Pass<'_>) -> bool {
-        pass.own.is_lost
+        pass.own.is_lost()
             || pass.status.job_status.state.is_some_and(JobStatusState::is_globally_terminal)
             || pass.last.as_ref().is_none_or(|last| last.job_state() == JobState::Suspended)
     }
@@ -173,6 +185,14 @@ impl JobStep<FlinkSessionJob> for Step {
 }
 
 impl Pass<'_> {
+    /// What is said of the loss of the job: by this pass, or by one before it as long as nothing is
+    /// known of the job.
+    fn loss_on_record(&self) -> Option<&'static str> {
+        let is_unknown = self.status.job_status.state == Some(JobStatusState::Reconciling);
+        let told = || self.status.error.as_deref().filter(|_| is_unknown).and_then(loss_in);
+        self.own.loss.or_else(told)
+    }
+
     /// The configuration of `spec` in the cluster as it runs.
     pub(super) fn config(&self, spec: &FlinkSessionJobSpec) -> Result<Arc<FlinkConfig>, Halt> {
         let cluster =

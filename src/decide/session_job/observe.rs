@@ -10,13 +10,16 @@ use super::{Halt, Pass};
 use crate::api::job::{JobState, UpgradeMode};
 use crate::api::status::{JobStatusState, ReconciliationState};
 use crate::config::cluster::is_high_availability_on;
+use crate::decide::application::Problem;
+use crate::decide::error_document::ErrorType;
 use crate::decide::job::{self, WithoutCheckpoint};
-use crate::decide::lifecycle::{JOB_NOT_FOUND, tells_of_loss};
+use crate::decide::lifecycle::{ENDED_UNSEEN, JOB_NOT_FOUND, loss_in, tells_of_loss};
+use crate::decide::observe::SOON;
 use crate::decide::plan::{Component, Event};
 use crate::decide::reconciled::ReconciledJob;
 use crate::decide::restore::RestorePoint;
 use crate::decide::rewind::WentBack;
-use crate::decide::world::{Job, JobWorld};
+use crate::decide::world::{Checkpoints, Job, JobWorld};
 
 /// A job that was submitted less than this ago may be missing in a list that is a little old.
 const LIST_AGE_MAX: SignedDuration = SignedDuration::from_secs(10);
@@ -122,7 +125,7 @@ impl Pass<'_> {
         let was_cancelling = before == Some(JobStatusState::Cancelling);
         let has_ended = job.state.is_globally_terminal();
         if has_ended && !was_terminal {
-            self.note_end(job.state)?;
+            self.note_end(job.state).map_err(|halt| self.tell_unknown_end(halt))?;
         }
         let is_told = before == Some(JobStatusState::Failed) && self.status.error.is_some();
         if job.state == JobStatusState::Failed && !is_told {
@@ -150,6 +153,13 @@ impl Pass<'_> {
         Ok(())
     }
 
+    /// An end that cannot be noted is told: until it is the status shows a job that runs.
+    fn tell_unknown_end(&mut self, halt: Halt) -> Halt {
+        let Halt::Cannot(message) = halt else { return halt };
+        self.wake_within(SOON);
+        Halt::problem(unknown_end(message))
+    }
+
     /// The job was cancelled to be started anew without its state, or from a state that the user
     /// named and that is in the status already.
     pub(super) fn is_state_dropped(&self) -> bool {
@@ -168,8 +178,14 @@ impl Pass<'_> {
         if was_cancelling && self.is_state_dropped() {
             return Ok(());
         }
-        let without = self.meaning_of_no_checkpoint(state, was_cancelling)?;
         let checkpoints = self.world.checkpoints()?;
+        let names_none =
+            matches!(checkpoints, Ok(Checkpoints { latest: None, unusable: None, .. }));
+        let without = if names_none {
+            self.meaning_of_no_checkpoint(state, was_cancelling)?
+        } else {
+            WithoutCheckpoint::Unknown
+        };
         job::note_last_state(&mut self.status.job_status, state, checkpoints, without)
     }
 
@@ -194,19 +210,40 @@ impl Pass<'_> {
             // It was stopped with a savepoint, and its JobManager is another that never saw it.
             return Ok(WithoutCheckpoint::Unknown);
         }
-        let has_run = self.is_stable();
+        let is_recovered = is_high_availability_on(&*self.observe_config()?);
+        let has_run = self.is_stable() || (is_recovered && self.has_another_job_manager()?);
         Ok(match self.last_mode() {
-            UpgradeMode::Stateless
-                if has_run && is_high_availability_on(&*self.observe_config()?) =>
-            {
-                WithoutCheckpoint::Unknown
-            }
+            UpgradeMode::Stateless if has_run && is_recovered => WithoutCheckpoint::Unknown,
             UpgradeMode::Stateless => WithoutCheckpoint::Empty,
             UpgradeMode::Savepoint | UpgradeMode::LastState if has_run => {
                 WithoutCheckpoint::Unknown
             }
             UpgradeMode::Savepoint | UpgradeMode::LastState => WithoutCheckpoint::AsStarted,
         })
+    }
+
+    /// Whether the JobManager was started after the job was submitted: with high availability the job
+    /// may have run under the one before, for however long.
+    fn has_another_job_manager(&self) -> Result<bool, Halt> {
+        Ok(self.job_manager_start()? > self.submitted_at())
+    }
+
+    /// When the JobManager was started; a problem where that cannot be had.
+    fn job_manager_start(&self) -> Result<Timestamp, Halt> {
+        let start = self.world.job_manager_start()?;
+        start.copied().map_err(|reason| {
+            Halt::problem(unknown_end(format!(
+                "what became of job {} is not known, as it cannot be read when the JobManager of \
+                 the session cluster `{}` was started: {reason}",
+                self.status.job_status.job_id.as_deref().unwrap_or_default(),
+                self.cluster_name()
+            )))
+        })
+    }
+
+    fn submitted_at(&self) -> Timestamp {
+        let deployed = self.status.reconciliation_status.reconciliation_timestamp;
+        Timestamp::from_millisecond(deployed).unwrap_or_default()
     }
 
     /// The job ended on request: the stored spec no longer runs.
@@ -245,8 +282,7 @@ impl Pass<'_> {
             self.note_stopped();
             return Ok(());
         }
-        self.lose_job();
-        Ok(())
+        self.lose_job()
     }
 
     /// Whether a list that does not have the job yet may be a little older than its submission.
@@ -268,7 +304,8 @@ impl Pass<'_> {
         tells_of_loss(error) || WentBack::read(error).is_some()
     }
 
-    fn lose_job(&mut self) {
+    fn lose_job(&mut self) -> Result<(), Halt> {
+        let loss = self.loss()?;
         self.give_up_savepoint("the session cluster no longer has the job");
         job::forget_stop(&mut self.status.job_status);
         self.set_job_state(JobStatusState::Reconciling);
@@ -280,43 +317,101 @@ impl Pass<'_> {
             self.status.reconciliation_status.state = ReconciliationState::Deployed;
         }
         if !self.is_loss_told() {
-            let mut event = Event::warning("Missing", Component::Job, self.lost_message());
+            let mut event = Event::warning("Missing", Component::Job, self.lost_message(loss));
             event.key = Some(format!(
                 "{JOB_NOT_FOUND}: {}",
                 self.status.job_status.job_id.as_deref().unwrap_or_default()
             ));
             self.steps.push(Step::Event(event));
         }
-        if self.job().upgrade_mode == UpgradeMode::Stateless {
-            self.status.job_status.upgrade_savepoint_path = None;
-            if let Some(last) = &self.last {
-                self.store_last(job::stopped(last, false));
+        match loss {
+            Loss::OfState => self.own.loss = Some(JOB_NOT_FOUND),
+            Loss::EndedUnseen => self.own.loss = Some(ENDED_UNSEEN),
+            Loss::Stateless => {
+                self.status.job_status.upgrade_savepoint_path = None;
+                if let Some(last) = &self.last {
+                    self.store_last(job::stopped(last, false));
+                }
+                if was_rolled_back {
+                    // What ran starts again, and not what failed; its id is used up.
+                    self.status.reconciliation_status.state = ReconciliationState::RollingBack;
+                    self.status.job_status.job_id = None;
+                }
             }
-            if was_rolled_back {
-                // What ran starts again, and not what failed; its id is used up.
-                self.status.reconciliation_status.state = ReconciliationState::RollingBack;
-                self.status.job_status.job_id = None;
-            }
-            return;
         }
-        self.own.is_lost = true;
+        Ok(())
     }
 
-    fn lost_message(&self) -> String {
-        let id = self.status.job_status.job_id.as_deref().unwrap_or_default();
-        let cluster = self.cluster_name();
-        if self.job().upgrade_mode == UpgradeMode::Stateless {
-            return format!(
-                "{JOB_NOT_FOUND}: the session cluster `{cluster}` no longer has job {id}; it is \
-                 submitted again"
-            );
+    fn loss(&self) -> Result<Loss, Halt> {
+        if !self.is_stateless_for_certain() {
+            return Ok(Loss::OfState);
         }
-        format!(
-            "{JOB_NOT_FOUND}: the session cluster `{cluster}` no longer has job {id}, and its \
-             newest state is not on record, so nothing is started. Find its newest checkpoint or \
-             savepoint, set `spec.job.initialSavepointPath` to it and \
-             `spec.job.savepointRedeployNonce` to a new number. With high availability a cluster \
-             keeps its jobs when its JobManager is lost"
-        )
+        // What was found out once stays so, whatever becomes of the JobManager that told it.
+        let error = self.status.error.as_deref().unwrap_or_default();
+        if loss_in(error) == Some(ENDED_UNSEEN) || self.has_ended_unseen()? {
+            return Ok(Loss::EndedUnseen);
+        }
+        Ok(Loss::Stateless)
+    }
+
+    /// Whether the job keeps no state, by a spec that was judged and is carried out. Observing comes
+    /// first, and a spec that will be refused drops no state.
+    pub(super) fn is_stateless_for_certain(&self) -> bool {
+        self.job().upgrade_mode == UpgradeMode::Stateless
+            && self.status.observed_generation == Some(self.world.generation())
+    }
+
+    /// Whether a job that is not listed has ended. A JobManager lists each job that it was given until
+    /// that ends, and a while longer; with high availability so does the next one.
+    fn has_ended_unseen(&self) -> Result<bool, Halt> {
+        if is_high_availability_on(&*self.observe_config()?) {
+            return Ok(true);
+        }
+        // The start time on record is that of the job before, where nobody saw this one.
+        let started = job::started(&self.status.job_status).unwrap_or_default();
+        Ok(self.job_manager_start()? <= started.max(self.submitted_at()))
+    }
+
+    fn lost_message(&self, loss: Loss) -> String {
+        let id = self.status.job_status.job_id.as_deref().unwrap_or_default();
+        let lost = format!(
+            "{JOB_NOT_FOUND}: the session cluster `{}` no longer has job {id}",
+            self.cluster_name()
+        );
+        match loss {
+            Loss::Stateless => format!("{lost}; it is submitted again"),
+            Loss::EndedUnseen => format!(
+                "{lost}, which ended while nobody looked: it is not run again by itself. Set \
+                 `spec.restartNonce` to a new number to run it again"
+            ),
+            Loss::OfState => format!(
+                "{lost}, and its newest state is not on record, so nothing is started. Find its \
+                 newest checkpoint or savepoint, set `spec.job.initialSavepointPath` to it and \
+                 `spec.job.savepointRedeployNonce` to a new number. With high availability a \
+                 cluster keeps its jobs when its JobManager is lost"
+            ),
+        }
+    }
+}
+
+/// What it means that the cluster no longer has the job.
+#[derive(Clone, Copy)]
+enum Loss {
+    /// Its state is not on record: a person has to find it.
+    OfState,
+    /// It keeps no state, and its JobManager went with it: it is submitted again.
+    Stateless,
+    /// It keeps no state, and has ended.
+    EndedUnseen,
+}
+
+fn unknown_end(message: String) -> Problem {
+    Problem {
+        kind: ErrorType::Reconciliation,
+        reason: "Error",
+        component: Component::Job,
+        message,
+        detail: None,
+        causes: vec![],
     }
 }

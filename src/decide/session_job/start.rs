@@ -90,7 +90,9 @@ impl Pass<'_> {
         let submission = self.prepare(stable, restore)?;
         let stored = |state| job::stored(&failed.spec, state, mode_of(restore), false);
         self.store_last(stored(JobState::Suspended));
-        self.status.reconciliation_status.state = ReconciliationState::RollingBack;
+        let reconciliation = &mut self.status.reconciliation_status;
+        reconciliation.state = ReconciliationState::RollingBack;
+        reconciliation.reconciliation_timestamp = self.world.now.as_millisecond();
         self.submit(submission);
         self.store_last(stored(JobState::Running));
         self.status.reconciliation_status.state = ReconciliationState::RolledBack;

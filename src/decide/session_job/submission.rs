@@ -12,9 +12,9 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::plan::Plan;
 use super::{Halt, Pass};
-use crate::api::job::{JobState, UpgradeMode};
+use crate::api::job::JobState;
 use crate::api::status::{JobStatusState, ReconciliationState};
-use crate::config::options;
+use crate::config::{duration, options};
 use crate::decide::blocker::give_up_at;
 use crate::decide::deploy::mode_of;
 use crate::decide::error_document::reason_of;
@@ -28,8 +28,8 @@ pub(super) const NOT_SUBMITTED: &str = "NotSubmitted";
 /// `kubernetes.operator.job.submission.timeout` where the configuration cannot be read.
 const PATIENCE: Duration = Duration::from_mins(10);
 
-/// Flink's default of `jobstore.expiration-time`.
-const ENDED_JOB_LISTED: SignedDuration = SignedDuration::from_hours(1);
+/// Flink's default of `jobstore.expiration-time`; nobody looks back further.
+const ENDED_JOB_LISTED_MAX: SignedDuration = SignedDuration::from_hours(1);
 
 impl Pass<'_> {
     /// Whether a submission was begun whose end is not in the status.
@@ -74,11 +74,12 @@ impl Pass<'_> {
     /// availability it then knows those that have not ended.
     pub(super) fn why_in_doubt(&self) -> Result<Option<String>, Halt> {
         let Some(since) = self.may_arrive_since() else { return Ok(None) };
-        if self.job().upgrade_mode == UpgradeMode::Stateless {
+        if self.is_stateless_for_certain() {
             return Ok(None);
         }
-        if self.world.now.duration_since(since) > ENDED_JOB_LISTED {
-            let why = "a job that has ended is forgotten after `jobstore.expiration-time`";
+        if self.world.now.duration_since(since) > self.ended_job_listed()? {
+            let why = "a job that has ended is forgotten after `jobstore.expiration-time`, or when \
+                       there are more of them than `jobstore.max-capacity`";
             return Ok(Some(why.to_owned()));
         }
         let start = self.world.job_manager_start()?.map_err(|reason| {
@@ -89,6 +90,23 @@ impl Pass<'_> {
             ))
         })?;
         Ok((*start > since).then(|| format!("its JobManager was started after that, at {start}")))
+    }
+
+    /// How long the cluster lists a job that has ended, at least.
+    fn ended_job_listed(&self) -> Result<SignedDuration, Halt> {
+        let config = self.observe_config()?;
+        if config.get_text("jobstore.max-capacity").is_some() {
+            return Ok(SignedDuration::ZERO);
+        }
+        let Some(text) = config.get_text("jobstore.expiration-time") else {
+            return Ok(ENDED_JOB_LISTED_MAX);
+        };
+        // A number is one of seconds.
+        let text = text.trim();
+        let seconds = text.parse().ok().map(Duration::from_secs);
+        let stated = seconds.or_else(|| duration::parse(text)).unwrap_or_default();
+        let stated = SignedDuration::try_from(stated).unwrap_or(SignedDuration::MAX);
+        Ok(stated.min(ENDED_JOB_LISTED_MAX))
     }
 
     /// Waits for what becomes of the submission on record, unless it is the one that is wanted.

@@ -186,6 +186,7 @@ fn a_stateless_job_that_was_rolled_back_to_is_submitted_again_when_it_is_lost() 
     let mut case = rolled_back("stateless");
     let lost = case.id().to_owned();
     case.jobs = Some(vec![]);
+    case.job_manager_start = Fact::Known(case.now);
     let plan = case.pass();
     assert_eq!(submitted(&plan).parallelism, Some(2), "what ran, not what failed");
     assert_eq!(submitted(&plan).savepoint_path, None);

@@ -72,6 +72,83 @@ fn an_invalid_edit_does_not_make_a_job_stateless() {
     assert_eq!(case.last().job_state(), JobState::Running);
 }
 
+/// A running job whose checkpoints are kept, and an edit that says `stateless` and is not judged well.
+fn refused_stateless(arrange: fn(&mut Case)) -> Case {
+    let mut case = Case::running("last-state");
+    case.set("kubernetes.operator.job.restart.failed", "true");
+    case.checkpoints = Some(at("s3://lake/chk/7"));
+    case.edit(|spec| {
+        spec.job.as_mut().unwrap().upgrade_mode = crate::api::job::UpgradeMode::Stateless;
+    });
+    arrange(&mut case);
+    case
+}
+
+#[test]
+fn a_refused_edit_that_says_stateless_drops_no_state() {
+    let by_rule: fn(&mut Case) = |case| case.job().parallelism = Some(-1);
+    let by_validator: fn(&mut Case) = |case| {
+        case.validators.has_any = true;
+        let violation = crate::decide::validate::Violation::new("spec.job", "keeps its state");
+        case.verdict = opinion(Ok(vec![violation]));
+    };
+    let by_silence: fn(&mut Case) = |case| {
+        case.validators.has_any = true;
+        case.verdict = opinion(Err("it answered 503".to_owned()));
+    };
+    for (at, arrange) in [by_rule, by_validator, by_silence].into_iter().enumerate() {
+        let mut lost = refused_stateless(arrange);
+        lost.jobs = Some(vec![]);
+        lost.job_manager_start = Fact::Known(lost.now);
+        for _ in 0..3 {
+            let plan = lost.pass();
+            assert!(!names(&plan).contains(&"submit-job"), "{at}: {}", plan.because);
+        }
+        assert_eq!(lost.last().job_state(), JobState::Running, "{at}");
+        assert!(lost.status.error.as_ref().unwrap().contains(JOB_NOT_FOUND), "{at}");
+
+        let mut failed = refused_stateless(arrange);
+        failed.list(JobStatusState::Failed);
+        let plan = failed.pass();
+        let path = submitted(&plan).savepoint_path.as_deref();
+        assert_eq!(path, Some("s3://lake/chk/7"), "{at}");
+    }
+}
+
+/// Nothing tells any more that it was stateless, and it has no state that could be kept.
+#[test]
+fn a_stateless_job_without_a_checkpoint_is_started_again_beside_a_refused_edit() {
+    let mut case = Case::running("stateless");
+    case.set("kubernetes.operator.job.restart.failed", "true");
+    case.edit(|spec| spec.job.as_mut().unwrap().parallelism = Some(-1));
+    case.list(JobStatusState::Failed);
+    assert_eq!(submitted(&case.pass()).savepoint_path, None);
+}
+
+/// What is lost while an edit is not judged yet is submitted again once it is.
+#[test]
+fn a_stateless_job_that_was_lost_beside_a_refused_edit_is_submitted_again_after_it() {
+    for fixed in [Some(2), Some(3)] {
+        let mut case = Case::running("stateless");
+        case.edit(|spec| spec.job.as_mut().unwrap().parallelism = Some(-1));
+        case.jobs = Some(vec![]);
+        case.job_manager_start = Fact::Known(case.now);
+        for _ in 0..3 {
+            assert!(!names(&case.pass()).contains(&"submit-job"));
+        }
+        case.edit(|spec| spec.job.as_mut().unwrap().parallelism = fixed);
+        let mut submissions = 0;
+        for _ in 0..3 {
+            let plan = case.pass();
+            submissions += names(&plan).iter().filter(|name| **name == "submit-job").count();
+            if submissions > 0 {
+                break;
+            }
+        }
+        assert_eq!((submissions, case.status.error.as_deref()), (1, None), "{fixed:?}");
+    }
+}
+
 #[test]
 fn a_canary_is_let_go() {
     let mut case = Case::running("stateless");

@@ -159,12 +159,89 @@ fn s04_two_jobs_of_a_cluster_are_kept_apart() {
 fn s05_a_stateless_job_that_the_cluster_lost_is_submitted_again() {
     let mut case = Case::running("stateless");
     case.jobs = Some(vec![]);
+    case.job_manager_start = Fact::Known(case.now);
     let plan = case.pass();
     assert_eq!(reasons(&plan)[0], "Missing");
     assert!(events(&plan)[0].1.starts_with(JOB_NOT_FOUND));
     let plan = if names(&plan).contains(&"submit-job") { plan } else { case.pass() };
     assert_ne!(submitted(&plan).job_id, FIRST_ID, "what ran before has used up its id");
     assert_eq!(submitted(&plan).savepoint_path, None);
+}
+
+/// Its JobManager, or with high availability any, would list it had it not ended.
+#[test]
+fn s05_a_stateless_job_that_ended_while_nobody_looked_is_not_run_again_by_itself() {
+    for high_availability in ["NONE", "kubernetes"] {
+        let mut case = Case::running("stateless");
+        case.set_in_cluster("high-availability.type", high_availability);
+        case.resource.metadata.finalizers = Some(vec![SESSION_JOB_FINALIZER.to_owned()]);
+        case.resource.metadata.labels =
+            Some([(SESSION_LABEL.to_owned(), "cluster".to_owned())].into());
+        case.now += jiff::SignedDuration::from_hours(3);
+        case.jobs = Some(vec![]);
+        let plan = case.pass();
+        let told = events(&plan);
+        assert!(!names(&plan).contains(&"submit-job"), "{}", plan.because);
+        assert!(told[0].0 == "Missing" && told[0].1.contains("restartNonce"), "{told:?}");
+        let error = case.status.error.clone().unwrap();
+        assert!(error.contains("ended while nobody looked") && error.contains("restartNonce"));
+        assert_eq!(case.status.lifecycle_state, Some(LifecycleState::Failed));
+        let before = case.status.clone();
+        // Nor when the JobManager that told it is gone, nor after anything else was wrong.
+        case.job_manager_start = Fact::Known(case.now);
+        case.cluster_is(JobManagerDeploymentStatus::Missing);
+        case.pass();
+        case.cluster_is(JobManagerDeploymentStatus::Ready);
+        let cluster = case.cluster.take();
+        case.pass();
+        case.cluster = cluster;
+        case.jobs = None;
+        case.pass();
+        case.jobs = Some(vec![]);
+        case.edit(|spec| spec.job.as_mut().unwrap().parallelism = Some(-1));
+        case.pass();
+        case.edit(|spec| spec.job.as_mut().unwrap().parallelism = Some(2));
+        case.pass();
+        for _ in 0..2 {
+            let plan = case.pass();
+            assert_eq!(names(&plan), [""; 0], "{}", plan.because);
+        }
+        let mut after = case.status.clone();
+        after.observed_generation = before.observed_generation;
+        assert_eq!(after.error, before.error);
+        case.edit(|spec| spec.restart_nonce = Some(1));
+        case.pass();
+        submitted(&case.pass());
+        assert_eq!(case.status.error, None);
+    }
+}
+
+/// The start time on record is that of the job before.
+#[test]
+fn s05_a_stateless_job_that_nobody_ever_saw_is_judged_by_its_own_submission() {
+    let mut case = Case::running("stateless");
+    case.edit(|spec| spec.restart_nonce = Some(1));
+    case.pass();
+    case.list(JobStatusState::Canceled);
+    let between = case.now;
+    submitted(&case.pass());
+    case.job_manager_start = Fact::Known(between);
+    case.now += jiff::SignedDuration::from_hours(3);
+    case.jobs = Some(vec![]);
+    assert!(!names(&case.pass()).contains(&"submit-job"));
+}
+
+#[test]
+fn s05_nothing_follows_where_nobody_knows_which_job_manager_answers() {
+    let mut case = Case::running("stateless");
+    case.jobs = Some(vec![]);
+    case.job_manager_start = Fact::Unknown("forbidden".to_owned());
+    let before = case.status.clone();
+    let plan = case.pass();
+    assert!(!names(&plan).contains(&"submit-job"), "{}", plan.because);
+    assert_eq!(case.status.job_status, before.job_status);
+    assert_eq!(case.status.reconciliation_status, before.reconciliation_status);
+    assert!(case.status.error.as_ref().unwrap().contains("forbidden"));
 }
 
 #[test]

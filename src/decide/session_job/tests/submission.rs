@@ -231,13 +231,18 @@ fn a_deletion_waits_for_a_job_that_may_still_arrive() {
 /// availability it may have ended in that time.
 #[test]
 fn a_submission_that_another_job_manager_does_not_know_is_not_made_again() {
-    for (begun, high_availability, is_another) in [
-        (first as fn() -> Case, "NONE", true),
-        (upgrade, "kubernetes", true),
-        (upgrade, "NONE", false),
+    for (begun, high_availability, is_another, (key, value), minutes) in [
+        (first as fn() -> Case, "NONE", true, ("jobstore.type", "File"), 0),
+        (upgrade, "kubernetes", true, ("jobstore.type", "File"), 0),
+        (upgrade, "NONE", false, ("jobstore.type", "File"), 61),
+        (upgrade, "NONE", false, ("jobstore.expiration-time", "7200"), 61),
+        (upgrade, "NONE", false, ("jobstore.expiration-time", "300"), 20),
+        (upgrade, "NONE", false, ("jobstore.expiration-time", "5 min"), 20),
+        (upgrade, "NONE", false, ("jobstore.max-capacity", "10"), 0),
     ] {
         let mut case = begun();
         case.set_in_cluster("high-availability.type", high_availability);
+        case.set_in_cluster(key, value);
         let id = case.id().to_owned();
         end(&mut case);
         if is_another {
@@ -245,7 +250,7 @@ fn a_submission_that_another_job_manager_does_not_know_is_not_made_again() {
             case.job_manager_start = Fact::Known(case.now);
         } else {
             // The job may have been forgotten since its end.
-            case.now += jiff::SignedDuration::from_mins(61);
+            case.now += jiff::SignedDuration::from_mins(minutes);
         }
         case.now += WAIT;
         let plan = case.pass();
@@ -283,6 +288,10 @@ fn a_submission_is_made_again_where_nothing_can_have_run() {
     check("the same JobManager, a while ago", &|case| {
         case.now += jiff::SignedDuration::from_mins(50);
     });
+    check("the same JobManager, which lists what ended for longer", &|case| {
+        case.set_in_cluster("jobstore.expiration-time", "1500");
+        case.now += jiff::SignedDuration::from_mins(20);
+    });
     let mut refused = case("savepoint");
     refused.fail_to_submit("refused");
     refused.pass();
@@ -294,6 +303,23 @@ fn a_submission_is_made_again_where_nothing_can_have_run() {
         is_another(&mut case);
         assert_eq!(names(&case.plan()).last(), Some(&"submit-job"));
     }
+}
+
+/// It may have run for as long as nobody looked, and would go back to what it was submitted from.
+#[test]
+fn a_refused_edit_that_says_stateless_takes_no_doubt_away() {
+    let mut case = upgrade();
+    end(&mut case);
+    case.edit(|spec| {
+        let job = spec.job.as_mut().unwrap();
+        job.upgrade_mode = crate::api::job::UpgradeMode::Stateless;
+        job.parallelism = Some(-1);
+    });
+    case.now += jiff::SignedDuration::from_mins(1);
+    case.job_manager_start = Fact::Known(case.now);
+    let plan = case.pass();
+    assert!(reasons(&plan).contains(&"SubmissionInDoubt"), "{}", plan.because);
+    assert!(!names(&plan).contains(&"submit-job"));
 }
 
 #[test]

@@ -256,6 +256,83 @@ fn statistics_that_lost_what_was_known_are_no_licence_to_start_empty() {
     assert!(case.status.error.as_ref().unwrap().contains("Manual restore required."));
 }
 
+/// The operator ended after the submission, or the spec never was stable: days went by, and the
+/// JobManager is another, which lists the job without statistics.
+#[test]
+fn a_job_that_ran_under_another_job_manager_does_not_go_back_to_what_it_started_from() {
+    for is_another in [true, false] {
+        for edits in [true, false] {
+            let mut case = super::rewind::saved();
+            case.set_in_cluster("high-availability.type", "kubernetes");
+            case.set("kubernetes.operator.job.restart.failed", "true");
+            case.jobs = Some(vec![]);
+            assert_eq!(submitted(&case.pass()).savepoint_path.as_deref(), Some("s3://lake/sp/1"));
+            case.now += jiff::SignedDuration::from_hours(72);
+            case.list(JobStatusState::Failed);
+            case.checkpoints = Some(Checkpoints::default());
+            if is_another {
+                let start = case.now - jiff::SignedDuration::from_mins(1);
+                case.job_manager_start = Fact::Known(start);
+            }
+            if edits {
+                case.edit(|spec| spec.restart_nonce = Some(2));
+            }
+            let plan = case.pass();
+            let is_started = names(&plan).contains(&"submit-job");
+            assert_ne!(is_started, is_another, "{edits}: {}", plan.because);
+            let path = if is_another { LAST_STATE_PATH } else { "s3://lake/sp/1" };
+            assert_eq!(case.path(), Some(path));
+            if is_another {
+                let error = case.status.error.as_ref().unwrap();
+                assert!(error.contains("Manual restore required."), "{error}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_job_that_started_empty_and_ran_under_another_job_manager_does_not_start_empty_again() {
+    let mut case = case("last-state");
+    case.set_in_cluster("high-availability.type", "kubernetes");
+    case.set("kubernetes.operator.job.restart.failed", "true");
+    case.pass();
+    case.now += jiff::SignedDuration::from_hours(72);
+    case.list(JobStatusState::Failed);
+    case.job_manager_start = Fact::Unknown("forbidden".to_owned());
+    let plan = case.pass();
+    assert!(!names(&plan).contains(&"submit-job"));
+    assert!(case.status.error.as_ref().unwrap().contains("forbidden"), "{}", plan.because);
+    assert_eq!(case.state(), Some(JobStatusState::Reconciling), "looked at again");
+    case.job_manager_start = Fact::Known(case.now);
+    for _ in 0..2 {
+        let plan = case.pass();
+        assert!(!names(&plan).contains(&"submit-job"), "{}", plan.because);
+    }
+    assert_eq!(case.path(), Some(LAST_STATE_PATH));
+}
+
+#[test]
+fn an_end_whose_last_state_cannot_be_read_is_told() {
+    let mut case = Case::running("last-state");
+    case.list(JobStatusState::Finished);
+    case.checkpoints = None;
+    let plan = case.pass();
+    assert!(names(&plan).iter().all(|name| ["add-finalizer", "set-label"].contains(name)));
+    let error = case.status.error.clone().unwrap();
+    assert!(error.contains("its last checkpoint cannot be read yet"), "{error}");
+    assert_eq!(case.state(), Some(JobStatusState::Running), "noted with its state, or not at all");
+    let before = case.status.clone();
+    assert_eq!(reasons(&case.pass()), [""; 0], "once");
+    assert_eq!(case.status, before);
+    case.checkpoints = Some(at("s3://lake/chk/7"));
+    case.pass();
+    assert_eq!(
+        (case.path(), case.state()),
+        (Some("s3://lake/chk/7"), Some(JobStatusState::Finished))
+    );
+    assert_eq!(case.status.error, None);
+}
+
 #[test]
 fn a_job_whose_newest_checkpoint_is_of_no_use_is_not_cancelled_for_it() {
     for (directory, step) in [("s3://lake/sp", "stop-with-savepoint"), ("", "")] {
