@@ -410,10 +410,11 @@ impl Pass<'_> {
     }
 
     /// HA metadata that are gone by and name a checkpoint must do so also when they are used. A job
-    /// that ends takes its checkpoints along first and the rest later, or never.
+    /// that ends takes its checkpoints along first and the rest later, or never. Whatever is on
+    /// record as the end of the job: the one of a job that is taken down is only intended.
     pub(super) fn note_checkpoint_in_metadata(&mut self) -> Result<(), Halt> {
         if let Ok(HaMetadata { has_checkpoint: true, .. }) = self.world.ha_metadata()? {
-            self.trust_metadata_only();
+            self.status.job_status.upgrade_savepoint_path = Some(LAST_STATE_PATH.to_owned());
         }
         Ok(())
     }

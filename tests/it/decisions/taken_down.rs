@@ -37,6 +37,27 @@ fn metadata_that_lose_their_checkpoint_before_they_are_used_start_nothing() {
 }
 
 #[test]
+fn a_first_checkpoint_that_comes_before_the_job_manager_goes_is_not_gone_by() {
+    let scene = another_image(Scene::running("last-state")).path(SAVEPOINT);
+    let metadata = |has_checkpoint| Fact::Known(HaMetadata { has_job: true, has_checkpoint });
+    let mut scene = scene;
+    scene.facts.ha_metadata = metadata(false);
+    let plan = scene.plan();
+    assert_eq!(plan.status.job_status.upgrade_savepoint_path.as_deref(), Some(SAVEPOINT));
+    // The operator died before the JobManager went.
+    let mut crashed = scene.after(&plan);
+    crashed.facts.ha_metadata = metadata(true);
+    let mut removed = removed(crashed);
+    let path = removed.status.job_status.upgrade_savepoint_path.as_deref();
+    assert_eq!(path, Some("KUBERNETES_OPERATOR_LAST_STATE"));
+    // On its way out it failed.
+    removed.facts.ha_metadata = metadata(false);
+    let plan = removed.plan();
+    assert!(!deeds(&plan).contains(&"create-cluster"), "{}", told(&plan));
+    assert!(error(&plan).contains("names no checkpoint although"), "{}", error(&plan));
+}
+
+#[test]
 fn without_high_availability_an_ended_job_that_runs_again_is_not_started_from_its_older_state() {
     let mut scene = without_high_availability(Scene::running("savepoint"))
         .upgrading(UpgradeMode::Savepoint)
