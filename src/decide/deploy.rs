@@ -68,6 +68,9 @@ impl Pass<'_> {
             if self.status.reconciliation_status.state != ReconciliationState::Upgrading {
                 self.store_before_deploy(self.last_mode(), false);
                 self.status.job_manager_deployment_status = JobManagerDeploymentStatus::Missing;
+                // Nobody has edited the spec, perhaps: it must not be taken for the new one.
+                let replaced = job_manager.uid.clone();
+                self.status.cluster_info.insert(REPLACED_KEY.to_owned(), replaced);
             }
             return self.remove(job_manager.is_deleting, &job_manager.uid);
         }

@@ -66,13 +66,17 @@ impl Pass<'_> {
         self.observe_triggers()
     }
 
-    /// An upgrade whose Deployment was made, but whose success was not written: taken as done.
+    /// An upgrade whose Deployment was made, but whose success was not written: taken as done. A
+    /// start is on record with no JobManager; as long as one is, it is the former one.
     pub(super) fn adopt_finished_upgrade(&mut self, last: &ReconciledSpec) -> Result<bool, Halt> {
         let job_manager = self.read_job_manager()?;
         let observed_generation = self.status.observed_generation.unwrap_or(-1);
         let replaced = self.status.cluster_info.get(REPLACED_KEY);
+        let is_start =
+            self.status.job_manager_deployment_status == JobManagerDeploymentStatus::Missing;
         let is_ours = job_manager.is_some_and(|job_manager| {
-            !job_manager.is_deleting
+            is_start
+                && !job_manager.is_deleting
                 && replaced != Some(&job_manager.uid)
                 && job_manager.generation == Some(observed_generation)
                 && job_manager.owner_uid.as_deref() == Some(self.world.uid())

@@ -89,3 +89,37 @@ fn a_scaling_that_ended_before_the_deletion_is_finished_not_taken_for_done() {
         assert!(!plan.status.cluster_info.contains_key("ReplacedDeployment"));
     }
 }
+
+/// The JobManager's container came up again and runs `main()` anew, as it knows of no end.
+fn run_anew(mut scene: Scene) -> Scene {
+    let [job] = <[Job; 1]>::try_from(job(JobStatusState::Running)).unwrap();
+    let start_time = ago(10).as_millisecond();
+    scene.facts.jobs = Fact::Known(vec![Job { start_time, ..job }]);
+    scene.facts.pods = Fact::Known(vec![Pod { last_started: Some(ago(20)), ..pod() }]);
+    scene.facts.checkpoints = Fact::Known(Checkpoints::default());
+    scene
+}
+
+#[test]
+fn the_job_manager_of_a_job_that_was_cancelled_is_not_taken_for_the_new_one() {
+    let running =
+        || Scene::running("last-state").option("high-availability.type", "NONE").without_metadata();
+    let changed = running().edit_job(|job| job.parallelism = Some(4));
+    let cancelling = changed.clone().after(&changed.plan());
+    // The twin: somebody cancelled it, and nobody has edited the spec.
+    for mut scene in [cancelling, running()] {
+        scene.facts.jobs = Fact::Known(job(JobStatusState::Canceled));
+        let plan = scene.plan();
+        assert_eq!(deeds(&plan), ["write-status", "delete-job-manager"], "{}", told(&plan));
+        let mut crashed = run_anew(scene.after(&plan));
+        for _ in 0..3 {
+            let plan = crashed.plan();
+            assert_eq!(deeds(&plan), [""; 0], "{}", told(&plan));
+            let status = &plan.status;
+            assert_eq!(status.reconciliation_status.state, ReconciliationState::Upgrading);
+            assert_eq!(status.job_status.upgrade_savepoint_path.as_deref(), Some(CHECKPOINT));
+            assert!(error(&plan).contains("savepointRedeployNonce"), "{}", error(&plan));
+            crashed = crashed.after(&plan);
+        }
+    }
+}
