@@ -104,16 +104,16 @@ impl Pass<'_> {
         if self.last_mode() != UpgradeMode::LastState {
             return Ok(false);
         }
-        let state = self.job_before_removal(job_manager)?.map(|job| job.state);
-        let Some(state) = state.filter(|state| state.is_globally_terminal()) else {
+        let job = self.job_before_removal(job_manager)?.cloned();
+        let Some(job) = job.filter(|job| job.state.is_globally_terminal()) else {
             if !self.is_session() && !job_manager.is_deleting {
                 // It may have completed its first checkpoint since it was decided to go by them.
                 self.note_checkpoint_in_metadata()?;
             }
             return Ok(false);
         };
-        self.record_last_state(state)?;
-        self.set_job_state(state);
+        self.record_last_state(&job)?;
+        self.set_job_state(job.state);
         Ok(true)
     }
 

@@ -12,10 +12,12 @@ use super::error_document::ErrorType;
 use super::job::{self, WithoutCheckpoint};
 use super::plan::{Component, Event, Step};
 use super::reconciled::ReconciledSpec;
+use super::stopping::OTHER_STATE;
 use super::upgrade::{NEVER_STARTED_KEY, REPLACED_KEY};
-use super::world::{Job, JobManager, JobWorld, Pod, PodProblem, UNSCHEDULABLE};
+use super::world::{Job, JobManager, JobWorld, Pod, PodProblem, Stop, UNSCHEDULABLE};
 use crate::api::job::{JobState, UpgradeMode};
 use crate::api::status::{JobManagerDeploymentStatus, JobStatusState, ReconciliationState};
+use crate::config::cluster::is_high_availability_on;
 
 /// A job that its JobManager does not list is reported as lost after this long: the list is empty
 /// while `main()` runs, and while a new leader recovers its jobs.
@@ -30,6 +32,12 @@ const PASSING_PROBLEMS: [(&str, SignedDuration); 6] = [
     ("FailedCreate", SignedDuration::from_secs(30)),
     (UNSCHEDULABLE, SignedDuration::from_secs(30)),
 ];
+
+/// That the last checkpoint of an ended job cannot be read is told after this long.
+const END_UNREAD_MAX: SignedDuration = SignedDuration::from_mins(1);
+
+/// What Flink calls a job of which it knows nothing but how it ended.
+const NAME_OF_RESULT: &str = "unknown";
 
 /// A job whose tasks are not all running after this long may lack TaskManagers.
 const TASKS_MISSING_MAX: SignedDuration = SignedDuration::from_secs(20);
@@ -193,6 +201,7 @@ impl Pass<'_> {
         }
         if self.status.job_status.state == Some(JobStatusState::Cancelling) {
             // How the job ended will never be known from it: the upgrade is decided again.
+            self.trust_metadata_only();
             self.set_job_state(JobStatusState::Reconciling);
             self.status.reconciliation_status.state = ReconciliationState::Deployed;
         }
@@ -284,7 +293,7 @@ impl Pass<'_> {
         let before = self.status.job_status.state;
         let was_terminal = before.is_some_and(JobStatusState::is_globally_terminal);
         if job.state.is_globally_terminal() && !was_terminal {
-            self.record_last_state(job.state)?;
+            self.record_last_state(job)?;
         }
         if job.state == JobStatusState::Failed {
             self.report_failure(before)?;
@@ -325,17 +334,57 @@ impl Pass<'_> {
     }
 
     /// The state that an ended job leaves, read while its JobManager still knows it.
-    pub(super) fn record_last_state(&mut self, state: JobStatusState) -> Result<(), Halt> {
+    pub(super) fn record_last_state(&mut self, job: &Job) -> Result<(), Halt> {
+        let is_stopping = self.pending_stop().is_some();
+        if is_stopping && let Ok(Stop::Completed { path }) = self.world.stop()? {
+            self.status.job_status.upgrade_savepoint_path = Some(path.clone());
+            return Ok(());
+        }
+        let checkpoints = self.world.checkpoints()?;
+        if let Err(reason) = checkpoints
+            && self.has_ended_long_ago(job)
+        {
+            return Err(self.tell_unread_end(job.state, reason));
+        }
         let without = match self.last_mode() {
             // It was stopped with a savepoint, and its JobManager is another that never saw it.
-            _ if state == JobStatusState::Finished && self.pending_stop().is_some() => {
-                WithoutCheckpoint::Unknown
-            }
+            _ if job.state == JobStatusState::Finished && is_stopping => WithoutCheckpoint::Unknown,
+            _ if self.is_known_by_its_result_only(job)? => WithoutCheckpoint::Unknown,
             UpgradeMode::Stateless => WithoutCheckpoint::Empty,
             UpgradeMode::Savepoint | UpgradeMode::LastState => WithoutCheckpoint::AsStarted,
         };
-        let checkpoints = self.world.checkpoints()?;
-        job::note_last_state(&mut self.status.job_status, state, checkpoints, without)
+        job::note_last_state(&mut self.status.job_status, job.state, checkpoints, without)
+    }
+
+    /// A JobManager that was told by its HA store that the job has ended never saw its checkpoints. It
+    /// lists the job under no name, or as started when it came up itself: not when the job was seen
+    /// to start since there is this Deployment.
+    fn is_known_by_its_result_only(&self, job: &Job) -> Result<bool, Halt> {
+        if !is_high_availability_on(&*self.observe_config()?) {
+            return Ok(false);
+        }
+        let created = self.read_job_manager()?.and_then(|job_manager| job_manager.created);
+        let seen = job::started(&self.status.job_status).filter(|seen| Some(*seen) >= created);
+        let is_another = seen.is_some_and(|seen| seen.as_millisecond() != job.start_time);
+        Ok(is_another || job.name == NAME_OF_RESULT)
+    }
+
+    /// What has just ended may be told in a moment.
+    fn has_ended_long_ago(&self, job: &Job) -> bool {
+        let modified = job.modified.and_then(|at| Timestamp::from_millisecond(at).ok());
+        modified.is_none_or(|at| self.world.now.duration_since(at) > END_UNREAD_MAX)
+    }
+
+    fn tell_unread_end(&mut self, state: JobStatusState, reason: &str) -> Halt {
+        self.wake_within(SOON);
+        Halt::problem(Problem::upgrade(
+            "UpgradeFailed",
+            format!(
+                "the job is {}, but its last checkpoint cannot be read: {reason}. Nothing is started \
+                 until it can be. {OTHER_STATE}",
+                state.as_str()
+            ),
+        ))
     }
 
     fn report_failure(&mut self, before: Option<JobStatusState>) -> Result<(), Halt> {
@@ -353,8 +402,12 @@ impl Pass<'_> {
             return;
         }
         let since = self.job_state_since();
-        let is_lost = before == Some(JobStatusState::Cancelling)
-            || self.world.now.duration_since(since) > JOB_ABSENT_MAX;
+        let was_cancelling = before == Some(JobStatusState::Cancelling);
+        if was_cancelling {
+            // What it left will never be known from its JobManager.
+            self.trust_metadata_only();
+        }
+        let is_lost = was_cancelling || self.world.now.duration_since(since) > JOB_ABSENT_MAX;
         self.set_job_state(JobStatusState::Reconciling);
         if !is_lost {
             return;

@@ -402,7 +402,7 @@ impl Pass<'_> {
 
     /// What the job started from is not its newest state any more: a start that finds no checkpoint
     /// in HA metadata must be refused.
-    fn trust_metadata_only(&mut self) {
+    pub(super) fn trust_metadata_only(&mut self) {
         let state = self.status.job_status.state;
         if !state.is_some_and(JobStatusState::is_globally_terminal) {
             self.status.job_status.upgrade_savepoint_path = Some(LAST_STATE_PATH.to_owned());
@@ -431,6 +431,10 @@ impl Pass<'_> {
         if self.has_started_empty() {
             // What the job started from, should it leave no checkpoint of its own.
             self.status.job_status.upgrade_savepoint_path = None;
+        }
+        if cluster::is_high_availability_on(&*self.observe_config()?) {
+            // It has one. Should nobody see which it left, what it started from is not its state.
+            self.note_checkpoint_in_metadata()?;
         }
         let redeploy_nonce = last.spec.job.as_ref().and_then(|job| job.savepoint_redeploy_nonce);
         // From here on nothing tells any more that this was rolled back to.

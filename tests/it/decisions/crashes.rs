@@ -123,3 +123,27 @@ fn the_job_manager_of_a_job_that_was_cancelled_is_not_taken_for_the_new_one() {
         }
     }
 }
+
+#[test]
+fn statistics_that_cannot_be_read_do_not_hide_the_savepoint_that_stopped_the_job() {
+    let scene = Scene::running("savepoint").edit_job(|job| job.parallelism = Some(4));
+    let mut stopped = stopped(scene.clone());
+    stopped.facts.checkpoints = Fact::Unknown("they may be 5 min old".to_owned());
+    let plan = stopped.plan();
+    assert_eq!(plan.status.job_status.upgrade_savepoint_path.as_deref(), Some(SAVEPOINT));
+    assert!(deeds(&plan).contains(&"delete-job-manager"), "{}", told(&plan));
+
+    let mut ended = scene.path(SAVEPOINT);
+    ended.facts.jobs = Fact::Known(job(JobStatusState::Failed));
+    ended.facts.checkpoints = Fact::Unknown("they may be 5 min old".to_owned());
+    let plan = ended.plan();
+    assert_eq!(deeds(&plan), [""; 0], "{}", told(&plan));
+    assert_eq!(plan.status.job_status.state, Some(JobStatusState::Running), "not on record yet");
+    assert!(error(&plan).contains("they may be 5 min old"), "{}", error(&plan));
+    assert!(error(&plan).contains("savepointRedeployNonce"), "{}", error(&plan));
+    // What has just ended has time to tell.
+    let [mut now] = <[Job; 1]>::try_from(job(JobStatusState::Failed)).unwrap();
+    now.modified = Some(ago(5).as_millisecond());
+    ended.facts.jobs = Fact::Known(vec![now]);
+    assert_eq!(ended.plan().status.error, None);
+}

@@ -207,3 +207,75 @@ fn t16_a_cancellation_that_nobody_answers_for_is_decided_anew_by_ha_metadata() {
     assert_eq!(plan.status.job_status.state, Some(JobStatusState::Cancelling));
     assert!(error(&plan).contains("savepointRedeployNonce"), "{}", error(&plan));
 }
+
+#[test]
+fn t16_a_cancellation_that_nobody_saw_end_is_not_taken_for_the_state_that_the_job_started_from() {
+    let empty = || {
+        let mut scene = Scene::running("last-state");
+        scene.store(JobState::Running, UpgradeMode::Stateless);
+        scene
+    };
+    for scene in [empty(), Scene::running("last-state").path("s3://lake/sp/old")] {
+        let scene = scene
+            .operator_option("job.upgrade.last-state.job-cancel.enabled", "true")
+            .edit_job(|job| job.parallelism = Some(4));
+        let scene = scene.clone().after(&scene.plan());
+        assert_eq!(scene.status.job_status.state, Some(JobStatusState::Cancelling));
+        // Its Deployment is lost while the job takes its metadata along.
+        let mut lost = with_metadata(scene.clone().gone(), true, false);
+        lost.status.job_status.state = Some(JobStatusState::Cancelling);
+        // Its JobManager is another one, which was told by its HA store how the job ended.
+        let mut told_so = scene.clone();
+        told_so.facts.jobs = Fact::Known(job(JobStatusState::Canceled));
+        told_so.facts.checkpoints = Fact::Known(Checkpoints::default());
+        // Its first checkpoint came after it was asked, and its JobManager is not there any more.
+        let mut late = lost.clone();
+        late.status.job_status.upgrade_savepoint_path = None;
+        for mut scene in [lost, told_so, late] {
+            for _ in 0..4 {
+                let plan = scene.plan();
+                assert_eq!(restored(&plan), None, "{}", told(&plan));
+                scene = scene.after(&plan);
+                if scene.status.reconciliation_status.state == ReconciliationState::Upgrading
+                    && scene.status.job_manager_deployment_status
+                        == JobManagerDeploymentStatus::Missing
+                {
+                    scene.facts.job_manager = Fact::Known(None);
+                    scene.facts.pods = Fact::Known(vec![]);
+                }
+            }
+            let plan = scene.plan();
+            assert!(error(&plan).contains("Manual restore required."), "{}", error(&plan));
+        }
+    }
+}
+
+#[test]
+fn an_end_that_is_known_by_its_result_only_leaves_no_known_state() {
+    let ended = |name: &str, start: i64, seen: Option<i64>| {
+        let mut scene = Scene::running("savepoint").operator_option("job.restart.failed", "true");
+        scene.store(JobState::Running, UpgradeMode::Stateless);
+        scene.status.job_status.start_time =
+            seen.map(|seconds| ago(seconds).as_millisecond().to_string());
+        let [job] = <[Job; 1]>::try_from(job(JobStatusState::Failed)).unwrap();
+        let start_time = ago(start).as_millisecond();
+        scene.facts.jobs = Fact::Known(vec![Job { start_time, name: name.to_owned(), ..job }]);
+        scene.facts.checkpoints = Fact::Known(Checkpoints::default());
+        with_metadata(scene, false, false)
+    };
+    for (name, start, seen, is_known) in [
+        ("orders", 3600, Some(3600), true),
+        // It was seen under another JobManager, or not at all: of the former job, or of none.
+        ("orders", 10, Some(3600), false),
+        ("orders", 10, Some(7200), true),
+        ("orders", 10, None, true),
+        ("unknown", 10, None, false),
+    ] {
+        let plan = ended(name, start, seen).plan();
+        let path = plan.status.job_status.upgrade_savepoint_path.as_deref();
+        assert_eq!(path, (!is_known).then_some(LAST_STATE_PATH), "{name} {start} {seen:?}");
+        let is_restarted = deeds(&plan).contains(&"delete-job-manager");
+        assert_eq!(is_restarted, is_known, "{}", told(&plan));
+        assert_eq!(error(&plan).contains("savepointRedeployNonce"), !is_known, "{}", error(&plan));
+    }
+}
