@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+use super::references::is_checkpoint;
+use super::stopping::OTHER_STATE;
 use super::world::{Checkpoints, HaMetadata};
 use crate::api::job::UpgradeMode;
 use crate::api::status::{JobManagerDeploymentStatus, JobStatusState, LAST_STATE_PATH};
@@ -118,7 +120,7 @@ pub fn decide_stop(facts: &StopFacts) -> Result<StopDecision, Need> {
         if is_ready || is_canceled || !may_have_ha_metadata(facts)? {
             return terminal(facts);
         }
-        return last_resort(facts, true);
+        return terminal_beside_metadata(facts);
     }
     if state == Some(JobStatusState::Cancelling) {
         return Ok(StopDecision::Wait("the job is being cancelled".to_owned()));
@@ -145,14 +147,34 @@ pub fn decide_stop(facts: &StopFacts) -> Result<StopDecision, Need> {
     last_resort(facts, true)
 }
 
+/// The job ended by itself, and there may be HA metadata of it although Flink removes them then. They
+/// are older than a savepoint that it left, or newer where Flink has run it again since.
+fn terminal_beside_metadata(facts: &StopFacts) -> Result<StopDecision, Need> {
+    let Some(path) = facts.path.as_deref().filter(|path| *path != LAST_STATE_PATH) else {
+        return last_resort(facts, !facts.is_version_changed);
+    };
+    match &facts.ha_metadata {
+        Lazy::Known(HaMetadata { has_checkpoint: false, .. }) => terminal(facts),
+        // Metadata follow each checkpoint: that in them is this one, or came later.
+        Lazy::Known(_) if is_checkpoint(path) && !facts.is_version_changed => {
+            last_resort(facts, true)
+        }
+        Lazy::Known(_) => Ok(StopDecision::Refuse(format!(
+            "the job had ended with `{path}`, its JobManager does not answer, and HA metadata still \
+             name a checkpoint of the job: which of the two is newer is not known. Nothing is \
+             started until the JobManager answers. {OTHER_STATE}"
+        ))),
+        Lazy::Unknown(_) | Lazy::NotAsked => last_resort(facts, true),
+    }
+}
+
 /// The job ended by itself: its last state was recorded when that was seen.
 fn terminal(facts: &StopFacts) -> Result<StopDecision, Need> {
     match facts.path.as_deref() {
-        Some(LAST_STATE_PATH) => Ok(StopDecision::Refuse(
+        Some(LAST_STATE_PATH) => Ok(StopDecision::Refuse(format!(
             "Job is in terminal state but last checkpoint is unknown, possibly due to an \
-             unrecoverable restore error. Manual restore required."
-                .to_owned(),
-        )),
+             unrecoverable restore error. Manual restore required. {OTHER_STATE}"
+        ))),
         Some(_) => Ok(StopDecision::AlreadyStopped(UpgradeMode::Savepoint)),
         None => match &facts.checkpoints {
             Lazy::NotAsked => Err(Need::Checkpoints),

@@ -420,10 +420,12 @@ impl Pass<'_> {
     }
 
     /// The path on record is no state of the job that runs, which started without any and is not
-    /// known to have some.
+    /// known to have some. That of a job which has ended is what it left.
     pub(super) fn has_started_empty(&self) -> bool {
         let path = self.status.job_status.upgrade_savepoint_path.as_deref();
-        self.last_mode() == UpgradeMode::Stateless && path != Some(LAST_STATE_PATH)
+        let has_ended =
+            self.status.job_status.state.is_some_and(JobStatusState::is_globally_terminal);
+        self.last_mode() == UpgradeMode::Stateless && path != Some(LAST_STATE_PATH) && !has_ended
     }
 
     fn begin_cancel(&mut self, last: &ReconciledSpec) -> Result<Plan, Halt> {

@@ -114,7 +114,7 @@ fn an_ended_job_is_restored_from_what_it_left() {
     check(
         &unknown,
         expect![[
-            r#"Ok(Refuse("Job is in terminal state but last checkpoint is unknown, possibly due to an unrecoverable restore error. Manual restore required."))"#
+            r#"Ok(Refuse("Job is in terminal state but last checkpoint is unknown, possibly due to an unrecoverable restore error. Manual restore required. To go on without it, find the job's newest checkpoint or savepoint, set `spec.job.initialSavepointPath` to it and `spec.job.savepointRedeployNonce` to a new number"))"#
         ]],
     );
     let unasked = StopFacts { path: None, checkpoints: Lazy::NotAsked, ..facts.clone() };

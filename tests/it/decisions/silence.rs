@@ -279,3 +279,35 @@ fn an_end_that_is_known_by_its_result_only_leaves_no_known_state() {
         assert_eq!(error(&plan).contains("savepointRedeployNonce"), !is_known, "{}", error(&plan));
     }
 }
+
+#[test]
+fn what_an_ended_job_left_is_not_dropped_for_metadata_that_are_left() {
+    let checkpoint = "s3://lake/chk/abc/chk-7";
+    let ended = |path: &str, has_checkpoint| {
+        let mut scene = Scene::running("savepoint").path(path);
+        scene.store(JobState::Running, UpgradeMode::Stateless);
+        let mut scene = scene.edit_job(|job| job.parallelism = Some(4)).silent();
+        scene.status.job_status.state = Some(JobStatusState::Failed);
+        with_metadata(scene, true, has_checkpoint)
+    };
+    for path in [checkpoint, SAVEPOINT] {
+        let scene = ended(path, false);
+        let plan = scene.plan();
+        assert_eq!(plan.status.job_status.upgrade_savepoint_path.as_deref(), Some(path));
+        assert!(deeds(&plan).contains(&"delete-job-manager"), "{}", told(&plan));
+        let mut removed = scene.after(&plan);
+        removed.facts.job_manager = Fact::Known(None);
+        removed.facts.pods = Fact::Known(vec![]);
+        assert_eq!(restored(&removed.plan()).as_deref(), Some(path));
+    }
+    // A checkpoint in metadata is no older than another one, and may be older than a savepoint.
+    let plan = ended(checkpoint, true).plan();
+    assert!(deeds(&plan).contains(&"stop-job-manager"), "{}", told(&plan));
+    let version = |scene: Scene| scene.edit(|spec| spec.flink_version = Some(FlinkVersion::V2_0));
+    for scene in [ended(SAVEPOINT, true), version(ended(checkpoint, true))] {
+        let plan = scene.plan();
+        assert_eq!(deeds(&plan), [""; 0], "{}", told(&plan));
+        assert!(error(&plan).contains("savepointRedeployNonce"), "{}", error(&plan));
+        assert!(plan.status.job_status.upgrade_savepoint_path.is_some());
+    }
+}
