@@ -293,11 +293,16 @@ impl<'w, K: Kind> Pass<'w, K> {
         };
         let Some(last) = &self.last else { return Some(because) };
         self.spec = job::in_force(&last.spec, self.world.spec());
-        let state = self.status.reconciliation().state;
-        if let Some(job) = self.spec.job_mut()
-            && matches!(state, ReconciliationState::Upgrading | ReconciliationState::RollingBack)
-        {
-            job.state = JobState::Running;
+        if let Some(job) = self.spec.job_mut() {
+            match self.status.reconciliation().state {
+                // What is stored is stopped whatever comes next: that the user says, as for the mode.
+                ReconciliationState::Upgrading => {
+                    let wanted = self.world.spec().job();
+                    job.state = wanted.map_or(JobState::Running, |wanted| wanted.state);
+                }
+                ReconciliationState::RollingBack => job.state = JobState::Running,
+                ReconciliationState::Deployed | ReconciliationState::RolledBack => {}
+            }
         }
         self.generation = self.status.observed_generation().unwrap_or(self.generation);
         None

@@ -58,6 +58,21 @@ fn a_first_checkpoint_that_comes_before_the_job_manager_goes_is_not_gone_by() {
 }
 
 #[test]
+fn an_invalid_edit_does_not_resume_a_job_that_is_being_suspended() {
+    for state in [JobState::Suspended, JobState::Running] {
+        let scene = Scene::running("last-state").edit_job(|job| job.state = JobState::Suspended);
+        let scene = removed(scene).edit_job(|job| {
+            job.state = state;
+            job.parallelism = Some(-1);
+        });
+        let plan = scene.plan();
+        let is_started = deeds(&plan).contains(&"create-cluster");
+        assert_eq!(is_started, state == JobState::Running, "{}", told(&plan));
+        assert!(error(&plan).contains("parallelism"), "{}", error(&plan));
+    }
+}
+
+#[test]
 fn without_high_availability_an_ended_job_that_runs_again_is_not_started_from_its_older_state() {
     let mut scene = without_high_availability(Scene::running("savepoint"))
         .upgrading(UpgradeMode::Savepoint)
