@@ -4,6 +4,8 @@
 //! the resource goes all the same. Only state that would be lost holds it for longer, and that is
 //! told in the status with the way out.
 
+use std::ops::ControlFlow;
+
 use jiff::Timestamp;
 
 use super::application::{Halt, Pass};
@@ -210,13 +212,22 @@ impl Pass<'_> {
         wants_savepoint && is_unsaved
     }
 
-    /// A cancel for an upgrade may never have arrived: a job that still runs is to be saved.
-    fn forget_cancel_of_upgrade(&mut self) {
-        if self.status.reconciliation_status.state == ReconciliationState::Upgrading
-            && self.status.job_status.state == Some(JobStatusState::Cancelling)
+    /// A cancel for an upgrade may never have arrived: a job that still runs is to be saved, unless it
+    /// is another run. As long as that is not known the cancel stays on record.
+    fn forget_cancel_of_upgrade(&mut self) -> Result<Option<Plan>, Halt> {
+        if self.status.reconciliation_status.state != ReconciliationState::Upgrading
+            || self.status.job_status.state != Some(JobStatusState::Cancelling)
         {
-            self.set_job_state(JobStatusState::Reconciling);
-            self.status.reconciliation_status.state = ReconciliationState::Deployed;
+            return Ok(None);
+        }
+        match self.rerun_of_cancelled_job()? {
+            ControlFlow::Continue(()) => {
+                self.set_job_state(JobStatusState::Reconciling);
+                self.status.reconciliation_status.state = ReconciliationState::Deployed;
+                Ok(None)
+            }
+            ControlFlow::Break(Some(message)) => Err(self.refuse_unsaved(message)),
+            ControlFlow::Break(None) => self.wait_for_running_job().map(Some),
         }
     }
 
@@ -241,7 +252,9 @@ impl Pass<'_> {
         if is_stopped && !(is_upgrading && self.adopt_finished_upgrade(&last)?) {
             return Ok(None);
         }
-        self.forget_cancel_of_upgrade();
+        if let Some(plan) = self.forget_cancel_of_upgrade()? {
+            return Ok(Some(plan));
+        }
         self.observe()?;
         if let Some(message) = self.own.rerun.take() {
             return Err(self.refuse_unsaved(message));
@@ -284,13 +297,17 @@ impl Pass<'_> {
             let pause = self.pause_before_saving();
             return pause.map_or_else(|| self.begin_stop(), Ok).map(Some);
         }
-        let patience = patience(Some(&*config));
+        self.wait_for_running_job().map(Some)
+    }
+
+    fn wait_for_running_job(&mut self) -> Result<Plan, Halt> {
+        let patience = patience(Some(&*self.observe_config()?));
         let at = give_up_at(&self.world.resource.metadata, None, patience, self.world.now);
         let blocker = Blocker::new(
             Reason::JobNotRunning,
             "deletion waits for the job to run, to take a savepoint",
         );
-        self.wait_for_savepoint(blocker, at).map(Some)
+        self.wait_for_savepoint(blocker, at)
     }
 
     /// Waits as long as it takes, and from `told_at` on says so in the status.

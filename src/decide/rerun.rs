@@ -5,6 +5,8 @@
 //! in Flink. Once its stop, its cancellation or its end is on record that record is of a former run,
 //! and nobody knows which of the two has the newest state.
 
+use std::ops::ControlFlow;
+
 use jiff::{SignedDuration, Timestamp};
 
 use super::application::{Halt, Pass, Problem};
@@ -21,7 +23,7 @@ use crate::config::cluster::is_high_availability_on;
 /// A job that is listed as it was before its end for longer than this runs again.
 const RUNS_AGAIN_AFTER: SignedDuration = SignedDuration::from_mins(1);
 /// Kubernetes tells times in whole seconds.
-const STARTED_UNTIL: SignedDuration = SignedDuration::from_secs(1);
+const UNTIL: SignedDuration = SignedDuration::from_secs(1);
 
 impl Pass<'_> {
     /// Keeps in mind why what is listed of the job is not taken for what is on record: `job`, or that
@@ -153,12 +155,35 @@ impl Pass<'_> {
         Err(Halt::problem(Problem::upgrade("RestoreFailed", message)))
     }
 
-    /// Whether a JobManager has come up since then that knows nothing of the end of its job.
+    /// Why a job that is on record as being cancelled is not the one that is listed, or may not be;
+    /// a wait where its JobManager does not tell.
+    pub(super) fn rerun_of_cancelled_job(&self) -> Result<ControlFlow<Option<String>>, Halt> {
+        let is_stateless = self.job().upgrade_mode == UpgradeMode::Stateless;
+        let Some(job_manager) = self.read_job_manager()? else {
+            return Ok(ControlFlow::Continue(()));
+        };
+        if is_stateless || is_high_availability_on(&*self.observe_config()?) {
+            return Ok(ControlFlow::Continue(()));
+        }
+        let is_another = match self.job_before_removal(job_manager)? {
+            Some(job) if !self.is_of_another_start(job)? => return Ok(ControlFlow::Continue(())),
+            Some(_) => true,
+            None => self.may_run_again_since(job::updated(&self.status.job_status))?,
+        };
+        Ok(ControlFlow::Break(is_another.then(|| self.tell_of_rerun())))
+    }
+
+    /// Whether a JobManager has come up since then that knows nothing of the end of its job. One that
+    /// has not started yet may stand in for another that did.
     fn may_run_again_since(&self, ended: Timestamp) -> Result<bool, Halt> {
         if is_high_availability_on(&*self.observe_config()?) {
             return Ok(false);
         }
-        let is_newer = |pod: &Pod| pod.last_started.is_some_and(|at| at + STARTED_UNTIL > ended);
-        Ok(self.pods()?.iter().any(is_newer))
+        let is_later = |at: Option<Timestamp>| at.is_some_and(|at| at + UNTIL > ended);
+        let pods = self.pods()?;
+        let job_manager = self.read_job_manager()?.filter(|found| !found.is_deleting);
+        let is_replaced = pods.is_empty() && job_manager.is_some_and(|found| found.replicas > 0);
+        let is_newer = |pod: &Pod| is_later(pod.last_started) || is_later(pod.created);
+        Ok(is_replaced || pods.iter().any(is_newer))
     }
 }

@@ -115,7 +115,7 @@ fn without_high_availability_an_ended_job_that_runs_again_is_not_started_from_it
         assert!(!is_removed(&scene), "{state:?}");
     }
     // A container that came up after the end does not know of it, and one from before still does.
-    let mut silent = ended(&scene, 3600);
+    let mut silent = ended(&scene, 3500);
     silent.facts.jobs = Fact::Unknown("no answer".to_owned());
     assert!(is_removed(&silent));
     let came_up = |seconds| Fact::Known(vec![Pod { last_started: Some(ago(seconds)), ..pod() }]);
@@ -123,8 +123,15 @@ fn without_high_availability_an_ended_job_that_runs_again_is_not_started_from_it
     assert!(is_removed(&silent));
     silent.facts.pods = came_up(1800);
     assert!(!is_removed(&silent));
+    // One that has not started may stand in for one that did, and so may one that is still to come.
+    let waits = Pod { created: Some(ago(1800)), has_started: false, ..pod() };
+    for pods in [vec![waits], vec![]] {
+        let mut replaced = silent.clone();
+        replaced.facts.pods = Fact::Known(pods);
+        assert!(!is_removed(&replaced));
+    }
     // Whoever wants no state, or names another one, is not asked.
-    let again = ended(&scene, 3600);
+    let again = ended(&scene, 3500);
     assert!(!is_removed(&again));
     assert!(is_removed(&again.clone().edit_job(|job| job.upgrade_mode = UpgradeMode::Stateless)));
     let named = again.edit_job(|job| {
@@ -289,6 +296,59 @@ fn without_high_availability_a_stop_is_not_asked_of_the_next_run() {
         .delete();
     let plan = deleted.plan();
     assert!(!deeds(&plan).contains(&"delete-job-manager"), "{}", told(&plan));
+}
+
+#[test]
+fn without_high_availability_a_deletion_does_not_save_the_run_after_a_cancelled_one() {
+    let deleted = |scene: Scene| {
+        let mut scene = scene.operator_option("job.savepoint-on-deletion", "true").delete();
+        scene.status.job_status.state = Some(JobStatusState::Cancelling);
+        scene.status.job_status.update_time = Some(ago(60).as_millisecond().to_string());
+        scene.status.reconciliation_status.state = ReconciliationState::Upgrading;
+        scene
+    };
+    let cancelling = || without_high_availability(Scene::running("last-state"));
+    let rerun = deleted(run_anew(cancelling(), JobStatusState::Running));
+    let mut unlisted = rerun.clone();
+    unlisted.facts.jobs = Fact::Known(vec![]);
+    for scene in [rerun.clone(), unlisted] {
+        let plan = scene.plan();
+        assert!(!deeds(&plan).contains(&"stop-with-savepoint"), "{}", told(&plan));
+        assert!(error(&plan).contains("the job was cancelled"), "{}", error(&plan));
+        assert_eq!(plan.status.job_status.state, Some(JobStatusState::Cancelling));
+    }
+    // Nothing is known of it yet, and nothing is forgotten.
+    let mut silent = deleted(cancelling());
+    silent.facts.jobs = Fact::Unknown("no answer".to_owned());
+    let plan = silent.plan();
+    assert!(plan.because.starts_with("deletion waits for the job to run"), "{}", plan.because);
+    assert_eq!(plan.status.job_status.state, Some(JobStatusState::Cancelling));
+    // It is the same run.
+    assert!(deeds_of(&deleted(cancelling())).contains(&"stop-with-savepoint"));
+}
+
+#[test]
+fn without_high_availability_a_pending_stop_is_not_taken_for_one_of_the_next_run() {
+    let scene = another_image(without_high_availability(Scene::running("savepoint")));
+    let stopping = scene.clone().after(&scene.plan());
+    let mut rerun = run_anew(stopping, JobStatusState::Running);
+    let info = rerun.status.job_status.savepoint_info.as_mut().unwrap();
+    info.trigger_timestamp = Some(ago(60).as_millisecond());
+    rerun.facts.stop = Fact::Known(Stop::NotFound);
+    let plan = rerun.plan();
+    assert_eq!(deeds(&plan), [""; 0], "{}", told(&plan));
+    assert!(error(&plan).contains("asked to stop with a savepoint"), "{}", error(&plan));
+}
+
+#[test]
+fn without_high_availability_the_job_manager_of_a_job_that_may_run_anew_is_not_retired() {
+    let scene = ended().operator_option("jm-deployment.shutdown-ttl", "5 min");
+    assert!(deeds_of(&scene).contains(&"delete-job-manager"));
+    let mut unlisted = run_anew(scene, JobStatusState::Running);
+    unlisted.facts.jobs = Fact::Known(vec![]);
+    let plan = unlisted.plan();
+    assert_eq!(deeds(&plan), [""; 0], "{}", told(&plan));
+    assert!(error(&plan).contains("the job had ended (FAILED) with"), "{}", error(&plan));
 }
 
 #[test]
