@@ -201,9 +201,10 @@ impl Pass<'_> {
             .is_none_or(|config| config.get(&options::JOB_SAVEPOINT_ON_DELETION) != Ok(false));
         let is_over =
             self.status.job_status.state.is_some_and(JobStatusState::is_globally_terminal);
+        // What is rolled back to may have been made, and run, although only that is on record.
         let is_rolling_back = self.status.reconciliation_status.state
             == ReconciliationState::RollingBack
-            && self.last_mode() == UpgradeMode::LastState;
+            && (self.last_mode() == UpgradeMode::LastState || self.is_starting());
         let is_unsaved = self.last.as_ref().is_none_or(|last| match last.job_state() {
             JobState::Running => !is_over || is_rolling_back,
             // Stopped with nothing but its metadata.
@@ -231,6 +232,16 @@ impl Pass<'_> {
         }
     }
 
+    /// What was rolled back to is made, and only that it was about to be is on record.
+    fn adopt_unrecorded_rollback(&mut self) -> Result<(), Halt> {
+        let is_made = self.status.reconciliation_status.state == ReconciliationState::RollingBack
+            && self.is_rollback_made(self.read_job_manager()?);
+        if let (true, Some(stable)) = (is_made, self.stable_spec()) {
+            self.note_rollback_made(&stable.spec);
+        }
+        Ok(())
+    }
+
     /// `job.savepoint-on-deletion`: the job goes only when its state is saved.
     fn save_before_deletion(&mut self) -> Result<Option<Plan>, Halt> {
         if self.is_session() {
@@ -252,6 +263,7 @@ impl Pass<'_> {
         if is_stopped && !(is_upgrading && self.adopt_finished_upgrade(&last)?) {
             return Ok(None);
         }
+        self.adopt_unrecorded_rollback()?;
         if let Some(plan) = self.forget_cancel_of_upgrade()? {
             return Ok(Some(plan));
         }

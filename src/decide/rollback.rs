@@ -24,7 +24,7 @@ use super::restore::{HighAvailability, RestoreFacts, RestorePoint};
 use super::stop::StopDecision;
 use super::upgrade::NEVER_STARTED_KEY;
 use super::version::refuse_old_version;
-use super::world::{JobWorld, PodProblem};
+use super::world::{JobManager, JobWorld, PodProblem};
 use crate::api::deployment::{FlinkDeployment, FlinkDeploymentSpec};
 use crate::api::job::{JobState, UpgradeMode};
 use crate::api::status::{JobManagerDeploymentStatus, JobStatusState, ReconciliationState};
@@ -304,10 +304,7 @@ impl application::Pass<'_> {
         {
             return Err(Halt::problem(foreign_deployment(self.world.name())));
         }
-        let is_submitted = self.status.job_manager_deployment_status
-            == JobManagerDeploymentStatus::Deploying
-            && job_manager.as_ref().is_some_and(|job_manager| !job_manager.is_deleting);
-        if is_submitted {
+        if self.is_rollback_made(job_manager.as_ref()) {
             return self.adopt_rollback(&stable.spec);
         }
         if job_manager.is_none()
@@ -315,9 +312,7 @@ impl application::Pass<'_> {
             && !self.moves_metadata(&last.spec, &stable.spec)?
             && self.was_lost_after_its_start(&stable.spec)?
         {
-            self.forget_former_cluster();
-            self.lose_job_from_sight();
-            self.store_rolled_back(&stable.spec);
+            self.note_rollback_made(&stable.spec);
             let because = "the JobManager that was rolled back to was made, and is lost";
             return Ok(self.finish(because, Some(Duration::ZERO)));
         }
@@ -388,12 +383,22 @@ impl application::Pass<'_> {
         Ok(self.finish(because, Some(SOON)))
     }
 
-    /// A crash came between the creation and the status that tells of it.
-    fn adopt_rollback(&mut self, stable: &FlinkDeploymentSpec) -> Result<Plan, Halt> {
-        let objects = self.render_deployed(stable)?;
+    /// Whether the JobManager that is there is the one that is rolled back to.
+    pub(super) fn is_rollback_made(&self, job_manager: Option<&JobManager>) -> bool {
+        self.status.job_manager_deployment_status == JobManagerDeploymentStatus::Deploying
+            && job_manager.is_some_and(|job_manager| !job_manager.is_deleting)
+    }
+
+    pub(super) fn note_rollback_made(&mut self, stable: &FlinkDeploymentSpec) {
         self.forget_former_cluster();
         self.lose_job_from_sight();
         self.store_rolled_back(stable);
+    }
+
+    /// A crash came between the creation and the status that tells of it.
+    fn adopt_rollback(&mut self, stable: &FlinkDeploymentSpec) -> Result<Plan, Halt> {
+        let objects = self.render_deployed(stable)?;
+        self.note_rollback_made(stable);
         self.steps.push(Step::FinishCluster(Box::new(objects)));
         Ok(self.finish("the JobManager was created already", Some(SOON)))
     }

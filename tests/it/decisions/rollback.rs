@@ -291,6 +291,35 @@ fn s12_a_crash_between_the_steps_is_harmless() {
 }
 
 #[test]
+fn s12_what_was_rolled_back_to_and_made_is_saved_before_a_deletion() {
+    let scene = failing("savepoint").in_state(JobStatusState::Failed).without_metadata();
+    let mut scene = scene.path(SAVEPOINT).operator_option("job.savepoint-on-deletion", "true");
+    scene.store(JobState::Running, UpgradeMode::Savepoint);
+    scene.facts.checkpoints = Fact::Known(Checkpoints::default());
+    let mut down = taken_down(&scene);
+    let plan = down.plan();
+    assert_eq!(restored(&plan).as_deref(), Some(SAVEPOINT), "{}", told(&plan));
+    let Some(Step::WriteStatus(intent)) = plan.steps.first() else { panic!("{}", told(&plan)) };
+    down.status = (**intent).clone();
+    let down = down.delete();
+
+    let mut made = down.clone();
+    made.facts.job_manager = Fact::Known(Some(job_manager()));
+    made.facts.pods = Fact::Known(vec![pod()]);
+    let id = made.status.job_status.job_id.clone().unwrap();
+    let [running] = <[Job; 1]>::try_from(job(JobStatusState::Running)).unwrap();
+    made.facts.jobs = Fact::Known(vec![Job { id, ..running }]);
+    let plan = made.plan();
+    assert!(deeds(&plan).contains(&"stop-with-savepoint"), "{}", told(&plan));
+    assert!(!deeds(&plan).contains(&"delete-job-manager"), "{}", told(&plan));
+
+    // It was made and lost, perhaps.
+    let plan = down.plan();
+    assert!(deeds(&plan).contains(&"remove-finalizer"), "{}", told(&plan));
+    assert!(!deeds(&plan).contains(&"delete-ha-metadata"), "{}", told(&plan));
+}
+
+#[test]
 fn what_was_rolled_back_to_made_and_lost_is_not_started_from_what_it_had_started_from() {
     let scene = failing("savepoint").in_state(JobStatusState::Failed).without_metadata();
     let mut scene = scene.path(SAVEPOINT);
