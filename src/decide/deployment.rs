@@ -41,6 +41,8 @@ pub(super) struct OfCluster {
     pub(super) late: Option<String>,
     /// Why nothing follows from what is on record of the job: it runs anew.
     pub(super) rerun: Option<String>,
+    /// The JobManager has not listed the job for so long that it does not know it any more.
+    pub(super) is_job_lost: bool,
 }
 
 impl Kind for FlinkDeployment {

@@ -412,6 +412,7 @@ impl Pass<'_> {
         if !is_lost {
             return;
         }
+        self.own.is_job_lost = true;
         if self.status.reconciliation_status.state == ReconciliationState::Upgrading {
             // It was being cancelled: the upgrade is decided again. What was rolled back stays so, or
             // the spec that failed would count as the one that runs.

@@ -26,6 +26,14 @@ pub(super) const MOVED: &str = "the change keeps HA metadata in another place \
      be taken now: its state would be lost. Take the change of `high-availability.*` back and make \
      it while the job runs, with `execution.checkpointing.savepoint-dir` set";
 
+/// Why a change waits for a job.
+pub(super) const NOT_RUNNING: &str = "the job does not run, so its state cannot be saved yet";
+
+/// What is said when nobody knows a job any more.
+pub(super) const VANISHED: &str = "Job Not Found: its JobManager does not know the job any more, and \
+     there is no HA metadata of it. It is possible that the job has finished, as with a savepoint \
+     that it was asked for, or terminally failed. Manual restore required";
+
 /// How a job is stopped.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum StopDecision {
@@ -312,11 +320,11 @@ fn last_resort(facts: &StopFacts, may_use_ha_metadata: bool) -> Result<StopDecis
         let message = if facts.moves_metadata { MOVED } else { LOST };
         return Ok(StopDecision::Refuse(message.to_owned()));
     }
-    Ok(StopDecision::Wait("the job does not run, so its state cannot be saved yet".to_owned()))
+    Ok(StopDecision::Wait(NOT_RUNNING.to_owned()))
 }
 
 /// HA metadata of the job exists, or it is not known that it does not.
-fn may_have_ha_metadata(facts: &StopFacts) -> Result<bool, Need> {
+pub(super) fn may_have_ha_metadata(facts: &StopFacts) -> Result<bool, Need> {
     if !facts.is_high_availability_on || facts.moves_metadata {
         return Ok(false);
     }

@@ -15,7 +15,10 @@ use super::plan::{Component, Event, Plan, Step};
 use super::reconciled::{ReconciledSpec, deployed};
 use super::record::savepoint_directory;
 use super::restore::{HighAvailability, RestorePoint};
-use super::stop::{Lazy, MOVED, Need, StopDecision, StopFacts, decide_stop, is_cancellable};
+use super::stop::{
+    Lazy, MOVED, NOT_RUNNING, Need, StopDecision, StopFacts, VANISHED, decide_stop, is_cancellable,
+    may_have_ha_metadata,
+};
 use super::stopping::OTHER_STATE;
 use super::world::{Answer, HaMetadata, JobWorld};
 use crate::api::deployment::FlinkDeploymentSpec;
@@ -189,7 +192,10 @@ impl Pass<'_> {
         loop {
             // Each need is met once, so this ends after at most five rounds.
             match decide_stop(&facts) {
-                Ok(decision) => return self.unless_run_again(decision),
+                Ok(decision) => {
+                    let decision = self.unless_vanished(decision, &facts);
+                    return self.unless_run_again(decision);
+                }
                 Err(Need::HaMetadata) => facts.ha_metadata = lazy(self.world.ha_metadata()?),
                 Err(Need::Checkpoints) => facts.checkpoints = lazy(self.world.checkpoints()?),
                 Err(Need::Retention) => facts.retention = lazy(self.world.retention()?),
@@ -198,6 +204,22 @@ impl Pass<'_> {
                 }
             }
         }
+    }
+
+    /// A job that its JobManager does not know any more, and that has no HA metadata, will not run by
+    /// itself: it has ended unseen, as with the savepoint that it was asked for. Waiting for it would
+    /// have no end.
+    fn unless_vanished(&self, decision: StopDecision, facts: &StopFacts) -> StopDecision {
+        let is_waiting = decision == StopDecision::Wait(NOT_RUNNING.to_owned());
+        let is_ready = facts.job_manager == JobManagerDeploymentStatus::Ready;
+        if is_waiting
+            && is_ready
+            && self.own.is_job_lost
+            && may_have_ha_metadata(facts) == Ok(false)
+        {
+            return StopDecision::Refuse(format!("{VANISHED}. {OTHER_STATE}"));
+        }
+        decision
     }
 
     /// A JobManager that never ran may do so any moment, and its job then have newer state than what

@@ -311,3 +311,25 @@ fn what_an_ended_job_left_is_not_dropped_for_metadata_that_are_left() {
         assert!(plan.status.job_status.upgrade_savepoint_path.is_some());
     }
 }
+
+#[test]
+fn t14_a_job_that_nobody_knows_any_more_is_not_waited_for_in_silence() {
+    let mut scene = stopping().silent();
+    scene.status.job_status.update_time = Some(ago(600).as_millisecond().to_string());
+    scene.facts.jobs = Fact::Known(vec![]);
+    scene.facts.stop = Fact::Known(Stop::NotFound);
+    let scene = asked(with_metadata(scene, false, false), 600);
+    let plan = scene.plan();
+    assert_eq!((plan.because.as_str(), trigger(&plan)), ("the stop-with-savepoint was lost", None));
+    let lost = scene.after(&plan);
+    let plan = lost.plan();
+    assert_eq!(deeds(&plan), [""; 0], "{}", told(&plan));
+    assert!(error(&plan).contains("savepointRedeployNonce"), "{}", error(&plan));
+    let again = lost.clone().after(&plan);
+    assert_eq!(again.plan().status, plan.status, "nothing is written at rest");
+    // A JobManager that has just come up is still to tell.
+    let mut young = lost;
+    young.status.job_status.update_time = Some(ago(60).as_millisecond().to_string());
+    young.status.reconciliation_status.reconciliation_timestamp = ago(3600).as_millisecond();
+    assert!(!error(&young.plan()).contains("savepointRedeployNonce"));
+}
