@@ -12,12 +12,15 @@ mod matrix;
 mod named;
 pub(crate) mod operator;
 mod parts;
+mod points;
 pub(crate) mod proxy;
 mod replicas;
 mod restored;
 mod scenarios;
 mod shards;
 mod stage;
+mod trouble;
+mod views;
 mod weather;
 mod world;
 
@@ -54,7 +57,7 @@ async fn rights_may_go_and_come_back() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs a control plane"]
 async fn a_new_operator_may_see_what_is_not() {
-    named::a_new_operator_may_see_what_is_not().await;
+    views::a_new_operator_may_see_what_is_not().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,4 +1,5 @@
-//! One kind of fault each: what goes wrong passes, and the end is that of an undisturbed run.
+//! What goes wrong passes, and the end is that of an undisturbed run: answers that nobody hears, and
+//! rights that are taken away.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -7,26 +8,26 @@ use serde_json::json;
 use tokio::time::sleep;
 
 use super::ground::Ground;
-use super::matrix::{Trouble, once, same_end};
-use super::proxy::{Asked, Fault, Moment, VERSIONS, WatchFault};
+use super::proxy::{Asked, Fault, Moment};
 use super::scenarios::{CLUSTER, JOB, job_in_session, session_cluster};
 use super::stage::{SESSION_JOB, Script, Stage, is_stable};
+use super::trouble::{Trouble, first, same_end};
 
 /// How long rights are away.
 const AWAY: Duration = Duration::from_secs(6);
 
 /// It is carried out, and the operator never hears of it.
 pub(super) async fn no_write_has_to_be_heard_of() {
+    const SILENCE: Fault = Fault::Silence(Moment::After);
     let ground = Arc::new(Ground::new("silence").await);
     for scenario in ["savepoint_upgrade", "last_state_upgrade"] {
-        same_end(&ground, scenario, |writes| {
-            (1..=writes)
-                .map(|write| {
-                    let fault = Fault::Silence(Moment::After);
-                    let script = once(move |asked| asked.write == Some(write), fault);
-                    Trouble { name: format!("silent-{write}"), script, is_sure: write < writes / 2 }
-                })
-                .collect()
+        same_end(&ground, scenario, |base| {
+            let numbered = base.points.iter().enumerate();
+            let silent = numbered.map(|(index, point)| {
+                let trouble = Trouble::at(format!("silent-{}", index + 1), point, SILENCE);
+                if base.sure.contains(point) { trouble } else { trouble.perhaps() }
+            });
+            silent.collect()
         })
         .await;
     }
@@ -43,8 +44,7 @@ pub(super) async fn no_write_has_to_be_heard_of() {
                 let part = *part;
                 let is_it = move |asked: &Asked| asked.write.is_some() && asked.path.contains(part);
                 let word = part.trim_start_matches('/').trim_start_matches("mode=");
-                let script = once(is_it, Fault::Silence(Moment::After));
-                Trouble { name: format!("silent-{word}"), script, is_sure: true }
+                Trouble::first(format!("silent-{word}"), 1, is_it, SILENCE)
             };
             asked.iter().map(silent).collect()
         })
@@ -52,26 +52,43 @@ pub(super) async fn no_write_has_to_be_heard_of() {
     }
 }
 
-/// Rights are taken away in mid-run, and given back. Not those on snapshots and revisions: without them
-/// what shows a savepoint and the history is not made, which an event or the log tells.
+/// What every life needs.
+const RIGHTS: [&str; 7] = [
+    "/deployments",
+    "/configmaps",
+    "/services",
+    "/pods",
+    "/flinkdeployments/",
+    "/status",
+    "/events",
+];
+/// What a session job needs when its cluster runs.
+const RIGHTS_OF_JOBS: [&str; 4] = ["/flinksessionjobs", "/flinkdeployments", "/status", "/events"];
+/// Without them what shows a savepoint and the history is not made, which an event or the log tells:
+/// all else is as it would be.
+const SHOWN: [(&str, &str); 2] = [
+    ("/flinkstatesnapshots", "FlinkStateSnapshot"),
+    ("/controllerrevisions", "ControllerRevision"),
+];
+
+/// Rights are taken away in mid-run, and given back.
 pub(super) async fn rights_may_go_and_come_back() {
     let ground = Arc::new(Ground::new("rights").await);
-    let resources = [
-        "/deployments",
-        "/configmaps",
-        "/services",
-        "/pods",
-        "/flinkdeployments/",
-        "/status",
-        "/events",
-    ];
-    same_end(&ground, "savepoint_upgrade", |_| {
-        let each = resources
-            .iter()
-            .map(|resource| (format!("without-{}", resource.replace('/', "")), away(resource)));
-        each.map(surely).collect()
-    })
-    .await;
+    for (scenario, rights) in
+        [("savepoint_upgrade", &RIGHTS[..]), ("session_job_upgrade", &RIGHTS_OF_JOBS)]
+    {
+        same_end(&ground, scenario, |_| {
+            let shown = SHOWN.map(|(resource, kind)| without(resource).without(kind));
+            rights.iter().map(|resource| without(resource)).chain(shown).collect()
+        })
+        .await;
+    }
+    // Here it is what the life is about.
+    same_end(&ground, "snapshot_by_hand", |_| vec![without("/flinkstatesnapshots")]).await;
+}
+
+fn without(resource: &'static str) -> Trouble {
+    Trouble::scripted(format!("without-{}", resource.replace('/', "")), move |_| away(resource))
 }
 
 fn away(resource: &'static str) -> Script {
@@ -85,57 +102,12 @@ fn away(resource: &'static str) -> Script {
     })
 }
 
-/// The operator is killed in the middle, and what it sees when it comes back is not what is.
-pub(super) async fn a_new_operator_may_see_what_is_not() {
-    let ground = Arc::new(Ground::new("views").await);
-    same_end(&ground, "savepoint_upgrade", |writes| {
-        let mut scripts = Vec::new();
-        for fault in [WatchFault::Gone, WatchFault::Doubled, WatchFault::Short] {
-            let name = format!("{fault:?}").to_lowercase();
-            scripts.push((
-                name,
-                killed_then(
-                    writes / 2,
-                    move |asked| asked.is_watch.then_some(Fault::Watch(fault)),
-                    12,
-                ),
-            ));
-        }
-        // Reads take over from watches that show nothing and never end.
-        for (name, part) in [("clusters", "/deployments?"), ("pods", "/pods?")] {
-            let is_it = move |asked: &Asked| asked.is_watch && asked.path.contains(part);
-            let frozen = Fault::Watch(WatchFault::Frozen);
-            let then = move |asked: &Asked| is_it(asked).then_some(frozen);
-            scripts.push((format!("frozen-{name}"), killed_then(writes / 2, then, 100)));
-        }
-        // A little behind, and as old as the scenario.
-        let (third, half, last) = (writes / 3, writes / 2, writes - 2);
-        for (write, ago) in
-            [(1, 1), (third, 2), (half, 4), (half, VERSIONS), (last, 1), (last, VERSIONS)]
-        {
-            scripts.push((
-                format!("old-list-{write}-{ago}"),
-                killed_then(
-                    write,
-                    move |asked| {
-                        let is_list = asked.is("GET", "/flinkdeployments?") && !asked.is_watch;
-                        is_list.then_some(Fault::OldList(ago))
-                    },
-                    3,
-                ),
-            ));
-        }
-        scripts.into_iter().map(surely).collect()
-    })
-    .await;
-}
-
 /// What became of a submission nobody saw: the job ran while no operator did, and its cluster, which
 /// keeps no jobs, lost it. It is not started again from where it began.
 pub(super) async fn a_job_that_nobody_saw_may_be_lost() {
     let ground = Arc::new(Ground::new("unseen").await);
     let is_run = |asked: &Asked| asked.path.contains("/run");
-    let stage = Stage::new(&ground, "unseen", once(is_run, Fault::Kill(Moment::After))).await;
+    let stage = Stage::new(&ground, "unseen", first(1, is_run, Fault::Kill(Moment::After))).await;
     stage.create(session_cluster()).await;
     stage.until_stable(CLUSTER).await;
     stage.begin();
@@ -171,26 +143,4 @@ pub(super) async fn a_job_that_nobody_saw_may_be_lost() {
     assert_eq!(restored.map(|(path, _)| path), Some(newest), "{}", stage.told("another state"));
     stage.until_at_rest().await;
     stage.check_laws();
-}
-
-fn surely((name, script): (String, Script)) -> Trouble {
-    Trouble { name, script, is_sure: true }
-}
-
-/// Killed before the write; after it some requests go wrong.
-fn killed_then(
-    write: usize,
-    mut then: impl FnMut(&Asked) -> Option<Fault> + Send + 'static,
-    mut times: usize,
-) -> Script {
-    let mut is_killed = false;
-    Box::new(move |asked| {
-        if !is_killed {
-            is_killed = asked.write == Some(write);
-            return is_killed.then_some(Fault::Kill(Moment::Before));
-        }
-        let fault = if times > 0 { then(asked) } else { None };
-        times -= usize::from(fault.is_some());
-        fault
-    })
 }

@@ -29,7 +29,7 @@ pub(crate) enum Side {
 }
 
 /// Before a request reaches its server, or when it has been carried out and nobody knows yet.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(crate) enum Moment {
     Before,
     After,
@@ -89,11 +89,22 @@ pub(crate) struct Recorded {
     pub(crate) fault: Option<Fault>,
     /// Status of the server's answer, where it was asked.
     pub(crate) status: Option<u16>,
+    /// Of a list that was to be old.
+    pub(crate) age: Option<Age>,
     pub(crate) at: std::time::Instant,
 }
 
-/// How many versions of the store are kept.
-pub(crate) const VERSIONS: usize = 64;
+/// How old a list was that was given.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Age {
+    /// By how much its version was below that of the store.
+    pub(crate) behind: u64,
+    /// There were other objects in it than there are.
+    pub(crate) is_other: bool,
+}
+
+/// How many versions of the store are kept: those of a whole case.
+pub(crate) const VERSIONS: usize = 512;
 
 type Script = Box<dyn FnMut(&Asked) -> Option<Fault> + Send>;
 
@@ -107,8 +118,9 @@ struct State {
     silences: usize,
     /// The operator was killed, and the one that comes next has not looked yet what there is.
     is_unseen: bool,
-    /// Versions of the store that writes and lists were answered with, oldest first.
-    versions: std::collections::VecDeque<String>,
+    /// Versions of the store that writes and lists were answered with, those of before the beginning
+    /// as well.
+    versions: std::collections::BTreeSet<u64>,
 }
 
 struct Shared {
@@ -175,7 +187,6 @@ impl Proxy {
         state.script = Some(Box::new(script));
         state.writes = 0;
         state.recorded.clear();
-        state.versions.clear();
     }
 
     /// Nothing goes wrong any more; watches that were frozen end.
@@ -187,11 +198,6 @@ impl Proxy {
     /// The requests since the beginning.
     pub(crate) fn recorded(&self) -> Vec<Recorded> {
         self.state().recorded.clone()
-    }
-
-    /// Writes since the beginning.
-    pub(super) fn writes(&self) -> usize {
-        self.state().writes
     }
 
     /// How long nothing was written; events do not count. The operator is not at rest while it waits
@@ -247,25 +253,30 @@ impl Shared {
             state.is_unseen = false;
             state.last_write = Some(at);
         }
-        state.recorded.push(Recorded { asked, fault, status: None, at });
+        state.recorded.push(Recorded { asked, fault, status: None, age: None, at });
         (state.recorded.len() - 1, fault)
     }
 
     fn note_version(&self, answer: &[u8]) {
-        let Ok(answer) = serde_json::from_slice::<serde_json::Value>(answer) else { return };
-        let Some(version) = answer["metadata"]["resourceVersion"].as_str() else { return };
+        let Some(version) = version_of(answer) else { return };
         let mut state = self.state.lock().unwrap();
-        if state.versions.len() == VERSIONS {
-            state.versions.pop_front();
+        let _is_new = state.versions.insert(version);
+        if state.versions.len() > VERSIONS {
+            let _oldest = state.versions.pop_first();
         }
-        state.versions.push_back(version.to_owned());
     }
 
-    /// The version so many writes ago, or the oldest that there is.
-    fn version(&self, writes_ago: usize) -> Option<String> {
+    /// The version so many writes ago, or the oldest that there is; never the newest.
+    fn version(&self, writes_ago: usize) -> Option<u64> {
         let state = self.state.lock().unwrap();
-        let at = state.versions.len().saturating_sub(1 + writes_ago);
-        state.versions.get(at).cloned()
+        let older = state.versions.len().checked_sub(1)?;
+        state.versions.iter().rev().nth(writes_ago.clamp(1, older.max(1))).copied()
+    }
+
+    fn note_age(&self, place: usize, age: Option<Age>) {
+        if let Some(recorded) = self.state.lock().unwrap().recorded.get_mut(place) {
+            recorded.age = age;
+        }
     }
 
     /// Until it is dropped a request is without an answer.
@@ -280,6 +291,12 @@ impl Shared {
             recorded.status = Some(status);
         }
     }
+}
+
+/// The version of the store in an object or a list.
+fn version_of(answer: &[u8]) -> Option<u64> {
+    let answer: serde_json::Value = serde_json::from_slice(answer).ok()?;
+    answer["metadata"]["resourceVersion"].as_str()?.parse().ok()
 }
 
 /// A request that is left without an answer.

@@ -221,7 +221,7 @@ pub(super) fn arguments(
 }
 
 pub(super) fn line(recorded: &Recorded) -> String {
-    let Recorded { asked, fault, status, at: _ } = recorded;
+    let Recorded { asked, fault, status, age: _, at: _ } = recorded;
     let number = asked.write.map_or_else(String::new, |number| number.to_string());
     let status = status.map_or_else(|| "-".to_owned(), |status| status.to_string());
     let fault = fault.map_or_else(String::new, |fault| format!("  <- {fault:?}"));

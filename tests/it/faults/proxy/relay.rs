@@ -11,7 +11,7 @@ use http_body_util::{BodyExt, Full, StreamBody};
 use hyper::body::{Frame, Incoming};
 use serde_json::json;
 
-use super::{Asked, Body, BoxError, Fault, Moment, Shared, Side, watch};
+use super::{Age, Asked, Body, BoxError, Fault, Moment, Shared, Side, version_of, watch};
 
 /// An error ends the connection.
 pub(super) async fn serve(
@@ -45,13 +45,16 @@ pub(super) async fn serve(
             return Ok(whole(StatusCode::OK, json!({"jobs": []}).to_string().into()));
         }
         Some(Fault::OldList(writes_ago)) => {
-            if let Some(version) = shared.version(writes_ago) {
-                parts.uri = at_version(&path, &version).parse().map_err(io::Error::other)?;
-            }
+            let Some(version) = shared.version(writes_ago) else {
+                return Ok(refusal(side, 500, None));
+            };
+            parts.uri = at_version(&path, Some(version)).parse().map_err(io::Error::other)?;
         }
         Some(Fault::Slow(pause)) => tokio::time::sleep(pause).await,
         _ => {}
     }
+    let is_old = matches!(fault, Some(Fault::OldList(_)));
+    let again = is_old.then(|| parts.clone());
     let mut answer = pass_on(side, &shared, parts, body).await?;
     shared.note_status(place, answer.status().as_u16());
     if is_watch {
@@ -67,8 +70,9 @@ pub(super) async fn serve(
         Some(Fault::Truncated) => return Ok(truncated(status, &headers, &body)),
         _ => {}
     }
-    let is_old = matches!(fault, Some(Fault::OldList(_)));
-    if side == Side::Kubernetes && status.is_success() && !is_old {
+    if let Some(again) = again {
+        shared.note_age(place, age(&shared, again, &path, &body).await);
+    } else if side == Side::Kubernetes && status.is_success() {
         shared.note_version(&body);
     }
     let mut response = whole(status, body);
@@ -76,15 +80,34 @@ pub(super) async fn serve(
     Ok(response)
 }
 
-/// The same list, as it was at this version.
-fn at_version(path: &str, version: &str) -> String {
+/// How far the list that was given is behind the one that would have been.
+async fn age(
+    shared: &Shared,
+    mut parts: http::request::Parts,
+    path: &str,
+    given: &[u8],
+) -> Option<Age> {
+    parts.uri = at_version(path, None).parse().ok()?;
+    let answer = pass_on(Side::Kubernetes, shared, parts, Bytes::new()).await.ok()?;
+    let now = answer.into_body().collect().await.ok()?.to_bytes();
+    let items = |list: &[u8]| {
+        let list: serde_json::Value = serde_json::from_slice(list).ok()?;
+        list.get("items").cloned()
+    };
+    let behind = version_of(&now)?.saturating_sub(version_of(given)?);
+    Some(Age { behind, is_other: items(&now)? != items(given)? })
+}
+
+/// The same list, as it was at this version, or is now.
+fn at_version(path: &str, version: Option<u64>) -> String {
     let (path, query) = path.split_once('?').unwrap_or((path, ""));
     let kept = query.split('&').filter(|pair| {
         let is_version = pair.starts_with("resourceVersion");
         !pair.is_empty() && !is_version && !pair.starts_with("continue=")
     });
-    let exact = [&*format!("resourceVersion={version}"), "resourceVersionMatch=Exact"];
-    format!("{path}?{}", kept.chain(exact).collect::<Vec<_>>().join("&"))
+    let exact =
+        version.map(|version| format!("resourceVersion={version}&resourceVersionMatch=Exact"));
+    format!("{path}?{}", kept.chain(exact.as_deref()).collect::<Vec<_>>().join("&"))
 }
 
 fn kill(shared: &Shared) -> io::Error {

@@ -1,0 +1,76 @@
+//! The writes of a scenario, named so that each is the same in every run: by what is asked, and by
+//! how often that was asked before. "The seventh write" may be another one under other timing.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use super::end_state::plain;
+use super::proxy::{Asked, Fault, Moment, Recorded};
+use super::stage::Script;
+
+/// A write.
+#[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub(super) struct Point {
+    request: String,
+    /// Counts from 1 those with the same request.
+    nth: usize,
+}
+
+impl fmt::Display for Point {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(to, "{}, number {}", self.request, self.nth)
+    }
+}
+
+/// Method and path, without what is another in each run.
+fn request(asked: &Asked, namespace: &str) -> String {
+    let (mut path, query) = asked.path.split_once('?').unwrap_or((&asked.path, ""));
+    if asked.is_event() {
+        // Which event it is does not matter, and whether it was told before.
+        path = &path[..path.find("/events").unwrap() + "/events".len()];
+    }
+    let path = plain(&path.replace(namespace, "NAMESPACE"));
+    let mode = query.split('&').find(|pair| pair.starts_with("mode=")).unwrap_or_default();
+    format!("{} {path} {mode}", asked.method).trim_end().to_owned()
+}
+
+impl Point {
+    /// What goes wrong at this point, once.
+    pub(super) fn script(&self, namespace: &str, fault: Fault) -> Script {
+        let (point, namespace, mut count) = (self.clone(), namespace.to_owned(), 0);
+        Box::new(move |asked| {
+            let is_it = asked.write.is_some() && request(asked, &namespace) == point.request;
+            count += usize::from(is_it);
+            (is_it && count == point.nth).then_some(fault)
+        })
+    }
+}
+
+/// The writes of a run, in order.
+fn of_writes<'a>(recorded: &'a [Recorded], namespace: &str) -> Vec<(Point, &'a Recorded)> {
+    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+    let writes = recorded.iter().filter(|one| one.asked.write.is_some());
+    let point = |one: &'a Recorded| {
+        let request = request(&one.asked, namespace);
+        let nth = counts.entry(request.clone()).or_default();
+        *nth += 1;
+        (Point { request, nth: *nth }, one)
+    };
+    writes.map(point).collect()
+}
+
+/// The points of a run, in order.
+pub(super) fn of(recorded: &[Recorded], namespace: &str) -> Vec<Point> {
+    of_writes(recorded, namespace).into_iter().map(|(point, _)| point).collect()
+}
+
+/// Where the operator was killed in a run, told by what was recorded and not by what was wanted.
+pub(super) fn kills(recorded: &[Recorded], namespace: &str) -> BTreeSet<(Moment, Point)> {
+    let kill = |(point, one): (Point, &Recorded)| match one.fault {
+        Some(Fault::Kill(Moment::Before)) => Some((Moment::Before, point)),
+        // Where it was carried out; else nobody was killed.
+        Some(Fault::Kill(Moment::After)) if one.status.is_some() => Some((Moment::After, point)),
+        _ => None,
+    };
+    of_writes(recorded, namespace).into_iter().filter_map(kill).collect()
+}

@@ -1,0 +1,297 @@
+//! One way in which a scenario goes wrong, and whether it ends as if nothing had.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::sync::Semaphore;
+
+use super::end_state;
+use super::ground::Ground;
+use super::points::{self, Point};
+use super::proxy::{Asked, Fault, Moment, Recorded};
+use super::scenarios::{self, Scenario};
+use super::stage::{Script, Stage};
+use super::world::World;
+use crate::support::fake_flink::Cluster;
+
+/// Cases that are played at the same time: most of their time is waiting.
+pub(super) const AT_ONCE: usize = 24;
+/// How often a case is played until what was meant to go wrong does: under other timing an operator
+/// may not come by.
+const TRIES: usize = 8;
+
+/// Where a script is at work.
+pub(super) struct Place {
+    pub(super) namespace: String,
+    world: Arc<World>,
+    cluster: &'static str,
+}
+
+impl Place {
+    /// Looks at, or changes, the scenario's Flink cluster.
+    pub(super) fn flink<T>(&self, change: impl FnOnce(&mut Cluster) -> T) -> T {
+        self.world.flink().with(&format!("{}/{}", self.namespace, self.cluster), change)
+    }
+}
+
+type ToScript = dyn Fn(Place) -> Script + Send + Sync;
+type HasHappened = dyn Fn(&[Recorded]) -> bool + Send + Sync;
+
+pub(super) struct Trouble {
+    name: String,
+    script: Box<ToScript>,
+    has_happened: Box<HasHappened>,
+    /// It has to happen; else a run in which it does not is as good.
+    is_sure: bool,
+    /// Objects of this kind do not count in the end.
+    without: Option<&'static str>,
+}
+
+impl Trouble {
+    pub(super) fn scripted(
+        name: impl Into<String>,
+        script: impl Fn(Place) -> Script + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            name: name.into(),
+            script: Box::new(script),
+            has_happened: Box::new(|recorded| recorded.iter().any(is_done)),
+            is_sure: true,
+            without: None,
+        }
+    }
+
+    /// The fault, at this point.
+    pub(super) fn at(name: impl Into<String>, point: &Point, fault: Fault) -> Self {
+        let point = point.clone();
+        Self::scripted(name, move |place| point.script(&place.namespace, fault))
+    }
+
+    /// The fault, for the first requests that are meant, so many.
+    pub(super) fn first(
+        name: impl Into<String>,
+        times: usize,
+        is_it: impl Fn(&Asked) -> bool + Clone + Send + Sync + 'static,
+        fault: Fault,
+    ) -> Self {
+        Self::scripted(name, move |_| first(times, is_it.clone(), fault))
+    }
+
+    /// It has happened where the record shows this.
+    pub(super) fn if_shown(
+        mut self,
+        has_happened: impl Fn(&[Recorded]) -> bool + Send + Sync + 'static,
+    ) -> Self {
+        self.has_happened = Box::new(has_happened);
+        self
+    }
+
+    /// It has happened where one of the faults is this.
+    pub(super) fn if_any(self, is_it: fn(Fault) -> bool) -> Self {
+        self.if_shown(move |recorded| recorded.iter().filter_map(|one| one.fault).any(is_it))
+    }
+
+    pub(super) fn perhaps(mut self) -> Self {
+        self.is_sure = false;
+        self
+    }
+
+    pub(super) fn without(mut self, kind: &'static str) -> Self {
+        self.without = Some(kind);
+        self
+    }
+}
+
+/// Something went wrong: what was to go wrong after a request, after it was carried out.
+fn is_done(one: &Recorded) -> bool {
+    use Moment::After;
+    match one.fault {
+        Some(Fault::Kill(After) | Fault::Cut(After) | Fault::Silence(After)) => {
+            one.status.is_some()
+        }
+        fault => fault.is_some(),
+    }
+}
+
+/// The fault, for the first requests that are meant, so many.
+pub(super) fn first(
+    mut times: usize,
+    mut is_it: impl FnMut(&Asked) -> bool + Send + 'static,
+    fault: Fault,
+) -> Script {
+    Box::new(move |asked| {
+        let is_now = times > 0 && is_it(asked);
+        times -= usize::from(is_now);
+        is_now.then_some(fault)
+    })
+}
+
+/// How a scenario went.
+struct Played {
+    end: String,
+    recorded: Vec<Recorded>,
+    namespace: String,
+}
+
+/// A scenario in which nothing goes wrong.
+pub(super) struct Base {
+    end: String,
+    /// Its writes in order, those of all runs.
+    pub(super) points: Vec<Point>,
+    /// What each run wrote.
+    pub(super) sure: BTreeSet<Point>,
+    pub(super) took: Duration,
+}
+
+impl Base {
+    /// A point of every run, so far from the beginning of a run to its end.
+    pub(super) fn sure_at(&self, numerator: usize, denominator: usize) -> &Point {
+        let sure: Vec<&Point> = self.points.iter().filter(|it| self.sure.contains(it)).collect();
+        sure[(sure.len() - 1) * numerator / denominator]
+    }
+}
+
+/// How a case went.
+pub(super) struct Case {
+    pub(super) has_happened: bool,
+    /// What is different in the end, if anything.
+    pub(super) difference: Option<String>,
+    pub(super) recorded: Vec<Recorded>,
+    pub(super) namespace: String,
+}
+
+/// Plays the scenario three times in peace: what one run has and another has not is chance.
+pub(super) async fn base(ground: &Arc<Ground>, room: &Semaphore, scenario: &Scenario) -> Base {
+    let begun = Instant::now();
+    let calm = async |name: &str| {
+        let namespace = format!("case-{}-{name}", scenario.name.replace('_', "-"));
+        let _place = room.acquire().await.unwrap();
+        play(ground, &namespace, scenario, Box::new(|_| None)).await
+    };
+    let (one, second, third) =
+        tokio::join!(calm("undisturbed"), calm("undisturbed-2"), calm("undisturbed-3"));
+    let mut points = points::of(&one.recorded, &one.namespace);
+    let mut sure: BTreeSet<Point> = points.iter().cloned().collect();
+    for other in [second, third] {
+        if let Some(difference) = difference(&one.end, &other.end) {
+            panic!("two undisturbed runs of {} end differently:\n{difference}", scenario.name);
+        }
+        let others = points::of(&other.recorded, &other.namespace);
+        sure.retain(|point| others.contains(point));
+        let new: Vec<Point> = others.into_iter().filter(|it| !points.contains(it)).collect();
+        points.extend(new);
+    }
+    Base { end: one.end, points, sure, took: begun.elapsed() }
+}
+
+/// Plays the scenario until the trouble has happened, or too often.
+pub(super) async fn survive(
+    ground: &Arc<Ground>,
+    room: &Semaphore,
+    scenario: &Scenario,
+    base: &Base,
+    trouble: &Trouble,
+) -> Case {
+    let tries = if trouble.is_sure { TRIES } else { 1 };
+    let mut tried = 1;
+    loop {
+        let again = if tried == 1 { String::new() } else { format!("-{tried}") };
+        let name = scenario.name.replace('_', "-");
+        let namespace = format!("case-{name}-{}{again}", trouble.name);
+        let place = room.acquire().await.unwrap();
+        let script = (trouble.script)(Place {
+            namespace: namespace.clone(),
+            world: Arc::clone(&ground.world),
+            cluster: scenario.clusters[0],
+        });
+        let Played { end, recorded, namespace } = play(ground, &namespace, scenario, script).await;
+        drop(place);
+        let has_happened = (trouble.has_happened)(&recorded);
+        let difference = match trouble.without {
+            Some(kind) => difference(&without(kind, &base.end), &without(kind, &end)),
+            None => difference(&base.end, &end),
+        };
+        if has_happened || difference.is_some() || tried == tries {
+            return Case { has_happened, difference, recorded, namespace };
+        }
+        println!("{namespace}: its point was not reached");
+        tried += 1;
+    }
+}
+
+/// Without the objects of this kind, each of which ends with the first brace that is not indented.
+fn without(kind: &str, end: &str) -> String {
+    let begin = format!("{kind} {{");
+    let mut is_inside = false;
+    let mut kept = Vec::new();
+    for line in end.lines() {
+        is_inside |= line.starts_with(&begin);
+        if !is_inside {
+            kept.push(line);
+        }
+        is_inside &= line != "}";
+    }
+    kept.join("\n")
+}
+
+fn difference(expected: &str, end: &str) -> Option<String> {
+    (end != expected)
+        .then(|| similar::TextDiff::from_lines(expected, end).unified_diff().to_string())
+}
+
+/// Plays the scenario undisturbed, and with each trouble: the ends have to be the same.
+pub(super) async fn same_end(
+    ground: &Arc<Ground>,
+    scenario: &str,
+    troubles: impl Fn(&Base) -> Vec<Trouble>,
+) {
+    let begun = Instant::now();
+    let scenario = scenarios::ALL.iter().find(|one| one.name == scenario).unwrap();
+    let room = Arc::new(Semaphore::new(AT_ONCE));
+    let base = Arc::new(base(ground, &room, scenario).await);
+    let mut cases = Vec::new();
+    for trouble in troubles(&base) {
+        let (ground, room, base) = (Arc::clone(ground), Arc::clone(&room), Arc::clone(&base));
+        cases.push((
+            trouble.name.clone(),
+            tokio::spawn(async move {
+                let case = survive(&ground, &room, scenario, &base, &trouble).await;
+                assert!(case.has_happened || !trouble.is_sure, "what was to go wrong did not");
+                case.difference
+            }),
+        ));
+    }
+    let count = cases.len();
+    assert!(count > 0, "{}: nothing goes wrong", scenario.name);
+    let mut failures = Vec::new();
+    for (name, case) in cases {
+        match case.await {
+            Ok(None) => {}
+            Ok(Some(difference)) => failures.push(format!("{name}: {difference}")),
+            Err(error) => failures.push(format!("{name}: {error}")),
+        }
+    }
+    println!("{}: {count} ways to go wrong, in {:?}", scenario.name, begun.elapsed());
+    assert!(failures.is_empty(), "{}: {}", scenario.name, failures.join("\n\n"));
+}
+
+async fn play(
+    ground: &Arc<Ground>,
+    namespace: &str,
+    scenario: &Scenario,
+    script: Script,
+) -> Played {
+    let stage = Stage::new(ground, namespace, script).await;
+    (scenario.play)(&stage).await;
+    stage.until_at_rest().await;
+    stage.check_laws();
+    let end = end_state::of(&stage, scenario.clusters).await;
+    let recorded = stage.proxy.recorded();
+    for one in &recorded {
+        let is_old = one.age.is_some_and(|age| age.behind > 0);
+        let is_meant = matches!(one.fault, Some(Fault::OldList(_)));
+        assert!(!is_meant || is_old, "no old list was given: {one:?}");
+    }
+    Played { end, recorded, namespace: namespace.to_owned() }
+}
