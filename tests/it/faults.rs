@@ -9,6 +9,7 @@ mod ground;
 mod laws;
 mod leaders;
 mod matrix;
+mod mistakes;
 mod named;
 pub(crate) mod operator;
 mod parts;
@@ -58,6 +59,12 @@ async fn rights_may_go_and_come_back() {
 #[ignore = "needs a control plane"]
 async fn a_new_operator_may_see_what_is_not() {
     views::a_new_operator_may_see_what_is_not().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a control plane"]
+async fn flink_may_be_wrong() {
+    mistakes::flink_may_be_wrong().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

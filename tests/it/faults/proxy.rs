@@ -52,9 +52,15 @@ pub(crate) enum Fault {
     Truncated,
     /// An answer of success with nothing in it: `{"jobs":[]}`, as while `main()` runs.
     NoJobs,
+    /// A list of another cluster's job, which runs, as from a JobManager that has this one's address.
+    ForeignJobs,
+    /// The list of jobs as it was before things went wrong, as from a JobManager that is behind.
+    OldJobs,
     /// The list as it was so many writes ago, as from a replica of the API server that is behind.
     OldList(usize),
     Watch(WatchFault),
+    /// The script changed what is asked about; the request itself goes well.
+    Elsewhere,
 }
 
 /// A request as a script sees it.
@@ -121,6 +127,8 @@ struct State {
     /// Versions of the store that writes and lists were answered with, those of before the beginning
     /// as well.
     versions: std::collections::BTreeSet<u64>,
+    /// The list of jobs as Flink gave it last before the beginning.
+    jobs: Option<Bytes>,
 }
 
 struct Shared {
@@ -277,6 +285,17 @@ impl Shared {
         if let Some(recorded) = self.state.lock().unwrap().recorded.get_mut(place) {
             recorded.age = age;
         }
+    }
+
+    fn note_jobs(&self, list: &Bytes) {
+        let mut state = self.state.lock().unwrap();
+        if state.script.is_none() {
+            state.jobs = Some(list.clone());
+        }
+    }
+
+    fn old_jobs(&self) -> Option<Bytes> {
+        self.state.lock().unwrap().jobs.clone()
     }
 
     /// Until it is dropped a request is without an answer.

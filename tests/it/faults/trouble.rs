@@ -292,6 +292,8 @@ async fn play(
         let is_old = one.age.is_some_and(|age| age.behind > 0);
         let is_meant = matches!(one.fault, Some(Fault::OldList(_)));
         assert!(!is_meant || is_old, "no old list was given: {one:?}");
+        let is_meant = matches!(one.fault, Some(Fault::OldJobs | Fault::ForeignJobs));
+        assert!(!is_meant || one.status == Some(200), "no such list was given: {one:?}");
     }
     Played { end, recorded, namespace: namespace.to_owned() }
 }

@@ -152,6 +152,15 @@ impl Cluster {
         std::mem::take(&mut self.jobs)
     }
 
+    /// Another JobManager takes it over: what only memory held is lost.
+    pub(crate) fn change_leader(&mut self) {
+        self.disposals.clear();
+        self.jars.clear();
+        for job in self.jobs.values_mut() {
+            job.forget();
+        }
+    }
+
     /// Whether a savepoint at `path` was taken, and not deleted since.
     fn has_savepoint(&self, path: &str) -> bool {
         let mut taken = self.jobs.values().flat_map(|job| &job.checkpoints);
@@ -253,13 +262,7 @@ impl FakeFlink {
 
     /// Another JobManager takes the cluster "" over: what only memory held is lost.
     pub(crate) fn change_leader(&self) {
-        self.with("", |cluster| {
-            cluster.disposals.clear();
-            cluster.jars.clear();
-            for job in cluster.jobs.values_mut() {
-                job.forget();
-            }
-        });
+        self.with("", Cluster::change_leader);
     }
 
     /// The next `times` requests whose `METHOD /path` contains `path_part` go wrong.

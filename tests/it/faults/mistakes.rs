@@ -1,0 +1,163 @@
+//! Flink itself is what goes wrong: another JobManager leads, the list of jobs is a wrong one, a
+//! savepoint fails. The end is that of an undisturbed run.
+
+use std::sync::Arc;
+
+use super::ground::Ground;
+use super::proxy::{Asked, Fault, Side};
+use super::stage::Script;
+use super::trouble::{Place, Trouble, same_end};
+use crate::support::fake_flink::Cluster;
+
+/// Requests to Flink that a change of leaders leaves without one.
+const ELECTION: usize = 2;
+/// Lists of jobs that are wrong, one after the other. Each that shows a job as running that was
+/// cancelled has the request made again, as one that may not have arrived.
+const WRONG_LISTS: usize = 4;
+const WRONG_LISTS_OF_CANCEL: usize = 1;
+
+pub(super) async fn flink_may_be_wrong() {
+    let ground = Arc::new(Ground::new("mistakes").await);
+    same_end(&ground, "last_state_upgrade", |_| {
+        let mut all = leaders(BEGIN, &[1, 2, 3]);
+        all.extend(lists(WRONG_LISTS, &[BEGIN, CLUSTER_ENDS]));
+        all
+    })
+    .await;
+    same_end(&ground, "savepoint_upgrade", |_| {
+        let mut all = leaders(STOP, &[0, 1, 2, 3, 4]);
+        all.extend(lists(WRONG_LISTS, &[BEGIN, STOP, CLUSTER_ENDS]));
+        all.extend(savepoints());
+        all
+    })
+    .await;
+    same_end(&ground, "session_job_upgrade", |_| {
+        let mut all = leaders(STOP, &[0, 1, 2, 3, 4]);
+        all.extend(leaders(UPLOAD, &[1, 2]));
+        all.extend(leaders(RUN, &[1, 2]));
+        all.extend(lists(WRONG_LISTS, &[BEGIN, STOP, RUN]));
+        all.extend(savepoints());
+        all
+    })
+    .await;
+    same_end(&ground, "session_job_last_state_upgrade", |_| {
+        let mut all = leaders(CANCEL, &[0, 1, 2]);
+        all.extend(lists(WRONG_LISTS_OF_CANCEL, &[BEGIN, CANCEL, RUN]));
+        all
+    })
+    .await;
+    same_end(&ground, "delete_with_savepoint", |_| savepoints()).await;
+}
+
+/// A name, and the request after which something goes wrong.
+type After = (&'static str, fn(&Asked) -> bool);
+
+const BEGIN: After = ("begin", |_| true);
+const STOP: After = ("stop", |asked| asked.is("POST", "/stop"));
+const CANCEL: After = ("cancel", |asked| asked.is("PATCH", "mode=cancel"));
+const UPLOAD: After = ("upload", |asked| asked.is("POST", "/jars/upload"));
+const RUN: After = ("run", |asked| asked.side == Side::Flink && asked.is("POST", "/run"));
+const CLUSTER_ENDS: After = ("end", |asked| {
+    asked.write.is_some() && asked.path.starts_with("/apis/apps/") && asked.method != "POST"
+});
+
+/// Another JobManager leads from right before so many requests to Flink later; 0 is the one itself.
+fn leaders((name, is_it): After, later: &[usize]) -> Vec<Trouble> {
+    let one = |later: &usize| {
+        let later = *later;
+        Trouble::scripted(format!("leader-{name}-{later}"), move |place| {
+            change_leader(place, is_it, later)
+        })
+        .if_any(|fault| fault == Fault::Elsewhere)
+    };
+    later.iter().map(one).map(|trouble| unheard(trouble, name)).collect()
+}
+
+fn change_leader(place: Place, is_it: fn(&Asked) -> bool, later: usize) -> Script {
+    let mut since: Option<usize> = None;
+    Box::new(move |asked| {
+        if asked.side != Side::Flink {
+            return None;
+        }
+        let passed = match since {
+            None if is_it(asked) => 0,
+            None => return None,
+            Some(passed) => passed + 1,
+        };
+        since = Some(passed);
+        if passed == later {
+            place.flink(lose_memory);
+            return Some(Fault::Elsewhere);
+        }
+        let is_without = passed > later && passed <= later + ELECTION;
+        is_without.then_some(Fault::Status(503, None))
+    })
+}
+
+/// Where nobody can say any more which trigger a job was stopped by, it goes on from the newest state
+/// that it names, and no resource shows that this is a savepoint.
+fn unheard(trouble: Trouble, after: &str) -> Trouble {
+    if after == STOP.0 { trouble.without("FlinkStateSnapshot") } else { trouble }
+}
+
+/// What the jobs go on from is in the store, and nothing else is known of them.
+fn lose_memory(cluster: &mut Cluster) {
+    let live = cluster.jobs.values().filter(|job| !job.is_terminal());
+    let newest = live.filter_map(|job| job.checkpoints.iter().rfind(|one| !one.is_discarded));
+    let newest: Vec<(String, i64)> = newest.map(|one| (one.path.clone(), one.id)).collect();
+    cluster.stored.extend(newest);
+    cluster.change_leader();
+}
+
+/// After each of these requests the list is that of another cluster, or the one from before.
+fn lists(times: usize, after: &[After]) -> Vec<Trouble> {
+    let wrong = [("foreign", Fault::ForeignJobs), ("old", Fault::OldJobs)];
+    let both = after.iter().flat_map(|after| wrong.map(|wrong| (*after, wrong)));
+    let one = |((name, is_it), (kind, fault)): (After, (&str, Fault))| {
+        let script = move |_| {
+            let (mut is_past, mut left) = (false, times);
+            let script: Script = Box::new(move |asked| {
+                is_past |= is_it(asked);
+                let is_now = is_past && left > 0 && asked.is("GET", "/jobs/overview");
+                left -= usize::from(is_now);
+                is_now.then_some(fault)
+            });
+            script
+        };
+        unheard(Trouble::scripted(format!("{kind}-{name}"), script), name)
+    };
+    both.map(one).collect()
+}
+
+/// One that is not taken: the job goes on as it was, and is asked again.
+fn savepoints() -> Vec<Trouble> {
+    let fails = Trouble::scripted("savepoint-fails", |place| {
+        let mut stops = 0;
+        Box::new(move |asked| {
+            if !asked.is("POST", "/stop") {
+                return None;
+            }
+            stops += 1;
+            match stops {
+                1 => place.flink(|cluster| {
+                    for job in cluster.jobs.values_mut() {
+                        job.savepoint_failure = Some("no space is left".to_owned());
+                    }
+                }),
+                // The job that runs is still the one from before, and is asked again.
+                2 if place.flink(|cluster| runs_on(cluster)) => {}
+                _ => return None,
+            }
+            Some(Fault::Elsewhere)
+        })
+    });
+    let is_asked_again = |recorded: &[super::proxy::Recorded]| {
+        recorded.iter().filter(|one| one.fault == Some(Fault::Elsewhere)).count() == 2
+    };
+    vec![fails.if_shown(is_asked_again)]
+}
+
+fn runs_on(cluster: &Cluster) -> bool {
+    let live: Vec<_> = cluster.jobs.values().filter(|job| !job.is_terminal()).collect();
+    live.len() == 1 && live[0].state == "RUNNING" && cluster.starts.len() == 1
+}
