@@ -6,6 +6,7 @@
 
 mod end_state;
 mod ground;
+mod kinds;
 mod laws;
 mod leaders;
 mod matrix;
@@ -59,6 +60,12 @@ async fn rights_may_go_and_come_back() {
 #[ignore = "needs a control plane"]
 async fn a_new_operator_may_see_what_is_not() {
     views::a_new_operator_may_see_what_is_not().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a control plane"]
+async fn each_kind_of_fault_changes_nothing_in_the_end() {
+    kinds::each_kind_of_fault_changes_nothing_in_the_end().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

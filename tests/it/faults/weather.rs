@@ -1,10 +1,10 @@
 //! Many lives under random faults, from a seed. When the faults end everything has to settle, and no
 //! law of state may have been broken.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use futures::future::join_all;
 use http::Method;
 use kube::api::ListParams;
 use serde_json::json;
@@ -12,13 +12,15 @@ use tokio::task::JoinError;
 use tokio::time::sleep;
 
 use super::ground::Ground;
-use super::proxy::{Asked, Fault, Moment, Side, WatchFault};
+use super::proxy::{Asked, Fault, Moment, Recorded, Side, WatchFault};
 use super::scenarios::{CLUSTER, JOB, deployment, highly_available, run_in_session};
 use super::stage::{DEPLOYMENT, SESSION_JOB, Script, Stage, is_stable};
 use crate::simulation::Choices;
 
 /// Lives at the same time.
 const LIVES: u64 = 16;
+/// As many lives again are lived, at most so often, until each kind of fault has come by.
+const ROUNDS: u64 = 3;
 /// What a user does in each.
 const DEEDS: usize = 8;
 /// Of a hundred requests so many go wrong.
@@ -36,17 +38,114 @@ pub(super) async fn everything_settles() {
     let seed = seed();
     println!("KUBECTL_FLINK_FAULT_SEED={seed}");
     let ground = Arc::new(Ground::new("weather").await);
-    let lives = (0..LIVES).map(|life| {
-        let ground = Arc::clone(&ground);
-        tokio::spawn(async move { live(&ground, seed, life).await })
-    });
-    let ends = join_all(lives.collect::<Vec<_>>()).await;
-    let failures: Vec<String> = ends
-        .into_iter()
-        .enumerate()
-        .filter_map(|(life, end)| Some(format!("life {life}: {}", first_line(end.err()?))))
-        .collect();
-    assert!(failures.is_empty(), "seed {seed}\n{}", failures.join("\n"));
+    let mut hits = Hits::new();
+    for round in 0..ROUNDS {
+        let lives = (round * LIVES..(round + 1) * LIVES).map(|life| {
+            let ground = Arc::clone(&ground);
+            (life, tokio::spawn(async move { live(&ground, seed, life).await }))
+        });
+        let mut failures = Vec::new();
+        for (life, end) in lives.collect::<Vec<_>>() {
+            match end.await {
+                Ok(recorded) => count(&mut hits, &recorded),
+                Err(end) => failures.push(format!("life {life}: {}", first_line(end))),
+            }
+        }
+        tell(&hits);
+        assert!(failures.is_empty(), "seed {seed}\n{}", failures.join("\n"));
+        if missing(&hits).is_empty() {
+            return;
+        }
+    }
+    panic!("seed {seed}: what never went wrong: {:?}", missing(&hits));
+}
+
+/// A kind of fault, and to which kind of request it came.
+type Hit = (&'static str, &'static str);
+type Hits = BTreeMap<Hit, usize>;
+
+const KUBERNETES_READ: &str = "API server, read";
+const KUBERNETES_WRITE: &str = "API server, write";
+const WATCH: &str = "API server, watch";
+const FLINK_READ: &str = "Flink, read";
+const FLINK_WRITE: &str = "Flink, write";
+
+/// Each kind that can occur. To whom is chance: what a request of each kind can suffer,
+/// [`super::kinds`] has for sure.
+const KINDS_OF_FAULT: [&str; 19] = [
+    "slow",
+    "409",
+    "429",
+    "500",
+    "503",
+    "cut before",
+    "cut after",
+    "silent before",
+    "silent after",
+    "killed before",
+    "killed after",
+    "truncated",
+    "no jobs",
+    "old list",
+    "watch frozen",
+    "watch gone",
+    "watch doubled",
+    "watch replayed",
+    "watch short",
+];
+
+/// What did not come by.
+fn missing(hits: &Hits) -> Vec<&'static str> {
+    let is_missing = |kind: &&str| hits.keys().all(|(name, _)| name != kind);
+    KINDS_OF_FAULT.into_iter().filter(is_missing).collect()
+}
+
+fn count(hits: &mut Hits, recorded: &[Recorded]) {
+    for Recorded { asked, fault, .. } in recorded {
+        let Some(fault) = fault else { continue };
+        let of = match (asked.side, asked.method == Method::GET) {
+            (Side::Kubernetes, true) if asked.is_watch => WATCH,
+            (Side::Kubernetes, true) => KUBERNETES_READ,
+            (Side::Kubernetes, false) => KUBERNETES_WRITE,
+            (Side::Flink, true) => FLINK_READ,
+            (Side::Flink, false) => FLINK_WRITE,
+        };
+        *hits.entry((name(*fault), of)).or_default() += 1;
+    }
+}
+
+fn name(fault: Fault) -> &'static str {
+    match fault {
+        Fault::Kill(Moment::Before) => "killed before",
+        Fault::Kill(Moment::After) => "killed after",
+        Fault::Status(409, _) => "409",
+        Fault::Status(429, _) => "429",
+        Fault::Status(503, _) => "503",
+        Fault::Status(..) => "500",
+        Fault::Cut(Moment::Before) => "cut before",
+        Fault::Cut(Moment::After) => "cut after",
+        Fault::Silence(Moment::Before) => "silent before",
+        Fault::Silence(Moment::After) => "silent after",
+        Fault::Slow(_) => "slow",
+        Fault::Truncated => "truncated",
+        Fault::NoJobs => "no jobs",
+        Fault::ForeignJobs => "foreign jobs",
+        Fault::OldJobs => "old jobs",
+        Fault::OldList(_) => "old list",
+        Fault::Watch(WatchFault::Frozen) => "watch frozen",
+        Fault::Watch(WatchFault::Gone) => "watch gone",
+        Fault::Watch(WatchFault::Doubled) => "watch doubled",
+        Fault::Watch(WatchFault::Replayed) => "watch replayed",
+        Fault::Watch(WatchFault::Short) => "watch short",
+        Fault::Elsewhere => "elsewhere",
+    }
+}
+
+fn tell(hits: &Hits) {
+    println!("what went wrong:");
+    for ((name, of), count) in hits {
+        println!("{count:>5} {name}, {of}");
+    }
 }
 
 /// What a life ended with. All that it tells was printed when it did.
@@ -93,7 +192,8 @@ impl Kind {
     }
 }
 
-async fn live(ground: &Arc<Ground>, seed: u64, life: u64) {
+/// Answers the requests that were made.
+async fn live(ground: &Arc<Ground>, seed: u64, life: u64) -> Vec<Recorded> {
     let mut choices = Choices::new(seed.wrapping_mul(1000).wrapping_add(life));
     let script = trouble(Choices::new(choices.below(u64::MAX)));
     let stage = Stage::new(ground, &format!("life-{life}"), script).await;
@@ -125,6 +225,7 @@ async fn live(ground: &Arc<Ground>, seed: u64, life: u64) {
     }
     check_nothing_is_left(&stage).await;
     stage.check_laws();
+    stage.proxy.recorded()
 }
 
 /// Nothing goes wrong any more: one job runs, and no law was broken.

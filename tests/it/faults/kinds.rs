@@ -1,0 +1,122 @@
+//! Each kind of fault for sure, where [`super::weather`] has them by chance: once or a few times in
+//! the middle of an upgrade, and the end is that of an undisturbed run.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::Method;
+
+use super::ground::Ground;
+use super::proxy::{Asked, Fault, Moment, Side};
+use super::trouble::{Trouble, same_end};
+
+/// Shorter than anybody waits for an answer.
+const SLOW: Fault = Fault::Slow(Duration::from_millis(1500));
+
+/// A name, which requests, what becomes of them, and of how many.
+type Kind = (&'static str, fn(&Asked) -> bool, Fault, usize);
+
+const OF_KUBERNETES: [Kind; 17] = [
+    ("status-409", is_status, Fault::Status(409, None), 3),
+    ("status-429", is_status, Fault::Status(429, Some(1)), 3),
+    ("status-500", is_status, Fault::Status(500, None), 3),
+    ("status-503", is_status, Fault::Status(503, None), 3),
+    ("status-cut", is_status, Fault::Cut(Moment::Before), 2),
+    ("status-done-cut", is_status, Fault::Cut(Moment::After), 2),
+    ("status-silent", is_status, Fault::Silence(Moment::Before), 1),
+    ("status-slow", is_status, SLOW, 2),
+    ("status-half", is_status, Fault::Truncated, 2),
+    ("write-429", is_write, Fault::Status(429, Some(1)), 4),
+    ("write-500", is_write, Fault::Status(500, None), 4),
+    ("write-done-cut", is_write, Fault::Cut(Moment::After), 4),
+    ("read-429", is_read, Fault::Status(429, Some(1)), 4),
+    ("read-500", is_read, Fault::Status(500, None), 4),
+    ("read-cut", is_read, Fault::Cut(Moment::Before), 4),
+    ("read-slow", is_read, SLOW, 4),
+    ("read-half", is_read, Fault::Truncated, 4),
+];
+
+const OF_FLINK: [Kind; 18] = [
+    ("stop-429", is_stop, Fault::Status(429, None), 2),
+    ("stop-500", is_stop, Fault::Status(500, None), 2),
+    ("stop-503", is_stop, Fault::Status(503, None), 2),
+    ("stop-cut", is_stop, Fault::Cut(Moment::Before), 2),
+    ("stop-done-cut", is_stop, Fault::Cut(Moment::After), 1),
+    ("stop-silent", is_stop, Fault::Silence(Moment::Before), 1),
+    ("stop-half", is_stop, Fault::Truncated, 1),
+    ("stop-slow", is_stop, SLOW, 1),
+    ("jobs-none", is_jobs, Fault::NoJobs, 3),
+    ("jobs-429", is_jobs, Fault::Status(429, None), 3),
+    ("jobs-500", is_jobs, Fault::Status(500, None), 3),
+    ("jobs-cut", is_jobs, Fault::Cut(Moment::Before), 3),
+    ("jobs-half", is_jobs, Fault::Truncated, 3),
+    ("jobs-slow", is_jobs, SLOW, 3),
+    ("trigger-404", is_trigger, Fault::Status(404, None), 1),
+    ("trigger-500", is_trigger, Fault::Status(500, None), 3),
+    ("trigger-cut", is_trigger, Fault::Cut(Moment::After), 3),
+    ("trigger-half", is_trigger, Fault::Truncated, 3),
+];
+
+/// What only session jobs ask for.
+const OF_SUBMISSIONS: [Kind; 8] = [
+    ("upload-500", is_upload, Fault::Status(500, None), 2),
+    ("upload-done-cut", is_upload, Fault::Cut(Moment::After), 1),
+    ("upload-half", is_upload, Fault::Truncated, 1),
+    ("run-500", is_run, Fault::Status(500, None), 2),
+    ("run-503", is_run, Fault::Status(503, None), 2),
+    ("run-done-cut", is_run, Fault::Cut(Moment::After), 1),
+    ("run-half", is_run, Fault::Truncated, 1),
+    ("run-slow", is_run, SLOW, 1),
+];
+
+fn is_status(asked: &Asked) -> bool {
+    asked.write.is_some() && asked.path.split('?').next().is_some_and(|it| it.ends_with("/status"))
+}
+
+fn is_write(asked: &Asked) -> bool {
+    asked.side == Side::Kubernetes && asked.write.is_some() && !asked.is_event()
+}
+
+fn is_read(asked: &Asked) -> bool {
+    asked.side == Side::Kubernetes && asked.method == Method::GET && !asked.is_watch
+}
+
+fn is_stop(asked: &Asked) -> bool {
+    asked.is("POST", "/stop")
+}
+
+fn is_jobs(asked: &Asked) -> bool {
+    asked.is("GET", "/jobs/overview")
+}
+
+/// How the stop stands.
+fn is_trigger(asked: &Asked) -> bool {
+    asked.side == Side::Flink && asked.is("GET", "/savepoints/")
+}
+
+fn is_upload(asked: &Asked) -> bool {
+    asked.is("POST", "/jars/upload")
+}
+
+fn is_run(asked: &Asked) -> bool {
+    asked.side == Side::Flink && asked.is("POST", "/run")
+}
+
+pub(super) async fn each_kind_of_fault_changes_nothing_in_the_end() {
+    let ground = Arc::new(Ground::new("kinds").await);
+    let trouble = |&(name, is_it, fault, times): &Kind| {
+        let trouble = Trouble::first(name, times, is_it, fault);
+        // All of them, and not only the first.
+        trouble.if_shown(move |recorded| {
+            recorded.iter().filter(|one| one.fault == Some(fault)).count() == times
+        })
+    };
+    same_end(&ground, "savepoint_upgrade", |_| {
+        OF_KUBERNETES.iter().chain(&OF_FLINK).map(trouble).collect()
+    })
+    .await;
+    same_end(&ground, "session_job_upgrade", |_| {
+        OF_KUBERNETES.iter().chain(&OF_FLINK).chain(&OF_SUBMISSIONS).map(trouble).collect()
+    })
+    .await;
+}
