@@ -343,15 +343,19 @@ impl Pass<'_> {
     }
 
     fn loss(&self) -> Result<Loss, Halt> {
+        // What was found out once stays so, whatever becomes of the JobManager that told it, and while
+        // an edit is not judged.
+        let is_judged = self.status.observed_generation == Some(self.world.generation());
+        let is_stateless = self.job().upgrade_mode == UpgradeMode::Stateless;
+        let error = self.status.error.as_deref().unwrap_or_default();
+        if loss_in(error) == Some(ENDED_UNSEEN) && (is_stateless || !is_judged) {
+            return Ok(Loss::EndedUnseen);
+        }
         if !self.is_stateless_for_certain() {
             return Ok(Loss::OfState);
         }
-        // What was found out once stays so, whatever becomes of the JobManager that told it.
-        let error = self.status.error.as_deref().unwrap_or_default();
-        if loss_in(error) == Some(ENDED_UNSEEN) || self.has_ended_unseen()? {
-            return Ok(Loss::EndedUnseen);
-        }
-        Ok(Loss::Stateless)
+        let has_ended = self.has_ended_unseen()?;
+        Ok(if has_ended { Loss::EndedUnseen } else { Loss::Stateless })
     }
 
     /// Whether the job keeps no state, by a spec that was judged and is carried out. Observing comes

@@ -467,6 +467,7 @@ fn a_job_on_its_way_back_is_waited_for_but_not_for_ever() {
     for state in [None, Some(JobStatusState::Reconciling), Some(JobStatusState::Restarting)] {
         for mut case in [savepoint(json!({})), savepoint(json!({})).in_progress()] {
             case.job(state);
+            case.trigger(Trigger::NotFound);
             let before = case.state();
             case.later(200).pass();
             assert_eq!(case.state(), before, "{state:?}");

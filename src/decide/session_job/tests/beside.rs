@@ -109,6 +109,7 @@ fn other_jobs_of_the_cluster_hinder_no_start() {
     for mut case in [case("savepoint"), saved_long_ago(), absent("stateless")] {
         case.lists(OTHERS_ID, JobStatusState::Running);
         case.lists(OWN_ID, JobStatusState::Canceled);
+        case.job_manager_start = Fact::Known(case.now);
         let plan = case.pass();
         let plan = if names(&plan).contains(&"submit-job") { plan } else { case.pass() };
         assert!(submitted(&plan).job_id.starts_with("bb82030dbc2bcaba"), "{}", plan.because);
