@@ -161,10 +161,12 @@ fn terminal_beside_metadata(facts: &StopFacts) -> Result<StopDecision, Need> {
     let Some(path) = facts.path.as_deref().filter(|path| *path != LAST_STATE_PATH) else {
         return last_resort(facts, !facts.is_version_changed);
     };
+    let has_failed = facts.state == Some(JobStatusState::Failed);
     match &facts.ha_metadata {
         Lazy::Known(HaMetadata { has_checkpoint: false, .. }) => terminal(facts),
-        // Metadata follow each checkpoint: that in them is this one, or came later.
-        Lazy::Known(_) if is_checkpoint(path) && !facts.is_version_changed => {
+        // Metadata follow each checkpoint: that in them is this one, or came later. A job that failed
+        // was not stopped with a savepoint, and Flink goes by them itself when it restarts one.
+        Lazy::Known(_) if (is_checkpoint(path) || has_failed) && !facts.is_version_changed => {
             last_resort(facts, true)
         }
         Lazy::Known(_) => Ok(StopDecision::Refuse(format!(

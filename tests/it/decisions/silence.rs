@@ -304,7 +304,9 @@ fn what_an_ended_job_left_is_not_dropped_for_metadata_that_are_left() {
     let plan = ended(checkpoint, true).plan();
     assert!(deeds(&plan).contains(&"stop-job-manager"), "{}", told(&plan));
     let version = |scene: Scene| scene.edit(|spec| spec.flink_version = Some(FlinkVersion::V2_0));
-    for scene in [ended(SAVEPOINT, true), version(ended(checkpoint, true))] {
+    let mut finished = ended(SAVEPOINT, true);
+    finished.status.job_status.state = Some(JobStatusState::Finished);
+    for scene in [finished, version(ended(checkpoint, true))] {
         let plan = scene.plan();
         assert_eq!(deeds(&plan), [""; 0], "{}", told(&plan));
         assert!(error(&plan).contains("savepointRedeployNonce"), "{}", error(&plan));

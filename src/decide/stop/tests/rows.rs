@@ -79,13 +79,18 @@ fn section_8_rows_1_to_12() {
             This(AlreadyStopped(UpgradeMode::Savepoint)),
         ),
         (
-            "2 not: lost with its metadata left, which is no older than a checkpoint",
-            StopFacts { job_manager: Missing, path: chk(), ..ended(Failed) },
+            "2 not: lost with its metadata left",
+            StopFacts { job_manager: Missing, ..ended(Failed) },
+            This(LastState),
+        ),
+        (
+            "2 not: the metadata that is left is no older than a checkpoint",
+            StopFacts { job_manager: Missing, path: chk(), ..ended(Finished) },
             This(LastState),
         ),
         (
             "2 not: the savepoint that it left may be newer than its metadata",
-            StopFacts { job_manager: Missing, ..ended(Failed) },
+            StopFacts { job_manager: Missing, ..ended(Finished) },
             Refuse,
         ),
         (
