@@ -35,7 +35,8 @@ pub const STATE_SNAPSHOT_FINALIZER: &str = "flinkstatesnapshots.flink.apache.org
 pub const GENERATION_ANNOTATION: &str = "flinkdeployment.flink.apache.org/generation";
 /// Annotation on a JobManager Deployment that goes as soon as its pods have ended.
 pub const ENDING_ANNOTATION: &str = "flinkdeployment.flink.apache.org/ending";
-/// Value of [`ENDING_ANNOTATION`] where no process of the JobManager ever ran.
+/// Value of [`ENDING_ANNOTATION`] where no process of the JobManager ever ran, followed by `/` and the
+/// generation of the Deployment that this is true of.
 pub const NEVER_STARTED: &str = "never-started";
 /// Annotation on a `FlinkStateSnapshot`: the trigger nonce that asked for it.
 pub const TRIGGER_NONCE_ANNOTATION: &str = "flink.apache.org/trigger-nonce";

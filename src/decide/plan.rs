@@ -14,7 +14,7 @@ use super::blocker::Blocker;
 use super::restore::RestorePoint;
 use super::snapshot::{Request, trigger_type};
 use super::trigger::{SnapshotKind, notices_of};
-use super::world::Bounds;
+use super::world::{Bounds, DeploymentVersion};
 
 /// Which part an event is about, in the Java operator's words; the first part of the event's name.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -179,7 +179,7 @@ pub enum Step {
         uid: String,
         /// The version of it in which no process of it had ever run: only this one is stopped, and
         /// that it never ran is noted on it.
-        unstarted: Option<String>,
+        unstarted: Option<DeploymentVersion>,
     },
     /// Deletes the JobManager Deployment with this uid and everything that it owns.
     DeleteJobManager {

@@ -96,7 +96,9 @@ impl Pass<'_> {
         let has_started = pods.iter().any(|pod| pod.has_started);
         if !pods.iter().all(|pod| self.is_overdue(pod)) {
             let is_left = pods.iter().any(|pod| pod.ending_since.is_none());
-            let is_late = self.has_gone_on_for(OVERDUE_AFTER) && is_left;
+            // Its own change of the spec is the last one, so that its pods go and no others come: only
+            // what they did may speak against what is noted.
+            let is_late = !is_stopped_unstarted && self.has_gone_on_for(OVERDUE_AFTER) && is_left;
             if is_late || is_stopped_unstarted && has_started {
                 // Somebody gave it replicas again, and what those did nobody saw; or it came to run on
                 // its way out.

@@ -234,7 +234,7 @@ impl Pass<'_> {
         };
         let uid = job_manager.uid.clone();
         let Some(version) = job_manager.version.clone() else {
-            return Err(Halt::cannot("the JobManager Deployment has no resourceVersion"));
+            return Err(Halt::cannot("the JobManager Deployment has no version"));
         };
         // That its start is done may not be stored yet, and a stopped one is not taken for it.
         self.write_intent();

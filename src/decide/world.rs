@@ -25,9 +25,9 @@ use crate::api::status::DeploymentStatus;
 use crate::config::OperatorConfig;
 
 pub use facts::{
-    Answer, Bounds, Checkpoints, Cluster, CompletedState, Fact, Failure, HaMetadata, Job,
-    JobException, JobManager, JobMetrics, Pod, PodProblem, Question, Stop, TaskManagers,
-    ToldExceptions, UNSCHEDULABLE,
+    Answer, Bounds, Checkpoints, Cluster, CompletedState, DeploymentVersion, Fact, Failure,
+    HaMetadata, Job, JobException, JobManager, JobMetrics, Pod, PodProblem, Question, Stop,
+    TaskManagers, ToldExceptions, UNSCHEDULABLE,
 };
 
 /// Everything that was looked up in this pass.

@@ -9,17 +9,18 @@ use kube::ResourceExt;
 use serde_json::{Value, json};
 
 use super::observe::{Subject, tell};
+use super::pods;
 use super::resource::Act;
 use super::snapshot::steps::SnapshotSteps;
+use crate::api::ENDING_ANNOTATION;
 use crate::api::deployment::FlinkDeployment;
 use crate::api::state_snapshot::JobKind;
-use crate::api::{ENDING_ANNOTATION, NEVER_STARTED};
 use crate::cluster;
 use crate::cluster::apply::{self, Deletion, ObjectId, Writer};
 use crate::config::{FlinkConfig, options};
 use crate::decide::plan::{Component, Event, Step, Superseded};
 use crate::decide::revision;
-use crate::decide::world::Bounds;
+use crate::decide::world::{Bounds, DeploymentVersion};
 use crate::flink::rescale::{ParallelismBounds, VertexRequirements};
 use crate::flink::savepoints::StopRequest;
 use crate::flink::{self, Effect};
@@ -107,7 +108,7 @@ impl Act<'_, FlinkDeployment> {
             }
             Step::ScaleJob { job_id, bounds } => scale(&self.flink()?, &job_id, &bounds).await,
             Step::StopJobManager { uid, unstarted } => {
-                self.stop_job_manager(&uid, unstarted.as_deref()).await
+                self.stop_job_manager(&uid, unstarted.as_ref()).await
             }
             Step::DeleteJobManager { uid } => {
                 self.delete_deployment(names::job_manager(&self.resource.name_any()), &uid).await
@@ -177,16 +178,19 @@ impl Act<'_, FlinkDeployment> {
         Ok(())
     }
 
-    async fn stop_job_manager(&self, uid: &str, unstarted: Option<&str>) -> Result<(), Error> {
+    async fn stop_job_manager(
+        &self,
+        uid: &str,
+        unstarted: Option<&DeploymentVersion>,
+    ) -> Result<(), Error> {
         let name = names::job_manager(&self.resource.name_any());
         let id = ObjectId::of::<Deployment>(&self.namespace(), &name);
-        let ending = if unstarted.is_some() { NEVER_STARTED } else { "true" };
         let mut patch = json!({
-            "metadata": {"uid": uid, "annotations": {ENDING_ANNOTATION: ending}},
+            "metadata": {"uid": uid, "annotations": {ENDING_ANNOTATION: pods::ending(unstarted)}},
             "spec": {"replicas": 0},
         });
         if let Some(version) = unstarted {
-            patch["metadata"]["resourceVersion"] = json!(version);
+            patch["metadata"]["resourceVersion"] = json!(version.resource);
         }
         match apply::amend(&self.context.client, &id, &patch, Writer::OPERATOR).await {
             // Gone, or another incarnation: the next pass looks at it.

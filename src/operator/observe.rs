@@ -18,6 +18,7 @@ use super::pods;
 use super::sighting::Trust;
 use super::snapshot::of_job;
 use super::validator::{self, Judging};
+use crate::api::ENDING_ANNOTATION;
 use crate::api::deployment::FlinkDeployment;
 use crate::api::session_job::FlinkSessionJob;
 use crate::api::state_snapshot::JobKind;
@@ -234,8 +235,11 @@ async fn deployment(
     let is_job_manager = name == names::job_manager(subject.name);
     if is_deployed && let Some(cached) = context.cached_deployment(subject.namespace, name) {
         let trust = if is_job_manager { context.trust(uid, &cached) } else { Trust::Unknown };
+        // Whether it had replicas again while it was to end is read.
+        let annotations = cached.metadata.annotations.as_ref();
+        let is_ending = annotations.is_some_and(|all| all.contains_key(ENDING_ANNOTATION));
         let is_believed = match trust {
-            Trust::Recent => true,
+            Trust::Recent => !is_ending,
             Trust::Behind => false,
             // One that is ready is asked itself whether it is.
             Trust::Unknown | Trust::Old => is_ready,

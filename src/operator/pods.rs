@@ -62,8 +62,14 @@ pub fn job_manager(deployment: &Workload) -> world::JobManager {
         generation: annotation(GENERATION_ANNOTATION).and_then(|text| text.parse().ok()),
         is_deleting: is_stopped || metadata.deletion_timestamp.is_some(),
         is_stopped,
-        version: metadata.resource_version.clone(),
-        is_stopped_unstarted: ending.is_some_and(|ending| ending == NEVER_STARTED),
+        version: metadata
+            .resource_version
+            .clone()
+            .zip(metadata.generation)
+            .map(|(resource, generation)| world::DeploymentVersion { resource, generation }),
+        is_stopped_unstarted: metadata
+            .generation
+            .is_some_and(|generation| ending == Some(&never_started(generation))),
         deleting_since: metadata.deletion_timestamp.as_ref().map(|Time(at)| *at),
         replicas: status.replicas,
         available_replicas: status.available_replicas,
@@ -71,6 +77,19 @@ pub fn job_manager(deployment: &Workload) -> world::JobManager {
         was_never_available,
         created,
     }
+}
+
+/// Value of [`ENDING_ANNOTATION`] of a JobManager of which no process ran until it was stopped, by
+/// which the Deployment got this generation. In any other it had replicas again, and what those did
+/// nobody saw.
+fn never_started(generation: i64) -> String {
+    format!("{NEVER_STARTED}/{generation}")
+}
+
+/// Value of [`ENDING_ANNOTATION`] of a JobManager that is stopped, or of one that is stopped in the
+/// version in which no process of it had ever run.
+pub(super) fn ending(unstarted: Option<&world::DeploymentVersion>) -> String {
+    unstarted.map_or_else(|| "true".to_owned(), |seen| never_started(seen.generation + 1))
 }
 
 fn owner_uid(deployment: &Workload) -> Option<String> {
@@ -241,6 +260,26 @@ mod tests {
             "state": state,
             "lastState": {"terminated": {"exitCode": exit_code}},
         })
+    }
+
+    #[test]
+    fn that_a_job_manager_never_ran_counts_in_the_generation_that_its_stop_made() {
+        let deployment = |generation: i64, ending: &str| -> world::JobManager {
+            let deployment = serde_json::from_value(json!({"metadata": {
+                "name": "job", "resourceVersion": "77", "generation": generation,
+                "annotations": {ENDING_ANNOTATION: ending},
+            }}));
+            job_manager(&deployment.unwrap())
+        };
+        let seen = world::DeploymentVersion { resource: "77".to_owned(), generation: 3 };
+        let stopped = ending(Some(&seen));
+        assert!(deployment(4, &stopped).is_stopped_unstarted);
+        assert_eq!(deployment(3, &stopped).version, Some(seen));
+        // Scaled up and down again, by an earlier version, or of one that ran.
+        for (generation, ending) in [(6, &*stopped), (4, NEVER_STARTED), (4, &*ending(None))] {
+            let found = deployment(generation, ending);
+            assert!(found.is_stopped && !found.is_stopped_unstarted, "{generation} {ending}");
+        }
     }
 
     #[test]

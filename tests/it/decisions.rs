@@ -40,8 +40,8 @@ use kubectl_flink::decide::plan::{Plan, Step};
 use kubectl_flink::decide::reconciled::ReconciledSpec;
 use kubectl_flink::decide::rewind::WentBack;
 use kubectl_flink::decide::world::{
-    Bounds, Checkpoints, Cluster, CompletedState, Fact, Facts, Failure, Fresh, HaMetadata, Job,
-    JobManager, JobMetrics, Pod, PodProblem, Stop, World,
+    Bounds, Checkpoints, Cluster, CompletedState, DeploymentVersion, Fact, Facts, Failure, Fresh,
+    HaMetadata, Job, JobManager, JobMetrics, Pod, PodProblem, Stop, World,
 };
 use kubectl_flink::operator::reconcile::step_name;
 use serde_json::json;
@@ -75,7 +75,7 @@ pub(super) fn job_manager() -> JobManager {
         replicas: 1,
         available_replicas: 1,
         created: Some(ago(3600)),
-        version: Some("1".to_owned()),
+        version: Some(DeploymentVersion { resource: "1".to_owned(), generation: 1 }),
         ..JobManager::default()
     }
 }

@@ -29,8 +29,8 @@ use kubectl_flink::decide::snapshot::trigger_type;
 use kubectl_flink::decide::snapshot::world::Trigger;
 use kubectl_flink::decide::trigger::{KnownSnapshot, Memory, SnapshotKind};
 use kubectl_flink::decide::world::{
-    Checkpoints, Cluster, CompletedState, Fact, Facts, Failure, Fresh, HaMetadata, Job, JobManager,
-    Pod, PodProblem, Question, Stop, TaskManagers, World,
+    Checkpoints, Cluster, CompletedState, DeploymentVersion, Fact, Facts, Failure, Fresh,
+    HaMetadata, Job, JobManager, Pod, PodProblem, Question, Stop, TaskManagers, World,
 };
 use kubectl_flink::render::Objects;
 use serde_json::json;
@@ -646,7 +646,7 @@ impl Sim {
             Step::ScaleJob { .. } => unreachable!("no overrides in this world"),
             Step::CancelJob { job_id, .. } => self.flink_cancel(job_id),
             Step::StopJobManager { uid, unstarted } => {
-                self.stop_job_manager(uid, unstarted.as_deref());
+                self.stop_job_manager(uid, unstarted.as_ref());
             }
             Step::DeleteJobManager { uid } => {
                 if self.job_manager.as_ref().is_some_and(|jm| jm.uid == *uid) {
@@ -740,9 +740,9 @@ impl Sim {
         self.pods_linger = 3;
     }
 
-    fn stop_job_manager(&mut self, uid: &str, unstarted: Option<&str>) {
+    fn stop_job_manager(&mut self, uid: &str, unstarted: Option<&DeploymentVersion>) {
         let is_meant = |jm: &&mut JobManager| {
-            jm.uid == uid && unstarted.is_none_or(|version| jm.version.as_deref() == Some(version))
+            jm.uid == uid && unstarted.is_none_or(|version| jm.version.as_ref() == Some(version))
         };
         let Some(job_manager) = self.job_manager.as_mut().filter(is_meant) else { return };
         assert!(!job_manager.is_stopped, "it is stopped already");
@@ -812,7 +812,7 @@ impl Sim {
             generation: generation.parse().ok(),
             is_deleting: false,
             is_stopped: false,
-            version: Some("1".to_owned()),
+            version: Some(DeploymentVersion { resource: "1".to_owned(), generation: 1 }),
             is_stopped_unstarted: false,
             deleting_since: None,
             replicas: 1,
@@ -839,7 +839,8 @@ impl Sim {
             if self.starts_in == 0 {
                 let job_manager = self.job_manager.as_mut().unwrap();
                 job_manager.available_replicas = 1;
-                job_manager.version = Some("2".to_owned());
+                job_manager.version =
+                    Some(DeploymentVersion { resource: "2".to_owned(), generation: 2 });
                 job_manager.was_never_available = false;
                 self.came_up = Some(self.now);
                 // The job result store knows a job that has ended: it is not run again.

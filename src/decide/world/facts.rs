@@ -93,9 +93,8 @@ pub struct JobManager {
     pub is_deleting: bool,
     /// The operator gave it no replicas, and deletes it once its pods have ended.
     pub is_stopped: bool,
-    /// Its `metadata.resourceVersion`.
-    pub version: Option<String>,
-    /// It was stopped so before a process of it ever ran.
+    pub version: Option<DeploymentVersion>,
+    /// It was stopped so before a process of it ever ran, and nobody gave it replicas since.
     pub is_stopped_unstarted: bool,
     /// When Kubernetes was asked to delete it.
     pub deleting_since: Option<Timestamp>,
@@ -106,6 +105,15 @@ pub struct JobManager {
     /// Condition `Available` has been false since the Deployment was made.
     pub was_never_available: bool,
     pub created: Option<Timestamp>,
+}
+
+/// One version of a Deployment.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct DeploymentVersion {
+    /// `metadata.resourceVersion`.
+    pub resource: String,
+    /// `metadata.generation`, which counts the changes of its spec.
+    pub generation: i64,
 }
 
 /// The TaskManagers' Deployment of a standalone cluster.

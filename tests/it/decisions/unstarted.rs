@@ -15,11 +15,16 @@ fn unstarted() -> Scene {
     scene
 }
 
+/// The version in which it was seen that it never ran.
+fn seen() -> DeploymentVersion {
+    DeploymentVersion { resource: "77".to_owned(), generation: 1 }
+}
+
 fn never_available() -> JobManager {
     JobManager {
         available_replicas: 0,
         was_never_available: true,
-        version: Some("77".to_owned()),
+        version: Some(seen()),
         ..job_manager()
     }
 }
@@ -56,7 +61,7 @@ fn start_of(scene: &Scene) -> String {
 fn an_unstarted_job_manager_is_kept_from_starting_before_anything_is_decided() {
     let scene = to_another_image(unstarted());
     let plan = scene.plan();
-    let stop = Step::StopJobManager { uid: job_manager().uid, unstarted: Some("77".to_owned()) };
+    let stop = Step::StopJobManager { uid: job_manager().uid, unstarted: Some(seen()) };
     assert!(plan.steps.contains(&stop), "{}", told(&plan));
     assert_eq!(
         deeds(&plan),
@@ -103,6 +108,36 @@ fn an_unstarted_job_manager_that_comes_to_run_on_its_way_out_is_none() {
     let plan = ending.plan();
     let stop = Step::StopJobManager { uid: job_manager().uid, unstarted: None };
     assert!(plan.steps.contains(&stop), "{}", told(&plan));
+}
+
+#[test]
+fn an_unstarted_job_manager_whose_pod_is_not_asked_to_end_yet_is_one_all_the_same() {
+    let mut ending = stopped(&to_another_image(unstarted()));
+    ending.status.job_status.update_time = Some(ago(600).as_millisecond().to_string());
+    let waiting = Pod { has_started: false, ending_since: None, ..pod() };
+    ending.facts.pods = Fact::Known(vec![waiting]);
+    let plan = ending.plan();
+    assert_eq!(deeds(&plan), [""; 0], "it was deployed long ago: {}", told(&plan));
+    ending.facts.pods = Fact::Known(vec![]);
+    let start = start_of(&removed(&removed(&ending)));
+    assert!(start.contains("flink:other") && start.contains(SAVEPOINT), "{start}");
+}
+
+#[test]
+fn an_unstarted_job_manager_that_had_replicas_again_is_none() {
+    let mut ending = stopped(&to_another_image(unstarted()));
+    if let Fact::Known(Some(job_manager)) = &mut ending.facts.job_manager {
+        job_manager.is_stopped_unstarted = false;
+    }
+    let removed = removed(&ending);
+    let plan = removed.plan();
+    assert!(!deeds(&plan).contains(&"create-cluster"), "{}", told(&plan));
+    assert!(error(&plan).contains("Manual restore required"), "{}", error(&plan));
+    ending.status.job_status.update_time = Some(ago(600).as_millisecond().to_string());
+    // A pod that is there for long belongs to replicas that somebody gave it.
+    ending.facts.pods = Fact::Known(vec![Pod { ending_since: None, ..pod() }]);
+    let stop = Step::StopJobManager { uid: job_manager().uid, unstarted: None };
+    assert!(ending.plan().steps.contains(&stop), "{}", told(&ending.plan()));
 }
 
 #[test]
