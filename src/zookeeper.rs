@@ -118,20 +118,17 @@ pub async fn delete(ensemble: &Ensemble) -> Result<(), Error> {
     .await
 }
 
-/// Removes the stored graphs, of which a JobManager would start the old job: those of the job with
-/// this id, or all where the id is not known.
+/// Removes the stored graphs, of which a JobManager would start the old jobs.
 ///
 /// # Errors
 /// What was not removed yet is removed by the next try.
-pub async fn forget_job_graphs(ensemble: &Ensemble, job_id: Option<&str>) -> Result<(), Error> {
+pub async fn forget_job_graphs(ensemble: &Ensemble) -> Result<(), Error> {
     in_time(ensemble, async {
         let session = Session::open(ensemble).await?;
         for folder in ensemble.job_graphs() {
             session.sync(&folder).await?;
             for job in session.children(&folder).await? {
-                if job_id.is_none_or(|id| id == job) {
-                    session.remove(&format!("{folder}/{job}")).await?;
-                }
+                session.remove(&format!("{folder}/{job}")).await?;
             }
         }
         Ok(())

@@ -100,13 +100,14 @@ impl Place<'_> {
         Ok(())
     }
 
-    /// Removes the stored graph of the job, so that a JobManager starts with the new one.
+    /// Removes the stored graphs of the cluster, so that a JobManager starts with the new one alone: it
+    /// runs every job of which it finds one, also what an earlier resource of this name has left.
     pub(super) async fn forget_job_graphs(&self, config: &FlinkConfig) -> Result<(), Error> {
         match Store::of(config) {
             Store::ConfigMaps => self.forget_in_config_maps().await,
             Store::ZooKeeper => {
                 let ensemble = Ensemble::from_config(config)?;
-                let change = zookeeper::forget_job_graphs(&ensemble, self.job_id);
+                let change = zookeeper::forget_job_graphs(&ensemble);
                 self.fence.guard(change).await.map_err(cluster::Error::from)??;
                 Ok(())
             }

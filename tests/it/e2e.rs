@@ -86,8 +86,17 @@ fn zookeeper_keeps_the_last_state() {
     config.insert("high-availability.type".to_owned(), json!("zookeeper"));
     config.insert("high-availability.zookeeper.quorum".to_owned(), json!(quorum));
     config.insert("high-availability.zookeeper.path.root".to_owned(), json!("/team"));
+    // A former cluster of this name has left the graphs of its job, which Flink would run, too.
+    let (graphs, other) = (["jobgraphs", "execution-plans"], "f".repeat(32));
+    for graphs in graphs {
+        zookeeper::add(&cluster, &quorum, &format!("/team/{JOB}/{graphs}/{other}"));
+    }
     let first = cluster.start(&job);
     let id = first["status"]["jobStatus"]["jobId"].as_str().unwrap().to_owned();
+    for graphs in graphs {
+        let left = children(&cluster, &quorum, &format!("/team/{JOB}/{graphs}"));
+        assert!(!left.contains(&other), "{graphs}: {left:?}");
+    }
     let nodes = |below: &str| children(&cluster, &quorum, &format!("/team/{JOB}{below}"));
     assert_eq!(nodes("/jobs"), std::slice::from_ref(&id), "Flink keeps the job in ZooKeeper");
     let checkpoints = format!("/jobs/{id}/checkpoints");
