@@ -50,8 +50,10 @@ impl Pass<'_> {
             self.refuse_job_that_runs_again(job_manager, last)?;
         }
         if self.desired_state() == JobState::Suspended {
-            let keeps_job_manager =
-                self.last_mode() == UpgradeMode::Savepoint && self.keeps_ended_job_manager()?;
+            // That of a start which is not on record as done is no ended one.
+            let keeps_job_manager = !self.is_starting()
+                && self.last_mode() == UpgradeMode::Savepoint
+                && self.keeps_ended_job_manager()?;
             if !keeps_job_manager {
                 if let Some(job_manager) = job_manager {
                     return self.remove(job_manager.is_deleting, &job_manager.uid);
@@ -59,6 +61,7 @@ impl Pass<'_> {
                 if let Some(plan) = self.wait_for_old_task_managers()? {
                     return Ok(plan);
                 }
+                self.refuse_unknown_start(&last.spec, self.job().upgrade_mode)?;
             }
             self.store_suspended(None);
             return Ok(self.finish("suspended", Some(self.interval())));
@@ -346,6 +349,21 @@ impl Pass<'_> {
         }
         let is_found = |metadata: &HaMetadata| metadata.has_checkpoint;
         Ok(self.world.ha_metadata()?.is_ok_and(is_found))
+    }
+
+    /// The same where it is not known: its Deployment is just going, or its HA metadata cannot be read.
+    /// A job without state starts over all the same.
+    pub(super) fn may_have_started(&self, spec: &FlinkDeploymentSpec) -> Result<bool, Halt> {
+        if !self.is_starting() || self.job().upgrade_mode == UpgradeMode::Stateless {
+            return Ok(false);
+        }
+        if let Some(job_manager) = self.read_job_manager()? {
+            let is_ours = job_manager.owner_uid.as_deref() == Some(self.world.uid());
+            return Ok(is_ours && job_manager.is_deleting);
+        }
+        let is_readable =
+            is_high_availability_readable(&*self.deploy_config(spec, self.generation)?);
+        Ok(is_readable && self.world.ha_metadata()?.is_err())
     }
 
     /// The same start is not repeated while nobody can tell whether it was made.

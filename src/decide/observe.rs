@@ -51,7 +51,7 @@ impl Pass<'_> {
         match state {
             ReconciliationState::Upgrading if !is_cancelling => {
                 if !self.adopt_finished_upgrade(&last)? {
-                    if last.is_first_deployment() {
+                    if last.is_first_deployment() && !self.may_have_started(&last.spec)? {
                         // Nothing was made: the first deployment starts over.
                         self.last = None;
                         self.status.reconciliation_status.last_reconciled_spec = None;

@@ -192,6 +192,98 @@ fn a_job_manager_that_was_made_and_lost_before_anything_was_recorded_is_recovere
     assert!(told.contains("KUBERNETES_OPERATOR_LAST_STATE"), "{told}");
 }
 
+/// The intent of a first start from `SAVEPOINT`, at which the operator died.
+fn started_first(mode: &str) -> Scene {
+    let path = Some(SAVEPOINT.to_owned());
+    let mut new = Scene::new(mode).edit_job(|job| job.initial_savepoint_path = path);
+    let plan = new.plan();
+    assert_eq!(restored(&plan).as_deref(), Some(SAVEPOINT), "{}", told(&plan));
+    new.status = intent(&plan);
+    new
+}
+
+/// Its Deployment, which somebody else deletes.
+fn going(scene: &Scene) -> Scene {
+    let mut going = scene.clone();
+    let generation = going.status.observed_generation;
+    let found =
+        JobManager { generation, is_deleting: true, available_replicas: 0, ..job_manager() };
+    going.facts.job_manager = Fact::Known(Some(found));
+    going
+}
+
+#[test]
+fn a_first_start_is_not_made_again_while_nobody_can_tell_whether_it_was() {
+    let crashed = started_first("savepoint");
+    assert_eq!(restored(&crashed.plan()).as_deref(), Some(SAVEPOINT), "it was never made");
+    let mut unreadable = crashed.clone();
+    unreadable.facts.ha_metadata = Fact::Unknown("no answer".to_owned());
+    let plan = unreadable.plan();
+    assert_eq!(restored(&plan), None, "{}", told(&plan));
+    assert!(error(&plan).contains("whether it was is not known"), "{}", error(&plan));
+    assert_eq!(plan.status.job_status.job_id, crashed.status.job_status.job_id);
+    // Nor does it count as suspended in the state that it was to start from.
+    let suspended = unreadable.clone().edit_job(|job| job.state = JobState::Suspended).plan();
+    assert!(error(&suspended).contains("whether it was is not known"), "{}", error(&suspended));
+    let mut named = unreadable.edit_job(|job| {
+        job.initial_savepoint_path = Some(CHECKPOINT.to_owned());
+        job.savepoint_redeploy_nonce = Some(1);
+    });
+    let plan = named.plan();
+    named = named.after(&plan);
+    assert_eq!(restored(&named.plan()).as_deref(), Some(CHECKPOINT));
+    // Without state there is nothing to lose.
+    let mut stateless = started_first("stateless");
+    stateless.facts.ha_metadata = Fact::Unknown("no answer".to_owned());
+    assert_eq!(restored(&stateless.plan()).as_deref(), Some(SAVEPOINT));
+}
+
+#[test]
+fn a_first_start_whose_job_manager_somebody_deletes_goes_on_by_its_metadata() {
+    for wanted in [JobState::Running, JobState::Suspended] {
+        let crashed = started_first("savepoint").edit_job(|job| job.state = wanted);
+        let mut going = going(&crashed);
+        let plan = going.plan();
+        assert_eq!(deeds(&plan), [""; 0], "{}", told(&plan));
+        going = going.after(&plan);
+        going.facts.job_manager = Fact::Known(None);
+        going.facts.ha_metadata = Fact::Known(WITH_CHECKPOINT);
+        let mut plan = going.plan();
+        let mut all = told(&plan);
+        for _ in 0..2 {
+            assert_ne!(restored(&plan).as_deref(), Some(SAVEPOINT), "{}", told(&plan));
+            going = going.after(&plan);
+            plan = going.plan();
+            all += &told(&plan);
+        }
+        let by_metadata = if wanted == JobState::Running {
+            "from execution.savepoint.path: KUBERNETES_OPERATOR_LAST_STATE"
+        } else {
+            "S LastState"
+        };
+        assert!(all.contains(by_metadata), "{all}");
+        assert_eq!(plan.status.job_status.job_id, crashed.status.job_status.job_id);
+    }
+}
+
+#[test]
+fn a_rollback_is_not_started_again_while_nobody_can_tell_whether_it_was() {
+    let mut rolling_back = started();
+    let stable = rolling_back.status.reconciliation_status.last_stable_spec.clone();
+    assert!(stable.is_some());
+    rolling_back.status.reconciliation_status.state = ReconciliationState::RollingBack;
+    rolling_back.facts.ha_metadata = Fact::Unknown("no answer".to_owned());
+    for scene in [going(&rolling_back), rolling_back.clone()] {
+        let plan = scene.plan();
+        assert_eq!(restored(&plan), None, "{}", told(&plan));
+    }
+    let plan = rolling_back.plan();
+    assert!(error(&plan).contains("whether it was is not known"), "{}", error(&plan));
+    rolling_back.facts.ha_metadata = Fact::Known(WITH_CHECKPOINT);
+    let plan = rolling_back.plan();
+    assert_ne!(restored(&plan).as_deref(), Some(SAVEPOINT), "{}", told(&plan));
+}
+
 #[test]
 fn a_job_manager_that_was_made_before_anything_was_recorded_is_saved_before_a_deletion() {
     let option = |scene: Scene| scene.operator_option("job.savepoint-on-deletion", "true");
