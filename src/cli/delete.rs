@@ -16,8 +16,10 @@ use super::printer::{Printer, ValueFormat};
 use super::savepoint::{self, Order};
 use super::wait::{self, Goal};
 use super::{change, complete, job_manager};
+use crate::api::deployment::FlinkDeployment;
 use crate::api::status::{LAST_STATE_PATH, SavepointFormatType};
-use crate::cluster::apply::{self, Deletion, Propagation};
+use crate::cluster::apply::{self, Deletion, ObjectId, Propagation};
+use crate::cluster::{self, read};
 use crate::config::options;
 use crate::flink::Deadlines;
 use crate::flink::access::Access;
@@ -73,25 +75,22 @@ enum State {
     /// Nothing runs: what there is stays as it is, where the status names it.
     AtRest { path: Option<String> },
     /// Nothing runs, and HA metadata alone say where the newest state is. They are removed with it.
-    InHaMetadata,
+    InHaMetadata { is_suspended: bool },
     /// There is state that cannot be saved, and why.
     Endangered(String),
 }
 
 /// Decides what can be done about the state.
 fn decide_state(deployment: &Deployment, has_directory: bool) -> State {
+    let is_suspended = deployment.lifecycle() == Some("SUSPENDED");
+    // Before anything else: a job that is stopped for an upgrade, too, counts as FINISHED.
+    if is_stopped_by_ha_metadata(deployment) {
+        return State::InHaMetadata { is_suspended };
+    }
     let is_over = matches!(deployment.job_state(), Some("FINISHED" | "CANCELED" | "FAILED"));
-    if deployment.is_session()
-        || !deployment.was_deployed()
-        || is_over
-        || deployment.lifecycle() == Some("SUSPENDED")
-    {
-        return match deployment.upgrade_savepoint_path() {
-            _ if is_suspended_by_ha_metadata(deployment) => State::InHaMetadata,
-            path => {
-                State::AtRest { path: path.filter(|it| *it != LAST_STATE_PATH).map(Into::into) }
-            }
-        };
+    if deployment.is_session() || !deployment.was_deployed() || is_over || is_suspended {
+        let path = deployment.upgrade_savepoint_path().filter(|path| *path != LAST_STATE_PATH);
+        return State::AtRest { path: path.map(Into::into) };
     }
     match savepoint::running_job(deployment) {
         Ok(_) if !has_directory => {
@@ -105,12 +104,13 @@ fn decide_state(deployment: &Deployment, has_directory: bool) -> State {
     }
 }
 
-fn is_suspended_by_ha_metadata(deployment: &Deployment) -> bool {
+/// Whether the job was stopped, to be suspended, upgraded or rolled back, with nothing but its HA
+/// metadata.
+fn is_stopped_by_ha_metadata(deployment: &Deployment) -> bool {
     let spec = deployment.last_reconciled_spec().unwrap_or_default();
     let of_job = |field: &str| spec.pointer(field).and_then(Value::as_str);
-    deployment.lifecycle() == Some("SUSPENDED")
-        && of_job("/job/state") == Some("suspended")
-        && of_job("/job/upgradeMode") == Some("last-state")
+    let is_stopped = of_job("/job/state") == Some("suspended") || deployment.is_rolling_back();
+    is_stopped && of_job("/job/upgradeMode") == Some("last-state")
 }
 
 /// Saves the state where it can, then deletes.
@@ -136,7 +136,7 @@ pub async fn run(args: DeleteArgs, global: &Global, printer: &Printer) -> anyhow
     }
     let connection = global.connect().await?;
     let present = deployment::fetch(&connection, &name).await?;
-    let cluster = saving_cluster(&connection, &present).await?;
+    let cluster = saving_cluster(&connection, &present, no_savepoint).await?;
     let has_directory = savepoint_path.is_some()
         || has_directory(&connection, &present, cluster.as_ref(), (no_savepoint, &access)).await;
     let state = match decide_state(&present, has_directory) {
@@ -156,6 +156,10 @@ pub async fn run(args: DeleteArgs, global: &Global, printer: &Printer) -> anyhow
     }
     let mut path = None;
     if let State::AtRest { path: left } = state {
+        if let (Some(left), DryRunMode::None) = (&left, dry_run) {
+            // As with a savepoint: it must be known even if the rest fails.
+            printer.line(left)?;
+        }
         path = left;
     } else if let (State::Save { job_id }, Some(cluster)) = (state, &cluster)
         && dry_run == DryRunMode::None
@@ -211,11 +215,15 @@ pub async fn run(args: DeleteArgs, global: &Global, printer: &Printer) -> anyhow
 fn refuse_loss(name: &str, state: &State) -> Result<(), Failure> {
     match state {
         State::Save { .. } | State::AtRest { .. } => Ok(()),
-        State::InHaMetadata => Err(Failure::new(format!(
+        State::InHaMetadata { is_suspended } => Err(Failure::new(format!(
             "`{name}` was not deleted: where its newest state is only its HA metadata say, which go \
              with it"
         ))
-        .hint(format!("delete it with a savepoint: kubectl flink resume {name} --wait, and again"))
+        .hint(if *is_suspended {
+            format!("delete it with a savepoint: kubectl flink resume {name} --wait, and again")
+        } else {
+            format!("delete it once its job runs; what keeps it from that: kubectl flink why {name}")
+        })
         .hint("or leave its state behind: --no-savepoint")),
         State::Endangered(reason) => Err(Failure::new(format!(
             "`{name}` was not deleted: no savepoint can be taken, because {reason}"
@@ -232,7 +240,7 @@ fn question(present: &Deployment, state: &State, no_savepoint: bool, namespace: 
         State::AtRest { path: Some(path) } => format!("its state stays at `{path}`"),
         State::AtRest { path: None } if no_savepoint => "no savepoint is taken".to_owned(),
         State::AtRest { path: None } => "no job of its own runs".to_owned(),
-        State::InHaMetadata => {
+        State::InHaMetadata { .. } => {
             "where its newest state is ONLY ITS HA METADATA say, which go with it".to_owned()
         }
         State::Endangered(reason) => format!("NO savepoint can be taken, because {reason}"),
@@ -241,16 +249,27 @@ fn question(present: &Deployment, state: &State, no_savepoint: bool, namespace: 
     format!("Delete {kind} `{}` in namespace `{namespace}`? ({about_state})", present.name())
 }
 
-/// The deployment whose JobManager can save the job; none for a job whose cluster is gone.
+/// The deployment whose JobManager can save the job; none for a job whose cluster is gone, which has
+/// nothing to be saved from.
 async fn saving_cluster(
     connection: &Connection,
     present: &Deployment,
+    no_savepoint: bool,
 ) -> anyhow::Result<Option<Deployment>> {
-    match deployment::cluster_of(connection, present).await {
-        Ok(cluster) => Ok(Some(cluster)),
-        // It has nothing to be saved from.
-        Err(_) if present.is_session_job() => Ok(None),
-        Err(error) => Err(error),
+    let Some(name) = present.session_cluster() else { return Ok(Some(present.clone())) };
+    let id = ObjectId::of::<FlinkDeployment>(present.namespace(), &name);
+    match read::get_value(&connection.client, &id).await {
+        Ok(found) => Ok(found.map(Deployment)),
+        Err(cluster::Error::KindMissing { .. }) => Ok(None),
+        Err(_) if no_savepoint => Ok(None),
+        // It may run there.
+        Err(error) => Err(Failure::new(format!(
+            "`{}` was not deleted, because its session cluster `{name}` cannot be read",
+            present.shown_name()
+        ))
+        .caused_by(error)
+        .hint("delete it without a savepoint: --no-savepoint")
+        .into()),
     }
 }
 

@@ -109,6 +109,11 @@ impl Deployment {
         self.text("/status/reconciliationStatus/lastReconciledSpec").is_some()
     }
 
+    /// Whether the last stable spec takes the place of the reconciled one.
+    pub fn is_rolling_back(&self) -> bool {
+        self.text("/status/reconciliationStatus/state") == Some("ROLLING_BACK")
+    }
+
     /// When the last reconciled spec was written.
     pub fn reconciled_at(&self) -> Option<Timestamp> {
         let milliseconds = self.number("/status/reconciliationStatus/reconciliationTimestamp")?;

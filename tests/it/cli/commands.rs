@@ -469,6 +469,34 @@ async fn delete_says_where_the_state_of_a_suspended_job_stays() {
 }
 
 #[tokio::test]
+async fn delete_says_where_the_state_stays_before_it_deletes() {
+    let cluster = cluster();
+    suspended(&cluster, "savepoint");
+    cluster.refuse(Method::DELETE, "flinkdeployments", 403, "not yours");
+    let ran = run(&cluster, None, "delete wordcount").await;
+    ran.failed(Kind::Failed, "not yours");
+    assert_eq!(ran.output.trim(), "s3://b/savepoints/savepoint-7");
+}
+
+#[tokio::test]
+async fn delete_keeps_a_session_job_whose_cluster_cannot_be_read() {
+    let cluster = cluster();
+    let last = json!({"spec": {"job": {"state": "running"}}}).to_string();
+    cluster.insert(json!({"apiVersion": "flink.apache.org/v1beta1", "kind": "FlinkSessionJob",
+        "metadata": {"name": "orders", "namespace": "default"},
+        "spec": {"deploymentName": "lab", "job": {"jarURI": "https://jars/a.jar"}},
+        "status": {"lifecycleState": "STABLE", "jobStatus": {"state": "RUNNING", "jobId": JOB_ID},
+            "reconciliationStatus": {"lastReconciledSpec": last}}}));
+    cluster.refuse(Method::GET, "flinkdeployments/lab", 403, "not yours");
+    let ran = run(&cluster, None, "delete sessionjob/orders --yes").await;
+    ran.failed(Kind::Failed, "its session cluster `lab` cannot be read");
+    assert!(ran.hints.iter().any(|hint| hint.contains("--no-savepoint")), "{:?}", ran.hints);
+    assert_eq!(cluster.writes(), []);
+    run(&cluster, None, "delete sessionjob/orders --no-savepoint").await.succeeded();
+    assert_eq!(cluster.object("flinksessionjobs", "default", "orders"), None);
+}
+
+#[tokio::test]
 async fn delete_does_not_take_along_all_that_says_where_the_state_is() {
     let cluster = cluster();
     suspended(&cluster, "last-state");
@@ -477,6 +505,26 @@ async fn delete_does_not_take_along_all_that_says_where_the_state_is() {
     assert_eq!(cluster.writes(), []);
     run(&cluster, None, "delete wordcount --no-savepoint").await.succeeded();
     assert_eq!(cluster.object("flinkdeployments", "default", "wordcount"), None);
+}
+
+#[tokio::test]
+async fn delete_does_not_take_along_what_an_upgrade_or_a_rollback_is_to_start_from() {
+    for (lifecycle, state, job) in
+        [("UPGRADING", "UPGRADING", "suspended"), ("ROLLING_BACK", "ROLLING_BACK", "running")]
+    {
+        let cluster = cluster();
+        let last = json!({"spec": {"job": {"state": job, "upgradeMode": "last-state"}}});
+        let status = json!({"lifecycleState": lifecycle,
+            "jobStatus": {"state": "FINISHED"},
+            "reconciliationStatus": {"state": state, "lastReconciledSpec": last.to_string()}});
+        cluster.set_status("flinkdeployments", "default", "wordcount", &status);
+        let ran = run(&cluster, None, "delete wordcount --yes").await;
+        ran.failed(Kind::Failed, "where its newest state is only its HA metadata say");
+        assert!(ran.hints[0].contains("kubectl flink why wordcount"), "{:?}", ran.hints);
+        assert_eq!(cluster.writes(), []);
+        run(&cluster, None, "delete wordcount --no-savepoint").await.succeeded();
+        assert_eq!(cluster.object("flinkdeployments", "default", "wordcount"), None);
+    }
 }
 
 #[tokio::test]
