@@ -189,7 +189,11 @@ impl Pass<'_> {
                 // refused, and this is the answer.
                 return self.redeploy_from_savepoint(&last, &diff);
             }
-            return if self.is_session() { self.start_session() } else { self.start_again(&last) };
+            if self.is_session() {
+                self.refuse_moved_jobs(&last)?;
+                return self.start_session();
+            }
+            return self.start_again(&last);
         }
         let deployed = self.deployed_spec(&last);
         let diff = diff(&last.spec, &self.spec);

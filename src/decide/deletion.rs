@@ -134,12 +134,12 @@ impl Pass<'_> {
         }
         let pods = self.pods()?;
         if pods.is_empty() {
-            return Ok(self.end(false, "deleted"));
+            return self.end(false, "deleted");
         }
         // Pods that nobody asked to end go on, with the metadata that they need.
         let runs_on = pods.iter().any(|pod| pod.ending_since.is_none());
         if runs_on && self.leaves_orphans() {
-            return Ok(self.end(true, "deleted: its pods are left alone, as the propagation says"));
+            return self.end(true, "deleted: its pods are left alone, as the propagation says");
         }
         let since = pods.iter().filter_map(|pod| pod.ending_since).max();
         let because = "waiting for the JobManager's pods to end";
@@ -165,11 +165,11 @@ impl Pass<'_> {
              the same, {LOOK_AT_PODS}"
         );
         self.steps.push(Step::Event(Event::warning("CleanupFailed", Component::Operator, message)));
-        Ok(self.end(runs_on, "deleted: what is left of the cluster did not end in time"))
+        self.end(runs_on, "deleted: what is left of the cluster did not end in time")
     }
 
     /// Lets the resource go, and HA metadata with it unless something still needs that.
-    fn end(&mut self, is_metadata_needed: bool, because: &str) -> Plan {
+    fn end(&mut self, is_metadata_needed: bool, because: &str) -> Result<Plan, Halt> {
         if self.is_state_unsaved() {
             let message = "deleted without the savepoint that \
                  `kubernetes.operator.job.savepoint-on-deletion` asks for, as the job has no \
@@ -177,11 +177,11 @@ impl Pass<'_> {
                  checkpoint";
             let event = Event::warning("SavepointError", Component::Operator, message);
             self.steps.push(Step::Event(event));
-        } else if !is_metadata_needed && self.was_deployed() {
+        } else if !is_metadata_needed && self.was_deployed() && !self.keeps_metadata_of_jobs()? {
             self.steps.push(Step::DeleteHaMetadata);
         }
         self.steps.push(Step::RemoveFinalizer);
-        self.finish(because, None)
+        Ok(self.finish(because, None))
     }
 
     /// One that never was has no HA metadata: what there is under its name an earlier one has left, and

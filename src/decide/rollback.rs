@@ -342,6 +342,9 @@ impl application::Pass<'_> {
         if diff.class() == ChangeClass::SavepointRedeploy {
             return self.redeploy_from_savepoint(last, diff);
         }
+        if self.is_session() {
+            self.refuse_moved_jobs(last)?;
+        }
         self.announce(diff);
         self.store_before_deploy(self.last_mode(), false);
         self.status.job_manager_deployment_status = JobManagerDeploymentStatus::Missing;

@@ -17,9 +17,13 @@ use super::restore::RestorePoint;
 use super::version::refuse_old_version;
 use super::world::{Job, JobManager};
 use crate::api::job::UpgradeMode;
-use crate::api::status::JobManagerDeploymentStatus;
-use crate::config::cluster::is_high_availability_on;
+use crate::api::status::{JobManagerDeploymentStatus, ReconciliationState, ReconciliationStatus};
+use crate::config::cluster::{is_high_availability_on, is_high_availability_readable};
 use crate::config::options;
+
+/// In `status.clusterInfo`: since when a deletion waits for a JobManager that cannot be asked for its
+/// jobs.
+const AWAY_KEY: &str = "AwaySince";
 
 /// Ids of jobs named in one message.
 const IDS_SHOWN: usize = 20;
@@ -158,22 +162,20 @@ impl Pass<'_> {
         if !may_run || !config.get(&options::SESSION_DELETION_BLOCK_ON_UNMANAGED_JOBS)? {
             return Ok(());
         }
-        let patience = config.get(&options::RESOURCE_CLEANUP_TIMEOUT)?;
-        let at = give_up_at(&self.world.resource.metadata, None, patience, self.world.now);
         let jobs = if is_up { self.world.jobs()? } else { Err("its JobManager is not available") };
-        let jobs = match jobs {
-            Ok(jobs) => jobs.as_slice(),
-            Err(reason) if self.world.now < at => {
-                let message = format!("whether jobs run in the cluster cannot be read: {reason}");
-                let blocker = Blocker::new(Reason::Unreadable, message.clone());
-                let then = "a JobManager that never answers is deleted all the same";
-                self.blocker = Some(Box::new(blocker.until(at, then)));
-                return Err(Halt::cannot(message));
+        let running = match jobs {
+            Ok(jobs) => {
+                let running = not_ended(jobs);
+                self.status.cluster_info.remove(AWAY_KEY);
+                running
             }
-            // A JobManager that never answers must not keep the resource for ever.
-            Err(_) => &[],
+            Err(reason) => {
+                let reason = reason.to_owned();
+                let patience = config.get(&options::RESOURCE_CLEANUP_TIMEOUT)?;
+                return self.wait_for_answer(&reason, patience);
+            }
         };
-        let Some(running) = not_ended(jobs) else { return Ok(()) };
+        let Some(running) = running else { return Ok(()) };
         let message = format!(
             "The session cluster has non terminated jobs [{running}] that should be cancelled first"
         );
@@ -186,25 +188,107 @@ impl Pass<'_> {
         ))
     }
 
-    /// Jobs that have not ended are recovered by the HA metadata of the next JobManager, and those would
-    /// be in another place.
-    fn refuse_moved_jobs(&self, last: &ReconciledSpec) -> Result<(), Halt> {
-        if !self.moves_metadata(&last.spec, &self.spec)? {
+    /// Waits while the JobManager may answer for its jobs yet. One that never does must not keep the
+    /// resource for ever; the wait begins when it is first seen to be away, as in a time when nobody
+    /// asked it, it was not silent.
+    fn wait_for_answer(&mut self, reason: &str, patience: Duration) -> Result<(), Halt> {
+        let now = self.world.now;
+        let since = self.status.cluster_info.entry(AWAY_KEY.to_owned()).or_insert(now.to_string());
+        let since = since.parse().unwrap_or(now);
+        let at = give_up_at(&self.world.resource.metadata, Some(since), patience, now);
+        if now >= at {
             return Ok(());
         }
-        let because = match self.world.jobs()? {
-            Ok(jobs) => match not_ended(jobs) {
-                Some(running) => format!("jobs [{running}] have not ended"),
-                None => return Ok(()),
-            },
-            // Under a spec that never came up there are none.
-            Err(_) if !self.is_stable() => return Ok(()),
-            Err(reason) => format!("whether jobs run cannot be read: {reason}"),
+        let message = format!("whether jobs run in the cluster cannot be read: {reason}");
+        let blocker = Blocker::new(Reason::Unreadable, message.clone());
+        let then = "a JobManager that never answers is deleted all the same, and HA metadata of its \
+                    jobs is kept";
+        self.blocker = Some(Box::new(blocker.until(at, then)));
+        Err(Halt::cannot(message))
+    }
+
+    /// Whether HA metadata of the session cluster leads to jobs that nobody saw end. Its user may have
+    /// let them go with the cluster.
+    pub(super) fn keeps_metadata_of_jobs(&mut self) -> Result<bool, Halt> {
+        let reconciliation = &self.status.reconciliation_status;
+        if !self.is_session() || reconciliation.last_stable_spec.is_none() {
+            return Ok(false);
+        }
+        let config = self.observe_config()?;
+        let waits = config.get(&options::SESSION_DELETION_BLOCK_ON_SESSION_JOBS)?
+            && config.get(&options::SESSION_DELETION_BLOCK_ON_UNMANAGED_JOBS)?;
+        if !waits || !is_high_availability_readable(&config) {
+            return Ok(false);
+        }
+        let because = match self.world.ha_metadata()? {
+            Ok(metadata) if !metadata.has_job => return Ok(false),
+            Ok(_) => "leads to jobs of the session cluster that nobody saw end".to_owned(),
+            Err(reason) => {
+                let reason = reason.to_owned();
+                let patience = config.get(&options::RESOURCE_CLEANUP_TIMEOUT)?;
+                let metadata = &self.world.resource.metadata;
+                let at = give_up_at(metadata, None, patience, self.world.now);
+                let message = format!("whether HA metadata leads to jobs cannot be read: {reason}");
+                if self.world.now < at {
+                    let blocker = Blocker::new(Reason::Unreadable, message.clone());
+                    let then = "the resource goes, and HA metadata is kept";
+                    self.blocker = Some(Box::new(blocker.until(at, then)));
+                    return Err(Halt::cannot(message));
+                }
+                format!("may lead to jobs of the session cluster ({reason})")
+            }
+        };
+        let message = format!(
+            "HA metadata is kept, as it {because}: a session cluster of the same name runs them \
+             again. Remove it once nothing needs it"
+        );
+        let event = Event::warning("CleanupFailed", Component::Operator, message);
+        self.steps.push(Step::Event(event));
+        Ok(true)
+    }
+
+    /// Jobs that have not ended are recovered by the HA metadata of the next JobManager, and those would
+    /// be in another place.
+    pub(super) fn refuse_moved_jobs(&self, last: &ReconciledSpec) -> Result<(), Halt> {
+        let ReconciliationStatus { state, last_stable_spec, .. } =
+            &self.status.reconciliation_status;
+        // Under a spec that never came up there are none.
+        if last_stable_spec.is_none() {
+            return Ok(());
+        }
+        // What is rolled back did not come up, either.
+        let is_back = match self.stable_spec() {
+            Some(stable) if *state == ReconciliationState::RollingBack => {
+                !self.moves_metadata(&stable.spec, &self.spec)?
+            }
+            Some(_) | None => false,
+        };
+        if is_back || !self.moves_metadata(&last.spec, &self.spec)? {
+            return Ok(());
+        }
+        let is_missing =
+            self.status.job_manager_deployment_status == JobManagerDeploymentStatus::Missing;
+        let jobs = if is_missing {
+            Err("there is no JobManager")
+        } else {
+            self.world.jobs()?.map(Vec::as_slice)
+        };
+        let because = match jobs.map(not_ended) {
+            Ok(None) => return Ok(()),
+            Ok(Some(running)) => format!(
+                "jobs [{running}] have not ended: nothing is stopped. Suspend its session jobs and \
+                 cancel the others first"
+            ),
+            Err(reason) => format!(
+                "whether jobs run cannot be read ({reason}): nothing is stopped or started. Take \
+                 the change of `high-availability.*` back, and make it once the cluster answers and \
+                 its jobs have ended"
+            ),
         };
         let message = format!(
             "HA metadata are to be kept in another place, where a new JobManager would not find the \
-             cluster's jobs, and {because}: nothing is stopped. Suspend its session jobs and cancel \
-             the others first; or turn high availability off first, which leaves all of them behind"
+             cluster's jobs, and {because}; or turn high availability off first, which leaves all of \
+             them behind"
         );
         Err(Halt::problem(Problem::upgrade("UpgradeFailed", message)))
     }

@@ -166,7 +166,11 @@ impl Session {
             Question::Jobs => facts.jobs = fact(is_up, || self.jobs()),
             Question::Cluster => facts.cluster = fact(is_up, Cluster::default),
             Question::SessionJobs => facts.session_jobs = Fact::Known(self.referring.clone()),
-            Question::HaMetadata => facts.ha_metadata = Fact::Known(HaMetadata::default()),
+            Question::HaMetadata => {
+                let is_left = self.jobs.iter().any(|state| !state.is_globally_terminal());
+                let has_job = self.has_ha_metadata && is_left;
+                facts.ha_metadata = Fact::Known(HaMetadata { has_job, has_checkpoint: has_job });
+            }
             other @ (Question::Checkpoints
             | Question::Retention
             | Question::Stop
@@ -309,7 +313,7 @@ impl Session {
     /// Jobs of a JobManager that sees its TaskManagers go fail for good, and are not run again.
     fn delete_job_manager(&mut self) {
         if self.job_manager.take_if(|jm| jm.is_stopped).is_none() {
-            self.has_ha_metadata = false;
+            self.has_ha_metadata &= !self.is_up();
             self.lose_job_manager();
         }
     }
@@ -619,6 +623,96 @@ fn jobs_of_a_job_manager_that_is_away_keep_the_cluster_for_a_while() {
         sim.pass(None);
     }
     assert!(sim.is_gone(), "it never answers: {}", sim.message());
+    assert!(sim.has_ha_metadata, "all that leads to its job's state is kept");
+}
+
+#[test]
+fn an_operator_that_was_away_waits_for_a_job_manager_from_when_it_looks_first() {
+    let mut sim = Session::new("native");
+    sim.settle();
+    sim.jobs = vec![JobStatusState::Running];
+    sim.job_manager.as_mut().unwrap().available_replicas = 0;
+    sim.starts_in = 10_000;
+    sim.mark_for_deletion();
+    sim.now += SignedDuration::from_mins(10);
+    for _ in 0..60 {
+        sim.tick();
+        sim.pass(None);
+    }
+    assert!(!sim.is_gone() && sim.job_manager.is_some(), "{}", sim.message());
+    sim.starts_in = 0;
+    for _ in 0..5 {
+        sim.tick();
+        sim.pass(None);
+    }
+    assert!(sim.message().contains("non terminated jobs"), "{}", sim.message());
+    assert!(!sim.status.cluster_info.contains_key("AwaySince"));
+}
+
+#[test]
+fn jobs_of_a_cluster_without_a_process_keep_their_metadata_when_it_is_deleted() {
+    for is_missing in [false, true] {
+        let mut sim = Session::new("native");
+        sim.settle();
+        sim.jobs = vec![JobStatusState::Running];
+        if is_missing {
+            // Lost, and nobody looked before the deletion.
+            sim.lose_job_manager();
+        } else {
+            let job_manager = sim.job_manager.as_mut().unwrap();
+            job_manager.replicas = 0;
+            job_manager.available_replicas = 0;
+            sim.starts_in = 10_000;
+        }
+        sim.mark_for_deletion();
+        let mut told = false;
+        for _ in 0..60 {
+            sim.tick();
+            let plan = sim.pass(None);
+            told |= plan.steps.iter().any(|step| {
+                matches!(step, Step::Event(event) if event.message.contains("HA metadata is kept"))
+            });
+        }
+        assert!(sim.is_gone() && told, "{is_missing}: {}", sim.message());
+        assert!(sim.has_ha_metadata, "{is_missing}");
+    }
+}
+
+#[test]
+fn an_upgrade_under_way_does_not_move_the_metadata_of_jobs() {
+    let edit = |sim: &mut Session, key: &str, value: &str| {
+        let (key, value) = (key.to_owned(), value.to_owned());
+        sim.edit(|r| drop(r.spec.flink_configuration.0.insert(key, value.into())));
+    };
+    let wait = |sim: &mut Session| {
+        for _ in 0..30 {
+            sim.tick();
+            sim.pass(None);
+        }
+    };
+    for is_seen_broken in [false, true] {
+        let mut sim = Session::new("native");
+        sim.settle();
+        sim.jobs = vec![JobStatusState::Running];
+        sim.edit(|r| r.spec.image = Some(BROKEN_IMAGE.to_owned()));
+        if is_seen_broken {
+            wait(&mut sim);
+        } else {
+            sim.tick();
+            sim.pass(None);
+        }
+        let made = sim.made;
+        edit(&mut sim, "high-availability.type", "zookeeper");
+        edit(&mut sim, "high-availability.zookeeper.quorum", "zookeeper:2181");
+        wait(&mut sim);
+        assert_eq!(sim.made, made, "{is_seen_broken}: {}", sim.message());
+        assert!(sim.message().contains("whether jobs run cannot be read"), "{}", sim.message());
+        // It is taken back, and goes on.
+        edit(&mut sim, "high-availability.type", "kubernetes");
+        sim.heal();
+        sim.settle();
+        assert!(sim.is_up(), "{is_seen_broken}");
+    }
 }
 
 #[test]
