@@ -17,6 +17,7 @@ use super::plan::{Event, Plan, SnapshotStep, Step, Superseded};
 use super::reconciled::{ReconciledSpec, deployed};
 use super::restart::{ATTEMPTS_KEY, Attempts};
 use super::scale::SCALING_KEY;
+use super::stopping::may_be_cancelled;
 use super::world::{Bounds, PodProblem, Question, World};
 use crate::api::deployment::{DeploymentMode, FlinkDeployment, FlinkDeploymentSpec};
 use crate::api::job::JobState;
@@ -103,6 +104,13 @@ impl Kind for FlinkDeployment {
     fn is_job_over(pass: &Pass<'_>) -> bool {
         pass.status.job_status.state.is_some_and(JobStatusState::is_globally_terminal)
             || pass.status.job_manager_deployment_status == JobManagerDeploymentStatus::Missing
+    }
+
+    fn may_be_cancelled(pass: &Pass<'_>, job_id: &str) -> Result<bool, Halt> {
+        if pass.status.job_manager_deployment_status == JobManagerDeploymentStatus::Missing {
+            return Ok(false);
+        }
+        Ok(may_be_cancelled(&pass.status.job_status, job_id, pass.world.jobs()?))
     }
 
     fn flink_version(pass: &Pass<'_>) -> Option<FlinkVersion> {

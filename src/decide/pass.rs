@@ -67,6 +67,10 @@ pub(super) trait Kind: Sized {
     /// Whether the job that runs, or ran, will not answer for its snapshots any more.
     fn is_job_over(pass: &Pass<'_, Self>) -> bool;
 
+    /// Whether a cancellation would meet a job of this id that has not ended. Nobody may be there to
+    /// answer that, and then it would; not where there is no JobManager.
+    fn may_be_cancelled(pass: &Pass<'_, Self>, job_id: &str) -> Result<bool, Halt<Self::Question>>;
+
     /// The version of Flink that the job runs on.
     fn flink_version(pass: &Pass<'_, Self>) -> Option<FlinkVersion>;
 

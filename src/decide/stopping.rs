@@ -15,9 +15,9 @@ use super::job::{self, StopOutcome};
 use super::pass::{JobStep, Kind, Pass, PlanOf, StatusOfJob};
 use super::reconciled::Reconciled;
 use super::record::savepoint_directory;
-use super::references::is_checkpoint_of;
-use super::world::JobWorld;
-use crate::api::status::{JobStatusState, SavepointFormatType};
+use super::references::{is_checkpoint, is_checkpoint_of};
+use super::world::{Answer, Job, JobWorld};
+use crate::api::status::{JobStatus, JobStatusState, SavepointFormatType};
 use crate::config::option::ConfigOption;
 use crate::config::{FlinkConfig, options};
 
@@ -87,12 +87,11 @@ impl<K: Kind> Pass<'_, K> {
     }
 
     /// A job that does not retain its checkpoints deletes them all when it is cancelled, and its
-    /// newest state may be the one that is named.
+    /// newest state may be the one that is named. Where nothing is cancelled, it stays.
     fn refuse_own_passing_checkpoint(&self, path: &str) -> Result<(), Halt<K::Question>> {
-        let job = self.status.job();
-        let has_ended = job.state.is_some_and(JobStatusState::is_globally_terminal);
-        let is_own = job::id(job).is_some_and(|id| is_checkpoint_of(path, &id));
-        if has_ended || !is_own {
+        let Some(id) = job::id(self.status.job()) else { return Ok(()) };
+        let is_own = is_checkpoint_of(path, &id) || is_checkpoint_of_nobody(path);
+        if !is_own || !K::may_be_cancelled(self, &id)? {
             return Ok(());
         }
         let is_retained = match self.world.retention()? {
@@ -104,8 +103,8 @@ impl<K: Kind> Pass<'_, K> {
             return Ok(());
         }
         let message = format!(
-            "`spec.job.initialSavepointPath` names `{path}`, a checkpoint of the very job that is to \
-             be cancelled, which does not retain its checkpoints \
+            "`spec.job.initialSavepointPath` names `{path}`, which may be a checkpoint of the very job \
+             that is to be cancelled, which does not retain its checkpoints \
              (`execution.checkpointing.externalized-checkpoint-retention`) and would delete it: \
              nothing is stopped. Name a savepoint: `kubectl flink savepoint` takes one"
         );
@@ -190,6 +189,26 @@ impl<K: Kind> Pass<'_, K> {
             ),
         ))
     }
+}
+
+/// Whether a cancellation would meet the job with this id: it is listed and has not ended, whatever is
+/// on record of a former run; where nobody answers, the record counts.
+pub(super) fn may_be_cancelled(
+    status: &JobStatus,
+    job_id: &str,
+    jobs: Answer<'_, Vec<Job>>,
+) -> bool {
+    match jobs {
+        Ok(jobs) => jobs.iter().any(|job| job.id == job_id && !job.state.is_globally_terminal()),
+        Err(_) => !status.state.is_some_and(JobStatusState::is_globally_terminal),
+    }
+}
+
+/// Whether the path is that of a checkpoint and does not tell of which job:
+/// `execution.checkpointing.create-subdir` may be off.
+fn is_checkpoint_of_nobody(path: &str) -> bool {
+    let is_id = |part: &str| part.len() == 32 && part.bytes().all(|byte| byte.is_ascii_hexdigit());
+    is_checkpoint(path) && !path.split('/').any(is_id)
 }
 
 /// The way out where the newest state of a job cannot be had.

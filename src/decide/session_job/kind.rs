@@ -25,6 +25,7 @@ use crate::decide::pass::{JobStep, Kind};
 use crate::decide::plan::{Event, SnapshotStep};
 use crate::decide::reconciled::{ReconciledJob, running_spec};
 use crate::decide::restart::Attempts;
+use crate::decide::stopping::may_be_cancelled;
 use crate::decide::world::Bounds;
 
 /// What a pass over a session job comes to know beside the job.
@@ -96,6 +97,14 @@ impl Kind for FlinkSessionJob {
         pass.own.is_lost()
             || pass.status.job_status.state.is_some_and(JobStatusState::is_globally_terminal)
             || pass.last.as_ref().is_none_or(|last| last.job_state() == JobState::Suspended)
+    }
+
+    fn may_be_cancelled(pass: &Pass<'_>, job_id: &str) -> Result<bool, Halt> {
+        if pass.world.cluster.is_none() {
+            return Ok(false);
+        }
+        let jobs = if Self::is_answering(pass) { pass.world.jobs()? } else { Err("no answer") };
+        Ok(may_be_cancelled(&pass.status.job_status, job_id, jobs))
     }
 
     fn flink_version(pass: &Pass<'_>) -> Option<FlinkVersion> {

@@ -469,6 +469,42 @@ fn a_redeploy_to_a_checkpoint_that_its_own_cancel_deletes_is_refused() {
     ended.status.job_status.state = Some(JobStatusState::Failed);
     ended.facts.jobs = Fact::Known(job(JobStatusState::Failed));
     assert!(deeds_of(&ended).contains(&"delete-job-manager"));
+    // A path may not tell whose checkpoint it is, or tell that it is of another job.
+    assert_eq!(deeds_of(&named("s3://lake/chk/chk-7")), [""; 0]);
+    let other = format!("s3://lake/chk/{}/chk-7", "a".repeat(32));
+    assert!(deeds_of(&named(&other)).contains(&"cancel-job"));
+}
+
+#[test]
+fn a_redeploy_to_a_checkpoint_of_a_job_that_nobody_can_cancel_is_made() {
+    let own = format!("s3://lake/chk/{JOB_ID}/chk-7");
+    let key = "execution.checkpointing.externalized-checkpoint-retention";
+    let named = |scene: Scene| {
+        let mut scene = scene.option(key, "DELETE_ON_CANCELLATION").edit_job(|job| {
+            job.initial_savepoint_path = Some(own.clone());
+            job.savepoint_redeploy_nonce = Some(1);
+        });
+        scene.facts.retention = Fact::Unknown("no answer".to_owned());
+        scene
+    };
+    let lost = named(without_high_availability(Scene::running("savepoint")).gone());
+    let plan = lost.plan();
+    assert_eq!(plan.status.reconciliation_status.state, ReconciliationState::Upgrading);
+    assert_eq!(restored(&lost.clone().after(&plan).plan()), Some(own.clone()));
+    let mut unlisted = named(Scene::running("savepoint"));
+    unlisted.facts.jobs = Fact::Known(vec![]);
+    let plan = unlisted.plan();
+    assert_eq!(plan.status.reconciliation_status.state, ReconciliationState::Upgrading);
+    // One that is silent may be told to cancel it all the same.
+    let silent = named(Scene::running("savepoint").silent());
+    assert!(error(&silent.plan()).contains("would delete it"), "{}", error(&silent.plan()));
+    // A run after the one that ended has its checkpoints yet.
+    let mut again = run_anew(ended(), JobStatusState::Running).edit_job(|job| {
+        job.initial_savepoint_path = Some(own.clone());
+        job.savepoint_redeploy_nonce = Some(1);
+    });
+    again.facts.retention = Fact::Known(false);
+    assert!(error(&again.plan()).contains("would delete it"), "{}", error(&again.plan()));
 }
 
 fn deeds_of(scene: &Scene) -> Vec<&'static str> {
