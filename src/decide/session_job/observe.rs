@@ -378,18 +378,18 @@ impl Pass<'_> {
 
     fn lost_message(&self, loss: Loss) -> String {
         let id = self.status.job_status.job_id.as_deref().unwrap_or_default();
-        let lost = format!(
+        let what = format!(
             "{JOB_NOT_FOUND}: the session cluster `{}` no longer has job {id}",
             self.cluster_name()
         );
         match loss {
-            Loss::Stateless => format!("{lost}; it is submitted again"),
+            Loss::Stateless => format!("{what}; it is submitted again"),
             Loss::EndedUnseen => format!(
-                "{lost}, which ended while nobody looked: it is not run again by itself. Set \
+                "{what}, which ended while nobody looked: it is not run again by itself. Set \
                  `spec.restartNonce` to a new number to run it again"
             ),
             Loss::OfState => format!(
-                "{lost}, and its newest state is not on record, so nothing is started. Find its \
+                "{what}, and its newest state is not on record, so nothing is started. Find its \
                  newest checkpoint or savepoint, set `spec.job.initialSavepointPath` to it and \
                  `spec.job.savepointRedeployNonce` to a new number. With high availability a \
                  cluster keeps its jobs when its JobManager is lost"

@@ -226,8 +226,8 @@ fn a_nonce_that_was_used_before_asks_again() {
     let check = |asked_by: Option<Asker>, created, expected: bool, why: &str| {
         let mut case = case(&[]);
         case.known.push(by_nonce(1, created, asked_by));
-        let cause = Cause::Manual { nonce: 1 };
-        let was_created = case.with(9, |facts| facts.was_created(SnapshotKind::Savepoint, cause));
+        let wish = Cause::Manual { nonce: 1 };
+        let was_created = case.with(9, |facts| facts.was_created(SnapshotKind::Savepoint, wish));
         assert_eq!(was_created, expected, "{why}");
     };
     check(asked("u1", 3), 1, true, "created before a crash");

@@ -193,7 +193,7 @@ pub(super) async fn survive(
     base: &Base,
     trouble: &Trouble,
 ) -> Case {
-    let tries = if trouble.is_sure { TRIES } else { 1 };
+    let tries_max = if trouble.is_sure { TRIES } else { 1 };
     let mut tried = 1;
     loop {
         let again = if tried == 1 { String::new() } else { format!("-{tried}") };
@@ -212,7 +212,7 @@ pub(super) async fn survive(
             Some(kind) => difference(&without(kind, &base.end), &without(kind, &end)),
             None => difference(&base.end, &end),
         };
-        if has_happened || difference.is_some() || tried == tries {
+        if has_happened || difference.is_some() || tried == tries_max {
             return Case { has_happened, difference, recorded, namespace };
         }
         println!("{namespace}: its point was not reached");

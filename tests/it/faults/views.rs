@@ -68,9 +68,12 @@ fn old(base: &Base, (name, part): (&'static str, &'static str)) -> Vec<Trouble> 
 /// What it lists is old, and its watch never tells that there is anything new.
 fn old_and_frozen(base: &Base, (name, part): (&str, &'static str)) -> Trouble {
     let is_frozen = Fault::Watch(WatchFault::Frozen);
-    let then = move |asked: &Asked| match asked.is_watch {
-        true => asked.path.contains(part).then_some(is_frozen),
-        false => is_list(asked, part).then_some(Fault::OldList(VERSIONS)),
+    let then = move |asked: &Asked| {
+        if asked.is_watch {
+            asked.path.contains(part).then_some(is_frozen)
+        } else {
+            is_list(asked, part).then_some(Fault::OldList(VERSIONS))
+        }
     };
     killed_then(format!("old-frozen-{name}"), base.sure_at(1, 2), then, 2).if_shown(
         move |recorded| {

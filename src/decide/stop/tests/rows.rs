@@ -44,11 +44,6 @@ fn lost(job_manager: JobManagerDeploymentStatus, facts: StopFacts) -> StopFacts 
 fn section_8_rows_1_to_12() {
     let stateless = || StopFacts { mode: UpgradeMode::Stateless, ..facts() };
     let ended = |state| StopFacts { path: Some(PATH.to_owned()), ..at(state, facts()) };
-    let left = |has_checkpoint, facts| StopFacts {
-        ha_metadata: Lazy::Known(HaMetadata { has_job: true, has_checkpoint }),
-        ..facts
-    };
-    let chk = || Some("s3://chk/abc/chk-7".to_owned());
     let version = || StopFacts { is_version_changed: true, ..facts() };
     let no_metadata = |facts| StopFacts { ha_metadata: no_metadata(), ..facts };
     let cancels = |facts| StopFacts { may_cancel: true, ..facts };
@@ -74,34 +69,9 @@ fn section_8_rows_1_to_12() {
             Refuse,
         ),
         (
-            "2 what is left of its metadata leads to no state",
-            StopFacts { job_manager: Missing, ..left(false, ended(Finished)) },
-            This(AlreadyStopped(UpgradeMode::Savepoint)),
-        ),
-        (
             "2 not: lost with its metadata left",
             StopFacts { job_manager: Missing, ..ended(Failed) },
             This(LastState),
-        ),
-        (
-            "2 not: the metadata that is left is no older than a checkpoint",
-            StopFacts { job_manager: Missing, path: chk(), ..ended(Finished) },
-            This(LastState),
-        ),
-        (
-            "2 not: the savepoint that it left may be newer than its metadata",
-            StopFacts { job_manager: Missing, ..ended(Finished) },
-            Refuse,
-        ),
-        (
-            "2 not: metadata does not lead to another version",
-            StopFacts {
-                job_manager: Missing,
-                path: chk(),
-                is_version_changed: true,
-                ..ended(Failed)
-            },
-            Refuse,
         ),
         ("3 savepoint", at(Cancelling, savepoint()), Wait),
         ("3 last-state", at(Cancelling, facts()), Wait),
@@ -169,6 +139,43 @@ fn section_8_rows_1_to_12() {
                 ..lost(Missing, facts())
             },
             Wait,
+        ),
+    ];
+    for (row, facts, expected) in rows {
+        assert_eq!(says(&facts), expected, "row {row}");
+    }
+}
+
+/// Metadata of a job that has ended: what is on record counts, unless they may know of more.
+#[test]
+fn section_8_row_2_with_metadata_that_an_ended_job_left() {
+    let ended = |state| StopFacts {
+        job_manager: Missing,
+        path: Some(PATH.to_owned()),
+        ..at(state, facts())
+    };
+    let without_checkpoint = HaMetadata { has_job: true, has_checkpoint: false };
+    let chk = || Some("s3://chk/abc/chk-7".to_owned());
+    let rows: Vec<(&str, StopFacts, Says)> = vec![
+        (
+            "2 what is left of its metadata leads to no state",
+            StopFacts { ha_metadata: Lazy::Known(without_checkpoint), ..ended(Finished) },
+            This(AlreadyStopped(UpgradeMode::Savepoint)),
+        ),
+        (
+            "2 not: the metadata that is left is no older than a checkpoint",
+            StopFacts { path: chk(), ..ended(Finished) },
+            This(LastState),
+        ),
+        (
+            "2 not: the savepoint that it left may be newer than its metadata",
+            ended(Finished),
+            Refuse,
+        ),
+        (
+            "2 not: metadata does not lead to another version",
+            StopFacts { path: chk(), is_version_changed: true, ..ended(Failed) },
+            Refuse,
         ),
     ];
     for (row, facts, expected) in rows {
