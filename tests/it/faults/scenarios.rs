@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use sessions::{
-    session_cluster_delete_with_its_job, session_cluster_upgrade,
-    session_cluster_upgrade_with_high_availability, session_job_delete_with_savepoint,
+    session_cluster_delete_with_its_job, session_cluster_upgrade, session_cluster_upgrade_with_ha,
+    session_job_delete_with_savepoint,
 };
 
 use super::stage::{DEPLOYMENT, SESSION_JOB, SNAPSHOT, Stage, is_stable, is_suspended};
@@ -69,7 +69,7 @@ scenarios! {
     session_job_delete in CLUSTER;
     session_job_delete_with_savepoint in CLUSTER;
     session_cluster_upgrade in CLUSTER;
-    session_cluster_upgrade_with_high_availability in CLUSTER;
+    session_cluster_upgrade_with_ha in CLUSTER;
     session_cluster_delete_with_its_job in CLUSTER;
 }
 

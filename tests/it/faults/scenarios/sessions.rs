@@ -28,7 +28,7 @@ pub(super) async fn session_cluster_upgrade(stage: &Stage) {
 }
 
 /// Another JobManager, which goes on with the job that the one before ran.
-pub(super) async fn session_cluster_upgrade_with_high_availability(stage: &Stage) {
+pub(super) async fn session_cluster_upgrade_with_ha(stage: &Stage) {
     let mut cluster = highly_available("stateless");
     cluster["metadata"]["name"] = json!(CLUSTER);
     cluster["spec"].as_object_mut().unwrap().remove("job");
