@@ -95,9 +95,14 @@ fn change_leader(place: Place, is_it: fn(&Asked) -> bool, later: usize) -> Scrip
 }
 
 /// Where nobody can say any more which trigger a job was stopped by, it goes on from the newest state
-/// that it names, and no resource shows that this is a savepoint.
+/// that it names, and no resource shows that this is a savepoint. Where nobody saw how a cancelled job
+/// ended, no revision is kept of it with the state that it left.
 fn unheard(trouble: Trouble, after: &str) -> Trouble {
-    if after == STOP.0 { trouble.without("FlinkStateSnapshot") } else { trouble }
+    match after {
+        _ if after == STOP.0 => trouble.without("FlinkStateSnapshot"),
+        _ if after == CANCEL.0 => trouble.without("ControllerRevision"),
+        _ => trouble,
+    }
 }
 
 /// What the jobs go on from is in the store, and nothing else is known of them.

@@ -11,6 +11,7 @@ use serde_json::json;
 use tokio::task::JoinError;
 use tokio::time::sleep;
 
+use super::end_state::{COLLECTED_TRIES, LOOK_EVERY};
 use super::ground::Ground;
 use super::proxy::{Asked, Fault, Moment, Recorded, Side, WatchFault};
 use super::scenarios::{CLUSTER, JOB, deployment, highly_available, run_in_session};
@@ -286,8 +287,12 @@ async fn check_nothing_is_left(stage: &Stage) {
             if names.is_empty() {
                 break;
             }
-            assert!(attempt < 100, "{}", stage.told(&format!("{kind} left behind: {names:?}")));
-            sleep(Duration::from_millis(200)).await;
+            assert!(
+                attempt < COLLECTED_TRIES,
+                "{}",
+                stage.told(&format!("{kind} left behind: {names:?}"))
+            );
+            sleep(LOOK_EVERY).await;
         }
     }
 }
