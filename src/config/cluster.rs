@@ -134,6 +134,28 @@ fn is_ensemble_shared(one: &FlinkConfig, other: &FlinkConfig) -> bool {
     servers(one).iter().any(|server| others.contains(server)) && root(one) == root(other)
 }
 
+/// Why the operator cannot reach the ZooKeeper that keeps the metadata. Kerberos and TLS are set up in
+/// the JVM and the pods of Flink; the operator has neither the ticket nor the key.
+pub fn zookeeper_out_of_reach(config: &FlinkConfig) -> Option<String> {
+    let acl = config.text_of(&options::ZOOKEEPER_ACL);
+    let is_creator = acl.is_some_and(|acl| acl.trim().eq_ignore_ascii_case("creator"));
+    if is_creator && !config.is_set(&options::ZOOKEEPER_AUTHORIZATION) {
+        return Some(format!(
+            "`{}: creator` needs a login, and the operator knows only `{}`, not Kerberos",
+            options::ZOOKEEPER_ACL.key(),
+            options::ZOOKEEPER_AUTHORIZATION.key()
+        ));
+    }
+    let is_tls = config
+        .iter()
+        .filter(|(key, _)| key.starts_with("env.java."))
+        .any(|(_, value)| value.contains("-Dzookeeper.client.secure=true"));
+    is_tls.then(|| {
+        "it is reached over TLS (`-Dzookeeper.client.secure=true`), which the operator does not do"
+            .to_owned()
+    })
+}
+
 /// Whether the metadata is where the operator can look for it and remove it.
 pub fn is_high_availability_readable(config: &FlinkConfig) -> bool {
     is_kubernetes_high_availability_on(config) || is_zookeeper_high_availability_on(config)

@@ -19,7 +19,10 @@ use super::world::{HaMetadata, Job, JobManager, Pod};
 use crate::api::deployment::FlinkDeploymentSpec;
 use crate::api::job::{JobState, UpgradeMode};
 use crate::api::status::{JobManagerDeploymentStatus, LAST_STATE_PATH, ReconciliationState};
-use crate::config::cluster::{is_high_availability_on, is_high_availability_readable};
+use crate::config::cluster::{
+    is_high_availability_on, is_high_availability_readable, is_zookeeper_high_availability_on,
+    zookeeper_out_of_reach,
+};
 use crate::config::options;
 use crate::render::{Objects, RenderInput, Submission, render_cluster};
 
@@ -289,9 +292,28 @@ impl Pass<'_> {
         restore: &RestorePoint,
         keeps_job_id: bool,
     ) -> Result<(String, Objects), Halt> {
+        self.refuse_metadata_out_of_reach(spec, generation)?;
         let job_id = self.id_of_start(spec, restore, keeps_job_id)?;
         let objects = self.render(spec, generation, restore, &job_id)?;
         Ok((job_id, objects))
+    }
+
+    /// What the job from before has left in a ZooKeeper that the operator cannot reach, it cannot remove.
+    pub(super) fn refuse_metadata_out_of_reach(
+        &self,
+        spec: &FlinkDeploymentSpec,
+        generation: i64,
+    ) -> Result<(), Halt> {
+        let config = self.deploy_config(spec, generation)?;
+        if spec.job.is_none() || !is_zookeeper_high_availability_on(&config) {
+            return Ok(());
+        }
+        let Some(reason) = zookeeper_out_of_reach(&config) else { return Ok(()) };
+        let message = format!(
+            "HA metadata is kept in a ZooKeeper that the operator cannot reach: {reason}. It could not              remove the graph of an earlier job there, which Flink would run beside the new one:              nothing is stopped or started. Set `{}: kubernetes`, or name a ZooKeeper that it can reach",
+            options::HA_TYPE.key()
+        );
+        Err(Halt::problem(Problem::upgrade("UpgradeFailed", message)))
     }
 
     /// A session cluster has no job, and no id of one.

@@ -135,6 +135,7 @@ impl Pass<'_> {
     /// A running job is not stopped for a spec whose objects cannot be made.
     pub(super) fn refuse_what_cannot_be_made(&self) -> Result<(), Halt> {
         if self.desired_state() == JobState::Running {
+            self.refuse_metadata_out_of_reach(&self.spec, self.generation)?;
             let _objects = self.render(&self.spec, self.generation, &RestorePoint::Empty, "")?;
         }
         Ok(())

@@ -5,6 +5,7 @@ use std::time::Duration;
 use zookeeper_client::Error as Failure;
 
 use super::Error;
+use crate::config::cluster::zookeeper_out_of_reach;
 use crate::config::option::InvalidValue;
 use crate::config::{FlinkConfig, options};
 
@@ -30,7 +31,9 @@ impl Ensemble {
     /// # Errors
     /// No quorum, no cluster id, or a way to log in that only Flink's own process has.
     pub fn from_config(config: &FlinkConfig) -> Result<Self, Error> {
-        refuse_unknown_ways(config)?;
+        if let Some(reason) = zookeeper_out_of_reach(config) {
+            return Err(Error::Unsupported(reason));
+        }
         let quorum: String = config
             .text_of(&options::ZOOKEEPER_QUORUM)
             .unwrap_or_default()
@@ -120,34 +123,6 @@ impl std::fmt::Debug for Ensemble {
             .field("base", &self.base)
             .finish_non_exhaustive()
     }
-}
-
-/// Kerberos and TLS are set up in the JVM and the pods of Flink; the operator has neither the
-/// ticket nor the key.
-fn refuse_unknown_ways(config: &FlinkConfig) -> Result<(), Error> {
-    let is_creator = config
-        .text_of(&options::ZOOKEEPER_ACL)
-        .is_some_and(|acl| acl.trim().eq_ignore_ascii_case("creator"));
-    if is_creator && !config.is_set(&options::ZOOKEEPER_AUTHORIZATION) {
-        return Err(Error::Unsupported(format!(
-            "`{}: creator` needs a login, and the operator knows only `{}`, not Kerberos; upgrade \
-             with `upgradeMode: savepoint`",
-            options::ZOOKEEPER_ACL.key(),
-            options::ZOOKEEPER_AUTHORIZATION.key()
-        )));
-    }
-    let is_tls = config
-        .iter()
-        .filter(|(key, _)| key.starts_with("env.java."))
-        .any(|(_, value)| value.contains("-Dzookeeper.client.secure=true"));
-    if is_tls {
-        return Err(Error::Unsupported(
-            "it is reached over TLS (`-Dzookeeper.client.secure=true`), which the operator does not \
-             do; upgrade with `upgradeMode: savepoint`"
-                .to_owned(),
-        ));
-    }
-    Ok(())
 }
 
 /// A path of these parts, as Flink joins them: without doubled or trailing slashes.

@@ -474,6 +474,23 @@ fn ha_metadata_that_would_not_be_found_again_are_not_gone_by() {
     }
 }
 
+#[test]
+fn a_zookeeper_that_the_operator_cannot_reach_stops_and_starts_nothing() {
+    let over_tls = |scene: Scene| {
+        moved_to_zookeeper(scene).edit(|spec| {
+            let option = "env.java.opts.all".to_owned();
+            spec.flink_configuration.0.insert(option, json!("-Dzookeeper.client.secure=true"));
+        })
+    };
+    let resumed = Scene::running("savepoint").suspended(UpgradeMode::Savepoint).path(SAVEPOINT);
+    for scene in [Scene::new("savepoint"), Scene::running("savepoint"), resumed] {
+        let plan = over_tls(scene).plan();
+        assert_eq!(deeds(&plan), [""; 0], "{}", told(&plan));
+        assert!(error(&plan).contains("reached over TLS"), "{}", error(&plan));
+        assert!(error(&plan).contains("nothing is stopped or started"), "{}", error(&plan));
+    }
+}
+
 /// A JobManager that was given no replicas, so that its TaskManagers outlive it.
 fn stopped(scene: &Scene) -> Scene {
     let mut scene = scene.clone().after(&scene.plan());
