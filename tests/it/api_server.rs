@@ -7,18 +7,20 @@ mod permissions;
 mod webhook;
 
 use std::net::UdpSocket;
+use std::path::Path;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{
     ApiResource, DeleteParams, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams,
 };
-use kube::config::{Config, KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client};
 use kubectl_flink::api::crd;
 use kubectl_flink::cluster::crds as definitions;
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
+
+use crate::support::api_client;
 
 /// The definitions are the same for all tests.
 static INSTALLED: OnceCell<()> = OnceCell::const_new();
@@ -36,12 +38,9 @@ impl Server {
         drop(rustls::crypto::ring::default_provider().install_default());
         let path = std::env::var("KUBECTL_FLINK_TEST_KUBECONFIG")
             .expect("KUBECTL_FLINK_TEST_KUBECONFIG names the kubeconfig of an API server");
-        let kubeconfig = Kubeconfig::read_from(path).unwrap();
-        let config =
-            Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;
-        let config = config.unwrap();
+        let config = api_client::config(Path::new(&path)).await;
         let address = config.cluster_url.clone();
-        let client = Client::try_from(config).unwrap();
+        let client = api_client::client(config);
         INSTALLED.get_or_init(|| async { install(&client, &crd::all()).await }).await;
         let namespace = format!("{namespace}-{}", std::process::id());
         let object = json!({

@@ -1,6 +1,7 @@
 //! Stand-ins for the systems outside, and what tests share.
 
 pub(crate) mod acceptance;
+pub(crate) mod api_client;
 pub(crate) mod exploration;
 pub(crate) mod fake_cluster;
 pub(crate) mod fake_flink;

@@ -1,10 +1,10 @@
 //! Each command under exactly the Role that `docs/permissions.md` asks for.
 
+use std::path::Path;
 use std::time::Duration;
 
 use clap::Parser;
 use kube::api::{Api, DynamicObject, Patch, PatchParams, PostParams};
-use kube::config::{Config, KubeConfigOptions, Kubeconfig};
 use kube::core::ApiResource;
 use kube::{Client, ResourceExt};
 use kubectl_flink::api::deployment::FlinkDeployment;
@@ -16,12 +16,13 @@ use kubectl_flink::cli::printer::Printer;
 use serde_json::{Value, json};
 
 use super::Server;
+use crate::support::api_client;
 
 /// How long the API server may take to notice a Role.
 const NOTICED_WITHIN: Duration = Duration::from_secs(10);
 
 /// Command lines for a row of the table; none where a test of its own tries it.
-fn lines(command: &str, folder: &std::path::Path) -> Vec<String> {
+fn lines(command: &str, folder: &Path) -> Vec<String> {
     let manifest = folder.join("orders.json").display().to_string();
     let archive = folder.join(format!("{command}.zip")).display().to_string();
     match command {
@@ -112,11 +113,9 @@ fn orders(namespace: &str) -> Value {
 /// A client that is `user`.
 async fn client_of(user: &str) -> Client {
     let path = std::env::var("KUBECTL_FLINK_TEST_KUBECONFIG").unwrap();
-    let kubeconfig = Kubeconfig::read_from(path).unwrap();
-    let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;
-    let mut config = config.unwrap();
+    let mut config = api_client::config(Path::new(&path)).await;
     config.auth_info.impersonate = Some(user.to_owned());
-    Client::try_from(config).unwrap()
+    api_client::client(config)
 }
 
 impl Server {

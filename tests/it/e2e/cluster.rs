@@ -20,10 +20,11 @@ use std::{env, fs, thread};
 
 use k8s_openapi::api::core::v1::{Namespace, PersistentVolume, Pod, Service};
 use kube::api::{Api, DeleteParams, ListParams, LogParams, Patch, PatchParams, PostParams};
-use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use kubectl_flink::cluster::apply::{ObjectId, Writer};
 use serde_json::{Value, json};
+
+use crate::support::api_client;
 
 /// Starting a JobManager and a TaskManager takes half a minute on two busy cores.
 pub(super) const PATIENCE: Duration = Duration::from_mins(4);
@@ -65,12 +66,13 @@ impl Cluster {
         // Refused where another test has done it.
         drop(rustls::crypto::ring::default_provider().install_default());
         let runtime = tokio::runtime::Runtime::new().unwrap();
-        let client = runtime.block_on(async { Client::try_from(kube_config(&kubeconfig).await) });
+        let client =
+            runtime.block_on(async { api_client::client(api_client::config(&kubeconfig).await) });
         let namespace = format!("e2e-{name}-{}", std::process::id());
         let data = PathBuf::from(format!("/tmp/kubectl-flink-{namespace}"));
         let cluster = Self {
             runtime,
-            client: client.unwrap(),
+            client,
             kubeconfig,
             namespace,
             name: JOB.to_owned(),
@@ -141,7 +143,7 @@ impl Cluster {
     }
 
     pub(super) fn kube_config(&self) -> Config {
-        self.runtime.block_on(kube_config(&self.kubeconfig))
+        self.runtime.block_on(api_client::config(&self.kubeconfig))
     }
 
     pub(super) fn kubeconfig(&self) -> &Path {
@@ -295,11 +297,6 @@ impl Drop for Cluster {
         });
         drop(fs::remove_dir_all(&self.data));
     }
-}
-
-async fn kube_config(kubeconfig: &Path) -> Config {
-    let config = Kubeconfig::read_from(kubeconfig).unwrap();
-    Config::from_custom_kubeconfig(config, &KubeConfigOptions::default()).await.unwrap()
 }
 
 pub(super) fn project() -> &'static Path {

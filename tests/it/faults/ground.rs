@@ -1,16 +1,16 @@
 //! What all cases of a test stand on: a control plane of their own, and Flink clusters without Flink.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::{Client, Config};
+use kube::Client;
 use kubectl_flink::api::crd;
 use kubectl_flink::cluster::crds;
 
 use super::world::World;
+use crate::support::api_client;
 
 /// A control plane, which goes when this is dropped.
 pub(super) struct Ground {
@@ -45,7 +45,7 @@ impl Ground {
         up.args(["sandbox", "up", "--control-plane-only", "--name", &name, "--kubeconfig"]);
         let up = up.arg(&kubeconfig).output().unwrap();
         assert!(up.status.success(), "sandbox up: {}", String::from_utf8_lossy(&up.stderr));
-        let client = client(&kubeconfig).await;
+        let client = api_client::client(api_client::config(&kubeconfig).await);
         crds::apply(&client, &crd::all(), false).await.unwrap();
         crds::wait_until_established(&client, &crd::all(), Duration::from_secs(30)).await.unwrap();
         let world = World::start(client.clone()).await;
@@ -56,15 +56,6 @@ impl Ground {
     pub(super) fn name(&self) -> &str {
         &self.name
     }
-}
-
-/// A client that tells errors as they come: nothing is tried again behind the scenes.
-async fn client(kubeconfig: &Path) -> Client {
-    let kubeconfig = Kubeconfig::read_from(kubeconfig).unwrap();
-    let options = KubeConfigOptions::default();
-    let mut config = Config::from_custom_kubeconfig(kubeconfig, &options).await.unwrap();
-    config.default_retry = false;
-    Client::try_from(config).unwrap()
 }
 
 /// A file in the folder of the test.

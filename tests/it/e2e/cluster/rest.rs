@@ -9,7 +9,8 @@ use kubectl_flink::flink::jars::RunRequest;
 use kubectl_flink::flink::{self, Deadlines};
 use serde_json::Value;
 
-use super::{Cluster, jar, kube_config};
+use super::{Cluster, jar};
+use crate::support::api_client;
 
 impl Cluster {
     /// An answer of the JobManager's REST API, through the API server.
@@ -23,7 +24,7 @@ impl Cluster {
     /// The JobManager's REST API.
     pub(in crate::e2e) fn ask_flink<T>(&self, ask: impl AsyncFnOnce(flink::Client) -> T) -> T {
         self.runtime.block_on(async {
-            let config = kube_config(&self.kubeconfig).await;
+            let config = api_client::config(&self.kubeconfig).await;
             let options = Options { access: Access::Proxy, ..Options::default() };
             let target = Target {
                 namespace: self.namespace.clone(),
