@@ -25,6 +25,9 @@ use crate::config::options;
 /// Reason of an error that ends with the next valid spec.
 pub(super) const VALIDATION_ERROR: &str = "ValidationError";
 
+/// Reason of an error that a plan stopped at; it ends with a plan that is carried out.
+pub(super) const NOT_CARRIED_OUT: &str = "NotCarriedOut";
+
 /// Something that is wrong and is told to the user: status, event and log say the same.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Problem {
@@ -47,6 +50,30 @@ impl Problem {
             message: message.into(),
             detail: None,
             causes: vec![],
+        }
+    }
+
+    /// What was to be done was refused; who was to do it has told the event.
+    pub(super) fn not_carried_out(message: &str) -> Self {
+        Self {
+            kind: ErrorType::Reconciliation,
+            reason: "Error",
+            component: Component::Operator,
+            message: message.to_owned(),
+            detail: Some(NOT_CARRIED_OUT.to_owned()),
+            causes: vec![],
+        }
+    }
+
+    /// Something is wrong with the job itself.
+    pub(super) fn of_job(message: String, causes: Vec<String>) -> Self {
+        Self {
+            kind: ErrorType::Reconciliation,
+            reason: "Error",
+            component: Component::Job,
+            message,
+            detail: None,
+            causes,
         }
     }
 }

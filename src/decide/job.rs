@@ -8,7 +8,6 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::application::{Halt, Problem};
-use super::error_document::ErrorType;
 use super::exceptions::{self, Scope};
 use super::plan::{Component, Event};
 use super::reconciled::{Reconciled, StoredSpec};
@@ -269,14 +268,7 @@ pub(super) fn failure(answer: Answer<'_, Failure>) -> Problem {
         Ok(failure) => (failure.message.clone(), told_causes(&failure.causes)),
         Err(reason) => (format!("the job failed; its exception cannot be read: {reason}"), vec![]),
     };
-    Problem {
-        kind: ErrorType::Reconciliation,
-        reason: "Error",
-        component: Component::Job,
-        message,
-        detail: None,
-        causes,
-    }
+    Problem::of_job(message, causes)
 }
 
 /// Statuses and events have room for two causes. What went wrong is told by the innermost.

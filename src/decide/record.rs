@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::application::{Halt, Problem};
+use super::application::{Halt, NOT_CARRIED_OUT, Problem};
 use super::diff::SpecDiff;
-use super::error_document::{error_document, rollback_in, rolled_back};
+use super::error_document::{error_document, reason_of, rollback_in, rolled_back};
 use super::failed_stop::NOT_STOPPED;
 use super::job;
 use super::pass::{JobStep, Kind, Pass, PlanOf, StatusOfJob};
@@ -237,7 +237,8 @@ impl<K: Kind> Pass<'_, K> {
     fn settle(&mut self) {
         let rollback = self.rollback_on_record();
         let failed_stop = self.failed_stop_on_record();
-        if let Some(problem) = &self.problem {
+        let stopped_at = self.world.stopped_at().map(Problem::not_carried_out);
+        if let Some(problem) = self.problem.as_ref().or(stopped_at.as_ref()) {
             let Problem { kind, reason: _, component: _, message, detail, causes } = problem;
             let (set_back, other) = (self.set_back_on_record(), K::wrong_beside(self));
             let failed_stop = failed_stop.filter(|_| !message.contains(NOT_STOPPED));
@@ -252,10 +253,33 @@ impl<K: Kind> Pass<'_, K> {
             self.status.set_error(Some(document));
         } else if let Some(rollback) = rollback {
             self.status.set_error(Some(rolled_back(&rollback)));
-        } else if K::has_recovered(self) {
+        } else if K::has_recovered(self) || self.is_carried_out() {
             self.status.set_error(None);
         }
         K::settle(self);
+    }
+
+    /// Whether the stored error is what a plan stopped at, which is over, and nothing else is told
+    /// in it.
+    fn is_carried_out(&self) -> bool {
+        let error = self.status.error().unwrap_or_default();
+        reason_of(error).as_deref() == Some(NOT_CARRIED_OUT)
+            && WentBack::read(error).is_none()
+            && K::wrong_beside(self).is_none()
+    }
+
+    /// The stored status with the error that the last plan stopped at. This one may stop there, too,
+    /// and what it comes to would not be stored.
+    fn tell_first(&mut self) {
+        if self.problem.is_some() || self.world.stopped_at().is_none() {
+            return;
+        }
+        let end = std::mem::replace(&mut self.status, self.world.status().clone());
+        self.settle();
+        let told = std::mem::replace(&mut self.status, end);
+        if told.error() != self.world.status().error() {
+            self.steps.insert(0, K::Step::write_status(told));
+        }
     }
 
     /// Why the spec was rolled back. It stays in the status until there is another spec: by itself,
@@ -286,6 +310,7 @@ impl<K: Kind> Pass<'_, K> {
         look_again: Option<Duration>,
     ) -> PlanOf<K> {
         self.settle();
+        self.tell_first();
         let look_again = match (look_again, self.wake) {
             (Some(pause), Some(wake)) => Some(pause.min(wake)),
             (pause, wake) => pause.or(wake),

@@ -63,6 +63,9 @@ pub struct Facts {
     pub nodes: Fact<Vec<Node>>,
     /// Names of the nodes that the pods of the job's cluster are on.
     pub pod_nodes: Fact<BTreeSet<String>>,
+    /// What the last plan for this generation stopped at, where it does not pass by itself. Absent
+    /// after a start of the operator, and after a plan that was carried out.
+    pub stopped_at: Option<String>,
 }
 
 /// Names that may be used up by this decision; drawn by the shell, so that a decision is repeatable.
@@ -173,6 +176,9 @@ macro_rules! job_facts {
             fn zone(&self) -> &TimeZone;
             fn went_back(&self) -> Option<&WentBack>;
 
+            /// What the last plan stopped at, and nobody has mended since.
+            fn stopped_at(&self) -> Option<&str>;
+
             /// The stored spec of this text.
             fn parse(&self, text: &str) -> Stored<<Self::Kind as Kind>::Spec>;
 
@@ -264,6 +270,10 @@ macro_rules! job_world {
 
             fn went_back(&self) -> Option<&WentBack> {
                 self.went_back.as_ref()
+            }
+
+            fn stopped_at(&self) -> Option<&str> {
+                self.facts.stopped_at.as_deref()
             }
 
             fn parse(&self, text: &str) -> Stored<<$kind as Kind>::Spec> {

@@ -62,6 +62,17 @@ impl Error {
         }
     }
 
+    /// Whether the status has to tell it: it lasts, and what Flink refuses is told by what the next
+    /// pass sees there. A resource that is gone has no status.
+    pub(super) fn is_refusal(&self) -> bool {
+        let is_told = match self {
+            Self::Cluster(error) => !error.is_not_found(),
+            Self::ZooKeeper(_) | Self::Address(_) | Self::Serialize(_) => true,
+            Self::Flink { .. } | Self::StatusTaken => false,
+        };
+        is_told && !self.is_transient()
+    }
+
     /// Stable name for logs.
     pub fn reason(&self) -> &'static str {
         match self {

@@ -90,6 +90,8 @@ pub struct Context {
     pub(super) rewinds: Arc<Rewinds>,
     failed_submissions: Mutex<HashMap<String, FailedSubmission>>,
     tried: Mutex<HashMap<String, Tried>>,
+    /// What the last plan stopped at, with the generation that it was for, by the resource's uid.
+    stopped_at: Mutex<HashMap<String, (Option<i64>, String)>>,
     /// When periodic snapshots were asked for, by the uid of the job.
     periodic: Mutex<HashMap<String, Memory>>,
     /// In which cron expressions are meant.
@@ -130,6 +132,7 @@ impl Context {
             rewinds: Arc::default(),
             failed_submissions: Mutex::default(),
             tried: Mutex::default(),
+            stopped_at: Mutex::default(),
             periodic: Mutex::default(),
             zone: TimeZone::system(),
             progress: tokio::sync::broadcast::Sender::new(1024),
@@ -272,6 +275,7 @@ impl Context {
         self.forget_exceptions(uid);
         self.forget_sighting(uid);
         self.forget_failed_submission(uid);
+        self.forget_stop(uid);
         self.autoscalers.forget(uid);
         self.autoscalers.settle(uid);
     }
@@ -332,6 +336,22 @@ impl Context {
 
     pub(super) fn forget_failed_submission(&self, uid: &str) {
         lock(&self.failed_submissions).remove(uid);
+    }
+
+    /// What the last plan stopped at, if it was for this generation of the resource.
+    pub(super) fn stopped_at(&self, resource: &ObjectMeta) -> Option<String> {
+        let all = lock(&self.stopped_at);
+        let (generation, error) = all.get(resource.uid.as_deref()?)?;
+        (*generation == resource.generation).then(|| error.clone())
+    }
+
+    pub(super) fn note_stop(&self, uid: &str, generation: Option<i64>, error: String) {
+        lock(&self.stopped_at).insert(uid.to_owned(), (generation, error));
+    }
+
+    /// A plan was carried out. Answers whether the last one was not.
+    pub(super) fn forget_stop(&self, uid: &str) -> bool {
+        lock(&self.stopped_at).remove(uid).is_some()
     }
 }
 

@@ -190,7 +190,7 @@ fn tell_others<K: Operated>(event: &watcher::Event<Guarded<K>>, context: &Contex
             let uid = resource.uid().unwrap_or_default();
             context.validators.forget(&uid);
             context.health.forget_canary(&uid);
-            context.autoscalers.forget(&uid);
+            context.forget(&uid);
             K::seen(resource, Sight::Gone, context);
         }
         watcher::Event::Init | watcher::Event::InitDone => {}

@@ -40,6 +40,9 @@ const AWAY: Duration = Duration::from_secs(2);
 /// Pause until what was doubted is known.
 const DOUBTED: Duration = Duration::from_millis(500);
 
+/// Pause until the status no longer tells what a plan stopped at, once one was carried out.
+const CARRIED_OUT: Duration = Duration::from_millis(500);
+
 /// When to look at a resource again; absent: when something changes.
 pub(super) type Again = Option<Duration>;
 
@@ -123,9 +126,17 @@ async fn pass<K: Operated>(resource: &Guarded<K>, context: &Context) -> Result<A
     }
     match newest {
         Some(Ok(newest)) => {
+            let (uid, generation) = (newest.uid().unwrap_or_default(), newest.meta().generation);
             let outcome = K::pass(newest, context).await;
             if let (Err(Error::Act(error)), Ok(known)) = (&outcome, &resource.0) {
+                if error.is_refusal() {
+                    context.note_stop(&uid, generation, tell(error));
+                }
                 tell_failure(error, known, context).await;
+            }
+            if outcome.is_ok() && context.forget_stop(&uid) {
+                // The status tells still what the plan before this one stopped at.
+                return outcome.map(|again| again.into_iter().chain([CARRIED_OUT]).min());
             }
             outcome
         }

@@ -139,7 +139,7 @@ pub async fn plan(
         periodic: context.periodic(resource.metadata.uid.as_deref().unwrap_or_default()),
         went_back: context.rewinds.known(resource.metadata.uid.as_deref().unwrap_or_default()),
         zone: context.zone.clone(),
-        facts: Facts::default(),
+        facts: Facts { stopped_at: context.stopped_at(&resource.metadata), ..Facts::default() },
         memo: Memo::default(),
     };
     for _ in 0..=QUESTIONS_MAX {

@@ -221,7 +221,7 @@ pub(super) async fn plan(
         failed_submission: context.failed_submission(uid),
         tried: context.tried(uid),
         validators: context.validators.known(Kind::FlinkSessionJob, uid),
-        facts: Facts::default(),
+        facts: Facts { stopped_at: context.stopped_at(&resource.metadata), ..Facts::default() },
         memo: Memo::default(),
     };
     let asked = Asked { status: &status.job_status, flink: flink(cluster, operator, context) };

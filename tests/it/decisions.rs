@@ -10,6 +10,7 @@
 pub(super) mod care;
 mod crashes;
 mod deletion;
+mod not_carried_out;
 mod properties;
 mod quirks;
 mod reload;

@@ -11,7 +11,6 @@ use crate::api::job::{JobState, UpgradeMode};
 use crate::api::status::{JobStatusState, ReconciliationState};
 use crate::config::cluster::is_high_availability_on;
 use crate::decide::application::Problem;
-use crate::decide::error_document::ErrorType;
 use crate::decide::job::{self, WithoutCheckpoint};
 use crate::decide::lifecycle::{ENDED_UNSEEN, JOB_NOT_FOUND, loss_in, tells_of_loss};
 use crate::decide::observe::SOON;
@@ -157,7 +156,7 @@ impl Pass<'_> {
     fn tell_unknown_end(&mut self, halt: Halt) -> Halt {
         let Halt::Cannot(message) = halt else { return halt };
         self.wake_within(SOON);
-        Halt::problem(unknown_end(message))
+        Halt::problem(Problem::of_job(message, vec![]))
     }
 
     /// The job was cancelled to be started anew without its state, or from a state that the user
@@ -232,12 +231,13 @@ impl Pass<'_> {
     fn job_manager_start(&self) -> Result<Timestamp, Halt> {
         let start = self.world.job_manager_start()?;
         start.copied().map_err(|reason| {
-            Halt::problem(unknown_end(format!(
+            let message = format!(
                 "what became of job {} is not known, as it cannot be read when the JobManager of \
                  the session cluster `{}` was started: {reason}",
                 self.status.job_status.job_id.as_deref().unwrap_or_default(),
                 self.cluster_name()
-            )))
+            );
+            Halt::problem(Problem::of_job(message, vec![]))
         })
     }
 
@@ -407,15 +407,4 @@ enum Loss {
     Stateless,
     /// It keeps no state, and has ended.
     EndedUnseen,
-}
-
-fn unknown_end(message: String) -> Problem {
-    Problem {
-        kind: ErrorType::Reconciliation,
-        reason: "Error",
-        component: Component::Job,
-        message,
-        detail: None,
-        causes: vec![],
-    }
 }

@@ -92,6 +92,9 @@ pub struct Facts {
     pub pod_nodes: Fact<BTreeSet<String>>,
     /// Of the session cluster, by the clock of its node.
     pub job_manager_start: Fact<Timestamp>,
+    /// What the last plan for this generation stopped at, where it does not pass by itself. Absent
+    /// after a start of the operator, and after a plan that was carried out.
+    pub stopped_at: Option<String>,
 }
 
 /// What this process has tried; nothing after a start of the operator.

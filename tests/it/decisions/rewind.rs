@@ -4,7 +4,7 @@ use kubectl_flink::decide::rewind::{Record, went_back};
 
 use super::*;
 
-fn went() -> WentBack {
+pub(super) fn went() -> WentBack {
     let scene = Scene::running("savepoint");
     let mut known = scene.status.clone();
     known.job_status.job_id = Some("0000000000000000000000000000000f".to_owned());

@@ -1,0 +1,83 @@
+//! What a plan stopped at, told in the status without a loss of what else is told there.
+
+use kubectl_flink::decide::error_document::{message_of, reason_of};
+
+use super::*;
+
+const REFUSED: &str = "exceeded quota: compute";
+
+fn stopped_at(mut scene: Scene) -> Scene {
+    scene.facts.stopped_at = Some(REFUSED.to_owned());
+    scene
+}
+
+fn goes_on(mut scene: Scene) -> Scene {
+    scene.facts.stopped_at = None;
+    scene
+}
+
+fn error_of(scene: &Scene) -> String {
+    scene.status.error.clone().unwrap_or_default()
+}
+
+/// Stopped, and about to be started.
+fn upgrading() -> Scene {
+    Scene::running("savepoint").path(SAVEPOINT).upgrading(UpgradeMode::Savepoint)
+}
+
+#[test]
+fn it_is_stored_before_the_next_plan_stops_too() {
+    let scene = upgrading();
+    let plan = stopped_at(scene.clone()).plan();
+    let Some(Step::WriteStatus(first)) = plan.steps.first() else { panic!("{}", told(&plan)) };
+    let mut expected = scene.status.clone();
+    expected.error.clone_from(&first.error);
+    expected.lifecycle_state = first.lifecycle_state;
+    expected.conditions.clone_from(&first.conditions);
+    assert_eq!(**first, expected, "nothing else is noted before it is done");
+    let error = first.error.as_deref().unwrap();
+    assert_eq!(message_of(error), REFUSED);
+    assert_eq!(reason_of(error).as_deref(), Some("NotCarriedOut"));
+
+    let known = Scene { status: (**first).clone(), ..stopped_at(scene) };
+    let is_told = |step: &Step| matches!(step, Step::WriteStatus(of) if **of == known.status);
+    assert!(!known.plan().steps.iter().any(is_told), "it is told once");
+}
+
+#[test]
+fn it_ends_with_a_plan_that_is_carried_out() {
+    let scene = stopped_at(Scene::running("savepoint"));
+    let scene = scene.clone().after(&scene.plan());
+    assert_eq!(message_of(&error_of(&scene)), REFUSED);
+    let scene = goes_on(scene);
+    assert_eq!(scene.plan().status.error, None);
+}
+
+#[test]
+fn that_the_record_went_back_stays_beside_it() {
+    let mut scene = upgrading();
+    scene.went_back = Some(rewind::went());
+    let refused = scene.clone().after(&scene.plan());
+    let mut scene = stopped_at(refused);
+    scene.went_back = None;
+    let scene = scene.clone().after(&scene.plan());
+    assert!(WentBack::read(&error_of(&scene)).is_some(), "{}", error_of(&scene));
+    let scene = goes_on(scene);
+    let scene = scene.clone().after(&scene.plan());
+    assert!(WentBack::read(&error_of(&scene)).is_some(), "{}", error_of(&scene));
+}
+
+#[test]
+fn that_the_spec_was_rolled_back_stays_beside_it() {
+    let message =
+        "the spec of 2026-11-01T00:00:00Z was not stable in time and is rolled back: late";
+    let mut scene = Scene::running("savepoint");
+    scene.status.reconciliation_status.state = ReconciliationState::RolledBack;
+    scene.status.error = Some(serde_json::json!({ "message": message }).to_string());
+    let scene = stopped_at(scene);
+    let scene = scene.clone().after(&scene.plan());
+    assert_eq!(message_of(&error_of(&scene)), REFUSED);
+    assert!(error_of(&scene).contains(message), "{}", error_of(&scene));
+    let scene = goes_on(scene);
+    assert_eq!(message_of(&scene.plan().status.error.unwrap()), message);
+}

@@ -1,0 +1,66 @@
+//! What the API server refuses is in the status of the resource until it is accepted.
+
+use axum::http::Method;
+use kubectl_flink::decide::error_document::reason_of;
+
+use crate::decisions::Scene;
+use crate::support::fake_cluster::{FakeCluster, Fault};
+use crate::support::fake_flink::FakeFlink;
+use crate::support::operating::{Operating, error_of};
+
+const QUOTA: &str = "exceeded quota: compute, requested: limits.memory=2Gi";
+
+fn without_room(cluster: &FakeCluster) {
+    let fault = Fault::Refused(403, QUOTA.to_owned());
+    cluster.fail(Method::POST, "/deployments", fault, usize::MAX);
+}
+
+async fn until_told(operating: &Operating) {
+    operating
+        .until("the refusal is told", |cluster| {
+            let error = error_of(cluster, "flinkdeployments", "orders")?;
+            error.contains(QUOTA).then_some(())
+        })
+        .await;
+}
+
+async fn until_deployed(operating: &Operating) {
+    operating
+        .until("it is deployed, and nothing is wrong", |cluster| {
+            cluster.object("deployments", "shop", "orders")?;
+            let resource = cluster.object("flinkdeployments", "shop", "orders")?;
+            let status = &resource["status"];
+            let is_deployed = status["reconciliationStatus"]["state"] == "DEPLOYED";
+            (is_deployed && status["error"].is_null()).then_some(())
+        })
+        .await;
+}
+
+#[tokio::test]
+async fn a_deployment_that_is_refused_is_told_in_the_status_until_it_is_accepted() {
+    let cluster = FakeCluster::new();
+    without_room(&cluster);
+    let operating = Operating::start_on(cluster, FakeFlink::start().await);
+    operating.cluster.insert(serde_json::to_value(Scene::new("stateless").resource).unwrap());
+    until_told(&operating).await;
+    let resource = operating.cluster.object("flinkdeployments", "shop", "orders").unwrap();
+    assert_eq!(resource["status"]["lifecycleState"], "UPGRADING");
+    let reason = reason_of(resource["status"]["error"].as_str().unwrap());
+    assert_eq!(reason.as_deref(), Some("NotCarriedOut"));
+
+    operating.cluster.heal();
+    until_deployed(&operating).await;
+    operating.stop().await;
+}
+
+#[tokio::test]
+async fn a_refusal_of_an_earlier_operator_is_told_until_the_next_one_is_accepted() {
+    let cluster = FakeCluster::new();
+    without_room(&cluster);
+    let operating = Operating::start_on(cluster, FakeFlink::start().await);
+    operating.cluster.insert(serde_json::to_value(Scene::new("stateless").resource).unwrap());
+    until_told(&operating).await;
+    let operating = operating.restart_after(FakeCluster::heal).await;
+    until_deployed(&operating).await;
+    operating.stop().await;
+}
