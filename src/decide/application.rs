@@ -200,7 +200,8 @@ impl Pass<'_> {
             self.steps.push(Step::FinishCluster(Box::new(objects)));
             return Ok(self.finish("the JobManager was created already", Some(SOON)));
         }
-        if let Some(message) = self.own.rerun.take() {
+        let is_stateless = self.job().upgrade_mode == UpgradeMode::Stateless;
+        if let Some(message) = self.own.rerun.take().filter(|_| !is_stateless) {
             return self.refuse_rerun(&last, message);
         }
         if let Some(trigger_id) = self.pending_stop() {

@@ -254,10 +254,10 @@ impl Pass<'_> {
         Ok((restore, true))
     }
 
-    /// Without HA metadata a stateless job starts over; any other waits for a person.
+    /// Without HA metadata a stateless job starts over; any other waits for a person, and so does one
+    /// that only a refused spec calls stateless.
     fn recover_without_metadata(&self) -> Result<RestorePoint, Halt> {
-        let wanted = self.world.resource.spec.job.as_ref().map(|job| job.upgrade_mode);
-        if wanted == Some(UpgradeMode::Stateless) {
+        if self.job().upgrade_mode == UpgradeMode::Stateless {
             return Ok(RestorePoint::Empty);
         }
         Err(Halt::problem(Problem::upgrade("UpgradeFailed", LOST)))

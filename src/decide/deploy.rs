@@ -310,7 +310,10 @@ impl Pass<'_> {
         }
         let Some(reason) = zookeeper_out_of_reach(&config) else { return Ok(()) };
         let message = format!(
-            "HA metadata is kept in a ZooKeeper that the operator cannot reach: {reason}. It could not              remove the graph of an earlier job there, which Flink would run beside the new one:              nothing is stopped or started. Set `{}: kubernetes`, or name a ZooKeeper that it can reach",
+            "HA metadata is kept in a ZooKeeper that the operator cannot reach: {reason}. It could not \
+             remove the graph of an earlier job there, which Flink would run beside the new one: \
+             nothing is stopped or started. Set `{}: kubernetes`, or name a ZooKeeper that it can \
+             reach",
             options::HA_TYPE.key()
         );
         Err(Halt::problem(Problem::upgrade("UpgradeFailed", message)))
@@ -376,7 +379,7 @@ impl Pass<'_> {
     /// The same where it is not known: its Deployment is just going, or its HA metadata cannot be read.
     /// A job without state starts over all the same.
     pub(super) fn may_have_started(&self, spec: &FlinkDeploymentSpec) -> Result<bool, Halt> {
-        if !self.is_starting() || self.job().upgrade_mode == UpgradeMode::Stateless {
+        if !self.is_starting() || self.is_stateless_for_certain() {
             return Ok(false);
         }
         if let Some(job_manager) = self.read_job_manager()? {

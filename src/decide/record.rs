@@ -38,6 +38,13 @@ impl<K: Kind> Pass<'_, K> {
         self.spec.job().map_or(JobState::Running, |job| job.state)
     }
 
+    /// Whether the job keeps no state, by a spec that was judged and is carried out. Observing comes
+    /// first, and a spec that will be refused drops no state.
+    pub(super) fn is_stateless_for_certain(&self) -> bool {
+        self.job().upgrade_mode == UpgradeMode::Stateless
+            && self.status.observed_generation() == Some(self.world.generation())
+    }
+
     /// How the running job was started, or the stopped one was stopped.
     pub(super) fn last_mode(&self) -> UpgradeMode {
         let job = self.last.as_ref().and_then(|last| last.spec.job());

@@ -38,8 +38,7 @@ impl Pass<'_> {
         } else {
             None
         };
-        let Some(asked) = asked.filter(|_| self.job().upgrade_mode != UpgradeMode::Stateless)
-        else {
+        let Some(asked) = asked.filter(|_| !self.is_stateless_for_certain()) else {
             return Ok(false);
         };
         let is_another = match job {

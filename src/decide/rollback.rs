@@ -184,12 +184,13 @@ impl application::Pass<'_> {
         }
     }
 
-    /// Empty only for a job whose user does not care for state; by the spec's mode, as the stored
-    /// one tells how the job was started, which says nothing about what it has saved since.
+    /// Empty only for a job whose user does not care for state; by the mode of the spec that is in
+    /// force, as the stored one tells how the job was started, which says nothing about what it has
+    /// saved since.
     fn mode_of_rollback(&self) -> UpgradeMode {
-        match self.world.resource.spec.job.as_ref().map(|job| job.upgrade_mode) {
-            Some(UpgradeMode::Stateless) => UpgradeMode::Stateless,
-            Some(UpgradeMode::Savepoint | UpgradeMode::LastState) | None => UpgradeMode::LastState,
+        match self.job().upgrade_mode {
+            UpgradeMode::Stateless => UpgradeMode::Stateless,
+            UpgradeMode::Savepoint | UpgradeMode::LastState => UpgradeMode::LastState,
         }
     }
 

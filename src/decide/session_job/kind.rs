@@ -196,7 +196,7 @@ impl JobStep<FlinkSessionJob> for Step {
 impl Pass<'_> {
     /// What is said of the loss of the job: by this pass, or by one before it as long as nothing is
     /// known of the job.
-    fn loss_on_record(&self) -> Option<&'static str> {
+    pub(super) fn loss_on_record(&self) -> Option<&'static str> {
         let is_unknown = self.status.job_status.state == Some(JobStatusState::Reconciling);
         let told = || self.status.error.as_deref().filter(|_| is_unknown).and_then(loss_in);
         self.own.loss.or_else(told)

@@ -241,6 +241,15 @@ impl Pass<'_> {
         })
     }
 
+    /// When the session cluster was made, or last changed.
+    fn cluster_since(&self) -> Option<Timestamp> {
+        let cluster = self.world.cluster?;
+        let made = cluster.metadata.creation_timestamp.as_ref().map(|at| at.0);
+        let changed = cluster.status.as_ref()?.reconciliation_status.reconciliation_timestamp;
+        let changed = Timestamp::from_millisecond(changed).unwrap_or(Timestamp::MAX);
+        Some(made.map_or(changed, |made| made.max(changed)))
+    }
+
     fn submitted_at(&self) -> Timestamp {
         let deployed = self.status.reconciliation_status.reconciliation_timestamp;
         Timestamp::from_millisecond(deployed).unwrap_or_default()
@@ -358,17 +367,13 @@ impl Pass<'_> {
         Ok(if has_ended { Loss::EndedUnseen } else { Loss::Stateless })
     }
 
-    /// Whether the job keeps no state, by a spec that was judged and is carried out. Observing comes
-    /// first, and a spec that will be refused drops no state.
-    pub(super) fn is_stateless_for_certain(&self) -> bool {
-        self.job().upgrade_mode == UpgradeMode::Stateless
-            && self.status.observed_generation == Some(self.world.generation())
-    }
-
     /// Whether a job that is not listed has ended. A JobManager lists each job that it was given until
-    /// that ends, and a while longer; with high availability so does the next one.
+    /// that ends, and a while longer; with high availability so does the next one, unless the cluster
+    /// itself is another than it was: it may have had none then.
     fn has_ended_unseen(&self) -> Result<bool, Halt> {
-        if is_high_availability_on(&*self.observe_config()?) {
+        let is_same_cluster =
+            self.cluster_since().is_some_and(|since| since <= self.submitted_at());
+        if is_same_cluster && is_high_availability_on(&*self.observe_config()?) {
             return Ok(true);
         }
         // The start time on record is that of the job before, where nobody saw this one.

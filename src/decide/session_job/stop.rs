@@ -11,6 +11,7 @@ use crate::config::options;
 use crate::decide::application::Problem;
 use crate::decide::diff::SpecDiff;
 use crate::decide::job::{self, StopOutcome};
+use crate::decide::lifecycle::ENDED_UNSEEN;
 use crate::decide::observe::SOON;
 use crate::decide::reconciled::{ReconciledJob, deployed};
 use crate::decide::record::savepoint_directory;
@@ -66,6 +67,8 @@ impl Pass<'_> {
                 if mode == UpgradeMode::Stateless {
                     self.status.job_status.upgrade_savepoint_path = None;
                 }
+                // What became of it was told, and is over.
+                self.own.loss = None;
                 self.succeed(mode)
             }
             // High availability is given to the table as off.
@@ -87,6 +90,10 @@ impl Pass<'_> {
     }
 
     pub(super) fn decide_stop(&self, mode: UpgradeMode) -> Result<StopDecision, Halt> {
+        if mode != UpgradeMode::Stateless && self.loss_on_record() == Some(ENDED_UNSEEN) {
+            // It kept no state, whatever the next one is to keep.
+            return Ok(StopDecision::AlreadyStopped(UpgradeMode::Stateless));
+        }
         let config = self.observe_config()?;
         let state = self.status.job_status.state;
         let mut facts = StopFacts {

@@ -188,6 +188,22 @@ fn s12_a_stateless_job_goes_back_empty() {
 }
 
 #[test]
+fn s12_an_edit_that_is_refused_drops_no_state_of_what_is_rolled_back() {
+    let refused = |scene: Scene| {
+        scene.edit_job(|job| {
+            job.upgrade_mode = UpgradeMode::Stateless;
+            job.parallelism = Some(-1);
+        })
+    };
+    let before = taken_down(&refused(failing("last-state").starting()));
+    let under_way = refused(taken_down(&failing("last-state").starting()));
+    for scene in [before, under_way] {
+        let plan = scene.plan();
+        assert!(plan.because.contains("the latest checkpoint in HA metadata"), "{}", told(&plan));
+    }
+}
+
+#[test]
 fn s12_what_once_started_and_left_no_metadata_is_not_rolled_back() {
     let scene = failing("savepoint").starting().without_metadata().path(SAVEPOINT);
     let plan = scene.plan();

@@ -510,3 +510,17 @@ fn a_redeploy_to_a_checkpoint_of_a_job_that_nobody_can_cancel_is_made() {
 fn deeds_of(scene: &Scene) -> Vec<&'static str> {
     deeds(&scene.plan())
 }
+
+#[test]
+fn an_edit_that_is_refused_starts_no_lost_job_empty() {
+    let lost = |mode: &str| Scene::running(mode).option("high-availability.type", "NONE").gone();
+    let plan = lost("stateless").without_metadata().plan();
+    assert_eq!(created(&plan, "execution.savepoint.path"), Some(String::new()), "{}", told(&plan));
+    let refused = lost("last-state").without_metadata().edit_job(|job| {
+        job.upgrade_mode = UpgradeMode::Stateless;
+        job.parallelism = Some(-1);
+    });
+    let plan = refused.plan();
+    assert!(!deeds(&plan).contains(&"create-cluster"), "{}", told(&plan));
+    assert!(error(&plan).contains("HA metadata is not available"), "{}", error(&plan));
+}

@@ -1,6 +1,7 @@
 //! A first submission, and one that may have arrived.
 
 use super::*;
+use crate::api::job::UpgradeMode;
 
 #[test]
 fn s01_nothing_is_submitted_while_the_cluster_is_not_ready() {
@@ -212,6 +213,40 @@ fn s05_a_stateless_job_that_ended_while_nobody_looked_is_not_run_again_by_itself
         submitted(&case.pass());
         assert_eq!(case.status.error, None);
     }
+}
+
+/// It had no high availability when the job was submitted, and lost it with its JobManager.
+#[test]
+fn s05_a_stateless_job_of_a_cluster_that_was_changed_since_is_submitted_again() {
+    let mut case = Case::running("stateless");
+    case.set_in_cluster("high-availability.type", "kubernetes");
+    case.now += jiff::SignedDuration::from_hours(3);
+    let changed = case.now.as_millisecond();
+    let cluster = case.cluster.as_mut().unwrap().status.as_mut().unwrap();
+    cluster.reconciliation_status.reconciliation_timestamp = changed;
+    case.job_manager_start = Fact::Known(case.now);
+    case.jobs = Some(vec![]);
+    let plan = case.pass();
+    let plan = if names(&plan).contains(&"submit-job") { plan } else { case.pass() };
+    assert_ne!(submitted(&plan).job_id, FIRST_ID);
+}
+
+/// What it is to keep from now on says nothing of what it had.
+#[test]
+fn s05_a_stateless_job_that_ended_unseen_is_run_again_by_an_edit_to_any_mode() {
+    let mut case = Case::running("stateless");
+    case.now += jiff::SignedDuration::from_hours(3);
+    case.jobs = Some(vec![]);
+    case.pass();
+    assert!(case.status.error.as_ref().unwrap().contains("ended while nobody looked"));
+    case.edit(|spec| {
+        spec.restart_nonce = Some(1);
+        spec.job.as_mut().unwrap().upgrade_mode = UpgradeMode::LastState;
+    });
+    let plan = case.pass();
+    let plan = if names(&plan).contains(&"submit-job") { plan } else { case.pass() };
+    assert_eq!(submitted(&plan).savepoint_path, None);
+    assert_eq!(case.status.error, None);
 }
 
 /// The start time on record is that of the job before.
