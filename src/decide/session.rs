@@ -18,7 +18,10 @@ use super::version::refuse_old_version;
 use super::world::{Job, JobManager};
 use crate::api::job::UpgradeMode;
 use crate::api::status::{JobManagerDeploymentStatus, ReconciliationState, ReconciliationStatus};
-use crate::config::cluster::{is_high_availability_on, is_high_availability_readable};
+use crate::config::cluster::{
+    is_high_availability_on, is_high_availability_readable, is_zookeeper_high_availability_on,
+    zookeeper_out_of_reach,
+};
 use crate::config::options;
 
 /// In `status.clusterInfo`: since when a deletion waits for a JobManager that cannot be asked for its
@@ -223,6 +226,13 @@ impl Pass<'_> {
         let because = match self.world.ha_metadata()? {
             Ok(metadata) if !metadata.has_job => return Ok(false),
             Ok(_) => "leads to jobs of the session cluster that nobody saw end".to_owned(),
+            // No later look would tell more.
+            Err(reason)
+                if is_zookeeper_high_availability_on(&config)
+                    && zookeeper_out_of_reach(&config).is_some() =>
+            {
+                format!("may lead to jobs of the session cluster ({reason})")
+            }
             Err(reason) => {
                 let reason = reason.to_owned();
                 let patience = config.get(&options::RESOURCE_CLEANUP_TIMEOUT)?;
@@ -263,7 +273,7 @@ impl Pass<'_> {
             }
             Some(_) | None => false,
         };
-        if is_back || !self.moves_metadata(&last.spec, &self.spec)? {
+        if is_back || !self.moves_metadata(&self.deployed_spec(last), &self.spec)? {
             return Ok(());
         }
         let is_missing =

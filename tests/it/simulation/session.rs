@@ -39,6 +39,7 @@ pub(crate) struct Session {
     /// Names of the session jobs that refer to the cluster.
     pub(crate) referring: Vec<String>,
     has_ha_metadata: bool,
+    metadata_unreadable: bool,
     /// JobManagers made so far.
     made: u64,
     /// Times that an Ingress was put in place while the cluster ran.
@@ -83,6 +84,7 @@ impl Session {
             jobs: vec![],
             referring: vec![],
             has_ha_metadata: false,
+            metadata_unreadable: false,
             made: 0,
             ingresses_moved: 0,
             ids: 0,
@@ -166,6 +168,9 @@ impl Session {
             Question::Jobs => facts.jobs = fact(is_up, || self.jobs()),
             Question::Cluster => facts.cluster = fact(is_up, Cluster::default),
             Question::SessionJobs => facts.session_jobs = Fact::Known(self.referring.clone()),
+            Question::HaMetadata if self.metadata_unreadable => {
+                facts.ha_metadata = Fact::Unknown("it is reached over TLS".to_owned());
+            }
             Question::HaMetadata => {
                 let is_left = self.jobs.iter().any(|state| !state.is_globally_terminal());
                 let has_job = self.has_ha_metadata && is_left;
@@ -738,6 +743,63 @@ fn a_cluster_with_jobs_does_not_move_their_metadata() {
     sim.jobs = vec![JobStatusState::Canceled];
     move_to(&mut sim, "zookeeper-2:2181");
     assert_eq!(sim.made, 2, "{}", sim.message());
+}
+
+#[test]
+fn after_a_rollback_the_metadata_of_jobs_are_where_the_cluster_that_runs_keeps_them() {
+    let mut sim = Session::new("native");
+    for (key, value) in
+        [("deployment.rollback.enabled", "true"), ("deployment.readiness.timeout", "20 s")]
+    {
+        let key = format!("kubernetes.operator.{key}");
+        drop(sim.resource.spec.flink_configuration.0.insert(key, value.into()));
+    }
+    let wait = |sim: &mut Session| {
+        for _ in 0..60 {
+            sim.tick();
+            sim.pass(None);
+        }
+    };
+    sim.settle();
+    let place = sim.resource.spec.flink_configuration.clone();
+    sim.edit(|r| {
+        r.spec.image = Some(BROKEN_IMAGE.to_owned());
+        for (key, value) in [("type", "zookeeper"), ("zookeeper.quorum", "zookeeper:2181")] {
+            let key = format!("high-availability.{key}");
+            drop(r.spec.flink_configuration.0.insert(key, value.into()));
+        }
+    });
+    wait(&mut sim);
+    assert_eq!(sim.status.lifecycle_state, Some(LifecycleState::RolledBack));
+    sim.jobs = vec![JobStatusState::Running];
+    let made = sim.made;
+    sim.edit(|r| r.spec.image = Some("flink:mended".to_owned()));
+    wait(&mut sim);
+    assert_eq!(sim.made, made, "its jobs would not be found: {}", sim.message());
+    assert!(sim.message().contains("have not ended"), "{}", sim.message());
+    sim.edit(|r| r.spec.flink_configuration = place);
+    wait(&mut sim);
+    assert_eq!(sim.made, made + 1, "nothing moves: {}", sim.message());
+}
+
+#[test]
+fn metadata_that_no_look_will_ever_read_do_not_hold_the_deletion_up() {
+    let mut sim = Session::new("native");
+    for (key, value) in [
+        ("high-availability.type", "zookeeper"),
+        ("high-availability.zookeeper.quorum", "zookeeper:2181"),
+        ("env.java.opts.all", "-Dzookeeper.client.secure=true"),
+    ] {
+        drop(sim.resource.spec.flink_configuration.0.insert(key.to_owned(), value.into()));
+    }
+    sim.metadata_unreadable = true;
+    sim.settle();
+    sim.mark_for_deletion();
+    for _ in 0..20 {
+        sim.tick();
+        sim.pass(None);
+    }
+    assert!(sim.is_gone(), "{}", sim.message());
 }
 
 #[test]
