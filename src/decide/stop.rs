@@ -159,7 +159,18 @@ pub fn decide_stop(facts: &StopFacts) -> Result<StopDecision, Need> {
 /// are older than a savepoint that it left, or newer where Flink has run it again since.
 fn terminal_beside_metadata(facts: &StopFacts) -> Result<StopDecision, Need> {
     let Some(path) = facts.path.as_deref().filter(|path| *path != LAST_STATE_PATH) else {
-        return last_resort(facts, !facts.is_version_changed);
+        let decision = last_resort(facts, !facts.is_version_changed)?;
+        let waits_for_nothing = facts.job_manager == JobManagerDeploymentStatus::Missing
+            && decision == StopDecision::Wait(NOT_RUNNING.to_owned());
+        return Ok(if waits_for_nothing {
+            StopDecision::Refuse(format!(
+                "the job has ended, and its state is known by HA metadata alone, which another \
+                 version of Flink does not read: nothing is started. Take the change of \
+                 `spec.flinkVersion` back. {OTHER_STATE}"
+            ))
+        } else {
+            decision
+        });
     };
     let has_failed = facts.state == Some(JobStatusState::Failed);
     match &facts.ha_metadata {
@@ -234,24 +245,24 @@ fn by_checkpoint_age(facts: &StopFacts) -> Result<StopDecision, Need> {
         if let Some(decision) = cancel_where_allowed(facts)? {
             return Ok(decision);
         }
+        let is_on = facts.is_high_availability_on;
         match &facts.ha_metadata {
             _ if facts.moves_metadata && facts.has_savepoint_directory => {
                 Ok(StopDecision::Savepoint)
             }
             _ if facts.moves_metadata => Ok(StopDecision::Wait(MOVED.to_owned())),
-            Lazy::NotAsked => Err(Need::HaMetadata),
-            Lazy::Known(HaMetadata { has_job: true, .. }) => Ok(StopDecision::LastState),
-            Lazy::Known(HaMetadata { has_job: false, .. }) if facts.has_savepoint_directory => {
-                Ok(StopDecision::Savepoint)
+            Lazy::NotAsked if is_on => Err(Need::HaMetadata),
+            Lazy::Known(HaMetadata { has_job: true, .. }) if is_on => Ok(StopDecision::LastState),
+            Lazy::Unknown(reason) if is_on => {
+                Ok(StopDecision::Wait(format!("HA metadata cannot be read: {reason}")))
             }
-            Lazy::Known(HaMetadata { has_job: false, .. }) => Ok(not_cancelled(
+            // Nothing that is wanted would read what there is.
+            _ if facts.has_savepoint_directory => Ok(StopDecision::Savepoint),
+            _ => Ok(not_cancelled(
                 facts,
                 "there is no HA metadata of the job, and its checkpoints are not retained when it \
                  is cancelled: set `execution.checkpointing.savepoint-dir`",
             )),
-            Lazy::Unknown(reason) => {
-                Ok(StopDecision::Wait(format!("HA metadata cannot be read: {reason}")))
-            }
         }
     };
     let Some(age_max) = facts.checkpoint_age_max else {

@@ -281,6 +281,16 @@ fn an_end_that_is_known_by_its_result_only_leaves_no_known_state() {
 }
 
 #[test]
+fn what_waits_for_an_ended_job_without_a_job_manager_is_refused() {
+    let mut scene = Scene::running("last-state").path(LAST_STATE_PATH).gone();
+    scene.status.job_manager_deployment_status = JobManagerDeploymentStatus::Missing;
+    scene.status.job_status.state = Some(JobStatusState::Failed);
+    let plan = scene.edit(|spec| spec.flink_version = Some(FlinkVersion::V2_0)).plan();
+    assert_eq!(deeds(&plan), [""; 0], "{}", told(&plan));
+    assert!(error(&plan).contains("`spec.flinkVersion` back"), "{}", error(&plan));
+}
+
+#[test]
 fn what_an_ended_job_left_is_not_dropped_for_metadata_that_are_left() {
     let checkpoint = "s3://lake/chk/abc/chk-7";
     let ended = |path: &str, has_checkpoint| {

@@ -116,6 +116,21 @@ fn section_8_rows_1_to_12() {
             This(Savepoint),
         ),
         (
+            "10 departs: metadata that the wanted spec, without high availability, does not read",
+            StopFacts { retains_checkpoints: false, is_high_availability_on: false, ..facts() },
+            This(Savepoint),
+        ),
+        (
+            "10 departs: the same, and no directory for a savepoint",
+            StopFacts {
+                retains_checkpoints: false,
+                is_high_availability_on: false,
+                has_savepoint_directory: false,
+                ..facts()
+            },
+            Wait,
+        ),
+        (
             "10 departs: no metadata and the job itself says that they are not retained",
             StopFacts { retention: Lazy::Known(false), ..no_metadata(facts()) },
             This(Savepoint),
