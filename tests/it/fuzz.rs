@@ -74,6 +74,9 @@ struct Target {
     words: &'static [&'static str],
     /// Longest input that is made.
     bytes_max: usize,
+    /// Outcomes that the corpus and what is made of it show at least: a target that refuses
+    /// everything tests nothing.
+    outcomes_min: usize,
 }
 
 /// What inputs may cost. Allocations measure what they cost in time as well, and the same on every
@@ -110,11 +113,18 @@ fn fuzz(target: &Target, run: impl Fn(&Input) -> String) {
     session.towers();
     session.mutations();
     let Session { executions, dearest, seen, pool, .. } = session;
+    let outcomes: HashSet<&str> = seen.iter().map(|(outcome, _)| outcome.as_str()).collect();
     println!(
         "fuzz {}: {executions} executions, {} outcomes, {} inputs kept, dearest {dearest} bytes allocated",
         target.name,
-        seen.len(),
+        outcomes.len(),
         pool.len()
+    );
+    assert!(
+        outcomes.len() >= target.outcomes_min,
+        "{}: {} outcomes: {outcomes:?}",
+        target.name,
+        outcomes.len()
     );
 }
 

@@ -6,6 +6,9 @@ use std::process::Command;
 
 use super::{Target, fuzz};
 
+/// Ten seconds of a processor, and two gigabytes of addresses.
+const LIMITED: &str = "ulimit -t 10 && ulimit -v 2097152 && exec \"$0\" \"$@\"";
+
 /// Each input is a run of the program: few of them fit into the time.
 #[test]
 fn completion_answers_whatever_is_typed() {
@@ -26,11 +29,12 @@ fn completion_answers_whatever_is_typed() {
         "savepoint\n",
         "sessionjob/",
     ];
-    let target = Target { name: "completion", words, bytes_max: 2 << 10 };
+    let target = Target { name: "completion", words, bytes_max: 2 << 10, outcomes_min: 8 };
     fuzz(&target, |input| {
         // No argument of a process can hold a zero byte.
         let words = input.bytes.split(|byte| *byte == b'\n' || *byte == 0).map(OsStr::from_bytes);
-        let output = Command::new(env!("CARGO_BIN_EXE_kubectl-flink"))
+        let output = Command::new("sh")
+            .args(["-c", LIMITED, env!("CARGO_BIN_EXE_kubectl-flink")])
             .env("KUBECONFIG", "/nonexistent")
             .env_remove("KUBERNETES_SERVICE_HOST")
             .arg("__complete")

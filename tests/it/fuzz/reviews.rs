@@ -30,7 +30,7 @@ const WORDS: &[&str] = &[
 
 #[test]
 fn a_review_is_answered_or_refused() {
-    let target = Target { name: "review", words: WORDS, bytes_max: 32 << 10 };
+    let target = Target { name: "review", words: WORDS, bytes_max: 32 << 10, outcomes_min: 11 };
     let operator = OperatorConfig::default();
     fuzz(&target, |input| {
         let review = match Review::parse(&input.bytes) {

@@ -30,7 +30,7 @@ fn a_schedule_goes_on_or_ends() {
         "31 4",
         "* * * * * ?",
     ];
-    let target = Target { name: "schedule", words, bytes_max: 1 << 10 };
+    let target = Target { name: "schedule", words, bytes_max: 1 << 10, outcomes_min: 24 };
     let zones = [TimeZone::UTC, TimeZone::fixed(jiff::tz::offset(-11))];
     let times = ["2026-03-04T05:06:07Z", "2028-02-29T23:59:59Z", "9999-12-30T00:00:00Z"];
     let times = times.map(|time| time.parse::<Timestamp>().unwrap());
@@ -93,7 +93,7 @@ fn a_rule_of_a_validator_ends() {
         "!",
         "-",
     ];
-    let target = Target { name: "cel", words, bytes_max: 4 << 10 };
+    let target = Target { name: "cel", words, bytes_max: 4 << 10, outcomes_min: 50 };
     let subject = subject();
     fuzz_text(&target, |text| match Rule::compile(text) {
         Ok(rule) => match rule.evaluate(&subject) {
@@ -125,7 +125,7 @@ fn what_a_mutator_answers_makes_an_object_or_a_reason() {
         "/0",
         "/01",
     ];
-    let target = Target { name: "mutation", words, bytes_max: 16 << 10 };
+    let target = Target { name: "mutation", words, bytes_max: 16 << 10, outcomes_min: 26 };
     let object = subject().object;
     fuzz(&target, |input| {
         let answer: Value = match serde_json::from_slice(&input.bytes) {
