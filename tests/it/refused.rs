@@ -10,18 +10,20 @@ use crate::support::operating::{Operating, error_of};
 
 const QUOTA: &str = "exceeded quota: compute, requested: limits.memory=2Gi";
 
-fn without_room(cluster: &FakeCluster) {
+/// A job for which there is no room, with a status that tells it.
+async fn refused() -> Operating {
+    let cluster = FakeCluster::new();
     let fault = Fault::Refused(403, QUOTA.to_owned());
     cluster.fail(Method::POST, "/deployments", fault, usize::MAX);
-}
-
-async fn until_told(operating: &Operating) {
+    cluster.insert(serde_json::to_value(Scene::new("stateless").resource).unwrap());
+    let operating = Operating::start_on(cluster, FakeFlink::start().await);
     operating
         .until("the refusal is told", |cluster| {
             let error = error_of(cluster, "flinkdeployments", "orders")?;
             error.contains(QUOTA).then_some(())
         })
         .await;
+    operating
 }
 
 async fn until_deployed(operating: &Operating) {
@@ -38,11 +40,7 @@ async fn until_deployed(operating: &Operating) {
 
 #[tokio::test]
 async fn a_deployment_that_is_refused_is_told_in_the_status_until_it_is_accepted() {
-    let cluster = FakeCluster::new();
-    without_room(&cluster);
-    let operating = Operating::start_on(cluster, FakeFlink::start().await);
-    operating.cluster.insert(serde_json::to_value(Scene::new("stateless").resource).unwrap());
-    until_told(&operating).await;
+    let operating = refused().await;
     let resource = operating.cluster.object("flinkdeployments", "shop", "orders").unwrap();
     assert_eq!(resource["status"]["lifecycleState"], "UPGRADING");
     let reason = reason_of(resource["status"]["error"].as_str().unwrap());
@@ -55,11 +53,7 @@ async fn a_deployment_that_is_refused_is_told_in_the_status_until_it_is_accepted
 
 #[tokio::test]
 async fn a_refusal_of_an_earlier_operator_is_told_until_the_next_one_is_accepted() {
-    let cluster = FakeCluster::new();
-    without_room(&cluster);
-    let operating = Operating::start_on(cluster, FakeFlink::start().await);
-    operating.cluster.insert(serde_json::to_value(Scene::new("stateless").resource).unwrap());
-    until_told(&operating).await;
+    let operating = refused().await;
     let operating = operating.restart_after(FakeCluster::heal).await;
     until_deployed(&operating).await;
     operating.stop().await;

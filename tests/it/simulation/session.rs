@@ -92,6 +92,18 @@ impl Session {
         }
     }
 
+    /// One that is rolled back soon.
+    fn with_rollback() -> Self {
+        let mut sim = Self::new("native");
+        for (key, value) in
+            [("deployment.rollback.enabled", "true"), ("deployment.readiness.timeout", "20 s")]
+        {
+            let key = format!("kubernetes.operator.{key}");
+            drop(sim.resource.spec.flink_configuration.0.insert(key, value.into()));
+        }
+        sim
+    }
+
     fn id(&mut self) -> String {
         self.ids += 1;
         format!("{:032x}", self.ids)
@@ -520,13 +532,7 @@ fn q04_an_invalid_edit_does_not_stop_the_upgrade_of_a_session_cluster() {
 /// The Java operator asks for HA metadata of a job here too.
 #[test]
 fn q07_a_session_cluster_is_rolled_back_without_metadata_of_a_job() {
-    let mut sim = Session::new("native");
-    for (key, value) in
-        [("deployment.rollback.enabled", "true"), ("deployment.readiness.timeout", "20 s")]
-    {
-        let key = format!("kubernetes.operator.{key}");
-        drop(sim.resource.spec.flink_configuration.0.insert(key, value.into()));
-    }
+    let mut sim = Session::with_rollback();
     show_on_failure(0, &mut sim, |sim| {
         sim.settle();
         sim.edit(|r| r.spec.image = Some(BROKEN_IMAGE.to_owned()));
@@ -747,13 +753,7 @@ fn a_cluster_with_jobs_does_not_move_their_metadata() {
 
 #[test]
 fn after_a_rollback_the_metadata_of_jobs_are_where_the_cluster_that_runs_keeps_them() {
-    let mut sim = Session::new("native");
-    for (key, value) in
-        [("deployment.rollback.enabled", "true"), ("deployment.readiness.timeout", "20 s")]
-    {
-        let key = format!("kubernetes.operator.{key}");
-        drop(sim.resource.spec.flink_configuration.0.insert(key, value.into()));
-    }
+    let mut sim = Session::with_rollback();
     let wait = |sim: &mut Session| {
         for _ in 0..60 {
             sim.tick();
