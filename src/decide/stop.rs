@@ -245,25 +245,31 @@ fn by_checkpoint_age(facts: &StopFacts) -> Result<StopDecision, Need> {
         if let Some(decision) = cancel_where_allowed(facts)? {
             return Ok(decision);
         }
-        let is_on = facts.is_high_availability_on;
-        match &facts.ha_metadata {
-            _ if facts.moves_metadata && facts.has_savepoint_directory => {
-                Ok(StopDecision::Savepoint)
+        if facts.moves_metadata && !facts.has_savepoint_directory {
+            return Ok(StopDecision::Wait(MOVED.to_owned()));
+        }
+        // What the wanted spec reads of metadata, which is none without high availability.
+        if facts.is_high_availability_on && !facts.moves_metadata {
+            match &facts.ha_metadata {
+                Lazy::NotAsked => return Err(Need::HaMetadata),
+                Lazy::Unknown(reason) => {
+                    return Ok(StopDecision::Wait(format!("HA metadata cannot be read: {reason}")));
+                }
+                Lazy::Known(HaMetadata { has_job: true, .. }) => {
+                    return Ok(StopDecision::LastState);
+                }
+                Lazy::Known(HaMetadata { has_job: false, .. }) => {}
             }
-            _ if facts.moves_metadata => Ok(StopDecision::Wait(MOVED.to_owned())),
-            Lazy::NotAsked if is_on => Err(Need::HaMetadata),
-            Lazy::Known(HaMetadata { has_job: true, .. }) if is_on => Ok(StopDecision::LastState),
-            Lazy::Unknown(reason) if is_on => {
-                Ok(StopDecision::Wait(format!("HA metadata cannot be read: {reason}")))
-            }
-            // Nothing that is wanted would read what there is.
-            _ if facts.has_savepoint_directory => Ok(StopDecision::Savepoint),
-            _ => Ok(not_cancelled(
+        }
+        Ok(if facts.has_savepoint_directory {
+            StopDecision::Savepoint
+        } else {
+            not_cancelled(
                 facts,
                 "there is no HA metadata of the job, and its checkpoints are not retained when it \
                  is cancelled: set `execution.checkpointing.savepoint-dir`",
-            )),
-        }
+            )
+        })
     };
     let Some(age_max) = facts.checkpoint_age_max else {
         return default(facts);

@@ -116,21 +116,6 @@ fn section_8_rows_1_to_12() {
             This(Savepoint),
         ),
         (
-            "10 departs: metadata that the wanted spec, without high availability, does not read",
-            StopFacts { retains_checkpoints: false, is_high_availability_on: false, ..facts() },
-            This(Savepoint),
-        ),
-        (
-            "10 departs: the same, and no directory for a savepoint",
-            StopFacts {
-                retains_checkpoints: false,
-                is_high_availability_on: false,
-                has_savepoint_directory: false,
-                ..facts()
-            },
-            Wait,
-        ),
-        (
             "10 departs: no metadata and the job itself says that they are not retained",
             StopFacts { retention: Lazy::Known(false), ..no_metadata(facts()) },
             This(Savepoint),
@@ -236,4 +221,11 @@ fn section_8_a1_to_a4() {
         assert_eq!(says(&facts), expected, "row {row}");
     }
     assert_eq!(facts().job_manager, Ready, "rows above are about one that is not");
+}
+
+#[test]
+fn section_8_row_10_without_high_availability_metadata_count_for_nothing() {
+    let left = StopFacts { retains_checkpoints: false, is_high_availability_on: false, ..facts() };
+    assert_eq!(says(&left), This(Savepoint));
+    assert_eq!(says(&StopFacts { has_savepoint_directory: false, ..left }), Wait);
 }
