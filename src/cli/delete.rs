@@ -19,7 +19,7 @@ use super::{change, complete, job_manager};
 use crate::api::deployment::FlinkDeployment;
 use crate::api::status::{LAST_STATE_PATH, SavepointFormatType};
 use crate::cluster::apply::{self, Deletion, ObjectId, Propagation};
-use crate::cluster::{self, read};
+use crate::cluster::read;
 use crate::config::options;
 use crate::flink::Deadlines;
 use crate::flink::access::Access;
@@ -260,7 +260,6 @@ async fn saving_cluster(
     let id = ObjectId::of::<FlinkDeployment>(present.namespace(), &name);
     match read::get_value(&connection.client, &id).await {
         Ok(found) => Ok(found.map(Deployment)),
-        Err(cluster::Error::KindMissing { .. }) => Ok(None),
         Err(_) if no_savepoint => Ok(None),
         // It may run there.
         Err(error) => Err(Failure::new(format!(

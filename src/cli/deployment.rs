@@ -349,11 +349,8 @@ pub async fn session_jobs_of(
     cluster: &str,
 ) -> cluster::Result<Vec<Deployment>> {
     let scope = Scope::Namespace(&connection.namespace);
-    let all = match read::list_values::<FlinkSessionJob>(&connection.client, scope, None).await {
-        Ok(all) => all,
-        Err(cluster::Error::KindMissing { .. }) => Vec::new(),
-        Err(error) => return Err(error),
-    };
+    let listed = read::list_values::<FlinkSessionJob>(&connection.client, scope, None).await;
+    let all = read::or_none::<FlinkSessionJob, _>(&connection.client, listed).await?;
     let jobs = all.into_iter().map(Deployment);
     Ok(jobs.filter(|job| job.session_cluster().as_deref() == Some(cluster)).collect())
 }

@@ -102,10 +102,7 @@ pub(super) async fn optional<K>(client: &Client, scope: Scope<'_>) -> Result<Vec
 where
     K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>,
 {
-    match read::list_values::<K>(client, scope, None).await {
-        Err(Error::KindMissing { .. }) => Ok(Vec::new()),
-        other => other,
-    }
+    read::or_none::<K, _>(client, read::list_values::<K>(client, scope, None).await).await
 }
 
 fn note(inventory: &mut Inventory, resource: &Value) {

@@ -123,6 +123,26 @@ where
         .collect()
 }
 
+/// What a list of the kind came to, and none where the kind is not installed. That a list was not found
+/// does not say so: what stands in front of an API server answers the same when it has lost its way,
+/// and whoever refers to a savepoint must not be missed. The API server is asked which kinds it has.
+///
+/// # Errors
+/// Those of the list, and of asking.
+pub async fn or_none<K, T>(client: &Client, listed: Result<Vec<T>>) -> Result<Vec<T>>
+where
+    K: Resource<DynamicType = ()>,
+{
+    let Err(Error::KindMissing { .. }) = &listed else { return listed };
+    let served = client.list_api_group_resources(&K::api_version(&())).await?;
+    let plural = K::plural(&());
+    if served.resources.iter().any(|resource| resource.name == plural) {
+        let message = format!("the API server has {plural}, and did not find them");
+        return Err(Error::Unavailable { status: 404, message });
+    }
+    Ok(Vec::new())
+}
+
 /// Names of all objects of the kind; only their metadata is read.
 pub async fn names<K>(client: &Client, scope: Scope<'_>) -> Result<Vec<String>>
 where

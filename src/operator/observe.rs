@@ -262,12 +262,9 @@ async fn session_jobs(
     context: &Context,
 ) -> Result<Fact<Vec<String>>, cluster::Error> {
     let scope = Scope::Namespace(subject.namespace);
-    let all = match cluster::read::list_values::<FlinkSessionJob>(&context.client, scope, None)
-        .await
-    {
+    let listed = cluster::read::list_values::<FlinkSessionJob>(&context.client, scope, None).await;
+    let all = match cluster::read::or_none::<FlinkSessionJob, _>(&context.client, listed).await {
         Ok(all) => all,
-        // Where the kind is not installed there are none.
-        Err(cluster::Error::KindMissing { .. }) => return Ok(Fact::Known(vec![])),
         Err(error @ cluster::Error::Forbidden { .. }) => return Ok(Fact::Unknown(tell(&error))),
         Err(error) => return Err(error),
     };

@@ -153,3 +153,30 @@ async fn a_savepoint_that_a_jobs_statistics_name_last_goes_after_the_next_checkp
     assert!(is_disposed(&operating));
     operating.stop().await;
 }
+
+/// What stands in front of an API server answers like this when it has lost its way.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_needs_a_savepoint_is_not_missed_for_a_list_that_was_not_found() {
+    let job = json!({"initialSavepointPath": PATH, "jarURI": "local:///job.jar"});
+    let blue_green = json!({"template": {"spec": {"job": job}}});
+    let session_job = json!({"deploymentName": "none", "job": job});
+    for (kind, path, spec) in [
+        ("FlinkSessionJob", "/namespaces/shop/flinksessionjobs", session_job),
+        ("FlinkBlueGreenDeployment", "/flinkbluegreendeployments", blue_green),
+    ] {
+        let cluster = FakeCluster::new();
+        let mut who = elsewhere(kind, &spec);
+        who["metadata"]["namespace"] = json!("shop");
+        cluster.insert(who);
+        let operating = start(&Watch::AllNamespaces, cluster).await;
+        operating.cluster.fail(Method::GET, path, Fault::Status(404), usize::MAX);
+        operating.cluster.insert(going());
+        let message = until_told(&operating, "it is told who is not known").await;
+        assert!(message.contains("did not find them"), "{message}");
+        assert!(!is_disposed(&operating), "{kind}");
+        operating.cluster.heal();
+        until_gone(&operating).await;
+        assert!(!is_disposed(&operating), "{kind}");
+        operating.stop().await;
+    }
+}

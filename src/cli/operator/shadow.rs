@@ -23,7 +23,7 @@ use crate::cli::operator_config::Files;
 use crate::cli::printer::Printer;
 use crate::cli::table;
 use crate::cluster;
-use crate::cluster::read::{Scope, list_values};
+use crate::cluster::read::{Scope, list_values, or_none};
 use crate::config::namespaces::Namespaces;
 use crate::config::{OperatorConfig, options};
 use crate::flink::access::{Access, Connector, Options};
@@ -147,11 +147,7 @@ async fn of_kind<K>(
 where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
 {
-    match list_values::<K>(client, scope, selector).await {
-        // Where the kind is not installed there are none.
-        Err(cluster::Error::KindMissing { .. }) => Ok(vec![]),
-        found => found,
-    }
+    or_none::<K, _>(client, list_values::<K>(client, scope, selector).await).await
 }
 
 /// What the next pass would do, unless it leaves everything as it is.

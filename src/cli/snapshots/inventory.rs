@@ -11,7 +11,7 @@ use crate::api::session_job::FlinkSessionJob;
 use crate::api::state_snapshot::{FlinkStateSnapshot, SnapshotState};
 use crate::api::status::{JobStatus, SnapshotTriggerType};
 use crate::cluster::read::{self, Scope};
-use crate::cluster::{self, revisions};
+use crate::cluster::revisions;
 use crate::decide::error_document::message_of;
 use crate::decide::garbage::snapshots::job_of;
 use crate::decide::references::{Referrers, is_same_location};
@@ -88,9 +88,11 @@ pub(super) async fn inventories(
         read::list(client, scope, None),
         read::list(client, scope, None),
     );
-    let mut snapshots = by_namespace::<FlinkStateSnapshot>(or_none(snapshots)?);
+    let snapshots = read::or_none::<FlinkStateSnapshot, _>(client, snapshots).await?;
+    let session_jobs = read::or_none::<FlinkSessionJob, _>(client, session_jobs).await?;
+    let mut snapshots = by_namespace::<FlinkStateSnapshot>(snapshots);
     let mut deployments = by_namespace::<FlinkDeployment>(deployments?);
-    let mut session_jobs = by_namespace::<FlinkSessionJob>(or_none(session_jobs)?);
+    let mut session_jobs = by_namespace::<FlinkSessionJob>(session_jobs);
     let namespaces: BTreeSet<String> =
         snapshots.keys().chain(deployments.keys()).chain(session_jobs.keys()).cloned().collect();
     let mut inventories = Vec::new();
@@ -113,14 +115,6 @@ pub(super) fn by_namespace<K: Resource>(objects: Vec<K>) -> BTreeMap<String, Vec
         found.entry(object.meta().namespace.clone().unwrap_or_default()).or_default().push(object);
     }
     found
-}
-
-/// Where the kind is not installed there are none.
-fn or_none<K>(listed: cluster::Result<Vec<K>>) -> cluster::Result<Vec<K>> {
-    match listed {
-        Err(cluster::Error::KindMissing { .. }) => Ok(Vec::new()),
-        other => other,
-    }
 }
 
 /// The snapshots of a job, or of all, oldest first.

@@ -14,7 +14,7 @@ use crate::api::session_job::FlinkSessionJob;
 use crate::api::state_snapshot::FlinkStateSnapshot;
 use crate::cluster::apply::ObjectId;
 use crate::cluster::read::{self, Scope};
-use crate::cluster::{self, revisions};
+use crate::cluster::revisions;
 use crate::decide::references::{Referrers, Unread};
 use crate::decide::revision::Revision;
 use crate::decide::world::Fact;
@@ -94,11 +94,10 @@ async fn seen<K: Operated>(namespace: &str, context: &Context) -> Result<Seen<K>
     let scopes = if kept.is_watched() { own } else { reach(namespace, context) };
     let mut all = Vec::new();
     for scope in scopes {
-        match read::list::<Guarded<K>>(&context.client, scope_of(scope.as_deref()), None).await {
-            // Where the kind is not installed there are none, here and elsewhere.
-            Err(cluster::Error::KindMissing { .. }) => return Ok(Vec::new()),
-            other => all.extend(other.map_err(|error| tell(&error))?),
-        }
+        let scope = scope_of(scope.as_deref());
+        let listed = read::list::<Guarded<K>>(&context.client, scope, None).await;
+        let listed = read::or_none::<K, _>(&context.client, listed).await;
+        all.extend(listed.map_err(|error| tell(&error))?);
     }
     let own = all.into_iter().map(Arc::new);
     // Who looks without watching sees what it may read.
@@ -137,10 +136,10 @@ async fn blue_green(namespace: &str, context: &Context) -> Result<Vec<Unread>, S
     let mut all = Vec::new();
     for scope in reach(namespace, context) {
         let scope = scope_of(scope.as_deref());
-        match read::list_values::<FlinkBlueGreenDeployment>(&context.client, scope, None).await {
-            Err(cluster::Error::KindMissing { .. }) => return Ok(Vec::new()),
-            other => all.extend(other.map_err(|error| tell(&error))?),
-        }
+        let listed =
+            read::list_values::<FlinkBlueGreenDeployment>(&context.client, scope, None).await;
+        let listed = read::or_none::<FlinkBlueGreenDeployment, _>(&context.client, listed).await;
+        all.extend(listed.map_err(|error| tell(&error))?);
     }
     let text = |value: &serde_json::Value, path: &str| {
         value.pointer(path).and_then(serde_json::Value::as_str).unwrap_or_default().to_owned()

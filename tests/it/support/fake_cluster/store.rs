@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use axum::http::{Method, Uri};
+use kubectl_flink::api::crd;
 use serde_json::{Map, Value, json};
 
 /// Where an object is kept: plural, namespace (empty for cluster-scoped), name.
@@ -217,6 +218,19 @@ impl Store {
         object
     }
 
+    /// Kinds of a group, as far as anybody asks which there are.
+    fn kinds(&self, api_version: &str) -> Value {
+        let known = crd::all().into_iter().map(|definition| definition.spec.names);
+        let known = known.filter(|names| !self.unknown_kinds.contains(&names.plural));
+        let resources: Vec<Value> = known
+            .map(|names| {
+                json!({"name": names.plural, "kind": names.kind, "singularName": "",
+                       "namespaced": true, "verbs": []})
+            })
+            .collect();
+        json!({"groupVersion": api_version, "resources": resources})
+    }
+
     pub(super) fn handle(&mut self, request: &Request) -> Answer {
         if request.path == "/version" {
             return Answer::Object(
@@ -224,6 +238,9 @@ impl Store {
                 json!({"major": "1", "minor": "34", "gitVersion": "v1.34.0", "gitCommit": "",
                 "gitTreeState": "", "buildDate": "", "goVersion": "", "compiler": "", "platform": ""}),
             );
+        }
+        if request.plural.is_empty() && !request.api_version.is_empty() {
+            return Answer::Object(200, self.kinds(&request.api_version));
         }
         if request.api_version.is_empty() || self.unknown_kinds.contains(&request.plural) {
             return Answer::NoSuchPath;
