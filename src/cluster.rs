@@ -200,6 +200,10 @@ fn from_status(status: Status) -> Error {
         }
         (409, _) => Error::Conflict { message },
         (410, _) => Error::Expired { message },
+        // A patch that names the uid of an earlier incarnation.
+        (422, _) if causes.iter().any(|cause| cause.field == "metadata.uid") => {
+            Error::Conflict { message }
+        }
         (400 | 422, _) => Error::Invalid { message, causes },
         (408 | 429 | 500 | 502 | 503 | 504, _) => Error::Unavailable { status: code, message },
         (status, _) => Error::Refused { status, message },

@@ -189,8 +189,9 @@ pub enum Step {
     DeleteTaskManagers {
         uid: String,
     },
-    /// Gives the TaskManagers' Deployment of a standalone cluster this many replicas.
+    /// Gives the TaskManagers' Deployment, with this uid, of a standalone cluster this many replicas.
     ScaleTaskManagers {
+        uid: String,
         replicas: i32,
     },
     /// Deletes the HA metadata of the cluster.

@@ -196,10 +196,9 @@ impl Pass<'_> {
         }
         let mode = self.observe_config()?.find(&options::SCHEDULER_MODE)?;
         let is_reactive = mode.is_some_and(|mode| mode.trim().eq_ignore_ascii_case("reactive"));
-        let is_there = self.read_own_task_managers()?.is_some_and(|found| !found.is_deleting);
-        if !is_reactive || !is_there {
-            return Ok(None);
-        }
+        let there =
+            self.read_own_task_managers()?.filter(|found| is_reactive && !found.is_deleting);
+        let Some(uid) = there.map(|found| found.uid.clone()) else { return Ok(None) };
         let replicas = self.task_manager_replicas(&self.spec);
         self.announce(diff);
         self.steps.push(Step::Event(Event::normal(
@@ -207,7 +206,7 @@ impl Pass<'_> {
             Component::Job,
             "In-place scaling triggered",
         )));
-        self.steps.push(Step::ScaleTaskManagers { replicas });
+        self.steps.push(Step::ScaleTaskManagers { uid, replicas });
         let mut scaled = ReconciledSpec::new(self.spec.clone(), last.is_first_deployment());
         if let Some(job) = &mut scaled.spec.job {
             job.upgrade_mode = self.last_mode();

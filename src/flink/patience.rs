@@ -29,7 +29,7 @@ pub async fn with<T>(patience: Arc<dyn Patience>, work: impl Future<Output = T>)
     PATIENCE.scope(patience, work).await
 }
 
-/// Waits for an answer of Flink's.
+/// Waits for an answer of Flink's, or of another service that may take long.
 pub(crate) async fn wait<T>(answer: impl Future<Output = T>) -> T {
     let Ok(patience) = PATIENCE.try_with(Arc::clone) else { return answer.await };
     let mut answer = pin!(answer);

@@ -17,6 +17,7 @@ use crate::config::cluster::{
 use crate::config::{FlinkConfig, options};
 use crate::decide::world::{Fact, HaMetadata};
 use crate::fence::Fence;
+use crate::flink::patience;
 use crate::zookeeper::{self, Ensemble};
 
 /// Most objects that one list may bring; a cluster has a handful of ConfigMaps.
@@ -81,7 +82,8 @@ impl Place<'_> {
         &self,
         config: &FlinkConfig,
     ) -> Result<HaMetadata, zookeeper::Error> {
-        zookeeper::metadata(&Ensemble::from_config(config)?, self.job_id).await
+        let ensemble = Ensemble::from_config(config)?;
+        patience::wait(Box::pin(zookeeper::metadata(&ensemble, self.job_id))).await
     }
 
     /// Removes everything that Flink keeps of the cluster. ConfigMaps are looked for whatever the
@@ -89,12 +91,17 @@ impl Place<'_> {
     pub(super) async fn delete(&self, config: &FlinkConfig) -> Result<(), Error> {
         for map in self.config_maps().await? {
             let id = ObjectId::of::<ConfigMap>(self.namespace, &map.name_any());
-            let deletion = Deletion::with(apply::Propagation::Background);
+            // As they were read: a request that arrives late must not meet those of the next start.
+            let deletion = Deletion {
+                uid: map.metadata.uid.as_deref(),
+                resource_version: map.metadata.resource_version.as_deref(),
+                ..Deletion::with(apply::Propagation::Background)
+            };
             apply::delete(self.client, &id, deletion).await?;
         }
         if let Store::ZooKeeper = Store::of(config) {
             let ensemble = Ensemble::from_config(config)?;
-            let deletion = zookeeper::delete(&ensemble);
+            let deletion = patience::wait(Box::pin(zookeeper::delete(&ensemble)));
             self.fence.guard(deletion).await.map_err(cluster::Error::from)??;
         }
         Ok(())
@@ -107,7 +114,7 @@ impl Place<'_> {
             Store::ConfigMaps => self.forget_in_config_maps().await,
             Store::ZooKeeper => {
                 let ensemble = Ensemble::from_config(config)?;
-                let change = zookeeper::forget_job_graphs(&ensemble);
+                let change = patience::wait(Box::pin(zookeeper::forget_job_graphs(&ensemble)));
                 self.fence.guard(change).await.map_err(cluster::Error::from)??;
                 Ok(())
             }

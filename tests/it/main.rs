@@ -35,6 +35,7 @@ mod live_configuration;
 mod metrics;
 mod node_notices;
 mod outage;
+mod preconditions;
 mod refused;
 mod renamed_cluster;
 mod sbom;

@@ -47,7 +47,7 @@ pub(super) fn of_deployment(step: &Step) -> Option<Deed> {
         Step::DeleteTaskManagers { .. } => {
             Deed::new("delete-task-managers", "delete the TaskManagers' Deployment")
         }
-        Step::ScaleTaskManagers { replicas } => Deed::new(
+        Step::ScaleTaskManagers { uid: _, replicas } => Deed::new(
             "scale-task-managers",
             format!("give the TaskManagers' Deployment {replicas} replicas"),
         ),

@@ -87,7 +87,11 @@ impl Act<'_, FlinkSessionJob> {
 
     async fn set_session_label(&mut self, cluster: &str) -> Result<(), Error> {
         let id = ObjectId::of::<FlinkSessionJob>(&self.namespace(), &self.resource.name_any());
-        let patch = json!({"metadata": {"labels": {SESSION_LABEL: cluster}}});
+        // Of a resource that is not the newest: its status would pass for that.
+        let patch = json!({"metadata": {
+            "resourceVersion": self.resource.metadata.resource_version,
+            "labels": {SESSION_LABEL: cluster},
+        }});
         let stored = apply::amend(&self.context.client, &id, &patch, Writer::OPERATOR).await?;
         self.resource.meta_mut().resource_version = stored.resource_version;
         self.remember();

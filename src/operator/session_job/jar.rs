@@ -13,7 +13,7 @@ use crate::config::{FlinkConfig, OperatorConfig};
 use crate::decide::reconciled::running_spec;
 use crate::decide::session_job::plan::Submission;
 use crate::flink::jars::{RunAnswer, RunRequest};
-use crate::flink::{self, Client, Effect};
+use crate::flink::{self, Client, Effect, patience};
 use crate::operator::observe::tell;
 
 /// A zip archive without entries: the jar of a job whose class is in the cluster's class path.
@@ -46,7 +46,7 @@ async fn fetch(
     let job = config(resource, cluster, operator)?;
     let operator = operator.defaults(&namespace, cluster.spec.flink_version);
     let request = Request::from_config(uri, &operator, &job).map_err(|error| tell(&error))?;
-    artifact::fetch(&request).await.map_err(|error| tell(&error))
+    patience::wait(Box::pin(artifact::fetch(&request))).await.map_err(|error| tell(&error))
 }
 
 /// The effective configuration of the wanted spec.

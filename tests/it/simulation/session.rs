@@ -264,7 +264,7 @@ impl Session {
                     workers.fact.is_deleting = true;
                 }
             }
-            Step::ScaleTaskManagers { replicas } => {
+            Step::ScaleTaskManagers { uid: _, replicas } => {
                 assert!(self.workers.is_some(), "nothing to scale");
                 self.replicas = *replicas;
             }
