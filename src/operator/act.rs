@@ -46,6 +46,12 @@ pub enum Error {
     ZooKeeper(#[from] zookeeper::Error),
     #[error("the object cannot be written: {0}")]
     Serialize(#[from] serde_json::Error),
+    /// What is there under the name of an object of the cluster is no such object.
+    #[error(
+        "{kind} `{name}` is there already and belongs to somebody else, so that it is left as it is: \
+         give it another name, or the FlinkDeployment"
+    )]
+    Foreign { kind: String, name: String },
     /// Somebody else wrote the status in between: nothing of it is overwritten.
     #[error("somebody else changed the status of the resource meanwhile")]
     StatusTaken,
@@ -58,7 +64,9 @@ impl Error {
             Self::Cluster(error) => error.is_transient(),
             Self::ZooKeeper(error) => error.is_transient(),
             Self::StatusTaken => true,
-            Self::Flink { .. } | Self::Address(_) | Self::Serialize(_) => false,
+            Self::Flink { .. } | Self::Address(_) | Self::Serialize(_) | Self::Foreign { .. } => {
+                false
+            }
         }
     }
 
@@ -67,7 +75,9 @@ impl Error {
     pub(super) fn is_refusal(&self) -> bool {
         let is_told = match self {
             Self::Cluster(error) => !error.is_not_found(),
-            Self::ZooKeeper(_) | Self::Address(_) | Self::Serialize(_) => true,
+            Self::ZooKeeper(_) | Self::Address(_) | Self::Serialize(_) | Self::Foreign { .. } => {
+                true
+            }
             Self::Flink { .. } | Self::StatusTaken => false,
         };
         is_told && !self.is_transient()
@@ -81,6 +91,7 @@ impl Error {
             Self::Address(_) => "JobManagerAddress",
             Self::ZooKeeper(error) => error.reason(),
             Self::Serialize(_) => "Serialize",
+            Self::Foreign { .. } => "ForeignObject",
             Self::StatusTaken => "StatusTaken",
         }
     }
@@ -127,7 +138,9 @@ impl Act<'_, FlinkDeployment> {
             Step::DeleteTaskManagers { uid } => {
                 self.delete_deployment(names::task_manager(&self.resource.name_any()), &uid).await
             }
-            Step::ScaleTaskManagers { replicas } => self.scale_task_managers(replicas).await,
+            Step::ScaleTaskManagers { uid, replicas } => {
+                self.scale_task_managers(&uid, replicas).await
+            }
             Step::DeleteHaMetadata => self.delete_ha_metadata().await,
             Step::ForgetJobGraphs => self.forget_job_graphs().await,
             Step::CreateCluster(objects) => self.create_cluster(*objects).await,
@@ -181,10 +194,11 @@ impl Act<'_, FlinkDeployment> {
         }
     }
 
-    async fn scale_task_managers(&self, replicas: i32) -> Result<(), Error> {
+    async fn scale_task_managers(&self, uid: &str, replicas: i32) -> Result<(), Error> {
         let name = names::task_manager(&self.resource.name_any());
         let id = ObjectId::of::<Deployment>(&self.namespace(), &name);
-        let patch = json!({"spec": {"replicas": replicas}});
+        // Another incarnation is a conflict.
+        let patch = json!({"metadata": {"uid": uid}, "spec": {"replicas": replicas}});
         apply::amend(&self.context.client, &id, &patch, Writer::OPERATOR).await?;
         Ok(())
     }
@@ -293,7 +307,7 @@ impl Act<'_, FlinkDeployment> {
                         // Its JobManager would start with another job's configuration.
                         return Ok(());
                     }
-                    apply::apply(client, map, Writer::OPERATOR).await?;
+                    self.replace(map).await?;
                 }
                 Err(error) => return Err(error.into()),
             }
@@ -335,7 +349,11 @@ impl Act<'_, FlinkDeployment> {
             }
         }
         for service in &objects.services {
-            create_or_replace(client, service).await?;
+            match apply::create(client, service, Writer::OPERATOR).await {
+                Ok(_) => {}
+                Err(cluster::Error::AlreadyExists { .. }) => self.replace(service).await?,
+                Err(error) => return Err(error.into()),
+            }
         }
         for map in &objects.config_maps {
             let id = ObjectId::in_manifest(map)?;
@@ -366,9 +384,8 @@ impl Act<'_, FlinkDeployment> {
     async fn put_ingress(&self, ingress: Option<&Value>) -> Result<bool, Error> {
         let kind = ingress.and_then(|ingress| ingress["kind"].as_str());
         if let Some(ingress) = ingress {
-            let applied = apply::apply(&self.context.client, ingress, Writer::OPERATOR).await;
-            match applied {
-                Ok(_) => {}
+            match self.replace(ingress).await {
+                Ok(()) => {}
                 Err(error) if is_refusal(&error) => {
                     let kind = kind.unwrap_or_default();
                     let message = format!(
@@ -380,7 +397,7 @@ impl Act<'_, FlinkDeployment> {
                     self.record_event(event).await?;
                     return Ok(false);
                 }
-                Err(error) => return Err(error.into()),
+                Err(error) => return Err(error),
             }
         }
         if self.resource.metadata.generation == Some(1) {
@@ -392,6 +409,40 @@ impl Act<'_, FlinkDeployment> {
             }
         }
         Ok(true)
+    }
+
+    /// Makes an object of the cluster equal to `manifest`; one that somebody else has under its name
+    /// stays theirs.
+    async fn replace(&self, manifest: &Value) -> Result<(), Error> {
+        let client = &self.context.client;
+        let id = ObjectId::in_manifest(manifest)?;
+        let found = match cluster::read::get_value(client, &id).await {
+            Ok(found) => found,
+            // Who may write it without reading it goes by the name.
+            Err(cluster::Error::Forbidden { .. }) => None,
+            Err(error) => return Err(error.into()),
+        };
+        if found.is_some_and(|found| !self.is_of_cluster(&found)) {
+            return Err(Error::Foreign { kind: id.kind, name: id.name });
+        }
+        apply::apply(client, manifest, Writer::OPERATOR).await?;
+        Ok(())
+    }
+
+    /// By its owner, which may be an earlier Deployment or resource of the name, or by Flink's labels.
+    fn is_of_cluster(&self, found: &Value) -> bool {
+        let name = self.resource.name_any();
+        let metadata = &found["metadata"];
+        let owners = metadata["ownerReferences"].as_array();
+        let is_owner = |owner: &Value| {
+            let is_cluster =
+                matches!(owner["kind"].as_str(), Some("Deployment" | "FlinkDeployment"));
+            let names = [names::job_manager(&name), names::task_manager(&name), name.clone()];
+            is_cluster && names.iter().any(|name| owner["name"] == name.as_str())
+        };
+        let labels = &metadata["labels"];
+        let is_flinks = labels["type"].as_str().is_some_and(|of| of.starts_with("flink-"));
+        owners.into_iter().flatten().any(is_owner) || is_flinks && labels["app"] == name.as_str()
     }
 
     /// The Ingress or route of an earlier spec.
@@ -427,26 +478,17 @@ const ROUTE: &str = "HTTPRoute";
 
 /// Whether the cluster has no use for such an object, or none for this one: no reason to hold up a
 /// job.
-fn is_refusal(error: &cluster::Error) -> bool {
+fn is_refusal(error: &Error) -> bool {
     matches!(
         error,
-        cluster::Error::KindMissing { .. }
-            | cluster::Error::Forbidden { .. }
-            | cluster::Error::Invalid { .. }
-            | cluster::Error::Rejected { .. }
+        Error::Foreign { .. }
+            | Error::Cluster(
+                cluster::Error::KindMissing { .. }
+                    | cluster::Error::Forbidden { .. }
+                    | cluster::Error::Invalid { .. }
+                    | cluster::Error::Rejected { .. }
+            )
     )
-}
-
-/// Creates an object, or makes the existing one equal to it.
-async fn create_or_replace(client: &kube::Client, object: &Value) -> Result<(), Error> {
-    match apply::create(client, object, Writer::OPERATOR).await {
-        Ok(_) => Ok(()),
-        Err(cluster::Error::AlreadyExists { .. }) => {
-            apply::apply(client, object, Writer::OPERATOR).await?;
-            Ok(())
-        }
-        Err(error) => Err(error.into()),
-    }
 }
 
 pub(super) async fn stop_with_savepoint(

@@ -108,3 +108,32 @@ async fn one_that_is_refused_is_told_and_the_job_is_looked_after() {
     operating.until("the pass comes to its end", is_on_record).await;
     operating.stop().await;
 }
+
+#[tokio::test]
+async fn one_of_somebody_else_stays_theirs() {
+    let operating = Operating::start(FakeFlink::start().await);
+    operating.run(&Scene::running("savepoint"));
+    operating.until_seen_running().await;
+    let cluster = &operating.cluster;
+    cluster.insert(json!({
+        "apiVersion": "networking.k8s.io/v1", "kind": "Ingress",
+        "metadata": {"name": "orders", "namespace": "shop", "labels": {"app": "orders"}},
+        "spec": {"rules": [{"host": "theirs.example.com"}]},
+    }));
+    edit(cluster, json!({"template": "one.example.com"})).await;
+    let told = |cluster: &FakeCluster| {
+        let events = cluster.objects("events");
+        events.into_iter().find(|event| event["reason"] == "IngressManagement")
+    };
+    let event = operating.until("it is told", told).await;
+    let text = event["message"].as_str().or(event["note"].as_str()).unwrap();
+    assert!(text.contains("belongs to somebody else"), "{text}");
+    edit(cluster, Value::Null).await;
+    let is_on_record = |cluster: &FakeCluster| {
+        let stored = cluster.object("flinkdeployments", "shop", "orders")?;
+        (stored["status"]["observedGeneration"] == stored["metadata"]["generation"]).then_some(())
+    };
+    operating.until("nothing is wanted any more", is_on_record).await;
+    assert_eq!(host(cluster).as_deref(), Some("theirs.example.com"));
+    operating.stop().await;
+}
