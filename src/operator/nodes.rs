@@ -145,7 +145,8 @@ impl Nodes {
         lock(&self.state).askers.keys().cloned().collect()
     }
 
-    fn forget(&self, asker: &Asker) {
+    /// Who asked is gone.
+    pub(super) fn forget(&self, asker: &Asker) {
         lock(&self.state).askers.remove(asker);
     }
 }

@@ -58,9 +58,12 @@ impl Operated for FlinkDeployment {
         rewind::went_back(known, now, listed.spec.job.as_ref())
     }
 
-    fn seen(resource: &Guarded<Self>, _sight: Sight, context: &Context) {
+    fn seen(resource: &Guarded<Self>, sight: Sight, context: &Context) {
         let namespace = resource.namespace().unwrap_or_default();
         let (kind, name) = (JobKind::FlinkDeployment, resource.name_any());
+        if sight == Sight::Gone {
+            context.nodes.forget(&(kind, namespace.clone(), name.clone()));
+        }
         index::wake(context, &namespace, kind, &name);
         session_job::wake_jobs_of(resource, context);
     }

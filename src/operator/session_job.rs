@@ -71,8 +71,15 @@ impl Operated for FlinkSessionJob {
         rewind::went_back(known, now, listed.spec.job.as_ref())
     }
 
-    fn seen(resource: &Guarded<Self>, _sight: Sight, context: &Context) {
+    fn seen(resource: &Guarded<Self>, sight: Sight, context: &Context) {
         let namespace = resource.namespace().unwrap_or_default();
+        if sight == Sight::Gone {
+            context.nodes.forget(&(
+                JobKind::FlinkSessionJob,
+                namespace.clone(),
+                resource.name_any(),
+            ));
+        }
         index::wake(context, &namespace, JobKind::FlinkSessionJob, &resource.name_any());
         // A session cluster waits for the end of its jobs before it goes.
         if let Ok(job) = &resource.0
