@@ -166,6 +166,22 @@ impl Pass<'_> {
 
     /// Why there is nothing to go on with.
     fn validate(&mut self) -> Result<Option<String>, Halt> {
+        let Outcome { violations, hold } = self.judge()?;
+        Ok(self.accept(&violations, hold, self.violation_reason(VALIDATION_ERROR)))
+    }
+
+    /// Whether the job keeps no state, by a spec that is carried out. Observing comes first, and a spec
+    /// that will be refused drops none.
+    pub(super) fn is_stateless_in_force(&self) -> Result<bool, Halt> {
+        if self.job().upgrade_mode != UpgradeMode::Stateless || self.is_stateless_for_certain() {
+            return Ok(self.job().upgrade_mode == UpgradeMode::Stateless);
+        }
+        let Outcome { violations, hold } = self.judge()?;
+        Ok(violations.is_empty() && hold.is_none())
+    }
+
+    /// What is wrong with the spec, and what it waits for to be known.
+    fn judge(&self) -> Result<Outcome, Halt> {
         let input = validate::ValidationInput {
             name: self.world.name(),
             namespace: self.world.namespace(),
@@ -180,7 +196,7 @@ impl Pass<'_> {
         });
         let Outcome { violations: of_others, hold } = self.consult()?;
         violations.extend(of_others);
-        Ok(self.accept(&violations, hold, self.violation_reason(VALIDATION_ERROR)))
+        Ok(Outcome { violations, hold })
     }
 
     /// What validators outside say. What is reconciled already they are not asked about.
@@ -200,8 +216,7 @@ impl Pass<'_> {
             self.steps.push(Step::FinishCluster(Box::new(objects)));
             return Ok(self.finish("the JobManager was created already", Some(SOON)));
         }
-        let is_stateless = self.job().upgrade_mode == UpgradeMode::Stateless;
-        if let Some(message) = self.own.rerun.take().filter(|_| !is_stateless) {
+        if let Some(message) = self.own.rerun.take() {
             return self.refuse_rerun(&last, message);
         }
         if let Some(trigger_id) = self.pending_stop() {

@@ -379,7 +379,7 @@ impl Pass<'_> {
     /// The same where it is not known: its Deployment is just going, or its HA metadata cannot be read.
     /// A job without state starts over all the same.
     pub(super) fn may_have_started(&self, spec: &FlinkDeploymentSpec) -> Result<bool, Halt> {
-        if !self.is_starting() || self.is_stateless_for_certain() {
+        if !self.is_starting() || self.is_stateless_in_force()? {
             return Ok(false);
         }
         if let Some(job_manager) = self.read_job_manager()? {

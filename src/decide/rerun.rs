@@ -38,9 +38,10 @@ impl Pass<'_> {
         } else {
             None
         };
-        let Some(asked) = asked.filter(|_| !self.is_stateless_for_certain()) else {
+        let Some(asked) = asked else { return Ok(false) };
+        if self.is_stateless_in_force()? {
             return Ok(false);
-        };
+        }
         let is_another = match job {
             Some(job) => self.is_of_another_start(job)?,
             // An ended job leaves the list after a while. What follows from that looks at its pods.

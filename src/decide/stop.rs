@@ -161,6 +161,7 @@ fn terminal_beside_metadata(facts: &StopFacts) -> Result<StopDecision, Need> {
     let Some(path) = facts.path.as_deref().filter(|path| *path != LAST_STATE_PATH) else {
         let decision = last_resort(facts, !facts.is_version_changed)?;
         let waits_for_nothing = facts.job_manager == JobManagerDeploymentStatus::Missing
+            && matches!(facts.ha_metadata, Lazy::Known(_))
             && decision == StopDecision::Wait(NOT_RUNNING.to_owned());
         return Ok(if waits_for_nothing {
             StopDecision::Refuse(format!(

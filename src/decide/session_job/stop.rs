@@ -67,8 +67,11 @@ impl Pass<'_> {
                 if mode == UpgradeMode::Stateless {
                     self.status.job_status.upgrade_savepoint_path = None;
                 }
-                // What became of it was told, and is over.
-                self.own.loss = None;
+                if self.loss_on_record().is_some() {
+                    // What became of it was told, and is over; its id is used up.
+                    self.own.loss = None;
+                    self.status.job_status.job_id = None;
+                }
                 self.succeed(mode)
             }
             // High availability is given to the table as off.
@@ -214,6 +217,7 @@ impl Pass<'_> {
         self.store_last(last);
         self.status.reconciliation_status.state = ReconciliationState::Upgrading;
         self.status.error = None;
+        self.own.loss = None;
         self.set_job_state(JobStatusState::Cancelling);
         self.write_intent();
         self.steps.push(Step::CancelJob { job_id });

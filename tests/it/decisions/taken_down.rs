@@ -360,14 +360,34 @@ fn without_high_availability_the_record_of_an_ended_job_outlives_its_next_run() 
     assert!(deeds(&plan).contains(&"delete-job-manager"), "{}", told(&plan));
 }
 
-#[test]
-fn without_high_availability_a_stop_is_not_asked_of_the_next_run() {
+/// Cancelled a minute ago for an upgrade.
+fn cancelling() -> Scene {
     let mut cancelling = without_high_availability(Scene::running("last-state"));
     cancelling.status.job_status.state = Some(JobStatusState::Cancelling);
     cancelling.status.job_status.update_time = Some(ago(60).as_millisecond().to_string());
     cancelling.status.reconciliation_status.state = ReconciliationState::Upgrading;
     let mut cancelling = another_image(cancelling);
     cancelling.status.observed_generation = Some(2);
+    cancelling
+}
+
+#[test]
+fn without_high_availability_only_a_spec_that_is_accepted_gives_the_state_of_both_runs_up() {
+    let stateless = |parallelism: i32| {
+        run_anew(cancelling(), JobStatusState::Running).edit_job(|job| {
+            job.upgrade_mode = UpgradeMode::Stateless;
+            job.parallelism = Some(parallelism);
+        })
+    };
+    let accepted = deeds_of(&stateless(2));
+    assert!(accepted.contains(&"cancel-job"), "it goes on: {accepted:?}");
+    let refused = deeds_of(&stateless(-1));
+    assert!(!refused.contains(&"cancel-job"), "{refused:?}");
+}
+
+#[test]
+fn without_high_availability_a_stop_is_not_asked_of_the_next_run() {
+    let cancelling = cancelling();
     let again = deeds_of(&cancelling);
     assert!(again.contains(&"cancel-job"), "it never arrived: {again:?}");
     let rerun = run_anew(cancelling.clone(), JobStatusState::Running);

@@ -246,6 +246,7 @@ fn s05_a_stateless_job_that_ended_unseen_is_run_again_by_an_edit_to_any_mode() {
     let plan = case.pass();
     let plan = if names(&plan).contains(&"submit-job") { plan } else { case.pass() };
     assert_eq!(submitted(&plan).savepoint_path, None);
+    assert_ne!(submitted(&plan).job_id, FIRST_ID, "the JobManager would know it");
     assert_eq!(case.status.error, None);
 }
 
