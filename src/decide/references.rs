@@ -29,7 +29,8 @@ pub fn is_same_location(one: &str, other: &str) -> bool {
 fn normal(path: &str) -> String {
     let path = path.trim().trim_end_matches('/');
     let path = path.strip_suffix("/_metadata").unwrap_or(path).trim_end_matches('/');
-    let Some((scheme, rest)) = path.split_once(':') else { return path.to_owned() };
+    let parts = path.split_once(':').filter(|(scheme, _)| !scheme.contains('/'));
+    let Some((scheme, rest)) = parts else { return path.to_owned() };
     match &*scheme.to_ascii_lowercase() {
         "file" => format!("/{}", rest.trim_start_matches('/')),
         "s3a" | "s3n" | "s3p" => format!("s3:{rest}"),
@@ -226,6 +227,7 @@ mod tests {
             ("s3://lake/sp/savepoint-1", "s3://lake/sp/savepoint-1/_metadata"),
             ("file:/data/sp/savepoint-1", "file:///data/sp/savepoint-1"),
             ("/data/sp/savepoint-1", "file:/data/sp/savepoint-1/"),
+            ("/Data/a:b/sp-1", "file:/Data/a:b/sp-1"),
             ("s3://lake/sp/savepoint-1", "s3a://lake/sp/savepoint-1/_metadata"),
             ("s3p://lake/sp/savepoint-1", "s3n://lake/sp/savepoint-1"),
             ("abfs://lake@one/sp/1", "abfss://lake@one/sp/1"),
