@@ -22,6 +22,9 @@ use crate::api::status::{
 };
 use crate::config::{FlinkConfig, options};
 
+/// Shortest pause between two looks at what rests: one resource must not keep others waiting.
+const INTERVAL_MIN: Duration = Duration::from_secs(1);
+
 impl<K: Kind> Pass<'_, K> {
     /// The job of the spec; an empty one for a session cluster.
     pub(super) fn job(&self) -> JobSpec {
@@ -71,12 +74,13 @@ impl<K: Kind> Pass<'_, K> {
         K::observe_config(self)
     }
 
-    /// `kubernetes.operator.reconcile.interval`.
+    /// `kubernetes.operator.reconcile.interval`, which a resource may set, and no shorter than a second.
     pub(super) fn interval(&self) -> Duration {
         self.observe_config()
             .ok()
             .and_then(|config| config.get(&options::RECONCILE_INTERVAL).ok())
             .unwrap_or(Duration::from_mins(1))
+            .max(INTERVAL_MIN)
     }
 
     pub(super) fn set_job_state(&mut self, state: JobStatusState) {
@@ -244,7 +248,9 @@ impl<K: Kind> Pass<'_, K> {
     fn settle(&mut self) {
         let rollback = self.rollback_on_record();
         let failed_stop = self.failed_stop_on_record();
-        let stopped_at = self.world.stopped_at().map(Problem::not_carried_out);
+        let is_room =
+            rollback.is_some() || failed_stop.is_some() || self.has_nothing_else_to_tell();
+        let stopped_at = self.world.stopped_at().filter(|_| is_room).map(Problem::not_carried_out);
         if let Some(problem) = self.problem.as_ref().or(stopped_at.as_ref()) {
             let Problem { kind, reason: _, component: _, message, detail, causes } = problem;
             let (set_back, other) = (self.set_back_on_record(), K::wrong_beside(self));
@@ -264,6 +270,12 @@ impl<K: Kind> Pass<'_, K> {
             self.status.set_error(None);
         }
         K::settle(self);
+    }
+
+    /// Whether the error of the status is none, over, or what the last plan stopped at itself.
+    fn has_nothing_else_to_tell(&self) -> bool {
+        let Some(error) = self.status.error() else { return true };
+        reason_of(error).as_deref() == Some(NOT_CARRIED_OUT) || K::has_recovered(self)
     }
 
     /// Whether the stored error is what a plan stopped at, which is over, and nothing else is told

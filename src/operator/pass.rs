@@ -131,6 +131,8 @@ async fn pass<K: Operated>(resource: &Guarded<K>, context: &Context) -> Result<A
             if let (Err(Error::Act(error)), Ok(known)) = (&outcome, &resource.0) {
                 if error.is_refusal() {
                     context.note_stop(&uid, generation, tell(error));
+                } else if !error.is_transient() {
+                    context.forget_stop(&uid);
                 }
                 tell_failure(error, known, context).await;
             }

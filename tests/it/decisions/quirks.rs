@@ -144,3 +144,9 @@ fn q14_what_was_never_deployed_is_just_deleted() {
     "#]],
     );
 }
+
+#[test]
+fn no_interval_keeps_others_waiting() {
+    let scene = Scene::running("savepoint").operator_option("reconcile.interval", "0 ms");
+    assert_eq!(scene.plan().look_again, Some(std::time::Duration::from_secs(1)));
+}
