@@ -35,6 +35,7 @@ use kubectl_flink::decide::world::{
 };
 use serde_json::json;
 
+use super::simulation::doubt::{Doubt, asks, tells_all};
 use super::simulation::{
     Choices, Logged, cases, crashes, moody_verdict, oldest, recorded, referred_to, show_on_failure,
     stop_on_record, tell_pace,
@@ -118,6 +119,8 @@ pub(super) struct Sim {
     durable: u64,
     /// A path that its user named to start from, and that was not followed yet.
     named: Option<String>,
+    /// Why its user may be asked for the state to go on from.
+    doubt: Doubt,
     ids: u64,
     log: Vec<String>,
 }
@@ -190,6 +193,7 @@ impl Sim {
             validators: Validators::default(),
             durable: 0,
             named: None,
+            doubt: Doubt::default(),
             ids: 0,
             log: vec![],
         }
@@ -269,9 +273,32 @@ impl Sim {
             self.went_back = None;
         } else {
             self.status = (*plan.status).clone();
+            self.note_absence_of_state();
+            self.doubt.assert_asks_only_in_doubt(self.status.error.as_deref());
+            self.doubt.end_if(self.has_seen_all());
         }
         self.assert_runs_as_recorded();
         plan
+    }
+
+    /// Whether the status has all that is to be seen now. Of another job than the last one it has not.
+    fn has_seen_all(&self) -> bool {
+        let record = &self.status.job_status;
+        let is_expected = self.delays || !self.late.is_empty() || self.went_back.is_some();
+        let mine = self.mine().filter(|_| self.away == 0 && !is_expected);
+        mine.is_some_and(|job| {
+            self.used.last() == Some(&job.id)
+                && tells_all(record, job.state, job.checkpoint.as_ref())
+        })
+    }
+
+    /// With high availability a job may have run under a JobManager before this one, whose statistics
+    /// nobody has any more: that this one names no state is no proof that there is none.
+    fn note_absence_of_state(&mut self) {
+        let has_none = self.mine().is_some_and(|job| job.checkpoint.is_none());
+        if self.is_high_availability_on && has_none {
+            self.doubt.hide();
+        }
     }
 
     /// The law: what is on record as deployed is what runs. A deletion ends what it finds.
@@ -301,6 +328,7 @@ impl Sim {
 
     /// The API server's store goes back to this.
     fn set_back(&mut self, resource: FlinkSessionJob, status: SessionJobStatus) {
+        self.doubt.last();
         let record = |generation, status: &SessionJobStatus| {
             let generation: Option<i64> = generation;
             (generation, status.job_status.clone(), status.reconciliation_status.clone())
@@ -593,6 +621,9 @@ impl Sim {
         });
         let records = restored.as_ref().map_or(0, |(records, _)| *records);
         let is_named = self.named.take_if(|named| savepoint_path.as_ref() == Some(named)).is_some();
+        if is_named {
+            self.doubt.end();
+        }
         let spec = self.resource.spec.job.as_ref().unwrap();
         if is_named || spec.upgrade_mode == UpgradeMode::Stateless {
             self.durable = records;
@@ -614,6 +645,7 @@ impl Sim {
         let before = self.late.iter().find(|(_, late)| late.id == job.id);
         assert!(before.is_none_or(|(_, late)| *late == job), "one id for two submissions");
         if std::mem::take(&mut self.delays) {
+            self.doubt.hide();
             self.late.push((self.now + SignedDuration::from_secs(LATE), job));
             return self.fail(submission, Some(self.now));
         }
@@ -694,6 +726,7 @@ impl Sim {
 
     /// The cluster's JobManager goes: with high availability its jobs come back with it.
     fn lose_cluster(&mut self) {
+        self.doubt.hide();
         self.away = 5;
         self.job_manager_start = self.now;
         self.triggers.clear();
@@ -773,8 +806,7 @@ impl Sim {
         self.resource.spec.restart_nonce = Some(self.resource.spec.restart_nonce.unwrap_or(0) + 1);
         let newest = self.states.iter().max_by_key(|(_, records)| **records);
         let newest = newest.map(|(path, _)| path.clone());
-        let asks = self.status.lifecycle_state == Some(LifecycleState::Failed)
-            || self.status.error.as_deref().is_some_and(|error| error.contains("Manual restore"));
+        let asks = asks(self.status.error.as_deref());
         self.edit(|job| {
             job.parallelism = Some(4);
             job.state = JobState::Running;
@@ -974,6 +1006,7 @@ fn a_store_that_goes_back_unseen_starts_nothing_beside_what_runs() {
             let (newest, known) = (sim.mine().unwrap().id.clone(), sim.used.len());
             let back = usize::try_from(choices.below(records.len() as u64)).unwrap();
             (sim.resource, sim.status) = records.swap_remove(back);
+            sim.doubt.last();
             (sim.failed_submission, sim.tried) = (None, Tried::default());
             if sim.status.job_status.job_id.as_ref() == Some(&newest) {
                 return;

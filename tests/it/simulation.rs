@@ -2,9 +2,11 @@
 //!
 //! Every job counts records. What a checkpoint or a savepoint holds is durable, and the laws are
 //! about it: a stateful job never starts behind what is durable, there is never a second
-//! JobManager, a world at rest is left alone, and when the faults stop the resource settles. A
-//! failing case prints its seed, which replays it.
+//! JobManager, a person is asked for the state only in doubt ([`doubt`]), a world at rest is left
+//! alone, and when the faults stop the resource settles. A failing case prints its seed, which
+//! replays it.
 
+pub(super) mod doubt;
 pub(super) mod session;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -35,6 +37,8 @@ use kubectl_flink::decide::world::{
 use kubectl_flink::render::Objects;
 use serde_json::json;
 
+use doubt::{Doubt, asks};
+
 mod care;
 mod exploration;
 mod generated;
@@ -42,8 +46,6 @@ mod generated;
 /// As many as the real history keeps.
 const REVISIONS_KEPT: usize = 10;
 const BROKEN_IMAGE: &str = "flink:no-such-tag";
-/// In what the operator says where only a person knows the state to go on from.
-const ASKED: &str = "runs it anew from where it began";
 /// A job with this parallelism fails for good three seconds after its start.
 const FAILING_PARALLELISM: i32 = 7;
 
@@ -161,6 +163,8 @@ pub(super) struct Sim {
     named: Option<String>,
     /// Times that its user was asked which state to go on from.
     asked: usize,
+    /// Why they may be.
+    doubt: Doubt,
     ids: u64,
     /// Passes that were decided on.
     decisions: u64,
@@ -308,6 +312,7 @@ impl Sim {
             durable: 0,
             named: None,
             asked: 0,
+            doubt: Doubt::default(),
             ids: 0,
             decisions: 0,
             log: Vec::new(),
@@ -351,9 +356,8 @@ impl Sim {
 
     /// Its user is asked for the state to go on from, and names the newest.
     fn answer_refusal(&mut self) {
-        let is_asked = self.status.error.as_ref().is_some_and(|error| error.contains(ASKED));
         let is_pending = self.status.observed_generation != self.resource.metadata.generation;
-        if !is_asked || is_pending && self.named.is_some() {
+        if !asks(self.status.error.as_deref()) || is_pending && self.named.is_some() {
             return;
         }
         self.asked += 1;
@@ -399,9 +403,16 @@ impl Sim {
         if crash_at.is_some_and(|at| at >= plan.steps.len()) {
             self.log.push("  crash before the last status".to_owned());
         } else {
-            self.status = (*plan.status).clone();
+            self.conclude(&plan);
         }
         plan
+    }
+
+    /// The status that a pass ends with is written.
+    fn conclude(&mut self, plan: &Plan) {
+        self.status = (*plan.status).clone();
+        self.doubt.assert_asks_only_in_doubt(self.status.error.as_deref());
+        self.doubt.end_if(self.has_seen_all());
     }
 
     fn plan(&mut self) -> Plan {
@@ -732,6 +743,12 @@ impl Sim {
         self.end_process();
     }
 
+    /// Somebody deletes its Deployment.
+    fn lose_deployment(&mut self) {
+        self.doubt.hide();
+        self.lose_job_manager();
+    }
+
     fn end_process(&mut self) {
         self.job = None;
         self.submission = None;
@@ -878,7 +895,7 @@ impl Sim {
         }
         self.log.push(format!("  lost: JobManager {is_job_manager}"));
         if is_job_manager {
-            self.lose_job_manager();
+            self.lose_deployment();
         } else {
             self.workers = None;
         }
@@ -980,6 +997,7 @@ impl Sim {
         }
         let ended = self.job.as_ref().is_some_and(|job| job.state.is_globally_terminal());
         self.log.push("  lost: its process".to_owned());
+        self.doubt.hide();
         let job_manager = self.job_manager.as_mut().unwrap();
         job_manager.available_replicas = 0;
         self.stopping = None;

@@ -239,6 +239,7 @@ impl Explored for State {
         let known: Vec<_> = known.iter().map(|(path, records)| (path, rank(**records))).collect();
         write!(text, "{jobs:?}{known:?}{triggers:?}{:?}", rank(*durable)).unwrap();
         write!(text, "{:?}{}", self.sim.went_back, self.waited()).unwrap();
+        write!(text, "{}", self.sim.doubt.is_any()).unwrap();
         let taken = self.sim.taken.iter().filter(|id| is_known(&text, id));
         let taken: Vec<_> = taken.collect();
         write!(text, "{}{taken:?}", self.is_job_manager_new()).unwrap();

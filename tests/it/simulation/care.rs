@@ -171,7 +171,7 @@ fn a_job_manager_lost_after_a_rollback_comes_back_with_the_stable_spec() {
         sim.edit(|r| r.spec.image = Some(BROKEN_IMAGE.to_owned()));
         sim.run(70);
         sim.assert_rolled_back();
-        sim.lose_job_manager();
+        sim.lose_deployment();
         sim.run(30);
         assert_eq!(sim.status.lifecycle_state, Some(LifecycleState::RolledBack));
         assert!(sim.is_running() && !sim.is_image_broken);

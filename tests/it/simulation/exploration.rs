@@ -108,7 +108,7 @@ impl State {
             state.sim.take(step);
         }
         all.extend(state.crashed(Action::CrashBefore(plan.steps.len())));
-        state.sim.status = (*plan.status).clone();
+        state.sim.conclude(&plan);
         all.push((Action::Pass, state));
         all.extend(self.stale_pass());
         all
@@ -199,7 +199,7 @@ impl State {
             }
             Fault::Process if sim.is_high_availability_on => sim.crash_job_manager(),
             Fault::Deployment if sim.is_high_availability_on && sim.job_manager.is_some() => {
-                sim.lose_job_manager();
+                sim.lose_deployment();
             }
             Fault::Process | Fault::Deployment => {}
             Fault::Savepoint => sim.fail_savepoint(),
@@ -323,7 +323,7 @@ impl Sim {
         let in_ha: Vec<_> = self.ha.values().map(|records| records.map(rank)).collect();
         let paths: Vec<_> = known.iter().map(|(path, _)| path).collect();
         let job = job.as_ref().map(|job| rank(job.records));
-        write!(text, "{:?}", self.named).unwrap();
+        write!(text, "{:?}{}", self.named, self.doubt.is_any()).unwrap();
         write!(text, "{paths:?}{ranks:?}{in_ha:?}{triggers:?}{:?}{job:?}", rank(self.durable))
             .unwrap();
         text
