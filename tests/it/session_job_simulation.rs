@@ -20,7 +20,6 @@ use kubectl_flink::decide::extension::verdict::Validators;
 use kubectl_flink::decide::memo::Memo;
 use kubectl_flink::decide::plan::SnapshotStep;
 use kubectl_flink::decide::reconciled::ReconciledJob;
-use kubectl_flink::decide::references::in_job;
 use kubectl_flink::decide::restore::RestorePoint;
 use kubectl_flink::decide::rewind::{self, Record, WentBack};
 use kubectl_flink::decide::session_job::decide;
@@ -37,8 +36,8 @@ use serde_json::json;
 
 use super::simulation::doubt::{Doubt, asks, tells_all};
 use super::simulation::{
-    Choices, Logged, cases, crashes, moody_verdict, oldest, recorded, referred_to, show_on_failure,
-    stop_on_record, tell_pace,
+    Choices, Logged, cases, crashes, moody_verdict, names_state, newest, oldest, recorded,
+    referred_to, show_on_failure, stop_on_record, tell_pace, without_history,
 };
 
 const OVERRIDES: &str = "pipeline.jobvertex-parallelism-overrides";
@@ -60,8 +59,17 @@ pub(super) struct Running {
     records: u64,
     /// Newest completed checkpoint or restored state.
     checkpoint: Option<(u64, String)>,
+    /// Newest savepoint that it was not stopped with: Flink itself never goes back to it, and its
+    /// statistics name it.
+    savepoint: Option<(u64, String)>,
     /// Upper bound of its one vertex.
     parallelism: u32,
+}
+
+impl Running {
+    fn newest(&self) -> Option<&(u64, String)> {
+        newest(self.checkpoint.as_ref(), self.savepoint.as_ref())
+    }
 }
 
 #[derive(Clone)]
@@ -117,6 +125,8 @@ pub(super) struct Sim {
     validators: Validators,
     /// Records that must never be lost again.
     durable: u64,
+    /// The same with those in savepoints, which nothing but Flink itself may go back behind.
+    saved: u64,
     /// A path that its user named to start from, and that was not followed yet.
     named: Option<String>,
     /// Why its user may be asked for the state to go on from.
@@ -192,6 +202,7 @@ impl Sim {
             late: vec![],
             validators: Validators::default(),
             durable: 0,
+            saved: 0,
             named: None,
             doubt: Doubt::default(),
             ids: 0,
@@ -287,15 +298,14 @@ impl Sim {
         let is_expected = self.delays || !self.late.is_empty() || self.went_back.is_some();
         let mine = self.mine().filter(|_| self.away == 0 && !is_expected);
         mine.is_some_and(|job| {
-            self.used.last() == Some(&job.id)
-                && tells_all(record, job.state, job.checkpoint.as_ref())
+            self.used.last() == Some(&job.id) && tells_all(record, job.state, job.newest())
         })
     }
 
     /// With high availability a job may have run under a JobManager before this one, whose statistics
     /// nobody has any more: that this one names no state is no proof that there is none.
     fn note_absence_of_state(&mut self) {
-        let has_none = self.mine().is_some_and(|job| job.checkpoint.is_none());
+        let has_none = self.mine().is_some_and(|job| job.newest().is_none());
         if self.is_high_availability_on && has_none {
             self.doubt.hide();
         }
@@ -441,7 +451,7 @@ impl Sim {
     }
 
     fn checkpoints(&self) -> Checkpoints {
-        let latest = self.mine().and_then(|job| job.checkpoint.as_ref());
+        let latest = self.mine().and_then(Running::newest);
         Checkpoints {
             latest: latest.map(|(_, path)| CompletedState { path: path.clone(), at: None }),
             ..Checkpoints::default()
@@ -465,13 +475,7 @@ impl Sim {
         }
         match step {
             SnapshotStep::Create(resource) => self.create_snapshot(resource),
-            SnapshotStep::Delete { name } => {
-                let at = self.snapshots.iter().position(|snapshot| snapshot.name == *name).unwrap();
-                let KnownSnapshot { path, is_disposed_of, .. } = self.snapshots.remove(at);
-                if let (Some(path), true) = (path, is_disposed_of) {
-                    self.dispose(&path);
-                }
-            }
+            SnapshotStep::Delete { name } => self.delete_snapshot(name),
             SnapshotStep::Take(snapshot) => {
                 let id = snapshot.request.trigger_id.clone();
                 if let Some(path) = self.flink_savepoint(&id) {
@@ -507,26 +511,70 @@ impl Sim {
         });
     }
 
-    /// The law: what anything refers to stays.
-    fn dispose(&mut self, path: &str) {
-        let mut status = self.status.job_status.clone();
-        if let Some(info) = &mut status.savepoint_info {
-            info.savepoint_history.clear();
+    /// One that is the newest state of its job goes after the next.
+    fn delete_snapshot(&mut self, name: &str) {
+        let at = self.snapshots.iter().position(|snapshot| snapshot.name == name).unwrap();
+        let KnownSnapshot { path, is_disposed_of, .. } = self.snapshots[at].clone();
+        if let (Some(path), true) = (path, is_disposed_of) {
+            if self.is_newest(&path) {
+                self.snapshots[at].is_deleting = true;
+                return;
+            }
+            self.dispose(&path);
         }
-        let spec = self.resource.spec.job.as_ref();
-        let fields = in_job(spec, &status, &self.status.reconciliation_status, path);
-        assert!(fields.is_empty(), "{path} is disposed of and named in {fields:?}");
-        assert!(!self.revisions.iter().any(|other| other == path), "{path} is in a revision");
-        assert_ne!(self.foreign.as_deref(), Some(path), "another job names it");
+        self.snapshots.remove(at);
+    }
+
+    fn is_newest(&self, path: &str) -> bool {
+        let newest = |job: &Running| job.newest().is_some_and(|(_, newest)| newest == path);
+        self.jobs.iter().any(newest)
+    }
+
+    /// The controller of snapshots asks again who needs what it was to dispose of.
+    fn go_on_deleting_snapshots(&mut self) {
+        let job = self.mine().filter(|job| job.state == JobStatusState::Running);
+        if job.is_none() || self.away > 0 {
+            return;
+        }
+        let going: Vec<_> = self.snapshots.iter().filter(|it| it.is_deleting).cloned().collect();
+        for KnownSnapshot { name, path, .. } in going {
+            if path.is_some_and(|path| self.is_referred_to(&path)) {
+                self.snapshots.retain(|snapshot| snapshot.name != name);
+            } else {
+                self.delete_snapshot(&name);
+            }
+        }
+    }
+
+    /// Whether a start from the state may be asked for, by anybody.
+    fn is_referred_to(&self, path: &str) -> bool {
+        let status = json!([self.resource.spec, without_history(&self.status.job_status)]);
+        let stored = json!(self.status.reconciliation_status);
+        names_state(&status, path)
+            || names_state(&stored, path)
+            || self.revisions.iter().any(|other| other == path)
+            || self.foreign.as_deref() == Some(path)
+    }
+
+    /// The law: what anything refers to or goes on from stays, and what is durable is kept somewhere.
+    fn dispose(&mut self, path: &str) {
+        assert!(!self.is_referred_to(path), "{path} is disposed of and named");
+        assert!(!self.is_newest(path), "{path} is disposed of and the newest state");
         self.disposed += usize::from(self.states.remove(path).is_some());
+        let newest = self.states.values().max().copied().unwrap_or_default();
+        assert!(newest >= self.durable.max(self.saved), "with {path} goes what is durable");
     }
 
     /// A savepoint of the running job, which goes on.
     fn flink_savepoint(&mut self, name: &str) -> Option<String> {
         let is_up = self.away == 0;
-        let job = self.mine().filter(|job| is_up && job.state == JobStatusState::Running)?;
+        let id = self.status.job_status.job_id.clone()?;
+        let job = self.jobs.iter_mut().find(|job| job.id == id);
+        let job = job.filter(|job| is_up && job.state == JobStatusState::Running)?;
         let (path, records) = (format!("s3://lake/sp/{name}"), job.records);
+        job.savepoint = Some((records, path.clone()));
         self.states.insert(path.clone(), records);
+        self.saved = self.saved.max(records);
         Some(path)
     }
 
@@ -626,12 +674,13 @@ impl Sim {
         }
         let spec = self.resource.spec.job.as_ref().unwrap();
         if is_named || spec.upgrade_mode == UpgradeMode::Stateless {
-            self.durable = records;
+            (self.durable, self.saved) = (records, records);
         } else {
             assert!(
-                records >= self.durable,
-                "started from {records} records although {} are durable",
-                self.durable
+                records >= self.durable.max(self.saved),
+                "started from {records} records although {} are durable and {} saved",
+                self.durable,
+                self.saved
             );
         }
         let job = Running {
@@ -640,6 +689,7 @@ impl Sim {
             state: JobStatusState::Running,
             records,
             checkpoint: restored,
+            savepoint: None,
             parallelism: parallelism(configuration.get(OVERRIDES).map(String::as_str)),
         };
         let before = self.late.iter().find(|(_, late)| late.id == job.id);
@@ -685,6 +735,7 @@ impl Sim {
     /// A second passes.
     pub(super) fn tick(&mut self) {
         self.now += SignedDuration::from_secs(1);
+        self.go_on_deleting_snapshots();
         self.away = self.away.saturating_sub(1);
         let is_ready = self.away == 0;
         self.cluster.status.as_mut().unwrap().job_manager_deployment_status =
@@ -740,6 +791,8 @@ impl Sim {
         for job in &mut self.jobs {
             job.state = JobStatusState::Running;
             job.records = job.checkpoint.as_ref().map_or(0, |(records, _)| *records);
+            job.savepoint = None;
+            self.saved = self.saved.min(job.records);
         }
     }
 

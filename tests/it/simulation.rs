@@ -25,7 +25,6 @@ use kubectl_flink::decide::extension::verdict::{FailurePolicy, Opinion, Validato
 use kubectl_flink::decide::legacy;
 use kubectl_flink::decide::memo::Memo;
 use kubectl_flink::decide::plan::{Plan, SnapshotStep, Step};
-use kubectl_flink::decide::references::in_job;
 use kubectl_flink::decide::restore::RestorePoint;
 use kubectl_flink::decide::snapshot::trigger_type;
 use kubectl_flink::decide::snapshot::world::Trigger;
@@ -78,7 +77,24 @@ struct Running {
     records: u64,
     /// Records in the newest completed checkpoint or restored state, with its path.
     checkpoint: Option<(u64, String)>,
+    /// The same of the newest savepoint that it was not stopped with: Flink itself never goes back
+    /// to it, and its statistics name it.
+    savepoint: Option<(u64, String)>,
     started: Timestamp,
+}
+
+impl Running {
+    fn newest(&self) -> Option<&(u64, String)> {
+        newest(self.checkpoint.as_ref(), self.savepoint.as_ref())
+    }
+}
+
+/// The state that statistics name as the last one: of the same records it is the savepoint.
+pub(super) fn newest<'a>(
+    checkpoint: Option<&'a (u64, String)>,
+    savepoint: Option<&'a (u64, String)>,
+) -> Option<&'a (u64, String)> {
+    checkpoint.into_iter().chain(savepoint).max_by_key(|(records, _)| *records)
 }
 
 /// The TaskManagers' Deployment of a standalone cluster.
@@ -159,6 +175,8 @@ pub(super) struct Sim {
     unstopped: BTreeSet<String>,
     /// Records that must never be lost again.
     durable: u64,
+    /// The same with those in savepoints, which nothing but Flink itself may go back behind.
+    saved: u64,
     /// A path that its user named to start from, and that was not followed yet.
     named: Option<String>,
     /// Times that its user was asked which state to go on from.
@@ -206,6 +224,22 @@ pub(super) fn referred_to(job: &JobStatus, foreign: Option<&str>) -> BTreeMap<St
         (path, others.into_iter().map(str::to_owned).collect())
     };
     paths.map(named).collect()
+}
+
+/// Without the history, which a savepoint leaves when it is disposed of.
+pub(super) fn without_history(job: &JobStatus) -> JobStatus {
+    let mut job = job.clone();
+    if let Some(info) = &mut job.savepoint_info {
+        info.savepoint_history.clear();
+    }
+    job
+}
+
+/// Whether the path is written anywhere in it, also in a text within a text. It is no law's to ask the
+/// code under test which fields there are.
+pub(super) fn names_state(object: &serde_json::Value, path: &str) -> bool {
+    let text = object.to_string().replace('\\', "");
+    text.contains(&format!("\"{path}\""))
 }
 
 /// The savepoint that goes first from the history.
@@ -310,6 +344,7 @@ impl Sim {
             fails_while_stopping: false,
             unstopped: BTreeSet::new(),
             durable: 0,
+            saved: 0,
             named: None,
             asked: 0,
             doubt: Doubt::default(),
@@ -525,7 +560,7 @@ impl Sim {
     }
 
     fn checkpoints(&self) -> Checkpoints {
-        let latest = self.job.as_ref().and_then(|job| job.checkpoint.as_ref());
+        let latest = self.job.as_ref().and_then(Running::newest);
         Checkpoints {
             latest: latest.map(|(_, path)| CompletedState { path: path.clone(), at: None }),
             ..Checkpoints::default()
@@ -586,34 +621,76 @@ impl Sim {
         });
     }
 
+    /// One that is the newest state of its job goes after the next.
     fn delete_snapshot(&mut self, name: &str) {
         let at = self.snapshots.iter().position(|snapshot| snapshot.name == name).unwrap();
-        let KnownSnapshot { path, is_disposed_of, .. } = self.snapshots.remove(at);
+        let KnownSnapshot { path, is_disposed_of, .. } = self.snapshots[at].clone();
         if let (Some(path), true) = (path, is_disposed_of) {
+            if self.is_newest(&path) {
+                self.snapshots[at].is_deleting = true;
+                return;
+            }
             self.dispose(&path);
+        }
+        self.snapshots.remove(at);
+    }
+
+    fn is_newest(&self, path: &str) -> bool {
+        self.job.as_ref().and_then(Running::newest).is_some_and(|(_, newest)| newest == path)
+    }
+
+    /// The controller of snapshots asks again who needs what it was to dispose of.
+    fn go_on_deleting_snapshots(&mut self) {
+        let job = self.job.as_ref().filter(|job| job.state == JobStatusState::Running);
+        if job.is_none() || !self.is_up() {
+            return;
+        }
+        let going: Vec<_> = self.snapshots.iter().filter(|it| it.is_deleting).cloned().collect();
+        for KnownSnapshot { name, path, .. } in going {
+            if path.is_some_and(|path| self.is_referred_to(&path)) {
+                self.snapshots.retain(|snapshot| snapshot.name != name);
+            } else {
+                self.delete_snapshot(&name);
+            }
         }
     }
 
-    /// The law: what anything refers to stays.
+    /// Whether a start from the state may be asked for, by anybody.
+    fn is_referred_to(&self, path: &str) -> bool {
+        let status = json!([self.resource.spec, without_history(&self.status.job_status)]);
+        let stored = json!(self.status.reconciliation_status);
+        names_state(&status, path)
+            || names_state(&stored, path)
+            || self.revisions.iter().any(|other| other == path)
+            || self.foreign.as_deref() == Some(path)
+    }
+
+    /// Whether Flink would miss the state: it will start from it, or may, or names it as its newest.
+    fn is_in_use(&self, path: &str) -> bool {
+        let submitted = self.submission.as_ref().and_then(|(_, path)| path.as_deref());
+        let may_run_again = self.job_manager.is_some()
+            && (!self.has_run || !self.is_high_availability_on)
+            && submitted == Some(path);
+        may_run_again || self.is_newest(path)
+    }
+
+    /// The law: what anything refers to or goes on from stays, and what is durable is kept somewhere.
     fn dispose(&mut self, path: &str) {
-        let job = self.resource.spec.job.as_ref();
-        let mut status = self.status.job_status.clone();
-        if let Some(info) = &mut status.savepoint_info {
-            info.savepoint_history.clear();
-        }
-        let fields = in_job(job, &status, &self.status.reconciliation_status, path);
-        assert!(fields.is_empty(), "{path} is disposed of and named in {fields:?}");
-        assert!(!self.revisions.iter().any(|other| other == path), "{path} is in a revision");
-        assert_ne!(self.foreign.as_deref(), Some(path), "another job names it");
+        assert!(!self.is_referred_to(path), "{path} is disposed of and named");
+        assert!(!self.is_in_use(path), "{path} is disposed of and in use");
         self.disposed += usize::from(self.states.remove(path).is_some());
+        let newest = self.states.values().max().copied().unwrap_or_default();
+        assert!(newest >= self.durable.max(self.saved), "with {path} goes what is durable");
     }
 
     /// A savepoint of the running job, which goes on.
     fn flink_savepoint(&mut self, name: &str) -> Option<String> {
         let is_up = self.is_up();
-        let job = self.job.as_ref().filter(|job| is_up && job.state == JobStatusState::Running)?;
+        let job = self.job.as_mut().filter(|job| is_up && job.state == JobStatusState::Running)?;
         let path = format!("s3://lake/sp/{name}");
         self.states.insert(path.clone(), job.records);
+        job.savepoint = Some((job.records, path.clone()));
+        self.saved = self.saved.max(job.records);
         Some(path)
     }
 
@@ -749,7 +826,16 @@ impl Sim {
         self.lose_job_manager();
     }
 
+    /// A job that goes on by HA metadata does so from its checkpoints, whatever savepoints there are.
+    fn go_back_to_checkpoints(&mut self) {
+        let runs = self.job.as_ref().is_some_and(|job| !job.state.is_globally_terminal());
+        if self.is_high_availability_on && runs {
+            self.saved = self.saved.min(self.durable);
+        }
+    }
+
     fn end_process(&mut self) {
+        self.go_back_to_checkpoints();
         self.job = None;
         self.submission = None;
         self.stopping = None;
@@ -845,6 +931,7 @@ impl Sim {
     /// A second passes.
     pub(super) fn tick(&mut self) {
         self.now += SignedDuration::from_secs(1);
+        self.go_on_deleting_snapshots();
         self.pods_linger = self.pods_linger.saturating_sub(1);
         if let Some(trigger_id) = self.stopping.take() {
             self.finish_stop(&trigger_id);
@@ -924,6 +1011,7 @@ impl Sim {
                     state: JobStatusState::Failed,
                     records: 0,
                     checkpoint: None,
+                    savepoint: None,
                     started: self.now,
                 });
                 return;
@@ -942,7 +1030,7 @@ impl Sim {
         if is_rerun {
             // Flink's own doing. While nothing else is on record that run is the one that counts.
             if !is_stateful || !self.is_end_on_record() {
-                self.durable = records;
+                (self.durable, self.saved) = (records, records);
             }
         } else if is_stateful && !is_named {
             assert!(
@@ -950,8 +1038,13 @@ impl Sim {
                 "started from {records} records although {} are durable",
                 self.durable
             );
+            assert!(
+                records >= self.saved || in_metadata.is_some(),
+                "started from {records} records although {} were saved",
+                self.saved
+            );
         } else {
-            self.durable = records;
+            (self.durable, self.saved) = (records, records);
         }
         if self.is_high_availability_on {
             self.ha.entry(id.clone()).or_insert(None);
@@ -961,6 +1054,7 @@ impl Sim {
             state: JobStatusState::Running,
             records,
             checkpoint: restored,
+            savepoint: None,
             started: self.now,
         });
     }
@@ -998,6 +1092,7 @@ impl Sim {
         let ended = self.job.as_ref().is_some_and(|job| job.state.is_globally_terminal());
         self.log.push("  lost: its process".to_owned());
         self.doubt.hide();
+        self.go_back_to_checkpoints();
         let job_manager = self.job_manager.as_mut().unwrap();
         job_manager.available_replicas = 0;
         self.stopping = None;

@@ -221,23 +221,23 @@ impl Explored for State {
             states.iter().filter(|(path, _)| is_known(&text, path)).collect();
         let triggers: Vec<_> = triggers.iter().filter(|(id, _)| is_known(&text, id)).collect();
         // Records count only by which state has more of them.
-        let of_job = |job: &Running| [Some(job.records), job.checkpoint.as_ref().map(|it| it.0)];
+        let of_job = |job: &Running| [Some(job.records), job.newest().map(|it| it.0)];
         let mut counts: Vec<u64> = known.iter().map(|(_, records)| **records).collect();
         counts.extend(jobs.iter().flat_map(|job| of_job(job)).flatten());
-        counts.push(*durable);
+        counts.extend([*durable, self.sim.saved]);
         counts.sort_unstable();
         counts.dedup();
         let rank = |records: u64| counts.iter().position(|count| *count == records);
         let jobs: Vec<_> = jobs
             .iter()
             .map(|job| {
-                let checkpoint =
-                    job.checkpoint.as_ref().map(|(records, path)| (rank(*records), path));
+                let checkpoint = job.newest().map(|(records, path)| (rank(*records), path));
                 (&job.id, job.asked, job.state, rank(job.records), checkpoint, job.parallelism)
             })
             .collect();
         let known: Vec<_> = known.iter().map(|(path, records)| (path, rank(**records))).collect();
         write!(text, "{jobs:?}{known:?}{triggers:?}{:?}", rank(*durable)).unwrap();
+        write!(text, "{:?}", rank(self.sim.saved)).unwrap();
         write!(text, "{:?}{}", self.sim.went_back, self.waited()).unwrap();
         write!(text, "{}", self.sim.doubt.is_any()).unwrap();
         let taken = self.sim.taken.iter().filter(|id| is_known(&text, id));

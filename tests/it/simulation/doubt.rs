@@ -80,7 +80,7 @@ impl Sim {
         self.is_up()
             && self.job.as_ref().is_some_and(|job| {
                 record.job_id.as_ref() == Some(&job.id)
-                    && tells_all(record, job.state, job.checkpoint.as_ref())
+                    && tells_all(record, job.state, job.newest())
             })
     }
 }

@@ -291,8 +291,7 @@ impl Sim {
     fn text(&self) -> String {
         let mut text = json!([self.resource.metadata, self.resource.spec, self.status]).to_string();
         let Self { job_manager, workers, job, submission, snapshots, revisions, .. } = self;
-        let jobs =
-            job.as_ref().map(|job| (&job.id, job.state, job.checkpoint.as_ref().map(|c| &c.1)));
+        let jobs = job.as_ref().map(|job| (&job.id, job.state, job.newest().map(|state| &state.1)));
         let workers = workers.as_ref().map(|w| (&w.fact, &w.image, w.lingers));
         write!(
             text,
@@ -314,8 +313,10 @@ impl Sim {
         // Records count only by which state has more of them.
         let counts =
             known.iter().map(|(_, records)| **records).chain(self.ha.values().flatten().copied());
-        let mut counts: Vec<u64> =
-            counts.chain([self.durable]).chain(job.iter().map(|job| job.records)).collect();
+        let mut counts: Vec<u64> = counts
+            .chain([self.durable, self.saved])
+            .chain(job.iter().map(|job| job.records))
+            .collect();
         counts.sort_unstable();
         counts.dedup();
         let rank = |records: u64| counts.iter().position(|count| *count == records);
@@ -324,8 +325,8 @@ impl Sim {
         let paths: Vec<_> = known.iter().map(|(path, _)| path).collect();
         let job = job.as_ref().map(|job| rank(job.records));
         write!(text, "{:?}{}", self.named, self.doubt.is_any()).unwrap();
-        write!(text, "{paths:?}{ranks:?}{in_ha:?}{triggers:?}{:?}{job:?}", rank(self.durable))
-            .unwrap();
+        write!(text, "{paths:?}{ranks:?}{in_ha:?}{triggers:?}{job:?}").unwrap();
+        write!(text, "{:?}{:?}", rank(self.durable), rank(self.saved)).unwrap();
         text
     }
 }
