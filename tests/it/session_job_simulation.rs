@@ -28,6 +28,7 @@ use kubectl_flink::decide::session_job::plan::{Plan, Step, Submission};
 use kubectl_flink::decide::session_job::world::{Facts, FailedSubmission, Question, Tried, World};
 use kubectl_flink::decide::snapshot::trigger_type;
 use kubectl_flink::decide::snapshot::world::Trigger;
+use kubectl_flink::decide::snapshots::are_held;
 use kubectl_flink::decide::trigger::{KnownSnapshot, Memory, SnapshotKind};
 use kubectl_flink::decide::world::{
     Bounds, Checkpoints, CompletedState, Fact, Failure, Fresh, Job, JobMetrics, Stop,
@@ -36,8 +37,8 @@ use serde_json::json;
 
 use super::simulation::doubt::{Doubt, asks, tells_all};
 use super::simulation::{
-    Choices, Logged, cases, crashes, moody_verdict, names_state, newest, oldest, recorded,
-    referred_to, show_on_failure, stop_on_record, tell_pace, without_history,
+    COMES_TO_REST, Choices, Logged, RESTS_FOR, cases, crashes, moody_verdict, names_state, newest,
+    oldest, recorded, referred_to, show_on_failure, stop_on_record, tell_pace, without_history,
 };
 
 const OVERRIDES: &str = "pipeline.jobvertex-parallelism-overrides";
@@ -394,7 +395,12 @@ impl Sim {
             let decision = decide(&world);
             memo = world.memo;
             match decision {
-                Ok(plan) => return plan,
+                Ok(plan) => {
+                    if are_held(&facts.references) {
+                        self.periodic.held = Some(self.now);
+                    }
+                    return plan;
+                }
                 Err(question) => self.answer(question, &mut facts),
             }
         }
@@ -927,6 +933,28 @@ impl Sim {
         assert!(job.is_some_and(|job| job.state.is_globally_terminal()), "left behind");
     }
 
+    /// The law: left alone for long enough, the operator writes nothing any more.
+    fn assert_comes_to_rest(&mut self) {
+        // Savepoints come by the clock for ever.
+        let options = &mut self.resource.spec.flink_configuration.0;
+        let interval = "kubernetes.operator.periodic.savepoint.interval";
+        if options.shift_remove(interval).is_some() {
+            *self.resource.metadata.generation.as_mut().unwrap() += 1;
+        }
+        for _ in 0..COMES_TO_REST {
+            self.tick();
+            self.pass(None);
+        }
+        for _ in 0..RESTS_FOR * 3 {
+            self.tick();
+            let before = self.status.clone();
+            let plan = self.pass(None);
+            let steps: Vec<&str> = plan.steps.iter().map(Step::name).collect();
+            assert!(steps.is_empty(), "at rest: {}: {steps:?}", plan.because);
+            assert_eq!(before, self.status);
+        }
+    }
+
     pub(super) fn settle(&mut self) {
         for round in 0..4 {
             for _ in 0..120 {
@@ -1030,6 +1058,7 @@ fn users_faults_and_crashes_lose_no_record_of_a_session_job() {
             }
             sim.heal();
             sim.settle();
+            sim.assert_comes_to_rest();
         });
         disposed[usize::from(sim.has_snapshot_resources)] += sim.disposed;
         scaled += sim.scaled;
@@ -1088,6 +1117,7 @@ fn a_store_that_goes_back_unseen_starts_nothing_beside_what_runs() {
             asked += 1;
             sim.heal();
             sim.settle();
+            sim.assert_comes_to_rest();
         });
     }
     assert!(refused > 9 && asked > 3, "{refused} refused, {asked} answered");

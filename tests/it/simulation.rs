@@ -28,6 +28,7 @@ use kubectl_flink::decide::plan::{Plan, SnapshotStep, Step};
 use kubectl_flink::decide::restore::RestorePoint;
 use kubectl_flink::decide::snapshot::trigger_type;
 use kubectl_flink::decide::snapshot::world::Trigger;
+use kubectl_flink::decide::snapshots::are_held;
 use kubectl_flink::decide::trigger::{KnownSnapshot, Memory, SnapshotKind};
 use kubectl_flink::decide::world::{
     Checkpoints, Cluster, CompletedState, DeploymentVersion, Fact, Facts, Failure, Fresh,
@@ -44,6 +45,9 @@ mod generated;
 
 /// As many as the real history keeps.
 const REVISIONS_KEPT: usize = 10;
+/// Seconds in which a resource that has settled comes to rest, and thirds of those that it is seen to.
+pub(super) const COMES_TO_REST: usize = 20;
+pub(super) const RESTS_FOR: usize = 7;
 const BROKEN_IMAGE: &str = "flink:no-such-tag";
 /// A job with this parallelism fails for good three seconds after its start.
 const FAILING_PARALLELISM: i32 = 7;
@@ -474,7 +478,12 @@ impl Sim {
             let decision = decide(&world);
             memo = world.memo;
             match decision {
-                Ok(plan) => return plan,
+                Ok(plan) => {
+                    if are_held(&facts.references) {
+                        self.periodic.held = Some(self.now);
+                    }
+                    return plan;
+                }
                 Err(question) => self.answer(question, &mut facts),
             }
         }
@@ -1166,6 +1175,28 @@ impl Sim {
         panic!("not stable: {:?} {:?}", self.status.lifecycle_state, self.status.error);
     }
 
+    fn assert_at_rest(&mut self) {
+        for _ in 0..3 {
+            self.tick();
+            let before = self.status.clone();
+            let plan = self.pass(None);
+            assert!(plan.steps.is_empty(), "at rest: {:?}", names(&plan.steps));
+            assert_eq!(before, self.status);
+        }
+    }
+
+    /// The law: left alone for long enough, the operator writes nothing any more.
+    fn assert_comes_to_rest(&mut self) {
+        for _ in 0..COMES_TO_REST {
+            self.tick();
+            self.pass(None);
+            self.answer_refusal();
+        }
+        for _ in 0..RESTS_FOR {
+            self.assert_at_rest();
+        }
+    }
+
     /// What there is in the end, whatever came in between: without times, and without ids, which a
     /// start after a crash may draw anew.
     fn end(&self) -> serde_json::Value {
@@ -1337,6 +1368,7 @@ fn users_faults_and_crashes_lose_no_record() {
             }
             sim.heal();
             sim.settle();
+            sim.assert_comes_to_rest();
         });
         decisions += sim.decisions;
         asked += sim.asked;
@@ -1429,7 +1461,16 @@ fn savepoints_come_and_go_and_none_that_is_needed_is_disposed_of() {
                 sim.pass(crash_at);
             }
             sim.heal();
+            // Savepoints come by the clock for ever.
+            sim.edit(|r| {
+                let options = &mut r.spec.flink_configuration.0;
+                options.shift_remove("kubernetes.operator.periodic.savepoint.interval");
+            });
             sim.settle();
+            sim.checkpoint();
+            // Longer than they are kept.
+            (0..45).for_each(|_| sim.tick());
+            sim.assert_comes_to_rest();
         });
         disposed[usize::from(sim.has_snapshot_resources)] += sim.disposed;
     }

@@ -285,6 +285,7 @@ fn users_faults_and_crashes_lose_no_record_with_rollback_and_restarts() {
             }
             sim.heal();
             sim.settle();
+            sim.assert_comes_to_rest();
         });
     }
 }

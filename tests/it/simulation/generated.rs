@@ -407,16 +407,6 @@ impl Sim {
         }
         false
     }
-
-    fn assert_at_rest(&mut self) {
-        for _ in 0..3 {
-            self.tick();
-            let before = self.status.clone();
-            let plan = self.pass(None);
-            assert!(plan.steps.is_empty(), "at rest: {:?}", names(&plan.steps));
-            assert_eq!(before, self.status);
-        }
-    }
 }
 
 /// Users edit a running job field by field.

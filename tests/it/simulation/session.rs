@@ -17,7 +17,8 @@ use kubectl_flink::render::Objects;
 use serde_json::json;
 
 use super::{
-    BROKEN_IMAGE, Choices, Logged, Workers, cases, crashes, fact, image_in, names, show_on_failure,
+    BROKEN_IMAGE, COMES_TO_REST, Choices, Logged, RESTS_FOR, Workers, cases, crashes, fact,
+    image_in, names, show_on_failure,
 };
 use jiff::{SignedDuration, Timestamp};
 
@@ -406,6 +407,17 @@ impl Session {
         panic!("not stable: {:?} {:?}", self.status.lifecycle_state, self.status.error);
     }
 
+    /// The law: left alone for long enough, the operator writes nothing any more.
+    fn assert_comes_to_rest(&mut self) {
+        for second in 0..COMES_TO_REST + RESTS_FOR * 3 {
+            self.tick();
+            let before = self.status.clone();
+            let plan = self.pass(None);
+            let is_quiet = plan.steps.is_empty() && self.status == before;
+            assert!(second < COMES_TO_REST || is_quiet, "at rest: {:?}", names(&plan.steps));
+        }
+    }
+
     pub(crate) fn mark_for_deletion(&mut self) {
         let now = k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(self.now);
         self.resource.metadata.deletion_timestamp = Some(now);
@@ -464,6 +476,7 @@ fn users_faults_and_crashes_leave_one_good_session_cluster() {
             }
             sim.heal();
             sim.settle();
+            sim.assert_comes_to_rest();
         });
     }
 }
