@@ -37,8 +37,9 @@ use serde_json::json;
 
 use super::simulation::doubt::{Doubt, asks, tells_all};
 use super::simulation::{
-    COMES_TO_REST, Choices, Logged, RESTS_FOR, cases, crashes, moody_verdict, names_state, newest,
-    oldest, recorded, referred_to, show_on_failure, stop_on_record, tell_pace, without_history,
+    COMES_TO_REST, Choices, Haze, Logged, RESTS_FOR, cases, crashes, moody_verdict, names_state,
+    newest, oldest, recorded, referred_to, show_on_failure, stop_on_record, tell_pace,
+    without_history,
 };
 
 const OVERRIDES: &str = "pipeline.jobvertex-parallelism-overrides";
@@ -113,6 +114,8 @@ pub(super) struct Sim {
     unstopped: BTreeSet<String>,
     /// Seconds until the cluster's JobManager answers again.
     pub(super) away: u64,
+    /// What is hard to see of one that does not go away.
+    haze: Haze,
     /// When it was started.
     job_manager_start: Timestamp,
     is_high_availability_on: bool,
@@ -196,6 +199,7 @@ impl Sim {
             fails_while_stopping: false,
             unstopped: BTreeSet::new(),
             away: 0,
+            haze: Haze::default(),
             job_manager_start: "2025-12-31T00:00:00Z".parse().unwrap(),
             is_high_availability_on,
             refuses: false,
@@ -260,7 +264,7 @@ impl Sim {
     /// One pass that dies before step `crash_at`, or after the last one without writing status.
     pub(super) fn pass(&mut self, crash_at: Option<usize>) -> Plan {
         let plan = self.plan();
-        let is_seen = self.away == 0
+        let is_seen = self.hears()
             && rewind::is_alive(self.status.job_status.job_id.as_deref(), &self.listed());
         if is_seen {
             self.went_back = None;
@@ -297,7 +301,8 @@ impl Sim {
     fn has_seen_all(&self) -> bool {
         let record = &self.status.job_status;
         let is_expected = self.delays || !self.late.is_empty() || self.went_back.is_some();
-        let mine = self.mine().filter(|_| self.away == 0 && !is_expected);
+        let is_clear = self.away == 0 && !self.haze.is_any();
+        let mine = self.mine().filter(|_| is_clear && !is_expected);
         mine.is_some_and(|job| {
             self.used.last() == Some(&job.id) && tells_all(record, job.state, job.newest())
         })
@@ -408,10 +413,11 @@ impl Sim {
     }
 
     fn answer(&self, question: Question, facts: &mut Facts) {
-        let is_up = self.away == 0;
+        let is_up = self.hears();
+        let is_told = is_up && self.haze.unread == 0;
         match question {
             Question::Jobs => facts.jobs = fact(is_up, || self.listed()),
-            Question::Checkpoints => facts.checkpoints = fact(is_up, || self.checkpoints()),
+            Question::Checkpoints => facts.checkpoints = fact(is_told, || self.checkpoints()),
             Question::Retention => facts.retention = fact(is_up, || true),
             Question::Stop => facts.stop = fact(is_up, || self.stop()),
             Question::Failure => facts.failure = fact(is_up, Failure::default),
@@ -438,6 +444,11 @@ impl Sim {
             }
             Question::Nodes | Question::PodNodes => panic!("nobody asks for it"),
         }
+    }
+
+    /// Whether the JobManager's REST API answers.
+    fn hears(&self) -> bool {
+        self.away == 0 && self.haze.silent == 0
     }
 
     fn listed(&self) -> Vec<Job> {
@@ -573,7 +584,7 @@ impl Sim {
 
     /// A savepoint of the running job, which goes on.
     fn flink_savepoint(&mut self, name: &str) -> Option<String> {
-        let is_up = self.away == 0;
+        let is_up = self.hears();
         let id = self.status.job_status.job_id.clone()?;
         let job = self.jobs.iter_mut().find(|job| job.id == id);
         let job = job.filter(|job| is_up && job.state == JobStatusState::Running)?;
@@ -629,7 +640,7 @@ impl Sim {
     }
 
     fn flink_job(&mut self, id: &str) -> Option<&mut Running> {
-        let is_up = self.away == 0;
+        let is_up = self.hears();
         self.jobs
             .iter_mut()
             .find(|job| job.id == id && !job.state.is_globally_terminal())
@@ -661,7 +672,7 @@ impl Sim {
 
     fn submit(&mut self, submission: &Submission) -> bool {
         let Submission { job_id, savepoint_path, configuration, .. } = submission;
-        if self.away > 0 || std::mem::take(&mut self.refuses) {
+        if !self.hears() || std::mem::take(&mut self.refuses) {
             return self.fail(submission, submission.may_arrive_since);
         }
         if self.taken.contains(job_id) {
@@ -743,14 +754,17 @@ impl Sim {
         self.now += SignedDuration::from_secs(1);
         self.go_on_deleting_snapshots();
         self.away = self.away.saturating_sub(1);
-        let is_ready = self.away == 0;
+        self.haze.tick();
+        let is_there = self.away == 0;
         self.cluster.status.as_mut().unwrap().job_manager_deployment_status =
-            if is_ready || self.ids.is_multiple_of(2) {
+            if self.haze.unready > 0 {
+                JobManagerDeploymentStatus::DeployedNotReady
+            } else if is_there || self.ids.is_multiple_of(2) {
                 JobManagerDeploymentStatus::Ready
             } else {
                 JobManagerDeploymentStatus::Missing
             };
-        if !is_ready {
+        if !is_there {
             return;
         }
         let (arrived, late) = self.late.drain(..).partition(|(at, _)| *at <= self.now);
@@ -819,7 +833,7 @@ impl Sim {
     }
 
     fn misfortune(&mut self, choices: &mut Choices) {
-        match choices.below(19) {
+        match choices.below(22) {
             0 => self.edit(|job| job.parallelism = Some(job.parallelism.unwrap_or(1) % 8 + 1)),
             1 => self.edit(|job| job.state = JobState::Suspended),
             2 | 3 => self.edit(|job| job.state = JobState::Running),
@@ -856,8 +870,18 @@ impl Sim {
                     job.state = JobStatusState::Cancelling;
                 }
             }
+            19 => self.cloud(|haze| haze.silent = 1 + choices.below(20)),
+            20 => self.cloud(|haze| haze.unready = 1 + choices.below(20)),
+            21 => self.cloud(|haze| haze.unread = 1 + choices.below(20)),
             _ => self.edit(|job| job.parallelism = Some(3)),
         }
+    }
+
+    /// Something of the JobManager cannot be seen for a while.
+    fn cloud(&mut self, cloud: impl FnOnce(&mut Haze)) {
+        cloud(&mut self.haze);
+        self.log.push(format!("  hard to see: {:?}", self.haze));
+        self.doubt.hide();
     }
 
     /// A person mends the spec, and names the newest state where the operator asks for it.

@@ -101,6 +101,33 @@ pub(super) fn newest<'a>(
     checkpoint.into_iter().chain(savepoint).max_by_key(|(records, _)| *records)
 }
 
+/// Seconds for which parts of a JobManager that runs cannot be seen.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Haze {
+    /// Its pod is ready and REST does not answer.
+    pub(super) silent: u64,
+    /// Its pod is not ready and REST answers.
+    pub(super) unready: u64,
+    /// It lists its jobs and fails to tell their checkpoints.
+    pub(super) unread: u64,
+}
+
+impl Haze {
+    pub(super) fn is_any(self) -> bool {
+        self.silent + self.unready + self.unread > 0
+    }
+
+    pub(super) fn tick(&mut self) {
+        self.lift(|seconds| seconds.saturating_sub(1));
+    }
+
+    pub(super) fn lift(&mut self, lift: impl Fn(u64) -> u64) {
+        for seconds in [&mut self.silent, &mut self.unready, &mut self.unread] {
+            *seconds = lift(*seconds);
+        }
+    }
+}
+
 /// The TaskManagers' Deployment of a standalone cluster.
 #[derive(Clone)]
 struct Workers {
@@ -156,6 +183,8 @@ pub(super) struct Sim {
     starts_in: u64,
     /// When its process last began.
     came_up: Option<Timestamp>,
+    /// What is hard to see of a JobManager that runs, each by itself.
+    haze: Haze,
     job: Option<Running>,
     /// What the JobManager will start when it is up: job id and restore path.
     submission: Option<(String, Option<String>)>,
@@ -336,6 +365,7 @@ impl Sim {
             pods_linger: 0,
             starts_in: 0,
             came_up: None,
+            haze: Haze::default(),
             job: None,
             submission: None,
             has_run: false,
@@ -494,17 +524,34 @@ impl Sim {
         self.job_manager.as_ref().is_some_and(|jm| jm.available_replicas > 0 && !jm.is_deleting)
     }
 
+    /// Whether its REST API does.
+    fn answers(&self) -> bool {
+        self.is_up() && self.haze.silent == 0
+    }
+
+    /// Its Deployment as the API server shows it.
+    fn seen_job_manager(&self) -> Option<JobManager> {
+        let is_unready = self.haze.unready > 0;
+        self.job_manager.clone().map(|seen| JobManager {
+            available_replicas: if is_unready { 0 } else { seen.available_replicas },
+            ..seen
+        })
+    }
+
     fn answer(&self, question: Question, facts: &mut Facts) {
-        let is_up = self.is_up();
+        let is_up = self.answers();
         match question {
-            Question::JobManager => facts.job_manager = Fact::Known(self.job_manager.clone()),
+            Question::JobManager => facts.job_manager = Fact::Known(self.seen_job_manager()),
             Question::TaskManagers => {
                 facts.task_managers = Fact::Known(self.workers.as_ref().map(|w| w.fact.clone()));
             }
             Question::SessionJobs => facts.session_jobs = Fact::Known(vec![]),
             Question::Pods => facts.pods = Fact::Known(self.pods()),
             Question::Jobs => facts.jobs = fact(is_up, || self.jobs()),
-            Question::Checkpoints => facts.checkpoints = fact(is_up, || self.checkpoints()),
+            Question::Checkpoints => {
+                let is_told = is_up && self.haze.unread == 0;
+                facts.checkpoints = fact(is_told, || self.checkpoints());
+            }
             Question::HaMetadata => facts.ha_metadata = Fact::Known(self.ha_metadata()),
             Question::Retention => facts.retention = fact(is_up, || true),
             Question::Stop => facts.stop = fact(is_up, || self.stop()),
@@ -694,7 +741,7 @@ impl Sim {
 
     /// A savepoint of the running job, which goes on.
     fn flink_savepoint(&mut self, name: &str) -> Option<String> {
-        let is_up = self.is_up();
+        let is_up = self.answers();
         let job = self.job.as_mut().filter(|job| is_up && job.state == JobStatusState::Running)?;
         let path = format!("s3://lake/sp/{name}");
         self.states.insert(path.clone(), job.records);
@@ -741,7 +788,8 @@ impl Sim {
             | Step::ApplyIngress(_) => {}
             Step::TriggerStop { job_id, trigger_id, .. } => self.flink_stop(job_id, trigger_id),
             Step::ScaleJob { .. } => unreachable!("no overrides in this world"),
-            Step::CancelJob { job_id, .. } => self.flink_cancel(job_id),
+            Step::CancelJob { job_id, .. } if self.haze.silent == 0 => self.flink_cancel(job_id),
+            Step::CancelJob { .. } => {}
             Step::StopJobManager { uid, unstarted } => {
                 self.stop_job_manager(uid, unstarted.as_ref());
             }
@@ -762,7 +810,8 @@ impl Sim {
     }
 
     fn flink_stop(&mut self, job_id: &str, trigger_id: &str) {
-        let is_there = self.job.as_ref().is_some_and(|job| job.id == job_id);
+        let hears = self.haze.silent == 0;
+        let is_there = hears && self.job.as_ref().is_some_and(|job| job.id == job_id);
         if !self.is_slow {
             if is_there {
                 self.finish_stop(trigger_id);
@@ -941,6 +990,7 @@ impl Sim {
     pub(super) fn tick(&mut self) {
         self.now += SignedDuration::from_secs(1);
         self.go_on_deleting_snapshots();
+        self.haze.tick();
         self.pods_linger = self.pods_linger.saturating_sub(1);
         if let Some(trigger_id) = self.stopping.take() {
             self.finish_stop(&trigger_id);
@@ -1114,7 +1164,7 @@ impl Sim {
     }
 
     fn misfortune(&mut self, choices: &mut Choices) {
-        match choices.below(19) {
+        match choices.below(22) {
             0 => self.edit(|r| {
                 let job = Self::job_mut(r);
                 job.parallelism = Some(job.parallelism.unwrap_or(1) % 6 + 1);
@@ -1146,7 +1196,19 @@ impl Sim {
                 self.crash_job_manager();
                 self.starts_in = 60;
             }
+            19 => self.cloud(|haze| haze.silent = 1 + choices.below(60)),
+            20 => self.cloud(|haze| haze.unready = 1 + choices.below(30)),
+            21 => self.cloud(|haze| haze.unread = 1 + choices.below(60)),
             _ => self.edit(|r| Self::job_mut(r).parallelism = Some(3)),
+        }
+    }
+
+    /// Something of the JobManager cannot be seen for a while.
+    fn cloud(&mut self, cloud: impl FnOnce(&mut Haze)) {
+        if self.is_up() {
+            cloud(&mut self.haze);
+            self.log.push(format!("  hard to see: {:?}", self.haze));
+            self.doubt.hide();
         }
     }
 

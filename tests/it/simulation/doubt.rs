@@ -78,6 +78,7 @@ impl Sim {
     pub(super) fn has_seen_all(&self) -> bool {
         let record = &self.status.job_status;
         self.is_up()
+            && !self.haze.is_any()
             && self.job.as_ref().is_some_and(|job| {
                 record.job_id.as_ref() == Some(&job.id)
                     && tells_all(record, job.state, job.newest())

@@ -46,6 +46,12 @@ enum Fault {
     Savepoint,
     /// A checkpoint completes: no fault, but what others make worse.
     Checkpoint,
+    /// The JobManager's REST API does not answer for a moment, and its pod is ready.
+    Silence,
+    /// Its pod is not ready for a moment, and its REST API answers.
+    Unready,
+    /// It does not tell its checkpoints for a moment.
+    Unread,
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -204,6 +210,9 @@ impl State {
             Fault::Process | Fault::Deployment => {}
             Fault::Savepoint => sim.fail_savepoint(),
             Fault::Checkpoint => sim.checkpoint(),
+            Fault::Silence => sim.cloud(|haze| haze.silent = 1),
+            Fault::Unready => sim.cloud(|haze| haze.unready = 1),
+            Fault::Unread => sim.cloud(|haze| haze.unread = 1),
         }
         state
     }
@@ -213,6 +222,7 @@ impl State {
         let sim = &mut self.sim;
         sim.pods_linger = sim.pods_linger.min(1);
         sim.starts_in = sim.starts_in.min(1);
+        sim.haze.lift(|seconds| seconds.min(1));
         if let Some(workers) = &mut sim.workers {
             workers.lingers = workers.lingers.min(1);
         }
@@ -324,7 +334,7 @@ impl Sim {
         let in_ha: Vec<_> = self.ha.values().map(|records| records.map(rank)).collect();
         let paths: Vec<_> = known.iter().map(|(path, _)| path).collect();
         let job = job.as_ref().map(|job| rank(job.records));
-        write!(text, "{:?}{}", self.named, self.doubt.is_any()).unwrap();
+        write!(text, "{:?}{}{:?}", self.named, self.doubt.is_any(), self.haze).unwrap();
         write!(text, "{paths:?}{ranks:?}{in_ha:?}{triggers:?}{job:?}").unwrap();
         write!(text, "{:?}{:?}", rank(self.durable), rank(self.saved)).unwrap();
         text
@@ -411,6 +421,19 @@ fn every_way_through_an_upgrade_that_takes_its_time_keeps_the_laws() {
         sim.is_slow = true;
         let left = Budget::read_or("1,1,1");
         explore_within(&format!("a slow {name}"), sim, (edits, FAULTS_OF_STOPS), left);
+    }
+}
+
+/// Two faults, as it takes one that changes something and one that keeps it from being seen.
+#[test]
+fn every_way_through_an_upgrade_that_is_hard_to_see_keeps_the_laws() {
+    let faults = &[Fault::Silence, Fault::Unready, Fault::Unread, Fault::Job, Fault::Cancel];
+    let (savepoint, cancel) = (Sim::new("savepoint"), Sim::without_high_availability("last-state"));
+    for (name, mut sim) in [("savepoint", savepoint), ("cancel", cancel)] {
+        sim.is_slow = true;
+        let left = Budget::read_or("1,2,0");
+        let edits = &[Edit::Parallelism];
+        explore_within(&format!("hard to see, {name}"), sim, (edits, faults), left);
     }
 }
 
