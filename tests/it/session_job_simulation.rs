@@ -108,6 +108,12 @@ pub(super) struct Sim {
     states: BTreeMap<String, u64>,
     /// Stop-with-savepoint by trigger id.
     triggers: BTreeMap<String, String>,
+    /// A stop is asked for in one second and over in the next.
+    is_slow: bool,
+    /// The stop that is under way: its job and its trigger.
+    stopping: Option<(String, String)>,
+    /// Triggers of stops whose savepoints failed.
+    unsaved: BTreeSet<String>,
     /// The job of the next stop fails when its savepoint is complete, and Flink starts it again.
     fails_while_stopping: bool,
     /// Triggers of stops that ended so.
@@ -196,6 +202,9 @@ impl Sim {
             taken: BTreeSet::new(),
             states: BTreeMap::new(),
             triggers: BTreeMap::new(),
+            is_slow: false,
+            stopping: None,
+            unsaved: BTreeSet::new(),
             fails_while_stopping: false,
             unstopped: BTreeSet::new(),
             away: 0,
@@ -476,6 +485,14 @@ impl Sim {
     }
 
     fn stop(&self) -> Stop {
+        let info = self.status.job_status.savepoint_info.as_ref();
+        let asked = info.and_then(|info| info.trigger_id.as_ref());
+        if asked.is_some() && asked == self.stopping.as_ref().map(|(_, trigger)| trigger) {
+            return Stop::Pending;
+        }
+        if asked.is_some_and(|id| self.unsaved.contains(id)) {
+            return Stop::Failed { message: "the disk is full".to_owned() };
+        }
         stop_on_record(&self.status.job_status, &self.triggers, &self.unstopped)
     }
 
@@ -627,7 +644,10 @@ impl Sim {
                 job.parallelism = bounds[VERTEX].upper;
                 self.scaled += 1;
             }
-            Step::TriggerStop { job_id, trigger_id, .. } => self.flink_stop(job_id, trigger_id),
+            Step::TriggerStop { job_id, trigger_id, .. } if self.hears() => {
+                self.flink_stop(job_id, trigger_id);
+            }
+            Step::TriggerStop { .. } => {}
             Step::CancelJob { job_id } => {
                 // Flink lets a cancelled job's tasks end first.
                 if let Some(job) = self.flink_job(job_id) {
@@ -648,11 +668,29 @@ impl Sim {
     }
 
     fn flink_stop(&mut self, job_id: &str, trigger_id: &str) {
+        if !self.is_slow {
+            self.finish_stop(job_id, trigger_id);
+        } else if self.stopping.is_none()
+            && !self.unsaved.contains(trigger_id)
+            && self.flink_job(job_id).is_some_and(|job| job.state == JobStatusState::Running)
+        {
+            self.stopping = Some((job_id.to_owned(), trigger_id.to_owned()));
+        }
+    }
+
+    /// The savepoint of the stop that is under way fails, and the job goes on.
+    fn fail_savepoint(&mut self) {
+        self.unsaved.extend(self.stopping.take().map(|(_, trigger)| trigger));
+    }
+
+    /// The savepoint of a stop is complete.
+    fn finish_stop(&mut self, job_id: &str, trigger_id: &str) {
         let is_new = !self.triggers.contains_key(trigger_id);
         let is_failing = is_new && self.fails_while_stopping;
         let ends = !is_failing && !self.unstopped.contains(trigger_id);
         let path = format!("s3://lake/sp/{trigger_id}");
-        let Some(job) = self.flink_job(job_id) else { return };
+        let is_it = |job: &&mut Running| job.id == job_id;
+        let Some(job) = self.jobs.iter_mut().find(is_it) else { return };
         if job.state != JobStatusState::Running {
             return;
         }
@@ -774,6 +812,9 @@ impl Sim {
             self.log.push(format!("{} job {} is there at last", self.now, job.id));
             self.start(job);
         }
+        if let Some((job_id, trigger_id)) = self.stopping.take() {
+            self.finish_stop(&job_id, &trigger_id);
+        }
         for job in &mut self.jobs {
             match job.state {
                 JobStatusState::Running => job.records += 7,
@@ -784,7 +825,8 @@ impl Sim {
     }
 
     pub(super) fn checkpoint(&mut self) {
-        if self.away > 0 {
+        // While a job is stopped it takes none.
+        if self.away > 0 || self.stopping.is_some() {
             return;
         }
         for job in self.jobs.iter_mut().filter(|job| job.state == JobStatusState::Running) {
@@ -801,6 +843,7 @@ impl Sim {
         self.away = 5;
         self.job_manager_start = self.now;
         self.triggers.clear();
+        self.stopping = None;
         self.late.clear();
         if !self.is_high_availability_on {
             self.jobs.clear();
@@ -861,6 +904,7 @@ impl Sim {
                 self.configure(OVERRIDES, &format!("{VERTEX}:{parallelism}"));
             }
             15 => self.configure("kubernetes.operator.job.restart.failed", "true"),
+            17 if self.stopping.is_some() => self.fail_savepoint(),
             17 => self.fails_while_stopping = true,
             // Somebody cancels it behind the operator's back.
             10 => {
@@ -1060,6 +1104,7 @@ fn users_faults_and_crashes_lose_no_record_of_a_session_job() {
             sim.snapshot_often();
         }
         sim.validators.has_any = seed % 4 == 1;
+        sim.is_slow = seed % 7 < 3;
         show_on_failure(seed, &mut sim, |sim| {
             sim.settle();
             for _ in 0..120 {

@@ -45,6 +45,12 @@ enum Fault {
     OneStepBack,
     /// It goes back to what it was before everything.
     BackToTheStart,
+    /// The savepoint of the stop that is under way fails.
+    Savepoint,
+    /// The JobManager's REST API does not answer for a moment.
+    Silence,
+    /// It does not tell its checkpoints for a moment.
+    Unread,
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -52,6 +58,8 @@ enum Action {
     Pass,
     /// The operator dies before this step, or after the last one.
     CrashBefore(usize),
+    /// A new process is given what was stored before the last change.
+    StalePass,
     World,
     Edit(Edit),
     Fault(Fault),
@@ -91,6 +99,8 @@ struct State {
     first: Rc<Stored>,
     edits: &'static [Edit],
     faults: &'static [Fault],
+    /// Whether passes may be made on what was stored before the last change.
+    may_be_stale: bool,
     left: Budget,
 }
 
@@ -112,8 +122,47 @@ impl State {
                 state.sim.pass(Some(at));
                 all.push((Action::CrashBefore(at), state));
             }
+            if self.may_be_stale {
+                all.push((Action::StalePass, self.stale_pass(crashes)));
+            }
         }
         all
+    }
+
+    /// A status that is not the stored one any more cannot be replaced: the plan ends there.
+    fn stale_pass(&self, crashes: u8) -> Self {
+        let mut state = self.clone();
+        state.left.crashes = crashes;
+        let sim = &mut state.sim;
+        sim.die();
+        let (newer, current) = (sim.resource.clone(), sim.status.clone());
+        let (resource, status) = (*self.earlier).clone();
+        (sim.resource, sim.status) = (resource, status.clone());
+        let plan = sim.plan();
+        (sim.resource, sim.status) = (newer, current);
+        let mut known = status;
+        for step in &plan.steps {
+            let is_versioned = matches!(
+                step,
+                Step::WriteStatus(_)
+                    | Step::AddFinalizer
+                    | Step::RemoveFinalizer
+                    | Step::SetSessionLabel { .. }
+            );
+            if is_versioned && sim.status != known {
+                return state;
+            }
+            if let Step::WriteStatus(next) = step {
+                known = (**next).clone();
+            }
+            if !sim.take(step) {
+                return state;
+            }
+        }
+        if sim.status == known {
+            sim.status = (*plan.status).clone();
+        }
+        state
     }
 
     fn is_refused(&self) -> bool {
@@ -162,6 +211,9 @@ impl State {
             (Fault::Cluster, _) => sim.lose_cluster(),
             (Fault::Submission, _) => sim.refuses = true,
             (Fault::Checkpoint, _) => sim.checkpoint(),
+            (Fault::Savepoint, _) => sim.fail_savepoint(),
+            (Fault::Silence, _) => sim.cloud(|haze| haze.silent = 1),
+            (Fault::Unread, _) => sim.cloud(|haze| haze.unread = 1),
             (Fault::OneStepBack, _) => {
                 let (resource, status) = (*self.earlier).clone();
                 sim.set_back(resource, status);
@@ -239,7 +291,10 @@ impl Explored for State {
         write!(text, "{jobs:?}{known:?}{triggers:?}{:?}", rank(*durable)).unwrap();
         write!(text, "{:?}", rank(self.sim.saved)).unwrap();
         write!(text, "{:?}{}", self.sim.went_back, self.waited()).unwrap();
-        write!(text, "{}", self.sim.doubt.is_any()).unwrap();
+        write!(text, "{}{:?}", self.sim.doubt.is_any(), self.sim.haze).unwrap();
+        let unsaved = self.sim.unsaved.iter().filter(|id| is_known(&text, id));
+        let unsaved: Vec<_> = unsaved.collect();
+        write!(text, "{:?}{unsaved:?}", self.sim.stopping).unwrap();
         let taken = self.sim.taken.iter().filter(|id| is_known(&text, id));
         let taken: Vec<_> = taken.collect();
         write!(text, "{}{taken:?}", self.is_job_manager_new()).unwrap();
@@ -248,7 +303,8 @@ impl Explored for State {
             let left = at.duration_since(self.sim.now).as_secs();
             write!(text, "late {id}{asked:?}{restored:?} in {left}").unwrap();
         }
-        if self.left.faults > 0 && self.faults.contains(&Fault::OneStepBack) {
+        let may_go_back = self.left.faults > 0 && self.faults.contains(&Fault::OneStepBack);
+        if may_go_back || self.may_be_stale && self.left.crashes > 0 {
             let (resource, status) = &*self.earlier;
             write!(text, "{}", json!([resource.metadata, resource.spec, status])).unwrap();
         }
@@ -383,9 +439,28 @@ fn explore_from(
     left: Budget,
 ) {
     let first = Rc::new((sim.resource.clone(), sim.status.clone()));
-    let mut start = State { sim, earlier: Rc::clone(&first), first, edits, faults, left };
+    let earlier = Rc::clone(&first);
+    let mut start = State { sim, earlier, first, edits, faults, may_be_stale: false, left };
     start.hurry();
     exploration::explore(name, start);
+}
+
+/// A pass on what was stored before the last change, and a stop that takes its time and may fail.
+#[test]
+fn every_stale_pass_beside_a_stop_that_takes_its_time_keeps_the_laws() {
+    let edits = &[Edit::Parallelism, Edit::Suspend, Edit::Redeploy, Edit::Delete];
+    let faults = &[Fault::Savepoint, Fault::Job, Fault::Cluster, Fault::Silence, Fault::Unread];
+    for mode in ["savepoint", "last-state"] {
+        let mut sim = Sim::new(mode, mode == "last-state");
+        sim.is_slow = true;
+        sim.settle();
+        sim.checkpoint();
+        let first = Rc::new((sim.resource.clone(), sim.status.clone()));
+        let (earlier, left) = (Rc::clone(&first), Budget::read_or("1,1,1"));
+        let mut start = State { sim, earlier, first, edits, faults, may_be_stale: true, left };
+        start.hurry();
+        exploration::explore(&format!("session job, {mode}, stale passes"), start);
+    }
 }
 
 /// The cluster goes on with what it has: nothing runs twice, and nothing starts from older state.
