@@ -12,8 +12,8 @@ use crate::support::operating::{Operating, with_status};
 
 /// The last request with this method that named `part`.
 fn last(cluster: &FakeCluster, method: &Method, part: &str) -> Option<Recorded> {
-    let requests = cluster.requests().into_iter();
-    requests.filter(|one| one.method == method && one.uri.contains(part)).next_back()
+    let mut requests = cluster.requests().into_iter();
+    requests.rfind(|one| one.method == method && one.uri.contains(part))
 }
 
 /// Its status would pass for the newest with the version that a blind write brings back.
