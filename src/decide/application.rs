@@ -317,6 +317,9 @@ impl Pass<'_> {
         if let Some(plan) = self.wait_for_old_task_managers()? {
             return Ok(plan);
         }
+        if self.has_old_pods()? {
+            return self.await_pods_of_others();
+        }
         if self.is_session() {
             return self.deploy(RestorePoint::Empty, true, false);
         }

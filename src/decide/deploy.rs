@@ -173,6 +173,23 @@ impl Pass<'_> {
         self.finish("waiting for the old JobManager's pods to end", Some(pause))
     }
 
+    /// The same before a first start, where they are of an earlier resource of this name. Those without
+    /// a Deployment nobody ends but a person.
+    pub(super) fn await_pods_of_others(&mut self) -> Result<Plan, Halt> {
+        let staying = self.pods()?.iter().filter(|pod| pod.ending_since.is_none());
+        let names = staying.map(|pod| pod.name.as_str()).collect::<Vec<_>>().join(", ");
+        if names.is_empty() {
+            return Ok(self.await_old_pods());
+        }
+        let message = format!(
+            "pods [{names}] of an earlier cluster `{}` run, and its Deployment is gone: a JobManager \
+             beside them would run what they run once more, so that none is started. Delete them, and \
+             the ReplicaSet that they may belong to",
+            self.world.name()
+        );
+        Err(Halt::problem(Problem::upgrade("PodsLeft", message)))
+    }
+
     /// Whether the time that a pod has to end is over by far.
     pub(super) fn is_overdue(&self, pod: &Pod) -> bool {
         let late = |ending| self.world.now.duration_since(ending) > OVERDUE_AFTER;

@@ -197,6 +197,7 @@ fn a_new_resource_is_deployed_at_once() {
     wanted.metadata.finalizers = None;
     let mut rehearsal = Rehearsal::new(wanted, NOW.parse().unwrap());
     rehearsal.facts.job_manager = Fact::Known(None);
+    rehearsal.facts.pods = Fact::Known(vec![]);
     rehearsal.facts.ha_metadata = Fact::Known(HaMetadata::default());
     while rehearsal.go_on(&OperatorConfig::default()).unwrap() {}
     expect![[r#"

@@ -165,3 +165,18 @@ fn a_change_that_an_unstarted_job_manager_was_removed_for_is_waited_for_a_minute
     let start = start_of(&later);
     assert!(start.contains("flink:1.20") && start.contains(SAVEPOINT), "{start}");
 }
+
+#[test]
+fn a_first_start_waits_for_the_pods_of_an_earlier_cluster_of_its_name() {
+    let mut scene = Scene::new("stateless");
+    scene.facts.pods = Fact::Known(vec![Pod { ending_since: Some(ago(3)), ..pod() }]);
+    let plan = scene.plan();
+    assert!(!deeds(&plan).contains(&"create-cluster"), "{}", told(&plan));
+    assert_eq!(plan.status.error, None);
+    scene.facts.pods = Fact::Known(vec![pod()]);
+    let plan = scene.plan();
+    assert!(!deeds(&plan).contains(&"create-cluster"), "{}", told(&plan));
+    assert!(error(&plan).contains("[orders-x]"), "{}", error(&plan));
+    scene.facts.pods = Fact::Known(vec![]);
+    assert!(deeds(&scene.plan()).contains(&"create-cluster"));
+}
