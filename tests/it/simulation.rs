@@ -1337,24 +1337,50 @@ pub(super) fn crashes(passes: usize, mut scenario: impl FnMut(Crash) -> usize) {
     }
 }
 
-/// Prints how often a minute has room for this, on one core.
-pub(super) fn tell_pace<S: Clone>(what: &str, start: &S, step: impl Fn(&mut S, &mut Choices)) {
+/// What a simulation was made to do.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Deeds {
+    /// Edits and faults.
+    pub(super) users: u64,
+    /// Seconds that passed.
+    pub(super) world: u64,
+    /// Passes of the operator, and steps of them that were carried out.
+    pub(super) passes: u64,
+    pub(super) steps: u64,
+}
+
+/// Prints how much of each a minute has room for, on one core.
+pub(super) fn tell_pace<S: Clone>(
+    what: &str,
+    start: &S,
+    step: impl Fn(&mut S, &mut Choices) -> Deeds,
+) {
     let mut choices = Choices::new(1);
     let started = std::time::Instant::now();
-    let mut steps = 0_u64;
+    let mut all = Deeds::default();
     while started.elapsed() < MEASURED {
         let mut sim = start.clone();
         for _ in 0..WALK {
-            step(&mut sim, &mut choices);
+            let Deeds { users, world, passes, steps } = step(&mut sim, &mut choices);
+            all.users += users;
+            all.world += world;
+            all.passes += passes;
+            all.steps += steps;
         }
-        steps += WALK;
     }
-    let a_minute = u128::from(steps) * 60_000 / started.elapsed().as_millis();
-    println!("{what}: {a_minute} steps a minute");
-    assert!(steps > 0);
+    let millis = started.elapsed().as_millis();
+    let a_minute = |count: u64| u128::from(count) * 60_000 / millis;
+    let [users, world] = [all.users, all.world].map(a_minute);
+    let [passes, steps] = [all.passes, all.steps].map(a_minute);
+    println!(
+        "{what}, in a minute: {} steps: {users} of users and faults, {world} of the world, {steps} \
+         of the operator in {passes} passes",
+        users + world + steps
+    );
+    assert!(all.steps > 0);
 }
 
-/// Steps of one walk.
+/// Seconds of one walk.
 const WALK: u64 = 200;
 /// Long enough to be the same the next time.
 const MEASURED: std::time::Duration = std::time::Duration::from_secs(10);
@@ -1576,9 +1602,11 @@ fn passes_of_deployments_in_a_minute() {
     sim.settle();
     tell_pace("deployments", &sim, |sim, choices| {
         sim.tick();
-        if choices.below(9) == 0 {
+        let is_struck = choices.below(9) == 0;
+        if is_struck {
             sim.misfortune(choices);
         }
-        sim.pass(None);
+        let steps = sim.pass(None).steps.len() as u64;
+        Deeds { users: u64::from(is_struck), world: 1, passes: 1, steps }
     });
 }
