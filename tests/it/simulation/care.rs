@@ -4,7 +4,7 @@ use super::*;
 
 impl Sim {
     /// Sets options of the operator in the spec.
-    fn with(mut self, options: &[(&str, &str)]) -> Self {
+    pub(super) fn with(mut self, options: &[(&str, &str)]) -> Self {
         for (key, value) in options {
             let key = format!("kubernetes.operator.{key}");
             self.resource.spec.flink_configuration.0.insert(key, json!(value));

@@ -1,8 +1,8 @@
 //! The upgrade state machine, explored to the end of what a budget allows; see
 //! [`crate::support::exploration`].
 //!
-//! What takes time is over in one step of the world here, so time-outs play no part; those are the
-//! random walks' business.
+//! What takes time is over in one step of the world here, so time-outs play no part, but for the one of
+//! a rollback; the others are the random walks' business.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -93,6 +93,8 @@ struct State {
     stale: Option<Box<Stored>>,
     edits: &'static [Edit],
     faults: &'static [Fault],
+    /// Seconds after which a time that has passed makes no more difference; none where none does.
+    counts_to: i64,
     left: Budget,
 }
 
@@ -217,6 +219,16 @@ impl State {
         state
     }
 
+    /// Seconds since the spec was deployed, and since the job got its state, as far as they count.
+    fn waited(&self) -> [i64; 2] {
+        let status = &self.sim.status;
+        let updated = status.job_status.update_time.as_deref();
+        let updated = updated.map_or(0, |text| text.parse().unwrap());
+        let deployed = status.reconciliation_status.reconciliation_timestamp;
+        let now = self.sim.now.as_millisecond();
+        [deployed, updated].map(|since| ((now - since) / 1000).min(self.counts_to))
+    }
+
     /// What takes time is over in one step.
     fn hurry(&mut self) {
         let sim = &mut self.sim;
@@ -236,6 +248,7 @@ impl Explored for State {
 
     fn text(&self) -> String {
         let mut text = self.sim.text();
+        write!(text, "{:?}", self.waited()).unwrap();
         if self.left.crashes > 0
             && let Some(stale) = &self.stale
         {
@@ -393,9 +406,29 @@ fn explore_within(
 ) {
     sim.settle();
     sim.checkpoint();
-    let mut start = State { sim, stale: None, edits, faults, left };
+    let mut start = State { sim, stale: None, edits, faults, counts_to: 0, left };
     start.hurry();
     exploration::explore(name, start);
+}
+
+/// A spec that fails gives way to the stable one: whatever happens on the way to it and back.
+#[test]
+fn every_way_through_a_rollback_keeps_the_laws() {
+    let edits = &[Edit::MendImage, Edit::Suspend];
+    let faults = &[Fault::Job, Fault::Process, Fault::Deployment];
+    for (mode, budget) in [("savepoint", "1,1,0"), ("last-state", "0,1,1")] {
+        let mut sim = Sim::new(mode).with(&[
+            ("deployment.rollback.enabled", "true"),
+            ("deployment.readiness.timeout", "2 s"),
+        ]);
+        sim.settle();
+        sim.checkpoint();
+        sim.edit(|r| r.spec.image = Some(BROKEN_IMAGE.to_owned()));
+        let left = Budget::read_or(budget);
+        let mut start = State { sim, stale: None, edits, faults, counts_to: 4, left };
+        start.hurry();
+        exploration::explore(&format!("rollback, {mode}"), start);
+    }
 }
 
 /// It is never taken for done, whenever it comes.
