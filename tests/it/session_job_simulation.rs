@@ -644,10 +644,11 @@ impl Sim {
                 job.parallelism = bounds[VERTEX].upper;
                 self.scaled += 1;
             }
-            Step::TriggerStop { job_id, trigger_id, .. } if self.hears() => {
-                self.flink_stop(job_id, trigger_id);
+            Step::TriggerStop { job_id, trigger_id, .. } => {
+                if self.hears() {
+                    self.flink_stop(job_id, trigger_id);
+                }
             }
-            Step::TriggerStop { .. } => {}
             Step::CancelJob { job_id } => {
                 // Flink lets a cancelled job's tasks end first.
                 if let Some(job) = self.flink_job(job_id) {

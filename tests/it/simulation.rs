@@ -788,8 +788,11 @@ impl Sim {
             | Step::ApplyIngress(_) => {}
             Step::TriggerStop { job_id, trigger_id, .. } => self.flink_stop(job_id, trigger_id),
             Step::ScaleJob { .. } => unreachable!("no overrides in this world"),
-            Step::CancelJob { job_id, .. } if self.haze.silent == 0 => self.flink_cancel(job_id),
-            Step::CancelJob { .. } => {}
+            Step::CancelJob { job_id, .. } => {
+                if self.haze.silent == 0 {
+                    self.flink_cancel(job_id);
+                }
+            }
             Step::StopJobManager { uid, unstarted } => {
                 self.stop_job_manager(uid, unstarted.as_ref());
             }
