@@ -13,14 +13,11 @@ use super::world::World;
 use crate::support::api_client;
 
 /// A control plane, which goes when this is dropped.
-pub(super) struct Ground {
+struct Sandbox {
     name: String,
-    pub(super) folder: tempfile::TempDir,
-    pub(super) client: Client,
-    pub(super) world: Arc<World>,
 }
 
-impl Drop for Ground {
+impl Drop for Sandbox {
     fn drop(&mut self) {
         let down = program().args(["sandbox", "down", "--name", &self.name]).output().unwrap();
         // A second panic would hide the first.
@@ -28,6 +25,14 @@ impl Drop for Ground {
             println!("sandbox down: {}", String::from_utf8_lossy(&down.stderr));
         }
     }
+}
+
+/// What all cases of a test stand on.
+pub(super) struct Ground {
+    sandbox: Sandbox,
+    pub(super) folder: tempfile::TempDir,
+    pub(super) client: Client,
+    pub(super) world: Arc<World>,
 }
 
 fn program() -> Command {
@@ -38,23 +43,23 @@ impl Ground {
     pub(super) async fn new(name: &str) -> Self {
         // Refused where another test was first, which is as good.
         drop(rustls::crypto::ring::default_provider().install_default());
-        let name = format!("faults-{name}-{}", std::process::id());
+        let sandbox = Sandbox { name: format!("faults-{name}-{}", std::process::id()) };
         let folder = tempfile::tempdir().unwrap();
         let kubeconfig = folder.path().join("kubeconfig");
         let mut up = program();
-        up.args(["sandbox", "up", "--control-plane-only", "--name", &name, "--kubeconfig"]);
+        up.args(["sandbox", "up", "--control-plane-only", "--name", &sandbox.name, "--kubeconfig"]);
         let up = up.arg(&kubeconfig).output().unwrap();
         assert!(up.status.success(), "sandbox up: {}", String::from_utf8_lossy(&up.stderr));
         let client = api_client::client(api_client::config(&kubeconfig).await);
         crds::apply(&client, &crd::all(), false).await.unwrap();
         crds::wait_until_established(&client, &crd::all(), Duration::from_secs(30)).await.unwrap();
         let world = World::start(client.clone()).await;
-        Self { name, folder, client, world }
+        Self { sandbox, folder, client, world }
     }
 
     /// Name of the control plane's sandbox.
     pub(super) fn name(&self) -> &str {
-        &self.name
+        &self.sandbox.name
     }
 }
 
