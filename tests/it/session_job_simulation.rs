@@ -38,8 +38,8 @@ use serde_json::json;
 use super::simulation::doubt::{Doubt, asks, tells_all};
 use super::simulation::{
     COMES_TO_REST, Choices, Deeds, Haze, Logged, RESTS_FOR, cases, crashes, moody_verdict,
-    names_state, newest, oldest, recorded, referred_to, show_on_failure, stop_on_record, tell_pace,
-    without_history,
+    names_state, newest, oldest, phase, recorded, referred_to, show_on_failure, stop_on_record,
+    tell_pace, without_history,
 };
 
 const OVERRIDES: &str = "pipeline.jobvertex-parallelism-overrides";

@@ -1296,6 +1296,20 @@ pub(super) fn recorded(
     })
 }
 
+/// How a change stands: what is carried out, how the job is stopped for it or was started, what the job
+/// does, and whether a stop is under way.
+pub(super) fn phase(reconciliation: &ReconciliationStatus, job: &JobStatus) -> String {
+    let last = reconciliation.last_reconciled_spec.as_deref().unwrap_or("null");
+    let last: serde_json::Value = serde_json::from_str(last).unwrap();
+    let part = |name: &str| last["spec"]["job"][name].as_str().unwrap_or("none").to_owned();
+    let (mode, wanted) = (part("upgradeMode"), part("state"));
+    let state = job.state.map_or("none", JobStatusState::as_str);
+    let info = job.savepoint_info.as_ref();
+    let is_stopping = info.is_some_and(|info| info.trigger_id.is_some());
+    let stop = if is_stopping { ", triggered" } else { "" };
+    format!("{:?} {mode} to be {wanted}, job {state}{stop}", reconciliation.state)
+}
+
 fn fact<T>(is_up: bool, value: impl FnOnce() -> T) -> Fact<T> {
     if is_up { Fact::Known(value()) } else { Fact::Unknown("no answer".to_owned()) }
 }

@@ -315,6 +315,11 @@ impl Explored for State {
         self.left
     }
 
+    fn phase(&self) -> String {
+        let SessionJobStatus { job_status, reconciliation_status, .. } = &self.sim.status;
+        phase(reconciliation_status, job_status)
+    }
+
     fn successors(&self) -> Vec<(Action, Self)> {
         let mut all = self.passes();
         let mut world = self.clone();

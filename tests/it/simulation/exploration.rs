@@ -261,6 +261,12 @@ impl Explored for State {
         self.left
     }
 
+    fn phase(&self) -> String {
+        let DeploymentStatus { job_status, reconciliation_status, .. } = &self.sim.status;
+        let job_manager = self.sim.status.job_manager_deployment_status;
+        phase(reconciliation_status, job_status) + &format!(", JobManager {job_manager:?}")
+    }
+
     fn successors(&self) -> Vec<(Action, Self)> {
         let mut all = self.passes();
         let mut world = self.clone();

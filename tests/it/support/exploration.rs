@@ -6,11 +6,16 @@
 //! many records there are count as one. The laws are those of the world, and one more: left alone,
 //! the operator comes to rest from each state, writes nothing there, and does not keep to itself why
 //! it is not done.
+//!
+//! What a search with its own budget must come by is in `tests/golden/exploration`: how deep it is, and
+//! what happens in which phase of the resource. `UPDATE_EXPECT=1` rewrites that. A search that comes by
+//! less has shrunk, and fails.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::fmt::{Debug, Write};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
 use std::time::Instant;
 
 /// `edits,faults,crashes`; more of one takes minutes.
@@ -64,6 +69,9 @@ pub(crate) trait Explored: Clone {
     fn text(&self) -> String;
 
     fn left(&self) -> Budget;
+
+    /// Where the resource stands, for a person; in the whole search there are a few dozen of them.
+    fn phase(&self) -> String;
 
     /// What happens next, once for each way in which it can.
     fn successors(&self) -> Vec<(Self::Action, Self)>;
@@ -136,7 +144,11 @@ struct Exploration<S: Explored> {
     transitions: usize,
     depth: usize,
     passes: usize,
+    came_by: CameBy,
 }
+
+/// What happened in each phase.
+type CameBy = BTreeMap<String, BTreeSet<String>>;
 
 impl<S: Explored> Exploration<S> {
     fn run(mut self, start: S) -> Self {
@@ -146,8 +158,10 @@ impl<S: Explored> Exploration<S> {
         while let Some((at, depth, state)) = self.queue.pop_front() {
             self.depth = self.depth.max(depth);
             let next = self.lawful(at, None, || state.successors());
+            let phase = state.phase();
             for (action, next) in next {
                 self.transitions += 1;
+                self.note(&phase, action);
                 if !self.seen.insert(key(&next)) {
                     continue;
                 }
@@ -158,6 +172,13 @@ impl<S: Explored> Exploration<S> {
             }
         }
         self
+    }
+
+    fn note(&mut self, phase: &str, action: S::Action) {
+        // Which of its steps a pass ends before is no other situation.
+        let action = format!("{action:?}");
+        let action = action.strip_prefix("CrashBefore").map_or(&*action, |_| "Crash");
+        self.came_by.entry(phase.to_owned()).or_default().insert(action.to_owned());
     }
 
     /// Left alone from `state`, the operator ends where nothing is written any more.
@@ -225,15 +246,58 @@ pub(crate) fn explore<S: Explored>(name: &str, start: S) {
         transitions: 0,
         depth: 0,
         passes: 0,
+        came_by: BTreeMap::new(),
     };
-    let Exploration { seen, transitions, depth, passes, .. } = exploration.run(start);
+    let Exploration { seen, transitions, depth, passes, came_by, .. } = exploration.run(start);
     println!(
         "explored {name}, {edits} edits, {faults} faults, {crashes} crashes: {} states, \
          {transitions} transitions, depth {depth}, {passes} passes to rest, {:?}",
         seen.len(),
         started.elapsed()
     );
-    assert!(seen.len() > 30, "the world stands still");
+    if std::env::var(BUDGET).is_err() {
+        assert_came_by(name, depth, &came_by);
+    }
+}
+
+/// Nothing of what is stored for the search is missing.
+fn assert_came_by(name: &str, depth: usize, came_by: &CameBy) {
+    let words = name.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
+    let file = words.collect::<Vec<_>>().join("-").to_ascii_lowercase();
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/exploration");
+    let path = folder.join(format!("{file}.txt"));
+    let lines = came_by.iter().map(|(phase, actions)| {
+        format!("{phase}: {}", actions.iter().map(String::as_str).collect::<Vec<_>>().join(", "))
+    });
+    let told = lines.fold(format!("depth {depth}\n"), |text, line| text + &line + "\n");
+    if std::env::var_os("UPDATE_EXPECT").is_some() {
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(&path, told).unwrap();
+        return;
+    }
+    let expected = std::fs::read_to_string(&path)
+        .unwrap_or_else(|error| panic!("{}: {error}: UPDATE_EXPECT=1 writes it", path.display()));
+    let (first, rest) = expected.split_once('\n').unwrap();
+    let depth_min: usize = first.strip_prefix("depth ").unwrap().parse().unwrap();
+    let missing: Vec<String> = rest.lines().flat_map(|line| missing(line, came_by)).collect();
+    assert!(missing.is_empty(), "{name} does not come by any more: {missing:#?}");
+    assert!(depth >= depth_min, "{name} is only {depth} deep, and was {depth_min}");
+}
+
+/// What of a line did not happen.
+fn missing(line: &str, came_by: &CameBy) -> Vec<String> {
+    let (phase, actions) = line.split_once(": ").unwrap();
+    let has = |action: &str| came_by.get(phase).is_some_and(|actions| actions.contains(action));
+    let missing = actions.split(", ").filter(|action| !has(action));
+    missing.map(|action| format!("{phase}: {action}")).collect()
+}
+
+#[test]
+fn what_a_search_does_not_come_by_is_missing() {
+    let came_by: CameBy = [("running".to_owned(), ["Pass".to_owned()].into())].into();
+    assert_eq!(missing("running: Pass", &came_by), Vec::<String>::new());
+    assert_eq!(missing("running: Crash, Pass", &came_by), ["running: Crash"]);
+    assert_eq!(missing("suspended: Pass", &came_by), ["suspended: Pass"]);
 }
 
 #[test]
