@@ -421,7 +421,7 @@ fn explore_within(
 #[test]
 fn every_way_through_a_rollback_keeps_the_laws() {
     let edits = &[Edit::MendImage, Edit::Suspend];
-    let faults = &[Fault::Job, Fault::Process, Fault::Deployment];
+    let faults = &[Fault::Process, Fault::Deployment];
     for (mode, budget) in [("savepoint", "1,1,0"), ("last-state", "0,1,1")] {
         let mut sim = Sim::new(mode).with(&[
             ("deployment.rollback.enabled", "true"),
