@@ -53,6 +53,16 @@ fn missing_kind_is_not_a_missing_object() {
     );
 }
 
+/// As a kube-apiserver answers a patch that is meant for an earlier incarnation.
+#[test]
+fn a_patch_of_another_incarnation_is_a_conflict() {
+    let cause = json!({"reason": "FieldValueInvalid", "message": "Invalid value: \"other\": field is immutable", "field": "metadata.uid"});
+    let status = json!({"status": "Failure", "code": 422, "reason": "Invalid",
+        "message": "ConfigMap \"a\" is invalid: metadata.uid: Invalid value: \"other\": field is immutable",
+        "details": {"name": "a", "kind": "ConfigMap", "causes": [cause]}});
+    assert!(matches!(from_status(serde_json::from_value(status).unwrap()), Error::Conflict { .. }));
+}
+
 #[test]
 fn apply_conflict_names_fields_and_owners() {
     check(
