@@ -44,7 +44,7 @@ test-fast: ## format, lints, unit, property, golden and command line tests, docu
 	else echo "cargo-deny is not installed: deny.toml is not checked"; fi
 
 # More seeds than one waits for between two edits.
-test: export KUBECTL_FLINK_SIMULATION_CASES ?= 60
+test: export KUBECTL_FLINK_SIMULATION_CASES ?= 40
 test: test-fast ## all tests: also against a real API server, and end to end with real Flink
 	tests/artifacts.sh
 	tests/stores.sh
