@@ -37,8 +37,8 @@ use serde_json::json;
 
 use super::simulation::doubt::{Doubt, asks, tells_all};
 use super::simulation::{
-    COMES_TO_REST, Choices, Deeds, Haze, Logged, RESTS_FOR, cases, crashes, moody_verdict,
-    names_state, newest, oldest, phase, recorded, referred_to, show_on_failure, stop_on_record,
+    COMES_TO_REST, Choices, Deeds, Haze, KeepsState, Logged, RESTS_FOR, cases, crashes,
+    moody_verdict, newest, oldest, phase, recorded, referred_to, show_on_failure, stop_on_record,
     tell_pace, without_history,
 };
 
@@ -545,60 +545,6 @@ impl Sim {
         });
     }
 
-    /// One that is the newest state of its job goes after the next.
-    fn delete_snapshot(&mut self, name: &str) {
-        let at = self.snapshots.iter().position(|snapshot| snapshot.name == name).unwrap();
-        let KnownSnapshot { path, is_disposed_of, .. } = self.snapshots[at].clone();
-        if let (Some(path), true) = (path, is_disposed_of) {
-            if self.is_newest(&path) {
-                self.snapshots[at].is_deleting = true;
-                return;
-            }
-            self.dispose(&path);
-        }
-        self.snapshots.remove(at);
-    }
-
-    fn is_newest(&self, path: &str) -> bool {
-        let newest = |job: &Running| job.newest().is_some_and(|(_, newest)| newest == path);
-        self.jobs.iter().any(newest)
-    }
-
-    /// The controller of snapshots asks again who needs what it was to dispose of.
-    fn go_on_deleting_snapshots(&mut self) {
-        let job = self.mine().filter(|job| job.state == JobStatusState::Running);
-        if job.is_none() || self.away > 0 {
-            return;
-        }
-        let going: Vec<_> = self.snapshots.iter().filter(|it| it.is_deleting).cloned().collect();
-        for KnownSnapshot { name, path, .. } in going {
-            if path.is_some_and(|path| self.is_referred_to(&path)) {
-                self.snapshots.retain(|snapshot| snapshot.name != name);
-            } else {
-                self.delete_snapshot(&name);
-            }
-        }
-    }
-
-    /// Whether a start from the state may be asked for, by anybody.
-    fn is_referred_to(&self, path: &str) -> bool {
-        let status = json!([self.resource.spec, without_history(&self.status.job_status)]);
-        let stored = json!(self.status.reconciliation_status);
-        names_state(&status, path)
-            || names_state(&stored, path)
-            || self.revisions.iter().any(|other| other == path)
-            || self.foreign.as_deref() == Some(path)
-    }
-
-    /// The law: what anything refers to or goes on from stays, and what is durable is kept somewhere.
-    fn dispose(&mut self, path: &str) {
-        assert!(!self.is_referred_to(path), "{path} is disposed of and named");
-        assert!(!self.is_newest(path), "{path} is disposed of and the newest state");
-        self.disposed += usize::from(self.states.remove(path).is_some());
-        let newest = self.states.values().max().copied().unwrap_or_default();
-        assert!(newest >= self.durable.max(self.saved), "with {path} goes what is durable");
-    }
-
     /// A savepoint of the running job, which goes on.
     fn flink_savepoint(&mut self, name: &str) -> Option<String> {
         let is_up = self.hears();
@@ -1056,6 +1002,45 @@ fn fact<T>(is_up: bool, value: impl FnOnce() -> T) -> Fact<T> {
 }
 
 /// Runs `scenario` and shows what led to a failure.
+impl KeepsState for Sim {
+    fn snapshots(&mut self) -> &mut Vec<KnownSnapshot> {
+        &mut self.snapshots
+    }
+
+    fn is_job_asked(&self) -> bool {
+        let job = self.mine().filter(|job| job.state == JobStatusState::Running);
+        job.is_some() && self.away == 0
+    }
+
+    fn is_newest(&self, path: &str) -> bool {
+        let newest = |job: &Running| job.newest().is_some_and(|(_, newest)| newest == path);
+        self.jobs.iter().any(newest)
+    }
+
+    fn written(&self) -> serde_json::Value {
+        let status = &self.status;
+        json!([
+            self.resource.spec,
+            without_history(&status.job_status),
+            status.reconciliation_status
+        ])
+    }
+
+    fn named_elsewhere(&self) -> Vec<&str> {
+        let revisions = self.revisions.iter().map(String::as_str);
+        revisions.chain(self.foreign.as_deref()).collect()
+    }
+
+    /// The law: what anything refers to or goes on from stays, and what is durable is kept somewhere.
+    fn dispose(&mut self, path: &str) {
+        assert!(!self.is_referred_to(path), "{path} is disposed of and named");
+        assert!(!self.is_newest(path), "{path} is disposed of and the newest state");
+        self.disposed += usize::from(self.states.remove(path).is_some());
+        let newest = self.states.values().max().copied().unwrap_or_default();
+        assert!(newest >= self.durable.max(self.saved), "with {path} goes what is durable");
+    }
+}
+
 impl Logged for Sim {
     fn log(&self) -> &[String] {
         &self.log

@@ -259,6 +259,60 @@ pub(super) fn referred_to(job: &JobStatus, foreign: Option<&str>) -> BTreeMap<St
     paths.map(named).collect()
 }
 
+/// A world in which states are kept, referred to, and disposed of with their snapshots.
+pub(super) trait KeepsState {
+    fn snapshots(&mut self) -> &mut Vec<KnownSnapshot>;
+
+    /// Whether the job runs, and its JobManager can be told what to dispose of.
+    fn is_job_asked(&self) -> bool;
+
+    /// Whether statistics name it as the last state of a job.
+    fn is_newest(&self, path: &str) -> bool;
+
+    /// What is on record of the resource, without its history.
+    fn written(&self) -> serde_json::Value;
+
+    /// What revisions and another job name.
+    fn named_elsewhere(&self) -> Vec<&str>;
+
+    /// Whether a start from the state may be asked for, by anybody.
+    fn is_referred_to(&self, path: &str) -> bool {
+        names_state(&self.written(), path) || self.named_elsewhere().contains(&path)
+    }
+
+    fn dispose(&mut self, path: &str);
+
+    /// One that is the newest state of its job goes after the next.
+    fn delete_snapshot(&mut self, name: &str) {
+        let at = self.snapshots().iter().position(|snapshot| snapshot.name == name).unwrap();
+        let KnownSnapshot { path, is_disposed_of, .. } = self.snapshots()[at].clone();
+        if let (Some(path), true) = (path, is_disposed_of) {
+            if self.is_newest(&path) {
+                self.snapshots()[at].is_deleting = true;
+                return;
+            }
+            self.dispose(&path);
+        }
+        self.snapshots().remove(at);
+    }
+
+    /// The controller of snapshots asks again who needs what it was to dispose of.
+    fn go_on_deleting_snapshots(&mut self) {
+        if !self.is_job_asked() {
+            return;
+        }
+        let all = self.snapshots().iter();
+        let going: Vec<_> = all.filter(|snapshot| snapshot.is_deleting).cloned().collect();
+        for KnownSnapshot { name, path, .. } in going {
+            if path.is_some_and(|path| self.is_referred_to(&path)) {
+                self.snapshots().retain(|snapshot| snapshot.name != name);
+            } else {
+                self.delete_snapshot(&name);
+            }
+        }
+    }
+}
+
 /// Without the history, which a savepoint leaves when it is disposed of.
 pub(super) fn without_history(job: &JobStatus) -> JobStatus {
     let mut job = job.clone();
@@ -270,7 +324,7 @@ pub(super) fn without_history(job: &JobStatus) -> JobStatus {
 
 /// Whether the path is written anywhere in it, also in a text within a text. It is no law's to ask the
 /// code under test which fields there are.
-pub(super) fn names_state(object: &serde_json::Value, path: &str) -> bool {
+fn names_state(object: &serde_json::Value, path: &str) -> bool {
     let text = object.to_string().replace('\\', "");
     text.contains(&format!("\"{path}\""))
 }
@@ -677,50 +731,6 @@ impl Sim {
         });
     }
 
-    /// One that is the newest state of its job goes after the next.
-    fn delete_snapshot(&mut self, name: &str) {
-        let at = self.snapshots.iter().position(|snapshot| snapshot.name == name).unwrap();
-        let KnownSnapshot { path, is_disposed_of, .. } = self.snapshots[at].clone();
-        if let (Some(path), true) = (path, is_disposed_of) {
-            if self.is_newest(&path) {
-                self.snapshots[at].is_deleting = true;
-                return;
-            }
-            self.dispose(&path);
-        }
-        self.snapshots.remove(at);
-    }
-
-    fn is_newest(&self, path: &str) -> bool {
-        self.job.as_ref().and_then(Running::newest).is_some_and(|(_, newest)| newest == path)
-    }
-
-    /// The controller of snapshots asks again who needs what it was to dispose of.
-    fn go_on_deleting_snapshots(&mut self) {
-        let job = self.job.as_ref().filter(|job| job.state == JobStatusState::Running);
-        if job.is_none() || !self.is_up() {
-            return;
-        }
-        let going: Vec<_> = self.snapshots.iter().filter(|it| it.is_deleting).cloned().collect();
-        for KnownSnapshot { name, path, .. } in going {
-            if path.is_some_and(|path| self.is_referred_to(&path)) {
-                self.snapshots.retain(|snapshot| snapshot.name != name);
-            } else {
-                self.delete_snapshot(&name);
-            }
-        }
-    }
-
-    /// Whether a start from the state may be asked for, by anybody.
-    fn is_referred_to(&self, path: &str) -> bool {
-        let status = json!([self.resource.spec, without_history(&self.status.job_status)]);
-        let stored = json!(self.status.reconciliation_status);
-        names_state(&status, path)
-            || names_state(&stored, path)
-            || self.revisions.iter().any(|other| other == path)
-            || self.foreign.as_deref() == Some(path)
-    }
-
     /// Whether Flink would miss the state: it will start from it, or may, or names it as its newest.
     fn is_in_use(&self, path: &str) -> bool {
         let submitted = self.submission.as_ref().and_then(|(_, path)| path.as_deref());
@@ -728,15 +738,6 @@ impl Sim {
             && (!self.has_run || !self.is_high_availability_on)
             && submitted == Some(path);
         may_run_again || self.is_newest(path)
-    }
-
-    /// The law: what anything refers to or goes on from stays, and what is durable is kept somewhere.
-    fn dispose(&mut self, path: &str) {
-        assert!(!self.is_referred_to(path), "{path} is disposed of and named");
-        assert!(!self.is_in_use(path), "{path} is disposed of and in use");
-        self.disposed += usize::from(self.states.remove(path).is_some());
-        let newest = self.states.values().max().copied().unwrap_or_default();
-        assert!(newest >= self.durable.max(self.saved), "with {path} goes what is durable");
     }
 
     /// A savepoint of the running job, which goes on.
@@ -1405,6 +1406,44 @@ const MEASURED: std::time::Duration = std::time::Duration::from_secs(10);
 /// A simulation that tells what it has done.
 pub(super) trait Logged {
     fn log(&self) -> &[String];
+}
+
+impl KeepsState for Sim {
+    fn snapshots(&mut self) -> &mut Vec<KnownSnapshot> {
+        &mut self.snapshots
+    }
+
+    fn is_job_asked(&self) -> bool {
+        let job = self.job.as_ref().filter(|job| job.state == JobStatusState::Running);
+        job.is_some() && self.is_up()
+    }
+
+    fn is_newest(&self, path: &str) -> bool {
+        self.job.as_ref().and_then(Running::newest).is_some_and(|(_, newest)| newest == path)
+    }
+
+    fn written(&self) -> serde_json::Value {
+        let status = &self.status;
+        json!([
+            self.resource.spec,
+            without_history(&status.job_status),
+            status.reconciliation_status
+        ])
+    }
+
+    fn named_elsewhere(&self) -> Vec<&str> {
+        let revisions = self.revisions.iter().map(String::as_str);
+        revisions.chain(self.foreign.as_deref()).collect()
+    }
+
+    /// The law: what anything refers to or goes on from stays, and what is durable is kept somewhere.
+    fn dispose(&mut self, path: &str) {
+        assert!(!self.is_referred_to(path), "{path} is disposed of and named");
+        assert!(!self.is_in_use(path), "{path} is disposed of and in use");
+        self.disposed += usize::from(self.states.remove(path).is_some());
+        let newest = self.states.values().max().copied().unwrap_or_default();
+        assert!(newest >= self.durable.max(self.saved), "with {path} goes what is durable");
+    }
 }
 
 impl Logged for Sim {
