@@ -173,8 +173,9 @@ impl Pass<'_> {
     /// Whether the job keeps no state, by a spec that is carried out. Observing comes first, and a spec
     /// that will be refused drops none.
     pub(super) fn is_stateless_in_force(&self) -> Result<bool, Halt> {
-        if self.job().upgrade_mode != UpgradeMode::Stateless || self.is_stateless_for_certain() {
-            return Ok(self.job().upgrade_mode == UpgradeMode::Stateless);
+        let is_stateless = self.job().upgrade_mode == UpgradeMode::Stateless;
+        if !is_stateless || self.is_stateless_for_certain() {
+            return Ok(is_stateless);
         }
         let Outcome { violations, hold } = self.judge()?;
         Ok(violations.is_empty() && hold.is_none())

@@ -6,6 +6,7 @@ use kube::api::{Patch, PatchParams};
 use kubectl_flink::api::deployment::FlinkDeployment;
 use serde_json::{Value, json};
 
+use crate::autoscaler::events;
 use crate::decisions::Scene;
 use crate::support::fake_cluster::FakeCluster;
 use crate::support::fake_flink::FakeFlink;
@@ -22,6 +23,13 @@ async fn edit(cluster: &FakeCluster, ingress: Value) {
     let deployments: Api<FlinkDeployment> = Api::namespaced(cluster.client(), "shop");
     let patch = Patch::Merge(json!({"spec": {"ingress": ingress}}));
     let _stored = deployments.patch("orders", &PatchParams::default(), &patch).await.unwrap();
+}
+
+/// What is told of an Ingress that is not as it is wanted.
+async fn told(operating: &Operating) -> String {
+    let event = |cluster: &FakeCluster| events(cluster, "IngressManagement").into_iter().next();
+    let event = operating.until("it is told", event).await;
+    event["message"].as_str().or(event["note"].as_str()).unwrap().to_owned()
 }
 
 #[tokio::test]
@@ -67,12 +75,7 @@ async fn a_cluster_without_gateways_runs_the_job_and_says_so() {
     cluster.remove_kind("httproutes");
     cluster.insert(behind_a_gateway());
     let operating = Operating::start_on(cluster, FakeFlink::start().await);
-    let told = |cluster: &FakeCluster| {
-        let events = cluster.objects("events");
-        events.into_iter().find(|event| event["reason"] == "IngressManagement")
-    };
-    let event = operating.until("it is told", told).await;
-    let text = event["message"].as_str().or(event["note"].as_str()).unwrap();
+    let text = told(&operating).await;
     assert!(text.contains("HTTPRoute") && text.contains("the job runs without"), "{text}");
     let is_deployed = |cluster: &FakeCluster| {
         let stored = cluster.object("flinkdeployments", "shop", "orders")?;
@@ -91,12 +94,7 @@ async fn one_that_is_refused_is_told_and_the_job_is_looked_after() {
     let cluster = &operating.cluster;
     cluster.refuse(Method::PATCH, "/ingresses/", 403, "host and path are taken already");
     edit(cluster, json!({"template": "one.example.com"})).await;
-    let told = |cluster: &FakeCluster| {
-        let events = cluster.objects("events");
-        events.into_iter().find(|event| event["reason"] == "IngressManagement")
-    };
-    let event = operating.until("it is told", told).await;
-    let text = event["message"].as_str().or(event["note"].as_str()).unwrap();
+    let text = told(&operating).await;
     assert!(text.contains("taken already") && text.contains("spec.ingress"), "{text}");
     let is_on_record = |cluster: &FakeCluster| {
         let stored = cluster.object("flinkdeployments", "shop", "orders")?;
@@ -121,12 +119,7 @@ async fn one_of_somebody_else_stays_theirs() {
         "spec": {"rules": [{"host": "theirs.example.com"}]},
     }));
     edit(cluster, json!({"template": "one.example.com"})).await;
-    let told = |cluster: &FakeCluster| {
-        let events = cluster.objects("events");
-        events.into_iter().find(|event| event["reason"] == "IngressManagement")
-    };
-    let event = operating.until("it is told", told).await;
-    let text = event["message"].as_str().or(event["note"].as_str()).unwrap();
+    let text = told(&operating).await;
     assert!(text.contains("belongs to somebody else"), "{text}");
     edit(cluster, Value::Null).await;
     let is_on_record = |cluster: &FakeCluster| {

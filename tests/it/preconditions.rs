@@ -10,12 +10,6 @@ use crate::support::fake_cluster::{FakeCluster, Recorded};
 use crate::support::fake_flink::FakeFlink;
 use crate::support::operating::{Operating, with_status};
 
-/// The last request with this method that named `part`.
-fn last(cluster: &FakeCluster, method: &Method, part: &str) -> Option<Recorded> {
-    let mut requests = cluster.requests().into_iter();
-    requests.rfind(|one| one.method == method && one.uri.contains(part))
-}
-
 /// Its status would pass for the newest with the version that a blind write brings back.
 #[tokio::test]
 async fn a_label_is_put_on_the_newest_form_of_a_session_job_only() {
@@ -49,7 +43,11 @@ async fn ha_metadata_are_removed_as_they_were_read() {
     let scene = Scene::running("stateless").upgrading(UpgradeMode::Stateless);
     cluster.insert(with_status(&scene.resource, &scene.status));
     let operating = Operating::start_on(cluster, FakeFlink::start().await);
-    let removed = |cluster: &FakeCluster| last(cluster, &Method::DELETE, "orders-cluster-config");
+    let removed = |cluster: &FakeCluster| {
+        let mut requests = cluster.requests().into_iter();
+        let of_map = |one: &Recorded| one.uri.contains("orders-cluster-config-map");
+        requests.find(|one| one.method == Method::DELETE && of_map(one))
+    };
     let request = operating.until("what was left is removed", removed).await;
     let expected = &request.body["preconditions"];
     assert_eq!(expected["uid"], map["metadata"]["uid"]);

@@ -2,8 +2,7 @@
 
 use axum::http::Method;
 use kubectl_flink::decide::error_document::reason_of;
-
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::decisions::Scene;
 use crate::support::fake_cluster::{FakeCluster, Fault};
@@ -63,26 +62,20 @@ async fn a_refusal_of_an_earlier_operator_is_told_until_the_next_one_is_accepted
 
 #[tokio::test]
 async fn a_service_of_somebody_else_is_neither_changed_nor_taken_over() {
-    let theirs = |name: &str| {
-        json!({
-            "apiVersion": "v1", "kind": "Service",
-            "metadata": {"name": name, "namespace": "shop"},
-            "spec": {"selector": {"app": "theirs"}},
-        })
-    };
     let cluster = FakeCluster::new();
-    let stored = cluster.insert(theirs("orders-rest"));
+    let theirs = cluster.insert(json!({
+        "apiVersion": "v1", "kind": "Service",
+        "metadata": {"name": "orders-rest", "namespace": "shop"},
+        "spec": {"selector": {"app": "theirs"}},
+    }));
     cluster.insert(serde_json::to_value(Scene::new("stateless").resource).unwrap());
     let operating = Operating::start_on(cluster, FakeFlink::start().await);
-    let service = |cluster: &FakeCluster| -> Option<Value> {
-        cluster.object("services", "shop", "orders-rest")
-    };
     operating
         .until("it is told", |cluster| {
             let error = error_of(cluster, "flinkdeployments", "orders")?;
             error.contains("Service `orders-rest` is there already").then_some(())
         })
         .await;
-    assert_eq!(service(&operating.cluster), Some(stored));
+    assert_eq!(operating.cluster.object("services", "shop", "orders-rest"), Some(theirs));
     operating.stop().await;
 }
