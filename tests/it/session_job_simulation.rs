@@ -102,6 +102,8 @@ pub(super) struct Sim {
     pub(super) jobs: Vec<Running>,
     /// Ids that Flink has run.
     pub(super) used: Vec<String>,
+    /// When each id was first submitted, with success or without.
+    asked_for: BTreeMap<String, Timestamp>,
     /// Those that the JobManager knows: it takes none of them twice.
     taken: BTreeSet<String>,
     /// Records in each savepoint and retained checkpoint.
@@ -199,6 +201,7 @@ impl Sim {
             scaled: 0,
             jobs: vec![],
             used: vec![],
+            asked_for: BTreeMap::new(),
             taken: BTreeSet::new(),
             states: BTreeMap::new(),
             triggers: BTreeMap::new(),
@@ -320,8 +323,10 @@ impl Sim {
     /// With high availability a job may have run under a JobManager before this one, whose statistics
     /// nobody has any more: that this one names no state is no proof that there is none.
     fn note_absence_of_state(&mut self) {
-        let has_none = self.mine().is_some_and(|job| job.newest().is_none());
-        if self.is_high_availability_on && has_none {
+        let may_have_had_some = self.mine().is_some_and(|job| {
+            job.newest().is_none() && self.job_manager_start > self.asked_for[&job.id]
+        });
+        if self.is_high_availability_on && may_have_had_some {
             self.doubt.hide();
         }
     }
@@ -657,6 +662,7 @@ impl Sim {
 
     fn submit(&mut self, submission: &Submission) -> bool {
         let Submission { job_id, savepoint_path, configuration, .. } = submission;
+        self.asked_for.entry(job_id.clone()).or_insert(self.now);
         if !self.hears() || std::mem::take(&mut self.refuses) {
             return self.fail(submission, submission.may_arrive_since);
         }

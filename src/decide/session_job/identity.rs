@@ -1,21 +1,40 @@
-//! Ids of session jobs: the first half tells whose job it is, the second one is random.
+//! Ids of session jobs: the first half tells whose job it is, then comes when the id was made, and the
+//! rest is random.
 //!
 //! Where no record tells of a job, as after a restore of the API server's store that no operator saw,
 //! its session cluster still lists it, and by its id it is known as one of its resource's. Jobs that
 //! the Java operator submits have random ids and belong to nobody in this sense.
+//!
+//! The time tells whether a JobManager is one that was there when the job was submitted, whatever became
+//! of the record since: with high availability a job outlives its JobManager, but not the statistics of
+//! its checkpoints.
 
 use std::fmt::Write;
 
+use jiff::Timestamp;
 use sha2::{Digest, Sha256};
 
 /// Hex digits of a job id that its owner decides.
 const OWNED: usize = 16;
+/// Hex digits of it that are its time: milliseconds, until the year 2527.
+const TIMED: usize = 11;
 
-/// The id of a job of the resource with this uid, by 32 random hex digits. Without a uid, as of a
-/// resource that is not stored yet, all of them count.
-pub fn job_id(uid: &str, random: &str) -> String {
-    let own = random.get(OWNED..).unwrap_or_default();
-    owner(uid).map_or_else(|| random.to_owned(), |owner| owner + own)
+/// The id of a job of the resource with this uid, made `now` of 32 random hex digits. Without a uid, as
+/// of a resource that is not stored yet, all of them count.
+pub fn job_id(uid: &str, random: &str, now: Timestamp) -> String {
+    let own = random.get(OWNED + TIMED..).unwrap_or_default();
+    owner(uid).map_or_else(
+        || random.to_owned(),
+        |owner| format!("{owner}{:0TIMED$x}{own}", now.as_millisecond()),
+    )
+}
+
+/// When this id of a job of the resource was made: its job was submitted then or later. Absent for one
+/// that was not made here, and for a time that is after `latest`, when it is known to have been used.
+pub fn made_at(uid: &str, id: &str, latest: Timestamp) -> Option<Timestamp> {
+    let digits = id.get(OWNED..OWNED + TIMED).filter(|_| is_of(uid, id))?;
+    let at = Timestamp::from_millisecond(i64::from_str_radix(digits, 16).ok()?).ok()?;
+    (at <= latest).then_some(at)
 }
 
 /// Whether the job with this id was submitted for the resource with this uid.
@@ -42,10 +61,14 @@ mod tests {
 
     const RANDOM: &str = "00112233445566778899aabbccddeeff";
 
+    fn now() -> Timestamp {
+        "2026-01-01T00:00:00Z".parse().unwrap()
+    }
+
     #[test]
     fn the_first_half_of_an_id_is_its_owners() {
-        let id = job_id("u1", RANDOM);
-        assert_eq!(id, "bb82030dbc2bcaba8899aabbccddeeff");
+        let id = job_id("u1", RANDOM, now());
+        assert_eq!(id, "bb82030dbc2bcaba19b76daa800deeff");
         assert!(is_of("u1", &id));
         assert!(!is_of("u2", &id), "another resource of the same name has another uid");
         assert!(!is_of("u1", RANDOM), "the Java operator's are random");
@@ -53,7 +76,18 @@ mod tests {
 
     #[test]
     fn a_resource_without_a_uid_owns_nothing() {
-        assert_eq!(job_id("", RANDOM), RANDOM);
+        assert_eq!(job_id("", RANDOM, now()), RANDOM);
         assert!(!is_of("", RANDOM));
+    }
+
+    #[test]
+    fn an_id_tells_when_it_was_made() {
+        let id = job_id("u1", RANDOM, now());
+        assert_eq!(made_at("u1", &id, now()), Some(now()));
+        let before = now() - jiff::SignedDuration::from_secs(1);
+        assert_eq!(made_at("u1", &id, before), None, "it was used before");
+        assert_eq!(made_at("u2", &id, now()), None);
+        assert_eq!(made_at("u1", RANDOM, now()), None);
+        assert_eq!(made_at("u1", "bb82030dbc2bcaba", now()), None, "cut off");
     }
 }

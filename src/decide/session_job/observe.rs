@@ -6,7 +6,7 @@
 use jiff::{SignedDuration, Timestamp};
 
 use super::plan::Step;
-use super::{Halt, Pass};
+use super::{Halt, Pass, identity};
 use crate::api::job::{JobState, UpgradeMode};
 use crate::api::status::{JobStatusState, ReconciliationState};
 use crate::config::cluster::is_high_availability_on;
@@ -210,11 +210,14 @@ impl Pass<'_> {
             return Ok(WithoutCheckpoint::Unknown);
         }
         let is_recovered = is_high_availability_on(&*self.observe_config()?);
-        let has_run = self.is_stable() || (is_recovered && self.has_another_job_manager()?);
+        // Where its id does not tell its age, a stable job may be older than what is on record of it.
+        let may_be_older = self.id_made_at().is_none() && self.is_stable();
+        let is_another = is_recovered && (may_be_older || self.has_another_job_manager()?);
         Ok(match self.last_mode() {
-            UpgradeMode::Stateless if has_run && is_recovered => WithoutCheckpoint::Unknown,
+            UpgradeMode::Stateless if is_another => WithoutCheckpoint::Unknown,
             UpgradeMode::Stateless => WithoutCheckpoint::Empty,
-            UpgradeMode::Savepoint | UpgradeMode::LastState if has_run => {
+            // One that ran names at least what it started from.
+            UpgradeMode::Savepoint | UpgradeMode::LastState if self.is_stable() || is_another => {
                 WithoutCheckpoint::Unknown
             }
             UpgradeMode::Savepoint | UpgradeMode::LastState => WithoutCheckpoint::AsStarted,
@@ -250,7 +253,18 @@ impl Pass<'_> {
         Some(made.map_or(changed, |made| made.max(changed)))
     }
 
+    /// When the job was submitted, or a little before. Only its id tells of that for certain: the record
+    /// tells of a change that did not start it anew, too, as one of its parallelism.
     fn submitted_at(&self) -> Timestamp {
+        self.id_made_at().unwrap_or_else(|| self.recorded_at())
+    }
+
+    fn id_made_at(&self) -> Option<Timestamp> {
+        let id = self.status.job_status.job_id.as_deref()?;
+        identity::made_at(self.world.uid(), id, self.recorded_at())
+    }
+
+    fn recorded_at(&self) -> Timestamp {
         let deployed = self.status.reconciliation_status.reconciliation_timestamp;
         Timestamp::from_millisecond(deployed).unwrap_or_default()
     }

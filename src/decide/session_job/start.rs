@@ -145,7 +145,7 @@ impl Pass<'_> {
     /// A submission whose end is not known is made again with the same id, which Flink takes once.
     fn next_job_id(&self) -> String {
         let open = self.is_submission_open().then(|| job::id(&self.status.job_status)).flatten();
-        let new = identity::job_id(self.world.uid(), &self.world.fresh.job_id);
+        let new = identity::job_id(self.world.uid(), &self.world.fresh.job_id, self.world.now);
         open.unwrap_or(new)
     }
 

@@ -36,7 +36,7 @@ use crate::decide::world::{
 };
 
 /// The first half is by the uid `u1`.
-const FIRST_ID: &str = "bb82030dbc2bcaba0000000000000001";
+const FIRST_ID: &str = "bb82030dbc2bcaba19b76daa80000001";
 
 /// A session job with its cluster, and what Flink would say.
 struct Case {

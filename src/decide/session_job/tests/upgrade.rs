@@ -311,6 +311,38 @@ fn a_job_that_started_empty_and_ran_under_another_job_manager_does_not_start_emp
     assert_eq!(case.path(), Some(LAST_STATE_PATH));
 }
 
+/// Statistics of the only JobManager that the job ever had are all there is.
+#[test]
+fn a_job_that_never_had_a_checkpoint_starts_empty_again_under_the_same_job_manager() {
+    let mut case = case("last-state");
+    case.set_in_cluster("high-availability.type", "kubernetes");
+    case.set("kubernetes.operator.job.restart.failed", "true");
+    case.pass();
+    case.list(JobStatusState::Running);
+    case.pass();
+    case.now += jiff::SignedDuration::from_hours(72);
+    case.list(JobStatusState::Failed);
+    let plan = case.pass();
+    assert_eq!(submitted(&plan).savepoint_path, None, "{}", plan.because);
+}
+
+/// What is on record of a deployment is younger than the submission when a job was scaled in place.
+#[test]
+fn a_job_that_was_scaled_under_another_job_manager_does_not_go_back_to_what_it_started_from() {
+    let mut case = Case::running("last-state");
+    case.set_in_cluster("high-availability.type", "kubernetes");
+    case.set("kubernetes.operator.job.restart.failed", "true");
+    case.now += jiff::SignedDuration::from_hours(2);
+    case.job_manager_start = Fact::Known(case.now - jiff::SignedDuration::from_hours(1));
+    case.status.reconciliation_status.reconciliation_timestamp = case.now.as_millisecond();
+    case.status.reconciliation_status.last_stable_spec = None;
+    case.now += jiff::SignedDuration::from_hours(1);
+    case.list(JobStatusState::Failed);
+    let plan = case.pass();
+    assert!(!names(&plan).contains(&"submit-job"), "{}", plan.because);
+    assert_eq!(case.path(), Some(LAST_STATE_PATH));
+}
+
 #[test]
 fn an_end_whose_last_state_cannot_be_read_is_told() {
     let mut case = Case::running("last-state");
