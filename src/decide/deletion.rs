@@ -15,6 +15,7 @@ use super::job::{self, StopOutcome};
 use super::observe::SOON;
 use super::plan::{Component, Event, Plan, Step};
 use super::reconciled::ReconciledSpec;
+use super::session::Jobs;
 use super::stop::is_cancellable;
 use crate::api::DEPLOYMENT_FINALIZER;
 use crate::api::job::{JobState, UpgradeMode};
@@ -68,9 +69,9 @@ impl Pass<'_> {
         }
         let job_manager = self.read_job_manager()?.cloned();
         let is_under_way = job_manager.as_ref().is_some_and(|found| found.is_deleting);
-        if self.was_deployed() && self.is_session() && !is_under_way {
-            self.refuse_needed_session(job_manager.as_ref())?;
-        }
+        let is_unheard = self.was_deployed() && self.is_session() && !is_under_way && {
+            self.refuse_needed_session(job_manager.as_ref())? == Jobs::Unheard
+        };
         let Some(job_manager) = job_manager else {
             return self.delete_remains();
         };
@@ -79,6 +80,9 @@ impl Pass<'_> {
             return Ok(self.finish("deleted: its Deployment belongs to another resource", None));
         }
         if is_under_way {
+            if let Some(plan) = self.end_unheard_jobs()? {
+                return Ok(plan);
+            }
             self.delete_cluster(job_manager.is_stopped.then_some(job_manager.uid))?;
             let since = job_manager.deleting_since;
             let because = "waiting for the JobManager to end";
@@ -86,6 +90,12 @@ impl Pass<'_> {
                 Some(plan) => Ok(plan),
                 None => self.end_late("the JobManager's Deployment has not ended"),
             };
+        }
+        if is_unheard {
+            // Its jobs may run, and their HA metadata is all that leads to their state.
+            self.delete_cluster_of(UpgradeMode::LastState, Some(job_manager.uid))?;
+            let because = "stopping the JobManager, which cannot be asked for its jobs";
+            return Ok(self.finish(because, Some(GOING)));
         }
         if let Some(plan) = self.save_before_deletion()? {
             return Ok(plan);
@@ -100,6 +110,19 @@ impl Pass<'_> {
         }
         self.delete_cluster(Some(job_manager.uid))?;
         Ok(self.finish("deleting the JobManager", Some(GOING)))
+    }
+
+    /// The JobManager of a session cluster was stopped so that its jobs go on by their HA metadata. The
+    /// rest of the cluster waits for it, as long as anything of it is waited for.
+    fn end_unheard_jobs(&mut self) -> Result<Option<Plan>, Halt> {
+        if !self.is_session() {
+            return Ok(None);
+        }
+        let since = self.away_since();
+        // One that nobody could ask was waited for that long already.
+        let patience = patience(self.observe_config().ok().as_deref()).saturating_mul(2);
+        let at = give_up_at(&self.world.resource.metadata, since, patience, self.world.now);
+        if self.world.now >= at { Ok(None) } else { self.delete_stopped_cluster() }
     }
 
     /// The plan that waits for something of the cluster to end; nothing when its time is over.

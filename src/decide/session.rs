@@ -6,6 +6,8 @@
 
 use std::time::Duration;
 
+use jiff::Timestamp;
+
 use super::application::{Halt, Pass, Problem};
 use super::blocker::{Blocker, Reason, cleanup_failed, give_up_at};
 use super::deploy::GOING;
@@ -27,6 +29,15 @@ use crate::config::options;
 /// In `status.clusterInfo`: since when a deletion waits for a JobManager that cannot be asked for its
 /// jobs.
 const AWAY_KEY: &str = "AwaySince";
+
+/// What is known of the jobs in a session cluster that is deleted.
+#[derive(Clone, Copy, Eq, PartialEq)]
+pub(super) enum Jobs {
+    /// None that need it, or their user lets them go with it.
+    Unneeded,
+    /// The JobManager could not be asked for them for too long.
+    Unheard,
+}
 
 /// Ids of jobs named in one message.
 const IDS_SHOWN: usize = 20;
@@ -126,10 +137,10 @@ impl Pass<'_> {
     pub(super) fn refuse_needed_session(
         &mut self,
         job_manager: Option<&JobManager>,
-    ) -> Result<(), Halt> {
+    ) -> Result<Jobs, Halt> {
         let config = self.observe_config()?;
         if !config.get(&options::SESSION_DELETION_BLOCK_ON_SESSION_JOBS)? {
-            return Ok(());
+            return Ok(Jobs::Unneeded);
         }
         match self.world.session_jobs()? {
             Ok(names) if names.is_empty() => {}
@@ -156,14 +167,14 @@ impl Pass<'_> {
             }
         }
         let Some(job_manager) = job_manager.filter(|job_manager| job_manager.replicas > 0) else {
-            return Ok(());
+            return Ok(Jobs::Unneeded);
         };
         let is_up = job_manager.available_replicas > 0;
         // With high availability jobs outlive the process that is away.
         let has_been_up = self.status.reconciliation_status.last_stable_spec.is_some();
         let may_run = is_up || has_been_up && is_high_availability_on(&config);
         if !may_run || !config.get(&options::SESSION_DELETION_BLOCK_ON_UNMANAGED_JOBS)? {
-            return Ok(());
+            return Ok(Jobs::Unneeded);
         }
         let jobs = if is_up { self.world.jobs()? } else { Err("its JobManager is not available") };
         let running = match jobs {
@@ -178,7 +189,7 @@ impl Pass<'_> {
                 return self.wait_for_answer(&reason, patience);
             }
         };
-        let Some(running) = running else { return Ok(()) };
+        let Some(running) = running else { return Ok(Jobs::Unneeded) };
         let message = format!(
             "The session cluster has non terminated jobs [{running}] that should be cancelled first"
         );
@@ -194,13 +205,13 @@ impl Pass<'_> {
     /// Waits while the JobManager may answer for its jobs yet. One that never does must not keep the
     /// resource for ever; the wait begins when it is first seen to be away, as in a time when nobody
     /// asked it, it was not silent.
-    fn wait_for_answer(&mut self, reason: &str, patience: Duration) -> Result<(), Halt> {
+    fn wait_for_answer(&mut self, reason: &str, patience: Duration) -> Result<Jobs, Halt> {
         let now = self.world.now;
         let since = self.status.cluster_info.entry(AWAY_KEY.to_owned()).or_insert(now.to_string());
         let since = since.parse().unwrap_or(now);
         let at = give_up_at(&self.world.resource.metadata, Some(since), patience, now);
         if now >= at {
-            return Ok(());
+            return Ok(Jobs::Unheard);
         }
         let message = format!("whether jobs run in the cluster cannot be read: {reason}");
         let blocker = Blocker::new(Reason::Unreadable, message.clone());
@@ -208,6 +219,11 @@ impl Pass<'_> {
                     jobs is kept";
         self.blocker = Some(Box::new(blocker.until(at, then)));
         Err(Halt::cannot(message))
+    }
+
+    /// Since when a deletion waits for a JobManager that cannot be asked for its jobs.
+    pub(super) fn away_since(&self) -> Option<Timestamp> {
+        self.status.cluster_info.get(AWAY_KEY)?.parse().ok()
     }
 
     /// Whether HA metadata of the session cluster leads to jobs that nobody saw end. Its user may have

@@ -650,6 +650,47 @@ fn jobs_of_a_job_manager_that_is_away_keep_the_cluster_for_a_while() {
     assert!(sim.has_ha_metadata, "all that leads to its job's state is kept");
 }
 
+/// One that sees its TaskManagers go fails jobs that have no restarts left, with their HA metadata.
+#[test]
+fn a_job_manager_that_never_answers_ends_before_its_task_managers() {
+    for mode in ["native", "standalone"] {
+        for crash_at in [None, Some(0), Some(1)] {
+            let mut sim = Session::new(mode);
+            sim.settle();
+            sim.jobs = vec![JobStatusState::Running];
+            sim.job_manager.as_mut().unwrap().available_replicas = 0;
+            sim.starts_in = 10_000;
+            sim.mark_for_deletion();
+            let mut has_ended = false;
+            for second in 0..400 {
+                sim.tick();
+                has_ended |= sim.pods().is_empty();
+                let plan = sim.pass(crash_at.filter(|_| second % 3 == 0));
+                let removes = names(&plan.steps).iter().any(|name| name.starts_with("delete-"));
+                assert!(has_ended || !removes, "{mode}: {}", plan.because);
+            }
+            assert!(sim.is_gone() && sim.has_ha_metadata, "{mode}: {}", sim.message());
+        }
+    }
+}
+
+/// Nothing of Kubernetes ends the pods: the resource goes all the same.
+#[test]
+fn a_job_manager_that_never_ends_does_not_keep_the_resource_for_ever() {
+    let mut sim = Session::new("native");
+    sim.settle();
+    sim.jobs = vec![JobStatusState::Running];
+    sim.job_manager.as_mut().unwrap().available_replicas = 0;
+    sim.starts_in = 10_000;
+    sim.mark_for_deletion();
+    for _ in 0..1_500 {
+        sim.pods_linger = 3;
+        sim.tick();
+        sim.pass(None);
+    }
+    assert!(sim.is_gone() && sim.has_ha_metadata, "{}", sim.message());
+}
+
 #[test]
 fn an_operator_that_was_away_waits_for_a_job_manager_from_when_it_looks_first() {
     let mut sim = Session::new("native");
