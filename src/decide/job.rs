@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use super::application::{Halt, Problem};
 use super::exceptions::{self, Scope};
@@ -18,11 +18,16 @@ use crate::api::status::{
     JobStatus, JobStatusState, LAST_STATE_PATH, ReconciliationStatus, Savepoint,
     SavepointFormatType, SavepointInfo, SnapshotTriggerType,
 };
-use crate::config::{FlinkConfig, options};
+use crate::config::{FlinkConfig, duration, options};
 
 /// First pause after something outside failed, and the longest; each is half as long again.
 const RETRY_MIN: Duration = Duration::from_secs(5);
 const RETRY_MAX: Duration = Duration::from_mins(5);
+
+/// Flink's default of how long the adaptive scheduler waits for the first resources of a job.
+const RESOURCE_WAIT: SignedDuration = SignedDuration::from_mins(5);
+/// What it takes a JobManager to make a job and to give it up.
+const MADE_IN: SignedDuration = SignedDuration::from_secs(30);
 
 /// Pause after so many failures in a row.
 pub(super) fn pause_after(attempts: u32) -> Duration {
@@ -222,6 +227,28 @@ pub(super) enum WithoutCheckpoint {
     AsStarted,
     /// It had some, and nobody knows where.
     Unknown,
+}
+
+/// How long the adaptive scheduler waits for the first resources of a job, with what it takes to make
+/// one. Names of Flink 2 and of versions before it; both are 5 minutes by default.
+pub(super) fn resource_wait(config: &FlinkConfig) -> SignedDuration {
+    let waits = [
+        "jobmanager.adaptive-scheduler.submission.resource-wait-timeout",
+        "jobmanager.adaptive-scheduler.resource-wait-timeout",
+    ];
+    let stated = waits.iter().find_map(|key| duration::parse(config.get_text(key)?.trim()));
+    let stated = stated.and_then(|stated| SignedDuration::try_from(stated).ok());
+    stated.unwrap_or(RESOURCE_WAIT).saturating_add(MADE_IN)
+}
+
+/// The state of a job that has no statistics, where they might have told of some.
+pub(super) fn unless_blank(
+    without: WithoutCheckpoint,
+    checkpoints: Answer<'_, Checkpoints>,
+    may_have_run: bool,
+) -> WithoutCheckpoint {
+    let is_blank = checkpoints.is_ok_and(|checkpoints| checkpoints.is_blank);
+    if is_blank && may_have_run { WithoutCheckpoint::Unknown } else { without }
 }
 
 /// Notes the state that an ended job leaves, read while its JobManager still knows it.

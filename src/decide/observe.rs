@@ -304,9 +304,11 @@ impl Pass<'_> {
         self.status.job_status.job_name = Some(job.name.clone());
         self.status.job_status.start_time = Some(job.start_time.to_string());
         let was_cancelling = before == Some(JobStatusState::Cancelling);
-        if was_cancelling && !job.state.is_globally_terminal() {
-            // Only its end counts now. A request that never arrived is made again.
-            self.is_cancel_lost = job.state != JobStatusState::Cancelling;
+        if was_cancelling
+            && !job.state.is_globally_terminal()
+            && self.is_cancel_on_its_way(job.state)
+        {
+            // Only its end counts now.
             return Ok(());
         }
         self.set_job_state(job.state);
@@ -353,6 +355,8 @@ impl Pass<'_> {
             UpgradeMode::Stateless => WithoutCheckpoint::Empty,
             UpgradeMode::Savepoint | UpgradeMode::LastState => WithoutCheckpoint::AsStarted,
         };
+        let may_have_run = self.may_have_run(job.started_at(), job.modified_at())?;
+        let without = job::unless_blank(without, checkpoints, may_have_run);
         job::note_last_state(&mut self.status.job_status, job.state, checkpoints, without)
     }
 
@@ -371,8 +375,7 @@ impl Pass<'_> {
 
     /// What has just ended may be told in a moment.
     fn has_ended_long_ago(&self, job: &Job) -> bool {
-        let modified = job.modified.and_then(|at| Timestamp::from_millisecond(at).ok());
-        modified.is_none_or(|at| self.world.now.duration_since(at) > END_UNREAD_MAX)
+        job.modified_at().is_none_or(|at| self.world.now.duration_since(at) > END_UNREAD_MAX)
     }
 
     fn tell_unread_end(&mut self, state: JobStatusState, reason: &str) -> Halt {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use super::application::{Halt, NOT_CARRIED_OUT, Problem};
 use super::diff::SpecDiff;
@@ -15,7 +15,9 @@ use super::plan::{Component, Event, Plan, Superseded};
 use super::reconciled::{Reconciled, StoredSpec, deployed};
 use super::restore::RestorePoint;
 use super::rewind::{WENT_BACK, WentBack};
-use super::world::{Job, JobWorld};
+use super::stop::Lazy;
+use super::upgrade::lazy;
+use super::world::{Checkpoints, Job, JobWorld};
 use crate::api::job::{JobSpec, JobState, UpgradeMode};
 use crate::api::status::{
     JobStatusState, LifecycleState, ReconciliationState, ReconciliationStatus,
@@ -24,6 +26,9 @@ use crate::config::{FlinkConfig, options};
 
 /// Shortest pause between two looks at what rests: one resource must not keep others waiting.
 const INTERVAL_MIN: Duration = Duration::from_secs(1);
+
+/// Longer than this no request to cancel a job is on its way.
+const CANCEL_ON_ITS_WAY_MAX: SignedDuration = SignedDuration::from_secs(10);
 
 impl<K: Kind> Pass<'_, K> {
     /// The job of the spec; an empty one for a session cluster.
@@ -169,6 +174,54 @@ impl<K: Kind> Pass<'_, K> {
         if was_stable {
             self.mark_stable();
         }
+    }
+
+    /// The job that is being cancelled is listed as `state`; answers whether the cancel stands. A request
+    /// that was just made may be on its way, and is made again. One that never arrived is decided anew:
+    /// what was noted of the job's state is as old, and its user may want something else by now.
+    pub(super) fn is_cancel_on_its_way(&mut self, state: JobStatusState) -> bool {
+        let is_lost = state != JobStatusState::Cancelling;
+        // The state that its successor starts from was named, and the successor is stored.
+        let is_final =
+            self.last.as_ref().is_some_and(|last| last.job_state() == JobState::Suspended);
+        let age = self.world.now().duration_since(self.job_state_since());
+        if is_lost && !is_final && age > CANCEL_ON_ITS_WAY_MAX {
+            self.set_job_state(state);
+            self.status.reconciliation_mut().state = ReconciliationState::Deployed;
+            return false;
+        }
+        self.is_cancel_lost = is_lost;
+        true
+    }
+
+    /// Whether a job whose JobManager has no statistics may have had state all the same, by when it
+    /// `started` and `ended`, or now. One that never ran is given up when the adaptive scheduler has
+    /// waited for its first resources; one that lived longer may have run, lost them, and waited.
+    pub(super) fn may_have_run(
+        &self,
+        started: Option<Timestamp>,
+        ended: Option<Timestamp>,
+    ) -> Result<bool, Halt<K::Question>> {
+        if self.is_stable() {
+            return Ok(true);
+        }
+        let wait = job::resource_wait(&*self.observe_config()?);
+        // Of a job that was cancelled without an execution graph, Flink does not tell when.
+        let ended = ended.filter(|ended| Some(*ended) >= started).unwrap_or(self.world.now());
+        let lived = started.map(|at| ended.duration_since(at));
+        Ok(lived.is_none_or(|lived| lived > wait))
+    }
+
+    /// The statistics as the upgrade table takes them: it is blank only what may have had state.
+    pub(super) fn checkpoints_for_table(&self) -> Result<Lazy<Checkpoints>, Halt<K::Question>> {
+        let mut checkpoints = lazy(self.world.checkpoints()?);
+        if let Lazy::Known(Checkpoints { is_blank: is_blank @ true, .. }) = &mut checkpoints {
+            let status = self.status.job();
+            let has_ended = status.state.is_some_and(JobStatusState::is_globally_terminal);
+            let ended = has_ended.then(|| job::updated(status));
+            *is_blank = self.may_have_run(job::started(status), ended)?;
+        }
+        Ok(checkpoints)
     }
 
     pub(super) fn is_stable(&self) -> bool {

@@ -31,6 +31,7 @@ use super::extension::verdict::Outcome;
 use super::job;
 use super::pass;
 use super::plan::Component;
+use super::reconciled::running_spec;
 use super::validate::session_job::{SessionCluster, SessionJobInput, validate};
 use crate::api::SESSION_JOB_FINALIZER;
 use crate::api::deployment::FlinkDeployment;
@@ -71,7 +72,10 @@ impl Pass<'_> {
         }
         self.mark_resource();
         let Some(cluster) = self.world.cluster else { return Ok(self.miss_cluster()) };
-        if !cluster.spec.flink_version.is_some_and(FlinkVersion::is_supported) {
+        let is_supported =
+            |version: Option<FlinkVersion>| version.is_some_and(FlinkVersion::is_supported);
+        // The spec may be one that its cluster refused.
+        if !is_supported(cluster.spec.flink_version) && !is_supported(self.running_version()) {
             return Ok(self.refuse_version(cluster));
         }
         if self.is_cluster_ready() {
@@ -105,6 +109,12 @@ impl Pass<'_> {
             let cluster = cluster.to_owned();
             self.steps.push(Step::SetSessionLabel { cluster });
         }
+    }
+
+    /// The version of Flink that the cluster runs, whatever its user wants by now.
+    fn running_version(&self) -> Option<FlinkVersion> {
+        let cluster = self.world.cluster?;
+        running_spec(cluster).map_or(cluster.spec.flink_version, |spec| spec.flink_version)
     }
 
     /// The cluster may come later, and its watch wakes the job: nothing but the error is written.

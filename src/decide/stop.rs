@@ -192,17 +192,21 @@ fn terminal_beside_metadata(facts: &StopFacts) -> Result<StopDecision, Need> {
 
 /// The job ended by itself: its last state was recorded when that was seen.
 fn terminal(facts: &StopFacts) -> Result<StopDecision, Need> {
-    match facts.path.as_deref() {
-        Some(LAST_STATE_PATH) => Ok(StopDecision::Refuse(format!(
+    let unknown = || {
+        StopDecision::Refuse(format!(
             "Job is in terminal state but last checkpoint is unknown, possibly due to an \
              unrecoverable restore error. Manual restore required. {OTHER_STATE}"
-        ))),
+        ))
+    };
+    match facts.path.as_deref() {
+        Some(LAST_STATE_PATH) => Ok(unknown()),
         Some(_) => Ok(StopDecision::AlreadyStopped(UpgradeMode::Savepoint)),
         None => match &facts.checkpoints {
             Lazy::NotAsked => Err(Need::Checkpoints),
             Lazy::Known(Checkpoints { unusable: Some(reason), .. }) => {
                 Ok(StopDecision::Refuse(format!("{reason}. Manual restore required.")))
             }
+            Lazy::Known(Checkpoints { is_blank: true, .. }) => Ok(unknown()),
             Lazy::Known(Checkpoints { latest: None, unusable: None, .. })
                 if facts.started_as == UpgradeMode::Stateless =>
             {
@@ -305,6 +309,9 @@ fn by_checkpoint_age(facts: &StopFacts) -> Result<StopDecision, Need> {
 /// What is said where cancelling would lose the state: a wait for the job, or for its configuration,
 /// unless its newest checkpoint is of no use.
 fn not_cancelled(facts: &StopFacts, not_retained: &str) -> StopDecision {
+    if matches!(facts.checkpoints, Lazy::Known(Checkpoints { is_blank: true, .. })) {
+        return StopDecision::Wait(NOT_RUNNING.to_owned());
+    }
     let Lazy::Known(Checkpoints { unusable: Some(reason), .. }) = &facts.checkpoints else {
         return StopDecision::Wait(not_retained.to_owned());
     };
@@ -386,7 +393,9 @@ fn cancel(facts: &StopFacts) -> Result<Option<StopDecision>, Need> {
         Lazy::Known(false) => Ok(None),
         Lazy::Known(true) => match &facts.checkpoints {
             Lazy::NotAsked => Err(Need::Checkpoints),
-            Lazy::Known(Checkpoints { unusable: Some(_), .. }) => Ok(None),
+            Lazy::Known(
+                Checkpoints { unusable: Some(_), .. } | Checkpoints { is_blank: true, .. },
+            ) => Ok(None),
             // What is left is read again before the next start.
             Lazy::Known(_) | Lazy::Unknown(_) => Ok(Some(StopDecision::Cancel)),
         },

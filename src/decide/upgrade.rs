@@ -198,7 +198,7 @@ impl Pass<'_> {
                     return self.unless_run_again(decision);
                 }
                 Err(Need::HaMetadata) => facts.ha_metadata = lazy(self.world.ha_metadata()?),
-                Err(Need::Checkpoints) => facts.checkpoints = lazy(self.world.checkpoints()?),
+                Err(Need::Checkpoints) => facts.checkpoints = self.checkpoints_for_table()?,
                 Err(Need::Retention) => facts.retention = lazy(self.world.retention()?),
                 Err(Need::NeverStarted) => {
                     facts.never_started = Lazy::Known(self.job_manager_never_started()?);

@@ -16,6 +16,9 @@ use crate::config::duration;
 /// What Flink writes as the path of a checkpoint in the JobManager's memory.
 const NOT_ADDRESSABLE: &str = "<checkpoint-not-externally-addressable>";
 
+/// What Flink writes for the checkpoint storage of a job without an execution graph.
+const BLANK: &str = "Unknown";
+
 const STATISTICS_AGE_OPTION: &str = "rest.cache.checkpoint-statistics.timeout";
 /// Default of `web.refresh-interval`.
 const STATISTICS_AGE_DEFAULT: Duration = Duration::from_secs(3);
@@ -169,6 +172,12 @@ impl CheckpointStatistics {
         }
     }
 
+    /// Whether not even an attempt is known.
+    pub fn has_none(&self) -> bool {
+        let CheckpointCounts { restored, total, .. } = self.counts;
+        restored == 0 && total == 0 && self.last_state() == LastState::None
+    }
+
     /// The savepoint that a stop-with-savepoint ended the job with, if it is the newest state.
     ///
     /// Flink calls it `SYNC_SAVEPOINT`; any other savepoint may be followed by records that only
@@ -238,6 +247,15 @@ pub struct CheckpointConfig {
 pub struct Externalization {
     pub enabled: bool,
     pub delete_on_cancellation: bool,
+}
+
+impl CheckpointConfig {
+    /// Whether this is of a job without an execution graph: one that is being made, or that the
+    /// adaptive scheduler has no resources for, and one that ended so. Its statistics are empty then,
+    /// whatever the job had before (Flink's `ArchivedExecutionGraph.createSparseArchivedExecutionGraph`).
+    pub fn is_blank(&self) -> bool {
+        self.checkpoint_storage == BLANK
+    }
 }
 
 impl Externalization {

@@ -88,7 +88,12 @@ impl Asked<'_> {
                 (None, Some("the last checkpoint was discarded".to_owned()))
             }
         };
+        let is_blank = statistics.has_none() && {
+            let config = client.checkpoint_config(id).await.map_err(|error| tell(&error))?;
+            config.is_some_and(|config| config.is_blank())
+        };
         Ok(Checkpoints {
+            is_blank,
             latest,
             unusable,
             pending_since: statistics

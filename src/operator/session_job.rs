@@ -354,13 +354,13 @@ async fn answer(
 }
 
 fn note_failure(act: &Act<'_, FlinkSessionJob>, failure: NotSubmitted) {
-    let NotSubmitted { job_id, message, may_arrive_since } = failure;
+    let NotSubmitted { job_id, message, may_arrive } = failure;
     let before = act.context.failed_submission(&act.uid).filter(|failed| failed.job_id == job_id);
     let failed = FailedSubmission {
         job_id,
         generation: act.resource.metadata.generation.unwrap_or_default(),
         message,
-        may_arrive_since,
+        may_arrive,
         at: Timestamp::now(),
         attempts: before.map_or(0, |failed| failed.attempts).saturating_add(1),
     };

@@ -7,6 +7,7 @@
 //! what is left behind: their tests are where those are. `docs/decisions.md` lists all rows, and
 //! `table` holds it and the tests together.
 
+mod blank;
 pub(super) mod care;
 mod crashes;
 mod deletion;

@@ -25,7 +25,9 @@ use kubectl_flink::decide::rewind::{self, Record, WentBack};
 use kubectl_flink::decide::session_job::decide;
 use kubectl_flink::decide::session_job::identity;
 use kubectl_flink::decide::session_job::plan::{Plan, Step, Submission};
-use kubectl_flink::decide::session_job::world::{Facts, FailedSubmission, Question, Tried, World};
+use kubectl_flink::decide::session_job::world::{
+    Arrival, Facts, FailedSubmission, Question, Tried, World,
+};
 use kubectl_flink::decide::snapshot::trigger_type;
 use kubectl_flink::decide::snapshot::world::Trigger;
 use kubectl_flink::decide::snapshots::are_held;
@@ -664,7 +666,7 @@ impl Sim {
         let Submission { job_id, savepoint_path, configuration, .. } = submission;
         self.asked_for.entry(job_id.clone()).or_insert(self.now);
         if !self.hears() || std::mem::take(&mut self.refuses) {
-            return self.fail(submission, submission.may_arrive_since);
+            return self.fail(submission, submission.may_arrive);
         }
         if self.taken.contains(job_id) {
             self.failed_submission = None;
@@ -705,7 +707,8 @@ impl Sim {
         if std::mem::take(&mut self.delays) {
             self.doubt.hide();
             self.late.push((self.now + SignedDuration::from_secs(LATE), job));
-            return self.fail(submission, Some(self.now));
+            let arrival = Arrival::again(submission.may_arrive, self.now, self.now);
+            return self.fail(submission, Some(arrival));
         }
         self.failed_submission = None;
         self.went_back = None;
@@ -713,12 +716,12 @@ impl Sim {
         true
     }
 
-    fn fail(&mut self, submission: &Submission, may_arrive_since: Option<Timestamp>) -> bool {
+    fn fail(&mut self, submission: &Submission, may_arrive: Option<Arrival>) -> bool {
         self.failed_submission = Some(FailedSubmission {
             job_id: submission.job_id.clone(),
             generation: self.resource.metadata.generation.unwrap(),
             message: "refused".to_owned(),
-            may_arrive_since,
+            may_arrive,
             at: self.now,
             attempts: 1,
         });

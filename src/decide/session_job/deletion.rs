@@ -242,7 +242,7 @@ impl Pass<'_> {
         let is_stopping = job::pending_stop(&self.status.job_status).is_some();
         if is_stopping || (wants_savepoint && !is_cancelling && !has_ended) {
             self.set_job_state(job.state);
-            if let Some(plan) = self.save_before_deletion(job.state, config)? {
+            if let Some(plan) = self.save_before_deletion(job.state, wants_savepoint, config)? {
                 return Ok(plan);
             }
         }
@@ -280,6 +280,7 @@ impl Pass<'_> {
     fn save_before_deletion(
         &mut self,
         state: JobStatusState,
+        wants_savepoint: bool,
         config: &FlinkConfig,
     ) -> Result<Option<Plan>, Halt> {
         let Some(trigger_id) = job::pending_stop(&self.status.job_status) else {
@@ -304,6 +305,11 @@ impl Pass<'_> {
                     Blocker::new(Reason::Savepoint, "waiting for the savepoint before deletion");
                 let patience = savepoint_patience(config);
                 let at = give_up_at(self.metadata(), since, patience, self.world.now);
+                if !wants_savepoint && self.world.now >= at {
+                    // It was an upgrade's, and nobody needs it any more.
+                    job::forget_stop(&mut self.status.job_status);
+                    return Ok(None);
+                }
                 self.wait(blocker.remedy(WITHOUT_SAVEPOINT), at, GOING).map(Some)
             }
             StopOutcome::Saved(path) => {

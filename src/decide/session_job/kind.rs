@@ -108,7 +108,7 @@ impl Kind for FlinkSessionJob {
     }
 
     fn flink_version(pass: &Pass<'_>) -> Option<FlinkVersion> {
-        pass.world.cluster.and_then(|cluster| cluster.spec.flink_version)
+        pass.running_version()
     }
 
     fn submit_config(

@@ -124,7 +124,7 @@ impl Pass<'_> {
         let was_cancelling = before == Some(JobStatusState::Cancelling);
         let has_ended = job.state.is_globally_terminal();
         if has_ended && !was_terminal {
-            self.note_end(job.state).map_err(|halt| self.tell_unknown_end(halt))?;
+            self.note_end(job).map_err(|halt| self.tell_unknown_end(halt))?;
         }
         let is_told = before == Some(JobStatusState::Failed) && self.status.error.is_some();
         if job.state == JobStatusState::Failed && !is_told {
@@ -135,9 +135,8 @@ impl Pass<'_> {
         }
         self.status.job_status.job_name = Some(job.name.clone());
         self.status.job_status.start_time = Some(job.start_time.to_string());
-        if was_cancelling && !has_ended {
-            // Only its end counts now. A request that never arrived is made again.
-            self.is_cancel_lost = job.state != JobStatusState::Cancelling;
+        if was_cancelling && !has_ended && self.is_cancel_on_its_way(job.state) {
+            // Only its end counts now.
             return Ok(());
         }
         self.set_job_state(job.state);
@@ -172,7 +171,8 @@ impl Pass<'_> {
     }
 
     /// The state that an ended job leaves, read while its JobManager still knows it.
-    fn note_end(&mut self, state: JobStatusState) -> Result<(), Halt> {
+    fn note_end(&mut self, job: &Job) -> Result<(), Halt> {
+        let state = job.state;
         let was_cancelling = self.status.job_status.state == Some(JobStatusState::Cancelling);
         if was_cancelling && self.is_state_dropped() {
             return Ok(());
@@ -185,6 +185,8 @@ impl Pass<'_> {
         } else {
             WithoutCheckpoint::Unknown
         };
+        let may_have_run = self.may_have_run(job.started_at(), job.modified_at())?;
+        let without = job::unless_blank(without, checkpoints, may_have_run);
         job::note_last_state(&mut self.status.job_status, state, checkpoints, without)
     }
 
@@ -210,9 +212,7 @@ impl Pass<'_> {
             return Ok(WithoutCheckpoint::Unknown);
         }
         let is_recovered = is_high_availability_on(&*self.observe_config()?);
-        // Where its id does not tell its age, a stable job may be older than what is on record of it.
-        let may_be_older = self.id_made_at().is_none() && self.is_stable();
-        let is_another = is_recovered && (may_be_older || self.has_another_job_manager()?);
+        let is_another = is_recovered && self.has_another_job_manager()?;
         Ok(match self.last_mode() {
             UpgradeMode::Stateless if is_another => WithoutCheckpoint::Unknown,
             UpgradeMode::Stateless => WithoutCheckpoint::Empty,
@@ -224,10 +224,12 @@ impl Pass<'_> {
         })
     }
 
-    /// Whether the JobManager was started after the job was submitted: with high availability the job
-    /// may have run under the one before, for however long.
+    /// Whether the JobManager may have been started after the job was submitted: with high availability
+    /// the job may have run under the one before, for however long. Only the job's id tells when that
+    /// was: what is on record may be of a change that did not start it anew, as one of its parallelism.
     fn has_another_job_manager(&self) -> Result<bool, Halt> {
-        Ok(self.job_manager_start()? > self.submitted_at())
+        let Some(submitted) = self.id_made_at() else { return Ok(true) };
+        Ok(self.job_manager_start()? > submitted)
     }
 
     /// When the JobManager was started; a problem where that cannot be had.
@@ -253,17 +255,13 @@ impl Pass<'_> {
         Some(made.map_or(changed, |made| made.max(changed)))
     }
 
-    /// When the job was submitted, or a little before. Only its id tells of that for certain: the record
-    /// tells of a change that did not start it anew, too, as one of its parallelism.
-    fn submitted_at(&self) -> Timestamp {
-        self.id_made_at().unwrap_or_else(|| self.recorded_at())
-    }
-
+    /// When the job was submitted, or a little before.
     fn id_made_at(&self) -> Option<Timestamp> {
         let id = self.status.job_status.job_id.as_deref()?;
         identity::made_at(self.world.uid(), id, self.recorded_at())
     }
 
+    /// When it was submitted, or changed while it ran.
     fn recorded_at(&self) -> Timestamp {
         let deployed = self.status.reconciliation_status.reconciliation_timestamp;
         Timestamp::from_millisecond(deployed).unwrap_or_default()
@@ -385,14 +383,15 @@ impl Pass<'_> {
     /// that ends, and a while longer; with high availability so does the next one, unless the cluster
     /// itself is another than it was: it may have had none then.
     fn has_ended_unseen(&self) -> Result<bool, Halt> {
-        let is_same_cluster =
-            self.cluster_since().is_some_and(|since| since <= self.submitted_at());
+        // The latest time at which it was submitted: a retry has the id of the attempt before.
+        let submitted = self.recorded_at();
+        let is_same_cluster = self.cluster_since().is_some_and(|since| since <= submitted);
         if is_same_cluster && is_high_availability_on(&*self.observe_config()?) {
             return Ok(true);
         }
         // The start time on record is that of the job before, where nobody saw this one.
         let started = job::started(&self.status.job_status).unwrap_or_default();
-        Ok(self.job_manager_start()? <= started.max(self.submitted_at()))
+        Ok(self.job_manager_start()? <= started.max(submitted))
     }
 
     fn lost_message(&self, loss: Loss) -> String {

@@ -2,9 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use jiff::Timestamp;
-
-use super::world::Tried;
+use super::world::{Arrival, Tried};
 use crate::api::session_job::{FlinkSessionJobSpec, SessionJobStatus};
 use crate::api::status::SavepointFormatType;
 use crate::api::version::FlinkVersion;
@@ -19,8 +17,8 @@ pub type Superseded = plan::Superseded<FlinkSessionJobSpec>;
 pub struct Submission {
     /// In the status already; 32 hex digits.
     pub job_id: String,
-    /// When it was made before, where a job may come of that.
-    pub may_arrive_since: Option<Timestamp>,
+    /// Where it was made before, and a job may come of that.
+    pub may_arrive: Option<Arrival>,
     /// Absent: the class is on the cluster's class path.
     pub jar_uri: Option<String>,
     pub entry_class: Option<String>,

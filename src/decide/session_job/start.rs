@@ -157,12 +157,12 @@ impl Pass<'_> {
     ) -> Result<Submission, Halt> {
         let job = spec.job.clone().unwrap_or_default();
         let config = self.config(spec)?;
-        let version = self.world.cluster.and_then(|cluster| cluster.spec.flink_version);
-        let flink_version =
-            version.ok_or_else(|| Halt::cannot("the session cluster names no Flink version"))?;
+        let flink_version = self
+            .running_version()
+            .ok_or_else(|| Halt::cannot("the session cluster names no Flink version"))?;
         Ok(Submission {
             job_id: job_id.to_owned(),
-            may_arrive_since: self.may_arrive_since(),
+            may_arrive: self.may_arrive(),
             jar_uri: job.jar_uri.filter(|uri| !uri.trim().is_empty()),
             entry_class: job.entry_class.filter(|class| !class.trim().is_empty()),
             args: job.args,
@@ -176,7 +176,7 @@ impl Pass<'_> {
 
     /// The job was refused, or its jar cannot be had: say so, and try again later.
     fn pause_after_failure(&mut self) -> Option<Plan> {
-        let FailedSubmission { job_id, generation, message, may_arrive_since, at, attempts } =
+        let FailedSubmission { job_id, generation, message, may_arrive, at, attempts } =
             self.world.failed_submission.as_ref()?;
         let is_same = self.status.job_status.job_id.as_ref() == Some(job_id)
             && *generation == self.generation;
@@ -190,7 +190,7 @@ impl Pass<'_> {
             reason: "Error",
             component: Component::Job,
             message: message.clone(),
-            detail: may_arrive_since.is_none().then(|| NOT_SUBMITTED.to_owned()),
+            detail: may_arrive.is_none().then(|| NOT_SUBMITTED.to_owned()),
             causes: vec![],
         });
         Some(self.finish(format!("the job was not submitted: {message}"), Some(left)))

@@ -132,7 +132,7 @@ impl Pass<'_> {
             // Each need is met once, so this ends after at most three rounds.
             match decide_stop(&facts) {
                 Ok(decision) => return Ok(decision),
-                Err(Need::Checkpoints) => facts.checkpoints = lazy(self.world.checkpoints()?),
+                Err(Need::Checkpoints) => facts.checkpoints = self.checkpoints_for_table()?,
                 Err(Need::Retention) => facts.retention = lazy(self.world.retention()?),
                 Err(Need::HaMetadata | Need::NeverStarted) => {
                     return Err(Halt::cannot("the upgrade table asks for what is known"));

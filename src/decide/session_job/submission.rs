@@ -11,6 +11,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 
 use super::plan::Plan;
+use super::world::Arrival;
 use super::{Halt, Pass};
 use crate::api::job::JobState;
 use crate::api::status::{JobStatusState, ReconciliationState};
@@ -31,6 +32,9 @@ const PATIENCE: Duration = Duration::from_mins(10);
 /// Flink's default of `jobstore.expiration-time`; nobody looks back further.
 const ENDED_JOB_LISTED_MAX: SignedDuration = SignedDuration::from_hours(1);
 
+/// Kubernetes tells in whole seconds when a container was started.
+const START_TOLD_IN: SignedDuration = SignedDuration::from_secs(1);
+
 impl Pass<'_> {
     /// Whether a submission was begun whose end is not in the status.
     pub(super) fn is_submission_open(&self) -> bool {
@@ -44,24 +48,26 @@ impl Pass<'_> {
             && self.last.as_ref().is_none_or(|last| last.job_state() == JobState::Suspended)
     }
 
-    /// When the submission on record was made, as far as a job may come of it.
-    pub(super) fn may_arrive_since(&self) -> Option<Timestamp> {
+    /// The submission on record, as far as a job may come of it.
+    pub(super) fn may_arrive(&self) -> Option<Arrival> {
         if !self.is_submission_open() {
             return None;
         }
         let id = self.status.job_status.job_id.as_ref();
         let failed = self.world.failed_submission.as_ref();
         if let Some(failed) = failed.filter(|failed| Some(&failed.job_id) == id) {
-            return failed.may_arrive_since;
+            return failed.may_arrive;
         }
         // The next attempt takes the error out of the status before it is made.
         let error = self.world.status.error.as_deref().unwrap_or_default();
-        (reason_of(error).as_deref() != Some(NOT_SUBMITTED)).then(|| self.state_since())
+        let since = self.state_since();
+        (reason_of(error).as_deref() != Some(NOT_SUBMITTED))
+            .then_some(Arrival { began: since, ended: since })
     }
 
     /// Until when a job may come of the submission on record; absent where none comes of it any more.
     pub(super) fn may_arrive_until(&self) -> Option<Timestamp> {
-        let since = self.may_arrive_since()?;
+        let Arrival { ended: since, .. } = self.may_arrive()?;
         let config = self.config_or_defaults();
         let patience = config.get(&options::JOB_SUBMISSION_TIMEOUT).unwrap_or(PATIENCE);
         let metadata = &self.world.resource.metadata;
@@ -73,7 +79,7 @@ impl Pass<'_> {
     /// forgets a job some time after its end, and all of them when it is started again; with high
     /// availability it then knows those that have not ended.
     pub(super) fn why_in_doubt(&self) -> Result<Option<String>, Halt> {
-        let Some(since) = self.may_arrive_since() else { return Ok(None) };
+        let Some(Arrival { began: since, .. }) = self.may_arrive() else { return Ok(None) };
         if self.is_stateless_for_certain() {
             return Ok(None);
         }
@@ -89,7 +95,8 @@ impl Pass<'_> {
                 self.status.job_status.job_id.as_deref().unwrap_or_default()
             ))
         })?;
-        Ok((*start > since).then(|| format!("its JobManager was started after that, at {start}")))
+        Ok((*start + START_TOLD_IN > since)
+            .then(|| format!("its JobManager was started after that, at {start}")))
     }
 
     /// How long the cluster lists a job that has ended, at least.

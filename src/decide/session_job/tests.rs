@@ -1,6 +1,7 @@
 //! What upstream's tests demand of session jobs, and where ours does better.
 
 mod beside;
+mod blank;
 mod care;
 mod deletion;
 mod nodes;
@@ -18,7 +19,7 @@ use jiff::tz::TimeZone;
 use serde_json::json;
 
 use super::plan::Submission;
-use super::world::{Facts, FailedSubmission, Tried};
+use super::world::{Arrival, Facts, FailedSubmission, Tried};
 use super::*;
 use crate::api::session_job::{FlinkSessionJobSpec, SessionJobStatus};
 use crate::api::status::{LAST_STATE_PATH, LifecycleState};
@@ -313,10 +314,10 @@ impl Case {
                         job_id: submission.job_id.clone(),
                         generation: self.resource.metadata.generation.unwrap(),
                         message: message.to_owned(),
-                        may_arrive_since: if may_arrive {
-                            Some(self.now)
+                        may_arrive: if may_arrive {
+                            Some(Arrival::again(submission.may_arrive, self.now, self.now))
                         } else {
-                            submission.may_arrive_since
+                            submission.may_arrive
                         },
                         at: self.now,
                         attempts,

@@ -108,6 +108,22 @@ pub struct Tried {
     pub waits_since: Option<Timestamp>,
 }
 
+/// Attempts to submit one job that Flink may still be at, or may have carried out.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Arrival {
+    /// Before the first of them was made: the job may have run from then on.
+    pub began: Timestamp,
+    /// When the last one was given up: Flink may be at it from then on.
+    pub ended: Timestamp,
+}
+
+impl Arrival {
+    /// With another attempt, made from `began` to `ended`.
+    pub fn again(before: Option<Self>, began: Timestamp, ended: Timestamp) -> Self {
+        Self { began: before.map_or(began, |before| before.began), ended }
+    }
+}
+
 /// A submission of this process that did not succeed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FailedSubmission {
@@ -116,8 +132,8 @@ pub struct FailedSubmission {
     pub generation: i64,
     /// What was said, and what to do.
     pub message: String,
-    /// When it was made, or before under this id, where a job may come of it all the same.
-    pub may_arrive_since: Option<Timestamp>,
+    /// Where a job may come of it all the same, or of an attempt before under this id.
+    pub may_arrive: Option<Arrival>,
     pub at: Timestamp,
     /// Failures in a row, this one included.
     pub attempts: u32,

@@ -168,6 +168,16 @@ pub struct Job {
     pub modified: Option<i64>,
 }
 
+impl Job {
+    pub(crate) fn started_at(&self) -> Option<Timestamp> {
+        Timestamp::from_millisecond(self.start_time).ok()
+    }
+
+    pub(crate) fn modified_at(&self) -> Option<Timestamp> {
+        Timestamp::from_millisecond(self.modified?).ok()
+    }
+}
+
 /// What the checkpoint statistics say.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Checkpoints {
@@ -179,6 +189,9 @@ pub struct Checkpoints {
     pub pending_since: Option<Timestamp>,
     /// Bytes of the last completed checkpoint.
     pub state_size: Option<i64>,
+    /// The JobManager has no statistics of the job, whatever the job had: it waits for resources, or
+    /// ended while it did, or while it was made.
+    pub is_blank: bool,
 }
 
 /// A completed checkpoint or savepoint.

@@ -12,6 +12,7 @@ use crate::config::session_job::{JobSpecs, job_config};
 use crate::config::{FlinkConfig, OperatorConfig};
 use crate::decide::reconciled::running_spec;
 use crate::decide::session_job::plan::Submission;
+use crate::decide::session_job::world::Arrival;
 use crate::flink::jars::{RunAnswer, RunRequest};
 use crate::flink::{self, Client, Effect, patience};
 use crate::operator::observe::tell;
@@ -77,8 +78,8 @@ pub(super) struct NotSubmitted {
     pub(super) job_id: String,
     /// What went wrong.
     pub(super) message: String,
-    /// When it was made, or before, where a job may come of it all the same.
-    pub(super) may_arrive_since: Option<Timestamp>,
+    /// Where a job may come of it all the same, or of an attempt before.
+    pub(super) may_arrive: Option<Arrival>,
 }
 
 /// What went wrong, and whether Flink may be at it all the same.
@@ -103,13 +104,18 @@ pub(super) async fn submit(
     flink: &Client,
     job: Job<'_>,
 ) -> Result<(), NotSubmitted> {
-    let (job_id, before) = (submission.job_id.clone(), submission.may_arrive_since);
+    let (job_id, before) = (submission.job_id.clone(), submission.may_arrive);
+    let began = Timestamp::now();
     let ended = upload_and_run(submission, flink, job).await;
     ended.map_err(|Failure { message, may_arrive }| NotSubmitted {
         job_id,
         message,
         // What an earlier attempt may bring no refusal of a later one takes back.
-        may_arrive_since: if may_arrive { Some(Timestamp::now()) } else { before },
+        may_arrive: if may_arrive {
+            Some(Arrival::again(before, began, Timestamp::now()))
+        } else {
+            before
+        },
     })
 }
 

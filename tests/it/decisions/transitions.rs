@@ -592,6 +592,27 @@ fn t16_a_cancel_that_never_arrived_is_sent_again() {
     );
 }
 
+/// What was noted of the job's state is as old as the request.
+#[test]
+fn t16_a_cancel_that_never_arrived_is_decided_anew_after_a_while() {
+    let mut scene = cancelling();
+    scene.status.job_status.update_time = Some(ago(60).as_millisecond().to_string());
+    scene.status.reconciliation_status.reconciliation_timestamp = ago(60).as_millisecond();
+    scene.facts.checkpoints = Fact::Known(Checkpoints {
+        latest: Some(CompletedState { path: "s3://lake/chk/99".to_owned(), at: Some(ago(5)) }),
+        ..Checkpoints::default()
+    });
+    let plan = scene.plan();
+    assert!(deeds(&plan).contains(&"cancel-job"), "{}", told(&plan));
+    let waiting = scene.in_state(JobStatusState::Initializing);
+    let mut waiting = waiting.without_metadata();
+    waiting.status.job_status.state = Some(JobStatusState::Cancelling);
+    waiting.facts.checkpoints =
+        Fact::Known(Checkpoints { is_blank: true, ..Checkpoints::default() });
+    let plan = waiting.plan();
+    assert!(deeds(&plan).is_empty(), "{}", told(&plan));
+}
+
 #[test]
 fn t17_a_cancelled_job_starts_from_the_checkpoint_it_left() {
     let mut scene = cancelling();

@@ -213,6 +213,23 @@ fn a_cancel_for_an_upgrade_that_never_arrived_spares_no_savepoint() {
     }
 }
 
+/// The savepoint was an upgrade's, and the job does not come back to take it.
+#[test]
+fn a_savepoint_that_nobody_wants_any_more_does_not_keep_a_session_job() {
+    let mut case = Case::running("savepoint");
+    case.edit(|spec| spec.job.as_mut().unwrap().parallelism = Some(5));
+    assert!(names(&case.pass()).contains(&"stop-with-savepoint"));
+    case.stop = Stop::NotFound;
+    case.list(JobStatusState::Created);
+    case.delete();
+    for _ in 0..3 {
+        assert!(!names(&case.pass()).contains(&"cancel-job"), "it may be taken yet");
+    }
+    case.now += jiff::SignedDuration::from_hours(1);
+    let plan = case.pass();
+    assert!(names(&plan).contains(&"cancel-job"), "{}", plan.because);
+}
+
 #[test]
 fn a_cluster_that_goes_and_does_not_answer_takes_its_jobs_along() {
     use crate::decide::blocker::Reason;

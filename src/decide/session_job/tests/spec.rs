@@ -1,6 +1,7 @@
 //! Specs that are not carried out, and how they are recorded.
 
 use super::*;
+use crate::decide::reconciled::ReconciledSpec;
 
 #[test]
 fn an_invalid_edit_does_not_touch_the_running_job() {
@@ -31,6 +32,22 @@ fn an_unsupported_version_of_the_cluster_is_told_once() {
     assert!(told.error.as_ref().unwrap().contains("Flink version null"), "{told:?}");
     let again = case.pass();
     assert_eq!((reasons(&again).len(), &case.status), (0, &told));
+}
+
+/// Its user wants another version, which the cluster does not have yet, or will never have.
+#[test]
+fn a_cluster_runs_the_version_that_is_deployed_and_not_the_one_that_is_wanted() {
+    for (wanted, is_known) in [("v1_19", true), ("v1_13", false)] {
+        let mut case = case("stateless");
+        let cluster = case.cluster.as_mut().unwrap();
+        let last = ReconciledSpec { spec: cluster.spec.clone(), first_deployment: None };
+        let status = cluster.status.as_mut().unwrap();
+        status.reconciliation_status.last_reconciled_spec = Some(last.to_text());
+        cluster.spec.flink_version = serde_json::from_value(json!(wanted)).ok();
+        assert_eq!(cluster.spec.flink_version.is_some_and(FlinkVersion::is_supported), is_known);
+        let plan = case.pass();
+        assert_eq!(submitted(&plan).flink_version.as_str(), "v1_20", "{}", plan.because);
+    }
 }
 
 #[test]

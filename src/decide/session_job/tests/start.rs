@@ -265,6 +265,27 @@ fn s05_a_stateless_job_that_nobody_ever_saw_is_judged_by_its_own_submission() {
     assert!(!names(&case.pass()).contains(&"submit-job"));
 }
 
+/// A submission that was refused, and is made again under its id, was made when that was.
+#[test]
+fn s05_a_stateless_job_that_was_submitted_twice_and_ended_unseen_is_not_run_again_by_itself() {
+    let mut case = case("stateless");
+    case.set_in_cluster("high-availability.type", "kubernetes");
+    case.fail_to_submit("refused");
+    case.now += jiff::SignedDuration::from_mins(10);
+    let changed = case.now.as_millisecond();
+    let cluster = case.cluster.as_mut().unwrap().status.as_mut().unwrap();
+    cluster.reconciliation_status.reconciliation_timestamp = changed;
+    case.job_manager_start = Fact::Known(case.now);
+    case.now += jiff::SignedDuration::from_mins(10);
+    assert_eq!(submitted(&case.pass()).job_id, FIRST_ID);
+    case.now += jiff::SignedDuration::from_hours(3);
+    for _ in 0..2 {
+        let plan = case.pass();
+        assert!(!names(&plan).contains(&"submit-job"), "{}", plan.because);
+    }
+    assert!(case.status.error.as_ref().unwrap().contains("ended while nobody looked"));
+}
+
 #[test]
 fn s05_nothing_follows_where_nobody_knows_which_job_manager_answers() {
     let mut case = Case::running("stateless");

@@ -95,7 +95,7 @@ fn a_submission_of_which_nothing_came_in_time_leaves_its_id_to_no_other() {
         case.now += WAIT;
         let plan = case.pass();
         assert_ne!(submitted(&plan).job_id, id, "{}", plan.because);
-        assert_eq!(submitted(&plan).may_arrive_since, None);
+        assert_eq!(submitted(&plan).may_arrive, None);
     }
 }
 
@@ -125,7 +125,7 @@ fn as_it_was_a_submission_is_made_again_at_once() {
         let plan = case.plan();
         assert_eq!(submitted(&plan).job_id, id);
         assert_eq!(submitted(&plan).savepoint_path, path);
-        assert_eq!(submitted(&plan).may_arrive_since, Some(sent));
+        assert_eq!(submitted(&plan).may_arrive, Some(Arrival { began: sent, ended: sent }));
     }
 }
 
@@ -303,6 +303,19 @@ fn a_submission_is_made_again_where_nothing_can_have_run() {
         is_another(&mut case);
         assert_eq!(names(&case.plan()).last(), Some(&"submit-job"));
     }
+}
+
+/// `main()` may go on for minutes after its job was started, and then get no answer.
+#[test]
+fn a_job_manager_that_went_while_it_was_asked_may_have_run_the_job() {
+    let mut case = upgrade();
+    let arrival = case.failed_submission.as_mut().unwrap().may_arrive.as_mut().unwrap();
+    arrival.began = case.now - jiff::SignedDuration::from_mins(5);
+    case.job_manager_start = Fact::Known(case.now - jiff::SignedDuration::from_mins(1));
+    case.now += jiff::SignedDuration::from_mins(20);
+    let plan = case.pass();
+    assert!(reasons(&plan).contains(&"SubmissionInDoubt"), "{}", plan.because);
+    assert!(!names(&plan).contains(&"submit-job"));
 }
 
 /// It may have run for as long as nobody looked, and would go back to what it was submitted from.

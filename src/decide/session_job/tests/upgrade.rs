@@ -1,6 +1,7 @@
 //! Upgrades, suspending and resuming: where the state comes from.
 
 use super::*;
+use crate::api::job::UpgradeMode;
 
 #[test]
 fn s06_last_state_cancels_and_goes_on_from_the_newest_checkpoint() {
@@ -64,7 +65,7 @@ fn q01_resuming_stateless_starts_empty() {
     case.edit(|spec| {
         let job = spec.job.as_mut().unwrap();
         job.state = JobState::Running;
-        job.upgrade_mode = crate::api::job::UpgradeMode::Stateless;
+        job.upgrade_mode = UpgradeMode::Stateless;
     });
     let plan = case.pass();
     assert_eq!(submitted(&plan).savepoint_path, None);
@@ -486,6 +487,43 @@ fn a_cancel_that_never_arrived_is_sent_again() {
     let plan = case.pass();
     assert!(!names(&plan).contains(&"cancel-job"));
     assert_eq!(plan.because, "waiting for the job to be cancelled");
+}
+
+/// What was noted of the job's state is as old as the request.
+#[test]
+fn a_cancel_that_never_arrived_is_decided_anew_after_a_while() {
+    let mut case = Case::running("last-state");
+    case.edit(|spec| spec.restart_nonce = Some(1));
+    assert!(names(&case.pass()).contains(&"cancel-job"));
+    assert_eq!(case.path(), None);
+    case.now += jiff::SignedDuration::from_hours(3);
+    case.list(JobStatusState::Initializing);
+    let plan = case.pass();
+    assert!(!names(&plan).contains(&"cancel-job"), "{}", plan.because);
+    case.list(JobStatusState::Running);
+    case.checkpoints = Some(at("s3://lake/chk/9"));
+    let plan = case.pass();
+    assert!(names(&plan).contains(&"cancel-job"), "{}", plan.because);
+    assert_eq!(case.path(), Some("s3://lake/chk/9"));
+}
+
+#[test]
+fn a_user_takes_back_that_the_state_is_dropped_while_the_cancel_never_arrived() {
+    let mut case = Case::running("last-state");
+    case.edit(|spec| {
+        let job = spec.job.as_mut().unwrap();
+        job.upgrade_mode = UpgradeMode::Stateless;
+        job.parallelism = Some(5);
+    });
+    assert!(names(&case.pass()).contains(&"cancel-job"));
+    case.now += jiff::SignedDuration::from_hours(3);
+    case.edit(|spec| spec.job.as_mut().unwrap().upgrade_mode = UpgradeMode::LastState);
+    case.list(JobStatusState::Running);
+    case.checkpoints = Some(at("s3://lake/chk/9"));
+    case.pass();
+    case.list(JobStatusState::Canceled);
+    let plan = case.pass();
+    assert_eq!(submitted(&plan).savepoint_path.as_deref(), Some("s3://lake/chk/9"));
 }
 
 #[test]
