@@ -152,22 +152,28 @@ pub struct Referrers<'a> {
 }
 
 impl Referrers<'_> {
-    /// Who refers to the savepoint, each named for a person; the object with the uid `except` does
-    /// not count.
-    pub fn of(&self, location: &str, except: Option<&str>) -> Vec<String> {
-        let is_itself =
-            |metadata: &ObjectMeta| except.is_some() && metadata.uid.as_deref() == except;
+    /// Who refers to the savepoint, each named for a person. The object with the uid `of` is the one
+    /// that has it: a snapshot does not count then. Of a job only the savepoints of its status do not,
+    /// as its spec may name another start since it was decided on.
+    pub fn of(&self, location: &str, of: Option<&str>) -> Vec<String> {
+        let is_itself = |metadata: &ObjectMeta| of.is_some() && metadata.uid.as_deref() == of;
         let mut found = Vec::new();
-        for deployment in self.deployments.iter().filter(|it| !is_itself(&it.metadata)) {
-            let status = deployment.status.clone().unwrap_or_default();
+        for deployment in &self.deployments {
+            let mut status = deployment.status.clone().unwrap_or_default();
+            if is_itself(&deployment.metadata) {
+                status.job_status.savepoint_info = None;
+            }
             let spec = deployment.spec.job.as_ref();
             let who = self.who("FlinkDeployment", &deployment.metadata);
             for field in in_job(spec, &status.job_status, &status.reconciliation_status, location) {
                 found.push(format!("{who} ({field})"));
             }
         }
-        for job in self.session_jobs.iter().filter(|it| !is_itself(&it.metadata)) {
-            let status = job.status.clone().unwrap_or_default();
+        for job in &self.session_jobs {
+            let mut status = job.status.clone().unwrap_or_default();
+            if is_itself(&job.metadata) {
+                status.job_status.savepoint_info = None;
+            }
             let spec = job.spec.job.as_ref();
             let who = self.who("FlinkSessionJob", &job.metadata);
             for field in in_job(spec, &status.job_status, &status.reconciliation_status, location) {
@@ -308,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn who_refers_from_another_namespace_is_told_with_it_and_the_one_who_asks_is_not() {
+    fn who_refers_from_another_namespace_is_told_with_it_and_the_snapshot_itself_is_not() {
         let spec = serde_json::json!({"spec": {"job": {"initialSavepointPath": "s3://lake/sp/1"}}});
         let deployment: FlinkDeployment = object("FlinkDeployment", "shop", spec.clone());
         let job: FlinkSessionJob = object("FlinkSessionJob", "test", spec);
@@ -317,6 +323,10 @@ mod tests {
             "test",
             serde_json::json!({"spec": {}, "status": {"path": "s3://lake/sp/1"}}),
         );
+        let snapshot = FlinkStateSnapshot {
+            metadata: ObjectMeta { uid: Some("taken".to_owned()), ..snapshot.metadata },
+            ..snapshot
+        };
         let referrers = Referrers {
             namespace: "shop",
             deployments: vec![&deployment],
@@ -331,9 +341,36 @@ mod tests {
             "FlinkStateSnapshot `orders` in namespace `test`",
         ];
         assert_eq!(referrers.of("s3://lake/sp/1", None), all);
-        assert_eq!(referrers.of("s3://lake/sp/1", Some("shop")), all[1..]);
-        assert_eq!(referrers.of("s3://lake/sp/1", Some("test")), all[..1]);
+        assert_eq!(referrers.of("s3://lake/sp/1", Some("taken")), all[..2]);
         assert!(referrers.of("s3://lake/sp/2", None).is_empty());
+    }
+
+    #[test]
+    fn a_savepoint_of_the_jobs_own_history_is_one_that_its_spec_may_name() {
+        let entry = |path: &str| serde_json::json!({"timeStamp": 1, "location": path});
+        let books = serde_json::json!({"jobStatus": {"savepointInfo": {
+            "lastSavepoint": entry("s3://lake/sp/2"),
+            "savepointHistory": [entry("s3://lake/sp/1"), entry("s3://lake/sp/2")],
+        }}});
+        let spec = serde_json::json!({"job": {"initialSavepointPath": "s3://lake/sp/1"}});
+        let fields = serde_json::json!({"spec": spec, "status": books});
+        let deployment: FlinkDeployment = object("FlinkDeployment", "shop", fields.clone());
+        let job: FlinkSessionJob = object("FlinkSessionJob", "shop", fields);
+        let referrers = |with_job: bool| Referrers {
+            namespace: "shop",
+            deployments: if with_job { vec![] } else { vec![&deployment] },
+            session_jobs: if with_job { vec![&job] } else { vec![] },
+            revisions: &[],
+            snapshots: vec![],
+            unread: &[],
+        };
+        for (with_job, kind) in [(false, "FlinkDeployment"), (true, "FlinkSessionJob")] {
+            let referrers = referrers(with_job);
+            let who = format!("{kind} `orders` (spec.job.initialSavepointPath)");
+            assert_eq!(referrers.of("s3://lake/sp/1", Some("shop")), [who]);
+            assert!(referrers.of("s3://lake/sp/2", Some("shop")).is_empty(), "{kind}");
+            assert_eq!(referrers.of("s3://lake/sp/2", Some("other")).len(), 2, "{kind}");
+        }
     }
 
     #[test]

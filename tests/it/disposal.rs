@@ -5,6 +5,7 @@ use std::time::Duration;
 use axum::http::Method;
 use jiff::Timestamp;
 use kubectl_flink::api::STATE_SNAPSHOT_FINALIZER;
+use kubectl_flink::decide::reconciled::ReconciledSpec;
 use kubectl_flink::operator::run::Watch;
 use serde_json::{Value, json};
 
@@ -177,6 +178,38 @@ async fn who_needs_a_savepoint_is_not_missed_for_a_list_that_was_not_found() {
         operating.cluster.heal();
         until_gone(&operating).await;
         assert!(!is_disposed(&operating), "{kind}");
+        operating.stop().await;
+    }
+}
+
+/// A user names a savepoint, and the pass that finds it too old has not been shown that yet.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_savepoint_of_the_history_is_kept_that_the_job_names_since_the_watch_showed_it() {
+    let entry = |path: &str, age| {
+        let taken = Timestamp::now() - Duration::from_mins(age);
+        json!({"timeStamp": taken.as_millisecond(), "location": path, "triggerType": "PERIODIC"})
+    };
+    let newest = entry("s3://lake/sp/savepoint-new", 1);
+    let books = json!({"lastSavepoint": newest, "savepointHistory": [entry(PATH, 9), newest]});
+    for (named, steps) in [(Some(PATH), vec![]), (None, vec!["dispose-savepoint"])] {
+        let operating = start(&Watch::AllNamespaces, FakeCluster::new()).await;
+        // Its passes over what is stored dispose of nothing.
+        let mut resource = operating.cluster.object("flinkdeployments", "shop", "orders").unwrap();
+        resource["spec"]["flinkConfiguration"]["kubernetes.operator.savepoint.cleanup.enabled"] =
+            json!("false");
+        resource["spec"]["job"]["initialSavepointPath"] = json!(named);
+        resource["status"]["jobStatus"]["savepointInfo"] = books.clone();
+        operating.cluster.insert(resource.clone());
+        let configuration = &mut resource["spec"]["flinkConfiguration"];
+        configuration["kubernetes.operator.savepoint.cleanup.enabled"] = json!("true");
+        configuration["kubernetes.operator.savepoint.history.max.count"] = json!("1");
+        configuration["kubernetes.operator.snapshot.resource.enabled"] = json!("false");
+        resource["spec"]["job"]["initialSavepointPath"] = Value::Null;
+        let stored = serde_json::from_value(resource["spec"].clone()).unwrap();
+        resource["status"]["reconciliationStatus"]["lastReconciledSpec"] =
+            json!(ReconciledSpec::new(stored, false).to_text());
+        let preview = operating.would(serde_json::from_value(resource).unwrap()).await;
+        assert_eq!(preview.steps, steps, "{}", preview.because);
         operating.stop().await;
     }
 }

@@ -91,7 +91,8 @@ pub(in crate::operator) async fn revisions(
     Ok(paths.flatten().collect())
 }
 
-/// Who beside the job itself refers to each savepoint of its status' history.
+/// Who refers to each savepoint of the history in the job's status, beside that status. The job's spec
+/// is read for it, too: the watch may not have shown its last edit.
 pub(in crate::operator) async fn references(
     job: &ObjectMeta,
     status: &JobStatus,

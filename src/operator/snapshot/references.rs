@@ -69,8 +69,8 @@ impl Referring {
         Ok(Self { namespace, deployments, session_jobs, snapshots, revisions, unread })
     }
 
-    /// Who refers to the savepoint; the object with the uid `except` does not count.
-    pub(super) fn to(&self, location: &str, except: Option<&str>) -> Vec<String> {
+    /// Who refers to the savepoint beside the object with the uid `of`, which has it.
+    pub(super) fn to(&self, location: &str, of: Option<&str>) -> Vec<String> {
         let referrers = Referrers {
             namespace: &self.namespace,
             deployments: readable(&self.deployments),
@@ -79,7 +79,7 @@ impl Referring {
             snapshots: readable(&self.snapshots),
             unread: &self.unread,
         };
-        referrers.of(location, except)
+        referrers.of(location, of)
     }
 }
 

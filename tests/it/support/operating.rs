@@ -9,6 +9,7 @@ use kubectl_flink::decide::error_document::message_of;
 use kubectl_flink::flink::access::{Connector, Options};
 use kubectl_flink::metrics::Metrics;
 use kubectl_flink::operator::context::Context;
+use kubectl_flink::operator::preview::{self, Preview};
 use kubectl_flink::operator::run::{Operator, Watch, start};
 use kubectl_flink::operator::scopes::Moved;
 use kubectl_flink::operator::validator::Validator;
@@ -118,6 +119,11 @@ impl Operating {
             (name == "CarTopSpeedWindowingExample").then_some(())
         })
         .await;
+    }
+
+    /// What it would do about the resource in this form, as a watch that is late shows it.
+    pub(crate) async fn would(&self, resource: FlinkDeployment) -> Preview {
+        preview::of_deployment(resource, &self.operator.context).await.unwrap()
     }
 
     /// Waits until all that is there was listed.
