@@ -124,6 +124,8 @@ mod tests {
     fn known(trigger_type: SnapshotTriggerType, states: &[SnapshotState]) -> Vec<KnownSnapshot> {
         let one = |(index, state): (usize, &SnapshotState)| KnownSnapshot {
             name: index.to_string(),
+            uid: String::new(),
+            version: String::new(),
             kind: SnapshotKind::Savepoint,
             trigger_type,
             state: *state,

@@ -96,8 +96,9 @@ pub struct TakeSnapshot {
 pub enum SnapshotStep {
     /// Creates a `FlinkStateSnapshot`: one to take, or one that an upgrade took.
     Create(Box<FlinkStateSnapshot>),
-    /// Deletes a `FlinkStateSnapshot`; whether its savepoint goes with it, is its own decision.
-    Delete { name: String },
+    /// Deletes a `FlinkStateSnapshot` in the version that was looked at: its user may have made it one
+    /// to keep since. Whether its savepoint goes with it, is its own decision.
+    Delete { name: String, uid: String, version: String },
     /// Takes a savepoint or a checkpoint for the job's own bookkeeping, which has the trigger id.
     Take(Box<TakeSnapshot>),
     /// Deletes a savepoint of the deprecated history; where that fails its entry stays.

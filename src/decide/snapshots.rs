@@ -326,20 +326,20 @@ impl<K: Kind> Pass<'_, K> {
         if !is_enabled {
             return Ok(());
         }
-        let mut names = Vec::new();
+        let mut deletions: Vec<K::Step> = Vec::new();
         for kind in SnapshotKind::ALL {
             let limits = Limits::of(kind, config, self.world.operator());
             for snapshot in expired(known, kind, limits, self.world.now()) {
                 if self.may_go(snapshot)? {
-                    names.push(snapshot.name.clone());
+                    let KnownSnapshot { name, uid, version, .. } = snapshot.clone();
+                    deletions.push(SnapshotStep::Delete { name, uid, version }.into());
                 }
             }
         }
-        if !names.is_empty() {
+        if !deletions.is_empty() {
             self.write_what_is_known();
         }
-        let deletions = names.into_iter().take(DELETIONS_MAX);
-        self.steps.extend(deletions.map(|name| SnapshotStep::Delete { name }.into()));
+        self.steps.extend(deletions.into_iter().take(DELETIONS_MAX));
         Ok(())
     }
 

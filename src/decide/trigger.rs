@@ -71,6 +71,9 @@ impl SnapshotKind {
 #[derive(Clone, Debug, PartialEq)]
 pub struct KnownSnapshot {
     pub name: String,
+    pub uid: String,
+    /// The `resourceVersion` that it was seen in.
+    pub version: String,
     pub kind: SnapshotKind,
     pub trigger_type: SnapshotTriggerType,
     pub state: SnapshotState,

@@ -1,12 +1,14 @@
 //! What is written or removed carries the form in which it was read.
 
 use axum::http::Method;
+use jiff::Timestamp;
+use kubectl_flink::api::STATE_SNAPSHOT_FINALIZER;
 use kubectl_flink::api::job::UpgradeMode;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::decisions::Scene;
 use crate::set_back::session_job_runs;
-use crate::support::fake_cluster::{FakeCluster, Recorded};
+use crate::support::fake_cluster::{FakeCluster, Fault, Recorded};
 use crate::support::fake_flink::FakeFlink;
 use crate::support::operating::{Operating, with_status};
 
@@ -52,5 +54,61 @@ async fn ha_metadata_are_removed_as_they_were_read() {
     let expected = &request.body["preconditions"];
     assert_eq!(expected["uid"], map["metadata"]["uid"]);
     assert_eq!(expected["resourceVersion"], map["metadata"]["resourceVersion"]);
+    operating.stop().await;
+}
+
+/// A periodic savepoint that is looked after already, so that nobody has to write to it.
+fn periodic(name: &str, minute: i64) -> Value {
+    let created = Timestamp::now() - jiff::SignedDuration::from_mins(minute);
+    json!({
+        "apiVersion": "flink.apache.org/v1beta1", "kind": "FlinkStateSnapshot",
+        "metadata": {
+            "name": name, "namespace": "shop", "uid": name, "creationTimestamp": created,
+            "finalizers": [STATE_SNAPSHOT_FINALIZER],
+            "labels": {
+                "snapshot.type": "SAVEPOINT", "snapshot.trigger-type": "PERIODIC",
+                "snapshot.state": "COMPLETED",
+            },
+        },
+        "spec": {
+            "jobReference": {"kind": "FlinkDeployment", "name": "orders"},
+            "savepoint": {"disposeOnDelete": false},
+        },
+        "status": {"state": "COMPLETED", "path": format!("s3://lake/sp/{name}")},
+    })
+}
+
+/// Its user may have labelled it as one to keep a moment ago.
+#[tokio::test]
+async fn an_old_snapshot_is_removed_as_it_was_seen_and_looked_at_again_where_it_changed() {
+    let cluster = FakeCluster::new();
+    let old = cluster.insert(periodic("old", 9));
+    cluster.insert(periodic("new", 1));
+    let fault = Fault::Refused(409, "the object has been modified".to_owned());
+    cluster.fail(Method::DELETE, "/flinkstatesnapshots/old", fault, 1);
+    let operating = Operating::start_on(cluster, FakeFlink::start().await);
+    operating.run(&Scene::running("savepoint").operator_option("savepoint.history.max.count", "1"));
+    let removed = |cluster: &FakeCluster| {
+        let mut requests = cluster.requests().into_iter();
+        requests.find(|one| one.method == Method::DELETE && one.uri.contains("/old"))
+    };
+    let request = operating.until("the old one is to go", removed).await;
+    assert_eq!(request.body["preconditions"]["uid"], "old");
+    let version = &request.body["preconditions"]["resourceVersion"];
+    assert_eq!(*version, old["metadata"]["resourceVersion"]);
+
+    operating.until_seen_running().await;
+    let mut job = operating.cluster.object("flinkdeployments", "shop", "orders").unwrap();
+    assert!(job["status"]["error"].is_null(), "{}", job["status"]["error"]);
+    let kept = operating.cluster.object("flinkstatesnapshots", "shop", "old").unwrap();
+    assert!(kept["metadata"]["deletionTimestamp"].is_null());
+    // Now the watch shows it as it is.
+    job["metadata"]["labels"] = json!({"team": "shop"});
+    operating.cluster.insert(job);
+    let is_gone = |cluster: &FakeCluster| {
+        cluster.object("flinkstatesnapshots", "shop", "old").is_none().then_some(())
+    };
+    operating.until("the old one is gone", is_gone).await;
+    assert!(operating.cluster.object("flinkstatesnapshots", "shop", "new").is_some());
     operating.stop().await;
 }

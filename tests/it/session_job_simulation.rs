@@ -516,7 +516,7 @@ impl Sim {
         }
         match step {
             SnapshotStep::Create(resource) => self.create_snapshot(resource),
-            SnapshotStep::Delete { name } => self.delete_snapshot(name),
+            SnapshotStep::Delete { name, .. } => self.delete_snapshot(name),
             SnapshotStep::Take(snapshot) => {
                 let id = snapshot.request.trigger_id.clone();
                 if let Some(path) = self.flink_savepoint(&id) {
@@ -539,6 +539,8 @@ impl Sim {
         self.snapshots.retain(|known| known.name != name);
         self.snapshots.push(KnownSnapshot {
             name,
+            uid: String::new(),
+            version: String::new(),
             kind: SnapshotKind::Savepoint,
             trigger_type: trigger_type(resource),
             state: if path.is_some() { SnapshotState::Completed } else { SnapshotState::Abandoned },

@@ -718,6 +718,8 @@ impl Sim {
         };
         self.snapshots.push(KnownSnapshot {
             name,
+            uid: String::new(),
+            version: String::new(),
             kind: SnapshotKind::Savepoint,
             trigger_type: trigger_type(resource),
             state: if path.is_some() { SnapshotState::Completed } else { SnapshotState::Abandoned },
@@ -772,7 +774,7 @@ impl Sim {
                 }
                 self.create_snapshot(resource);
             }
-            Step::Snapshot(SnapshotStep::Delete { name }) => self.delete_snapshot(name),
+            Step::Snapshot(SnapshotStep::Delete { name, .. }) => self.delete_snapshot(name),
             Step::Snapshot(SnapshotStep::Take(snapshot)) => {
                 if snapshot.is_periodic {
                     self.periodic.note(snapshot.kind, self.now);

@@ -21,6 +21,8 @@ fn tainted(name: &str, key: &str, added: Option<i64>) -> Node {
 fn snapshot(of: &[&str], created: i64, state: SnapshotState) -> KnownSnapshot {
     KnownSnapshot {
         name: created.to_string(),
+        uid: String::new(),
+        version: String::new(),
         kind: SnapshotKind::Savepoint,
         trigger_type: SnapshotTriggerType::Periodic,
         state,

@@ -107,7 +107,7 @@ fn of_snapshot(step: &SnapshotStep) -> Deed {
     let name = step.name();
     match step {
         SnapshotStep::Create(_) => Deed::new(name, "create a FlinkStateSnapshot"),
-        SnapshotStep::Delete { name: object } => {
+        SnapshotStep::Delete { name: object, .. } => {
             Deed::new(name, format!("delete the FlinkStateSnapshot `{object}`"))
         }
         SnapshotStep::Take(_) => Deed::new(name, "take a snapshot"),

@@ -47,6 +47,8 @@ fn at(seconds: i64) -> Timestamp {
 fn periodic(kind: SnapshotKind, state: SnapshotState, created: i64) -> KnownSnapshot {
     KnownSnapshot {
         name: created.to_string(),
+        uid: String::new(),
+        version: String::new(),
         kind,
         trigger_type: SnapshotTriggerType::Periodic,
         state,

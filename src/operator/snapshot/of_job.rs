@@ -41,6 +41,8 @@ fn known(snapshot: &FlinkStateSnapshot) -> Option<KnownSnapshot> {
     let nonce = annotations.and_then(|annotations| annotations.get(TRIGGER_NONCE_ANNOTATION));
     Some(KnownSnapshot {
         name: snapshot.name_any(),
+        uid: snapshot.uid()?,
+        version: snapshot.resource_version()?,
         kind: if spec.savepoint.is_some() {
             SnapshotKind::Savepoint
         } else {

@@ -32,7 +32,9 @@ impl SnapshotSteps {
     ) -> Result<(), Error> {
         match step {
             SnapshotStep::Create(snapshot) => act.create_snapshot(&snapshot).await?,
-            SnapshotStep::Delete { name } => act.delete_snapshot(&name).await?,
+            SnapshotStep::Delete { name, uid, version } => {
+                act.delete_snapshot(&name, &uid, &version).await?;
+            }
             SnapshotStep::Take(snapshot) => {
                 // What became of it is found out by asking for the trigger.
                 if let Err(error) = ask(&flink()?, snapshot.request).await {
@@ -87,11 +89,16 @@ impl<K: Operated> Act<'_, K> {
         }
     }
 
-    async fn delete_snapshot(&self, name: &str) -> Result<(), Error> {
+    async fn delete_snapshot(&self, name: &str, uid: &str, version: &str) -> Result<(), Error> {
         let id = ObjectId::of::<FlinkStateSnapshot>(&self.namespace(), name);
-        let deletion = Deletion::with(apply::Propagation::Background);
+        let deletion = Deletion {
+            uid: Some(uid),
+            resource_version: Some(version),
+            ..Deletion::with(apply::Propagation::Background)
+        };
         match apply::delete(&self.context.client, &id, deletion).await {
-            Ok(_) => Ok(()),
+            // It went, or is not what was looked at: the next pass looks at what there is.
+            Ok(_) | Err(cluster::Error::Conflict { .. }) => Ok(()),
             // History that cannot be tidied up must not keep the job from anything.
             Err(error @ cluster::Error::Forbidden { .. }) => {
                 tracing::warn!(error = tell(&error), name, "old snapshot not deleted");

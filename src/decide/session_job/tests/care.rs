@@ -35,6 +35,8 @@ fn taken(plan: &Plan) -> Option<&TakeSnapshot> {
 fn savepoint(created: jiff::Timestamp, name: &str) -> KnownSnapshot {
     KnownSnapshot {
         name: name.to_owned(),
+        uid: format!("uid-{name}"),
+        version: "7".to_owned(),
         kind: SnapshotKind::Savepoint,
         trigger_type: SnapshotTriggerType::Periodic,
         state: SnapshotState::Completed,
@@ -253,12 +255,16 @@ fn old_snapshots_go_but_never_one_that_the_job_could_start_from() {
     case.status.job_status.upgrade_savepoint_path = Some("s3://lake/sp/1".to_owned());
     let deleted = |plan: &Plan| {
         let names = snapshot_steps(plan).filter_map(|step| {
-            let SnapshotStep::Delete { name } = step else { return None };
+            let SnapshotStep::Delete { name, .. } = step else { return None };
             Some(name.clone())
         });
         names.collect::<Vec<_>>()
     };
     assert_eq!(deleted(&case.pass()), ["2"]);
+    let plan = case.pass();
+    let step = snapshot_steps(&plan).find(|step| matches!(step, SnapshotStep::Delete { .. }));
+    let (name, uid, version) = ("2".to_owned(), "uid-2".to_owned(), "7".to_owned());
+    assert_eq!(step, Some(&SnapshotStep::Delete { name, uid, version }), "as it was seen");
     case.set("kubernetes.operator.savepoint.cleanup.enabled", "false");
     assert!(deleted(&case.pass()).is_empty());
 }

@@ -60,6 +60,8 @@ fn a_snapshot_that_was_taken_for_a_node_puts_off_no_other() {
     case.nodes = Fact::Known(vec![going("n1")]);
     case.snapshots.push(KnownSnapshot {
         name: "for-n1".to_owned(),
+        uid: String::new(),
+        version: String::new(),
         kind: SnapshotKind::Savepoint,
         trigger_type: SnapshotTriggerType::Periodic,
         state: SnapshotState::Completed,

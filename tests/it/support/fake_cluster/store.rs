@@ -394,11 +394,10 @@ impl Store {
             return not_found(request, name);
         };
         let uid = object["metadata"]["uid"].clone();
-        if request
-            .body
-            .pointer("/preconditions/uid")
-            .is_some_and(|wanted| !wanted.is_null() && *wanted != uid)
-        {
+        let expected = &request.body["preconditions"];
+        let is_as_expected =
+            |field: &str| expected[field].is_null() || expected[field] == object["metadata"][field];
+        if !["uid", "resourceVersion"].into_iter().all(is_as_expected) {
             return conflict(request, name);
         }
         if request.body["dryRun"].as_array().is_some_and(|stages| !stages.is_empty()) {
