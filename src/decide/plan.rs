@@ -127,8 +127,7 @@ impl SnapshotStep {
                 if trigger_type(snapshot) == SnapshotTriggerType::Periodic
                     && notices_of(snapshot).is_empty() =>
             {
-                let is_savepoint = snapshot.spec.savepoint.is_some();
-                Some(if is_savepoint { SnapshotKind::Savepoint } else { SnapshotKind::Checkpoint })
+                Some(SnapshotKind::of(snapshot))
             }
             Self::Take(snapshot) if snapshot.is_periodic => Some(snapshot.kind),
             Self::Create(_) | Self::Take(_) | Self::Delete { .. } | Self::Dispose { .. } => None,

@@ -22,7 +22,7 @@ use super::world::{Fact, JobWorld};
 use super::{job, legacy};
 use crate::api::job::JobSpec;
 use crate::api::state_snapshot::SnapshotState;
-use crate::api::status::{JobStatus, JobStatusState, SnapshotTriggerType};
+use crate::api::status::{JobStatus, JobStatusState, ReconciliationStatus, SnapshotTriggerType};
 use crate::config::{FlinkConfig, options};
 
 /// How soon to look again after a snapshot was asked for: then the next one has its time.
@@ -169,14 +169,7 @@ impl<K: Kind> Pass<'_, K> {
         let was_stable = self.is_stable();
         let Some(last) = &mut self.last else { return };
         if let Some(job) = last.spec.job_mut() {
-            match kind {
-                SnapshotKind::Savepoint => {
-                    job.savepoint_trigger_nonce = wanted.savepoint_trigger_nonce;
-                }
-                SnapshotKind::Checkpoint => {
-                    job.checkpoint_trigger_nonce = wanted.checkpoint_trigger_nonce;
-                }
-            }
+            kind.set_nonce(job, kind.nonce(&wanted));
         }
         self.status.reconciliation_mut().last_reconciled_spec = Some(last.to_text());
         if was_stable {
@@ -472,6 +465,31 @@ pub fn are_held(references: &Fact<BTreeMap<String, Vec<String>>>) -> bool {
         Fact::NotAsked => false,
         Fact::Unknown(_) => true,
         Fact::Known(references) => references.values().any(|others| !others.is_empty()),
+    }
+}
+
+/// Takes back that nonces were used up whose snapshots were `refused`: they go on asking.
+pub fn keep_unasked<S: StoredSpec>(
+    end: &mut ReconciliationStatus,
+    before: &ReconciliationStatus,
+    refused: &[SnapshotKind],
+) {
+    let stored = |status: &ReconciliationStatus| {
+        status.last_reconciled_spec.as_deref().and_then(|text| Reconciled::<S>::parse(text).ok())
+    };
+    if refused.is_empty() {
+        return;
+    }
+    let (Some(mut last), Some(before)) = (stored(end), stored(before)) else { return };
+    let is_stable = end.last_stable_spec == end.last_reconciled_spec;
+    if let (Some(job), Some(before)) = (last.spec.job_mut(), before.spec.job()) {
+        for kind in refused {
+            kind.set_nonce(job, kind.nonce(before));
+        }
+    }
+    end.last_reconciled_spec = Some(last.to_text());
+    if is_stable {
+        end.last_stable_spec.clone_from(&end.last_reconciled_spec);
     }
 }
 

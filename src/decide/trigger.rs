@@ -58,11 +58,23 @@ impl SnapshotKind {
         }
     }
 
+    /// Of a resource.
+    pub fn of(snapshot: &FlinkStateSnapshot) -> Self {
+        if snapshot.spec.savepoint.is_some() { Self::Savepoint } else { Self::Checkpoint }
+    }
+
     /// The nonce of `job` that asks for one.
     pub fn nonce(self, job: &JobSpec) -> Option<i64> {
         match self {
             Self::Savepoint => job.savepoint_trigger_nonce,
             Self::Checkpoint => job.checkpoint_trigger_nonce,
+        }
+    }
+
+    pub(super) fn set_nonce(self, job: &mut JobSpec, nonce: Option<i64>) {
+        match self {
+            Self::Savepoint => job.savepoint_trigger_nonce = nonce,
+            Self::Checkpoint => job.checkpoint_trigger_nonce = nonce,
         }
     }
 }

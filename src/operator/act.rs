@@ -52,6 +52,9 @@ pub enum Error {
          give it another name, or the FlinkDeployment"
     )]
     Foreign { kind: String, name: String },
+    /// A snapshot that the spec asks for is refused; an event of its own tells it.
+    #[error("snapshot `{name}`, which a trigger nonce asks for, cannot be created")]
+    Snapshot { name: String, source: cluster::Error },
     /// Somebody else wrote the status in between: nothing of it is overwritten.
     #[error("somebody else changed the status of the resource meanwhile")]
     StatusTaken,
@@ -61,7 +64,7 @@ impl Error {
     /// Whether the same steps may succeed later, although nobody mends anything.
     pub fn is_transient(&self) -> bool {
         match self {
-            Self::Cluster(error) => error.is_transient(),
+            Self::Cluster(error) | Self::Snapshot { source: error, .. } => error.is_transient(),
             Self::ZooKeeper(error) => error.is_transient(),
             Self::StatusTaken => true,
             Self::Flink { .. } | Self::Address(_) | Self::Serialize(_) | Self::Foreign { .. } => {
@@ -75,9 +78,11 @@ impl Error {
     pub(super) fn is_refusal(&self) -> bool {
         let is_told = match self {
             Self::Cluster(error) => !error.is_not_found(),
-            Self::ZooKeeper(_) | Self::Address(_) | Self::Serialize(_) | Self::Foreign { .. } => {
-                true
-            }
+            Self::ZooKeeper(_)
+            | Self::Address(_)
+            | Self::Serialize(_)
+            | Self::Foreign { .. }
+            | Self::Snapshot { .. } => true,
             Self::Flink { .. } | Self::StatusTaken => false,
         };
         is_told && !self.is_transient()
@@ -86,7 +91,7 @@ impl Error {
     /// Stable name for logs.
     pub fn reason(&self) -> &'static str {
         match self {
-            Self::Cluster(error) => error.reason(),
+            Self::Cluster(error) | Self::Snapshot { source: error, .. } => error.reason(),
             Self::Flink { .. } => "FlinkRefused",
             Self::Address(_) => "JobManagerAddress",
             Self::ZooKeeper(error) => error.reason(),
@@ -98,9 +103,9 @@ impl Error {
 }
 
 impl Act<'_, FlinkDeployment> {
-    /// Takes the steps in order and stops at the first error. Answers the savepoints that should
-    /// have been disposed of and are still there.
-    pub(super) async fn take(&mut self, steps: Vec<Step>) -> Result<Vec<String>, Error> {
+    /// Takes the steps in order and stops at the first error. Answers what became of those on
+    /// snapshots.
+    pub(super) async fn take(&mut self, steps: Vec<Step>) -> Result<SnapshotSteps, Error> {
         let mut snapshots = SnapshotSteps::default();
         for step in steps {
             match step {
@@ -108,7 +113,7 @@ impl Act<'_, FlinkDeployment> {
                 other => self.step(other).await?,
             }
         }
-        Ok(snapshots.undisposed)
+        Ok(snapshots)
     }
 
     async fn step(&mut self, step: Step) -> Result<(), Error> {

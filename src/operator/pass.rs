@@ -189,7 +189,7 @@ async fn freshest<K: Operated>(
 
 /// Tells its user what a plan stopped at. What passes by itself is in the log alone.
 async fn tell_failure<K: Operated>(error: &act::Error, resource: &K, context: &Context) {
-    if error.is_transient() {
+    if error.is_transient() || matches!(error, act::Error::Snapshot { .. }) {
         return;
     }
     let (reason, component) = K::FAILURE;

@@ -15,7 +15,7 @@ use super::session_job;
 use super::snapshot::index;
 use super::validator::Kind;
 use crate::api::DEPLOYMENT_FINALIZER;
-use crate::api::deployment::FlinkDeployment;
+use crate::api::deployment::{FlinkDeployment, FlinkDeploymentSpec};
 use crate::api::state_snapshot::JobKind;
 use crate::api::status::{DeploymentStatus, JobStatusState, LifecycleState};
 use crate::config::OperatorConfig;
@@ -24,7 +24,7 @@ use crate::decide::audit;
 use crate::decide::memo::Memo;
 use crate::decide::plan::{Component, Plan, Step};
 use crate::decide::rewind::{self, Record, WentBack};
-use crate::decide::snapshots::{are_held, keep_undisposed};
+use crate::decide::snapshots::{are_held, keep_unasked, keep_undisposed};
 use crate::decide::trigger::SnapshotKind;
 use crate::decide::world::{Fact, Facts, Fresh, World};
 use crate::flink::new_trigger_id;
@@ -95,10 +95,15 @@ impl Operated for FlinkDeployment {
             _ => None,
         });
         let notices: Vec<String> = notices.flatten().collect();
-        let undisposed = act.take(steps).await.map_err(Error::Act)?;
+        let taken = act.take(steps).await.map_err(Error::Act)?;
         context.note_notices(&act.uid, &notices, Timestamp::now());
         let mut end = end;
-        keep_undisposed(&mut end.job_status, &status.job_status, &undisposed);
+        keep_undisposed(&mut end.job_status, &status.job_status, &taken.undisposed);
+        keep_unasked::<FlinkDeploymentSpec>(
+            &mut end.reconciliation_status,
+            &status.reconciliation_status,
+            &taken.refused,
+        );
         if is_gone {
             kept.forget(&act.uid);
             context.forget(&act.uid);
@@ -108,6 +113,7 @@ impl Operated for FlinkDeployment {
         let may_wait = creates || is_waiting;
         let status = end.clone();
         act.end_with(*end, may_wait, since.filter(|_| is_waiting)).await.map_err(Error::Act)?;
+        taken.outcome().map_err(Error::Act)?;
         let next = autoscaler::follow(&act.resource, &status, None, &operator, context);
         let look_again = look_again.into_iter().chain(next).min();
         Ok(match (look_again, may_wait) {

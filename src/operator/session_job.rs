@@ -24,7 +24,7 @@ use super::snapshot::{index, of_job};
 use super::validator::{self, Judging, Kind};
 use crate::api::SESSION_JOB_FINALIZER;
 use crate::api::deployment::FlinkDeployment;
-use crate::api::session_job::{FlinkSessionJob, SessionJobStatus};
+use crate::api::session_job::{FlinkSessionJob, FlinkSessionJobSpec, SessionJobStatus};
 use crate::api::state_snapshot::JobKind;
 use crate::api::status::{DeploymentStatus, LifecycleState};
 use crate::cluster;
@@ -38,7 +38,7 @@ use crate::decide::rewind::{self, Record, WentBack};
 use crate::decide::session_job::decide;
 use crate::decide::session_job::plan::{Plan, Step};
 use crate::decide::session_job::world::{Facts, FailedSubmission, Question, World};
-use crate::decide::snapshots::{are_held, keep_undisposed};
+use crate::decide::snapshots::{are_held, keep_unasked, keep_undisposed};
 use crate::decide::trigger::SnapshotKind;
 use crate::decide::world::Fact;
 use crate::flink::Client;
@@ -113,17 +113,21 @@ impl Operated for FlinkSessionJob {
         let before = act.stored.clone();
         let is_gone = steps.iter().any(|step| matches!(step, Step::RemoveFinalizer));
         let submits = steps.iter().any(|step| matches!(step, Step::Submit(_)));
-        match act.take(steps, cluster).await {
-            Ok(undisposed) => {
-                keep_undisposed(&mut end.job_status, &before.job_status, &undisposed);
-            }
+        let taken = match act.take(steps, cluster).await {
+            Ok(taken) => taken,
             Err(Stopped::Submission(failure)) => {
                 note_failure(&act, failure);
                 // The next pass looks whether the job runs all the same, and tells what went wrong.
                 return Ok(Some(Duration::ZERO));
             }
             Err(Stopped::Error(error)) => return Err(Error::Act(error)),
-        }
+        };
+        keep_undisposed(&mut end.job_status, &before.job_status, &taken.undisposed);
+        keep_unasked::<FlinkSessionJobSpec>(
+            &mut end.reconciliation_status,
+            &before.reconciliation_status,
+            &taken.refused,
+        );
         context.note_notices(&act.uid, &notices, Timestamp::now());
         if submits {
             context.forget_failed_submission(&act.uid);
@@ -137,6 +141,7 @@ impl Operated for FlinkSessionJob {
             return Ok(None);
         }
         act.end_with(*end, false, None).await.map_err(Error::Act)?;
+        taken.outcome().map_err(Error::Act)?;
         let next = autoscaler::follow(&act.resource, &act.stored, cluster, &operator, context);
         Ok(look_again.into_iter().chain(next).min())
     }

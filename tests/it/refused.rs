@@ -2,8 +2,10 @@
 
 use axum::http::Method;
 use kubectl_flink::decide::error_document::reason_of;
-use serde_json::json;
+use kubectl_flink::decide::reconciled::ReconciledSpec;
+use serde_json::{Value, json};
 
+use crate::autoscaler::events;
 use crate::decisions::Scene;
 use crate::support::fake_cluster::{FakeCluster, Fault};
 use crate::support::fake_flink::FakeFlink;
@@ -77,5 +79,59 @@ async fn a_service_of_somebody_else_is_neither_changed_nor_taken_over() {
         })
         .await;
     assert_eq!(operating.cluster.object("services", "shop", "orders-rest"), Some(theirs));
+    operating.stop().await;
+}
+
+/// The nonce that counts as used up, by the status.
+fn used_nonce(resource: &Value) -> Option<i64> {
+    let text = resource["status"]["reconciliationStatus"]["lastReconciledSpec"].as_str()?;
+    ReconciledSpec::parse(text).unwrap().spec.job?.savepoint_trigger_nonce
+}
+
+#[tokio::test]
+async fn a_nonce_whose_snapshot_is_refused_goes_on_asking_and_holds_up_nothing_else() {
+    let cluster = FakeCluster::new();
+    let fault = Fault::Refused(403, QUOTA.to_owned());
+    cluster.fail(Method::POST, "/flinkstatesnapshots", fault, usize::MAX);
+    let operating = Operating::start_on(cluster, FakeFlink::start().await);
+    let edit = |scene: Scene| scene.edit_job(|job| job.savepoint_trigger_nonce = Some(5));
+    operating.run(&edit(Scene::running("savepoint")));
+    operating
+        .until("the refusal is told", |cluster| {
+            let error = error_of(cluster, "flinkdeployments", "orders")?;
+            error.contains(QUOTA).then_some(())
+        })
+        .await;
+    operating.until_seen_running().await;
+    let resource = operating.cluster.object("flinkdeployments", "shop", "orders").unwrap();
+    assert_eq!(used_nonce(&resource), None);
+    let message = events(&operating.cluster, "SnapshotError")[0]["message"].clone();
+    assert!(message.as_str().unwrap().contains(QUOTA), "{message}");
+
+    operating.cluster.heal();
+    operating
+        .until("the nonce had its effect, and nothing is wrong", |cluster| {
+            let resource = cluster.object("flinkdeployments", "shop", "orders")?;
+            let is_used = used_nonce(&resource) == Some(5);
+            (is_used && resource["status"]["error"].is_null()).then_some(())
+        })
+        .await;
+    assert_eq!(operating.cluster.objects("flinkstatesnapshots").len(), 1);
+    operating.stop().await;
+}
+
+#[tokio::test]
+async fn the_savepoint_of_an_upgrade_whose_resource_is_refused_is_named() {
+    let cluster = FakeCluster::new();
+    let fault = Fault::Refused(403, QUOTA.to_owned());
+    cluster.fail(Method::POST, "/flinkstatesnapshots", fault, usize::MAX);
+    let flink = FakeFlink::start().await;
+    flink.use_real_time();
+    let operating = Operating::start_on(cluster, flink);
+    operating.run(&Scene::running("savepoint").edit(|spec| spec.restart_nonce = Some(1)));
+    let told = |cluster: &FakeCluster| events(cluster, "SnapshotError").pop();
+    let event = operating.until("the refusal is told", told).await;
+    let message = event["message"].as_str().unwrap();
+    assert!(message.contains("savepoint `s3://lake/sp/"), "{message}");
     operating.stop().await;
 }

@@ -32,13 +32,13 @@ impl From<Error> for Stopped {
 }
 
 impl Act<'_, FlinkSessionJob> {
-    /// Takes the steps in order and stops at the first error. Answers the savepoints that should
-    /// have been disposed of and are still there.
+    /// Takes the steps in order and stops at the first error. Answers what became of those on
+    /// snapshots.
     pub(super) async fn take(
         &mut self,
         steps: Vec<Step>,
         cluster: Option<&FlinkDeployment>,
-    ) -> Result<Vec<String>, Stopped> {
+    ) -> Result<SnapshotSteps, Stopped> {
         let mut snapshots = SnapshotSteps::default();
         for step in steps {
             match step {
@@ -48,7 +48,7 @@ impl Act<'_, FlinkSessionJob> {
                 other => self.step(other, cluster).await?,
             }
         }
-        Ok(snapshots.undisposed)
+        Ok(snapshots)
     }
 
     async fn step(&mut self, step: Step, cluster: Option<&FlinkDeployment>) -> Result<(), Stopped> {

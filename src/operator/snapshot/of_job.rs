@@ -43,11 +43,7 @@ fn known(snapshot: &FlinkStateSnapshot) -> Option<KnownSnapshot> {
         name: snapshot.name_any(),
         uid: snapshot.uid()?,
         version: snapshot.resource_version()?,
-        kind: if spec.savepoint.is_some() {
-            SnapshotKind::Savepoint
-        } else {
-            SnapshotKind::Checkpoint
-        },
+        kind: SnapshotKind::of(snapshot),
         trigger_type: trigger_type(snapshot),
         state: status.state,
         created: metadata.creation_timestamp.as_ref()?.0,

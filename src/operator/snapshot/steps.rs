@@ -4,9 +4,12 @@ use kube::ResourceExt;
 
 use super::{ask, dispose};
 use crate::api::state_snapshot::FlinkStateSnapshot;
+use crate::api::status::SnapshotTriggerType;
 use crate::cluster;
 use crate::cluster::apply::{self, Deletion, ObjectId, Writer};
 use crate::decide::plan::{Component, Event, SnapshotStep};
+use crate::decide::snapshot::trigger_type;
+use crate::decide::trigger::SnapshotKind;
 use crate::flink::Client;
 use crate::operator::act::Error;
 use crate::operator::kind::Operated;
@@ -18,6 +21,9 @@ use crate::operator::resource::Act;
 pub(in crate::operator) struct SnapshotSteps {
     /// Savepoints that should have been disposed of and are still there.
     pub(in crate::operator) undisposed: Vec<String>,
+    /// Of which a nonce asked for one that was refused.
+    pub(in crate::operator) refused: Vec<SnapshotKind>,
+    refusal: Option<Error>,
     /// One that had to go first did not.
     is_blocked: bool,
 }
@@ -31,7 +37,14 @@ impl SnapshotSteps {
         flink: impl FnOnce() -> Result<Client, Error>,
     ) -> Result<(), Error> {
         match step {
-            SnapshotStep::Create(snapshot) => act.create_snapshot(&snapshot).await?,
+            SnapshotStep::Create(snapshot) => match act.create_snapshot(&snapshot).await {
+                // It holds up nothing else: the pass comes to its end first.
+                Err(error @ Error::Snapshot { .. }) => {
+                    self.refused.push(SnapshotKind::of(&snapshot));
+                    self.refusal = Some(error);
+                }
+                other => other?,
+            },
             SnapshotStep::Delete { name, uid, version } => {
                 act.delete_snapshot(&name, &uid, &version).await?;
             }
@@ -52,6 +65,11 @@ impl SnapshotSteps {
         }
         Ok(())
     }
+
+    /// What has to be told at the end of the pass.
+    pub(in crate::operator) fn outcome(self) -> Result<(), Error> {
+        self.refusal.map_or(Ok(()), Err)
+    }
 }
 
 /// Whether the savepoint is gone.
@@ -70,23 +88,47 @@ impl<K: Operated> Act<'_, K> {
         let value = serde_json::to_value(snapshot)?;
         match apply::create(&self.context.client, &value, Writer::OPERATOR).await {
             Ok(_) | Err(cluster::Error::AlreadyExists { .. }) => Ok(()),
-            // What an upgrade took is on record in the status; the resource only shows it.
             Err(
                 error @ (cluster::Error::Forbidden { .. }
                 | cluster::Error::KindMissing { .. }
                 | cluster::Error::Invalid { .. }
                 | cluster::Error::Rejected { .. }),
             ) => {
-                let name = snapshot.name_any();
-                let message = format!("snapshot `{name}` cannot be created: {}", tell(&error));
-                tracing::warn!(name, "{message}");
-                let mut event = Event::warning("SnapshotError", Component::Operator, message);
-                // One for each reason, not for each name.
-                event.key = Some(error.to_string());
-                self.record_event(event).await
+                self.tell_refused(snapshot, &error).await?;
+                match trigger_type(snapshot) {
+                    SnapshotTriggerType::Manual => {
+                        Err(Error::Snapshot { name: snapshot.name_any(), source: error })
+                    }
+                    // The next is due in an interval, and what an upgrade took is only shown.
+                    SnapshotTriggerType::Periodic
+                    | SnapshotTriggerType::Upgrade
+                    | SnapshotTriggerType::Unknown => Ok(()),
+                }
             }
             Err(error) => Err(error.into()),
         }
+    }
+
+    async fn tell_refused(
+        &self,
+        snapshot: &FlinkStateSnapshot,
+        error: &cluster::Error,
+    ) -> Result<(), Error> {
+        let name = snapshot.name_any();
+        let mut message = format!("snapshot `{name}` cannot be created: {}", tell(error));
+        // One for each reason, not for each name.
+        let mut key = error.to_string();
+        let savepoint = snapshot.spec.savepoint.as_ref();
+        let taken = savepoint.filter(|savepoint| savepoint.already_exists == Some(true));
+        if let Some(path) = taken.and_then(|savepoint| savepoint.path.as_deref()) {
+            // Nothing else tells of it once there is a newer one.
+            message = format!("savepoint `{path}` was taken and stays, but {message}");
+            key = message.clone();
+        }
+        tracing::warn!(name, "{message}");
+        let mut event = Event::warning("SnapshotError", Component::Operator, message);
+        event.key = Some(key);
+        self.record_event(event).await
     }
 
     async fn delete_snapshot(&self, name: &str, uid: &str, version: &str) -> Result<(), Error> {
