@@ -140,7 +140,7 @@ impl Memory {
         }
     }
 
-    /// Notes that a periodic one is about to be asked for.
+    /// Notes that a periodic one was asked for.
     pub fn note(&mut self, kind: SnapshotKind, at: Timestamp) {
         match kind {
             SnapshotKind::Savepoint => self.savepoint = Some(at),

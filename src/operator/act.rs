@@ -73,6 +73,20 @@ impl Error {
         }
     }
 
+    /// Whether what was asked for may have been done all the same.
+    pub(super) fn is_outcome_unknown(&self) -> bool {
+        match self {
+            Self::Cluster(error) => error.is_outcome_unknown(),
+            Self::Flink { .. }
+            | Self::Address(_)
+            | Self::ZooKeeper(_)
+            | Self::Serialize(_)
+            | Self::Foreign { .. }
+            | Self::Snapshot { .. }
+            | Self::StatusTaken => false,
+        }
+    }
+
     /// Whether the status has to tell it: it lasts, and what Flink refuses is told by what the next
     /// pass sees there. A resource that is gone has no status.
     pub(super) fn is_refusal(&self) -> bool {

@@ -25,7 +25,6 @@ use crate::decide::memo::Memo;
 use crate::decide::plan::{Component, Plan, Step};
 use crate::decide::rewind::{self, Record, WentBack};
 use crate::decide::snapshots::{are_held, keep_unasked, keep_undisposed};
-use crate::decide::trigger::SnapshotKind;
 use crate::decide::world::{Fact, Facts, Fresh, World};
 use crate::flink::new_trigger_id;
 use crate::metrics;
@@ -85,11 +84,6 @@ impl Operated for FlinkDeployment {
         let since = pending.as_ref().map(|(_, since)| *since);
         let is_waiting =
             since.is_some_and(|since| since.elapsed() < STATUS_DELAY) && *end == status;
-        let snapshots = steps.iter().filter_map(|step| match step {
-            Step::Snapshot(step) => step.periodic(),
-            _ => None,
-        });
-        note_periodic(&act.uid, snapshots, context);
         let notices = steps.iter().filter_map(|step| match step {
             Step::Snapshot(step) => Some(step.notices()),
             _ => None,
@@ -206,17 +200,6 @@ pub(super) fn fresh() -> Fresh {
         job_id: new_trigger_id(),
         trigger_id: new_trigger_id(),
         uuid: hyphenated(&new_trigger_id()),
-    }
-}
-
-/// A periodic snapshot that is about to be asked for waits a whole interval, should it fail.
-pub(super) fn note_periodic(
-    uid: &str,
-    kinds: impl Iterator<Item = SnapshotKind>,
-    context: &Context,
-) {
-    for kind in kinds {
-        context.note_periodic(uid, kind, Timestamp::now());
     }
 }
 

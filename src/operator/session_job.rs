@@ -18,7 +18,7 @@ use super::kind::{Guarded, Kept, Operated, Sight};
 use super::nodes;
 use super::observe::{Subject, fact, job_manager_start, tell};
 use super::pass::{Again, Error};
-use super::reconcile::{fresh, note_periodic};
+use super::reconcile::fresh;
 use super::resource::Act;
 use super::snapshot::{index, of_job};
 use super::validator::{self, Judging, Kind};
@@ -100,11 +100,6 @@ impl Operated for FlinkSessionJob {
         let plan = plan(&act.resource, &act.stored, cluster, &operator, context).await?;
         report(&act.resource, &act.stored, &plan, context);
         let Plan { steps, status: mut end, because: _, look_again, blocker: _ } = plan;
-        let snapshots = steps.iter().filter_map(|step| match step {
-            Step::Snapshot(step) => step.periodic(),
-            _ => None,
-        });
-        note_periodic(&act.uid, snapshots, context);
         let notices = steps.iter().filter_map(|step| match step {
             Step::Snapshot(step) => Some(step.notices()),
             _ => None,

@@ -1,6 +1,8 @@
 //! What the API server refuses is in the status of the resource until it is accepted.
 
 use axum::http::Method;
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kubectl_flink::decide::error_document::reason_of;
 use kubectl_flink::decide::reconciled::ReconciledSpec;
 use serde_json::{Value, json};
@@ -133,5 +135,25 @@ async fn the_savepoint_of_an_upgrade_whose_resource_is_refused_is_named() {
     let event = operating.until("the refusal is told", told).await;
     let message = event["message"].as_str().unwrap();
     assert!(message.contains("savepoint `s3://lake/sp/"), "{message}");
+    operating.stop().await;
+}
+
+/// An API server that is busy for a moment costs a moment, and not the snapshot of a whole period.
+#[tokio::test]
+async fn a_periodic_snapshot_that_could_not_be_asked_for_is_still_due() {
+    let cluster = FakeCluster::new();
+    cluster.fail(Method::POST, "/flinkstatesnapshots", Fault::Status(503), 1);
+    let operating = Operating::start_on(cluster, FakeFlink::start().await);
+    let mut scene = Scene::running("savepoint");
+    let created = Timestamp::now() - SignedDuration::from_hours(2);
+    scene.resource.metadata.creation_timestamp = Some(Time(created));
+    operating.run(&scene.operator_option("periodic.savepoint.interval", "1 h"));
+    operating
+        .until("it is asked for again", |cluster| cluster.objects("flinkstatesnapshots").pop())
+        .await;
+    let posts = operating.cluster.writes().into_iter().filter(|request| {
+        request.method == Method::POST && request.uri.contains("/flinkstatesnapshots")
+    });
+    assert_eq!(posts.count(), 2);
     operating.stop().await;
 }

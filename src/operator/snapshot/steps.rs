@@ -1,5 +1,6 @@
 //! Steps on the snapshots of a job, for both kinds that have one.
 
+use jiff::Timestamp;
 use kube::ResourceExt;
 
 use super::{ask, dispose};
@@ -29,8 +30,25 @@ pub(in crate::operator) struct SnapshotSteps {
 }
 
 impl SnapshotSteps {
-    /// Takes one step; `flink` addresses the JobManager.
+    /// Takes one step; `flink` addresses the JobManager. A periodic snapshot that may have been asked
+    /// for, or is refused, waits a whole interval; one that nobody heard of is still due.
     pub(in crate::operator) async fn take<K: Operated>(
+        &mut self,
+        step: SnapshotStep,
+        act: &Act<'_, K>,
+        flink: impl FnOnce() -> Result<Client, Error>,
+    ) -> Result<(), Error> {
+        let periodic = step.periodic();
+        let taken = self.take_step(step, act, flink).await;
+        if let Some(kind) = periodic
+            && taken.as_ref().err().is_none_or(Error::is_outcome_unknown)
+        {
+            act.context.note_periodic(&act.uid, kind, Timestamp::now());
+        }
+        taken
+    }
+
+    async fn take_step<K: Operated>(
         &mut self,
         step: SnapshotStep,
         act: &Act<'_, K>,
