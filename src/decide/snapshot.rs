@@ -125,8 +125,6 @@ struct Pass<'w> {
     steps: Vec<Step>,
     /// The job that is referred to, once it was looked up; whether it exists.
     has_job: Option<bool>,
-    /// What the deletion waits for.
-    blocker: Option<Box<Blocker>>,
 }
 
 /// What a job that does not run will come to.
@@ -140,7 +138,7 @@ enum Readiness {
 impl<'w> Pass<'w> {
     fn new(world: &'w World<'w>) -> Self {
         let status = world.resource.status.clone().unwrap_or_default();
-        Self { world, status, steps: Vec::new(), has_job: None, blocker: None }
+        Self { world, status, steps: Vec::new(), has_job: None }
     }
 
     fn spec(&self) -> &'w FlinkStateSnapshotSpec {
@@ -295,7 +293,9 @@ impl<'w> Pass<'w> {
                 Ok(self.complete(Some(path.unwrap_or_default()), "the snapshot is done"))
             }
             Ok(Trigger::Failed { message }) => Ok(self.fail(message)),
-            Ok(Trigger::NotFound) if has_ended => Ok(self.abandon("is not running")),
+            Ok(Trigger::NotFound) if has_ended || (!is_running && is_overdue) => {
+                Ok(self.abandon("is not running"))
+            }
             // The status may be behind, and an answer that does not come is none: what is given up
             // now may be complete in a moment, and nobody would know its path.
             Ok(Trigger::Pending) | Err(_) if has_ended && is_overdue => {
@@ -464,7 +464,7 @@ impl<'w> Pass<'w> {
             status: Box::new(self.status.clone()),
             because: because.into(),
             look_again,
-            blocker: self.blocker.take(),
+            blocker: None,
         }
     }
 

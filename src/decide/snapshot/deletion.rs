@@ -8,7 +8,7 @@ use std::time::Duration;
 use jiff::SignedDuration;
 
 use super::world::{Question, Target};
-use super::{Pass, Plan, Step};
+use super::{OVERDUE, Pass, Plan, Step};
 use crate::api::STATE_SNAPSHOT_FINALIZER;
 use crate::api::state_snapshot::SnapshotState;
 use crate::decide::blocker::{Blocker, Reason, give_up_at};
@@ -54,26 +54,35 @@ impl Pass<'_> {
         if self.status.trigger_id.as_ref().is_none_or(String::is_empty) {
             return Ok(self.leave("there is no savepoint"));
         }
-        if let Err(reason) = self.world.target()? {
-            // Its job has no end that could be waited for.
-            if self.waited() > DISPOSAL_MAX {
-                return Ok(self.keep(format!(
-                    "what became of the savepoint is not known, and it is kept if there is one: \
-                     its job cannot be read: {reason}"
-                )));
+        let (why, patience) = match self.world.target()? {
+            Ok(Target::Present(job)) => {
+                let patience = job.timeout.saturating_add(OVERDUE).max(DISPOSAL_MAX);
+                ("its job does not say that it ended".to_owned(), patience)
             }
-            let blocker = self.blocked_disposal(format!("its job cannot be read: {reason}"));
-            self.blocker = Some(Box::new(blocker));
-        } else {
-            let blocker = Blocker::new(Reason::SnapshotInProgress, "the savepoint is being taken");
-            self.blocker = Some(Box::new(blocker.remedy(
-                "it ends with its savepoint, or after `execution.checkpointing.timeout` of its job",
+            // Its job has no end that could be waited for.
+            Ok(Target::Absent) => ("its job was not found".to_owned(), DISPOSAL_MAX),
+            Ok(Target::Foreign) => ("another operator has its job".to_owned(), DISPOSAL_MAX),
+            Err(reason) => (format!("its job cannot be read: {reason}"), DISPOSAL_MAX),
+        };
+        if self.waited() > patience {
+            return Ok(self.keep(format!(
+                "what became of the savepoint is not known, and it is kept if there is one: {why}"
             )));
         }
+        let blocker = if matches!(self.world.target()?, Ok(Target::Present(_))) {
+            let blocker = Blocker::new(Reason::SnapshotInProgress, "the savepoint is being taken");
+            blocker.remedy(
+                "it ends with its savepoint, or after `execution.checkpointing.timeout` of its job",
+            )
+        } else {
+            self.blocked_disposal(why)
+        };
         let plan = self.follow()?;
+        let blocker = Some(Box::new(blocker));
         let has_ended = plan.status.state != SnapshotState::InProgress;
-        let look_again = if has_ended { Some(Duration::ZERO) } else { plan.look_again };
-        let blocker = plan.blocker.filter(|_| !has_ended);
+        let next = plan.look_again.unwrap_or(PAUSE_MAX);
+        let look_again = Some(if has_ended { Duration::ZERO } else { next });
+        let blocker = blocker.filter(|_| !has_ended);
         Ok(Plan { look_again, blocker, ..plan })
     }
 
@@ -129,7 +138,8 @@ impl Pass<'_> {
             Ok(Target::Foreign) => {
                 let because = "another operator has its job";
                 let blocker = Blocker::new(Reason::ForeignOperator, because);
-                Ok(Plan { blocker: Some(Box::new(blocker)), ..self.untouched(because) })
+                let blocker = Some(Box::new(blocker));
+                Ok(Plan { blocker, look_again: Some(PAUSE_MAX), ..self.untouched(because) })
             }
             Ok(Target::Absent) if waited > ABSENT_MAX => Ok(self.keep(format!(
                 "savepoint `{path}` is kept: its job is gone, which alone could have disposed of it"

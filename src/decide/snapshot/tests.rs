@@ -478,6 +478,20 @@ fn a_job_on_its_way_back_is_waited_for_but_not_for_ever() {
 }
 
 #[test]
+fn a_job_that_comes_back_and_goes_ends_its_snapshot_after_flinks_own_timeout() {
+    let mut case = savepoint(json!({})).in_progress();
+    case.trigger(Trigger::NotFound);
+    for minute in 0..11 {
+        case.later(60).job(Some(JobStatusState::Restarting));
+        case.pass();
+        assert_eq!(case.state(), SnapshotState::InProgress, "{minute}");
+    }
+    case.later(1).pass();
+    assert_eq!(case.state(), SnapshotState::Abandoned);
+    assert_eq!(case.reasons(), ["SnapshotAbandoned"]);
+}
+
+#[test]
 fn a_snapshot_that_does_not_end_is_given_up_after_flinks_own_timeout() {
     for trigger in [Fact::Known(Trigger::Pending), Fact::Unknown("no answer".to_owned())] {
         let mut case = savepoint(json!({})).in_progress();

@@ -156,3 +156,35 @@ fn a_snapshot_whose_job_cannot_be_read_any_more_does_not_hold_its_deletion() {
     assert!(!case.is_kept());
     assert_eq!(case.reasons(), ["SavepointKept"]);
 }
+
+#[test]
+fn a_snapshot_that_is_being_taken_does_not_hold_its_deletion_whatever_its_job_does() {
+    let flips = |case: &mut Case, minute: i64| {
+        let states = [JobStatusState::Restarting, JobStatusState::Created];
+        case.job(Some(states[usize::try_from(minute).unwrap() % 2]));
+        case.trigger(Trigger::NotFound);
+    };
+    let foreign = |case: &mut Case, _| case.facts.target = Fact::Known(Target::Foreign);
+    let endless = |case: &mut Case, _| {
+        case.edit_job(|job| job.timeout = SignedDuration::from_mins(20));
+        case.facts.trigger = Fact::Unknown("no answer".to_owned());
+    };
+    let all: [(fn(&mut Case, i64), i64); 3] = [(flips, 12), (foreign, 11), (endless, 22)];
+    for (index, (change, minutes)) in all.into_iter().enumerate() {
+        let mut case = savepoint(json!({})).in_progress();
+        change(&mut case, 0);
+        case.delete();
+        for minute in 1..minutes {
+            assert!(case.is_kept(), "{index}: {minute}");
+            change(&mut case, minute);
+            case.later(60).pass();
+        }
+        // What ended it is told before it goes.
+        change(&mut case, minutes);
+        if case.is_kept() {
+            case.later(1).pass();
+        }
+        assert!(!case.is_kept(), "{index}");
+        assert_eq!(case.events.len(), 1, "{index}");
+    }
+}
