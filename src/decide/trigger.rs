@@ -312,7 +312,15 @@ impl JobFacts<'_> {
             backoff_limit: Some(BACKOFF_LIMIT),
         };
         let job = (self.kind, self.namespace, self.name);
-        let mut resource = resource_of(job, spec, kind, cause.trigger_type(), self.now);
+        let suffix = match cause {
+            // The same request is the same resource, whatever became of the first try.
+            Cause::Manual { nonce } => {
+                let uid = self.uid.split('-').next().unwrap_or_default();
+                format!("{uid}-{}-{nonce}", self.generation)
+            }
+            Cause::Periodic => self.now.as_millisecond().to_string(),
+        };
+        let mut resource = resource_of(job, spec, kind, cause.trigger_type(), &suffix);
         if let Cause::Manual { nonce } = cause {
             let asker = format!("{}/{}", self.uid, self.generation);
             resource.metadata.annotations = Some(BTreeMap::from([
@@ -370,24 +378,22 @@ pub fn upgrade_resource(
         checkpoint: None,
         backoff_limit: Some(0),
     };
-    resource_of(job, spec, SnapshotKind::Savepoint, SnapshotTriggerType::Upgrade, since)
+    let suffix = since.as_millisecond().to_string();
+    resource_of(job, spec, SnapshotKind::Savepoint, SnapshotTriggerType::Upgrade, &suffix)
 }
 
-/// `<job>-<savepoint|checkpoint>-<manual|periodic|upgrade>-<epoch millis>`, without an owner: it
-/// outlives its job.
+/// `<job>-<savepoint|checkpoint>-<periodic|upgrade>-<epoch millis>`, or
+/// `<job>-<savepoint|checkpoint>-manual-<uid of the job>-<generation>-<nonce>` with the first part of
+/// the uid. It is without an owner: it outlives its job.
 fn resource_of(
     (kind, namespace, name): (JobKind, &str, &str),
     spec: FlinkStateSnapshotSpec,
     snapshot: SnapshotKind,
     trigger_type: SnapshotTriggerType,
-    now: Timestamp,
+    suffix: &str,
 ) -> FlinkStateSnapshot {
-    let object_name = format!(
-        "{name}-{}-{}-{}",
-        snapshot.as_str(),
-        trigger_type.as_str().to_lowercase(),
-        now.as_millisecond()
-    );
+    let object_name =
+        format!("{name}-{}-{}-{suffix}", snapshot.as_str(), trigger_type.as_str().to_lowercase());
     let job_reference = Some(JobReference { kind: Some(kind), name: Some(name.to_owned()) });
     let spec = FlinkStateSnapshotSpec { job_reference, ..spec };
     let mut resource = FlinkStateSnapshot::new(&object_name, spec);

@@ -157,3 +157,45 @@ async fn a_periodic_snapshot_that_could_not_be_asked_for_is_still_due() {
     assert_eq!(posts.count(), 2);
     operating.stop().await;
 }
+
+/// Its watch may show what was made only after the next try.
+#[tokio::test]
+async fn a_nonce_whose_snapshot_was_made_unheard_makes_no_second_one() {
+    let cluster = FakeCluster::new();
+    let scene = Scene::running("savepoint").edit_job(|job| job.savepoint_trigger_nonce = Some(5));
+    let snapshot = |asker: &str| {
+        json!({
+            "apiVersion": "flink.apache.org/v1beta1", "kind": "FlinkStateSnapshot",
+            "metadata": {
+                "name": "orders-savepoint-manual-u1-2-5", "namespace": "shop",
+                "labels": {"snapshot.type": "SAVEPOINT", "snapshot.trigger-type": "MANUAL"},
+                "annotations": {
+                    "flink.apache.org/trigger-nonce": "5", "flink.apache.org/triggered-by": asker,
+                },
+            },
+            // As of nobody, so that only its name leads to it.
+            "spec": {"savepoint": {"path": "s3://lake/sp", "alreadyExists": true}},
+        })
+    };
+    cluster.insert(snapshot("u0/2"));
+    let operating = Operating::start_on(cluster, FakeFlink::start().await);
+    operating.run(&scene);
+    operating
+        .until("that it is of somebody else is told", |cluster| {
+            let error = error_of(cluster, "flinkdeployments", "orders")?;
+            error.contains("exists already").then_some(())
+        })
+        .await;
+    let resource = operating.cluster.object("flinkdeployments", "shop", "orders").unwrap();
+    assert_eq!(used_nonce(&resource), None);
+
+    operating.cluster.insert(snapshot("u1/2"));
+    operating
+        .until("the nonce had its effect", |cluster| {
+            let resource = cluster.object("flinkdeployments", "shop", "orders")?;
+            (used_nonce(&resource) == Some(5)).then_some(())
+        })
+        .await;
+    assert_eq!(operating.cluster.objects("flinkstatesnapshots").len(), 1);
+    operating.stop().await;
+}

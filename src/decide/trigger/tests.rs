@@ -183,7 +183,7 @@ fn the_resource_is_that_of_the_java_operator() {
             "apiVersion": "flink.apache.org/v1beta1",
             "kind": "FlinkStateSnapshot",
             "metadata": {
-                "name": "orders-savepoint-manual-1767225601000",
+                "name": "orders-savepoint-manual-u1-3-7",
                 "namespace": "shop",
                 "labels": {"snapshot.type": "SAVEPOINT", "snapshot.trigger-type": "MANUAL"},
                 "annotations": {
@@ -244,4 +244,26 @@ fn without_a_directory_there_is_no_savepoint() {
     let mut case = every_minute();
     case.config.remove("execution.checkpointing.savepoint-dir");
     assert!(case.with(1, |f| f.resource(SnapshotKind::Savepoint, Cause::Periodic)).is_none());
+}
+
+#[test]
+fn the_same_request_is_the_same_resource_and_another_one_is_not() {
+    let mut case = case(&[]);
+    let name = |case: &Case, seconds: i64, kind: SnapshotKind, nonce: i64| {
+        let resource = case.with(seconds, |facts| facts.resource(kind, Cause::Manual { nonce }));
+        resource.unwrap().metadata.name.unwrap()
+    };
+    let first = name(&case, 1, SnapshotKind::Savepoint, 5);
+    assert_eq!(name(&case, 99, SnapshotKind::Savepoint, 5), first, "whenever it is tried");
+    let mut all = vec![
+        first,
+        name(&case, 1, SnapshotKind::Savepoint, -5),
+        name(&case, 1, SnapshotKind::Checkpoint, 5),
+    ];
+    // The nonce was another one in between.
+    case.generation += 2;
+    all.push(name(&case, 1, SnapshotKind::Savepoint, 5));
+    all.sort();
+    all.dedup();
+    assert_eq!(all.len(), 4, "{all:?}");
 }

@@ -6,8 +6,10 @@ use kube::ResourceExt;
 use super::{ask, dispose};
 use crate::api::state_snapshot::FlinkStateSnapshot;
 use crate::api::status::SnapshotTriggerType;
+use crate::api::{TRIGGER_NONCE_ANNOTATION, TRIGGERED_BY_ANNOTATION};
 use crate::cluster;
 use crate::cluster::apply::{self, Deletion, ObjectId, Writer};
+use crate::cluster::read;
 use crate::decide::plan::{Component, Event, SnapshotStep};
 use crate::decide::snapshot::trigger_type;
 use crate::decide::trigger::SnapshotKind;
@@ -104,10 +106,17 @@ async fn is_disposed_of(flink: &Client, path: &str) -> bool {
 impl<K: Operated> Act<'_, K> {
     async fn create_snapshot(&self, snapshot: &FlinkStateSnapshot) -> Result<(), Error> {
         let value = serde_json::to_value(snapshot)?;
-        match apply::create(&self.context.client, &value, Writer::OPERATOR).await {
-            Ok(_) | Err(cluster::Error::AlreadyExists { .. }) => Ok(()),
+        let created = apply::create(&self.context.client, &value, Writer::OPERATOR).await;
+        if matches!(created, Err(cluster::Error::AlreadyExists { .. }))
+            && self.is_asked_by_same(snapshot).await?
+        {
+            return Ok(());
+        }
+        match created {
+            Ok(_) => Ok(()),
             Err(
-                error @ (cluster::Error::Forbidden { .. }
+                error @ (cluster::Error::AlreadyExists { .. }
+                | cluster::Error::Forbidden { .. }
                 | cluster::Error::KindMissing { .. }
                 | cluster::Error::Invalid { .. }
                 | cluster::Error::Rejected { .. }),
@@ -125,6 +134,21 @@ impl<K: Operated> Act<'_, K> {
             }
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// Whether the snapshot that is there under the name is the one that was asked for, by a request
+    /// whose answer was lost or before a crash. One that no nonce asks for is known by its time.
+    async fn is_asked_by_same(&self, wanted: &FlinkStateSnapshot) -> Result<bool, Error> {
+        if trigger_type(wanted) != SnapshotTriggerType::Manual {
+            return Ok(true);
+        }
+        let found: Option<FlinkStateSnapshot> =
+            read::get(&self.context.client, &self.namespace(), &wanted.name_any()).await?;
+        let asked = |snapshot: &FlinkStateSnapshot| {
+            [TRIGGER_NONCE_ANNOTATION, TRIGGERED_BY_ANNOTATION]
+                .map(|annotation| snapshot.annotations().get(annotation).cloned())
+        };
+        Ok(found.is_some_and(|found| asked(&found) == asked(wanted)))
     }
 
     async fn tell_refused(
