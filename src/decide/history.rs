@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::trigger::{KnownSnapshot, SnapshotKind};
+use super::trigger::{KnownSnapshot, SnapshotKind, open_max};
 use crate::api::state_snapshot::SnapshotState;
 use crate::api::status::{Savepoint, SnapshotTriggerType};
 use crate::config::{FlinkConfig, OperatorConfig, options};
@@ -15,6 +15,8 @@ pub struct Limits {
     pub count: usize,
     /// Absent: for any time.
     pub age: Option<Duration>,
+    /// The longest that one may be on its way.
+    pub open: SignedDuration,
 }
 
 impl Limits {
@@ -36,7 +38,7 @@ impl Limits {
                 (config.get(&options::RETAINED_CHECKPOINTS).unwrap_or(1), None)
             }
         };
-        Self { count: usize::try_from(count).unwrap_or(0), age }
+        Self { count: usize::try_from(count).unwrap_or(0), age, open: open_max(config) }
     }
 
     fn is_too_old(&self, created: Timestamp, now: Timestamp) -> bool {
@@ -51,6 +53,7 @@ impl Limits {
 /// is complete, never the last, and never the newest that was taken for a node: without it a node
 /// that stays as it is would be answered again. One that is being taken is not too many: it is to
 /// take the place of the newest, which would stay for ever if each that follows went before its end.
+/// That it is taken is believed for so long as it may take.
 pub fn expired(
     known: &[KnownSnapshot],
     kind: SnapshotKind,
@@ -80,7 +83,8 @@ pub fn expired(
     let mut expired = Vec::new();
     for (index, snapshot) in candidates.into_iter().enumerate() {
         let is_being_taken = newest_complete.is_some_and(|newest| index > newest)
-            && matches!(snapshot.state, SnapshotState::TriggerPending | SnapshotState::InProgress);
+            && matches!(snapshot.state, SnapshotState::TriggerPending | SnapshotState::InProgress)
+            && now.duration_since(snapshot.created) <= limits.open;
         let goes = (left > limit && !is_being_taken) || limits.is_too_old(snapshot.created, now);
         let is_needed = [newest_complete, newest_notice].contains(&Some(index));
         if goes && left > 1 && !is_needed {
@@ -140,8 +144,17 @@ mod tests {
         states.iter().enumerate().map(one).collect()
     }
 
+    /// Any may be on its way.
+    fn limits(count: usize, age: Option<u64>) -> Limits {
+        let open = SignedDuration::from_secs(100);
+        Limits { count, age: age.map(Duration::from_secs), open }
+    }
+
     fn names(known: &[KnownSnapshot], count: usize, age: Option<u64>) -> String {
-        let limits = Limits { count, age: age.map(Duration::from_secs) };
+        names_within(known, limits(count, age))
+    }
+
+    fn names_within(known: &[KnownSnapshot], limits: Limits) -> String {
         let now = Timestamp::from_second(NOW).unwrap();
         let gone = expired(known, SnapshotKind::Savepoint, limits, now);
         gone.iter().map(|snapshot| snapshot.name.as_str()).collect::<Vec<_>>().join(" ")
@@ -149,7 +162,7 @@ mod tests {
 
     #[test]
     fn scenario_12_history_cleanup() {
-        use SnapshotState::{Abandoned, Completed, Failed, InProgress};
+        use SnapshotState::{Abandoned, Completed, Failed, InProgress, TriggerPending};
         use SnapshotTriggerType::{Manual, Periodic, Unknown, Upgrade};
         let mixed = [Completed, Failed, Completed, Abandoned, Completed, InProgress];
         assert_eq!(names(&known(Periodic, &mixed), 2, None), "0 1 2 3");
@@ -162,6 +175,10 @@ mod tests {
         assert_eq!(names(&known(Periodic, &[Completed, Failed, Failed, Failed]), 1, None), "1 2 3");
         assert_eq!(names(&known(Periodic, &[Completed, InProgress]), 1, None), "", "it is awaited");
         assert_eq!(names(&known(Periodic, &[Completed, Completed, InProgress]), 1, None), "0");
+        let stuck = [Completed, TriggerPending, InProgress, TriggerPending, InProgress, InProgress];
+        let limits = Limits { open: SignedDuration::from_secs(96), ..limits(1, None) };
+        let gone = names_within(&known(Periodic, &stuck), limits);
+        assert_eq!(gone, "1 2 3", "those that do not end are awaited no longer");
         assert_eq!(names(&known(Periodic, &[Completed; 4]), 10, None), "");
         assert_eq!(names(&known(Periodic, &[Completed; 3]), 0, None), "0 1", "one stays");
         let mut noticed = known(Periodic, &[Completed; 4]);
@@ -174,7 +191,9 @@ mod tests {
             &FlinkConfig::default(),
             &OperatorConfig::default(),
         );
-        assert_eq!(limits, Limits { count: 1, age: None }, "checkpoints have no age");
+        assert_eq!((limits.count, limits.age), (1, None), "checkpoints have no age");
+        // Four tries of eleven minutes, and pauses of 10, 20 and 40 seconds.
+        assert_eq!(limits.open, SignedDuration::from_secs(4 * 11 * 60 + 70));
     }
 
     #[test]
@@ -183,7 +202,7 @@ mod tests {
         let history: Vec<Savepoint> = (NOW - 5..NOW).map(entry).collect();
         let now = Timestamp::from_second(NOW).unwrap();
         let left = |completed, count, age: Option<u64>| {
-            let limits = Limits { count, age: age.map(Duration::from_secs) };
+            let limits = limits(count, age);
             5 - expired_savepoints(&history, completed, limits, now).len()
         };
         assert_eq!([0, 1, 2, 3, 4].map(|completed| left(completed, 3, None)), [3, 2, 1, 0, 0]);
@@ -208,6 +227,6 @@ mod tests {
         .into_iter()
         .collect();
         let limits = Limits::of(SnapshotKind::Savepoint, &config, &OperatorConfig::new(caps));
-        assert_eq!(limits, Limits { count: 5, age: Some(Duration::from_hours(1)) });
+        assert_eq!((limits.count, limits.age), (5, Some(Duration::from_hours(1))));
     }
 }

@@ -14,12 +14,14 @@ use jiff::{SignedDuration, Timestamp};
 
 use self::world::{Job, Question, Target, Trigger, World};
 use super::blocker::Blocker;
-use super::error_document::{ErrorType, error_document};
+use super::error_document::{ErrorType, error_document, reason_of};
 use super::extension::verdict::{Hold, Outcome};
 use super::plan::{Component, Event};
 use super::validate::state_snapshot::{StateSnapshotInput, validate};
 use crate::api::STATE_SNAPSHOT_FINALIZER;
-use crate::api::state_snapshot::{FlinkStateSnapshotSpec, SnapshotState, StateSnapshotStatus};
+use crate::api::state_snapshot::{
+    FlinkStateSnapshotSpec, SavepointSpec, SnapshotState, StateSnapshotStatus,
+};
 use crate::api::status::{CheckpointType, JobStatusState, SavepointFormatType};
 use crate::api::version::FlinkVersion;
 use crate::config::options;
@@ -36,7 +38,9 @@ const SEND_AGAIN: SignedDuration = SignedDuration::from_secs(30);
 const PASSING_MAX: SignedDuration = SignedDuration::from_mins(5);
 /// Flink ends a snapshot after `execution.checkpointing.timeout`; this long after that nobody
 /// believes in it any more.
-const OVERDUE: SignedDuration = SignedDuration::from_mins(1);
+pub(super) const OVERDUE: SignedDuration = SignedDuration::from_mins(1);
+/// Reason of what a spec is told that makes no sense.
+const INVALID: &str = "ValidationError";
 /// How soon to look at a job that is on its way, should nobody tell.
 const PASSING_INTERVAL: Duration = Duration::from_secs(10);
 
@@ -151,16 +155,16 @@ impl<'w> Pass<'w> {
             match self.world.target()? {
                 Ok(Target::Foreign) => return Ok(self.untouched("another operator has its job")),
                 Ok(Target::Absent) => self.has_job = Some(false),
-                Ok(Target::Present(_)) => self.has_job = Some(true),
+                Ok(Target::Present(_) | Target::Unserved(_)) => self.has_job = Some(true),
+                // What is there already needs no job.
+                Err(_) if self.record().is_some() => {}
                 Err(reason) => return Ok(self.wait(format!("its job cannot be read: {reason}"))),
             }
         }
         if let Some(plan) = self.refuse_invalid()? {
             return Ok(plan);
         }
-        if let Some(savepoint) = &spec.savepoint
-            && savepoint.already_exists == Some(true)
-        {
+        if let Some(savepoint) = self.record() {
             let path = savepoint.path.clone();
             self.status.trigger_timestamp = Some(self.world.now.to_string());
             return Ok(self.complete(path, "the savepoint exists already"));
@@ -170,6 +174,7 @@ impl<'w> Pass<'w> {
         }
         let job = match self.world.target()? {
             Ok(Target::Present(job)) => job,
+            Ok(Target::Unserved(why)) => return Ok(self.give_up_unserved(why)),
             // Told above.
             Ok(Target::Absent | Target::Foreign) | Err(_) => {
                 return Ok(self.wait("its job cannot be read"));
@@ -182,7 +187,12 @@ impl<'w> Pass<'w> {
         }
     }
 
-    /// The plan where the spec makes no sense: told once for each version of it.
+    /// A savepoint that is there already and only recorded.
+    fn record(&self) -> Option<&'w SavepointSpec> {
+        self.spec().savepoint.as_ref().filter(|savepoint| savepoint.already_exists == Some(true))
+    }
+
+    /// The plan where the spec makes no sense: told once, and in the status until it makes sense.
     fn refuse_invalid(&mut self) -> Result<Option<Plan>, Question> {
         let input = StateSnapshotInput {
             spec: self.spec(),
@@ -190,6 +200,11 @@ impl<'w> Pass<'w> {
             has_target: self.has_job == Some(true),
         };
         let mut violations = validate(&input);
+        let told = self.status.error.take_if(|error| reason_of(error).as_deref() == Some(INVALID));
+        if violations.is_empty() && self.record().is_some() {
+            // Nothing is taken that others could have a say in.
+            return Ok(None);
+        }
         let World { now, validators, facts, .. } = self.world;
         let version = self.world.version();
         let Outcome { violations: of_others, hold } =
@@ -199,10 +214,14 @@ impl<'w> Pass<'w> {
             return Ok(hold.map(|hold| self.hold(hold)));
         }
         let message = violations.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
-        let generation = self.world.resource.metadata.generation.unwrap_or_default();
-        let mut event = Event::warning("ValidationError", Component::Operator, message.clone());
-        event.key = Some(format!("{generation}: {message}"));
-        self.steps.push(Step::Event(event));
+        let error = error_document(ErrorType::Reconciliation, &message, Some(INVALID), &[]);
+        if told.as_ref() != Some(&error) {
+            let generation = self.world.resource.metadata.generation.unwrap_or_default();
+            let mut event = Event::warning(INVALID, Component::Operator, message.clone());
+            event.key = Some(format!("{generation}: {message}"));
+            self.steps.push(Step::Event(event));
+        }
+        self.status.error = Some(error);
         let pause = hold.map_or(self.world.interval, |hold| hold.look_again);
         Ok(Some(self.finish(message, Some(pause.min(self.world.interval)))))
     }
@@ -235,6 +254,15 @@ impl<'w> Pass<'w> {
         self.steps.push(Step::WriteStatus(Box::new(self.status.clone())));
         self.steps.push(Step::Trigger(Request { job_id, trigger_id, what }));
         self.finish("triggering the snapshot", Some(self.poll_interval()))
+    }
+
+    /// The job cannot run, and no snapshot of it ends: its cluster may be made anew in a moment.
+    fn give_up_unserved(&mut self, why: &str) -> Plan {
+        self.has_job = Some(true);
+        if self.age() < PASSING_MAX {
+            return self.wait(why);
+        }
+        self.abandon(&format!("is not running: {why}"))
     }
 
     /// What to ask for, or why nothing can be asked for.
@@ -276,6 +304,7 @@ impl<'w> Pass<'w> {
                 return Ok(self.abandon("was not found"));
             }
             Ok(Target::Present(job)) => job,
+            Ok(Target::Unserved(why)) => return Ok(self.give_up_unserved(why)),
             Err(reason) => return Ok(self.wait(format!("its job cannot be read: {reason}"))),
         };
         self.has_job = Some(true);
@@ -480,7 +509,7 @@ impl<'w> Pass<'w> {
 }
 
 /// Pause after this many failures.
-fn backoff(failures: i32) -> Duration {
+pub(super) fn backoff(failures: i32) -> Duration {
     let doublings = u32::try_from(failures.saturating_sub(1).clamp(0, 16)).unwrap_or(0);
     BACKOFF_MIN.saturating_mul(1 << doublings).min(BACKOFF_MAX)
 }

@@ -6,13 +6,13 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use jiff::Timestamp;
 use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp};
 
 use super::node_notice::{Answered, Notice};
 use super::record::savepoint_directory;
 use super::schedule::Schedule;
-use super::snapshot::{LABEL_TRIGGER_TYPE, LABEL_TYPE};
+use super::snapshot::{LABEL_TRIGGER_TYPE, LABEL_TYPE, OVERDUE, backoff};
 use crate::api::job::JobSpec;
 use crate::api::state_snapshot::{
     CheckpointSpec, FlinkStateSnapshot, FlinkStateSnapshotSpec, JobKind, JobReference,
@@ -218,7 +218,7 @@ impl JobFacts<'_> {
             return Some(OPEN_INTERVAL);
         }
         // A fire counts once its moment has passed.
-        let left = next.duration_since(self.now) + jiff::SignedDuration::from_millis(50);
+        let left = next.duration_since(self.now) + SignedDuration::from_millis(50);
         Some(Duration::try_from(left).unwrap_or_default().max(Duration::from_secs(1)))
     }
 
@@ -239,8 +239,13 @@ impl JobFacts<'_> {
         trigger.is_some_and(|id| !id.is_empty())
     }
 
+    /// One that has not ended after all of its tries is not waited for.
     fn has_open_periodic(&self, kind: SnapshotKind) -> bool {
-        self.periodic(kind).any(|snapshot| !snapshot.state.is_final() && !snapshot.is_deleting)
+        let open_max = open_max(self.config);
+        self.periodic(kind).any(|snapshot| {
+            let is_open = !snapshot.state.is_final() && !snapshot.is_deleting;
+            is_open && self.now.duration_since(snapshot.created) <= open_max
+        })
     }
 
     fn periodic(&self, kind: SnapshotKind) -> impl Iterator<Item = &KnownSnapshot> {
@@ -348,6 +353,19 @@ pub fn notices_of(snapshot: &FlinkStateSnapshot) -> Vec<String> {
     let uids = annotations.and_then(|of| of.get(NODE_NOTICES_ANNOTATION));
     let uids = uids.map(String::as_str).unwrap_or_default().split(',');
     uids.map(str::trim).filter(|uid| !uid.is_empty()).map(str::to_owned).collect()
+}
+
+/// The longest that a snapshot takes which the operator asks for: so many tries, each as long as Flink
+/// and its own bound allow, with the pauses between them.
+pub(super) fn open_max(config: &FlinkConfig) -> SignedDuration {
+    let timeout = config.get(&options::CHECKPOINTING_TIMEOUT).unwrap_or_default();
+    let timeout = SignedDuration::try_from(timeout).unwrap_or(SignedDuration::MAX);
+    let one = |failures: i32| {
+        let pause = if failures < BACKOFF_LIMIT { backoff(failures + 1) } else { Duration::ZERO };
+        let pause = SignedDuration::try_from(pause).unwrap_or(SignedDuration::MAX);
+        timeout.saturating_add(OVERDUE).saturating_add(pause)
+    };
+    (0..=BACKOFF_LIMIT).map(one).fold(SignedDuration::ZERO, SignedDuration::saturating_add)
 }
 
 /// Format of savepoints, CANONICAL where the configuration has none.

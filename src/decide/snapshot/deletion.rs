@@ -62,6 +62,7 @@ impl Pass<'_> {
             // Its job has no end that could be waited for.
             Ok(Target::Absent) => ("its job was not found".to_owned(), DISPOSAL_MAX),
             Ok(Target::Foreign) => ("another operator has its job".to_owned(), DISPOSAL_MAX),
+            Ok(Target::Unserved(why)) => (why.clone(), DISPOSAL_MAX),
             Err(reason) => (format!("its job cannot be read: {reason}"), DISPOSAL_MAX),
         };
         if self.waited() > patience {
@@ -151,6 +152,7 @@ impl Pass<'_> {
                 Ok(self.keep(format!("savepoint `{path}` is kept: {CLAIMED}")))
             }
             Ok(Target::Present(_)) => self.dispose_unless_newest(path),
+            Ok(Target::Unserved(why)) => Ok(self.dispose_later(why)),
             Err(reason) => {
                 let message = format!("its job cannot be read: {reason}");
                 Ok(self.dispose_later(&message))

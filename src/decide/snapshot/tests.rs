@@ -235,12 +235,15 @@ fn scenario_1_a_savepoint_is_taken_followed_and_completed() {
 #[test]
 fn scenario_2_an_existing_savepoint_is_recorded_at_once() {
     let spec = json!({"savepoint": {"path": "s3://lake/sp/9", "alreadyExists": true}});
-    for has_reference in [true, false] {
+    for (has_reference, can_be_read) in [(true, true), (true, false), (false, false)] {
         let mut case = savepoint(spec.clone());
         if !has_reference {
             case.resource.spec.job_reference = None;
             case.facts.target = Fact::NotAsked;
+        } else if !can_be_read {
+            case.facts.target = Fact::Unknown("it cannot be read".to_owned());
         }
+        case.validators.has_any = true;
         case.pass();
         let status = case.status();
         assert_eq!(status.state, SnapshotState::Completed);
@@ -255,17 +258,24 @@ fn scenario_3_a_missing_job_is_told_once_and_waited_for() {
     let mut case = savepoint(json!({}));
     case.no_job();
     case.pass();
-    assert_eq!(case.resource.status, None);
+    assert_eq!(case.state(), SnapshotState::TriggerPending);
     assert_eq!(case.label("snapshot.state"), Some("TRIGGER_PENDING"));
     assert_eq!(case.label("job-reference.name"), None);
-    let keys: Vec<_> = case.events.iter().map(|event| (event.reason, event.key.clone())).collect();
-    assert_eq!(keys.len(), 1);
-    assert_eq!(keys[0].0, "ValidationError");
-    // The same key again adds nothing to what is stored.
-    case.events.clear();
+    assert_eq!(case.reasons(), ["ValidationError"]);
+    let told = message_of(&case.status().error.unwrap());
+    assert!(told.contains("there is no FlinkDeployment `orders`"), "{told}");
     case.later(60).pass();
-    assert_eq!(case.events[0].key, keys[0].1);
+    assert!(case.steps.is_empty(), "{:?}", case.steps);
     assert_eq!(case.look_again, Some(Duration::from_mins(1)));
+    // Another thing that makes no sense is told, too.
+    merge(&mut case.resource, json!({"savepoint": null}));
+    case.later(60).pass();
+    assert_eq!(case.reasons().len(), 2);
+    // Once it makes sense nothing of it is left.
+    merge(&mut case.resource, json!({"savepoint": {}}));
+    case.job(Some(JobStatusState::Running));
+    case.pass();
+    assert_eq!((case.state(), case.status().error), (SnapshotState::InProgress, None));
 }
 
 #[test]
@@ -353,6 +363,26 @@ fn a_timeout_beyond_all_time_is_one_that_never_passes() {
 }
 
 #[test]
+fn scenario_5_a_job_whose_session_cluster_is_gone_does_not_run() {
+    let none = Fact::Known(Target::Unserved("its session cluster `lab` does not exist".to_owned()));
+    for mut case in [savepoint(json!({})), savepoint(json!({})).in_progress()] {
+        case.facts.target = none.clone();
+        case.facts.trigger = Fact::Unknown("no answer".to_owned());
+        let state = case.state();
+        case.later(299).pass();
+        assert_eq!(case.state(), state, "it may be made anew");
+        assert!(case.look_again.is_some());
+        case.later(1).pass();
+        assert_eq!(case.state(), SnapshotState::Abandoned);
+        let told = case.status().error.unwrap();
+        assert!(
+            told.contains("is not running: its session cluster `lab` does not exist"),
+            "{told}"
+        );
+    }
+}
+
+#[test]
 fn scenario_6_retries_end_at_the_limit() {
     for (limit, tries) in [(0, 1), (3, 4), (7, 8)] {
         let mut case = savepoint(json!({"backoffLimit": limit}));
@@ -423,7 +453,7 @@ fn scenario_11_labels_follow_the_job_and_are_written_once() {
     let mut case = savepoint(json!({}));
     case.no_job();
     case.pass();
-    assert_eq!(case.steps, ["event", "mark"]);
+    assert_eq!(case.steps, ["event", "mark", "status"]);
     case.job(Some(JobStatusState::Running));
     case.pass();
     assert_eq!(case.label("job-reference.name"), Some("orders"));

@@ -32,6 +32,8 @@ pub enum Target {
     Absent,
     /// It exists, and is none of this operator's.
     Foreign,
+    /// It exists, and its session cluster does not: the text says so.
+    Unserved(String),
     Present(Box<Job>),
 }
 

@@ -41,7 +41,7 @@ fn every_minute() -> Case {
 }
 
 fn at(seconds: i64) -> Timestamp {
-    START.parse::<Timestamp>().unwrap() + jiff::SignedDuration::from_secs(seconds)
+    START.parse::<Timestamp>().unwrap() + SignedDuration::from_secs(seconds)
 }
 
 fn periodic(kind: SnapshotKind, state: SnapshotState, created: i64) -> KnownSnapshot {
@@ -160,6 +160,19 @@ fn periodic_snapshots_do_not_overlap() {
     assert_eq!(case.due(600), [None, Some(Cause::Periodic)]);
     case.wanted.savepoint_trigger_nonce = Some(1);
     assert_eq!(case.due(600)[0], Some(Cause::Manual { nonce: 1 }), "a person is not kept waiting");
+}
+
+#[test]
+fn a_periodic_snapshot_that_does_not_end_stops_those_after_it_for_as_long_as_it_may_take() {
+    let mut case = every_minute();
+    case.config.set("execution.checkpointing.timeout", "2 min");
+    case.known.push(periodic(SnapshotKind::Savepoint, SnapshotState::TriggerPending, 0));
+    // Four tries of three minutes, and pauses of 10, 20 and 40 seconds.
+    assert_eq!(case.due(790)[0], None);
+    assert_eq!(case.with(790, |facts| facts.next_in(SnapshotKind::Savepoint)), Some(OPEN_INTERVAL));
+    assert_eq!(case.due(791)[0], Some(Cause::Periodic));
+    case.known.push(periodic(SnapshotKind::Savepoint, SnapshotState::InProgress, 791));
+    assert_eq!(case.due(900)[0], None, "one at a time");
 }
 
 #[test]

@@ -86,7 +86,7 @@ async fn of_session_job(
         Deployment::Foreign => return Ok((Fact::Known(Target::Foreign), None)),
         Deployment::Absent => {
             let reason = format!("its session cluster `{cluster_name}` does not exist");
-            return Ok((Fact::Unknown(reason), None));
+            return Ok((Fact::Known(Target::Unserved(reason)), None));
         }
         Deployment::Unreadable(reason) => return Ok((Fact::Unknown(reason), None)),
     };

@@ -147,7 +147,7 @@ fn one_that_was_never_looked_at_can_be_deleted() {
 #[test]
 fn a_snapshot_whose_job_cannot_be_read_any_more_does_not_hold_its_deletion() {
     let mut case = savepoint(json!({})).in_progress();
-    case.facts.target = Fact::Unknown("its session cluster `lab` does not exist".to_owned());
+    case.facts.target = Fact::Unknown("its spec cannot be read".to_owned());
     case.delete();
     assert!(case.is_kept());
     let plan = decide(&case.world()).unwrap();
