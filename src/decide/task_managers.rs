@@ -188,7 +188,10 @@ impl Pass<'_> {
         last: &ReconciledSpec,
         diff: &SpecDiff,
     ) -> Result<Option<Plan>, Halt> {
+        // What runs since a rollback is not what is stored, and would count as that from then on.
+        let is_stored = self.status.reconciliation_status.state == ReconciliationState::Deployed;
         let is_scale = diff.class() == ChangeClass::Scale
+            && is_stored
             && self.is_standalone()
             && last.job_state() == JobState::Running;
         if !is_scale {

@@ -1,6 +1,8 @@
 //! Rollback: §12, T29 to T31.
 
 use expect_test::expect;
+use kubectl_flink::api::deployment::DeploymentMode;
+use kubectl_flink::decide::world::TaskManagers;
 
 use super::*;
 
@@ -389,6 +391,29 @@ fn s12_a_user_who_edits_meanwhile_wins() {
     let plan = invalid.plan();
     assert_eq!(plan.status.reconciliation_status.state, ReconciliationState::RolledBack);
     assert!(error(&plan).contains("parallelism"), "{}", error(&plan));
+}
+
+#[test]
+fn s12_another_scale_does_not_make_the_failed_spec_the_one_that_runs() {
+    let mut back = rolled_back().option("scheduler-mode", "reactive");
+    back.resource.spec.mode = Some(DeploymentMode::Standalone);
+    let reconciliation = &mut back.status.reconciliation_status;
+    for text in [&mut reconciliation.last_reconciled_spec, &mut reconciliation.last_stable_spec] {
+        let mut stored = ReconciledSpec::parse(text.as_deref().unwrap()).unwrap();
+        stored.spec.mode = Some(DeploymentMode::Standalone);
+        *text = Some(stored.to_text());
+    }
+    back.facts.task_managers = Fact::Known(Some(TaskManagers {
+        uid: "d2".to_owned(),
+        owner_uid: Some("u1".to_owned()),
+        ..TaskManagers::default()
+    }));
+    let stable = back.status.reconciliation_status.last_stable_spec.clone();
+    let plan = back.edit_job(|job| job.parallelism = Some(4)).plan();
+    let reconciliation = &plan.status.reconciliation_status;
+    assert_eq!(reconciliation.state, ReconciliationState::Upgrading, "{}", told(&plan));
+    assert_eq!(reconciliation.last_stable_spec, stable);
+    assert!(!deeds(&plan).contains(&"scale-task-managers"), "{}", told(&plan));
 }
 
 #[test]
