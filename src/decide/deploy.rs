@@ -348,8 +348,12 @@ impl Pass<'_> {
         }
         self.refuse_set_back_record()?;
         let config = self.deploy_config(spec, self.generation)?;
-        let keeps_job_id = keeps_job_id || *restore == RestorePoint::HaMetadata;
+        let reads_metadata = *restore == RestorePoint::HaMetadata;
+        let keeps_job_id = keeps_job_id || reads_metadata;
         Ok(match (config.text_of(&options::FIXED_JOB_ID), &self.status.job_status.job_id) {
+            (Some(fixed), Some(id)) if reads_metadata && fixed != id => {
+                return Err(Halt::problem(Problem::upgrade("RestoreFailed", MOVED)));
+            }
             (Some(fixed), _) => fixed.to_owned(),
             (None, Some(id)) if keeps_job_id => id.clone(),
             (None, Some(_) | None) => self.world.fresh.job_id.clone(),

@@ -21,10 +21,10 @@ pub(super) const LOST: &str = "JobManager deployment is missing and HA metadata 
      to a new number.";
 
 /// What is said when a job would look for its HA metadata where they are not.
-pub(super) const MOVED: &str = "the change keeps HA metadata in another place \
-     (`high-availability.*`), where those of the job would not be found, and no savepoint of it can \
-     be taken now: its state would be lost. Take the change of `high-availability.*` back and make \
-     it while the job runs, with `execution.checkpointing.savepoint-dir` set";
+pub(super) const MOVED: &str = "the change keeps HA metadata in another place, or under another \
+     job id (`high-availability.*`, `$internal.pipeline.job-id`), where those of the job would not \
+     be found, and no savepoint of it can be taken now: its state would be lost. Take that change \
+     back and make it while the job runs, with `execution.checkpointing.savepoint-dir` set";
 
 /// Why a change waits for a job.
 pub(super) const NOT_RUNNING: &str = "the job does not run, so its state cannot be saved yet";

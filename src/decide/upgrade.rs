@@ -171,7 +171,8 @@ impl Pass<'_> {
         })
     }
 
-    /// Whether a job of `from` would look for its HA metadata elsewhere with `to`.
+    /// Whether a job of `from` would look for its HA metadata elsewhere with `to`, or under a fixed id
+    /// that is not its own.
     pub(super) fn moves_metadata(
         &self,
         from: &FlinkDeploymentSpec,
@@ -182,11 +183,18 @@ impl Pass<'_> {
         {
             return Ok(false);
         }
+        let has_job = to.job.is_some();
         let from = self.deploy_config(from, self.generation)?;
         let to = self.deploy_config(to, self.generation)?;
         let is_kept =
             cluster::is_high_availability_on(&from) && cluster::is_high_availability_on(&to);
-        Ok(is_kept && !cluster::is_metadata_shared(&from, &to))
+        let is_renamed = || {
+            let id = self.status.job_status.job_id.as_deref();
+            let id = id.or_else(|| from.text_of(&options::FIXED_JOB_ID));
+            let fixed = to.text_of(&options::FIXED_JOB_ID).filter(|_| has_job);
+            fixed.is_some() && fixed != id
+        };
+        Ok(is_kept && (!cluster::is_metadata_shared(&from, &to) || is_renamed()))
     }
 
     pub(super) fn ask_table(&self, mut facts: StopFacts) -> Result<StopDecision, Halt> {

@@ -475,6 +475,35 @@ fn ha_metadata_that_would_not_be_found_again_are_not_gone_by() {
 }
 
 #[test]
+fn ha_metadata_under_another_id_are_not_gone_by() {
+    let fixed = |scene: Scene, id: &str| {
+        scene.edit(|spec| {
+            let options = &mut spec.flink_configuration.0;
+            options.insert("$internal.pipeline.job-id".to_owned(), json!(id));
+        })
+    };
+    let other = "a".repeat(32);
+    let running = fixed(Scene::running("last-state"), &other);
+    assert_eq!(deeds(&running.plan()), ["write-status", "cancel-job"], "its checkpoint is kept");
+    let suspended = || Scene::running("last-state").suspended(UpgradeMode::LastState);
+    let upgrading = || Scene::running("last-state").upgrading(UpgradeMode::LastState);
+    for scene in [suspended(), upgrading()] {
+        let plan = fixed(scene.clone(), &other).plan();
+        assert_eq!(deeds(&plan), [""; 0], "{}", told(&plan));
+        assert!(plan.because.contains("under another job id"), "{}", plan.because);
+        let last = &plan.status.reconciliation_status.last_reconciled_spec;
+        assert_eq!(*last, scene.status.reconciliation_status.last_reconciled_spec);
+        // Under its own it is found.
+        let plan = fixed(scene, JOB_ID).plan();
+        assert_eq!(restored(&plan).as_deref(), Some("KUBERNETES_OPERATOR_LAST_STATE"));
+    }
+    // What is on record already, too.
+    let plan = upgrading().option("$internal.pipeline.job-id", &other).plan();
+    assert_eq!(deeds(&plan), [""; 0], "{}", told(&plan));
+    assert!(error(&plan).contains("under another job id"), "{}", error(&plan));
+}
+
+#[test]
 fn a_zookeeper_that_the_operator_cannot_reach_stops_and_starts_nothing() {
     let over_tls = |scene: Scene| {
         moved_to_zookeeper(scene).edit(|spec| {
