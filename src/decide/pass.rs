@@ -295,8 +295,16 @@ impl<'w, K: Kind> Pass<'w, K> {
             });
             "the spec is invalid and nothing was deployed yet".to_owned()
         };
-        let Some(last) = &self.last else { return Some(because) };
-        self.spec = job::in_force(&last.spec, self.world.spec());
+        let Some(last) = self.last.as_ref().map(|last| last.spec.clone()) else {
+            return Some(because);
+        };
+        self.keep_in_force(&last);
+        None
+    }
+
+    /// The last good spec stays in force, until there is another one.
+    pub(super) fn keep_in_force(&mut self, last: &K::Spec) {
+        self.spec = job::in_force(last, self.world.spec());
         if let Some(job) = self.spec.job_mut() {
             match self.status.reconciliation().state {
                 // What is stored is stopped whatever comes next: that the user says, as for the mode.
@@ -309,7 +317,6 @@ impl<'w, K: Kind> Pass<'w, K> {
             }
         }
         self.generation = self.status.observed_generation().unwrap_or(self.generation);
-        None
     }
 
     /// Looks again after this long, or sooner.

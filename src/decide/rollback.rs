@@ -28,6 +28,7 @@ use super::world::{JobManager, JobWorld, PodProblem};
 use crate::api::deployment::{FlinkDeployment, FlinkDeploymentSpec};
 use crate::api::job::{JobState, UpgradeMode};
 use crate::api::status::{JobManagerDeploymentStatus, JobStatusState, ReconciliationState};
+use crate::config::cluster::is_high_availability_on;
 use crate::config::options;
 
 /// How the reason of a rollback begins, and of one that is refused.
@@ -318,7 +319,14 @@ impl application::Pass<'_> {
             return Ok(self.finish(because, Some(Duration::ZERO)));
         }
         if diff.class() != ChangeClass::Ignore {
-            return self.leave_rollback(last, diff);
+            match self.refuse_edit_without_metadata(last, diff) {
+                Ok(()) => return self.leave_rollback(last, diff),
+                Err(Halt::Problem(problem)) => {
+                    self.problem = Some(*problem);
+                    self.keep_in_force(&last.spec);
+                }
+                Err(halt) => return Err(halt),
+            }
         }
         if let Some(job_manager) = &job_manager {
             if self.has_ended_before_removal(job_manager)? {
@@ -336,6 +344,35 @@ impl application::Pass<'_> {
         self.refuse_unknown_start(&stable.spec, self.mode_of_rollback())?;
         let restore = self.rollback_point(self.last_mode(), &stable.spec)?;
         self.deploy_stable(last, &stable.spec, &restore)
+    }
+
+    /// An edit that does not find the HA metadata of a job that is stopped with nothing else, or cannot
+    /// read them, waits for what is rolled back to: a job that runs can be saved first. Once it were
+    /// stored, nothing would tell any more where they are.
+    fn refuse_edit_without_metadata(
+        &self,
+        last: &ReconciledSpec,
+        diff: &SpecDiff,
+    ) -> Result<(), Halt> {
+        let needs_metadata = self.last_mode() == UpgradeMode::LastState
+            && self.job().upgrade_mode != UpgradeMode::Stateless
+            && diff.class() != ChangeClass::SavepointRedeploy;
+        if !needs_metadata {
+            return Ok(());
+        }
+        let is_kept = is_high_availability_on(&*self.deploy_config(&self.spec, self.generation)?);
+        let because = if last.spec.flink_version != self.spec.flink_version {
+            "another version of Flink does not read"
+        } else if !is_kept || self.moves_metadata(&last.spec, &self.spec)? {
+            "the change of `high-availability.*`, or of the job's id, would hide"
+        } else {
+            return Ok(());
+        };
+        let message = format!(
+            "the rollback goes by HA metadata of the job, which {because}: the change waits until \
+             what is rolled back to runs"
+        );
+        Err(Halt::problem(Problem::upgrade("UpgradeFailed", message)))
     }
 
     /// The rollback ends as an upgrade to what the user wants now, with the state at hand.

@@ -2,6 +2,7 @@
 
 use expect_test::expect;
 use kubectl_flink::api::deployment::DeploymentMode;
+use kubectl_flink::api::version::FlinkVersion;
 use kubectl_flink::decide::world::TaskManagers;
 
 use super::*;
@@ -392,6 +393,56 @@ fn s12_a_user_who_edits_meanwhile_wins() {
     assert_eq!(plan.status.reconciliation_status.state, ReconciliationState::RolledBack);
     assert!(error(&plan).contains("parallelism"), "{}", error(&plan));
 }
+
+#[test]
+fn s12_an_edit_that_would_lose_the_metadata_waits_for_what_is_rolled_back_to() {
+    type Edit = fn(&mut FlinkDeploymentSpec);
+    let version: Edit = |spec| spec.flink_version = Some(FlinkVersion::V1_19);
+    let zookeeper: Edit = |spec| {
+        let options = &mut spec.flink_configuration.0;
+        options.insert("high-availability.type".to_owned(), json!("zookeeper"));
+        options.insert("high-availability.zookeeper.quorum".to_owned(), json!("zk:2181"));
+    };
+    let fixed_id: Edit = |spec| {
+        let options = &mut spec.flink_configuration.0;
+        options.insert("$internal.pipeline.job-id".to_owned(), json!("a".repeat(32)));
+    };
+    let off: Edit = |spec| {
+        let options = &mut spec.flink_configuration.0;
+        options.remove("high-availability.type");
+        options.remove("kubernetes.operator.deployment.rollback.enabled");
+    };
+    for edit in [version, zookeeper, fixed_id, off] {
+        for state in [JobState::Running, JobState::Suspended] {
+            let down = taken_down(&failing("last-state").starting());
+            let scene = down.edit(edit).edit_job(|job| job.state = state);
+            let plan = scene.plan();
+            assert_eq!(plan.status.reconciliation_status.state, ReconciliationState::RolledBack);
+            assert!(error(&plan).contains("what is rolled back to runs"), "{}", told(&plan));
+            let ha = created(&plan, "high-availability.type");
+            assert_eq!(ha.as_deref(), Some("kubernetes"), "{}", told(&plan));
+            assert_eq!(created(&plan, "$internal.pipeline.job-id").as_deref(), Some(JOB_ID));
+            let last = &plan.status.reconciliation_status.last_reconciled_spec;
+            assert_eq!(*last, scene.status.reconciliation_status.last_reconciled_spec);
+            assert_eq!(plan.status.observed_generation, scene.status.observed_generation);
+            // What runs can be saved, and then the change comes.
+            let mut back = scene.after(&plan);
+            back.facts.job_manager = Fact::Known(Some(job_manager()));
+            back.facts.pods = Fact::Known(vec![pod()]);
+            back.facts.jobs = Fact::Known(job(JobStatusState::Running));
+            let plan = back.plan();
+            assert!(deeds(&plan).iter().any(|deed| STOPS.contains(deed)), "{}", told(&plan));
+        }
+        // A job that keeps no state has none to lose.
+        let down = taken_down(&failing("last-state").starting());
+        let scene = down.edit(edit).edit_job(|job| job.upgrade_mode = UpgradeMode::Stateless);
+        let plan = scene.plan();
+        assert_eq!(restored(&plan).as_deref(), Some(""), "{}", told(&plan));
+    }
+}
+
+/// Ways to stop a job that leave a savepoint or a checkpoint on record.
+const STOPS: [&str; 2] = ["stop-with-savepoint", "cancel-job"];
 
 #[test]
 fn s12_another_scale_does_not_make_the_failed_spec_the_one_that_runs() {
