@@ -55,6 +55,9 @@ pub enum Error {
     /// A snapshot that the spec asks for is refused; an event of its own tells it.
     #[error("snapshot `{name}`, which a trigger nonce asks for, cannot be created")]
     Snapshot { name: String, source: cluster::Error },
+    /// An object of the cluster came in between: the next pass finds out whose it is.
+    #[error("the JobManager Deployment is there already")]
+    Raced,
     /// Somebody else wrote the status in between: nothing of it is overwritten.
     #[error("somebody else changed the status of the resource meanwhile")]
     StatusTaken,
@@ -66,7 +69,7 @@ impl Error {
         match self {
             Self::Cluster(error) | Self::Snapshot { source: error, .. } => error.is_transient(),
             Self::ZooKeeper(error) => error.is_transient(),
-            Self::StatusTaken => true,
+            Self::Raced | Self::StatusTaken => true,
             Self::Flink { .. } | Self::Address(_) | Self::Serialize(_) | Self::Foreign { .. } => {
                 false
             }
@@ -83,6 +86,7 @@ impl Error {
             | Self::Serialize(_)
             | Self::Foreign { .. }
             | Self::Snapshot { .. }
+            | Self::Raced
             | Self::StatusTaken => false,
         }
     }
@@ -97,7 +101,7 @@ impl Error {
             | Self::Serialize(_)
             | Self::Foreign { .. }
             | Self::Snapshot { .. } => true,
-            Self::Flink { .. } | Self::StatusTaken => false,
+            Self::Flink { .. } | Self::Raced | Self::StatusTaken => false,
         };
         is_told && !self.is_transient()
     }
@@ -111,6 +115,7 @@ impl Error {
             Self::ZooKeeper(error) => error.reason(),
             Self::Serialize(_) => "Serialize",
             Self::Foreign { .. } => "ForeignObject",
+            Self::Raced => "Raced",
             Self::StatusTaken => "StatusTaken",
         }
     }
@@ -311,7 +316,9 @@ impl Act<'_, FlinkDeployment> {
 
     /// ConfigMaps come first, so that no pod waits for one; they get their owner, the Deployment,
     /// once it exists, and belong to whom it belongs until then: a resource that is deleted meanwhile
-    /// leaves none. A Deployment that exists already is left to the next pass.
+    /// leaves none. A Deployment that exists already is left to the next pass: this one has not made a
+    /// cluster, and what it intended stays on record, so that the next one finishes it, or tells that it
+    /// is somebody else's.
     async fn create_cluster(&mut self, objects: Objects) -> Result<(), Error> {
         let client = &self.context.client;
         for map in &objects.config_maps {
@@ -324,7 +331,7 @@ impl Act<'_, FlinkDeployment> {
                 Err(cluster::Error::AlreadyExists { .. }) => {
                     if self.find_deployment().await?.is_some() {
                         // Its JobManager would start with another job's configuration.
-                        return Ok(());
+                        return Err(Error::Raced);
                     }
                     self.replace(map).await?;
                 }
@@ -335,7 +342,7 @@ impl Act<'_, FlinkDeployment> {
             Ok(deployment) => deployment,
             Err(error @ cluster::Error::AlreadyExists { .. }) => {
                 tracing::debug!(error = tell(&error), "looking at the Deployment that is there");
-                return Ok(());
+                return Err(Error::Raced);
             }
             Err(error) => return Err(error.into()),
         };

@@ -72,7 +72,7 @@ impl Error {
     /// Whether somebody else changed the resource, so that looking again at once helps.
     fn is_race(&self) -> bool {
         match self {
-            Self::Act(act::Error::StatusTaken) => true,
+            Self::Act(act::Error::Raced | act::Error::StatusTaken) => true,
             Self::Act(act::Error::Cluster(error)) | Self::Observe(error) => {
                 matches!(error, cluster::Error::Conflict { .. })
             }

@@ -10,7 +10,7 @@ use crate::decisions::Scene;
 use crate::set_back::session_job_runs;
 use crate::support::fake_cluster::{FakeCluster, Fault, Recorded};
 use crate::support::fake_flink::FakeFlink;
-use crate::support::operating::{Operating, with_status};
+use crate::support::operating::{Operating, error_of, job_manager_of, with_status};
 
 /// Its status would pass for the newest with the version that a blind write brings back.
 #[tokio::test]
@@ -28,6 +28,41 @@ async fn a_label_is_put_on_the_newest_form_of_a_session_job_only() {
     };
     let patch = operating.until("the label is back", labelled).await;
     assert_eq!(patch["metadata"]["resourceVersion"], version);
+    operating.stop().await;
+}
+
+/// By who went before, whose answer was lost.
+#[tokio::test]
+async fn a_deployment_that_came_in_between_gets_what_belongs_to_it() {
+    let scene = Scene::new("stateless");
+    let cluster = FakeCluster::new();
+    let made = Fault::Overtaken(Box::new(job_manager_of(&scene.resource)));
+    cluster.fail(Method::POST, "/deployments", made, 1);
+    cluster.insert(serde_json::to_value(&scene.resource).unwrap());
+    let operating = Operating::start_on(cluster, FakeFlink::start().await);
+    let service = |cluster: &FakeCluster| cluster.object("services", "shop", "orders-rest");
+    let service = operating.until("it has a Service", service).await;
+    assert_eq!(service["metadata"]["ownerReferences"][0]["uid"], "d1");
+    operating.stop().await;
+}
+
+#[tokio::test]
+async fn a_deployment_of_somebody_else_that_came_in_between_is_told() {
+    let scene = Scene::new("stateless");
+    let mut theirs = job_manager_of(&scene.resource);
+    theirs["metadata"]["ownerReferences"] = json!([]);
+    let cluster = FakeCluster::new();
+    let made = Fault::Overtaken(Box::new(theirs));
+    cluster.fail(Method::POST, "/deployments", made, 1);
+    cluster.insert(serde_json::to_value(&scene.resource).unwrap());
+    let operating = Operating::start_on(cluster, FakeFlink::start().await);
+    operating
+        .until("it is told", |cluster| {
+            let error = error_of(cluster, "flinkdeployments", "orders")?;
+            error.contains("does not belong to this FlinkDeployment").then_some(())
+        })
+        .await;
+    assert_eq!(operating.cluster.object("services", "shop", "orders-rest"), None);
     operating.stop().await;
 }
 

@@ -33,6 +33,8 @@ pub(crate) enum Fault {
     SilentBefore,
     /// It is done, and no answer comes.
     SilentAfter,
+    /// Somebody else has put this object there just before.
+    Overtaken(Box<Value>),
 }
 
 struct Injected {
@@ -184,6 +186,7 @@ impl FakeCluster {
             Some(Fault::Refused(code, message)) => return Ok(failure(code, &message, "")),
             Some(Fault::SilentBefore) => return Ok(std::future::pending().await),
             Some(Fault::SilentAfter) => is_silent = true,
+            Some(Fault::Overtaken(object)) => drop(self.insert(*object)),
             None => {}
         }
         if let Some(log) = self.log_of(parts.uri.path()) {
