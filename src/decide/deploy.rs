@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::application::{Halt, Pass, Problem};
+use super::application::{Halt, NOT_CARRIED_OUT, Pass, Problem};
 use super::health::HEALTH_KEY;
 use super::job;
 use super::observe::{SOON, foreign_deployment};
@@ -84,7 +84,7 @@ impl Pass<'_> {
             return Ok(plan);
         }
         if self.has_old_pods()? {
-            return Ok(self.await_old_pods());
+            return self.await_pods_left();
         }
         // Under its old id Flink would find the state that a stateless job is to start without.
         self.refuse_unknown_start(&last.spec, self.job().upgrade_mode)?;
@@ -173,13 +173,68 @@ impl Pass<'_> {
         self.finish("waiting for the old JobManager's pods to end", Some(pause))
     }
 
+    /// The same where the Deployment is gone: those that take a person to end are told by name.
+    pub(super) fn await_pods_left(&mut self) -> Result<Plan, Halt> {
+        self.tell_pods_left()?;
+        Ok(self.await_old_pods())
+    }
+
+    /// Names pods that were asked to go and stay, as on a node that is lost, and those that nobody asks
+    /// to, as those of a Deployment that was deleted without what belongs to it.
+    pub(super) fn tell_pods_left(&mut self) -> Result<(), Halt> {
+        let is_late = self.is_down_for(OVERDUE_AFTER);
+        let is_left = |pod: &&Pod| match pod.ending_since {
+            Some(_) => self.is_overdue(pod),
+            None => is_late,
+        };
+        let left = self.pods()?.iter().filter(is_left);
+        let names = left.map(|pod| pod.name.as_str()).collect::<Vec<_>>().join(", ");
+        if names.is_empty() {
+            return Ok(());
+        }
+        let message = format!(
+            "pods [{names}] of the former JobManager do not end, and its Deployment is gone: a \
+             JobManager beside them could run the job twice, so that none is started. Delete them, \
+             and the ReplicaSet that they may belong to; those of a node that is gone for good with \
+             `--force --grace-period=0`"
+        );
+        let beside = self.problem.take().map(|problem| problem.message);
+        self.problem = Some(Problem {
+            // It ends with them, which nothing else in the status tells.
+            detail: Some(NOT_CARRIED_OUT.to_owned()),
+            causes: beside.into_iter().collect(),
+            ..Problem::upgrade("PodsLeft", message)
+        });
+        Ok(())
+    }
+
+    /// Whether the JobManager has been down for so long, as far as the status tells. What it has not
+    /// told yet is news.
+    fn is_down_for(&self, patience: SignedDuration) -> bool {
+        let status = self.world.status;
+        let is_known = status.job_manager_deployment_status == JobManagerDeploymentStatus::Missing
+            || status.reconciliation_status.state == ReconciliationState::RollingBack;
+        is_known
+            && self.has_gone_on_for(patience)
+            && (!self.is_session() || self.is_unready_for(patience))
+    }
+
+    /// A session cluster has no job whose state would tell since when.
+    fn is_unready_for(&self, patience: SignedDuration) -> bool {
+        let conditions = &self.world.status.conditions;
+        let running = conditions.iter().find(|of| of.type_.as_deref() == Some("Running"));
+        let since = running.and_then(|running| running.last_transition_time.as_deref());
+        let since = since.and_then(|text| text.parse::<Timestamp>().ok());
+        since.is_some_and(|since| self.world.now.duration_since(since) > patience)
+    }
+
     /// The same before a first start, where they are of an earlier resource of this name. Those without
     /// a Deployment nobody ends but a person.
     pub(super) fn await_pods_of_others(&mut self) -> Result<Plan, Halt> {
         let staying = self.pods()?.iter().filter(|pod| pod.ending_since.is_none());
         let names = staying.map(|pod| pod.name.as_str()).collect::<Vec<_>>().join(", ");
         if names.is_empty() {
-            return Ok(self.await_old_pods());
+            return self.await_pods_left();
         }
         let message = format!(
             "pods [{names}] of an earlier cluster `{}` run, and its Deployment is gone: a JobManager \

@@ -339,7 +339,7 @@ impl application::Pass<'_> {
             return Ok(plan);
         }
         if self.has_old_pods()? {
-            return Ok(self.await_old_pods());
+            return self.await_pods_left();
         }
         self.refuse_unknown_start(&stable.spec, self.mode_of_rollback())?;
         let restore = self.rollback_point(self.last_mode(), &stable.spec)?;

@@ -83,7 +83,7 @@ impl Pass<'_> {
             return Ok(plan);
         }
         if self.has_old_pods()? {
-            return Ok(self.await_old_pods());
+            return self.await_pods_left();
         }
         self.deploy(RestorePoint::Empty, false, false)
     }
@@ -116,6 +116,7 @@ impl Pass<'_> {
     /// comes back empty: its jobs ended with the JobManager.
     fn recover_session(&mut self, last: &ReconciledSpec) -> Result<Plan, Halt> {
         if self.has_old_pods()? || self.has_ending_task_managers()? {
+            self.tell_pods_left()?;
             return Ok(self.finish("waiting for the lost JobManager's pods to end", Some(SOON)));
         }
         let spec = self.deployed_spec(last);

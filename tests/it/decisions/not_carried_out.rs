@@ -1,5 +1,7 @@
 //! What a plan stopped at, told in the status without a loss of what else is told there.
 
+use std::time::Duration;
+
 use kubectl_flink::decide::error_document::{message_of, reason_of};
 
 use super::*;
@@ -42,6 +44,49 @@ fn it_is_stored_before_the_next_plan_stops_too() {
     let known = Scene { status: (**first).clone(), ..stopped_at(scene) };
     let is_told = |step: &Step| matches!(step, Step::WriteStatus(of) if **of == known.status);
     assert!(!known.plan().steps.iter().any(is_told), "it is told once");
+}
+
+/// Scenes in which all that is missing is the start.
+fn down() -> [Scene; 3] {
+    let mut rolling_back = upgrading();
+    rolling_back.store(JobState::Running, UpgradeMode::Savepoint);
+    rolling_back.status.reconciliation_status.state = ReconciliationState::RollingBack;
+    let mut lost = Scene::running("last-state").gone();
+    lost.status.job_manager_deployment_status = JobManagerDeploymentStatus::Missing;
+    lost.status.job_status.update_time = Some(ago(600).as_millisecond().to_string());
+    [upgrading(), rolling_back, lost]
+}
+
+#[test]
+fn pods_that_nobody_ends_are_told_by_name_and_waited_for() {
+    let running = Pod { name: "orders-orphan".to_owned(), ..pod() };
+    let stuck = Pod { name: "orders-stuck".to_owned(), ending_since: Some(ago(60)), ..pod() };
+    let ending = Pod { name: "orders-ending".to_owned(), ending_since: Some(ago(10)), ..pod() };
+    for scene in down() {
+        let mut left = scene.clone();
+        left.facts.pods = Fact::Known(vec![running.clone(), stuck.clone(), ending.clone()]);
+        let plan = left.plan();
+        assert!(!deeds(&plan).contains(&"create-cluster"), "{}", told(&plan));
+        assert!(plan.look_again.unwrap() <= Duration::from_secs(5));
+        assert!(error(&plan).contains("pods [orders-orphan, orders-stuck] of"), "{}", error(&plan));
+        let left = left.after(&plan);
+        let again = left.plan();
+        assert_eq!(again.status.error, left.status.error);
+        assert_eq!(deeds(&again), [""; 0], "{}", told(&again));
+        assert!(!again.steps.iter().any(|step| matches!(step, Step::Event(_))), "told once");
+        let mut gone = left;
+        gone.facts.pods = Fact::Known(vec![]);
+        let plan = gone.plan();
+        assert!(deeds(&plan).contains(&"create-cluster"), "{}", told(&plan));
+        assert_eq!(plan.status.error, None);
+
+        let mut going = scene;
+        going.facts.pods = Fact::Known(vec![ending.clone()]);
+        assert_eq!(going.plan().status.error, None);
+        going.facts.pods = Fact::Known(vec![running.clone()]);
+        going.status.reconciliation_status.reconciliation_timestamp = ago(5).as_millisecond();
+        assert_eq!(going.plan().status.error, None, "somebody may yet end it");
+    }
 }
 
 #[test]

@@ -743,7 +743,7 @@ fn t19_the_next_job_manager_comes_when_the_last_pod_is_gone() {
     "#]],
     );
     scene.facts.job_manager = Fact::Known(None);
-    scene.facts.pods = Fact::Known(vec![pod()]);
+    scene.facts.pods = Fact::Known(vec![Pod { ending_since: Some(ago(1)), ..pod() }]);
     check(
         &scene,
         expect![[r#"
