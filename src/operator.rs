@@ -118,6 +118,7 @@ pub mod session_job;
 pub mod sharding;
 mod sighting;
 pub mod snapshot;
+mod trouble;
 pub mod validator;
 mod vitals;
 mod watching;

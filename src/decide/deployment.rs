@@ -4,6 +4,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use jiff::SignedDuration;
+
 use super::application::{Halt, Pass, VALIDATION_ERROR, invalid_configuration};
 use super::conditions::{READINESS_TIMEOUT, troubles};
 use super::diff::{SpecDiff, diff};
@@ -23,13 +25,17 @@ use crate::api::deployment::{DeploymentMode, FlinkDeployment, FlinkDeploymentSpe
 use crate::api::job::JobState;
 use crate::api::state_snapshot::JobKind;
 use crate::api::status::{
-    DeploymentStatus, JobManagerDeploymentStatus, JobStatusState, SavepointFormatType,
+    DeploymentStatus, JobManagerDeploymentStatus, JobStatusState, ReconciliationState,
+    SavepointFormatType,
 };
 use crate::api::version::FlinkVersion;
 use crate::config::cluster::{self, ResourceId, is_high_availability_on};
 use crate::config::memory::MemorySize;
 use crate::config::option::{ConfigOption, InvalidValue};
 use crate::config::{FlinkConfig, OperatorConfig, options};
+
+/// What holds up a start is told after this long: what passes by itself has passed by then.
+const HELD_UP_AFTER: SignedDuration = SignedDuration::from_mins(1);
 
 /// What a pass over a deployment comes to know beside the job.
 #[derive(Default)]
@@ -95,6 +101,29 @@ impl Kind for FlinkDeployment {
         let was_late = reason_of(error).as_deref() == Some(READINESS_TIMEOUT);
         let is_running = status.job_status.state == Some(JobStatusState::Running);
         was_invalid || (was_late && is_running) || (is_up && is_settled)
+    }
+
+    fn is_held_up(pass: &Pass<'_>) -> bool {
+        let metadata = &pass.world.resource.metadata;
+        let created = metadata.creation_timestamp.as_ref();
+        let is_young =
+            created.is_some_and(|at| pass.world.now.duration_since(at.0) <= HELD_UP_AFTER);
+        if metadata.deletion_timestamp.is_some() || is_young || !pass.has_gone_on_for(HELD_UP_AFTER)
+        {
+            return false;
+        }
+        let Some(last) = &pass.last else { return true };
+        match pass.status.reconciliation_status.state {
+            ReconciliationState::Upgrading | ReconciliationState::RollingBack => true,
+            ReconciliationState::Deployed | ReconciliationState::RolledBack => {
+                let state = pass.status.job_status.state;
+                let has_ended = last.job_state() == JobState::Running
+                    && state.is_some_and(JobStatusState::is_globally_terminal);
+                let is_missing = pass.status.job_manager_deployment_status
+                    == JobManagerDeploymentStatus::Missing;
+                is_missing && !has_ended && pass.desired_state() == JobState::Running
+            }
+        }
     }
 
     fn is_answering(pass: &Pass<'_>) -> bool {

@@ -61,6 +61,11 @@ pub(super) trait Kind: Sized {
     /// Nothing is wrong any more with what the stored error was about.
     fn has_recovered(pass: &Pass<'_, Self>) -> bool;
 
+    /// Whether nothing runs until the decision can go on, and that has been so for long.
+    fn is_held_up(_pass: &Pass<'_, Self>) -> bool {
+        false
+    }
+
     /// Whether the JobManager can be asked and told anything.
     fn is_answering(pass: &Pass<'_, Self>) -> bool;
 
@@ -241,7 +246,12 @@ impl<'w, K: Kind> Pass<'w, K> {
         match end {
             Ok(plan) => Ok(plan),
             Err(Halt::Ask(question)) => Err(question),
-            Err(Halt::Cannot(because)) => Ok(self.finish(because, Some(SOON))),
+            Err(Halt::Cannot(because)) => {
+                if self.problem.is_none() && K::is_held_up(&self) && self.has_room() {
+                    self.problem = Some(Problem::not_carried_out(&because));
+                }
+                Ok(self.finish(because, Some(SOON)))
+            }
             Err(Halt::Problem(problem)) => {
                 let because = problem.message.clone();
                 self.problem = Some(*problem);

@@ -301,9 +301,8 @@ impl<K: Kind> Pass<'_, K> {
     fn settle(&mut self) {
         let rollback = self.rollback_on_record();
         let failed_stop = self.failed_stop_on_record();
-        let is_room =
-            rollback.is_some() || failed_stop.is_some() || self.has_nothing_else_to_tell();
-        let stopped_at = self.world.stopped_at().filter(|_| is_room).map(Problem::not_carried_out);
+        let stopped_at = self.world.stopped_at().filter(|_| self.has_room());
+        let stopped_at = stopped_at.map(Problem::not_carried_out);
         if let Some(problem) = self.problem.as_ref().or(stopped_at.as_ref()) {
             let Problem { kind, reason: _, component: _, message, detail, causes } = problem;
             let (set_back, other) = (self.set_back_on_record(), K::wrong_beside(self));
@@ -325,8 +324,12 @@ impl<K: Kind> Pass<'_, K> {
         K::settle(self);
     }
 
-    /// Whether the error of the status is none, over, or what the last plan stopped at itself.
-    fn has_nothing_else_to_tell(&self) -> bool {
+    /// Whether the error of the status is none, over, what the last plan stopped at itself, or something
+    /// that can be told beside it.
+    pub(super) fn has_room(&self) -> bool {
+        if self.rollback_on_record().is_some() || self.failed_stop_on_record().is_some() {
+            return true;
+        }
         let Some(error) = self.status.error() else { return true };
         reason_of(error).as_deref() == Some(NOT_CARRIED_OUT) || K::has_recovered(self)
     }

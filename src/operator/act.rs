@@ -103,7 +103,17 @@ impl Error {
             | Self::Snapshot { .. } => true,
             Self::Flink { .. } | Self::Raced | Self::StatusTaken => false,
         };
-        is_told && !self.is_transient()
+        is_told && (!self.is_transient() || self.names_a_way_out())
+    }
+
+    /// Passes by itself as a rule. Where it does not its text says what to do, and a person has to see it.
+    fn names_a_way_out(&self) -> bool {
+        matches!(self, Self::ZooKeeper(zookeeper::Error::InUse { .. }))
+    }
+
+    /// Outside the API server something does not answer, which the status tells where it lasts.
+    pub(super) fn is_told_late(&self) -> bool {
+        matches!(self, Self::ZooKeeper(error) if error.is_transient())
     }
 
     /// Stable name for logs.
@@ -568,5 +578,20 @@ pub(super) async fn cancel(flink: &flink::Client, job_id: &str) -> Result<(), Er
         Err(error) => {
             Err(Error::Flink { what: "the job cannot be cancelled", message: tell(&error) })
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_zookeeper_does_not_let_happen_is_told_at_once_or_where_it_lasts() {
+        let in_use = Error::from(zookeeper::Error::InUse { path: "/flink/orders".to_owned() });
+        assert!(in_use.is_transient() && in_use.is_refusal(), "its text says what to do");
+        let (quorum, problem) = ("zk:2181".to_owned(), "refused".to_owned());
+        let away = Error::from(zookeeper::Error::Unreachable { quorum, problem });
+        assert!(away.is_transient() && !away.is_refusal() && away.is_told_late());
+        assert!(!Error::StatusTaken.is_told_late());
     }
 }

@@ -20,6 +20,7 @@ use super::reach::Reach;
 use super::rewind::Rewinds;
 use super::sighting::{Sighting, Trust};
 use super::snapshot::index::ByJob;
+use super::trouble::Troubles;
 use super::validator::{Desk, Validator};
 use super::way::Ways;
 use crate::api::deployment::FlinkDeployment;
@@ -92,6 +93,8 @@ pub struct Context {
     tried: Mutex<HashMap<String, Tried>>,
     /// What the last plan stopped at, with the generation that it was for, by the resource's uid.
     stopped_at: Mutex<HashMap<String, (Option<i64>, String)>>,
+    /// What plans stop at that passes by itself as a rule.
+    pub(super) troubles: Troubles,
     /// When periodic snapshots were asked for, by the uid of the job.
     periodic: Mutex<HashMap<String, Memory>>,
     /// In which cron expressions are meant.
@@ -133,6 +136,7 @@ impl Context {
             failed_submissions: Mutex::default(),
             tried: Mutex::default(),
             stopped_at: Mutex::default(),
+            troubles: Troubles::default(),
             periodic: Mutex::default(),
             zone: TimeZone::system(),
             progress: tokio::sync::broadcast::Sender::new(1024),
@@ -276,6 +280,7 @@ impl Context {
         self.forget_sighting(uid);
         self.forget_failed_submission(uid);
         self.forget_stop(uid);
+        self.troubles.forget(uid);
         self.autoscalers.forget(uid);
         self.autoscalers.settle(uid);
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
@@ -129,12 +129,22 @@ async fn pass<K: Operated>(resource: &Guarded<K>, context: &Context) -> Result<A
             let (uid, generation) = (newest.uid().unwrap_or_default(), newest.meta().generation);
             let outcome = K::pass(newest, context).await;
             if let (Err(Error::Act(error)), Ok(known)) = (&outcome, &resource.0) {
-                if error.is_refusal() {
+                let has_lasted =
+                    error.is_told_late() && context.troubles.note(&uid, Instant::now());
+                let is_told = error.is_refusal() || has_lasted;
+                if is_told {
                     context.note_stop(&uid, generation, tell(error));
                 } else if !error.is_transient() {
                     context.forget_stop(&uid);
                 }
-                tell_failure(error, known, context).await;
+                // What passes by itself is in the log alone, and a snapshot has an event of its own.
+                let has_event = matches!(error, act::Error::Snapshot { .. });
+                if !has_event && (is_told || !error.is_transient()) {
+                    tell_failure(error, known, context).await;
+                }
+            }
+            if outcome.is_ok() {
+                context.troubles.forget(&uid);
             }
             if outcome.is_ok() && context.forget_stop(&uid) {
                 // The status tells still what the plan before this one stopped at.
@@ -187,11 +197,8 @@ async fn freshest<K: Operated>(
     Ok(found.map(Ok))
 }
 
-/// Tells its user what a plan stopped at. What passes by itself is in the log alone.
+/// Tells its user what a plan stopped at.
 async fn tell_failure<K: Operated>(error: &act::Error, resource: &K, context: &Context) {
-    if error.is_transient() || matches!(error, act::Error::Snapshot { .. }) {
-        return;
-    }
     let (reason, component) = K::FAILURE;
     let event = Event::warning(reason, component, tell(error));
     if let Err(error) = Act::new(context, resource.clone()).record_event(event).await {

@@ -90,6 +90,33 @@ fn pods_that_nobody_ends_are_told_by_name_and_waited_for() {
 }
 
 #[test]
+fn what_holds_up_a_start_for_long_is_told_until_it_passes() {
+    let mut first = Scene::new("last-state");
+    first.resource.metadata.creation_timestamp = Some(Time(ago(3600)));
+    let resumed = Scene::running("last-state").suspended(UpgradeMode::LastState);
+    let upgraded = Scene::running("last-state").upgrading(UpgradeMode::LastState);
+    let [_, _, lost] = down();
+    for mut scene in [first.clone(), resumed, upgraded, lost] {
+        let metadata = scene.facts.ha_metadata.clone();
+        scene.facts.ha_metadata = Fact::Unknown("ZooKeeper does not answer".to_owned());
+        let plan = scene.plan();
+        assert!(error(&plan).contains("ZooKeeper does not answer"), "{}", told(&plan));
+        let held_up = scene.after(&plan);
+        let again = held_up.plan();
+        assert_eq!(again.status.error, held_up.status.error);
+        assert!(again.steps.is_empty(), "{}", told(&again));
+        let mut goes_on = held_up;
+        goes_on.facts.ha_metadata = metadata;
+        let plan = goes_on.plan();
+        assert!(deeds(&plan).contains(&"create-cluster"), "{}", told(&plan));
+        assert_eq!(plan.status.error, None);
+    }
+    first.facts.ha_metadata = Fact::Unknown("ZooKeeper does not answer".to_owned());
+    first.resource.metadata.creation_timestamp = Some(Time(ago(10)));
+    assert_eq!(first.plan().status.error, None, "it may pass");
+}
+
+#[test]
 fn it_ends_with_a_plan_that_is_carried_out() {
     let scene = stopped_at(Scene::running("savepoint"));
     let scene = scene.clone().after(&scene.plan());

@@ -1,0 +1,43 @@
+//! What plans stop at that passes by itself as a rule: told only where it lasts.
+
+use std::collections::HashMap;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use super::context::lock;
+
+/// How long it has to last: an ensemble elects a new leader in seconds.
+const TOLD_AFTER: Duration = Duration::from_mins(1);
+
+/// Since when plans have stopped at it, by the resource's uid.
+#[derive(Default)]
+pub(super) struct Troubles(Mutex<HashMap<String, Instant>>);
+
+impl Troubles {
+    /// A plan stopped at it now. Answers whether that has gone on for long.
+    pub(super) fn note(&self, uid: &str, now: Instant) -> bool {
+        let since = *lock(&self.0).entry(uid.to_owned()).or_insert(now);
+        now.duration_since(since) >= TOLD_AFTER
+    }
+
+    /// A plan was carried out, or the resource is gone.
+    pub(super) fn forget(&self, uid: &str) {
+        lock(&self.0).remove(uid);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn trouble_is_told_once_it_has_lasted() {
+        let (troubles, start) = (Troubles::default(), Instant::now());
+        assert!(!troubles.note("u1", start));
+        assert!(!troubles.note("u1", start + Duration::from_secs(59)));
+        assert!(troubles.note("u1", start + TOLD_AFTER));
+        assert!(!troubles.note("u2", start + TOLD_AFTER), "each for itself");
+        troubles.forget("u1");
+        assert!(!troubles.note("u1", start + TOLD_AFTER), "it was over meanwhile");
+    }
+}
