@@ -136,9 +136,14 @@ impl Ground {
         patient(async || Ok(lifecycle(&self.deployments.get(name).await?))).await
     }
 
-    /// How many deployments are in each lifecycle state. As a table, which is the least load: what is
-    /// measured shares the API server with this.
+    /// How many deployments are in each lifecycle state.
     pub(crate) async fn states(&self) -> Result<BTreeMap<String, usize>> {
+        Ok(count(&self.lifecycles().await?))
+    }
+
+    /// Name and lifecycle state of each deployment. As a table, which is the least load: what is
+    /// measured shares the API server with this.
+    pub(crate) async fn lifecycles(&self) -> Result<Vec<(String, String)>> {
         let path = format!("{}?includeObject=None", self.deployments.resource_url());
         let table: Value = patient(async || {
             let request = http::Request::get(&path)
@@ -148,16 +153,15 @@ impl Ground {
         })
         .await?;
         let items = |field: &str| table[field].as_array().context("the list is no table");
-        let column = items("columnDefinitions")?
-            .iter()
-            .position(|column| column["name"] == "Lifecycle State")
-            .context("the custom resource has no column `Lifecycle State`")?;
-        let mut states = BTreeMap::new();
-        for row in items("rows")? {
-            let state = row["cells"][column].as_str().unwrap_or("none");
-            *states.entry(state.to_owned()).or_default() += 1;
-        }
-        Ok(states)
+        let columns = items("columnDefinitions")?;
+        let column = |name: &str| {
+            let at = columns.iter().position(|column| column["name"] == name);
+            at.with_context(|| format!("the custom resource has no column `{name}`"))
+        };
+        let (name, state) = (column("Name")?, column("Lifecycle State")?);
+        let text = |cell: &Value| cell.as_str().unwrap_or("none").to_owned();
+        let rows = items("rows")?.iter();
+        Ok(rows.map(|row| (text(&row["cells"][name]), text(&row["cells"][state]))).collect())
     }
 
     /// Counted by the API server since its start.
@@ -269,6 +273,15 @@ impl Ground {
         })
         .await
     }
+}
+
+/// How many are in each state.
+pub(crate) fn count(lifecycles: &[(String, String)]) -> BTreeMap<String, usize> {
+    let mut states = BTreeMap::new();
+    for (_, state) in lifecycles {
+        *states.entry(state.clone()).or_default() += 1;
+    }
+    states
 }
 
 /// Tries a request that may be made twice some more times.

@@ -8,13 +8,16 @@ use anyhow::{Result, bail};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use crate::ground::{Calls, Ground};
+use crate::ground::{Calls, Ground, count};
 use crate::process::{Operator, others, round};
 use crate::save;
 
 /// How long all deployments may take to become STABLE: a minute, and what a slow machine needs for each.
 const STABLE_LIMIT: Duration = Duration::from_mins(1);
 const STABLE_LIMIT_EACH: Duration = Duration::from_millis(300);
+const STABLE: &str = "STABLE";
+/// How many of those that are not are named.
+const NAMED: usize = 5;
 /// Statuses that are written of a deployment until it is STABLE.
 const STATUSES_TO_STABLE: usize = 2;
 /// Time after start in which an operator loads what it needs; its size then is its idle size.
@@ -175,26 +178,34 @@ impl Bench {
         Ok(STABLE_LIMIT + STABLE_LIMIT_EACH.saturating_mul(u32::try_from(self.count)?))
     }
 
-    /// Waits until all deployments are STABLE, and notes since `start` when they were.
+    /// Waits until all deployments are STABLE, and notes since `start` when they were. One that does
+    /// not become so in time is a failure, and no figure that is missing.
     async fn until_stable(&self, start: Instant, figures: &mut Value) -> Result<()> {
         let wanted = self.count + 1;
         let limit = self.limit()?;
-        let states = loop {
+        loop {
             let asked = start.elapsed();
-            let states = self.ground.states().await?;
-            let stable = states.get("STABLE").copied().unwrap_or(0);
-            if stable >= wanted {
+            let lifecycles = self.ground.lifecycles().await?;
+            let states = count(&lifecycles);
+            figures["states"] = json!(states);
+            if states.get(STABLE).copied().unwrap_or(0) >= wanted {
                 figures["all_stable_s"] = seconds(asked);
-                break states;
+                return Ok(());
             }
             if asked > limit {
-                break states;
+                let others = lifecycles.iter().filter(|(_, state)| state != STABLE);
+                let others: Vec<String> =
+                    others.take(NAMED).map(|(name, state)| format!("{name} {state}")).collect();
+                bail!(
+                    "not all of {wanted} are {STABLE} after {asked:.0?}: {states:?}; the first others: \
+                     {}; the operator's logs are {}*.log",
+                    others.join(", "),
+                    self.log.with_extension("").display()
+                );
             }
             // The list is load, too.
             sleep(Duration::from_millis(100.max(self.count as u64 / 2))).await;
-        };
-        figures["states"] = json!(states);
-        Ok(())
+        }
     }
 
     /// What the operator does in a minute in which nothing happens.

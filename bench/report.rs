@@ -120,6 +120,13 @@ fn cell(row: &Row, figures: &Value) -> String {
     }
 }
 
+/// A phase that was gone through and has not come to the figure.
+fn is_missed(row: &Row, figures: &Value) -> bool {
+    let phase = row.at.trim_start_matches('/').split_once('/').map(|(phase, _)| phase);
+    phase.is_some_and(|phase| figures[phase].is_object())
+        && figures.pointer(row.at).is_none_or(Value::is_null)
+}
+
 /// The aim, and whether it was met.
 fn aim(row: &Row, figures: &Value) -> String {
     // Soaks are measured with any number.
@@ -151,7 +158,7 @@ fn times(figures: &Value, java: &Value) -> Vec<(&'static str, f64, String)> {
         .collect()
 }
 
-/// One line per figure that was measured.
+/// One line per figure of what was measured. Of phases that were not asked for there is none.
 pub(crate) fn table(figures: &Value) -> Result<String> {
     let count = figures["n"].as_u64().context("no `n` in the figures")?;
     let java = if is_soak(figures) { Value::Null } else { baseline(count)? };
@@ -159,9 +166,11 @@ pub(crate) fn table(figures: &Value) -> Result<String> {
         format!("{count} deployments, on this machine"),
         format!("{:<38}{:>10}{:>12}  {}", "", "this", "Java 1.14", "aim"),
     ];
-    for row in ROWS.iter().filter(|row| figures.pointer(row.at).is_some_and(|f| !f.is_null())) {
+    let is_there = |row: &&Row| figures.pointer(row.at).is_some_and(|figure| !figure.is_null());
+    for row in ROWS.iter().filter(|row| is_there(row) || is_missed(row, figures)) {
         let (this, java) = (cell(row, figures), cell(row, &java));
-        let aim = aim(row, figures);
+        let aim =
+            if is_missed(row, figures) { "NOT REACHED".to_owned() } else { aim(row, figures) };
         lines.push(format!("{:<38}{this:>10}{java:>12}  {aim}", row.title).trim_end().to_owned());
     }
     for (title, times, aim) in times(figures, &java) {
@@ -208,8 +217,8 @@ pub(crate) fn write_document() -> Result<()> {
         let indent = if shown.len() < row.title.len() { "&emsp;" } else { "" };
         write!(text, "| {indent}{shown} |")?;
         for (this, java) in &measured {
-            let aim = aim(row, this);
-            let mark = if aim.ends_with("NOT MET") { " ✗" } else { "" };
+            let is_off = aim(row, this).ends_with("NOT MET") || is_missed(row, this);
+            let mark = if is_off { " ✗" } else { "" };
             write!(text, " {}{mark} | {} |", cell(row, this), cell(row, java))?;
         }
         text.push('\n');
