@@ -7,6 +7,7 @@ use axum::http::Method;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use kube::api::{Api, Patch, PatchParams};
+use kubectl_flink::api::blue_green::FlinkBlueGreenDeployment;
 use kubectl_flink::api::deployment::{DeploymentMode, FlinkDeployment, FlinkDeploymentSpec};
 use kubectl_flink::api::session_job::FlinkSessionJobSpec;
 use kubectl_flink::config::OperatorConfig;
@@ -203,6 +204,98 @@ fn flink_38479_a_stored_spec_without_configuration_is_compared() {
         });
         assert!(is_told, "{}", told(&plan));
     }
+}
+
+/// With this template of pods, in all three places.
+fn blue_green(of_pods: &Value) -> Value {
+    let part = json!({"resource": {"memory": "1g", "cpu": 0.5}, "podTemplate": of_pods});
+    json!({
+        "apiVersion": "flink.apache.org/v1beta1", "kind": "FlinkBlueGreenDeployment",
+        "metadata": {"name": "trial", "namespace": "shop", "uid": "trial", "generation": 1},
+        "spec": {
+            "configuration": {"kubernetes.operator.bluegreen.deployment-deletion.delay": "2 s"},
+            "template": {"metadata": {"labels": {"team": "data"}}, "spec": {
+                "image": "flink:1.20", "flinkVersion": "v1_20", "podTemplate": of_pods,
+                "flinkConfiguration": {"taskmanager.numberOfTaskSlots": "2"},
+                "jobManager": part, "taskManager": part,
+                "job": {"jarURI": "local:///job.jar", "parallelism": 2, "upgradeMode": "savepoint"},
+            }},
+        },
+        "status": {"blueGreenState": "ACTIVE_BLUE", "lastReconciledSpec": "{\"spec\":{}}"},
+    })
+}
+
+#[test]
+fn flink_38517_what_a_template_of_pods_has_from_a_pod_is_no_change_of_a_blue_green_deployment() {
+    let read = |object: &Value| -> FlinkBlueGreenDeployment {
+        serde_json::from_value(object.clone()).unwrap()
+    };
+    let of_child = |object: &Value| read(object).spec.template.unwrap().spec.unwrap();
+    let plain = json!({"metadata": {"labels": {"a": "b"}}});
+    for (name, value, is_change) in [
+        ("apiVersion", json!("v1"), false),
+        ("kind", json!("Pod"), false),
+        ("status", json!({"phase": "Running"}), false),
+        ("spec", json!({"nodeName": "a"}), true),
+    ] {
+        let mut with = plain.clone();
+        with[name] = value;
+        let (before, after) = (blue_green(&plain), blue_green(&with));
+        // It is read without loss, and so it can be written back.
+        for object in [&before, &after] {
+            let written = serde_json::to_value(read(object)).unwrap();
+            assert_eq!(
+                written["spec"]["template"]["metadata"],
+                object["spec"]["template"]["metadata"]
+            );
+            let pods = ["/podTemplate", "/jobManager/podTemplate", "/taskManager/podTemplate"];
+            for path in pods.map(|path| format!("/spec/template/spec{path}")) {
+                assert_eq!(written.pointer(&path), object.pointer(&path), "{path}");
+                assert!(object.pointer(&path).is_some());
+            }
+            assert_eq!(read(&written), read(object));
+        }
+        for (one, other) in [(&before, &after), (&after, &before)] {
+            let class = diff(&of_child(one), &of_child(other)).class();
+            assert_eq!(class != ChangeClass::Ignore, is_change, "{name}");
+            assert_eq!(diff(&of_child(one), &of_child(one)).class(), ChangeClass::Ignore);
+        }
+    }
+}
+
+#[tokio::test]
+async fn flink_38517_an_edited_blue_green_deployment_is_left_to_whoever_carries_it_out() {
+    let operating = Operating::start(FakeFlink::start().await);
+    let plain = json!({"metadata": {"labels": {"a": "b"}}});
+    let stored = operating.cluster.insert(blue_green(&plain));
+    let scene = Scene::running("savepoint").operator_option("reconcile.interval", "100 ms");
+    operating.run(&scene);
+    operating.until_seen_running().await;
+    let mut edited = stored.clone();
+    edited["spec"]["template"]["spec"]["podTemplate"]["kind"] = json!("Pod");
+    edited["spec"]["template"]["spec"]["image"] = json!("flink:1.20.1");
+    edited["metadata"]["generation"] = json!(2);
+    let edited = operating.cluster.insert(edited);
+    // Its neighbour is edited after it, and that is carried out.
+    let deployments: Api<FlinkDeployment> = Api::namespaced(operating.cluster.client(), "shop");
+    let patch = Patch::Merge(json!({"spec": {"image": "flink:1.20.1"}}));
+    drop(deployments.patch("orders", &PatchParams::default(), &patch).await.unwrap());
+    operating
+        .until("the neighbour is upgraded", |cluster| {
+            let resource = cluster.object("flinkdeployments", "shop", "orders")?;
+            (resource["status"]["lifecycleState"] == "UPGRADING").then_some(())
+        })
+        .await;
+    let of_it = |recorded: &Recorded| {
+        recorded.uri.contains("flinkbluegreendeployments")
+            || recorded.uri.contains("trial")
+            || recorded.body.to_string().contains("trial")
+    };
+    let writes: Vec<Recorded> = operating.cluster.writes().into_iter().filter(of_it).collect();
+    assert_eq!(writes, []);
+    let now = operating.cluster.object("flinkbluegreendeployments", "shop", "trial");
+    assert_eq!(now, Some(edited));
+    operating.stop().await;
 }
 
 /// One that always says the same.
