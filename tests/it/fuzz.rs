@@ -7,8 +7,8 @@
 //! what it has seen there: a mutation that shows something new is mutated further.
 //!
 //! The seed and the number of mutations are fixed, so that every run tries the same, unless the
-//! environment asks for more (see CONTRIBUTING.md). An input that breaks a law is made smaller,
-//! stored and named.
+//! environment asks for more (see CONTRIBUTING.md), or for another seed after that one. An input that
+//! breaks a law is made smaller, stored and named.
 
 mod autoscaler;
 mod command_line;
@@ -27,7 +27,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use crate::simulation::Choices;
+use crate::simulation::{Choices, another_seed};
 
 /// How long mutations of each target are tried.
 const SECONDS: &str = "KUBECTL_FLINK_FUZZ_SECONDS";
@@ -112,6 +112,10 @@ fn fuzz(target: &Target, run: impl Fn(&Input) -> String) {
     }
     session.towers();
     session.mutations();
+    if let Some(seed) = another_seed().filter(|_| !is_long()) {
+        session.choices = Choices::new(seed);
+        session.mutations();
+    }
     let Session { executions, dearest, seen, pool, .. } = session;
     let outcomes: HashSet<&str> = seen.iter().map(|(outcome, _)| outcome.as_str()).collect();
     println!(

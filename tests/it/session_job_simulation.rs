@@ -39,8 +39,8 @@ use serde_json::json;
 
 use super::simulation::doubt::{Doubt, asks, tells_all};
 use super::simulation::{
-    COMES_TO_REST, Choices, Deeds, Haze, KeepsState, Logged, RESTS_FOR, cases, crashes,
-    moody_verdict, newest, oldest, phase, recorded, referred_to, show_on_failure, stop_on_record,
+    COMES_TO_REST, Choices, Deeds, Haze, KeepsState, Logged, RESTS_FOR, crashes, moody_verdict,
+    newest, oldest, phase, recorded, referred_to, seeds, show_on_failure, stop_on_record,
     tell_pace, without_history,
 };
 
@@ -1092,7 +1092,7 @@ fn a_new_session_job_becomes_stable_and_is_then_left_alone() {
 #[test]
 fn users_faults_and_crashes_lose_no_record_of_a_session_job() {
     let (mut disposed, mut scaled) = ([0, 0], 0);
-    for seed in 0..cases(64) {
+    for seed in seeds(64) {
         let mut choices = Choices::new(seed);
         let mode = if seed % 2 == 0 { "savepoint" } else { "last-state" };
         let mut sim = Sim::new(mode, seed % 3 == 0);
@@ -1140,7 +1140,7 @@ fn users_faults_and_crashes_lose_no_record_of_a_session_job() {
 #[test]
 fn a_store_that_goes_back_unseen_starts_nothing_beside_what_runs() {
     let (mut refused, mut asked) = (0, 0);
-    for seed in 0..cases(48) {
+    for seed in seeds(48) {
         let mut choices = Choices::new(seed);
         let mode = ["savepoint", "last-state"][usize::from(seed % 2 == 1)];
         let mut sim = Sim::new(mode, seed % 3 == 0);
@@ -1224,7 +1224,7 @@ fn a_crash_before_any_step_changes_nothing_for_a_session_job_in_the_end() {
 
 #[test]
 fn a_deleted_session_job_ends_whatever_its_state() {
-    for seed in 0..cases(22) {
+    for seed in seeds(22) {
         let mut choices = Choices::new(seed);
         let mut sim = Sim::new("last-state", seed % 2 == 0);
         show_on_failure(seed, &mut sim, |sim| {

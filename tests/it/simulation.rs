@@ -1321,6 +1321,20 @@ fn names(steps: &[Step]) -> Vec<&'static str> {
     steps.iter().map(kubectl_flink::operator::reconcile::step_name).collect()
 }
 
+/// The seeds to try: so many, and the one in `KUBECTL_FLINK_ANOTHER_SEED` beside them.
+pub(super) fn seeds(default: u64) -> impl Iterator<Item = u64> {
+    (0..cases(default)).chain(another_seed())
+}
+
+/// What `make test` takes from the clock, so that each run of it tries something new. It is printed
+/// where a test fails, and tries the same again when it is set.
+pub(super) fn another_seed() -> Option<u64> {
+    let text = std::env::var("KUBECTL_FLINK_ANOTHER_SEED").ok()?;
+    let seed = text.parse().expect("KUBECTL_FLINK_ANOTHER_SEED is a number");
+    println!("KUBECTL_FLINK_ANOTHER_SEED={seed}");
+    Some(seed)
+}
+
 /// How many seeds to try; `KUBECTL_FLINK_SIMULATION_CASES` asks for more or fewer.
 pub(super) fn cases(default: u64) -> u64 {
     std::env::var("KUBECTL_FLINK_SIMULATION_CASES")
@@ -1485,7 +1499,7 @@ fn a_new_job_becomes_stable_and_is_then_left_alone() {
 #[test]
 fn users_faults_and_crashes_lose_no_record() {
     let (started, mut decisions, mut asked) = (std::time::Instant::now(), 0, 0);
-    for seed in 0..cases(32) {
+    for seed in seeds(32) {
         let mut choices = Choices(seed);
         let mode = if seed % 2 == 0 { "savepoint" } else { "last-state" };
         let mut sim =
@@ -1567,7 +1581,7 @@ fn a_savepoint_is_kept_in_the_status_where_snapshots_are_no_resources() {
 #[test]
 fn savepoints_come_and_go_and_none_that_is_needed_is_disposed_of() {
     let mut disposed = [0, 0];
-    for seed in 0..cases(32) {
+    for seed in seeds(32) {
         let mut choices = Choices(seed);
         let mut sim = Sim::new(if seed % 3 == 0 { "last-state" } else { "savepoint" });
         sim.has_snapshot_resources = seed % 2 == 0;
@@ -1625,7 +1639,7 @@ fn savepoints_come_and_go_and_none_that_is_needed_is_disposed_of() {
 
 #[test]
 fn a_deleted_resource_ends_whatever_its_state() {
-    for seed in 0..cases(22) {
+    for seed in seeds(22) {
         let mut choices = Choices(seed);
         let mut sim = Sim::new("last-state");
         if seed % 2 == 0 {

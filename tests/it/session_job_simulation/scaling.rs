@@ -410,7 +410,7 @@ fn a_crash_between_a_decision_and_what_follows_from_it_changes_nothing_in_the_en
 #[test]
 fn users_faults_and_crashes_double_no_decision_and_lose_no_history() {
     let (mut decided, mut scaled_in_place, mut died) = (0, 0, [0, 0]);
-    for seed in 0..cases(16) {
+    for seed in seeds(16) {
         let mut choices = Choices::new(seed);
         let mode = if seed % 2 == 0 { "savepoint" } else { "last-state" };
         let mut scaled = Scaled::new(mode);

@@ -299,12 +299,23 @@ fn assert_kept(path: &str, before: &Value, after: &Value) {
     }
 }
 
+/// How many resources and edits: where fewer are asked for of the other simulations, as many as ever.
+fn generated() -> u64 {
+    const DEFAULT: u64 = 60;
+    cases(DEFAULT).max(DEFAULT)
+}
+
+/// Each kind with choices of its own, and once more where there is another seed.
+fn of_each_kind() -> impl Iterator<Item = (Choices, CustomResourceDefinition)> {
+    let seeds = std::iter::once(0).chain(another_seed());
+    seeds.flat_map(|seed| crd::all().into_iter().map(move |kind| (Choices::new(seed), kind)))
+}
+
 /// Each field of each kind, with a few values of its type.
 #[test]
 fn what_the_schema_accepts_is_read_kept_and_judged() {
-    let mut choices = Choices::new(0);
     let (mut tried, mut rendered, mut refused) = (0, 0, 0);
-    for definition in crd::all() {
+    for (mut choices, definition) in of_each_kind() {
         let kind = definition.spec.names.kind.as_str();
         let base = base(kind);
         for field in spec_fields(&definition) {
@@ -313,7 +324,7 @@ fn what_the_schema_accepts_is_read_kept_and_judged() {
             if choices.below(share) != 0 {
                 continue;
             }
-            for _ in 0..cases(60).div_ceil(20) {
+            for _ in 0..generated().div_ceil(20) {
                 let name = field.path.last().unwrap();
                 let mut object = base.clone();
                 put(&mut object, &field.path, value(name, field.schema, DEPTH_MAX, &mut choices));
@@ -338,9 +349,8 @@ fn what_the_schema_accepts_is_read_kept_and_judged() {
 /// A value of another type is refused, and its field is named.
 #[test]
 fn what_the_schema_refuses_is_refused_by_its_field() {
-    let mut choices = Choices::new(0);
     let mut refused = 0;
-    for definition in crd::all() {
+    for (mut choices, definition) in of_each_kind() {
         let base = base(&definition.spec.names.kind);
         for field in spec_fields(&definition) {
             let share = if field.is_in_pod_template() { 16 } else { 1 };
@@ -415,7 +425,7 @@ fn an_edit_does_to_the_cluster_what_its_class_says() {
     let definitions = crd::all();
     let all = spec_fields(&definitions[0]);
     let mut count = BTreeMap::new();
-    for seed in 0..cases(60).div_ceil(12) {
+    for seed in (0..generated().div_ceil(12)).chain(another_seed()) {
         let mut choices = Choices::new(seed);
         let mut sim = Sim::new("savepoint");
         show_on_failure(seed, &mut sim, |sim| {
