@@ -64,6 +64,12 @@ async fn a_new_operator_may_see_what_is_not() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs a control plane"]
+async fn a_stale_watch_hides_nothing_for_long() {
+    views::a_stale_watch_hides_nothing_for_long().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a control plane"]
 async fn each_kind_of_fault_changes_nothing_in_the_end() {
     kinds::each_kind_of_fault_changes_nothing_in_the_end().await;
 }

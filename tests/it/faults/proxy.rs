@@ -16,7 +16,7 @@ use tokio::sync::watch as flag;
 use tokio::task::JoinHandle;
 
 use super::operator::Operator;
-pub(crate) use watch::WatchFault;
+pub(crate) use watch::{Touched, WatchFault};
 
 pub(super) type BoxError = Box<dyn std::error::Error + Send + Sync>;
 pub(super) type Body = UnsyncBoxBody<Bytes, BoxError>;
@@ -58,7 +58,10 @@ pub(crate) enum Fault {
     OldJobs,
     /// The list as it was so many writes ago, as from a replica of the API server that is behind.
     OldList(usize),
+    /// With this watch, from its beginning.
     Watch(WatchFault),
+    /// With all watches that are open now and have this in their path. The request itself goes well.
+    OpenWatches(WatchFault, &'static str),
     /// The script changed what is asked about; the request itself goes well.
     Elsewhere,
 }
@@ -97,7 +100,23 @@ pub(crate) struct Recorded {
     pub(crate) status: Option<u16>,
     /// Of a list that was to be old.
     pub(crate) age: Option<Age>,
+    /// How many events of watches its fault has come to.
+    pub(crate) touched: Touched,
     pub(crate) at: std::time::Instant,
+}
+
+impl Recorded {
+    /// The fault has done something: one of watches is none before an event comes by.
+    pub(crate) fn has_struck(&self) -> bool {
+        match self.fault {
+            Some(Fault::Watch(_) | Fault::OpenWatches(..)) => self.touched() > 0,
+            fault => fault.is_some(),
+        }
+    }
+
+    pub(crate) fn touched(&self) -> usize {
+        self.touched.load(std::sync::atomic::Ordering::Relaxed)
+    }
 }
 
 /// How old a list was that was given.
@@ -120,7 +139,7 @@ struct State {
     writes: usize,
     recorded: Vec<Recorded>,
     last_write: Option<std::time::Instant>,
-    /// Requests that are left without an answer at this moment.
+    /// Requests that are left without an answer at this moment, and watches that withhold something.
     silences: usize,
     /// The operator was killed, and the one that comes next has not looked yet what there is.
     is_unseen: bool,
@@ -139,6 +158,8 @@ struct Shared {
     state: Mutex<State>,
     /// Counts how often faults were ended: what they hold back goes on then.
     calm: flag::Sender<usize>,
+    /// What befell open watches last.
+    strikes: flag::Sender<Option<watch::Strike>>,
 }
 
 /// The two ports; they close when this is dropped.
@@ -168,6 +189,7 @@ impl Proxy {
             operator,
             state: Mutex::default(),
             calm: flag::Sender::new(0),
+            strikes: flag::Sender::new(None),
         });
         let (api_address, api_port) = open(Side::Kubernetes, &shared).await;
         let (flink_address, flink_port) = open(Side::Flink, &shared).await;
@@ -203,13 +225,23 @@ impl Proxy {
         self.shared.calm.send_modify(|times| *times += 1);
     }
 
+    /// This goes wrong with the watches that are open and have this in their path; answers with how many
+    /// of their events it does, up to now.
+    pub(crate) fn strike_open_watches(&self, fault: WatchFault, part: &'static str) -> Touched {
+        let touched = Touched::default();
+        let strike = watch::Strike { fault, part, touched: Arc::clone(&touched) };
+        drop(self.shared.strikes.send_replace(Some(strike)));
+        touched
+    }
+
     /// The requests since the beginning.
     pub(crate) fn recorded(&self) -> Vec<Recorded> {
         self.state().recorded.clone()
     }
 
     /// How long nothing was written; events do not count. The operator is not at rest while it waits
-    /// for an answer that does not come: it will ask again. Nor is one that was killed, until the next
+    /// for an answer that does not come: it will ask again. Nor is it while a watch that it had open keeps
+    /// news from it: it will find out. Nor is one that was killed, until the next
     /// has looked: it may have something to do.
     pub(super) fn at_rest_for(&self) -> Duration {
         let state = self.state();
@@ -243,8 +275,8 @@ async fn open(side: Side, shared: &Arc<Shared>) -> (String, JoinHandle<()>) {
 }
 
 impl Shared {
-    /// Numbers and keeps a request; answers its place in the record and what goes wrong with it.
-    fn note(&self, mut asked: Asked) -> (usize, Option<Fault>) {
+    /// Numbers and keeps a request.
+    fn note(&self, mut asked: Asked) -> Noted {
         let mut state = self.state.lock().unwrap();
         if asked.method != Method::GET {
             state.writes += 1;
@@ -261,8 +293,16 @@ impl Shared {
             state.is_unseen = false;
             state.last_write = Some(at);
         }
-        state.recorded.push(Recorded { asked, fault, status: None, age: None, at });
-        (state.recorded.len() - 1, fault)
+        let touched = Touched::default();
+        if let Some(Fault::OpenWatches(fault, part)) = fault {
+            let touched = Arc::clone(&touched);
+            drop(self.strikes.send_replace(Some(watch::Strike { fault, part, touched })));
+        }
+        let place = state.recorded.len();
+        let recorded =
+            Recorded { asked, fault, status: None, age: None, touched: touched.clone(), at };
+        state.recorded.push(recorded);
+        Noted { place, fault, touched }
     }
 
     fn note_version(&self, answer: &[u8]) {
@@ -299,9 +339,9 @@ impl Shared {
     }
 
     /// Until it is dropped a request is without an answer.
-    fn hush(&self) -> Hush<'_> {
+    fn hush(self: &Arc<Self>) -> Hush {
         self.state.lock().unwrap().silences += 1;
-        Hush(self)
+        Hush(Arc::clone(self))
     }
 
     fn note_status(&self, place: usize, status: u16) {
@@ -312,16 +352,23 @@ impl Shared {
     }
 }
 
+/// A request that was kept: its place in the record, and what goes wrong with it.
+struct Noted {
+    place: usize,
+    fault: Option<Fault>,
+    touched: Touched,
+}
+
 /// The version of the store in an object or a list.
 fn version_of(answer: &[u8]) -> Option<u64> {
     let answer: serde_json::Value = serde_json::from_slice(answer).ok()?;
     answer["metadata"]["resourceVersion"].as_str()?.parse().ok()
 }
 
-/// A request that is left without an answer.
-struct Hush<'a>(&'a Shared);
+/// A request that is left without an answer, or a watch whose news are withheld.
+struct Hush(Arc<Shared>);
 
-impl Drop for Hush<'_> {
+impl Drop for Hush {
     fn drop(&mut self) {
         let mut state = self.0.state.lock().unwrap();
         state.silences -= 1;

@@ -15,8 +15,9 @@ use super::ground::{Ground, file};
 use super::operator::Operator;
 use super::proxy::{Asked, Fault, Proxy, Recorded};
 
-/// Steps take a second; many of them at once on two cores take longer.
-const PATIENCE: Duration = Duration::from_mins(2);
+/// Steps take a second; many of them at once on two cores take longer. A watch that is frozen is believed
+/// for a minute, and what failed meanwhile is tried again after most of another.
+const PATIENCE: Duration = Duration::from_mins(3);
 const LOOK_EVERY: Duration = Duration::from_millis(150);
 /// Longer than the interval at which the operator looks at what is at rest.
 const REST: Duration = Duration::from_millis(2500);
@@ -221,7 +222,7 @@ pub(super) fn arguments(
 }
 
 pub(super) fn line(recorded: &Recorded) -> String {
-    let Recorded { asked, fault, status, age: _, at: _ } = recorded;
+    let Recorded { asked, fault, status, age: _, touched: _, at: _ } = recorded;
     let number = asked.write.map_or_else(String::new, |number| number.to_string());
     let status = status.map_or_else(|| "-".to_owned(), |status| status.to_string());
     let fault = fault.map_or_else(String::new, |fault| format!("  <- {fault:?}"));

@@ -110,7 +110,7 @@ fn is_done(one: &Recorded) -> bool {
         Some(Fault::Kill(After) | Fault::Cut(After) | Fault::Silence(After)) => {
             one.status.is_some()
         }
-        fault => fault.is_some(),
+        _ => one.has_struck(),
     }
 }
 

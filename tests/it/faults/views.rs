@@ -1,14 +1,28 @@
-//! The operator is killed in the middle, and what it sees when it comes back is not what is.
+//! What the operator sees is not what is: when it was killed in the middle and comes back, and when it
+//! runs and what it has watched for a while goes stale.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tokio::time::sleep;
 
 use super::ground::Ground;
 use super::points::Point;
 use super::proxy::{Asked, Fault, Moment, Recorded, VERSIONS, WatchFault};
-use super::trouble::{Base, Trouble, same_end};
+use super::scenarios::{CLUSTER, JOB, deployment, run_in_session};
+use super::stage::{DEPLOYMENT, SESSION_JOB, Stage, is_stable};
+use super::trouble::{Base, Trouble, first, same_end};
+use super::weather::check_nothing_is_left;
 
 /// Lists of a resource that are old, one after the other.
 const OLD_LISTS: usize = 3;
+
+/// Longer than the operator waits for anything else, and shorter than it believes a silent watch.
+const HELD: WatchFault = WatchFault::Held(Duration::from_secs(8));
+/// What may befall all watches of an operator at once, while it runs.
+const OF_OPEN_WATCHES: [WatchFault; 5] =
+    [WatchFault::Frozen, HELD, WatchFault::Gone, WatchFault::Doubled, WatchFault::Replayed];
 
 const DEPLOYMENTS: (&str, &str) = ("flinkdeployments", "/flinkdeployments?");
 const SESSION_JOBS: (&str, &str) = ("flinksessionjobs", "/flinksessionjobs?");
@@ -37,11 +51,118 @@ pub(super) async fn a_new_operator_may_see_what_is_not() {
     .await;
 }
 
+fn is_stop(asked: &Asked) -> bool {
+    asked.is("POST", "/stop")
+}
+
+fn is_creation(asked: &Asked) -> bool {
+    asked.is("POST", "/deployments?")
+        || (asked.is("POST", "") && asked.path.ends_with("/deployments"))
+}
+
+fn is_run(asked: &Asked) -> bool {
+    asked.is("POST", "/run")
+}
+
+/// The operator runs on, and all that it watches goes wrong when it first stops a job, and when it
+/// first starts one again.
+fn stale(is_start: fn(&Asked) -> bool) -> Vec<Trouble> {
+    let moments: [(&str, fn(&Asked) -> bool); 2] = [("stop", is_stop), ("start", is_start)];
+    let at = |(when, is_it): (&str, fn(&Asked) -> bool)| {
+        OF_OPEN_WATCHES.map(|fault| {
+            let name = format!("open-{}-{when}", word(fault));
+            Trouble::first(name, 1, is_it, Fault::OpenWatches(fault, ""))
+        })
+    };
+    moments.into_iter().flat_map(at).collect()
+}
+
+fn word(fault: WatchFault) -> &'static str {
+    match fault {
+        WatchFault::Frozen => "frozen",
+        WatchFault::Held(_) => "held",
+        WatchFault::Gone => "gone",
+        WatchFault::Doubled => "doubled",
+        WatchFault::Replayed => "replayed",
+        WatchFault::Short => "short",
+    }
+}
+
+/// A user edits in the middle of an upgrade, and deletes after it, and the watches of the operator
+/// that runs tell nothing of it, or too late, or more than once.
+pub(super) async fn a_stale_watch_hides_nothing_for_long() {
+    let ground = Arc::new(Ground::new("stale").await);
+    let lives = OF_OPEN_WATCHES.into_iter().flat_map(|fault| {
+        [DEPLOYMENT, SESSION_JOB].map(|kind| {
+            let ground = Arc::clone(&ground);
+            let name = format!("stale-{}-{}", word(fault), kind.to_ascii_lowercase());
+            (name.clone(), tokio::spawn(async move { hidden(&ground, &name, kind, fault).await }))
+        })
+    });
+    let mut failures = Vec::new();
+    for (name, life) in lives.collect::<Vec<_>>() {
+        match life.await {
+            Ok(told) => println!("{name}: {told}"),
+            Err(error) => failures.push(format!("{name}: {error}")),
+        }
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+    // Nobody edits, and the end is that of an undisturbed run.
+    same_end(&ground, "savepoint_upgrade", |_| stale(is_creation)).await;
+    same_end(&ground, "session_job_upgrade", |_| stale(is_run)).await;
+}
+
+/// Tells how much was hidden, and for how long.
+async fn hidden(ground: &Arc<Ground>, name: &str, kind: &str, fault: WatchFault) -> String {
+    let struck = Fault::OpenWatches(fault, "");
+    let stage = Stage::new(ground, name, first(1, is_stop, struck)).await;
+    if kind == SESSION_JOB {
+        run_in_session(&stage, "savepoint").await;
+    } else {
+        stage.create(deployment("savepoint")).await;
+        stage.until_stable(JOB).await;
+    }
+    stage.begin();
+    stage.edit(kind, JOB, json!({"job": {"parallelism": 2}})).await;
+    while !stage.proxy.recorded().iter().any(|one| one.fault == Some(struck)) {
+        sleep(Duration::from_millis(20)).await;
+    }
+    let edited = Instant::now();
+    stage.edit(kind, JOB, json!({"job": {"parallelism": 3}})).await;
+    let is_done =
+        |found: &Value| is_stable(found) && found["spec"]["job"]["parallelism"] == json!(3);
+    stage.until(kind, JOB, "STABLE with the second edit", is_done).await;
+    let edited = edited.elapsed();
+    stage.until_at_rest().await;
+    stage.check_laws();
+    let recorded = stage.proxy.recorded();
+    let in_upgrade: usize = recorded.iter().map(Recorded::touched).sum();
+    assert!(in_upgrade > 0, "{}", stage.told("no watch was struck in the upgrade"));
+
+    let touched = stage.proxy.strike_open_watches(fault, "");
+    let deleted = Instant::now();
+    stage.delete(kind, JOB).await;
+    if kind == SESSION_JOB {
+        stage.delete(DEPLOYMENT, CLUSTER).await;
+        stage.until_gone(SESSION_JOB, JOB).await;
+        stage.until_gone(DEPLOYMENT, CLUSTER).await;
+    } else {
+        stage.until_gone(DEPLOYMENT, JOB).await;
+    }
+    let deleted = deleted.elapsed();
+    check_nothing_is_left(&stage).await;
+    stage.check_laws();
+    let after = touched.load(std::sync::atomic::Ordering::Relaxed);
+    assert!(after > 0, "{}", stage.told("no watch was struck in the deletion"));
+    assert_eq!(stage.operator.starts(), 1, "{}", stage.told("the operator did not run on"));
+    format!("{in_upgrade} events, edited in {edited:.1?}; {after} events, gone in {deleted:.1?}")
+}
+
 fn watches(base: &Base) -> Vec<Trouble> {
     use WatchFault::{Doubled, Gone, Replayed, Short};
     let wrong = |fault: WatchFault| {
         let then = move |asked: &Asked| asked.is_watch.then_some(Fault::Watch(fault));
-        killed_then(format!("{fault:?}").to_lowercase(), base.sure_at(1, 2), then, 12)
+        killed_then(word(fault).to_owned(), base.sure_at(1, 2), then, 12)
     };
     [Gone, Doubled, Replayed, Short].map(wrong).into()
 }
@@ -77,7 +198,8 @@ fn old_and_frozen(base: &Base, (name, part): (&str, &'static str)) -> Trouble {
     };
     killed_then(format!("old-frozen-{name}"), base.sure_at(1, 2), then, 2).if_shown(
         move |recorded| {
-            shows_others(recorded) && recorded.iter().any(|one| one.fault == Some(is_frozen))
+            let is_struck = |one: &Recorded| one.fault == Some(is_frozen) && one.has_struck();
+            shows_others(recorded) && recorded.iter().any(is_struck)
         },
     )
 }
@@ -120,5 +242,8 @@ fn killed_then(
             fault
         })
     });
-    trouble.if_any(|fault| !matches!(fault, Fault::Kill(_)))
+    trouble.if_shown(|recorded| {
+        let is_kill = |one: &Recorded| matches!(one.fault, Some(Fault::Kill(_)));
+        recorded.iter().any(|one| !is_kill(one) && one.has_struck())
+    })
 }

@@ -26,6 +26,8 @@ const ROUNDS: u64 = 3;
 const DEEDS: usize = 8;
 /// Of a hundred requests so many go wrong.
 const TROUBLE: u64 = 12;
+/// Of a hundred watches: there are few of them, and not every one has something to tell.
+const TROUBLE_OF_WATCHES: u64 = 36;
 
 /// The seed in `KUBECTL_FLINK_FAULT_SEED`, or a new one.
 fn seed() -> u64 {
@@ -71,9 +73,9 @@ const WATCH: &str = "API server, watch";
 const FLINK_READ: &str = "Flink, read";
 const FLINK_WRITE: &str = "Flink, write";
 
-/// Each kind that can occur. To whom is chance: what a request of each kind can suffer,
+/// Each kind that can occur; of watches, where it came to an event. To whom is chance: what a request of each kind can suffer,
 /// [`super::kinds`] has for sure.
-const KINDS_OF_FAULT: [&str; 19] = [
+const KINDS_OF_FAULT: [&str; 22] = [
     "slow",
     "409",
     "429",
@@ -93,6 +95,9 @@ const KINDS_OF_FAULT: [&str; 19] = [
     "watch doubled",
     "watch replayed",
     "watch short",
+    "open watches frozen",
+    "open watches gone",
+    "open watches doubled",
 ];
 
 /// What did not come by.
@@ -102,7 +107,8 @@ fn missing(hits: &Hits) -> Vec<&'static str> {
 }
 
 fn count(hits: &mut Hits, recorded: &[Recorded]) {
-    for Recorded { asked, fault, .. } in recorded {
+    for one in recorded.iter().filter(|one| one.has_struck()) {
+        let Recorded { asked, fault, .. } = one;
         let Some(fault) = fault else { continue };
         let of = match (asked.side, asked.method == Method::GET) {
             (Side::Kubernetes, true) if asked.is_watch => WATCH,
@@ -134,6 +140,10 @@ fn name(fault: Fault) -> &'static str {
         Fault::OldJobs => "old jobs",
         Fault::OldList(_) => "old list",
         Fault::Watch(WatchFault::Frozen) => "watch frozen",
+        Fault::Watch(WatchFault::Held(_)) => "watch held",
+        Fault::OpenWatches(WatchFault::Gone, _) => "open watches gone",
+        Fault::OpenWatches(WatchFault::Doubled, _) => "open watches doubled",
+        Fault::OpenWatches(..) => "open watches frozen",
         Fault::Watch(WatchFault::Gone) => "watch gone",
         Fault::Watch(WatchFault::Doubled) => "watch doubled",
         Fault::Watch(WatchFault::Replayed) => "watch replayed",
@@ -274,7 +284,7 @@ async fn one_deed(stage: &Stage, choices: &mut Choices, kind: Kind) -> String {
     spec.to_string()
 }
 
-async fn check_nothing_is_left(stage: &Stage) {
+pub(super) async fn check_nothing_is_left(stage: &Stage) {
     for kind in ["Deployment", "Service", "ConfigMap", "Pod"] {
         for attempt in 0.. {
             let all = stage.api(kind).list(&ListParams::default()).await.unwrap();
@@ -300,7 +310,7 @@ async fn check_nothing_is_left(stage: &Stage) {
 /// What goes wrong, by chance.
 fn trouble(mut choices: Choices) -> Script {
     Box::new(move |asked: &Asked| {
-        if choices.below(100) >= TROUBLE {
+        if choices.below(100) >= if asked.is_watch { TROUBLE_OF_WATCHES } else { TROUBLE } {
             return None;
         }
         let moment = if choices.below(2) == 0 { Moment::Before } else { Moment::After };
@@ -319,6 +329,11 @@ fn trouble(mut choices: Choices) -> Script {
                 Fault::OldList(usize::try_from(choices.below(8)).unwrap())
             }
             (Side::Kubernetes, false, 0) => Fault::Status(409, None),
+            (Side::Kubernetes, false, 1) => {
+                let faults = [WatchFault::Frozen, WatchFault::Gone, WatchFault::Doubled];
+                let fault = faults[usize::try_from(choices.below(3)).unwrap()];
+                Fault::OpenWatches(fault, "")
+            }
             (Side::Flink, true, 0) if asked.path.contains("/jobs/overview") => Fault::NoJobs,
             (_, _, 0..2) => Fault::Slow(Duration::from_millis(choices.below(1500))),
             (Side::Kubernetes, _, 2) => Fault::Status(429, Some(1)),

@@ -11,7 +11,7 @@ use http_body_util::{BodyExt, Full, StreamBody};
 use hyper::body::{Frame, Incoming};
 use serde_json::json;
 
-use super::{Age, Asked, Body, BoxError, Fault, Moment, Shared, Side, version_of, watch};
+use super::{Age, Asked, Body, BoxError, Fault, Moment, Noted, Shared, Side, version_of, watch};
 
 /// An error ends the connection.
 pub(super) async fn serve(
@@ -35,7 +35,15 @@ pub(super) async fn serve(
         write: None,
         is_watch,
     };
-    let (place, fault) = shared.note(asked);
+    let Noted { place, fault, touched } = shared.note(asked);
+    // Those count that were open before.
+    let dangers = is_watch.then(|| watch::Dangers {
+        shared: Arc::clone(&shared),
+        path: path.clone(),
+        strikes: shared.strikes.subscribe(),
+        calm: shared.calm.subscribe(),
+        touched,
+    });
     match fault {
         Some(Fault::Kill(Moment::Before)) => return Err(kill(&shared)),
         Some(Fault::Cut(Moment::Before)) => return Err(cut()),
@@ -63,8 +71,8 @@ pub(super) async fn serve(
     let again = is_old.then(|| parts.clone());
     let mut answer = pass_on(side, &shared, parts, body).await?;
     shared.note_status(place, answer.status().as_u16());
-    if is_watch {
-        return Ok(watch::with_fault(answer, fault, shared.calm.subscribe()));
+    if let Some(dangers) = dangers {
+        return Ok(watch::with_fault(answer, fault, dangers));
     }
     let headers = std::mem::take(answer.headers_mut());
     let status = answer.status();
@@ -137,7 +145,7 @@ fn cut() -> io::Error {
 }
 
 /// Until the client leaves, or the faults end.
-async fn silence(shared: &Shared) -> Result<Response<Body>, io::Error> {
+async fn silence(shared: &Arc<Shared>) -> Result<Response<Body>, io::Error> {
     let _hush = shared.hush();
     let mut calm = shared.calm.subscribe();
     drop(calm.changed().await);

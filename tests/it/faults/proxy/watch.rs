@@ -1,4 +1,9 @@
-//! Watches that go wrong.
+//! Watches that go wrong: from their beginning, or when they have been open for a while.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use futures::{StreamExt, stream};
@@ -7,14 +12,17 @@ use http_body_util::{BodyExt, StreamBody};
 use hyper::body::Frame;
 use serde_json::json;
 use tokio::sync::watch::Receiver;
+use tokio::time::{Instant, sleep_until};
 
-use super::{Body, BoxError, Fault};
+use super::{Body, BoxError, Fault, Hush, Shared};
 
 /// What goes wrong with one watch.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum WatchFault {
     /// Nothing comes any more, and the connection stays.
     Frozen,
+    /// Nothing comes for so long, and then what was held back.
+    Held(Duration),
     /// The version to start from is too old.
     Gone,
     /// Every event comes twice.
@@ -25,12 +33,44 @@ pub(crate) enum WatchFault {
     Short,
 }
 
+/// How many events of watches a fault has come to: withheld, doubled, or the last ones.
+pub(crate) type Touched = Arc<AtomicUsize>;
+
+/// What befalls watches that are open.
+#[derive(Clone, Debug)]
+pub(super) struct Strike {
+    pub(super) fault: WatchFault,
+    /// Those with this in their path.
+    pub(super) part: &'static str,
+    pub(super) touched: Touched,
+}
+
+/// What a watch may have to do with.
+pub(super) struct Dangers {
+    pub(super) shared: Arc<Shared>,
+    pub(super) path: String,
+    pub(super) strikes: Receiver<Option<Strike>>,
+    pub(super) calm: Receiver<usize>,
+    /// Of the request that opens it.
+    pub(super) touched: Touched,
+}
+
 struct Lines {
     body: Body,
+    dangers: Dangers,
     rest: BytesMut,
     first: Option<Bytes>,
-    ready: std::collections::VecDeque<Bytes>,
+    ready: VecDeque<Bytes>,
+    /// What is held back, and until when.
+    held: VecDeque<Bytes>,
+    until: Option<Instant>,
     fault: Option<WatchFault>,
+    /// The fault came when it was open.
+    is_struck: bool,
+    /// There while it withholds news from who had it open.
+    hush: Option<Hush>,
+    /// The server has nothing more.
+    is_drained: bool,
     is_over: bool,
 }
 
@@ -38,33 +78,29 @@ struct Lines {
 pub(super) fn with_fault(
     answer: Response<Body>,
     fault: Option<Fault>,
-    mut calm: Receiver<usize>,
+    dangers: Dangers,
 ) -> Response<Body> {
-    let fault = match fault {
-        Some(Fault::Watch(fault)) => Some(fault),
-        _ => None,
-    };
     if !answer.status().is_success() {
         return answer;
     }
     answer.map(|body| {
-        if fault == Some(WatchFault::Frozen) {
-            let until_calm = stream::once(async move {
-                drop(calm.changed().await);
-                Err::<Frame<Bytes>, BoxError>("the frozen connection ended".into())
-            });
-            return BodyExt::boxed_unsync(StreamBody::new(until_calm));
+        let mut lines = Lines {
+            body,
+            dangers,
+            rest: BytesMut::new(),
+            first: None,
+            ready: VecDeque::new(),
+            held: VecDeque::new(),
+            until: None,
+            fault: None,
+            is_struck: false,
+            hush: None,
+            is_drained: false,
+            is_over: false,
+        };
+        if let Some(Fault::Watch(fault)) = fault {
+            lines.begin(fault);
         }
-        let mut ready = std::collections::VecDeque::new();
-        if fault == Some(WatchFault::Gone) {
-            let gone = json!({"type": "ERROR", "object": {
-                "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
-                "message": "too old resource version", "reason": "Expired", "code": 410,
-            }});
-            ready.push_back(Bytes::from(format!("{gone}\n")));
-        }
-        let is_over = fault == Some(WatchFault::Gone);
-        let lines = Lines { body, rest: BytesMut::new(), first: None, ready, fault, is_over };
         let frames = stream::unfold(lines, |mut lines| async move {
             let line = lines.next().await?;
             Some((line.map(Frame::data), lines))
@@ -73,29 +109,110 @@ pub(super) fn with_fault(
     })
 }
 
+/// A sign of life, and no news.
+fn is_bookmark(line: &[u8]) -> bool {
+    line.windows(BOOKMARK.len()).any(|part| part == BOOKMARK)
+}
+
+const BOOKMARK: &[u8] = br#""type":"BOOKMARK""#;
+
 impl Lines {
+    /// From now on this goes wrong.
+    fn begin(&mut self, fault: WatchFault) {
+        // What passed before does not end it.
+        self.dangers.calm.mark_unchanged();
+        self.fault = Some(fault);
+        match fault {
+            WatchFault::Gone => {
+                let gone = json!({"type": "ERROR", "object": {
+                    "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+                    "message": "too old resource version", "reason": "Expired", "code": 410,
+                }});
+                self.touch();
+                self.ready.push_back(Bytes::from(format!("{gone}\n")));
+                self.is_over = true;
+            }
+            WatchFault::Held(pause) => self.until = Some(Instant::now() + pause),
+            _ => {}
+        }
+    }
+
+    fn touch(&self) {
+        let _before = self.dangers.touched.fetch_add(1, Ordering::Relaxed);
+    }
+
     async fn next(&mut self) -> Option<Result<Bytes, BoxError>> {
         loop {
             if let Some(line) = self.ready.pop_front() {
                 return Some(Ok(line));
             }
-            if self.is_over {
+            let is_frozen = self.fault == Some(WatchFault::Frozen);
+            let is_held = self.until.is_some();
+            if self.is_over || (self.is_drained && !is_frozen && !is_held) {
                 return None;
             }
-            match self.body.frame().await? {
-                Ok(frame) => self.rest.extend_from_slice(&frame.into_data().unwrap_or_default()),
-                Err(error) => return Some(Err(error)),
-            }
-            while let Some(end) = self.rest.iter().position(|byte| *byte == b'\n') {
-                let line = self.rest.split_to(end + 1).freeze();
-                self.take(line);
+            let until = self.until.unwrap_or_else(Instant::now);
+            tokio::select! {
+                biased;
+                _ = self.dangers.calm.changed(), if is_frozen => {
+                    self.is_over = true;
+                    return Some(Err("the frozen connection ended".into()));
+                }
+                changed = self.dangers.strikes.changed() => {
+                    self.is_over |= changed.is_err();
+                    let strike = self.dangers.strikes.borrow_and_update().clone();
+                    let Some(Strike { fault, part, touched }) = strike else { continue };
+                    if self.dangers.path.contains(part) {
+                        self.dangers.touched = touched;
+                        self.is_struck = true;
+                        self.begin(fault);
+                    }
+                }
+                () = sleep_until(until), if is_held => {
+                    (self.until, self.fault, self.hush) = (None, None, None);
+                    self.ready.append(&mut self.held);
+                }
+                frame = self.body.frame(), if !self.is_drained => match frame {
+                    Some(Ok(frame)) => {
+                        self.rest.extend_from_slice(&frame.into_data().unwrap_or_default());
+                        while let Some(end) = self.rest.iter().position(|byte| *byte == b'\n') {
+                            let line = self.rest.split_to(end + 1).freeze();
+                            self.take(line);
+                        }
+                    }
+                    Some(Err(_)) if is_frozen => self.is_drained = true,
+                    Some(Err(error)) => {
+                        self.is_over = true;
+                        return Some(Err(error));
+                    }
+                    None => self.is_drained = true,
+                },
             }
         }
     }
 
     fn take(&mut self, line: Bytes) {
-        if self.fault == Some(WatchFault::Replayed) {
-            self.ready.extend(self.first.clone());
+        let is_news = !is_bookmark(&line);
+        if is_news && self.fault.is_some() && !self.is_over {
+            let is_first = self.first.is_none();
+            if !(is_first && self.fault == Some(WatchFault::Replayed)) {
+                self.touch();
+            }
+        }
+        let is_withheld = matches!(self.fault, Some(WatchFault::Frozen | WatchFault::Held(_)));
+        if is_withheld && is_news && self.is_struck && self.hush.is_none() {
+            self.hush = Some(self.dangers.shared.hush());
+        }
+        match self.fault {
+            Some(WatchFault::Frozen) => return,
+            Some(WatchFault::Held(_)) => {
+                self.held.push_back(line);
+                return;
+            }
+            Some(WatchFault::Replayed) => self.ready.extend(self.first.clone()),
+            // What came with the last one is no more.
+            Some(WatchFault::Short) if self.is_over => return,
+            _ => {}
         }
         self.ready.push_back(line.clone());
         match self.fault {
@@ -103,7 +220,7 @@ impl Lines {
             Some(WatchFault::Short) => self.is_over = true,
             _ => {}
         }
-        if self.first.is_none() {
+        if self.first.is_none() && is_news {
             self.first = Some(line);
         }
     }
