@@ -14,10 +14,12 @@ use tokio::time::sleep;
 
 use sessions::{
     session_cluster_delete_with_its_job, session_cluster_upgrade, session_cluster_upgrade_with_ha,
-    session_job_delete_with_savepoint,
+    session_job_delete_with_savepoint, session_job_snapshot,
 };
 
+use super::proxy::Asked;
 use super::stage::{DEPLOYMENT, SESSION_JOB, SNAPSHOT, Stage, is_stable, is_suspended};
+use crate::support::fake_flink::load::{Load, SOURCE, WINDOW};
 
 pub(super) const JOB: &str = "orders";
 pub(super) const CLUSTER: &str = "lab";
@@ -27,6 +29,15 @@ pub(super) struct Scenario {
     pub(super) play: for<'a> fn(&'a Stage) -> BoxFuture<'a, ()>,
     /// Clusters whose jobs are looked at in the end.
     pub(super) clusters: &'static [&'static str],
+}
+
+impl Scenario {
+    /// What Flink may refuse, for the scenario to end otherwise. So may it where the operator died when it
+    /// had written that it would ask: it does not ask twice.
+    pub(super) fn refusable(&self) -> Option<fn(&Asked) -> bool> {
+        let is_scaling: fn(&Asked) -> bool = |asked| asked.is("PUT", "/resource-requirements");
+        (self.name == "scaling_in_place").then_some(is_scaling)
+    }
 }
 
 macro_rules! scenarios {
@@ -44,6 +55,8 @@ scenarios! {
     stateless_upgrade in JOB;
     savepoint_upgrade in JOB;
     last_state_upgrade in JOB;
+    last_state_upgrade_of_flink_2 in JOB;
+    scaling_in_place in JOB;
     upgrade_by_cancelling in JOB;
     standalone_upgrade in JOB;
     standalone_last_state_upgrade in JOB;
@@ -59,6 +72,7 @@ scenarios! {
     lost_job_manager in JOB;
     adoption in JOB;
     snapshot_by_hand in JOB;
+    checkpoint_by_hand in JOB;
     snapshot_by_nonce in JOB;
     periodic_snapshots in JOB;
     snapshots_in_the_status in JOB;
@@ -66,6 +80,7 @@ scenarios! {
     session_job_upgrade in CLUSTER;
     session_job_last_state_upgrade in CLUSTER;
     session_job_suspend_and_resume in CLUSTER;
+    session_job_snapshot in CLUSTER;
     session_job_delete in CLUSTER;
     session_job_delete_with_savepoint in CLUSTER;
     session_cluster_upgrade in CLUSTER;
@@ -175,6 +190,50 @@ async fn last_state_upgrade(stage: &Stage) {
     until_checkpointed(stage).await;
     stage.begin();
     scale(stage, 2).await;
+}
+
+/// Which stores what it runs under another key.
+async fn last_state_upgrade_of_flink_2(stage: &Stage) {
+    let mut deployment = highly_available("last-state");
+    deployment["spec"]["image"] = json!("flink:2.1");
+    deployment["spec"]["flinkVersion"] = json!("v2_1");
+    run(stage, deployment).await;
+    until_checkpointed(stage).await;
+    stage.begin();
+    scale(stage, 2).await;
+    let maps = stage.api("ConfigMap").list(&ListParams::default()).await.unwrap();
+    let is_plan = |key: &String| key.starts_with("executionPlan-");
+    let plans = maps.items.iter().filter_map(|map| map.data["data"].as_object());
+    let plans = plans.flat_map(|data| data.keys()).filter(|key| is_plan(key)).count();
+    assert_eq!(plans, 1, "{}", stage.told("stored plans"));
+}
+
+/// The job that runs takes another parallelism, by the adaptive scheduler. Where that is refused, an
+/// upgrade brings it about.
+async fn scaling_in_place(stage: &Stage) {
+    const OVERRIDES: &str = "pipeline.jobvertex-parallelism-overrides";
+    let vertices =
+        |parallelism: u32| json!(format!("{SOURCE}:{parallelism},{WINDOW}:{parallelism}"));
+    let mut deployment = highly_available("last-state");
+    let config = &mut deployment["spec"]["flinkConfiguration"];
+    config["jobmanager.scheduler"] = json!("adaptive");
+    config[OVERRIDES] = vertices(1);
+    run(stage, deployment).await;
+    until_checkpointed(stage).await;
+    let (flink, key) = (stage.ground.world.flink(), format!("{}/{JOB}", stage.namespace));
+    let now = flink.now();
+    flink.with(&key, |cluster| {
+        cluster.jobs.values_mut().for_each(|job| job.load = Some(Load::new(1.0, 10.0, now)));
+    });
+    stage.begin();
+    stage.edit(DEPLOYMENT, JOB, json!({"flinkConfiguration": {OVERRIDES: vertices(2)}})).await;
+    stage.until_stable(JOB).await;
+    let (starts, scaled) = flink.with(&key, |cluster| {
+        let loads = cluster.jobs.values().filter_map(|job| job.load.as_ref());
+        (cluster.starts.len(), loads.filter(|load| load.parallelism[SOURCE] == 2).count())
+    });
+    let is_done = (starts, scaled) == (1, 1) || (starts, scaled) == (2, 0);
+    assert!(is_done, "{}", stage.told(&format!("{starts} starts, {scaled} scaled")));
 }
 
 /// Without high availability, from the checkpoint that the job leaves.
@@ -382,10 +441,24 @@ async fn snapshot_by_hand(stage: &Stage) {
     run(stage, deployment("savepoint")).await;
     stage.begin();
     stage.create(snapshot("by-hand")).await;
-    let completed = |found: &Value| found["status"]["state"] == "COMPLETED";
-    stage.until(SNAPSHOT, "by-hand", "COMPLETED", completed).await;
+    stage.until(SNAPSHOT, "by-hand", "COMPLETED", is_completed).await;
     stage.delete(SNAPSHOT, "by-hand").await;
     stage.until_gone(SNAPSHOT, "by-hand").await;
+}
+
+/// Which Flink keeps; it belongs to the job.
+async fn checkpoint_by_hand(stage: &Stage) {
+    run(stage, deployment("savepoint")).await;
+    stage.begin();
+    let mut checkpoint = snapshot("by-hand");
+    checkpoint["spec"].as_object_mut().unwrap().remove("savepoint");
+    checkpoint["spec"]["checkpoint"] = json!({});
+    stage.create(checkpoint).await;
+    stage.until(SNAPSHOT, "by-hand", "COMPLETED", is_completed).await;
+}
+
+fn is_completed(snapshot: &Value) -> bool {
+    snapshot["status"]["state"] == "COMPLETED"
 }
 
 async fn snapshot_by_nonce(stage: &Stage) {

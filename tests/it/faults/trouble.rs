@@ -137,6 +137,8 @@ struct Played {
 /// A scenario in which nothing goes wrong.
 pub(super) struct Base {
     end: String,
+    /// How it ends where Flink refuses what it may refuse.
+    refused: Option<String>,
     /// Its writes in order, those of all runs.
     pub(super) points: Vec<Point>,
     /// What each run wrote.
@@ -182,7 +184,18 @@ pub(super) async fn base(ground: &Arc<Ground>, room: &Semaphore, scenario: &Scen
         let new: Vec<Point> = others.into_iter().filter(|it| !points.contains(it)).collect();
         points.extend(new);
     }
-    Base { end: one.end, points, sure, took: begun.elapsed() }
+    let took = begun.elapsed();
+    let refused = match scenario.refusable() {
+        Some(is_it) => {
+            let namespace = format!("case-{}-refused", scenario.name.replace('_', "-"));
+            let _place = room.acquire().await.unwrap();
+            let script = first(1, is_it, Fault::Status(500, None));
+            Some(play(ground, &namespace, scenario, script).await.end)
+        }
+        None => None,
+    };
+    assert!(refused.as_ref() != Some(&one.end), "{}: a refusal changes nothing", scenario.name);
+    Base { end: one.end, refused, points, sure, took }
 }
 
 /// Plays the scenario until the trouble has happened, or too often.
@@ -208,7 +221,9 @@ pub(super) async fn survive(
         let Played { end, recorded, namespace } = play(ground, &namespace, scenario, script).await;
         drop(place);
         let has_happened = (trouble.has_happened)(&recorded);
+        let is_refused = base.refused.as_ref() == Some(&end);
         let difference = match trouble.without {
+            _ if is_refused => None,
             Some(kind) => difference(&without(kind, &base.end), &without(kind, &end)),
             None => difference(&base.end, &end),
         };

@@ -40,6 +40,7 @@ struct Process {
     uid: String,
     is_highly_available: bool,
     is_session: bool,
+    is_flink_2: bool,
 }
 
 /// What Flink keeps of a job outside its JobManager.

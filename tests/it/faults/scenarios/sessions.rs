@@ -3,9 +3,21 @@
 use serde_json::{Value, json};
 
 use super::{
-    CLUSTER, DEPLOYMENT, JOB, SESSION_JOB, Stage, highly_available, is_stable, job_in_session,
-    run_in_session, session_cluster, until_checkpointed_in,
+    CLUSTER, DEPLOYMENT, JOB, SESSION_JOB, SNAPSHOT, Stage, highly_available, is_completed,
+    is_stable, job_in_session, run_in_session, session_cluster, snapshot, until_checkpointed_in,
 };
+
+/// Taken of a job in a cluster, and deleted with its savepoint.
+pub(super) async fn session_job_snapshot(stage: &Stage) {
+    run_in_session(stage, "savepoint").await;
+    stage.begin();
+    let mut by_hand = snapshot("by-hand");
+    by_hand["spec"]["jobReference"]["kind"] = json!(SESSION_JOB);
+    stage.create(by_hand).await;
+    stage.until(SNAPSHOT, "by-hand", "COMPLETED", is_completed).await;
+    stage.delete(SNAPSHOT, "by-hand").await;
+    stage.until_gone(SNAPSHOT, "by-hand").await;
+}
 
 pub(super) async fn session_job_delete_with_savepoint(stage: &Stage) {
     stage.create(session_cluster()).await;

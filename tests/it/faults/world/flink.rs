@@ -22,6 +22,7 @@ pub(super) struct Config {
     values: BTreeMap<String, String>,
     pub(super) is_session: bool,
     pub(super) is_highly_available: bool,
+    pub(super) is_flink_2: bool,
     /// The job may start from nothing.
     is_stateless: bool,
 }
@@ -36,12 +37,18 @@ impl Config {
     ) -> Option<Self> {
         let maps: Api<ConfigMap> = Api::namespaced(world.client.clone(), namespace);
         let map = read(&maps, &format!("flink-config-{name}")).await?;
-        let text = map.data?.remove("flink-conf.yaml")?;
-        let values: BTreeMap<String, String> = text
-            .lines()
-            .filter_map(|line| line.split_once(": "))
-            .map(|(key, value)| (key.to_owned(), value.to_owned()))
-            .collect();
+        let mut files = map.data?;
+        let nested = files.remove("config.yaml");
+        let is_flink_2 = nested.is_some();
+        let values: BTreeMap<String, String> = if let Some(text) = nested {
+            let mut values = BTreeMap::new();
+            flatten("", serde_yaml::from_str(&text).unwrap(), &mut values);
+            values
+        } else {
+            let text = files.remove("flink-conf.yaml")?;
+            let lines = text.lines().filter_map(|line| line.split_once(": "));
+            lines.map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
+        };
         let args = container["args"].to_string();
         let is_highly_available =
             values.get("high-availability.type").is_some_and(|kind| kind == "kubernetes");
@@ -54,6 +61,7 @@ impl Config {
         Some(Self {
             is_session: args.contains("kubernetes-session"),
             is_highly_available,
+            is_flink_2,
             is_stateless: mode.is_none_or(|mode| mode == "stateless"),
             values,
         })
@@ -74,6 +82,20 @@ impl Config {
     fn path(&self) -> Option<&str> {
         let paths = ["execution.state-recovery.path", "execution.savepoint.path"];
         paths.iter().find_map(|key| self.values.get(*key)).map(String::as_str)
+    }
+}
+
+/// Options by their whole keys, as Flink 2 reads its file.
+fn flatten(prefix: &str, value: Value, values: &mut BTreeMap<String, String>) {
+    match value {
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                let dot = if prefix.is_empty() { "" } else { "." };
+                flatten(&format!("{prefix}{dot}{name}"), value, values);
+            }
+        }
+        Value::String(text) => drop(values.insert(prefix.to_owned(), text)),
+        other => drop(values.insert(prefix.to_owned(), other.to_string())),
     }
 }
 

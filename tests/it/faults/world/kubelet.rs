@@ -112,6 +112,7 @@ async fn start(world: &World, deployment: &Deployment) {
             uid: uid.clone(),
             is_highly_available: config.is_highly_available,
             is_session: config.is_session,
+            is_flink_2: config.is_flink_2,
         });
         if others > 0 {
             state.broken.push((key.clone(), "two JobManagers at the same time".to_owned()));

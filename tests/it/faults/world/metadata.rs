@@ -15,8 +15,8 @@ use crate::support::fake_flink::Job;
 
 /// How often checkpoints are brought into HA metadata.
 const EVERY: Duration = Duration::from_millis(100);
-/// Before the id of a job whose graph is stored.
-const GRAPH: &str = "jobGraph-";
+/// Before the id of a job whose graph is stored, in Flink 1 and in Flink 2.
+const GRAPH: [&str; 2] = ["jobGraph-", "executionPlan-"];
 /// How often a graph is written while the API server is away.
 const WRITE_TRIES: usize = 300;
 
@@ -48,11 +48,20 @@ fn name_of(key: &str) -> &str {
     key.split_once('/').unwrap().1
 }
 
+/// As the version calls them that runs there; another's it does not look for.
+fn graph_prefix(world: &World, key: &str) -> &'static str {
+    let state = world.state();
+    let process = state.processes.get(key).and_then(|all| all.last());
+    GRAPH[usize::from(process.is_some_and(|process| process.is_flink_2))]
+}
+
 /// Stored graphs by the id of their jobs.
 pub(super) async fn graphs(world: &World, key: &str) -> BTreeMap<String, String> {
     let map = read(&maps(world, key), &format!("{}-cluster-config-map", name_of(key))).await;
     let data = map.and_then(|map| map.data).unwrap_or_default();
-    let graph = |(key, graph): (String, String)| Some((key.strip_prefix(GRAPH)?.to_owned(), graph));
+    let prefix = graph_prefix(world, key);
+    let graph =
+        |(key, graph): (String, String)| Some((key.strip_prefix(prefix)?.to_owned(), graph));
     data.into_iter().filter_map(graph).collect()
 }
 
@@ -74,7 +83,7 @@ async fn store_graph(world: &World, cluster: &str, job_id: &str, graph: Option<&
     if graph.is_some() && !apply(&maps, metadata(namespace, name, &map, false)).await {
         return false;
     }
-    let key = format!("{GRAPH}{job_id}");
+    let key = format!("{}{job_id}", graph_prefix(world, cluster));
     let patch = Patch::Merge(json!({"data": {key: graph}}));
     match maps.patch(&map, &PatchParams::default(), &patch).await {
         Ok(_) => true,
