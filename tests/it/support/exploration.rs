@@ -20,6 +20,8 @@ use std::time::Instant;
 
 /// `edits,faults,crashes`; more of one takes minutes.
 const BUDGET: &str = "KUBECTL_FLINK_EXPLORATION";
+/// Folder of what searches come by.
+const STORED: &str = "tests/golden/exploration";
 /// Passes after which an operator that is left alone must be at rest.
 const PASSES_MAX: usize = 60;
 /// Passes without a write that count as rest.
@@ -260,12 +262,16 @@ pub(crate) fn explore<S: Explored>(name: &str, start: S) {
     }
 }
 
+/// What is stored for a search.
+fn file_of(name: &str) -> String {
+    let words = name.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
+    words.collect::<Vec<_>>().join("-").to_ascii_lowercase() + ".txt"
+}
+
 /// Nothing of what is stored for the search is missing.
 fn assert_came_by(name: &str, depth: usize, came_by: &CameBy) {
-    let words = name.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
-    let file = words.collect::<Vec<_>>().join("-").to_ascii_lowercase();
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/exploration");
-    let path = folder.join(format!("{file}.txt"));
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(STORED);
+    let path = folder.join(file_of(name));
     let lines = came_by.iter().map(|(phase, actions)| {
         format!("{phase}: {}", actions.iter().map(String::as_str).collect::<Vec<_>>().join(", "))
     });
@@ -298,6 +304,32 @@ fn what_a_search_does_not_come_by_is_missing() {
     assert_eq!(missing("running: Pass", &came_by), Vec::<String>::new());
     assert_eq!(missing("running: Crash, Pass", &came_by), ["running: Crash"]);
     assert_eq!(missing("suspended: Pass", &came_by), ["suspended: Pass"]);
+}
+
+/// `docs/testing.md` has a row for each search, with its depth.
+#[test]
+fn the_table_of_searches_is_what_is_stored() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let text = std::fs::read_to_string(root.join("docs/testing.md")).unwrap();
+    let rows =
+        text.lines().skip_while(|line| !line.starts_with("| what | edits, faults, crashes |"));
+    let rows = rows.skip(2).take_while(|line| line.starts_with('|'));
+    let told: BTreeMap<String, String> = rows
+        .map(|row| {
+            let cells: Vec<&str> = row.trim_matches('|').split('|').map(str::trim).collect();
+            (file_of(cells[0]), format!("depth {}", cells[4]))
+        })
+        .collect();
+    let stored: BTreeMap<String, String> = std::fs::read_dir(root.join(STORED))
+        .unwrap()
+        .map(|entry| {
+            let path = entry.unwrap().path();
+            let stored = std::fs::read_to_string(&path).unwrap();
+            let name = path.file_name().unwrap().to_string_lossy().into_owned();
+            (name, stored.lines().next().unwrap().to_owned())
+        })
+        .collect();
+    assert_eq!(told, stored);
 }
 
 #[test]
