@@ -13,7 +13,7 @@ use crate::render::Objects;
 use super::blocker::Blocker;
 use super::restore::RestorePoint;
 use super::snapshot::{Request, trigger_type};
-use super::trigger::{SnapshotKind, notices_of};
+use super::trigger::{Cause, SnapshotKind, notices_of};
 use super::world::{Bounds, DeploymentVersion};
 
 /// Which part an event is about, in the Java operator's words; the first part of the event's name.
@@ -87,7 +87,7 @@ pub struct Superseded<S = FlinkDeploymentSpec> {
 #[derive(Clone, Debug, PartialEq)]
 pub struct TakeSnapshot {
     pub kind: SnapshotKind,
-    pub is_periodic: bool,
+    pub cause: Cause,
     pub request: Request,
 }
 
@@ -129,7 +129,7 @@ impl SnapshotStep {
             {
                 Some(SnapshotKind::of(snapshot))
             }
-            Self::Take(snapshot) if snapshot.is_periodic => Some(snapshot.kind),
+            Self::Take(snapshot) if snapshot.cause == Cause::Periodic => Some(snapshot.kind),
             Self::Create(_) | Self::Take(_) | Self::Delete { .. } | Self::Dispose { .. } => None,
         }
     }

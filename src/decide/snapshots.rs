@@ -128,8 +128,8 @@ impl<K: Kind> Pass<'_, K> {
                 let Some(resource) = facts.resource(kind, cause) else { return Ok(()) };
                 self.steps.push(SnapshotStep::Create(Box::new(resource)).into());
             }
-            if let Cause::Manual { .. } = cause {
-                self.use_nonce(kind);
+            if let Cause::Manual { nonce } = cause {
+                self.use_nonce(kind, Some(nonce));
             }
             return Ok(());
         }
@@ -148,7 +148,7 @@ impl<K: Kind> Pass<'_, K> {
         self.write_intent();
         let step = SnapshotStep::Take(Box::new(TakeSnapshot {
             kind,
-            is_periodic: cause == Cause::Periodic,
+            cause,
             request: Request { job_id, trigger_id, what },
         }));
         self.steps.push(step.into());
@@ -164,17 +164,23 @@ impl<K: Kind> Pass<'_, K> {
     }
 
     /// The nonce has had its effect: it is stored with the reconciled spec.
-    fn use_nonce(&mut self, kind: SnapshotKind) {
-        let wanted = self.job();
+    fn use_nonce(&mut self, kind: SnapshotKind, nonce: Option<i64>) {
         let was_stable = self.is_stable();
         let Some(last) = &mut self.last else { return };
         if let Some(job) = last.spec.job_mut() {
-            kind.set_nonce(job, kind.nonce(&wanted));
+            kind.set_nonce(job, nonce);
         }
         self.status.reconciliation_mut().last_reconciled_spec = Some(last.to_text());
         if was_stable {
             self.mark_stable();
         }
+    }
+
+    /// The nonce that asked for a snapshot which is under way; after a start of the operator it counts
+    /// as the one that is wanted.
+    fn nonce_of(&self, kind: SnapshotKind, pending: &legacy::Pending) -> Option<i64> {
+        let asked = self.world.periodic().nonce_of(&pending.trigger_id);
+        asked.or_else(|| kind.nonce(&self.job()))
     }
 
     /// Learns how the snapshots of the job's own bookkeeping stand.
@@ -195,12 +201,12 @@ impl<K: Kind> Pass<'_, K> {
             match answer {
                 Err(_) | Ok(Trigger::Pending) => {}
                 Ok(Trigger::Completed { path }) => {
-                    let nonce = kind.nonce(&self.job());
+                    let nonce = self.nonce_of(kind, &pending);
                     let path = path.clone();
                     let job = self.status.job_mut();
                     legacy::complete(job, kind, &pending, path.as_deref(), nonce);
                     if pending.trigger_type == SnapshotTriggerType::Manual {
-                        self.use_nonce(kind);
+                        self.use_nonce(kind, nonce);
                     }
                 }
                 Ok(Trigger::Failed { message }) => {
@@ -240,7 +246,8 @@ impl<K: Kind> Pass<'_, K> {
     fn give_up(&mut self, kind: SnapshotKind, pending: &legacy::Pending, message: &str) {
         self.report_failed_snapshot(kind, pending, message);
         if pending.trigger_type == SnapshotTriggerType::Manual {
-            self.use_nonce(kind);
+            let nonce = self.nonce_of(kind, pending);
+            self.use_nonce(kind, nonce);
         }
         legacy::forget(self.status.job_mut(), kind);
     }
@@ -279,7 +286,7 @@ impl<K: Kind> Pass<'_, K> {
             SnapshotKind::Savepoint => ("SavepointError", "Savepoint", "savepointTriggerNonce"),
             SnapshotKind::Checkpoint => ("CheckpointError", "Checkpoint", "checkpointTriggerNonce"),
         };
-        let cause = match (pending.trigger_type, kind.nonce(&self.job())) {
+        let cause = match (pending.trigger_type, self.nonce_of(kind, pending)) {
             (SnapshotTriggerType::Manual, Some(value)) => format!("{nonce}: {value}"),
             (SnapshotTriggerType::Manual, None) => format!("a {nonce}"),
             (

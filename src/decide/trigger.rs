@@ -3,13 +3,14 @@
 //! The same for deployments and session jobs. Where snapshots are resources one is created and its
 //! controller takes it; elsewhere Flink is asked directly and the job's status keeps the books.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 
 use super::node_notice::{Answered, Notice};
+use super::plan::TakeSnapshot;
 use super::record::savepoint_directory;
 use super::schedule::Schedule;
 use super::snapshot::{LABEL_TRIGGER_TYPE, LABEL_TYPE, OVERDUE, backoff};
@@ -127,6 +128,9 @@ pub struct Memory {
     pub checkpoint: Option<Timestamp>,
     /// Nodes whose going a snapshot was asked for.
     pub notices: Answered,
+    /// By their kind, the triggers of the status' own bookkeeping, with the nonce that asked: there may
+    /// be another one by the time that they end.
+    pub asked: HashMap<SnapshotKind, (String, i64)>,
     /// When it was last seen that somebody else holds savepoints of the status' history, or may.
     pub held: Option<Timestamp>,
 }
@@ -146,6 +150,18 @@ impl Memory {
             SnapshotKind::Savepoint => self.savepoint = Some(at),
             SnapshotKind::Checkpoint => self.checkpoint = Some(at),
         }
+    }
+
+    /// Notes which nonce asked for a snapshot.
+    pub fn note_taken(&mut self, snapshot: &TakeSnapshot) {
+        if let Cause::Manual { nonce } = snapshot.cause {
+            self.asked.insert(snapshot.kind, (snapshot.request.trigger_id.clone(), nonce));
+        }
+    }
+
+    /// The nonce that asked for the snapshot with this trigger.
+    pub(super) fn nonce_of(&self, trigger_id: &str) -> Option<i64> {
+        self.asked.values().find(|(id, _)| id == trigger_id).map(|(_, nonce)| *nonce)
     }
 }
 

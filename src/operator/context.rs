@@ -29,6 +29,7 @@ use crate::api::state_snapshot::FlinkStateSnapshot;
 use crate::api::status::JobStatus;
 use crate::cluster::workload::Workload;
 use crate::config::OperatorConfig;
+use crate::decide::plan::TakeSnapshot;
 use crate::decide::session_job::world::{FailedSubmission, Tried};
 use crate::decide::trigger::{Memory, SnapshotKind};
 use crate::decide::world::{Fact, Job, JobException, ToldExceptions};
@@ -254,6 +255,11 @@ impl Context {
 
     pub(super) fn note_periodic(&self, uid: &str, kind: SnapshotKind, at: Timestamp) {
         lock(&self.periodic).entry(uid.to_owned()).or_default().note(kind, at);
+    }
+
+    /// A snapshot of the status' own bookkeeping is about to be asked for.
+    pub(super) fn note_taken(&self, uid: &str, snapshot: &TakeSnapshot) {
+        lock(&self.periodic).entry(uid.to_owned()).or_default().note_taken(snapshot);
     }
 
     /// A snapshot was asked for that answers the notices of these nodes.

@@ -518,6 +518,7 @@ impl Sim {
             SnapshotStep::Create(resource) => self.create_snapshot(resource),
             SnapshotStep::Delete { name, .. } => self.delete_snapshot(name),
             SnapshotStep::Take(snapshot) => {
+                self.periodic.note_taken(snapshot);
                 let id = snapshot.request.trigger_id.clone();
                 if let Some(path) = self.flink_savepoint(&id) {
                     self.triggers.insert(id, path);

@@ -29,7 +29,7 @@ use kubectl_flink::decide::restore::RestorePoint;
 use kubectl_flink::decide::snapshot::trigger_type;
 use kubectl_flink::decide::snapshot::world::Trigger;
 use kubectl_flink::decide::snapshots::are_held;
-use kubectl_flink::decide::trigger::{KnownSnapshot, Memory, SnapshotKind};
+use kubectl_flink::decide::trigger::{Cause, KnownSnapshot, Memory, SnapshotKind};
 use kubectl_flink::decide::world::{
     Checkpoints, Cluster, CompletedState, DeploymentVersion, Fact, Facts, Failure, Fresh,
     HaMetadata, Job, JobManager, Pod, PodProblem, Question, Stop, TaskManagers, World,
@@ -776,7 +776,8 @@ impl Sim {
             }
             Step::Snapshot(SnapshotStep::Delete { name, .. }) => self.delete_snapshot(name),
             Step::Snapshot(SnapshotStep::Take(snapshot)) => {
-                if snapshot.is_periodic {
+                self.periodic.note_taken(snapshot);
+                if snapshot.cause == Cause::Periodic {
                     self.periodic.note(snapshot.kind, self.now);
                 }
                 let id = snapshot.request.trigger_id.clone();

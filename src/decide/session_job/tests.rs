@@ -285,6 +285,9 @@ impl Case {
                 if let Some(kind) = step.periodic() {
                     self.periodic.note(kind, self.now);
                 }
+                if let crate::decide::plan::SnapshotStep::Take(snapshot) = step {
+                    self.periodic.note_taken(snapshot);
+                }
                 self.periodic.notices.note(&step.notices(), self.now);
             }
         }

@@ -69,6 +69,7 @@ impl SnapshotSteps {
                 act.delete_snapshot(&name, &uid, &version).await?;
             }
             SnapshotStep::Take(snapshot) => {
+                act.context.note_taken(&act.uid, &snapshot);
                 // What became of it is found out by asking for the trigger.
                 if let Err(error) = ask(&flink()?, snapshot.request).await {
                     let kind = snapshot.kind.as_str();

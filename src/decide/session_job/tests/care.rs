@@ -8,7 +8,7 @@ use crate::api::status::{Savepoint, SavepointInfo, SnapshotTriggerType};
 use crate::decide::plan::{SnapshotStep, TakeSnapshot};
 use crate::decide::snapshot::Wanted;
 use crate::decide::snapshots::are_held;
-use crate::decide::trigger::SnapshotKind;
+use crate::decide::trigger::{Cause, SnapshotKind};
 
 fn snapshot_steps(plan: &Plan) -> impl Iterator<Item = &SnapshotStep> {
     plan.steps.iter().filter_map(|step| {
@@ -167,6 +167,28 @@ fn without_the_kind_flink_is_asked_and_the_status_keeps_the_books() {
     assert_eq!(info.last_savepoint.unwrap().location.as_deref(), Some("s3://lake/sp/7"));
     assert_eq!(info.savepoint_history.len(), 1);
     assert_eq!(case.last().spec.job.unwrap().savepoint_trigger_nonce, Some(7));
+}
+
+#[test]
+fn a_nonce_that_changes_while_its_savepoint_is_taken_asks_for_another_one() {
+    let ends = [
+        Trigger::Completed { path: Some("s3://lake/sp/7".to_owned()) },
+        Trigger::Failed { message: "disk full".to_owned() },
+    ];
+    for end in ends {
+        let mut case = without_resources("savepoint");
+        case.edit(|spec| spec.job.as_mut().unwrap().savepoint_trigger_nonce = Some(7));
+        case.pass();
+        case.edit(|spec| spec.job.as_mut().unwrap().savepoint_trigger_nonce = Some(8));
+        assert!(taken(&case.pass()).is_none(), "one at a time");
+        case.now += SignedDuration::from_mins(2);
+        case.trigger = end;
+        let plan = case.pass();
+        assert_eq!(case.last().spec.job.unwrap().savepoint_trigger_nonce, Some(7));
+        assert_eq!(taken(&plan).unwrap().cause, Cause::Manual { nonce: 8 });
+        let told = reasons(&plan);
+        assert!(told.is_empty() || told == ["SavepointError"], "{told:?}");
+    }
 }
 
 #[test]
