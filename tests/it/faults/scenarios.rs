@@ -64,6 +64,7 @@ scenarios! {
     restart_of_a_failed_job in JOB;
     suspend_and_resume in JOB;
     suspend_and_resume_with_last_state in JOB;
+    mend_of_a_job_that_never_started in JOB;
     rollback in JOB;
     delete in JOB;
     delete_with_savepoint in JOB;
@@ -319,6 +320,19 @@ async fn suspend(stage: &Stage) {
 
 async fn resume(stage: &Stage) {
     stage.edit(DEPLOYMENT, JOB, json!({"job": {"state": "running"}})).await;
+    stage.until_stable(JOB).await;
+}
+
+/// Without high availability: the savepoint of the upgrade is all that there is.
+async fn mend_of_a_job_that_never_started(stage: &Stage) {
+    run(stage, deployment("savepoint")).await;
+    let former = stage.look_at("Deployment", JOB).await["metadata"]["uid"].clone();
+    stage.begin();
+    stage.edit(DEPLOYMENT, JOB, json!({"image": super::world::BROKEN_IMAGE})).await;
+    let replaced =
+        |found: &Value| found["metadata"]["uid"].is_string() && found["metadata"]["uid"] != former;
+    stage.until("Deployment", JOB, "another", replaced).await;
+    stage.edit(DEPLOYMENT, JOB, json!({"image": "flink:1.20"})).await;
     stage.until_stable(JOB).await;
 }
 
