@@ -67,14 +67,13 @@ fn is_run(asked: &Asked) -> bool {
 /// The operator runs on, and all that it watches goes wrong when it first stops a job, and when it
 /// first starts one again.
 fn stale(is_start: fn(&Asked) -> bool) -> Vec<Trouble> {
-    let moments: [(&str, fn(&Asked) -> bool); 2] = [("stop", is_stop), ("start", is_start)];
-    let at = |(when, is_it): (&str, fn(&Asked) -> bool)| {
+    let at = |when: &str, is_it: fn(&Asked) -> bool| {
         OF_OPEN_WATCHES.map(|fault| {
             let name = format!("open-{}-{when}", word(fault));
             Trouble::first(name, 1, is_it, Fault::OpenWatches(fault, ""))
         })
     };
-    moments.into_iter().flat_map(at).collect()
+    at("stop", is_stop).into_iter().chain(at("start", is_start)).collect()
 }
 
 fn word(fault: WatchFault) -> &'static str {

@@ -4,8 +4,8 @@
 use super::*;
 use crate::api::job::UpgradeMode;
 
-fn blank() -> Option<Checkpoints> {
-    Some(Checkpoints { is_blank: true, ..Checkpoints::default() })
+fn blank() -> Checkpoints {
+    Checkpoints { is_blank: true, ..Checkpoints::default() }
 }
 
 /// The cluster lists the job in `state`, for as long as `lived`.
@@ -33,7 +33,7 @@ fn a_job_that_ended_without_resources_does_not_start_empty() {
             case.now += jiff::SignedDuration::from_hours(72);
             let lived = jiff::SignedDuration::from_mins(if was_seen { 1 } else { 4_000 });
             list_for(&mut case, JobStatusState::Failed, lived);
-            case.checkpoints = blank();
+            case.checkpoints = Some(blank());
             for _ in 0..2 {
                 let plan = case.pass();
                 assert!(!names(&plan).contains(&"submit-job"), "{was_seen}: {}", plan.because);
@@ -53,7 +53,7 @@ fn a_job_that_never_got_resources_starts_from_where_it_was_to_start() {
         case.pass();
         case.now += jiff::SignedDuration::from_mins(wait);
         list_for(&mut case, JobStatusState::Failed, jiff::SignedDuration::from_mins(wait));
-        case.checkpoints = blank();
+        case.checkpoints = Some(blank());
         case.pass();
         case.edit(|spec| spec.job.as_mut().unwrap().parallelism = Some(1));
         let plan = case.pass();
@@ -67,7 +67,7 @@ fn a_job_that_waits_for_resources_is_not_cancelled_for_a_change() {
     for mode in ["last-state", "savepoint"] {
         let mut case = Case::running(mode);
         case.now += jiff::SignedDuration::from_hours(1);
-        case.checkpoints = blank();
+        case.checkpoints = Some(blank());
         case.list(JobStatusState::Created);
         case.pass();
         case.edit(|spec| spec.job.as_mut().unwrap().parallelism = Some(1));
@@ -81,7 +81,7 @@ fn a_job_that_waits_for_resources_is_not_cancelled_for_a_change() {
         assert_eq!(case.path(), Some("s3://lake/chk/7"));
     }
     let mut case = Case::running("last-state");
-    case.checkpoints = blank();
+    case.checkpoints = Some(blank());
     case.list(JobStatusState::Created);
     case.pass();
     case.edit(|spec| spec.job.as_mut().unwrap().upgrade_mode = UpgradeMode::Stateless);

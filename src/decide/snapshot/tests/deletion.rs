@@ -169,8 +169,8 @@ fn a_snapshot_that_is_being_taken_does_not_hold_its_deletion_whatever_its_job_do
         case.edit_job(|job| job.timeout = SignedDuration::from_mins(20));
         case.facts.trigger = Fact::Unknown("no answer".to_owned());
     };
-    let all: [(fn(&mut Case, i64), i64); 3] = [(flips, 12), (foreign, 11), (endless, 22)];
-    for (index, (change, minutes)) in all.into_iter().enumerate() {
+    let all: [fn(&mut Case, i64); 3] = [flips, foreign, endless];
+    for (index, (change, minutes)) in all.into_iter().zip([12, 11, 22]).enumerate() {
         let mut case = savepoint(json!({})).in_progress();
         change(&mut case, 0);
         case.delete();

@@ -18,6 +18,7 @@ const LAST_STATE: &str = "KUBERNETES_OPERATOR_LAST_STATE";
 const GRAPH_KEYS: [&str; 3] = ["parallelism.", "pipeline.", "$internal.application."];
 
 /// What a JobManager is started with.
+#[allow(clippy::struct_excessive_bools, reason = "independent facts of a configuration")]
 pub(super) struct Config {
     values: BTreeMap<String, String>,
     pub(super) is_session: bool,
