@@ -230,8 +230,9 @@ pub(super) fn plain(text: &str) -> String {
 }
 
 /// `x` a hex digit, `9` a digit, `*` any number of digits; others themselves. The longest first.
-const PATTERNS: [(&str, &str); 7] = [
+const PATTERNS: [(&str, &str); 8] = [
     ("savepoint-xxxxxx-xxxxxxxxxxxx", "savepoint-PATH"),
+    ("manual-xxxxxxxx-", "manual-UID-"),
     ("9999-99-99T99:99:99", "TIME"),
     ("xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx", "UUID"),
     ("xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx", "ID"),
