@@ -14,6 +14,10 @@ use super::{Process, World, flink};
 
 /// From the creation of a pod to the first answer of its JobManager.
 const START: Duration = Duration::from_millis(100);
+/// From the start of a session cluster's container to the first answer of its JobManager. When the
+/// container was started is told in whole seconds, and a real JVM takes longer than one: a job that is
+/// submitted in that second would be in doubt.
+const SESSION_START: Duration = Duration::from_millis(1100);
 /// From the order to end until the process has ended.
 const END: Duration = Duration::from_millis(200);
 /// Keeps a pod until its process has ended.
@@ -98,6 +102,10 @@ async fn start(world: &World, deployment: &Deployment) {
         }
         return;
     };
+    let started_at = jiff::Timestamp::now();
+    if config.is_session {
+        sleep(SESSION_START).await;
+    }
     // It is up, with its job, before it is ended.
     let coming_up = world.writing.read().await;
     {
@@ -120,7 +128,7 @@ async fn start(world: &World, deployment: &Deployment) {
     }
     flink::start(world, &key, &config).await;
     drop(coming_up);
-    report_pod(&pods, &pod.name_any(), "Running", running()).await;
+    report_pod(&pods, &pod.name_any(), "Running", running(started_at)).await;
     report_available(world, deployment).await;
 }
 
@@ -133,9 +141,14 @@ pub(super) async fn restart(world: &World, deployment: &Deployment) {
     let spec = serde_json::to_value(&deployment.spec).unwrap();
     let container = &spec["template"]["spec"]["containers"][0];
     let config = flink::Config::read(world, &namespace, &name, container).await;
-    flink::start(world, &key, &config.expect("its ConfigMap")).await;
+    let config = config.expect("its ConfigMap");
+    let started_at = jiff::Timestamp::now();
+    if config.is_session {
+        sleep(SESSION_START).await;
+    }
+    flink::start(world, &key, &config).await;
     let pods: Api<Pod> = Api::namespaced(world.client.clone(), &namespace);
-    report_pod(&pods, &pod_name(deployment), "Running", running()).await;
+    report_pod(&pods, &pod_name(deployment), "Running", running(started_at)).await;
 }
 
 /// Asks the pod of a Deployment that wants none any more to end.
@@ -178,8 +191,8 @@ fn new_pod(deployment: &Deployment, uid: &str, container: &Value) -> Pod {
     .unwrap()
 }
 
-fn running() -> Value {
-    json!({"running": {"startedAt": jiff::Timestamp::now()}})
+fn running(started_at: jiff::Timestamp) -> Value {
+    json!({"running": {"startedAt": started_at}})
 }
 
 async fn report_pod(pods: &Api<Pod>, name: &str, phase: &str, container: Value) {
