@@ -5,12 +5,19 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
 use kube::Client;
+use kube::config::Kubeconfig;
 use kubectl_flink::api::crd;
 use kubectl_flink::cluster::crds;
 
+use super::operator::Operator;
 use super::world::World;
 use crate::support::api_client;
+
+/// The file with the control plane's authority, in the folder of the test.
+const AUTHORITIES: &str = "authorities.pem";
 
 /// A control plane, which goes when this is dropped.
 struct Sandbox {
@@ -50,11 +57,21 @@ impl Ground {
         up.args(["sandbox", "up", "--control-plane-only", "--name", &sandbox.name, "--kubeconfig"]);
         let up = up.arg(&kubeconfig).output().unwrap();
         assert!(up.status.success(), "sandbox up: {}", String::from_utf8_lossy(&up.stderr));
+        let stored = Kubeconfig::read_from(&kubeconfig).unwrap();
+        let authority = stored.clusters[0].cluster.as_ref().unwrap();
+        let authority = authority.certificate_authority_data.as_ref().unwrap();
+        let authority = BASE64_STANDARD.decode(authority).unwrap();
+        std::fs::write(folder.path().join(AUTHORITIES), authority).unwrap();
         let client = api_client::client(api_client::config(&kubeconfig).await);
         crds::apply(&client, &crd::all(), false).await.unwrap();
         crds::wait_until_established(&client, &crd::all(), Duration::from_secs(30)).await.unwrap();
         let world = World::start(client.clone()).await;
         Self { sandbox, folder, client, world }
+    }
+
+    /// An operator that keeps its log under this name, and trusts the control plane's authority alone.
+    pub(super) fn operator(&self, name: &str) -> Operator {
+        Operator::new(&file(self, &format!("{name}.log"))).trusting(file(self, AUTHORITIES))
     }
 
     /// Name of the control plane's sandbox.

@@ -22,6 +22,8 @@ pub(crate) struct Operator {
     state: Mutex<State>,
     arguments: OnceLock<Vec<String>>,
     log: PathBuf,
+    /// The only authorities that it trusts by itself; those of the system where absent.
+    authorities: Option<PathBuf>,
 }
 
 impl Drop for Operator {
@@ -32,7 +34,19 @@ impl Drop for Operator {
 
 impl Operator {
     pub(crate) fn new(log: &Path) -> Self {
-        Self { state: Mutex::default(), arguments: OnceLock::new(), log: log.to_owned() }
+        Self {
+            state: Mutex::default(),
+            arguments: OnceLock::new(),
+            log: log.to_owned(),
+            authorities: None,
+        }
+    }
+
+    /// Trusts only the authorities in this file (PEM). To read all of the system's takes more than
+    /// anything else that a process does which lives for seconds.
+    pub(super) fn trusting(mut self, authorities: PathBuf) -> Self {
+        self.authorities = Some(authorities);
+        self
     }
 
     /// Starts it, with these arguments from now on.
@@ -59,6 +73,9 @@ impl Operator {
         command.stdout(log.try_clone().unwrap()).stderr(log);
         // It takes few threads for one namespace, and there are many of them.
         command.env("TOKIO_WORKER_THREADS", "1");
+        if let Some(authorities) = &self.authorities {
+            command.env("SSL_CERT_FILE", authorities);
+        }
         state.child = Some(command.spawn().unwrap());
         state.starts += 1;
     }

@@ -5,7 +5,7 @@ mod relay;
 mod watch;
 
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::Method;
@@ -102,7 +102,7 @@ pub(crate) struct Recorded {
     pub(crate) age: Option<Age>,
     /// How many events of watches its fault has come to.
     pub(crate) touched: Touched,
-    pub(crate) at: std::time::Instant,
+    pub(crate) at: Instant,
 }
 
 impl Recorded {
@@ -138,7 +138,7 @@ struct State {
     script: Option<Script>,
     writes: usize,
     recorded: Vec<Recorded>,
-    last_write: Option<std::time::Instant>,
+    last_write: Option<Instant>,
     /// Requests that are left without an answer at this moment, and watches that withhold something.
     silences: usize,
     /// The operator was killed, and the one that comes next has not looked yet what there is.
@@ -250,6 +250,11 @@ impl Proxy {
         }
         state.last_write.map_or(Duration::MAX, |at| at.elapsed())
     }
+
+    /// When the operator wrote last, if it did.
+    pub(super) fn last_write(&self) -> Option<Instant> {
+        self.state().last_write
+    }
 }
 
 async fn open(side: Side, shared: &Arc<Shared>) -> (String, JoinHandle<()>) {
@@ -282,11 +287,11 @@ impl Shared {
             state.writes += 1;
             asked.write = Some(state.writes);
             if !asked.is_event() {
-                state.last_write = Some(std::time::Instant::now());
+                state.last_write = Some(Instant::now());
             }
         }
         let fault = state.script.as_mut().and_then(|script| script(&asked));
-        let at = std::time::Instant::now();
+        let at = Instant::now();
         if matches!(fault, Some(Fault::Kill(_))) {
             state.is_unseen = true;
         } else if state.is_unseen && asked.is("GET", "/flinkdeployments?") && !asked.is_watch {
@@ -372,6 +377,6 @@ impl Drop for Hush {
     fn drop(&mut self) {
         let mut state = self.0.state.lock().unwrap();
         state.silences -= 1;
-        state.last_write = Some(std::time::Instant::now());
+        state.last_write = Some(Instant::now());
     }
 }

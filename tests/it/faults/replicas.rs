@@ -10,7 +10,7 @@ use kube::core::{ApiResource, GroupVersionKind};
 use serde_json::json;
 use tokio::time::sleep;
 
-use super::ground::{Ground, file};
+use super::ground::Ground;
 use super::operator::Operator;
 use super::proxy::{Asked, Proxy, Recorded};
 use super::scenarios::{JOB, deployment};
@@ -74,7 +74,7 @@ impl Replicas {
         config: &str,
         change: impl FnOnce(&mut Vec<String>),
     ) {
-        let operator = Arc::new(Operator::new(&file(&self.ground, &format!("{name}.log"))));
+        let operator = Arc::new(self.ground.operator(name));
         let flink = self.ground.world.flink_address().to_owned();
         let proxy = Proxy::start(self.ground.client.clone(), flink, Arc::clone(&operator)).await;
         let config = format!("{OPERATOR_CONFIG}{ELECTION}{config}");
