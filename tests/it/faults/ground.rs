@@ -11,6 +11,7 @@ use kube::Client;
 use kube::config::Kubeconfig;
 use kubectl_flink::api::crd;
 use kubectl_flink::cluster::crds;
+use tokio::sync::Semaphore;
 
 use super::operator::Operator;
 use super::world::World;
@@ -34,12 +35,17 @@ impl Drop for Sandbox {
     }
 }
 
+/// Cases that are played at the same time: most of their time is waiting.
+const AT_ONCE: usize = 24;
+
 /// What all cases of a test stand on.
 pub(super) struct Ground {
     sandbox: Sandbox,
     pub(super) folder: tempfile::TempDir,
     pub(super) client: Client,
     pub(super) world: Arc<World>,
+    /// A place for each case that is being played.
+    pub(super) room: Semaphore,
 }
 
 fn program() -> Command {
@@ -66,7 +72,7 @@ impl Ground {
         crds::apply(&client, &crd::all(), false).await.unwrap();
         crds::wait_until_established(&client, &crd::all(), Duration::from_secs(30)).await.unwrap();
         let world = World::start(client.clone()).await;
-        Self { sandbox, folder, client, world }
+        Self { sandbox, folder, client, world, room: Semaphore::new(AT_ONCE) }
     }
 
     /// An operator that keeps its log under this name, and trusts the control plane's authority alone.

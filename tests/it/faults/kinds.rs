@@ -111,12 +111,11 @@ pub(super) async fn each_kind_of_fault_changes_nothing_in_the_end() {
             recorded.iter().filter(|one| one.fault == Some(fault)).count() == times
         })
     };
-    same_end(&ground, "savepoint_upgrade", |_| {
+    let of_deployments = same_end(&ground, "savepoint_upgrade", |_| {
         OF_KUBERNETES.iter().chain(&OF_FLINK).map(trouble).collect()
-    })
-    .await;
-    same_end(&ground, "session_job_upgrade", |_| {
+    });
+    let of_session_jobs = same_end(&ground, "session_job_upgrade", |_| {
         OF_KUBERNETES.iter().chain(&OF_FLINK).chain(&OF_SUBMISSIONS).map(trouble).collect()
-    })
-    .await;
+    });
+    tokio::join!(of_deployments, of_session_jobs);
 }

@@ -4,13 +4,11 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Instant;
 
-use tokio::sync::Semaphore;
-
 use super::ground::Ground;
 use super::points::{self, Point};
 use super::proxy::{Fault, Moment};
 use super::scenarios::{self, Scenario};
-use super::trouble::{AT_ONCE, Base, Trouble, base, survive};
+use super::trouble::{Base, Trouble, base, survive};
 
 /// Where not every undisturbed run came by a killed one need not: one point in so many.
 const UNREACHED_MAX: usize = 10;
@@ -41,17 +39,16 @@ struct Killed {
 pub(super) async fn every_point_leads_to_the_same_end() {
     let begun = Instant::now();
     let ground = Arc::new(Ground::new("matrix").await);
-    let room = Arc::new(Semaphore::new(AT_ONCE));
     let wanted = wanted();
     let bases = wanted.iter().map(|scenario| {
-        let (ground, room, scenario) = (Arc::clone(&ground), Arc::clone(&room), *scenario);
-        tokio::spawn(async move { (scenario, base(&ground, &room, scenario).await) })
+        let (ground, scenario) = (Arc::clone(&ground), *scenario);
+        tokio::spawn(async move { (scenario, base(&ground, scenario).await) })
     });
     let mut cases = Vec::new();
     let mut failures = Vec::new();
     for task in bases.collect::<Vec<_>>() {
         match task.await {
-            Ok((scenario, base)) => cases.extend(kill(&ground, &room, scenario, base)),
+            Ok((scenario, base)) => cases.extend(kill(&ground, scenario, base)),
             Err(error) => failures.push(format!("undisturbed: {error}")),
         }
     }
@@ -93,12 +90,7 @@ pub(super) async fn every_point_leads_to_the_same_end() {
 }
 
 /// Plays the scenario for each of its points.
-fn kill(
-    ground: &Arc<Ground>,
-    room: &Arc<Semaphore>,
-    scenario: &'static Scenario,
-    base: Base,
-) -> Vec<Killed> {
+fn kill(ground: &Arc<Ground>, scenario: &'static Scenario, base: Base) -> Vec<Killed> {
     let Base { points, sure, took, .. } = &base;
     let (name, all, sure_ones) = (scenario.name, points.len(), sure.len());
     println!("{name}: {all} writes, {sure_ones} of them in every run, {took:?} undisturbed");
@@ -111,8 +103,8 @@ fn kill(
         if !is_sure {
             trouble = trouble.perhaps();
         }
-        let (ground, room, base) = (Arc::clone(ground), Arc::clone(room), Arc::clone(&base));
-        let case = async move { survive(&ground, &room, scenario, &base, &trouble).await };
+        let (ground, base) = (Arc::clone(ground), Arc::clone(&base));
+        let case = async move { survive(&ground, scenario, &base, &trouble).await };
         Killed { scenario: name, moment, point, is_sure, case: tokio::spawn(case) }
     };
     spread(all, points_max()).into_iter().map(case).collect()

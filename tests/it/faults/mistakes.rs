@@ -18,35 +18,39 @@ const WRONG_LISTS_OF_CANCEL: usize = 1;
 
 pub(super) async fn flink_may_be_wrong() {
     let ground = Arc::new(Ground::new("mistakes").await);
-    same_end(&ground, "last_state_upgrade", |_| {
+    let last_state_upgrade = same_end(&ground, "last_state_upgrade", |_| {
         let mut all = leaders(BEGIN, &[1, 2, 3]);
         all.extend(lists(WRONG_LISTS, &[BEGIN, CLUSTER_ENDS]));
         all
-    })
-    .await;
-    same_end(&ground, "savepoint_upgrade", |_| {
+    });
+    let savepoint_upgrade = same_end(&ground, "savepoint_upgrade", |_| {
         let mut all = leaders(STOP, &[0, 1, 2, 3, 4]);
         all.extend(lists(WRONG_LISTS, &[BEGIN, STOP, CLUSTER_ENDS]));
         all.extend(savepoints());
         all
-    })
-    .await;
-    same_end(&ground, "session_job_upgrade", |_| {
+    });
+    let session_job_upgrade = same_end(&ground, "session_job_upgrade", |_| {
         let mut all = leaders(STOP, &[0, 1, 2, 3, 4]);
         all.extend(leaders(UPLOAD, &[1, 2]));
         all.extend(leaders(RUN, &[1, 2]));
         all.extend(lists(WRONG_LISTS, &[BEGIN, STOP, RUN]));
         all.extend(savepoints());
         all
-    })
-    .await;
-    same_end(&ground, "session_job_last_state_upgrade", |_| {
-        let mut all = leaders(CANCEL, &[0, 1, 2]);
-        all.extend(lists(WRONG_LISTS_OF_CANCEL, &[BEGIN, CANCEL, RUN]));
-        all
-    })
-    .await;
-    same_end(&ground, "delete_with_savepoint", |_| savepoints()).await;
+    });
+    let session_job_last_state_upgrade =
+        same_end(&ground, "session_job_last_state_upgrade", |_| {
+            let mut all = leaders(CANCEL, &[0, 1, 2]);
+            all.extend(lists(WRONG_LISTS_OF_CANCEL, &[BEGIN, CANCEL, RUN]));
+            all
+        });
+    let delete_with_savepoint = same_end(&ground, "delete_with_savepoint", |_| savepoints());
+    tokio::join!(
+        last_state_upgrade,
+        savepoint_upgrade,
+        session_job_upgrade,
+        session_job_last_state_upgrade,
+        delete_with_savepoint
+    );
 }
 
 /// A name, and the request after which something goes wrong.

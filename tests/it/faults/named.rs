@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use futures::future::join_all;
 use serde_json::json;
 use tokio::time::sleep;
 
@@ -20,7 +21,7 @@ const AWAY: Duration = Duration::from_secs(6);
 pub(super) async fn no_write_has_to_be_heard_of() {
     const SILENCE: Fault = Fault::Silence(Moment::After);
     let ground = Arc::new(Ground::new("silence").await);
-    for scenario in ["savepoint_upgrade", "last_state_upgrade"] {
+    let at_each_point = ["savepoint_upgrade", "last_state_upgrade"].map(|scenario| {
         same_end(&ground, scenario, |base| {
             let numbered = base.points.iter().enumerate();
             let silent = numbered.map(|(index, point)| {
@@ -29,16 +30,16 @@ pub(super) async fn no_write_has_to_be_heard_of() {
             });
             silent.collect()
         })
-        .await;
-    }
+    });
     // What is asked of Flink, in the other lives.
-    for (scenario, asked) in [
+    let of_flink = [
         ("delete_with_savepoint", &["/stop"][..]),
         ("session_job_upgrade", &["/stop", "/run", "/upload"]),
         ("session_job", &["/run", "/upload"]),
         ("session_job_last_state_upgrade", &["mode=cancel", "/run"]),
         ("session_job_delete", &["mode=cancel"]),
-    ] {
+    ]
+    .map(|(scenario, asked)| {
         same_end(&ground, scenario, |_| {
             let silent = |part: &&'static str| {
                 let part = *part;
@@ -48,8 +49,8 @@ pub(super) async fn no_write_has_to_be_heard_of() {
             };
             asked.iter().map(silent).collect()
         })
-        .await;
-    }
+    });
+    tokio::join!(join_all(at_each_point), join_all(of_flink));
 }
 
 /// What every life needs.
@@ -74,17 +75,17 @@ const SHOWN: [(&str, &str); 2] = [
 /// Rights are taken away in mid-run, and given back.
 pub(super) async fn rights_may_go_and_come_back() {
     let ground = Arc::new(Ground::new("rights").await);
-    for (scenario, rights) in
-        [("savepoint_upgrade", &RIGHTS[..]), ("session_job_upgrade", &RIGHTS_OF_JOBS)]
-    {
+    let lives = [("savepoint_upgrade", &RIGHTS[..]), ("session_job_upgrade", &RIGHTS_OF_JOBS)];
+    let lives = lives.map(|(scenario, rights)| {
         same_end(&ground, scenario, |_| {
             let shown = SHOWN.map(|(resource, kind)| without(resource).without(kind));
             rights.iter().map(|resource| without(resource)).chain(shown).collect()
         })
-        .await;
-    }
+    });
     // Here it is what the life is about.
-    same_end(&ground, "snapshot_by_hand", |_| vec![without("/flinkstatesnapshots")]).await;
+    let of_snapshots =
+        same_end(&ground, "snapshot_by_hand", |_| vec![without("/flinkstatesnapshots")]);
+    tokio::join!(join_all(lives), of_snapshots);
 }
 
 fn without(resource: &'static str) -> Trouble {

@@ -4,8 +4,6 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::sync::Semaphore;
-
 use super::end_state;
 use super::ground::Ground;
 use super::points::{self, Point};
@@ -15,8 +13,6 @@ use super::stage::{Script, Stage};
 use super::world::World;
 use crate::support::fake_flink::Cluster;
 
-/// Cases that are played at the same time: most of their time is waiting.
-pub(super) const AT_ONCE: usize = 24;
 /// How often a case is played until what was meant to go wrong does: under other timing an operator
 /// may not come by.
 const TRIES: usize = 8;
@@ -164,11 +160,10 @@ pub(super) struct Case {
 }
 
 /// Plays the scenario three times in peace: what one run has and another has not is chance.
-pub(super) async fn base(ground: &Arc<Ground>, room: &Semaphore, scenario: &Scenario) -> Base {
+pub(super) async fn base(ground: &Arc<Ground>, scenario: &Scenario) -> Base {
     let begun = Instant::now();
     let calm = async |name: &str| {
         let namespace = format!("case-{}-{name}", scenario.name.replace('_', "-"));
-        let _place = room.acquire().await.unwrap();
         play(ground, &namespace, scenario, Box::new(|_| None)).await
     };
     let (one, second, third) =
@@ -188,7 +183,6 @@ pub(super) async fn base(ground: &Arc<Ground>, room: &Semaphore, scenario: &Scen
     let refused = match scenario.refusable() {
         Some(is_it) => {
             let namespace = format!("case-{}-refused", scenario.name.replace('_', "-"));
-            let _place = room.acquire().await.unwrap();
             let script = first(1, is_it, Fault::Status(500, None));
             Some(play(ground, &namespace, scenario, script).await.end)
         }
@@ -201,7 +195,6 @@ pub(super) async fn base(ground: &Arc<Ground>, room: &Semaphore, scenario: &Scen
 /// Plays the scenario until the trouble has happened, or too often.
 pub(super) async fn survive(
     ground: &Arc<Ground>,
-    room: &Semaphore,
     scenario: &Scenario,
     base: &Base,
     trouble: &Trouble,
@@ -212,14 +205,12 @@ pub(super) async fn survive(
         let again = if tried == 1 { String::new() } else { format!("-{tried}") };
         let name = scenario.name.replace('_', "-");
         let namespace = format!("case-{name}-{}{again}", trouble.name);
-        let place = room.acquire().await.unwrap();
         let script = (trouble.script)(Place {
             namespace: namespace.clone(),
             world: Arc::clone(&ground.world),
             cluster: scenario.clusters[0],
         });
         let Played { end, recorded, namespace } = play(ground, &namespace, scenario, script).await;
-        drop(place);
         let has_happened = (trouble.has_happened)(&recorded);
         let is_refused = base.refused.as_ref() == Some(&end);
         let difference = match trouble.without {
@@ -263,15 +254,14 @@ pub(super) async fn same_end(
 ) {
     let begun = Instant::now();
     let scenario = scenarios::ALL.iter().find(|one| one.name == scenario).unwrap();
-    let room = Arc::new(Semaphore::new(AT_ONCE));
-    let base = Arc::new(base(ground, &room, scenario).await);
+    let base = Arc::new(base(ground, scenario).await);
     let mut cases = Vec::new();
     for trouble in troubles(&base) {
-        let (ground, room, base) = (Arc::clone(ground), Arc::clone(&room), Arc::clone(&base));
+        let (ground, base) = (Arc::clone(ground), Arc::clone(&base));
         cases.push((
             trouble.name.clone(),
             tokio::spawn(async move {
-                let case = survive(&ground, &room, scenario, &base, &trouble).await;
+                let case = survive(&ground, scenario, &base, &trouble).await;
                 assert!(case.has_happened || !trouble.is_sure, "what was to go wrong did not");
                 case.difference
             }),
@@ -297,6 +287,7 @@ async fn play(
     scenario: &Scenario,
     script: Script,
 ) -> Played {
+    let _place = ground.room.acquire().await.unwrap();
     let stage = Stage::new(ground, namespace, script).await;
     (scenario.play)(&stage).await;
     stage.until_at_rest().await;

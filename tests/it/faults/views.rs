@@ -31,7 +31,7 @@ const PODS: (&str, &str) = ("pods", "/pods?");
 
 pub(super) async fn a_new_operator_may_see_what_is_not() {
     let ground = Arc::new(Ground::new("views").await);
-    same_end(&ground, "savepoint_upgrade", |base| {
+    let of_deployments = same_end(&ground, "savepoint_upgrade", |base| {
         let mut all = watches(base);
         // Reads take over from watches that show nothing and never end.
         all.extend([CLUSTERS, PODS].map(|what| frozen(base, what)));
@@ -39,16 +39,15 @@ pub(super) async fn a_new_operator_may_see_what_is_not() {
         all.extend(old(base, CLUSTERS));
         all.push(old_and_frozen(base, DEPLOYMENTS));
         all
-    })
-    .await;
-    same_end(&ground, "session_job_upgrade", |base| {
+    });
+    let of_session_jobs = same_end(&ground, "session_job_upgrade", |base| {
         let mut all = watches(base);
         all.extend(old(base, DEPLOYMENTS));
         all.extend(old(base, SESSION_JOBS));
         all.push(old_and_frozen(base, SESSION_JOBS));
         all
-    })
-    .await;
+    });
+    tokio::join!(of_deployments, of_session_jobs);
 }
 
 fn is_stop(asked: &Asked) -> bool {
@@ -87,13 +86,22 @@ fn word(fault: WatchFault) -> &'static str {
     }
 }
 
-/// A user edits in the middle of an upgrade, and deletes after it, and the watches of the operator
-/// that runs tell nothing of it, or too late, or more than once.
+/// The watches of the operator that runs tell nothing, or too late, or more than once.
 pub(super) async fn a_stale_watch_hides_nothing_for_long() {
     let ground = Arc::new(Ground::new("stale").await);
+    tokio::join!(
+        edits_and_deletions_are_seen(&ground),
+        // Nobody edits, and the end is that of an undisturbed run.
+        same_end(&ground, "savepoint_upgrade", |_| stale(is_creation)),
+        same_end(&ground, "session_job_upgrade", |_| stale(is_run)),
+    );
+}
+
+/// A user edits in the middle of an upgrade, and deletes after it.
+async fn edits_and_deletions_are_seen(ground: &Arc<Ground>) {
     let lives = OF_OPEN_WATCHES.into_iter().flat_map(|fault| {
         [DEPLOYMENT, SESSION_JOB].map(|kind| {
-            let ground = Arc::clone(&ground);
+            let ground = Arc::clone(ground);
             let name = format!("stale-{}-{}", word(fault), kind.to_ascii_lowercase());
             (name.clone(), tokio::spawn(async move { hidden(&ground, &name, kind, fault).await }))
         })
@@ -106,9 +114,6 @@ pub(super) async fn a_stale_watch_hides_nothing_for_long() {
         }
     }
     assert!(failures.is_empty(), "{}", failures.join("\n"));
-    // Nobody edits, and the end is that of an undisturbed run.
-    same_end(&ground, "savepoint_upgrade", |_| stale(is_creation)).await;
-    same_end(&ground, "session_job_upgrade", |_| stale(is_run)).await;
 }
 
 /// Tells how much was hidden, and for how long.
