@@ -43,11 +43,11 @@ test-fast: ## format, lints, unit, property, golden and command line tests, docu
 	@if $(CARGO) deny --version >/dev/null 2>&1; then $(CARGO) deny --locked check bans licenses sources; \
 	else echo "cargo-deny is not installed: deny.toml is not checked"; fi
 
-# Of each random simulation 40 seeds, so that the whole run stays short on two cores: more than by default of deployments,
-# of session clusters and of the autoscaler (16 to 32), fewer of session jobs (64) and of stores that go back unseen (48).
+# Of each random simulation 24 seeds, so that the whole run stays short on two cores: fewer than by default of session
+# jobs (64) and of stores that go back unseen (48), and about as many of all others (16 to 32).
 # One more comes from the clock, for them and for the fuzz targets. What a failure prints tries the same again.
 another_seed := $(or $(KUBECTL_FLINK_ANOTHER_SEED),$(shell date +%s))
-test: export KUBECTL_FLINK_SIMULATION_CASES ?= 40
+test: export KUBECTL_FLINK_SIMULATION_CASES ?= 24
 test: export KUBECTL_FLINK_ANOTHER_SEED := $(another_seed)
 test: test-fast ## all tests: also against a real API server, and end to end with real Flink
 	tests/artifacts.sh
