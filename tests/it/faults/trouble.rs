@@ -254,7 +254,8 @@ pub(super) async fn same_end(
 ) {
     let begun = Instant::now();
     let scenario = scenarios::ALL.iter().find(|one| one.name == scenario).unwrap();
-    let base = Arc::new(base(ground, scenario).await);
+    // Several are played by one future.
+    let base = Arc::new(Box::pin(base(ground, scenario)).await);
     let mut cases = Vec::new();
     for trouble in troubles(&base) {
         let (ground, base) = (Arc::clone(ground), Arc::clone(&base));
