@@ -102,10 +102,7 @@ async fn start(world: &World, deployment: &Deployment) {
         }
         return;
     };
-    let started_at = jiff::Timestamp::now();
-    if config.is_session {
-        sleep(SESSION_START).await;
-    }
+    let started_at = start_container(&config).await;
     // It is up, with its job, before it is ended.
     let coming_up = world.writing.read().await;
     {
@@ -132,6 +129,15 @@ async fn start(world: &World, deployment: &Deployment) {
     report_available(world, deployment).await;
 }
 
+/// Answers when the container was started, once its JobManager can answer.
+async fn start_container(config: &flink::Config) -> jiff::Timestamp {
+    let started_at = jiff::Timestamp::now();
+    if config.is_session {
+        sleep(SESSION_START).await;
+    }
+    started_at
+}
+
 /// A JobManager's process ends, and its container is started again.
 pub(super) async fn restart(world: &World, deployment: &Deployment) {
     let (namespace, name) = (deployment.namespace().unwrap(), deployment.name_any());
@@ -142,10 +148,7 @@ pub(super) async fn restart(world: &World, deployment: &Deployment) {
     let container = &spec["template"]["spec"]["containers"][0];
     let config = flink::Config::read(world, &namespace, &name, container).await;
     let config = config.expect("its ConfigMap");
-    let started_at = jiff::Timestamp::now();
-    if config.is_session {
-        sleep(SESSION_START).await;
-    }
+    let started_at = start_container(&config).await;
     flink::start(world, &key, &config).await;
     let pods: Api<Pod> = Api::namespaced(world.client.clone(), &namespace);
     report_pod(&pods, &pod_name(deployment), "Running", running(started_at)).await;
