@@ -19,7 +19,8 @@ use crate::config::nested::remove_option;
 use crate::config::options::PARALLELISM_OVERRIDES;
 use crate::config::options::autoscaler::{ENABLED, MEMORY_TUNING_ENABLED};
 
-/// Revisions kept of one deployment. Ten fit on a screen, and each holds a whole spec.
+/// Revisions kept of one deployment, beside the one that its state began with. Ten fit on a screen, and
+/// each holds a whole spec.
 pub const LIMIT: usize = 10;
 /// Value of the label `component` on revisions.
 pub const COMPONENT: &str = "flink-revision";
@@ -143,11 +144,32 @@ pub fn decide_revision(existing: &[Revision], content: Content) -> Change {
         number: newest.map_or(0, |newest| newest.number).saturating_add(1),
         content,
     });
-    let mut numbers = existing.iter().map(|revision| revision.number).collect::<Vec<_>>();
-    numbers.sort_unstable();
-    let excess = (numbers.len() + usize::from(create.is_some())).saturating_sub(LIMIT);
-    numbers.truncate(excess);
-    Change { create, prune: numbers }
+    let mut kept: Vec<&Revision> = existing.iter().chain(&create).collect();
+    kept.sort_unstable_by_key(|revision| revision.number);
+    let origin = origin(&kept);
+    let too_many = kept.len().saturating_sub(LIMIT);
+    let old = kept.iter().take(too_many).map(|revision| revision.number);
+    let prune = old.filter(|number| Some(*number) != origin).collect();
+    Change { create, prune }
+}
+
+/// The revision, of those given from old to new, that names the last savepoint which the job was
+/// started from. With `CLAIM` or `LEGACY` its checkpoints may need the files of that savepoint until it
+/// starts from another one, however often it goes on from a checkpoint: until then the revision is what
+/// refers to it.
+fn origin(revisions: &[&Revision]) -> Option<i64> {
+    let names_one = |content: &Content| {
+        let initial = content.spec.pointer("/job/initialSavepointPath");
+        let is_named = initial.and_then(Value::as_str).is_some_and(|path| !path.is_empty());
+        is_named || content.restore_point.kind == RestoreKind::Savepoint
+    };
+    let starts_empty =
+        |content: &Content| content.restore_point.upgrade_mode == UpgradeMode::Stateless;
+    let newest_first = revisions.iter().rev();
+    let found = newest_first
+        .take_while(|revision| !starts_empty(&revision.content))
+        .find(|revision| names_one(&revision.content));
+    found.map(|revision| revision.number)
 }
 
 /// Below it are all options that memory tuning writes.

@@ -103,6 +103,39 @@ proptest! {
     }
 }
 
+/// With `CLAIM` the checkpoints of a job may need the files of the savepoint that it was started from.
+#[test]
+fn the_savepoint_that_a_job_goes_on_from_stays_in_the_history() {
+    let from = |kind: RestoreKind, upgrade_mode: UpgradeMode, index: usize| {
+        let mut content = content(&index.to_string());
+        content.restore_point.kind = kind;
+        content.restore_point.upgrade_mode = upgrade_mode;
+        content
+    };
+    let numbers = |later: &[Content]| {
+        let first = from(RestoreKind::Savepoint, UpgradeMode::Savepoint, 0);
+        let mut existing = Vec::new();
+        for content in std::iter::once(&first).chain(later) {
+            let change = decide_revision(&existing, content.clone());
+            existing.extend(change.create);
+            existing.retain(|revision: &Revision| !change.prune.contains(&revision.number));
+        }
+        existing.iter().map(|revision| revision.number).collect::<Vec<_>>()
+    };
+    let checkpoints: Vec<Content> =
+        (1..14).map(|index| from(RestoreKind::LastState, UpgradeMode::LastState, index)).collect();
+    let newest: Vec<i64> = (5..=14).collect();
+    assert_eq!(numbers(&checkpoints), [&[1], &*newest].concat());
+    let mut another = checkpoints.clone();
+    another[11] = from(RestoreKind::Savepoint, UpgradeMode::Savepoint, 12);
+    assert_eq!(numbers(&another), newest, "it started from another savepoint since");
+    another[11] = from(RestoreKind::None, UpgradeMode::Stateless, 12);
+    assert_eq!(numbers(&another), newest, "it started empty since");
+    let mut named = checkpoints;
+    named[0].spec = json!({"job": {"initialSavepointPath": "s3://lake/other"}});
+    assert_eq!(numbers(&named), [&[2], &*newest].concat(), "the spec names one");
+}
+
 #[test]
 fn rollback_does_not_make_the_autoscalers_decisions_the_users() {
     const OVERRIDES: &str = "pipeline.jobvertex-parallelism-overrides";
