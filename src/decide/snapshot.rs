@@ -15,7 +15,7 @@ use jiff::{SignedDuration, Timestamp};
 use self::world::{Job, Question, Target, Trigger, World};
 use super::blocker::Blocker;
 use super::error_document::{ErrorType, error_document, reason_of};
-use super::extension::verdict::{Hold, Outcome};
+use super::extension::verdict::{Hold, Outcome, VALIDATOR_UNAVAILABLE};
 use super::plan::{Component, Event};
 use super::validate::state_snapshot::{StateSnapshotInput, validate};
 use crate::api::STATE_SNAPSHOT_FINALIZER;
@@ -200,7 +200,9 @@ impl<'w> Pass<'w> {
             has_target: self.has_job == Some(true),
         };
         let mut violations = validate(&input);
-        let told = self.status.error.take_if(|error| reason_of(error).as_deref() == Some(INVALID));
+        let told = self.status.error.take_if(|error| {
+            matches!(reason_of(error).as_deref(), Some(INVALID | VALIDATOR_UNAVAILABLE))
+        });
         if violations.is_empty() && self.record().is_some() {
             // Nothing is taken that others could have a say in.
             return Ok(None);
@@ -211,30 +213,32 @@ impl<'w> Pass<'w> {
             validators.judge(version, *now, &facts.verdict, Question::Verdict)?;
         violations.extend(of_others);
         if violations.is_empty() {
-            return Ok(hold.map(|hold| self.hold(hold)));
+            return Ok(hold.map(|hold| self.hold(hold, told.as_deref())));
         }
         let message = violations.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
-        let error = error_document(ErrorType::Reconciliation, &message, Some(INVALID), &[]);
-        if told.as_ref() != Some(&error) {
-            let generation = self.world.resource.metadata.generation.unwrap_or_default();
-            let mut event = Event::warning(INVALID, Component::Operator, message.clone());
-            event.key = Some(format!("{generation}: {message}"));
-            self.steps.push(Step::Event(event));
-        }
-        self.status.error = Some(error);
+        self.refuse(INVALID, &message, told.as_deref());
         let pause = hold.map_or(self.world.interval, |hold| hold.look_again);
         Ok(Some(self.finish(message, Some(pause.min(self.world.interval)))))
     }
 
-    /// A validator has not answered: told once for each version of the spec.
-    fn hold(&mut self, hold: Hold) -> Plan {
-        let generation = self.world.resource.metadata.generation.unwrap_or_default();
+    /// A validator has not answered.
+    fn hold(&mut self, hold: Hold, told: Option<&str>) -> Plan {
         if let Some(problem) = hold.problem() {
-            let mut event = Event::warning(problem.reason, problem.component, problem.message);
-            event.key = Some(format!("{generation}: {}", problem.reason));
-            self.steps.push(Step::Event(event));
+            self.refuse(problem.reason, &problem.message, told);
         }
         self.finish(hold.because, Some(hold.look_again))
+    }
+
+    /// Puts it into the status, and into an event where that is `told` there not yet.
+    fn refuse(&mut self, reason: &'static str, message: &str, told: Option<&str>) {
+        let error = error_document(ErrorType::Reconciliation, message, Some(reason), &[]);
+        if told != Some(&*error) {
+            let generation = self.world.resource.metadata.generation.unwrap_or_default();
+            let mut event = Event::warning(reason, Component::Operator, message);
+            event.key = Some(format!("{generation}: {message}"));
+            self.steps.push(Step::Event(event));
+        }
+        self.status.error = Some(error);
     }
 
     /// Notes the trigger id, then asks Flink.
