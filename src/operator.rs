@@ -119,6 +119,7 @@ pub mod sharding;
 mod sighting;
 pub mod snapshot;
 mod trouble;
+mod unlisted;
 pub mod validator;
 mod vitals;
 mod watching;

@@ -9,6 +9,7 @@ use std::time::Duration;
 use futures::{FutureExt, StreamExt, TryStreamExt};
 use kube::api::{Api, ListParams};
 use kube::runtime::controller::Config;
+use kube::runtime::reflector::ObjectRef;
 use kube::runtime::{Controller, PredicateConfig, WatchStreamExt, predicates, reflector, watcher};
 use kube::{Resource, ResourceExt};
 use tokio::task::JoinHandle;
@@ -18,6 +19,7 @@ use super::kind::{Feed, Guarded, Operated, Sight, woken};
 use super::observe::tell;
 use super::pass::{self, Again, reconcile, retry_after};
 use super::rewind;
+use super::unlisted::Unlisted;
 use super::watching;
 use super::way::{Reins, Take};
 use crate::cluster;
@@ -72,9 +74,17 @@ async fn run<K: Operated>(feed: Feed<K>, settings: Settings) {
         .modify(drop_what_nobody_reads)
         // Before the store has it, which then knows nothing else any more.
         .inspect_ok(move |event| note_rewind(event, &compared_by));
+    let (mut unlisted, listed) = (Unlisted::new(), store.clone());
     let stream = reflector(writer, seen)
         .inspect_ok(move |event| {
             tell_others(event, &seen_by);
+            for gone in unlisted.follow(event, &listed) {
+                lose_sight(&gone, &seen_by);
+                // Another of its name has come since.
+                if let Some(present) = listed.get(&ObjectRef::from_obj(&*gone)) {
+                    K::seen(&present, Sight::There, &seen_by);
+                }
+            }
             count(event, scope.as_deref(), &seen_by);
             if matches!(event, watcher::Event::InitDone) {
                 is_listed.store(true, Ordering::Relaxed);
@@ -186,15 +196,24 @@ fn tell_others<K: Operated>(event: &watcher::Event<Guarded<K>>, context: &Contex
             K::seen(resource, Sight::There, context);
         }
         watcher::Event::InitApply(resource) => K::seen(resource, Sight::There, context),
-        watcher::Event::Delete(resource) => {
-            let uid = resource.uid().unwrap_or_default();
-            context.validators.forget(&uid);
-            context.health.forget_canary(&uid);
-            context.forget(&uid);
-            K::seen(resource, Sight::Gone, context);
-        }
+        watcher::Event::Delete(resource) => forget(resource, context),
         watcher::Event::Init | watcher::Event::InitDone => {}
     }
+}
+
+/// The resource is gone, and with it what this process knew of it.
+fn forget<K: Operated>(resource: &Guarded<K>, context: &Context) {
+    context.forget(&resource.uid().unwrap_or_default());
+    lose_sight(resource, context);
+}
+
+/// A new list does not show the resource. It may be an old one: what a pass may have to know of a
+/// resource that comes again is kept.
+fn lose_sight<K: Operated>(resource: &Guarded<K>, context: &Context) {
+    let uid = resource.uid().unwrap_or_default();
+    context.validators.forget(&uid);
+    context.health.forget_canary(&uid);
+    K::seen(resource, Sight::Gone, context);
 }
 
 /// Feeds the metrics.
