@@ -5,6 +5,7 @@ mod blank;
 mod care;
 mod deletion;
 mod nodes;
+mod redeploy;
 mod rewind;
 mod rollback;
 mod spec;
