@@ -78,15 +78,20 @@ pub(super) fn check_job(
             format!("must be set: {}", reasons.join(", and ")),
         ));
     }
-    let parallelism = job.parallelism.unwrap_or(0);
-    if !has_task_manager_replicas && parallelism < 1 {
-        let given = job.parallelism.map_or("missing".to_owned(), |given| format!("`{given}`"));
-        violations.push(
-            Rule::Parallelism
-                .found("spec.job.parallelism", format!("is {given}: it must be 1 or more")),
-        );
+    if !has_task_manager_replicas {
+        violations.extend(check_parallelism(job));
     }
     violations
+}
+
+/// Of a job whose TaskManagers nobody has counted.
+pub(super) fn check_parallelism(job: &JobSpec) -> Option<Finding> {
+    if job.parallelism.is_some_and(|parallelism| parallelism >= 1) {
+        return None;
+    }
+    let given = job.parallelism.map_or("missing".to_owned(), |given| format!("`{given}`"));
+    let message = format!("is {given}: it must be 1 or more");
+    Some(Rule::Parallelism.found("spec.job.parallelism", message))
 }
 
 /// D28, of a deployment or a session job: what drops the present state names the one to start from.

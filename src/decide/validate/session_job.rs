@@ -102,6 +102,9 @@ pub fn find(input: &SessionJobInput<'_>) -> Vec<Finding> {
     violations.extend(jar.and_then(|jar| check_jar(jar, operator, *host)));
     if let Some(cluster) = cluster {
         violations.extend(check_in_cluster(namespace, spec, cluster, operator));
+    } else if let Some(job) = &spec.job {
+        // In no cluster would it do, and the API server refuses it.
+        violations.extend(deployment::check_parallelism(job));
     }
     violations
 }
