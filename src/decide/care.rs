@@ -210,8 +210,9 @@ impl Pass<'_> {
             job.upgrade_mode = mode_of(&restore);
         }
         self.store_last(recovered);
-        if !matches!(self.high_availability(&spec)?, HighAvailability::Known(_)) {
-            // From here on it may run, and nothing would show it.
+        if matches!(self.high_availability(&spec)?, HighAvailability::Unknown(_)) {
+            // From here on it may run, and what would show it cannot be read. Without high availability
+            // the JobManager itself shows it, as after any other start.
             self.status.cluster_info.remove(NEVER_STARTED_KEY);
         }
         self.write_intent();
