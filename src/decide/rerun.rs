@@ -13,9 +13,10 @@ use super::application::{Halt, Pass, Problem};
 use super::job;
 use super::plan::Plan;
 use super::reconciled::ReconciledSpec;
+use super::references::is_same_location;
 use super::stop::StopDecision;
 use super::stopping::OTHER_STATE;
-use super::world::{Job, JobManager, Pod};
+use super::world::{Job, JobManager, JobWorld, Pod};
 use crate::api::job::UpgradeMode;
 use crate::api::status::{JobManagerDeploymentStatus, JobStatusState};
 use crate::config::cluster::is_high_availability_on;
@@ -43,7 +44,9 @@ impl Pass<'_> {
             return Ok(false);
         }
         let is_another = match job {
-            Some(job) => self.is_of_another_start(job)?,
+            Some(job) => {
+                self.is_of_another_start(job)? && !(has_ended && self.goes_on_from_its_end()?)
+            }
             // An ended job leaves the list after a while. What follows from that looks at its pods.
             None => !has_ended && self.may_run_again_since(asked)?,
         };
@@ -51,6 +54,15 @@ impl Pass<'_> {
             self.own.rerun = Some(self.tell_of_rerun());
         }
         Ok(is_another)
+    }
+
+    /// Whether the newest state of the listed run is the one that the recorded end left: then it is the
+    /// newest of both, as that of a job that failed before its first checkpoint.
+    fn goes_on_from_its_end(&self) -> Result<bool, Halt> {
+        let Some(left) = self.savepoint_path() else { return Ok(false) };
+        let Ok(checkpoints) = self.world.checkpoints()? else { return Ok(false) };
+        let latest = checkpoints.latest.as_ref();
+        Ok(latest.is_some_and(|latest| is_same_location(&latest.path, &left)))
     }
 
     /// Nothing is done with either run but what the user names.

@@ -544,3 +544,21 @@ fn an_edit_that_is_refused_starts_no_lost_job_empty() {
     assert!(!deeds(&plan).contains(&"create-cluster"), "{}", told(&plan));
     assert!(error(&plan).contains("HA metadata is not available"), "{}", error(&plan));
 }
+
+#[test]
+fn without_high_availability_a_job_that_failed_before_it_saved_anything_may_run_again() {
+    let mut scene = without_high_availability(Scene::running("savepoint")).path(SAVEPOINT);
+    scene.status.job_status.state = Some(JobStatusState::Failed);
+    let [found] = <[Job; 1]>::try_from(job(JobStatusState::Running)).unwrap();
+    scene.status.job_status.start_time = Some(found.start_time.to_string());
+    let start_time = ago(10).as_millisecond();
+    scene.facts.jobs = Fact::Known(vec![Job { start_time, ..found }]);
+    for (path, is_told) in [(SAVEPOINT, false), (CHECKPOINT, true)] {
+        let latest = Some(CompletedState { path: path.to_owned(), at: None });
+        scene.facts.checkpoints = Fact::Known(Checkpoints { latest, ..Checkpoints::default() });
+        let plan = scene.plan();
+        assert_eq!(error(&plan).contains("runs it anew"), is_told, "{path}: {}", error(&plan));
+        let state = if is_told { JobStatusState::Failed } else { JobStatusState::Running };
+        assert_eq!(plan.status.job_status.state, Some(state), "{path}");
+    }
+}
