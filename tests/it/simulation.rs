@@ -31,13 +31,15 @@ use kubectl_flink::decide::snapshot::world::Trigger;
 use kubectl_flink::decide::snapshots::are_held;
 use kubectl_flink::decide::trigger::{Cause, KnownSnapshot, Memory, SnapshotKind};
 use kubectl_flink::decide::world::{
-    Checkpoints, Cluster, CompletedState, DeploymentVersion, Fact, Facts, Failure, Fresh,
+    Bounds, Checkpoints, Cluster, CompletedState, DeploymentVersion, Fact, Facts, Failure, Fresh,
     HaMetadata, Job, JobManager, Pod, PodProblem, Question, Stop, TaskManagers, World,
 };
 use kubectl_flink::render::Objects;
 use serde_json::json;
 
 use doubt::{Doubt, asks};
+
+use crate::support::choices::{Choices, another_seed, cases, seeds};
 
 mod care;
 mod exploration;
@@ -48,30 +50,12 @@ const REVISIONS_KEPT: usize = 10;
 /// Seconds in which a resource that has settled comes to rest, and thirds of those that it is seen to.
 pub(super) const COMES_TO_REST: usize = 20;
 pub(super) const RESTS_FOR: usize = 7;
+pub(super) const OVERRIDES: &str = "pipeline.jobvertex-parallelism-overrides";
+/// The one vertex of the job.
+pub(super) const VERTEX: &str = "0a448493b4782967b150582570326227";
 const BROKEN_IMAGE: &str = "flink:no-such-tag";
 /// A job with this parallelism fails for good three seconds after its start.
 const FAILING_PARALLELISM: i32 = 7;
-
-/// A small generator of repeatable choices (`SplitMix64`).
-pub(super) struct Choices(u64);
-
-impl Choices {
-    pub(super) fn new(seed: u64) -> Self {
-        Self(seed)
-    }
-
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
-    }
-
-    pub(super) fn below(&mut self, bound: u64) -> u64 {
-        self.next() % bound
-    }
-}
 
 #[derive(Clone)]
 struct Running {
@@ -85,6 +69,8 @@ struct Running {
     /// to it, and its statistics name it.
     savepoint: Option<(u64, String)>,
     started: Timestamp,
+    /// Upper bound of its one vertex.
+    parallelism: u32,
 }
 
 impl Running {
@@ -99,6 +85,11 @@ pub(super) fn newest<'a>(
     savepoint: Option<&'a (u64, String)>,
 ) -> Option<&'a (u64, String)> {
     checkpoint.into_iter().chain(savepoint).max_by_key(|(records, _)| *records)
+}
+
+/// A nonce that asks for the same once more; a user may have set it to anything.
+pub(super) fn asked_again(nonce: Option<i64>) -> i64 {
+    nonce.unwrap_or(0).wrapping_add(1)
 }
 
 /// Seconds for which parts of a JobManager that runs cannot be seen.
@@ -188,6 +179,8 @@ pub(super) struct Sim {
     job: Option<Running>,
     /// What the JobManager will start when it is up: job id and restore path.
     submission: Option<(String, Option<String>)>,
+    /// The parallelism that its overrides give the one vertex.
+    submitted_parallelism: u32,
     /// Whether it has done so before.
     has_run: bool,
     /// HA metadata by job id: records of the checkpoint that it names.
@@ -229,6 +222,8 @@ pub(super) struct Sim {
     /// A savepoint that a job elsewhere names.
     foreign: Option<String>,
     pub(super) disposed: usize,
+    /// Changes of a running job's parallelism.
+    scaled: usize,
     /// Validators outside have a say, and are not always there.
     validators: Validators,
 }
@@ -334,6 +329,13 @@ pub(super) fn oldest(job: &JobStatus) -> Option<String> {
     job.savepoint_info.as_ref()?.savepoint_history.first()?.location.clone()
 }
 
+/// What an override asks for.
+pub(super) fn parallelism(overrides: Option<&str>) -> u32 {
+    overrides
+        .and_then(|text| text.strip_prefix(VERTEX)?.strip_prefix(':')?.parse().ok())
+        .unwrap_or(1)
+}
+
 /// What Flink says of the stop that is on record: what each trigger saved, and those whose jobs went on.
 pub(super) fn stop_on_record(
     job: &JobStatus,
@@ -406,6 +408,7 @@ impl Sim {
             periodic: Memory::default(),
             foreign: None,
             disposed: 0,
+            scaled: 0,
             validators: Validators::default(),
             now: "2026-01-01T00:00:00Z".parse().unwrap(),
             resource: resource(mode),
@@ -422,6 +425,7 @@ impl Sim {
             haze: Haze::default(),
             job: None,
             submission: None,
+            submitted_parallelism: 1,
             has_run: false,
             ha: BTreeMap::new(),
             states: BTreeMap::new(),
@@ -498,7 +502,7 @@ impl Sim {
         self.named = Some(path.clone());
         self.edit(|r| {
             let job = Self::job_mut(r);
-            job.savepoint_redeploy_nonce = Some(job.savepoint_redeploy_nonce.unwrap_or(0) + 1);
+            job.savepoint_redeploy_nonce = Some(asked_again(job.savepoint_redeploy_nonce));
             job.initial_savepoint_path = Some(path);
         });
     }
@@ -521,7 +525,9 @@ impl Sim {
                 self.log.push(format!("  crash before step {index}"));
                 return plan;
             }
-            self.take(step);
+            if !self.take(step) {
+                return plan;
+            }
         }
         if crash_at.is_some_and(|at| at >= plan.steps.len()) {
             self.log.push("  crash before the last status".to_owned());
@@ -613,7 +619,9 @@ impl Sim {
             Question::Exceptions => facts.exceptions = fact(is_up, Vec::new),
             Question::TaskManagerPods => facts.task_manager_pods = Fact::Known(vec![]),
             Question::ResourceRequirements => {
-                facts.resource_requirements = Fact::Unknown(String::new());
+                let upper = self.job.as_ref().map_or(1, |job| job.parallelism);
+                let bounds = [(VERTEX.to_owned(), Bounds { lower: 1, upper })].into();
+                facts.resource_requirements = fact(is_up, || bounds);
             }
             Question::JobMetrics => {
                 facts.job_metrics = fact(is_up, kubectl_flink::decide::world::JobMetrics::default);
@@ -753,7 +761,8 @@ impl Sim {
         Some(path)
     }
 
-    fn take(&mut self, step: &Step) {
+    /// Whether to go on with the next step.
+    fn take(&mut self, step: &Step) -> bool {
         match step {
             Step::AddFinalizer => {
                 let finalizer = kubectl_flink::api::DEPLOYMENT_FINALIZER.to_owned();
@@ -791,7 +800,18 @@ impl Sim {
             | Step::ForgetJobGraphs
             | Step::ApplyIngress(_) => {}
             Step::TriggerStop { job_id, trigger_id, .. } => self.flink_stop(job_id, trigger_id),
-            Step::ScaleJob { .. } => unreachable!("no overrides in this world"),
+            Step::ScaleJob { job_id, bounds } => {
+                // One in two is refused.
+                let is_taken = self.answers() && self.now.as_second() % 2 == 1;
+                let job = self.job.as_mut().filter(|job| is_taken && job.id == *job_id);
+                let Some(job) = job else { return false };
+                job.parallelism = bounds[VERTEX].upper;
+                if self.is_high_availability_on {
+                    // It is kept with the job graph.
+                    self.submitted_parallelism = job.parallelism;
+                }
+                self.scaled += 1;
+            }
             Step::CancelJob { job_id, .. } => {
                 if self.haze.silent == 0 {
                     self.flink_cancel(job_id);
@@ -814,6 +834,7 @@ impl Sim {
             Step::FinishCluster(objects) => self.create_workers(objects),
             Step::CreateCluster(objects) => self.create(objects),
         }
+        true
     }
 
     fn flink_stop(&mut self, job_id: &str, trigger_id: &str) {
@@ -971,6 +992,7 @@ impl Sim {
             value("$internal.pipeline.job-id").unwrap(),
             value("execution.state-recovery.path").or_else(|| value("execution.savepoint.path")),
         ));
+        self.submitted_parallelism = parallelism(value(OVERRIDES).as_deref());
         self.has_run = false;
         self.starts_in = 5;
         self.came_up = None;
@@ -1036,6 +1058,13 @@ impl Sim {
         }
     }
 
+    /// Whether the job runs with the parallelism that its overrides ask for.
+    fn is_scaled(&self) -> bool {
+        let wanted = self.resource.spec.flink_configuration.0.get(OVERRIDES);
+        let wanted = parallelism(wanted.and_then(serde_json::Value::as_str));
+        self.job.as_ref().is_some_and(|job| job.parallelism == wanted)
+    }
+
     fn has_slots(&self) -> bool {
         !self.is_standalone() || self.workers.as_ref().is_some_and(|w| !w.fact.is_deleting)
     }
@@ -1079,6 +1108,7 @@ impl Sim {
                     checkpoint: None,
                     savepoint: None,
                     started: self.now,
+                    parallelism: self.submitted_parallelism,
                 });
                 return;
             }
@@ -1122,6 +1152,7 @@ impl Sim {
             checkpoint: restored,
             savepoint: None,
             started: self.now,
+            parallelism: self.submitted_parallelism,
         });
     }
 
@@ -1171,7 +1202,15 @@ impl Sim {
     }
 
     fn misfortune(&mut self, choices: &mut Choices) {
-        match choices.below(22) {
+        match choices.below(24) {
+            22 | 23 => {
+                let parallelism = 1 + choices.below(4);
+                self.edit(|r| {
+                    let options = &mut r.spec.flink_configuration.0;
+                    let overrides = format!("{VERTEX}:{parallelism}");
+                    options.insert(OVERRIDES.to_owned(), json!(overrides));
+                });
+            }
             0 => self.edit(|r| {
                 let job = Self::job_mut(r);
                 job.parallelism = Some(job.parallelism.unwrap_or(1) % 6 + 1);
@@ -1223,7 +1262,7 @@ impl Sim {
         self.edit(|r| {
             r.spec.image = Some("flink:1.20".to_owned());
             // A job that has failed stays so until a person asks for another try.
-            r.spec.restart_nonce = Some(r.spec.restart_nonce.unwrap_or(0) + 1);
+            r.spec.restart_nonce = Some(asked_again(r.spec.restart_nonce));
             let job = Self::job_mut(r);
             job.parallelism = Some(4);
             job.state = JobState::Running;
@@ -1237,7 +1276,7 @@ impl Sim {
             self.answer_refusal();
             let is_stable = self.status.lifecycle_state == Some(LifecycleState::Stable)
                 && self.status.observed_generation == self.resource.metadata.generation;
-            if is_stable && self.has_slots() {
+            if is_stable && self.has_slots() && self.is_scaled() {
                 return;
             }
         }
@@ -1322,28 +1361,6 @@ fn names(steps: &[Step]) -> Vec<&'static str> {
     steps.iter().map(kubectl_flink::operator::reconcile::step_name).collect()
 }
 
-/// The seeds to try: so many, and the one in `KUBECTL_FLINK_ANOTHER_SEED` beside them.
-pub(super) fn seeds(default: u64) -> impl Iterator<Item = u64> {
-    (0..cases(default)).chain(another_seed())
-}
-
-/// What `make test` takes from the clock, so that each run of it tries something new. It is printed
-/// where a test fails, and tries the same again when it is set.
-pub(super) fn another_seed() -> Option<u64> {
-    let text = std::env::var("KUBECTL_FLINK_ANOTHER_SEED").ok()?;
-    let seed = text.parse().expect("KUBECTL_FLINK_ANOTHER_SEED is a number");
-    println!("KUBECTL_FLINK_ANOTHER_SEED={seed}");
-    Some(seed)
-}
-
-/// How many seeds to try; `KUBECTL_FLINK_SIMULATION_CASES` asks for more or fewer.
-pub(super) fn cases(default: u64) -> u64 {
-    std::env::var("KUBECTL_FLINK_SIMULATION_CASES")
-        .ok()
-        .and_then(|text| text.parse().ok())
-        .unwrap_or(default)
-}
-
 /// Before which step of which pass the operator crashes.
 #[derive(Clone, Copy)]
 pub(super) struct Crash {
@@ -1413,6 +1430,18 @@ pub(super) fn tell_pace<S: Clone>(
         users + world + steps
     );
     assert!(all.steps > 0);
+}
+
+/// Prints what a decision allocates, with its questions and the answers to them.
+pub(super) fn tell_allocations(what: &str, mut decide: impl FnMut()) {
+    // What is made once and kept is no pass's.
+    decide();
+    let info = allocation_counter::measure(decide);
+    println!(
+        "a pass at rest over {what}: {} allocations, {} bytes, {} at a time",
+        info.count_total, info.bytes_total, info.bytes_max
+    );
+    assert!(info.bytes_current <= 0, "{} bytes are kept", info.bytes_current);
 }
 
 /// Seconds of one walk.
@@ -1500,8 +1529,9 @@ fn a_new_job_becomes_stable_and_is_then_left_alone() {
 #[test]
 fn users_faults_and_crashes_lose_no_record() {
     let (started, mut decisions, mut asked) = (std::time::Instant::now(), 0, 0);
+    let mut scaled = 0;
     for seed in seeds(32) {
-        let mut choices = Choices(seed);
+        let mut choices = Choices::new(seed);
         let mode = if seed % 2 == 0 { "savepoint" } else { "last-state" };
         let mut sim =
             if seed % 3 == 0 { Sim::without_high_availability(mode) } else { Sim::new(mode) };
@@ -1512,6 +1542,9 @@ fn users_faults_and_crashes_lose_no_record() {
         }
         if seed % 5 < 2 {
             sim = sim.standalone();
+        }
+        if seed % 8 < 5 {
+            sim.set("jobmanager.scheduler", "adaptive");
         }
         show_on_failure(seed, &mut sim, |sim| {
             sim.settle();
@@ -1533,7 +1566,9 @@ fn users_faults_and_crashes_lose_no_record() {
         });
         decisions += sim.decisions;
         asked += sim.asked;
+        scaled += sim.scaled;
     }
+    assert!(scaled > 0, "nothing is ever scaled in place");
     let seconds = started.elapsed().as_secs().max(1);
     println!("{decisions} passes, {} a minute", decisions * 60 / seconds);
     println!("{asked} times only a person knew which state is the newest");
@@ -1583,7 +1618,7 @@ fn a_savepoint_is_kept_in_the_status_where_snapshots_are_no_resources() {
 fn savepoints_come_and_go_and_none_that_is_needed_is_disposed_of() {
     let mut disposed = [0, 0];
     for seed in seeds(32) {
-        let mut choices = Choices(seed);
+        let mut choices = Choices::new(seed);
         let mut sim = Sim::new(if seed % 3 == 0 { "last-state" } else { "savepoint" });
         sim.has_snapshot_resources = seed % 2 == 0;
         sim.resource.metadata.creation_timestamp =
@@ -1607,7 +1642,7 @@ fn savepoints_come_and_go_and_none_that_is_needed_is_disposed_of() {
                     sim.edit(|r| {
                         let job = Sim::job_mut(r);
                         job.savepoint_trigger_nonce =
-                            Some(job.savepoint_trigger_nonce.unwrap_or(0) + 1);
+                            Some(asked_again(job.savepoint_trigger_nonce));
                     });
                 }
                 if choices.below(10) == 0 {
@@ -1641,7 +1676,7 @@ fn savepoints_come_and_go_and_none_that_is_needed_is_disposed_of() {
 #[test]
 fn a_deleted_resource_ends_whatever_its_state() {
     for seed in seeds(22) {
-        let mut choices = Choices(seed);
+        let mut choices = Choices::new(seed);
         let mut sim = Sim::new("last-state");
         if seed % 2 == 0 {
             sim = sim.standalone();
@@ -1682,4 +1717,14 @@ fn passes_of_deployments_in_a_minute() {
         let steps = sim.pass(None).steps.len() as u64;
         Deeds { users: u64::from(is_struck), world: 1, passes: 1, steps }
     });
+}
+
+#[test]
+#[ignore = "measures; see docs/performance.md"]
+fn allocations_of_a_pass_at_rest() {
+    let mut sim = Sim::new("savepoint");
+    sim.settle();
+    sim.assert_comes_to_rest();
+    sim.tick();
+    tell_allocations("a deployment", || drop(sim.plan()));
 }

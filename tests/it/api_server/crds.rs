@@ -10,11 +10,11 @@ use super::{Server, install};
 
 const API_VERSION: &str = "flink.apache.org/v1beta1";
 
-fn object(kind: &str, name: &str, spec: Value) -> Value {
+pub(super) fn object(kind: &str, name: &str, spec: Value) -> Value {
     json!({ "apiVersion": API_VERSION, "kind": kind, "metadata": { "name": name }, "spec": spec })
 }
 
-fn deployment(name: &str) -> Value {
+pub(super) fn deployment(name: &str) -> Value {
     object(
         "FlinkDeployment",
         name,

@@ -16,7 +16,7 @@ use super::ground::Ground;
 use super::proxy::{Asked, Fault, Moment, Recorded, Side, WatchFault};
 use super::scenarios::{CLUSTER, JOB, deployment, highly_available, run_in_session};
 use super::stage::{DEPLOYMENT, SESSION_JOB, Script, Stage, is_stable};
-use crate::simulation::Choices;
+use crate::support::choices::Choices;
 
 /// Lives at the same time.
 const LIVES: u64 = 16;
@@ -30,7 +30,7 @@ const TROUBLE: u64 = 12;
 const TROUBLE_OF_WATCHES: u64 = 36;
 
 /// The seed in `KUBECTL_FLINK_FAULT_SEED`, or a new one.
-fn seed() -> u64 {
+pub(super) fn seed() -> u64 {
     std::env::var("KUBECTL_FLINK_FAULT_SEED").map_or_else(
         |_| SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs(),
         |text| text.parse().expect("KUBECTL_FLINK_FAULT_SEED is a number"),

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::simulation::Choices;
+use crate::support::choices::Choices;
 
 /// Numbers at which something ends.
 const NUMBERS: [&str; 14] = [

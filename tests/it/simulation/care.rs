@@ -263,7 +263,7 @@ fn restarts_do_not_put_off_a_rollback() {
 #[test]
 fn users_faults_and_crashes_lose_no_record_with_rollback_and_restarts() {
     for seed in seeds(22) {
-        let mut choices = Choices(seed);
+        let mut choices = Choices::new(seed);
         let mode = if seed % 2 == 0 { "savepoint" } else { "last-state" };
         let mut sim = Sim::rolling_back(mode).with(&[
             ("job.restart.failed", if seed % 3 == 0 { "true" } else { "false" }),

@@ -1,233 +1,23 @@
 //! Resources made from the schema of their definition, field by field, in the simulated world.
 //!
-//! The schema is the one that is published, so a field that is added is tried without a word here.
 //! Laws: what the schema accepts the types accept, and nothing of it is lost; it is refused with a
 //! field and a reason, or rendered; what was decided once is not decided again; and an edit does to
 //! the cluster what its class says.
 
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
-    CustomResourceDefinition, JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
-};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kubectl_flink::api::crd;
-use kubectl_flink::api::manifest::{self, Resource};
+use kubectl_flink::api::manifest::Resource;
 use kubectl_flink::decide::diff::{ChangeClass, diff};
 use kubectl_flink::decide::reconciled::ReconciledSpec;
 use serde_json::Value;
 
 use super::*;
 use crate::support::acceptance::accepted;
-
-/// Deepest value that is made below a field.
-const DEPTH_MAX: usize = 4;
-/// Texts that mean something somewhere, and some that mean nothing anywhere.
-const TEXTS: [&str; 32] = [
-    "",
-    " ",
-    "a",
-    "b",
-    "1",
-    "-1",
-    "0.5",
-    "500m",
-    "1g",
-    "1Gi",
-    "2048m",
-    "2Gi",
-    "1.5Gi",
-    "true",
-    "flink",
-    "orders",
-    "Always",
-    "IfNotPresent",
-    "local:///job.jar",
-    "https://example.com/a.jar",
-    "s3://lake/sp/1",
-    "{{name}}.{{namespace}}.example.com",
-    "/{{namespace}}/{{name}}(/|$)(.*)",
-    "a: b",
-    "it's \"quoted\"",
-    "#",
-    "two\nlines",
-    "\u{e9}\u{1f600}",
-    "../..",
-    "A_b",
-    "main",
-    "0 0 * * * ?",
-];
-const INTEGERS: [i64; 9] = [0, 1, 2, 3, -1, 100, 65535, 2_147_483_647, i64::MAX];
-const OPTIONS: [(&str, &str); 12] = [
-    ("taskmanager.numberOfTaskSlots", "4"),
-    ("taskmanager.memory.process.size", "2g"),
-    ("execution.checkpointing.interval", "10 s"),
-    ("parallelism.default", "9"),
-    ("kubernetes.operator.savepoint.history.max.count", "3"),
-    ("kubernetes.operator.snapshot.resource.enabled", "true"),
-    ("job.autoscaler.enabled", "false"),
-    ("job.autoscaler.target.utilization", "0.5"),
-    ("pipeline.object-reuse", "true"),
-    ("kubernetes.jobmanager.annotations", "a:b,c:d"),
-    ("env.java.opts.all", "-Da=b: c"),
-    ("rest.port", "8081"),
-];
-
-/// A field of a definition: where it is, and what it may hold.
-#[derive(Clone)]
-struct Field<'a> {
-    /// Names from the root; `[]` for the items of a list, `{}` for the values of a map.
-    path: Vec<&'a str>,
-    schema: &'a JSONSchemaProps,
-}
-
-impl Field<'_> {
-    fn is_in_pod_template(&self) -> bool {
-        self.path.contains(&"podTemplate")
-    }
-}
-
-/// All fields at and below `schema`.
-fn fields<'a>(path: &[&'a str], schema: &'a JSONSchemaProps, all: &mut Vec<Field<'a>>) {
-    all.push(Field { path: path.to_vec(), schema });
-    for (name, property) in schema.properties.iter().flatten() {
-        fields(&[path, &[name]].concat(), property, all);
-    }
-    if let Some(JSONSchemaPropsOrArray::Schema(items)) = &schema.items {
-        fields(&[path, &["[]"]].concat(), items, all);
-    }
-    if let Some(JSONSchemaPropsOrBool::Schema(values)) = &schema.additional_properties {
-        fields(&[path, &["{}"]].concat(), values, all);
-    }
-}
-
-fn one_of<T: Copy>(all: &[T], choices: &mut Choices) -> T {
-    all[usize::try_from(choices.below(all.len() as u64)).unwrap()]
-}
-
-/// A value that the schema accepts.
-fn value(name: &str, schema: &JSONSchemaProps, depth: usize, choices: &mut Choices) -> Value {
-    let kind = schema.type_.as_deref().unwrap_or("any");
-    if let Some(values) = &schema.enum_ {
-        let at = usize::try_from(choices.below(values.len() as u64)).unwrap();
-        return values[at].0.clone();
-    }
-    if schema.x_kubernetes_int_or_string == Some(true) {
-        return if choices.below(2) == 0 {
-            json!(one_of(&INTEGERS, choices))
-        } else {
-            text(choices)
-        };
-    }
-    match kind {
-        // The schema says of these that they are text, and the types that they are times.
-        "string" if name == "time" || name.ends_with("Timestamp") => json!("2026-01-01T00:00:00Z"),
-        "string" => text(choices),
-        "integer" => json!(integer(name, choices)),
-        "number" => {
-            one_of(&[0.0, 0.1, 0.5, 1.0, 2.5, -1.0, 1e9, 0.300_000_000_000_000_04], choices).into()
-        }
-        "boolean" => json!(choices.below(2) == 0),
-        "array" => items(schema, depth, choices),
-        "object" => object(schema, depth, choices),
-        _ => options(choices),
-    }
-}
-
-fn text(choices: &mut Choices) -> Value {
-    json!(one_of(&TEXTS, choices))
-}
-
-/// The types are a little stricter than the schema: a replica count has 32 bits.
-fn integer(name: &str, choices: &mut Choices) -> i64 {
-    let is_small = ["replicas", "parallelism", "backoffLimit", "failures"].contains(&name);
-    let number = one_of(&INTEGERS, choices);
-    if is_small { number.min(i64::from(i32::MAX)) } else { number }
-}
-
-fn items(schema: &JSONSchemaProps, depth: usize, choices: &mut Choices) -> Value {
-    let Some(JSONSchemaPropsOrArray::Schema(item)) = &schema.items else { return json!([]) };
-    let count = if depth == 0 { 0 } else { choices.below(3) };
-    (0..count).map(|_| value("", item, depth - 1, choices)).collect()
-}
-
-fn object(schema: &JSONSchemaProps, depth: usize, choices: &mut Choices) -> Value {
-    let mut fields = serde_json::Map::new();
-    if depth == 0 {
-        return Value::Object(fields);
-    }
-    let properties: Vec<_> = schema.properties.iter().flatten().collect();
-    // A pod has many fields: a few of them at a time.
-    let share = u64::try_from(properties.len()).unwrap().div_ceil(3).max(1);
-    for (name, property) in properties {
-        if choices.below(share) == 0 {
-            fields.insert(name.clone(), value(name, property, depth - 1, choices));
-        }
-    }
-    if let Some(JSONSchemaPropsOrBool::Schema(values)) = &schema.additional_properties {
-        for _ in 0..choices.below(3) {
-            let key = one_of(&TEXTS, choices).to_owned();
-            fields.insert(key, value("", values, depth - 1, choices));
-        }
-    }
-    if schema.x_kubernetes_preserve_unknown_fields == Some(true) && choices.below(3) == 0 {
-        fields.insert("fieldOfTomorrow".to_owned(), json!({"nested": [1, "two", null, {}]}));
-    }
-    Value::Object(fields)
-}
-
-fn options(choices: &mut Choices) -> Value {
-    let mut options = serde_json::Map::new();
-    for _ in 0..choices.below(4) {
-        let (key, value) = one_of(&OPTIONS, choices);
-        let value = if choices.below(6) == 0 { text(choices) } else { json!(value) };
-        options.insert(key.to_owned(), value);
-    }
-    if choices.below(4) == 0 {
-        options.insert(
-            "nested".to_owned(),
-            json!({"a": {"b": one_of(&INTEGERS, choices)}, "c": [1, 2.5, true]}),
-        );
-    }
-    Value::Object(options)
-}
-
-/// A value of another type than the field's.
-fn wrong(schema: &JSONSchemaProps, choices: &mut Choices) -> Option<Value> {
-    if schema.x_kubernetes_int_or_string == Some(true) {
-        return Some(json!({"a": 1}));
-    }
-    let others = [json!({"a": 1}), json!(["a"]), json!("a"), json!(1.5), json!(true)];
-    let of = ["object", "array", "string", "number", "boolean"];
-    let kind = schema.type_.as_deref()?;
-    let at = usize::try_from(choices.below(5)).unwrap();
-    (of[at] != kind).then(|| others[at].clone())
-}
-
-/// Puts `new` at `path`, and what is missing on the way.
-fn put(target: &mut Value, path: &[&str], new: Value) {
-    let Some((first, rest)) = path.split_first() else {
-        *target = new;
-        return;
-    };
-    let child = match *first {
-        "[]" => {
-            if !target.is_array() {
-                *target = json!([null]);
-            }
-            let items = target.as_array_mut().unwrap();
-            if items.is_empty() {
-                items.push(Value::Null);
-            }
-            &mut items[0]
-        }
-        name => {
-            if !target.is_object() {
-                *target = json!({});
-            }
-            let name = if name == "{}" { "a" } else { name };
-            target.as_object_mut().unwrap().entry(name).or_insert(Value::Null)
-        }
-    };
-    put(child, rest, new);
-}
+use crate::support::generated::{
+    DEPTH_MAX, Field, put, put_anywhere, read, spec_fields, value, wrong,
+};
+use kubectl_flink::api::deployment::{FlinkConfiguration, FlinkDeploymentSpec};
+use kubectl_flink::api::job::JobSpec;
 
 /// A resource of each kind to start from.
 fn base(kind: &str) -> Value {
@@ -248,20 +38,6 @@ fn base(kind: &str) -> Value {
         "metadata": {"name": "orders", "namespace": "shop", "uid": "u1", "generation": 1},
         "spec": spec,
     })
-}
-
-/// Every field below `spec` of a definition, the root of the schema above it left out.
-fn spec_fields(definition: &CustomResourceDefinition) -> Vec<Field<'_>> {
-    let root = crd::root(definition).unwrap();
-    let mut all = Vec::new();
-    fields(&["spec"], &root.properties.as_ref().unwrap()["spec"], &mut all);
-    all
-}
-
-/// What is wrong with a manifest that the schema accepts, or the resource.
-fn read(object: &Value) -> Result<Resource, Vec<manifest::Problem>> {
-    let mut documents = manifest::parse("generated.json", &object.to_string())?;
-    Ok(documents.remove(0).resource)
 }
 
 fn written(resource: &Resource) -> Value {
@@ -384,7 +160,7 @@ fn what_the_schema_refuses_is_refused_by_its_field() {
 fn is_playable(deployment: &FlinkDeployment) -> bool {
     let spec = &deployment.spec;
     let version = spec.flink_version.map(kubectl_flink::api::version::FlinkVersion::as_str);
-    let plays = |job: &kubectl_flink::api::job::JobSpec| {
+    let plays = |job: &JobSpec| {
         job.state == JobState::Running
             && job.parallelism != Some(FAILING_PARALLELISM)
             && job.initial_savepoint_path.is_none()
@@ -442,20 +218,14 @@ fn an_edit_does_to_the_cluster_what_its_class_says() {
 
 /// What became of one edit.
 fn edited(sim: &mut Sim, all: &[Field<'_>], choices: &mut Choices) -> &'static str {
-    let mut field = &all[usize::try_from(choices.below(all.len() as u64)).unwrap()];
-    while field.is_in_pod_template() && choices.below(30) != 0 {
-        field = &all[usize::try_from(choices.below(all.len() as u64)).unwrap()];
-    }
     let mut object = serde_json::to_value(&sim.resource).unwrap();
-    let new = value(field.path.last().unwrap(), field.schema, DEPTH_MAX, choices);
-    sim.log.push(format!("  edit: {} = {new}", field.path.join(".")));
-    put(&mut object, &field.path, new);
+    let what = put_anywhere(&mut object, all, choices);
+    sim.log.push(format!("  edit: {what}"));
     let Ok(Resource::Deployment(mut wanted)) = read(&object) else {
         panic!("the schema takes it: {object}")
     };
-    if field.path == ["spec"] || field.path == ["spec", "flinkConfiguration"] {
-        keep_alive(&mut wanted);
-    }
+    let depends_on = resource("savepoint").spec.flink_configuration;
+    keep_options(&mut wanted.spec, &depends_on);
     if !is_playable(&wanted) {
         return "not played";
     }
@@ -490,10 +260,95 @@ fn edited(sim: &mut Sim, all: &[Field<'_>], choices: &mut Choices) -> &'static s
     }
 }
 
-/// Options that the simulated world depends on.
-fn keep_alive(deployment: &mut FlinkDeployment) {
-    let options = resource("savepoint").spec.flink_configuration.0;
-    for (key, value) in options {
-        deployment.spec.flink_configuration.0.entry(key).or_insert(value);
+/// Options that are not there any more.
+fn keep_options(spec: &mut FlinkDeploymentSpec, options: &FlinkConfiguration) {
+    for (key, value) in &options.0 {
+        spec.flink_configuration.0.entry(key.clone()).or_insert_with(|| value.clone());
     }
+}
+
+impl Sim {
+    /// Its user writes something into any field, mostly something that is accepted. What this world
+    /// cannot play stays: other clusters, and state that is dropped or named.
+    fn edit_any_field(&mut self, all: &[Field<'_>], choices: &mut Choices) {
+        let mut object = serde_json::to_value(&self.resource).unwrap();
+        let what = put_anywhere(&mut object, all, choices);
+        let Ok(Resource::Deployment(mut wanted)) = read(&object) else {
+            panic!("the schema takes it: {object}")
+        };
+        let before = &self.resource.spec;
+        let (Some(job), Some(former)) = (&mut wanted.spec.job, &before.job) else { return };
+        if job.upgrade_mode == UpgradeMode::Stateless {
+            job.upgrade_mode = former.upgrade_mode;
+        }
+        job.initial_savepoint_path.clone_from(&former.initial_savepoint_path);
+        job.savepoint_redeploy_nonce = former.savepoint_redeploy_nonce;
+        (wanted.spec.flink_version, wanted.spec.mode) = (before.flink_version, before.mode);
+        keep_options(&mut wanted.spec, &before.flink_configuration);
+        if accepted(&wanted).is_err() && choices.below(4) != 0 {
+            return;
+        }
+        self.log.push(format!("  field: {what}"));
+        self.edit(|r| r.spec = wanted.spec);
+    }
+
+    /// Its user goes back to a spec that worked, but for what asks for something once.
+    fn take_back(&mut self, sound: &FlinkDeploymentSpec) {
+        self.edit(|r| {
+            let present = r.spec.job.take().unwrap();
+            let restart_nonce = r.spec.restart_nonce;
+            r.spec = FlinkDeploymentSpec { restart_nonce, ..sound.clone() };
+            let job = Self::job_mut(r);
+            *job = JobSpec {
+                jar_uri: job.jar_uri.take(),
+                parallelism: job.parallelism,
+                state: job.state,
+                ..present
+            };
+        });
+    }
+}
+
+/// Users edit any field in any life, with the laws of all walks.
+#[test]
+fn generated_edits_faults_and_crashes_lose_no_record() {
+    let definitions = crd::all();
+    let all = spec_fields(&definitions[0]);
+    let mut starts = 0;
+    for seed in seeds(32) {
+        let mut choices = Choices::new(seed);
+        let mode = if seed % 2 == 0 { "savepoint" } else { "last-state" };
+        let mut sim =
+            if seed % 3 == 0 { Sim::without_high_availability(mode) } else { Sim::new(mode) };
+        sim.is_slow = seed % 7 < 3;
+        if seed % 5 < 2 {
+            sim = sim.standalone();
+        }
+        let sound = sim.resource.spec.clone();
+        show_on_failure(seed, &mut sim, |sim| {
+            sim.settle();
+            for _ in 0..120 {
+                sim.tick();
+                if choices.below(4) == 0 {
+                    sim.checkpoint();
+                }
+                match choices.below(24) {
+                    0..3 => sim.edit_any_field(&all, &mut choices),
+                    3 => sim.take_back(&sound),
+                    4 => sim.misfortune(&mut choices),
+                    _ => {}
+                }
+                let crash_at =
+                    (choices.below(5) == 0).then(|| usize::try_from(choices.below(7)).unwrap());
+                sim.pass(crash_at);
+            }
+            sim.take_back(&sound);
+            sim.heal();
+            sim.settle();
+            sim.assert_comes_to_rest();
+        });
+        starts += sim.starts;
+    }
+    println!("{starts} starts");
+    assert!(starts > 40, "hardly anything was upgraded: {starts}");
 }

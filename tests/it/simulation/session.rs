@@ -17,9 +17,10 @@ use kubectl_flink::render::Objects;
 use serde_json::json;
 
 use super::{
-    BROKEN_IMAGE, COMES_TO_REST, Choices, Logged, RESTS_FOR, Workers, crashes, fact, image_in,
-    names, seeds, show_on_failure,
+    BROKEN_IMAGE, COMES_TO_REST, Logged, RESTS_FOR, Workers, crashes, fact, image_in, names,
+    show_on_failure,
 };
+use crate::support::choices::{Choices, seeds};
 use jiff::{SignedDuration, Timestamp};
 
 #[derive(Clone)]
@@ -462,7 +463,7 @@ fn a_new_session_cluster_becomes_stable_and_is_then_left_alone() {
 #[test]
 fn users_faults_and_crashes_leave_one_good_session_cluster() {
     for seed in seeds(22) {
-        let mut choices = Choices(seed);
+        let mut choices = Choices::new(seed);
         let mut sim = Session::new(if seed % 2 == 0 { "native" } else { "standalone" });
         show_on_failure(seed, &mut sim, |sim| {
             for _ in 0..80 {
@@ -896,7 +897,7 @@ fn a_cluster_that_was_never_deployed_just_goes() {
 #[test]
 fn deletion_of_a_session_cluster_ends_whatever_its_state() {
     for seed in seeds(22) {
-        let mut choices = Choices(seed);
+        let mut choices = Choices::new(seed);
         let mut sim = Session::new(if seed % 2 == 0 { "native" } else { "standalone" });
         show_on_failure(seed, &mut sim, |sim| {
             for _ in 0..choices.below(40) {

@@ -1,0 +1,97 @@
+//! Objects made from the schemas of the definitions, against the API server that has them.
+
+use kubectl_flink::api::crd;
+use kubectl_flink::api::manifest::Resource;
+use kubectl_flink::config::OperatorConfig;
+use kubectl_flink::decide::validate::{session_job, state_snapshot};
+use serde_json::{Value, json};
+
+use super::Server;
+use super::crds::{deployment, object};
+use crate::support::acceptance::accepted;
+use crate::support::choices::{Choices, another_seed};
+use crate::support::generated::{put, put_anywhere, read, spec_fields, wrong};
+
+/// Objects of each kind.
+const TRIES: usize = 150;
+
+/// A sound object of the kind.
+fn sound(kind: &str) -> Value {
+    let reference = json!({ "kind": "FlinkDeployment", "name": "a" });
+    let spec = match kind {
+        "FlinkDeployment" => return deployment("a"),
+        "FlinkSessionJob" => {
+            json!({ "deploymentName": "session", "job": { "jarURI": "local:///a.jar", "parallelism": 1 } })
+        }
+        "FlinkStateSnapshot" => json!({ "savepoint": {}, "jobReference": reference }),
+        _ => json!({ "template": { "spec": deployment("a")["spec"] } }),
+    };
+    object(kind, "a", spec)
+}
+
+/// What this program says against the object, once it has read it.
+fn refusal(resource: &Resource) -> Option<String> {
+    let operator = OperatorConfig::default();
+    let violations = match resource {
+        Resource::Deployment(deployment) => accepted(deployment).err().unwrap_or_default(),
+        Resource::SessionJob(job) => session_job::validate(&session_job::SessionJobInput {
+            namespace: "default",
+            spec: &job.spec,
+            last_reconciled: None,
+            cluster: None,
+            operator: &operator,
+            host: None,
+        }),
+        Resource::StateSnapshot(snapshot) => {
+            state_snapshot::validate(&state_snapshot::StateSnapshotInput {
+                spec: &snapshot.spec,
+                state: None,
+                has_target: true,
+            })
+        }
+        Resource::BlueGreenDeployment(_) | Resource::Foreign { .. } => vec![],
+    };
+    violations.first().map(|violation| format!("{}: {}", violation.path, violation.message))
+}
+
+/// What the API server takes is read here, and what it refuses is refused here as well: `plan` and
+/// `lint` say beforehand what `apply` would say.
+#[tokio::test]
+#[ignore = "needs kube-apiserver"]
+async fn what_is_made_from_the_schema_is_judged_alike() {
+    let server = Server::with_namespace("generated").await;
+    let mut choices = Choices::new(another_seed().unwrap_or(1));
+    let (mut taken, mut refused, mut differ) = (0, 0, vec![]);
+    for definition in crd::all() {
+        let kind = &definition.spec.names.kind;
+        let all = spec_fields(&definition);
+        for _ in 0..TRIES {
+            let mut object = sound(kind);
+            let mut what = put_anywhere(&mut object, &all, &mut choices);
+            if choices.below(4) == 0 {
+                let at = usize::try_from(choices.below(all.len() as u64)).unwrap();
+                if let Some(wrong) = wrong(all[at].schema, &mut choices) {
+                    what = format!("{what}, {} = {wrong}", all[at].path.join("."));
+                    put(&mut object, &all[at].path, wrong);
+                }
+            }
+            let there = server.refusal(&object).await;
+            let here = match read(&object) {
+                Ok(resource) => Ok(refusal(&resource)),
+                Err(problems) => Err(problems[0].to_string()),
+            };
+            match (there, here) {
+                (None, Ok(_)) => taken += 1,
+                (Some(_), Err(_) | Ok(Some(_))) => refused += 1,
+                (None, Err(here)) => differ.push(format!("{kind}: {what}: only here: {here}")),
+                (Some(there), Ok(None)) => {
+                    differ.push(format!("{kind}: {what}: only there: {there}"));
+                }
+            }
+        }
+    }
+    println!("{taken} taken, {refused} refused");
+    assert!(differ.is_empty(), "{}", differ.join("\n"));
+    assert!(taken > 100 && refused > 50, "{taken} taken, {refused} refused");
+    server.clean_up().await;
+}
