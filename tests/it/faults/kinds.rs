@@ -4,11 +4,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::join_all;
 use http::Method;
 
 use super::ground::Ground;
 use super::proxy::{Asked, Fault, Moment, Side};
+use super::scenarios::{self, Scenario};
 use super::trouble::{Trouble, same_end};
+use super::weather;
 
 /// Shorter than anybody waits for an answer.
 const SLOW: Fault = Fault::Slow(Duration::from_millis(1500));
@@ -102,6 +105,25 @@ fn is_run(asked: &Asked) -> bool {
     asked.side == Side::Flink && asked.is("POST", "/run")
 }
 
+/// Lives that come by requests of all kinds.
+const DEPLOYMENT_LIFE: &str = "savepoint_upgrade";
+const SESSION_JOB_LIFE: &str = "session_job_upgrade";
+/// Lives beside the two that meet all kinds, to which the seed leads.
+const OTHER_LIVES: usize = 1;
+
+/// `KUBECTL_FLINK_FAULT_LIVES`: of how many scenarios beside those two; of all where it is larger.
+fn other_lives() -> impl Iterator<Item = &'static Scenario> {
+    let count = std::env::var("KUBECTL_FLINK_FAULT_LIVES")
+        .map_or(OTHER_LIVES, |count| count.parse().expect("KUBECTL_FLINK_FAULT_LIVES is a number"));
+    let seed = weather::seed();
+    println!("KUBECTL_FLINK_FAULT_SEED={seed}");
+    let is_other = |one: &&Scenario| one.name != DEPLOYMENT_LIFE && one.name != SESSION_JOB_LIFE;
+    let all: Vec<&Scenario> = scenarios::ALL.iter().filter(is_other).collect();
+    let first = usize::try_from(seed % all.len() as u64).unwrap();
+    let others = all.len();
+    all.into_iter().cycle().skip(first).take(count.min(others))
+}
+
 pub(super) async fn each_kind_of_fault_changes_nothing_in_the_end() {
     let ground = Arc::new(Ground::new("kinds").await);
     let trouble = |&(name, is_it, fault, times): &Kind| {
@@ -111,11 +133,17 @@ pub(super) async fn each_kind_of_fault_changes_nothing_in_the_end() {
             recorded.iter().filter(|one| one.fault == Some(fault)).count() == times
         })
     };
-    let of_deployments = same_end(&ground, "savepoint_upgrade", |_| {
+    let of_deployments = same_end(&ground, DEPLOYMENT_LIFE, |_| {
         OF_KUBERNETES.iter().chain(&OF_FLINK).map(trouble).collect()
     });
-    let of_session_jobs = same_end(&ground, "session_job_upgrade", |_| {
+    let of_session_jobs = same_end(&ground, SESSION_JOB_LIFE, |_| {
         OF_KUBERNETES.iter().chain(&OF_FLINK).chain(&OF_SUBMISSIONS).map(trouble).collect()
     });
-    tokio::join!(of_deployments, of_session_jobs);
+    // Not every life has so many requests of each kind.
+    let of_others = other_lives().map(|scenario| {
+        same_end(&ground, scenario.name, |_| {
+            OF_KUBERNETES.iter().map(|kind| trouble(kind).perhaps()).collect()
+        })
+    });
+    tokio::join!(of_deployments, of_session_jobs, join_all(of_others));
 }
