@@ -17,7 +17,7 @@ fn removed(mut scene: Scene) -> Scene {
     scene
 }
 
-fn without_high_availability(scene: Scene) -> Scene {
+pub(super) fn without_high_availability(scene: Scene) -> Scene {
     scene.option("high-availability.type", "NONE").without_metadata()
 }
 
@@ -157,7 +157,7 @@ fn started() -> Scene {
 }
 
 /// The first status that the plan writes.
-fn intent(plan: &Plan) -> DeploymentStatus {
+pub(super) fn intent(plan: &Plan) -> DeploymentStatus {
     let written = plan.steps.iter().find_map(|step| match step {
         Step::WriteStatus(status) => Some((**status).clone()),
         _ => None,

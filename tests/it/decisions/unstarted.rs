@@ -1,6 +1,7 @@
 //! A JobManager that never ran: §8 A2. What its job was to start from is the job's newest state for as
 //! long as it does not start after all.
 
+use super::taken_down::{intent, without_high_availability};
 use super::*;
 
 /// A JobManager whose image cannot be fetched, of a job that was to start from a savepoint.
@@ -150,6 +151,19 @@ fn a_change_that_is_taken_back_makes_an_unstarted_job_manager_again() {
             let start = start_of(&scene);
             assert!(start.contains("flink:1.20") && start.contains(SAVEPOINT), "{start}");
         }
+    }
+}
+
+/// Nobody knows more of it than of any other start at whose intent an operator died, unless there are
+/// HA metadata which cannot be read.
+#[test]
+fn an_unstarted_job_manager_is_made_again_by_the_operator_after_the_one_that_died_at_that() {
+    let back = |scene: Scene| scene.edit(|spec| spec.image = unstarted().resource.spec.image);
+    for scene in [unstarted(), without_high_availability(unstarted())] {
+        let mut dying = back(removed(&stopped(&to_another_image(scene))));
+        let start = start_of(&dying);
+        dying.status = intent(&dying.plan());
+        assert_eq!(start_of(&dying), start);
     }
 }
 

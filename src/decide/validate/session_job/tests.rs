@@ -213,3 +213,15 @@ fn j09_to_j13_what_the_cluster_adds() {
         "#]],
     );
 }
+
+#[test]
+fn j11_no_cluster_takes_a_job_without_parallelism() {
+    let operator = OperatorConfig::default();
+    let spec = spec(json!({ "deploymentName": "s", "job": { "jarURI": "https://h/a.jar" } }));
+    check(
+        &input(&spec, &operator),
+        expect![[r#"
+            spec.job.parallelism: is missing: it must be 1 or more
+        "#]],
+    );
+}
