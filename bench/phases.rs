@@ -22,10 +22,10 @@ const NAMED: usize = 5;
 const STATUSES_TO_STABLE: usize = 2;
 /// Time after start in which an operator loads what it needs; its size then is its idle size.
 const IDLE_AFTER: Duration = Duration::from_secs(12);
-/// Pauses between two looks at the API server's counts, which are a large text for it to write: the
-/// more there is to wait for, the longer.
+/// Shortest pause between two looks at the API server's counts, which are a large text for it to write.
 const COUNTED_EVERY_MIN: Duration = Duration::from_millis(200);
-const COUNTED_EVERY_EACH: Duration = Duration::from_micros(200);
+/// A pause is this part of the time that the rest will take at the pace so far.
+const LOOKS_UNTIL_THEN: f64 = 4.0;
 const SETTLE: Duration = Duration::from_secs(15);
 const MINUTE: Duration = Duration::from_mins(1);
 /// Edits whose reaction is timed.
@@ -167,9 +167,16 @@ impl Bench {
     /// which would be taken from what is measured.
     async fn until_written(&self, before: &Calls, start: Instant) -> Result<()> {
         let wanted = before.statuses + (self.count * STATUSES_TO_STABLE) as f64;
-        let pause = COUNTED_EVERY_EACH.saturating_mul(u32::try_from(self.count)?);
-        while self.ground.calls().await?.statuses < wanted && start.elapsed() < self.limit()? {
-            sleep(pause.max(COUNTED_EVERY_MIN)).await;
+        while start.elapsed() < self.limit()? {
+            let written = self.ground.calls().await?.statuses;
+            if written >= wanted {
+                break;
+            }
+            let pace = (written - before.statuses) / start.elapsed().as_secs_f64();
+            let left = (wanted - written) / pace.max(f64::MIN_POSITIVE);
+            let pause =
+                Duration::try_from_secs_f64(left / LOOKS_UNTIL_THEN).unwrap_or(Duration::MAX);
+            sleep(pause.clamp(COUNTED_EVERY_MIN, COUNTED_EVERY_MIN.max(start.elapsed()))).await;
         }
         Ok(())
     }
