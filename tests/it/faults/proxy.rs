@@ -128,6 +128,8 @@ pub(crate) struct Age {
     pub(crate) is_other: bool,
 }
 
+/// The longest pause before a list that failed is asked for again: that of watches.
+const READS_AGAIN: Duration = Duration::from_secs(3);
 /// How many versions of the store are kept: those of a whole case.
 pub(crate) const VERSIONS: usize = 512;
 
@@ -139,6 +141,8 @@ struct State {
     writes: usize,
     recorded: Vec<Recorded>,
     last_write: Option<Instant>,
+    /// When the operator was last kept from reading something of Kubernetes.
+    last_unread: Option<Instant>,
     /// Requests that are left without an answer at this moment, and watches that withhold something.
     silences: usize,
     /// The operator was killed, and the one that comes next has not looked yet what there is.
@@ -242,13 +246,15 @@ impl Proxy {
     /// How long nothing was written; events do not count. The operator is not at rest while it waits
     /// for an answer that does not come: it will ask again. Nor is it while a watch that it had open keeps
     /// news from it: it will find out. Nor is one that was killed, until the next
-    /// has looked: it may have something to do.
+    /// has looked: it may have something to do. One that could not read something reads it again, after
+    /// a pause.
     pub(super) fn at_rest_for(&self) -> Duration {
         let state = self.state();
         if state.silences > 0 || state.is_unseen {
             return Duration::ZERO;
         }
-        state.last_write.map_or(Duration::MAX, |at| at.elapsed())
+        let since = |at: Option<Instant>| at.map_or(Duration::MAX, |at| at.elapsed());
+        since(state.last_write).min(since(state.last_unread).saturating_sub(READS_AGAIN))
     }
 
     /// When the operator wrote last, if it did.
@@ -292,6 +298,10 @@ impl Shared {
         }
         let fault = state.script.as_mut().and_then(|script| script(&asked));
         let at = Instant::now();
+        let is_read = asked.side == Side::Kubernetes && asked.method == Method::GET;
+        if is_read && !asked.is_watch && fault.is_some() {
+            state.last_unread = Some(at);
+        }
         if matches!(fault, Some(Fault::Kill(_))) {
             state.is_unseen = true;
         } else if state.is_unseen && asked.is("GET", "/flinkdeployments?") && !asked.is_watch {
