@@ -45,7 +45,8 @@ impl Pass<'_> {
         }
         let is_another = match job {
             Some(job) => {
-                self.is_of_another_start(job)? && !(has_ended && self.goes_on_from_its_end()?)
+                let has_failed = state == Some(JobStatusState::Failed);
+                self.is_of_another_start(job)? && !(has_failed && self.goes_on_from_its_end()?)
             }
             // An ended job leaves the list after a while. What follows from that looks at its pods.
             None => !has_ended && self.may_run_again_since(asked)?,
@@ -56,8 +57,8 @@ impl Pass<'_> {
         Ok(is_another)
     }
 
-    /// Whether the newest state of the listed run is the one that the recorded end left: then it is the
-    /// newest of both, as that of a job that failed before its first checkpoint.
+    /// Whether the newest state of the listed run is the one that the failed one left: then it is the newest
+    /// of both. So it is of a job that failed before its first checkpoint.
     fn goes_on_from_its_end(&self) -> Result<bool, Halt> {
         let Some(left) = self.savepoint_path() else { return Ok(false) };
         let Ok(checkpoints) = self.world.checkpoints()? else { return Ok(false) };
