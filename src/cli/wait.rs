@@ -156,7 +156,12 @@ pub async fn until(
                     last_error = None;
                     last_seen = seen.map(Deployment);
                     match judge(goal, last_seen.as_ref()) {
-                        Verdict::Reached => return Ok(()),
+                        Verdict::Reached => {
+                            if let Some(seen) = &last_seen {
+                                progress.note(format_args!("{name}: {}", phase(seen)));
+                            }
+                            return Ok(());
+                        }
                         Verdict::Failed(cause) => return Err(failed(name, &cause).into()),
                         Verdict::Waiting { phase, is_taken_up } => {
                             if is_taken_up {
