@@ -18,6 +18,7 @@ mod points;
 pub(crate) mod proxy;
 mod replicas;
 mod restored;
+mod roles;
 mod scenarios;
 mod shards;
 mod stage;

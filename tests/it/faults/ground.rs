@@ -48,7 +48,7 @@ pub(super) struct Ground {
     pub(super) room: Semaphore,
 }
 
-fn program() -> Command {
+pub(super) fn program() -> Command {
     Command::new(env!("CARGO_BIN_EXE_kubectl-flink"))
 }
 

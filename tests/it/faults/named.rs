@@ -10,6 +10,7 @@ use tokio::time::sleep;
 
 use super::ground::Ground;
 use super::proxy::{Asked, Fault, Moment};
+use super::roles;
 use super::scenarios::{CLUSTER, JOB, job_in_session, session_cluster};
 use super::stage::{SESSION_JOB, Script, Stage, is_stable};
 use super::trouble::{Trouble, first, same_end};
@@ -85,7 +86,8 @@ pub(super) async fn rights_may_go_and_come_back() {
     // Here it is what the life is about.
     let of_snapshots =
         same_end(&ground, "snapshot_by_hand", |_| vec![without("/flinkstatesnapshots")]);
-    tokio::join!(join_all(lives), of_snapshots);
+    let of_roles = roles::roles_may_go_and_come_back(&ground);
+    tokio::join!(join_all(lives), of_snapshots, of_roles);
 }
 
 fn without(resource: &'static str) -> Trouble {

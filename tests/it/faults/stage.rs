@@ -59,9 +59,20 @@ impl Drop for Stage {
 impl Stage {
     /// A namespace in which an operator works; `script` says what goes wrong once it is asked.
     pub(super) async fn new(ground: &Arc<Ground>, namespace: &str, script: Script) -> Self {
+        lay_out(ground, namespace).await;
+        Self::in_namespace(ground, namespace, ground.client.clone(), script).await
+    }
+
+    /// The same in a namespace that is laid out, where the operator has the rights of `client`.
+    pub(super) async fn in_namespace(
+        ground: &Arc<Ground>,
+        namespace: &str,
+        client: kube::Client,
+        script: Script,
+    ) -> Self {
         let operator = Arc::new(ground.operator(namespace));
         let flink = ground.world.flink_address().to_owned();
-        let proxy = Proxy::start(ground.client.clone(), flink, Arc::clone(&operator)).await;
+        let proxy = Proxy::start(client, flink, Arc::clone(&operator)).await;
         let stage = Self {
             ground: Arc::clone(ground),
             namespace: namespace.to_owned(),
@@ -69,7 +80,6 @@ impl Stage {
             proxy,
             script: std::sync::Mutex::new(Some(script)),
         };
-        lay_out(ground, namespace).await;
         let arguments = arguments(ground, namespace, namespace, &stage.proxy, OPERATOR_CONFIG);
         stage.operator.start(arguments);
         stage

@@ -1,0 +1,127 @@
+//! The operator's own Roles go, and come back: by RBAC itself, where [`super::named`] has single
+//! requests refused.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::{join, join_all};
+use http::Method;
+use k8s_openapi::api::rbac::v1::RoleBinding;
+use kube::api::{Api, DeleteParams, DynamicObject, PostParams};
+use kube::core::ApiResource;
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep};
+
+use super::end_state;
+use super::ground::{Ground, file, program};
+use super::proxy::{Asked, Side};
+use super::scenarios::{JOB, deployment};
+use super::stage::{DEPLOYMENT, Stage, is_stable, lay_out};
+use crate::support::api_client;
+
+/// Account of the operator in an installation.
+const ACCOUNT: &str = "flink-operator";
+/// How long the rights are away.
+const AWAY: Duration = Duration::from_secs(5);
+/// Longest time until the moment comes.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// A moment of an upgrade: it is there when this was asked for.
+type Moment = (&'static str, fn(&Asked) -> bool);
+
+const MOMENTS: [Moment; 3] = [
+    ("at-the-stop", |asked| asked.is("POST", "/stop")),
+    ("at-the-end", |asked| {
+        asked.side == Side::Kubernetes
+            && asked.method == Method::DELETE
+            && asked.path.contains("/deployments/")
+    }),
+    ("at-the-start", |asked| asked.is("POST", "/configmaps")),
+];
+
+/// Without any right in the middle of an upgrade: when it has them again, it comes to the same end.
+pub(super) async fn roles_may_go_and_come_back(ground: &Arc<Ground>) {
+    let calm = play(ground, "calm", None);
+    let disturbed = join_all(MOMENTS.map(|moment| play(ground, moment.0, Some(moment))));
+    let (calm, ends) = join(calm, disturbed).await;
+    for ((name, _), end) in MOMENTS.iter().zip(ends) {
+        let difference = similar::TextDiff::from_lines(&calm, &end).unified_diff().to_string();
+        assert!(end == calm, "roles, {name}: {difference}");
+    }
+}
+
+async fn play(ground: &Arc<Ground>, name: &str, moment: Option<Moment>) -> String {
+    let _place = ground.room.acquire().await.unwrap();
+    let namespace = format!("role-{name}");
+    lay_out(ground, &namespace).await;
+    let bindings = give_rights(ground, &namespace).await;
+    let mut config = api_client::config(&file(ground, "kubeconfig")).await;
+    let user = format!("system:serviceaccount:{namespace}:{ACCOUNT}");
+    config.auth_info.impersonate = Some(user);
+    let client = api_client::client(config);
+    let stage = Stage::in_namespace(ground, &namespace, client, Box::new(|_| None)).await;
+    stage.create(deployment("savepoint")).await;
+    stage.until_stable(JOB).await;
+    stage.begin();
+    stage.edit(DEPLOYMENT, JOB, json!({"job": {"parallelism": 2}})).await;
+    if let Some((_, has_come)) = moment {
+        until_asked(&stage, has_come).await;
+        take_rights_away(ground, &namespace, &bindings).await;
+        sleep(AWAY).await;
+        let recorded = stage.proxy.recorded();
+        let is_refused = recorded.iter().any(|one| one.status == Some(403));
+        assert!(is_refused, "{}", stage.told("nothing was refused"));
+        for binding in &bindings {
+            create(ground, &namespace, binding).await;
+        }
+    }
+    stage.until(DEPLOYMENT, JOB, "STABLE", is_stable).await;
+    stage.until_at_rest().await;
+    stage.check_laws();
+    end_state::of(&stage, &[JOB]).await
+}
+
+async fn until_asked(stage: &Stage, is_it: fn(&Asked) -> bool) {
+    let start = Instant::now();
+    while !stage.proxy.recorded().iter().any(|one| is_it(&one.asked)) {
+        assert!(start.elapsed() < PATIENCE, "{}", stage.told("its moment does not come"));
+        sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// Those of an installation for the namespace. Answers with the bindings.
+async fn give_rights(ground: &Ground, namespace: &str) -> Vec<Value> {
+    let mut install = program();
+    install.arg("--kubeconfig").arg(file(ground, "kubeconfig")).args(["-n", namespace]);
+    install.args(["operator", "install", "--dry-run=client", "-o", "yaml"]);
+    let output = install.args(["--watch-namespaces", namespace]).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).unwrap();
+    let objects: Vec<Value> = serde_yaml::from_multiple(&text).unwrap();
+    let is_of = |object: &&Value, kinds: &[&str]| {
+        kinds.contains(&object["kind"].as_str().unwrap())
+            && object["metadata"]["name"].as_str().unwrap().starts_with(ACCOUNT)
+    };
+    let all = objects.iter().filter(|one| is_of(one, &["ServiceAccount", "Role", "RoleBinding"]));
+    for object in all {
+        create(ground, namespace, object).await;
+    }
+    objects.iter().filter(|one| is_of(one, &["RoleBinding"])).cloned().collect()
+}
+
+async fn create(ground: &Ground, namespace: &str, object: &Value) {
+    let (group, kind) = (object["apiVersion"].as_str().unwrap(), object["kind"].as_str().unwrap());
+    let (group, version) = group.split_once('/').unwrap_or(("", group));
+    let resource = ApiResource::from_gvk(&kube::core::GroupVersionKind::gvk(group, version, kind));
+    let api = Api::<DynamicObject>::namespaced_with(ground.client.clone(), namespace, &resource);
+    let object: DynamicObject = serde_json::from_value(object.clone()).unwrap();
+    let _created = api.create(&PostParams::default(), &object).await.unwrap();
+}
+
+async fn take_rights_away(ground: &Ground, namespace: &str, bindings: &[Value]) {
+    let api: Api<RoleBinding> = Api::namespaced(ground.client.clone(), namespace);
+    for binding in bindings {
+        let name = binding["metadata"]["name"].as_str().unwrap();
+        let _deletion = api.delete(name, &DeleteParams::default()).await.unwrap();
+    }
+}
