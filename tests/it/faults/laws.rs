@@ -2,7 +2,8 @@
 
 use super::proxy::Recorded;
 
-/// Writes of the same object in a row that no decision needs.
+/// Writes of the same object in a row that no decision needs, where nothing went wrong between them: a pass
+/// that failed is made again from its beginning.
 const SAME_WRITES_MAX: usize = 3;
 
 /// What the record shows that must not be.
@@ -10,6 +11,9 @@ pub(super) fn broken_in(recorded: &[Recorded]) -> Vec<String> {
     let mut broken = Vec::new();
     let mut repeated: (usize, String) = (0, String::new());
     for one in recorded {
+        if one.fault.is_some() {
+            repeated = (0, String::new());
+        }
         let is_taken = one.fault.is_none() && one.status.is_some_and(|status| status < 300);
         if one.asked.write.is_none() || one.asked.is_event() || !is_taken {
             continue;
