@@ -30,9 +30,6 @@ use crate::metrics::Sighting;
 const CONCURRENCY: u16 = 50;
 /// How often a kind that is not installed is looked for.
 const PROBE_INTERVAL: Duration = Duration::from_secs(30);
-/// First and longest pause where the API server did not tell, as long as those of a watch.
-const PROBE_AGAIN_MIN: Duration = Duration::from_millis(500);
-const PROBE_AGAIN_MAX: Duration = Duration::from_secs(3);
 
 /// Errors in a row, by resource.
 type Failures = Mutex<HashMap<String, u32>>;
@@ -155,7 +152,7 @@ where
 async fn wait_until_served<K: Operated>(namespace: Option<&str>, context: &Context) {
     let kind = K::kind(&());
     let mut is_told = false;
-    let mut soon = PROBE_AGAIN_MIN;
+    let mut soon = watching::PAUSE_MIN;
     while !K::kept(context).is_served() {
         let Err(error) = probe::<K>(namespace, context).await else { break };
         let is_answer = matches!(
@@ -166,7 +163,7 @@ async fn wait_until_served<K: Operated>(namespace: Option<&str>, context: &Conte
                 | cluster::Error::Unauthorized { .. }
         );
         let look_again = if is_answer { PROBE_INTERVAL } else { soon };
-        soon = (soon * 2).min(PROBE_AGAIN_MAX);
+        soon = (soon * 2).min(watching::PAUSE_MAX);
         if !is_told {
             is_told = true;
             tracing::warn!(

@@ -20,8 +20,8 @@ const LASTS: u32 = 60;
 
 /// Pauses before a watch that failed is made again. While the API server is away the pause stays
 /// short: when it is back, nobody wants to wait.
-const PAUSE_MIN: Duration = Duration::from_millis(500);
-const PAUSE_MAX: Duration = Duration::from_secs(3);
+pub(super) const PAUSE_MIN: Duration = Duration::from_millis(500);
+pub(super) const PAUSE_MAX: Duration = Duration::from_secs(3);
 const REFUSALS: [u16; 3] = [401, 403, 404];
 /// The longest where the API server says no: somebody has to change its mind.
 const PAUSE_MAX_REFUSED: Duration = Duration::from_secs(30);

@@ -6,7 +6,7 @@ use kubectl_flink::api::manifest::Resource;
 use kubectl_flink::api::session_job::FlinkSessionJobSpec;
 
 use super::*;
-use crate::support::generated::{Field, put_anywhere, read, spec_fields};
+use crate::support::generated::{Field, keep_options, put_anywhere, read, spec_fields};
 
 impl Sim {
     /// Its user writes something into any field. What this world cannot play stays: other clusters,
@@ -26,10 +26,7 @@ impl Sim {
         job.savepoint_redeploy_nonce = former.savepoint_redeploy_nonce;
         job.checkpoint_trigger_nonce = former.checkpoint_trigger_nonce;
         wanted.spec.deployment_name.clone_from(&before.deployment_name);
-        for (key, value) in &before.flink_configuration.0 {
-            let options = &mut wanted.spec.flink_configuration.0;
-            options.entry(key.clone()).or_insert_with(|| value.clone());
-        }
+        keep_options(&mut wanted.spec.flink_configuration, &before.flink_configuration);
         self.log.push(format!("  field: {what}"));
         self.replace(wanted.spec);
     }

@@ -14,9 +14,9 @@ use serde_json::Value;
 use super::*;
 use crate::support::acceptance::accepted;
 use crate::support::generated::{
-    DEPTH_MAX, Field, put, put_anywhere, read, spec_fields, value, wrong,
+    DEPTH_MAX, Field, keep_options, put, put_anywhere, read, spec_fields, value, wrong,
 };
-use kubectl_flink::api::deployment::{FlinkConfiguration, FlinkDeploymentSpec};
+use kubectl_flink::api::deployment::FlinkDeploymentSpec;
 use kubectl_flink::api::job::JobSpec;
 
 /// A resource of each kind to start from.
@@ -225,7 +225,7 @@ fn edited(sim: &mut Sim, all: &[Field<'_>], choices: &mut Choices) -> &'static s
         panic!("the schema takes it: {object}")
     };
     let depends_on = resource("savepoint").spec.flink_configuration;
-    keep_options(&mut wanted.spec, &depends_on);
+    keep_options(&mut wanted.spec.flink_configuration, &depends_on);
     if !is_playable(&wanted) {
         return "not played";
     }
@@ -260,13 +260,6 @@ fn edited(sim: &mut Sim, all: &[Field<'_>], choices: &mut Choices) -> &'static s
     }
 }
 
-/// Options that are not there any more.
-fn keep_options(spec: &mut FlinkDeploymentSpec, options: &FlinkConfiguration) {
-    for (key, value) in &options.0 {
-        spec.flink_configuration.0.entry(key.clone()).or_insert_with(|| value.clone());
-    }
-}
-
 impl Sim {
     /// Its user writes something into any field, mostly something that is accepted. What this world
     /// cannot play stays: other clusters, and state that is dropped or named.
@@ -284,7 +277,7 @@ impl Sim {
         job.initial_savepoint_path.clone_from(&former.initial_savepoint_path);
         job.savepoint_redeploy_nonce = former.savepoint_redeploy_nonce;
         (wanted.spec.flink_version, wanted.spec.mode) = (before.flink_version, before.mode);
-        keep_options(&mut wanted.spec, &before.flink_configuration);
+        keep_options(&mut wanted.spec.flink_configuration, &before.flink_configuration);
         if accepted(&wanted).is_err() && choices.below(4) != 0 {
             return;
         }

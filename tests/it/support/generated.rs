@@ -6,6 +6,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
 };
 use kubectl_flink::api::crd;
+use kubectl_flink::api::deployment::FlinkConfiguration;
 use kubectl_flink::api::manifest::{self, Resource};
 use serde_json::{Value, json};
 
@@ -255,4 +256,11 @@ pub(crate) fn put_anywhere(object: &mut Value, all: &[Field<'_>], choices: &mut 
     let what = format!("{} = {new}", field.path.join("."));
     put(object, &field.path, new);
     what
+}
+
+/// Gives back the options that are not there any more.
+pub(crate) fn keep_options(options: &mut FlinkConfiguration, former: &FlinkConfiguration) {
+    for (key, value) in &former.0 {
+        options.0.entry(key.clone()).or_insert_with(|| value.clone());
+    }
 }
