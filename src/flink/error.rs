@@ -29,7 +29,7 @@ pub enum Error {
     #[error("`{request}` was answered with {status}, not by Flink: {}", excerpt(body))]
     NotFlink { request: String, status: u16, body: String },
     /// The answer is a success, and its body is not what the call returns.
-    #[error("answer to `{request}` cannot be read: {problem}")]
+    #[error("answer to `{request}` cannot be read: {}", excerpt(problem))]
     Malformed { request: String, problem: String },
     /// The answer is larger than we read.
     #[error("answer to `{request}` is larger than {limit} bytes")]
@@ -194,9 +194,10 @@ fn first_line(errors: &[String]) -> String {
     excerpt(line.strip_prefix(REST_EXCEPTION).unwrap_or(line))
 }
 
-/// At most [`EXCERPT_CHARS`] characters of `text`, on one line.
+/// At most [`EXCERPT_CHARS`] characters of `text`, on one line: whatever else it would do to a
+/// terminal is left out.
 pub(super) fn excerpt(text: &str) -> String {
-    let line = text.trim().replace(['\n', '\r'], " ");
+    let line = text.trim().replace(char::is_control, " ");
     if line.chars().count() <= EXCERPT_CHARS {
         return line;
     }

@@ -47,6 +47,19 @@ fn message_is_one_line_with_the_cause() {
 }
 
 #[test]
+fn what_an_answer_says_stays_on_one_short_line() {
+    let malformed = |status: &str| Error::Malformed {
+        request: "GET /x".into(),
+        problem: format!("unknown status `{status}` of a savepoint"),
+    };
+    assert_eq!(
+        malformed("\n\u{1b}[2J").to_string(),
+        "answer to `GET /x` cannot be read: unknown status `  [2J` of a savepoint"
+    );
+    assert!(malformed(&"x".repeat(10_000)).to_string().chars().count() < 400);
+}
+
+#[test]
 fn only_what_cannot_have_been_carried_out_is_without_effect() {
     let request = || "POST /x".to_owned();
     let timeout = |sent_maybe| Error::Timeout {
