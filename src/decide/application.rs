@@ -239,7 +239,6 @@ impl Pass<'_> {
             }
             return self.start_again(&last);
         }
-        let deployed = self.deployed_spec(&last);
         let diff = diff(&last.spec, &self.spec);
         if self.status.reconciliation_status.state == ReconciliationState::RollingBack {
             return self.go_on_rolling_back(&last, &diff);
@@ -248,7 +247,8 @@ impl Pass<'_> {
             last.job_state() == JobState::Suspended && self.desired_state() == JobState::Running;
         if diff.class() == ChangeClass::Ignore {
             self.forget_failed_stop();
-            let last = self.move_ingress(&last, &diff)?;
+            self.move_ingress(&last, &diff)?;
+            let last = self.last.clone().unwrap_or(last);
             self.refresh_metadata(&last);
             let last = self.last.clone().unwrap_or(last);
             if let Some(plan) = self.roll_back_if_due(&last)? {
@@ -260,6 +260,7 @@ impl Pass<'_> {
             return Ok(plan);
         }
         if self.status.reconciliation_status.state == ReconciliationState::RolledBack
+            && let deployed = self.deployed_spec(&last)
             && super::diff::diff(&deployed, &self.spec).class() == ChangeClass::Ignore
         {
             self.beside_ingress(deployed.ingress.as_ref(), |pass| {

@@ -5,6 +5,7 @@
 //! told in the status with the way out.
 
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use jiff::Timestamp;
 
@@ -57,7 +58,7 @@ impl Pass<'_> {
             return Ok(self.untouched("being deleted without this operator's finalizer"));
         }
         let text = self.status.reconciliation_status.last_reconciled_spec.as_deref();
-        self.last = text.and_then(|text| ReconciledSpec::parse(text).ok());
+        self.last = text.and_then(|text| ReconciledSpec::parse(text).ok()).map(Arc::new);
         if !self.is_marked_deleting() {
             self.status.lifecycle_state = Some(LifecycleState::Deleting);
             self.steps.push(Step::Event(Event::normal(

@@ -64,7 +64,7 @@ impl Kind for FlinkDeployment {
     fn observe_config(pass: &Pass<'_>) -> Result<Arc<FlinkConfig>, Halt> {
         let status = &pass.status.reconciliation_status;
         let last = pass.last.as_ref().map(|last| deployed(status, last));
-        let deployed = last.as_ref().map_or(&pass.spec, |last| &last.spec);
+        let deployed = last.as_ref().map_or(&*pass.spec, |last| &last.spec);
         let (operator, memo) = (pass.world.operator, &pass.world.memo);
         let config = observed_config(operator, &pass.id(), (deployed, &pass.spec), memo);
         config.map_err(|error| Halt::problem(invalid_configuration(&error.to_string())))

@@ -5,7 +5,10 @@ use serde_json::Value;
 use super::extension::subject::hide_secrets;
 use super::plan::{Component, Event};
 use super::reconciled::{StoredSpec, job_value, spec_value};
-use crate::api::deployment::{DeploymentMode, FlinkConfiguration, FlinkDeploymentSpec};
+use crate::api::deployment::{
+    DeploymentMode, FlinkConfiguration, FlinkDeploymentSpec, JobManagerSpec,
+};
+use crate::api::job::JobSpec;
 use crate::api::session_job::FlinkSessionJobSpec;
 use crate::config::FlinkConfig;
 use crate::config::options::PARALLELISM_OVERRIDES as OVERRIDES;
@@ -129,13 +132,14 @@ pub fn diff(last: &FlinkDeploymentSpec, wanted: &FlinkDeploymentSpec) -> SpecDif
         return SpecDiff { of: OF, changes: vec![] };
     }
     let mode = wanted.mode.unwrap_or_default();
-    let changes = changes_of_job(last, wanted, mode).unwrap_or_else(|| {
-        changes(
+    let changes = match only_jobs(last, wanted) {
+        Some((from, to)) => changes_of_job(from, to, mode),
+        None => changes(
             (&comparable(last), &last.flink_configuration),
             (&comparable(wanted), &wanted.flink_configuration),
             mode,
-        )
-    });
+        ),
+    };
     SpecDiff { of: OF, changes }
 }
 
@@ -146,34 +150,87 @@ pub fn diff_session_job(last: &FlinkSessionJobSpec, wanted: &FlinkSessionJobSpec
         return SpecDiff { of: OF, changes: vec![] };
     }
     let mode = DeploymentMode::Native;
-    let changes = changes_of_job(last, wanted, mode).unwrap_or_else(|| {
-        changes(
+    let changes = match only_jobs_of_session(last, wanted) {
+        Some((from, to)) => changes_of_job(from, to, mode),
+        None => changes(
             (&without_inner_nulls(last.to_value()), &last.flink_configuration),
             (&without_inner_nulls(wanted.to_value()), &wanted.flink_configuration),
             mode,
-        )
-    });
+        ),
+    };
     SpecDiff { of: OF, changes }
 }
 
 /// The changes where nothing but the job differs. What is stored says how a job was started, which is
 /// seldom how its user would have it upgraded: so most comparisons end here, and need not be of the
 /// whole specs as JSON.
-fn changes_of_job<S: StoredSpec + PartialEq>(
-    last: &S,
-    wanted: &S,
-    mode: DeploymentMode,
-) -> Option<Vec<Change>> {
-    let (from, to) = (last.job()?, wanted.job()?);
-    let mut other = wanted.clone();
-    from.clone_into(other.job_mut()?);
-    if other != *last {
-        return None;
+fn changes_of_job(from: &JobSpec, to: &JobSpec, mode: DeploymentMode) -> Vec<Change> {
+    let mut changes = Vec::new();
+    let as_wanted = JobSpec { upgrade_mode: to.upgrade_mode, ..from.clone() };
+    if as_wanted == *to {
+        let [from, to] = [from, to].map(|job| Value::from(job.upgrade_mode.as_str()));
+        push_change("job.upgradeMode".to_owned(), &from, &to, mode, &mut changes);
+        return changes;
     }
     let [from, to] = [from, to].map(|job| without_nulls(job_value(job)));
-    let mut changes = Vec::new();
     object_changes("job", &from, &to, mode, &mut changes);
-    Some(changes)
+    changes
+}
+
+/// Both jobs, where it is certain that nothing else differs. What is stored has the defaults in it.
+fn only_jobs<'a>(
+    last: &'a FlinkDeploymentSpec,
+    wanted: &'a FlinkDeploymentSpec,
+) -> Option<(&'a JobSpec, &'a JobSpec)> {
+    let FlinkDeploymentSpec {
+        job,
+        restart_nonce,
+        flink_configuration,
+        image,
+        image_pull_policy,
+        service_account,
+        flink_version,
+        ingress,
+        pod_template,
+        job_manager,
+        task_manager,
+        log_configuration,
+        mode,
+    } = last;
+    let is_same = *restart_nonce == wanted.restart_nonce
+        && *flink_configuration == wanted.flink_configuration
+        && *image == wanted.image
+        && *image_pull_policy == wanted.image_pull_policy
+        && *service_account == wanted.service_account
+        && *flink_version == wanted.flink_version
+        && *ingress == wanted.ingress
+        && *pod_template == wanted.pod_template
+        && is_same_job_manager(job_manager.as_ref(), wanted.job_manager.as_ref())
+        && *task_manager == wanted.task_manager
+        && *log_configuration == wanted.log_configuration
+        && mode.unwrap_or_default() == wanted.mode.unwrap_or_default();
+    job.as_ref().zip(wanted.job.as_ref()).filter(|_| is_same)
+}
+
+fn is_same_job_manager(last: Option<&JobManagerSpec>, wanted: Option<&JobManagerSpec>) -> bool {
+    let (Some(last), Some(wanted)) = (last, wanted) else { return last == wanted };
+    let JobManagerSpec { resource, resources, replicas, pod_template } = last;
+    *resource == wanted.resource
+        && *resources == wanted.resources
+        && replicas.unwrap_or(1) == wanted.replicas.unwrap_or(1)
+        && *pod_template == wanted.pod_template
+}
+
+/// The same of session jobs.
+fn only_jobs_of_session<'a>(
+    last: &'a FlinkSessionJobSpec,
+    wanted: &'a FlinkSessionJobSpec,
+) -> Option<(&'a JobSpec, &'a JobSpec)> {
+    let FlinkSessionJobSpec { job, restart_nonce, flink_configuration, deployment_name } = last;
+    let is_same = *restart_nonce == wanted.restart_nonce
+        && *flink_configuration == wanted.flink_configuration
+        && *deployment_name == wanted.deployment_name;
+    job.as_ref().zip(wanted.job.as_ref()).filter(|_| is_same)
 }
 
 /// Changes from one spec to another, each given as its value and its configuration.

@@ -12,17 +12,18 @@ use crate::api::deployment::{FlinkDeploymentSpec, IngressSpec};
 use crate::config::options;
 
 impl Pass<'_> {
-    /// Puts a changed Ingress in place; returns the record of what runs, with it.
+    /// Puts a changed Ingress in place, and on record.
     pub(super) fn move_ingress(
         &mut self,
         last: &ReconciledSpec,
         diff: &SpecDiff,
-    ) -> Result<ReconciledSpec, Halt> {
+    ) -> Result<(), Halt> {
+        if !diff.changes.iter().any(|change| change.field == "ingress") {
+            return Ok(());
+        }
         let mut deployed = self.deployed_spec(last);
-        let is_moved = diff.changes.iter().any(|change| change.field == "ingress")
-            && self.gateway(&deployed)? == self.gateway(&self.spec)?;
-        if !is_moved {
-            return Ok(last.clone());
+        if self.gateway(&deployed)? != self.gateway(&self.spec)? {
+            return Ok(());
         }
         let wanted = &self.spec.ingress;
         deployed.ingress.clone_from(wanted);
@@ -34,11 +35,11 @@ impl Pass<'_> {
         }
         let ingress = self.render_deployed(&deployed)?.ingress.map(Box::new);
         self.steps.push(Step::ApplyIngress(ingress));
-        self.store_last(moved.clone());
+        self.store_last(moved);
         if let Some(stable) = stable {
             self.status.reconciliation_status.last_stable_spec = Some(stable.to_text());
         }
-        Ok(moved)
+        Ok(())
     }
 
     /// What leads to the web UI instead of an Ingress. Another one counts with the next start, and
@@ -55,9 +56,9 @@ impl Pass<'_> {
         there: Option<&IngressSpec>,
         change: impl FnOnce(&mut Self) -> Result<T, Halt>,
     ) -> Result<T, Halt> {
-        let wanted = std::mem::replace(&mut self.spec.ingress, there.cloned());
+        let wanted = std::mem::replace(&mut self.spec.to_mut().ingress, there.cloned());
         let done = change(self);
-        self.spec.ingress = wanted;
+        self.spec.to_mut().ingress = wanted;
         done
     }
 }

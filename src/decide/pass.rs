@@ -3,6 +3,7 @@
 //! [`Pass`] is the same for both. What differs is [`Kind`]'s: what a step looks like, where the
 //! configuration comes from, which fields of a status follow from the others.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -197,9 +198,10 @@ pub(super) struct Pass<'w, K: Kind> {
     pub(super) world: &'w K::World<'w>,
     pub(super) status: K::Status,
     pub(super) steps: Vec<K::Step>,
-    pub(super) last: Option<Reconciled<K::Spec>>,
+    /// What is stored; shared, as each question makes the decision anew.
+    pub(super) last: Option<Arc<Reconciled<K::Spec>>>,
     /// The spec to bring about: the user's, or the last good one while the user's is invalid.
-    pub(super) spec: K::Spec,
+    pub(super) spec: Cow<'w, K::Spec>,
     /// Generation of `spec`.
     pub(super) generation: i64,
     pub(super) problem: Option<Problem>,
@@ -225,7 +227,7 @@ impl<'w, K: Kind> Pass<'w, K> {
             status: world.status().clone(),
             steps: Vec::new(),
             last: None,
-            spec: world.spec().clone(),
+            spec: Cow::Borrowed(world.spec()),
             generation: world.generation(),
             problem: None,
             unreachable: None,
@@ -271,7 +273,7 @@ impl<'w, K: Kind> Pass<'w, K> {
     /// Reads the last reconciled spec.
     pub(super) fn read_last(&mut self) -> Result<(), CorruptSpec> {
         if let Some(text) = &self.status.reconciliation().last_reconciled_spec {
-            self.last = Some(Reconciled::clone(&*self.world.parse(text)?));
+            self.last = Some(self.world.parse(text)?);
         }
         Ok(())
     }
@@ -305,17 +307,15 @@ impl<'w, K: Kind> Pass<'w, K> {
             });
             "the spec is invalid and nothing was deployed yet".to_owned()
         };
-        let Some(last) = self.last.as_ref().map(|last| last.spec.clone()) else {
-            return Some(because);
-        };
-        self.keep_in_force(&last);
+        let Some(last) = self.last.clone() else { return Some(because) };
+        self.keep_in_force(&last.spec);
         None
     }
 
     /// The last good spec stays in force, until there is another one.
     pub(super) fn keep_in_force(&mut self, last: &K::Spec) {
-        self.spec = job::in_force(last, self.world.spec());
-        if let Some(job) = self.spec.job_mut() {
+        let mut spec = job::in_force(last, self.world.spec());
+        if let Some(job) = spec.job_mut() {
             match self.status.reconciliation().state {
                 // What is stored is stopped whatever comes next: that the user says, as for the mode.
                 ReconciliationState::Upgrading => {
@@ -326,6 +326,7 @@ impl<'w, K: Kind> Pass<'w, K> {
                 ReconciliationState::Deployed | ReconciliationState::RolledBack => {}
             }
         }
+        self.spec = Cow::Owned(spec);
         self.generation = self.status.observed_generation().unwrap_or(self.generation);
     }
 

@@ -19,6 +19,9 @@ use crate::api::resources::Resource;
 use crate::api::session_job::{FlinkSessionJob, FlinkSessionJobSpec, SessionJobStatus};
 use crate::api::status::{ReconciliationState, ReconciliationStatus};
 
+/// How the text of a stored spec begins, in both operators.
+const START: &str = r#"{"spec":{"#;
+
 /// A spec that is kept as text inside a status.
 pub trait StoredSpec: Clone + DeserializeOwned {
     /// Every field in the order of the Java operator, absent ones as null.
@@ -94,6 +97,23 @@ impl<S: StoredSpec> Reconciled<S> {
     /// # Errors
     /// When the text is no JSON object, or its spec does not have the shape of a spec.
     pub fn parse(text: &str) -> Result<Self, CorruptSpec> {
+        #[derive(Deserialize)]
+        #[serde(bound = "S: DeserializeOwned")]
+        struct Document<S> {
+            spec: S,
+            resource_metadata: Option<Value>,
+        }
+        // Each pass reads it: what is as it was written is read without a detour.
+        if text.starts_with(START)
+            && let Ok(Document { spec, resource_metadata }) = serde_json::from_str(text)
+        {
+            return Ok(Self { spec, first_deployment: resource_metadata.as_ref().and_then(first) });
+        }
+        Self::parse_any(text)
+    }
+
+    /// The same of a text in whatever form, or what is wrong with it.
+    fn parse_any(text: &str) -> Result<Self, CorruptSpec> {
         let corrupt = |reason: String| CorruptSpec { reason };
         let value: Value =
             serde_json::from_str(text).map_err(|error| corrupt(error.to_string()))?;
@@ -102,10 +122,7 @@ impl<S: StoredSpec> Reconciled<S> {
         };
         let metadata = document.remove("resource_metadata");
         let (spec, first_deployment) = match (document.remove("spec"), metadata) {
-            (Some(spec), metadata) => {
-                let first = metadata.as_ref().and_then(|m| m.get("firstDeployment"));
-                (spec, first.and_then(Value::as_bool))
-            }
+            (Some(spec), metadata) => (spec, metadata.as_ref().and_then(first)),
             // The old form: the whole document is the spec.
             (None, None) if document.contains_key("apiVersion") => {
                 document.remove("apiVersion");
@@ -145,6 +162,11 @@ impl<S: StoredSpec> Reconciled<S> {
         document.insert("resource_metadata".to_owned(), Value::Object(metadata));
         Value::Object(document).to_string()
     }
+}
+
+/// What is noted in a stored spec's `resource_metadata`.
+fn first(metadata: &Value) -> Option<bool> {
+    metadata.get("firstDeployment").and_then(Value::as_bool)
 }
 
 /// What runs: after a rollback not the last spec but the last stable one.

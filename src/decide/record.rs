@@ -101,7 +101,7 @@ impl<K: Kind> Pass<'_, K> {
     /// Stores `last`, with the trigger nonces that were used up so far.
     pub(super) fn store_last(&mut self, last: Reconciled<K::Spec>) {
         let reconciliation = self.status.reconciliation_mut();
-        self.last = Some(job::store(reconciliation, self.last.as_ref(), last));
+        self.last = Some(Arc::new(job::store(reconciliation, self.last.as_deref(), last)));
     }
 
     pub(super) fn stored(

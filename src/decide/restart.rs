@@ -3,6 +3,7 @@
 //! The attempts of a deployment are counted in `status.clusterInfo`, so that a new operator does not
 //! start over; the status of a session job has no place for them.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -155,7 +156,7 @@ impl application::Pass<'_> {
             return self.take_down_as(state, last, mode, because).map(Some);
         }
         // The spec that failed, not one that waits for it.
-        self.spec = last.spec.clone();
+        self.spec = Cow::Owned(last.spec.clone());
         self.generation = self.status.observed_generation.unwrap_or(self.generation);
         let plan = self.take_down(mode, false)?;
         Ok(Some(Plan { because: because.to_owned(), ..plan }))

@@ -389,8 +389,8 @@ impl application::Pass<'_> {
         if self.is_session() {
             return self.start_session();
         }
-        let last = self.last.clone().unwrap_or_else(|| last.clone());
-        self.start_again(&last)
+        let stored = self.last.clone();
+        self.start_again(stored.as_deref().unwrap_or(last))
     }
 
     fn deploy_stable(

@@ -45,7 +45,7 @@ const IDS_SHOWN: usize = 20;
 impl Pass<'_> {
     /// Whether there is no job. What was deployed decides: an edit that adds one is invalid.
     pub(super) fn is_session(&self) -> bool {
-        self.last.as_ref().map_or(&self.spec, |last| &last.spec).job.is_none()
+        self.last.as_ref().map_or(&*self.spec, |last| &last.spec).job.is_none()
     }
 
     /// Puts the wanted spec in the place of the one that runs.

@@ -2,6 +2,7 @@
 //! and letting old ones go.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
@@ -167,6 +168,7 @@ impl<K: Kind> Pass<'_, K> {
     fn use_nonce(&mut self, kind: SnapshotKind, nonce: Option<i64>) {
         let was_stable = self.is_stable();
         let Some(last) = &mut self.last else { return };
+        let last = Arc::make_mut(last);
         if let Some(job) = last.spec.job_mut() {
             kind.set_nonce(job, nonce);
         }

@@ -23,7 +23,7 @@ use crate::render::names;
 impl Pass<'_> {
     /// Whether the operator runs the TaskManagers. What was deployed decides.
     pub(super) fn is_standalone(&self) -> bool {
-        let spec = self.last.as_ref().map_or(&self.spec, |last| &last.spec);
+        let spec = self.last.as_ref().map_or(&*self.spec, |last| &last.spec);
         spec.mode.unwrap_or_default() == DeploymentMode::Standalone
     }
 
@@ -210,7 +210,8 @@ impl Pass<'_> {
             "In-place scaling triggered",
         )));
         self.steps.push(Step::ScaleTaskManagers { uid, replicas });
-        let mut scaled = ReconciledSpec::new(self.spec.clone(), last.is_first_deployment());
+        let mut scaled =
+            ReconciledSpec::new(self.spec.clone().into_owned(), last.is_first_deployment());
         if let Some(job) = &mut scaled.spec.job {
             job.upgrade_mode = self.last_mode();
         }

@@ -45,6 +45,7 @@ fn what_the_java_operator_stored_is_written_back_to_the_letter() {
         let theirs: Value = serde_json::from_str(&text).unwrap();
         assert_eq!(ours, theirs);
         assert!(is_same(&text, &spec.to_text()));
+        assert_eq!(ReconciledSpec::parse_any(&text).unwrap(), spec);
     }
 }
 

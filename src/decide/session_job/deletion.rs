@@ -56,7 +56,7 @@ impl Pass<'_> {
             return Ok(self.untouched("being deleted without this operator's finalizer"));
         }
         let text = self.status.reconciliation_status.last_reconciled_spec.as_deref();
-        self.last = text.and_then(|text| ReconciledJob::parse(text).ok());
+        self.last = text.and_then(|text| ReconciledJob::parse(text).ok()).map(Arc::new);
         self.keep_in_mind_set_back_record();
         if !self.is_marked_deleting() {
             self.forget_cancel_of_upgrade();

@@ -142,8 +142,8 @@ impl Pass<'_> {
         if is_left || self.desired_state() == JobState::Suspended {
             self.announce(diff);
             self.store_before_deploy(self.last_mode(), false);
-            let stored = self.last.clone().unwrap_or_else(|| last.clone());
-            return self.start_again(&stored);
+            let stored = self.last.clone();
+            return self.start_again(stored.as_deref().unwrap_or(last));
         }
         let Some(stable) = self.stable_spec() else {
             return Err(Halt::problem(Problem::upgrade(
