@@ -4,7 +4,7 @@
 //! of jobs to recover, and `leader` with a node of each JobManager that lives. What cannot be read
 //! is an [`Error`], never an absence: a read is preceded by a `sync`, so that a server that lags
 //! behind does not hide what was written. Nothing is removed beside a JobManager that still has
-//! its node.
+//! its node, nor what a job has there that is not known to be the cluster's.
 
 mod clusters;
 mod ensemble;
@@ -99,11 +99,13 @@ pub async fn metadata(ensemble: &Ensemble, job_id: Option<&str>) -> Result<HaMet
     .await
 }
 
-/// Removes everything that Flink keeps of the cluster.
+/// Removes what Flink keeps of the cluster: everything, or, where jobs are named, nothing of others.
+/// Those may have been stopped with nothing but their metadata, and belong to a cluster of this name in
+/// another namespace. No JobManager may start them, so that all graphs go.
 ///
 /// # Errors
 /// What was not removed yet is removed by the next try.
-pub async fn delete(ensemble: &Ensemble) -> Result<(), Error> {
+pub async fn delete(ensemble: &Ensemble, jobs: Option<&[String]>) -> Result<(), Error> {
     in_time(ensemble, async {
         let session = Session::open(ensemble).await?;
         session.sync(ensemble.base()).await?;
@@ -111,6 +113,15 @@ pub async fn delete(ensemble: &Ensemble) -> Result<(), Error> {
         for path in leaders {
             if session.is_ephemeral(&path).await? {
                 return Err(Error::InUse { path: ensemble.base().to_owned() });
+            }
+        }
+        if let Some(jobs) = jobs {
+            let folder = ensemble.path("jobs");
+            for job in jobs {
+                session.remove(&format!("{folder}/{job}")).await?;
+            }
+            if !session.children(&folder).await?.is_empty() {
+                return session.forget_job_graphs().await;
             }
         }
         session.remove(ensemble.base()).await
@@ -123,17 +134,7 @@ pub async fn delete(ensemble: &Ensemble) -> Result<(), Error> {
 /// # Errors
 /// What was not removed yet is removed by the next try.
 pub async fn forget_job_graphs(ensemble: &Ensemble) -> Result<(), Error> {
-    in_time(ensemble, async {
-        let session = Session::open(ensemble).await?;
-        for folder in ensemble.job_graphs() {
-            session.sync(&folder).await?;
-            for job in session.children(&folder).await? {
-                session.remove(&format!("{folder}/{job}")).await?;
-            }
-        }
-        Ok(())
-    })
-    .await
+    in_time(ensemble, async { Session::open(ensemble).await?.forget_job_graphs().await }).await
 }
 
 /// Flink names a checkpoint by its number, with leading zeros.
@@ -211,6 +212,16 @@ impl<'a> Session<'a> {
             level = next;
         }
         Err(too_many())
+    }
+
+    async fn forget_job_graphs(&self) -> Result<(), Error> {
+        for folder in self.ensemble.job_graphs() {
+            self.sync(&folder).await?;
+            for job in self.children(&folder).await? {
+                self.remove(&format!("{folder}/{job}")).await?;
+            }
+        }
+        Ok(())
     }
 
     async fn remove(&self, path: &str) -> Result<(), Error> {

@@ -204,6 +204,7 @@ impl Pass<'_> {
             Component::Job,
             "Recovering lost deployment",
         )));
+        self.note_former_job(&spec, &job_id)?;
         self.note_restore(&restore, job_id);
         let mut recovered = last.clone();
         if let Some(job) = &mut recovered.spec.job {

@@ -202,7 +202,7 @@ impl Pass<'_> {
             let event = Event::warning("SavepointError", Component::Operator, message);
             self.steps.push(Step::Event(event));
         } else if !is_metadata_needed && self.was_deployed() && !self.keeps_metadata_of_jobs()? {
-            self.steps.push(Step::DeleteHaMetadata);
+            self.delete_ha_metadata();
         }
         self.steps.push(Step::RemoveFinalizer);
         Ok(self.finish(because, None))

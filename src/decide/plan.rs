@@ -194,8 +194,11 @@ pub enum Step {
         uid: String,
         replicas: i32,
     },
-    /// Deletes the HA metadata of the cluster.
-    DeleteHaMetadata,
+    /// Deletes the HA metadata of the cluster: in ZooKeeper that of these jobs, where they are known,
+    /// and all that no other job has a part in.
+    DeleteHaMetadata {
+        jobs: Option<Vec<String>>,
+    },
     /// Deletes the stored job graphs, so that a JobManager starts with the new one.
     ForgetJobGraphs,
     /// Creates ConfigMaps, Deployments and Services, ConfigMaps first.

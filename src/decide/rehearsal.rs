@@ -172,7 +172,9 @@ impl Rehearsal {
                 self.facts.task_managers = Fact::Known(None);
                 self.facts.task_manager_pods = Fact::Known(vec![]);
             }
-            Step::DeleteHaMetadata => self.facts.ha_metadata = Fact::Known(HaMetadata::default()),
+            Step::DeleteHaMetadata { .. } => {
+                self.facts.ha_metadata = Fact::Known(HaMetadata::default());
+            }
             Step::CreateCluster(_) => {
                 if self.resource.spec.job.is_some() {
                     let path = self.status.job_status.upgrade_savepoint_path.as_deref();

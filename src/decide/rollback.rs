@@ -405,6 +405,7 @@ impl application::Pass<'_> {
         let (job_id, objects) = self.prepare(stable, self.generation, restore, keeps_job_id)?;
         if stable.job.is_some() {
             self.note_start(stable, restore, &job_id)?;
+            self.note_former_job(stable, &job_id)?;
             self.note_restore(restore, job_id);
         }
         let mut last = last.clone();

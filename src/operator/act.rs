@@ -175,7 +175,7 @@ impl Act<'_, FlinkDeployment> {
             Step::ScaleTaskManagers { uid, replicas } => {
                 self.scale_task_managers(&uid, replicas).await
             }
-            Step::DeleteHaMetadata => self.delete_ha_metadata().await,
+            Step::DeleteHaMetadata { jobs } => self.delete_ha_metadata(jobs.as_deref()).await,
             Step::ForgetJobGraphs => self.forget_job_graphs().await,
             Step::CreateCluster(objects) => self.create_cluster(*objects).await,
             Step::FinishCluster(objects) => self.finish_cluster(*objects).await,
@@ -282,9 +282,9 @@ impl Act<'_, FlinkDeployment> {
 
     /// In a deletion, metadata that cannot be removed holds the resource for a while only. A start
     /// beside what is left of another job would run that job, too.
-    async fn delete_ha_metadata(&self) -> Result<(), Error> {
+    async fn delete_ha_metadata(&self, jobs: Option<&[String]>) -> Result<(), Error> {
         let config = self.subject().config().unwrap_or_default();
-        match self.subject().ha_place(self.context).delete(&config).await {
+        match self.subject().ha_place(self.context).delete(&config, jobs).await {
             Err(Error::ZooKeeper(error))
                 if self.is_deleted() && !error.is_transient()
                     || self.is_cleanup_overdue(&config) =>

@@ -86,9 +86,13 @@ impl Place<'_> {
         patience::wait(Box::pin(zookeeper::metadata(&ensemble, self.job_id))).await
     }
 
-    /// Removes everything that Flink keeps of the cluster. ConfigMaps are looked for whatever the
-    /// configuration says now: it may have said otherwise before.
-    pub(super) async fn delete(&self, config: &FlinkConfig) -> Result<(), Error> {
+    /// Removes what Flink keeps of the cluster; of these jobs, where what is there may be others' too.
+    /// ConfigMaps are looked for whatever the configuration says now: it may have said otherwise before.
+    pub(super) async fn delete(
+        &self,
+        config: &FlinkConfig,
+        jobs: Option<&[String]>,
+    ) -> Result<(), Error> {
         for map in self.config_maps().await? {
             let id = ObjectId::of::<ConfigMap>(self.namespace, &map.name_any());
             // As they were read: a request that arrives late must not meet those of the next start.
@@ -101,7 +105,7 @@ impl Place<'_> {
         }
         if let Store::ZooKeeper = Store::of(config) {
             let ensemble = Ensemble::from_config(config)?;
-            let deletion = patience::wait(Box::pin(zookeeper::delete(&ensemble)));
+            let deletion = patience::wait(Box::pin(zookeeper::delete(&ensemble, jobs)));
             self.fence.guard(deletion).await.map_err(cluster::Error::from)??;
         }
         Ok(())

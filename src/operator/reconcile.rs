@@ -244,7 +244,7 @@ pub fn step_name(step: &Step) -> &'static str {
         Step::DeleteJobManager { .. } => "delete-job-manager",
         Step::DeleteTaskManagers { .. } => "delete-task-managers",
         Step::ScaleTaskManagers { .. } => "scale-task-managers",
-        Step::DeleteHaMetadata => "delete-ha-metadata",
+        Step::DeleteHaMetadata { .. } => "delete-ha-metadata",
         Step::ForgetJobGraphs => "forget-job-graphs",
         Step::CreateCluster(_) => "create-cluster",
         Step::FinishCluster(_) => "finish-cluster",

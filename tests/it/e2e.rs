@@ -132,10 +132,14 @@ fn zookeeper_keeps_the_last_state() {
         "last state keeps the job's id"
     );
 
-    // Gone, with all that Flink kept of it.
+    // Gone, with all that Flink kept of it, and nothing of a namesake's that is stopped.
+    zookeeper::add(&cluster, &quorum, &format!("/team/{JOB}/jobs/{other}/checkpoints/1"));
+    zookeeper::add(&cluster, &quorum, &format!("/team/{JOB}/jobgraphs/{other}"));
     cluster.flink(&["delete", JOB, "--yes"]);
     cluster.wait_until("deleted", Value::is_null);
-    assert!(nodes("").is_empty(), "nothing is left in ZooKeeper: {:?}", nodes(""));
+    assert_eq!(nodes("/jobs"), std::slice::from_ref(&other));
+    assert_eq!(nodes(&format!("/jobs/{other}/checkpoints")), ["1"]);
+    assert!(nodes("/jobgraphs").is_empty(), "no JobManager starts it: {:?}", nodes("/jobgraphs"));
     cluster.assert_nothing_lost_or_doubled();
 }
 

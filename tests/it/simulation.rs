@@ -830,7 +830,7 @@ impl Sim {
                     workers.fact.is_deleting = true;
                 }
             }
-            Step::DeleteHaMetadata => self.ha.clear(),
+            Step::DeleteHaMetadata { .. } => self.ha.clear(),
             Step::FinishCluster(objects) => self.create_workers(objects),
             Step::CreateCluster(objects) => self.create(objects),
         }

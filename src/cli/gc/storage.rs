@@ -86,7 +86,7 @@ impl Seen {
             Some(Way::ZooKeeper(config)) => {
                 let mut config = config.clone();
                 config.force(&options::HA_CLUSTER_ID, &finding.below);
-                zookeeper::delete(&Ensemble::from_config(&config)?).await?;
+                zookeeper::delete(&Ensemble::from_config(&config)?, None).await?;
                 Ok(true)
             }
             None => Ok(false),

@@ -51,7 +51,7 @@ pub(super) fn of_deployment(step: &Step) -> Option<Deed> {
             "scale-task-managers",
             format!("give the TaskManagers' Deployment {replicas} replicas"),
         ),
-        Step::DeleteHaMetadata => {
+        Step::DeleteHaMetadata { .. } => {
             Deed::new("delete-ha-metadata", "delete the HA metadata of the former run")
         }
         Step::ForgetJobGraphs => Deed::new(

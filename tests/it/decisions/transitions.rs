@@ -520,6 +520,40 @@ fn a_zookeeper_that_the_operator_cannot_reach_stops_and_starts_nothing() {
     }
 }
 
+#[test]
+fn only_the_metadata_of_jobs_on_record_are_removed_from_zookeeper() {
+    let removed = |plan: &Plan| {
+        plan.steps.iter().find_map(|step| match step {
+            Step::DeleteHaMetadata { jobs } => Some(jobs.clone().unwrap()),
+            _ => None,
+        })
+    };
+    let former = |status: &DeploymentStatus| status.cluster_info.get("FormerJobs").cloned();
+    let scene = Scene::running("savepoint").upgrading(UpgradeMode::Savepoint).path(SAVEPOINT);
+    let mut scene = scene
+        .option("high-availability.type", "zookeeper")
+        .option("high-availability.zookeeper.quorum", "zk:2181");
+    let plan = scene.plan();
+    let next = plan.status.job_status.job_id.clone().unwrap();
+    assert_eq!(removed(&plan).unwrap(), [JOB_ID, &next], "{}", told(&plan));
+    assert_eq!(former(&plan.status), None, "they are gone by then");
+    // ZooKeeper did not answer: what was intended is all that is on record.
+    let Some(Step::WriteStatus(intent)) = plan.steps.first() else { panic!("{}", told(&plan)) };
+    assert_eq!(former(intent).as_deref(), Some(JOB_ID));
+    scene.status = (**intent).clone();
+    scene.facts.ha_metadata = Fact::Known(HaMetadata::default());
+    assert_eq!(removed(&scene.plan()).unwrap(), [JOB_ID, &next]);
+    // Others may write the status, and what is there becomes paths.
+    scene.status.cluster_info.insert("FormerJobs".to_owned(), ",../x,,a/b".to_owned());
+    assert_eq!(removed(&scene.plan()).unwrap(), [next]);
+    // Where they are in ConfigMaps, the namespace tells whose they are.
+    let plan = Scene::running("savepoint").upgrading(UpgradeMode::Savepoint).path(SAVEPOINT).plan();
+    assert!(plan.steps.iter().all(|step| match step {
+        Step::WriteStatus(status) => former(status).is_none(),
+        _ => true,
+    }));
+}
+
 /// A JobManager that was given no replicas, so that its TaskManagers outlive it.
 fn stopped(scene: &Scene) -> Scene {
     let mut scene = scene.clone().after(&scene.plan());

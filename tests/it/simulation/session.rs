@@ -270,7 +270,7 @@ impl Session {
                 assert!(self.workers.is_some(), "nothing to scale");
                 self.replicas = *replicas;
             }
-            Step::DeleteHaMetadata => {
+            Step::DeleteHaMetadata { .. } => {
                 let is_deleting = self.resource.metadata.deletion_timestamp.is_some();
                 assert!(is_deleting, "HA metadata is what brings the jobs back");
                 self.has_ha_metadata = false;
