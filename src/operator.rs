@@ -89,6 +89,7 @@ pub mod controller;
 pub mod election;
 pub mod endpoint;
 pub mod exposition;
+mod failures;
 pub mod health;
 pub mod high_availability;
 pub mod http;

@@ -1,9 +1,8 @@
 //! The controller of one kind in one scope: its watch, its wakes and its pauses after errors.
 
-use std::collections::HashMap;
 use std::convert::Infallible;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures::{FutureExt, StreamExt, TryStreamExt};
@@ -14,7 +13,8 @@ use kube::runtime::{Controller, PredicateConfig, WatchStreamExt, predicates, ref
 use kube::{Resource, ResourceExt};
 use tokio::task::JoinHandle;
 
-use super::context::{Context, lock, now, resource_version};
+use super::context::{Context, now, resource_version};
+use super::failures::Failures;
 use super::kind::{Feed, Guarded, Operated, Sight, woken};
 use super::observe::tell;
 use super::pass::{self, Again, reconcile, retry_after};
@@ -30,9 +30,6 @@ use crate::metrics::Sighting;
 const CONCURRENCY: u16 = 50;
 /// How often a kind that is not installed is looked for.
 const PROBE_INTERVAL: Duration = Duration::from_secs(30);
-
-/// Errors in a row, by resource.
-type Failures = Mutex<HashMap<String, u32>>;
 
 /// What the controllers of one operator are started with.
 #[derive(Clone)]
@@ -92,7 +89,7 @@ async fn run<K: Operated>(feed: Feed<K>, settings: Settings) {
         })
         .applied_objects()
         .predicate_filter(what_wakes, PredicateConfig::default());
-    let failures = Arc::new(Failures::default());
+    let failures = Arc::new(Failures::of(store.clone()));
     let (stop, seen) = (reins.stop.clone(), store.clone());
     // A controller waits for its first list before anything else, and would for ever where that
     // may not be read. Until then it has begun no pass, so that nothing is cut off.
@@ -284,24 +281,18 @@ fn drop_what_nobody_reads<K: Operated>(resource: &mut Guarded<K>) {
 fn again<K: Operated>(
     ended: Result<Again, pass::Error>,
     resource: &Guarded<K>,
-    failures: &Failures,
+    failures: &Failures<K>,
 ) -> Again {
     match ended {
         Ok(again) => {
-            lock(failures).remove(&resource.uid().unwrap_or_default());
+            failures.end(resource);
             again
         }
-        Err(error) => Some(pause(resource, &error, failures)),
+        Err(error) => Some(pause(resource, &error, failures.add(resource))),
     }
 }
 
-fn pause<K: Operated>(resource: &Guarded<K>, error: &pass::Error, failures: &Failures) -> Duration {
-    let count = {
-        let mut failures = lock(failures);
-        let count = failures.entry(resource.uid().unwrap_or_default()).or_default();
-        *count = count.saturating_add(1);
-        *count
-    };
+fn pause<K: Operated>(resource: &Guarded<K>, error: &pass::Error, count: u32) -> Duration {
     let after = retry_after(error, count);
     tracing::warn!(
         kind = &*K::kind(&()),
