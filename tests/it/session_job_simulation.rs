@@ -1122,8 +1122,7 @@ fn users_faults_and_crashes_lose_no_record_of_a_session_job() {
                 if choices.below(10) == 0 {
                     sim.foreign = oldest(&sim.status.job_status);
                 }
-                let crash_at =
-                    (choices.below(5) == 0).then(|| usize::try_from(choices.below(7)).unwrap());
+                let crash_at = choices.crash(5, 7);
                 sim.pass(crash_at);
                 if crash_at.is_some() && !has_peace && choices.below(4) == 0 {
                     sim.leave_alone(&mut choices);
@@ -1169,8 +1168,7 @@ fn a_store_that_goes_back_unseen_starts_nothing_beside_what_runs() {
             refused += 1;
             for _ in 0..90 {
                 sim.tick();
-                let crash_at =
-                    (choices.below(5) == 0).then(|| usize::try_from(choices.below(4)).unwrap());
+                let crash_at = choices.crash(5, 4);
                 sim.pass(crash_at);
             }
             assert_eq!(sim.used.len(), known, "something was started");
@@ -1244,8 +1242,7 @@ fn a_deleted_session_job_ends_whatever_its_state() {
                 Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(sim.now));
             for _ in 0..60 {
                 sim.tick();
-                let crash_at =
-                    (choices.below(4) == 0).then(|| usize::try_from(choices.below(4)).unwrap());
+                let crash_at = choices.crash(4, 4);
                 sim.pass(crash_at);
             }
             assert!(sim.resource.metadata.finalizers.as_ref().is_none_or(Vec::is_empty));

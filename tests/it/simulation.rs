@@ -1556,8 +1556,7 @@ fn users_faults_and_crashes_lose_no_record() {
                 if choices.below(9) == 0 {
                     sim.misfortune(&mut choices);
                 }
-                let crash_at =
-                    (choices.below(5) == 0).then(|| usize::try_from(choices.below(7)).unwrap());
+                let crash_at = choices.crash(5, 7);
                 sim.pass(crash_at);
             }
             sim.heal();
@@ -1652,8 +1651,7 @@ fn savepoints_come_and_go_and_none_that_is_needed_is_disposed_of() {
                     // Another process, which remembers nothing.
                     sim.periodic = Memory::default();
                 }
-                let crash_at =
-                    (choices.below(6) == 0).then(|| usize::try_from(choices.below(7)).unwrap());
+                let crash_at = choices.crash(6, 7);
                 sim.pass(crash_at);
             }
             sim.heal();
@@ -1693,8 +1691,7 @@ fn a_deleted_resource_ends_whatever_its_state() {
                 Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(sim.now));
             for _ in 0..60 {
                 sim.tick();
-                let crash_at =
-                    (choices.below(4) == 0).then(|| usize::try_from(choices.below(4)).unwrap());
+                let crash_at = choices.crash(4, 4);
                 sim.pass(crash_at);
             }
             assert!(sim.job_manager.is_none() && sim.workers.is_none());

@@ -9,4 +9,5 @@ pub(crate) mod fake_flink;
 pub(crate) mod fake_sql_gateway;
 pub(crate) mod generated;
 pub(crate) mod operating;
+pub(crate) mod rights;
 pub(crate) mod sources;

@@ -7,8 +7,8 @@ use std::time::Duration;
 use futures::future::{join, join_all};
 use http::Method;
 use k8s_openapi::api::rbac::v1::RoleBinding;
-use kube::api::{Api, DeleteParams, DynamicObject, PostParams};
-use kube::core::ApiResource;
+use kube::api::{Api, DeleteParams};
+use kubectl_flink::cluster::apply::{self, Writer};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
@@ -17,10 +17,8 @@ use super::ground::{Ground, file, program};
 use super::proxy::{Asked, Side};
 use super::scenarios::{JOB, deployment};
 use super::stage::{DEPLOYMENT, Stage, is_stable, lay_out};
-use crate::support::api_client;
+use crate::support::{api_client, rights};
 
-/// Account of the operator in an installation.
-const ACCOUNT: &str = "flink-operator";
 /// How long the rights are away.
 const AWAY: Duration = Duration::from_secs(5);
 /// Longest time until the moment comes.
@@ -56,7 +54,7 @@ async fn play(ground: &Arc<Ground>, name: &str, moment: Option<Moment>) -> Strin
     lay_out(ground, &namespace).await;
     let bindings = give_rights(ground, &namespace).await;
     let mut config = api_client::config(&file(ground, "kubeconfig")).await;
-    let user = format!("system:serviceaccount:{namespace}:{ACCOUNT}");
+    let user = format!("system:serviceaccount:{namespace}:{}", rights::ACCOUNT);
     config.auth_info.impersonate = Some(user);
     let client = api_client::client(config);
     let stage = Stage::in_namespace(ground, &namespace, client, Box::new(|_| None)).await;
@@ -72,7 +70,7 @@ async fn play(ground: &Arc<Ground>, name: &str, moment: Option<Moment>) -> Strin
         let is_refused = recorded.iter().any(|one| one.status == Some(403));
         assert!(is_refused, "{}", stage.told("nothing was refused"));
         for binding in &bindings {
-            create(ground, &namespace, binding).await;
+            create(ground, binding).await;
         }
     }
     stage.until(DEPLOYMENT, JOB, "STABLE", is_stable).await;
@@ -97,25 +95,15 @@ async fn give_rights(ground: &Ground, namespace: &str) -> Vec<Value> {
     let output = install.args(["--watch-namespaces", namespace]).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let text = String::from_utf8(output.stdout).unwrap();
-    let objects: Vec<Value> = serde_yaml::from_multiple(&text).unwrap();
-    let is_of = |object: &&Value, kinds: &[&str]| {
-        kinds.contains(&object["kind"].as_str().unwrap())
-            && object["metadata"]["name"].as_str().unwrap().starts_with(ACCOUNT)
-    };
-    let all = objects.iter().filter(|one| is_of(one, &["ServiceAccount", "Role", "RoleBinding"]));
-    for object in all {
-        create(ground, namespace, object).await;
+    let objects = rights::of_operator(serde_yaml::from_multiple(&text).unwrap());
+    for object in &objects {
+        create(ground, object).await;
     }
-    objects.iter().filter(|one| is_of(one, &["RoleBinding"])).cloned().collect()
+    objects.into_iter().filter(|object| object["kind"] == "RoleBinding").collect()
 }
 
-async fn create(ground: &Ground, namespace: &str, object: &Value) {
-    let (group, kind) = (object["apiVersion"].as_str().unwrap(), object["kind"].as_str().unwrap());
-    let (group, version) = group.split_once('/').unwrap_or(("", group));
-    let resource = ApiResource::from_gvk(&kube::core::GroupVersionKind::gvk(group, version, kind));
-    let api = Api::<DynamicObject>::namespaced_with(ground.client.clone(), namespace, &resource);
-    let object: DynamicObject = serde_json::from_value(object.clone()).unwrap();
-    let _created = api.create(&PostParams::default(), &object).await.unwrap();
+async fn create(ground: &Ground, object: &Value) {
+    apply::create(&ground.client, object, Writer::CLI).await.unwrap();
 }
 
 async fn take_rights_away(ground: &Ground, namespace: &str, bindings: &[Value]) {

@@ -427,8 +427,7 @@ fn users_faults_and_crashes_double_no_decision_and_lose_no_history() {
                     1 => Some(Death::BeforeItCounts),
                     _ => None,
                 };
-                let crash_at =
-                    (choices.below(8) == 0).then(|| usize::try_from(choices.below(7)).unwrap());
+                let crash_at = choices.crash(8, 7);
                 scaled.second(death, crash_at);
                 scaled.assert_history_is_whole();
             }

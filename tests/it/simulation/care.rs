@@ -279,8 +279,7 @@ fn users_faults_and_crashes_lose_no_record_with_rollback_and_restarts() {
                 if choices.below(20) == 0 {
                     sim.misfortune(&mut choices);
                 }
-                let crash_at =
-                    (choices.below(5) == 0).then(|| usize::try_from(choices.below(7)).unwrap());
+                let crash_at = choices.crash(5, 7);
                 sim.pass(crash_at);
             }
             sim.heal();

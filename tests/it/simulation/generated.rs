@@ -331,8 +331,7 @@ fn generated_edits_faults_and_crashes_lose_no_record() {
                     4 => sim.misfortune(&mut choices),
                     _ => {}
                 }
-                let crash_at =
-                    (choices.below(5) == 0).then(|| usize::try_from(choices.below(7)).unwrap());
+                let crash_at = choices.crash(5, 7);
                 sim.pass(crash_at);
             }
             sim.take_back(&sound);

@@ -471,8 +471,7 @@ fn users_faults_and_crashes_leave_one_good_session_cluster() {
                 if choices.below(9) == 0 {
                     sim.misfortune(&mut choices);
                 }
-                let crash_at =
-                    (choices.below(5) == 0).then(|| usize::try_from(choices.below(7)).unwrap());
+                let crash_at = choices.crash(5, 7);
                 sim.pass(crash_at);
             }
             sim.heal();
@@ -911,8 +910,7 @@ fn deletion_of_a_session_cluster_ends_whatever_its_state() {
             // A JobManager that is away is waited for, five minutes.
             for _ in 0..400 {
                 sim.tick();
-                let crash_at =
-                    (choices.below(4) == 0).then(|| usize::try_from(choices.below(4)).unwrap());
+                let crash_at = choices.crash(4, 4);
                 sim.pass(crash_at);
             }
             assert!(sim.is_gone() && sim.job_manager.is_none() && sim.workers.is_none());

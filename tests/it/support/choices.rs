@@ -19,6 +19,11 @@ impl Choices {
     pub(crate) fn below(&mut self, bound: u64) -> u64 {
         self.next() % bound
     }
+
+    /// Before which of so many steps an operator dies, in one of so many passes.
+    pub(crate) fn crash(&mut self, of_passes: u64, steps: u64) -> Option<usize> {
+        (self.below(of_passes) == 0).then(|| usize::try_from(self.below(steps)).unwrap())
+    }
 }
 
 /// The seeds to try: so many, and the one in `KUBECTL_FLINK_ANOTHER_SEED` beside them.

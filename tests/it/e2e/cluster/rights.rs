@@ -9,9 +9,8 @@ use kube::api::{Api, PostParams};
 use serde_json::{Value, json};
 
 use super::Cluster;
+use crate::support::rights::{ACCOUNT, of_operator};
 
-/// Account of the operator in an installation.
-const ACCOUNT: &str = "flink-operator";
 /// Longer than any test.
 const TOKEN_SECONDS: i64 = 2 * 60 * 60;
 
@@ -37,17 +36,9 @@ impl Cluster {
     }
 
     fn give_rights(&self) {
-        let objects = self.installation(&[]);
-        let of_operator = |object: &&Value| {
-            ["ServiceAccount", "Role", "RoleBinding"].contains(&object["kind"].as_str().unwrap())
-                && object["metadata"]["name"].as_str().unwrap().starts_with(ACCOUNT)
-        };
-        let mut given = 0;
-        for object in objects.iter().filter(of_operator) {
-            self.create(object);
-            given += 1;
+        for object in of_operator(self.installation(&[])) {
+            self.create(&object);
         }
-        assert_eq!(given, 5, "an account, two roles and their bindings");
         let rbac = "rbac.authorization.k8s.io";
         let metadata = json!({"name": "flink-access", "namespace": self.namespace});
         self.create(&json!({
