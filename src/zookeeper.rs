@@ -109,19 +109,14 @@ pub async fn delete(ensemble: &Ensemble, jobs: Option<&[String]>) -> Result<(), 
     in_time(ensemble, async {
         let session = Session::open(ensemble).await?;
         session.sync(ensemble.base()).await?;
-        let leaders = session.nodes_below(&ensemble.path("leader")).await?;
-        for path in leaders {
-            if session.is_ephemeral(&path).await? {
-                return Err(Error::InUse { path: ensemble.base().to_owned() });
-            }
-        }
+        session.refuse_beside_a_job_manager().await?;
         if let Some(jobs) = jobs {
             let folder = ensemble.path("jobs");
             for job in jobs {
                 session.remove(&format!("{folder}/{job}")).await?;
             }
             if !session.children(&folder).await?.is_empty() {
-                return session.forget_job_graphs().await;
+                return session.remove_all(&session.job_graphs().await?).await;
             }
         }
         session.remove(ensemble.base()).await
@@ -129,12 +124,22 @@ pub async fn delete(ensemble: &Ensemble, jobs: Option<&[String]>) -> Result<(), 
     .await
 }
 
-/// Removes the stored graphs, of which a JobManager would start the old jobs.
+/// Removes the stored graphs, of which a JobManager would start the old jobs. One that runs would end a
+/// job whose graph is removed: beside it only those of `jobs` go.
 ///
 /// # Errors
 /// What was not removed yet is removed by the next try.
-pub async fn forget_job_graphs(ensemble: &Ensemble) -> Result<(), Error> {
-    in_time(ensemble, async { Session::open(ensemble).await?.forget_job_graphs().await }).await
+pub async fn forget_job_graphs(ensemble: &Ensemble, jobs: &[String]) -> Result<(), Error> {
+    in_time(ensemble, async {
+        let session = Session::open(ensemble).await?;
+        let graphs = session.job_graphs().await?;
+        let is_known = |path: &String| jobs.iter().any(|job| path.ends_with(&format!("/{job}")));
+        if !graphs.iter().all(is_known) {
+            session.refuse_beside_a_job_manager().await?;
+        }
+        session.remove_all(&graphs).await
+    })
+    .await
 }
 
 /// Flink names a checkpoint by its number, with leading zeros.
@@ -214,12 +219,29 @@ impl<'a> Session<'a> {
         Err(too_many())
     }
 
-    async fn forget_job_graphs(&self) -> Result<(), Error> {
+    /// The nodes of the stored graphs.
+    async fn job_graphs(&self) -> Result<Vec<String>, Error> {
+        let mut graphs = Vec::new();
         for folder in self.ensemble.job_graphs() {
             self.sync(&folder).await?;
-            for job in self.children(&folder).await? {
-                self.remove(&format!("{folder}/{job}")).await?;
+            let jobs = self.children(&folder).await?;
+            graphs.extend(jobs.iter().map(|job| format!("{folder}/{job}")));
+        }
+        Ok(graphs)
+    }
+
+    async fn refuse_beside_a_job_manager(&self) -> Result<(), Error> {
+        for path in self.nodes_below(&self.ensemble.path("leader")).await? {
+            if self.is_ephemeral(&path).await? {
+                return Err(Error::InUse { path: self.ensemble.base().to_owned() });
             }
+        }
+        Ok(())
+    }
+
+    async fn remove_all(&self, paths: &[String]) -> Result<(), Error> {
+        for path in paths {
+            self.remove(path).await?;
         }
         Ok(())
     }

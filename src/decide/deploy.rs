@@ -525,11 +525,14 @@ impl Pass<'_> {
         jobs.filter(is_id).map(str::to_owned).collect()
     }
 
+    /// Ids of the jobs whose HA metadata are this resource's own.
+    fn jobs_on_record(&self) -> Vec<String> {
+        self.former_jobs().into_iter().chain(job::id(&self.status.job_status)).collect()
+    }
+
     /// Removes the HA metadata of the jobs on record. A session cluster keeps no record of what ran in it.
     pub(super) fn delete_ha_metadata(&mut self) {
-        let jobs = (!self.is_session()).then(|| {
-            self.former_jobs().into_iter().chain(job::id(&self.status.job_status)).collect()
-        });
+        let jobs = (!self.is_session()).then(|| self.jobs_on_record());
         self.steps.push(Step::DeleteHaMetadata { jobs });
         self.status.cluster_info.remove(FORMER_KEY);
     }
@@ -570,7 +573,7 @@ impl Pass<'_> {
             if !keeps_ha_metadata && !is_first {
                 self.delete_ha_metadata();
             } else if is_high_availability_readable(&config) {
-                self.steps.push(Step::ForgetJobGraphs);
+                self.steps.push(Step::ForgetJobGraphs { jobs: self.jobs_on_record() });
             }
         }
         self.steps.push(Step::CreateCluster(Box::new(objects)));

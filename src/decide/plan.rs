@@ -199,8 +199,11 @@ pub enum Step {
     DeleteHaMetadata {
         jobs: Option<Vec<String>>,
     },
-    /// Deletes the stored job graphs, so that a JobManager starts with the new one.
-    ForgetJobGraphs,
+    /// Deletes the stored job graphs, so that a JobManager starts with the new one; in ZooKeeper beside
+    /// a JobManager those of these jobs only.
+    ForgetJobGraphs {
+        jobs: Vec<String>,
+    },
     /// Creates ConfigMaps, Deployments and Services, ConfigMaps first.
     CreateCluster(Box<Objects>),
     /// Makes the Ingress this one; nothing: there is to be none.

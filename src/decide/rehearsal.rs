@@ -191,7 +191,7 @@ impl Rehearsal {
             | Step::Event(_)
             | Step::RecordRevision(_)
             | Step::Snapshot(_)
-            | Step::ForgetJobGraphs
+            | Step::ForgetJobGraphs { .. }
             | Step::ApplyIngress(_) => {}
         }
     }

@@ -176,7 +176,7 @@ impl Act<'_, FlinkDeployment> {
                 self.scale_task_managers(&uid, replicas).await
             }
             Step::DeleteHaMetadata { jobs } => self.delete_ha_metadata(jobs.as_deref()).await,
-            Step::ForgetJobGraphs => self.forget_job_graphs().await,
+            Step::ForgetJobGraphs { jobs } => self.forget_job_graphs(&jobs).await,
             Step::CreateCluster(objects) => self.create_cluster(*objects).await,
             Step::FinishCluster(objects) => self.finish_cluster(*objects).await,
             Step::ApplyIngress(ingress) => self.move_ingress(ingress.as_deref()).await,
@@ -319,9 +319,9 @@ impl Act<'_, FlinkDeployment> {
         waited > SignedDuration::try_from(patience).unwrap_or(SignedDuration::MAX)
     }
 
-    async fn forget_job_graphs(&self) -> Result<(), Error> {
+    async fn forget_job_graphs(&self, jobs: &[String]) -> Result<(), Error> {
         let config = self.subject().config().map_err(Error::Address)?;
-        self.subject().ha_place(self.context).forget_job_graphs(&config).await
+        self.subject().ha_place(self.context).forget_job_graphs(&config, jobs).await
     }
 
     /// ConfigMaps come first, so that no pod waits for one; they get their owner, the Deployment,

@@ -112,13 +112,19 @@ impl Place<'_> {
     }
 
     /// Removes the stored graphs of the cluster, so that a JobManager starts with the new one alone: it
-    /// runs every job of which it finds one, also what an earlier resource of this name has left.
-    pub(super) async fn forget_job_graphs(&self, config: &FlinkConfig) -> Result<(), Error> {
+    /// runs every job of which it finds one, also what an earlier resource of this name has left. Those of
+    /// other jobs than these may be of a cluster that runs, where the namespace does not tell.
+    pub(super) async fn forget_job_graphs(
+        &self,
+        config: &FlinkConfig,
+        jobs: &[String],
+    ) -> Result<(), Error> {
         match Store::of(config) {
             Store::ConfigMaps => self.forget_in_config_maps().await,
             Store::ZooKeeper => {
                 let ensemble = Ensemble::from_config(config)?;
-                let change = patience::wait(Box::pin(zookeeper::forget_job_graphs(&ensemble)));
+                let change =
+                    patience::wait(Box::pin(zookeeper::forget_job_graphs(&ensemble, jobs)));
                 self.fence.guard(change).await.map_err(cluster::Error::from)??;
                 Ok(())
             }

@@ -245,7 +245,7 @@ pub fn step_name(step: &Step) -> &'static str {
         Step::DeleteTaskManagers { .. } => "delete-task-managers",
         Step::ScaleTaskManagers { .. } => "scale-task-managers",
         Step::DeleteHaMetadata { .. } => "delete-ha-metadata",
-        Step::ForgetJobGraphs => "forget-job-graphs",
+        Step::ForgetJobGraphs { .. } => "forget-job-graphs",
         Step::CreateCluster(_) => "create-cluster",
         Step::FinishCluster(_) => "finish-cluster",
         Step::ApplyIngress(_) => "apply-ingress",

@@ -797,7 +797,7 @@ impl Sim {
             Step::Snapshot(SnapshotStep::Dispose { path, .. }) => self.dispose(path),
             Step::Event(_)
             | Step::ScaleTaskManagers { .. }
-            | Step::ForgetJobGraphs
+            | Step::ForgetJobGraphs { .. }
             | Step::ApplyIngress(_) => {}
             Step::TriggerStop { job_id, trigger_id, .. } => self.flink_stop(job_id, trigger_id),
             Step::ScaleJob { job_id, bounds } => {

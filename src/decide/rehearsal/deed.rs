@@ -54,7 +54,7 @@ pub(super) fn of_deployment(step: &Step) -> Option<Deed> {
         Step::DeleteHaMetadata { .. } => {
             Deed::new("delete-ha-metadata", "delete the HA metadata of the former run")
         }
-        Step::ForgetJobGraphs => Deed::new(
+        Step::ForgetJobGraphs { .. } => Deed::new(
             "forget-job-graphs",
             "delete the stored job graphs, so that the new job is the one that starts",
         ),

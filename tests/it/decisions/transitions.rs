@@ -524,7 +524,8 @@ fn a_zookeeper_that_the_operator_cannot_reach_stops_and_starts_nothing() {
 fn only_the_metadata_of_jobs_on_record_are_removed_from_zookeeper() {
     let removed = |plan: &Plan| {
         plan.steps.iter().find_map(|step| match step {
-            Step::DeleteHaMetadata { jobs } => Some(jobs.clone().unwrap()),
+            Step::DeleteHaMetadata { jobs } => jobs.clone(),
+            Step::ForgetJobGraphs { jobs } => Some(jobs.clone()),
             _ => None,
         })
     };
@@ -546,6 +547,11 @@ fn only_the_metadata_of_jobs_on_record_are_removed_from_zookeeper() {
     // Others may write the status, and what is there becomes paths.
     scene.status.cluster_info.insert("FormerJobs".to_owned(), ",../x,,a/b".to_owned());
     assert_eq!(removed(&scene.plan()).unwrap(), [next]);
+    let resumed = Scene::running("last-state").upgrading(UpgradeMode::LastState);
+    assert_eq!(removed(&resumed.plan()).unwrap(), [JOB_ID], "{}", told(&resumed.plan()));
+    let first = Scene::new("savepoint").plan();
+    let id = first.status.job_status.job_id.clone().unwrap();
+    assert_eq!(removed(&first).unwrap(), [id], "none of what an earlier resource has left");
     // Where they are in ConfigMaps, the namespace tells whose they are.
     let plan = Scene::running("savepoint").upgrading(UpgradeMode::Savepoint).path(SAVEPOINT).plan();
     assert!(plan.steps.iter().all(|step| match step {

@@ -6,6 +6,7 @@ use std::time::Instant;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Api, PostParams};
 use serde_json::{Value, json};
+use zookeeper_client::{Acls, Client, CreateMode, Error};
 
 use super::cluster::{Cluster, PATIENCE};
 
@@ -60,11 +61,11 @@ impl Cluster {
 /// Names of the node's children; none where it is not there.
 pub(super) fn children(cluster: &Cluster, quorum: &str, path: &str) -> Vec<String> {
     cluster.wait_for(async {
-        let client = zookeeper_client::Client::connect(quorum).await.unwrap();
+        let client = Client::connect(quorum).await.unwrap();
         client.sync("/").await.unwrap();
         match client.list_children(path).await {
             Ok(children) => children,
-            Err(zookeeper_client::Error::NoNode) => Vec::new(),
+            Err(Error::NoNode) => Vec::new(),
             Err(error) => panic!("{path}: {error}"),
         }
     })
@@ -73,9 +74,18 @@ pub(super) fn children(cluster: &Cluster, quorum: &str, path: &str) -> Vec<Strin
 /// Makes a node with all above it.
 pub(super) fn add(cluster: &Cluster, quorum: &str, path: &str) {
     cluster.wait_for(async {
-        let client = zookeeper_client::Client::connect(quorum).await.unwrap();
-        let options = zookeeper_client::CreateMode::Persistent
-            .with_acls(zookeeper_client::Acls::anyone_all());
-        client.mkdir(path, &options).await.unwrap();
+        let client = Client::connect(quorum).await.unwrap();
+        client.mkdir(path, &CreateMode::Persistent.with_acls(Acls::anyone_all())).await.unwrap();
     });
+}
+
+/// Makes a node that goes with what is returned, as that of a JobManager goes with it.
+pub(super) fn register(cluster: &Cluster, quorum: &str, path: &str) -> Client {
+    add(cluster, quorum, path.rsplit_once('/').unwrap().0);
+    cluster.wait_for(async {
+        let client = Client::connect(quorum).await.unwrap();
+        let options = CreateMode::Ephemeral.with_acls(Acls::anyone_all());
+        client.create(path, b"", &options).await.unwrap();
+        client
+    })
 }

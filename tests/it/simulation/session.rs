@@ -281,7 +281,7 @@ impl Session {
             | Step::TriggerStop { .. }
             | Step::ScaleJob { .. }
             | Step::CancelJob { .. }
-            | Step::ForgetJobGraphs => {
+            | Step::ForgetJobGraphs { .. } => {
                 panic!("{:?} is about a job", names(std::slice::from_ref(step)))
             }
         }
