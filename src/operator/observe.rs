@@ -202,8 +202,8 @@ pub(super) fn fact<T>(answer: Result<T, String>) -> Fact<T> {
     }
 }
 
-/// From the watch while nothing moves, and while what was created just now comes up; in between an
-/// absence must be a fact, so it is read.
+/// From the watch while nothing moves, while what was created just now comes up, and while what was read
+/// just now is being deleted; in between an absence must be a fact, so it is read.
 async fn job_manager(
     subject: &Subject<'_>,
     context: &Context,
@@ -233,16 +233,18 @@ async fn deployment(
         subject.status.job_manager_deployment_status == JobManagerDeploymentStatus::Ready;
     let uid = metadata.uid.as_deref().unwrap_or_default();
     let is_job_manager = name == names::job_manager(subject.name);
-    if is_deployed && let Some(cached) = context.cached_deployment(subject.namespace, name) {
+    if let Some(cached) = context.cached_deployment(subject.namespace, name) {
         let trust = if is_job_manager { context.trust(uid, &cached) } else { Trust::Unknown };
         // Whether it had replicas again while it was to end is read.
         let annotations = cached.metadata.annotations.as_ref();
         let is_ending = annotations.is_some_and(|all| all.contains_key(ENDING_ANNOTATION));
         let is_believed = match trust {
-            Trust::Recent => !is_ending,
+            // One that is being deleted is waited for, whatever else it says.
+            Trust::Recent if cached.metadata.deletion_timestamp.is_some() => true,
+            Trust::Recent => is_deployed && !is_ending,
             Trust::Behind => false,
             // One that is ready is asked itself whether it is.
-            Trust::Unknown | Trust::Old => is_ready,
+            Trust::Unknown | Trust::Old => is_deployed && is_ready,
         };
         if is_believed {
             return Ok(Some(cached));

@@ -25,6 +25,7 @@ mod flink_scaling;
 mod flink_scenarios;
 mod flink_tls;
 mod fuzz;
+mod going;
 mod golden;
 mod ingress;
 mod krew;

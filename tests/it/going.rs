@@ -1,0 +1,67 @@
+//! A JobManager that takes its time to go is followed by its watch, and its end is a fact that was read.
+
+use std::time::Duration;
+
+use axum::http::Method;
+use k8s_openapi::api::apps::v1::Deployment;
+use kube::api::{Api, Patch, PatchParams};
+use serde_json::{Value, json};
+
+use crate::decisions::Scene;
+use crate::support::fake_cluster::FakeCluster;
+use crate::support::fake_flink::FakeFlink;
+use crate::support::operating::Operating;
+
+/// In this time there are six looks and more.
+const GOING: Duration = Duration::from_secs(4);
+
+fn job_manager(cluster: &FakeCluster) -> Option<Value> {
+    cluster.object("deployments", "shop", "orders")
+}
+
+fn reads(cluster: &FakeCluster) -> usize {
+    let requests = cluster.requests();
+    let is_of_it = |uri: &str| {
+        uri.split('?')
+            .next()
+            .is_some_and(|path| path.ends_with("/apps/v1/namespaces/shop/deployments/orders"))
+    };
+    requests.iter().filter(|one| one.method == Method::GET && is_of_it(&one.uri)).count()
+}
+
+#[tokio::test]
+async fn what_goes_is_not_read_at_each_look() {
+    let operating = Operating::start(FakeFlink::start().await);
+    operating.run(&Scene::running("stateless"));
+    operating.until_seen_running().await;
+    let mut held = job_manager(&operating.cluster).unwrap();
+    held["metadata"]["finalizers"] = json!(["example.com/hold"]);
+    operating.cluster.insert(held);
+
+    let mut edited = operating.cluster.object("flinkdeployments", "shop", "orders").unwrap();
+    edited["spec"]["job"]["parallelism"] = json!(3);
+    edited["metadata"]["generation"] = json!(2);
+    operating.cluster.insert(edited);
+    operating
+        .until("its JobManager is being deleted", |cluster| {
+            job_manager(cluster)?["metadata"]["deletionTimestamp"].is_string().then_some(())
+        })
+        .await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    operating.cluster.forget_requests();
+    tokio::time::sleep(GOING).await;
+    let count = reads(&operating.cluster);
+    assert!(count <= 1, "read {count} times: {:#?}", operating.cluster.requests());
+
+    let uid = job_manager(&operating.cluster).unwrap()["metadata"]["uid"].clone();
+    let api = Api::<Deployment>::namespaced(operating.cluster.client(), "shop");
+    let free = Patch::Merge(json!({"metadata": {"finalizers": []}}));
+    api.patch("orders", &PatchParams::default(), &free).await.unwrap();
+    operating
+        .until("the next JobManager is made", |cluster| {
+            (job_manager(cluster)?["metadata"]["uid"] != uid).then_some(())
+        })
+        .await;
+    assert!(reads(&operating.cluster) > 0, "its absence was read");
+    operating.stop().await;
+}
