@@ -18,6 +18,7 @@ pub mod error_document;
 pub mod exceptions;
 pub mod extension;
 mod failed_stop;
+mod former_jobs;
 pub mod garbage;
 pub mod health;
 pub mod history;

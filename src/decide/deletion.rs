@@ -5,7 +5,6 @@
 //! told in the status with the way out.
 
 use std::ops::ControlFlow;
-use std::sync::Arc;
 
 use jiff::Timestamp;
 
@@ -15,7 +14,6 @@ use super::deploy::GOING;
 use super::job::{self, StopOutcome};
 use super::observe::SOON;
 use super::plan::{Component, Event, Plan, Step};
-use super::reconciled::ReconciledSpec;
 use super::session::Jobs;
 use super::stop::is_cancellable;
 use crate::api::DEPLOYMENT_FINALIZER;
@@ -58,7 +56,7 @@ impl Pass<'_> {
             return Ok(self.untouched("being deleted without this operator's finalizer"));
         }
         let text = self.status.reconciliation_status.last_reconciled_spec.as_deref();
-        self.last = text.and_then(|text| ReconciledSpec::parse(text).ok()).map(Arc::new);
+        self.last = text.and_then(|text| self.world.memo.parse(text).ok());
         if !self.is_marked_deleting() {
             self.status.lifecycle_state = Some(LifecycleState::Deleting);
             self.steps.push(Step::Event(Event::normal(

@@ -141,11 +141,15 @@ fn zookeeper_keeps_the_last_state() {
         "last state keeps the job's id"
     );
 
-    // Gone, with all that Flink kept of it, and nothing of a namesake's that is stopped.
-    zookeeper::add(&cluster, &quorum, &format!("/team/{JOB}/jobs/{other}/checkpoints/1"));
-    zookeeper::add(&cluster, &quorum, &format!("/team/{JOB}/jobgraphs/{other}"));
+    // Gone, with all that Flink kept of it.
     cluster.flink(&["delete", JOB, "--yes"]);
     cluster.wait_until("deleted", Value::is_null);
+    assert!(nodes("").is_empty(), "nothing is left in ZooKeeper: {:?}", nodes(""));
+    // But for what a namesake keeps there that is stopped.
+    for of in [format!("jobs/{other}/checkpoints/1"), format!("jobgraphs/{other}")] {
+        zookeeper::add(&cluster, &quorum, &format!("/team/{JOB}/{of}"));
+    }
+    zookeeper::delete(&cluster, &quorum, ["/team", JOB], &[id]);
     assert_eq!(nodes("/jobs"), std::slice::from_ref(&other));
     assert_eq!(nodes(&format!("/jobs/{other}/checkpoints")), ["1"]);
     assert!(nodes("/jobgraphs").is_empty(), "no JobManager starts it: {:?}", nodes("/jobgraphs"));

@@ -1723,8 +1723,5 @@ fn allocations_of_a_pass_at_rest() {
     sim.settle();
     sim.assert_comes_to_rest();
     sim.tick();
-    for _ in 0..3000 {
-        drop(sim.plan());
-    }
     tell_allocations("a deployment", || drop(sim.plan()));
 }

@@ -26,7 +26,6 @@ use crate::decide::job::{self, StopOutcome};
 use crate::decide::lifecycle::tells_of_loss;
 use crate::decide::observe::SOON;
 use crate::decide::plan::{Component, Event};
-use crate::decide::reconciled::ReconciledJob;
 
 /// Pause while the cluster is away.
 const AWAY: Duration = Duration::from_secs(10);
@@ -56,7 +55,7 @@ impl Pass<'_> {
             return Ok(self.untouched("being deleted without this operator's finalizer"));
         }
         let text = self.status.reconciliation_status.last_reconciled_spec.as_deref();
-        self.last = text.and_then(|text| ReconciledJob::parse(text).ok()).map(Arc::new);
+        self.last = text.and_then(|text| self.world.memo.parse(text).ok());
         self.keep_in_mind_set_back_record();
         if !self.is_marked_deleting() {
             self.forget_cancel_of_upgrade();

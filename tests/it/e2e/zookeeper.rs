@@ -5,6 +5,8 @@ use std::time::Instant;
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Api, PostParams};
+use kubectl_flink::config::FlinkConfig;
+use kubectl_flink::zookeeper::Ensemble;
 use serde_json::{Value, json};
 use zookeeper_client::{Acls, Client, CreateMode, Error};
 
@@ -88,4 +90,19 @@ pub(super) fn register(cluster: &Cluster, quorum: &str, path: &str) -> Client {
         client.create(path, b"", &options).await.unwrap();
         client
     })
+}
+
+/// Removes what these jobs have below the root path and cluster, as the operator does.
+pub(super) fn delete(cluster: &Cluster, quorum: &str, [root, id]: [&str; 2], jobs: &[String]) {
+    let config: FlinkConfig = [
+        ("high-availability.type", "zookeeper"),
+        ("high-availability.zookeeper.quorum", quorum),
+        ("high-availability.zookeeper.path.root", root),
+        ("high-availability.cluster-id", id),
+    ]
+    .into_iter()
+    .map(|(key, value)| (key.to_owned(), value.to_owned()))
+    .collect();
+    let ensemble = Ensemble::from_config(&config).unwrap();
+    cluster.wait_for(kubectl_flink::zookeeper::delete(&ensemble, Some(jobs))).unwrap();
 }
