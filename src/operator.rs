@@ -99,6 +99,7 @@ pub mod listener;
 pub mod live;
 pub mod mutator;
 mod nodes;
+mod objects;
 pub mod observe;
 pub mod pass;
 mod plugin;

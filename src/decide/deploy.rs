@@ -13,7 +13,7 @@ use super::reconciled::ReconciledSpec;
 use super::restore::{HighAvailability, Refusal, RestoreFacts, RestorePoint, restore_point};
 use super::stop::MOVED;
 use super::stopping::OTHER_STATE;
-use super::upgrade::{NEVER_STARTED_KEY, REPLACED_KEY};
+use super::upgrade::{NEVER_STARTED_KEY, REPLACED_KEY, UNFINISHED_KEY};
 use super::version::refuse_old_version;
 use super::world::{HaMetadata, Job, JobManager, Pod};
 use crate::api::deployment::FlinkDeploymentSpec;
@@ -537,7 +537,7 @@ impl Pass<'_> {
 
     /// A cluster was made: what was noted on the way to it, or of the one before, is over.
     pub(super) fn forget_former_cluster(&mut self) {
-        for key in [HEALTH_KEY, REPLACED_KEY, NEVER_STARTED_KEY, STARTING_KEY] {
+        for key in [HEALTH_KEY, REPLACED_KEY, NEVER_STARTED_KEY, STARTING_KEY, UNFINISHED_KEY] {
             self.status.cluster_info.remove(key);
         }
     }

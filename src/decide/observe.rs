@@ -13,7 +13,7 @@ use super::job::{self, WithoutCheckpoint};
 use super::plan::{Component, Event, Step};
 use super::reconciled::ReconciledSpec;
 use super::stopping::OTHER_STATE;
-use super::upgrade::{NEVER_STARTED_KEY, REPLACED_KEY};
+use super::upgrade::{NEVER_STARTED_KEY, REPLACED_KEY, UNFINISHED_KEY};
 use super::world::{Job, JobManager, JobWorld, Pod, PodProblem, Stop, UNSCHEDULABLE};
 use crate::api::job::{JobState, UpgradeMode};
 use crate::api::status::{JobManagerDeploymentStatus, JobStatusState, ReconciliationState};
@@ -143,8 +143,9 @@ impl Pass<'_> {
             return Ok(());
         }
         self.status.cluster_info.remove(NEVER_STARTED_KEY);
-        // A recovery made it, and did not come to its end.
-        self.own.is_unfinished |= before == JobManagerDeploymentStatus::Missing;
+        // A recovery made it, and did not come to its end; or something beside it was refused.
+        self.own.is_unfinished |= before == JobManagerDeploymentStatus::Missing
+            || self.status.cluster_info.get(UNFINISHED_KEY) == Some(&job_manager.uid);
         if job_manager.available_replicas > 0 {
             if job_manager.available_replicas < job_manager.replicas {
                 // One that stands by is missing, which the job does not feel.

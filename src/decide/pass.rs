@@ -30,7 +30,7 @@ use crate::api::version::FlinkVersion;
 use crate::config::FlinkConfig;
 
 /// Longest pause while something waits for a person.
-const PROBLEM_INTERVAL_MAX: Duration = Duration::from_secs(15);
+pub(super) const PROBLEM_INTERVAL_MAX: Duration = Duration::from_secs(15);
 /// Shortest pause that a rule may ask for.
 const PAUSE_MIN: Duration = Duration::from_millis(100);
 

@@ -126,7 +126,9 @@ impl Rehearsal {
         } else if is_at_rest && status.observed_generation != self.resource.metadata.generation {
             self.outcome.halt = Some(because.clone());
         }
-        self.is_over = is_at_rest;
+        // What follows where it is the last step is waiting.
+        let finishes = deeds.last().is_some_and(|deed| deed.step == "finish-cluster");
+        self.is_over = is_at_rest || finishes;
         self.status = *status;
         for step in &steps {
             self.imagine(step);
@@ -183,11 +185,11 @@ impl Rehearsal {
                 self.is_over = true;
             }
             // What follows is waiting.
-            Step::ScaleJob { .. }
-            | Step::ScaleTaskManagers { .. }
-            | Step::FinishCluster(_)
-            | Step::RemoveFinalizer => self.is_over = true,
-            Step::WriteStatus(_)
+            Step::ScaleJob { .. } | Step::ScaleTaskManagers { .. } | Step::RemoveFinalizer => {
+                self.is_over = true;
+            }
+            Step::FinishCluster(_)
+            | Step::WriteStatus(_)
             | Step::Event(_)
             | Step::RecordRevision(_)
             | Step::Snapshot(_)

@@ -13,6 +13,7 @@ use super::blocker::{Blocker, Reason, cleanup_failed, give_up_at};
 use super::deploy::GOING;
 use super::diff::SpecDiff;
 use super::observe::{SOON, foreign_deployment};
+use super::pass::PROBLEM_INTERVAL_MAX;
 use super::plan::{Component, Event, Plan, Step};
 use super::reconciled::ReconciledSpec;
 use super::restore::RestorePoint;
@@ -58,6 +59,10 @@ impl Pass<'_> {
             return self.go_on_as_it_is(last, halt);
         }
         if let Err(halt) = self.refuse_moved_jobs(last) {
+            return self.go_on_as_it_is(last, halt);
+        }
+        if let Err(halt) = self.refuse_what_is_refused() {
+            self.wake_within(PROBLEM_INTERVAL_MAX);
             return self.go_on_as_it_is(last, halt);
         }
         self.announce(diff);

@@ -11,6 +11,7 @@ use super::deploy::{GOING, STARTING_KEY};
 use super::diff::SpecDiff;
 use super::job::{self, StopOutcome};
 use super::observe::SOON;
+use super::pass::PROBLEM_INTERVAL_MAX;
 use super::plan::{Component, Event, Plan, Step};
 use super::reconciled::{ReconciledSpec, deployed};
 use super::record::savepoint_directory;
@@ -37,12 +38,26 @@ pub const REPLACED_KEY: &str = "ReplacedDeployment";
 /// until there is another one. What its job was to start from is its newest state.
 pub const NEVER_STARTED_KEY: &str = "RemovedUnstarted";
 
+/// In `status.clusterInfo`: uid of the JobManager's Deployment beside which the API server refused an
+/// object of the cluster, until all are there.
+pub const UNFINISHED_KEY: &str = "UnfinishedDeployment";
+
+/// The way out where the API server refuses an object.
+const MEND: &str =
+    "change the spec, or what refuses it (a quota, a policy, an object of this name)";
+
 impl Pass<'_> {
     pub(super) fn stop(&mut self, last: &ReconciledSpec, diff: &SpecDiff) -> Result<Plan, Halt> {
         if let Err(halt) = self.refuse_what_cannot_be_made() {
             return self.go_on_as_it_is(last, halt);
         }
         let decision = self.ask_table(self.stop_facts(last)?)?;
+        let stops = !matches!(decision, StopDecision::Wait(_) | StopDecision::Refuse(_));
+        if stops && let Err(halt) = self.refuse_what_is_refused() {
+            // Nothing tells that it is accepted.
+            self.wake_within(PROBLEM_INTERVAL_MAX);
+            return self.go_on_as_it_is(last, halt);
+        }
         match decision {
             StopDecision::Wait(reason) if reason == MOVED => {
                 // It ends only when somebody answers it.
@@ -139,6 +154,26 @@ impl Pass<'_> {
             let _objects = self.render(&self.spec, self.generation, &RestorePoint::Empty, "")?;
         }
         Ok(())
+    }
+
+    /// A running job is not stopped for objects that the API server would refuse. It is asked last, as
+    /// each object costs a request.
+    pub(super) fn refuse_what_is_refused(&self) -> Result<(), Halt> {
+        if self.desired_state() != JobState::Running {
+            return Ok(());
+        }
+        let job_id = &self.world.fresh.job_id;
+        let objects = self.render(&self.spec, self.generation, &RestorePoint::Empty, job_id)?;
+        match self.world.refusal(objects)? {
+            Ok(None) => Ok(()),
+            Ok(Some(refusal)) => Err(Halt::problem(Problem::upgrade(
+                "UpgradeFailed",
+                format!("{refusal}. Nothing is stopped, and what runs goes on as it is: {MEND}"),
+            ))),
+            Err(reason) => Err(Halt::cannot(format!(
+                "whether the API server takes the objects of the new cluster is not known: {reason}"
+            ))),
+        }
     }
 
     /// What the upgrade table looks at, without the facts that it has to ask for.
@@ -493,6 +528,7 @@ impl Pass<'_> {
     ) -> Result<Plan, Halt> {
         let path = self.named_for_redeploy()?;
         self.refuse_what_cannot_be_made()?;
+        self.refuse_what_is_refused()?;
         self.announce(diff);
         self.announce_stop();
         let left = match (last.job_state(), self.last_mode(), self.savepoint_path()) {

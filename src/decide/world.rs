@@ -23,6 +23,7 @@ use super::trigger::{KnownSnapshot, Memory};
 use crate::api::deployment::FlinkDeployment;
 use crate::api::status::DeploymentStatus;
 use crate::config::OperatorConfig;
+use crate::render::Objects;
 
 pub use facts::{
     Answer, Bounds, Checkpoints, Cluster, CompletedState, DeploymentVersion, Fact, Failure,
@@ -58,6 +59,8 @@ pub struct Facts {
     pub revisions: Fact<Vec<String>>,
     /// By the savepoints of the status' history: who else refers to each, named for a person.
     pub references: Fact<BTreeMap<String, Vec<String>>>,
+    /// Why the API server would refuse an object of the cluster that is to come.
+    pub refusal: Fact<Option<String>>,
     pub verdict: Fact<Verdict>,
     /// Those that bear any taint, or are cordoned.
     pub nodes: Fact<Vec<Node>>,
@@ -134,6 +137,11 @@ questions! {
 }
 
 impl World<'_> {
+    /// Why the API server would refuse one of these objects, or the question to answer first.
+    pub fn refusal(&self, objects: Objects) -> Result<Answer<'_, Option<String>>, Question> {
+        self.facts.refusal.read(Question::Refusal(Box::new(objects)))
+    }
+
     /// `metadata.name`.
     pub fn name(&self) -> &str {
         self.resource.metadata.name.as_deref().unwrap_or_default()

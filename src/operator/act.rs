@@ -6,8 +6,9 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::ResourceExt;
-use serde_json::{Value, json};
+use serde_json::json;
 
+use super::objects::Unfinished;
 use super::observe::{Subject, tell};
 use super::pods;
 use super::resource::Act;
@@ -15,16 +16,18 @@ use super::snapshot::steps::SnapshotSteps;
 use crate::api::ENDING_ANNOTATION;
 use crate::api::deployment::FlinkDeployment;
 use crate::api::state_snapshot::JobKind;
+use crate::api::status::DeploymentStatus;
 use crate::cluster;
 use crate::cluster::apply::{self, Deletion, ObjectId, Writer};
 use crate::config::{FlinkConfig, options};
 use crate::decide::plan::{Component, Event, Step, Superseded};
 use crate::decide::revision;
+use crate::decide::upgrade::UNFINISHED_KEY;
 use crate::decide::world::{Bounds, DeploymentVersion};
 use crate::flink::rescale::{ParallelismBounds, VertexRequirements};
 use crate::flink::savepoints::StopRequest;
 use crate::flink::{self, Effect};
-use crate::render::{Objects, names};
+use crate::render::names;
 use crate::zookeeper;
 
 /// How long a deletion tries to remove HA metadata where the configuration cannot be read.
@@ -55,6 +58,12 @@ pub enum Error {
     /// A snapshot that the spec asks for is refused; an event of its own tells it.
     #[error("snapshot `{name}`, which a trigger nonce asks for, cannot be created")]
     Snapshot { name: String, source: cluster::Error },
+    /// The JobManager runs, and an object beside it was refused.
+    #[error(
+        "{kind} `{name}` is refused, and the JobManager runs without it as it should be: change the \
+         spec, or what refuses it (a quota, a policy, an object of this name)"
+    )]
+    Unfinished { kind: String, name: String, source: Box<Error> },
     /// An object of the cluster came in between: the next pass finds out whose it is.
     #[error("the JobManager Deployment is there already")]
     Raced,
@@ -70,9 +79,11 @@ impl Error {
             Self::Cluster(error) | Self::Snapshot { source: error, .. } => error.is_transient(),
             Self::ZooKeeper(error) => error.is_transient(),
             Self::Raced | Self::StatusTaken => true,
-            Self::Flink { .. } | Self::Address(_) | Self::Serialize(_) | Self::Foreign { .. } => {
-                false
-            }
+            Self::Flink { .. }
+            | Self::Address(_)
+            | Self::Serialize(_)
+            | Self::Foreign { .. }
+            | Self::Unfinished { .. } => false,
         }
     }
 
@@ -86,6 +97,7 @@ impl Error {
             | Self::Serialize(_)
             | Self::Foreign { .. }
             | Self::Snapshot { .. }
+            | Self::Unfinished { .. }
             | Self::Raced
             | Self::StatusTaken => false,
         }
@@ -100,7 +112,8 @@ impl Error {
             | Self::Address(_)
             | Self::Serialize(_)
             | Self::Foreign { .. }
-            | Self::Snapshot { .. } => true,
+            | Self::Snapshot { .. }
+            | Self::Unfinished { .. } => true,
             Self::Flink { .. } | Self::Raced | Self::StatusTaken => false,
         };
         is_told && (!self.is_transient() || self.names_a_way_out())
@@ -125,35 +138,68 @@ impl Error {
             Self::ZooKeeper(error) => error.reason(),
             Self::Serialize(_) => "Serialize",
             Self::Foreign { .. } => "ForeignObject",
+            Self::Unfinished { source, .. } => source.reason(),
             Self::Raced => "Raced",
             Self::StatusTaken => "StatusTaken",
         }
     }
 }
 
+/// What the steps of a plan left undone although it was carried out to its end.
+#[derive(Default)]
+pub(super) struct Taken {
+    pub(super) snapshots: SnapshotSteps,
+    pub(super) unfinished: Option<Unfinished>,
+}
+
+impl Taken {
+    /// Notes what is missing beside the JobManager, so that it is made later.
+    pub(super) fn note_unfinished(&self, status: &mut DeploymentStatus) {
+        if let Some(Unfinished { uid, .. }) = &self.unfinished {
+            status.cluster_info.insert(UNFINISHED_KEY.to_owned(), uid.clone());
+        }
+    }
+
+    /// What has to be told at the end of the pass.
+    pub(super) fn outcome(self) -> Result<(), Error> {
+        self.unfinished.map_or_else(|| self.snapshots.outcome(), |it| Err(it.refusal))
+    }
+}
+
 impl Act<'_, FlinkDeployment> {
-    /// Takes the steps in order and stops at the first error. Answers what became of those on
-    /// snapshots.
-    pub(super) async fn take(&mut self, steps: Vec<Step>) -> Result<SnapshotSteps, Error> {
-        let mut snapshots = SnapshotSteps::default();
+    /// Takes the steps in order and stops at the first error. Answers what was left undone.
+    pub(super) async fn take(&mut self, steps: Vec<Step>) -> Result<Taken, Error> {
+        let mut taken = Taken::default();
         for step in steps {
             match step {
-                Step::Snapshot(step) => snapshots.take(step, self, || self.flink()).await?,
+                Step::Snapshot(step) => taken.snapshots.take(step, self, || self.flink()).await?,
+                Step::CreateCluster(objects) => {
+                    taken.unfinished = self.create_cluster(*objects).await?;
+                }
+                Step::FinishCluster(objects) => {
+                    taken.unfinished = self.finish_cluster(*objects).await?;
+                }
+                Step::WriteStatus(mut status) => {
+                    taken.note_unfinished(&mut status);
+                    self.write_status(&status).await?;
+                }
                 other => self.step(other).await?,
             }
         }
-        Ok(snapshots)
+        Ok(taken)
     }
 
     async fn step(&mut self, step: Step) -> Result<(), Error> {
         match step {
             Step::AddFinalizer => self.change_finalizers(true).await,
             Step::RemoveFinalizer => self.change_finalizers(false).await,
-            Step::WriteStatus(status) => self.write_status(&status).await,
             Step::Event(event) => self.record_event(event).await,
             Step::RecordRevision(superseded) => self.record_revision(*superseded).await,
-            // Taken by `take`, which keeps what was not disposed of.
-            Step::Snapshot(_) => Ok(()),
+            // Taken by `take`, which answers what was left undone.
+            Step::WriteStatus(_)
+            | Step::Snapshot(_)
+            | Step::CreateCluster(_)
+            | Step::FinishCluster(_) => Ok(()),
             Step::TriggerStop { job_id, trigger_id, directory, format, drain } => {
                 let request =
                     StopRequest { target_directory: directory, drain, format, trigger_id };
@@ -177,8 +223,6 @@ impl Act<'_, FlinkDeployment> {
             }
             Step::DeleteHaMetadata { jobs } => self.delete_ha_metadata(jobs.as_deref()).await,
             Step::ForgetJobGraphs { jobs } => self.forget_job_graphs(&jobs).await,
-            Step::CreateCluster(objects) => self.create_cluster(*objects).await,
-            Step::FinishCluster(objects) => self.finish_cluster(*objects).await,
             Step::ApplyIngress(ingress) => self.move_ingress(ingress.as_deref()).await,
         }
     }
@@ -323,208 +367,6 @@ impl Act<'_, FlinkDeployment> {
         let config = self.subject().config().map_err(Error::Address)?;
         self.subject().ha_place(self.context).forget_job_graphs(&config, jobs).await
     }
-
-    /// ConfigMaps come first, so that no pod waits for one; they get their owner, the Deployment,
-    /// once it exists, and belong to whom it belongs until then: a resource that is deleted meanwhile
-    /// leaves none. A Deployment that exists already is left to the next pass: this one has not made a
-    /// cluster, and what it intended stays on record, so that the next one finishes it, or tells that it
-    /// is somebody else's.
-    async fn create_cluster(&mut self, objects: Objects) -> Result<(), Error> {
-        let client = &self.context.client;
-        for map in &objects.config_maps {
-            let mut map = map.clone();
-            map["metadata"]["ownerReferences"] =
-                objects.deployment["metadata"]["ownerReferences"].clone();
-            let map = &map;
-            match apply::create(client, map, Writer::OPERATOR).await {
-                Ok(_) => {}
-                Err(cluster::Error::AlreadyExists { .. }) => {
-                    if self.find_deployment().await?.is_some() {
-                        // Its JobManager would start with another job's configuration.
-                        return Err(Error::Raced);
-                    }
-                    self.replace(map).await?;
-                }
-                Err(error) => return Err(error.into()),
-            }
-        }
-        let deployment = match apply::create(client, &objects.deployment, Writer::OPERATOR).await {
-            Ok(deployment) => deployment,
-            Err(error @ cluster::Error::AlreadyExists { .. }) => {
-                tracing::debug!(error = tell(&error), "looking at the Deployment that is there");
-                return Err(Error::Raced);
-            }
-            Err(error) => return Err(error.into()),
-        };
-        self.context.note_sighting(&self.uid, &deployment);
-        self.add_belongings(objects, &deployment.uid.unwrap_or_default()).await
-    }
-
-    async fn find_deployment(&self) -> Result<Option<Deployment>, Error> {
-        let name = self.resource.name_any();
-        Ok(cluster::read::get(&self.context.client, &self.namespace(), &name).await?)
-    }
-
-    async fn finish_cluster(&mut self, objects: Objects) -> Result<(), Error> {
-        match self.find_deployment().await?.and_then(|deployment| deployment.metadata.uid) {
-            Some(uid) => self.add_belongings(objects, &uid).await,
-            None => Ok(()),
-        }
-    }
-
-    /// TaskManagers of a standalone cluster, Services, Ingress, and the ownership of the
-    /// ConfigMaps.
-    async fn add_belongings(&self, objects: Objects, deployment_uid: &str) -> Result<(), Error> {
-        let client = &self.context.client;
-        let objects = objects.owned_by(deployment_uid);
-        if let Some(task_managers) = &objects.task_managers {
-            match apply::create(client, task_managers, Writer::OPERATOR).await {
-                // Those that outlived a lost JobManager, or were made before a crash.
-                Ok(_) | Err(cluster::Error::AlreadyExists { .. }) => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
-        for service in &objects.services {
-            match apply::create(client, service, Writer::OPERATOR).await {
-                Ok(_) => {}
-                Err(cluster::Error::AlreadyExists { .. }) => self.replace(service).await?,
-                Err(error) => return Err(error.into()),
-            }
-        }
-        for map in &objects.config_maps {
-            let id = ObjectId::in_manifest(map)?;
-            let owners = &map["metadata"]["ownerReferences"];
-            let patch = json!({"metadata": {"ownerReferences": owners}});
-            apply::amend(client, &id, &patch, Writer::OPERATOR).await?;
-        }
-        self.put_ingress(objects.ingress.as_ref()).await?;
-        Ok(())
-    }
-
-    /// Puts a changed Ingress in place while the job runs.
-    async fn move_ingress(&self, ingress: Option<&Value>) -> Result<(), Error> {
-        if !self.put_ingress(ingress).await? {
-            return Ok(());
-        }
-        let what = if ingress.is_some() {
-            "The Ingress is as the spec wants it"
-        } else {
-            "The spec wants no Ingress any more"
-        };
-        let message = format!("{what}, and the job goes on.");
-        self.record_event(Event::normal("IngressChanged", Component::Operator, message)).await
-    }
-
-    /// Puts the Ingress in place, or the route from a Gateway, and removes what was there instead.
-    /// Whether it was done: one that is refused is told, and the job is looked after all the same.
-    async fn put_ingress(&self, ingress: Option<&Value>) -> Result<bool, Error> {
-        let kind = ingress.and_then(|ingress| ingress["kind"].as_str());
-        if let Some(ingress) = ingress {
-            match self.replace(ingress).await {
-                Ok(()) => {}
-                Err(error) if is_refusal(&error) => {
-                    let kind = kind.unwrap_or_default();
-                    let message = format!(
-                        "The {kind} of the web UI is not as the spec wants it, and the job runs \
-                         without: {error}. Change spec.ingress, or set spec.restartNonce once what \
-                         refused it is mended"
-                    );
-                    let event = Event::warning("IngressManagement", Component::Operator, message);
-                    self.record_event(event).await?;
-                    return Ok(false);
-                }
-                Err(error) => return Err(error),
-            }
-        }
-        if self.resource.metadata.generation == Some(1) {
-            return Ok(true);
-        }
-        for (api_version, other) in EXPOSED_BY {
-            if kind != Some(other) {
-                self.delete_left_over(api_version, other).await?;
-            }
-        }
-        Ok(true)
-    }
-
-    /// Makes an object of the cluster equal to `manifest`; one that somebody else has under its name
-    /// stays theirs.
-    async fn replace(&self, manifest: &Value) -> Result<(), Error> {
-        let client = &self.context.client;
-        let id = ObjectId::in_manifest(manifest)?;
-        let found = match cluster::read::get_value(client, &id).await {
-            Ok(found) => found,
-            // Who may write it without reading it goes by the name.
-            Err(cluster::Error::Forbidden { .. }) => None,
-            Err(error) => return Err(error.into()),
-        };
-        if found.is_some_and(|found| !self.is_of_cluster(&found)) {
-            return Err(Error::Foreign { kind: id.kind, name: id.name });
-        }
-        apply::apply(client, manifest, Writer::OPERATOR).await?;
-        Ok(())
-    }
-
-    /// By its owner, which may be an earlier Deployment or resource of the name, or by Flink's labels.
-    fn is_of_cluster(&self, found: &Value) -> bool {
-        let name = self.resource.name_any();
-        let metadata = &found["metadata"];
-        let owners = metadata["ownerReferences"].as_array();
-        let is_owner = |owner: &Value| {
-            let is_cluster =
-                matches!(owner["kind"].as_str(), Some("Deployment" | "FlinkDeployment"));
-            let names = [names::job_manager(&name), names::task_manager(&name), name.clone()];
-            is_cluster && names.iter().any(|name| owner["name"] == name.as_str())
-        };
-        let labels = &metadata["labels"];
-        let is_flinks = labels["type"].as_str().is_some_and(|of| of.starts_with("flink-"));
-        owners.into_iter().flatten().any(is_owner) || is_flinks && labels["app"] == name.as_str()
-    }
-
-    /// The Ingress or route of an earlier spec.
-    async fn delete_left_over(&self, api_version: &str, kind: &str) -> Result<(), Error> {
-        let client = &self.context.client;
-        let id = ObjectId {
-            api_version: api_version.to_owned(),
-            kind: kind.to_owned(),
-            namespace: Some(self.namespace()),
-            name: self.resource.name_any(),
-        };
-        let found = match cluster::read::get_value(client, &id).await {
-            Ok(found) => found,
-            // Without the right to look at one, or where there is no such kind, none was made.
-            Err(cluster::Error::Forbidden { .. } | cluster::Error::KindMissing { .. }) => {
-                return Ok(());
-            }
-            Err(error) => return Err(error.into()),
-        };
-        let owners = found.as_ref().and_then(|it| it["metadata"]["ownerReferences"].as_array());
-        if owners.into_iter().flatten().any(|owner| owner["uid"] == self.uid.as_str()) {
-            let deletion = Deletion::with(apply::Propagation::Background);
-            apply::delete(client, &id, deletion).await?;
-        }
-        Ok(())
-    }
-}
-
-/// What may lead to a web UI.
-const EXPOSED_BY: [(&str, &str); 2] =
-    [("networking.k8s.io/v1", "Ingress"), ("gateway.networking.k8s.io/v1", ROUTE)];
-const ROUTE: &str = "HTTPRoute";
-
-/// Whether the cluster has no use for such an object, or none for this one: no reason to hold up a
-/// job.
-fn is_refusal(error: &Error) -> bool {
-    matches!(
-        error,
-        Error::Foreign { .. }
-            | Error::Cluster(
-                cluster::Error::KindMissing { .. }
-                    | cluster::Error::Forbidden { .. }
-                    | cluster::Error::Invalid { .. }
-                    | cluster::Error::Rejected { .. }
-            )
-    )
 }
 
 pub(super) async fn stop_with_savepoint(

@@ -14,6 +14,7 @@ use super::context::Context;
 use super::high_availability::Place;
 use super::job::Asked;
 use super::nodes;
+use super::objects;
 use super::pods;
 use super::sighting::Trust;
 use super::snapshot::of_job;
@@ -166,6 +167,10 @@ pub(super) async fn answer(
         Question::Checkpoint => {
             let job = subject.job(context);
             facts.checkpoint = fact(of_job::trigger(&job, SnapshotKind::Checkpoint).await);
+        }
+        Question::Refusal(objects) => {
+            let refusal = objects::refusal(&objects, &context.client).await?;
+            facts.refusal = Fact::Known(refusal.map(|refusal| refusal.to_string()));
         }
         Question::Verdict => facts.verdict = Fact::Known(verdict(subject, context).await),
         Question::Revisions => {

@@ -30,7 +30,7 @@ use crate::flink::new_trigger_id;
 use crate::metrics;
 
 /// A decision asks for each fact at most once, and there are this many.
-const QUESTIONS_MAX: usize = 23;
+const QUESTIONS_MAX: usize = 24;
 
 impl Operated for FlinkDeployment {
     const FINALIZER: &'static str = DEPLOYMENT_FINALIZER;
@@ -92,11 +92,12 @@ impl Operated for FlinkDeployment {
         let taken = act.take(steps).await.map_err(Error::Act)?;
         context.note_notices(&act.uid, &notices, Timestamp::now());
         let mut end = end;
-        keep_undisposed(&mut end.job_status, &status.job_status, &taken.undisposed);
+        taken.note_unfinished(&mut end);
+        keep_undisposed(&mut end.job_status, &status.job_status, &taken.snapshots.undisposed);
         keep_unasked::<FlinkDeploymentSpec>(
             &mut end.reconciliation_status,
             &status.reconciliation_status,
-            &taken.refused,
+            &taken.snapshots.refused,
         );
         if is_gone {
             kept.forget(&act.uid);
@@ -104,7 +105,7 @@ impl Operated for FlinkDeployment {
             context.rewinds.forget(&act.uid);
             return Ok(None);
         }
-        let may_wait = creates || is_waiting;
+        let may_wait = (creates || is_waiting) && taken.unfinished.is_none();
         let status = end.clone();
         act.end_with(*end, may_wait, since.filter(|_| is_waiting)).await.map_err(Error::Act)?;
         taken.outcome().map_err(Error::Act)?;

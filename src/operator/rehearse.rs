@@ -9,15 +9,17 @@ use jiff::Timestamp;
 
 use super::autoscaler;
 use super::context::Context;
+use super::objects;
 use super::observe::{self, Subject};
 use super::pass::Error;
 use super::session_job;
 use crate::api::deployment::FlinkDeployment;
 use crate::api::session_job::FlinkSessionJob;
 use crate::decide::rehearsal::{Outcome, PASSES_MAX, Rehearsal, SessionJobRehearsal};
+use crate::decide::world::{Fact, Question};
 
 /// A rehearsal makes so many passes and answers so many questions, at most.
-const ROUNDS_MAX: usize = PASSES_MAX + 24;
+const ROUNDS_MAX: usize = PASSES_MAX + 25;
 
 /// The resource as a pass would see it: with what the autoscaler has in force of its job.
 pub async fn scaled_deployment(
@@ -51,6 +53,12 @@ pub async fn of_deployment(wanted: FlinkDeployment, context: &Context) -> Result
         match rehearsal.go_on(&operator) {
             Ok(true) => {}
             Ok(false) => return Ok(rehearsal.outcome()),
+            Err(Question::Refusal(objects)) => {
+                let refusal = objects::refusal(&objects, &context.client).await;
+                // The rights of whoever asks say nothing about those of the operator.
+                let refusal = refusal.map_err(Error::Observe)?.filter(|it| !it.is_of_rights());
+                rehearsal.facts.refusal = Fact::Known(refusal.map(|it| it.to_string()));
+            }
             Err(question) => {
                 let subject = Subject {
                     resource: &resource,

@@ -21,6 +21,7 @@ mod silence;
 mod table;
 mod taken_down;
 mod transitions;
+mod unfinished;
 mod unstarted;
 mod validators;
 
@@ -141,6 +142,7 @@ impl Scene {
             job_metrics: Fact::Known(JobMetrics::default()),
             task_manager_pods: Fact::Known(vec![]),
             snapshots: Fact::Known(vec![]),
+            refusal: Fact::Known(None),
             ..Facts::default()
         };
         Self {

@@ -30,11 +30,38 @@ use zookeeper::children;
 fn upgrades_lose_and_double_nothing() {
     let mut cluster = Cluster::new("upgrades");
     let mut job = cluster.job();
-    cluster.start(&job);
+    // A Service that the API server refuses: the job runs behind a plain one, and the status tells it.
+    let annotations = "kubernetes.rest-service.annotations";
+    job["spec"]["flinkConfiguration"][annotations] = json!("bad key!:x");
+    let first = cluster.start(&job);
+    let error = first["status"]["error"].as_str().unwrap_or_default();
+    assert!(error.contains("bad key!"), "the status tells what is refused: {error}");
 
-    // A savepoint upgrade, to another parallelism.
+    // A savepoint upgrade, to another parallelism, that mends it.
+    job["spec"]["flinkConfiguration"].as_object_mut().unwrap().remove(annotations);
     job["spec"]["job"]["parallelism"] = json!(2);
     let upgraded = cluster.upgrade(&job);
+    assert_eq!(upgraded["status"]["error"], Value::Null);
+
+    // The job is not stopped for it.
+    let (before, _) = cluster.job_manager_incarnation();
+    job["spec"]["flinkConfiguration"][annotations] = json!("bad key!:x");
+    cluster.deploy(&job);
+    cluster.wait_until("told", |deployment| {
+        let error = deployment["status"]["error"].as_str().unwrap_or_default();
+        error.contains("Nothing is stopped") && error.contains("bad key!")
+    });
+    cluster.wait_until_writing();
+    job["spec"]["flinkConfiguration"].as_object_mut().unwrap().remove(annotations);
+    cluster.deploy(&job);
+    let same =
+        cluster.wait_until("as before", |deployment| deployment["status"]["error"].is_null());
+    assert_eq!(same["status"]["lifecycleState"], "STABLE");
+    assert_eq!(
+        cluster.job_manager_incarnation().0,
+        before,
+        "the JobManager is the one from before"
+    );
     let savepoint = upgraded["status"]["jobStatus"]["upgradeSavepointPath"].as_str();
     let savepoint = savepoint.expect("the upgrade's savepoint is in the status");
     assert!(cluster.savepoint_exists(savepoint), "`{savepoint}` exists");

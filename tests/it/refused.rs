@@ -84,6 +84,106 @@ async fn a_service_of_somebody_else_is_neither_changed_nor_taken_over() {
     operating.stop().await;
 }
 
+#[tokio::test]
+async fn an_edit_is_followed_while_a_service_beside_the_job_manager_is_refused() {
+    let cluster = FakeCluster::new();
+    let fault = Fault::Refused(403, QUOTA.to_owned());
+    cluster.fail(Method::POST, "/services", fault, usize::MAX);
+    cluster.insert(serde_json::to_value(Scene::new("stateless").resource).unwrap());
+    let operating = Operating::start_on(cluster, FakeFlink::start().await);
+    operating
+        .until("it is told, and the start is on record", |cluster| {
+            let error = error_of(cluster, "flinkdeployments", "orders")?;
+            let resource = cluster.object("flinkdeployments", "shop", "orders")?;
+            let is_deployed = resource["status"]["reconciliationStatus"]["state"] == "DEPLOYED";
+            (is_deployed && error.contains("orders") && error.contains(QUOTA)).then_some(())
+        })
+        .await;
+    let mut edited = operating.cluster.object("flinkdeployments", "shop", "orders").unwrap();
+    edited["spec"]["job"]["state"] = json!("suspended");
+    edited["metadata"]["generation"] = json!(2);
+    operating.cluster.insert(edited);
+    operating
+        .until("the JobManager goes", |cluster| {
+            cluster.object("deployments", "shop", "orders").is_none().then_some(())
+        })
+        .await;
+    operating.stop().await;
+}
+
+#[tokio::test]
+async fn a_service_that_is_refused_is_made_plain_so_that_its_job_can_be_saved() {
+    let cluster = FakeCluster::new();
+    // Only with its annotation, as by an API server that checks them.
+    cluster.fail(Method::POST, "/services", Fault::Refused(422, "no annotation".to_owned()), 1);
+    let scene = Scene::new("stateless").option("kubernetes.rest-service.annotations", "a:b");
+    cluster.insert(serde_json::to_value(scene.resource).unwrap());
+    let operating = Operating::start_on(cluster, FakeFlink::start().await);
+    let made = |cluster: &FakeCluster| cluster.object("services", "shop", "orders-rest");
+    let service = operating.until("a Service is made", made).await;
+    assert_eq!(service["spec"]["type"], "ClusterIP");
+    operating
+        .until("it is as it should be, as nothing refuses that any more", |cluster| {
+            (made(cluster)?["metadata"]["annotations"]["a"] == "b").then_some(())
+        })
+        .await;
+    until_deployed(&operating).await;
+    operating.stop().await;
+}
+
+/// A running job with an edit, where a dry run of a Service is refused with this text.
+async fn edited_beside(refusal: &str) -> Operating {
+    let cluster = FakeCluster::new();
+    let fault = Fault::Refused(403, refusal.to_owned());
+    cluster.fail(Method::POST, "/services?&dryRun=All", fault, usize::MAX);
+    let flink = FakeFlink::start().await;
+    flink.use_real_time();
+    let operating = Operating::start_on(cluster, flink);
+    operating.run(&Scene::running("savepoint").edit(|spec| spec.restart_nonce = Some(1)));
+    operating
+}
+
+async fn until_replaced(operating: &Operating) {
+    operating
+        .until("another JobManager", |cluster| {
+            let deployment = cluster.object("deployments", "shop", "orders")?;
+            (deployment["metadata"]["uid"] != "d1").then_some(())
+        })
+        .await;
+}
+
+#[tokio::test]
+async fn a_job_runs_on_while_an_object_of_its_next_cluster_would_be_refused() {
+    let operating = edited_beside("no Services in this namespace").await;
+    operating
+        .until("it is told", |cluster| {
+            let error = error_of(cluster, "flinkdeployments", "orders")?;
+            let is_named = error.starts_with("Service `orders-rest` cannot be made");
+            (is_named && error.contains("no Services in this namespace")).then_some(())
+        })
+        .await;
+    let is_object = |uri: &str| {
+        ["/configmaps", "/deployments", "/services"].iter().any(|kind| uri.contains(kind))
+    };
+    let uris = operating.cluster.writes().into_iter().map(|write| write.uri);
+    let tried: Vec<String> = uris.filter(|uri| is_object(uri)).collect();
+    assert!(!tried.is_empty() && tried.iter().all(|uri| uri.contains("dryRun=All")), "{tried:?}");
+
+    operating.cluster.heal();
+    // It would be looked for by itself, a little later.
+    operating.run(&Scene::running("savepoint").edit(|spec| spec.restart_nonce = Some(2)));
+    until_replaced(&operating).await;
+    operating.stop().await;
+}
+
+/// Those that run count in it, and are gone before the new ones come.
+#[tokio::test]
+async fn a_quota_that_the_objects_of_the_running_cluster_use_up_holds_up_no_edit() {
+    let operating = edited_beside(QUOTA).await;
+    until_replaced(&operating).await;
+    operating.stop().await;
+}
+
 /// The nonce that counts as used up, by the status.
 fn used_nonce(resource: &Value) -> Option<i64> {
     let text = resource["status"]["reconciliationStatus"]["lastReconciledSpec"].as_str()?;

@@ -635,6 +635,7 @@ impl Sim {
                 facts.checkpoint = fact(is_up, || self.trigger(SnapshotKind::Checkpoint));
             }
             Question::Verdict => facts.verdict = Fact::Known(moody_verdict(self.now)),
+            Question::Refusal(_) => facts.refusal = Fact::Known(None),
             Question::Revisions => facts.revisions = Fact::Known(self.revisions.clone()),
             Question::References => {
                 let foreign = self.foreign.as_deref();

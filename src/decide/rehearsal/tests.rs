@@ -91,6 +91,7 @@ fn answer(question: Question, facts: &mut Facts) {
         Question::Exceptions => facts.exceptions = Fact::Known(vec![]),
         Question::JobMetrics => facts.job_metrics = Fact::Known(world::JobMetrics::default()),
         Question::Cluster => facts.cluster = Fact::Unknown("not told".to_owned()),
+        Question::Refusal(_) => facts.refusal = Fact::Known(None),
         Question::Stop
         | Question::Failure
         | Question::ResourceRequirements

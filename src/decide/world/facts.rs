@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 
 use crate::api::status::JobStatusState;
+use crate::render::Objects;
+
 /// Something that was looked up, or not.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Fact<T> {
@@ -27,7 +29,7 @@ impl<T> Fact<T> {
 }
 
 /// What a decision still has to know.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Question {
     /// The JobManager Deployment, read so that an absence is a fact and not a late cache.
     JobManager,
@@ -67,6 +69,8 @@ pub enum Question {
     Checkpoint,
     /// Paths that revisions of the job refer to.
     Revisions,
+    /// Why the API server would refuse these objects: each is sent as a server-side dry run.
+    Refusal(Box<Objects>),
     /// Who else refers to the savepoints of the status' history, read so that nobody is overlooked.
     References,
     /// What validators outside say of the wanted spec.

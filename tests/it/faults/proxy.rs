@@ -289,7 +289,7 @@ impl Shared {
     /// Numbers and keeps a request.
     fn note(&self, mut asked: Asked) -> Noted {
         let mut state = self.state.lock().unwrap();
-        if asked.method != Method::GET {
+        if asked.method != Method::GET && !asked.path.contains("dryRun=") {
             state.writes += 1;
             asked.write = Some(state.writes);
             if !asked.is_event() {

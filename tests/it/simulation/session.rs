@@ -190,6 +190,7 @@ impl Session {
                 let has_job = self.has_ha_metadata && is_left;
                 facts.ha_metadata = Fact::Known(HaMetadata { has_job, has_checkpoint: has_job });
             }
+            Question::Refusal(_) => facts.refusal = Fact::Known(None),
             other @ (Question::Checkpoints
             | Question::Retention
             | Question::Stop

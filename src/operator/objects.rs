@@ -1,0 +1,352 @@
+//! The objects of a cluster: made, finished and replaced, and tried before anything is stopped for
+//! them.
+
+use std::fmt;
+
+use k8s_openapi::api::apps::v1::Deployment;
+use kube::{Client, ResourceExt};
+use serde_json::{Value, json};
+
+use super::act::Error;
+use super::observe::tell;
+use super::resource::Act;
+use crate::api::deployment::FlinkDeployment;
+use crate::cluster;
+use crate::cluster::apply::{self, Deletion, ObjectId, Writer};
+use crate::decide::plan::{Component, Event};
+use crate::render::{Objects, names};
+
+/// How an object is tried: the API server checks it and stores nothing.
+const TRIED: Writer<'static> = Writer { is_dry_run: true, ..Writer::OPERATOR };
+
+/// Names a quota in the API server's refusal.
+const QUOTA: &str = "exceeded quota";
+/// Names a webhook that has to be asked for real.
+const NO_DRY_RUN: &str = "does not support dry run";
+
+/// What the API server refused beside a JobManager that is there.
+pub(super) struct Unfinished {
+    /// Uid of the JobManager's Deployment.
+    pub(super) uid: String,
+    pub(super) refusal: Error,
+}
+
+impl Act<'_, FlinkDeployment> {
+    /// ConfigMaps come first, so that no pod waits for one; they get their owner, the Deployment,
+    /// once it exists, and belong to whom it belongs until then: a resource that is deleted meanwhile
+    /// leaves none. A Deployment that exists already is left to the next pass: this one has not made a
+    /// cluster, and what it intended stays on record, so that the next one finishes it, or tells that it
+    /// is somebody else's.
+    pub(super) async fn create_cluster(
+        &mut self,
+        objects: Objects,
+    ) -> Result<Option<Unfinished>, Error> {
+        let client = &self.context.client;
+        for map in &objects.config_maps {
+            let mut map = map.clone();
+            map["metadata"]["ownerReferences"] =
+                objects.deployment["metadata"]["ownerReferences"].clone();
+            let map = &map;
+            match apply::create(client, map, Writer::OPERATOR).await {
+                Ok(_) => {}
+                Err(cluster::Error::AlreadyExists { .. }) => {
+                    if self.find_deployment().await?.is_some() {
+                        // Its JobManager would start with another job's configuration.
+                        return Err(Error::Raced);
+                    }
+                    self.replace(map).await?;
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        let deployment = match apply::create(client, &objects.deployment, Writer::OPERATOR).await {
+            Ok(deployment) => deployment,
+            Err(error @ cluster::Error::AlreadyExists { .. }) => {
+                tracing::debug!(error = tell(&error), "looking at the Deployment that is there");
+                return Err(Error::Raced);
+            }
+            Err(error) => return Err(error.into()),
+        };
+        self.context.note_sighting(&self.uid, &deployment);
+        self.add_belongings(objects, deployment.uid.unwrap_or_default()).await
+    }
+
+    async fn find_deployment(&self) -> Result<Option<Deployment>, Error> {
+        let name = self.resource.name_any();
+        Ok(cluster::read::get(&self.context.client, &self.namespace(), &name).await?)
+    }
+
+    pub(super) async fn finish_cluster(
+        &mut self,
+        objects: Objects,
+    ) -> Result<Option<Unfinished>, Error> {
+        match self.find_deployment().await?.and_then(|deployment| deployment.metadata.uid) {
+            Some(uid) => self.add_belongings(objects, uid).await,
+            None => Ok(None),
+        }
+    }
+
+    /// TaskManagers of a standalone cluster, Services, Ingress, and the ownership of the
+    /// ConfigMaps. The JobManager runs: an object that is refused holds up no other, and is answered.
+    async fn add_belongings(
+        &self,
+        objects: Objects,
+        uid: String,
+    ) -> Result<Option<Unfinished>, Error> {
+        let client = &self.context.client;
+        let objects = objects.owned_by(&uid);
+        let mut refusal = None;
+        if let Some(task_managers) = &objects.task_managers {
+            let made = match apply::create(client, task_managers, Writer::OPERATOR).await {
+                // Those that outlived a lost JobManager, or were made before a crash.
+                Ok(_) | Err(cluster::Error::AlreadyExists { .. }) => Ok(()),
+                Err(error) => Err(error.into()),
+            };
+            refusal = refused(task_managers, made)?;
+        }
+        for service in &objects.services {
+            if let Some(error) = refused(service, self.put_service(service).await)? {
+                // The job that runs behind it has to be looked after, and saved, all the same.
+                refused(service, self.put_service(&plain(service)).await)?;
+                refusal.get_or_insert(error);
+            }
+        }
+        for map in &objects.config_maps {
+            let id = ObjectId::in_manifest(map)?;
+            let owners = &map["metadata"]["ownerReferences"];
+            let patch = json!({"metadata": {"ownerReferences": owners}});
+            match apply::amend(client, &id, &patch, Writer::OPERATOR).await {
+                // Somebody deleted it, and the JobManager's pod cannot start without.
+                Err(cluster::Error::NotFound { .. }) => {
+                    apply::create(client, map, Writer::OPERATOR).await?;
+                }
+                other => drop(other?),
+            }
+        }
+        self.put_ingress(objects.ingress.as_ref()).await?;
+        Ok(refusal.map(|refusal| Unfinished { uid, refusal }))
+    }
+
+    async fn put_service(&self, service: &Value) -> Result<(), Error> {
+        match apply::create(&self.context.client, service, Writer::OPERATOR).await {
+            Ok(_) => Ok(()),
+            Err(cluster::Error::AlreadyExists { .. }) => self.replace(service).await,
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Puts a changed Ingress in place while the job runs.
+    pub(super) async fn move_ingress(&self, ingress: Option<&Value>) -> Result<(), Error> {
+        if !self.put_ingress(ingress).await? {
+            return Ok(());
+        }
+        let what = if ingress.is_some() {
+            "The Ingress is as the spec wants it"
+        } else {
+            "The spec wants no Ingress any more"
+        };
+        let message = format!("{what}, and the job goes on.");
+        self.record_event(Event::normal("IngressChanged", Component::Operator, message)).await
+    }
+
+    /// Puts the Ingress in place, or the route from a Gateway, and removes what was there instead.
+    /// Whether it was done: one that is refused is told, and the job is looked after all the same.
+    async fn put_ingress(&self, ingress: Option<&Value>) -> Result<bool, Error> {
+        let kind = ingress.and_then(|ingress| ingress["kind"].as_str());
+        if let Some(ingress) = ingress {
+            match self.replace(ingress).await {
+                Ok(()) => {}
+                Err(error) if is_refusal(&error) => {
+                    let kind = kind.unwrap_or_default();
+                    let message = format!(
+                        "The {kind} of the web UI is not as the spec wants it, and the job runs \
+                         without: {error}. Change spec.ingress, or set spec.restartNonce once what \
+                         refused it is mended"
+                    );
+                    let event = Event::warning("IngressManagement", Component::Operator, message);
+                    self.record_event(event).await?;
+                    return Ok(false);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        if self.resource.metadata.generation == Some(1) {
+            return Ok(true);
+        }
+        for (api_version, other) in EXPOSED_BY {
+            if kind != Some(other) {
+                self.delete_left_over(api_version, other).await?;
+            }
+        }
+        Ok(true)
+    }
+
+    /// Makes an object of the cluster equal to `manifest`; one that somebody else has under its name
+    /// stays theirs.
+    async fn replace(&self, manifest: &Value) -> Result<(), Error> {
+        let client = &self.context.client;
+        let id = ObjectId::in_manifest(manifest)?;
+        let found = match cluster::read::get_value(client, &id).await {
+            Ok(found) => found,
+            // Who may write it without reading it goes by the name.
+            Err(cluster::Error::Forbidden { .. }) => None,
+            Err(error) => return Err(error.into()),
+        };
+        if found.is_some_and(|found| !is_of_cluster(&self.resource.name_any(), &found)) {
+            return Err(Error::Foreign { kind: id.kind, name: id.name });
+        }
+        apply::apply(client, manifest, Writer::OPERATOR).await?;
+        Ok(())
+    }
+
+    /// The Ingress or route of an earlier spec.
+    async fn delete_left_over(&self, api_version: &str, kind: &str) -> Result<(), Error> {
+        let client = &self.context.client;
+        let id = ObjectId {
+            api_version: api_version.to_owned(),
+            kind: kind.to_owned(),
+            namespace: Some(self.namespace()),
+            name: self.resource.name_any(),
+        };
+        let found = match cluster::read::get_value(client, &id).await {
+            Ok(found) => found,
+            // Without the right to look at one, or where there is no such kind, none was made.
+            Err(cluster::Error::Forbidden { .. } | cluster::Error::KindMissing { .. }) => {
+                return Ok(());
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let owners = found.as_ref().and_then(|it| it["metadata"]["ownerReferences"].as_array());
+        if owners.into_iter().flatten().any(|owner| owner["uid"] == self.uid.as_str()) {
+            let deletion = Deletion::with(apply::Propagation::Background);
+            apply::delete(client, &id, deletion).await?;
+        }
+        Ok(())
+    }
+}
+
+/// What may lead to a web UI.
+const EXPOSED_BY: [(&str, &str); 2] =
+    [("networking.k8s.io/v1", "Ingress"), ("gateway.networking.k8s.io/v1", ROUTE)];
+const ROUTE: &str = "HTTPRoute";
+
+/// Whether the cluster has no use for such an object, or none for this one: no reason to hold up a
+/// job.
+fn is_refusal(error: &Error) -> bool {
+    matches!(
+        error,
+        Error::Foreign { .. }
+            | Error::Cluster(
+                cluster::Error::KindMissing { .. }
+                    | cluster::Error::Forbidden { .. }
+                    | cluster::Error::Invalid { .. }
+                    | cluster::Error::Rejected { .. }
+            )
+    )
+}
+
+/// By its owner, which may be an earlier Deployment or resource of the name, or by Flink's labels.
+fn is_of_cluster(name: &str, found: &Value) -> bool {
+    let metadata = &found["metadata"];
+    let owners = metadata["ownerReferences"].as_array();
+    let is_owner = |owner: &Value| {
+        let is_cluster = matches!(owner["kind"].as_str(), Some("Deployment" | "FlinkDeployment"));
+        let names = [names::job_manager(name), names::task_manager(name), name.to_owned()];
+        is_cluster && names.iter().any(|name| owner["name"] == name.as_str())
+    };
+    let labels = &metadata["labels"];
+    let is_flinks = labels["type"].as_str().is_some_and(|of| of.starts_with("flink-"));
+    owners.into_iter().flatten().any(is_owner) || is_flinks && labels["app"] == name
+}
+
+/// The refusal of an object beside a JobManager that runs; any other error ends the plan.
+fn refused(object: &Value, made: Result<(), Error>) -> Result<Option<Error>, Error> {
+    match made {
+        Ok(()) => Ok(None),
+        Err(error) if is_refusal(&error) => {
+            let ObjectId { kind, name, .. } = ObjectId::in_manifest(object)?;
+            Ok(Some(Error::Unfinished { kind, name, source: Box::new(error) }))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// The Service without what is refused of one: annotations, and ports or addresses of the outside.
+fn plain(service: &Value) -> Value {
+    let mut plain = service.clone();
+    if let Some(metadata) = plain["metadata"].as_object_mut() {
+        metadata.remove("annotations");
+    }
+    plain["spec"]["type"] = "ClusterIP".into();
+    plain
+}
+
+/// An object that the API server would not take, and why.
+pub(super) struct Refusal {
+    object: ObjectId,
+    because: Error,
+}
+
+impl Refusal {
+    /// Whoever asked lacks the right to make such an object.
+    pub(super) fn is_of_rights(&self) -> bool {
+        matches!(self.because, Error::Cluster(cluster::Error::Forbidden { .. }))
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ObjectId { kind, name, .. } = &self.object;
+        write!(to, "{kind} `{name}` cannot be made: {}", self.because)
+    }
+}
+
+/// The first object of a cluster that the API server would refuse, by a dry run of each. Those of the
+/// cluster that runs are there under the same names, which the API server finds out last. The Ingress
+/// is left out: a job runs without it.
+///
+/// # Errors
+/// The API server gave no answer to go by.
+pub(super) async fn refusal(
+    objects: &Objects,
+    client: &Client,
+) -> Result<Option<Refusal>, cluster::Error> {
+    for object in objects.iter().filter(|object| Some(*object) != objects.ingress.as_ref()) {
+        let id = ObjectId::in_manifest(object)?;
+        let error = match apply::create(client, object, TRIED).await {
+            Ok(_) => continue,
+            Err(cluster::Error::AlreadyExists { .. }) if id.kind == "Service" => {
+                let found = cluster::read::get_value(client, &id).await?;
+                let cluster = objects.deployment["metadata"]["name"].as_str().unwrap_or_default();
+                if found.is_none_or(|found| is_of_cluster(cluster, &found)) {
+                    continue;
+                }
+                Error::Foreign { kind: id.kind.clone(), name: id.name.clone() }
+            }
+            Err(cluster::Error::AlreadyExists { .. }) => continue,
+            Err(error) if error.is_transient() => return Err(error),
+            Err(error) => Error::from(error),
+        };
+        let text = error.to_string();
+        if !is_refusal(&error) || text.contains(NO_DRY_RUN) {
+            tracing::debug!(error = text, "whether the object would be refused is not known");
+            continue;
+        }
+        // What is there, and goes before the new object comes, counts in a quota only where both are
+        // asked for: as a change of it the object takes what it takes more.
+        let is_quota = text.contains(QUOTA);
+        if is_quota && !is_refused_by_quota(apply::apply(client, object, TRIED).await)? {
+            continue;
+        }
+        return Ok(Some(Refusal { object: id, because: error }));
+    }
+    Ok(None)
+}
+
+fn is_refused_by_quota(changed: cluster::Result<Value>) -> cluster::Result<bool> {
+    match changed {
+        Err(error) if error.is_transient() => Err(error),
+        Err(error) => Ok(error.to_string().contains(QUOTA)),
+        Ok(_) => Ok(false),
+    }
+}

@@ -1,0 +1,121 @@
+//! Objects of a cluster that the API server refuses: before a job is stopped for them, and beside a
+//! JobManager that runs.
+
+use kubectl_flink::decide::upgrade::UNFINISHED_KEY;
+
+use super::*;
+
+const REFUSAL: &str = "Service `orders-rest` cannot be made: `bad key!` is no annotation";
+const ANNOTATIONS: &str = "kubernetes.rest-service.annotations";
+
+fn annotated(spec: &mut FlinkDeploymentSpec) {
+    spec.flink_configuration.0.insert(ANNOTATIONS.to_owned(), json!("bad key!:x"));
+}
+
+fn suspend(scene: Scene) -> Scene {
+    scene.edit_job(|job| job.state = JobState::Suspended)
+}
+
+#[test]
+fn a_job_is_not_stopped_for_objects_that_the_api_server_refuses() {
+    for mode in ["stateless", "savepoint", "last-state"] {
+        for redeploy in [false, true] {
+            let mut scene = Scene::running(mode).edit(annotated);
+            if redeploy {
+                scene = scene.edit_job(|job| {
+                    job.savepoint_redeploy_nonce = Some(7);
+                    job.initial_savepoint_path = Some(SAVEPOINT.to_owned());
+                });
+            }
+            scene.facts.refusal = Fact::Known(Some(REFUSAL.to_owned()));
+            let plan = scene.plan();
+            assert_eq!(deeds(&plan), [""; 0], "{mode}");
+            assert!(error(&plan).starts_with(REFUSAL), "{mode}: {}", error(&plan));
+            assert_eq!(plan.status.job_status.state, Some(JobStatusState::Running), "{mode}");
+
+            // Where the API server cannot be asked nothing is known.
+            scene.facts.refusal = Fact::Unknown("it is away".to_owned());
+            assert_eq!(deeds(&scene.plan()), [""; 0], "{mode}");
+            scene.facts.refusal = Fact::Known(None);
+            assert_ne!(deeds(&scene.plan()), [""; 0], "{mode}");
+            // A job that is suspended needs no new objects.
+            scene.facts.refusal = Fact::NotAsked;
+            assert_ne!(deeds(&suspend(scene).plan()), [""; 0], "{mode}");
+        }
+    }
+}
+
+/// A start that only its intent tells of: its JobManager was made.
+fn made(mode: &str) -> Scene {
+    let mut scene = Scene::running(mode).path(SAVEPOINT).upgrading(UpgradeMode::Savepoint);
+    scene.facts.job_manager = Fact::Known(Some(job_manager()));
+    scene.facts.pods = Fact::Known(vec![pod()]);
+    scene
+}
+
+/// A start that is done, but for an object that was refused.
+fn unfinished(mode: &str) -> Scene {
+    let mut scene = Scene::running(mode);
+    scene.status.cluster_info.insert(UNFINISHED_KEY.to_owned(), "d1".to_owned());
+    scene
+}
+
+/// The REST Service that the plan makes beside the JobManager.
+fn rest_service(plan: &Plan) -> serde_json::Value {
+    let made = plan.steps.iter().find_map(|step| match step {
+        Step::FinishCluster(objects) => objects.services.last().cloned(),
+        _ => None,
+    });
+    made.unwrap_or_else(|| panic!("{}", told(plan)))
+}
+
+#[test]
+fn what_is_missing_beside_a_job_manager_is_made_while_nothing_else_is_wanted() {
+    let plan = made("savepoint").plan();
+    assert_eq!(deeds(&plan), ["finish-cluster"]);
+    assert_eq!(plan.status.reconciliation_status.state, ReconciliationState::Deployed);
+
+    let mut scene = unfinished("savepoint");
+    let plan = scene.plan();
+    assert_eq!(deeds(&plan), ["finish-cluster"]);
+    assert!(!plan.status.cluster_info.contains_key(UNFINISHED_KEY), "the last refusal is over");
+    assert_eq!(plan.because, "the job is RUNNING", "it is looked after all the same");
+    // Of another JobManager nothing is missing.
+    scene.status.cluster_info.insert(UNFINISHED_KEY.to_owned(), "d0".to_owned());
+    assert_eq!(deeds(&scene.plan()), [""; 0]);
+}
+
+#[test]
+fn an_edit_is_followed_although_something_is_missing_beside_the_job_manager() {
+    for scene in [made("stateless"), unfinished("stateless")] {
+        for edited in [suspend(scene.clone()), scene.edit(|spec| spec.restart_nonce = Some(1))] {
+            let plan = edited.plan();
+            assert!(deeds(&plan).contains(&"delete-job-manager"), "{}", told(&plan));
+        }
+    }
+    let plan = suspend(unfinished("savepoint")).plan();
+    assert!(deeds(&plan).contains(&"stop-with-savepoint"), "{}", told(&plan));
+}
+
+#[test]
+fn what_was_refused_is_made_by_the_spec_that_mends_it() {
+    let refused = |scene: Scene| {
+        let stored = scene.clone().edit(annotated).resource;
+        let mut scene = Scene { resource: stored, ..scene };
+        scene.store(JobState::Running, UpgradeMode::Savepoint);
+        scene.status.observed_generation = Some(2);
+        scene
+    };
+    let mended = |scene: Scene| {
+        scene.edit(|spec| drop(spec.flink_configuration.0.shift_remove(ANNOTATIONS)))
+    };
+    // Nobody can ask its JobManager, and so the job cannot be saved yet.
+    let scene = refused(unfinished("savepoint").silent().without_metadata());
+    let annotations = |plan: &Plan| rest_service(plan)["metadata"]["annotations"].clone();
+    assert_eq!(annotations(&scene.plan()), json!({"bad key!": "x"}));
+    let plan = mended(scene.clone()).plan();
+    assert_eq!(annotations(&plan), json!(null), "{}", told(&plan));
+    assert_eq!(deeds(&plan), ["finish-cluster"], "{}", told(&plan));
+    // One that is only to stop brings nothing of its own.
+    assert_eq!(annotations(&suspend(scene).plan()), json!({"bad key!": "x"}));
+}
