@@ -9,6 +9,7 @@ mod autoscaler;
 mod deployment;
 pub mod excluded_period;
 mod jar_uri;
+mod kerberos;
 pub mod memory_model;
 mod options_form;
 mod resources;

@@ -29,15 +29,19 @@ fn left_by_java(case: &str) -> FlinkDeployment {
 
 /// A pass in a world where the JobManager runs and lists the job in `state`.
 fn pass(resource: &FlinkDeployment, state: JobStatusState) -> Plan {
+    pass_by(&OperatorConfig::default(), resource, state)
+}
+
+/// The same by an operator with defaults.
+fn pass_by(operator: &OperatorConfig, resource: &FlinkDeployment, state: JobStatusState) -> Plan {
     let status = resource.status.clone().unwrap();
-    let operator = OperatorConfig::default();
     let mut facts = Facts::default();
     for _ in 0..15 {
         let world = World {
             now: "2026-12-01T00:00:00Z".parse().unwrap(),
             resource,
             status: &status,
-            operator: &operator,
+            operator,
             has_snapshot_resources: true,
             went_back: None,
             fresh: Fresh::default(),
@@ -165,6 +169,43 @@ fn a_version_that_is_too_old_is_looked_after_and_not_started() {
 
     let upgraded = changed(|resource| resource.spec.flink_version = Some(FlinkVersion::V1_20));
     assert!(steps(&upgraded).contains(&"stop-with-savepoint"), "{:?}", steps(&upgraded));
+}
+
+#[test]
+fn a_job_with_a_keytab_is_looked_after_and_not_started_again_without_it() {
+    let key = "security.kerberos.login.keytab";
+    let mut resource = left_by_java("native-ha-last-state");
+    resource.spec.flink_configuration.0.insert(key.to_owned(), "/opt/it.keytab".into());
+    let status = resource.status.as_mut().unwrap();
+    let text = status.reconciliation_status.last_reconciled_spec.as_mut().unwrap();
+    let mut stored: Value = serde_json::from_str(text).unwrap();
+    stored["spec"]["flinkConfiguration"][key] = "/opt/it.keytab".into();
+    *text = stored.to_string();
+
+    let plan = pass(&resource, JobStatusState::Running);
+    assert_eq!(steps(&plan), ["write-status"], "observed: {}", plan.because);
+    let error = plan.status.error.clone().unwrap();
+    assert!(error.contains(key) && error.contains("no keytab is mounted"), "{error}");
+    assert_eq!(plan.status.job_status.state, Some(JobStatusState::Running));
+
+    let changed = |edit: fn(&mut FlinkDeployment)| {
+        let mut resource = resource.clone();
+        edit(&mut resource);
+        *resource.metadata.generation.as_mut().unwrap() += 1;
+        pass(&resource, JobStatusState::Running)
+    };
+    let refused = changed(|resource| resource.spec.image = Some("flink:another".to_owned()));
+    assert_eq!(steps(&refused), ["write-status"], "the job is left alone");
+    let suspended = changed(|resource| {
+        resource.spec.job.as_mut().unwrap().state = JobState::Suspended;
+    });
+    assert_eq!(steps(&suspended), ["record-revision", "write-status", "stop-job-manager"]);
+
+    let untouched = left_by_java("native-ha-last-state");
+    let operator = OperatorConfig::new([(key, "/opt/it.keytab")].into_iter().collect());
+    let plan = pass_by(&operator, &untouched, JobStatusState::Running);
+    assert_eq!(steps(&plan), ["write-status"], "observed: {}", plan.because);
+    assert!(plan.status.error.unwrap().contains("operator configuration"));
 }
 
 #[test]

@@ -16,7 +16,7 @@ use crate::config::{FlinkConfig, options};
 use super::memory_model::{self, Problem};
 use super::{
     Finding, NAME_RULE, Places, Rule, ValidationInput, autoscaler, is_blank, is_valid_name,
-    jar_uri, options_form, resources,
+    jar_uri, kerberos, options_form, resources,
 };
 
 /// Keys that say which cluster it is; the operator alone sets them (D5).
@@ -39,6 +39,7 @@ pub(super) fn check(input: &ValidationInput<'_>) -> Vec<Finding> {
     }
     violations.extend(check.version());
     violations.extend(check.config());
+    violations.extend(kerberos::check(spec, &check.config, &check.places));
     violations.extend(check.ingress(name, namespace));
     violations.extend(check.log_files());
     if let Some(job) = &spec.job {

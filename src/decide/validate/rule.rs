@@ -190,6 +190,9 @@ rules! {
     Schema = 40 Error: "the manifest does not follow the schema",
         "The API server would refuse it, or drop a misspelt field without a word.",
         "Correct the field; `kubectl explain flinkdeployment.spec` shows them all.";
+    KerberosFile = 41 Error: "a keytab or krb5.conf that nobody mounts",
+        "Flink's client makes a Secret and a ConfigMap of them, for which the pods wait; this operator does not.",
+        "Leave the option out, and mount the file by the pod template; only a standalone cluster reads a keytab of its pod template by the option.";
     LastStateWithoutHa = 101 Warning: "upgrade mode last-state without high availability",
         "Without HA metadata nothing leads to the last checkpoint once a JobManager is gone: the job then waits for a person.",
         "Set `high-availability.type: kubernetes` and `high-availability.storageDir`.";
@@ -307,6 +310,7 @@ mod tests {
             FK0038 SnapshotKind error
             FK0039 SnapshotJob error
             FK0040 Schema error
+            FK0041 KerberosFile error
             FK0101 LastStateWithoutHa warning
             FK0102 NoCheckpoints warning
             FK0103 ImageTag warning

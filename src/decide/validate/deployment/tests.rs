@@ -401,3 +401,50 @@ fn arguments_that_the_old_file_would_cut_are_refused_where_they_pass_through_it(
     case(&[args.clone(), ("/flinkVersion", json!("v2_0"))]).check(expect![""]);
     case(&[args, ("/mode", json!("standalone"))]).check(expect![""]);
 }
+
+#[test]
+fn kerberos_files_that_nobody_mounts_are_refused() {
+    let keytab =
+        ("/flinkConfiguration/security.kerberos.login.keytab", json!("/kerberos/k/it.keytab"));
+    let krb5 = ("/flinkConfiguration/security.kerberos.krb5-conf.path", json!("/etc/krb5.conf"));
+    let template = json!({"spec": {"containers": [{
+        "name": "flink-main-container",
+        "volumeMounts": [{"name": "keytab", "mountPath": "/kerberos"}],
+    }]}});
+    let standalone = ("/mode", json!("standalone"));
+    let everywhere = ("/podTemplate", template.clone());
+    // Flink's TaskManagers of a native cluster would wait for the Secret all the same.
+    case(&[keytab.clone(), krb5, everywhere.clone()]).check(expect![[r#"
+        spec.flinkConfiguration.security.kerberos.login.keytab: no keytab is mounted: Flink's pods would wait for a Secret that nobody makes. Leave the option out, and mount by `spec.podTemplate` a ticket cache that a sidecar renews, or a keytab that the job itself names, as in `sasl.jaas.config`
+        spec.flinkConfiguration.security.kerberos.krb5-conf.path: no krb5.conf is mounted: leave the option out, and mount the file at `/etc/krb5.conf` by `spec.podTemplate`, where Java looks for it
+    "#]]);
+    case(&[keytab.clone(), standalone.clone(), everywhere]).check(expect![""]);
+    let job_manager = ("/jobManager/podTemplate", template.clone());
+    let expected = expect![[r#"
+        spec.flinkConfiguration.security.kerberos.login.keytab: no keytab is mounted at `/kerberos/k/it.keytab`: mount it in the container `flink-main-container` by `spec.podTemplate`, for JobManager and TaskManagers
+    "#]];
+    case(&[keytab.clone(), standalone.clone(), job_manager.clone()]).check(expected);
+    let task_manager = ("/taskManager/podTemplate", template);
+    case(&[keytab.clone(), standalone, job_manager, task_manager]).check(expect![""]);
+    // What is suspended starts no pods.
+    case(&[keytab, ("/job/state", json!("suspended"))]).check(expect![""]);
+    // What needs no file is Flink's own.
+    case(&[(
+        "/flinkConfiguration",
+        json!({
+            "security.kerberos.login.contexts": "Client,KafkaClient",
+            "security.kerberos.login.use-ticket-cache": true,
+            "security.kerberos.login.keytab": " "
+        }),
+    )])
+    .check(expect![""]);
+}
+
+#[test]
+fn kerberos_files_of_the_operators_defaults_are_refused_by_their_place() {
+    let of_defaults = [("security.keytab", "/etc/it.keytab")];
+    let sound = case(&[]);
+    Case { operator: &of_defaults, ..sound }.check(expect![[r#"
+        operator configuration `security.keytab`: no keytab is mounted: Flink's pods would wait for a Secret that nobody makes. Leave the option out, and mount by `spec.podTemplate` a ticket cache that a sidecar renews, or a keytab that the job itself names, as in `sasl.jaas.config`
+    "#]]);
+}
