@@ -121,8 +121,8 @@ impl fmt::Display for WithoutEffect {
 }
 
 impl Reporters {
-    /// Those that the operator's configuration names. One of a class that there is only in Java is
-    /// left out, as a configuration may be shared with the Java operator.
+    /// Those that the operator's configuration names. One of a class that there is only in Java, or
+    /// that would speak gRPC, is left out, as a configuration may be shared with the Java operator.
     pub fn of(config: &FlinkConfig) -> Result<Self, InvalidValue> {
         let mut reporters = Self::default();
         let chosen = config.get_text(CHOSEN).map(chosen).unwrap_or_default();
@@ -141,10 +141,13 @@ impl Reporters {
                     reporters.all.push(Reporter::Prometheus(options.prometheus()?));
                     reporters.leave_out_all_but(&options, &["port", "filterLabelValueCharacters"]);
                 }
-                OTLP => {
-                    reporters.all.push(Reporter::Otlp(options.otlp()?));
-                    reporters.leave_out_all_but(&options, &OTLP_OPTIONS);
-                }
+                OTLP => match options.otlp()? {
+                    Some(otlp) => {
+                        reporters.all.push(Reporter::Otlp(otlp));
+                        reporters.leave_out_all_but(&options, &OTLP_OPTIONS);
+                    }
+                    None => reporters.leave_out(format!("{PREFIX}{name}"), options.no_grpc()),
+                },
                 LOG => {
                     let interval = options.duration("interval", INTERVAL)?;
                     let scopes = Scopes::of(config)?;
@@ -208,14 +211,23 @@ impl<'c> Options<'c> {
         InvalidValue::new(self.key(option), text, expected)
     }
 
-    fn otlp(&self) -> Result<Otlp, InvalidValue> {
+    fn no_grpc(&self) -> String {
+        format!(
+            "gRPC is not spoken here, which is Flink's protocol where none is set; set `{}: HTTP`, and \
+             `exporter.endpoint` to where the collector takes HTTP, such as \
+             `http://collector:4318/v1/metrics`",
+            self.key("exporter.protocol")
+        )
+    }
+
+    /// Nothing for a collector that is to be told by gRPC.
+    fn otlp(&self) -> Result<Option<Otlp>, InvalidValue> {
         let protocol = self.text("exporter.protocol").unwrap_or("gRPC");
+        if protocol.eq_ignore_ascii_case("grpc") {
+            return Ok(None);
+        }
         if !protocol.eq_ignore_ascii_case("http") {
-            return Err(self.invalid(
-                "exporter.protocol",
-                protocol,
-                "`HTTP`; gRPC is not spoken here",
-            ));
+            return Err(self.invalid("exporter.protocol", protocol, "`HTTP`"));
         }
         let endpoint = self.text("exporter.endpoint").unwrap_or_default();
         let url = url::Url::parse(endpoint).ok();
@@ -225,13 +237,13 @@ impl<'c> Options<'c> {
             let expected = "a URL such as `http://collector:4318/v1/metrics`";
             self.invalid("exporter.endpoint", endpoint, expected).hidden()
         })?;
-        Ok(Otlp {
+        Ok(Some(Otlp {
             endpoint,
             interval: self.duration("interval", INTERVAL)?,
             timeout: self.duration("exporter.timeout", TIMEOUT)?,
             service: self.text("service.name").unwrap_or("flink-kubernetes-operator").to_owned(),
             version: self.text("service.version").map(str::to_owned),
-        })
+        }))
     }
 
     /// Of at least a second.

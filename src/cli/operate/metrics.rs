@@ -110,6 +110,22 @@ fn identity() -> Identity {
 mod tests {
     use super::*;
 
+    #[test]
+    fn a_reporter_that_would_speak_grpc_keeps_nothing_from_starting() {
+        let text = "kubernetes.operator.metrics.reporter.otel.factory.class: \
+                    org.apache.flink.metrics.otel.OpenTelemetryMetricReporterFactory\n";
+        let config = crate::config::file::parse_flink_conf(text);
+        let (printer, transcript) = Printer::in_memory();
+        let args = MetricsArgs { metrics_port: None };
+        let reporting = Reporting::new(&args, &config, &printer).unwrap();
+        assert!(reporting.otlp.is_empty());
+        let told = transcript.error();
+        assert!(
+            told.starts_with("warning: ") && told.contains("gRPC is not spoken here"),
+            "{told}"
+        );
+    }
+
     #[tokio::test]
     async fn a_port_that_is_taken_gives_way_to_the_next() {
         let taken = Listener::open(0).await.unwrap();

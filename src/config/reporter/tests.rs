@@ -107,12 +107,34 @@ fn a_collector_is_told_over_http() {
     };
     assert_eq!(read_all.unwrap().all, [Reporter::Otlp(expected)]);
     let error = |entries: &[(&str, &str)]| read(entries).unwrap_err().to_string();
-    assert!(error(&[class, endpoint]).contains("gRPC is not spoken here"));
+    let mistyped = ("metrics.reporter.otel.exporter.protocol", "htpp");
+    assert!(error(&[class, endpoint, mistyped]).contains("expected `HTTP`"));
     let secret = ("metrics.reporter.otel.exporter.endpoint", "grpc://me:secret@collector");
     let told = error(&[class, http, secret]);
     assert!(told.contains("exporter.endpoint") && !told.contains("secret@"), "{told}");
     let often = ("metrics.reporter.otel.interval", "10 ms");
     assert!(error(&[class, http, endpoint, often]).contains("at least a second"));
+}
+
+#[test]
+fn a_collector_that_takes_grpc_is_pointed_out_and_left_out() {
+    let class = ("metrics.reporter.otel.factory.class", OTLP);
+    let endpoint = ("metrics.reporter.otel.exporter.endpoint", "http://collector:4317");
+    let grpc = ("metrics.reporter.otel.exporter.protocol", "gRPC");
+    for entries in [&[class, endpoint][..], &[class, endpoint, grpc], &[class]] {
+        let Reporters { all, without_effect } = read(entries).unwrap();
+        assert!(all.is_empty(), "{all:?}");
+        let told: Vec<String> = without_effect.iter().map(ToString::to_string).collect();
+        assert_eq!(
+            told,
+            [
+                "`kubernetes.operator.metrics.reporter.otel` has no effect: gRPC is not spoken here, which is \
+                 Flink's protocol where none is set; set \
+                 `kubernetes.operator.metrics.reporter.otel.exporter.protocol: HTTP`, and `exporter.endpoint` \
+                 to where the collector takes HTTP, such as `http://collector:4318/v1/metrics`"
+            ]
+        );
+    }
 }
 
 #[test]
