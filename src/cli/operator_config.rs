@@ -9,6 +9,7 @@ use super::printer::Printer;
 use crate::config::catalogue::wrong_values;
 use crate::config::file::{parse_config_yaml, parse_flink_conf, skipped_lines};
 use crate::config::known::unknown_options;
+use crate::config::plugin::java_listeners;
 use crate::config::{FlinkConfig, OperatorConfig};
 
 /// The old format, one `key: value` per line.
@@ -52,6 +53,7 @@ impl Files {
             of_versions.map(|key| format!("`{key}` has no effect: no such Flink version"));
         let unknown = unknown_options(&config.base);
         self.remarks.extend(of_versions.chain(unknown.iter().map(ToString::to_string)));
+        self.remarks.extend(java_listeners(&config.base));
     }
 }
 

@@ -12,6 +12,11 @@ pub const TIMEOUT: Duration = Duration::from_secs(5);
 /// The longest that they may say.
 pub const TIMEOUT_MAX: Duration = Duration::from_mins(1);
 
+/// The kind of plugins that are told what happens.
+pub const LISTENERS: &str = "listeners";
+/// Names a Java class.
+const CLASS: &str = "class";
+
 type Headers = BTreeMap<String, String>;
 
 /// Why a plugin cannot be started.
@@ -81,13 +86,22 @@ impl<'c> Options<'c> {
         self.config.get_text(&self.key(option)).map(str::trim)
     }
 
+    /// Whether nothing but a Java class, and what that reads, says what it is. The configuration may
+    /// be shared with the Java operator.
+    pub fn is_java_alone(&self) -> bool {
+        self.text(CLASS).is_some() && self.text("url").or(self.text("command")).is_none()
+    }
+
     /// Refuses options that nobody reads.
     pub fn expect_only(&self, known: &[&str]) -> Result<(), InvalidPlugin> {
         let prefix = self.key("");
         let mut stated = self.config.below(&prefix).map(|(option, _)| option);
-        let Some(option) = stated.find(|option| !known.contains(option)) else { return Ok(()) };
-        let problem = if option == "class" {
-            let ways = known.iter().filter(|way| ["url", "command", "expression"].contains(way));
+        // A listener's class is pointed out instead: see [`java_listeners`].
+        let is_pointed_out = |option: &str| self.kind == LISTENERS && option == CLASS;
+        let is_unknown = |option: &&str| !known.contains(option) && !is_pointed_out(option);
+        let Some(option) = stated.find(is_unknown) else { return Ok(()) };
+        let problem = if option == CLASS {
+            let ways = known.iter().filter(|way| ["url", "expression"].contains(way));
             let ways: Vec<String> = ways.map(|way| format!("`{way}`")).collect();
             format!("Java classes cannot be loaded here; set {} instead", ways.join(" or "))
         } else {
@@ -116,4 +130,19 @@ impl<'c> Options<'c> {
             .ok_or_else(|| self.invalid("headers", format!("expected {}", Headers::EXPECTED)))?;
         Ok(Endpoint { url, headers: headers.into_iter().collect(), timeout: self.timeout()? })
     }
+}
+
+/// What is said about the Java classes of listeners, which have no effect. Unlike a validator that
+/// is not asked, a listener that is not told lets nothing wrong happen.
+pub fn java_listeners(config: &FlinkConfig) -> Vec<String> {
+    let prefix = format!("kubernetes.operator.plugins.{LISTENERS}.");
+    let keys = config.below(&prefix).map(|(key, _)| key);
+    let names = keys.filter_map(|key| key.split_once('.').filter(|(_, option)| *option == CLASS));
+    let told = names.map(|(name, _)| {
+        format!(
+            "`{prefix}{name}.{CLASS}` has no effect: Java classes cannot be loaded here; set \
+             `{prefix}{name}.url` or `{prefix}{name}.command` to be told of events"
+        )
+    });
+    told.collect()
 }

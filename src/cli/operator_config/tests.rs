@@ -40,12 +40,16 @@ fn what_has_no_effect_and_what_is_wrong_is_pointed_out() {
         "flink-conf.yaml",
         "kubernetes.operator.default-configuration.flink-version.v3_0.a: b\n\
          kubernetes.operator.reconcile.intervall: 1 s\n\
-         kubernetes.operator.reconcile.interval: soon\n",
+         kubernetes.operator.reconcile.interval: soon\n\
+         kubernetes.operator.plugins.listeners.audit.class: com.example.Audit\n",
     )]);
     load(Some(files.path()), &printer).unwrap();
-    for told in
-        ["no such Flink version", "is `kubernetes.operator.reconcile.interval` meant?", "`soon`"]
-    {
+    for told in [
+        "no such Flink version",
+        "is `kubernetes.operator.reconcile.interval` meant?",
+        "`soon`",
+        "Java classes cannot be loaded here; set `kubernetes.operator.plugins.listeners.audit.url`",
+    ] {
         assert!(transcript.error().contains(told), "{told}: {}", transcript.error());
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::config::FlinkConfig;
-use crate::config::plugin::{Endpoint, InvalidPlugin, Options};
+use crate::config::plugin::{Endpoint, InvalidPlugin, LISTENERS, Options};
 
 /// Events that may wait for a listener where it does not say.
 pub(super) const QUEUE: usize = 1_000;
@@ -37,7 +37,10 @@ impl Settings {
     /// # Errors
     /// Everything that is wrong with them.
     pub fn all(config: &FlinkConfig) -> Result<Vec<Self>, Vec<InvalidPlugin>> {
-        Options::read_all(config, "listeners", Self::of)
+        let read = |options: Options<'_>| {
+            (!options.is_java_alone()).then(|| Self::of(options)).transpose()
+        };
+        Ok(Options::read_all(config, LISTENERS, read)?.into_iter().flatten().collect())
     }
 
     fn of(options: Options<'_>) -> Result<Self, InvalidPlugin> {

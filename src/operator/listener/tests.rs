@@ -74,7 +74,7 @@ async fn endpoint(statuses: Vec<u16>) -> (String, Receiver<Value>) {
 #[test]
 fn settings_are_checked_all_at_once() {
     let problems = Settings::all(&config(&[
-        ("a.class", "com.example.Listener"),
+        ("a.unknown", "x"),
         ("b.url", "ftp://host"),
         ("c.command", "  "),
         ("d.timeout", "5 s"),
@@ -86,7 +86,7 @@ fn settings_are_checked_all_at_once() {
     .unwrap_err();
     let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
     expect_test::expect![[r#"
-        operator configuration `kubernetes.operator.plugins.listeners.a.class`: Java classes cannot be loaded here; set `url` or `command` instead
+        operator configuration `kubernetes.operator.plugins.listeners.a.unknown`: unknown option: expected one of url, headers, command, timeout, queue
         operator configuration `kubernetes.operator.plugins.listeners.b.url`: expected an http or https URL
         operator configuration `kubernetes.operator.plugins.listeners.c.command`: expected a program
         operator configuration `kubernetes.operator.plugins.listeners.d.url`: set `url` or `command`
@@ -94,6 +94,18 @@ fn settings_are_checked_all_at_once() {
         operator configuration `kubernetes.operator.plugins.listeners.f.queue`: expected a number from 1 to 100000"#]]
     .assert_eq(&lines.join("\n"));
     assert_eq!(Settings::all(&FlinkConfig::default()).unwrap(), []);
+}
+
+#[test]
+fn a_java_class_is_left_out_and_what_goes_with_it() {
+    let listeners = Settings::all(&config(&[
+        ("java.class", "com.example.Listener"),
+        ("java.threshold", "3"),
+        ("shared.class", "com.example.Listener"),
+        ("shared.command", "true"),
+    ]));
+    let names: Vec<String> = listeners.unwrap().into_iter().map(|one| one.name).collect();
+    assert_eq!(names, ["shared"]);
 }
 
 #[tokio::test]
