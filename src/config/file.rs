@@ -5,6 +5,7 @@ use serde_json::{Map, Value};
 
 use super::FlinkConfig;
 use super::flink_config::key_in;
+use super::structure::list_text;
 
 /// Nodes that YAML aliases may stand for: a few lines of aliases of aliases stand for millions.
 const REPLAYED_MAX: usize = 10_000;
@@ -64,8 +65,9 @@ fn pair(line: &str) -> Result<Option<(&str, &str)>, ()> {
     if key.is_empty() || value.is_empty() { Err(()) } else { Ok(Some((key, value))) }
 }
 
-/// Reads standard YAML and flattens it; lists keep the form `[a, b]`, a key without value is unset.
-/// Only `true` and `false` are booleans, so that `yes` and `on` stay text.
+/// Reads standard YAML and flattens it; a list becomes `a;b`, which every version of Flink reads, and
+/// a key without value is unset. Only `true` and `false` are booleans, so that `yes` and `on` stay
+/// text.
 pub fn parse_config_yaml(text: &str) -> Result<FlinkConfig, ParseError> {
     let options = serde_yaml::options! {
         strict_booleans: true,
@@ -85,8 +87,9 @@ fn flatten(flat: &mut FlinkConfig, group: Option<&str>, entries: &Map<String, Va
             Value::Null => {}
             Value::Object(inner) => flatten(flat, Some(&key), inner),
             Value::String(text) => flat.set(key, text),
-            // JSON is YAML's flow form, which Flink's own reader keeps for lists as well.
-            Value::Array(_) | Value::Bool(_) | Value::Number(_) => flat.set(key, value.to_string()),
+            // Flink 1 knows no other form in flink-conf.yaml.
+            Value::Array(items) => flat.set(key, list_text(items)),
+            Value::Bool(_) | Value::Number(_) => flat.set(key, value.to_string()),
         }
     }
 }

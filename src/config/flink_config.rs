@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 use crate::api::deployment::FlinkConfiguration;
 
 use super::option::{ConfigOption, InvalidValue, OptionValue};
+use super::structure::join_map;
 
 /// Keys with this prefix steer the operator and never reach Flink.
 pub(super) const OPERATOR_PREFIX: &str = "kubernetes.operator.";
@@ -97,7 +98,7 @@ impl FlinkConfig {
 
     /// Whether the option is set under any of its names, even to an empty text.
     pub fn is_set<T: OptionValue>(&self, option: &ConfigOption<T>) -> bool {
-        self.find_entry(option).is_some()
+        self.find_entry(option).is_some() || self.find_map(option).is_some()
     }
 
     /// The option's text, under whichever of its names it is set; the current name wins.
@@ -109,16 +110,25 @@ impl FlinkConfig {
         option.keys().find_map(|key| self.get_text(key).map(|text| (key, text)))
     }
 
+    /// The entries below a map's own key, which Flink reads as well where that key is not set.
+    fn find_map<T: OptionValue>(&self, option: &ConfigOption<T>) -> Option<(&'static str, String)> {
+        let text = |key| join_map(self.below(&format!("{key}.")));
+        let mut maps = option.keys().filter(|_| T::IS_MAP).map(|key| (key, text(key)));
+        maps.find(|(_, text)| !text.is_empty())
+    }
+
     /// The option's value, or its default when it is not set.
     pub fn find<T: OptionValue>(
         &self,
         option: &ConfigOption<T>,
     ) -> Result<Option<T>, InvalidValue> {
-        match (self.find_entry(option), option.default_text()) {
-            (Some((key, text)), _) => option.parse(key, text).map(Some),
-            (None, Some(default)) => option.parse(option.key(), default).map(Some),
-            (None, None) => Ok(None),
+        if let Some((key, text)) = self.find_entry(option) {
+            return option.parse(key, text).map(Some);
         }
+        if let Some((key, text)) = self.find_map(option) {
+            return option.parse(key, &text).map(Some);
+        }
+        option.default_text().map(|default| option.parse(option.key(), default)).transpose()
     }
 
     /// The option's value or its default; an option without either is an error that asks for it.
@@ -150,6 +160,10 @@ impl FlinkConfig {
     pub fn unset<T: OptionValue>(&mut self, option: &ConfigOption<T>) {
         for key in option.keys() {
             let _previous = self.remove(key);
+            if T::IS_MAP {
+                let group = format!("{key}.");
+                self.retain(|other| !other.starts_with(&group));
+            }
         }
     }
 }

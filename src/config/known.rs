@@ -5,7 +5,13 @@ use super::FlinkConfig;
 use super::flink_config::OPERATOR_PREFIX;
 
 /// Below these, names are chosen by others.
-const OPEN: [&str; 4] = ["default-configuration.", "job.autoscaler.", "metrics.", "plugins."];
+const OPEN: [&str; 5] = [
+    "default-configuration.",
+    "job.autoscaler.",
+    "metrics.",
+    "plugins.",
+    "user.artifacts.http.header.",
+];
 
 /// Names that look less like one that there is are not guessed.
 const LIKENESS_MIN: f64 = 0.75;

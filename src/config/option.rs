@@ -40,6 +40,8 @@ impl InvalidValue {
 pub trait OptionValue: Sized {
     /// What a value looks like, for messages.
     const EXPECTED: &str;
+    /// Whether the value may also be written as keys below the option's own, as a map of YAML is.
+    const IS_MAP: bool = false;
 
     /// Reads a value in Flink's syntax.
     fn parse(text: &str) -> Option<Self>;
@@ -185,6 +187,7 @@ impl OptionValue for Vec<String> {
 
 impl OptionValue for BTreeMap<String, String> {
     const EXPECTED: &str = "a map such as `k1:v1,k2:v2`";
+    const IS_MAP: bool = true;
 
     fn parse(text: &str) -> Option<Self> {
         structure::split_map(text)

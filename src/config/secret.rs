@@ -29,7 +29,9 @@ pub const HIDDEN: &str = "******";
 /// Whether the value under `key` is to be hidden.
 pub fn is_secret(key: &str) -> bool {
     let key = key.to_lowercase();
-    let is_headers = key.ends_with("artifacts.http.header") || key.ends_with(".headers");
+    let is_headers = key.ends_with("artifacts.http.header")
+        || key.contains("artifacts.http.header.")
+        || key.ends_with(".headers");
     let has_part = |word: &str| key.split(['.', '-', '_']).any(|part| part == word);
     is_headers
         || has_part("sas")
@@ -164,6 +166,7 @@ mod tests {
             "fs.gs.auth.service.account.private.key",
             "kubernetes.operator.user.artifacts.http.header",
             "kubernetes.operator.plugins.listeners.audit.headers",
+            "kubernetes.operator.user.artifacts.http.header.X-Shop",
             "high-availability.zookeeper.client.authorization",
         ] {
             assert!(is_secret(key), "{key}");

@@ -1,8 +1,8 @@
 //! Lists and maps as one text: `a;b;'c;d'` and `k1:v1,k2:v2`, with Flink's quoting.
 //!
 //! The rules are those of Flink's `StructuredOptionsSplitter`. Text made here reads back as it was;
-//! besides the separators, an element that would not survive bare (empty, blank at an edge, a YAML
-//! flow list at the start) is quoted as well.
+//! besides the separators, an element that would not survive bare (empty, blank at an edge, what
+//! begins as a list or map of YAML) is quoted as well.
 
 use std::collections::BTreeMap;
 
@@ -39,6 +39,15 @@ pub fn join_list<T: AsRef<str>>(items: &[T]) -> String {
     items.iter().map(|item| quoted(item.as_ref(), ';')).collect::<Vec<_>>().join(";")
 }
 
+/// A list of YAML as one text, with Flink's form for the maps in it as well.
+pub fn list_text(items: &[serde_json::Value]) -> String {
+    let text = |item: &serde_json::Value| match item.as_object() {
+        Some(entries) => join_map(entries.iter().map(|(key, value)| (key, scalar_text(value)))),
+        None => scalar_text(item),
+    };
+    join_list(&items.iter().map(text).collect::<Vec<_>>())
+}
+
 /// The map as one text, keys in order.
 pub fn join_map<K: AsRef<str>, V: AsRef<str>>(entries: impl IntoIterator<Item = (K, V)>) -> String {
     entries
@@ -62,7 +71,10 @@ fn quoted(text: &str, separator: char) -> String {
     let is_bare = !text.is_empty()
         && text.trim() == text
         && !text.contains([separator, '\'', '"'])
-        && !text.starts_with(['[', '{']);
+        && !text.starts_with(['[', '{'])
+        // Flink 2 reads a YAML list first.
+        && text != "-"
+        && !text.starts_with("- ");
     if is_bare { text.to_owned() } else { format!("'{}'", text.replace('\'', "''")) }
 }
 

@@ -549,3 +549,49 @@ fn a_session_cluster_has_no_job() {
         expect![[r#"["bash","-c","kubernetes-jobmanager.sh kubernetes-session "]"#]],
     );
 }
+
+#[test]
+fn lists_and_maps_of_the_operators_file_are_read_by_every_version_of_flink() {
+    let file = "classloader.parent-first-patterns.additional:\n- org.example.\n- org.other.\n\
+                env.java.opts.all: \"[no-list]\"\n\
+                metrics.scope.patterns: [\"a;b\", \"c,d\"]\n\
+                kubernetes:\n  jobmanager.labels: {team: shop, tier: gold}\n  \
+                taskmanager.tolerations:\n  - {key: spot, operator: Exists}\n  - {key: gpu}\n";
+    let operator = OperatorConfig::new(crate::config::file::parse_config_yaml(file).unwrap());
+    let rendered = |version: &str| {
+        let (spec, id) = (manifest(json!({ "flinkVersion": version })), id());
+        let config = deploy_config(&operator, &id, &spec, None, 1).unwrap();
+        let submission = submission();
+        let input = RenderInput { id: &id, spec: &spec, config: &config, submission: &submission };
+        render_cluster(&input).unwrap()
+    };
+    let old = rendered("v1_20");
+    let prefixes =
+        ["classl", "env.java.o", "kubernetes.jobmanager.l", "kubernetes.taskmanager.t", "metr"];
+    expect![[r#"
+        classloader.parent-first-patterns.additional: org.example.;org.other.
+        env.java.opts.all: [no-list]
+        kubernetes.jobmanager.labels.team: shop
+        kubernetes.jobmanager.labels.tier: gold
+        kubernetes.taskmanager.tolerations: key:spot,operator:Exists;key:gpu
+        metrics.scope.patterns: 'a;b';c,d
+    "#]]
+    .assert_eq(&prefixes.map(|prefix| configured(&old, prefix)).concat());
+    let new = rendered("v2_0");
+    let text = new.config_maps[0]["data"]["config.yaml"].as_str().unwrap();
+    let tree: Value = serde_yaml::from_str(text).unwrap();
+    // A text that is no list of YAML Flink 2 splits as Flink 1 does.
+    check(
+        &tree["classloader"]["parent-first-patterns"]["additional"],
+        expect![[r#""org.example.;org.other.""#]],
+    );
+    check(&tree["metrics"]["scope"]["patterns"], expect![[r#""'a;b';c,d""#]]);
+    check(
+        &tree["kubernetes"]["jobmanager"]["labels"],
+        expect![[r#"{"team":"shop","tier":"gold"}"#]],
+    );
+    for objects in [&old, &new] {
+        let labels = &objects.deployment["spec"]["template"]["metadata"]["labels"];
+        assert_eq!((&labels["team"], &labels["tier"]), (&json!("shop"), &json!("gold")));
+    }
+}

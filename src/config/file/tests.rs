@@ -30,7 +30,7 @@ fn standard_yaml_is_flattened() {
         &parse_config_yaml(text).unwrap(),
         expect![[r#"
             a.b.c=1
-            a.d=["x",2]
+            a.d=x;2
             a.e=yes
             a.f=true
             h=007

@@ -66,3 +66,18 @@ fn an_empty_text_counts_as_set() {
     let config: FlinkConfig = [("web.cancel.enable", "")].into_iter().collect();
     assert!(config.is_set(&options::WEB_CANCEL_ENABLE));
 }
+
+#[test]
+fn a_map_may_be_written_as_keys_below_its_own() {
+    let option = &options::JOB_MANAGER_LABELS;
+    let nested = json!({"kubernetes.jobmanager.labels": {"app.kubernetes.io/name": "a,b", "x": 1}});
+    let mut config = FlinkConfig::flatten(&serde_json::from_value(nested).unwrap());
+    let read = config.find(option).unwrap().unwrap();
+    let read: Vec<_> = read.iter().map(|(key, value)| format!("{key}={value}")).collect();
+    assert_eq!(read, ["app.kubernetes.io/name=a,b", "x=1"]);
+    assert!(config.is_set(option));
+    config.set(option.key(), "y:2");
+    assert_eq!(config.find(option).unwrap().unwrap().len(), 1, "the whole map wins");
+    config.force(option, "z:3");
+    assert_eq!(config.iter().collect::<Vec<_>>(), [("kubernetes.jobmanager.labels", "z:3")]);
+}

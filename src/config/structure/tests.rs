@@ -36,12 +36,23 @@ fn only_what_needs_it_is_quoted() {
         "--a;b c;$HOME;local:///a.jar"
     );
     assert_eq!(join_list(&["{\"x\": [1,2]}", "it's"]), "'{\"x\": [1,2]}';'it''s'");
+    assert_eq!(join_list(&["- a", "-"]), "'- a';'-'");
     assert_eq!(
         join_map([("flinkdeployment.flink.apache.org/generation", "1")]),
         "flinkdeployment.flink.apache.org/generation:1"
     );
     assert_eq!(join_map([("k", "a:b")]), "'k:''a:b'''");
     assert_eq!(join_map([("k", "a,b")]), "'k:a,b'");
+}
+
+#[test]
+fn a_list_of_yaml_is_written_as_flink_writes_it() {
+    let items = serde_json::json!(["a", 2, true, "b;c", {"key": "k", "value": "x,y"}, ["d", "e"]]);
+    let text = list_text(items.as_array().unwrap());
+    expect_test::expect![[r#"a;2;true;'b;c';'key:k,''value:x,y''';'["d","e"]'"#]].assert_eq(&text);
+    assert_eq!(list_text(&[]), "");
+    let map = split_map(&split_list(&text).unwrap()[4]).unwrap();
+    assert_eq!(map["value"], "x,y");
 }
 
 proptest! {
