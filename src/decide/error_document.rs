@@ -2,9 +2,9 @@
 
 use serde_json::{Map, Value, json};
 
-/// Longest text of one field, in characters (`kubernetes.operator.exception.field.max.length`).
+/// Longest text of one field, in characters: the default of the Java operator's option.
 const FIELD_LENGTH_MAX: usize = 2048;
-/// Most causes kept (`kubernetes.operator.exception.throwable.list.max.count`).
+/// Most causes kept: the default of the Java operator's option.
 const CAUSES_MAX: usize = 2;
 
 /// Kind of an error, by the class name that users' alerts already match on.

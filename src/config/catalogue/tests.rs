@@ -36,6 +36,34 @@ fn what_is_right_or_not_the_operators_to_read_is_let_pass() {
 }
 
 #[test]
+fn what_no_code_reads_is_not_told_to_count() {
+    let unused: Vec<&str> =
+        ALL.iter().filter(|known| known.effect == Effect::Nowhere).map(|known| known.key).collect();
+    let prefix = "kubernetes.operator.";
+    let names: Vec<&str> = unused.iter().filter_map(|key| key.strip_prefix(prefix)).collect();
+    assert_eq!(
+        names,
+        [
+            "observer.rest-ready.delay",
+            "exception.stacktrace.enabled",
+            "exception.stacktrace.max.length",
+            "exception.field.max.length",
+            "exception.throwable.list.max.count",
+            "retry.initial.interval",
+            "retry.max.interval",
+            "retry.interval.multiplier",
+            "retry.max.attempts",
+            "rate-limiter.refresh-period",
+            "rate-limiter.limit",
+            "config.cache.timeout",
+            "config.cache.size",
+            "cluster.resource-view.refresh-interval",
+            "exception.label.mapper",
+        ]
+    );
+}
+
+#[test]
 fn a_secret_is_not_told() {
     let told = wrong("kubernetes.operator.user.artifacts.http.header", "Bearer abc");
     let [told] = told.as_slice() else { panic!("{told:?}") };

@@ -13,17 +13,11 @@ use super::{Finding, Places, Rule};
 pub(super) fn check(config: &FlinkConfig, places: &Places) -> Vec<Finding> {
     let mut form = Form { config, places, violations: Vec::new() };
     form.read(&o::RECONCILE_INTERVAL);
-    form.read(&o::OBSERVER_REST_READY_DELAY);
     form.read(&o::OBSERVER_PROGRESS_CHECK_INTERVAL);
     form.read(&o::FLINK_CLIENT_TIMEOUT);
     form.read(&o::FLINK_CLIENT_CANCEL_TIMEOUT);
     form.read(&o::RESOURCE_CLEANUP_TIMEOUT);
     form.read(&o::JOB_SUBMISSION_TIMEOUT);
-    form.read(&o::EXCEPTION_STACKTRACE_ENABLED);
-    form.read(&o::EXCEPTION_STACKTRACE_MAX_LENGTH);
-    form.read(&o::EXCEPTION_FIELD_MAX_LENGTH);
-    form.read(&o::EXCEPTION_THROWABLE_LIST_MAX_COUNT);
-    form.read(&o::EXCEPTION_LABEL_MAPPER);
     form.read(&o::EVENTS_EXCEPTIONS_STACKTRACE_LINES);
     form.read(&o::EVENTS_EXCEPTIONS_LIMIT_PER_RECONCILIATION);
     form.read(&o::RESOURCE_DELETION_PROPAGATION);
