@@ -38,6 +38,26 @@ const PASSWORD_BYTES_MAX: u64 = 4096;
 /// How long a turn may take beside the pause before it: listing, measuring, storing and scaling.
 const TURN_MAX: Duration = Duration::from_mins(5);
 
+/// Before the options of the Java program itself.
+const JAVA_PREFIX: &str = "autoscaler.standalone.";
+/// Its options, older names included, with what says the same here.
+const JAVA_OPTIONS: [(&str, &str); 13] = [
+    ("scalingInterval", "use --interval"),
+    ("flinkClusterHost", "use --flink"),
+    ("flinkClusterPort", "use --flink"),
+    ("autoscaler.standalone.control-loop.interval", "use --interval"),
+    ("autoscaler.standalone.control-loop.parallelism", "use --parallelism"),
+    ("autoscaler.standalone.fetcher.flink-cluster.host", "use --flink"),
+    ("autoscaler.standalone.fetcher.flink-cluster.port", "use --flink"),
+    ("autoscaler.standalone.state-store.type", "use --store"),
+    ("autoscaler.standalone.jdbc.url", "use --store"),
+    ("autoscaler.standalone.jdbc.username", "use --store"),
+    ("autoscaler.standalone.jdbc.password-env-variable", "use --store-password-env"),
+    ("autoscaler.standalone.event-handler.type", EVENTS),
+    ("autoscaler.standalone.jdbc-event-handler.ttl", EVENTS),
+];
+const EVENTS: &str = "events are told in the log";
+
 /// Arguments of `autoscaler run`.
 #[derive(Args)]
 #[command(after_help = "\
@@ -223,10 +243,21 @@ fn base(file: Option<&Path>, printer: &Printer) -> anyhow::Result<FlinkConfig> {
     let text = read_file(file, CONFIG_BYTES_MAX)?;
     let name = file.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let files = Files::of_text(name, file.display().to_string(), &text)?;
-    for remark in &files.remarks {
+    let config = files.merged();
+    for remark in files.remarks.into_iter().chain(java_options(&config)) {
         printer.warning(remark);
     }
-    Ok(files.merged())
+    Ok(config)
+}
+
+/// What is said about options of the Java program.
+fn java_options(config: &FlinkConfig) -> Vec<String> {
+    let told = config.iter().filter_map(|(key, _)| {
+        let known = JAVA_OPTIONS.iter().find(|(name, _)| *name == key).map(|(_, instead)| *instead);
+        let other = || key.starts_with(JAVA_PREFIX).then_some("see the flags of `autoscaler run`");
+        Some(format!("`{key}` has no effect here: {}", known.or_else(other)?))
+    });
+    told.collect()
 }
 
 #[cfg(test)]
@@ -240,6 +271,21 @@ mod tests {
         assert_eq!(all, ["http://a", "http://flink:8081", "https://b.example/proxy"]);
         let twice = urls(&["flink:8081", "http://flink:8081/"].map(str::to_owned)).unwrap_err();
         assert_eq!(twice.to_string(), "--flink names `http://flink:8081` twice");
+    }
+
+    #[test]
+    fn options_of_the_java_program_are_told_with_the_flag() {
+        let keys = ["autoscaler.standalone.fetcher.type", "job.autoscaler.enabled"];
+        let all = JAVA_OPTIONS.iter().map(|(key, _)| *key).chain(keys);
+        let told = java_options(&all.map(|key| (key, "x")).collect());
+        assert_eq!(told.len(), JAVA_OPTIONS.len() + 1, "{told:?}");
+        for expected in [
+            "`autoscaler.standalone.control-loop.interval` has no effect here: use --interval",
+            "`autoscaler.standalone.fetcher.type` has no effect here: see the flags of `autoscaler run`",
+            "`flinkClusterPort` has no effect here: use --flink",
+        ] {
+            assert!(told.iter().any(|one| one == expected), "{expected}: {told:?}");
+        }
     }
 
     #[test]
