@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use super::stored::{self, Job};
 use crate::autoscaler::cost::Cost;
+use crate::autoscaler::settings::Settings;
 use crate::autoscaler::state::Stored;
 use crate::autoscaler::topology::VertexId;
 use crate::cli::args::{Global, ObjectFormat, Output};
@@ -108,6 +109,12 @@ pub(super) async fn run(
     for SetAside { key, kept_as, reason } in &report.set_aside {
         printer
             .warning(format_args!("`{key}` cannot be read, and is kept as `{kept_as}`: {reason}"));
+    }
+    // The operator tells it by an event, which is gone after an hour.
+    if report.is_enabled != Some(false)
+        && let Err(error) = Settings::read(&job.resource.flink_config())
+    {
+        printer.warning(format_args!("the job is not scaled: {error}"));
     }
     Ok(())
 }

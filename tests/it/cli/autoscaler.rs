@@ -179,6 +179,24 @@ async fn what_is_stored_and_not_understood_is_named() {
 }
 
 #[tokio::test]
+async fn status_tells_of_plugins_that_keep_a_job_from_being_scaled() {
+    let cluster = FakeCluster::new();
+    let mut resource = orders();
+    let key = "job.autoscaler.metrics.custom-evaluators";
+    resource["spec"]["flinkConfiguration"][key] = json!(["mine"]);
+    cluster.insert(resource.clone());
+    let ran = run(&cluster, None, "autoscaler status orders").await.succeeded();
+    let told = "warning: the job is not scaled: invalid value `mine` of \
+                `job.autoscaler.metrics.custom-evaluators`: expected nothing: plugins are Java classes, \
+                which do not run here\n";
+    assert_eq!(ran.error, told);
+    resource["spec"]["flinkConfiguration"]["job.autoscaler.enabled"] = json!(false);
+    cluster.insert(resource);
+    let ran = run(&cluster, None, "autoscaler status orders").await.succeeded();
+    assert_eq!(ran.error, "");
+}
+
+#[tokio::test]
 async fn a_session_cluster_has_no_job_to_scale() {
     let cluster = FakeCluster::new();
     let mut session = orders();
