@@ -21,7 +21,13 @@ use crate::sandbox::{down, image, state, status, up};
 Examples:
   kubectl flink sandbox up --install
   kubectl flink sandbox flink-image --install
-  kubectl flink sandbox down")]
+  kubectl flink sandbox down
+
+Environment:
+  KUBECTL_FLINK_SANDBOX_STATE  folder of all that sandboxes are and have, instead of
+                               /var/lib/kubectl-flink for root and
+                               ~/.local/state/kubectl-flink for others; no command
+                               sees, or touches, the sandboxes of two folders")]
 pub struct SandboxArgs {
     #[command(subcommand)]
     command: SandboxCommand,

@@ -1,4 +1,5 @@
-//! The control groups of an instance: one root for all of it, in cgroup v1 and v2.
+//! The control groups of an instance: one root for all of it, in cgroup v1 and v2. Its name is
+//! [`Folder::group`](super::state::Folder::group).
 //!
 //! The kubelet keeps its pods below that root, and the parts of the instance run in a leaf of it.
 //! So everything that belongs to an instance can be found there, also when all records are lost.
@@ -71,49 +72,47 @@ impl Hierarchies {
     }
 
     /// The instance's root in every hierarchy.
-    fn roots(&self, instance: &str) -> Vec<PathBuf> {
-        let name = root_name(instance);
+    fn roots(&self, group: &str) -> Vec<PathBuf> {
         match self {
-            Self::V2(path) => vec![path.join(name)],
+            Self::V2(path) => vec![path.join(group)],
             Self::V1(hierarchies) => {
-                hierarchies.iter().map(|hierarchy| hierarchy.path.join(&name)).collect()
+                hierarchies.iter().map(|hierarchy| hierarchy.path.join(group)).collect()
             }
         }
     }
 
     /// The one hierarchy in which the instance's own parts are kept together. In v1 it is one
     /// that limits nothing, so that they stay accounted to who started them in all others.
-    fn tracking_root(&self, instance: &str) -> Option<PathBuf> {
-        let name = root_name(instance);
+    fn tracking_root(&self, group: &str) -> Option<PathBuf> {
         match self {
-            Self::V2(path) => Some(path.join(name)),
+            Self::V2(path) => Some(path.join(group)),
             Self::V1(hierarchies) => ["pids", "name=systemd", "freezer", "cpu"]
                 .iter()
                 .find_map(|wanted| {
                     hierarchies.iter().find(|found| found.controllers.iter().any(|c| c == wanted))
                 })
-                .map(|found| found.path.join(name)),
+                .map(|found| found.path.join(group)),
         }
     }
 
     /// The list of processes that a part of the instance enters.
-    pub(super) fn processes_file(&self, instance: &str) -> Option<PathBuf> {
-        Some(self.tracking_root(instance)?.join("parts/cgroup.procs"))
+    pub(super) fn processes_file(&self, group: &str) -> Option<PathBuf> {
+        Some(self.tracking_root(group)?.join("parts/cgroup.procs"))
     }
 
     /// Makes the instance's groups, ready for a kubelet.
-    pub(super) fn create(&self, instance: &str) -> Result<(), Error> {
+    pub(super) fn create(&self, group: &str) -> Result<(), Error> {
         if let Self::V2(path) = self {
             enable_controllers(path)?;
         }
-        for root in self.roots(instance) {
+        for root in self.roots(group) {
             fs::create_dir_all(&root).map_err(Error::file("make", &root))?;
             fill_cpuset(&root)?;
         }
         if let Self::V2(path) = self {
-            enable_controllers(&path.join(root_name(instance)))?;
+            enable_controllers(&path.join(group))?;
         }
-        if let Some(root) = self.tracking_root(instance) {
+        if let Some(root) = self.tracking_root(group) {
             let parts = root.join("parts");
             fs::create_dir_all(&parts).map_err(Error::file("make", &parts))?;
         }
@@ -121,13 +120,13 @@ impl Hierarchies {
     }
 
     /// Whether any group of the instance exists.
-    pub(super) fn exist(&self, instance: &str) -> bool {
-        self.roots(instance).iter().any(|root| root.exists())
+    pub(super) fn exist(&self, group: &str) -> bool {
+        self.roots(group).iter().any(|root| root.exists())
     }
 
     /// Ends every process in the instance's groups: its parts, shims and containers.
-    pub(super) async fn end_all(&self, instance: &str) -> Result<(), Error> {
-        let roots = self.roots(instance);
+    pub(super) async fn end_all(&self, group: &str) -> Result<(), Error> {
+        let roots = self.roots(group);
         let empty = wait_for(GONE_WITHIN, async || {
             let processes: Vec<ProcessId> = roots.iter().flat_map(|root| members(root)).collect();
             if processes.is_empty() {
@@ -137,15 +136,15 @@ impl Hierarchies {
             None
         });
         empty.await.ok_or_else(|| Error::TimedOut {
-            what: format!("processes of sandbox `{instance}` do not end"),
+            what: format!("processes of control group `{group}` do not end"),
             after: GONE_WITHIN,
             log: None,
         })
     }
 
     /// Removes the instance's groups, which have to be empty.
-    pub(super) async fn delete(&self, instance: &str) -> Result<(), Error> {
-        for root in self.roots(instance) {
+    pub(super) async fn delete(&self, group: &str) -> Result<(), Error> {
+        for root in self.roots(group) {
             // A group stays busy for a moment after its last process has gone.
             let removed = wait_for(GONE_WITHIN, async || {
                 remove_groups(&root);
@@ -160,11 +159,6 @@ impl Hierarchies {
         }
         Ok(())
     }
-}
-
-/// Name of the instance's root group; the kubelet's `cgroupRoot`, without the slash.
-pub(super) fn root_name(instance: &str) -> String {
-    format!("kubectl-flink-{instance}")
 }
 
 /// The processes in `group` and below it.

@@ -15,15 +15,15 @@ const GONE_WITHIN: Duration = Duration::from_secs(20);
 /// Takes the instance down; answers whether there was anything.
 pub async fn down(name: &str, progress: &Progress<'_>) -> Result<bool, Error> {
     let folder = Folder::of(name)?;
-    if !folder.path().exists() && !has_groups(name) {
+    if !folder.path().exists() && !has_groups(&folder) {
         return Ok(false);
     }
     let _lock = folder.lock().await?;
     clear(&folder, progress).await
 }
 
-fn has_groups(name: &str) -> bool {
-    Hierarchies::of_this_machine().is_some_and(|groups| groups.exist(name))
+fn has_groups(folder: &Folder) -> bool {
+    Hierarchies::of_this_machine().is_some_and(|groups| groups.exist(&folder.group()))
 }
 
 /// Removes all of an instance; answers whether there was anything.
@@ -32,7 +32,7 @@ fn has_groups(name: &str) -> bool {
 /// process. The order keeps what is needed to try again until the end.
 pub(super) async fn clear(folder: &Folder, progress: &Progress<'_>) -> Result<bool, Error> {
     let name = folder.name();
-    if !folder.path().exists() && !has_groups(name) {
+    if !folder.path().exists() && !has_groups(folder) {
         return Ok(false);
     }
     let task = progress.task(format!("removing all of sandbox `{name}`"));
@@ -53,9 +53,10 @@ pub(super) async fn clear(folder: &Folder, progress: &Progress<'_>) -> Result<bo
             log: None,
         });
     }
-    if let Some(groups) = Hierarchies::of_this_machine().filter(|groups| groups.exist(name)) {
-        groups.end_all(name).await?;
-        groups.delete(name).await?;
+    let group = folder.group();
+    if let Some(groups) = Hierarchies::of_this_machine().filter(|groups| groups.exist(&group)) {
+        groups.end_all(&group).await?;
+        groups.delete(&group).await?;
     }
     if let Some(instance) = &instance {
         if let Kind::Full { network } = instance.kind {

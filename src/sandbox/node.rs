@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use super::cgroup::{Hierarchies, root_name};
+use super::cgroup::Hierarchies;
 use super::command::{SHORT, find, program, run};
 use super::control_plane::{Setup, options};
 use super::error::Error;
@@ -56,13 +56,12 @@ impl Node<'_> {
     }
 
     async fn start_holder(&self) -> Result<ProcessId, Error> {
-        let groups = hierarchies()?;
-        groups.create(self.name())?;
-        let folder = self.setup.folder;
+        let (groups, folder) = (hierarchies()?, self.setup.folder);
+        groups.create(&folder.group())?;
         let place = Place {
             identity: folder.identity(HOLDER),
             log: folder.log(HOLDER),
-            group: groups.processes_file(self.name()),
+            group: groups.processes_file(&folder.group()),
             namespaces_of: None,
         };
         let pause = self.setup.programs.path("pause").to_string_lossy().into_owned();
@@ -126,7 +125,7 @@ impl Node<'_> {
         Ok(Place {
             identity: self.setup.folder.identity(part),
             log: self.setup.folder.log(part),
-            group: hierarchies()?.processes_file(self.name()),
+            group: hierarchies()?.processes_file(&self.setup.folder.group()),
             namespaces_of: Some(holder),
         })
     }
@@ -229,7 +228,7 @@ disabled_plugins = [
             "kind": "KubeletConfiguration",
             "containerRuntimeEndpoint": format!("unix://{SOCKET}"),
             "cgroupDriver": "cgroupfs",
-            "cgroupRoot": format!("/{}", root_name(self.name())),
+            "cgroupRoot": format!("/{}", self.setup.folder.group()),
             "failSwapOn": false,
             "failCgroupV1": false,
             "clusterDNS": [self.network.bridge()],

@@ -12,13 +12,19 @@ use std::time::Duration;
 
 use rustix::fs::FlockOperation;
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 
+use super::archive::hex;
 use super::error::Error;
 use super::network::Network;
 use super::process::{ProcessId, remove, wait_for};
 
 /// Longest name of an instance: it is part of file, cgroup and node names.
 const NAME_LENGTH_MAX: usize = 40;
+/// Names another folder for the state of all instances.
+const STATE_VARIABLE: &str = "KUBECTL_FLINK_SANDBOX_STATE";
+/// Where root has it else.
+const SYSTEM: &str = "/var/lib/kubectl-flink";
 /// How long a command waits for another one on the same instance.
 const LOCK_WAIT: Duration = Duration::from_mins(2);
 
@@ -110,6 +116,20 @@ impl Folder {
         self.root.join(&self.name)
     }
 
+    /// Name of the instance's root control group; the kubelet's `cgroupRoot`, without the slash.
+    ///
+    /// Groups are the machine's, and an instance of another state folder may have this name: to
+    /// take that one down must not end this one.
+    pub(super) fn group(&self) -> String {
+        let name = format!("kubectl-flink-{}", self.name);
+        if self.root == Path::new(SYSTEM) {
+            return name;
+        }
+        let sum = hex(&Sha256::digest(self.root.as_os_str().as_encoded_bytes()));
+        // No name of an instance has this sign.
+        format!("{name}_{}", &sum[..8])
+    }
+
     /// A file or folder in it.
     pub(super) fn file(&self, name: impl AsRef<Path>) -> PathBuf {
         self.path().join(name)
@@ -199,9 +219,10 @@ impl Folder {
         lock(&self.root, &format!("{}.lock", self.name), &what, LOCK_WAIT).await
     }
 
-    /// Keeps other instances from choosing a network until the lock is dropped.
-    pub(super) async fn lock_networks(&self) -> Result<Lock, Error> {
-        lock(&self.root, "networks.lock", "the choice of a network", LOCK_WAIT).await
+    /// Keeps other instances, of any state folder, from choosing a network until the lock is
+    /// dropped.
+    pub(super) async fn lock_networks() -> Result<Lock, Error> {
+        lock(Path::new(SYSTEM), "networks.lock", "the choice of a network", LOCK_WAIT).await
     }
 }
 
@@ -252,10 +273,15 @@ pub(super) async fn lock(
     Ok(Lock { _file: file })
 }
 
-/// The folder of all instances: the system's for root, the user's own for others.
+/// The folder of all instances: what the environment names, else the system's for root and the
+/// user's own for others.
 fn root() -> Result<PathBuf, Error> {
+    if let Some(named) = std::env::var_os(STATE_VARIABLE).filter(|path| !path.is_empty()) {
+        let named = PathBuf::from(named);
+        return std::path::absolute(&named).map_err(Error::file("find", &named));
+    }
     if is_root() {
-        return Ok(PathBuf::from("/var/lib/kubectl-flink"));
+        return Ok(PathBuf::from(SYSTEM));
     }
     user_folder("XDG_STATE_HOME", ".local/state")
 }

@@ -236,7 +236,7 @@ impl BringUp<'_> {
     /// Makes the namespaces, with a network that nobody else has or is about to take.
     async fn namespaces(&self) -> Result<(ProcessId, Network, Instance), Error> {
         let task = self.progress.task("making namespaces, control groups and network");
-        let _lock = self.setup.folder.lock_networks().await?;
+        let _lock = Folder::lock_networks().await?;
         let network = Network::choose().await?;
         let instance = Instance { kind: Kind::Full { network }, ..self.setup.instance.clone() };
         self.setup.folder.write(&instance)?;

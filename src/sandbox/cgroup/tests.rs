@@ -18,11 +18,11 @@ fn v1_wins_over_the_empty_v2_beside_it_which_is_cleared_too() {
 fn parts_are_kept_where_nothing_is_limited() {
     let groups = Hierarchies::parse(V1).unwrap();
     assert_eq!(
-        groups.processes_file("dev").unwrap(),
+        groups.processes_file("kubectl-flink-dev").unwrap(),
         Path::new("/sys/fs/cgroup/pids/kubectl-flink-dev/parts/cgroup.procs")
     );
-    assert_eq!(groups.roots("dev").len(), 4);
-    assert!(groups.roots("dev")[3].ends_with("unified/kubectl-flink-dev"));
+    assert_eq!(groups.roots("kubectl-flink-dev").len(), 4);
+    assert!(groups.roots("kubectl-flink-dev")[3].ends_with("unified/kubectl-flink-dev"));
 }
 
 #[test]
@@ -31,7 +31,7 @@ fn v2_alone_is_one_hierarchy() {
     let groups = Hierarchies::parse(text).unwrap();
     assert_eq!(groups, Hierarchies::V2("/sys/fs/cgroup".into()));
     assert_eq!(
-        groups.processes_file("a").unwrap(),
+        groups.processes_file("kubectl-flink-a").unwrap(),
         Path::new("/sys/fs/cgroup/kubectl-flink-a/parts/cgroup.procs")
     );
 }

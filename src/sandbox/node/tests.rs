@@ -6,7 +6,7 @@ use crate::sandbox::state::{FORMAT, Folder, Instance, Kind};
 
 fn with_node(check: impl FnOnce(&Node<'_>, &str)) {
     let network = Network::new(10, 200);
-    let folder = Folder::of("dev").unwrap();
+    let folder = Folder::within(Path::new("/var/lib/kubectl-flink"), "dev");
     let instance = Instance {
         format: FORMAT,
         name: "dev".into(),

@@ -42,6 +42,16 @@ fn names_are_safe_as_parts_of_paths() {
 }
 
 #[test]
+fn control_groups_of_two_state_folders_differ() {
+    let group = |root: &str| Folder::within(Path::new(root), "dev").group();
+    assert_eq!(group(SYSTEM), "kubectl-flink-dev");
+    let (one, other) = (group("/home/me/state"), group("/home/you/state"));
+    assert!(one.starts_with("kubectl-flink-dev_"), "{one}");
+    assert_ne!(one, other);
+    assert!(!is_name(one.trim_start_matches("kubectl-flink-")), "no instance of root has it");
+}
+
+#[test]
 fn mount_inside_the_folder_is_found_and_one_beside_it_is_not() {
     let mounts = "\
 22 1 0:21 / / rw - ext4 /dev/vda rw
