@@ -1,7 +1,9 @@
 # Sourced by run.sh and soak.sh: lays the ground for a measurement. Sets `program`, `out`, `world` and KUBECONFIG.
 program=$PWD/target/release/kubectl-flink
 out=$PWD/target/bench
-world=127.0.0.1:${BENCH_PORT:-18081}
+alone=$PWD/tests/alone.sh
+free_port='import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'
+world=127.0.0.1:${BENCH_PORT:-$(python3 -c "$free_port")}
 mkdir -p "$out"
 [ -x "$program" ] || { echo "bench: \`$program\` is missing: run \`make release\`" >&2; exit 1; }
 command -v go >/dev/null || { echo "bench: needs Go, to build bench/flinkworld" >&2; exit 1; }
@@ -10,6 +12,8 @@ command -v go >/dev/null || { echo "bench: needs Go, to build bench/flinkworld" 
 cargo build --locked --quiet --example bench
 
 sandbox=bench-$$
+# Apart from those of people. What a killed run leaves is found here.
+export KUBECTL_FLINK_SANDBOX_STATE="$PWD/target/tmp/sandboxes"
 world_pid=
 finish() {
     [ -z "$world_pid" ] || kill "$world_pid" 2>/dev/null || true
@@ -26,10 +30,10 @@ else
     "$program" sandbox up --control-plane-only --name "$sandbox" --kubeconfig "$KUBECONFIG"
 fi
 export KUBECONFIG
-"$program" crds --apply
-"$program" init --yes --skip-crds --namespace default >/dev/null
+"$alone" KUBECONFIG="$KUBECONFIG" "$program" crds --apply
+"$alone" KUBECONFIG="$KUBECONFIG" "$program" init --yes --skip-crds --namespace default >/dev/null
 
 # The stand-in shares the machine with what is measured.
-GOMAXPROCS=1 GOGC=50 "$out/flinkworld" -kubeconfig "$KUBECONFIG" -listen "$world" > "$out/flinkworld.log" 2>&1 &
+"$alone" GOMAXPROCS=1 GOGC=50 "$out/flinkworld" -kubeconfig "$KUBECONFIG" -listen "$world" > "$out/flinkworld.log" 2>&1 &
 world_pid=$!
 sleep 2

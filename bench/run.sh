@@ -14,6 +14,6 @@ phases=${*:-rest one restart hanging failover all}
 [ "$phases" != create ] || phases=
 . bench/ground.sh
 
-target/debug/examples/bench run "$count" "$phases" "$KUBECONFIG" "$world" "$out/figures-$count.json" -- \
+"$alone" target/debug/examples/bench run "$count" "$phases" "$KUBECONFIG" "$world" "$out/figures-$count.json" -- \
     "$program" operate --all-namespaces --flink-rest-address "$world"
-[ "$count" -gt 1000 ] || bench/commands.sh "$program"
+[ "$count" -gt 1000 ] || "$alone" KUBECONFIG="$KUBECONFIG" bench/commands.sh "$program"

@@ -20,9 +20,10 @@ fi
 { printf 'PK\003\004'; head -c 300000 /dev/urandom; } >"$folder/job.jar"
 KUBECTL_FLINK_TEST_JAR_SUM=$(sha256sum "$folder/job.jar" | cut -d ' ' -f 1)
 
-"$sources/s3.sh" "$folder/job.jar" "$folder/s3-address" >"$folder/s3.log" 2>&1 &
+"$sources/s3.sh"
+"$alone" "$sources/s3.sh" "$folder/job.jar" "$folder/s3-address" >"$folder/s3.log" 2>&1 &
 started $!
-java -Xmx256m -cp "$packages/jars/*" "$sources/MiniHdfs.java" "$folder/hdfs" "$folder/job.jar" "$folder/hdfs-address" \
+"$alone" java -Xmx256m -cp "$packages/jars/*" "$sources/MiniHdfs.java" "$folder/hdfs" "$folder/job.jar" "$folder/hdfs-address" \
     >"$folder/hdfs.log" 2>&1 &
 started $!
 
@@ -31,20 +32,21 @@ python=$clouds/python/bin/python
 gcs=127.0.0.1:$(free_port)
 mkdir -p "$folder/gcs" "$folder/gcs-objects/jars/jobs"
 cp "$folder/job.jar" "$folder/gcs-objects/jars/jobs/job.jar"
-"$clouds/bin/fake-gcs-server" -scheme http -host 127.0.0.1 -port "${gcs#*:}" -public-host "$gcs" -backend memory \
+"$alone" "$clouds/bin/fake-gcs-server" -scheme http -host 127.0.0.1 -port "${gcs#*:}" -public-host "$gcs" -backend memory \
     -data "$folder/gcs-objects" >"$folder/gcs.log" 2>&1 &
 started $!
-"$python" "$sources/gcs_guard.py" "http://$gcs" "$folder/gcs" >"$folder/gcs-guard.log" 2>&1 &
+"$alone" "$python" "$sources/gcs_guard.py" "http://$gcs" "$folder/gcs" >"$folder/gcs-guard.log" 2>&1 &
 started $!
 
 KUBECTL_FLINK_TEST_AZURE_KEY=$(head -c 64 /dev/urandom | base64 -w 0)
 azure_port=$(free_port)
 KUBECTL_FLINK_TEST_AZURE=http://127.0.0.1:$azure_port/lake
-AZURITE_ACCOUNTS="lake:$KUBECTL_FLINK_TEST_AZURE_KEY" "$clouds/bin/node" "$clouds/node_modules/azurite/dist/src/blob/main.js" \
+"$alone" AZURITE_ACCOUNTS="lake:$KUBECTL_FLINK_TEST_AZURE_KEY" \
+    "$clouds/bin/node" "$clouds/node_modules/azurite/dist/src/blob/main.js" \
     --blobHost 127.0.0.1 --blobPort "$azure_port" --inMemoryPersistence --disableTelemetry >"$folder/azure.log" 2>&1 &
 started $!
 put_into_azure() {
-    "$python" "$sources/into_azure.py" "$KUBECTL_FLINK_TEST_AZURE" lake "$KUBECTL_FLINK_TEST_AZURE_KEY" "$folder/job.jar" \
+    "$alone" "$python" "$sources/into_azure.py" "$KUBECTL_FLINK_TEST_AZURE" lake "$KUBECTL_FLINK_TEST_AZURE_KEY" "$folder/job.jar" \
         >"$folder/azure-tokens" 2>"$folder/azure-client.log"
 }
 

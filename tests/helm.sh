@@ -8,5 +8,5 @@ HELM=$(tests/helm-program.sh)
 export HELM
 cargo build --locked
 helm/package.sh
-"$HELM" lint --strict target/chart/kubectl-flink-operator
+tests/alone.sh "$HELM" lint --strict target/chart/kubectl-flink-operator
 cargo test --locked --test it -- --ignored --nocapture chart:: kustomize::

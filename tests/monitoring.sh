@@ -9,6 +9,12 @@ cd "$(dirname "$0")/.."
 . tests/servers.sh
 sandbox=monitoring-$$
 program=$PWD/target/debug/kubectl-flink
+# Apart from those of people. What a killed run leaves is found here.
+export KUBECTL_FLINK_SANDBOX_STATE="$PWD/target/tmp/sandboxes"
+
+flink() {
+    "$alone" KUBECONFIG="$KUBECONFIG" "$program" "$@"
+}
 
 clean_up() {
     "$program" sandbox down --name "$sandbox" >/dev/null 2>&1 || status=1
@@ -38,12 +44,12 @@ cargo build --locked
 
 export KUBECONFIG="$folder/kubeconfig"
 "$program" sandbox up --control-plane-only --name "$sandbox" --kubeconfig "$KUBECONFIG"
-"$program" crds --apply
-"$program" init --yes --skip-crds --namespace default >/dev/null
+flink crds --apply
+flink init --yes --skip-crds --namespace default >/dev/null
 flink=127.0.0.1:$(free_port)
-"$folder/flinkworld" -kubeconfig "$KUBECONFIG" -listen "$flink" >"$folder/flinkworld.log" 2>&1 &
+"$alone" "$folder/flinkworld" -kubeconfig "$KUBECONFIG" -listen "$flink" >"$folder/flinkworld.log" 2>&1 &
 started $!
-"$program" operate --all-namespaces --flink-rest-address "$flink" --metrics-port 0 >"$folder/operator.log" 2>&1 &
+"$alone" KUBECONFIG="$KUBECONFIG" "$program" operate --all-namespaces --flink-rest-address "$flink" --metrics-port 0 >"$folder/operator.log" 2>&1 &
 started $!
 wait_for 60 grep -q 'telling metrics' "$folder/operator.log"
 metrics=$(sed -n 's/.*telling metrics.*port=\([0-9]*\).*/\1/p' "$folder/operator.log")
@@ -56,7 +62,7 @@ scrape_configs:
     static_configs: [{targets: ["127.0.0.1:$metrics"]}]
 END
 address=127.0.0.1:$(free_port)
-"$PROMETHEUS/prometheus" --config.file="$folder/prometheus.yml" --storage.tsdb.path="$folder/data" \
+"$alone" "$PROMETHEUS/prometheus" --config.file="$folder/prometheus.yml" --storage.tsdb.path="$folder/data" \
     --web.listen-address="$address" >"$folder/prometheus.log" 2>&1 &
 started $!
 # A job that is upgraded, a savepoint, and a session job that cannot start.
@@ -76,12 +82,12 @@ $2
 END
 }
 manifest orders '  job: {jarURI: "local:///opt/flink/usrlib/orders.jar", parallelism: 1, upgradeMode: stateless}' |
-    "$program" deploy -f - --wait
+    flink deploy -f - --wait
 # flinkworld forgets it, which is as good: it is counted.
-"$program" savepoint orders --timeout 1s >/dev/null 2>&1 || true
-"$program" deploy orders --parallelism 2 --wait
-manifest cluster '' | "$program" deploy -f - --wait
-"$program" deploy -f - <<END
+flink savepoint orders --timeout 1s >/dev/null 2>&1 || true
+flink deploy orders --parallelism 2 --wait
+manifest cluster '' | flink deploy -f - --wait
+flink deploy -f - <<END
 apiVersion: flink.apache.org/v1beta1
 kind: FlinkSessionJob
 metadata: {name: report}
@@ -89,4 +95,4 @@ spec:
   deploymentName: cluster
   job: {jarURI: "https://127.0.0.1:1/report.jar", parallelism: 1, upgradeMode: stateless}
 END
-python3 tests/monitoring/check.py "http://$address"
+"$alone" python3 tests/monitoring/check.py "http://$address"

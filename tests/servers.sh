@@ -5,8 +5,10 @@
 #   program … & started $!     begins one
 #   wait_for SECONDS COMMAND…  waits until a command succeeds
 #   free_port                  a port that nobody has
+#   $alone PROGRAM …           runs a program with nothing of this machine's environment; see alone.sh
 #   clean_up                   to be defined by a script that leaves more than processes; may set status=1
 folder=$(mktemp -d)
+alone=$PWD/tests/alone.sh
 servers=
 
 # The ones started last are stopped first.

@@ -31,14 +31,19 @@ install_missing() {
     fi
 }
 
-# Runs a command as this user where root runs this script, in place of the shell that called it.
+# Runs a command as this user where root runs this script, in place of the shell that called it. The user cannot write to
+# temporary files of root's.
 as() {
     user=$1
     shift
     if [ "$(id -u)" -eq 0 ]; then
-        exec setpriv --reuid="$user" --regid="$(id -g "$user")" --clear-groups "$@"
+        exec "$alone" TMPDIR=/tmp setpriv --reuid="$user" --regid="$(id -g "$user")" --clear-groups "$@"
     fi
-    exec "$@"
+    exec "$alone" TMPDIR=/tmp "$@"
+}
+
+maria() {
+    "$alone" mariadb --no-defaults --socket="$folder/maria/socket" --user=root "$@"
 }
 
 install_missing
@@ -59,7 +64,7 @@ postgres_port=$(free_port)
 (as postgres "$(of_postgres postgres)" -D "$folder/postgres/data" -h 127.0.0.1 -p "$postgres_port" \
     -k "$folder/postgres") >"$folder/postgres.log" 2>&1 &
 started $!
-wait_for 60 "$(of_postgres pg_isready)" -h 127.0.0.1 -p "$postgres_port" -U flink -d postgres
+wait_for 60 "$alone" "$(of_postgres pg_isready)" -h 127.0.0.1 -p "$postgres_port" -U flink -d postgres
 
 maria_port=$(free_port)
 (as nobody mariadb-install-db --no-defaults --datadir="$folder/maria/data" --auth-root-authentication-method=normal \
@@ -67,8 +72,8 @@ maria_port=$(free_port)
 (as nobody mariadbd --no-defaults --datadir="$folder/maria/data" --bind-address=127.0.0.1 --port="$maria_port" \
     --socket="$folder/maria/socket" --skip-log-bin) >"$folder/maria.log" 2>&1 &
 started $!
-wait_for 60 mariadb --no-defaults --socket="$folder/maria/socket" --user=root --execute "SELECT 1"
-mariadb --no-defaults --socket="$folder/maria/socket" --user=root <<SQL
+wait_for 60 maria --execute "SELECT 1"
+maria <<SQL
 CREATE DATABASE autoscaler;
 CREATE USER flink@'127.0.0.1' IDENTIFIED BY '$KUBECTL_FLINK_TEST_STORE_PASSWORD';
 GRANT ALL ON autoscaler.* TO flink@'127.0.0.1';

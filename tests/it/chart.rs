@@ -1,10 +1,10 @@
 //! The Helm chart against `operator install`: one set of values, one set of objects.
 
-use std::process::Command;
-
 use kubectl_flink::install::merge::{Scalars, defaults, merge, set, typed};
 use kubectl_flink::install::objects::Release;
 use serde_json::{Map, Value};
+
+use crate::support::program::other;
 
 const NAMESPACE: &str = "flink-operator";
 
@@ -86,7 +86,7 @@ fn of_program(given: Map<String, Value>) -> Vec<Value> {
 fn of_chart(arguments: &[&str]) -> Vec<Value> {
     let helm = std::env::var("HELM").expect("HELM names the program: run tests/helm.sh");
     let chart = concat!(env!("CARGO_MANIFEST_DIR"), "/helm/kubectl-flink-operator");
-    let mut command = Command::new(helm);
+    let mut command = other(helm);
     command.args(["template", "release", chart, "--namespace", NAMESPACE]).args(arguments);
     let output = command.output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -154,7 +154,7 @@ fn the_chart_refuses_what_the_program_refuses() {
     let chart = concat!(env!("CARGO_MANIFEST_DIR"), "/helm/kubectl-flink-operator");
     for bad in ["replicas=many", "rbac.operatorRol.name=x", "imagePullSecret={}", "webhook.port=0"]
     {
-        let mut command = Command::new(&helm);
+        let mut command = other(&helm);
         let output = command.args(["template", "x", chart, "--set", bad]).output().unwrap();
         assert!(!output.status.success(), "{bad}");
     }

@@ -9,6 +9,8 @@ use expect_test::expect_file;
 use kubectl_flink::api::crd;
 use serde_json::Value;
 
+use crate::support::program::program;
+
 #[test]
 fn examples_have_no_field_that_the_resource_has_not() {
     let mut unknown = Vec::new();
@@ -37,8 +39,7 @@ fn examples_render() {
     let is_rendered = |manifest: &Value| manifest["kind"] == "FlinkDeployment";
     let renders = |file: &PathBuf| documents(file).iter().any(is_rendered);
     for file in manifests().into_iter().filter(renders) {
-        let rendered = Command::cargo_bin("kubectl-flink")
-            .unwrap()
+        let rendered = Command::from_std(program())
             .args(["render", "-f"])
             .arg(&file)
             .assert()

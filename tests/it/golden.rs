@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 use assert_cmd::Command;
 use serde_json::Value;
 
+use crate::support::program::program;
+
 fn golden() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden")
 }
@@ -20,8 +22,7 @@ fn documents(text: &str) -> Vec<Value> {
 }
 
 fn render(manifest: &Path) -> String {
-    let output = Command::cargo_bin("kubectl-flink")
-        .unwrap()
+    let output = Command::from_std(program())
         .args(["render", "--operator-config"])
         .arg(golden().join("operator-config.yaml"))
         .arg("-f")

@@ -4,10 +4,11 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use flate2::read::GzDecoder;
 use serde::Deserialize;
+
+use crate::support::program::{PROGRAM, other};
 
 /// The target that the archive of the test is packaged as.
 const TARGET: &str = "x86_64-unknown-linux-gnu";
@@ -128,10 +129,10 @@ fn what_is_packaged_is_installed_as_krew_does() {
     // A stand-in for the release build, which a test does not make; the pages come from this one.
     let program = folder.path().join("program");
     std::fs::write(&program, "#!/bin/sh\necho installed\n").unwrap();
-    let packaged = Command::new(root().join("dist/package.sh"))
+    let packaged = other(root().join("dist/package.sh"))
         .args([TARGET, program.to_str().unwrap()])
         .env("DIST", &out)
-        .env("TOOL", env!("CARGO_BIN_EXE_kubectl-flink"))
+        .env("TOOL", PROGRAM)
         .output()
         .unwrap();
     let error = String::from_utf8_lossy(&packaged.stderr);
@@ -155,7 +156,7 @@ fn what_is_packaged_is_installed_as_krew_does() {
         let to: PathBuf = installed.join(to).join(from);
         std::fs::copy(unpacked.join(from), to).unwrap();
     }
-    let ran = Command::new(installed.join(&platform.bin)).output().unwrap();
+    let ran = other(installed.join(&platform.bin)).output().unwrap();
     assert_eq!(String::from_utf8_lossy(&ran.stdout), "installed\n");
 }
 

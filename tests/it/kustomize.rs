@@ -1,11 +1,11 @@
 //! The kustomize bases: what `operator install` makes, as files that a repository can name.
 
-use std::process::Command;
-
 use expect_test::expect_file;
 use kubectl_flink::install::merge::{Scalars, defaults, set, typed};
 use kubectl_flink::install::objects::Release;
 use serde_json::{Value, json};
+
+use crate::support::program::other;
 
 const NAMESPACE: &str = "flink-operator";
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/kustomize");
@@ -41,7 +41,7 @@ fn the_bases_are_what_an_installation_makes() {
 
 /// What `kubectl kustomize` makes of a folder.
 fn kustomized(folder: &str) -> Vec<Value> {
-    let output = Command::new("kubectl").args(["kustomize", folder]).output().unwrap();
+    let output = other("kubectl").args(["kustomize", folder]).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let text = String::from_utf8(output.stdout).unwrap();
     serde_yaml::from_multiple(&text).unwrap()

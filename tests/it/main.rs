@@ -28,6 +28,7 @@ mod fuzz;
 mod going;
 mod golden;
 mod ingress;
+mod isolation;
 mod krew;
 mod kustomize;
 mod layers;

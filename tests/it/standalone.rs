@@ -1,7 +1,7 @@
 //! The autoscaler by itself: Flink clusters without Kubernetes, and a store.
 
 use std::io::{BufRead as _, BufReader};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::support::fake_flink::load::{Load, SOURCE, WINDOW};
 use crate::support::fake_flink::{FakeFlink, deadlines};
+use crate::support::program::program;
 
 const JOB: &str = "aaaa0000000000000000000000000001";
 const WAIT_MAX: Duration = Duration::from_secs(30);
@@ -360,7 +361,7 @@ async fn the_program_runs_until_it_is_interrupted() {
     let folder = tempfile::tempdir().unwrap();
     let config = folder.path().join("config.yaml");
     std::fs::write(&config, "job.autoscaler.metrics.window: 1 s\n").unwrap();
-    let mut child = Command::new(env!("CARGO_BIN_EXE_kubectl-flink"))
+    let mut child = program()
         .args(["autoscaler", "run", "--listen", "127.0.0.1:0", "--interval", "100ms"])
         .args(["--flink", &flink.base_url(), "--flink", "127.0.0.1:1", "--config"])
         .arg(&config)
@@ -368,7 +369,6 @@ async fn the_program_runs_until_it_is_interrupted() {
         .args(["--set", "catch-up.duration=10 s", "--set", "restart.time=0 s"])
         .args(["--store", "sqlite:state.db"])
         .current_dir(&folder)
-        .env_remove("KUBECTL_FLINK_LOG")
         .env("KUBECTL_FLINK_STORE_PASSWORD", "s3cret")
         .stderr(Stdio::piped())
         .spawn()
@@ -395,7 +395,7 @@ async fn the_program_runs_until_it_is_interrupted() {
 #[test]
 fn what_cannot_be_run_is_refused_without_secrets() {
     let run = |args: &[&str]| {
-        let output = Command::new(env!("CARGO_BIN_EXE_kubectl-flink"))
+        let output = program()
             .args(["autoscaler", "run", "--flink", "http://127.0.0.1:1"])
             .args(args)
             .output()

@@ -9,5 +9,6 @@ pub(crate) mod fake_flink;
 pub(crate) mod fake_sql_gateway;
 pub(crate) mod generated;
 pub(crate) mod operating;
+pub(crate) mod program;
 pub(crate) mod rights;
 pub(crate) mod sources;

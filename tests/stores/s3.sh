@@ -2,6 +2,7 @@
 # Start an S3 store with one file in it; see s3.py for what it takes.
 #
 #   tests/stores/s3.sh FILE ADDRESS
+#   tests/stores/s3.sh              only gets what it needs
 #
 # Needs Python; Debian's package for venv it installs. The store (moto) comes from PyPI, and is kept in the folder
 # KUBECTL_FLINK_TEST_STORES, or else in the cache folder.
@@ -15,4 +16,5 @@ if [ ! -e "$packages/moto-5" ]; then
     "$packages/venv/bin/pip" --quiet install 'moto[server]>=5,<6' >&2
     touch "$packages/moto-5"
 fi
+[ $# -gt 0 ] || exit 0
 exec "$packages/venv/bin/python" "$(dirname "$0")/s3.py" "$@"

@@ -1,16 +1,11 @@
 //! The scripts in `completions/` are those that the program prints, and what they ask is answered.
 
 use std::path::Path;
-use std::process::Command;
 
 use expect_test::expect_file;
 use kubectl_flink::cli::completion::{Target, script};
 
-fn program() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_kubectl-flink"));
-    command.env("KUBECONFIG", "/nonexistent").env_remove("KUBERNETES_SERVICE_HOST");
-    command
-}
+use crate::support::program::program;
 
 /// `UPDATE_EXPECT=1` writes them again.
 #[test]

@@ -1,10 +1,11 @@
 //! What becomes of the process when something panics.
 
 use std::os::unix::process::ExitStatusExt;
-use std::process::Command;
 
 use kubectl_flink::cli;
 use kubectl_flink::decide::extension::cel::Rule;
+
+use crate::support::program::other;
 
 const CHILD: &str = "KUBECTL_FLINK_TEST_PANIC";
 const SIGABRT: i32 = 6;
@@ -21,6 +22,6 @@ fn a_panic_anywhere_ends_the_process() {
     }
     let this = std::env::current_exe().unwrap();
     let name = "cli::panics::a_panic_anywhere_ends_the_process";
-    let ended = Command::new(this).args(["--exact", name]).env(CHILD, "1").output().unwrap();
+    let ended = other(this).args(["--exact", name]).env(CHILD, "1").output().unwrap();
     assert_eq!(ended.status.signal(), Some(SIGABRT), "{ended:?}");
 }

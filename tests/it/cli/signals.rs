@@ -20,6 +20,7 @@ use super::transcripts::kubeconfig;
 use crate::support::fake_cluster::FakeCluster;
 use crate::support::fake_cluster::http::Behind;
 use crate::support::fake_sql_gateway::FakeSqlGateway;
+use crate::support::program::program;
 
 /// Everything here takes a second or two.
 const LIMIT: Duration = Duration::from_mins(1);
@@ -44,15 +45,11 @@ impl World {
     }
 
     fn program(&self, words: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_kubectl-flink"));
+        let mut command = Command::from(program());
         command
             .args(words)
             .env("KUBECONFIG", self.kubeconfig.path())
             .env("HOME", self.home.path())
-            .env("NO_COLOR", "1")
-            .env_remove("XDG_STATE_HOME")
-            .env_remove("KUBERNETES_SERVICE_HOST")
-            .env_remove("KUBECTL_FLINK_LOG")
             .kill_on_drop(true);
         command
     }

@@ -5,6 +5,7 @@
 
 use std::net::SocketAddr;
 use std::path::Path;
+use std::process::Command;
 
 use clap::{CommandFactory, Parser};
 use kubectl_flink::cli::args::Cli;
@@ -18,21 +19,75 @@ use crate::support::fake_cluster::FakeCluster;
 use crate::support::fake_cluster::http::Behind;
 use crate::support::fake_flink::FakeFlink;
 use crate::support::fake_sql_gateway::FakeSqlGateway;
+use crate::support::program::{PROGRAM, other, program};
 
-fn cases() -> trycmd::TestCases {
+/// Transcripts whose program has an environment made from nothing, with a home, and sandboxes, of
+/// their own.
+fn cases(home: &Path, kubeconfig: &Path) -> trycmd::TestCases {
     let cases = trycmd::TestCases::new();
     cases
         .default_bin_name("kubectl-flink")
-        .register_bin("kubectl-flink", Path::new(env!("CARGO_BIN_EXE_kubectl-flink")))
-        .env("NO_COLOR", "1")
-        .env("HOME", "/nonexistent/home")
-        .env("COLUMNS", "100");
+        // The runner adds variables to those of this process, and takes none away.
+        .register_bin("kubectl-flink", Path::new(WITHOUT_MORE))
+        .env("PROGRAM", PROGRAM)
+        .env("VARIABLES", variables(home, kubeconfig))
+        .insert_var("[HOME]", home.display().to_string())
+        .unwrap();
     cases
+}
+
+/// Runs `$PROGRAM` with the variables in `$VARIABLES` alone.
+const WITHOUT_MORE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cli/program.sh");
+
+/// What the program of a transcript has for its environment, a variable a line.
+fn variables(home: &Path, kubeconfig: &Path) -> String {
+    let mut command = program();
+    command.env("HOME", home).env("KUBECONFIG", kubeconfig);
+    command.env("KUBECTL_FLINK_SANDBOX_STATE", home.join("sandboxes"));
+    let set =
+        command.get_envs().filter_map(|(name, value)| Some((name.to_str()?, value?.to_str()?)));
+    set.map(|(name, value)| format!("{name}={value}\n")).collect()
 }
 
 #[test]
 fn transcripts_are_current() {
-    cases().env("KUBECONFIG", "/nonexistent/kubeconfig").case("tests/cli/*.trycmd");
+    let home = tempfile::tempdir().unwrap();
+    cases(home.path(), Path::new("/nonexistent/kubeconfig")).case("tests/cli/*.trycmd");
+}
+
+/// The user's sandbox has the name by default, as those of the transcripts have; one of them takes
+/// it down.
+#[test]
+fn a_transcript_sees_no_sandbox_of_the_users() {
+    let (home, users) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let folder = users.path().join("flink-sandbox");
+    let kubeconfig = users.path().join("kubeconfig");
+    std::fs::create_dir(&folder).unwrap();
+    let instance = json!({"format": 1, "name": "flink-sandbox", "boot": "", "build": "", "kubeconfig": kubeconfig,
+        "kind": {"type": "control-plane", "ports": {"api": 1, "etcd": 1, "etcd_peer": 1}}});
+    std::fs::write(folder.join("instance.json"), instance.to_string()).unwrap();
+
+    let users = |mut command: Command, word: &str| {
+        command.env("KUBECTL_FLINK_SANDBOX_STATE", users.path()).env("KUBECONFIG", &kubeconfig);
+        let output = command.args(["sandbox", word]).output().unwrap();
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    let transcript = || {
+        let mut command = other(WITHOUT_MORE);
+        let variables = variables(home.path(), Path::new("/nonexistent/kubeconfig"));
+        command.env("PROGRAM", PROGRAM).env("VARIABLES", variables);
+        command
+    };
+    assert_eq!(users(program(), "status"), (Some(0), String::new()), "the user has it");
+    let there_is_none = "there is no sandbox `flink-sandbox`\n";
+    let (code, told) = users(transcript(), "status");
+    assert_eq!(code, Some(1), "{told}");
+    assert!(told.starts_with(&format!("error: {there_is_none}")), "{told}");
+    assert_eq!(users(transcript(), "down"), (Some(0), there_is_none.to_owned()));
+    assert!(folder.join("instance.json").is_file());
+    let (code, told) = users(program(), "down");
+    assert!(told.ends_with("sandbox `flink-sandbox` is gone\n"), "{code:?} {told}");
+    assert!(!folder.exists());
 }
 
 #[test]
@@ -44,8 +99,8 @@ fn transcripts_with_a_cluster_are_current() {
     for transcript in files.filter(|path| path.extension().is_some_and(|it| it == "trycmd")) {
         let name = transcript.file_stem().unwrap().to_string_lossy().into_owned();
         let set = runtime.block_on(Set::of(&name));
-        let kubeconfig = set.kubeconfig.path().display().to_string();
-        cases().env("KUBECONFIG", kubeconfig).case(transcript).run();
+        let home = tempfile::tempdir().unwrap();
+        cases(home.path(), set.kubeconfig.path()).case(transcript).run();
     }
 }
 

@@ -25,6 +25,7 @@ use kubectl_flink::cluster::apply::{ObjectId, Writer};
 use serde_json::{Value, json};
 
 use crate::support::api_client;
+use crate::support::program::{other, program};
 
 /// Starting a JobManager and a TaskManager takes half a minute on two busy cores.
 pub(super) const PATIENCE: Duration = Duration::from_mins(4);
@@ -86,7 +87,7 @@ impl Cluster {
     fn lay_out(&self) {
         fs::create_dir_all(&self.data).unwrap();
         // Flink runs as another user than this test.
-        run(Command::new("chmod").arg("777").arg(&self.data));
+        run(other("chmod").arg("777").arg(&self.data));
         fs::copy(jar(), self.data.join("exactly-once-counter.jar")).unwrap();
         let namespace: Namespace = serde_json::from_value(json!({
             "apiVersion": "v1",
@@ -131,7 +132,7 @@ impl Cluster {
     }
 
     fn command_as(&self, kubeconfig: &Path, args: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_kubectl-flink"));
+        let mut command = program();
         command.arg("--kubeconfig").arg(kubeconfig).args(["-n", &self.namespace]).args(args);
         command.stdin(Stdio::null());
         command
@@ -308,7 +309,7 @@ pub(super) fn jar() -> &'static Path {
     static JAR: OnceLock<PathBuf> = OnceLock::new();
     JAR.get_or_init(|| {
         let jar = Path::new(env!("CARGO_TARGET_TMPDIR")).join("exactly-once-counter.jar");
-        run(Command::new(project().join("examples/jobs/build.sh")).arg(&jar));
+        run(other(project().join("examples/jobs/build.sh")).arg(&jar));
         jar
     })
 }

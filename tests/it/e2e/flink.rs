@@ -1,7 +1,6 @@
 //! A real session cluster is what the Flink client and the fake take it for.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use kubectl_flink::flink::{Client, Deadlines};
@@ -10,6 +9,7 @@ use serde_json::{Value, json};
 use super::access::{self, Place};
 use super::cluster::{Cluster, JOB, PATIENCE, jar, run};
 use crate::flink_scenarios::{self, Submission};
+use crate::support::program::other;
 
 /// Made for one run, worth nothing afterwards.
 const PASSWORD: &str = "not-a-secret";
@@ -137,7 +137,7 @@ fn neighbours(cluster: &Cluster) -> Vec<Value> {
 fn make_certificate(folder: &Path) -> PathBuf {
     let store = folder.join("rest.p12");
     let keytool = |args: &[&str]| {
-        let mut command = Command::new("keytool");
+        let mut command = other("keytool");
         command.args(args).arg("-keystore").arg(&store);
         run(command.args(["-storetype", "PKCS12", "-storepass", PASSWORD, "-alias", "rest"]));
     };
@@ -145,7 +145,7 @@ fn make_certificate(folder: &Path) -> PathBuf {
     keytool(&[&["-genkeypair", "-keyalg", "RSA", "-keysize", "2048"], &subject[..]].concat());
     let certificate = folder.join("rest.pem");
     keytool(&["-exportcert", "-rfc", "-file", certificate.to_str().unwrap()]);
-    run(Command::new("chmod").arg("a+r").arg(&store));
+    run(other("chmod").arg("a+r").arg(&store));
     certificate
 }
 

@@ -3,8 +3,6 @@
 //!
 //! `tests/cluster.sh` brings the operator's image into the sandbox, and says where Helm is.
 
-use std::path::Path;
-use std::process::Command;
 use std::{env, fs};
 
 use k8s_openapi::api::core::v1::Pod;
@@ -12,6 +10,7 @@ use kube::api::{Api, DeleteParams};
 use serde_json::{Value, json};
 
 use super::cluster::{Cluster, project, run, said};
+use crate::support::program::other;
 
 const NAME: &str = "restricted";
 const OPERATOR: &str = "app.kubernetes.io/name=kubectl-flink-operator";
@@ -122,7 +121,7 @@ fn leader(cluster: &Cluster) -> String {
 
 fn helm(cluster: &Cluster, args: &[&str]) {
     let helm = env::var_os("HELM").expect("HELM names the program: run tests/cluster.sh");
-    let mut command = Command::new(Path::new(&helm));
+    let mut command = other(&helm);
     command.arg("--kubeconfig").arg(cluster.kubeconfig()).args(["-n", &cluster.namespace]);
     run(command.args(args));
     println!("$ helm {}", args.join(" "));

@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::{Child, Command};
+use std::process::Child;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 
 use super::cluster::{Cluster, PATIENCE, jar, project};
 use super::is;
+use crate::support::program::other;
 
 const KIND: &str = "FlinkSessionJob";
 const CLUSTER: &str = "lab";
@@ -149,7 +150,7 @@ impl Store {
         let address = data.join("s3-address");
         let script = project().join("tests/stores/s3.sh");
         let log = fs::File::create(data.join("s3.log")).unwrap();
-        let mut command = Command::new(script);
+        let mut command = other(script);
         command.arg(jar()).arg(&address).stdout(log.try_clone().unwrap()).stderr(log);
         let mut store = Self { process: command.spawn().unwrap(), address: String::new() };
         let start = Instant::now();

@@ -1,7 +1,6 @@
 //! What all cases of a test stand on: a control plane of their own, and Flink clusters without Flink.
 
 use std::path::PathBuf;
-use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,6 +15,7 @@ use tokio::sync::Semaphore;
 use super::operator::Operator;
 use super::world::World;
 use crate::support::api_client;
+use crate::support::program::program;
 
 /// The file with the control plane's authority, in the folder of the test.
 const AUTHORITIES: &str = "authorities.pem";
@@ -46,10 +46,6 @@ pub(super) struct Ground {
     pub(super) world: Arc<World>,
     /// A place for each case that is being played.
     pub(super) room: Semaphore,
-}
-
-pub(super) fn program() -> Command {
-    Command::new(env!("CARGO_BIN_EXE_kubectl-flink"))
 }
 
 impl Ground {

@@ -2,8 +2,10 @@
 
 use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::sync::{Mutex, OnceLock};
+
+use crate::support::program::program;
 
 /// Lines of the log that a failing test prints.
 const TAIL: usize = 120;
@@ -67,7 +69,7 @@ impl Operator {
             return;
         }
         let log = OpenOptions::new().create(true).append(true).open(&self.log).unwrap();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_kubectl-flink"));
+        let mut command = program();
         command.args(self.arguments.get().unwrap()).stdin(Stdio::null());
         command.env("KUBECTL_FLINK_LOG", "info,kubectl_flink=debug,kube_client=off");
         command.stdout(log.try_clone().unwrap()).stderr(log);

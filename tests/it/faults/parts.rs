@@ -1,7 +1,7 @@
 //! Parts of the control plane that end and come back while jobs are upgraded.
 
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::path::Path;
+use std::process::{Child, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,6 +14,7 @@ use super::end_state;
 use super::ground::Ground;
 use super::scenarios::{JOB, deployment, highly_available};
 use super::stage::{DEPLOYMENT, Stage, is_stable};
+use crate::support::program::{SANDBOXES, other};
 
 /// How long a part is away.
 const AWAY: Duration = Duration::from_secs(2);
@@ -34,7 +35,7 @@ impl Drop for Part {
 
 impl Part {
     pub(super) fn start(line: &[String]) -> Self {
-        let mut command = Command::new(&line[0]);
+        let mut command = other(&line[0]);
         command.args(&line[1..]).stdin(Stdio::null());
         Self { child: command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap() }
     }
@@ -42,12 +43,7 @@ impl Part {
 
 /// A part of the control plane, and its command line.
 pub(super) fn process(ground: &Ground, name: &str) -> (Pid, Vec<String>) {
-    let root = if rustix::process::geteuid().is_root() {
-        PathBuf::from("/var/lib/kubectl-flink")
-    } else {
-        std::env::home_dir().unwrap().join(".local/state/kubectl-flink")
-    };
-    let identity = root.join(ground.name()).join("parts").join(name);
+    let identity = Path::new(SANDBOXES).join(ground.name()).join("parts").join(name);
     let identity = std::fs::read_to_string(identity).unwrap();
     let pid: i32 = identity.split(' ').next().unwrap().parse().unwrap();
     let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap();

@@ -2,7 +2,6 @@
 //! record, and Flink did it all the same.
 
 use std::path::Path;
-use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -20,6 +19,7 @@ use super::scenarios::{
     until_checkpointed,
 };
 use super::stage::{DEPLOYMENT, SESSION_JOB, SNAPSHOT, Script, Stage, is_stable};
+use crate::support::program::other;
 
 /// From etcd to those who read from it.
 const PARTS: [&str; 3] = ["etcd", "kube-apiserver", "kube-controller-manager"];
@@ -57,7 +57,7 @@ fn data_of(line: &[String]) -> std::path::PathBuf {
 }
 
 fn copy(from: &Path, to: &Path) {
-    let status = Command::new("cp").arg("-a").args([from, to]).status().unwrap();
+    let status = other("cp").arg("-a").args([from, to]).status().unwrap();
     assert!(status.success());
 }
 

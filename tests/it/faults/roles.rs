@@ -13,10 +13,11 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
 use super::end_state;
-use super::ground::{Ground, file, program};
+use super::ground::{Ground, file};
 use super::proxy::{Asked, Side};
 use super::scenarios::{JOB, deployment};
 use super::stage::{DEPLOYMENT, Stage, is_stable, lay_out};
+use crate::support::program::program;
 use crate::support::{api_client, rights};
 
 /// How long the rights are away.

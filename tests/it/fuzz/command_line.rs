@@ -2,9 +2,9 @@
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
-use std::process::Command;
 
 use super::{Target, fuzz};
+use crate::support::program::{PROGRAM, other};
 
 /// Ten seconds of a processor, and two gigabytes of addresses.
 const LIMITED: &str = "ulimit -t 10 && ulimit -v 2097152 && exec \"$0\" \"$@\"";
@@ -33,10 +33,8 @@ fn completion_answers_whatever_is_typed() {
     fuzz(&target, |input| {
         // No argument of a process can hold a zero byte.
         let words = input.bytes.split(|byte| *byte == b'\n' || *byte == 0).map(OsStr::from_bytes);
-        let output = Command::new("sh")
-            .args(["-c", LIMITED, env!("CARGO_BIN_EXE_kubectl-flink")])
-            .env("KUBECONFIG", "/nonexistent")
-            .env_remove("KUBERNETES_SERVICE_HOST")
+        let output = other("sh")
+            .args(["-c", LIMITED, PROGRAM])
             .arg("__complete")
             .arg("--")
             .args(words)

@@ -17,15 +17,22 @@ pub(crate) fn path(of: &str) -> PathBuf {
 
 /// All tests of the folder and of those in it.
 pub(crate) fn tests_below(folder: &str) -> Vec<Named> {
+    let named = |(file, text): (PathBuf, String)| {
+        names(&text).into_iter().map(move |name| Named { file: file.clone(), name })
+    };
+    texts_below(folder).into_iter().flat_map(named).collect()
+}
+
+/// The source files of the folder and of those in it, from the root of the project.
+pub(crate) fn texts_below(folder: &str) -> Vec<(PathBuf, String)> {
     let mut found = Vec::new();
     for entry in fs::read_dir(path(folder)).unwrap() {
         let entry = entry.unwrap();
         let file = format!("{folder}/{}", entry.file_name().to_str().unwrap());
         if entry.path().is_dir() {
-            found.extend(tests_below(&file));
+            found.extend(texts_below(&file));
         } else if entry.path().extension().is_some_and(|extension| extension == "rs") {
-            let names = names(&fs::read_to_string(entry.path()).unwrap());
-            found.extend(names.into_iter().map(|name| Named { file: PathBuf::from(&file), name }));
+            found.push((PathBuf::from(&file), fs::read_to_string(entry.path()).unwrap()));
         }
     }
     found

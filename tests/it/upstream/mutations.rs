@@ -3,9 +3,9 @@
 
 use std::fs;
 use std::path::PathBuf;
-use std::process::Command;
 
 use super::table::tests;
+use crate::support::program::other;
 use crate::support::sources::path;
 
 /// Guards of fewer bugs than this would be no sample.
@@ -19,7 +19,7 @@ fn patches() -> Vec<PathBuf> {
 #[test]
 fn each_patch_still_takes_out_its_guard() {
     for patch in patches() {
-        let mut check = Command::new("git");
+        let mut check = other("git");
         check.args(["apply", "--check"]).arg(&patch).current_dir(path(""));
         let output = check.output().expect("git is there");
         assert!(

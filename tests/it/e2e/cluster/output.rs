@@ -2,11 +2,11 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 use std::thread;
 use std::time::Instant;
 
 use super::{Cluster, LOOK_EVERY, PATIENCE, project, said};
+use crate::support::program::other;
 
 /// Folder of the job's output, below the data of the test.
 const OUTPUT: &str = "output";
@@ -55,7 +55,7 @@ impl Cluster {
     #[track_caller]
     pub(in crate::e2e) fn assert_nothing_lost_or_doubled_in(&self, output: &str) {
         let check = project().join("examples/jobs/check");
-        let output = Command::new(check).arg(self.data.join(output)).output().unwrap();
+        let output = other(check).arg(self.data.join(output)).output().unwrap();
         assert!(output.status.success(), "{}", said(&output));
         println!("-- {}: {}", self.namespace, said(&output));
     }

@@ -1,0 +1,6 @@
+#!/bin/sh
+# Run $PROGRAM with the variables in $VARIABLES, one a line, and no others.
+set -fu
+IFS='
+'
+exec env -i $VARIABLES "$PROGRAM" "$@"
