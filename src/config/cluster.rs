@@ -86,6 +86,13 @@ pub fn is_high_availability_on(config: &FlinkConfig) -> bool {
         .is_some_and(|kind| !kind.is_empty() && !kind.eq_ignore_ascii_case("none"))
 }
 
+/// Whether a key is about that, under any name that it has had.
+pub fn is_of_high_availability(key: &str) -> bool {
+    key == "high-availability"
+        || key.starts_with("high-availability.")
+        || key.starts_with("recovery.")
+}
+
 /// Whether the metadata is in ConfigMaps of the cluster's namespace.
 pub fn is_kubernetes_high_availability_on(config: &FlinkConfig) -> bool {
     config.text_of(&options::HA_TYPE).is_some_and(|kind| {

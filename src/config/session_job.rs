@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use crate::api::deployment::FlinkDeploymentSpec;
 use crate::api::session_job::FlinkSessionJobSpec;
 
-use super::cluster::{ResourceId, derive_for_any_job, is_for_operator, observe_config};
+use super::cluster::{
+    ResourceId, derive_for_any_job, is_for_operator, is_of_high_availability, observe_config,
+};
 use super::option::InvalidValue;
 use super::{FlinkConfig, OperatorConfig, options};
 
@@ -38,7 +40,8 @@ pub fn job_config(specs: &JobSpecs<'_>) -> Result<FlinkConfig, InvalidValue> {
     config.unset(&options::SAVEPOINT_PATH);
     config.unset(&options::FIXED_JOB_ID);
     let mut from_deployed = FlinkConfig::flatten(&deployed.flink_configuration);
-    from_deployed.retain(|key| !is_for_operator(key));
+    // A cluster has high availability for all of its jobs, or for none.
+    from_deployed.retain(|key| !is_for_operator(key) && !is_of_high_availability(key));
     config.overlay(&from_deployed);
     let current_options = FlinkConfig::flatten(&current.flink_configuration);
     let mut from_current = current_options.clone();
@@ -101,10 +104,11 @@ mod tests {
     #[test]
     fn the_job_is_laid_over_its_cluster() {
         let cluster = json!({"state.backend.type": "rocksdb", "rest.port": "8088"});
-        let job = json!({"state.backend.type": "hashmap"});
+        let job = json!({"state.backend.type": "hashmap", "high-availability.type": "kubernetes"});
         let config = config(cluster, job, UpgradeMode::LastState);
         assert_eq!(config.get_text("state.backend.type"), Some("hashmap"));
         assert_eq!(config.get_text("rest.port"), Some("8088"));
+        assert_eq!(config.text_of(&options::HA_TYPE), None, "it is the cluster's");
         assert_eq!(config.text_of(&options::PIPELINE_NAME), Some("orders"));
         assert_eq!(config.text_of(&options::PARALLELISM), Some("3"));
         assert_eq!(config.text_of(&options::CHECKPOINTING_INTERVAL), Some("5 min"));

@@ -193,6 +193,9 @@ rules! {
     KerberosFile = 41 Error: "a keytab or krb5.conf that nobody mounts",
         "Flink's client makes a Secret and a ConfigMap of them, for which the pods wait; this operator does not.",
         "Leave the option out, and mount the file by the pod template; only a standalone cluster reads a keytab of its pod template by the option.";
+    HighAvailabilityOfJob = 42 Error: "high availability of a session job",
+        "A cluster has it for all of its jobs or for none: what one of them says of it changes nothing.",
+        "Leave `high-availability.*` out, and set it in the FlinkDeployment of the session cluster.";
     LastStateWithoutHa = 101 Warning: "upgrade mode last-state without high availability",
         "Without HA metadata nothing leads to the last checkpoint once a JobManager is gone: the job then waits for a person.",
         "Set `high-availability.type: kubernetes` and `high-availability.storageDir`.";
@@ -311,6 +314,7 @@ mod tests {
             FK0039 SnapshotJob error
             FK0040 Schema error
             FK0041 KerberosFile error
+            FK0042 HighAvailabilityOfJob error
             FK0101 LastStateWithoutHa warning
             FK0102 NoCheckpoints warning
             FK0103 ImageTag warning

@@ -4,6 +4,7 @@ use core::net::IpAddr;
 
 use crate::api::deployment::{FlinkDeployment, FlinkDeploymentSpec};
 use crate::api::session_job::FlinkSessionJobSpec;
+use crate::config::cluster::is_of_high_availability;
 use crate::config::{FlinkConfig, OperatorConfig, options};
 
 use super::{
@@ -100,6 +101,7 @@ pub fn find(input: &SessionJobInput<'_>) -> Vec<Finding> {
     }
     let jar = spec.job.as_ref().and_then(|job| job.jar_uri.as_deref());
     violations.extend(jar.and_then(|jar| check_jar(jar, operator, *host)));
+    violations.extend(check_high_availability(spec, *last_reconciled));
     if let Some(cluster) = cluster {
         violations.extend(check_in_cluster(namespace, spec, cluster, operator));
     } else if let Some(job) = &spec.job {
@@ -142,6 +144,25 @@ fn check_in_cluster(
     }
     violations.extend(autoscaler::check(&config, &places));
     violations
+}
+
+/// Its cluster's is what counts. A job that has been running with such options is let be.
+fn check_high_availability(
+    spec: &FlinkSessionJobSpec,
+    last: Option<&FlinkSessionJobSpec>,
+) -> Vec<Finding> {
+    let own = FlinkConfig::flatten(&spec.flink_configuration);
+    let before = last.map(|last| FlinkConfig::flatten(&last.flink_configuration));
+    let before = before.unwrap_or_default();
+    let keys = own.iter().map(|(key, _)| key);
+    keys.filter(|key| is_of_high_availability(key) && !before.contains(key))
+        .map(|key| {
+            Rule::HighAvailabilityOfJob.found(
+                format!("spec.flinkConfiguration.{key}"),
+                "a session job has the high availability of its cluster: leave it out, or set it there",
+            )
+        })
+        .collect()
 }
 
 /// J4 to J8. The operator fetches the jar itself, so it must not be sent where only it can reach.

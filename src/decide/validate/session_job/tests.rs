@@ -225,3 +225,34 @@ fn j11_no_cluster_takes_a_job_without_parallelism() {
         "#]],
     );
 }
+
+#[test]
+fn j14_high_availability_is_the_clusters() {
+    let operator = OperatorConfig::default();
+    let with = |options: Value| {
+        spec(json!({ "deploymentName": "s", "job": job(), "flinkConfiguration": options }))
+    };
+    let copied = with(json!({
+        "high-availability": {"type": "kubernetes", "storageDir": "s3://lake/ha"},
+        "state.backend.type": "rocksdb",
+    }));
+    check(
+        &input(&copied, &operator),
+        expect![[r#"
+            spec.flinkConfiguration.high-availability.storageDir: a session job has the high availability of its cluster: leave it out, or set it there
+            spec.flinkConfiguration.high-availability.type: a session job has the high availability of its cluster: leave it out, or set it there
+        "#]],
+    );
+    // A job that has been running so is let be.
+    let mut input = input(&copied, &operator);
+    input.last_reconciled = Some(&copied);
+    check(&input, expect![""]);
+    let older = with(json!({"high-availability.type": "NONE"}));
+    input.last_reconciled = Some(&older);
+    check(
+        &input,
+        expect![[r#"
+            spec.flinkConfiguration.high-availability.storageDir: a session job has the high availability of its cluster: leave it out, or set it there
+        "#]],
+    );
+}
