@@ -53,6 +53,7 @@ pub mod shard;
 pub mod snapshot;
 pub mod snapshots;
 pub mod stable;
+pub mod started_with;
 pub mod stop;
 mod stopping;
 pub mod task_managers;

@@ -93,6 +93,19 @@ pub fn is_of_high_availability(key: &str) -> bool {
         || key.starts_with("recovery.")
 }
 
+/// The options that say whether there is such metadata, and where. Nothing of it is secret.
+pub const HIGH_AVAILABILITY: [&ConfigOption<String>; 3] =
+    [&options::HA_TYPE, &options::ZOOKEEPER_QUORUM, &options::ZOOKEEPER_ROOT];
+
+/// What of the configuration says so, under the current names of the options.
+pub fn high_availability_of(config: &FlinkConfig) -> FlinkConfig {
+    let stated = HIGH_AVAILABILITY.into_iter().filter_map(|option| {
+        let text = config.text_of(option)?;
+        Some((option.key(), text))
+    });
+    stated.collect()
+}
+
 /// Whether the metadata is in ConfigMaps of the cluster's namespace.
 pub fn is_kubernetes_high_availability_on(config: &FlinkConfig) -> bool {
     config.text_of(&options::HA_TYPE).is_some_and(|kind| {

@@ -235,7 +235,11 @@ impl Pass<'_> {
         &self,
         last: &ReconciledSpec,
     ) -> Result<(RestorePoint, bool), Halt> {
-        let high_availability = self.high_availability(&self.deployed_spec(last))?;
+        let high_availability = match self.is_started_with_high_availability()? {
+            // What there is under its id it has not written.
+            Some(false) => HighAvailability::Off,
+            Some(true) | None => self.high_availability(&self.deployed_spec(last))?,
+        };
         let has_metadata = match &high_availability {
             HighAvailability::Off => false,
             HighAvailability::Known(metadata) => metadata.has_job,

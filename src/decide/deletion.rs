@@ -58,6 +58,7 @@ impl Pass<'_> {
         let text = self.status.reconciliation_status.last_reconciled_spec.as_deref();
         self.last = text.and_then(|text| self.world.memo.parse(text).ok());
         if !self.is_marked_deleting() {
+            self.put_on_record_how_it_was_started()?;
             self.status.lifecycle_state = Some(LifecycleState::Deleting);
             self.steps.push(Step::Event(Event::normal(
                 "Cleanup",

@@ -11,6 +11,7 @@ use super::observe::{SOON, foreign_deployment};
 use super::plan::{Component, Event, Plan, Step};
 use super::reconciled::ReconciledSpec;
 use super::restore::{HighAvailability, Refusal, RestoreFacts, RestorePoint, restore_point};
+use super::started_with::{self, STARTED_WITH_KEY};
 use super::stop::MOVED;
 use super::stopping::OTHER_STATE;
 use super::upgrade::{NEVER_STARTED_KEY, REPLACED_KEY, UNFINISHED_KEY};
@@ -140,7 +141,7 @@ impl Pass<'_> {
     /// availability it must go: should its pod be moved, it would not know that the job has ended
     /// and run it again. In standalone mode it goes with its TaskManagers, which would stay.
     pub(super) fn keeps_ended_job_manager(&self) -> Result<bool, Halt> {
-        Ok(!self.is_standalone() && is_high_availability_on(&*self.observe_config()?))
+        Ok(!self.is_standalone() && self.is_started_with_high_availability()? == Some(true))
     }
 
     pub(super) fn remove(&mut self, is_deleting: bool, uid: &str) -> Result<Plan, Halt> {
@@ -299,7 +300,7 @@ impl Pass<'_> {
         left_by: &FlinkDeploymentSpec,
         next: &FlinkDeploymentSpec,
     ) -> Result<(), Halt> {
-        if self.moves_metadata(left_by, next)? {
+        if self.moves_metadata(left_by, next)? || self.keeps_metadata_elsewhere(next)? {
             return Err(Halt::problem(Problem::upgrade("RestoreFailed", MOVED)));
         }
         Ok(())
@@ -532,12 +533,20 @@ impl Pass<'_> {
         self.lose_job_from_sight();
         self.status.job_manager_deployment_status = JobManagerDeploymentStatus::Deploying;
         self.forget_former_cluster();
+        started_with::note(&mut self.status.cluster_info, &config);
         Ok(())
     }
 
     /// A cluster was made: what was noted on the way to it, or of the one before, is over.
     pub(super) fn forget_former_cluster(&mut self) {
-        for key in [HEALTH_KEY, REPLACED_KEY, NEVER_STARTED_KEY, STARTING_KEY, UNFINISHED_KEY] {
+        for key in [
+            HEALTH_KEY,
+            REPLACED_KEY,
+            NEVER_STARTED_KEY,
+            STARTING_KEY,
+            STARTED_WITH_KEY,
+            UNFINISHED_KEY,
+        ] {
             self.status.cluster_info.remove(key);
         }
     }

@@ -12,12 +12,12 @@ use super::error_document::ErrorType;
 use super::job::{self, WithoutCheckpoint};
 use super::plan::{Component, Event, Step};
 use super::reconciled::ReconciledSpec;
+use super::started_with::STARTED_WITH_KEY;
 use super::stopping::OTHER_STATE;
 use super::upgrade::{NEVER_STARTED_KEY, REPLACED_KEY, UNFINISHED_KEY};
 use super::world::{Job, JobManager, JobWorld, Pod, PodProblem, Stop, UNSCHEDULABLE};
 use crate::api::job::{JobState, UpgradeMode};
 use crate::api::status::{JobManagerDeploymentStatus, JobStatusState, ReconciliationState};
-use crate::config::cluster::is_high_availability_on;
 
 /// A job that its JobManager does not list is reported as lost after this long: the list is empty
 /// while `main()` runs, and while a new leader recovers its jobs.
@@ -143,9 +143,14 @@ impl Pass<'_> {
             return Ok(());
         }
         self.status.cluster_info.remove(NEVER_STARTED_KEY);
-        // A recovery made it, and did not come to its end; or something beside it was refused.
-        self.own.is_unfinished |= before == JobManagerDeploymentStatus::Missing
-            || self.status.cluster_info.get(UNFINISHED_KEY) == Some(&job_manager.uid);
+        if before == JobManagerDeploymentStatus::Missing {
+            // A recovery made it, and did not come to its end.
+            self.own.is_unfinished = true;
+            self.status.cluster_info.remove(STARTED_WITH_KEY);
+        }
+        // Something beside it was refused.
+        let refused_beside = self.status.cluster_info.get(UNFINISHED_KEY);
+        self.own.is_unfinished |= refused_beside == Some(&job_manager.uid);
         if job_manager.available_replicas > 0 {
             if job_manager.available_replicas < job_manager.replicas {
                 // One that stands by is missing, which the job does not feel.
@@ -365,7 +370,7 @@ impl Pass<'_> {
     /// lists the job under no name, or as started when it came up itself: not when the job was seen
     /// to start since there is this Deployment.
     fn is_known_by_its_result_only(&self, job: &Job) -> Result<bool, Halt> {
-        if !is_high_availability_on(&*self.observe_config()?) {
+        if self.is_started_with_high_availability()? == Some(false) {
             return Ok(false);
         }
         let created = self.read_job_manager()?.and_then(|job_manager| job_manager.created);

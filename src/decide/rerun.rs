@@ -19,7 +19,6 @@ use super::stopping::OTHER_STATE;
 use super::world::{Job, JobManager, JobWorld, Pod};
 use crate::api::job::UpgradeMode;
 use crate::api::status::{JobManagerDeploymentStatus, JobStatusState};
-use crate::config::cluster::is_high_availability_on;
 
 /// A job that is listed as it was before its end for longer than this runs again.
 const RUNS_AGAIN_AFTER: SignedDuration = SignedDuration::from_mins(1);
@@ -52,7 +51,7 @@ impl Pass<'_> {
             None => !has_ended && self.may_run_again_since(asked)?,
         };
         if is_another {
-            self.own.rerun = Some(self.tell_of_rerun());
+            self.own.rerun = Some(self.tell_of_rerun()?);
         }
         Ok(is_another)
     }
@@ -78,7 +77,7 @@ impl Pass<'_> {
         }
     }
 
-    fn tell_of_rerun(&self) -> String {
+    fn tell_of_rerun(&self) -> Result<String, Halt> {
         let state = self.status.job_status.state;
         let before = match (self.pending_stop(), state) {
             (Some(_), _) => {
@@ -93,17 +92,32 @@ impl Pass<'_> {
                 format!("the job had ended ({state}){}", path.unwrap_or_default())
             }
         };
-        format!(
-            "{before}: without high availability its JobManager, which has started again since, runs \
-             it anew from where it began. Nothing is stopped or started, as either run may have the \
-             newest state. {OTHER_STATE}"
-        )
+        let again = match self.started_with()? {
+            Ok(_) => {
+                "without high availability its JobManager, which has started again since, runs \
+                      it anew from where it began"
+                    .to_owned()
+            }
+            Err(reason) => format!(
+                "its JobManager has started again since, and runs it anew from where it began unless \
+                 it has high availability, which is not known: {reason}"
+            ),
+        };
+        Ok(format!(
+            "{before}: {again}. Nothing is stopped or started, as either run may have the newest \
+             state. {OTHER_STATE}"
+        ))
+    }
+
+    /// Whether a JobManager that starts again may run the job anew.
+    fn may_begin_anew(&self) -> Result<bool, Halt> {
+        Ok(self.is_started_with_high_availability()? != Some(true))
     }
 
     fn is_of_another_start(&self, job: &Job) -> Result<bool, Halt> {
         let recorded = job::started(&self.status.job_status);
         let is_another = recorded.is_some_and(|at| at.as_millisecond() != job.start_time);
-        Ok(is_another && !is_high_availability_on(&*self.observe_config()?))
+        Ok(is_another && self.may_begin_anew()?)
     }
 
     /// A decision that trusts the recorded end of the job, or what speaks against it.
@@ -122,7 +136,7 @@ impl Pass<'_> {
         let is_gone =
             self.status.job_manager_deployment_status == JobManagerDeploymentStatus::Missing;
         let is_stateless = self.job().upgrade_mode == UpgradeMode::Stateless;
-        if is_gone || is_stateless || is_high_availability_on(&*self.observe_config()?) {
+        if is_gone || is_stateless || !self.may_begin_anew()? {
             return Ok(None);
         }
         let job_manager = self.read_job_manager()?;
@@ -132,7 +146,7 @@ impl Pass<'_> {
         };
         let ended = job::updated(&self.status.job_status);
         let is_doubtful = !is_listed && self.may_run_again_since(ended)?;
-        Ok(is_doubtful.then(|| self.tell_of_rerun()))
+        is_doubtful.then(|| self.tell_of_rerun()).transpose()
     }
 
     /// A job that has ended and is to be started from what it left may run again by then, and be
@@ -175,7 +189,7 @@ impl Pass<'_> {
         let Some(job_manager) = self.read_job_manager()? else {
             return Ok(ControlFlow::Continue(()));
         };
-        if is_stateless || is_high_availability_on(&*self.observe_config()?) {
+        if is_stateless || !self.may_begin_anew()? {
             return Ok(ControlFlow::Continue(()));
         }
         let is_another = match self.job_before_removal(job_manager)? {
@@ -183,13 +197,13 @@ impl Pass<'_> {
             Some(_) => true,
             None => self.may_run_again_since(job::updated(&self.status.job_status))?,
         };
-        Ok(ControlFlow::Break(is_another.then(|| self.tell_of_rerun())))
+        Ok(ControlFlow::Break(is_another.then(|| self.tell_of_rerun()).transpose()?))
     }
 
     /// Whether a JobManager has come up since then that knows nothing of the end of its job. One that
     /// has not started yet may stand in for another that did.
     fn may_run_again_since(&self, ended: Timestamp) -> Result<bool, Halt> {
-        if is_high_availability_on(&*self.observe_config()?) {
+        if !self.may_begin_anew()? {
             return Ok(false);
         }
         let is_later = |at: Option<Timestamp>| at.is_some_and(|at| at + UNTIL > ended);

@@ -22,8 +22,7 @@ use super::world::{Job, JobManager};
 use crate::api::job::UpgradeMode;
 use crate::api::status::{JobManagerDeploymentStatus, ReconciliationState, ReconciliationStatus};
 use crate::config::cluster::{
-    is_high_availability_on, is_high_availability_readable, is_zookeeper_high_availability_on,
-    zookeeper_out_of_reach,
+    is_high_availability_readable, is_zookeeper_high_availability_on, zookeeper_out_of_reach,
 };
 use crate::config::options;
 
@@ -178,7 +177,8 @@ impl Pass<'_> {
         let is_up = job_manager.available_replicas > 0;
         // With high availability jobs outlive the process that is away.
         let has_been_up = self.status.reconciliation_status.last_stable_spec.is_some();
-        let may_run = is_up || has_been_up && is_high_availability_on(&config);
+        let may_run =
+            is_up || has_been_up && self.is_started_with_high_availability()? != Some(false);
         if !may_run || !config.get(&options::SESSION_DELETION_BLOCK_ON_UNMANAGED_JOBS)? {
             return Ok(Jobs::Unneeded);
         }
@@ -242,7 +242,9 @@ impl Pass<'_> {
         let config = self.observe_config()?;
         let waits = config.get(&options::SESSION_DELETION_BLOCK_ON_SESSION_JOBS)?
             && config.get(&options::SESSION_DELETION_BLOCK_ON_UNMANAGED_JOBS)?;
-        if !waits || !is_high_availability_readable(&config) {
+        // Where that is not known, what is there is not removed unseen.
+        let is_readable = self.started_with()?.as_ref().map_or(true, is_high_availability_readable);
+        if !waits || !is_readable {
             return Ok(false);
         }
         let because = match self.world.ha_metadata()? {
@@ -295,7 +297,9 @@ impl Pass<'_> {
             }
             Some(_) | None => false,
         };
-        if is_back || !self.moves_metadata(&self.deployed_spec(last), &self.spec)? {
+        let is_moved = self.moves_metadata(&self.deployed_spec(last), &self.spec)?
+            || self.keeps_metadata_elsewhere(&self.spec)?;
+        if is_back || !is_moved {
             return Ok(());
         }
         let is_missing =

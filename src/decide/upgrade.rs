@@ -187,9 +187,11 @@ impl Pass<'_> {
             started_as: self.last_mode(),
             state: self.status.job_status.state,
             job_manager: self.status.job_manager_deployment_status,
-            is_high_availability_on: cluster::is_high_availability_on(&config)
-                && self.is_high_availability_on()?,
-            moves_metadata: self.moves_metadata(&deployed, &self.spec)?,
+            // Where nobody knows what runs, its metadata tell.
+            is_high_availability_on: self.is_high_availability_on()?
+                && self.is_started_with_high_availability()? != Some(false),
+            moves_metadata: self.moves_metadata(&deployed, &self.spec)?
+                || self.keeps_metadata_elsewhere(&self.spec)?,
             is_version_changed: deployed.flink_version != self.spec.flink_version,
             has_savepoint_directory: savepoint_directory(&config).is_some(),
             may_fall_back: config.get(&options::JOB_UPGRADE_LAST_STATE_FALLBACK_ENABLED)?,
@@ -500,7 +502,7 @@ impl Pass<'_> {
             // What the job started from, should it leave no checkpoint of its own.
             self.status.job_status.upgrade_savepoint_path = None;
         }
-        if cluster::is_high_availability_on(&*self.observe_config()?) {
+        if self.is_started_with_high_availability()? != Some(false) {
             // It has one. Should nobody see which it left, what it started from is not its state.
             self.note_checkpoint_in_metadata()?;
         }

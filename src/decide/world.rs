@@ -22,7 +22,7 @@ use super::snapshot::world::Trigger;
 use super::trigger::{KnownSnapshot, Memory};
 use crate::api::deployment::FlinkDeployment;
 use crate::api::status::DeploymentStatus;
-use crate::config::OperatorConfig;
+use crate::config::{FlinkConfig, OperatorConfig};
 use crate::render::Objects;
 
 pub use facts::{
@@ -42,6 +42,8 @@ pub struct Facts {
     /// Whether the running job's checkpoints outlive it when it is cancelled.
     pub retention: Fact<bool>,
     pub ha_metadata: Fact<HaMetadata>,
+    /// Options of high availability that the cluster's pods are given.
+    pub deployed_config: Fact<FlinkConfig>,
     pub stop: Fact<Stop>,
     pub cluster: Fact<Cluster>,
     pub failure: Fact<Failure>,
@@ -129,6 +131,7 @@ questions! {
     pods: Vec<Pod> => Pods;
     jobs: Vec<Job> => Jobs;
     ha_metadata: HaMetadata => HaMetadata;
+    deployed_config: FlinkConfig => DeployedConfig;
     stop: Stop => Stop;
     cluster: Cluster => Cluster;
     failure: Failure => Failure;

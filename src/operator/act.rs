@@ -327,7 +327,7 @@ impl Act<'_, FlinkDeployment> {
     /// In a deletion, metadata that cannot be removed holds the resource for a while only. A start
     /// beside what is left of another job would run that job, too.
     async fn delete_ha_metadata(&self, jobs: Option<&[String]>) -> Result<(), Error> {
-        let config = self.subject().config().unwrap_or_default();
+        let config = self.subject().metadata_config().unwrap_or_default();
         match self.subject().ha_place(self.context).delete(&config, jobs).await {
             Err(Error::ZooKeeper(error))
                 if self.is_deleted() && !error.is_transient()

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{Event, Pod};
+use k8s_openapi::api::core::v1::{ConfigMap, Event, Pod};
 use kube::api::{Api, ListParams};
 use serde_json::Value;
 
@@ -27,13 +27,15 @@ use crate::api::status::{DeploymentStatus, JobManagerDeploymentStatus, Reconcili
 use crate::cluster;
 use crate::cluster::read::Scope;
 use crate::cluster::workload::Workload;
-use crate::config::cluster::ResourceId;
+use crate::config::cluster::{HIGH_AVAILABILITY, ResourceId, high_availability_of};
+use crate::config::file::{parse_config_yaml, parse_flink_conf};
 use crate::config::{FlinkConfig, OperatorConfig, options};
 use crate::decide::crash;
 use crate::decide::deployment::observed_config;
 use crate::decide::extension::verdict::{Verdict, Version};
 use crate::decide::memo::Memo;
 use crate::decide::reconciled::{deployed, session_cluster_in};
+use crate::decide::started_with::on_record;
 use crate::decide::trigger::SnapshotKind;
 use crate::decide::world::{Cluster, Fact, Facts, HaMetadata, PodProblem, Question};
 use crate::flink::access::Target;
@@ -94,6 +96,19 @@ impl Subject<'_> {
             .map_err(|error| error.to_string())
     }
 
+    /// The configuration that leads to HA metadata: of what is to start, and in a deletion of what ran.
+    pub(super) fn metadata_config(&self) -> Result<FlinkConfig, String> {
+        let mut config = (*self.config()?).clone();
+        let is_deleted = self.resource.metadata.deletion_timestamp.is_some();
+        if is_deleted && let Some(started_with) = on_record(&self.status.cluster_info) {
+            for option in HIGH_AVAILABILITY {
+                config.unset(option);
+            }
+            config.overlay(&started_with);
+        }
+        Ok(config)
+    }
+
     /// Whose HA metadata is meant.
     pub(super) fn ha_place<'a>(&'a self, context: &'a Context) -> Place<'a> {
         let job_id = self.job_id();
@@ -143,6 +158,10 @@ pub(super) async fn answer(
         Question::SessionJobs => facts.session_jobs = session_jobs(subject, context).await?,
         Question::Pods => facts.pods = Fact::Known(job_manager_pods(subject, context).await?),
         Question::HaMetadata => facts.ha_metadata = ha_metadata(subject, context).await?,
+        Question::DeployedConfig => {
+            facts.deployed_config =
+                deployed_config(subject.namespace, subject.name, context).await?;
+        }
         Question::Jobs => facts.jobs = fact(subject.job(context).jobs().await),
         Question::Checkpoints => {
             facts.checkpoints = fact(subject.job(context).checkpoints(&facts.jobs).await);
@@ -379,10 +398,38 @@ async fn ha_metadata(
     subject: &Subject<'_>,
     context: &Context,
 ) -> Result<Fact<HaMetadata>, cluster::Error> {
-    match subject.config() {
+    match subject.metadata_config() {
         Ok(config) => subject.ha_place(context).metadata(&config).await,
         Err(reason) => Ok(Fact::Unknown(reason)),
     }
+}
+
+/// What the ConfigMap that the pods of a cluster mount says of high availability.
+pub(super) async fn deployed_config(
+    namespace: &str,
+    cluster: &str,
+    context: &Context,
+) -> Result<Fact<FlinkConfig>, cluster::Error> {
+    let name = names::config_map(cluster);
+    let found = match cluster::read::get::<ConfigMap>(&context.client, namespace, &name).await {
+        Ok(found) => found,
+        Err(error @ cluster::Error::Forbidden { .. }) => return Ok(Fact::Unknown(tell(&error))),
+        Err(error) => return Err(error),
+    };
+    let Some(found) = found else {
+        return Ok(Fact::Unknown(format!("there is no ConfigMap `{name}`")));
+    };
+    let text = |key: &str| found.data.as_ref().and_then(|data| data.get(key));
+    let config = match (text("config.yaml"), text("flink-conf.yaml")) {
+        (Some(yaml), _) => parse_config_yaml(yaml).map_err(|error| error.to_string()),
+        (None, Some(lines)) => Ok(parse_flink_conf(lines)),
+        (None, None) => Err("it has no configuration of Flink".to_owned()),
+    };
+    Ok(fact(
+        config
+            .map(|config| high_availability_of(&config))
+            .map_err(|reason| format!("ConfigMap `{name}` cannot be read: {reason}")),
+    ))
 }
 
 async fn cluster_info(subject: &Subject<'_>, context: &Context) -> Result<Cluster, String> {

@@ -16,7 +16,7 @@ use super::context::{Context, Progress};
 use super::job::Asked;
 use super::kind::{Guarded, Kept, Operated, Sight};
 use super::nodes;
-use super::observe::{Subject, fact, job_manager_start, tell};
+use super::observe::{Subject, deployed_config, fact, job_manager_start, tell};
 use super::pass::{Again, Error};
 use super::reconcile::fresh;
 use super::resource::Act;
@@ -45,7 +45,7 @@ use crate::flink::Client;
 use crate::metrics;
 
 /// A decision asks for each fact at most once, and there are this many.
-const QUESTIONS_MAX: usize = 18;
+const QUESTIONS_MAX: usize = 19;
 
 impl Operated for FlinkSessionJob {
     const FINALIZER: &'static str = SESSION_JOB_FINALIZER;
@@ -346,6 +346,12 @@ async fn answer(
             let (_, namespace, _) = of(resource);
             let name = cluster.map(ResourceExt::name_any).unwrap_or_default();
             facts.job_manager_start = fact(job_manager_start(namespace, &name, context).await);
+        }
+        Question::DeployedConfig => {
+            let (_, namespace, _) = of(resource);
+            let name = cluster.map(ResourceExt::name_any).unwrap_or_default();
+            let found = deployed_config(namespace, &name, context).await;
+            facts.deployed_config = found.unwrap_or_else(|error| Fact::Unknown(tell(&error)));
         }
         Question::Jar => facts.jar = fact(jar::look((resource, cluster, operator)).await),
         // Asked of the whole world, by the caller.

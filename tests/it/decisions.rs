@@ -14,7 +14,7 @@ mod deletion;
 mod not_carried_out;
 mod properties;
 mod quirks;
-mod reload;
+pub(super) mod reload;
 mod rewind;
 mod rollback;
 mod silence;
@@ -35,7 +35,8 @@ use kubectl_flink::api::job::{JobSpec, JobState, UpgradeMode};
 use kubectl_flink::api::status::{
     DeploymentStatus, JobManagerDeploymentStatus, JobStatusState, ReconciliationState,
 };
-use kubectl_flink::config::OperatorConfig;
+use kubectl_flink::config::cluster::high_availability_of;
+use kubectl_flink::config::{FlinkConfig, OperatorConfig};
 use kubectl_flink::decide::application::decide;
 use kubectl_flink::decide::extension::verdict::Validators;
 use kubectl_flink::decide::memo::Memo;
@@ -306,7 +307,27 @@ impl Scene {
         self.status.reconciliation_status.last_reconciled_spec = Some(text);
     }
 
+    /// The facts, with what runs as it would be started now unless they say otherwise.
+    fn answers(&self) -> Facts {
+        let mut facts = self.facts.clone();
+        if facts.deployed_config == Fact::NotAsked {
+            facts.deployed_config = Fact::Known(self.started_as_now());
+        }
+        facts
+    }
+
+    /// Options of high availability that a start of the spec on record would get now.
+    fn started_as_now(&self) -> FlinkConfig {
+        let last = self.status.reconciliation_status.last_reconciled_spec.as_deref();
+        let last = last.and_then(|text| ReconciledSpec::parse(text).ok());
+        let spec = last.map_or_else(|| self.resource.spec.clone(), |last| last.spec);
+        let mut config = self.operator.defaults("shop", spec.flink_version);
+        config.overlay(&FlinkConfig::flatten(&spec.flink_configuration));
+        high_availability_of(&config)
+    }
+
     pub(super) fn plan(&self) -> Plan {
+        let facts = self.answers();
         let world = World {
             now: NOW.parse().unwrap(),
             resource: &self.resource,
@@ -323,7 +344,7 @@ impl Scene {
             validators: self.validators.clone(),
             periodic: kubectl_flink::decide::trigger::Memory::default(),
             zone: jiff::tz::TimeZone::UTC,
-            facts: self.facts.clone(),
+            facts,
             memo: Memo::default(),
         };
         let plan = decide(&world).unwrap_or_else(|question| panic!("{question:?} is not answered"));

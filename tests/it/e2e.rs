@@ -189,6 +189,9 @@ fn a_bad_edit_leaves_the_job_alone() {
     let mut cluster = Cluster::new("edits");
     cluster.start_operator();
     let mut job = cluster.job();
+    let options = job["spec"]["flinkConfiguration"].as_object_mut().unwrap();
+    let high_availability = ["high-availability.type", "high-availability.storageDir"]
+        .map(|key| (key, options.remove(key).unwrap()));
     cluster.deploy(&job);
     let stable = cluster.wait_until_stable();
     let incarnation = cluster.job_manager_incarnation();
@@ -240,6 +243,26 @@ fn a_bad_edit_leaves_the_job_alone() {
     cluster.edit_status(json!({"reconciliationStatus": {"lastReconciledSpec": last_reconciled}}));
     cluster.wait_until_stable();
     assert_ne!(cluster.job_manager_incarnation(), incarnation, "the edit was carried out");
+    cluster.wait_until_writing();
+
+    // High availability is a default of the operator since. This job was started without: a new pod of its
+    // JobManager would run it again while it is suspended.
+    cluster.kill_operator();
+    let defaults = high_availability.each_ref().map(|(key, value)| (*key, value.as_str().unwrap()));
+    cluster.configure_operator(&defaults);
+    cluster.start_operator();
+    cluster.suspend();
+    cluster.wait_until("without a JobManager", |deployment| {
+        is(deployment, "jobManagerDeploymentStatus", "MISSING") && cluster.job_managers().is_empty()
+    });
+    let suspended_at = cluster.records();
+    cluster.resume();
+    let resumed = cluster.observed();
+    let path = resumed["status"]["jobStatus"]["upgradeSavepointPath"].as_str().unwrap();
+    assert!(cluster.savepoint_exists(path), "it goes on from `{path}`");
+    assert!(cluster.records() > suspended_at);
+    let started_with = resumed["status"]["clusterInfo"]["HighAvailability"].as_str().unwrap();
+    assert!(started_with.contains("kubernetes"), "what is started next has it: {started_with}");
     cluster.delete_and_count();
 }
 

@@ -1,10 +1,12 @@
 //! An operator whose configuration and namespaces change while it works.
 
 use axum::http::Method;
+use kubectl_flink::api::job::JobState;
 use kubectl_flink::operator::run::Watch;
 use serde_json::{Value, json};
 
 use crate::decisions::Scene;
+use crate::decisions::reload::started_without;
 use crate::support::fake_cluster::{FakeCluster, Fault};
 use crate::support::fake_flink::FakeFlink;
 use crate::support::operating::Operating;
@@ -117,6 +119,42 @@ async fn a_new_default_is_in_what_is_deployed_next_and_nowhere_else() {
     let touched = writes_in(&operating.cluster, "shop");
     assert_eq!(touched, [""; 0]);
     operating.stop().await;
+}
+
+#[tokio::test]
+async fn a_new_default_of_high_availability_is_none_of_the_cluster_that_runs() {
+    let defaults = "high-availability.type: kubernetes\n\
+                    high-availability.storageDir: s3://lake/ha\n\
+                    kubernetes.operator.reconcile.interval: 100 ms\n";
+    for (file, given, stays) in [
+        ("flink-conf.yaml", "rest.port: 8081\n", false),
+        ("flink-conf.yaml", "high-availability: kubernetes\n", true),
+        ("config.yaml", "high-availability:\n  type: KUBERNETES\n", true),
+        ("log4j-console.properties", "", false),
+    ] {
+        let operating = Operating::start(FakeFlink::start().await);
+        operating.configure(defaults);
+        operating.cluster.insert(json!({
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": "flink-config-orders", "namespace": "shop"},
+            "data": {file: given},
+        }));
+        let mut scene = started_without("savepoint");
+        scene = scene.edit_job(|job| job.state = JobState::Suspended);
+        operating.run(&scene);
+        operating
+            .until("it is suspended", |cluster| {
+                let resource = cluster.object("flinkdeployments", "shop", "orders")?;
+                let is_up = resource["status"]["jobManagerDeploymentStatus"] == "READY";
+                let is_suspended = resource["status"]["reconciliationStatus"]["state"]
+                    == "DEPLOYED"
+                    && resource["status"]["lifecycleState"] == "SUSPENDED";
+                let is_there = cluster.object("deployments", "shop", "orders").is_some();
+                (is_suspended && is_up == stays && is_there == stays).then_some(())
+            })
+            .await;
+        operating.stop().await;
+    }
 }
 
 #[tokio::test]

@@ -457,6 +457,11 @@ impl Sim {
             Question::JobManagerStart => {
                 facts.job_manager_start = Fact::Known(self.job_manager_start);
             }
+            Question::DeployedConfig => {
+                let kind = if self.is_high_availability_on { "kubernetes" } else { "NONE" };
+                let options = [("high-availability.type", kind)];
+                facts.deployed_config = Fact::Known(options.into_iter().collect());
+            }
             Question::Nodes | Question::PodNodes => panic!("nobody asks for it"),
         }
     }

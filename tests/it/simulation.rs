@@ -613,6 +613,11 @@ impl Sim {
                 facts.checkpoints = fact(is_told, || self.checkpoints());
             }
             Question::HaMetadata => facts.ha_metadata = Fact::Known(self.ha_metadata()),
+            Question::DeployedConfig => {
+                let kind = if self.is_high_availability_on { "kubernetes" } else { "NONE" };
+                let options = [("high-availability.type", kind)];
+                facts.deployed_config = Fact::Known(options.into_iter().collect());
+            }
             Question::Retention => facts.retention = fact(is_up, || true),
             Question::Stop => facts.stop = fact(is_up, || self.stop()),
             Question::Cluster => facts.cluster = fact(is_up, Cluster::default),

@@ -85,6 +85,10 @@ fn answer(question: Question, facts: &mut Facts) {
         Question::HaMetadata => {
             facts.ha_metadata = Fact::Known(HaMetadata { has_job: true, has_checkpoint: true });
         }
+        Question::DeployedConfig => {
+            let options = [("high-availability.type", "kubernetes")];
+            facts.deployed_config = Fact::Known(options.into_iter().collect());
+        }
         Question::Pods => facts.pods = Fact::Known(vec![]),
         Question::TaskManagers => facts.task_managers = Fact::Known(None),
         Question::TaskManagerPods => facts.task_manager_pods = Fact::Known(vec![]),

@@ -128,10 +128,22 @@ impl Pass<'_> {
         cluster: &FlinkDeployment,
         config: &FlinkConfig,
     ) -> Result<Plan, Halt> {
-        if !is_high_availability_on(config) && is_down(cluster) {
+        if is_down(cluster) && !self.may_bring_back(cluster, config)? {
             return Ok(self.end("deleted: its session cluster does not run and keeps no jobs"));
         }
         self.wait_for_cluster(cluster, config, "to be READY")
+    }
+
+    /// Whether the job may come back when its JobManager is gone. By what the cluster was started with, and
+    /// without a JobManager also by what it is started with next: the record may be older than what ran last,
+    /// where another operator started that.
+    fn may_bring_back(
+        &self,
+        cluster: &FlinkDeployment,
+        config: &FlinkConfig,
+    ) -> Result<bool, Halt> {
+        let is_on = self.cluster_started_with()?.ok().as_ref().map(is_high_availability_on);
+        Ok(is_on != Some(false) || is_down(cluster) && is_high_availability_on(config))
     }
 
     /// The cluster cannot be asked. One that is being deleted will not come back to be asked.
@@ -143,10 +155,14 @@ impl Pass<'_> {
     ) -> Result<Plan, Halt> {
         let wants_savepoint = config.get(&options::JOB_SAVEPOINT_ON_DELETION)?;
         let name = self.cluster_name();
-        let brings_back = if is_high_availability_on(config) {
-            " that its high availability brings back"
-        } else {
-            ", which may run in it"
+        let may_bring_back = self.may_bring_back(cluster, config)?;
+        let brings_back = match self.cluster_started_with()? {
+            _ if !may_bring_back => ", which may run in it".to_owned(),
+            Ok(_) => " that its high availability brings back".to_owned(),
+            Err(reason) => format!(
+                ", which may come back: whether the cluster has high availability is not known \
+                 ({reason})"
+            ),
         };
         let message = format!(
             "deletion waits for the session cluster `{name}` {what}, to cancel the job{brings_back}"
@@ -157,7 +173,7 @@ impl Pass<'_> {
         );
         let blocker = Blocker::new(Reason::SessionCluster, message).remedy(remedy);
         let patience = patience(Some(config));
-        let is_kept = is_high_availability_on(config) && !is_going(cluster);
+        let is_kept = may_bring_back && !is_going(cluster);
         if is_kept || wants_savepoint {
             let metadata = if is_going(cluster) { &cluster.metadata } else { self.metadata() };
             let at = give_up_at(metadata, None, patience, self.world.now);

@@ -10,7 +10,7 @@ use super::{Halt, MISSING_CLUSTER, Pass, UNSUPPORTED_CLUSTER};
 use crate::api::job::JobState;
 use crate::api::session_job::{FlinkSessionJob, FlinkSessionJobSpec, SessionJobStatus};
 use crate::api::state_snapshot::JobKind;
-use crate::api::status::{JobStatusState, SavepointFormatType};
+use crate::api::status::{JobManagerDeploymentStatus, JobStatusState, SavepointFormatType};
 use crate::api::version::FlinkVersion;
 use crate::config::FlinkConfig;
 use crate::config::cluster::ResourceId;
@@ -25,6 +25,7 @@ use crate::decide::pass::{JobStep, Kind};
 use crate::decide::plan::{Event, SnapshotStep};
 use crate::decide::reconciled::{ReconciledJob, running_spec};
 use crate::decide::restart::Attempts;
+use crate::decide::started_with::{NOT_ON_RECORD, on_record};
 use crate::decide::stopping::may_be_cancelled;
 use crate::decide::world::Bounds;
 
@@ -200,6 +201,25 @@ impl Pass<'_> {
         let is_unknown = self.status.job_status.state == Some(JobStatusState::Reconciling);
         let told = || self.status.error.as_deref().filter(|_| is_unknown).and_then(loss_in);
         self.own.loss.or_else(told)
+    }
+
+    /// The options of high availability that the session cluster was started with; or why they are not
+    /// known. What the job's own options say is nothing that its cluster has.
+    pub(super) fn cluster_started_with(&self) -> Result<Result<FlinkConfig, String>, Halt> {
+        let Some(status) = self.world.cluster.and_then(|cluster| cluster.status.as_ref()) else {
+            return Ok(Err(NOT_ON_RECORD.to_owned()));
+        };
+        let is_missing =
+            status.job_manager_deployment_status == JobManagerDeploymentStatus::Missing;
+        let reason = if is_missing {
+            NOT_ON_RECORD
+        } else {
+            match self.world.deployed_config()? {
+                Ok(config) => return Ok(Ok(config.clone())),
+                Err(reason) => reason,
+            }
+        };
+        Ok(on_record(&status.cluster_info).ok_or_else(|| reason.to_owned()))
     }
 
     /// The configuration of `spec` in the cluster as it runs.

@@ -211,7 +211,8 @@ impl Pass<'_> {
             // It was stopped with a savepoint, and its JobManager is another that never saw it.
             return Ok(WithoutCheckpoint::Unknown);
         }
-        let is_recovered = is_high_availability_on(&*self.observe_config()?);
+        let is_recovered =
+            self.cluster_started_with()?.as_ref().map_or(true, is_high_availability_on);
         let is_another = is_recovered && self.has_another_job_manager()?;
         Ok(match self.last_mode() {
             UpgradeMode::Stateless if is_another => WithoutCheckpoint::Unknown,
@@ -386,12 +387,26 @@ impl Pass<'_> {
         // The latest time at which it was submitted: a retry has the id of the attempt before.
         let submitted = self.recorded_at();
         let is_same_cluster = self.cluster_since().is_some_and(|since| since <= submitted);
-        if is_same_cluster && is_high_availability_on(&*self.observe_config()?) {
+        if is_same_cluster && self.keeps_its_jobs()? {
             return Ok(true);
         }
         // The start time on record is that of the job before, where nobody saw this one.
         let started = job::started(&self.status.job_status).unwrap_or_default();
         Ok(self.job_manager_start()? <= started.max(submitted))
+    }
+
+    /// Whether a job that has not ended outlives its JobManager; a problem where that cannot be had.
+    fn keeps_its_jobs(&self) -> Result<bool, Halt> {
+        let config = self.cluster_started_with()?;
+        config.as_ref().map(is_high_availability_on).map_err(|reason| {
+            let message = format!(
+                "what became of job {} is not known, as it cannot be read whether the session cluster \
+                 `{}` was started with high availability: {reason}",
+                self.status.job_status.job_id.as_deref().unwrap_or_default(),
+                self.cluster_name()
+            );
+            Halt::problem(Problem::of_job(message, vec![]))
+        })
     }
 
     fn lost_message(&self, loss: Loss) -> String {

@@ -24,7 +24,8 @@ use super::world::{Arrival, Facts, FailedSubmission, Tried};
 use super::*;
 use crate::api::session_job::{FlinkSessionJobSpec, SessionJobStatus};
 use crate::api::status::{LAST_STATE_PATH, LifecycleState};
-use crate::config::OperatorConfig;
+use crate::config::cluster::high_availability_of;
+use crate::config::{FlinkConfig, OperatorConfig};
 use crate::decide::extension::verdict::{Opinion, Validators, Verdict};
 use crate::decide::lifecycle::JOB_NOT_FOUND;
 use crate::decide::memo::Memo;
@@ -32,6 +33,7 @@ use crate::decide::node_notice::Node;
 use crate::decide::reconciled::ReconciledJob;
 use crate::decide::rewind::WentBack;
 use crate::decide::snapshot::world::Trigger;
+use crate::decide::started_with::STARTED_WITH_KEY;
 use crate::decide::trigger::{KnownSnapshot, Memory};
 use crate::decide::world::{
     Bounds, Checkpoints, CompletedState, Fact, Failure, Fresh, Job, JobException, JobMetrics, Stop,
@@ -69,6 +71,8 @@ struct Case {
     verdict: Fact<Verdict>,
     nodes: Fact<Vec<Node>>,
     job_manager_start: Fact<jiff::Timestamp>,
+    /// `NotAsked`: the cluster was started as its spec and the operator's defaults say now.
+    deployed_config: Fact<FlinkConfig>,
     now: jiff::Timestamp,
     ids: u32,
     /// What the decisions so far asked for.
@@ -97,7 +101,10 @@ fn case(mode: &str) -> Case {
                 "execution.checkpointing.savepoint-dir": "s3://lake/sp",
             },
         },
-        "status": {"jobManagerDeploymentStatus": "READY"},
+        "status": {
+            "jobManagerDeploymentStatus": "READY",
+            "clusterInfo": {STARTED_WITH_KEY: "{}"},
+        },
     }));
     Case {
         resource: resource.unwrap(),
@@ -122,6 +129,7 @@ fn case(mode: &str) -> Case {
         validators: Validators::default(),
         verdict: Fact::NotAsked,
         nodes: Fact::Known(vec![]),
+        deployed_config: Fact::NotAsked,
         job_manager_start: Fact::Known("2025-12-31T00:00:00Z".parse().unwrap()),
         now: "2026-01-01T00:00:00Z".parse().unwrap(),
         ids: 0,
@@ -228,6 +236,13 @@ impl Case {
         panic!("no decision after {:?}", self.asked);
     }
 
+    fn cluster_config(&self) -> FlinkConfig {
+        let spec = &self.cluster.as_ref().unwrap().spec;
+        let mut config = self.operator.defaults("shop", spec.flink_version);
+        config.overlay(&FlinkConfig::flatten(&spec.flink_configuration));
+        high_availability_of(&config)
+    }
+
     fn answer(&self, question: Question, facts: &mut Facts) {
         let none = || Fact::Unknown("no answer".to_owned());
         match question {
@@ -247,6 +262,12 @@ impl Case {
             }
             Question::Exceptions => facts.exceptions = Fact::Known(Vec::<JobException>::new()),
             Question::Jar => facts.jar = self.jar.clone(),
+            Question::DeployedConfig => {
+                facts.deployed_config = match &self.deployed_config {
+                    Fact::NotAsked => Fact::Known(self.cluster_config()),
+                    known => known.clone(),
+                };
+            }
             Question::JobMetrics => facts.job_metrics = Fact::Known(self.metrics.clone()),
             Question::ResourceRequirements => {
                 facts.resource_requirements = Fact::Known(self.bounds.clone());

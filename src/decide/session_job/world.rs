@@ -8,7 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use crate::api::deployment::FlinkDeployment;
 use crate::api::session_job::{FlinkSessionJob, FlinkSessionJobSpec, SessionJobStatus};
-use crate::config::OperatorConfig;
+use crate::config::{FlinkConfig, OperatorConfig};
 use crate::decide::extension::verdict::{Validators, Verdict, Version};
 use crate::decide::memo::{Memo, Stored};
 use crate::decide::node_notice::Node;
@@ -61,6 +61,8 @@ pub enum Question {
     PodNodes,
     /// Since when the JobManager runs that answers now.
     JobManagerStart,
+    /// The options of high availability in the ConfigMap that the session cluster's pods mount.
+    DeployedConfig,
 }
 
 /// Everything that was looked up in this pass.
@@ -92,6 +94,8 @@ pub struct Facts {
     pub pod_nodes: Fact<BTreeSet<String>>,
     /// Of the session cluster, by the clock of its node.
     pub job_manager_start: Fact<Timestamp>,
+    /// Options of high availability that the session cluster's pods are given.
+    pub deployed_config: Fact<FlinkConfig>,
     /// What the last plan for this generation stopped at, where it does not pass by itself. Absent
     /// after a start of the operator, and after a plan that was carried out.
     pub stopped_at: Option<String>,
@@ -217,6 +221,10 @@ impl World<'_> {
 
     pub(super) fn job_manager_start(&self) -> Result<Answer<'_, Timestamp>, Question> {
         self.facts.job_manager_start.read(Question::JobManagerStart)
+    }
+
+    pub(super) fn deployed_config(&self) -> Result<Answer<'_, FlinkConfig>, Question> {
+        self.facts.deployed_config.read(Question::DeployedConfig)
     }
 }
 

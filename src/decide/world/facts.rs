@@ -45,6 +45,8 @@ pub enum Question {
     Retention,
     /// HA metadata of the job.
     HaMetadata,
+    /// The options of high availability in the ConfigMap that the cluster's pods mount.
+    DeployedConfig,
     /// The stop-with-savepoint that is under way.
     Stop,
     /// `GET /config` and `/taskmanagers`.

@@ -2,7 +2,12 @@
 //! with the spec that was reconciled last, and not with the defaults below it: no job is restarted by
 //! a new default, and what is deployed next has it.
 
+use kubectl_flink::decide::started_with::STARTED_WITH_KEY;
+
 use super::*;
+
+const HA: &str = "high-availability.type: kubernetes\nhigh-availability.storageDir: s3://lake/ha\n";
+const KUBERNETES: (&str, &str) = ("high-availability.type", "kubernetes");
 
 const NEW_DEFAULTS: &str = "\
 taskmanager.memory.managed.fraction: 0.1
@@ -52,18 +57,55 @@ fn a_new_default_touches_no_running_job() {
     }
 }
 
+/// A running job whose spec says nothing of high availability.
+fn by_default(mode: &str) -> Scene {
+    let mut scene = Scene::running(mode);
+    let own = &mut scene.resource.spec.flink_configuration.0;
+    own.remove("high-availability.type");
+    own.remove("high-availability.storageDir");
+    scene.store(JobState::Running, scene.job().upgrade_mode);
+    let reconciliation = &mut scene.status.reconciliation_status;
+    reconciliation.last_stable_spec.clone_from(&reconciliation.last_reconciled_spec);
+    scene
+}
+
+/// What its pods are given.
+fn given(options: &[(&str, &str)]) -> Fact<FlinkConfig> {
+    Fact::Known(options.iter().copied().collect())
+}
+
+/// It was started without, and the operator has high availability by default since.
+pub(crate) fn started_without(mode: &str) -> Scene {
+    let mut scene = by_default(mode).without_metadata();
+    scene.facts.deployed_config = given(&[]);
+    scene.operator = operator(HA);
+    scene
+}
+
+/// It was started with high availability, and the operator has none by default since.
+fn started_with(mode: &str) -> Scene {
+    let mut scene = by_default(mode);
+    scene.facts.deployed_config = given(&[KUBERNETES]);
+    scene
+}
+
+/// Nobody knows how it was started: its ConfigMap cannot be read, and nothing is on record.
+fn started_somehow(mut scene: Scene) -> Scene {
+    scene.facts.deployed_config = Fact::Unknown("there is no ConfigMap".to_owned());
+    scene
+}
+
+/// The ConfigMap cannot be read, and the record says it.
+fn on_record(scene: Scene, options: &str) -> Scene {
+    let mut scene = started_somehow(scene);
+    scene.status.cluster_info.insert(STARTED_WITH_KEY.to_owned(), options.to_owned());
+    scene
+}
+
 #[test]
 fn a_job_whose_high_availability_was_a_default_runs_on_without_it() {
-    const HA: &str =
-        "high-availability.type: kubernetes\nhigh-availability.storageDir: s3://lake/ha\n";
     for mode in ["stateless", "savepoint", "last-state"] {
-        let mut scene = Scene::running(mode);
-        let own = &mut scene.resource.spec.flink_configuration.0;
-        own.remove("high-availability.type");
-        own.remove("high-availability.storageDir");
-        scene.store(JobState::Running, scene.job().upgrade_mode);
-        let reconciliation = &mut scene.status.reconciliation_status;
-        reconciliation.last_stable_spec.clone_from(&reconciliation.last_reconciled_spec);
+        let mut scene = by_default(mode);
         scene.operator = operator(HA);
         assert_eq!(deeds(&scene.plan()), [""; 0], "{mode}");
         scene.operator = operator("");
@@ -110,4 +152,177 @@ fn the_operators_own_options_count_at_once() {
     let after = scene.plan().look_again;
     assert_eq!(after, Some(std::time::Duration::from_secs(7)));
     assert_ne!(before, after);
+}
+
+/// The job has stopped with its savepoint, to be suspended.
+pub(crate) fn stopped_for_suspension(scene: Scene) -> Scene {
+    let scene = scene.edit_job(|job| job.state = JobState::Suspended);
+    let plan = scene.plan();
+    assert!(deeds(&plan).contains(&"stop-with-savepoint"), "{}", told(&plan));
+    let mut stopped = scene.after(&plan);
+    stopped.facts.stop = Fact::Known(Stop::Completed { path: SAVEPOINT.to_owned() });
+    stopped.facts.jobs = Fact::Known(job(JobStatusState::Finished));
+    stopped
+}
+
+#[test]
+fn a_job_manager_outlives_a_suspension_by_the_high_availability_that_it_was_started_with() {
+    let without = stopped_for_suspension(started_without("savepoint"));
+    let with = stopped_for_suspension(started_with("savepoint"));
+    for (scene, goes) in [
+        // A new pod of it would run the job again.
+        (without.clone(), true),
+        (on_record(without.clone(), "{}"), true),
+        (on_record(without.clone(), "not readable"), true),
+        (started_somehow(without.clone()), true),
+        (with.clone(), false),
+        (on_record(with, r#"{"high-availability.type":"kubernetes"}"#), false),
+        // What its pods mount wins over the record, which may be of a start before.
+        (on_record(without.clone(), r#"{"high-availability.type":"kubernetes"}"#), false),
+        (
+            Scene {
+                facts: without.facts.clone(),
+                ..on_record(without, r#"{"high-availability.type":"kubernetes"}"#)
+            },
+            true,
+        ),
+    ] {
+        let plan = scene.plan();
+        assert_eq!(deeds(&plan).contains(&"delete-job-manager"), goes, "{}", told(&plan));
+        let path = plan.status.job_status.upgrade_savepoint_path.as_deref();
+        assert_eq!(path, Some(SAVEPOINT), "{}", told(&plan));
+    }
+}
+
+/// A JobManager that was started again has the job in this state.
+fn run_anew(mut scene: Scene, state: JobStatusState) -> Scene {
+    let mut jobs = job(state);
+    jobs[0].start_time = ago(30).as_millisecond();
+    scene.facts.jobs = Fact::Known(jobs);
+    scene.facts.pods = Fact::Known(vec![Pod { last_started: Some(ago(30)), ..pod() }]);
+    scene
+}
+
+#[test]
+fn the_next_run_of_a_job_is_told_by_the_high_availability_that_it_was_started_with() {
+    let pending = |scene: Scene| {
+        let scene = scene.edit(|spec| spec.image = Some("flink:other".to_owned()));
+        let mut rerun = run_anew(scene.clone().after(&scene.plan()), JobStatusState::Running);
+        let info = rerun.status.job_status.savepoint_info.as_mut().unwrap();
+        info.trigger_timestamp = Some(ago(60).as_millisecond());
+        rerun.facts.stop = Fact::Known(Stop::NotFound);
+        rerun
+    };
+    let ended = |scene: Scene| {
+        let scene = scene.path(SAVEPOINT).in_state(JobStatusState::Failed);
+        run_anew(scene, JobStatusState::Running).edit_job(|job| job.parallelism = Some(4))
+    };
+    for rerun in [pending(started_without("savepoint")), ended(started_without("savepoint"))] {
+        let plan = rerun.plan();
+        assert_eq!(deeds(&plan), [""; 0], "{}", told(&plan));
+        assert!(error(&plan).contains("runs it anew from where it began"), "{}", error(&plan));
+        // In doubt as well, and that is told.
+        let plan = started_somehow(rerun).plan();
+        assert_eq!(deeds(&plan), [""; 0], "{}", told(&plan));
+        assert!(error(&plan).contains("not known: there is no ConfigMap"), "{}", error(&plan));
+    }
+    // With high availability it is the same run.
+    let plan = pending(started_with("savepoint")).plan();
+    assert!(deeds(&plan).contains(&"stop-with-savepoint"), "{}", told(&plan));
+}
+
+#[test]
+fn an_end_that_is_known_by_its_result_is_so_by_the_high_availability_of_the_start() {
+    let ended = |mut scene: Scene| {
+        scene.store(JobState::Running, UpgradeMode::Stateless);
+        let [ended] = <[Job; 1]>::try_from(job(JobStatusState::Failed)).unwrap();
+        scene.facts.jobs = Fact::Known(vec![Job { name: "unknown".to_owned(), ..ended }]);
+        scene.facts.checkpoints = Fact::Known(Checkpoints::default());
+        scene.plan().status.job_status.upgrade_savepoint_path
+    };
+    let last_state = Some("KUBERNETES_OPERATOR_LAST_STATE".to_owned());
+    assert_eq!(ended(started_with("savepoint")), last_state);
+    assert_eq!(ended(started_somehow(started_without("savepoint"))), last_state);
+    assert_eq!(ended(started_without("savepoint")), None);
+}
+
+#[test]
+fn metadata_that_what_runs_did_not_write_are_not_gone_by() {
+    let left_over = |mut scene: Scene| {
+        scene.facts.ha_metadata = Fact::Known(HaMetadata { has_job: true, has_checkpoint: true });
+        scene
+    };
+    let edited = |scene: Scene| left_over(scene).edit_job(|job| job.parallelism = Some(4)).plan();
+    // Its checkpoints are retained: it is cancelled, and starts from the last of them.
+    let plan = edited(started_without("last-state"));
+    assert!(deeds(&plan).contains(&"cancel-job"), "{}", told(&plan));
+    // By the default of now they are in another place.
+    let mut moved = started_with("last-state");
+    moved.facts.deployed_config = given(&[
+        ("high-availability.type", "zookeeper"),
+        ("high-availability.zookeeper.quorum", "zookeeper:2181"),
+    ]);
+    moved.operator = operator(HA);
+    let plan = edited(moved.clone());
+    assert!(deeds(&plan).contains(&"cancel-job"), "{}", told(&plan));
+    let kept = Scene { facts: started_with("last-state").facts, ..moved };
+    let plan = edited(kept);
+    assert!(deeds(&plan).contains(&"stop-job-manager"), "{}", told(&plan));
+
+    // Without a JobManager the record tells.
+    let lost = |mode: &str, record: &str| {
+        let mut scene = left_over(on_record(started_without(mode), record)).path(SAVEPOINT).gone();
+        scene.status.job_manager_deployment_status = JobManagerDeploymentStatus::Missing;
+        scene.plan()
+    };
+    let plan = lost("savepoint", "{}");
+    assert_eq!(deeds(&plan), [""; 0], "{}", told(&plan));
+    assert!(error(&plan).contains("Manual restore required"), "{}", error(&plan));
+    assert_eq!(restored(&lost("stateless", "{}")).as_deref(), Some(""));
+    let plan = lost("savepoint", r#"{"high-availability.type":"kubernetes"}"#);
+    assert_eq!(restored(&plan).as_deref(), Some("KUBERNETES_OPERATOR_LAST_STATE"));
+}
+
+#[test]
+fn a_job_that_was_stopped_by_its_metadata_does_not_look_for_them_elsewhere() {
+    let suspended = |record: &str| {
+        let scene = by_default("last-state").suspended(UpgradeMode::LastState);
+        let mut scene = scene.edit_job(|job| job.parallelism = Some(4));
+        scene.operator = operator(HA);
+        on_record(scene, record).plan()
+    };
+    let here = suspended(r#"{"high-availability.type":"kubernetes"}"#);
+    assert!(deeds(&here).contains(&"create-cluster"), "{}", told(&here));
+    let moved = suspended(
+        r#"{"high-availability.type":"zookeeper","high-availability.zookeeper.quorum":"z:2181"}"#,
+    );
+    assert_eq!(deeds(&moved), [""; 0], "{}", told(&moved));
+    assert!(error(&moved).contains("HA metadata in another place"), "{}", error(&moved));
+}
+
+#[test]
+fn how_a_cluster_was_started_is_on_record_from_its_start_and_before_it_goes() {
+    let record = |plan: &Plan| plan.status.cluster_info.get(STARTED_WITH_KEY).cloned();
+    let with = Some(r#"{"high-availability.type":"kubernetes"}"#.to_owned());
+    let without = Some("{}".to_owned());
+    let plan = Scene::new("savepoint").plan();
+    assert_eq!((record(&plan), deeds(&plan).contains(&"create-cluster")), (with.clone(), true));
+    let next = by_default("savepoint").upgrading(UpgradeMode::Savepoint).path(SAVEPOINT);
+    let plan = on_record(next, with.as_deref().unwrap()).plan();
+    assert_eq!((record(&plan), deeds(&plan).contains(&"create-cluster")), (without.clone(), true));
+    // Nothing is written of what runs, whoever has started it, until it is deleted.
+    let plan = started_with("savepoint").plan();
+    assert_eq!((record(&plan), deeds(&plan)), (None, vec![]));
+    for (scene, expected) in [
+        (started_with("savepoint"), with.clone()),
+        (started_without("savepoint"), without),
+        (started_somehow(started_without("savepoint")), None),
+        (on_record(started_without("savepoint"), with.as_deref().unwrap()), with),
+    ] {
+        assert_eq!(record(&scene.delete().plan()), expected);
+    }
+    // What was made, and whose start was not recorded as done, may not be what is on record.
+    let mut made = on_record(started_without("savepoint"), "{}").starting();
+    made.status.job_manager_deployment_status = JobManagerDeploymentStatus::Missing;
+    assert_eq!(record(&made.plan()), None);
 }

@@ -47,7 +47,7 @@ fn question(scene: &Scene) -> Option<Question> {
         validators: scene.validators.clone(),
         periodic: kubectl_flink::decide::trigger::Memory::default(),
         zone: jiff::tz::TimeZone::UTC,
-        facts: scene.facts.clone(),
+        facts: scene.answers(),
         memo: Memo::default(),
     };
     decide(&world).err()

@@ -5,7 +5,9 @@ use kubectl_flink::api::status::{
     DeploymentStatus, JobManagerDeploymentStatus, JobStatusState, LifecycleState,
     ReconciliationState,
 };
-use kubectl_flink::config::OperatorConfig;
+use kubectl_flink::config::cluster::high_availability_of;
+use kubectl_flink::config::file::parse_flink_conf;
+use kubectl_flink::config::{FlinkConfig, OperatorConfig};
 use kubectl_flink::decide::application::decide;
 use kubectl_flink::decide::extension::verdict::Validators;
 use kubectl_flink::decide::memo::Memo;
@@ -46,6 +48,8 @@ pub(crate) struct Session {
     made: u64,
     /// Times that an Ingress was put in place while the cluster ran.
     ingresses_moved: u64,
+    /// Options that the JobManager was made with.
+    made_with: FlinkConfig,
     ids: u64,
     log: Vec<String>,
 }
@@ -89,6 +93,7 @@ impl Session {
             metadata_unreadable: false,
             made: 0,
             ingresses_moved: 0,
+            made_with: FlinkConfig::new(),
             ids: 0,
             log: vec![],
         }
@@ -191,6 +196,9 @@ impl Session {
                 facts.ha_metadata = Fact::Known(HaMetadata { has_job, has_checkpoint: has_job });
             }
             Question::Refusal(_) => facts.refusal = Fact::Known(None),
+            Question::DeployedConfig => {
+                facts.deployed_config = Fact::Known(self.made_with.clone());
+            }
             other @ (Question::Checkpoints
             | Question::Retention
             | Question::Stop
@@ -319,6 +327,8 @@ impl Session {
         self.is_image_broken = image_in(&objects.deployment) == BROKEN_IMAGE;
         self.starts_in = 4;
         self.made += 1;
+        let given = objects.config_maps[0]["data"]["flink-conf.yaml"].as_str().unwrap();
+        self.made_with = high_availability_of(&parse_flink_conf(given));
         self.job_manager = Some(JobManager {
             uid: self.id(),
             owner_uid: Some("u1".to_owned()),

@@ -28,6 +28,7 @@ use kubectl_flink::metrics::family::Scope;
 use kubectl_flink::metrics::{Facts, Identity, Metrics, Now, Settings, Sighting};
 use serde_json::Value;
 
+use crate::decisions::reload::{started_without, stopped_for_suspension};
 use crate::decisions::{SAVEPOINT, Scene, ago, created, deeds, error, job, job_manager, pod, told};
 use crate::simulation::Sim;
 use crate::simulation::session::Session;
@@ -77,6 +78,13 @@ fn flink_27569_a_job_manager_that_comes_back_does_not_run_an_ended_job_again() {
     let plan = again.edit_job(|job| job.parallelism = Some(4)).plan();
     assert!(deeds(&plan).is_empty(), "{}", told(&plan));
     assert!(error(&plan).contains("runs it anew from where it began"), "{}", error(&plan));
+}
+
+#[test]
+fn flink_27569_a_default_that_came_later_keeps_no_job_manager_that_would_run_its_job_again() {
+    let suspended = stopped_for_suspension(started_without("savepoint"));
+    let plan = suspended.plan();
+    assert!(deeds(&plan).contains(&"delete-job-manager"), "{}", told(&plan));
 }
 
 #[test]

@@ -322,3 +322,51 @@ fn deleting_waits_for_no_validator() {
     case.pass();
     assert!(!case.asked.contains(&Question::Verdict), "{:?}", case.asked);
 }
+
+/// The cluster's JobManager is gone, and this is on record of its start.
+fn lost_with(record: Option<&str>) -> Case {
+    let mut case = Case::running("savepoint");
+    case.delete();
+    case.cluster_is(JobManagerDeploymentStatus::Missing);
+    case.cluster_stands(ReconciliationState::Deployed);
+    let info = &mut case.cluster.as_mut().unwrap().status.as_mut().unwrap().cluster_info;
+    info.remove(STARTED_WITH_KEY);
+    info.extend(record.map(|record| (STARTED_WITH_KEY.to_owned(), record.to_owned())));
+    case
+}
+
+#[test]
+fn s12_a_job_is_kept_by_the_high_availability_that_its_cluster_was_started_with() {
+    const WITH: &str = r#"{"high-availability.type":"kubernetes"}"#;
+    let told = |mut case: Case| {
+        let plan = case.plan();
+        assert_eq!(names(&plan), ["write-status"], "{}", plan.because);
+        plan.because
+    };
+    assert_eq!(names(&lost_with(Some("{}")).plan()).last(), Some(&"remove-finalizer"));
+    // By the operator's defaults of now it has none.
+    assert!(told(lost_with(Some(WITH))).contains("its high availability brings back"));
+    assert!(told(lost_with(None)).contains("has high availability is not known"));
+    // The job's own options say nothing of its cluster.
+    let mut case = lost_with(Some(WITH));
+    case.set("high-availability.type", "NONE");
+    told(case);
+    let mut case = lost_with(Some("{}"));
+    case.set("high-availability.type", "kubernetes");
+    let text = serde_json::json!({"spec": case.resource.spec}).to_string();
+    case.status.reconciliation_status.last_reconciled_spec = Some(text);
+    assert_eq!(names(&case.plan()).last(), Some(&"remove-finalizer"));
+    // Nor does a record that cannot be read.
+    let mut case = lost_with(Some(WITH));
+    case.status.reconciliation_status.last_reconciled_spec = Some("{".to_owned());
+    told(case);
+    let mut case = lost_with(Some(WITH));
+    let status = case.cluster.as_mut().unwrap().status.as_mut().unwrap();
+    status.reconciliation_status.last_reconciled_spec = Some("{".to_owned());
+    told(case);
+    // One that is silent is asked for by what its pods are given.
+    let mut case = lost_with(Some(WITH));
+    case.cluster_is(JobManagerDeploymentStatus::DeployedNotReady);
+    case.deployed_config = Fact::Known(FlinkConfig::new());
+    assert_eq!(names(&case.plan()), ["write-status", "remember"], "it is waited for a while");
+}

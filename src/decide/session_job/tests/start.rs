@@ -426,3 +426,37 @@ fn a_start_that_was_refused_takes_a_state_that_a_person_names() {
     let plan = case.pass();
     assert_eq!(submitted(&plan).savepoint_path.as_deref(), Some("s3://lake/sp/named"));
 }
+
+#[test]
+fn s05_a_default_that_came_later_does_not_keep_the_jobs_of_a_cluster() {
+    let lost = |deployed_config: Fact<FlinkConfig>| {
+        let mut case = Case::running("stateless");
+        case.deployed_config = deployed_config;
+        case.operator = OperatorConfig::new(crate::config::file::parse_flink_conf(
+            "high-availability.type: kubernetes\n",
+        ));
+        // Its own options do not, either.
+        let key = "high-availability.type".to_owned();
+        case.resource.spec.flink_configuration.0.insert(key, json!("kubernetes"));
+        let last = ReconciledJob::new(case.resource.spec.clone(), false).to_text();
+        case.status.reconciliation_status.last_reconciled_spec = Some(last);
+        case.now += jiff::SignedDuration::from_hours(3);
+        case.job_manager_start = Fact::Known(case.now);
+        case.jobs = Some(vec![]);
+        case
+    };
+    let mut case = lost(Fact::Known(FlinkConfig::new()));
+    let plan = case.pass();
+    submitted(&if names(&plan).contains(&"submit-job") { plan } else { case.pass() });
+    let with = [("high-availability.type", "kubernetes")].into_iter().collect();
+    let mut case = lost(Fact::Known(with));
+    case.pass();
+    assert!(case.status.error.as_ref().unwrap().contains("ended while nobody looked"));
+    // Where nobody knows nothing follows.
+    let mut case = lost(Fact::Unknown("there is no ConfigMap".to_owned()));
+    case.cluster.as_mut().unwrap().status.as_mut().unwrap().cluster_info.clear();
+    let plan = case.pass();
+    assert!(!names(&plan).contains(&"submit-job"), "{}", plan.because);
+    let error = case.status.error.unwrap();
+    assert!(error.contains("was started with high availability"), "{error}");
+}
