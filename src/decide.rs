@@ -36,6 +36,7 @@ mod pass;
 pub mod plan;
 pub mod reconciled;
 pub mod record;
+mod redeploy;
 pub mod references;
 pub mod rehearsal;
 mod rerun;

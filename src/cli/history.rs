@@ -184,7 +184,10 @@ pub(super) fn restore_point(point: &RestorePoint) -> String {
     match (&point.kind, &point.path) {
         (RestoreKind::None, _) => NONE.to_owned(),
         (kind, Some(path)) => format!("{} {path}", kind.as_str()),
-        (kind, None) => kind.as_str().to_owned(),
+        (kind, None) => match &point.job_id {
+            Some(id) => format!("{} of job {id}", kind.as_str()),
+            None => kind.as_str().to_owned(),
+        },
     }
 }
 
@@ -204,6 +207,7 @@ mod tests {
                 restore_point: Some(RestorePoint {
                     kind: RestoreKind::Savepoint,
                     path: Some("s3://b/sp-1".to_owned()),
+                    job_id: None,
                     upgrade_mode: UpgradeMode::Savepoint,
                 }),
                 spec: json!({"image": "job:1", "job": {"parallelism": 2, "upgradeMode": "savepoint"}}),

@@ -53,13 +53,17 @@ pub struct RestorePoint {
     /// Absent where only HA metadata knows it, and where there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
+    /// The job whose checkpoints they are, where the path is absent and there are some: Flink keeps
+    /// them in a folder of that name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub job_id: Option<String>,
     /// How the job was stopped.
     pub upgrade_mode: UpgradeMode,
 }
 
 impl RestorePoint {
-    /// What `point` is in the history.
-    pub fn of(point: &restore::RestorePoint) -> Self {
+    /// What `point`, which the job of this id left, is in the history.
+    pub fn of(point: &restore::RestorePoint, job_id: Option<&str>) -> Self {
         let (kind, path) = match point {
             restore::RestorePoint::Empty => (RestoreKind::None, None),
             restore::RestorePoint::HaMetadata => (RestoreKind::LastState, None),
@@ -68,7 +72,8 @@ impl RestorePoint {
             }
             restore::RestorePoint::Path(path) => (RestoreKind::Savepoint, Some(path.clone())),
         };
-        Self { kind, path, upgrade_mode: super::deploy::mode_of(point) }
+        let job_id = job_id.filter(|_| kind == RestoreKind::LastState).map(str::to_owned);
+        Self { kind, path, job_id, upgrade_mode: super::deploy::mode_of(point) }
     }
 }
 

@@ -94,12 +94,8 @@ impl<K: Kind> Pass<'_, K> {
         if !is_own || !K::may_be_cancelled(self, &id)? {
             return Ok(());
         }
-        let is_retained = match self.world.retention()? {
-            Ok(is_retained) => *is_retained,
-            // A redeploy is also the way out where nobody answers.
-            Err(_) => job::retains_checkpoints(&*self.observe_config()?),
-        };
-        if is_retained {
+        // A redeploy is also the way out where nobody answers.
+        if self.retains_checkpoints()? {
             return Ok(());
         }
         let message = format!(

@@ -533,13 +533,9 @@ impl Pass<'_> {
         self.refuse_what_is_refused()?;
         self.announce(diff);
         self.announce_stop();
-        let left = match (last.job_state(), self.last_mode(), self.savepoint_path()) {
-            (JobState::Suspended, UpgradeMode::Savepoint, Some(path))
-                if path != LAST_STATE_PATH =>
-            {
-                RestorePoint::Path(path)
-            }
-            _ => RestorePoint::HaMetadata,
+        let left = match self.left_behind(last)? {
+            ControlFlow::Continue(left) => left,
+            ControlFlow::Break(plan) => return Ok(plan),
         };
         self.supersede(last, left);
         self.status.job_status.upgrade_savepoint_path = Some(path);

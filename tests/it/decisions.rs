@@ -15,6 +15,8 @@ mod not_carried_out;
 mod properties;
 mod quirks;
 pub(super) mod reload;
+mod redeploy;
+mod reload;
 mod rewind;
 mod rollback;
 mod silence;
@@ -43,6 +45,7 @@ use kubectl_flink::decide::memo::Memo;
 use kubectl_flink::decide::plan::{Plan, Step};
 use kubectl_flink::decide::reconciled::ReconciledSpec;
 use kubectl_flink::decide::rewind::WentBack;
+use kubectl_flink::decide::restore::RestorePoint;
 use kubectl_flink::decide::world::{
     Bounds, Checkpoints, Cluster, CompletedState, DeploymentVersion, Fact, Facts, Failure, Fresh,
     HaMetadata, Job, JobManager, JobMetrics, Pod, PodProblem, Stop, World,

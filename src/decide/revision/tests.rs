@@ -9,6 +9,7 @@ fn content(image: &str) -> Content {
         restore_point: RestorePoint {
             kind: RestoreKind::Savepoint,
             path: Some("s3://b/savepoint-1".to_owned()),
+            job_id: None,
             upgrade_mode: UpgradeMode::Savepoint,
         },
         reconciled_at: "2026-01-01T00:00:00Z".parse().unwrap(),
@@ -31,6 +32,16 @@ fn content_is_stored_in_the_agreed_form() {
         })
     );
     assert_eq!(serde_json::from_value::<Content>(stored).unwrap(), content("a"));
+}
+
+#[test]
+fn the_job_is_on_record_where_the_path_of_its_checkpoint_is_not() {
+    let of = |point| RestorePoint::of(&point, Some("1a2b"));
+    let last_state = serde_json::to_value(of(restore::RestorePoint::HaMetadata)).unwrap();
+    let expected = json!({"kind": "last-state", "jobId": "1a2b", "upgradeMode": "last-state"});
+    assert_eq!(last_state, expected);
+    let path = restore::RestorePoint::Path("s3://b/savepoint-1".to_owned());
+    assert_eq!([of(path).job_id, of(restore::RestorePoint::Empty).job_id], [None, None]);
 }
 
 #[test]

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::plan::{Plan, Step};
 use super::{Halt, Pass};
 use crate::api::job::{JobState, UpgradeMode};
+use crate::api::session_job::FlinkSessionJob;
 use crate::api::status::{JobManagerDeploymentStatus, JobStatusState, ReconciliationState};
 use crate::config::options;
 use crate::decide::application::Problem;
@@ -13,6 +14,7 @@ use crate::decide::diff::SpecDiff;
 use crate::decide::job::{self, StopOutcome};
 use crate::decide::lifecycle::ENDED_UNSEEN;
 use crate::decide::observe::SOON;
+use crate::decide::pass::Kind;
 use crate::decide::reconciled::{ReconciledJob, deployed};
 use crate::decide::record::savepoint_directory;
 use crate::decide::restore::RestorePoint;
@@ -256,8 +258,8 @@ impl Pass<'_> {
         self.announce(diff);
         let state = self.status.job_status.state;
         let has_ended = state.is_some_and(JobStatusState::is_globally_terminal);
-        let left = job::savepoint_path(&self.status.job_status);
-        self.supersede(last, left.map_or(RestorePoint::Empty, RestorePoint::Path));
+        let left = self.left_behind(was_running && !has_ended)?;
+        self.supersede(last, left);
         self.status.job_status.upgrade_savepoint_path = Some(path);
         job::forget_stop(&mut self.status.job_status);
         let job_id = job::id(&self.status.job_status);
@@ -271,6 +273,27 @@ impl Pass<'_> {
         }
         let Some(stored) = self.last.clone() else { return Err(Halt::cannot("nothing is stored")) };
         self.start_again(&stored)
+    }
+}
+
+impl Pass<'_> {
+    /// What a redeploy drops, for the history: the newest state of a job that runs, not what it was
+    /// started from.
+    fn left_behind(&self, runs: bool) -> Result<RestorePoint, Halt> {
+        let recorded = job::savepoint_path(&self.status.job_status);
+        let recorded = recorded.map_or(RestorePoint::Empty, RestorePoint::Path);
+        let runs = match job::id(&self.status.job_status) {
+            Some(id) if runs => FlinkSessionJob::may_be_cancelled(self, &id)?,
+            Some(_) | None => false,
+        };
+        if !runs {
+            return Ok(recorded);
+        }
+        Ok(match self.state_to_drop()? {
+            Ok(path) => path.map_or(recorded, RestorePoint::Path),
+            // A checkpoint that its id leads to.
+            Err(_) => RestorePoint::HaMetadata,
+        })
     }
 }
 

@@ -103,7 +103,10 @@ impl Act<'_, FlinkSessionJob> {
         let reconciled = self.stored.reconciliation_status.reconciliation_timestamp;
         let content = revision::Content {
             spec: serde_json::to_value(&spec)?,
-            restore_point: revision::RestorePoint::of(&restore_point),
+            restore_point: revision::RestorePoint::of(
+                &restore_point,
+                self.stored.job_status.job_id.as_deref(),
+            ),
             reconciled_at: Timestamp::from_millisecond(reconciled).unwrap_or(Timestamp::UNIX_EPOCH),
         };
         self.keep_revision(JobKind::FlinkSessionJob, content).await

@@ -1,7 +1,6 @@
 //! The state-transition table, T1 to T35.
 
 use expect_test::expect;
-use kubectl_flink::decide::restore::RestorePoint;
 
 use super::*;
 

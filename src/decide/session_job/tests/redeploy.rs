@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::api::job::UpgradeMode;
+use crate::decide::restore::RestorePoint;
 
 #[test]
 fn a_stateless_upgrade_cancels_and_starts_empty() {
@@ -106,6 +107,27 @@ fn redeploy(case: &mut Case) {
         job.initial_savepoint_path = Some("s3://wanted".to_owned());
         job.savepoint_redeploy_nonce = Some(1);
     });
+}
+
+#[test]
+fn a_redeploy_leaves_the_newest_state_in_the_history_and_not_what_the_job_started_from() {
+    let left = |checkpoints: Option<Checkpoints>, is_retained| {
+        let mut case = Case::running("savepoint");
+        case.status.job_status.upgrade_savepoint_path = Some("s3://lake/sp/began".to_owned());
+        case.checkpoints = checkpoints;
+        case.retention = Fact::Known(is_retained);
+        redeploy(&mut case);
+        let plan = case.pass();
+        assert!(names(&plan).contains(&"cancel-job"), "{}", plan.because);
+        plan.steps.into_iter().find_map(|step| match step {
+            Step::RecordRevision(superseded) => Some(superseded.restore_point),
+            _ => None,
+        })
+    };
+    let path = |path: &str| Some(RestorePoint::Path(path.to_owned()));
+    assert_eq!(left(Some(at("s3://lake/1/chk-9")), true), path("s3://lake/1/chk-9"));
+    assert_eq!(left(Some(at("s3://lake/1/chk-9")), false), path("s3://lake/sp/began"));
+    assert_eq!(left(None, true), Some(RestorePoint::HaMetadata), "its id leads to it");
 }
 
 #[test]
