@@ -57,6 +57,7 @@ pub mod stable;
 pub mod started_with;
 pub mod stop;
 mod stopping;
+mod takeover;
 pub mod task_managers;
 pub mod trigger;
 pub mod upgrade;

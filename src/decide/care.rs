@@ -16,6 +16,7 @@ use super::rollback::Due;
 use super::stop::LOST;
 use super::upgrade::NEVER_STARTED_KEY;
 use super::version::refuse_old_version;
+use super::world::HaMetadata;
 use crate::api::job::{JobState, UpgradeMode};
 use crate::api::status::{JobManagerDeploymentStatus, JobStatusState};
 use crate::config::{FlinkConfig, options};
@@ -250,6 +251,17 @@ impl Pass<'_> {
         }
         if high_availability == HighAvailability::Off {
             return Ok((self.recover_without_metadata()?, false));
+        }
+        let keeps_no_state = self.job().upgrade_mode == UpgradeMode::Stateless;
+        let has_no_checkpoint = matches!(
+            high_availability,
+            HighAvailability::Known(HaMetadata { has_job: true, has_checkpoint: false })
+        );
+        if has_no_checkpoint
+            && !keeps_no_state
+            && let Some(message) = self.doubt_of_start()
+        {
+            return Err(Halt::problem(Problem::upgrade("RestoreFailed", message)));
         }
         let started_empty = self.has_started_empty();
         let restore = point(RestoreFacts {

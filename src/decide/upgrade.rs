@@ -240,6 +240,7 @@ impl Pass<'_> {
             match decide_stop(&facts) {
                 Ok(decision) => {
                     let decision = self.unless_vanished(decision, &facts);
+                    let decision = self.unless_start_is_in_doubt(decision)?;
                     return self.unless_run_again(decision);
                 }
                 Err(Need::HaMetadata) => facts.ha_metadata = lazy(self.world.ha_metadata()?),

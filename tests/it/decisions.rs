@@ -22,6 +22,7 @@ mod rollback;
 mod silence;
 mod table;
 mod taken_down;
+mod takeover;
 mod transitions;
 mod unfinished;
 mod unstarted;
@@ -44,8 +45,8 @@ use kubectl_flink::decide::extension::verdict::Validators;
 use kubectl_flink::decide::memo::Memo;
 use kubectl_flink::decide::plan::{Plan, Step};
 use kubectl_flink::decide::reconciled::ReconciledSpec;
-use kubectl_flink::decide::rewind::WentBack;
 use kubectl_flink::decide::restore::RestorePoint;
+use kubectl_flink::decide::rewind::WentBack;
 use kubectl_flink::decide::world::{
     Bounds, Checkpoints, Cluster, CompletedState, DeploymentVersion, Fact, Facts, Failure, Fresh,
     HaMetadata, Job, JobManager, JobMetrics, Pod, PodProblem, Stop, World,

@@ -1,0 +1,46 @@
+//! What the Java operator leaves in a status and this one never does: it may mean either of two things.
+
+use super::application::{Halt, Pass};
+use super::stop::StopDecision;
+use super::stopping::OTHER_STATE;
+use super::world::JobWorld;
+
+impl Pass<'_> {
+    /// Why it is not known what a job started from that is stored as started without state: a path is on
+    /// record beside it. The Java operator leaves that of an earlier start there, and starts a failed job
+    /// again from one while the stored spec stays as it was.
+    pub(super) fn doubt_of_start(&self) -> Option<String> {
+        let path = self.status.job_status.upgrade_savepoint_path.as_deref();
+        let path = path.filter(|_| self.has_started_empty())?;
+        Some(format!(
+            "the job is stored as started without state, and `{path}` is on record beside that: it may \
+             be of an earlier start, or what the Java operator started the job from when it had failed. \
+             As the job is not known to have a checkpoint of its own yet, nothing is stopped or started. \
+             {OTHER_STATE}"
+        ))
+    }
+
+    /// A decision that does not go by that path, or a refusal.
+    pub(super) fn unless_start_is_in_doubt(
+        &self,
+        decision: StopDecision,
+    ) -> Result<StopDecision, Halt> {
+        let Some(message) = self.doubt_of_start() else { return Ok(decision) };
+        let is_settled = match &decision {
+            StopDecision::LastState => {
+                self.world.ha_metadata()?.is_ok_and(|metadata| metadata.has_checkpoint)
+            }
+            // Statistics tell what the job was restored from, once there are any.
+            StopDecision::Cancel => {
+                self.world.checkpoints()?.is_ok_and(|checkpoints| !checkpoints.is_blank)
+            }
+            StopDecision::NeverStarted(_) => false,
+            StopDecision::AlreadyStopped(_)
+            | StopDecision::Stateless
+            | StopDecision::Savepoint
+            | StopDecision::Wait(_)
+            | StopDecision::Refuse(_) => true,
+        };
+        Ok(if is_settled { decision } else { StopDecision::Refuse(message) })
+    }
+}
