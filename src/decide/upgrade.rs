@@ -293,8 +293,17 @@ impl Pass<'_> {
     pub(super) fn removed_unstarted(&self) -> Option<Timestamp> {
         let is_missing =
             self.status.job_manager_deployment_status == JobManagerDeploymentStatus::Missing;
-        let removed = self.status.cluster_info.get(NEVER_STARTED_KEY).filter(|_| is_missing)?;
-        Some(removed.parse().unwrap_or_default())
+        self.noted_unstarted().filter(|_| is_missing)
+    }
+
+    /// The same, whatever there is by now. The Java operator leaves the note as it is: it says nothing
+    /// any more where something was deployed, or a job was seen to start, since.
+    fn noted_unstarted(&self) -> Option<Timestamp> {
+        let removed: Timestamp = self.status.cluster_info.get(NEVER_STARTED_KEY)?.parse().ok()?;
+        let deployed = self.status.reconciliation_status.reconciliation_timestamp;
+        let started = job::started(&self.status.job_status);
+        let is_newer = removed.as_millisecond() >= deployed && started <= Some(removed);
+        is_newer.then_some(removed)
     }
 
     /// True only when neither the Deployment nor any of its pods ever got to run a JobManager.
@@ -304,7 +313,7 @@ impl Pass<'_> {
         };
         if job_manager.is_deleting {
             // On its way out it may have come to run; only what is noted of it still counts.
-            return Ok(self.status.cluster_info.contains_key(NEVER_STARTED_KEY));
+            return Ok(self.noted_unstarted().is_some());
         }
         if !job_manager.was_never_available {
             return Ok(false);
@@ -531,13 +540,13 @@ impl Pass<'_> {
     ) -> Result<Plan, Halt> {
         let path = self.named_for_redeploy()?;
         self.refuse_what_cannot_be_made()?;
-        self.refuse_what_is_refused()?;
-        self.announce(diff);
-        self.announce_stop();
         let left = match self.left_behind(last)? {
             ControlFlow::Continue(left) => left,
             ControlFlow::Break(plan) => return Ok(plan),
         };
+        self.refuse_what_is_refused()?;
+        self.announce(diff);
+        self.announce_stop();
         self.supersede(last, left);
         self.status.job_status.upgrade_savepoint_path = Some(path);
         self.forget_stop();

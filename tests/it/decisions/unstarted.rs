@@ -180,6 +180,24 @@ fn a_change_that_an_unstarted_job_manager_was_removed_for_is_waited_for_a_minute
     assert!(start.contains("flink:1.20") && start.contains(SAVEPOINT), "{start}");
 }
 
+/// The Java operator started it meanwhile, and leaves the note as it is.
+#[test]
+fn an_unstarted_job_manager_that_another_operator_made_since_is_none() {
+    let back = |scene: Scene| scene.edit(|spec| spec.image = unstarted().resource.spec.image);
+    let noted = removed(&stopped(&to_another_image(unstarted())));
+    let mut deployed = noted.clone();
+    deployed.status.reconciliation_status.reconciliation_timestamp = ago(-60).as_millisecond();
+    let mut seen = noted.clone();
+    seen.status.job_status.start_time = Some(ago(-60).as_millisecond().to_string());
+    for scene in [deployed, seen] {
+        for scene in [scene.clone(), back(scene)] {
+            let plan = scene.plan();
+            assert_eq!(deeds(&plan), [""; 0], "{}", told(&plan));
+            assert!(error(&plan).contains("HA metadata is not available"), "{}", error(&plan));
+        }
+    }
+}
+
 #[test]
 fn a_first_start_waits_for_the_pods_of_an_earlier_cluster_of_its_name() {
     let mut scene = Scene::new("stateless");
