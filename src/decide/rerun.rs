@@ -206,11 +206,14 @@ impl Pass<'_> {
         if !self.may_begin_anew()? {
             return Ok(false);
         }
-        let is_later = |at: Option<Timestamp>| at.is_some_and(|at| at + UNTIL > ended);
+        // When the run began its JobManager told, by the clock of the node on which the kubelet tells
+        // when a container did. The operator's, by which its end is on record, may differ.
+        let began = job::started(&self.status.job_status);
+        let is_later = |at: Timestamp| began.map_or(at + UNTIL > ended, |began| at > began);
         let pods = self.pods()?;
         let job_manager = self.read_job_manager()?.filter(|found| !found.is_deleting);
         let is_replaced = pods.is_empty() && job_manager.is_some_and(|found| found.replicas > 0);
-        let is_newer = |pod: &Pod| is_later(pod.last_started) || is_later(pod.created);
+        let is_newer = |pod: &Pod| pod.last_started.or(pod.created).is_some_and(is_later);
         Ok(is_replaced || pods.iter().any(is_newer))
     }
 }

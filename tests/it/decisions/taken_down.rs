@@ -141,6 +141,30 @@ fn without_high_availability_an_ended_job_that_runs_again_is_not_started_from_it
     assert!(is_removed(&named));
 }
 
+/// Its end is on record by the operator's clock, and when a container came up by the node's.
+#[test]
+fn without_high_availability_a_run_after_the_end_is_told_by_the_clock_of_its_node() {
+    let ended = |began: i64, recorded: i64, came_up: i64| {
+        let mut scene = another_image(ended());
+        let text = |seconds| Some(ago(seconds).as_millisecond().to_string());
+        scene.status.job_status.start_time = text(began);
+        scene.status.job_status.update_time = text(recorded);
+        scene.facts.jobs = Fact::Unknown("no answer".to_owned());
+        let at = |seconds| Some(ago(seconds));
+        scene.facts.pods =
+            Fact::Known(vec![Pod { created: at(7200), last_started: at(came_up), ..pod() }]);
+        deeds(&scene.plan()).contains(&"delete-job-manager")
+    };
+    // It ended 600 seconds ago, and its container came up again at once.
+    for ahead in [0, 300, -300] {
+        assert!(!ended(3600, 600 - ahead, 590), "{ahead}");
+    }
+    // It ran for 40 seconds, and ended 60 seconds ago.
+    for ahead in [0, 30, -300] {
+        assert!(ended(100, 60 - ahead, 110), "{ahead}");
+    }
+}
+
 /// The intent of a start from `SAVEPOINT`, at which the operator died.
 fn started() -> Scene {
     let mut down = removed(another_image(Scene::running("savepoint").path(SAVEPOINT)));
