@@ -42,7 +42,12 @@ impl User {
     /// Whether anything of it names the place; rather once too often.
     pub fn names_place(&self, uri: &str) -> bool {
         let path = uri.split_once(':').map_or(uri, |(_, path)| path);
-        self.text.contains(path.trim_matches('/'))
+        self.mentions(path.trim_matches('/'))
+    }
+
+    /// Whether anything of it has this in it; rather once too often.
+    pub fn mentions(&self, text: &str) -> bool {
+        self.text.contains(text)
     }
 }
 
@@ -108,7 +113,7 @@ pub async fn users(client: &Client) -> Result<Users> {
 }
 
 impl Users {
-    fn add_deployment(&mut self, deployment: &Value) {
+    pub(crate) fn add_deployment(&mut self, deployment: &Value) {
         let cluster = name_of(deployment);
         let references = &mut self.references;
         if !deployment.pointer("/spec/job").is_some_and(Value::is_object) {

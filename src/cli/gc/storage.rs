@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use futures::{StreamExt, stream};
 use jiff::Timestamp;
 
+use crate::api::version::FlinkVersion;
 use crate::artifact::storage::{self, Error, File, Storage};
 use crate::cluster::users::Users;
 use crate::config::cluster::is_zookeeper_high_availability_on;
@@ -98,17 +99,26 @@ impl Seen {
 fn places(users: &Users, operator: &OperatorConfig) -> BTreeMap<(Kind, String), Named> {
     let mut places: BTreeMap<(Kind, String), Named> = BTreeMap::new();
     for (cluster, user) in &users.users {
+        // Defaults may be those of one version of Flink alone.
+        let versions = FlinkVersion::ALL.into_iter().filter(|of| user.mentions(of.as_str()));
+        let versions: Vec<_> = std::iter::once(None).chain(versions.map(Some)).collect();
         for own in &user.configurations {
-            let defaults = operator.defaults(&cluster.namespace, None);
-            let mut all = defaults.clone();
-            all.overlay(own);
-            all.force(&options::HA_CLUSTER_ID, &cluster.name);
-            for place in places_in(&all) {
+            let mut found = BTreeMap::new();
+            for version in &versions {
+                let operator = operator.defaults(&cluster.namespace, *version);
+                let mut all = operator.clone();
+                all.overlay(own);
+                all.force(&options::HA_CLUSTER_ID, &cluster.name);
+                for place in places_in(&all) {
+                    let (operator, all) = (operator.clone(), all.clone());
+                    found.entry(place).or_insert(Configuration { operator, all });
+                }
+            }
+            for (place, configuration) in found {
                 let named = places.entry(place).or_default();
                 named.users.insert(cluster.clone());
                 if named.configurations.len() < WAYS_MAX {
-                    let operator = defaults.clone();
-                    named.configurations.push(Configuration { operator, all: all.clone() });
+                    named.configurations.push(configuration);
                 }
             }
         }

@@ -68,3 +68,28 @@ fn places_are_those_that_any_name_of_an_option_gives() {
     );
     assert!(places_in(&FlinkConfig::new()).is_empty());
 }
+
+#[test]
+fn places_are_also_those_of_the_defaults_for_the_version_of_a_cluster() {
+    let keys = [("flink-version.v1_20", "exact"), ("flink-version.v2_0+", "later")];
+    let base = keys.iter().map(|(prefix, place)| {
+        let key =
+            format!("kubernetes.operator.default-configuration.{prefix}.state.savepoints.dir");
+        (key, format!("s3://{place}"))
+    });
+    let operator = OperatorConfig::new(base.collect());
+    let mut users = Users::default();
+    let mut seen = |version: &str| {
+        users.add_deployment(&json!({
+            "metadata": {"namespace": "shop", "name": version},
+            "spec": {"job": {}, "flinkVersion": version},
+        }));
+        let user = users.users.keys().find(|cluster| cluster.name == version).unwrap();
+        let places = places(&users, &operator).into_iter();
+        let places = places.filter(|(_, named)| named.users.contains(user));
+        places.map(|((_, uri), _)| uri).collect::<Vec<_>>()
+    };
+    assert_eq!(seen("v1_19"), [""; 0]);
+    assert_eq!(seen("v1_20"), ["s3://exact"]);
+    assert_eq!(seen("v2_1"), ["s3://later"]);
+}
