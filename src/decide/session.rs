@@ -323,8 +323,8 @@ impl Pass<'_> {
         };
         let message = format!(
             "HA metadata are to be kept in another place, where a new JobManager would not find the \
-             cluster's jobs, and {because}; or turn high availability off first, which leaves all of \
-             them behind"
+             cluster's jobs, and {because}. To turn high availability off is no way round: it ends \
+             them all, and what they did since their last savepoints is lost"
         );
         Err(Halt::problem(Problem::upgrade("UpgradeFailed", message)))
     }
