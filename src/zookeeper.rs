@@ -99,6 +99,18 @@ pub async fn metadata(ensemble: &Ensemble, job_id: Option<&str>) -> Result<HaMet
     .await
 }
 
+/// Whether a JobManager, of whichever version, would find a job to run.
+///
+/// # Errors
+/// Nothing may be concluded then.
+pub async fn has_graph(ensemble: &Ensemble) -> Result<bool, Error> {
+    in_time(ensemble, async {
+        let session = Session::open(ensemble).await?;
+        Ok(!session.job_graphs().await?.is_empty())
+    })
+    .await
+}
+
 /// Removes what Flink keeps of the cluster: everything, or, where jobs are named, nothing of others.
 /// Those may have been stopped with nothing but their metadata, and belong to a cluster of this name in
 /// another namespace. No JobManager may start them, so that all graphs go.

@@ -21,6 +21,7 @@ use super::version::refuse_old_version;
 use super::world::{Job, JobManager};
 use crate::api::job::UpgradeMode;
 use crate::api::status::{JobManagerDeploymentStatus, ReconciliationState, ReconciliationStatus};
+use crate::api::version::FlinkVersion;
 use crate::config::cluster::{
     is_high_availability_readable, is_zookeeper_high_availability_on, zookeeper_out_of_reach,
 };
@@ -39,8 +40,8 @@ pub(super) enum Jobs {
     Unheard,
 }
 
-/// Ids of jobs named in one message.
-const IDS_SHOWN: usize = 20;
+/// Jobs named in one message.
+const JOBS_SHOWN: usize = 20;
 
 impl Pass<'_> {
     /// Whether there is no job. What was deployed decides: an edit that adds one is invalid.
@@ -185,7 +186,7 @@ impl Pass<'_> {
         let jobs = if is_up { self.world.jobs()? } else { Err("its JobManager is not available") };
         let running = match jobs {
             Ok(jobs) => {
-                let running = not_ended(jobs);
+                let running = not_ended(jobs, |job| job.id.clone());
                 self.status.cluster_info.remove(AWAY_KEY);
                 running
             }
@@ -282,7 +283,7 @@ impl Pass<'_> {
     }
 
     /// Jobs that have not ended are recovered by the HA metadata of the next JobManager, and those would
-    /// be in another place.
+    /// be in another place, or of another version of Flink.
     pub(super) fn refuse_moved_jobs(&self, last: &ReconciledSpec) -> Result<(), Halt> {
         let ReconciliationStatus { state, last_stable_spec, .. } =
             &self.status.reconciliation_status;
@@ -297,7 +298,8 @@ impl Pass<'_> {
             }
             Some(_) | None => false,
         };
-        let is_moved = self.moves_metadata(&self.deployed_spec(last), &self.spec)?
+        let deployed = self.deployed_spec(last);
+        let is_moved = self.moves_metadata(&deployed, &self.spec)?
             || self.keeps_metadata_elsewhere(&self.spec)?;
         if is_back || !is_moved {
             return Ok(());
@@ -309,23 +311,20 @@ impl Pass<'_> {
         } else {
             self.world.jobs()?.map(Vec::as_slice)
         };
-        let because = match jobs.map(not_ended) {
+        let name = |job: &Job| format!("{} ({})", job.name, job.id);
+        let jobs = match jobs.map(|jobs| not_ended(jobs, name)) {
             Ok(None) => return Ok(()),
-            Ok(Some(running)) => format!(
-                "jobs [{running}] have not ended: nothing is stopped. Suspend its session jobs and \
-                 cancel the others first"
-            ),
-            Err(reason) => format!(
-                "whether jobs run cannot be read ({reason}): nothing is stopped or started. Take \
-                 the change of `high-availability.*` back, and make it once the cluster answers and \
-                 its jobs have ended"
-            ),
+            Ok(Some(running)) => Ok(running),
+            // A spec that does not come up may be left for one that does.
+            Err(_) if self.world.ha_metadata()?.is_ok_and(|metadata| !metadata.has_job) => {
+                return Ok(());
+            }
+            Err(reason) => Err(reason),
         };
-        let message = format!(
-            "HA metadata are to be kept in another place, where a new JobManager would not find the \
-             cluster's jobs, and {because}. To turn high availability off is no way round: it ends \
-             them all, and what they did since their last savepoints is lost"
-        );
+        let message = match (deployed.flink_version, self.spec.flink_version) {
+            (Some(from), Some(to)) if from != to => version_refused(from, to, jobs),
+            _ => place_refused(jobs),
+        };
         Err(Halt::problem(Problem::upgrade("UpgradeFailed", message)))
     }
 
@@ -336,17 +335,56 @@ impl Pass<'_> {
     }
 }
 
-/// Ids of the jobs that have not ended, as a person reads them; none where all have.
-fn not_ended(jobs: &[Job]) -> Option<String> {
-    let mut running: Vec<&str> = jobs
-        .iter()
-        .filter(|job| !job.state.is_globally_terminal())
-        .map(|job| job.id.as_str())
-        .collect();
-    let has_more = running.len() > IDS_SHOWN;
-    running.truncate(IDS_SHOWN);
+/// Why HA metadata are not moved to another place, with the jobs that have not ended, or why they
+/// cannot be asked for.
+fn place_refused(jobs: Result<String, &str>) -> String {
+    let because = match jobs {
+        Ok(running) => format!(
+            "jobs [{running}] have not ended: nothing is stopped. Suspend its session jobs and \
+             cancel the others first"
+        ),
+        Err(reason) => format!(
+            "whether jobs run cannot be read ({reason}): nothing is stopped or started. Take the \
+             change of `high-availability.*` back, and make it once the cluster answers and its \
+             jobs have ended"
+        ),
+    };
+    format!(
+        "HA metadata are to be kept in another place, where a new JobManager would not find the \
+         cluster's jobs, and {because}. To turn high availability off is no way round: it ends them \
+         all, and what they did since their last savepoints is lost"
+    )
+}
+
+/// The same of another version of Flink.
+fn version_refused(from: FlinkVersion, to: FlinkVersion, jobs: Result<String, &str>) -> String {
+    let because = match jobs {
+        Ok(running) => format!(
+            "jobs [{running}] have not ended: nothing is stopped. Suspend the FlinkSessionJobs of \
+             the cluster (kubectl flink suspend sessionjob/NAME) and stop its other jobs with a \
+             savepoint: the change is then made by itself. Resume the jobs after it, or set \
+             `spec.flinkVersion` back to {from}"
+        ),
+        Err(reason) => format!(
+            "whether jobs run cannot be read ({reason}): nothing is stopped or started. Set \
+             `spec.flinkVersion` back to {from}, and change it once the cluster answers and its \
+             jobs are suspended or have ended"
+        ),
+    };
+    format!(
+        "`spec.flinkVersion` goes from {from} to {to}, a JobManager of {to} does not bring back \
+         the jobs that HA metadata of {from} keep, and {because}"
+    )
+}
+
+/// The jobs that have not ended, as a person reads them; none where all have.
+fn not_ended(jobs: &[Job], name: impl Fn(&Job) -> String) -> Option<String> {
+    let mut running: Vec<String> =
+        jobs.iter().filter(|job| !job.state.is_globally_terminal()).map(name).collect();
+    let has_more = running.len() > JOBS_SHOWN;
+    running.truncate(JOBS_SHOWN);
     if has_more {
-        running.push("…");
+        running.push("…".to_owned());
     }
     (!running.is_empty()).then(|| running.join(", "))
 }

@@ -209,15 +209,15 @@ impl Pass<'_> {
     }
 
     /// Whether a job of `from` would look for its HA metadata elsewhere with `to`, or under a fixed id
-    /// that is not its own.
+    /// that is not its own. Jobs of a session cluster are in its metadata as their graphs, which another
+    /// version of Flink does not look for, or cannot read.
     pub(super) fn moves_metadata(
         &self,
         from: &FlinkDeploymentSpec,
         to: &FlinkDeploymentSpec,
     ) -> Result<bool, Halt> {
-        if from.flink_configuration == to.flink_configuration
-            && from.flink_version == to.flink_version
-        {
+        let is_version_changed = from.flink_version != to.flink_version;
+        if from.flink_configuration == to.flink_configuration && !is_version_changed {
             return Ok(false);
         }
         let has_job = to.job.is_some();
@@ -231,7 +231,8 @@ impl Pass<'_> {
             let fixed = to.text_of(&options::FIXED_JOB_ID).filter(|_| has_job);
             fixed.is_some() && fixed != id
         };
-        Ok(is_kept && (!cluster::is_metadata_shared(&from, &to) || is_renamed()))
+        let is_unread = is_version_changed && !has_job;
+        Ok(is_kept && (is_unread || !cluster::is_metadata_shared(&from, &to) || is_renamed()))
     }
 
     pub(super) fn ask_table(&self, mut facts: StopFacts) -> Result<StopDecision, Halt> {

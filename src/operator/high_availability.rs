@@ -30,6 +30,8 @@ pub(super) struct Place<'a> {
     /// Name of the cluster.
     pub(super) name: &'a str,
     pub(super) job_id: Option<&'a str>,
+    /// It has jobs of others: one without checkpoints is there as its graph alone.
+    pub(super) is_session: bool,
     /// Nothing is removed when it is closed.
     pub(super) fence: Fence,
 }
@@ -63,7 +65,9 @@ impl Place<'_> {
         Ok(match Store::of(config) {
             Store::ConfigMaps => {
                 let maps = self.config_maps().await?;
-                Fact::Known(metadata_in(&maps, self.name, self.job_id))
+                let mut metadata = metadata_in(&maps, self.name, self.job_id);
+                metadata.has_job |= self.is_session && has_graph(&maps);
+                Fact::Known(metadata)
             }
             Store::ZooKeeper => match self.metadata_in_zookeeper(config).await {
                 Ok(metadata) => Fact::Known(metadata),
@@ -83,7 +87,12 @@ impl Place<'_> {
         config: &FlinkConfig,
     ) -> Result<HaMetadata, zookeeper::Error> {
         let ensemble = Ensemble::from_config(config)?;
-        patience::wait(Box::pin(zookeeper::metadata(&ensemble, self.job_id))).await
+        let mut metadata =
+            patience::wait(Box::pin(zookeeper::metadata(&ensemble, self.job_id))).await?;
+        if self.is_session && !metadata.has_job {
+            metadata.has_job = patience::wait(Box::pin(zookeeper::has_graph(&ensemble))).await?;
+        }
+        Ok(metadata)
     }
 
     /// Removes what Flink keeps of the cluster; of these jobs, where what is there may be others' too.
@@ -194,5 +203,26 @@ pub fn metadata_in(maps: &[ConfigMap], cluster: &str, job_id: Option<&str>) -> H
         has_checkpoint: of_job
             .iter()
             .any(|map| map.data.iter().flatten().any(|(key, _)| key.starts_with("checkpointID-"))),
+    }
+}
+
+/// Whether a JobManager, of whichever version, would find a job to run.
+fn has_graph(maps: &[ConfigMap]) -> bool {
+    let kept = maps.iter().filter(|map| map.metadata.deletion_timestamp.is_none());
+    let mut keys = kept.flat_map(|map| map.data.iter().flatten()).map(|(key, _)| key);
+    keys.any(|key| key.starts_with("jobGraph-") || key.starts_with("executionPlan-"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_graph_of_either_flink_is_a_job() {
+        for (key, expected) in [("jobGraph-1", true), ("executionPlan-1", true), ("counter", false)]
+        {
+            let data = Some([(key.to_owned(), "x".to_owned())].into());
+            assert_eq!(has_graph(&[ConfigMap { data, ..ConfigMap::default() }]), expected, "{key}");
+        }
     }
 }

@@ -117,6 +117,7 @@ impl Subject<'_> {
             namespace: self.namespace,
             name: self.name,
             job_id,
+            is_session: job_id.is_none() && self.resource.spec.job.is_none(),
             fence: context.fence.of(self.namespace),
         }
     }

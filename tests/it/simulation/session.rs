@@ -5,6 +5,7 @@ use kubectl_flink::api::status::{
     DeploymentStatus, JobManagerDeploymentStatus, JobStatusState, LifecycleState,
     ReconciliationState,
 };
+use kubectl_flink::api::version::FlinkVersion;
 use kubectl_flink::config::cluster::high_availability_of;
 use kubectl_flink::config::file::parse_flink_conf;
 use kubectl_flink::config::{FlinkConfig, OperatorConfig};
@@ -814,6 +815,90 @@ fn a_cluster_with_jobs_does_not_move_their_metadata() {
     sim.jobs = vec![JobStatusState::Canceled];
     move_to(&mut sim, "zookeeper-2:2181");
     assert_eq!(sim.made, 2, "{}", sim.message());
+}
+
+fn version(sim: &mut Session, version: FlinkVersion) {
+    sim.edit(|r| r.spec.flink_version = Some(version));
+    for _ in 0..30 {
+        sim.tick();
+        sim.pass(None);
+    }
+}
+
+/// Flink 2 looks for graphs of jobs elsewhere than Flink 1, and no version promises to read another's.
+#[test]
+fn a_cluster_with_jobs_keeps_its_flink_version() {
+    for to in [FlinkVersion::V2_1, FlinkVersion::V1_19] {
+        let mut sim = Session::new("native");
+        sim.settle();
+        sim.jobs = vec![JobStatusState::Running];
+        version(&mut sim, to);
+        assert_eq!(sim.made, 1, "{}", sim.message());
+        assert!(sim.message().contains("query (00000000000000000000000000000000)"), "{to}");
+        assert!(sim.message().contains("suspend sessionjob/NAME"), "{}", sim.message());
+        version(&mut sim, FlinkVersion::V1_20);
+        assert_eq!((sim.made, sim.message().as_str()), (1, ""), "{to}: it was taken back");
+        assert!(sim.is_up() && sim.is_stable());
+        version(&mut sim, to);
+        assert_eq!(sim.made, 1, "{}", sim.message());
+        sim.jobs = vec![JobStatusState::Finished];
+        sim.settle();
+        assert_eq!(sim.made, 2, "what is suspended is in no metadata");
+    }
+}
+
+#[test]
+fn a_cluster_without_high_availability_changes_its_flink_version_under_its_jobs() {
+    let mut sim = Session::new("native");
+    sim.resource.spec.flink_configuration.0.remove("high-availability.type");
+    sim.settle();
+    sim.jobs = vec![JobStatusState::Running];
+    version(&mut sim, FlinkVersion::V2_1);
+    assert_eq!(sim.made, 2, "{}", sim.message());
+}
+
+#[test]
+fn an_upgrade_under_way_does_not_change_the_flink_version_under_jobs() {
+    let mut sim = Session::new("native");
+    sim.settle();
+    sim.jobs = vec![JobStatusState::Running];
+    sim.edit(|r| r.spec.image = Some("flink:mended".to_owned()));
+    sim.tick();
+    sim.pass(None);
+    version(&mut sim, FlinkVersion::V2_1);
+    assert_eq!(sim.made, 1, "{}", sim.message());
+    assert!(sim.message().contains("back to v1_20"), "{}", sim.message());
+    version(&mut sim, FlinkVersion::V1_20);
+    sim.settle();
+    assert_eq!(sim.made, 2, "it is taken back, and goes on");
+
+    // While what is rolled back is removed.
+    let mut sim = Session::with_rollback();
+    sim.settle();
+    sim.jobs = vec![JobStatusState::Running];
+    sim.edit(|r| r.spec.image = Some(BROKEN_IMAGE.to_owned()));
+    while sim.status.reconciliation_status.state != ReconciliationState::RollingBack {
+        sim.tick();
+        sim.pass(None);
+    }
+    let made = sim.made;
+    version(&mut sim, FlinkVersion::V2_1);
+    assert_eq!(sim.made, made, "{}", sim.message());
+    assert!(sim.message().contains("back to v1_20"), "{}", sim.message());
+}
+
+#[test]
+fn a_flink_version_that_does_not_come_up_can_be_taken_back() {
+    let mut sim = Session::new("native");
+    sim.settle();
+    sim.edit(|r| r.spec.image = Some(BROKEN_IMAGE.to_owned()));
+    version(&mut sim, FlinkVersion::V2_1);
+    let made = sim.made;
+    assert!(!sim.is_up() && made > 1, "{}", sim.message());
+    sim.edit(|r| r.spec.image = Some("flink:1.20".to_owned()));
+    version(&mut sim, FlinkVersion::V1_20);
+    assert_eq!(sim.made, made + 1, "no job is in its metadata: {}", sim.message());
+    sim.settle();
 }
 
 #[test]

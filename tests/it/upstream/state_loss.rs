@@ -2,6 +2,7 @@
 
 use kubectl_flink::api::job::UpgradeMode;
 use kubectl_flink::api::status::{JobStatusState, LAST_STATE_PATH};
+use kubectl_flink::api::version::FlinkVersion;
 use kubectl_flink::decide::world::Fact;
 use serde_json::{Value, json};
 
@@ -9,6 +10,7 @@ use crate::decisions::{
     CHECKPOINT, JOB_ID, SAVEPOINT, Scene, created, deeds, error, job_manager, restored, told,
 };
 use crate::simulation::Sim;
+use crate::simulation::session::Session;
 use crate::support::fake_flink::FakeFlink;
 use crate::support::operating::{Operating, error_of, with_status};
 
@@ -197,6 +199,21 @@ async fn flink_37571_a_stored_graph_of_flink_2_does_not_outlive_an_upgrade() {
     let kept = operating.cluster.object("configmaps", "shop", &of_job).expect("state is kept");
     assert_eq!(kept["data"], checkpoint());
     operating.stop().await;
+}
+
+#[test]
+fn flink_37571_a_session_cluster_with_jobs_in_its_metadata_keeps_its_version() {
+    let mut cluster = Session::new("native");
+    cluster.settle();
+    cluster.jobs = vec![JobStatusState::Running];
+    let generation = cluster.resource.metadata.generation.as_mut().unwrap();
+    *generation += 1;
+    cluster.resource.spec.flink_version = Some(FlinkVersion::V2_1);
+    for _ in 0..30 {
+        cluster.tick();
+        cluster.pass(None);
+    }
+    assert!(cluster.is_up() && cluster.message().contains("have not ended"));
 }
 
 #[test]
