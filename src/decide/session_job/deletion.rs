@@ -67,15 +67,19 @@ impl Pass<'_> {
             )));
             self.write_intent();
         }
+        let has_nothing_to_cancel = self.has_nothing_to_cancel() && self.unrecorded_job().is_none();
         let Some(cluster) = self.world.cluster else {
-            return Ok(self.end("deleted: its session cluster does not exist"));
+            if has_nothing_to_cancel {
+                return Ok(self.end("deleted: its session cluster does not exist"));
+            }
+            return Ok(self.leave("does not exist", true));
         };
-        if self.has_nothing_to_cancel() && self.unrecorded_job().is_none() {
+        if has_nothing_to_cancel {
             return self.end_of_jobs("deleted: no job of it runs");
         }
         let config = self.config_or_defaults();
         if is_going(cluster) && !config.get(&options::SESSION_DELETION_BLOCK_ON_SESSION_JOBS)? {
-            return Ok(self.end("deleted: its session cluster is being deleted"));
+            return Ok(self.leave("is being deleted", is_high_availability_on(&config)));
         }
         if !self.is_cluster_ready() {
             return self.delete_without_cluster(cluster, &config);
@@ -129,7 +133,7 @@ impl Pass<'_> {
         config: &FlinkConfig,
     ) -> Result<Plan, Halt> {
         if is_down(cluster) && !self.may_bring_back(cluster, config)? {
-            return Ok(self.end("deleted: its session cluster does not run and keeps no jobs"));
+            return Ok(self.leave("does not run and keeps no jobs", false));
         }
         self.wait_for_cluster(cluster, config, "to be READY")
     }
@@ -183,7 +187,7 @@ impl Pass<'_> {
         let since = self.waits_since();
         let at = give_up_at(self.metadata(), Some(since), patience, self.world.now);
         if self.world.now >= at {
-            return Ok(self.end("deleted: its session cluster did not answer in time"));
+            return Ok(self.leave("did not answer in time", may_bring_back));
         }
         let then = "the resource goes: its cluster takes the job along, or has lost it";
         let blocker = blocker.until(at, then);
@@ -347,6 +351,34 @@ impl Pass<'_> {
     fn end_of_jobs(&mut self, because: &str) -> Result<Plan, Halt> {
         let beside = self.put_job_beside_on_record()?;
         Ok(beside.unwrap_or_else(|| self.end(because)))
+    }
+
+    /// Nobody can end the job, or save it: the resource goes, and says what it leaves behind.
+    /// `may_come_back`: HA metadata of the cluster may have the job.
+    fn leave(&mut self, cluster_state: &str, may_come_back: bool) -> Plan {
+        let name = self.cluster_name();
+        let unrecorded = self.unrecorded_job().and_then(|known| known.job_id);
+        let id = unrecorded.or_else(|| job::id(&self.status.job_status)).unwrap_or_default();
+        let comes_back = if may_come_back {
+            format!(
+                "HA metadata of the cluster (ConfigMaps `{name}-*-config-map`, or its node in \
+                 ZooKeeper) may have the job: a JobManager of that name runs it again. Cancel it \
+                 there, or remove the metadata once nothing needs them. "
+            )
+        } else {
+            String::new()
+        };
+        let on_record = match job::savepoint_path(&self.status.job_status) {
+            Some(path) => format!("The state on record is {path}"),
+            None => "No savepoint is on record".to_owned(),
+        };
+        let message = format!(
+            "job {id} could be neither cancelled nor saved, as its session cluster `{name}` \
+             {cluster_state}. {comes_back}{on_record}; checkpoints that the job retained since are \
+             in the folder `{id}` of its checkpoint directory"
+        );
+        self.steps.push(Step::Event(Event::warning("CleanupFailed", Component::Job, message)));
+        self.end(&format!("deleted: its session cluster {cluster_state}"))
     }
 
     fn end(&mut self, because: &str) -> Plan {

@@ -370,3 +370,71 @@ fn s12_a_job_is_kept_by_the_high_availability_that_its_cluster_was_started_with(
     case.deployed_config = Fact::Known(FlinkConfig::new());
     assert_eq!(names(&case.plan()), ["write-status", "remember"], "it is waited for a while");
 }
+
+#[test]
+fn a_deletion_that_cannot_end_the_job_says_what_it_leaves_behind() {
+    let left = |arrange: &dyn Fn(&mut Case)| {
+        let mut case = Case::running("savepoint");
+        case.delete();
+        case.status.job_status.upgrade_savepoint_path = Some("s3://lake/sp/1".to_owned());
+        arrange(&mut case);
+        let mut plan = case.pass();
+        if !names(&plan).contains(&"remove-finalizer") {
+            age(&mut case, 301);
+            plan = case.pass();
+        }
+        assert_eq!(names(&plan).last(), Some(&"remove-finalizer"), "{}", plan.because);
+        events(&plan).into_iter().find(|(reason, _)| *reason == "CleanupFailed").unwrap().1
+    };
+    let goes = |case: &mut Case| {
+        case.set_in_cluster("high-availability.type", "kubernetes");
+        case.cluster.as_mut().unwrap().metadata.deletion_timestamp =
+            case.resource.metadata.deletion_timestamp.clone();
+    };
+    let silent = |case: &mut Case| {
+        goes(case);
+        case.jobs = None;
+    };
+    let unneeded = |case: &mut Case| {
+        goes(case);
+        case.set_in_cluster("kubernetes.operator.session.deletion.block-on-session-jobs", "false");
+    };
+    let gone = |case: &mut Case| case.cluster = None;
+    for (arrange, state) in [
+        (&gone as &dyn Fn(&mut Case), "does not exist"),
+        (&silent, "did not answer in time"),
+        (&unneeded, "is being deleted"),
+    ] {
+        let message = left(arrange);
+        assert!(message.contains(&format!("`cluster` {state}")), "{message}");
+        assert!(message.contains("ConfigMaps `cluster-*-config-map`"), "{message}");
+        assert!(message.contains(FIRST_ID) && message.contains("s3://lake/sp/1"), "{message}");
+    }
+    let message = left(&|case| {
+        case.cluster_stands(ReconciliationState::Deployed);
+        case.cluster_is(JobManagerDeploymentStatus::Missing);
+    });
+    assert!(message.contains("`cluster` does not run and keeps no jobs"), "{message}");
+    assert!(!message.contains("HA metadata"), "{message}");
+}
+
+#[test]
+fn a_deletion_that_leaves_no_job_behind_says_nothing_of_one() {
+    for arrange in [
+        |case: &mut Case| case.list(JobStatusState::Finished),
+        |case: &mut Case| case.edit(|spec| spec.job.as_mut().unwrap().state = JobState::Suspended),
+    ] {
+        let mut case = Case::running("stateless");
+        arrange(&mut case);
+        case.pass();
+        if case.state() != Some(JobStatusState::Finished) {
+            case.list(JobStatusState::Canceled);
+            case.pass();
+        }
+        case.cluster = None;
+        case.delete();
+        let plan = case.pass();
+        assert_eq!(names(&plan).last(), Some(&"remove-finalizer"), "{}", plan.because);
+        assert!(!reasons(&plan).contains(&"CleanupFailed"), "{:?}", events(&plan));
+    }
+}
