@@ -7,6 +7,7 @@
 pub mod application;
 pub mod audit;
 pub mod blocker;
+pub mod blue_green;
 pub mod care;
 pub mod conditions;
 pub mod crash;

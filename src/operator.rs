@@ -83,6 +83,7 @@
 pub mod about;
 pub mod act;
 mod autoscaler;
+mod blue_green;
 pub mod canary;
 pub mod context;
 pub mod controller;

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::deployment::{FlinkDeploymentSpec, IngressSpec};
 use super::null_as_default;
-use super::status::JobStatus;
+use super::status::{Condition, JobStatus};
 
 /// Template of the children, and how to switch between them.
 #[derive(Clone, CustomResource, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
@@ -86,4 +86,7 @@ pub struct BlueGreenStatus {
     /// Plain text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+    /// Says `NotOperated` where this operator has seen it.
+    #[serde(default, deserialize_with = "null_as_default", skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<Condition>,
 }

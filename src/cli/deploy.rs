@@ -26,6 +26,7 @@ use crate::cluster;
 use crate::cluster::apply::{self, ObjectId, Writer};
 use crate::cluster::read;
 use crate::config::OperatorConfig;
+use crate::decide::blue_green;
 use crate::decide::extension::mutation::difference;
 use crate::decide::extension::subject::{Kind, Subject};
 use crate::decide::validate::{ValidationInput, Violation, validate};
@@ -419,7 +420,10 @@ pub(super) fn manifests(file: &Path, global: &Global) -> anyhow::Result<Vec<Docu
                 document.locate("").0,
                 document.resource.kind()
             ))
-            .hint("apply other objects with: kubectl apply -f")
+            .hint(match document.resource {
+                Resource::BlueGreenDeployment(_) => blue_green::MESSAGE,
+                _ => "apply other objects with: kubectl apply -f",
+            })
             .into());
         };
         let stated = metadata.namespace.as_deref().unwrap_or_default();

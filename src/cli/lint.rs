@@ -215,7 +215,8 @@ fn findings(
             let input = StateSnapshotInput { spec: &snapshot.spec, state: None, has_target: true };
             validate::state_snapshot::find(&input)
         }
-        Resource::BlueGreenDeployment(_) | Resource::Foreign { .. } => Vec::new(),
+        Resource::BlueGreenDeployment(_) => vec![lint::blue_green()],
+        Resource::Foreign { .. } => Vec::new(),
     }
 }
 

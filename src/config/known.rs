@@ -136,7 +136,7 @@ const KNOWN: &[&str] = &[
     "watched.namespaces",
 ];
 
-/// An option that there is not.
+/// An option that there is not, or that nobody reads where it is.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Unknown {
     pub key: String,
@@ -144,8 +144,22 @@ pub struct Unknown {
     pub nearest: Option<String>,
 }
 
+impl Unknown {
+    fn is_of_blue_green(&self) -> bool {
+        split(&self.key).is_some_and(|(_, name)| is_of_blue_green(name))
+    }
+}
+
 impl std::fmt::Display for Unknown {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if self.is_of_blue_green() {
+            return write!(
+                formatter,
+                "`{}` has no effect: FlinkBlueGreenDeployments are not operated here, and the Java \
+                 operator reads it in their `spec.configuration` alone",
+                self.key
+            );
+        }
         write!(formatter, "`{}` has no effect: there is no such option", self.key)?;
         match &self.nearest {
             Some(nearest) => write!(formatter, "; is `{nearest}` meant?"),
@@ -159,7 +173,8 @@ pub fn unknown_options(config: &FlinkConfig) -> Vec<Unknown> {
     let mut all = Vec::new();
     for (key, _) in config.iter() {
         let Some((before, name)) = split(key) else { continue };
-        if KNOWN.contains(&name) || OPEN.iter().any(|open| name.starts_with(open)) {
+        let is_read = KNOWN.contains(&name) && !is_of_blue_green(name);
+        if is_read || OPEN.iter().any(|open| name.starts_with(open)) {
             continue;
         }
         let nearest = if all.len() < GUESSES_MAX { nearest(name) } else { None };
@@ -167,6 +182,11 @@ pub fn unknown_options(config: &FlinkConfig) -> Vec<Unknown> {
         all.push(Unknown { key: key.to_owned(), nearest });
     }
     all
+}
+
+/// Whether it is an option of `FlinkBlueGreenDeployment`s.
+fn is_of_blue_green(name: &str) -> bool {
+    name.starts_with("bluegreen.") && KNOWN.contains(&name)
 }
 
 /// Up to and with the last prefix of the operator, and the rest.
@@ -218,6 +238,18 @@ mod tests {
               meant?"
             ]
         );
+    }
+
+    #[test]
+    fn an_option_of_blue_green_deployments_is_read_nowhere_else() {
+        for prefix in ["", "kubernetes.operator.default-configuration.namespace.shop."] {
+            let key = format!("{prefix}kubernetes.operator.bluegreen.abort.grace-period");
+            let all = found(&key);
+            assert_eq!(all.len(), 1);
+            assert!(all[0].contains("`spec.configuration` alone"), "{all:?}");
+        }
+        let slip = found("kubernetes.operator.bluegreen.abort.grace-periods");
+        assert!(slip[0].contains("is `kubernetes.operator.bluegreen.abort.grace-period` meant"));
     }
 
     #[test]

@@ -18,6 +18,11 @@ use crate::config::{FlinkConfig, OperatorConfig, options};
 /// Flink's metaspace, overhead and network alone take half of it.
 const MEMORY_MIN: u64 = 1 << 30;
 
+/// What is to be said of every `FlinkBlueGreenDeployment`.
+pub fn blue_green() -> Finding {
+    Rule::NotOperated.found("kind", super::blue_green::MESSAGE)
+}
+
 /// Advice about a `FlinkDeployment`.
 pub fn deployment(
     namespace: &str,

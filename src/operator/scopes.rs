@@ -16,6 +16,7 @@ use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
+use super::blue_green;
 use super::context::{Context, lock, now};
 use super::controller::{self, Settings, api};
 use super::observe::tell;
@@ -100,6 +101,7 @@ impl Scopes {
         let stop = self.settings.reins.stop.child_token();
         let reins = Reins { stop: stop.clone(), ..Reins::default() };
         let settings = Settings { reins: reins.clone(), ..self.settings.clone() };
+        let labels = settings.label_selector.clone();
         let (reader, writer) = store();
         let clusters: Api<Workload> = api(context, scope.as_deref());
         let config = watching::labelled("component in (jobmanager,taskmanager)");
@@ -118,6 +120,10 @@ impl Scopes {
         for (what, work) in [
             ("Deployments", follow_clusters(clusters, Arc::clone(context)).boxed()),
             ("pods", follow_pods(scope.clone(), Arc::clone(context)).boxed()),
+            (
+                "FlinkBlueGreenDeployments",
+                blue_green::follow(scope.clone(), labels, Arc::clone(context)).boxed(),
+            ),
         ] {
             let watched =
                 context.health.worker(format!("{what} in {}", shown(scope)), stop.clone());

@@ -13,6 +13,7 @@ mod api_server;
 mod artifact_stores;
 mod autoscaler;
 mod autoscaler_session;
+mod blue_green;
 mod chart;
 mod cli;
 mod decisions;

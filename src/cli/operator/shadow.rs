@@ -13,6 +13,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::api::CANARY_LABEL;
+use crate::api::blue_green::FlinkBlueGreenDeployment;
 use crate::api::deployment::FlinkDeployment;
 use crate::api::session_job::FlinkSessionJob;
 use crate::api::state_snapshot::FlinkStateSnapshot;
@@ -26,6 +27,7 @@ use crate::cluster;
 use crate::cluster::read::{Scope, list_values, or_none};
 use crate::config::namespaces::Namespaces;
 use crate::config::{OperatorConfig, options};
+use crate::decide::blue_green;
 use crate::flink::access::{Access, Connector, Options};
 use crate::install::values::Values;
 use crate::operator::context::Context;
@@ -130,6 +132,7 @@ async fn resources(
         all.extend(of_kind::<FlinkDeployment>(client, scope, selector).await?);
         all.extend(of_kind::<FlinkSessionJob>(client, scope, selector).await?);
         all.extend(of_kind::<FlinkStateSnapshot>(client, scope, None).await?);
+        all.extend(of_kind::<FlinkBlueGreenDeployment>(client, scope, selector).await?);
     }
     // Canaries are redeployed for ever, which is what they are for.
     all.retain(|resource| {
@@ -156,6 +159,10 @@ async fn look(resource: Value, context: &Context) -> Option<Finding> {
         |path: &str| resource.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned();
     let (kind, namespace, name) =
         (text("/kind"), text("/metadata/namespace"), text("/metadata/name"));
+    if kind == "FlinkBlueGreenDeployment" {
+        let because = blue_green::MESSAGE.to_owned();
+        return Some(Finding { kind, namespace, name, steps: vec![], because, error: None });
+    }
     let preview = match kind.as_str() {
         "FlinkDeployment" => ahead(resource, |it| preview::of_deployment(it, context)).await,
         "FlinkSessionJob" => ahead(resource, |it| preview::of_session_job(it, context)).await,

@@ -229,6 +229,9 @@ rules! {
     IdleSlots = 111 Info: "slots that no subtask uses",
         "Parallelism is no multiple of the slots of a TaskManager, so that the last one has idle slots.",
         "Make `spec.job.parallelism` a multiple of `taskmanager.numberOfTaskSlots`.";
+    NotOperated = 112 Warning: "a kind that this operator does not operate",
+        "FlinkBlueGreenDeployments are stored, and what refers to savepoints in them counts, but nothing is made of them.",
+        "Leave the namespace to the Java operator, or use a FlinkDeployment.";
 }
 
 impl Rule {
@@ -325,7 +328,8 @@ mod tests {
             FK0108 PlainSecret warning
             FK0109 UnknownOption warning
             FK0110 DropsUnmatchedState warning
-            FK0111 IdleSlots info"#]]
+            FK0111 IdleSlots info
+            FK0112 NotOperated warning"#]]
         .assert_eq(&table.join("\n"));
     }
 

@@ -121,7 +121,7 @@ impl Set {
                 (flink, cluster)
             }
             "operate" => (flink().await.0, suspended()),
-            "operator" => (flink().await.0, FakeCluster::new()),
+            "operator" => (flink().await.0, with_blue_green()),
             "pods" => (flink().await.0, with_pods()),
             "sql" => (flink().await.0, sql::stage()),
             _ => (flink().await.0, stage()),
@@ -148,6 +148,17 @@ fn suspended() -> FakeCluster {
     status["jobStatus"]["state"] = json!("FINISHED");
     status["jobStatus"]["upgradeSavepointPath"] = json!("s3://b/savepoints/sp-1");
     cluster.insert(job);
+    cluster
+}
+
+/// Nothing but a resource that is not operated.
+fn with_blue_green() -> FakeCluster {
+    let cluster = FakeCluster::new();
+    cluster.insert(json!({
+        "apiVersion": "flink.apache.org/v1beta1", "kind": "FlinkBlueGreenDeployment",
+        "metadata": {"name": "trial", "namespace": "shop", "generation": 1},
+        "spec": {"template": {"spec": {"flinkVersion": "v1_20"}}},
+    }));
     cluster
 }
 
