@@ -183,7 +183,7 @@ fn a_job_with_a_keytab_is_looked_after_and_not_started_again_without_it() {
     *text = stored.to_string();
 
     let plan = pass(&resource, JobStatusState::Running);
-    assert_eq!(steps(&plan), ["write-status"], "observed: {}", plan.because);
+    assert!(steps(&plan).is_empty(), "observed: {}", plan.because);
     let error = plan.status.error.clone().unwrap();
     assert!(error.contains(key) && error.contains("no keytab is mounted"), "{error}");
     assert_eq!(plan.status.job_status.state, Some(JobStatusState::Running));
@@ -195,7 +195,7 @@ fn a_job_with_a_keytab_is_looked_after_and_not_started_again_without_it() {
         pass(&resource, JobStatusState::Running)
     };
     let refused = changed(|resource| resource.spec.image = Some("flink:another".to_owned()));
-    assert_eq!(steps(&refused), ["write-status"], "the job is left alone");
+    assert!(steps(&refused).is_empty(), "the job is left alone: {:?}", steps(&refused));
     let suspended = changed(|resource| {
         resource.spec.job.as_mut().unwrap().state = JobState::Suspended;
     });
@@ -204,7 +204,7 @@ fn a_job_with_a_keytab_is_looked_after_and_not_started_again_without_it() {
     let untouched = left_by_java("native-ha-last-state");
     let operator = OperatorConfig::new([(key, "/opt/it.keytab")].into_iter().collect());
     let plan = pass_by(&operator, &untouched, JobStatusState::Running);
-    assert_eq!(steps(&plan), ["write-status"], "observed: {}", plan.because);
+    assert!(steps(&plan).is_empty(), "observed: {}", plan.because);
     assert!(plan.status.error.unwrap().contains("operator configuration"));
 }
 
