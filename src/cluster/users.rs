@@ -45,7 +45,7 @@ impl User {
         self.mentions(path.trim_matches('/'))
     }
 
-    /// Whether anything of it has this in it; rather once too often.
+    /// True where anything of it has this text; rather once too often.
     pub fn mentions(&self, text: &str) -> bool {
         self.text.contains(text)
     }

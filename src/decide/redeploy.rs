@@ -38,7 +38,7 @@ impl<K: Kind> Pass<'_, K> {
         Ok(Ok(stays.then_some(path)))
     }
 
-    /// Whether checkpoints outlive a cancelled job; by its configuration where nobody answers.
+    /// True where checkpoints outlive a cancelled job; by its configuration where nobody answers.
     pub(super) fn retains_checkpoints(&self) -> Result<bool, Halt<K::Question>> {
         Ok(match self.world.retention()? {
             Ok(is_retained) => *is_retained,
@@ -48,7 +48,7 @@ impl<K: Kind> Pass<'_, K> {
 }
 
 impl application::Pass<'_> {
-    /// What the job leaves that a redeploy drops, or the plan that waits for its JobManager to tell. One
+    /// The state of the job that a redeploy drops, or the plan that waits for its JobManager to tell. One
     /// that does not answer is not waited for: the redeploy may be the way out.
     pub(super) fn left_behind(
         &mut self,

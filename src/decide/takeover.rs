@@ -1,4 +1,5 @@
-//! What the Java operator leaves in a status and this one never does: it may mean either of two things.
+//! Records that the Java operator leaves in a status and this one never does, and which may mean either
+//! of two things.
 
 use super::application::{Halt, Pass};
 use super::stop::StopDecision;

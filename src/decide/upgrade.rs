@@ -297,8 +297,8 @@ impl Pass<'_> {
         self.noted_unstarted().filter(|_| is_missing)
     }
 
-    /// The same, whatever there is by now. The Java operator leaves the note as it is: it says nothing
-    /// any more where something was deployed, or a job was seen to start, since.
+    /// When a JobManager was removed that never ran. The Java operator leaves the note as it is: it says
+    /// nothing any more where something was deployed, or a job was seen to start, since.
     fn noted_unstarted(&self) -> Option<Timestamp> {
         let removed: Timestamp = self.status.cluster_info.get(NEVER_STARTED_KEY)?.parse().ok()?;
         let deployed = self.status.reconciliation_status.reconciliation_timestamp;

@@ -32,6 +32,7 @@ use kubectl_flink::decide::session_job::world::{
 use kubectl_flink::decide::snapshot::trigger_type;
 use kubectl_flink::decide::snapshot::world::Trigger;
 use kubectl_flink::decide::snapshots::are_held;
+use kubectl_flink::decide::started_with::STARTED_WITH_KEY;
 use kubectl_flink::decide::trigger::{KnownSnapshot, Memory, SnapshotKind};
 use kubectl_flink::decide::world::{
     Bounds, Checkpoints, CompletedState, Fact, Failure, Fresh, Job, JobMetrics, Stop,
@@ -181,7 +182,12 @@ impl Sim {
                     "kubernetes.operator.job.submission.timeout": format!("{SUBMISSION_TIMEOUT} s"),
                 },
             },
-            "status": {"jobManagerDeploymentStatus": "READY"},
+            "status": {
+                "jobManagerDeploymentStatus": "READY",
+                "clusterInfo": {
+                    STARTED_WITH_KEY: json!({"high-availability.type": ha}).to_string(),
+                },
+            },
         });
         Self {
             now: "2026-01-01T00:00:00Z".parse().unwrap(),

@@ -277,8 +277,8 @@ impl Pass<'_> {
 }
 
 impl Pass<'_> {
-    /// What a redeploy drops, for the history: the newest state of a job that runs, not what it was
-    /// started from.
+    /// The state that a redeploy drops, for the history: the newest one of a job that runs, not that
+    /// which it was started from.
     fn left_behind(&self, runs: bool) -> Result<RestorePoint, Halt> {
         let recorded = job::savepoint_path(&self.status.job_status);
         let recorded = recorded.map_or(RestorePoint::Empty, RestorePoint::Path);

@@ -1,4 +1,4 @@
-//! What a savepoint redeploy drops stays on record: once HA metadata are gone nothing else leads to it.
+//! A savepoint redeploy keeps on record what it drops: once HA metadata are gone nothing else leads to it.
 
 use super::*;
 

@@ -180,7 +180,7 @@ fn a_change_that_an_unstarted_job_manager_was_removed_for_is_waited_for_a_minute
     assert!(start.contains("flink:1.20") && start.contains(SAVEPOINT), "{start}");
 }
 
-/// The Java operator started it meanwhile, and leaves the note as it is.
+/// The Java operator started it meanwhile, and left the note as it was.
 #[test]
 fn an_unstarted_job_manager_that_another_operator_made_since_is_none() {
     let back = |scene: Scene| scene.edit(|spec| spec.image = unstarted().resource.spec.image);

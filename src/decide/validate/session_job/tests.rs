@@ -227,7 +227,7 @@ fn j11_no_cluster_takes_a_job_without_parallelism() {
 }
 
 #[test]
-fn j14_high_availability_is_the_clusters() {
+fn j13a_high_availability_is_the_clusters() {
     let operator = OperatorConfig::default();
     let with = |options: Value| {
         spec(json!({ "deploymentName": "s", "job": job(), "flinkConfiguration": options }))
