@@ -10,9 +10,7 @@ use super::extension::verdict::{Outcome, Version};
 use super::observe::{SOON, foreign_deployment};
 use super::pass;
 use super::plan::{Component, Plan, Step};
-use super::reconciled::ReconciledSpec;
 use super::restore::RestorePoint;
-use super::upgrade::UNFINISHED_KEY;
 use super::validate;
 use super::version::{allow_running_version, refuse_old_version};
 use super::world::{AnyQuestion, Question, World};
@@ -304,25 +302,6 @@ impl Pass<'_> {
         }
         self.store_suspended(last.spec.job.as_ref().map(|job| job.upgrade_mode));
         Ok(self.finish("the suspended job's spec is updated", Some(self.interval())))
-    }
-
-    /// Makes what is missing beside a JobManager: at once what a crash left out, and again what was
-    /// refused, beside whatever else there is to do. A refused object may never be accepted, and the
-    /// wanted spec is its remedy: with its Services and TaskManagers the job can be saved.
-    fn finish_cluster(
-        &mut self,
-        last: &ReconciledSpec,
-        change: ChangeClass,
-    ) -> Result<Option<Plan>, Halt> {
-        let was_refused = self.status.cluster_info.remove(UNFINISHED_KEY).is_some();
-        let is_changed = change != ChangeClass::Ignore;
-        let is_mended = was_refused && is_changed && self.desired_state() == JobState::Running;
-        let spec =
-            if is_mended { self.spec.clone().into_owned() } else { self.deployed_spec(last) };
-        let objects = self.render_deployed(&spec)?;
-        self.steps.push(Step::FinishCluster(Box::new(objects)));
-        let ends_here = !was_refused && !is_changed;
-        Ok(ends_here.then(|| self.finish("the JobManager was created already", Some(SOON))))
     }
 
     fn first_deployment(&mut self) -> Result<Plan, Halt> {

@@ -7,6 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::application::{Halt, NOT_CARRIED_OUT, Pass, Problem};
 use super::health::HEALTH_KEY;
 use super::job;
+use super::objects::UNFINISHED_KEY;
 use super::observe::{SOON, foreign_deployment};
 use super::plan::{Component, Event, Plan, Step};
 use super::reconciled::ReconciledSpec;
@@ -14,16 +15,13 @@ use super::restore::{HighAvailability, Refusal, RestoreFacts, RestorePoint, rest
 use super::started_with::{self, STARTED_WITH_KEY};
 use super::stop::MOVED;
 use super::stopping::OTHER_STATE;
-use super::upgrade::{NEVER_STARTED_KEY, REPLACED_KEY, UNFINISHED_KEY};
+use super::upgrade::{NEVER_STARTED_KEY, REPLACED_KEY};
 use super::version::refuse_old_version;
 use super::world::{HaMetadata, Job, JobManager, Pod};
 use crate::api::deployment::FlinkDeploymentSpec;
 use crate::api::job::{JobState, UpgradeMode};
 use crate::api::status::{JobManagerDeploymentStatus, LAST_STATE_PATH, ReconciliationState};
-use crate::config::cluster::{
-    is_high_availability_on, is_high_availability_readable, is_zookeeper_high_availability_on,
-    zookeeper_out_of_reach,
-};
+use crate::config::cluster::{is_high_availability_on, is_high_availability_readable};
 use crate::config::options;
 use crate::render::{Objects, RenderInput, Submission, render_cluster};
 
@@ -370,27 +368,6 @@ impl Pass<'_> {
         let job_id = self.id_of_start(spec, restore, keeps_job_id)?;
         let objects = self.render(spec, generation, restore, &job_id)?;
         Ok((job_id, objects))
-    }
-
-    /// What the job from before has left in a ZooKeeper that the operator cannot reach, it cannot remove.
-    pub(super) fn refuse_metadata_out_of_reach(
-        &self,
-        spec: &FlinkDeploymentSpec,
-        generation: i64,
-    ) -> Result<(), Halt> {
-        let config = self.deploy_config(spec, generation)?;
-        if spec.job.is_none() || !is_zookeeper_high_availability_on(&config) {
-            return Ok(());
-        }
-        let Some(reason) = zookeeper_out_of_reach(&config) else { return Ok(()) };
-        let message = format!(
-            "HA metadata is kept in a ZooKeeper that the operator cannot reach: {reason}. It could not \
-             remove the graph of an earlier job there, which Flink would run beside the new one: \
-             nothing is stopped or started. Set `{}: kubernetes`, or name a ZooKeeper that it can \
-             reach",
-            options::HA_TYPE.key()
-        );
-        Err(Halt::problem(Problem::upgrade("UpgradeFailed", message)))
     }
 
     /// A session cluster has no job, and no id of one.

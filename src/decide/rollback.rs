@@ -441,6 +441,7 @@ impl application::Pass<'_> {
     fn adopt_rollback(&mut self, stable: &FlinkDeploymentSpec) -> Result<Plan, Halt> {
         let objects = self.render_deployed(stable)?;
         self.note_rollback_made(stable);
+        self.put_on_record_how_it_was_started()?;
         self.steps.push(Step::FinishCluster(Box::new(objects)));
         Ok(self.finish("the JobManager was created already", Some(SOON)))
     }

@@ -38,14 +38,6 @@ pub const REPLACED_KEY: &str = "ReplacedDeployment";
 /// until there is another one. What its job was to start from is its newest state.
 pub const NEVER_STARTED_KEY: &str = "RemovedUnstarted";
 
-/// In `status.clusterInfo`: uid of the JobManager's Deployment beside which the API server refused an
-/// object of the cluster, until all are there.
-pub const UNFINISHED_KEY: &str = "UnfinishedDeployment";
-
-/// The way out where the API server refuses an object.
-const MEND: &str =
-    "change the spec, or what refuses it (a quota, a policy, an object of this name)";
-
 impl Pass<'_> {
     pub(super) fn stop(&mut self, last: &ReconciledSpec, diff: &SpecDiff) -> Result<Plan, Halt> {
         if let Err(halt) = self.refuse_what_cannot_be_made() {
@@ -145,35 +137,6 @@ impl Pass<'_> {
         self.problem = Some(*problem);
         let plan = self.look_after(last)?;
         Ok(Plan { because, ..plan })
-    }
-
-    /// A running job is not stopped for a spec whose objects cannot be made.
-    pub(super) fn refuse_what_cannot_be_made(&self) -> Result<(), Halt> {
-        if self.desired_state() == JobState::Running {
-            self.refuse_metadata_out_of_reach(&self.spec, self.generation)?;
-            let _objects = self.render(&self.spec, self.generation, &RestorePoint::Empty, "")?;
-        }
-        Ok(())
-    }
-
-    /// A running job is not stopped for objects that the API server would refuse. It is asked last, as
-    /// each object costs a request.
-    pub(super) fn refuse_what_is_refused(&self) -> Result<(), Halt> {
-        if self.desired_state() != JobState::Running {
-            return Ok(());
-        }
-        let job_id = &self.world.fresh.job_id;
-        let objects = self.render(&self.spec, self.generation, &RestorePoint::Empty, job_id)?;
-        match self.world.refusal(objects)? {
-            Ok(None) => Ok(()),
-            Ok(Some(refusal)) => Err(Halt::problem(Problem::upgrade(
-                "UpgradeFailed",
-                format!("{refusal}. Nothing is stopped, and what runs goes on as it is: {MEND}"),
-            ))),
-            Err(reason) => Err(Halt::cannot(format!(
-                "whether the API server takes the objects of the new cluster is not known: {reason}"
-            ))),
-        }
     }
 
     /// What the upgrade table looks at, without the facts that it has to ask for.

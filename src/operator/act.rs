@@ -20,9 +20,9 @@ use crate::api::status::DeploymentStatus;
 use crate::cluster;
 use crate::cluster::apply::{self, Deletion, ObjectId, Writer};
 use crate::config::{FlinkConfig, options};
+use crate::decide::objects::UNFINISHED_KEY;
 use crate::decide::plan::{Component, Event, Step, Superseded};
 use crate::decide::revision;
-use crate::decide::upgrade::UNFINISHED_KEY;
 use crate::decide::world::{Bounds, DeploymentVersion};
 use crate::flink::rescale::{ParallelismBounds, VertexRequirements};
 use crate::flink::savepoints::StopRequest;
@@ -63,7 +63,7 @@ pub enum Error {
         "{kind} `{name}` is refused, and the JobManager runs without it as it should be: change the \
          spec, or what refuses it (a quota, a policy, an object of this name)"
     )]
-    Unfinished { kind: String, name: String, source: Box<Error> },
+    Unfinished { kind: String, name: String, source: Box<Self> },
     /// An object of the cluster came in between: the next pass finds out whose it is.
     #[error("the JobManager Deployment is there already")]
     Raced,

@@ -314,7 +314,6 @@ pub(super) async fn refusal(
     for object in objects.iter().filter(|object| Some(*object) != objects.ingress.as_ref()) {
         let id = ObjectId::in_manifest(object)?;
         let error = match apply::create(client, object, TRIED).await {
-            Ok(_) => continue,
             Err(cluster::Error::AlreadyExists { .. }) if id.kind == "Service" => {
                 let found = cluster::read::get_value(client, &id).await?;
                 let cluster = objects.deployment["metadata"]["name"].as_str().unwrap_or_default();
@@ -323,7 +322,7 @@ pub(super) async fn refusal(
                 }
                 Error::Foreign { kind: id.kind.clone(), name: id.name.clone() }
             }
-            Err(cluster::Error::AlreadyExists { .. }) => continue,
+            Ok(_) | Err(cluster::Error::AlreadyExists { .. }) => continue,
             Err(error) if error.is_transient() => return Err(error),
             Err(error) => Error::from(error),
         };

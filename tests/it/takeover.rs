@@ -87,12 +87,21 @@ fn pass_by(operator: &OperatorConfig, resource: &FlinkDeployment, state: JobStat
                     deleting_since: None,
                 }));
             }
+            Err(Question::Refusal(_)) => facts.refusal = Fact::Known(None),
             Err(Question::SessionJobs) => facts.session_jobs = Fact::Known(vec![]),
             Err(Question::Exceptions) => facts.exceptions = Fact::Known(vec![]),
             Err(Question::Snapshots) => facts.snapshots = Fact::Known(vec![]),
             Err(Question::Cluster) => facts.cluster = Fact::Known(Cluster::default()),
             Err(Question::HaMetadata) => {
                 facts.ha_metadata = Fact::Known(HaMetadata { has_job: true, has_checkpoint: true });
+            }
+            // A job that is left as it is costs no look at it.
+            Err(Question::DeployedConfig)
+                if resource.metadata.generation != status.observed_generation
+                    || resource.metadata.deletion_timestamp.is_some() =>
+            {
+                let options = [("high-availability.type", "kubernetes")];
+                facts.deployed_config = Fact::Known(options.into_iter().collect());
             }
             Err(Question::Verdict)
                 if resource.metadata.generation != status.observed_generation =>

@@ -265,7 +265,7 @@ impl Case {
             Question::DeployedConfig => {
                 facts.deployed_config = match &self.deployed_config {
                     Fact::NotAsked => Fact::Known(self.cluster_config()),
-                    known => known.clone(),
+                    known @ (Fact::Unknown(_) | Fact::Known(_)) => known.clone(),
                 };
             }
             Question::JobMetrics => facts.job_metrics = Fact::Known(self.metrics.clone()),

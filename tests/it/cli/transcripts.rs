@@ -46,7 +46,7 @@ fn variables(home: &Path, kubeconfig: &Path) -> String {
     command.env("KUBECTL_FLINK_SANDBOX_STATE", home.join("sandboxes"));
     let set =
         command.get_envs().filter_map(|(name, value)| Some((name.to_str()?, value?.to_str()?)));
-    set.map(|(name, value)| format!("{name}={value}\n")).collect()
+    set.map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join("\n")
 }
 
 #[test]

@@ -326,3 +326,27 @@ fn how_a_cluster_was_started_is_on_record_from_its_start_and_before_it_goes() {
     made.status.job_manager_deployment_status = JobManagerDeploymentStatus::Missing;
     assert_eq!(record(&made.plan()), None);
 }
+
+/// Its JobManager, which is kept to be looked at, knows that the job has ended.
+#[test]
+fn high_availability_that_is_turned_off_while_a_job_is_suspended_makes_no_run_of_it() {
+    let suspended = Scene::running("savepoint")
+        .edit_job(|job| job.state = JobState::Suspended)
+        .suspended(UpgradeMode::Savepoint)
+        .path(SAVEPOINT);
+    let mut kept = suspended;
+    kept.status.job_manager_deployment_status = JobManagerDeploymentStatus::Ready;
+    kept.facts.job_manager = Fact::Known(Some(job_manager()));
+    kept.facts.deployed_config = given(&[KUBERNETES]);
+    // It came up again since the job was stopped.
+    kept.facts.pods = Fact::Known(vec![Pod { last_started: Some(ago(20)), ..pod() }]);
+    let [ended] = <[Job; 1]>::try_from(job(JobStatusState::Finished)).unwrap();
+    let start_time = ago(10).as_millisecond();
+    kept.facts.jobs = Fact::Known(vec![Job { name: "unknown".to_owned(), start_time, ..ended }]);
+    let off = kept.edit(|spec| {
+        spec.flink_configuration.0.insert("high-availability.type".to_owned(), json!("NONE"));
+    });
+    let resumed = off.clone().after(&off.plan()).edit_job(|job| job.state = JobState::Running);
+    let plan = resumed.plan();
+    assert!(deeds(&plan).contains(&"delete-job-manager"), "{}", told(&plan));
+}

@@ -1,7 +1,7 @@
 //! Objects of a cluster that the API server refuses: before a job is stopped for them, and beside a
 //! JobManager that runs.
 
-use kubectl_flink::decide::upgrade::UNFINISHED_KEY;
+use kubectl_flink::decide::objects::UNFINISHED_KEY;
 
 use super::*;
 
@@ -87,11 +87,19 @@ fn what_is_missing_beside_a_job_manager_is_made_while_nothing_else_is_wanted() {
 
 #[test]
 fn an_edit_is_followed_although_something_is_missing_beside_the_job_manager() {
-    for scene in [made("stateless"), unfinished("stateless")] {
-        for edited in [suspend(scene.clone()), scene.edit(|spec| spec.restart_nonce = Some(1))] {
-            let plan = edited.plan();
-            assert!(deeds(&plan).contains(&"delete-job-manager"), "{}", told(&plan));
-        }
+    let edits: [fn(Scene) -> Scene; 2] =
+        [suspend, |scene| scene.edit(|spec| spec.restart_nonce = Some(1))];
+    for edited in edits {
+        let plan = edited(unfinished("stateless")).plan();
+        assert!(deeds(&plan).contains(&"delete-job-manager"), "{}", told(&plan));
+        // After a crash that it was made comes on record first, whatever is refused beside it.
+        let crashed = edited(made("stateless"));
+        let adopted = crashed.plan();
+        assert_eq!(deeds(&adopted), ["finish-cluster"], "{}", told(&adopted));
+        let mut refused = crashed.after(&adopted);
+        refused.status.cluster_info.insert(UNFINISHED_KEY.to_owned(), "d1".to_owned());
+        let plan = refused.plan();
+        assert!(deeds(&plan).contains(&"delete-job-manager"), "{}", told(&plan));
     }
     let plan = suspend(unfinished("savepoint")).plan();
     assert!(deeds(&plan).contains(&"stop-with-savepoint"), "{}", told(&plan));

@@ -7,7 +7,7 @@ use kubectl_flink::api::status::{
 };
 use kubectl_flink::api::version::FlinkVersion;
 use kubectl_flink::config::cluster::high_availability_of;
-use kubectl_flink::config::file::parse_flink_conf;
+use kubectl_flink::config::file::{parse_config_yaml, parse_flink_conf};
 use kubectl_flink::config::{FlinkConfig, OperatorConfig};
 use kubectl_flink::decide::application::decide;
 use kubectl_flink::decide::extension::verdict::Validators;
@@ -328,8 +328,12 @@ impl Session {
         self.is_image_broken = image_in(&objects.deployment) == BROKEN_IMAGE;
         self.starts_in = 4;
         self.made += 1;
-        let given = objects.config_maps[0]["data"]["flink-conf.yaml"].as_str().unwrap();
-        self.made_with = high_availability_of(&parse_flink_conf(given));
+        let given = &objects.config_maps[0]["data"];
+        let config = match given["config.yaml"].as_str() {
+            Some(yaml) => parse_config_yaml(yaml).unwrap(),
+            None => parse_flink_conf(given["flink-conf.yaml"].as_str().unwrap()),
+        };
+        self.made_with = high_availability_of(&config);
         self.job_manager = Some(JobManager {
             uid: self.id(),
             owner_uid: Some("u1".to_owned()),

@@ -119,9 +119,9 @@ fn a_redeploy_leaves_the_newest_state_in_the_history_and_not_what_the_job_starte
         redeploy(&mut case);
         let plan = case.pass();
         assert!(names(&plan).contains(&"cancel-job"), "{}", plan.because);
-        plan.steps.into_iter().find_map(|step| match step {
-            Step::RecordRevision(superseded) => Some(superseded.restore_point),
-            _ => None,
+        plan.steps.into_iter().find_map(|step| {
+            let Step::RecordRevision(superseded) = step else { return None };
+            Some(superseded.restore_point)
         })
     };
     let path = |path: &str| Some(RestorePoint::Path(path.to_owned()));
