@@ -301,6 +301,9 @@ impl Pass<'_> {
         let deployed = self.deployed_spec(last);
         let is_moved = self.moves_metadata(&deployed, &self.spec)?
             || self.keeps_metadata_elsewhere(&self.spec)?;
+        // While it runs, HA metadata are looked for where the defaults of now have them.
+        let runs = matches!(state, ReconciliationState::Deployed | ReconciliationState::RolledBack);
+        let is_sought_elsewhere = runs && self.keeps_metadata_elsewhere(&deployed)?;
         if is_back || !is_moved {
             return Ok(());
         }
@@ -316,7 +319,10 @@ impl Pass<'_> {
             Ok(None) => return Ok(()),
             Ok(Some(running)) => Ok(running),
             // A spec that does not come up may be left for one that does.
-            Err(_) if self.world.ha_metadata()?.is_ok_and(|metadata| !metadata.has_job) => {
+            Err(_)
+                if !is_sought_elsewhere
+                    && self.world.ha_metadata()?.is_ok_and(|metadata| !metadata.has_job) =>
+            {
                 return Ok(());
             }
             Err(reason) => Err(reason),

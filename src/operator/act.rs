@@ -60,8 +60,8 @@ pub enum Error {
     Snapshot { name: String, source: cluster::Error },
     /// The JobManager runs, and an object beside it was refused.
     #[error(
-        "{kind} `{name}` is refused, and the JobManager runs without it as it should be: change the \
-         spec, or what refuses it (a quota, a policy, an object of this name)"
+        "{kind} `{name}` is refused beside the JobManager that runs: change the spec, or what refuses \
+         it (a quota, a policy, an object of this name)"
     )]
     Unfinished { kind: String, name: String, source: Box<Self> },
     /// An object of the cluster came in between: the next pass finds out whose it is.

@@ -905,6 +905,25 @@ fn a_flink_version_that_does_not_come_up_can_be_taken_back() {
     sim.settle();
 }
 
+/// A default that moved since would have them looked for in another place than the cluster's own.
+#[test]
+fn metadata_that_are_not_found_where_the_cluster_never_kept_any_say_nothing_of_its_jobs() {
+    let mut sim = Session::new("native");
+    sim.settle();
+    sim.made_with = parse_flink_conf(
+        "high-availability.type: zookeeper\nhigh-availability.zookeeper.quorum: zookeeper:2181\n",
+    );
+    sim.is_image_broken = true;
+    sim.job_manager.as_mut().unwrap().available_replicas = 0;
+    sim.edit(|r| r.spec.image = Some("flink:mended".to_owned()));
+    for _ in 0..30 {
+        sim.tick();
+        sim.pass(None);
+    }
+    assert_eq!(sim.made, 1, "{}", sim.message());
+    assert!(sim.message().contains("whether jobs run cannot be read"), "{}", sim.message());
+}
+
 #[test]
 fn after_a_rollback_the_metadata_of_jobs_are_where_the_cluster_that_runs_keeps_them() {
     let mut sim = Session::with_rollback();
