@@ -19,6 +19,16 @@ fn points_max() -> Option<usize> {
     Some(points.parse().expect("KUBECTL_FLINK_FAULT_POINTS is a number"))
 }
 
+/// `KUBECTL_FLINK_FAULT_SHARE`: as `1/4`, every fourth point of each scenario, from the second on.
+fn share() -> (usize, usize) {
+    let Ok(share) = std::env::var("KUBECTL_FLINK_FAULT_SHARE") else { return (0, 1) };
+    let parts = share.split_once('/').and_then(|(which, of)| {
+        let (which, of) = (which.parse().ok()?, of.parse().ok()?);
+        (which < of).then_some((which, of))
+    });
+    parts.expect("KUBECTL_FLINK_FAULT_SHARE is a share such as 0/4")
+}
+
 /// `KUBECTL_FLINK_FAULT_SCENARIO`: only scenarios with this in their name.
 fn wanted() -> Vec<&'static Scenario> {
     let part = std::env::var("KUBECTL_FLINK_FAULT_SCENARIO").unwrap_or_default();
@@ -114,7 +124,8 @@ fn kill(ground: &Arc<Ground>, scenario: &'static Scenario, base: Base) -> Vec<Ki
 fn spread(writes: usize, max: Option<usize>) -> Vec<(usize, Moment)> {
     let both =
         (0..writes).flat_map(|write| [Moment::Before, Moment::After].map(|moment| (write, moment)));
-    let all: Vec<_> = both.collect();
+    let (which, of) = share();
+    let all: Vec<_> = both.skip(which).step_by(of).collect();
     match max {
         Some(max) if max < all.len() => {
             (0..max).map(|index| all[index * (all.len() - 1) / (max - 1).max(1)]).collect()

@@ -31,8 +31,8 @@ pub(crate) fn seeds(default: u64) -> impl Iterator<Item = u64> {
     (0..cases(default)).chain(another_seed())
 }
 
-/// What `make test` takes from the clock, so that each run of it tries something new. It is printed
-/// where a test fails, and tries the same again when it is set.
+/// One seed more than a test has of its own. It is printed where a test fails, and tries the same again
+/// when it is set.
 pub(crate) fn another_seed() -> Option<u64> {
     let text = std::env::var("KUBECTL_FLINK_ANOTHER_SEED").ok()?;
     let seed = text.parse().expect("KUBECTL_FLINK_ANOTHER_SEED is a number");
