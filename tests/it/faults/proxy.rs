@@ -80,9 +80,15 @@ pub(crate) struct Asked {
 }
 
 impl Asked {
-    /// Whether it is this write; the path is looked for in part.
+    /// Whether it is this write, and not a dry run of it; the path is looked for in part.
     pub(crate) fn is(&self, method: &str, path_part: &str) -> bool {
-        self.method.as_str() == method && self.path.contains(path_part)
+        let is_asked = self.method.as_str() == method && self.path.contains(path_part);
+        is_asked && !self.is_dry_run()
+    }
+
+    /// The API server checks it, and stores nothing.
+    fn is_dry_run(&self) -> bool {
+        self.path.contains("dryRun=")
     }
 
     /// An event tells what happens, and nothing depends on it.
@@ -289,7 +295,7 @@ impl Shared {
     /// Numbers and keeps a request.
     fn note(&self, mut asked: Asked) -> Noted {
         let mut state = self.state.lock().unwrap();
-        if asked.method != Method::GET && !asked.path.contains("dryRun=") {
+        if asked.method != Method::GET && !asked.is_dry_run() {
             state.writes += 1;
             asked.write = Some(state.writes);
             if !asked.is_event() {
