@@ -118,6 +118,14 @@ fn steps(plan: &Plan) -> Vec<&'static str> {
     plan.steps.iter().filter(|step| !matches!(step, Step::Event(_))).map(step_name).collect()
 }
 
+/// The pass over a running job that its user has edited.
+fn after_edit(resource: &FlinkDeployment, edit: fn(&mut FlinkDeployment)) -> Plan {
+    let mut resource = resource.clone();
+    edit(&mut resource);
+    *resource.metadata.generation.as_mut().unwrap() += 1;
+    pass(&resource, JobStatusState::Running)
+}
+
 #[test]
 fn a_stable_job_is_left_as_it_is() {
     for case in
@@ -158,12 +166,7 @@ fn a_version_that_is_too_old_is_looked_after_and_not_started() {
     assert!(steps(&plan).is_empty(), "observed: {}", plan.because);
     assert_eq!(plan.status.error, None);
 
-    let changed = |edit: fn(&mut FlinkDeployment)| {
-        let mut resource = resource.clone();
-        edit(&mut resource);
-        *resource.metadata.generation.as_mut().unwrap() += 1;
-        pass(&resource, JobStatusState::Running)
-    };
+    let changed = |edit| after_edit(&resource, edit);
     let refused = changed(|resource| resource.spec.image = Some("flink:another".to_owned()));
     assert!(steps(&refused).is_empty(), "the job is left alone: {:?}", steps(&refused));
     let said = refused.steps.iter().any(
@@ -197,12 +200,7 @@ fn a_job_with_a_keytab_is_looked_after_and_not_started_again_without_it() {
     assert!(error.contains(key) && error.contains("no keytab is mounted"), "{error}");
     assert_eq!(plan.status.job_status.state, Some(JobStatusState::Running));
 
-    let changed = |edit: fn(&mut FlinkDeployment)| {
-        let mut resource = resource.clone();
-        edit(&mut resource);
-        *resource.metadata.generation.as_mut().unwrap() += 1;
-        pass(&resource, JobStatusState::Running)
-    };
+    let changed = |edit| after_edit(&resource, edit);
     let refused = changed(|resource| resource.spec.image = Some("flink:another".to_owned()));
     assert!(steps(&refused).is_empty(), "the job is left alone: {:?}", steps(&refused));
     let suspended = changed(|resource| {

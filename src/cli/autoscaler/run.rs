@@ -250,7 +250,7 @@ fn base(file: Option<&Path>, printer: &Printer) -> anyhow::Result<FlinkConfig> {
     Ok(config)
 }
 
-/// What is said about options of the Java program.
+/// Warnings about options of the Java program, each with the flag to use.
 fn java_options(config: &FlinkConfig) -> Vec<String> {
     let told = config.iter().filter_map(|(key, _)| {
         let known = JAVA_OPTIONS.iter().find(|(name, _)| *name == key).map(|(_, instead)| *instead);
