@@ -37,6 +37,7 @@ format: ## format the code
 
 test-fast: ## format, lints, unit, property, golden and command line tests, documentation
 	$(CARGO) fmt --check
+	CARGO="$(CARGO)" tests/features.sh
 	$(CARGO) clippy --locked --all-targets -- -D warnings
 	$(CARGO) test --locked
 	RUSTDOCFLAGS="-D warnings -A rustdoc::private-intra-doc-links" $(CARGO) doc --locked --no-deps --document-private-items
