@@ -33,14 +33,14 @@ chart: build ## the Helm chart: target/chart/kubectl-flink-operator-VERSION.tgz
 	helm/package.sh
 
 format: ## format the code
-	$(CARGO) fmt
+	$(CARGO) fmt --all
 
 test-fast: ## format, lints, unit, property, golden and command line tests, documentation
-	$(CARGO) fmt --check
+	$(CARGO) fmt --all --check
 	CARGO="$(CARGO)" tests/features.sh
-	$(CARGO) clippy --locked --all-targets -- -D warnings
-	$(CARGO) test --locked
-	RUSTDOCFLAGS="-D warnings -A rustdoc::private-intra-doc-links" $(CARGO) doc --locked --no-deps --document-private-items
+	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
+	$(CARGO) test --locked --workspace
+	RUSTDOCFLAGS="-D warnings -A rustdoc::private-intra-doc-links" $(CARGO) doc --locked --workspace --no-deps --document-private-items
 	@if $(CARGO) deny --version >/dev/null 2>&1; then $(CARGO) deny --locked check bans licenses sources; \
 	else echo "cargo-deny is not installed: deny.toml is not checked"; fi
 

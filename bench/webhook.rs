@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use bytes::Bytes;
+use config::{FlinkConfig, OperatorConfig};
 use http_body_util::{BodyExt, Full};
 use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper_util::rt::TokioIo;
 use jiff::Timestamp;
-use kubectl_flink::config::{FlinkConfig, OperatorConfig};
 use kubectl_flink::operator::http::Listener;
 use kubectl_flink::operator::live::Live;
 use kubectl_flink::webhook::admit::Jurisdiction;

@@ -77,7 +77,7 @@ use failure::Failure;
 use printer::Printer;
 
 use crate::cluster;
-use crate::decide::extension::cel::guard;
+use lifecycle::extension::cel::guard;
 
 /// Runs the program with the arguments and terminal of this process.
 pub fn run() -> ExitCode {

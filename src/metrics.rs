@@ -27,9 +27,9 @@ use jiff::Timestamp;
 use self::family::{Family, Of, Point, Scope, Value};
 use self::fleet::Fleet;
 use self::traffic::Traffic;
-use crate::config::FlinkConfig;
-use crate::config::option::InvalidValue;
-use crate::config::options::metrics as options;
+use config::FlinkConfig;
+use config::option::InvalidValue;
+use config::options::metrics as options;
 
 pub use facts::Facts;
 pub use fleet::Sighting;

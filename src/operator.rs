@@ -2,7 +2,7 @@
 //!
 //! What is around a pass is the same for every kind: [`kind`] says what a controller is made of,
 //! [`controller`] runs one, [`pass`] hands it the newest of its resource, and [`resource`] writes it.
-//! The loop itself holds no opinion. For a `FlinkDeployment` [`reconcile`] asks `decide` for a plan,
+//! The loop itself holds no opinion. For a `FlinkDeployment` [`reconcile`] asks `lifecycle` for a plan,
 //! [`observe`] answers the questions that the decision comes back with, and [`act`] takes the plan's
 //! steps in their order; [`session_job`] does so for a `FlinkSessionJob`. The autoscaler measures jobs
 //! beside the passes, and says what of its decisions is in force.

@@ -19,10 +19,10 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::autoscaler::window::earlier;
-use crate::config::FlinkConfig;
 use crate::flink::Client;
 use crate::store::Store;
+use autoscaler::window::earlier;
+use config::FlinkConfig;
 
 pub use page::routes;
 pub use view::View;

@@ -21,17 +21,17 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
 use self::admit::{Answer, Facts, Jurisdiction, Malformed, Review};
-use crate::api::deployment::FlinkDeployment;
-use crate::api::session_job::FlinkSessionJob;
-use crate::api::state_snapshot::JobKind;
 use crate::cluster::apply::ObjectId;
 use crate::cluster::{self, read};
-use crate::decide::extension::subject::Kind;
-use crate::decide::world::Fact;
 use crate::operator::live::Live;
 use crate::operator::mutator::{self, Mutator};
 use crate::operator::validator::Validator;
 use crate::operator::validator::panel::Panel;
+use api::deployment::FlinkDeployment;
+use api::session_job::FlinkSessionJob;
+use api::state_snapshot::JobKind;
+use lifecycle::extension::subject::Kind;
+use lifecycle::world::Fact;
 
 /// The longest that looking something up may take.
 const LOOK_UP_MAX: Duration = Duration::from_secs(2);

@@ -16,8 +16,8 @@ use zookeeper_client::{Client, Error as Failure};
 pub use clusters::{Found, clusters};
 pub use ensemble::Ensemble;
 
-use crate::config::option::InvalidValue;
-use crate::decide::world::HaMetadata;
+use config::option::InvalidValue;
+use lifecycle::world::HaMetadata;
 
 /// Longest time of one operation, with everything that it does.
 const TIMEOUT: Duration = Duration::from_secs(30);

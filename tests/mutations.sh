@@ -23,7 +23,7 @@ finish() {
     trap - EXIT
     git worktree remove --force "$scratch" 2>/dev/null || true
     # Cargo takes what it built in the worktree for the same package, and its own files for older.
-    touch "$root/src/lib.rs" "$root/tests/it/main.rs"
+    touch "$root/src/lib.rs" "$root/tests/it/main.rs" "$root"/crates/*/src/lib.rs
     exit "$status"
 }
 trap finish EXIT

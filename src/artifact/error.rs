@@ -4,9 +4,9 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use super::request::Request;
-use crate::config::memory::MemorySize;
-use crate::config::option::InvalidValue;
-use crate::config::options;
+use config::memory::MemorySize;
+use config::option::InvalidValue;
+use config::options;
 
 /// A jar that was not fetched. URIs are shown without user, password and query.
 #[derive(Debug, thiserror::Error)]

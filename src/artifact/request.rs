@@ -8,10 +8,10 @@ use url::Url;
 
 use super::error::Error;
 use super::uri::{self, Scheme};
-use crate::config::memory::MemorySize;
-use crate::config::option::InvalidValue;
-use crate::config::secret::is_secret;
-use crate::config::{FlinkConfig, options};
+use config::memory::MemorySize;
+use config::option::InvalidValue;
+use config::secret::is_secret;
+use config::{FlinkConfig, options};
 
 /// The longest foreign text in a message, in characters.
 const EXCERPT_CHARS: usize = 300;
@@ -79,7 +79,7 @@ impl Checksum {
 
 impl Request {
     /// The request that options describe. `operator` is what administrators set for the namespace
-    /// ([`crate::config::OperatorConfig::defaults`]): it alone says which schemes and addresses are
+    /// ([`config::OperatorConfig::defaults`]): it alone says which schemes and addresses are
     /// allowed and how large a jar may be. `job` is the effective configuration of the session job,
     /// with its headers, checksum and storage options.
     ///

@@ -16,8 +16,8 @@ use tokio::io::AsyncReadExt;
 use super::request::{Limits, Request};
 use super::uri::Scheme;
 use super::{Error as ArtifactError, uri};
-use crate::config::FlinkConfig;
-use crate::config::memory::MemorySize;
+use config::FlinkConfig;
+use config::memory::MemorySize;
 
 /// Folders of one level, and files of one folder, that are listed at most.
 const ENTRIES_MAX: usize = 20_000;

@@ -13,11 +13,11 @@ use kube::api::ListParams;
 use super::args::Global;
 use super::connection::Connection;
 use super::deployment::Deployment;
-use crate::api::deployment::FlinkDeployment;
-use crate::api::session_job::FlinkSessionJob;
-use crate::api::state_snapshot::{FlinkStateSnapshot, JobKind};
 use crate::cluster::read::{self, Scope};
-use crate::decide::revision;
+use api::deployment::FlinkDeployment;
+use api::session_job::FlinkSessionJob;
+use api::state_snapshot::{FlinkStateSnapshot, JobKind};
+use lifecycle::revision;
 
 /// The program as shells call it.
 const PROGRAM: &str = "kubectl-flink";

@@ -16,13 +16,13 @@ use super::printer::{Printer, ValueFormat};
 use super::savepoint::{self, Order};
 use super::wait::{self, Goal};
 use super::{change, complete, job_manager};
-use crate::api::deployment::FlinkDeployment;
-use crate::api::status::{LAST_STATE_PATH, SavepointFormatType};
 use crate::cluster::apply::{self, Deletion, ObjectId, Propagation};
 use crate::cluster::read;
-use crate::config::options;
 use crate::flink::Deadlines;
 use crate::flink::access::Access;
+use api::deployment::FlinkDeployment;
+use api::status::{LAST_STATE_PATH, SavepointFormatType};
+use config::options;
 
 /// Arguments of `delete`.
 #[derive(Args)]

@@ -20,17 +20,17 @@ use super::failure::Failure;
 use super::manifest;
 use super::printer::Printer;
 use super::{change, operator_config};
-use crate::api::deployment::FlinkDeploymentSpec;
-use crate::api::manifest::{Document, Resource};
 use crate::cluster;
 use crate::cluster::apply::{self, ObjectId, Writer};
 use crate::cluster::read;
-use crate::config::OperatorConfig;
-use crate::decide::blue_green;
-use crate::decide::extension::mutation::difference;
-use crate::decide::extension::subject::{Kind, Subject};
-use crate::decide::validate::{ValidationInput, Violation, validate};
+use api::deployment::FlinkDeploymentSpec;
+use api::manifest::{Document, Resource};
+use config::OperatorConfig;
 use flags::Flags;
+use lifecycle::blue_green;
+use lifecycle::extension::mutation::difference;
+use lifecycle::extension::subject::{Kind, Subject};
+use lifecycle::validate::{ValidationInput, Violation, validate};
 
 /// The kind that flags and the dialogue make.
 const KIND: &str = "FlinkDeployment";

@@ -10,16 +10,16 @@ use serde_json::Value;
 
 use super::connection::Connection;
 use super::failure::Failure;
-use crate::api::deployment::{FlinkConfiguration, FlinkDeployment};
-use crate::api::session_job::FlinkSessionJob;
-use crate::api::state_snapshot::JobKind;
 use crate::cluster;
 use crate::cluster::apply::ObjectId;
 use crate::cluster::read::{self, Scope};
-use crate::config::FlinkConfig;
-use crate::config::options;
-use crate::decide::reconciled::session_cluster_in;
-use crate::decide::revision;
+use api::deployment::{FlinkConfiguration, FlinkDeployment};
+use api::session_job::FlinkSessionJob;
+use api::state_snapshot::JobKind;
+use config::FlinkConfig;
+use config::options;
+use lifecycle::reconciled::session_cluster_in;
+use lifecycle::revision;
 
 /// Names shown in a hint at most.
 const NAMES_SHOWN: usize = 8;

@@ -15,13 +15,13 @@ use super::failure::Failure;
 use super::history::without_nulls;
 use super::printer::Printer;
 use super::{change, deployment, equivalent};
-use crate::api::deployment::FlinkDeploymentSpec;
-use crate::api::session_job::FlinkSessionJobSpec;
 use crate::cluster::apply;
-use crate::config::OperatorConfig;
-use crate::config::cluster::is_high_availability_on;
-use crate::decide::diff::{ChangeClass, diff, diff_session_job};
-use crate::decide::validate::{ValidationInput, Violation, validate};
+use api::deployment::FlinkDeploymentSpec;
+use api::session_job::FlinkSessionJobSpec;
+use config::OperatorConfig;
+use config::cluster::is_high_availability_on;
+use lifecycle::diff::{ChangeClass, diff, diff_session_job};
+use lifecycle::validate::{ValidationInput, Violation, validate};
 
 /// Flags of commands that make the job stop and start.
 #[derive(Args, Clone, Copy)]

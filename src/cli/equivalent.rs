@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 use super::deployment::Deployment;
 use crate::artifact::storage;
 use crate::cluster::apply::Writer;
-use crate::config::secret;
-use crate::decide::extension::subject;
+use config::secret;
+use lifecycle::extension::subject;
 
 /// Beside a command that does not work as it is shown.
 const HIDDEN_NOTE: &str = " (a secret is hidden: put it in again)";

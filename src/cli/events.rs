@@ -14,10 +14,10 @@ use super::connection::Connection;
 use super::deployment::{self, Deployment};
 use super::printer::{Printer, YELLOW, styled};
 use super::table;
-use crate::api::state_snapshot::FlinkStateSnapshot;
 use crate::cluster::pods;
 use crate::cluster::read::{self, Scope};
-use crate::config::secret;
+use api::state_snapshot::FlinkStateSnapshot;
+use config::secret;
 
 /// Below so many columns some are left out.
 const NARROW: usize = 80;

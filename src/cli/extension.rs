@@ -6,14 +6,14 @@ use serde_json::Value;
 
 use super::failure::Failure;
 use super::printer::Printer;
-use crate::config::OperatorConfig;
-use crate::config::plugin::InvalidPlugin;
-use crate::decide::extension::judge::judge_by_rule;
-use crate::decide::extension::settings::{self, Source, Validator};
-use crate::decide::extension::subject::{Kind, Subject};
-use crate::decide::extension::verdict::FailurePolicy;
-use crate::decide::validate::Violation;
 use crate::operator::mutator::{self, Mutated, Mutator};
+use config::OperatorConfig;
+use config::plugin::InvalidPlugin;
+use lifecycle::extension::judge::judge_by_rule;
+use lifecycle::extension::settings::{self, Source, Validator};
+use lifecycle::extension::subject::{Kind, Subject};
+use lifecycle::extension::verdict::FailurePolicy;
+use lifecycle::validate::Violation;
 
 /// What an installation adds to the built-in rules. Validators over HTTP are the operator's to ask.
 pub(super) struct Extensions {

@@ -19,9 +19,9 @@ use super::table;
 use crate::cluster::leftovers;
 use crate::cluster::read::Scope;
 use crate::cluster::users::{Users, users};
-use crate::config::OperatorConfig;
-use crate::decide::garbage::storage::{self as decide, View};
-use crate::decide::garbage::{Finding, Rules, garbage};
+use config::OperatorConfig;
+use lifecycle::garbage::storage::{self as decide, View};
+use lifecycle::garbage::{Finding, Rules, garbage};
 
 /// Remove what former clusters and jobs left behind, and nothing that is still named anywhere
 #[derive(Args)]
@@ -317,7 +317,7 @@ mod tests {
     use expect_test::expect;
 
     use super::*;
-    use crate::decide::garbage::Kind;
+    use lifecycle::garbage::Kind;
 
     #[test]
     fn the_table_says_what_happens_to_each() {

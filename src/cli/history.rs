@@ -11,10 +11,10 @@ use super::deployment::Deployment;
 use super::printer::Printer;
 use super::table::{self, NONE};
 use super::{complete, deployment};
-use crate::api::deployment::FlinkDeploymentSpec;
 use crate::cluster::revisions;
-use crate::decide::diff::diff;
-use crate::decide::revision::{self, RestoreKind, RestorePoint, Revision};
+use api::deployment::FlinkDeploymentSpec;
+use lifecycle::diff::diff;
+use lifecycle::revision::{self, RestoreKind, RestorePoint, Revision};
 
 /// Arguments of `history`.
 #[derive(Args)]
@@ -194,7 +194,7 @@ pub(super) fn restore_point(point: &RestorePoint) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::job::UpgradeMode;
+    use api::job::UpgradeMode;
     use expect_test::expect;
 
     #[test]

@@ -1,8 +1,8 @@
 //! A client of a deployment's JobManager, on the way that `--flink-access` names.
 
-use crate::config::options;
 use crate::flink::access::{Access, Connector, Options, Target};
 use crate::flink::{Client, Deadlines};
+use config::options;
 
 use super::connection::Connection;
 use super::deployment::Deployment;

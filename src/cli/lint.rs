@@ -1,7 +1,7 @@
 //! `lint` and `explain`: what is wrong with manifests, offline, each finding with a code that stays.
 //!
 //! The rules are those of the operator's own validation, and advice beside them; see
-//! [`crate::decide::validate::rule`].
+//! [`lifecycle::validate::rule`].
 
 use std::path::PathBuf;
 
@@ -13,14 +13,14 @@ use super::args::{Global, Output};
 use super::failure::Failure;
 use super::printer::{BOLD, DIM, GREEN, Printer, RED, ValueFormat, YELLOW, styled};
 use super::{manifest, operator_config};
-use crate::api::deployment::FlinkDeploymentSpec;
-use crate::api::manifest::{Document, Problem, Resource};
-use crate::config::OperatorConfig;
-use crate::decide::lint;
-use crate::decide::validate::rule::{Rule, Severity, Text};
-use crate::decide::validate::session_job::{SessionCluster, SessionJobInput};
-use crate::decide::validate::state_snapshot::StateSnapshotInput;
-use crate::decide::validate::{self, Finding, ValidationInput};
+use api::deployment::FlinkDeploymentSpec;
+use api::manifest::{Document, Problem, Resource};
+use config::OperatorConfig;
+use lifecycle::lint;
+use lifecycle::validate::rule::{Rule, Severity, Text};
+use lifecycle::validate::session_job::{SessionCluster, SessionJobInput};
+use lifecycle::validate::state_snapshot::StateSnapshotInput;
+use lifecycle::validate::{self, Finding, ValidationInput};
 
 /// Files that are read at most: more is a directory by mistake.
 const FILES_MAX: usize = 1000;
@@ -345,7 +345,7 @@ pub fn reference() -> String {
     let mut text = "\
 # Rules of `kubectl flink lint`
 
-<!-- Made from src/decide/validate/rule.rs by a test; UPDATE_EXPECT=1 cargo test --lib lint -->
+<!-- Made from crates/lifecycle/src/validate/rule.rs by a test; UPDATE_EXPECT=1 cargo test --lib lint -->
 
 `kubectl flink lint -f FILE…` says what is wrong with manifests, without a cluster. What is an *error* here the operator, its
 webhook and `deploy` refuse in the same words; the rest is advice. A code never changes its meaning.

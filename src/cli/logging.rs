@@ -8,7 +8,7 @@ use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::util::SubscriberInitExt;
 
-use crate::config::log_levels::{LogForm, LogLevels};
+use config::log_levels::{LogForm, LogLevels};
 
 /// Environment variable with filter directives, such as `debug` or `kubectl_flink=trace,kube=debug`.
 pub const FILTER_VARIABLE: &str = "KUBECTL_FLINK_LOG";

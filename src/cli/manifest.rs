@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::failure::Failure;
-use crate::api::manifest::{self, Document, Problem};
+use api::manifest::{self, Document, Problem};
 
 /// Reads a manifest strictly; `-` is stdin. All that is wrong with it is told at once.
 pub(super) fn read(file: &Path) -> anyhow::Result<Vec<Document>> {

@@ -31,11 +31,8 @@ use super::failure::Failure;
 use super::logging::{self, Levels, LogFormat};
 use super::printer::Printer;
 use super::signals::asked_to_stop;
-use crate::api::status::{JobManagerDeploymentStatus, JobStatusState, LifecycleState};
 use crate::cluster::deadline;
 use crate::cluster::pulse::Pulse;
-use crate::config::{FlinkConfig, options};
-use crate::decide::lease::Lost;
 use crate::fence::Fence;
 use crate::flink::access::{Access, Connector, Options};
 use crate::metrics::traffic::Traffic;
@@ -45,6 +42,9 @@ use crate::operator::health::Health;
 use crate::operator::listener;
 use crate::operator::run::{Operator, Part, Watch, start_part};
 use crate::operator::validator;
+use api::status::{JobManagerDeploymentStatus, JobStatusState, LifecycleState};
+use config::{FlinkConfig, options};
+use lifecycle::lease::Lost;
 
 /// What is logged, beside what the configuration asks for, unless `KUBECTL_FLINK_LOG` says otherwise. The client's own lines repeat errors
 /// that are told with their consequences.
@@ -376,7 +376,7 @@ fn settled(resources: &[Seen]) -> Option<anyhow::Result<()>> {
         match state {
             Some(LifecycleState::Failed) => {
                 let error = error.as_deref().unwrap_or_default();
-                let message = crate::decide::error_document::message_of(error);
+                let message = lifecycle::error_document::message_of(error);
                 let text = format!("`{name}` is FAILED: {message}");
                 return Some(Err(Failure::new(text).into()));
             }

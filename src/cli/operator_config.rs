@@ -6,11 +6,11 @@ use anyhow::Context;
 
 use super::failure::Failure;
 use super::printer::Printer;
-use crate::config::catalogue::wrong_values;
-use crate::config::file::{parse_config_yaml, parse_flink_conf, skipped_lines};
-use crate::config::known::unknown_options;
-use crate::config::plugin::java_listeners;
-use crate::config::{FlinkConfig, OperatorConfig};
+use config::catalogue::wrong_values;
+use config::file::{parse_config_yaml, parse_flink_conf, skipped_lines};
+use config::known::unknown_options;
+use config::plugin::java_listeners;
+use config::{FlinkConfig, OperatorConfig};
 
 /// The old format, one `key: value` per line.
 const OLD_NAME: &str = "flink-conf.yaml";

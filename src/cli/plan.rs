@@ -1,7 +1,7 @@
 //! `plan`: what a change would do, before anybody makes it.
 //!
 //! The steps are the operator's own decisions, rehearsed on the facts as they are now; see
-//! [`crate::decide::rehearsal`]. Nothing is written: the API server is asked to check a manifest by a
+//! [`lifecycle::rehearsal`]. Nothing is written: the API server is asked to check a manifest by a
 //! server-side dry run at most.
 
 mod assess;
@@ -27,15 +27,15 @@ use super::extension::Extensions;
 use super::failure::Failure;
 use super::printer::{Printer, ValueFormat};
 use super::{change, complete, deployment, manifest, operator_config};
-use crate::api::deployment::{FlinkDeployment, FlinkDeploymentSpec};
-use crate::api::session_job::{FlinkSessionJob, FlinkSessionJobSpec};
 use crate::cluster::apply;
-use crate::config::OperatorConfig;
-use crate::decide::diff::{ChangeClass, SpecDiff, diff, diff_session_job};
-use crate::decide::rehearsal::{Outcome, Scene};
 use crate::flink::access::{Connector, Options};
 use crate::operator::context::Context;
 use crate::operator::rehearse;
+use api::deployment::{FlinkDeployment, FlinkDeploymentSpec};
+use api::session_job::{FlinkSessionJob, FlinkSessionJobSpec};
+use config::OperatorConfig;
+use lifecycle::diff::{ChangeClass, SpecDiff, diff, diff_session_job};
+use lifecycle::rehearsal::{Outcome, Scene};
 
 /// Shown below the flags.
 const EXAMPLES: &str = "\

@@ -14,13 +14,13 @@ use super::failure::Failure;
 use super::manifest;
 use super::operator_config;
 use super::printer::{Printer, ValueFormat};
-use crate::api::deployment::FlinkDeployment;
-use crate::api::manifest::Resource;
-use crate::config::cluster::{ResourceId, deploy_config};
-use crate::config::{OperatorConfig, options};
-use crate::decide::extension::subject::{Kind, Subject};
-use crate::decide::validate::{ValidationInput, Violation, validate};
-use crate::render::{Objects, RenderInput, Submission, render_cluster};
+use api::deployment::FlinkDeployment;
+use api::manifest::Resource;
+use config::cluster::{ResourceId, deploy_config};
+use config::{OperatorConfig, options};
+use lifecycle::extension::subject::{Kind, Subject};
+use lifecycle::validate::{ValidationInput, Violation, validate};
+use render::{Objects, RenderInput, Submission, render_cluster};
 
 /// Arguments of `render`.
 #[derive(Args)]

@@ -19,8 +19,8 @@ use super::failure::Failure;
 use super::printer::Printer;
 use super::{complete, deployment, edit, table};
 use crate::artifact::storage::{self, Storage};
-use crate::config::{FlinkConfig, OperatorConfig};
-use crate::decide::references::is_checkpoint_of;
+use config::{FlinkConfig, OperatorConfig};
+use lifecycle::references::is_checkpoint_of;
 use source::Source;
 
 /// How long a storage may take to show the savepoint; longer ones are as if out of reach.

@@ -1,7 +1,7 @@
 //! `rollback`: writes an earlier spec again, with everything that keeps the state.
 //!
 //! It is an ordinary upgrade to an old spec: the job goes on from its present state, as
-//! `upgradeMode` says. What to write is decided in [`crate::decide::revision`].
+//! `upgradeMode` says. What to write is decided in [`lifecycle::revision`].
 
 use anstyle::Style;
 use clap::Args;
@@ -15,11 +15,11 @@ use super::failure::Failure;
 use super::history::{is_same_spec, without_nulls};
 use super::printer::{GREEN, Printer, RED, styled};
 use super::{change, complete, deployment, equivalent};
-use crate::autoscaler::cycle::ConfigChanges;
-use crate::autoscaler::state;
 use crate::cluster::{Error, apply, autoscaler, revisions};
-use crate::decide::extension::mutation;
-use crate::decide::revision::{self, Autoscaled, Revision};
+use ::autoscaler::cycle::ConfigChanges;
+use ::autoscaler::state;
+use lifecycle::extension::mutation;
+use lifecycle::revision::{self, Autoscaled, Revision};
 
 /// Lines around a difference.
 const CONTEXT_LINES: usize = 2;
@@ -216,8 +216,8 @@ fn sorted(value: &Value) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::decide::revision::{Content, RestorePoint};
     use expect_test::expect;
+    use lifecycle::revision::{Content, RestorePoint};
 
     fn revision(number: i64, image: &str) -> Revision {
         Revision {

@@ -21,15 +21,15 @@ use super::extension::Extensions;
 use super::failure::Failure;
 use super::printer::Printer;
 use super::{complete, job_manager, operator_config};
-use crate::api::API_VERSION;
-use crate::api::session_job::FlinkSessionJob;
-use crate::api::version::FlinkVersion;
 use crate::artifact::storage::Storage;
 use crate::cluster::apply::ObjectId;
 use crate::cluster::read;
-use crate::config::OperatorConfig;
 use crate::flink::jars::{RunAnswer, RunRequest};
 use crate::flink::{Deadlines, new_trigger_id};
+use api::API_VERSION;
+use api::session_job::FlinkSessionJob;
+use api::version::FlinkVersion;
+use config::OperatorConfig;
 
 /// Largest jar of this machine, which is held in memory on its way.
 const JAR_BYTES_MAX: u64 = 1 << 30;

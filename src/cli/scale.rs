@@ -11,11 +11,11 @@ use super::failure::Failure;
 use super::printer::Printer;
 use super::set::{Setting, configuration_patch};
 use super::{complete, job_manager};
-use crate::config::options;
-use crate::config::options::autoscaler;
-use crate::config::structure::join_map;
 use crate::flink::Deadlines;
 use crate::flink::jobs::Vertex;
+use config::options;
+use config::options::autoscaler;
+use config::structure::join_map;
 
 /// Characters of a vertex id.
 const VERTEX_ID_LENGTH: usize = 32;

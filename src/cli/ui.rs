@@ -11,7 +11,7 @@ use super::printer::Printer;
 use super::{complete, wait};
 use crate::cluster::pods::{Role, label_selector};
 use crate::cluster::tunnel::{Destination, Tunnel};
-use crate::config::options;
+use config::options;
 
 /// Port that is tried first, which is Flink's own.
 const PORT: u16 = 8081;

@@ -12,7 +12,7 @@ use kube::runtime::wait::{await_condition, conditions};
 use kube::{Api, Client};
 
 use super::apply::CLI_MANAGER;
-use crate::api::crd;
+use api::crd;
 
 /// Why the definitions are not in place.
 #[derive(Debug, thiserror::Error)]

@@ -15,7 +15,7 @@ use serde_json::json;
 
 use super::apply::OPERATOR_MANAGER;
 use super::{Error, Result};
-use crate::decide::plan::Component;
+use lifecycle::plan::Component;
 
 /// Characters of a message that are kept; longer ones are cut.
 const MESSAGE_LIMIT: usize = 4096;

@@ -13,7 +13,7 @@ use kube::{Client, ResourceExt};
 
 use super::access::Deed;
 use super::{Error, Result};
-use crate::decide::{lease, shard};
+use lifecycle::{lease, shard};
 
 /// Says what the holder operates, so that an installation knows its own lease.
 pub const OPERATES: &str = "kubectl-flink/operates";

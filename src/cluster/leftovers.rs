@@ -11,12 +11,12 @@ use serde_json::Value;
 use super::apply::{self, Deletion, ObjectId, Propagation};
 use super::read::{self, Scope};
 use super::{Error, Result};
-use crate::api::blue_green::FlinkBlueGreenDeployment;
-use crate::api::deployment::FlinkDeployment;
-use crate::api::session_job::FlinkSessionJob;
-use crate::api::state_snapshot::FlinkStateSnapshot;
-use crate::decide::garbage::{ClusterName, Finding, FoundMap, Inventory, job_ids_in};
-use crate::decide::reconciled::session_cluster_in;
+use api::blue_green::FlinkBlueGreenDeployment;
+use api::deployment::FlinkDeployment;
+use api::session_job::FlinkSessionJob;
+use api::state_snapshot::FlinkStateSnapshot;
+use lifecycle::garbage::{ClusterName, Finding, FoundMap, Inventory, job_ids_in};
+use lifecycle::reconciled::session_cluster_in;
 
 /// Label that Flink and the operator put on what belongs to a cluster.
 pub(super) const MAPS: &str = "app,type=flink-native-kubernetes";

@@ -149,9 +149,9 @@ mod tests {
     use tower::{ServiceExt, service_fn};
 
     use super::*;
-    use crate::config::FlinkConfig;
     use crate::metrics::family::Value;
     use crate::metrics::{Identity, Metrics, Settings};
+    use config::FlinkConfig;
 
     #[tokio::test]
     async fn what_a_client_hears_is_counted() {

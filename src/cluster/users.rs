@@ -13,16 +13,16 @@ use serde_json::{Map, Value};
 use super::Result;
 use super::leftovers::{self, AUTOSCALER_MAPS, MAPS, name_of, optional, text};
 use super::read::{self, Scope};
-use crate::api::blue_green::FlinkBlueGreenDeployment;
-use crate::api::deployment::{FlinkConfiguration, FlinkDeployment};
-use crate::api::session_job::FlinkSessionJob;
-use crate::api::state_snapshot::FlinkStateSnapshot;
-use crate::config::FlinkConfig;
-use crate::config::file::{parse_config_yaml, parse_flink_conf};
-use crate::decide::garbage::ClusterName;
-use crate::decide::garbage::storage::{References, names_in};
-use crate::decide::reconciled::session_cluster_in;
-use crate::decide::references::claims;
+use api::blue_green::FlinkBlueGreenDeployment;
+use api::deployment::{FlinkConfiguration, FlinkDeployment};
+use api::session_job::FlinkSessionJob;
+use api::state_snapshot::FlinkStateSnapshot;
+use config::FlinkConfig;
+use config::file::{parse_config_yaml, parse_flink_conf};
+use lifecycle::garbage::ClusterName;
+use lifecycle::garbage::storage::{References, names_in};
+use lifecycle::reconciled::session_cluster_in;
+use lifecycle::references::claims;
 
 /// Name of the ConfigMap that a JobManager reads its configuration from, before the cluster's.
 const CONFIG_MAP: &str = "flink-config-";

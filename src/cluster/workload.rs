@@ -11,7 +11,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 use serde::Deserialize;
 
-use crate::api::{ENDING_ANNOTATION, GENERATION_ANNOTATION};
+use api::{ENDING_ANNOTATION, GENERATION_ANNOTATION};
 
 /// A Deployment without its spec.
 #[derive(Clone, Debug, Default, Deserialize)]

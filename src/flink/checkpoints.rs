@@ -11,7 +11,7 @@ use super::{
     savepoints::is_trigger_unknown,
     wire::{null_as_default, timestamp},
 };
-use crate::config::duration;
+use config::duration;
 
 /// What Flink writes as the path of a checkpoint in the JobManager's memory.
 const NOT_ADDRESSABLE: &str = "<checkpoint-not-externally-addressable>";

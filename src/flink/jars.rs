@@ -10,7 +10,7 @@ use super::{
     client::{Call, Client, Payload, new_trigger_id, path},
     error::Error,
 };
-use crate::api::version::FlinkVersion;
+use api::version::FlinkVersion;
 
 /// The slowest link that an upload allows for: its deadline grows by a second for each of these.
 const UPLOAD_BYTES_PER_SECOND: u64 = 1024 * 1024;

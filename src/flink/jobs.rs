@@ -10,7 +10,7 @@ use super::{
     error::Error,
     wire::{null_as_default, timestamp},
 };
-use crate::api::status::JobStatusState;
+use api::status::JobStatusState;
 
 /// A job's state, as Flink reports it.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]

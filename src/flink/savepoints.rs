@@ -10,7 +10,7 @@ use super::{
     failures::{FailureCause, StatusId},
     jobs::JobState,
 };
-use crate::api::status::{JobStatusState, SavepointFormatType};
+use api::status::{JobStatusState, SavepointFormatType};
 
 /// How to stop a job with a savepoint.
 #[derive(Clone, Debug, Eq, PartialEq)]

@@ -9,10 +9,10 @@ use super::client::Client;
 use super::error::Error;
 use super::jobs::{JobDetails, Vertex as VertexDetails};
 use super::metrics::AggregatedMetric;
-use crate::api::status::JobStatusState;
-use crate::autoscaler::names::{Missing, Wanted, partitions, reading, wanted};
-use crate::autoscaler::sample::{Aggregate, ProcessReading, Reading, VertexReading};
-use crate::autoscaler::topology::{Counters, ShipStrategy, Topology, Unusable, Vertex, VertexId};
+use api::status::JobStatusState;
+use autoscaler::names::{Missing, Wanted, partitions, reading, wanted};
+use autoscaler::sample::{Aggregate, ProcessReading, Reading, VertexReading};
+use autoscaler::topology::{Counters, ShipStrategy, Topology, Unusable, Vertex, VertexId};
 
 /// Calls for the vertices of one job that are under way at a time.
 const CALLS_MAX: usize = 4;

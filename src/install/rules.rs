@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-pub(super) const GROUP: &str = crate::api::GROUP;
+pub(super) const GROUP: &str = api::GROUP;
 pub(super) const KINDS: [&str; 4] =
     ["flinkdeployments", "flinksessionjobs", "flinkstatesnapshots", "flinkbluegreendeployments"];
 

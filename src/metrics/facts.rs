@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::api::session_job::SessionJobStatus;
-use crate::api::state_snapshot::{FlinkStateSnapshotSpec, SnapshotState, StateSnapshotStatus};
-use crate::api::status::{DeploymentStatus, JobManagerDeploymentStatus, LifecycleState};
+use api::session_job::SessionJobStatus;
+use api::state_snapshot::{FlinkStateSnapshotSpec, SnapshotState, StateSnapshotStatus};
+use api::status::{DeploymentStatus, JobManagerDeploymentStatus, LifecycleState};
 
 use super::Kind;
 

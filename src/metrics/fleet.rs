@@ -16,7 +16,7 @@ use super::histogram::{Histogram, Room};
 use super::lifecycle::{STATES, Timed, Tracker, Transition};
 use super::scaling::{Ended, Figure, Scaling};
 use super::{Facts, Kind, Now, Settings};
-use crate::api::status::LifecycleState;
+use api::status::LifecycleState;
 
 /// Namespaces that once had a resource and have none now: their counts stay, at zero, until there are
 /// more of them.

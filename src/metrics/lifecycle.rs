@@ -3,7 +3,7 @@
 
 use jiff::Timestamp;
 
-use crate::api::status::LifecycleState;
+use api::status::LifecycleState;
 
 /// All states, in the order of the Java operator.
 pub const STATES: [LifecycleState; 10] = [

@@ -4,7 +4,7 @@
 use super::Identity;
 use super::family::{Family, Of, Point, Scope, Value};
 use super::histogram::QUANTILES;
-use crate::config::reporter::Scopes;
+use config::reporter::Scopes;
 
 /// Lines of one report. What is beyond them is for reporters that are asked.
 pub const LINES_MAX: usize = 20_000;
@@ -103,7 +103,7 @@ mod tests {
     use super::super::family::Id;
     use super::super::histogram::Summary;
     use super::*;
-    use crate::config::FlinkConfig;
+    use config::FlinkConfig;
 
     fn identity() -> Identity {
         let [host, namespace, name] = ["pod-1", "ops", "op"].map(str::to_owned);

@@ -13,22 +13,22 @@ use super::observe::{Subject, tell};
 use super::pods;
 use super::resource::Act;
 use super::snapshot::steps::SnapshotSteps;
-use crate::api::ENDING_ANNOTATION;
-use crate::api::deployment::FlinkDeployment;
-use crate::api::state_snapshot::JobKind;
-use crate::api::status::DeploymentStatus;
 use crate::cluster;
 use crate::cluster::apply::{self, Deletion, ObjectId, Writer};
-use crate::config::{FlinkConfig, options};
-use crate::decide::objects::UNFINISHED_KEY;
-use crate::decide::plan::{Component, Event, Step, Superseded};
-use crate::decide::revision;
-use crate::decide::world::{Bounds, DeploymentVersion};
 use crate::flink::rescale::{ParallelismBounds, VertexRequirements};
 use crate::flink::savepoints::StopRequest;
 use crate::flink::{self, Effect};
-use crate::render::names;
 use crate::zookeeper;
+use api::ENDING_ANNOTATION;
+use api::deployment::FlinkDeployment;
+use api::state_snapshot::JobKind;
+use api::status::DeploymentStatus;
+use config::{FlinkConfig, options};
+use lifecycle::objects::UNFINISHED_KEY;
+use lifecycle::plan::{Component, Event, Step, Superseded};
+use lifecycle::revision;
+use lifecycle::world::{Bounds, DeploymentVersion};
+use render::names;
 
 /// How long a deletion tries to remove HA metadata where the configuration cannot be read.
 const CLEANUP_TIMEOUT: Duration = Duration::from_mins(5);
@@ -310,11 +310,9 @@ impl Act<'_, FlinkDeployment> {
     async fn delete_deployment(&self, name: String, uid: &str) -> Result<(), Error> {
         let config = self.subject().config().unwrap_or_default();
         let propagation = match config.get(&options::RESOURCE_DELETION_PROPAGATION) {
-            Ok(crate::config::option::DeletionPropagation::Background) => {
-                apply::Propagation::Background
-            }
-            Ok(crate::config::option::DeletionPropagation::Orphan) => apply::Propagation::Orphan,
-            Ok(crate::config::option::DeletionPropagation::Foreground) | Err(_) => {
+            Ok(config::option::DeletionPropagation::Background) => apply::Propagation::Background,
+            Ok(config::option::DeletionPropagation::Orphan) => apply::Propagation::Orphan,
+            Ok(config::option::DeletionPropagation::Foreground) | Err(_) => {
                 apply::Propagation::Foreground
             }
         };

@@ -12,21 +12,21 @@ mod tell;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use crate::api::deployment::{FlinkConfiguration, FlinkDeployment, FlinkDeploymentSpec};
-use crate::api::job::JobSpec;
-use crate::api::session_job::{FlinkSessionJob, FlinkSessionJobSpec, SessionJobStatus};
-use crate::api::status::DeploymentStatus;
-use crate::autoscaler::standing::Signs;
-use crate::config::cluster::{ResourceId, deploy_config};
-use crate::config::session_job::{JobSpecs, job_config};
-use crate::config::{FlinkConfig, OperatorConfig};
-use crate::decide::extension::verdict::Version;
-use crate::decide::reconciled::{StoredSpec, running_spec};
-use crate::decide::validate::session_job::{
+use crate::flink::Client;
+use api::deployment::{FlinkConfiguration, FlinkDeployment, FlinkDeploymentSpec};
+use api::job::JobSpec;
+use api::session_job::{FlinkSessionJob, FlinkSessionJobSpec, SessionJobStatus};
+use api::status::DeploymentStatus;
+use autoscaler::standing::Signs;
+use config::cluster::{ResourceId, deploy_config};
+use config::session_job::{JobSpecs, job_config};
+use config::{FlinkConfig, OperatorConfig};
+use lifecycle::extension::verdict::Version;
+use lifecycle::reconciled::{StoredSpec, running_spec};
+use lifecycle::validate::session_job::{
     SessionCluster, SessionJobInput, validate as validate_session_job,
 };
-use crate::decide::validate::{ValidationInput, validate};
-use crate::flink::Client;
+use lifecycle::validate::{ValidationInput, validate};
 
 use super::context::Context;
 use super::kind::Operated;

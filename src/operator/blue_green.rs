@@ -16,11 +16,11 @@ use serde_json::json;
 use super::context::Context;
 use super::observe::tell;
 use super::watching;
-use crate::api::blue_green::FlinkBlueGreenDeployment;
 use crate::cluster;
 use crate::cluster::apply::Writer;
 use crate::cluster::events::{self, EventRequest, EventType, Repeat};
-use crate::decide::blue_green::{Notice, notice};
+use api::blue_green::FlinkBlueGreenDeployment;
+use lifecycle::blue_green::{Notice, notice};
 
 /// How often the kind is looked for while it is not installed, or may not be read.
 const PROBE_INTERVAL: Duration = Duration::from_secs(30);

@@ -14,10 +14,10 @@ use super::health::Due;
 use super::kind::{Guarded, Operated};
 use super::observe::tell;
 use super::pass::Again;
-use crate::api::CANARY_LABEL;
 use crate::cluster::apply::{self, ObjectId, Writer};
 use crate::cluster::{self, read};
-use crate::config::options;
+use api::CANARY_LABEL;
+use config::options;
 
 /// The kinds that canaries are of.
 const KINDS: [&str; 2] = ["FlinkDeployment", "FlinkSessionJob"];

@@ -23,19 +23,19 @@ use super::snapshot::index::ByJob;
 use super::trouble::Troubles;
 use super::validator::{Desk, Validator};
 use super::way::Ways;
-use crate::api::deployment::FlinkDeployment;
-use crate::api::session_job::FlinkSessionJob;
-use crate::api::state_snapshot::FlinkStateSnapshot;
-use crate::api::status::JobStatus;
 use crate::cluster::workload::Workload;
-use crate::config::OperatorConfig;
-use crate::decide::plan::TakeSnapshot;
-use crate::decide::session_job::world::{FailedSubmission, Tried};
-use crate::decide::trigger::{Memory, SnapshotKind};
-use crate::decide::world::{Fact, Job, JobException, ToldExceptions};
 use crate::fence::{self, Fence};
 use crate::flink::access::Connector;
 use crate::metrics::{Metrics, Now};
+use api::deployment::FlinkDeployment;
+use api::session_job::FlinkSessionJob;
+use api::state_snapshot::FlinkStateSnapshot;
+use api::status::JobStatus;
+use config::OperatorConfig;
+use lifecycle::plan::TakeSnapshot;
+use lifecycle::session_job::world::{FailedSubmission, Tried};
+use lifecycle::trigger::{Memory, SnapshotKind};
+use lifecycle::world::{Fact, Job, JobException, ToldExceptions};
 
 /// How long a status that only says that a JobManager was created may wait for the next one: most
 /// JobManagers that are not pulled from afar are seen running before, which saves a write.

@@ -1,6 +1,6 @@
 //! Takes part in the election of a leader, and holds the lease while this process leads.
 //!
-//! [`crate::decide::lease`] says what to do; here it is done, and the [`Fence`] is kept open just as
+//! [`lifecycle::lease`] says what to do; here it is done, and the [`Fence`] is kept open just as
 //! long as that allows. When the lease is lost the fence is closed for good: a process that was
 //! deposed ends, and a new one starts clean, as `client-go`'s do.
 
@@ -20,9 +20,9 @@ use super::context::lock;
 use super::observe::tell;
 use crate::cluster;
 use crate::cluster::lease::{Holder, Leases, is_beaten, members, operates, seen};
-use crate::decide::lease::{Action, Candidate, Lost, Rules};
-use crate::decide::shard::{Roster, Tenure};
 use crate::fence::{self, Fence};
+use lifecycle::lease::{Action, Candidate, Lost, Rules};
+use lifecycle::shard::{Roster, Tenure};
 
 /// How long giving the lease back may take; who waits for it takes it then when it ends.
 const RELEASE_MAX: Duration = Duration::from_secs(3);

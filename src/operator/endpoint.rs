@@ -5,7 +5,7 @@ use std::time::Duration;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 
 use super::observe::tell;
-use crate::config::plugin::Endpoint;
+use config::plugin::Endpoint;
 
 /// Most bytes of an answer that are read.
 const ANSWER_MAX: usize = 1024 * 1024;

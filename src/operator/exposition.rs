@@ -10,10 +10,10 @@ use http::{HeaderValue, Response, StatusCode};
 
 use super::context::lock;
 use super::http::{Routes, text};
-use crate::config::reporter::Prometheus;
 use crate::fence;
 use crate::metrics::text as page;
 use crate::metrics::{Metrics, process};
+use config::reporter::Prometheus;
 
 /// A page of ten thousand resources has ten megabytes: whoever asks again so soon gets the same one.
 const FRESH: Duration = Duration::from_secs(1);
@@ -80,8 +80,8 @@ pub fn own_process() -> Vec<crate::metrics::family::Family> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::FlinkConfig;
     use crate::metrics::{Identity, Settings};
+    use config::FlinkConfig;
 
     fn metrics() -> Metrics {
         let settings = Settings::of(&FlinkConfig::new()).unwrap();

@@ -47,7 +47,7 @@ mod tests {
     use kube::runtime::watcher::Event;
 
     use super::*;
-    use crate::api::deployment::{FlinkDeployment, FlinkDeploymentSpec};
+    use api::deployment::{FlinkDeployment, FlinkDeploymentSpec};
 
     fn deployment(number: u32) -> Guarded<FlinkDeployment> {
         let mut deployment =

@@ -11,14 +11,12 @@ use serde_json::{Value, json};
 use super::act::Error;
 use crate::cluster;
 use crate::cluster::apply::{self, Deletion, ObjectId, Writer};
-use crate::config::cluster::{
-    is_kubernetes_high_availability_on, is_zookeeper_high_availability_on,
-};
-use crate::config::{FlinkConfig, options};
-use crate::decide::world::{Fact, HaMetadata};
 use crate::fence::Fence;
 use crate::flink::patience;
 use crate::zookeeper::{self, Ensemble};
+use config::cluster::{is_kubernetes_high_availability_on, is_zookeeper_high_availability_on};
+use config::{FlinkConfig, options};
+use lifecycle::world::{Fact, HaMetadata};
 
 /// Most objects that one list may bring; a cluster has a handful of ConfigMaps.
 const LIST_MAX: u32 = 500;

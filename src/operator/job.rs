@@ -5,15 +5,15 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 
 use super::observe::tell;
-use crate::api::status::{JobStatus, JobStatusState};
-use crate::decide::world::{
-    Bounds, Checkpoints, CompletedState, Fact, Failure, Job, JobException, JobMetrics, Stop,
-};
 use crate::flink::checkpoints::LastState;
 use crate::flink::failures::ExecutionResult;
 use crate::flink::rescale::ParallelismBounds;
 use crate::flink::savepoints::SavepointStatus;
 use crate::flink::{self, Client};
+use api::status::{JobStatus, JobStatusState};
+use lifecycle::world::{
+    Bounds, Checkpoints, CompletedState, Fact, Failure, Job, JobException, JobMetrics, Stop,
+};
 
 /// Exceptions asked for in one pass; Flink itself keeps 16 by default.
 const EXCEPTIONS_MAX: u32 = 20;

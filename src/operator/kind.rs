@@ -25,9 +25,9 @@ use tokio::sync::Notify;
 use super::context::{Context, lock, resource_version};
 use super::pass::{Again, Error};
 use super::scopes::shown;
-use crate::decide::plan::Component;
-use crate::decide::rewind::WentBack;
 use crate::metrics;
+use lifecycle::plan::Component;
+use lifecycle::rewind::WentBack;
 
 /// A resource, or what is wrong with it: one that cannot be read must not stop the watch of all.
 pub type Guarded<K> = DeserializeGuard<K>;

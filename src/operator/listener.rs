@@ -23,9 +23,9 @@ pub use cloud_event::CloudEvent;
 pub use settings::{Settings, Target};
 
 use super::context::lock;
-use crate::config::FlinkConfig;
-use crate::config::plugin::{self, InvalidPlugin};
 pub(super) use cloud_event::{Happening, Subject};
+use config::FlinkConfig;
+use config::plugin::{self, InvalidPlugin};
 
 /// How long an operator that leaves waits for what is still queued.
 const FAREWELL: Duration = Duration::from_secs(5);

@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, PoisonError, RwLock};
 
-use crate::config::OperatorConfig;
+use config::OperatorConfig;
 
 /// Shared by all tasks of the process.
 #[derive(Debug, Default)]

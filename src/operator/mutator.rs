@@ -12,15 +12,15 @@ use futures::future::BoxFuture;
 use serde_json::Value;
 use tokio::time::Instant;
 
-pub use crate::decide::extension::subject::{Kind, Subject};
-pub use crate::decide::extension::verdict::FailurePolicy;
+pub use lifecycle::extension::subject::{Kind, Subject};
+pub use lifecycle::extension::verdict::FailurePolicy;
 
 use super::plugin::{Configured, Way, ask};
-use crate::config::FlinkConfig;
-use crate::config::plugin::{self, InvalidPlugin};
-use crate::decide::extension::cel::Rule;
-use crate::decide::extension::mutation::mutated;
-use crate::decide::extension::settings::{self, Source};
+use config::FlinkConfig;
+use config::plugin::{self, InvalidPlugin};
+use lifecycle::extension::cel::Rule;
+use lifecycle::extension::mutation::mutated;
+use lifecycle::extension::settings::{self, Source};
 
 /// Somebody who changes objects before they are checked.
 pub trait Mutator: Send + Sync + 'static {

@@ -23,12 +23,12 @@ use super::pod_watch::cluster_of;
 use super::resource::Act;
 use super::session_job::wake_jobs_of;
 use super::watching;
-use crate::api::deployment::FlinkDeployment;
-use crate::api::session_job::FlinkSessionJob;
-use crate::api::state_snapshot::JobKind;
-use crate::config::options::node_notice::SNAPSHOT;
-use crate::decide::node_notice::{self, Taint};
-use crate::decide::plan::{self, Component};
+use ::api::deployment::FlinkDeployment;
+use ::api::session_job::FlinkSessionJob;
+use ::api::state_snapshot::JobKind;
+use config::options::node_notice::SNAPSHOT;
+use lifecycle::node_notice::{self, Taint};
+use lifecycle::plan::{self, Component};
 
 /// Pods that one request lists, and how many requests are made for the pods of one cluster.
 const PAGE: u32 = 500;

@@ -10,11 +10,11 @@ use serde_json::{Value, json};
 use super::act::Error;
 use super::observe::tell;
 use super::resource::Act;
-use crate::api::deployment::FlinkDeployment;
 use crate::cluster;
 use crate::cluster::apply::{self, Deletion, ObjectId, Writer};
-use crate::decide::plan::{Component, Event};
-use crate::render::{Objects, names};
+use api::deployment::FlinkDeployment;
+use lifecycle::plan::{Component, Event};
+use render::{Objects, names};
 
 /// How an object is tried: the API server checks it and stores nothing.
 const TRIED: Writer<'static> = Writer { is_dry_run: true, ..Writer::OPERATOR };

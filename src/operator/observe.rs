@@ -19,28 +19,28 @@ use super::pods;
 use super::sighting::Trust;
 use super::snapshot::of_job;
 use super::validator::{self, Judging};
-use crate::api::ENDING_ANNOTATION;
-use crate::api::deployment::FlinkDeployment;
-use crate::api::session_job::FlinkSessionJob;
-use crate::api::state_snapshot::JobKind;
-use crate::api::status::{DeploymentStatus, JobManagerDeploymentStatus, ReconciliationState};
 use crate::cluster;
 use crate::cluster::read::Scope;
 use crate::cluster::workload::Workload;
-use crate::config::cluster::{HIGH_AVAILABILITY, ResourceId, high_availability_of};
-use crate::config::file::{parse_config_yaml, parse_flink_conf};
-use crate::config::{FlinkConfig, OperatorConfig, options};
-use crate::decide::crash;
-use crate::decide::deployment::observed_config;
-use crate::decide::extension::verdict::{Verdict, Version};
-use crate::decide::memo::Memo;
-use crate::decide::reconciled::{deployed, session_cluster_in};
-use crate::decide::started_with::on_record;
-use crate::decide::trigger::SnapshotKind;
-use crate::decide::world::{Cluster, Fact, Facts, HaMetadata, PodProblem, Question};
 use crate::flink::access::Target;
 use crate::flink::{Client, Deadlines};
-use crate::render::names;
+use api::ENDING_ANNOTATION;
+use api::deployment::FlinkDeployment;
+use api::session_job::FlinkSessionJob;
+use api::state_snapshot::JobKind;
+use api::status::{DeploymentStatus, JobManagerDeploymentStatus, ReconciliationState};
+use config::cluster::{HIGH_AVAILABILITY, ResourceId, high_availability_of};
+use config::file::{parse_config_yaml, parse_flink_conf};
+use config::{FlinkConfig, OperatorConfig, options};
+use lifecycle::crash;
+use lifecycle::deployment::observed_config;
+use lifecycle::extension::verdict::{Verdict, Version};
+use lifecycle::memo::Memo;
+use lifecycle::reconciled::{deployed, session_cluster_in};
+use lifecycle::started_with::on_record;
+use lifecycle::trigger::SnapshotKind;
+use lifecycle::world::{Cluster, Fact, Facts, HaMetadata, PodProblem, Question};
+use render::names;
 
 /// Most objects that one list may bring; a JobManager has a handful of pods and ConfigMaps.
 const LIST_MAX: u32 = 500;
@@ -232,7 +232,7 @@ pub(super) fn fact<T>(answer: Result<T, String>) -> Fact<T> {
 async fn job_manager(
     subject: &Subject<'_>,
     context: &Context,
-) -> Result<Option<crate::decide::world::JobManager>, cluster::Error> {
+) -> Result<Option<lifecycle::world::JobManager>, cluster::Error> {
     let found = deployment(subject, &names::job_manager(subject.name), context).await?;
     Ok(found.as_deref().map(pods::job_manager))
 }
@@ -241,7 +241,7 @@ async fn job_manager(
 async fn task_managers(
     subject: &Subject<'_>,
     context: &Context,
-) -> Result<Option<crate::decide::world::TaskManagers>, cluster::Error> {
+) -> Result<Option<lifecycle::world::TaskManagers>, cluster::Error> {
     let found = deployment(subject, &names::task_manager(subject.name), context).await?;
     Ok(found.as_deref().map(pods::task_managers))
 }
@@ -333,7 +333,7 @@ pub(super) async fn job_manager_start(
 async fn job_manager_pods(
     subject: &Subject<'_>,
     context: &Context,
-) -> Result<Vec<crate::decide::world::Pod>, cluster::Error> {
+) -> Result<Vec<lifecycle::world::Pod>, cluster::Error> {
     let mut facts = Vec::new();
     for pod in &list_pods(subject.namespace, subject.name, names::JOB_MANAGER, context).await? {
         let Some(mut fact) = pods::pod(pod) else { continue };
@@ -376,7 +376,7 @@ async fn last_words(
 async fn task_manager_pods(
     subject: &Subject<'_>,
     context: &Context,
-) -> Result<Vec<crate::decide::world::Pod>, cluster::Error> {
+) -> Result<Vec<lifecycle::world::Pod>, cluster::Error> {
     let list = list_pods(subject.namespace, subject.name, names::TASK_MANAGER, context).await?;
     Ok(list.iter().filter_map(pods::pod).collect())
 }

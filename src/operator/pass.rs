@@ -18,11 +18,11 @@ use super::kind::{Guarded, Operated};
 use super::listener::{Happening, Subject};
 use super::observe::tell;
 use super::resource::{Act, note};
-use crate::api::API_VERSION;
 use crate::cluster;
 use crate::cluster::events::{self, EventRequest, EventType, Repeat};
-use crate::decide::audit;
-use crate::decide::plan::{Component, Event};
+use api::API_VERSION;
+use lifecycle::audit;
+use lifecycle::plan::{Component, Event};
 
 /// How long the watch may lag behind our own writes before the resource is read instead.
 const CACHE_LAG_MAX: Duration = Duration::from_millis(200);

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::endpoint::Caller;
-use crate::config::plugin::{InvalidPlugin, TIMEOUT};
-use crate::decide::extension::settings::{Plugin, Source};
-use crate::decide::extension::subject::{Kind, Subject};
-use crate::decide::extension::verdict::FailurePolicy;
+use config::plugin::{InvalidPlugin, TIMEOUT};
+use lifecycle::extension::settings::{Plugin, Source};
+use lifecycle::extension::subject::{Kind, Subject};
+use lifecycle::extension::verdict::FailurePolicy;
 
 /// A validator or mutator that the configuration names; its rule is an `R`.
 pub(super) struct Configured<R> {

@@ -4,9 +4,9 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ContainerStateTerminated, ContainerStatus, Pod, PodCondition};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use crate::api::{ENDING_ANNOTATION, GENERATION_ANNOTATION, NEVER_STARTED};
 use crate::cluster::workload::Workload;
-use crate::decide::world;
+use api::{ENDING_ANNOTATION, GENERATION_ANNOTATION, NEVER_STARTED};
+use lifecycle::world;
 
 /// Name of Flink's container in its pods.
 pub const MAIN_CONTAINER: &str = "flink-main-container";

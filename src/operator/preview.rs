@@ -14,12 +14,12 @@ use super::kind::Operated;
 use super::pass::Error;
 use super::reconcile::{self, step_name};
 use super::{session_job, snapshot};
-use crate::api::deployment::FlinkDeployment;
-use crate::api::session_job::FlinkSessionJob;
-use crate::api::state_snapshot::FlinkStateSnapshot;
-use crate::decide::blocker::Blocker;
-use crate::decide::error_document::message_of;
-use crate::decide::plan;
+use api::deployment::FlinkDeployment;
+use api::session_job::FlinkSessionJob;
+use api::state_snapshot::FlinkStateSnapshot;
+use lifecycle::blocker::Blocker;
+use lifecycle::error_document::message_of;
+use lifecycle::plan;
 
 /// The next pass over a resource.
 #[derive(Clone, Debug)]
@@ -70,7 +70,7 @@ pub async fn of_session_job(
     resource: FlinkSessionJob,
     context: &Context,
 ) -> Result<Preview, Error> {
-    use crate::decide::session_job::plan::Step;
+    use lifecycle::session_job::plan::Step;
     let status = resource.status.clone().unwrap_or_default();
     let cluster = session_job::session_cluster(&resource, context).await?;
     let cluster = cluster.as_ref().map(Arc::as_ref);
@@ -98,7 +98,7 @@ pub async fn of_snapshot(
     resource: FlinkStateSnapshot,
     context: &Context,
 ) -> Result<Preview, Error> {
-    use crate::decide::snapshot::Step;
+    use lifecycle::snapshot::Step;
     let (_, _, plan) = snapshot::plan(&resource, context).await?;
     let is_deed =
         |step: &&Step| !matches!(step, Step::WriteStatus(_) | Step::Event(_) | Step::Mark { .. });

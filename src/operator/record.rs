@@ -4,9 +4,9 @@ use super::act::Error;
 use super::kind::Operated;
 use super::observe::tell;
 use super::resource::Act;
-use crate::api::state_snapshot::JobKind;
 use crate::cluster::{self, revisions};
-use crate::decide::revision;
+use api::state_snapshot::JobKind;
+use lifecycle::revision;
 
 impl<K: Operated> Act<'_, K> {
     /// Puts a superseded spec into the history.

@@ -1,6 +1,6 @@
 //! What the operator would do about a change that nobody has made yet, pass after pass.
 //!
-//! The facts are read as a pass reads them; what follows is [`crate::decide::rehearsal`]'s. Nothing is
+//! The facts are read as a pass reads them; what follows is [`lifecycle::rehearsal`]'s. Nothing is
 //! written.
 
 use std::borrow::Cow;
@@ -13,10 +13,10 @@ use super::objects;
 use super::observe::{self, Subject};
 use super::pass::Error;
 use super::session_job;
-use crate::api::deployment::FlinkDeployment;
-use crate::api::session_job::FlinkSessionJob;
-use crate::decide::rehearsal::{Outcome, PASSES_MAX, Rehearsal, SessionJobRehearsal};
-use crate::decide::world::{Fact, Question};
+use api::deployment::FlinkDeployment;
+use api::session_job::FlinkSessionJob;
+use lifecycle::rehearsal::{Outcome, PASSES_MAX, Rehearsal, SessionJobRehearsal};
+use lifecycle::world::{Fact, Question};
 
 /// A rehearsal makes so many passes and answers so many questions, at most.
 const ROUNDS_MAX: usize = PASSES_MAX + 25;

@@ -6,13 +6,13 @@ use tokio::time::{Instant, MissedTickBehavior, interval_at};
 use super::endpoint::{Caller, Error};
 use super::exposition::own_process;
 use super::observe::tell;
-use crate::config::plugin::Endpoint;
-use crate::config::reporter::{Log, Otlp};
 use crate::fence;
 use crate::metrics::Metrics;
 use crate::metrics::family::Family;
 use crate::metrics::log::lines;
 use crate::metrics::otlp::{Source, bodies};
+use config::plugin::Endpoint;
+use config::reporter::{Log, Otlp};
 
 /// Everything that is counted now.
 fn all(metrics: &Metrics) -> Vec<Family> {

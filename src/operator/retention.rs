@@ -10,8 +10,8 @@ use super::context::Context;
 use super::observe::tell;
 use crate::cluster::leftovers;
 use crate::cluster::read::Scope;
-use crate::config::options;
-use crate::decide::garbage::{Rules, garbage};
+use config::options;
+use lifecycle::garbage::{Rules, garbage};
 
 /// Pause before each look. Leftovers are kept for days, so nothing is in a hurry.
 const PAUSE: Duration = Duration::from_hours(6);

@@ -3,7 +3,7 @@
 //! A watch that goes on after that stays silent until the store has come to the version that it saw
 //! last, and what was read before would be taken for newer than what there is. So everything is
 //! listed anew, and what the jobs were known to have done since is not forgotten: see
-//! [`crate::decide::rewind`].
+//! [`lifecycle::rewind`].
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -23,8 +23,8 @@ use super::controller::api;
 use super::kind::{Guarded, Kept, Newest, Operated};
 use super::observe::tell;
 use super::watching::is_refusal;
-use crate::api::deployment::FlinkDeployment;
-use crate::decide::rewind::WentBack;
+use ::api::deployment::FlinkDeployment;
+use lifecycle::rewind::WentBack;
 
 /// How often the store is looked at; a watch that fails has it looked at right away.
 const LOOK_EVERY: Duration = Duration::from_secs(5);

@@ -24,11 +24,11 @@ use super::scopes::{FLUSH_MAX, Moved, Scope, Scopes, finish, shown, termination_
 use super::validator::{Judged, Kind};
 use super::vitals;
 use super::way::Reins;
-use crate::api::deployment::FlinkDeployment;
-use crate::api::session_job::FlinkSessionJob;
-use crate::config::namespaces::Namespaces;
-use crate::config::options;
-use crate::decide::shard::shard_of;
+use api::deployment::FlinkDeployment;
+use api::session_job::FlinkSessionJob;
+use config::namespaces::Namespaces;
+use config::options;
+use lifecycle::shard::shard_of;
 
 /// How soon a watch that has shown what is there is noticed.
 const READY_LOOK: std::time::Duration = std::time::Duration::from_millis(50);

@@ -24,9 +24,9 @@ use super::pod_watch::follow_pods;
 use super::resource::flush;
 use super::watching;
 use super::way::Reins;
-use crate::api::deployment::FlinkDeployment;
 use crate::cluster::workload::Workload;
-use crate::config::options;
+use ::api::deployment::FlinkDeployment;
+use config::options;
 
 /// How long passes may take to their end, where the configuration says nonsense.
 const TERMINATION_TIMEOUT: Duration = Duration::from_secs(10);

@@ -48,7 +48,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::api::deployment::FlinkDeployment;
+    use api::deployment::FlinkDeployment;
 
     fn deployment(uid: &str) -> Guarded<FlinkDeployment> {
         let metadata = json!({"name": uid, "namespace": "shop", "uid": uid});

@@ -14,15 +14,15 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 
-pub use crate::decide::extension::subject::{Kind, Subject};
-pub use crate::decide::extension::verdict::FailurePolicy;
-pub use crate::decide::validate::Violation;
+pub use lifecycle::extension::subject::{Kind, Subject};
+pub use lifecycle::extension::verdict::FailurePolicy;
+pub use lifecycle::validate::Violation;
 
 use super::plugin::Configured;
-use crate::config::FlinkConfig;
-use crate::config::plugin::{self, InvalidPlugin};
-use crate::decide::extension::settings;
+use config::FlinkConfig;
+use config::plugin::{self, InvalidPlugin};
 pub(super) use desk::{Desk, Judged, Judging};
+use lifecycle::extension::settings;
 
 /// Somebody who has a say in what may be deployed.
 pub trait Validator: Send + Sync + 'static {

@@ -8,9 +8,9 @@ use futures::StreamExt as _;
 use super::job::Book;
 use super::view::JobView;
 use super::{Cluster, Shared};
-use crate::api::status::JobStatusState;
-use crate::autoscaler::told::Told;
 use crate::flink::jobs::{JobOverview, JobState};
+use api::status::JobStatusState;
+use autoscaler::told::Told;
 
 /// Jobs of a cluster that are looked after.
 const JOBS_MAX: usize = 1000;

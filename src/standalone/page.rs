@@ -113,7 +113,7 @@ mod tests {
 
     use super::super::view::VertexView;
     use super::*;
-    use crate::autoscaler::metric::{Evaluated, Figures, Metric};
+    use autoscaler::metric::{Evaluated, Figures, Metric};
 
     fn job() -> JobView {
         let mut figures = Figures::default();

@@ -8,8 +8,8 @@ use jiff::Timestamp;
 use serde::Serialize;
 use tokio::time::Instant;
 
-use crate::autoscaler::metric::{Figures, TOLD};
-use crate::autoscaler::topology::VertexId;
+use autoscaler::metric::{Figures, TOLD};
+use autoscaler::topology::VertexId;
 
 /// Vertices of a job that are shown.
 const VERTICES_MAX: usize = 200;

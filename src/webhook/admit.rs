@@ -1,6 +1,6 @@
 //! What is said of a change before it is stored: a review and facts in, an answer out.
 //!
-//! Pure, and by the rules of `decide::validate`: what is refused here is what the operator would
+//! Pure, and by the rules of `lifecycle::validate`: what is refused here is what the operator would
 //! refuse, only sooner and all at once. What leaves the spec as it is is never refused, so that a
 //! resource which became invalid can lose its finalizer, get a label, and go.
 
@@ -12,23 +12,23 @@ use std::fmt::{self, Write as _};
 
 use serde_json::{Value, json};
 
-use crate::api::deployment::{FlinkConfiguration, FlinkDeployment};
-use crate::api::session_job::{FlinkSessionJob, SessionJobStatus};
-use crate::api::state_snapshot::FlinkStateSnapshot;
-use crate::api::status::DeploymentStatus;
-use crate::config::known::unknown_options;
-use crate::config::{FlinkConfig, OperatorConfig};
-use crate::decide::extension::subject::{Kind, Subject};
-use crate::decide::extension::verdict::{FailurePolicy, Opinion};
-use crate::decide::reconciled::{ReconciledJob, ReconciledSpec, session_cluster_over};
-use crate::decide::session_job::SESSION_LABEL;
-use crate::decide::validate::session_job::{self, SessionCluster, SessionJobInput};
-use crate::decide::validate::state_snapshot::{self, StateSnapshotInput};
-use crate::decide::validate::{ValidationInput, Violation, validate};
-use crate::decide::version::allow_running_version;
-use crate::decide::world::Fact;
 use crate::operator::mutator::Mutated;
+use api::deployment::{FlinkConfiguration, FlinkDeployment};
+use api::session_job::{FlinkSessionJob, SessionJobStatus};
+use api::state_snapshot::FlinkStateSnapshot;
+use api::status::DeploymentStatus;
+use config::known::unknown_options;
+use config::{FlinkConfig, OperatorConfig};
 pub use jurisdiction::Jurisdiction;
+use lifecycle::extension::subject::{Kind, Subject};
+use lifecycle::extension::verdict::{FailurePolicy, Opinion};
+use lifecycle::reconciled::{ReconciledJob, ReconciledSpec, session_cluster_over};
+use lifecycle::session_job::SESSION_LABEL;
+use lifecycle::validate::session_job::{self, SessionCluster, SessionJobInput};
+use lifecycle::validate::state_snapshot::{self, StateSnapshotInput};
+use lifecycle::validate::{ValidationInput, Violation, validate};
+use lifecycle::version::allow_running_version;
+use lifecycle::world::Fact;
 pub use review::Review;
 
 /// Violations that one answer tells.

@@ -5,9 +5,9 @@ use std::time::Duration;
 use zookeeper_client::Error as Failure;
 
 use super::Error;
-use crate::config::cluster::zookeeper_out_of_reach;
-use crate::config::option::InvalidValue;
-use crate::config::{FlinkConfig, options};
+use config::cluster::zookeeper_out_of_reach;
+use config::option::InvalidValue;
+use config::{FlinkConfig, options};
 
 /// The servers, and the place of one cluster.
 #[derive(Clone, Eq, PartialEq)]

@@ -4,8 +4,8 @@ mod azure;
 mod folders;
 mod gcs;
 
+use config::FlinkConfig;
 use kubectl_flink::artifact::{Error, Fetched, Request, fetch};
-use kubectl_flink::config::FlinkConfig;
 use tempfile::TempDir;
 
 const PREFIX: &str = "kubernetes.operator.user.artifacts";

@@ -1,9 +1,9 @@
 //! The autoscaler in an operator at work: what it measures, decides, stores and brings about.
 
+use api::job::{JobState, UpgradeMode};
+use autoscaler::cost::Cost;
+use autoscaler::state;
 use axum::http::Method;
-use kubectl_flink::api::job::{JobState, UpgradeMode};
-use kubectl_flink::autoscaler::cost::Cost;
-use kubectl_flink::autoscaler::state;
 use serde_json::{Value, json};
 
 use crate::decisions::{JOB_ID, Scene};

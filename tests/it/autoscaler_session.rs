@@ -3,15 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use api::SESSION_JOB_FINALIZER;
+use api::deployment::FlinkDeployment;
+use api::session_job::FlinkSessionJobSpec;
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use kubectl_flink::api::SESSION_JOB_FINALIZER;
-use kubectl_flink::api::deployment::FlinkDeployment;
-use kubectl_flink::api::session_job::FlinkSessionJobSpec;
-use kubectl_flink::decide::reconciled::{ReconciledJob, ReconciledSpec};
 use kubectl_flink::metrics::Metrics;
 use kubectl_flink::operator::run::Watch;
 use kubectl_flink::operator::validator::{Subject, Validator, Violation};
+use lifecycle::reconciled::{ReconciledJob, ReconciledSpec};
 use serde_json::{Value, json};
 
 use crate::autoscaler::{flink, run, scene, with_load};

@@ -2,7 +2,7 @@
 //!
 //! A test is named by its row: `t13` is transition T13, `q03` quirk Q3, `s12` a rule of the section
 //! on rollback. Where this operator departs on purpose, the name or a comment says so. Rows of the
-//! upgrade table and of the spec diff are beside their code, in `decide::stop` and `decide::diff`.
+//! upgrade table and of the spec diff are beside their code, in `lifecycle::stop` and `lifecycle::diff`.
 //! Quirks Q4, Q5 and Q7 are about session clusters and their jobs, Q9 and Q10 about snapshots and
 //! what is left behind: their tests are where those are. `docs/decisions.md` lists all rows, and
 //! `table` holds it and the tests together.
@@ -29,28 +29,28 @@ mod validators;
 
 use std::collections::BTreeMap;
 
+use api::deployment::{FlinkDeployment, FlinkDeploymentSpec};
+use api::job::{JobSpec, JobState, UpgradeMode};
+use api::status::{
+    DeploymentStatus, JobManagerDeploymentStatus, JobStatusState, ReconciliationState,
+};
+use config::cluster::high_availability_of;
+use config::{FlinkConfig, OperatorConfig};
 use expect_test::Expect;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use kubectl_flink::api::deployment::{FlinkDeployment, FlinkDeploymentSpec};
-use kubectl_flink::api::job::{JobSpec, JobState, UpgradeMode};
-use kubectl_flink::api::status::{
-    DeploymentStatus, JobManagerDeploymentStatus, JobStatusState, ReconciliationState,
-};
-use kubectl_flink::config::cluster::high_availability_of;
-use kubectl_flink::config::{FlinkConfig, OperatorConfig};
-use kubectl_flink::decide::application::decide;
-use kubectl_flink::decide::extension::verdict::Validators;
-use kubectl_flink::decide::memo::Memo;
-use kubectl_flink::decide::plan::{Plan, Step};
-use kubectl_flink::decide::reconciled::ReconciledSpec;
-use kubectl_flink::decide::restore::RestorePoint;
-use kubectl_flink::decide::rewind::WentBack;
-use kubectl_flink::decide::world::{
+use kubectl_flink::operator::reconcile::step_name;
+use lifecycle::application::decide;
+use lifecycle::extension::verdict::Validators;
+use lifecycle::memo::Memo;
+use lifecycle::plan::{Plan, Step};
+use lifecycle::reconciled::ReconciledSpec;
+use lifecycle::restore::RestorePoint;
+use lifecycle::rewind::WentBack;
+use lifecycle::world::{
     Bounds, Checkpoints, Cluster, CompletedState, DeploymentVersion, Fact, Facts, Failure, Fresh,
     HaMetadata, Job, JobManager, JobMetrics, Pod, PodProblem, Stop, World,
 };
-use kubectl_flink::operator::reconcile::step_name;
 use serde_json::json;
 
 pub(super) const NOW: &str = "2026-01-01T12:00:00Z";
@@ -110,7 +110,7 @@ impl Scene {
             "kind": "FlinkDeployment",
             "metadata": {
                 "name": "orders", "namespace": "shop", "uid": "u1", "generation": 1,
-                "finalizers": [kubectl_flink::api::DEPLOYMENT_FINALIZER],
+                "finalizers": [api::DEPLOYMENT_FINALIZER],
             },
             "spec": {
                 "image": "flink:1.20",
@@ -345,7 +345,7 @@ impl Scene {
             },
             told_exceptions: None,
             validators: self.validators.clone(),
-            periodic: kubectl_flink::decide::trigger::Memory::default(),
+            periodic: lifecycle::trigger::Memory::default(),
             zone: jiff::tz::TimeZone::UTC,
             facts,
             memo: Memo::default(),
@@ -413,7 +413,7 @@ pub(super) fn deeds(plan: &Plan) -> Vec<&'static str> {
 /// The error of the status, as a person reads it.
 pub(super) fn error(plan: &Plan) -> String {
     let text = plan.status.error.as_deref().unwrap_or_default();
-    kubectl_flink::decide::error_document::message_of(text)
+    lifecycle::error_document::message_of(text)
 }
 
 /// Value of a key in the configuration of the cluster that the plan creates; empty where it has

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
+use api::STATE_SNAPSHOT_FINALIZER;
 use axum::http::Method;
 use jiff::Timestamp;
-use kubectl_flink::api::STATE_SNAPSHOT_FINALIZER;
-use kubectl_flink::decide::reconciled::ReconciledSpec;
 use kubectl_flink::operator::run::Watch;
+use lifecycle::reconciled::ReconciledSpec;
 use serde_json::{Value, json};
 
 use crate::autoscaler::events;

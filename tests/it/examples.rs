@@ -4,9 +4,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use api::crd;
 use assert_cmd::Command;
 use expect_test::expect_file;
-use kubectl_flink::api::crd;
 use serde_json::Value;
 
 use crate::support::program::program;

@@ -2,16 +2,14 @@
 
 use std::time::{Duration, Instant};
 
-use kubectl_flink::{
-    api::status::{JobStatusState, SavepointFormatType},
-    flink::{
-        Client, Deadlines, Effect, Error,
-        access::{Access, Connector, Options, Target},
-        checkpoints::{Checkpoints, LastState},
-        failures::ExecutionResult,
-        jobs::{CancelAnswer, JobState},
-        savepoints::{SavepointRequest, SavepointStatus, StopOutcome, StopRequest},
-    },
+use api::status::{JobStatusState, SavepointFormatType};
+use kubectl_flink::flink::{
+    Client, Deadlines, Effect, Error,
+    access::{Access, Connector, Options, Target},
+    checkpoints::{Checkpoints, LastState},
+    failures::ExecutionResult,
+    jobs::{CancelAnswer, JobState},
+    savepoints::{SavepointRequest, SavepointStatus, StopOutcome, StopRequest},
 };
 
 use crate::support::fake_flink::{FakeFlink, Fault, Job, deadlines};

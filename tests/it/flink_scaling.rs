@@ -1,7 +1,7 @@
 //! What the autoscaler reads of a job, from a JobManager that answers as Flink does.
 
-use kubectl_flink::autoscaler::names::{Figure, Missing};
-use kubectl_flink::autoscaler::topology::{ShipStrategy, VertexId};
+use autoscaler::names::{Figure, Missing};
+use autoscaler::topology::{ShipStrategy, VertexId};
 use kubectl_flink::flink::Client;
 use kubectl_flink::flink::scaling::{Names, Unmeasured};
 

@@ -5,24 +5,21 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
+use api::{
+    status::{JobStatusState, SavepointFormatType},
+    version::FlinkVersion,
+};
 use bytes::Bytes;
-use kubectl_flink::{
-    api::{
-        status::{JobStatusState, SavepointFormatType},
-        version::FlinkVersion,
+use kubectl_flink::flink::{
+    Client, Deadlines, Effect, Error,
+    checkpoints::{
+        CheckpointKind, CheckpointStatistics, CheckpointStatus, Checkpoints, LastState, StatePoint,
     },
-    flink::{
-        Client, Deadlines, Effect, Error,
-        checkpoints::{
-            CheckpointKind, CheckpointStatistics, CheckpointStatus, Checkpoints, LastState,
-            StatePoint,
-        },
-        failures::ExecutionResult,
-        jars::{RunAnswer, RunRequest},
-        jobs::{CancelAnswer, JobState},
-        new_trigger_id,
-        savepoints::{DisposalStatus, SavepointRequest, SavepointStatus, StopOutcome, StopRequest},
-    },
+    failures::ExecutionResult,
+    jars::{RunAnswer, RunRequest},
+    jobs::{CancelAnswer, JobState},
+    new_trigger_id,
+    savepoints::{DisposalStatus, SavepointRequest, SavepointStatus, StopOutcome, StopRequest},
 };
 
 use crate::support::fake_flink::FakeFlink;

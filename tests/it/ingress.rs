@@ -1,9 +1,9 @@
 //! What leads to a web UI, as the operator puts it in place.
 
+use api::deployment::FlinkDeployment;
 use http::Method;
 use kube::Api;
 use kube::api::{Patch, PatchParams};
-use kubectl_flink::api::deployment::FlinkDeployment;
 use serde_json::{Value, json};
 
 use crate::autoscaler::events;

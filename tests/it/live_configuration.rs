@@ -1,7 +1,7 @@
 //! An operator whose configuration and namespaces change while it works.
 
+use api::job::JobState;
 use axum::http::Method;
-use kubectl_flink::api::job::JobState;
 use kubectl_flink::operator::run::Watch;
 use serde_json::{Value, json};
 

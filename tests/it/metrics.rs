@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use api::deployment::FlinkDeployment;
+use config::FlinkConfig;
+use config::reporter::{Otlp, Prometheus};
 use kube::api::{Api, DeleteParams};
-use kubectl_flink::api::deployment::FlinkDeployment;
-use kubectl_flink::config::FlinkConfig;
-use kubectl_flink::config::reporter::{Otlp, Prometheus};
 use kubectl_flink::metrics::{Identity, Metrics, Settings};
 use kubectl_flink::operator::http::Listener;
 use kubectl_flink::operator::run::Watch;

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use api::NODE_NOTICES_ANNOTATION;
+use api::job::{JobState, UpgradeMode};
 use axum::http::Method;
 use jiff::Timestamp;
-use kubectl_flink::api::NODE_NOTICES_ANNOTATION;
-use kubectl_flink::api::job::{JobState, UpgradeMode};
 use serde_json::{Value, json};
 
 use crate::autoscaler::events;

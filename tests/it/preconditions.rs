@@ -1,9 +1,9 @@
 //! What is written or removed carries the form in which it was read.
 
+use api::STATE_SNAPSHOT_FINALIZER;
+use api::job::UpgradeMode;
 use axum::http::Method;
 use jiff::Timestamp;
-use kubectl_flink::api::STATE_SNAPSHOT_FINALIZER;
-use kubectl_flink::api::job::UpgradeMode;
 use serde_json::{Value, json};
 
 use crate::decisions::Scene;

@@ -3,8 +3,8 @@
 use axum::http::Method;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use kubectl_flink::decide::error_document::reason_of;
-use kubectl_flink::decide::reconciled::ReconciledSpec;
+use lifecycle::error_document::reason_of;
+use lifecycle::reconciled::ReconciledSpec;
 use serde_json::{Value, json};
 
 use crate::autoscaler::events;

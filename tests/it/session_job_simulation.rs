@@ -7,34 +7,32 @@ mod scaling;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use jiff::tz::TimeZone;
-use jiff::{SignedDuration, Timestamp};
-use kubectl_flink::api::deployment::FlinkDeployment;
-use kubectl_flink::api::job::{JobSpec, JobState, UpgradeMode};
-use kubectl_flink::api::session_job::{FlinkSessionJob, SessionJobStatus};
-use kubectl_flink::api::state_snapshot::{FlinkStateSnapshot, SnapshotState};
-use kubectl_flink::api::status::{
+use api::deployment::FlinkDeployment;
+use api::job::{JobSpec, JobState, UpgradeMode};
+use api::session_job::{FlinkSessionJob, SessionJobStatus};
+use api::state_snapshot::{FlinkStateSnapshot, SnapshotState};
+use api::status::{
     JobManagerDeploymentStatus, JobStatusState, LifecycleState, ReconciliationState,
 };
-use kubectl_flink::config::OperatorConfig;
-use kubectl_flink::decide::extension::verdict::Validators;
-use kubectl_flink::decide::memo::Memo;
-use kubectl_flink::decide::plan::SnapshotStep;
-use kubectl_flink::decide::reconciled::ReconciledJob;
-use kubectl_flink::decide::restore::RestorePoint;
-use kubectl_flink::decide::rewind::{self, Record, WentBack};
-use kubectl_flink::decide::session_job::decide;
-use kubectl_flink::decide::session_job::identity;
-use kubectl_flink::decide::session_job::plan::{Plan, Step, Submission};
-use kubectl_flink::decide::session_job::world::{
-    Arrival, Facts, FailedSubmission, Question, Tried, World,
-};
-use kubectl_flink::decide::snapshot::trigger_type;
-use kubectl_flink::decide::snapshot::world::Trigger;
-use kubectl_flink::decide::snapshots::are_held;
-use kubectl_flink::decide::started_with::STARTED_WITH_KEY;
-use kubectl_flink::decide::trigger::{KnownSnapshot, Memory, SnapshotKind};
-use kubectl_flink::decide::world::{
+use config::OperatorConfig;
+use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp};
+use lifecycle::extension::verdict::Validators;
+use lifecycle::memo::Memo;
+use lifecycle::plan::SnapshotStep;
+use lifecycle::reconciled::ReconciledJob;
+use lifecycle::restore::RestorePoint;
+use lifecycle::rewind::{self, Record, WentBack};
+use lifecycle::session_job::decide;
+use lifecycle::session_job::identity;
+use lifecycle::session_job::plan::{Plan, Step, Submission};
+use lifecycle::session_job::world::{Arrival, Facts, FailedSubmission, Question, Tried, World};
+use lifecycle::snapshot::trigger_type;
+use lifecycle::snapshot::world::Trigger;
+use lifecycle::snapshots::are_held;
+use lifecycle::started_with::STARTED_WITH_KEY;
+use lifecycle::trigger::{KnownSnapshot, Memory, SnapshotKind};
+use lifecycle::world::{
     Bounds, Checkpoints, CompletedState, Fact, Failure, Fresh, Job, JobMetrics, Stop,
 };
 use serde_json::json;
@@ -582,7 +580,7 @@ impl Sim {
     fn take(&mut self, step: &Step) -> bool {
         match step {
             Step::AddFinalizer => {
-                let finalizer = kubectl_flink::api::SESSION_JOB_FINALIZER.to_owned();
+                let finalizer = api::SESSION_JOB_FINALIZER.to_owned();
                 self.resource.metadata.finalizers = Some(vec![finalizer]);
             }
             Step::RemoveFinalizer => self.resource.metadata.finalizers = None,

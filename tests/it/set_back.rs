@@ -1,9 +1,9 @@
 //! An API server whose store was set back, seen only by what its watches show, or by what runs.
 
-use kubectl_flink::api::deployment::FlinkDeployment;
-use kubectl_flink::api::job::{JobState, UpgradeMode};
-use kubectl_flink::decide::reconciled::ReconciledSpec;
-use kubectl_flink::decide::session_job::identity;
+use api::deployment::FlinkDeployment;
+use api::job::{JobState, UpgradeMode};
+use lifecycle::reconciled::ReconciledSpec;
+use lifecycle::session_job::identity;
 use serde_json::{Value, json};
 
 use crate::decisions::{SAVEPOINT, Scene};

@@ -11,30 +11,30 @@ pub(super) mod session;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use jiff::{SignedDuration, Timestamp};
-use kubectl_flink::api::deployment::{DeploymentMode, FlinkDeployment};
-use kubectl_flink::api::job::{JobState, UpgradeMode};
-use kubectl_flink::api::state_snapshot::{FlinkStateSnapshot, SnapshotState};
-use kubectl_flink::api::status::{
+use api::deployment::{DeploymentMode, FlinkDeployment};
+use api::job::{JobState, UpgradeMode};
+use api::state_snapshot::{FlinkStateSnapshot, SnapshotState};
+use api::status::{
     DeploymentStatus, JobStatus, JobStatusState, LAST_STATE_PATH, LifecycleState,
     ReconciliationStatus, SnapshotTriggerType,
 };
-use kubectl_flink::config::OperatorConfig;
-use kubectl_flink::decide::application::decide;
-use kubectl_flink::decide::extension::verdict::{FailurePolicy, Opinion, Validators, Verdict};
-use kubectl_flink::decide::legacy;
-use kubectl_flink::decide::memo::Memo;
-use kubectl_flink::decide::plan::{Plan, SnapshotStep, Step};
-use kubectl_flink::decide::restore::RestorePoint;
-use kubectl_flink::decide::snapshot::trigger_type;
-use kubectl_flink::decide::snapshot::world::Trigger;
-use kubectl_flink::decide::snapshots::are_held;
-use kubectl_flink::decide::trigger::{Cause, KnownSnapshot, Memory, SnapshotKind};
-use kubectl_flink::decide::world::{
+use config::OperatorConfig;
+use jiff::{SignedDuration, Timestamp};
+use lifecycle::application::decide;
+use lifecycle::extension::verdict::{FailurePolicy, Opinion, Validators, Verdict};
+use lifecycle::legacy;
+use lifecycle::memo::Memo;
+use lifecycle::plan::{Plan, SnapshotStep, Step};
+use lifecycle::restore::RestorePoint;
+use lifecycle::snapshot::trigger_type;
+use lifecycle::snapshot::world::Trigger;
+use lifecycle::snapshots::are_held;
+use lifecycle::trigger::{Cause, KnownSnapshot, Memory, SnapshotKind};
+use lifecycle::world::{
     Bounds, Checkpoints, Cluster, CompletedState, DeploymentVersion, Fact, Facts, Failure, Fresh,
     HaMetadata, Job, JobManager, Pod, PodProblem, Question, Stop, TaskManagers, World,
 };
-use kubectl_flink::render::Objects;
+use render::Objects;
 use serde_json::json;
 
 use doubt::{Doubt, asks};
@@ -507,7 +507,7 @@ impl Sim {
         });
     }
 
-    fn job_mut(resource: &mut FlinkDeployment) -> &mut kubectl_flink::api::job::JobSpec {
+    fn job_mut(resource: &mut FlinkDeployment) -> &mut api::job::JobSpec {
         resource.spec.job.as_mut().unwrap()
     }
 
@@ -629,7 +629,7 @@ impl Sim {
                 facts.resource_requirements = fact(is_up, || bounds);
             }
             Question::JobMetrics => {
-                facts.job_metrics = fact(is_up, kubectl_flink::decide::world::JobMetrics::default);
+                facts.job_metrics = fact(is_up, lifecycle::world::JobMetrics::default);
             }
             Question::Failure => facts.failure = fact(is_up, Failure::default),
             Question::Snapshots => facts.snapshots = Fact::Known(self.snapshots.clone()),
@@ -771,7 +771,7 @@ impl Sim {
     fn take(&mut self, step: &Step) -> bool {
         match step {
             Step::AddFinalizer => {
-                let finalizer = kubectl_flink::api::DEPLOYMENT_FINALIZER.to_owned();
+                let finalizer = api::DEPLOYMENT_FINALIZER.to_owned();
                 self.resource.metadata.finalizers = Some(vec![finalizer]);
             }
             Step::RemoveFinalizer => self.resource.metadata.finalizers = None,
@@ -989,7 +989,7 @@ impl Sim {
             line.map(str::to_owned)
         };
         let annotations = &objects.deployment["metadata"]["annotations"];
-        let generation = annotations[kubectl_flink::api::GENERATION_ANNOTATION].as_str().unwrap();
+        let generation = annotations[api::GENERATION_ANNOTATION].as_str().unwrap();
         self.is_image_broken = image_in(&objects.deployment) == BROKEN_IMAGE;
         self.starts += 1;
         let fails = value("parallelism.default") == Some(FAILING_PARALLELISM.to_string());

@@ -5,9 +5,9 @@ use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 
+use autoscaler::state;
+use config::FlinkConfig;
 use jiff::Timestamp;
-use kubectl_flink::autoscaler::state;
-use kubectl_flink::config::FlinkConfig;
 use kubectl_flink::flink::Client;
 use kubectl_flink::operator::http::Listener;
 use kubectl_flink::standalone::{self, Cluster, Settings, View, routes};

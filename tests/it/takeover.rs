@@ -1,18 +1,18 @@
 //! A fleet that the Java operator left: what it recorded is understood, and nothing is restarted.
 
-use kubectl_flink::api::deployment::FlinkDeployment;
-use kubectl_flink::api::job::JobState;
-use kubectl_flink::api::status::JobStatusState;
-use kubectl_flink::api::version::FlinkVersion;
-use kubectl_flink::config::OperatorConfig;
-use kubectl_flink::decide::application::decide;
-use kubectl_flink::decide::extension::verdict::{Validators, Verdict};
-use kubectl_flink::decide::memo::Memo;
-use kubectl_flink::decide::plan::{Plan, Step};
-use kubectl_flink::decide::world::{
+use api::deployment::FlinkDeployment;
+use api::job::JobState;
+use api::status::JobStatusState;
+use api::version::FlinkVersion;
+use config::OperatorConfig;
+use kubectl_flink::operator::reconcile::step_name;
+use lifecycle::application::decide;
+use lifecycle::extension::verdict::{Validators, Verdict};
+use lifecycle::memo::Memo;
+use lifecycle::plan::{Plan, Step};
+use lifecycle::world::{
     Cluster, Fact, Facts, Fresh, HaMetadata, Job, JobManager, Question, TaskManagers, World,
 };
-use kubectl_flink::operator::reconcile::step_name;
 use serde_json::Value;
 
 fn left_by_java(case: &str) -> FlinkDeployment {
@@ -48,7 +48,7 @@ fn pass_by(operator: &OperatorConfig, resource: &FlinkDeployment, state: JobStat
             told_exceptions: None,
             // It must not matter to what runs.
             validators: Validators { has_any: true, remembered: None },
-            periodic: kubectl_flink::decide::trigger::Memory::default(),
+            periodic: lifecycle::trigger::Memory::default(),
             zone: jiff::tz::TimeZone::UTC,
             facts: facts.clone(),
             memo: Memo::default(),

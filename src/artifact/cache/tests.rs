@@ -1,5 +1,5 @@
 use super::*;
-use crate::config::FlinkConfig;
+use config::FlinkConfig;
 
 const JAR: &[u8] = b"PK\x03\x04 a jar";
 

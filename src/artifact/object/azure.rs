@@ -9,7 +9,7 @@ use super::settings::partial;
 use super::{Pinned, client_options, endpoint_url, retries};
 use crate::artifact::error::{Error, innermost};
 use crate::artifact::request::Request;
-use crate::config::FlinkConfig;
+use config::FlinkConfig;
 
 /// Ends of the hosts that belong to Azure: credentials go to no other.
 const CLOUDS: [&str; 3] = ["core.windows.net", "core.chinacloudapi.cn", "core.usgovcloudapi.net"];

@@ -6,7 +6,7 @@
 
 use crate::artifact::error::Error;
 use crate::artifact::request::Request;
-use crate::config::FlinkConfig;
+use config::FlinkConfig;
 
 /// How options of one kind of store are named.
 pub(super) struct Names {

@@ -7,7 +7,7 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::artifact::{Fetched, fetch};
-use crate::config::FlinkConfig;
+use config::FlinkConfig;
 
 const JAR: &[u8] = b"PK\x03\x04 and what a jar has";
 const PREFIX: &str = "kubernetes.operator.user.artifacts";

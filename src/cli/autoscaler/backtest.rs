@@ -10,12 +10,12 @@ use super::chart;
 use super::recording::{self, RecordFlags};
 use super::told::{self, Told};
 use super::tried::{TrialFlags, read_file, settings};
-use crate::autoscaler::record::{self, FILE_BYTES_MAX, Record};
-use crate::autoscaler::replay::replay;
-use crate::autoscaler::trace::{Trace, reversals, subtask_hours};
 use crate::cli::args::{DetailFormat, FlinkAccess, Global, Output};
 use crate::cli::failure::Failure;
 use crate::cli::printer::Printer;
+use autoscaler::record::{self, FILE_BYTES_MAX, Record};
+use autoscaler::replay::replay;
+use autoscaler::trace::{Trace, reversals, subtask_hours};
 
 const EXAMPLES: &str = "\
 Examples:

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use jiff::Timestamp;
 
 use super::told::{number, time};
-use crate::autoscaler::trace::{Moment, Trace};
+use autoscaler::trace::{Moment, Trace};
 
 /// Columns of a chart in a terminal, one for each span of time.
 const COLUMNS: usize = 72;

@@ -16,16 +16,6 @@ use serde::de::DeserializeOwned;
 
 use super::number::{self, Number};
 use super::stored::{self, Job};
-use crate::api::deployment::FlinkDeployment;
-use crate::api::session_job::FlinkSessionJob;
-use crate::autoscaler::advice;
-use crate::autoscaler::cost::{Cost, Pods, slots};
-use crate::autoscaler::cycle::{self, Cycle, Facts};
-use crate::autoscaler::judge::{Judgement, Step};
-use crate::autoscaler::metric::{Figures, Metric};
-use crate::autoscaler::quota::TaskManager;
-use crate::autoscaler::settings::Settings;
-use crate::autoscaler::state::Stored;
 use crate::cli::args::{DetailFormat, FlinkAccess, Global, Output};
 use crate::cli::connection::Connection;
 use crate::cli::deployment::{self, Deployment};
@@ -33,14 +23,24 @@ use crate::cli::failure::Failure;
 use crate::cli::printer::Printer;
 use crate::cli::table::{self, NONE};
 use crate::cli::{complete, job_manager, operator_config};
-use crate::config::cluster::{ResourceId, deploy_config};
-use crate::config::memory::MemorySize;
-use crate::config::options::{TASK_MANAGER_CPU, TASK_MANAGER_PROCESS_MEMORY};
-use crate::config::session_job::{JobSpecs, job_config};
-use crate::config::{FlinkConfig, OperatorConfig};
-use crate::decide::reconciled::running_spec;
 use crate::flink::Deadlines;
 use crate::flink::scaling::{Measured, Names};
+use api::deployment::FlinkDeployment;
+use api::session_job::FlinkSessionJob;
+use autoscaler::advice;
+use autoscaler::cost::{Cost, Pods, slots};
+use autoscaler::cycle::{self, Cycle, Facts};
+use autoscaler::judge::{Judgement, Step};
+use autoscaler::metric::{Figures, Metric};
+use autoscaler::quota::TaskManager;
+use autoscaler::settings::Settings;
+use autoscaler::state::Stored;
+use config::cluster::{ResourceId, deploy_config};
+use config::memory::MemorySize;
+use config::options::{TASK_MANAGER_CPU, TASK_MANAGER_PROCESS_MEMORY};
+use config::session_job::{JobSpecs, job_config};
+use config::{FlinkConfig, OperatorConfig};
+use lifecycle::reconciled::running_spec;
 
 /// Arguments of `autoscaler explain`.
 #[derive(Args)]

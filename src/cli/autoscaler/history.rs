@@ -7,12 +7,12 @@ use serde_json::json;
 
 use super::number::{self, Number};
 use super::stored;
-use crate::autoscaler::metric::Metric;
-use crate::autoscaler::state::Stored;
 use crate::cli::args::{Global, ObjectFormat, Output};
 use crate::cli::complete;
 use crate::cli::printer::Printer;
 use crate::cli::table::{self, NONE};
+use autoscaler::metric::Metric;
+use autoscaler::state::Stored;
 
 /// Arguments of `autoscaler history`.
 #[derive(Args)]

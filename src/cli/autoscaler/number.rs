@@ -2,8 +2,8 @@
 
 use serde::{Serialize, Serializer};
 
-use crate::autoscaler::rate::two_decimals;
 use crate::cli::table::NONE;
+use autoscaler::rate::two_decimals;
 
 /// In JSON a number, `"Infinity"`, or null where it is not known.
 #[derive(Clone, Copy, Debug)]

@@ -11,22 +11,22 @@ use jiff::Timestamp;
 use tokio::time::Instant;
 
 use super::told::Names;
-use crate::autoscaler::record::{
-    ENTRIES_MAX, Entry, FILE_BYTES_MAX, Header, LINE_BYTES_MAX, Measurement, entry_line,
-    header_line,
-};
-use crate::autoscaler::topology::VertexId;
 use crate::cli::args::{Global, duration};
 use crate::cli::deployment::{self, Deployment};
 use crate::cli::failure::Failure;
 use crate::cli::job_manager;
 use crate::cli::printer::Printer;
-use crate::config::memory::MemorySize;
-use crate::config::options::{TASK_MANAGER_CPU, TASK_MANAGER_PROCESS_MEMORY};
-use crate::config::{FlinkConfig, quantity};
 use crate::flink::access::Access;
 use crate::flink::scaling::{self, Measured};
 use crate::flink::{Client, Deadlines};
+use autoscaler::record::{
+    ENTRIES_MAX, Entry, FILE_BYTES_MAX, Header, LINE_BYTES_MAX, Measurement, entry_line,
+    header_line,
+};
+use autoscaler::topology::VertexId;
+use config::memory::MemorySize;
+use config::options::{TASK_MANAGER_CPU, TASK_MANAGER_PROCESS_MEMORY};
+use config::{FlinkConfig, quantity};
 
 /// Shortest time between two measurements: Flink itself looks at its metrics each ten seconds.
 const INTERVAL_MIN: Duration = Duration::from_secs(1);

@@ -12,19 +12,19 @@ use tokio_util::sync::CancellationToken;
 use url::Url;
 
 use super::tried::{option, read_file, settings};
-use crate::autoscaler::settings::set_over;
 use crate::cli::args::duration;
 use crate::cli::failure::Failure;
 use crate::cli::logging::{self, LogFormat};
 use crate::cli::operator_config::Files;
 use crate::cli::printer::Printer;
 use crate::cli::signals::asked_to_stop;
-use crate::config::FlinkConfig;
 use crate::flink::Deadlines;
 use crate::flink::access::{Access, Connector, Options};
 use crate::operator::http::Listener;
 use crate::standalone::{self, Cluster, Settings, URL_BYTES_MAX, View};
 use crate::store::{self, Place};
+use autoscaler::settings::set_over;
+use config::FlinkConfig;
 
 /// Quiet but for ourselves.
 const LOG_LEVELS: &str = "warn,kubectl_flink=info";

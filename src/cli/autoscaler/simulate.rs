@@ -13,18 +13,18 @@ use super::chart;
 use super::recording::{Job, measurement};
 use super::told::{Names, Told, short_name, time};
 use super::tried::{TrialFlags, read_file, settings};
-use crate::autoscaler::cycle::{Facts, Outcome, State, run as cycle};
-use crate::autoscaler::evaluate::evaluate;
-use crate::autoscaler::record::{Header, Measurement, entry_line, header_line};
-use crate::autoscaler::settings::Settings;
-use crate::autoscaler::simulation::model::{FILE_BYTES_MAX, Model};
-use crate::autoscaler::simulation::{Simulated, simulate};
-use crate::autoscaler::trace::Trace;
 use crate::cli::args::{DetailFormat, FlinkAccess, Global, duration};
 use crate::cli::failure::Failure;
 use crate::cli::printer::Printer;
-use crate::config::FlinkConfig;
 use crate::flink::scaling;
+use autoscaler::cycle::{Facts, Outcome, State, run as cycle};
+use autoscaler::evaluate::evaluate;
+use autoscaler::record::{Header, Measurement, entry_line, header_line};
+use autoscaler::settings::Settings;
+use autoscaler::simulation::model::{FILE_BYTES_MAX, Model};
+use autoscaler::simulation::{Simulated, simulate};
+use autoscaler::trace::Trace;
+use config::FlinkConfig;
 
 /// When a simulation begins; every one at the same time, so that two can be compared.
 const START_SECOND: i64 = 1_767_225_600;
@@ -181,7 +181,7 @@ fn sampled(
         topology,
         running_since: *running_since,
         reading,
-        task_manager: crate::autoscaler::quota::TaskManager::default(),
+        task_manager: autoscaler::quota::TaskManager::default(),
         pods: None,
     };
     cycle(state, &facts).state

@@ -7,15 +7,15 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use super::stored::{self, Job};
-use crate::autoscaler::cost::Cost;
-use crate::autoscaler::settings::Settings;
-use crate::autoscaler::state::Stored;
-use crate::autoscaler::topology::VertexId;
 use crate::cli::args::{Global, ObjectFormat, Output};
 use crate::cli::complete;
 use crate::cli::printer::Printer;
 use crate::cli::table::{self, NONE};
-use crate::config::options::autoscaler::ENABLED;
+use autoscaler::cost::Cost;
+use autoscaler::settings::Settings;
+use autoscaler::state::Stored;
+use autoscaler::topology::VertexId;
+use config::options::autoscaler::ENABLED;
 
 /// Arguments of `autoscaler status`.
 #[derive(Args)]

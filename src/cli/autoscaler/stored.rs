@@ -1,10 +1,10 @@
 //! What the operator has stored of a job's autoscaler.
 
-use crate::autoscaler::state::{self, Stored, Unreadable};
 use crate::cli::connection::Connection;
 use crate::cli::deployment::{self, Deployment};
 use crate::cli::failure::Failure;
 use crate::cluster::autoscaler;
+use ::autoscaler::state::{self, Stored, Unreadable};
 
 /// A job, with what is stored of it.
 pub(super) struct Job {

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde::Serialize;
 
-use crate::autoscaler::cost::Cost;
-use crate::autoscaler::cycle::Outcome;
-use crate::autoscaler::judge::{Judgement, Rule, Step};
-use crate::autoscaler::topology::VertexId;
-use crate::autoscaler::trace::{Decision, Moment, Trace, reversals, subtask_hours};
 use crate::cli::table::{self, NONE};
+use autoscaler::cost::Cost;
+use autoscaler::cycle::Outcome;
+use autoscaler::judge::{Judgement, Rule, Step};
+use autoscaler::topology::VertexId;
+use autoscaler::trace::{Decision, Moment, Trace, reversals, subtask_hours};
 
 /// What people call vertices, by id.
 pub(super) type Names = BTreeMap<VertexId, String>;

@@ -6,16 +6,16 @@ use std::time::Duration;
 use anyhow::Context;
 use clap::Args;
 
-use crate::autoscaler::settings::{Settings, set_over};
 use crate::cli::args::{DetailFormat, Output};
 use crate::cli::failure::Failure;
-use crate::config::FlinkConfig;
-use crate::config::options::autoscaler::{self as options};
-use crate::config::options::{
+use autoscaler::settings::{Settings, set_over};
+use config::FlinkConfig;
+use config::options::autoscaler::{self as options};
+use config::options::{
     JOB_MANAGER_CPU, JOB_MANAGER_PROCESS_MEMORY, JOB_MANAGER_REPLICAS, TASK_MANAGER_CPU,
     TASK_MANAGER_PROCESS_MEMORY, TASK_SLOTS,
 };
-use crate::decide::validate::autoscaler_options;
+use lifecycle::validate::autoscaler_options;
 
 /// What options of the autoscaler begin with; on the command line it may be left out.
 const PREFIX: &str = "job.autoscaler.";

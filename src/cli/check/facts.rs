@@ -129,9 +129,11 @@ async fn webhooks(client: &kube::Client) -> cluster::Result<Vec<Webhook>> {
     let mut found = Vec::new();
     for configuration in all.items {
         for webhook in configuration.webhooks.unwrap_or_default() {
-            let is_ours = webhook.rules.iter().flatten().any(|rule| {
-                rule.api_groups.iter().flatten().any(|group| group == crate::api::GROUP)
-            });
+            let is_ours = webhook
+                .rules
+                .iter()
+                .flatten()
+                .any(|rule| rule.api_groups.iter().flatten().any(|group| group == api::GROUP));
             if !is_ours {
                 continue;
             }

@@ -12,9 +12,6 @@ use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::api::blue_green::FlinkBlueGreenDeployment;
-use crate::api::state_snapshot::FlinkStateSnapshot;
-use crate::api::{DEPLOYMENT_FINALIZER, GROUP, SESSION_JOB_FINALIZER, STATE_SNAPSHOT_FINALIZER};
 use crate::cli::args::{Global, Output};
 use crate::cli::connection::Connection;
 use crate::cli::failure::Failure;
@@ -24,11 +21,14 @@ use crate::cluster::access::{Deed, may};
 use crate::cluster::apply::ObjectId;
 use crate::cluster::namespaces::{Termination, termination};
 use crate::cluster::{self, read};
-use crate::decide::blocker::Deadline;
 use crate::flink::access::{Access, Connector, Options};
 use crate::operator::context::Context;
 use crate::operator::pass;
 use crate::operator::preview::{self, Preview};
+use api::blue_green::FlinkBlueGreenDeployment;
+use api::state_snapshot::FlinkStateSnapshot;
+use api::{DEPLOYMENT_FINALIZER, GROUP, SESSION_JOB_FINALIZER, STATE_SNAPSHOT_FINALIZER};
+use lifecycle::blocker::Deadline;
 
 /// An operator takes up a deletion within moments; after this long somebody should be told.
 const OPERATOR_PATIENCE: Duration = Duration::from_secs(30);

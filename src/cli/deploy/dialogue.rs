@@ -6,11 +6,11 @@ use dialoguer::{Confirm, FuzzySelect, Input};
 use serde_json::Value;
 
 use super::flags::{Flags, Mode, version_of_image};
-use crate::api::version::FlinkVersion;
 use crate::cli::connection::Connection;
 use crate::cli::deployment;
 use crate::cli::printer::Printer;
 use crate::cluster::read;
+use api::version::FlinkVersion;
 
 /// Exit code of a program that was ended by Ctrl-C: 128 and the number of SIGINT.
 const INTERRUPTED: i32 = 130;

@@ -3,10 +3,10 @@
 use clap::{Args, ValueEnum};
 use serde_json::{Map, Value, json};
 
-use crate::api::API_VERSION;
-use crate::api::version::FlinkVersion;
 use crate::cli::complete;
 use crate::cli::failure::Failure;
+use api::API_VERSION;
+use api::version::FlinkVersion;
 
 /// Memory that Flink's own default configuration gives the processes.
 const JOB_MANAGER_MEMORY: &str = "1600Mi";

@@ -3,15 +3,15 @@
 use anyhow::Context;
 use serde_json::Value;
 
-use crate::api::deployment::{FlinkDeployment, FlinkDeploymentSpec};
-use crate::api::session_job::FlinkSessionJobSpec;
 use crate::cli::connection::Connection;
 use crate::cli::deployment::Deployment;
 use crate::cluster::apply::ObjectId;
 use crate::cluster::read;
-use crate::config::OperatorConfig;
-use crate::decide::validate::Violation;
-use crate::decide::validate::session_job::{SessionCluster, SessionJobInput, validate};
+use api::deployment::{FlinkDeployment, FlinkDeploymentSpec};
+use api::session_job::FlinkSessionJobSpec;
+use config::OperatorConfig;
+use lifecycle::validate::Violation;
+use lifecycle::validate::session_job::{SessionCluster, SessionJobInput, validate};
 
 /// All violations. The cluster is the one that is sent together with the job, else the one that is
 /// there; its rules wait where there is none yet.

@@ -5,7 +5,7 @@ use expect_test::{Expect, expect};
 use serde_json::json;
 
 use super::*;
-use crate::api::version::FlinkVersion;
+use api::version::FlinkVersion;
 
 #[derive(Parser)]
 struct Line {

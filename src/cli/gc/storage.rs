@@ -5,16 +5,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use futures::{StreamExt, stream};
 use jiff::Timestamp;
 
-use crate::api::version::FlinkVersion;
 use crate::artifact::storage::{self, Error, File, Storage};
 use crate::cluster::users::Users;
-use crate::config::cluster::is_zookeeper_high_availability_on;
-use crate::config::{FlinkConfig, OperatorConfig, options};
-use crate::decide::garbage::storage::{
+use crate::zookeeper::{self, Ensemble};
+use api::version::FlinkVersion;
+use config::cluster::is_zookeeper_high_availability_on;
+use config::{FlinkConfig, OperatorConfig, options};
+use lifecycle::garbage::storage::{
     Finding, Folder, Kind, Place, SAVEPOINT_PREFIX, View, is_uuid, names_in,
 };
-use crate::decide::garbage::{ClusterName, job_ids_in};
-use crate::zookeeper::{self, Ensemble};
+use lifecycle::garbage::{ClusterName, job_ids_in};
 
 /// Folders that are read at the same time.
 const CONCURRENCY: usize = 8;

@@ -6,9 +6,9 @@ use kube::Resource;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::api::deployment::FlinkDeployment;
-use crate::api::session_job::FlinkSessionJob;
 use crate::cli::deployment::Deployment;
+use api::deployment::FlinkDeployment;
+use api::session_job::FlinkSessionJob;
 
 /// One object, with only these fields.
 #[derive(Clone, Debug)]

@@ -7,13 +7,13 @@ use super::super::connection::Connection;
 use super::super::failure::Failure;
 use crate::cluster::access::{self, Deed};
 use crate::cluster::lease;
-use crate::config::{FlinkConfig, options};
-use crate::decide::lease::{Lost, Rules};
-use crate::decide::shard::SHARDS_MAX;
 use crate::fence::Fence;
 use crate::operator::election::{self, Leadership, Settings, new_identity};
 use crate::operator::run::Operator;
 use crate::operator::sharding::{self, Sharding};
+use config::{FlinkConfig, options};
+use lifecycle::lease::{Lost, Rules};
+use lifecycle::shard::SHARDS_MAX;
 
 /// Flags of leader election; the rest is in the operator's configuration.
 #[derive(Args)]

@@ -3,11 +3,11 @@
 use clap::Args;
 
 use super::super::printer::Printer;
-use crate::config::FlinkConfig;
-use crate::config::reporter::{Log, Otlp, Prometheus, Reporter, Reporters};
 use crate::metrics::{Identity, Metrics, Settings};
 use crate::operator::http::Listener;
 use crate::operator::{exposition, report};
+use config::FlinkConfig;
+use config::reporter::{Log, Otlp, Prometheus, Reporter, Reporters};
 
 /// Flags of metrics; the rest is in the operator's configuration.
 #[derive(Args)]
@@ -114,7 +114,7 @@ mod tests {
     fn a_reporter_that_would_speak_grpc_keeps_nothing_from_starting() {
         let text = "kubernetes.operator.metrics.reporter.otel.factory.class: \
                     org.apache.flink.metrics.otel.OpenTelemetryMetricReporterFactory\n";
-        let config = crate::config::file::parse_flink_conf(text);
+        let config = config::file::parse_flink_conf(text);
         let (printer, transcript) = Printer::in_memory();
         let args = MetricsArgs { metrics_port: None };
         let reporting = Reporting::new(&args, &config, &printer).unwrap();

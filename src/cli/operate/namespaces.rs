@@ -5,12 +5,12 @@ use super::super::args::Global;
 use super::super::connection::Connection;
 use super::super::failure::Failure;
 use super::OperateArgs;
-use crate::config::label_selector::LabelSelector;
-use crate::config::namespaces::Namespaces;
-use crate::config::option::{InvalidValue, OptionValue};
-use crate::config::{FlinkConfig, options};
 use crate::operator::run::Watch;
 use crate::webhook::admit::Jurisdiction;
+use config::label_selector::LabelSelector;
+use config::namespaces::Namespaces;
+use config::option::{InvalidValue, OptionValue};
+use config::{FlinkConfig, options};
 
 /// Who says what is operated.
 #[derive(Clone, Debug)]
@@ -113,7 +113,7 @@ mod tests {
     }
 
     fn config(text: &str) -> FlinkConfig {
-        crate::config::file::parse_flink_conf(text)
+        config::file::parse_flink_conf(text)
     }
 
     const SHOP: &str = "kubernetes.operator.watched.namespaces: shop, fraud\n";

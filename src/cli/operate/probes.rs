@@ -1,8 +1,8 @@
 //! The port for probes.
 
-use crate::config::{FlinkConfig, options};
 use crate::operator::health::Health;
 use crate::operator::http::Listener;
+use config::{FlinkConfig, options};
 
 /// Answers probes from now on, in a pod or where the configuration says so: a program in somebody's
 /// terminal opens no port unasked. Where the port is taken the operator works, and its probes fail.

@@ -10,19 +10,19 @@ use super::super::extension::invalid;
 use super::super::logging::Levels;
 use super::super::operator_config;
 use super::namespaces::Choice;
-use crate::config::catalogue::wrong_values;
-use crate::config::label_selector::LabelSelector;
-use crate::config::option::InvalidValue;
-use crate::config::plugin::InvalidPlugin;
-use crate::config::reload::{began_with, changed, waits_for_restart, waits_in_stand_by};
-use crate::config::reporter::Reporters;
-use crate::config::{FlinkConfig, OperatorConfig, options};
-use crate::decide::lease::Rules;
 use crate::metrics::Metrics;
 use crate::operator::live::Live;
 use crate::operator::run::{Operator, Watch};
 use crate::operator::{listener, mutator, validator};
 use crate::webhook::{Court, Webhook};
+use config::catalogue::wrong_values;
+use config::label_selector::LabelSelector;
+use config::option::InvalidValue;
+use config::plugin::InvalidPlugin;
+use config::reload::{began_with, changed, waits_for_restart, waits_in_stand_by};
+use config::reporter::Reporters;
+use config::{FlinkConfig, OperatorConfig, options};
+use lifecycle::lease::Rules;
 
 /// The shortest pause between two looks, whatever the configuration says.
 const INTERVAL_MIN: Duration = Duration::from_secs(1);

@@ -10,9 +10,6 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::NAMESPACE;
-use crate::api::deployment::FlinkDeploymentSpec;
-use crate::api::session_job::FlinkSessionJobSpec;
-use crate::api::version::FlinkVersion;
 use crate::cli::args::{Global, Output, OutputFormat};
 use crate::cli::complete;
 use crate::cli::connection::Connection;
@@ -23,12 +20,15 @@ use crate::cli::operator_config::{self, Files};
 use crate::cli::printer::Printer;
 use crate::cli::table::{self, NONE};
 use crate::cluster::read;
-use crate::config::catalogue::{Effect, wrong_values};
-use crate::config::cluster::{ResourceId, deploy_config};
-use crate::config::layers::{DEFAULT, Effective, Layer, effective};
-use crate::config::session_job::{JobSpecs, job_config};
-use crate::config::{FlinkConfig, OperatorConfig, options};
 use crate::install::objects::{CONFIG_MAP, NAME};
+use api::deployment::FlinkDeploymentSpec;
+use api::session_job::FlinkSessionJobSpec;
+use api::version::FlinkVersion;
+use config::catalogue::{Effect, wrong_values};
+use config::cluster::{ResourceId, deploy_config};
+use config::layers::{DEFAULT, Effective, Layer, effective};
+use config::session_job::{JobSpecs, job_config};
+use config::{FlinkConfig, OperatorConfig, options};
 
 /// Files of the ConfigMap; the first one alone counts where both are.
 const FILES: [&str; 2] = ["flink-conf.yaml", "config.yaml"];

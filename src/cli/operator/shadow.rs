@@ -12,11 +12,6 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::api::CANARY_LABEL;
-use crate::api::blue_green::FlinkBlueGreenDeployment;
-use crate::api::deployment::FlinkDeployment;
-use crate::api::session_job::FlinkSessionJob;
-use crate::api::state_snapshot::FlinkStateSnapshot;
 use crate::cli::args::ObjectFormat;
 use crate::cli::connection::Connection;
 use crate::cli::failure::Failure;
@@ -25,14 +20,19 @@ use crate::cli::printer::Printer;
 use crate::cli::table;
 use crate::cluster;
 use crate::cluster::read::{Scope, list_values, or_none};
-use crate::config::namespaces::Namespaces;
-use crate::config::{OperatorConfig, options};
-use crate::decide::blue_green;
 use crate::flink::access::{Access, Connector, Options};
 use crate::install::values::Values;
 use crate::operator::context::Context;
 use crate::operator::pass;
 use crate::operator::preview::{self, Preview};
+use api::CANARY_LABEL;
+use api::blue_green::FlinkBlueGreenDeployment;
+use api::deployment::FlinkDeployment;
+use api::session_job::FlinkSessionJob;
+use api::state_snapshot::FlinkStateSnapshot;
+use config::namespaces::Namespaces;
+use config::{OperatorConfig, options};
+use lifecycle::blue_green;
 
 /// Resources that are looked at at the same time.
 const LOOKERS: usize = 16;

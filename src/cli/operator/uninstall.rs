@@ -4,14 +4,14 @@ use clap::Args;
 
 use super::install::{installed, is_of_jobs, manager, objects, values_of};
 use super::{MANAGER, namespace};
-use crate::api::deployment::FlinkDeployment;
-use crate::api::session_job::FlinkSessionJob;
 use crate::cli::args::{DryRun, DryRunMode, Global};
 use crate::cli::change;
 use crate::cli::failure::Failure;
 use crate::cli::printer::Printer;
 use crate::cluster::apply::{self, Deletion, ObjectId, Propagation};
 use crate::cluster::read;
+use api::deployment::FlinkDeployment;
+use api::session_job::FlinkSessionJob;
 
 /// Arguments of `operator uninstall`.
 #[derive(Args)]

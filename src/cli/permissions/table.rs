@@ -1,7 +1,7 @@
 //! The table: every command with the rights that it needs.
 
 use super::{Grant, Needs, grant};
-use crate::api::GROUP;
+use api::GROUP;
 
 const DEPLOYMENTS: &str = "flinkdeployments";
 const SESSION_JOBS: &str = "flinksessionjobs";

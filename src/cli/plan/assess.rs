@@ -8,10 +8,10 @@ use serde_json::Value;
 
 use super::facts::{Facts, Superseded};
 use crate::cluster::events::last_seen;
-use crate::decide::rehearsal::{Outcome, PLANNED_SAVEPOINT};
-use crate::decide::restore::RestorePoint;
 use crate::flink::checkpoints::{Checkpoints, LastState};
 use crate::flink::jobs::JobDetails;
+use lifecycle::rehearsal::{Outcome, PLANNED_SAVEPOINT};
+use lifecycle::restore::RestorePoint;
 
 /// Longer than this is no downtime of an upgrade, but of something else.
 const DOWNTIME_MAX_SECONDS: i64 = 3600;

@@ -14,11 +14,11 @@ use crate::cli::connection::Connection;
 use crate::cli::deployment::{self, Deployment};
 use crate::cli::job_manager;
 use crate::cluster::{self, events};
-use crate::decide::revision;
 use crate::flink::access::Access;
 use crate::flink::checkpoints::Checkpoints;
 use crate::flink::jobs::JobDetails;
 use crate::flink::{self, Deadlines};
+use lifecycle::revision;
 
 /// A person waits: what the JobManager does not say in this time is left out.
 const PATIENCE: Duration = Duration::from_secs(5);

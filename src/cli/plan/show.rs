@@ -8,9 +8,9 @@ use super::{Plan, class_text, drops_state};
 use crate::cli::deployment::Deployment;
 use crate::cli::printer::{BOLD, DIM, GREEN, RED, YELLOW, styled};
 use crate::cli::table;
-use crate::decide::rehearsal::Outcome;
-use crate::decide::restore::RestorePoint;
 use crate::flink::checkpoints::Checkpoints;
+use lifecycle::rehearsal::Outcome;
+use lifecycle::restore::RestorePoint;
 
 /// Characters of a value shown.
 const VALUE_WIDTH: usize = 120;

@@ -13,15 +13,15 @@ use tokio::time::Instant;
 
 use super::archive::Archive;
 use super::redact;
-use crate::api::state_snapshot::FlinkStateSnapshot;
 use crate::cli::connection::Connection;
 use crate::cli::deployment::{self, Deployment};
 use crate::cli::job_manager;
 use crate::cluster::read::{self, Scope};
 use crate::cluster::{events, logs, pods};
-use crate::decide::revision;
 use crate::flink::Deadlines;
 use crate::flink::access::Access;
+use api::state_snapshot::FlinkStateSnapshot;
+use lifecycle::revision;
 
 /// Pods whose logs are read at most.
 const PODS_MAX: usize = 50;

@@ -5,8 +5,8 @@ pub(super) mod plain;
 
 use serde_json::Value;
 
-use crate::config::secret::{HIDDEN, is_secret, shown};
-use crate::decide::extension::subject::hide_secrets;
+use config::secret::{HIDDEN, is_secret, shown};
+use lifecycle::extension::subject::hide_secrets;
 
 /// Values in a Flink configuration of the REST API, and environment variables, stand beside their key.
 const NAMES: [&str; 2] = ["name", "key"];

@@ -2,14 +2,14 @@
 
 use jiff::Timestamp;
 
-use crate::api::state_snapshot::{FlinkStateSnapshot, JobKind, SnapshotState};
 use crate::artifact::storage;
 use crate::cli::connection::Connection;
 use crate::cli::deployment::Deployment;
 use crate::cli::failure::Failure;
 use crate::cluster::{read, revisions};
-use crate::decide::error_document::message_of;
-use crate::decide::revision::{RestoreKind, Revision};
+use api::state_snapshot::{FlinkStateSnapshot, JobKind, SnapshotState};
+use lifecycle::error_document::message_of;
+use lifecycle::revision::{RestoreKind, Revision};
 
 /// Says that a snapshot is meant, whatever its name looks like.
 const SNAPSHOT: [&str; 4] =

@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde_json::json;
 
-use crate::api::state_snapshot::FlinkStateSnapshot;
 use crate::artifact::storage::{self, Storage};
 use crate::cli::args::{DetailFormat, Global, Output};
 use crate::cli::connection::Connection;
@@ -15,9 +14,10 @@ use crate::cli::printer::Printer;
 use crate::cli::table::{self, NONE};
 use crate::cli::{complete, operator_config};
 use crate::cluster::read;
-use crate::config::{FlinkConfig, OperatorConfig};
-use crate::decide::garbage::snapshots::job_of;
-use crate::decide::metadata::{self, Metadata, Operator, ParseError};
+use api::state_snapshot::FlinkStateSnapshot;
+use config::{FlinkConfig, OperatorConfig};
+use lifecycle::garbage::snapshots::job_of;
+use lifecycle::metadata::{self, Metadata, Operator, ParseError};
 
 /// The file that makes a folder a savepoint or a checkpoint.
 const METADATA: &str = "_metadata";

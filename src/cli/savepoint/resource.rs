@@ -9,17 +9,17 @@ use jiff::Timestamp;
 use serde_json::Value;
 use tokio::time::{Instant, sleep_until};
 
-use crate::api::state_snapshot::{
-    CheckpointSpec, FlinkStateSnapshot, FlinkStateSnapshotSpec, JobReference, SavepointSpec,
-};
-use crate::api::status::SavepointFormatType;
 use crate::cli::connection::Connection;
 use crate::cli::deployment::Deployment;
 use crate::cli::failure::Failure;
 use crate::cli::printer::Printer;
 use crate::cluster::apply::{self, Deletion, ObjectId, Propagation, Writer};
 use crate::cluster::{self, read};
-use crate::decide::error_document::message_of;
+use api::state_snapshot::{
+    CheckpointSpec, FlinkStateSnapshot, FlinkStateSnapshotSpec, JobReference, SavepointSpec,
+};
+use api::status::SavepointFormatType;
+use lifecycle::error_document::message_of;
 
 /// An operator marks a snapshot within moments of its creation.
 const TAKEN_UP_WITHIN: Duration = Duration::from_secs(5);

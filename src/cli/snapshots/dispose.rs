@@ -8,14 +8,14 @@ use kube::Client;
 use serde_json::{Value, json};
 
 use super::inventory::{Inventory, inventories, of_resource};
-use crate::api::STATE_SNAPSHOT_FINALIZER;
-use crate::api::state_snapshot::{FlinkStateSnapshot, SnapshotState};
 use crate::cli::args::{DryRun, DryRunMode, Global};
 use crate::cli::failure::Failure;
 use crate::cli::printer::Printer;
 use crate::cli::{change, complete, edit};
 use crate::cluster::apply::{self, Deletion, ObjectId, Propagation};
 use crate::cluster::read::Scope;
+use api::STATE_SNAPSHOT_FINALIZER;
+use api::state_snapshot::{FlinkStateSnapshot, SnapshotState};
 
 /// Arguments of `snapshots dispose`.
 #[derive(Args)]

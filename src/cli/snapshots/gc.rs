@@ -11,8 +11,6 @@ use serde_json::json;
 
 use super::dispose::delete;
 use super::inventory::{Inventory, inventories};
-use crate::api::session_job::FlinkSessionJob;
-use crate::api::state_snapshot::FlinkStateSnapshot;
 use crate::artifact::storage::shown;
 use crate::cli::args::{DryRunMode, Global, ObjectFormat, Output, duration};
 use crate::cli::complete;
@@ -21,10 +19,12 @@ use crate::cli::gc;
 use crate::cli::printer::Printer;
 use crate::cli::table::{self, NONE};
 use crate::cluster::read::Scope;
-use crate::config::FlinkConfig;
-use crate::decide::garbage::snapshots::{self as decide, Facts, Finding, Loss, Rules};
-use crate::decide::reconciled::session_cluster_of;
-use crate::decide::references::claims;
+use api::session_job::FlinkSessionJob;
+use api::state_snapshot::FlinkStateSnapshot;
+use config::FlinkConfig;
+use lifecycle::garbage::snapshots::{self as decide, Facts, Finding, Loss, Rules};
+use lifecycle::reconciled::session_cluster_of;
+use lifecycle::references::claims;
 
 /// Arguments of `snapshots gc`.
 #[derive(Args)]

@@ -6,17 +6,17 @@ use jiff::Timestamp;
 use kube::{Client, Resource};
 use serde::Serialize;
 
-use crate::api::deployment::FlinkDeployment;
-use crate::api::session_job::FlinkSessionJob;
-use crate::api::state_snapshot::{FlinkStateSnapshot, SnapshotState};
-use crate::api::status::{JobStatus, SnapshotTriggerType};
 use crate::cluster::read::{self, Scope};
 use crate::cluster::revisions;
-use crate::decide::error_document::message_of;
-use crate::decide::garbage::snapshots::job_of;
-use crate::decide::references::{Referrers, is_same_location};
-use crate::decide::revision::Revision;
-use crate::decide::snapshot::{trigger_type, type_label};
+use api::deployment::FlinkDeployment;
+use api::session_job::FlinkSessionJob;
+use api::state_snapshot::{FlinkStateSnapshot, SnapshotState};
+use api::status::{JobStatus, SnapshotTriggerType};
+use lifecycle::error_document::message_of;
+use lifecycle::garbage::snapshots::job_of;
+use lifecycle::references::{Referrers, is_same_location};
+use lifecycle::revision::Revision;
+use lifecycle::snapshot::{trigger_type, type_label};
 
 /// Where a snapshot was found.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]

@@ -5,7 +5,6 @@ use jiff::Timestamp;
 use serde_json::json;
 
 use super::inventory::{Snapshot, Source, collect, inventories};
-use crate::api::state_snapshot::SnapshotState;
 use crate::cli::args::{FlinkAccess, Global, Output, OutputFormat};
 use crate::cli::connection::Connection;
 use crate::cli::deployment::{self, Deployment};
@@ -16,6 +15,7 @@ use crate::cluster::read::Scope;
 use crate::flink::Deadlines;
 use crate::flink::access::Access;
 use crate::flink::checkpoints::{Checkpoints, LastState};
+use api::state_snapshot::SnapshotState;
 
 /// Arguments of `snapshots list`.
 #[derive(Args)]

@@ -26,12 +26,12 @@ use crate::cluster;
 use crate::cluster::apply::{self, Deletion, ObjectId, Propagation};
 use crate::cluster::logs::{self, LogRequest};
 use crate::cluster::read::{self, Scope};
-use crate::config::{options, secret};
 use crate::flink::access::{Access, Connector, Options, PodPort};
 use crate::flink::sql_gateway::PORT;
 use crate::flink::{Client, Deadlines, new_trigger_id};
-use crate::render::names;
-use crate::render::sql_gateway::{GATEWAY_CONTAINER, GatewayInput, gateway_pod, gateway_selector};
+use config::{options, secret};
+use render::names;
+use render::sql_gateway::{GATEWAY_CONTAINER, GatewayInput, gateway_pod, gateway_selector};
 use sight::{Sight, is_over, judge};
 
 /// Tells the pod of one session from those of others.

@@ -17,7 +17,7 @@ use super::statements::{Statement, split};
 use crate::cli::failure;
 use crate::cli::printer::Printer;
 use crate::cli::terminal;
-use crate::config::secret;
+use config::secret;
 
 /// The gateway ends a session that it does not hear of.
 const HEARTBEAT: Duration = Duration::from_secs(30);

@@ -6,15 +6,15 @@ use k8s_openapi::api::core::v1::Event;
 use super::draw::Node;
 use super::shorten;
 use super::tree::since;
-use crate::autoscaler::events::{ADVISED, advised};
 use crate::cli::deployment::Deployment;
 use crate::cli::printer::{DIM, YELLOW, styled};
 use crate::cli::table::age;
 use crate::cluster;
 use crate::cluster::events::last_seen;
-use crate::config::options::autoscaler::{ENABLED, SCALING_ENABLED};
-use crate::config::secret;
 use crate::flink::jobs::Vertex;
+use autoscaler::events::{ADVISED, advised};
+use config::options::autoscaler::{ENABLED, SCALING_ENABLED};
+use config::secret;
 
 /// Events shown, the latest first; `events` shows all.
 const EVENTS_SHOWN: usize = 4;

@@ -8,20 +8,20 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Event, Pod};
 use serde_json::Value;
 
-use crate::api::state_snapshot::FlinkStateSnapshot;
-use crate::autoscaler::advice;
 use crate::cli::connection::Connection;
 use crate::cli::deployment::{self, Deployment};
 use crate::cli::job_manager;
 use crate::cluster::read::{self, Scope};
 use crate::cluster::{self, autoscaler, events, pods};
-use crate::config::options::autoscaler::ENABLED;
 use crate::flink::access::Access;
 use crate::flink::checkpoints::Checkpoints;
 use crate::flink::cluster::TaskManagers;
 use crate::flink::failures::JobExceptions;
 use crate::flink::jobs::{JobDetails, JobsOverview};
 use crate::flink::{self, Deadlines};
+use ::autoscaler::advice;
+use api::state_snapshot::FlinkStateSnapshot;
+use config::options::autoscaler::ENABLED;
 
 /// A person waits: what the JobManager does not say in this time is shown as missing.
 const PATIENCE: Duration = Duration::from_secs(3);

@@ -10,8 +10,6 @@ use futures::StreamExt;
 use jiff::Timestamp;
 
 use super::{Listing, facts, list_table, tree};
-use crate::api::deployment::FlinkDeployment;
-use crate::api::session_job::FlinkSessionJob;
 use crate::cli::connection::Connection;
 use crate::cli::contact::Contact;
 use crate::cli::deployment::{self, Deployment};
@@ -21,6 +19,8 @@ use crate::cli::wait;
 use crate::cluster;
 use crate::cluster::read::{self, Seen};
 use crate::flink::access::Access;
+use api::deployment::FlinkDeployment;
+use api::session_job::FlinkSessionJob;
 
 /// Pause between two drawings: Flink tells nothing by itself.
 const REDRAW: Duration = Duration::from_secs(2);

@@ -8,13 +8,13 @@ use serde_json::Value;
 use super::advice;
 use super::draw::Node;
 use super::facts::{Facts, FlinkFacts, JobFacts};
-use crate::api::status::LAST_STATE_PATH;
 use crate::cli::deployment::Deployment;
 use crate::cli::printer::{BOLD, DIM, GREEN, RED, YELLOW, styled};
 use crate::cli::table::{age, bytes};
 use crate::cluster::pods::Role;
 use crate::flink::checkpoints::{Checkpoint, Checkpoints};
 use crate::flink::jobs::{JobDetails, JobOverview, JobState, JobsOverview, TaskCounts, Vertex};
+use api::status::LAST_STATE_PATH;
 
 /// Snapshots shown; the others are counted.
 const SNAPSHOTS_SHOWN: usize = 5;

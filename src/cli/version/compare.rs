@@ -2,12 +2,12 @@
 
 use serde::Serialize;
 
-use crate::api::{GROUP, VERSION};
 use crate::cli::check::Result;
 use crate::cli::check::judge::KUBERNETES_MIN;
 use crate::cli::operators::Installed;
 use crate::cluster;
 use crate::cluster::crds::Drift;
+use api::{GROUP, VERSION};
 
 /// What was found in the cluster; an error where it could not be read.
 pub(super) struct Facts {

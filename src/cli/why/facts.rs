@@ -7,7 +7,6 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
 
 use super::verdict::{Facts, LastWords, Rest};
-use crate::api::deployment::FlinkDeployment;
 use crate::cli::connection::Connection;
 use crate::cli::deployment::{self, Deployment};
 use crate::cli::{job_manager, operators};
@@ -16,6 +15,7 @@ use crate::cluster::{events, logs, pods, read};
 use crate::flink::access::Access;
 use crate::flink::failures::ExecutionResult;
 use crate::flink::{self, Client, Deadlines};
+use api::deployment::FlinkDeployment;
 
 /// A person waits: what the JobManager does not say in this time it does not say.
 const PATIENCE: Duration = Duration::from_secs(4);

@@ -85,7 +85,7 @@ pub(super) fn of_refused_pod(message: &str) -> Option<Sign> {
 /// One line, not too long, without secrets.
 pub(super) fn quoted(line: &str) -> String {
     let line = line.trim().trim_start_matches("Caused by: ");
-    let line = crate::config::secret::hide_in(&line.replace('\n', " "));
+    let line = config::secret::hide_in(&line.replace('\n', " "));
     if line.chars().count() <= LINE_CHARS_MAX {
         return line;
     }

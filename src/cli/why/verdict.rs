@@ -16,10 +16,10 @@ use crate::cli::operators;
 use crate::cluster::apply::OPERATOR_MANAGER;
 use crate::cluster::events::last_seen;
 use crate::cluster::pods::Role;
-use crate::decide::crash::cause_of_exit;
-use crate::decide::error_document;
 use crate::flink::checkpoints::Checkpoints;
 use crate::flink::failures::JobException;
+use lifecycle::crash::cause_of_exit;
+use lifecycle::error_document;
 
 /// An operator takes a new generation up within seconds.
 const TAKE_UP_SECONDS: i64 = 60;

@@ -10,8 +10,8 @@ use super::super::lifecycle::{STATES, Transition};
 use super::super::scaling;
 use super::super::{Facts, Kind, number};
 use super::{Counts, Fleet, Timings};
-use crate::api::state_snapshot::SnapshotState;
-use crate::api::status::JobManagerDeploymentStatus;
+use api::state_snapshot::SnapshotState;
+use api::status::JobManagerDeploymentStatus;
 
 const JOB_MANAGER: [(JobManagerDeploymentStatus, &str); 5] = [
     (JobManagerDeploymentStatus::Ready, "READY"),

@@ -1,7 +1,7 @@
-use crate::api::state_snapshot::SnapshotState;
-use crate::api::status::JobManagerDeploymentStatus;
-use crate::config::FlinkConfig;
 use crate::metrics::family::{Family, Of, Value};
+use api::state_snapshot::SnapshotState;
+use api::status::JobManagerDeploymentStatus;
+use config::FlinkConfig;
 
 use super::*;
 

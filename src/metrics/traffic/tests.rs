@@ -1,4 +1,4 @@
-use crate::config::FlinkConfig;
+use config::FlinkConfig;
 
 use super::*;
 

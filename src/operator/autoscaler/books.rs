@@ -9,13 +9,13 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::autoscaler::cycle::ConfigChanges;
-use crate::autoscaler::state::Stored;
-use crate::autoscaler::told::Told;
-use crate::autoscaler::topology::VertexId;
 use crate::cluster::autoscaler::Kept;
 use crate::flink::scaling::Names;
 use crate::operator::context::{Context, lock};
+use autoscaler::cycle::ConfigChanges;
+use autoscaler::state::Stored;
+use autoscaler::told::Told;
+use autoscaler::topology::VertexId;
 
 /// Jobs that are measured at the same time.
 const MEASURED_MAX: usize = 32;

@@ -8,18 +8,18 @@ use kube::ResourceExt;
 
 use super::books::{Decided, InForce, Work};
 use super::{Cluster, Scaled};
-use crate::api::deployment::{FlinkConfiguration, FlinkDeployment};
-use crate::autoscaler::advice;
-use crate::autoscaler::effects::{self, tune_memory, with_parallelism};
-use crate::autoscaler::state;
-use crate::autoscaler::topology::VertexId;
 use crate::cluster::{self, autoscaler::Kept};
-use crate::config::options::PARALLELISM_OVERRIDES;
-use crate::config::options::autoscaler::{ENABLED, MEMORY_TUNING_ENABLED, VERTEX_EXCLUDE_IDS};
-use crate::config::{FlinkConfig, OperatorConfig};
-use crate::decide::reconciled::{Reconciled, StoredSpec, running_spec};
 use crate::operator::context::Context;
 use crate::operator::observe::tell;
+use api::deployment::{FlinkConfiguration, FlinkDeployment};
+use autoscaler::advice;
+use autoscaler::effects::{self, tune_memory, with_parallelism};
+use autoscaler::state;
+use autoscaler::topology::VertexId;
+use config::options::PARALLELISM_OVERRIDES;
+use config::options::autoscaler::{ENABLED, MEMORY_TUNING_ENABLED, VERTEX_EXCLUDE_IDS};
+use config::{FlinkConfig, OperatorConfig};
+use lifecycle::reconciled::{Reconciled, StoredSpec, running_spec};
 
 /// How a job stands to the autoscaler.
 pub(super) enum Switch {

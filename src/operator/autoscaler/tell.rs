@@ -1,10 +1,10 @@
 //! What is told of a cycle, in the Java operator's words.
 
 use super::Scaled;
-use crate::autoscaler::events::Event;
-use crate::decide::plan::{self, Component};
 use crate::operator::context::Context;
 use crate::operator::resource::Act;
+use autoscaler::events::Event;
+use lifecycle::plan::{self, Component};
 
 /// Label that tells one set of changes from another.
 const PARALLELISM_LABEL: &str = "parallelismMap";

@@ -10,8 +10,8 @@ use tokio::process::Command;
 
 use super::settings::{Settings, Target};
 use super::{CloudEvent, Listener, Undelivered};
-use crate::config::plugin::InvalidPlugin;
 use crate::operator::endpoint::{self, Caller};
+use config::plugin::InvalidPlugin;
 
 /// A listener that the configuration names.
 pub(super) struct Configured {

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use crate::config::FlinkConfig;
-use crate::config::plugin::{Endpoint, InvalidPlugin, LISTENERS, Options};
+use config::FlinkConfig;
+use config::plugin::{Endpoint, InvalidPlugin, LISTENERS, Options};
 
 /// Events that may wait for a listener where it does not say.
 pub(super) const QUEUE: usize = 1_000;

@@ -3,7 +3,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
 use super::*;
-use crate::decide::plan::{Component, Event};
+use lifecycle::plan::{Component, Event};
 
 fn config(options: &[(&str, &str)]) -> FlinkConfig {
     let prefix = "kubernetes.operator.plugins.listeners.";

@@ -5,18 +5,18 @@ use kube::{Resource, ResourceExt};
 use serde_json::json;
 
 use super::jar::{self, NotSubmitted};
-use crate::api::deployment::FlinkDeployment;
-use crate::api::session_job::FlinkSessionJob;
-use crate::api::state_snapshot::JobKind;
 use crate::cluster::apply::{self, ObjectId, Writer};
-use crate::decide::revision;
-use crate::decide::session_job::SESSION_LABEL;
-use crate::decide::session_job::plan::{Step, Superseded};
 use crate::flink::Client;
 use crate::flink::savepoints::StopRequest;
 use crate::operator::act::{Error, cancel, scale, stop_with_savepoint};
 use crate::operator::resource::Act;
 use crate::operator::snapshot::steps::SnapshotSteps;
+use api::deployment::FlinkDeployment;
+use api::session_job::FlinkSessionJob;
+use api::state_snapshot::JobKind;
+use lifecycle::revision;
+use lifecycle::session_job::SESSION_LABEL;
+use lifecycle::session_job::plan::{Step, Superseded};
 
 /// Why a plan stopped.
 pub(super) enum Stopped {

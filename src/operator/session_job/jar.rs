@@ -4,18 +4,18 @@ use bytes::Bytes;
 use jiff::Timestamp;
 use kube::ResourceExt;
 
-use crate::api::deployment::FlinkDeployment;
-use crate::api::session_job::FlinkSessionJob;
 use crate::artifact::{self, Request};
-use crate::config::cluster::ResourceId;
-use crate::config::session_job::{JobSpecs, job_config};
-use crate::config::{FlinkConfig, OperatorConfig};
-use crate::decide::reconciled::running_spec;
-use crate::decide::session_job::plan::Submission;
-use crate::decide::session_job::world::Arrival;
 use crate::flink::jars::{RunAnswer, RunRequest};
 use crate::flink::{self, Client, Effect, patience};
 use crate::operator::observe::tell;
+use api::deployment::FlinkDeployment;
+use api::session_job::FlinkSessionJob;
+use config::cluster::ResourceId;
+use config::session_job::{JobSpecs, job_config};
+use config::{FlinkConfig, OperatorConfig};
+use lifecycle::reconciled::running_spec;
+use lifecycle::session_job::plan::Submission;
+use lifecycle::session_job::world::Arrival;
 
 /// A zip archive without entries: the jar of a job whose class is in the cluster's class path.
 const EMPTY_JAR: [u8; 22] =

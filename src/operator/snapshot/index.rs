@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex};
 
 use kube::ResourceExt;
 
-use crate::api::state_snapshot::{FlinkStateSnapshot, JobKind, JobReference};
 use crate::operator::context::{Context, lock};
 use crate::operator::kind::Sight;
+use api::state_snapshot::{FlinkStateSnapshot, JobKind, JobReference};
 
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 struct JobKey {

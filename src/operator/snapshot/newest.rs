@@ -3,11 +3,11 @@
 use jiff::{SignedDuration, Timestamp};
 
 use super::target::Found;
-use crate::api::state_snapshot::FlinkStateSnapshot;
-use crate::api::status::JobStatusState;
-use crate::decide::world::Fact;
 use crate::flink::checkpoints::{Checkpoints, LastState};
 use crate::operator::observe::tell;
+use api::state_snapshot::FlinkStateSnapshot;
+use api::status::JobStatusState;
+use lifecycle::world::Fact;
 
 /// So long after a savepoint was completed the statistics may be from before it: `flink` takes none
 /// from JobManagers that hand out older ones.

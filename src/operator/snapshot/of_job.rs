@@ -8,18 +8,18 @@ use serde_json::Value;
 
 use super::references::Referring;
 use super::{checkpoint, index, savepoint};
-use crate::api::TRIGGER_NONCE_ANNOTATION;
-use crate::api::state_snapshot::{FlinkStateSnapshot, JobKind};
-use crate::api::status::JobStatus;
 use crate::cluster;
-use crate::decide::legacy;
-use crate::decide::revision::history_name;
-use crate::decide::snapshot::trigger_type;
-use crate::decide::snapshot::world::Trigger;
-use crate::decide::trigger::{Asker, KnownSnapshot, SnapshotKind, notices_of};
 use crate::operator::context::Context;
 use crate::operator::job::Asked;
 use crate::operator::observe::tell;
+use api::TRIGGER_NONCE_ANNOTATION;
+use api::state_snapshot::{FlinkStateSnapshot, JobKind};
+use api::status::JobStatus;
+use lifecycle::legacy;
+use lifecycle::revision::history_name;
+use lifecycle::snapshot::trigger_type;
+use lifecycle::snapshot::world::Trigger;
+use lifecycle::trigger::{Asker, KnownSnapshot, SnapshotKind, notices_of};
 
 /// From the watch: a snapshot that it has not shown yet makes a savepoint too many, never too few.
 pub(in crate::operator) fn snapshots(

@@ -8,19 +8,19 @@ use std::sync::Arc;
 
 use kube::{Resource, ResourceExt};
 
-use crate::api::blue_green::FlinkBlueGreenDeployment;
-use crate::api::deployment::FlinkDeployment;
-use crate::api::session_job::FlinkSessionJob;
-use crate::api::state_snapshot::FlinkStateSnapshot;
 use crate::cluster::apply::ObjectId;
 use crate::cluster::read::{self, Scope};
 use crate::cluster::revisions;
-use crate::decide::references::{Referrers, Unread};
-use crate::decide::revision::Revision;
-use crate::decide::world::Fact;
 use crate::operator::context::Context;
 use crate::operator::kind::{Guarded, Operated};
 use crate::operator::observe::{fact, tell};
+use api::blue_green::FlinkBlueGreenDeployment;
+use api::deployment::FlinkDeployment;
+use api::session_job::FlinkSessionJob;
+use api::state_snapshot::FlinkStateSnapshot;
+use lifecycle::references::{Referrers, Unread};
+use lifecycle::revision::Revision;
+use lifecycle::world::Fact;
 
 /// Objects of a kind that cannot be read, and whose text is: each takes a request.
 const UNREADABLE_MAX: usize = 20;

@@ -4,20 +4,20 @@ use jiff::Timestamp;
 use kube::ResourceExt;
 
 use super::{ask, dispose};
-use crate::api::state_snapshot::FlinkStateSnapshot;
-use crate::api::status::SnapshotTriggerType;
-use crate::api::{TRIGGER_NONCE_ANNOTATION, TRIGGERED_BY_ANNOTATION};
 use crate::cluster;
 use crate::cluster::apply::{self, Deletion, ObjectId, Writer};
 use crate::cluster::read;
-use crate::decide::plan::{Component, Event, SnapshotStep};
-use crate::decide::snapshot::trigger_type;
-use crate::decide::trigger::SnapshotKind;
 use crate::flink::Client;
 use crate::operator::act::Error;
 use crate::operator::kind::Operated;
 use crate::operator::observe::tell;
 use crate::operator::resource::Act;
+use api::state_snapshot::FlinkStateSnapshot;
+use api::status::SnapshotTriggerType;
+use api::{TRIGGER_NONCE_ANNOTATION, TRIGGERED_BY_ANNOTATION};
+use lifecycle::plan::{Component, Event, SnapshotStep};
+use lifecycle::snapshot::trigger_type;
+use lifecycle::trigger::SnapshotKind;
 
 /// How the steps on snapshots of one plan went.
 #[derive(Default)]

@@ -5,21 +5,21 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt;
 
-use crate::api::deployment::FlinkDeployment;
-use crate::api::session_job::FlinkSessionJob;
-use crate::api::state_snapshot::{FlinkStateSnapshot, JobKind, JobReference};
-use crate::api::status::{JobStatus, JobStatusState};
 use crate::cluster;
 use crate::cluster::read;
-use crate::config::{FlinkConfig, OperatorConfig, options};
-use crate::decide::reconciled::session_cluster_of;
-use crate::decide::record::savepoint_directory;
-use crate::decide::references::claims;
-use crate::decide::snapshot::world::{Job, Target};
-use crate::decide::world::Fact;
 use crate::flink::Client;
 use crate::operator::context::Context;
 use crate::operator::observe::Subject;
+use api::deployment::FlinkDeployment;
+use api::session_job::FlinkSessionJob;
+use api::state_snapshot::{FlinkStateSnapshot, JobKind, JobReference};
+use api::status::{JobStatus, JobStatusState};
+use config::{FlinkConfig, OperatorConfig, options};
+use lifecycle::reconciled::session_cluster_of;
+use lifecycle::record::savepoint_directory;
+use lifecycle::references::claims;
+use lifecycle::snapshot::world::{Job, Target};
+use lifecycle::world::Fact;
 
 /// Way to the job's JobManager.
 pub(in crate::operator) struct Found {

@@ -8,8 +8,8 @@ use futures::future::BoxFuture;
 use serde::Deserialize;
 
 use super::{FailurePolicy, Kind, Subject, Validator, Violation};
-use crate::decide::extension::judge::{RuleJudge, judge_by_rule};
 use crate::operator::plugin::{Configured, Way, ask};
+use lifecycle::extension::judge::{RuleJudge, judge_by_rule};
 
 /// Most violations and characters of each that an endpoint's answer may have.
 const VIOLATIONS_MAX: usize = 100;

@@ -10,8 +10,8 @@ use tokio::task::AbortHandle;
 
 use super::panel::Panel;
 use super::{Kind, Subject, Validator};
-use crate::decide::extension::verdict::{Remembered, Validators, Verdict, Version};
 use crate::operator::context::lock;
+use lifecycle::extension::verdict::{Remembered, Validators, Verdict, Version};
 
 /// How long a pass waits for a verdict before it goes on without.
 const PATIENCE: Duration = Duration::from_millis(250);

@@ -7,7 +7,7 @@ use tokio::net::TcpListener;
 use tokio::sync::mpsc::{self, Receiver};
 
 use super::*;
-use crate::decide::extension::verdict::{Opinion, Verdict, Version};
+use lifecycle::extension::verdict::{Opinion, Verdict, Version};
 
 fn config(options: &[(&str, &str)]) -> FlinkConfig {
     let prefix = "kubernetes.operator.plugins.validators.";

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::review::{Kind, Review};
-use crate::config::label_selector::LabelSelector;
 use crate::operator::run::Watch;
+use config::label_selector::LabelSelector;
 
 /// What is operated. Another installation may operate the rest, by other rules.
 #[derive(Clone, Debug, Eq, PartialEq)]

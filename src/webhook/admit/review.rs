@@ -5,9 +5,9 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::{Answer, Change, Malformed, Wanted};
-use crate::api::state_snapshot::{FlinkStateSnapshot, JobKind};
-use crate::api::{CANARY_LABEL, GROUP};
-use crate::decide::extension::subject;
+use api::state_snapshot::{FlinkStateSnapshot, JobKind};
+use api::{CANARY_LABEL, GROUP};
+use lifecycle::extension::subject;
 
 /// The only version that there is.
 pub(super) const API_VERSION: &str = "admission.k8s.io/v1";

@@ -2,11 +2,11 @@ use expect_test::{Expect, expect};
 use serde_json::json;
 
 use super::*;
-use crate::api::deployment::FlinkDeploymentSpec;
-use crate::api::state_snapshot::JobKind;
-use crate::config::label_selector::LabelSelector;
-use crate::decide::reconciled::Reconciled;
 use crate::operator::run::Watch;
+use api::deployment::FlinkDeploymentSpec;
+use api::state_snapshot::JobKind;
+use config::label_selector::LabelSelector;
+use lifecycle::reconciled::Reconciled;
 
 fn deployment() -> Value {
     serde_json::from_str(include_str!("../../../tests/reviews/deployment.json")).unwrap()

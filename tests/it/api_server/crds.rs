@@ -1,8 +1,8 @@
+use api::crd;
+use api::deployment::FlinkDeployment;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
-use kubectl_flink::api::crd;
-use kubectl_flink::api::deployment::FlinkDeployment;
 use kubectl_flink::cluster::crds::{self as definitions, Change};
 use serde_json::{Value, json};
 
@@ -171,7 +171,7 @@ async fn what_the_java_operator_takes_is_taken() {
     for object in [canary, record, by_replicas, everything_null, blue_green] {
         assert_eq!(server.refusal(&object).await, None, "{object}");
     }
-    for version in kubectl_flink::api::version::FlinkVersion::ALL {
+    for version in api::version::FlinkVersion::ALL {
         let object = with(deployment("a"), "/spec/flinkVersion", json!(version.as_str()));
         assert_eq!(server.refusal(&object).await.is_none(), version.is_supported(), "{version}");
     }

@@ -1,9 +1,9 @@
 //! Objects made from the schemas of the definitions, against the API server that has them.
 
-use kubectl_flink::api::crd;
-use kubectl_flink::api::manifest::Resource;
-use kubectl_flink::config::OperatorConfig;
-use kubectl_flink::decide::validate::{session_job, state_snapshot};
+use api::crd;
+use api::manifest::Resource;
+use config::OperatorConfig;
+use lifecycle::validate::{session_job, state_snapshot};
 use serde_json::{Value, json};
 
 use super::Server;

@@ -3,11 +3,11 @@
 use std::path::Path;
 use std::time::Duration;
 
+use api::deployment::FlinkDeployment;
 use clap::Parser;
 use kube::api::{Api, DynamicObject, Patch, PatchParams, PostParams};
 use kube::core::ApiResource;
 use kube::{Client, ResourceExt};
-use kubectl_flink::api::deployment::FlinkDeployment;
 use kubectl_flink::cli;
 use kubectl_flink::cli::args::{Cli, Global};
 use kubectl_flink::cli::connection::Connection;

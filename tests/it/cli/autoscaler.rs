@@ -2,16 +2,16 @@
 
 use std::collections::BTreeMap;
 
+use autoscaler::cost::{self, Cost, Pod, Pods, Prices};
+use autoscaler::cycle::State;
+use autoscaler::delayed::{Delayed, Waiting};
+use autoscaler::metric::{Evaluated, Figures, Metric};
+use autoscaler::past::Scaling;
+use autoscaler::sample::Sample;
+use autoscaler::state::{self, Stored};
+use config::memory::MemorySize;
 use expect_test::expect;
-use kubectl_flink::autoscaler::cost::{self, Cost, Pod, Pods, Prices};
-use kubectl_flink::autoscaler::cycle::State;
-use kubectl_flink::autoscaler::delayed::{Delayed, Waiting};
-use kubectl_flink::autoscaler::metric::{Evaluated, Figures, Metric};
-use kubectl_flink::autoscaler::past::Scaling;
-use kubectl_flink::autoscaler::sample::Sample;
-use kubectl_flink::autoscaler::state::{self, Stored};
 use kubectl_flink::cli::failure::Kind;
-use kubectl_flink::config::memory::MemorySize;
 use serde_json::{Value, json};
 
 use super::commands::run;

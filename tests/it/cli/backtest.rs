@@ -1,7 +1,7 @@
 //! `autoscaler backtest` and `simulate`, against a JobManager in memory; see also
 //! `tests/cli/autoscaler.trycmd`.
 
-use kubectl_flink::autoscaler::record;
+use autoscaler::record;
 use serde_json::{Value, json};
 
 use super::commands::run;

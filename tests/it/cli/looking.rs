@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use api::deployment::FlinkDeployment;
 use axum::http::Method;
 use kube::api::{Api, DeleteParams};
-use kubectl_flink::api::deployment::FlinkDeployment;
 use kubectl_flink::cli::failure::Kind;
 use serde_json::{Value, json};
 

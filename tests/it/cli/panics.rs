@@ -3,7 +3,7 @@
 use std::os::unix::process::ExitStatusExt;
 
 use kubectl_flink::cli;
-use kubectl_flink::decide::extension::cel::Rule;
+use lifecycle::extension::cel::Rule;
 
 use crate::support::program::other;
 

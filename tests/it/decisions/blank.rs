@@ -1,6 +1,6 @@
 //! A JobManager without an execution graph of its job has no statistics, whatever the job had.
 
-use kubectl_flink::api::status::LAST_STATE_PATH;
+use api::status::LAST_STATE_PATH;
 
 use super::*;
 

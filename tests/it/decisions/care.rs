@@ -84,7 +84,7 @@ fn s13_3_an_unhealthy_job_is_not_restarted_again_at_once() {
 fn s13_1_a_failed_job_whose_state_is_unknown_is_not_restarted() {
     let scene = Scene::running("last-state")
         .in_state(JobStatusState::Failed)
-        .path(kubectl_flink::api::status::LAST_STATE_PATH)
+        .path(api::status::LAST_STATE_PATH)
         .without_metadata()
         .operator_option("job.restart.failed", "true");
     let plan = scene.plan();

@@ -1,7 +1,7 @@
 //! What a pass finds that comes after a crash: defects that killing the real operator has shown.
 
-use kubectl_flink::api::status::{SavepointInfo, SnapshotTriggerType};
-use kubectl_flink::decide::plan::SnapshotStep;
+use api::status::{SavepointInfo, SnapshotTriggerType};
+use lifecycle::plan::SnapshotStep;
 
 use super::*;
 

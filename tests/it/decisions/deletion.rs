@@ -1,7 +1,7 @@
 //! A deletion never hangs: each wait has a deadline, or is told in the status with the way out.
 
-use kubectl_flink::api::CANARY_LABEL;
-use kubectl_flink::decide::blocker::Reason;
+use api::CANARY_LABEL;
+use lifecycle::blocker::Reason;
 
 use super::*;
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kubectl_flink::decide::error_document::{message_of, reason_of};
+use lifecycle::error_document::{message_of, reason_of};
 
 use super::*;
 

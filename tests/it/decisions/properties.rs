@@ -66,7 +66,7 @@ fn cases() -> impl Strategy<Value = Case> {
         prop::option::of((0..2_i32, any::<bool>(), any::<bool>())),
         0..2_usize,
         prop::option::of((any::<bool>(), any::<bool>())),
-        select(vec![None, Some(SAVEPOINT), Some(kubectl_flink::api::status::LAST_STATE_PATH)]),
+        select(vec![None, Some(SAVEPOINT), Some(api::status::LAST_STATE_PATH)]),
         prop::option::of(any::<bool>()),
     );
     let asked = (0..5_u8, any::<[bool; 4]>(), 0..1000_i64, any::<bool>());
@@ -186,7 +186,7 @@ proptest! {
         }
         // A path that a start restores is the one on record, or newer.
         if let Some(path) = restored(&plan).filter(|path| !path.is_empty()) {
-            let known = [case.path, Some(CHECKPOINT), Some(kubectl_flink::api::status::LAST_STATE_PATH)];
+            let known = [case.path, Some(CHECKPOINT), Some(api::status::LAST_STATE_PATH)];
             prop_assert!(known.contains(&Some(path.as_str())), "{path}");
         }
         // Nothing but the finalizer lets a resource go.

@@ -36,7 +36,7 @@ fn annotation(plan: &Plan) -> Option<String> {
     plan.steps.iter().find_map(|step| match step {
         Step::CreateCluster(objects) => {
             let annotations = &objects.deployment["metadata"]["annotations"];
-            annotations[kubectl_flink::api::GENERATION_ANNOTATION].as_str().map(str::to_owned)
+            annotations[api::GENERATION_ANNOTATION].as_str().map(str::to_owned)
         }
         _ => None,
     })

@@ -2,7 +2,7 @@
 //! with the spec that was reconciled last, and not with the defaults below it: no job is restarted by
 //! a new default, and what is deployed next has it.
 
-use kubectl_flink::decide::started_with::STARTED_WITH_KEY;
+use lifecycle::started_with::STARTED_WITH_KEY;
 
 use super::*;
 
@@ -22,7 +22,7 @@ kubernetes.operator.default-configuration.flink-version.v1_18+.jobmanager.schedu
 ";
 
 fn operator(text: &str) -> OperatorConfig {
-    OperatorConfig::new(kubectl_flink::config::file::parse_flink_conf(text))
+    OperatorConfig::new(config::file::parse_flink_conf(text))
 }
 
 /// What Flink is given by the plan.

@@ -1,9 +1,9 @@
 //! Rollback: §12, T29 to T31.
 
+use api::deployment::DeploymentMode;
+use api::version::FlinkVersion;
 use expect_test::expect;
-use kubectl_flink::api::deployment::DeploymentMode;
-use kubectl_flink::api::version::FlinkVersion;
-use kubectl_flink::decide::world::TaskManagers;
+use lifecycle::world::TaskManagers;
 
 use super::*;
 

@@ -1,7 +1,7 @@
 //! A job that is being stopped, and a JobManager that does not tell any more how that ends.
 
-use kubectl_flink::api::status::LAST_STATE_PATH;
-use kubectl_flink::api::version::FlinkVersion;
+use api::status::LAST_STATE_PATH;
+use api::version::FlinkVersion;
 
 use super::*;
 

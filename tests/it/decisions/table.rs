@@ -6,7 +6,7 @@ use std::fs;
 use crate::support::sources::{Named, path, tests_below};
 
 /// Where tests are named by the rows that they show.
-const FOLDERS: [&str; 3] = ["tests/it/decisions", "tests/it/simulation", "src/decide"];
+const FOLDERS: [&str; 3] = ["tests/it/decisions", "tests/it/simulation", "crates/lifecycle/src"];
 
 /// What the ids of a table begin with, their digits, and the number of its rows.
 const TABLES: [(&str, usize, u32); 15] = [
@@ -82,7 +82,7 @@ fn ids(test: &Named) -> Vec<String> {
         found.extend((first..=number).map(|number| (letter, number)));
         is_range = false;
     }
-    let is_rule = test.file.starts_with("src/decide/validate");
+    let is_rule = test.file.starts_with("crates/lifecycle/src/validate");
     let is_section = test.file.starts_with("tests/it/decisions");
     let id = |(letter, number): (char, u32)| match letter {
         _ if is_rule => format!("{}{number}", letter.to_ascii_uppercase()),
@@ -94,7 +94,7 @@ fn ids(test: &Named) -> Vec<String> {
 
 #[test]
 fn every_row_is_told_and_shown_by_tests_that_there_are() {
-    let known = ["src", "tests/it"].into_iter().flat_map(tests_below);
+    let known = ["src", "crates", "tests/it"].into_iter().flat_map(tests_below);
     let known: BTreeSet<String> = known.map(|test| test.name).collect();
     for (id, Row { rule, tests }) in rows() {
         assert!(rule.ends_with('.') && rule.len() > 20, "{id} is not told: {rule}");
@@ -135,12 +135,13 @@ fn a_test_that_is_named_by_a_row_is_in_that_row() {
 fn ids_are_found_in_names() {
     let ids =
         |file: &str, name: &str| ids(&Named { file: file.into(), name: name.to_owned() }).join(" ");
-    let (decisions, rules) = ("tests/it/decisions/x.rs", "src/decide/validate/x/tests.rs");
+    let (decisions, rules) =
+        ("tests/it/decisions/x.rs", "crates/lifecycle/src/validate/x/tests.rs");
     assert_eq!(ids(decisions, "t18b_q03_a_suspend"), "t18 q03");
     assert_eq!(ids(decisions, "s13_3_an_unhealthy_job"), "13.");
     assert_eq!(ids(rules, "d09_to_d11_d13_x"), "D9 D10 D11 D13");
-    assert_eq!(ids("src/decide/session_job/tests/x.rs", "s05_a_job"), "s05");
-    assert_eq!(ids("src/decide/stop/tests/rows.rs", "section_8_a1_to_a4"), "8.");
+    assert_eq!(ids("crates/lifecycle/src/session_job/tests/x.rs", "s05_a_job"), "s05");
+    assert_eq!(ids("crates/lifecycle/src/stop/tests/rows.rs", "section_8_a1_to_a4"), "8.");
     assert_eq!(ids(decisions, "to_look_again"), "");
     assert!(means("D12", "D12a") && means("8.", "8.A1") && !means("t1", "t18"));
 }

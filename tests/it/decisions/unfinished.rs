@@ -1,7 +1,7 @@
 //! Objects of a cluster that the API server refuses: before a job is stopped for them, and beside a
 //! JobManager that runs.
 
-use kubectl_flink::decide::objects::UNFINISHED_KEY;
+use lifecycle::objects::UNFINISHED_KEY;
 
 use super::*;
 

@@ -1,11 +1,9 @@
 //! Validators of the operator's configuration: what they say holds back changes, and nothing else.
 
-use kubectl_flink::decide::error_document::reason_of;
-use kubectl_flink::decide::extension::verdict::{
-    FailurePolicy, Opinion, Remembered, Verdict, Version,
-};
-use kubectl_flink::decide::validate::Violation;
-use kubectl_flink::decide::world::Question;
+use lifecycle::error_document::reason_of;
+use lifecycle::extension::verdict::{FailurePolicy, Opinion, Remembered, Verdict, Version};
+use lifecycle::validate::Violation;
+use lifecycle::world::Question;
 
 use super::*;
 
@@ -45,7 +43,7 @@ fn question(scene: &Scene) -> Option<Question> {
         fresh: Fresh::default(),
         told_exceptions: None,
         validators: scene.validators.clone(),
-        periodic: kubectl_flink::decide::trigger::Memory::default(),
+        periodic: lifecycle::trigger::Memory::default(),
         zone: jiff::tz::TimeZone::UTC,
         facts: scene.answers(),
         memo: Memo::default(),

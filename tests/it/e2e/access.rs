@@ -3,15 +3,13 @@
 use std::path::Path;
 use std::time::Duration;
 
-use kubectl_flink::{
-    api::status::SavepointFormatType,
-    flink::{
-        Client, Deadlines, Effect, Error,
-        access::{Access, Connector, Options, Target},
-        jobs::CancelAnswer,
-        new_trigger_id,
-        savepoints::{SavepointRequest, SavepointStatus},
-    },
+use api::status::SavepointFormatType;
+use kubectl_flink::flink::{
+    Client, Deadlines, Effect, Error,
+    access::{Access, Connector, Options, Target},
+    jobs::CancelAnswer,
+    new_trigger_id,
+    savepoints::{SavepointRequest, SavepointStatus},
 };
 
 const NO_JOB: &str = "0123456789abcdef0123456789abcdef";

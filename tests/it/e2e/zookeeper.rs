@@ -3,9 +3,9 @@
 use std::thread;
 use std::time::Instant;
 
+use config::FlinkConfig;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Api, PostParams};
-use kubectl_flink::config::FlinkConfig;
 use kubectl_flink::zookeeper::Ensemble;
 use serde_json::{Value, json};
 use zookeeper_client::{Acls, Client, CreateMode, Error};

@@ -4,11 +4,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use api::crd;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use kube::Client;
 use kube::config::Kubeconfig;
-use kubectl_flink::api::crd;
 use kubectl_flink::cluster::crds;
 use tokio::sync::Semaphore;
 

@@ -1,6 +1,6 @@
 //! The autoscaler's state: what stands in its ConfigMap, which the Java operator wrote, or others.
 
-use kubectl_flink::autoscaler::state::{Data, Stored, read, write};
+use autoscaler::state::{Data, Stored, read, write};
 
 use super::{Input, Target, fuzz, kind_of};
 

@@ -1,13 +1,11 @@
 //! Flink's configuration: files, sizes, durations, quantities, lists and maps, and whole sets of
 //! options in a deployment.
 
-use kubectl_flink::api::deployment::{FlinkConfiguration, FlinkDeployment};
-use kubectl_flink::config::file::{
-    nest, parse_config_yaml, parse_flink_conf, skipped_lines, survives_flink_conf,
-};
-use kubectl_flink::config::memory::{MemorySize, StatedMemory};
-use kubectl_flink::config::structure::{join_list, join_map, split_list, split_map};
-use kubectl_flink::config::{FlinkConfig, duration, quantity};
+use api::deployment::{FlinkConfiguration, FlinkDeployment};
+use config::file::{nest, parse_config_yaml, parse_flink_conf, skipped_lines, survives_flink_conf};
+use config::memory::{MemorySize, StatedMemory};
+use config::structure::{join_list, join_map, split_list, split_map};
+use config::{FlinkConfig, duration, quantity};
 use kubectl_flink::zookeeper::Ensemble;
 
 use super::manifest::validated;

@@ -1,9 +1,9 @@
 //! Manifests of all four kinds, as text: YAML that people wrote, and JSON that programs did.
 
-use kubectl_flink::api::deployment::FlinkDeployment;
-use kubectl_flink::api::manifest::{self, Document, Resource};
-use kubectl_flink::config::OperatorConfig;
-use kubectl_flink::decide::validate::{Violation, session_job, state_snapshot};
+use api::deployment::FlinkDeployment;
+use api::manifest::{self, Document, Resource};
+use config::OperatorConfig;
+use lifecycle::validate::{Violation, session_job, state_snapshot};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 

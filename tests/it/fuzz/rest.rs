@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use api::status::SavepointFormatType;
+use api::version::FlinkVersion;
 use axum::http::StatusCode;
-use kubectl_flink::api::status::SavepointFormatType;
-use kubectl_flink::api::version::FlinkVersion;
 use kubectl_flink::flink::checkpoints::{CheckpointKind, CheckpointStatus, Checkpoints};
 use kubectl_flink::flink::failures::{ExecutionResult, FailureCause};
 use kubectl_flink::flink::jars::RunRequest;

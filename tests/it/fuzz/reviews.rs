@@ -1,9 +1,9 @@
 //! What is sent to the admission webhook, by the API server or by anybody else.
 
-use kubectl_flink::api::deployment::{FlinkDeployment, FlinkDeploymentSpec};
-use kubectl_flink::config::OperatorConfig;
-use kubectl_flink::decide::world::Fact;
+use api::deployment::{FlinkDeployment, FlinkDeploymentSpec};
+use config::OperatorConfig;
 use kubectl_flink::webhook::admit::{Facts, Jurisdiction, Review, judge, mutated};
+use lifecycle::world::Fact;
 
 use super::{Target, fuzz, kind_of};
 

@@ -2,10 +2,10 @@
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use kubectl_flink::decide::extension::cel::Rule;
-use kubectl_flink::decide::extension::mutation::{difference, mutated};
-use kubectl_flink::decide::extension::subject::{Kind, Subject};
-use kubectl_flink::decide::schedule::Schedule;
+use lifecycle::extension::cel::Rule;
+use lifecycle::extension::mutation::{difference, mutated};
+use lifecycle::extension::subject::{Kind, Subject};
+use lifecycle::schedule::Schedule;
 use serde_json::{Value, json};
 
 use super::{Target, fuzz, fuzz_text, kind_of};

@@ -1,17 +1,17 @@
 //! What the operator stored earlier, and others may have touched since: specs as text in a status,
 //! error documents, and whole objects with their statuses.
 
+use api::deployment::{FlinkDeployment, FlinkDeploymentSpec};
+use api::session_job::FlinkSessionJobSpec;
 use k8s_openapi::List;
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use kubectl_flink::api::deployment::{FlinkDeployment, FlinkDeploymentSpec};
-use kubectl_flink::api::session_job::FlinkSessionJobSpec;
-use kubectl_flink::decide::diff::diff;
-use kubectl_flink::decide::error_document::{ErrorType, error_document, message_of, reason_of};
-use kubectl_flink::decide::memo::Memo;
-use kubectl_flink::decide::reconciled::{Reconciled, ReconciledSpec, StoredSpec, running_spec};
-use kubectl_flink::decide::world::HaMetadata;
 use kubectl_flink::operator::high_availability::metadata_in;
+use lifecycle::diff::diff;
+use lifecycle::error_document::{ErrorType, error_document, message_of, reason_of};
+use lifecycle::memo::Memo;
+use lifecycle::reconciled::{Reconciled, ReconciledSpec, StoredSpec, running_spec};
+use lifecycle::world::HaMetadata;
 use std::fmt::Debug;
 
 use super::{Target, fuzz_text, kind_of};

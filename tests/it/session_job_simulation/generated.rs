@@ -1,9 +1,9 @@
 //! Edits of any field that the schema has, in any life of a session job.
 
+use api::crd;
+use api::manifest::Resource;
+use api::session_job::FlinkSessionJobSpec;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kubectl_flink::api::crd;
-use kubectl_flink::api::manifest::Resource;
-use kubectl_flink::api::session_job::FlinkSessionJobSpec;
 
 use super::*;
 use crate::support::generated::{Field, keep_options, put_anywhere, read, spec_fields};

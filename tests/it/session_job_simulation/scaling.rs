@@ -6,16 +6,16 @@
 //! what is stored; each stored decision stays in the history, once; a job is not scaled more often
 //! than was decided; and under a steady load it comes to rest where it keeps up.
 
-use kubectl_flink::autoscaler::cycle::{self, Facts as Measured, Outcome};
-use kubectl_flink::autoscaler::effects::{InForce, with_parallelism};
-use kubectl_flink::autoscaler::past::VertexPast;
-use kubectl_flink::autoscaler::quota::TaskManager;
-use kubectl_flink::autoscaler::sample::{Aggregate, ProcessReading, Reading, VertexReading};
-use kubectl_flink::autoscaler::settings::Settings;
-use kubectl_flink::autoscaler::standing::{Signs, job_to_measure};
-use kubectl_flink::autoscaler::state::{self, Data, Stored};
-use kubectl_flink::autoscaler::topology::{Counters, Topology, Vertex, VertexId};
-use kubectl_flink::config::FlinkConfig;
+use autoscaler::cycle::{self, Facts as Measured, Outcome};
+use autoscaler::effects::{InForce, with_parallelism};
+use autoscaler::past::VertexPast;
+use autoscaler::quota::TaskManager;
+use autoscaler::sample::{Aggregate, ProcessReading, Reading, VertexReading};
+use autoscaler::settings::Settings;
+use autoscaler::standing::{Signs, job_to_measure};
+use autoscaler::state::{self, Data, Stored};
+use autoscaler::topology::{Counters, Topology, Vertex, VertexId};
+use config::FlinkConfig;
 
 use super::*;
 

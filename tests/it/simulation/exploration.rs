@@ -7,7 +7,7 @@
 use std::fmt::Write;
 use std::time::Duration;
 
-use kubectl_flink::api::status::ReconciliationState;
+use api::status::ReconciliationState;
 
 use super::*;
 use crate::support::exploration::{self, Budget, Explored, Rested};

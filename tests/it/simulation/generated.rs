@@ -4,11 +4,11 @@
 //! field and a reason, or rendered; what was decided once is not decided again; and an edit does to
 //! the cluster what its class says.
 
+use api::crd;
+use api::manifest::Resource;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kubectl_flink::api::crd;
-use kubectl_flink::api::manifest::Resource;
-use kubectl_flink::decide::diff::{ChangeClass, diff};
-use kubectl_flink::decide::reconciled::ReconciledSpec;
+use lifecycle::diff::{ChangeClass, diff};
+use lifecycle::reconciled::ReconciledSpec;
 use serde_json::Value;
 
 use super::*;
@@ -16,8 +16,8 @@ use crate::support::acceptance::accepted;
 use crate::support::generated::{
     DEPTH_MAX, Field, keep_options, put, put_anywhere, read, spec_fields, value, wrong,
 };
-use kubectl_flink::api::deployment::FlinkDeploymentSpec;
-use kubectl_flink::api::job::JobSpec;
+use api::deployment::FlinkDeploymentSpec;
+use api::job::JobSpec;
 
 /// A resource of each kind to start from.
 fn base(kind: &str) -> Value {
@@ -159,7 +159,7 @@ fn what_the_schema_refuses_is_refused_by_its_field() {
 /// What the simulated Flink does not play: other clusters, HA that comes and goes, jobs that end.
 fn is_playable(deployment: &FlinkDeployment) -> bool {
     let spec = &deployment.spec;
-    let version = spec.flink_version.map(kubectl_flink::api::version::FlinkVersion::as_str);
+    let version = spec.flink_version.map(api::version::FlinkVersion::as_str);
     let plays = |job: &JobSpec| {
         job.state == JobState::Running
             && job.parallelism != Some(FAILING_PARALLELISM)

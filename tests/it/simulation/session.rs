@@ -1,22 +1,22 @@
 //! Session clusters in the same kind of world: no job of their own, and jobs of others in them.
 
-use kubectl_flink::api::deployment::{DeploymentMode, FlinkDeployment};
-use kubectl_flink::api::status::{
+use api::deployment::{DeploymentMode, FlinkDeployment};
+use api::status::{
     DeploymentStatus, JobManagerDeploymentStatus, JobStatusState, LifecycleState,
     ReconciliationState,
 };
-use kubectl_flink::api::version::FlinkVersion;
-use kubectl_flink::config::cluster::high_availability_of;
-use kubectl_flink::config::file::{parse_config_yaml, parse_flink_conf};
-use kubectl_flink::config::{FlinkConfig, OperatorConfig};
-use kubectl_flink::decide::application::decide;
-use kubectl_flink::decide::extension::verdict::Validators;
-use kubectl_flink::decide::memo::Memo;
-use kubectl_flink::decide::plan::{Plan, Step};
-use kubectl_flink::decide::world::{
+use api::version::FlinkVersion;
+use config::cluster::high_availability_of;
+use config::file::{parse_config_yaml, parse_flink_conf};
+use config::{FlinkConfig, OperatorConfig};
+use lifecycle::application::decide;
+use lifecycle::extension::verdict::Validators;
+use lifecycle::memo::Memo;
+use lifecycle::plan::{Plan, Step};
+use lifecycle::world::{
     Cluster, Fact, Facts, Fresh, HaMetadata, Job, JobManager, Pod, PodProblem, Question, World,
 };
-use kubectl_flink::render::Objects;
+use render::Objects;
 use serde_json::json;
 
 use super::{
@@ -157,7 +157,7 @@ impl Session {
                 fresh: fresh.clone(),
                 told_exceptions: None,
                 validators: Validators::default(),
-                periodic: kubectl_flink::decide::trigger::Memory::default(),
+                periodic: lifecycle::trigger::Memory::default(),
                 zone: jiff::tz::TimeZone::UTC,
                 facts: facts.clone(),
                 memo: std::mem::take(&mut memo),
@@ -250,7 +250,7 @@ impl Session {
     fn take(&mut self, step: &Step) {
         match step {
             Step::AddFinalizer => {
-                let finalizer = kubectl_flink::api::DEPLOYMENT_FINALIZER.to_owned();
+                let finalizer = api::DEPLOYMENT_FINALIZER.to_owned();
                 self.resource.metadata.finalizers = Some(vec![finalizer]);
             }
             Step::RemoveFinalizer => self.resource.metadata.finalizers = None,
@@ -324,7 +324,7 @@ impl Session {
         }
         self.create_workers(objects);
         let annotations = &objects.deployment["metadata"]["annotations"];
-        let generation = annotations[kubectl_flink::api::GENERATION_ANNOTATION].as_str().unwrap();
+        let generation = annotations[api::GENERATION_ANNOTATION].as_str().unwrap();
         self.is_image_broken = image_in(&objects.deployment) == BROKEN_IMAGE;
         self.starts_in = 4;
         self.made += 1;
@@ -387,7 +387,7 @@ impl Session {
             3 => self.edit(|r| r.spec.restart_nonce = Some(r.spec.restart_nonce.unwrap_or(0) + 1)),
             // Edits that cannot work.
             4 => self.edit(|r| r.spec.service_account = None),
-            5 => self.edit(|r| r.spec.job = Some(kubectl_flink::api::job::JobSpec::default())),
+            5 => self.edit(|r| r.spec.job = Some(api::job::JobSpec::default())),
             6 if self.job_manager.is_some() => self.lose_job_manager(),
             7 => self.workers = None,
             _ => self.edit(|r| {
@@ -446,7 +446,7 @@ impl Session {
 
     pub(crate) fn message(&self) -> String {
         let error = self.status.error.as_deref().unwrap_or_default();
-        kubectl_flink::decide::error_document::message_of(error)
+        lifecycle::error_document::message_of(error)
     }
 }
 
@@ -520,7 +520,7 @@ fn a_change_of_the_spec_makes_exactly_one_new_cluster() {
 fn a_bad_edit_leaves_the_session_cluster_alone() {
     let mut sim = Session::new("native");
     sim.settle();
-    sim.edit(|r| r.spec.job = Some(kubectl_flink::api::job::JobSpec::default()));
+    sim.edit(|r| r.spec.job = Some(api::job::JobSpec::default()));
     for _ in 0..5 {
         sim.tick();
         sim.pass(None);

@@ -1,10 +1,10 @@
 //! What becomes of a deployment before anything is decided: refused with reasons, or rendered.
 
-use kubectl_flink::api::deployment::FlinkDeployment;
-use kubectl_flink::config::OperatorConfig;
-use kubectl_flink::config::cluster::{ResourceId, deploy_config};
-use kubectl_flink::decide::validate::{ValidationInput, Violation, validate};
-use kubectl_flink::render::{Objects, RenderInput, Submission, render_cluster};
+use api::deployment::FlinkDeployment;
+use config::OperatorConfig;
+use config::cluster::{ResourceId, deploy_config};
+use lifecycle::validate::{ValidationInput, Violation, validate};
+use render::{Objects, RenderInput, Submission, render_cluster};
 
 /// The objects of a deployment that is accepted, or why it is not. Holds the laws of both: a
 /// refusal names a field, and what is accepted can be rendered, each time the same.

@@ -2,12 +2,12 @@
 //!
 //! The schema is the one that is published, so a field that is added is tried without a word here.
 
+use api::crd;
+use api::deployment::FlinkConfiguration;
+use api::manifest::{self, Resource};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
 };
-use kubectl_flink::api::crd;
-use kubectl_flink::api::deployment::FlinkConfiguration;
-use kubectl_flink::api::manifest::{self, Resource};
 use serde_json::{Value, json};
 
 use super::choices::Choices;

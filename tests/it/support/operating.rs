@@ -3,9 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use kubectl_flink::api::deployment::FlinkDeployment;
-use kubectl_flink::config::OperatorConfig;
-use kubectl_flink::decide::error_document::message_of;
+use api::deployment::FlinkDeployment;
+use config::OperatorConfig;
 use kubectl_flink::flink::access::{Connector, Options};
 use kubectl_flink::metrics::Metrics;
 use kubectl_flink::operator::context::Context;
@@ -13,6 +12,7 @@ use kubectl_flink::operator::preview::{self, Preview};
 use kubectl_flink::operator::run::{Operator, Watch, start};
 use kubectl_flink::operator::scopes::Moved;
 use kubectl_flink::operator::validator::Validator;
+use lifecycle::error_document::message_of;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -81,7 +81,7 @@ impl Operating {
 
     /// Goes on with this configuration.
     pub(crate) fn configure(&self, text: &str) {
-        let config = kubectl_flink::config::file::parse_flink_conf(text);
+        let config = config::file::parse_flink_conf(text);
         self.operator.context.live.replace(OperatorConfig::new(config));
     }
 
@@ -162,7 +162,7 @@ pub(crate) fn job_manager_of(resource: &FlinkDeployment) -> Value {
         "metadata": {
             "name": metadata.name, "namespace": metadata.namespace, "uid": "d1", "generation": 1,
             "labels": {"app": metadata.name, "component": "jobmanager"},
-            "annotations": {kubectl_flink::api::GENERATION_ANNOTATION: "1"},
+            "annotations": {api::GENERATION_ANNOTATION: "1"},
             "ownerReferences": [{
                 "apiVersion": "flink.apache.org/v1beta1", "kind": "FlinkDeployment",
                 "name": metadata.name, "uid": metadata.uid,

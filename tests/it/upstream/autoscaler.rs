@@ -2,17 +2,17 @@
 
 use std::time::Duration;
 
+use autoscaler::cycle::{Cycle, Facts, Outcome, State, run};
+use autoscaler::judge::Rule;
+use autoscaler::metric::Metric;
+use autoscaler::past::restart_time;
+use autoscaler::quota::TaskManager;
+use autoscaler::sample::{Aggregate, Reading, VertexReading};
+use autoscaler::settings::{Settings, rest_timeout};
+use autoscaler::topology::{Counters, ShipStrategy, Topology, Vertex};
+use config::FlinkConfig;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
-use kubectl_flink::autoscaler::cycle::{Cycle, Facts, Outcome, State, run};
-use kubectl_flink::autoscaler::judge::Rule;
-use kubectl_flink::autoscaler::metric::Metric;
-use kubectl_flink::autoscaler::past::restart_time;
-use kubectl_flink::autoscaler::quota::TaskManager;
-use kubectl_flink::autoscaler::sample::{Aggregate, Reading, VertexReading};
-use kubectl_flink::autoscaler::settings::{Settings, rest_timeout};
-use kubectl_flink::autoscaler::topology::{Counters, ShipStrategy, Topology, Vertex};
-use kubectl_flink::config::FlinkConfig;
 
 use crate::autoscaler::{events, flink, run as run_job, scene, with_load};
 use crate::support::fake_cluster::FakeCluster;

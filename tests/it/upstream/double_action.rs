@@ -1,9 +1,9 @@
 //! One job ran twice, or one change was taken for another.
 
-use kubectl_flink::api::job::UpgradeMode;
-use kubectl_flink::decide::reconciled::ReconciledSpec;
-use kubectl_flink::decide::session_job::plan::{Plan, Step};
-use kubectl_flink::decide::world::{Fact, JobManager};
+use api::job::UpgradeMode;
+use lifecycle::reconciled::ReconciledSpec;
+use lifecycle::session_job::plan::{Plan, Step};
+use lifecycle::world::{Fact, JobManager};
 
 use crate::decisions::{JOB_ID, SAVEPOINT, Scene, created, deeds, job, job_manager, told};
 use crate::session_job_simulation::Sim;
@@ -62,7 +62,7 @@ fn flink_38858_a_submission_whose_answer_was_lost_runs_one_job() {
 }
 
 /// Parallelism in the stored spec.
-fn stored(plan: &kubectl_flink::decide::plan::Plan) -> Option<i32> {
+fn stored(plan: &lifecycle::plan::Plan) -> Option<i32> {
     let text = plan.status.reconciliation_status.last_reconciled_spec.as_deref()?;
     ReconciledSpec::parse(text).unwrap().spec.job?.parallelism
 }
@@ -88,7 +88,7 @@ fn flink_28228_a_generation_that_was_deployed_is_not_taken_for_a_newer_one() {
     // Generation 3 is brought about like any other change.
     scene = scene.after(&adopted);
     scene.facts.job_manager = Fact::Known(Some(job_manager()));
-    scene.facts.jobs = Fact::Known(job(kubectl_flink::api::status::JobStatusState::Running));
+    scene.facts.jobs = Fact::Known(job(api::status::JobStatusState::Running));
     let upgraded = scene.plan();
     assert!(deeds(&upgraded).contains(&"stop-with-savepoint"), "{}", told(&upgraded));
 }

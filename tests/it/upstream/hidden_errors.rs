@@ -1,11 +1,11 @@
 //! Something went wrong, and nobody was told what.
 
+use api::status::{JobManagerDeploymentStatus, JobStatusState};
 use axum::http::Method;
 use k8s_openapi::api::core::v1::Pod;
-use kubectl_flink::api::status::{JobManagerDeploymentStatus, JobStatusState};
-use kubectl_flink::decide::plan::{Event, Plan, Step};
-use kubectl_flink::decide::world::{Fact, JobException, JobManager};
 use kubectl_flink::operator::pods;
+use lifecycle::plan::{Event, Plan, Step};
+use lifecycle::world::{Fact, JobException, JobManager};
 use serde_json::{Value, json};
 
 use crate::autoscaler::events as told_of;

@@ -6,26 +6,26 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use api::deployment::DeploymentMode;
+use api::job::UpgradeMode;
+use api::status::{
+    DeploymentStatus, JobStatusState, Savepoint, SavepointInfo, SnapshotTriggerType,
+};
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::ConnectInfo;
 use axum::http::Uri;
+use config::FlinkConfig;
 use futures::StreamExt;
 use futures::stream::BoxStream;
 use jiff::Timestamp;
-use kubectl_flink::api::deployment::DeploymentMode;
-use kubectl_flink::api::job::UpgradeMode;
-use kubectl_flink::api::status::{
-    DeploymentStatus, JobStatusState, Savepoint, SavepointInfo, SnapshotTriggerType,
-};
 use kubectl_flink::artifact::{self, Request};
-use kubectl_flink::config::FlinkConfig;
-use kubectl_flink::decide::plan::Step;
-use kubectl_flink::decide::snapshots::keep_undisposed;
-use kubectl_flink::decide::world::{Fact, JobManager, TaskManagers};
 use kubectl_flink::flink::access::{Connector, Options, Target};
 use kubectl_flink::metrics::family::Scope;
 use kubectl_flink::metrics::{Facts, Identity, Metrics, Now, Settings, Sighting};
+use lifecycle::plan::Step;
+use lifecycle::snapshots::keep_undisposed;
+use lifecycle::world::{Fact, JobManager, TaskManagers};
 use serde_json::Value;
 
 use crate::decisions::reload::{started_without, stopped_for_suspension};

@@ -3,20 +3,20 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use api::blue_green::FlinkBlueGreenDeployment;
+use api::deployment::{DeploymentMode, FlinkDeployment, FlinkDeploymentSpec};
+use api::session_job::FlinkSessionJobSpec;
 use axum::http::Method;
+use config::OperatorConfig;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use kube::api::{Api, Patch, PatchParams};
-use kubectl_flink::api::blue_green::FlinkBlueGreenDeployment;
-use kubectl_flink::api::deployment::{DeploymentMode, FlinkDeployment, FlinkDeploymentSpec};
-use kubectl_flink::api::session_job::FlinkSessionJobSpec;
-use kubectl_flink::config::OperatorConfig;
-use kubectl_flink::decide::diff::{ChangeClass, diff, diff_session_job};
-use kubectl_flink::decide::plan::Step;
 use kubectl_flink::operator::live::Live;
 use kubectl_flink::operator::mutator::{Kind, Mutator, Subject, mutate};
 use kubectl_flink::webhook::admit::Jurisdiction;
 use kubectl_flink::webhook::{Court, Task, Turn, Webhook};
+use lifecycle::diff::{ChangeClass, diff, diff_session_job};
+use lifecycle::plan::Step;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -142,7 +142,7 @@ async fn flink_37193_an_ingress_outlives_the_job_managers_behind_it() {
 #[test]
 fn an_edited_ingress_is_put_in_place_and_restarts_nothing() {
     let ingress = |template: &str| serde_json::from_value(json!({"template": template})).unwrap();
-    let put = |plan: &kubectl_flink::decide::plan::Plan| {
+    let put = |plan: &lifecycle::plan::Plan| {
         let one = |step: &Step| match step {
             Step::ApplyIngress(ingress) => Some(ingress.clone()),
             _ => None,
@@ -177,7 +177,7 @@ fn again_with_image(scene: &Scene) -> Scene {
 fn flink_38479_a_stored_spec_without_configuration_is_compared() {
     let mut scene = Scene::running("stateless");
     scene.resource.spec.flink_configuration.0.clear();
-    scene.store(kubectl_flink::api::job::JobState::Running, scene.job().upgrade_mode);
+    scene.store(api::job::JobState::Running, scene.job().upgrade_mode);
     let text = scene.status.reconciliation_status.last_reconciled_spec.clone().unwrap();
     let mut stored: Value = serde_json::from_str(&text).unwrap();
     for absent in [json!(null), Value::Bool(false)] {

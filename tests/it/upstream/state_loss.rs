@@ -1,9 +1,9 @@
 //! State was lost, or silently replaced by an older one.
 
-use kubectl_flink::api::job::UpgradeMode;
-use kubectl_flink::api::status::{JobStatusState, LAST_STATE_PATH};
-use kubectl_flink::api::version::FlinkVersion;
-use kubectl_flink::decide::world::Fact;
+use api::job::UpgradeMode;
+use api::status::{JobStatusState, LAST_STATE_PATH};
+use api::version::FlinkVersion;
+use lifecycle::world::Fact;
 use serde_json::{Value, json};
 
 use crate::decisions::{
@@ -162,7 +162,7 @@ fn flink_35857_a_failed_job_without_a_checkpoint_is_restarted_from_its_savepoint
             .without_metadata()
             .operator_option("job.restart.failed", "true");
         scene.status.job_status.upgrade_savepoint_path = path.map(str::to_owned);
-        scene.facts.checkpoints = Fact::Known(kubectl_flink::decide::world::Checkpoints::default());
+        scene.facts.checkpoints = Fact::Known(lifecycle::world::Checkpoints::default());
         scene
     };
     for seen in [JobStatusState::Failed, JobStatusState::Running] {

@@ -2,15 +2,15 @@
 
 use std::time::Duration;
 
+use api::deployment::FlinkDeployment;
+use api::status::{JobManagerDeploymentStatus, JobStatusState, ReconciliationState};
 use axum::http::Method;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::api::{Api, Patch, PatchParams};
-use kubectl_flink::api::deployment::FlinkDeployment;
-use kubectl_flink::api::status::{JobManagerDeploymentStatus, JobStatusState, ReconciliationState};
-use kubectl_flink::decide::error_document::message_of;
-use kubectl_flink::decide::world::{Fact, Stop};
 use kubectl_flink::flink::jobs::CancelAnswer;
 use kubectl_flink::flink::savepoints::{SavepointStatus, StopRequest};
+use lifecycle::error_document::message_of;
+use lifecycle::world::{Fact, Stop};
 use serde_json::json;
 
 use crate::decisions::care::unhealthy;
@@ -174,7 +174,7 @@ async fn flink_37372_a_failure_that_nobody_can_deserialise_is_told_and_over() {
     let request = StopRequest {
         target_directory: Some("file:///savepoints".to_owned()),
         drain: false,
-        format: kubectl_flink::api::status::SavepointFormatType::Canonical,
+        format: api::status::SavepointFormatType::Canonical,
         trigger_id: trigger.clone(),
     };
     client.stop_with_savepoint(JOB_ID, &request).await.unwrap();

@@ -35,12 +35,8 @@ fn leading(holder: &str, age: i64) -> Leading {
 }
 
 fn right(is_needed: bool) -> Right {
-    let deed = Deed {
-        verb: "patch",
-        group: crate::api::GROUP,
-        resource: "flinkdeployments",
-        subresource: None,
-    };
+    let deed =
+        Deed { verb: "patch", group: api::GROUP, resource: "flinkdeployments", subresource: None };
     Right { deed, is_cluster_wide: false, is_needed, commands: vec!["deploy", "suspend"] }
 }
 

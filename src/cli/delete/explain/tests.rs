@@ -2,7 +2,7 @@ use expect_test::{Expect, expect};
 use serde_json::json;
 
 use super::*;
-use crate::decide::blocker::{self, Reason};
+use lifecycle::blocker::{self, Reason};
 
 const NOW: &str = "2026-01-01T12:00:00Z";
 

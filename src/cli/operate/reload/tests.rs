@@ -50,7 +50,7 @@ fn nobody() -> Choice {
 }
 
 fn config(text: &str) -> FlinkConfig {
-    crate::config::file::parse_flink_conf(text)
+    config::file::parse_flink_conf(text)
 }
 
 fn refused(news: News) -> String {

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::{ARGUMENTS, DOCUMENT_BYTES_MAX, is_hidden};
-use crate::config::secret::{HIDDEN, hide_in, is_secret};
+use config::secret::{HIDDEN, hide_in, is_secret};
 
 /// Under which of its keys an event of a log says what happened.
 const MESSAGES: [&str; 3] = ["message", "msg", "@message"];

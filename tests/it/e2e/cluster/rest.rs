@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use kubectl_flink::api::version::FlinkVersion;
+use api::version::FlinkVersion;
 use kubectl_flink::flink::access::{Access, Connector, Options, Target};
 use kubectl_flink::flink::jars::RunRequest;
 use kubectl_flink::flink::{self, Deadlines};

@@ -11,7 +11,7 @@ use kube::api::DynamicObject;
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client, ResourceExt};
-use kubectl_flink::decide::session_job::identity;
+use lifecycle::session_job::identity;
 use serde_json::Value;
 
 use super::{Key, Soon, World};

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use api::crd;
 use axum::http::{Method, Uri};
-use kubectl_flink::api::crd;
 use serde_json::{Map, Value, json};
 
 /// Where an object is kept: plural, namespace (empty for cluster-scoped), name.

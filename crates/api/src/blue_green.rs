@@ -1,0 +1,93 @@
+//! `FlinkBlueGreenDeployment`: two `FlinkDeployment`s of which one serves.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube_derive::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::deployment::{FlinkDeploymentSpec, IngressSpec};
+use super::null_as_default;
+use super::status::{Condition, JobStatus};
+
+/// Template of the children, and how to switch between them.
+#[derive(Clone, CustomResource, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[kube(
+    crates(kube_core = "kube_core"),
+    group = "flink.apache.org",
+    version = "v1beta1",
+    kind = "FlinkBlueGreenDeployment",
+    plural = "flinkbluegreendeployments",
+    singular = "flinkbluegreendeployment",
+    shortname = "flinkbgdep",
+    namespaced,
+    doc = "Two `FlinkDeployment`s of which one serves, switched without a gap.",
+    status = "BlueGreenStatus",
+    derive = "PartialEq",
+    printcolumn(name = "Job Status", type_ = "string", json_path = ".status.jobStatus.state"),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+)]
+pub struct FlinkBlueGreenDeploymentSpec {
+    /// Options `kubernetes.operator.bluegreen.*`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub configuration: Option<BTreeMap<String, String>>,
+    /// One Ingress that follows the active child.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ingress: Option<IngressSpec>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub template: Option<FlinkDeploymentTemplate>,
+}
+
+/// Template of a child.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
+pub struct FlinkDeploymentTemplate {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<ObjectMeta>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spec: Option<FlinkDeploymentSpec>,
+}
+
+/// Which child serves, and what is under way.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum BlueGreenState {
+    InitializingBlue,
+    ActiveBlue,
+    ActiveGreen,
+    TransitioningToBlue,
+    TransitioningToGreen,
+    SavepointingBlue,
+    SavepointingGreen,
+}
+
+/// Status of a `FlinkBlueGreenDeployment`.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BlueGreenStatus {
+    #[serde(default, deserialize_with = "null_as_default")]
+    pub job_status: JobStatus,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub blue_green_state: Option<BlueGreenState>,
+    /// `{"spec":<FlinkBlueGreenDeploymentSpec>}`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_reconciled_spec: Option<String>,
+    /// ISO-8601.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_reconciled_timestamp: Option<String>,
+    /// ISO-8601; the epoch means unset.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub abort_timestamp: Option<String>,
+    /// ISO-8601; the epoch means unset.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deployment_ready_timestamp: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub savepoint_trigger_id: Option<String>,
+    /// Plain text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// Says `NotOperated` where this operator has seen it.
+    #[serde(default, deserialize_with = "null_as_default", skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<Condition>,
+}

@@ -1,0 +1,219 @@
+//! CEL rules: what can be refused knowing only the object at hand.
+//!
+//! Two laws bound them.
+//!
+//! 1. *Refuse only what is refused anyway.* A rule stands here only if validation refuses the
+//!    object whatever the operator's configuration says (rules D…, J…, S… of `lifecycle::validate`),
+//!    so no resource that the Java operator would run is turned away. Canary resources are never
+//!    validated, and a rule cannot see their label. They need no spec, so nothing is asked of a spec
+//!    that describes neither image, job nor process.
+//! 2. *Never hold a stored object fast.* Resources were stored before these rules came, by a
+//!    cluster without a webhook or with an older operator. Their status must stay writable and
+//!    their finalizer removable. Since Kubernetes 1.30 a rule is not asked again on an update where
+//!    the value it stands on did not change, and a change of status or metadata leaves `spec` and
+//!    all below it unchanged: so every rule stands on `spec` or deeper, as deep as it can. The name
+//!    alone is only seen from the root, which changes with every write; that rule asks for
+//!    creation only. On older servers [`super::without_rules`] is applied instead.
+//!
+//! What needs the last reconciled spec (a switch of mode, the path of a savepoint redeploy) is not
+//! here, even as a transition rule: before the first deployment such a change is allowed, and
+//! a rule on `spec` cannot see whether there was one.
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    JSONSchemaProps, ValidationRule,
+};
+
+use super::schema::{each_child, schema_at};
+
+/// A rule and where it stands.
+struct Rule {
+    kind: &'static str,
+    /// Field below the root of the object.
+    at: &'static [&'static str],
+    cel: &'static str,
+    /// Whether only creation is asked; `oldSelf` is then an optional.
+    on_create: bool,
+    /// The field to blame, below `at`.
+    blame: Option<&'static str>,
+    message: &'static str,
+}
+
+const fn rule(
+    kind: &'static str,
+    at: &'static [&'static str],
+    cel: &'static str,
+    message: &'static str,
+) -> Rule {
+    Rule { kind, at, cel, on_create: false, blame: None, message }
+}
+
+const DEPLOYMENT: &str = "FlinkDeployment";
+const SESSION_JOB: &str = "FlinkSessionJob";
+const SNAPSHOT: &str = "FlinkStateSnapshot";
+
+const NAME_MESSAGE: &str = "must start with a lower case letter, end with a letter or digit, and \
+     have at most 45 lower case letters, digits and `-`";
+
+const RULES: &[Rule] = &[
+    // D1
+    Rule {
+        on_create: true,
+        ..rule(
+            DEPLOYMENT,
+            &[],
+            "oldSelf.hasValue() || !has(self.spec) \
+             || self.metadata.name.matches('^[a-z]([-a-z0-9]{0,43}[a-z0-9])?$')",
+            "metadata.name must start with a lower case letter, end with a letter or digit, and \
+             have at most 45 lower case letters, digits and `-`",
+        )
+    },
+    // D2
+    Rule {
+        blame: Some(".flinkVersion"),
+        ..rule(
+            DEPLOYMENT,
+            &["spec"],
+            "has(self.flinkVersion) || !(has(self.image) || has(self.job) \
+             || has(self.jobManager) || has(self.taskManager))",
+            "the Flink version of the image must be given, such as `v1_20`",
+        )
+    },
+    // D3
+    rule(
+        DEPLOYMENT,
+        &["spec", "flinkVersion"],
+        "!(self in ['v1_13', 'v1_14'])",
+        "Flink 1.13 and 1.14 are not supported; the oldest supported version is `v1_15`",
+    ),
+    // D29
+    Rule {
+        blame: Some(".serviceAccount"),
+        ..rule(
+            DEPLOYMENT,
+            &["spec"],
+            "has(self.serviceAccount) || !(has(self.image) || has(self.job) \
+             || has(self.jobManager) || has(self.taskManager))",
+            "the service account of the Flink pods must be given; `kubectl flink init` makes one \
+             named `flink`",
+        )
+    },
+    // D14
+    Rule {
+        blame: Some(".job"),
+        ..rule(
+            DEPLOYMENT,
+            &["spec"],
+            "!has(self.job) || (has(self.taskManager) && has(self.taskManager.replicas)) \
+             || (has(self.job.parallelism) && self.job.parallelism >= 1)",
+            "job.parallelism must be 1 or more, unless taskManager.replicas is set",
+        )
+    },
+    // D8
+    Rule {
+        blame: Some(".template"),
+        ..rule(
+            DEPLOYMENT,
+            &["spec", "ingress"],
+            "has(self.template)",
+            "an ingress needs a template, such as `{{name}}.{{namespace}}.flink.example.com`",
+        )
+    },
+    // D10
+    rule(
+        DEPLOYMENT,
+        &["spec", "logConfiguration"],
+        "self.all(name, name in ['log4j-console.properties', 'logback-console.xml'])",
+        "only `log4j-console.properties` and `logback-console.xml` can be set",
+    ),
+    // D18
+    rule(
+        DEPLOYMENT,
+        &["spec", "jobManager", "replicas"],
+        "self >= 1",
+        "must be 1, or more with high availability",
+    ),
+    // D13, D23
+    rule(
+        DEPLOYMENT,
+        &["spec", "taskManager", "replicas"],
+        "self >= 1",
+        "must be 1 or more; to stop the job set spec.job.state to `suspended`",
+    ),
+    // J1
+    rule(
+        SESSION_JOB,
+        &["spec", "deploymentName"],
+        "self.matches('^[a-z]([-a-z0-9]{0,43}[a-z0-9])?$')",
+        NAME_MESSAGE,
+    ),
+    // J1, for no name at all
+    Rule {
+        blame: Some(".deploymentName"),
+        ..rule(
+            SESSION_JOB,
+            &["spec"],
+            "!has(self.job) || has(self.deploymentName)",
+            "the FlinkDeployment of the session cluster must be named",
+        )
+    },
+    // J2
+    Rule {
+        blame: Some(".job"),
+        ..rule(
+            SESSION_JOB,
+            &["spec"],
+            "has(self.job) || !has(self.deploymentName)",
+            "a session job needs a job",
+        )
+    },
+    // J11
+    Rule {
+        blame: Some(".job"),
+        ..rule(
+            SESSION_JOB,
+            &["spec"],
+            "!has(self.job) || (has(self.job.parallelism) && self.job.parallelism >= 1)",
+            "job.parallelism must be 1 or more",
+        )
+    },
+    // S1
+    rule(
+        SNAPSHOT,
+        &["spec"],
+        "has(self.savepoint) != has(self.checkpoint)",
+        "exactly one of savepoint and checkpoint must be set",
+    ),
+    // S2
+    Rule {
+        blame: Some(".jobReference"),
+        ..rule(
+            SNAPSHOT,
+            &["spec"],
+            "has(self.jobReference) || (has(self.savepoint) && has(self.savepoint.alreadyExists) \
+             && self.savepoint.alreadyExists)",
+            "the job to take a snapshot of must be named",
+        )
+    },
+];
+
+/// Puts the rules of `kind` into its schema.
+pub(super) fn attach(kind: &str, root: &mut JSONSchemaProps) {
+    for rule in RULES.iter().filter(|rule| rule.kind == kind) {
+        let Rule { kind: _, at, cel, on_create, blame, message } = rule;
+        if let Some(schema) = schema_at(root, at) {
+            schema.x_kubernetes_validations.get_or_insert_default().push(ValidationRule {
+                rule: (*cel).to_owned(),
+                message: Some((*message).to_owned()),
+                field_path: blame.map(ToOwned::to_owned),
+                optional_old_self: on_create.then_some(true),
+                ..ValidationRule::default()
+            });
+        }
+    }
+}
+
+/// Takes all rules out again.
+pub(super) fn detach(schema: &mut JSONSchemaProps) {
+    schema.x_kubernetes_validations = None;
+    each_child(schema, &mut detach);
+}

@@ -1,0 +1,62 @@
+//! A job whose autoscaler is new is not scaled at once: over its first window, what would be decided
+//! is told and not done.
+//!
+//! A job that comes with stored history, as from the Java operator, is not new.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::settings::Settings;
+use super::state::Data;
+use super::window::later;
+
+/// Key in the stored state, which the Java operator passes over.
+pub const KEY: &str = "adviceUntil";
+
+/// Until when a job is advised whose autoscaler begins now: one window for the first figures, and
+/// one in which they are told.
+pub fn begin(now: Timestamp, settings: &Settings) -> Option<Timestamp> {
+    let windows = settings.metrics_window.saturating_mul(2);
+    let until = || later(now, settings.stabilization.saturating_add(windows));
+    settings.is_first_window_advised.then(until)
+}
+
+/// Until when the job is advised, as stored; absent where it is scaled. A time that cannot be
+/// understood is none.
+pub fn until(kept: &Data, now: Timestamp) -> Option<Timestamp> {
+    let until: Timestamp = kept.get(KEY)?.parse().ok()?;
+    // What is later than any window could make it was not written by this program.
+    let longest = Duration::from_hours(24 * 365);
+    (now < until && until <= later(now, longest)).then_some(until)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::tests::settings;
+
+    #[test]
+    fn advice_is_over_after_the_second_window() {
+        let now: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
+        let until_then = begin(now, &settings(&[])).unwrap();
+        assert_eq!(until_then.to_string(), "2026-01-01T00:35:00Z");
+        let kept = Data::from([(KEY.to_owned(), until_then.to_string())]);
+        assert_eq!(until(&kept, now), Some(until_then));
+        assert_eq!(until(&kept, until_then), None);
+        assert_eq!(begin(now, &settings(&[("advice.first-window", "false")])), None);
+    }
+
+    #[test]
+    fn what_is_stored_and_no_such_time_means_nothing() {
+        let now: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
+        for text in ["", "soon", "9999-01-01T00:00:00Z"] {
+            assert_eq!(
+                until(&Data::from([(KEY.to_owned(), text.to_owned())]), now),
+                None,
+                "{text}"
+            );
+        }
+        assert_eq!(until(&Data::new(), now), None);
+    }
+}

@@ -1,0 +1,420 @@
+//! One cycle of a job: a sample, an evaluation, judgements, and what is to be stored and told.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+
+use config::FlinkConfig;
+use config::memory::MemorySize;
+use config::option::InvalidValue;
+use config::options::TASK_MANAGER_PROCESS_MEMORY;
+
+use super::cost::{Cost, Pods, slots};
+use super::delayed::Delayed;
+use super::evaluate::{Evaluation, Unmeasured, evaluate};
+use super::events::{Disabled, Event};
+use super::judge::{Case, Judgement, judge};
+use super::memory::{Tuning, tune};
+use super::metric::{Evaluated, Metric};
+use super::past::{self, Past, Restarts, Scaling, VertexPast};
+use super::quota::{self, Changes, Exceeded, TaskManager};
+use super::rate::two_decimals;
+use super::sample::{Reading, Unscaled, sample};
+use super::settings::Settings;
+use super::topology::{Topology, VertexId};
+use super::window::{self, Discarded, Samples};
+
+/// What is remembered of a job between two cycles.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct State {
+    pub samples: Samples,
+    pub past: Past,
+    pub restarts: Restarts,
+    /// Parallelism by vertex, as decided; it is in force until it is decided otherwise.
+    pub overrides: BTreeMap<VertexId, u32>,
+    pub config: ConfigChanges,
+    pub delayed: Delayed,
+}
+
+/// Changes of a job's configuration that were decided.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct ConfigChanges {
+    pub overrides: BTreeMap<String, String>,
+    pub removals: BTreeSet<String>,
+}
+
+/// What a cycle looks at.
+#[derive(Clone, Copy, Debug)]
+pub struct Facts<'a> {
+    pub now: Timestamp,
+    /// Of excluded periods.
+    pub zone: &'a TimeZone,
+    pub settings: &'a Settings,
+    /// The user's configuration, without what was decided before.
+    pub config: &'a FlinkConfig,
+    pub topology: &'a Topology,
+    /// Since when the job runs, as Flink says.
+    pub running_since: Timestamp,
+    pub reading: &'a Reading,
+    pub task_manager: TaskManager,
+    /// What the pods of the job request, where that is known.
+    pub pods: Option<Pods>,
+}
+
+/// How a cycle ended, and why.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Outcome {
+    /// A vertex of the plan was not read.
+    NotRead(VertexId),
+    TooFewSamples {
+        have: usize,
+    },
+    Unmeasured(Unmeasured),
+    /// There are figures, for nothing but looking at them.
+    WindowNotFull {
+        until: Timestamp,
+    },
+    GcPressure(f64),
+    HeapUsage(f64),
+    /// No vertex needs another parallelism.
+    Balanced,
+    /// Some would do with another one, but none is outside of its bounds.
+    WithinBounds,
+    Disabled(Disabled),
+    /// An option of Flink's, which tuning depends on.
+    Invalid(InvalidValue),
+    Quota(Exceeded),
+    /// The same was decided before, and the job does not run so yet.
+    AlreadyDecided,
+    Scaled,
+}
+
+impl Outcome {
+    /// Whether a decision was due, and came out as no change.
+    pub fn is_balanced(&self) -> bool {
+        match self {
+            Self::GcPressure(_)
+            | Self::HeapUsage(_)
+            | Self::Balanced
+            | Self::WithinBounds
+            | Self::Disabled(_)
+            | Self::Quota(_)
+            | Self::AlreadyDecided => true,
+            Self::NotRead(_)
+            | Self::TooFewSamples { .. }
+            | Self::Unmeasured(_)
+            | Self::WindowNotFull { .. }
+            | Self::Invalid(_)
+            | Self::Scaled => false,
+        }
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotRead(vertex) => write!(f, "nothing was read of vertex `{vertex}`"),
+            Self::TooFewSamples { have } => write!(f, "{have} of 2 samples are there"),
+            Self::Unmeasured(why) => why.fmt(f),
+            Self::WindowNotFull { until } => write!(f, "the window is not full until {until}"),
+            Self::GcPressure(of) => write!(f, "garbage collection takes {}", two_decimals(*of)),
+            Self::HeapUsage(of) => write!(f, "{} of the heap is in use", two_decimals(*of)),
+            Self::Balanced => f.write_str("no vertex needs another parallelism"),
+            Self::WithinBounds => f.write_str("all rates are within their bounds"),
+            Self::Disabled(Disabled::Scaling) => f.write_str("scaling is disabled"),
+            Self::Disabled(Disabled::Period(of)) => write!(f, "now is in excluded period `{of}`"),
+            Self::Disabled(Disabled::Advice(until)) => {
+                write!(f, "decisions are only told until {until}, as the job is new")
+            }
+            Self::Disabled(Disabled::Fixed(why)) => write!(f, "decisions are only told: {why}"),
+            Self::Invalid(invalid) => invalid.fmt(f),
+            Self::Quota(exceeded) => exceeded.fmt(f),
+            Self::AlreadyDecided => f.write_str("the job does not run as was decided before"),
+            Self::Scaled => f.write_str("scaled"),
+        }
+    }
+}
+
+/// What came of a cycle.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Cycle {
+    pub state: State,
+    pub outcome: Outcome,
+    pub evaluation: Option<Evaluation>,
+    pub judgements: BTreeMap<VertexId, Judgement>,
+    /// What is scaled now.
+    pub scalings: BTreeMap<VertexId, Scaling>,
+    /// Vertices whose parallelism stays the user's.
+    pub excluded: BTreeSet<VertexId>,
+    /// What the change that is due costs, carried out or not.
+    pub cost: Option<Cost>,
+    pub events: Vec<Event>,
+    pub discarded: Option<Discarded>,
+}
+
+/// Makes a cycle of a job that runs and whose autoscaler is on.
+pub fn run(state: State, facts: &Facts<'_>) -> Cycle {
+    let mut cycle = Cycle {
+        state,
+        outcome: Outcome::Balanced,
+        evaluation: None,
+        judgements: BTreeMap::new(),
+        scalings: BTreeMap::new(),
+        excluded: facts.settings.excluded_vertices.clone(),
+        cost: None,
+        events: Vec::new(),
+        discarded: None,
+    };
+    cycle.outcome = match cycle.collect(facts) {
+        Ok(unscaled) => cycle.execute(facts, &unscaled),
+        Err(outcome) => outcome,
+    };
+    cycle
+}
+
+/// The user's overrides with those that were decided. Of a vertex that is excluded, the user's own
+/// one wins where there is one.
+pub fn overrides_in_force(
+    users: &BTreeMap<String, String>,
+    decided: &BTreeMap<VertexId, u32>,
+    excluded: &BTreeSet<VertexId>,
+) -> BTreeMap<String, String> {
+    let mut overrides = users.clone();
+    for (id, parallelism) in decided {
+        if !(excluded.contains(id) && users.contains_key(id.as_str())) {
+            overrides.insert(id.as_str().to_owned(), parallelism.to_string());
+        }
+    }
+    overrides
+}
+
+impl Cycle {
+    /// Adds a sample and evaluates; an error is why there is no decision yet.
+    fn collect(&mut self, facts: &Facts<'_>) -> Result<BTreeMap<VertexId, Unscaled>, Outcome> {
+        let Facts { now, settings, topology, running_since, .. } = *facts;
+        let samples = std::mem::take(&mut self.state.samples);
+        let (samples, discarded) = window::comparable(samples, now, running_since, topology);
+        self.discarded = discarded;
+        let (sample, unscaled) = match sample(facts.reading, topology, settings, &samples) {
+            Ok(sample) => sample,
+            Err(vertex) => {
+                self.state.samples = samples;
+                return Err(Outcome::NotRead(vertex));
+            }
+        };
+        self.excluded.extend(unscaled.keys().cloned());
+        let window = window::add(samples, sample, now, running_since, settings);
+        self.state.samples = window.samples;
+        past::trim(&mut self.state.past, now, settings);
+        past::trim_restarts(&mut self.state.restarts, now, settings);
+        let State { samples, past, restarts, .. } = &mut self.state;
+        past::note_restart(restarts, past, topology, running_since);
+        if samples.len() < 2 {
+            return Err(Outcome::TooFewSamples { have: samples.len() });
+        }
+        let restart_time = past::restart_time(restarts, settings);
+        let mut evaluation =
+            evaluate(samples, topology, settings, restart_time).map_err(Outcome::Unmeasured)?;
+        let is_full = now >= window.full_at;
+        if !is_full {
+            for figures in evaluation.vertices.values_mut() {
+                figures.set(Metric::RecommendedParallelism, Evaluated::of(f64::NAN));
+            }
+        }
+        self.evaluation = Some(evaluation);
+        if is_full { Ok(unscaled) } else { Err(Outcome::WindowNotFull { until: window.full_at }) }
+    }
+
+    fn execute(&mut self, facts: &Facts<'_>, unscaled: &BTreeMap<VertexId, Unscaled>) -> Outcome {
+        let Facts { now, settings, .. } = *facts;
+        let Some(mut evaluation) = self.evaluation.take() else { return Outcome::Balanced };
+        let outcome = match self.memory_pressure(&evaluation, settings) {
+            Some(outcome) => outcome,
+            None => self.decide(facts, unscaled, &mut evaluation),
+        };
+        self.evaluation = Some(evaluation);
+        if outcome == Outcome::Scaled {
+            self.commit(now, facts.topology);
+        }
+        outcome
+    }
+
+    fn memory_pressure(&mut self, evaluation: &Evaluation, settings: &Settings) -> Option<Outcome> {
+        let gc = evaluation.job.current(Metric::GcPressure);
+        if gc > settings.gc_pressure_max {
+            self.events.push(Event::gc_pressure(gc, settings));
+            return Some(Outcome::GcPressure(gc));
+        }
+        let heap = evaluation.job.average(Metric::HeapMaxUsageRatio);
+        if heap > settings.heap_usage_max {
+            self.events.push(Event::heap_usage(heap, settings));
+            return Some(Outcome::HeapUsage(heap));
+        }
+        None
+    }
+
+    fn decide(
+        &mut self,
+        facts: &Facts<'_>,
+        unscaled: &BTreeMap<VertexId, Unscaled>,
+        evaluation: &mut Evaluation,
+    ) -> Outcome {
+        let Facts { now, zone, settings, topology, .. } = *facts;
+        self.judge(facts, unscaled, evaluation);
+        let changes = || self.judgements.iter().filter(|(_, judgement)| judgement.is_change());
+        if changes().next().is_none() {
+            return Outcome::Balanced;
+        }
+        if !changes().any(|(_, judgement)| judgement.is_outside) {
+            return Outcome::WithinBounds;
+        }
+        let mut scalings = BTreeMap::new();
+        for (id, judgement) in changes() {
+            let Some(figures) = evaluation.vertices.get_mut(id) else { continue };
+            let recommended = Evaluated::of(f64::from(judgement.new));
+            figures.set(Metric::RecommendedParallelism, recommended);
+            let Judgement { current, new, .. } = *judgement;
+            scalings.insert(id.clone(), Scaling { current, new, figures: figures.clone() });
+        }
+        let disabled = if let Some(why) = &settings.fixed_by
+            && settings.is_scaling_enabled
+        {
+            Some(Disabled::Fixed(why.clone()))
+        } else if let Some(until) = settings.advised_until.filter(|until| now < *until)
+            && settings.is_scaling_enabled
+        {
+            Some(Disabled::Advice(until))
+        } else if settings.is_scaling_enabled {
+            let excluding = settings.excluded_periods.iter().find(|of| of.contains(now, zone));
+            excluding.map(|period| Disabled::Period(period.to_string()))
+        } else {
+            Some(Disabled::Scaling)
+        };
+        self.cost = self.cost(facts, &scalings, &self.state.config);
+        if let Some(disabled) = disabled {
+            self.events.push(Event::report(&scalings, Some(&disabled), self.cost, settings));
+            return Outcome::Disabled(disabled);
+        }
+        let (config, task_manager) = match self.tune(facts, evaluation, &scalings) {
+            Ok(tuned) => tuned,
+            Err(invalid) => return Outcome::Invalid(invalid),
+        };
+        self.cost = self.cost(facts, &scalings, &config);
+        let changes: Changes = scalings
+            .iter()
+            .map(|(id, scaling)| (id.clone(), (scaling.current, scaling.new)))
+            .collect();
+        if let Some(exceeded) = quota::exceeded(&changes, topology, task_manager, settings) {
+            self.events.push(Event::quota(exceeded, settings));
+            return Outcome::Quota(exceeded);
+        }
+        let is_decided =
+            |(id, to): (&VertexId, &Scaling)| self.state.overrides.get(id) == Some(&to.new);
+        if scalings.iter().all(is_decided) {
+            // A second record of it would push out what was learnt before.
+            return Outcome::AlreadyDecided;
+        }
+        self.events.push(Event::report(&scalings, None, self.cost, settings));
+        self.scalings = scalings;
+        self.state.config = config;
+        Outcome::Scaled
+    }
+
+    /// What the pods request before and after a change, with which `tuned` comes into force.
+    fn cost(
+        &self,
+        facts: &Facts<'_>,
+        scalings: &BTreeMap<VertexId, Scaling>,
+        tuned: &ConfigChanges,
+    ) -> Option<Cost> {
+        let Facts { settings, topology, pods, .. } = *facts;
+        let request = |slots: u64, tuned: &ConfigChanges| {
+            let memory = tuned.overrides.get(TASK_MANAGER_PROCESS_MEMORY.key());
+            let memory = memory.and_then(|text| MemorySize::parse(text));
+            Some(pods?.with_memory(memory).request(slots, settings.prices))
+        };
+        let new = |id: &VertexId, now: u32| scalings.get(id).map_or(now, |scaling| scaling.new);
+        Some(Cost {
+            before: request(slots(topology, |_, now| now), &self.state.config)?,
+            after: request(slots(topology, new), tuned)?,
+        })
+    }
+
+    /// What is tuned with this decision, and what a TaskManager then takes. Recommendations are told
+    /// even where they are not carried out.
+    fn tune(
+        &mut self,
+        facts: &Facts<'_>,
+        evaluation: &Evaluation,
+        scalings: &BTreeMap<VertexId, Scaling>,
+    ) -> Result<(ConfigChanges, TaskManager), InvalidValue> {
+        let Facts { settings, config, topology, mut task_manager, .. } = *facts;
+        let untuned = ConfigChanges::default();
+        let Some(total) = task_manager.memory else { return Ok((untuned, task_manager)) };
+        let tuning = Tuning { config, settings, topology, evaluation, scalings, total };
+        let Some(changes) = tune(&tuning)? else { return Ok((untuned, task_manager)) };
+        self.events.push(Event::tuning(&changes, settings));
+        if !settings.memory_tuning.is_enabled {
+            return Ok((untuned, task_manager));
+        }
+        let tuned = changes.overrides.get(TASK_MANAGER_PROCESS_MEMORY.key());
+        task_manager.memory = tuned.and_then(|text| MemorySize::parse(text)).or(Some(total));
+        Ok((changes, task_manager))
+    }
+
+    fn judge(
+        &mut self,
+        facts: &Facts<'_>,
+        unscaled: &BTreeMap<VertexId, Unscaled>,
+        evaluation: &mut Evaluation,
+    ) {
+        let Facts { now, settings, topology, .. } = *facts;
+        let State { past, restarts, delayed, .. } = &mut self.state;
+        let restart_time = past::restart_time(restarts, settings);
+        let nothing = VertexPast::new();
+        for (id, vertex) in topology.vertices() {
+            let Some(figures) = evaluation.vertices.get_mut(id) else { continue };
+            let case = Case {
+                id,
+                vertex,
+                figures,
+                past: past.get(id).unwrap_or(&nothing),
+                unscaled: unscaled.get(id).copied(),
+                restart_time,
+                now,
+                settings,
+            };
+            let judgement = judge(&case, delayed);
+            if let Some(expected) = judgement.expected_rate {
+                figures.set(Metric::ExpectedProcessingRate, Evaluated::of(expected));
+            }
+            if let Some(limited) = judgement.limited {
+                self.events.push(Event::limited(id, limited, settings));
+            }
+            if let Some(ineffective) = judgement.ineffective {
+                self.events.push(Event::ineffective(id, ineffective, settings));
+            }
+            self.judgements.insert(id.clone(), judgement);
+        }
+    }
+
+    fn commit(&mut self, now: Timestamp, topology: &Topology) {
+        let state = &mut self.state;
+        for (id, scaling) in &self.scalings {
+            state.past.entry(id.clone()).or_default().insert(now, scaling.clone());
+        }
+        state.restarts.insert(now, None);
+        let parallelism = |id: &VertexId, current| self.scalings.get(id).map_or(current, |s| s.new);
+        state.overrides = topology
+            .vertices()
+            .iter()
+            .map(|(id, vertex)| (id.clone(), parallelism(id, vertex.parallelism)))
+            .collect();
+        state.delayed.cancel_all();
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,273 @@
+//! From the samples of a window to the figures that a decision is made of.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use config::options::autoscaler::BusyTimeAggregator;
+
+use super::metric::{Evaluated, Figures, Metric};
+use super::rate::{Rate, round_half_up};
+use super::settings::Settings;
+use super::topology::{Topology, Vertex, VertexId};
+use super::window::{Samples, average, rate, seconds};
+
+/// The figures of a job.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Evaluation {
+    pub vertices: BTreeMap<VertexId, Figures>,
+    pub job: Figures,
+    /// A source is so far behind that its lag rules.
+    pub is_backlog: bool,
+}
+
+/// Why there are no figures.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum Unmeasured {
+    #[error("there are no samples")]
+    NoSamples,
+    #[error("source `{0}` has no rate at which records come in")]
+    NoIngestionRate(VertexId),
+    #[error("source `{0}` has no lag in the last sample")]
+    NoLag(VertexId),
+}
+
+/// Evaluates the samples.
+///
+/// # Errors
+/// When a source has no rate: nothing after it could be told apart from idle.
+pub fn evaluate(
+    samples: &Samples,
+    topology: &Topology,
+    settings: &Settings,
+    restart_time: Duration,
+) -> Result<Evaluation, Unmeasured> {
+    let window = View { samples, topology, settings };
+    let mut evaluation = Evaluation {
+        vertices: BTreeMap::new(),
+        job: window.job()?,
+        is_backlog: window.is_backlog(),
+    };
+    for (id, vertex) in topology.in_order() {
+        let figures = window.vertex(id, vertex, &evaluation, restart_time)?;
+        evaluation.vertices.insert(id.clone(), figures);
+    }
+    Ok(evaluation)
+}
+
+/// What a vertex has to manage at a utilization; nothing where a rate is not known. With the time of
+/// a restart, also what piles up in it.
+pub fn capacity(
+    figures: &Figures,
+    utilization: f64,
+    settings: &Settings,
+    restart: Option<Duration>,
+) -> Option<Rate> {
+    let catch_up = figures.current(Metric::CatchUpDataRate);
+    let target = figures.average(Metric::TargetDataRate);
+    if catch_up.is_nan() || target.is_nan() || utilization.is_nan() {
+        return None;
+    }
+    let utilization = utilization.clamp(0.0, 1.0);
+    if utilization == 0.0 {
+        return Rate::new(f64::INFINITY);
+    }
+    let catch_up_time = seconds(settings.catch_up);
+    let of_restart = match restart {
+        Some(restart) if catch_up_time > 0.0 => target * seconds(restart) / catch_up_time,
+        Some(_) | None => 0.0,
+    };
+    Rate::new(round_half_up(catch_up + of_restart + target / utilization))
+}
+
+struct View<'a> {
+    samples: &'a Samples,
+    topology: &'a Topology,
+    settings: &'a Settings,
+}
+
+impl View<'_> {
+    fn rate(&self, vertex: &VertexId, metric: Metric) -> f64 {
+        rate(self.samples, vertex, metric)
+    }
+
+    fn latest(&self, vertex: &VertexId, metric: Metric) -> Option<f64> {
+        let (_, sample) = self.samples.last_key_value()?;
+        sample.vertices.get(vertex)?.get(metric)
+    }
+
+    fn is_backlog(&self) -> bool {
+        let max = seconds(self.settings.backlog_lag);
+        self.topology.vertices().iter().filter(|(_, vertex)| vertex.is_source()).any(|(id, _)| {
+            // Not a number where a rate is unknown, or nothing waits and nothing comes.
+            let lag = self.latest(id, Metric::Lag).unwrap_or(0.0);
+            lag / self.rate(id, Metric::NumRecordsIn) > max
+        })
+    }
+
+    fn job(&self) -> Result<Figures, Unmeasured> {
+        let (_, latest) = self.samples.last_key_value().ok_or(Unmeasured::NoSamples)?;
+        let now = |metric| latest.job.get(metric).unwrap_or(f64::NAN);
+        let mut figures = Figures::default();
+        for metric in [Metric::GcPressure, Metric::NumTaskSlotsUsed] {
+            figures.set(metric, Evaluated::of(now(metric)));
+        }
+        for metric in [
+            Metric::HeapMaxUsageRatio,
+            Metric::HeapMemoryUsed,
+            Metric::ManagedMemoryUsed,
+            Metric::MetaspaceMemoryUsed,
+        ] {
+            let mean = average(self.samples, None, metric, 1);
+            figures.set(metric, Evaluated::new(now(metric), mean));
+        }
+        Ok(figures)
+    }
+
+    fn vertex(
+        &self,
+        id: &VertexId,
+        vertex: &Vertex,
+        before: &Evaluation,
+        restart_time: Duration,
+    ) -> Result<Figures, Unmeasured> {
+        let mut figures = Figures::default();
+        let (target, catch_up) = if vertex.is_source() {
+            self.of_source(id)?
+        } else {
+            self.of_inputs(id, vertex, &before.vertices)
+        };
+        figures.set(Metric::TargetDataRate, Evaluated::average(target));
+        figures.set(Metric::CatchUpDataRate, Evaluated::of(catch_up));
+        let busy = self.busy(id, vertex);
+        figures.set(Metric::Load, Evaluated::average(busy / 1000.0));
+        figures.set(Metric::TrueProcessingRate, Evaluated::average(self.true_rate(id, busy)));
+        if let Some(lag) = self.latest(id, Metric::Lag) {
+            figures.set(Metric::Lag, Evaluated::of(lag));
+        }
+        for (metric, number) in [
+            (Metric::Parallelism, vertex.parallelism),
+            (Metric::MaxParallelism, vertex.max_parallelism),
+            (Metric::NumSourcePartitions, vertex.partitions.unwrap_or(0)),
+            (Metric::RecommendedParallelism, vertex.parallelism),
+        ] {
+            figures.set(metric, Evaluated::of(f64::from(number)));
+        }
+        let (up, down) = if before.is_backlog {
+            // All of it may be used, and nothing is taken away, until the backlog is gone.
+            (1.0, 0.0)
+        } else {
+            (self.settings.utilization_max, self.settings.utilization_min)
+        };
+        let threshold = |utilization, restart| {
+            let capacity = capacity(&figures, utilization, self.settings, restart);
+            Evaluated::of(capacity.map_or(f64::NAN, Rate::get))
+        };
+        let (up, down) = (threshold(up, None), threshold(down, Some(restart_time)));
+        figures.set(Metric::ScaleUpRateThreshold, up);
+        figures.set(Metric::ScaleDownRateThreshold, down);
+        Ok(figures)
+    }
+
+    /// Target and catch-up rate of a source.
+    fn of_source(&self, id: &VertexId) -> Result<(f64, f64), Unmeasured> {
+        let coming_in = self.rate(id, Metric::NumRecordsIn) + self.rate(id, Metric::Lag);
+        if !coming_in.is_finite() {
+            return Err(Unmeasured::NoIngestionRate(id.clone()));
+        }
+        let lag = self.latest(id, Metric::Lag).filter(|lag| lag.is_finite());
+        let lag = lag.ok_or_else(|| Unmeasured::NoLag(id.clone()))?;
+        let time = seconds(self.settings.catch_up);
+        let catch_up = if time == 0.0 { 0.0 } else { lag / time };
+        Ok((coming_in.max(0.0), catch_up))
+    }
+
+    /// Target and catch-up rate of what reads from other vertices.
+    fn of_inputs(
+        &self,
+        id: &VertexId,
+        vertex: &Vertex,
+        before: &BTreeMap<VertexId, Figures>,
+    ) -> (f64, f64) {
+        let (mut target, mut catch_up) = (0.0, 0.0);
+        for input in vertex.inputs.keys() {
+            let Some(of_input) = before.get(input) else { continue };
+            let ratio = self.output_ratio(input, id, vertex);
+            target += of_input.average(Metric::TargetDataRate) * ratio;
+            catch_up += of_input.current(Metric::CatchUpDataRate) * ratio;
+        }
+        (target, catch_up)
+    }
+
+    /// Records that go from one vertex to another, for each that comes in.
+    fn output_ratio(&self, from: &VertexId, to: &VertexId, vertex: &Vertex) -> f64 {
+        let coming_in = self.rate(from, Metric::NumRecordsIn);
+        if coming_in > 0.0 {
+            let going_out = self.edge_rate(from, to, vertex);
+            if going_out > 0.0 {
+                return going_out / coming_in;
+            }
+        }
+        0.0
+    }
+
+    /// Flink counts what a vertex sends to all others together, so that the rate of one edge is what
+    /// the other end receives, without what it gets from elsewhere.
+    fn edge_rate(&self, from: &VertexId, to: &VertexId, vertex: &Vertex) -> f64 {
+        if vertex.inputs.len() == 1 {
+            return self.rate(to, Metric::NumRecordsIn);
+        }
+        let mut from_others = 0.0;
+        for other in vertex.inputs.keys().filter(|other| *other != from) {
+            if self.topology.outputs(other).count() != 1 {
+                from_others = f64::NAN;
+                break;
+            }
+            from_others += self.rate(other, Metric::NumRecordsOut);
+        }
+        if from_others.is_nan() {
+            return self.rate(from, Metric::NumRecordsOut);
+        }
+        self.rate(to, Metric::NumRecordsIn) - from_others
+    }
+
+    /// Milliseconds per second.
+    fn busy(&self, id: &VertexId, vertex: &Vertex) -> f64 {
+        match self.settings.busy_time {
+            BusyTimeAggregator::Avg => {
+                self.rate(id, Metric::AccumulatedBusyTime) / f64::from(vertex.parallelism)
+            }
+            BusyTimeAggregator::Max | BusyTimeAggregator::Min => {
+                average(self.samples, Some(id), Metric::Load, 1) * 1000.0
+            }
+        }
+    }
+
+    /// Records that come in, counted over the same time as the busy time is.
+    fn rate_for_busy(&self, id: &VertexId) -> f64 {
+        let counted = || self.rate(id, Metric::NumRecordsIn);
+        match self.settings.busy_time {
+            BusyTimeAggregator::Avg => counted(),
+            BusyTimeAggregator::Max | BusyTimeAggregator::Min => {
+                let mean = average(self.samples, Some(id), Metric::NumRecordsInPerSecond, 1);
+                if mean.is_finite() { mean } else { counted() }
+            }
+        }
+    }
+
+    /// What the vertex could process if it were busy all the time.
+    fn true_rate(&self, id: &VertexId, busy: f64) -> f64 {
+        let coming_in = self.rate_for_busy(id);
+        let by_busy_time =
+            if coming_in == 0.0 { f64::INFINITY } else { coming_in / (busy / 1000.0) };
+        let observed =
+            average(self.samples, Some(id), Metric::ObservedTpr, self.settings.observed_min);
+        if observed.is_nan() {
+            return by_busy_time;
+        }
+        let is_too_large = by_busy_time > observed * (1.0 + self.settings.observed_switch);
+        if !by_busy_time.is_finite() || is_too_large { observed } else { by_busy_time }
+    }
+}
+
+#[cfg(test)]
+mod tests;

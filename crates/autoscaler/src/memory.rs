@@ -1,0 +1,217 @@
+//! What TaskManagers could do with, from what they used: the configuration that gives them so much.
+
+use std::collections::BTreeMap;
+
+use config::memory::MemorySize;
+use config::option::{ConfigOption, InvalidValue};
+use config::{FlinkConfig, options};
+use lifecycle::validate::memory_model::{TaskManagerMemory, task_manager_memory};
+
+use super::cycle::ConfigChanges;
+use super::evaluate::Evaluation;
+use super::metric::Metric;
+use super::past::Scaling;
+use super::rate::to_int;
+use super::settings::Settings;
+use super::topology::{ShipStrategy, Topology, VertexId};
+
+/// What tuning looks at.
+#[derive(Clone, Copy, Debug)]
+pub struct Tuning<'a> {
+    /// The user's configuration, without what was tuned before.
+    pub config: &'a FlinkConfig,
+    pub settings: &'a Settings,
+    pub topology: &'a Topology,
+    pub evaluation: &'a Evaluation,
+    pub scalings: &'a BTreeMap<VertexId, Scaling>,
+    /// Memory of a TaskManager's process.
+    pub total: MemorySize,
+}
+
+/// What is left to be given out.
+struct Budget(u64);
+
+impl Budget {
+    fn take(&mut self, bytes: u64) -> u64 {
+        let taken = bytes.min(self.0);
+        self.0 -= taken;
+        taken
+    }
+}
+
+/// Sizes that are enough.
+struct Sizes {
+    network: u64,
+    metaspace: u64,
+    heap: u64,
+    managed: u64,
+    total: u64,
+}
+
+/// Recommends memory; nothing where Flink could not split the one that there is, or where it was not
+/// measured: a TaskManager without metaspace does not start.
+///
+/// # Errors
+/// For an option of Flink that cannot be read.
+pub fn tune(of: &Tuning<'_>) -> Result<Option<ConfigChanges>, InvalidValue> {
+    let Some(spec) = task_manager_memory(of.config) else { return Ok(None) };
+    let is_measured = |metric| of.evaluation.job.average(metric).is_finite();
+    let used = [Metric::HeapMemoryUsed, Metric::MetaspaceMemoryUsed, Metric::ManagedMemoryUsed];
+    if of.total.bytes() == 0 || !used.into_iter().all(is_measured) {
+        return Ok(None);
+    }
+    let network = of.network()?;
+    let sizes = of.sizes(&spec, network);
+    Ok(changes(&spec, &sizes))
+}
+
+impl Tuning<'_> {
+    fn sizes(&self, spec: &TaskManagerMemory, network: u64) -> Sizes {
+        let mut budget = Budget(self.total.bytes());
+        for fixed in [spec.framework_off_heap, spec.task_off_heap, spec.overhead] {
+            budget.take(fixed);
+        }
+        let network = budget.take(network);
+        let metaspace = budget.take(self.with_overhead(Metric::MetaspaceMemoryUsed));
+        let heap = budget.take(self.with_overhead(Metric::HeapMemoryUsed));
+        let managed = if self.used(Metric::ManagedMemoryUsed) == 0 {
+            0
+        } else if self.settings.memory_tuning.is_managed_maximized {
+            budget.take(u64::MAX)
+        } else {
+            budget.take(spec.managed)
+        };
+        let heap = if self.settings.memory_tuning.is_scale_down_compensated {
+            heap + budget.take(scaled(heap, self.compensation()).saturating_sub(heap))
+        } else {
+            heap
+        };
+        let total = self.total.bytes() - budget.0;
+        Sizes { network, metaspace, heap, managed, total }
+    }
+
+    /// Whole bytes, on average.
+    fn used(&self, metric: Metric) -> u64 {
+        scaled(1, self.evaluation.job.average(metric))
+    }
+
+    fn with_overhead(&self, metric: Metric) -> u64 {
+        scaled(self.used(metric), 1.0 + self.settings.memory_tuning.overhead)
+    }
+
+    /// By how much fewer TaskManagers have more to do each.
+    fn compensation(&self) -> f64 {
+        let used = to_int(self.evaluation.job.current(Metric::NumTaskSlotsUsed));
+        let used = u32::try_from(used).unwrap_or(0);
+        let per_task_manager = self.settings.slots_per_task_manager;
+        let before = used.div_ceil(per_task_manager);
+        let after = self.slots_after(used).div_ceil(u64::from(per_task_manager));
+        #[allow(clippy::cast_precision_loss, reason = "far below 2^53 TaskManagers")]
+        let factor = f64::from(before) / after.max(1) as f64;
+        factor.max(1.0)
+    }
+
+    /// All vertices share slots if as many are in use as the widest one has subtasks.
+    fn slots_after(&self, used: u32) -> u64 {
+        let vertices = self.topology.vertices();
+        let widest = vertices.values().map(|vertex| vertex.parallelism).max().unwrap_or(0);
+        let after = vertices.keys().map(|id| u64::from(self.parallelism(id)));
+        if widest == used { after.max().unwrap_or(0) } else { after.sum() }
+    }
+
+    fn parallelism(&self, id: &VertexId) -> u32 {
+        let now = || self.topology.get(id).map_or(1, |vertex| vertex.parallelism);
+        self.scalings.get(id).map_or_else(now, |scaling| scaling.new)
+    }
+
+    /// Buffers of all edges, at both of their ends, for each slot.
+    fn network(&self) -> Result<u64, InvalidValue> {
+        let per_channel = u64::from(self.config.get(&options::NETWORK_BUFFERS_PER_CHANNEL)?);
+        let floating = u64::from(self.config.get(&options::NETWORK_FLOATING_BUFFERS)?);
+        let segment = self.config.get(&options::MEMORY_SEGMENT_SIZE)?.bytes();
+        let mut segments: u64 = 0;
+        for (id, vertex) in self.topology.vertices() {
+            let inputs = vertex.inputs.iter().map(|(input, ship)| (input, *ship));
+            for (other, ship) in inputs.chain(self.topology.outputs(id)) {
+                let channels = channels(self.parallelism(id), self.parallelism(other), ship);
+                let of_gate = channels.saturating_mul(per_channel).saturating_add(floating);
+                segments = segments.saturating_add(of_gate);
+            }
+        }
+        let slots = u64::from(self.settings.slots_per_task_manager);
+        Ok(segments.saturating_mul(segment).saturating_mul(slots))
+    }
+}
+
+/// Subtasks at the other end that one subtask is connected with.
+fn channels(own: u32, other: u32, ship: ShipStrategy) -> u64 {
+    u64::from(match ship {
+        ShipStrategy::Forward | ShipStrategy::Rescale => other.div_ceil(own.max(1)),
+        ShipStrategy::Hash
+        | ShipStrategy::Rebalance
+        | ShipStrategy::Custom
+        | ShipStrategy::Broadcast
+        | ShipStrategy::Global
+        | ShipStrategy::Shuffle
+        | ShipStrategy::Unknown => other,
+    })
+}
+
+fn changes(spec: &TaskManagerMemory, sizes: &Sizes) -> Option<ConfigChanges> {
+    let Sizes { network, metaspace, heap, managed, total } = *sizes;
+    if total == 0 {
+        return None;
+    }
+    let flink = i128::from(spec.flink) + i128::from(heap) - i128::from(spec.heap)
+        + i128::from(managed)
+        - i128::from(spec.managed)
+        + i128::from(network)
+        - i128::from(spec.network);
+    let mut changes = ConfigChanges::default();
+    let mut set = |key: &str, value: String| changes.overrides.insert(key.to_owned(), value);
+    set(options::TASK_MANAGER_PROCESS_MEMORY.key(), MemorySize(total).to_string());
+    set(options::TASK_MANAGER_FRAMEWORK_HEAP.key(), MemorySize(0).to_string());
+    set(options::TASK_MANAGER_MANAGED_FRACTION.key(), fraction(managed, flink)?);
+    set(options::TASK_MANAGER_NETWORK_MIN.key(), MemorySize(network).to_string());
+    set(options::TASK_MANAGER_NETWORK_MAX.key(), MemorySize(network).to_string());
+    set(options::TASK_MANAGER_OVERHEAD_FRACTION.key(), fraction(spec.overhead, total.into())?);
+    set(options::TASK_MANAGER_METASPACE.key(), MemorySize(metaspace).to_string());
+    let mut remove = |option: &ConfigOption<MemorySize>| {
+        changes.removals.extend(option.keys().map(str::to_owned));
+    };
+    remove(&options::TASK_MANAGER_FLINK_MEMORY);
+    remove(&options::TASK_MANAGER_TASK_HEAP);
+    remove(&options::TASK_MANAGER_MANAGED_MEMORY);
+    Some(changes)
+}
+
+/// Up at the third decimal; nothing for a share of nothing.
+#[allow(clippy::cast_precision_loss, reason = "a share is not exact")]
+fn fraction(part: u64, whole: i128) -> Option<String> {
+    if whole <= 0 {
+        return None;
+    }
+    let text = (part as f64 / whole as f64).to_string();
+    let (ones, decimals) = text.split_once('.').unwrap_or((&text, "0"));
+    if decimals.len() <= 3 {
+        return Some(format!("{ones}.{decimals}"));
+    }
+    let thousandths = ones.parse::<u64>().ok()? * 1000 + decimals[..3].parse::<u64>().ok()? + 1;
+    let text = format!("{}.{:03}", thousandths / 1000, thousandths % 1000);
+    let text = text.trim_end_matches('0');
+    Some(if text.ends_with('.') { format!("{text}0") } else { text.to_owned() })
+}
+
+/// Whole bytes; none for what is not a number.
+#[allow(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "as the Java operator does; a float cast saturates"
+)]
+fn scaled(bytes: u64, factor: f64) -> u64 {
+    (bytes as f64 * factor) as u64
+}
+
+#[cfg(test)]
+mod tests;

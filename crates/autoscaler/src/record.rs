@@ -1,0 +1,260 @@
+//! Measurements of a job over some time, as a file that can be replayed: JSON, one object a line.
+//!
+//! The first line says what was recorded, each other one what was read at one moment, or why nothing
+//! was. A file of a newer version is refused: it may mean something else by the same words. What was
+//! cut off while it was written is left out, and said so.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use config::memory::MemorySize;
+use config::{FlinkConfig, secret};
+
+use super::quota::TaskManager;
+use super::sample::Reading;
+use super::topology::{Topology, Vertex, VertexId};
+
+/// What the first line calls itself.
+pub const FORMAT: &str = "kubectl-flink autoscaler record";
+/// Raised when an older reader would misunderstand what is written.
+pub const VERSION: u32 = 1;
+/// Longest line; a measurement of a thousand vertices takes a quarter of it.
+pub const LINE_BYTES_MAX: usize = 4 << 20;
+/// Largest file.
+pub const FILE_BYTES_MAX: u64 = 256 << 20;
+/// Most measurements of a file: a week of one each ten seconds, and more.
+pub const ENTRIES_MAX: usize = 100_000;
+
+/// Options that decisions depend on begin with one of these; no others are recorded.
+const OPTIONS: [&str; 11] = [
+    "job.autoscaler.",
+    "kubernetes.operator.job.autoscaler.",
+    "taskmanager.memory.",
+    "taskmanager.network.memory.",
+    "taskmanager.numberOfTaskSlots",
+    "jobmanager.scheduler",
+    // What pods request.
+    "jobmanager.memory.",
+    "kubernetes.jobmanager.cpu",
+    "kubernetes.jobmanager.replicas",
+    "kubernetes.taskmanager.cpu",
+    "kubernetes.taskmanager.memory.limit-factor",
+];
+
+/// What was recorded.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Header {
+    pub format: String,
+    pub version: u32,
+    pub job_name: String,
+    pub job_id: String,
+    pub recorded_at: Timestamp,
+    /// The job's options, as far as decisions depend on them.
+    pub options: BTreeMap<String, String>,
+    /// Its JobManager is there for others as well.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_session_job: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub task_manager_cpu: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub task_manager_memory_bytes: Option<u64>,
+    /// What people call the vertices.
+    pub vertex_names: BTreeMap<VertexId, String>,
+}
+
+impl Header {
+    pub fn new(job_name: &str, job_id: &str, now: Timestamp, config: &FlinkConfig) -> Self {
+        let is_wanted = |key: &str| OPTIONS.iter().any(|prefix| key.starts_with(prefix));
+        let options = config
+            .iter()
+            .filter(|(key, value)| is_wanted(key) && secret::shown(key, value) == *value)
+            .map(|(key, value)| (key.to_owned(), value.to_owned()))
+            .collect();
+        Self {
+            format: FORMAT.to_owned(),
+            version: VERSION,
+            job_name: job_name.to_owned(),
+            job_id: job_id.to_owned(),
+            recorded_at: now,
+            options,
+            is_session_job: false,
+            task_manager_cpu: None,
+            task_manager_memory_bytes: None,
+            vertex_names: BTreeMap::new(),
+        }
+    }
+
+    pub fn config(&self) -> FlinkConfig {
+        self.options.iter().map(|(key, value)| (key.clone(), value.clone())).collect()
+    }
+
+    pub fn task_manager(&self) -> TaskManager {
+        TaskManager {
+            cpu: self.task_manager_cpu,
+            memory: self.task_manager_memory_bytes.map(MemorySize),
+        }
+    }
+}
+
+/// What was read of a job at one moment.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Measurement {
+    pub running_since: Timestamp,
+    pub topology: Topology,
+    pub reading: Reading,
+}
+
+/// One moment: a measurement, or why there is none.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Entry {
+    pub at: Timestamp,
+    pub measured: Result<Measurement, String>,
+}
+
+/// A file that was read.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Record {
+    pub header: Header,
+    pub entries: Vec<Entry>,
+    /// The last line was cut off, and is left out.
+    pub is_cut: bool,
+}
+
+/// Why a file cannot be replayed.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum Unreadable {
+    #[error("it is no record of measurements: {0}")]
+    NoRecord(String),
+    #[error("it is of version {0} of the format, and this program knows {VERSION} and older ones")]
+    Newer(u32),
+    #[error("line {line}: {problem}")]
+    Line { line: usize, problem: String },
+    #[error("it has more than {ENTRIES_MAX} measurements")]
+    TooMany,
+    #[error("it has no measurement of a job that runs")]
+    Empty,
+}
+
+#[derive(Deserialize)]
+struct Version {
+    format: String,
+    version: u32,
+}
+
+#[derive(Deserialize, Serialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct EntryText {
+    at: Timestamp,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    measured: Option<MeasuredText>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    unmeasured: Option<String>,
+}
+
+#[derive(Deserialize, Serialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct MeasuredText {
+    running_since: Timestamp,
+    vertices: BTreeMap<VertexId, Vertex>,
+    reading: Reading,
+}
+
+/// The first line of a file, without its end.
+pub fn header_line(header: &Header) -> String {
+    text(header)
+}
+
+/// One more line of a file, without its end.
+pub fn entry_line(entry: &Entry) -> String {
+    let Entry { at, measured } = entry;
+    text(&match measured {
+        Ok(Measurement { running_since, topology, reading }) => EntryText {
+            at: *at,
+            measured: Some(MeasuredText {
+                running_since: *running_since,
+                vertices: topology.vertices().clone(),
+                reading: reading.clone(),
+            }),
+            unmeasured: None,
+        },
+        Err(why) => EntryText { at: *at, measured: None, unmeasured: Some(why.clone()) },
+    })
+}
+
+/// Keys are texts and numbers have a form: nothing here fails to be written.
+fn text(value: &impl Serialize) -> String {
+    serde_json::to_string(value).unwrap_or_default()
+}
+
+/// Reads a whole file.
+///
+/// # Errors
+/// For a file that was not written by [`header_line`] and [`entry_line`], with the line to blame.
+pub fn read(file: &str) -> Result<Record, Unreadable> {
+    let mut lines = file.lines().enumerate();
+    let Some((_, first)) = lines.next() else {
+        return Err(Unreadable::NoRecord("the file is empty".to_owned()));
+    };
+    let header = header(first)?;
+    let is_whole = file.ends_with('\n');
+    let last = file.lines().count();
+    let mut record = Record { header, entries: Vec::new(), is_cut: false };
+    for (index, line) in lines {
+        let number = index + 1;
+        if line.trim().is_empty() {
+            continue;
+        }
+        if record.entries.len() >= ENTRIES_MAX {
+            return Err(Unreadable::TooMany);
+        }
+        match entry(line) {
+            Ok(entry) => record.entries.push(entry),
+            Err(_) if number == last && !is_whole => record.is_cut = true,
+            Err(problem) => return Err(Unreadable::Line { line: number, problem }),
+        }
+    }
+    if record.entries.iter().all(|entry| entry.measured.is_err()) {
+        return Err(Unreadable::Empty);
+    }
+    Ok(record)
+}
+
+fn header(line: &str) -> Result<Header, Unreadable> {
+    let Version { format, version } = json(line).map_err(Unreadable::NoRecord)?;
+    if format != FORMAT {
+        return Err(Unreadable::NoRecord(format!("it says of itself that it is `{format}`")));
+    }
+    if version > VERSION {
+        return Err(Unreadable::Newer(version));
+    }
+    json(line).map_err(|problem| Unreadable::Line { line: 1, problem })
+}
+
+fn entry(line: &str) -> Result<Entry, String> {
+    let EntryText { at, measured, unmeasured } = json(line)?;
+    let measured = match (measured, unmeasured) {
+        (Some(MeasuredText { running_since, vertices, reading }), None) => {
+            let topology = Topology::new(vertices).map_err(|unusable| unusable.to_string())?;
+            Ok(Measurement { running_since, topology, reading })
+        }
+        (None, Some(why)) => Err(why),
+        (None, None) | (Some(_), Some(_)) => {
+            return Err("expected either `measured` or `unmeasured`".to_owned());
+        }
+    };
+    Ok(Entry { at, measured })
+}
+
+fn json<T: DeserializeOwned>(line: &str) -> Result<T, String> {
+    if line.len() > LINE_BYTES_MAX {
+        return Err(format!("it is longer than {LINE_BYTES_MAX} bytes"));
+    }
+    serde_json::from_str(line).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests;

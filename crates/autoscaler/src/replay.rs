@@ -1,0 +1,41 @@
+//! A record made into decisions again, with its own options or with others.
+//!
+//! Each measurement goes through the same cycle as that of a job that runs, at the time when it was
+//! taken. The job of the record does not follow what is decided now: it goes on as it was recorded.
+
+use jiff::tz::TimeZone;
+
+use config::FlinkConfig;
+
+use super::cost::Pods;
+use super::cycle::Facts;
+use super::record::Record;
+use super::settings::Settings;
+use super::trace::{Trace, Tracer};
+
+/// Replays a record under these options.
+pub fn replay(record: &Record, settings: &Settings, config: &FlinkConfig) -> Trace {
+    let mut tracer = Tracer::default();
+    for entry in &record.entries {
+        match &entry.measured {
+            Err(why) => tracer.skip(entry.at, why),
+            Ok(measurement) => {
+                let _decided = tracer.step(&Facts {
+                    now: entry.at,
+                    zone: &TimeZone::UTC,
+                    settings,
+                    config,
+                    topology: &measurement.topology,
+                    running_since: measurement.running_since,
+                    reading: &measurement.reading,
+                    task_manager: record.header.task_manager(),
+                    pods: Pods::of(config, record.header.is_session_job),
+                });
+            }
+        }
+    }
+    tracer.finish()
+}
+
+#[cfg(test)]
+mod tests;

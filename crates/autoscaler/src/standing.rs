@@ -1,0 +1,145 @@
+//! Whether a job is to be measured and judged now.
+
+use api::job::{JobSpec, JobState};
+use api::status::{
+    JobStatus, JobStatusState, LifecycleState, ReconciliationState, ReconciliationStatus,
+};
+
+/// What of a resource it depends on.
+#[derive(Clone, Copy, Debug)]
+pub struct Signs<'a> {
+    /// Of the spec.
+    pub job: Option<&'a JobSpec>,
+    pub status: &'a JobStatus,
+    pub reconciliation: &'a ReconciliationStatus,
+    pub lifecycle: Option<LifecycleState>,
+    pub observed_generation: Option<i64>,
+    pub generation: i64,
+    pub is_deleting: bool,
+}
+
+/// Why nothing is decided about a job now.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum Hold {
+    #[error("there is no job")]
+    NoJob,
+    #[error("the resource is being deleted")]
+    Deleting,
+    #[error("the job is suspended, or about to be")]
+    Suspended,
+    #[error("the spec is not carried out yet")]
+    NotReconciled,
+    #[error("an upgrade or a rollback is under way, or the job was rolled back")]
+    Moving,
+    #[error("the job is not RUNNING")]
+    NotRunning,
+    #[error("the deployed spec does not count as stable yet")]
+    NotStable,
+}
+
+/// The id of the job to measure.
+///
+/// # Errors
+/// Why it is left alone.
+pub fn job_to_measure<'a>(signs: &Signs<'a>) -> Result<&'a str, Hold> {
+    let Signs { job, status, reconciliation, lifecycle, .. } = *signs;
+    let Some(job) = job else { return Err(Hold::NoJob) };
+    if signs.is_deleting {
+        return Err(Hold::Deleting);
+    }
+    if job.state == JobState::Suspended {
+        return Err(Hold::Suspended);
+    }
+    let has_spec = reconciliation.last_reconciled_spec.is_some();
+    if !has_spec || signs.observed_generation != Some(signs.generation) {
+        return Err(Hold::NotReconciled);
+    }
+    if reconciliation.state != ReconciliationState::Deployed {
+        return Err(Hold::Moving);
+    }
+    let id = status.job_id.as_deref().filter(|_| status.state == Some(JobStatusState::Running));
+    let Some(id) = id else { return Err(Hold::NotRunning) };
+    if lifecycle == Some(LifecycleState::Stable) { Ok(id) } else { Err(Hold::NotStable) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A job that is to be measured, but for the change.
+    fn check(
+        change: impl FnOnce(&mut JobSpec, &mut JobStatus, &mut ReconciliationStatus),
+    ) -> Option<Hold> {
+        let (mut job, mut status) = (JobSpec::default(), JobStatus::default());
+        status.job_id = Some("j".to_owned());
+        status.state = Some(JobStatusState::Running);
+        let mut reconciliation = ReconciliationStatus {
+            last_reconciled_spec: Some("{}".to_owned()),
+            state: ReconciliationState::Deployed,
+            ..ReconciliationStatus::default()
+        };
+        change(&mut job, &mut status, &mut reconciliation);
+        job_to_measure(&signs(&job, &status, &reconciliation)).err()
+    }
+
+    fn signs<'a>(
+        job: &'a JobSpec,
+        status: &'a JobStatus,
+        reconciliation: &'a ReconciliationStatus,
+    ) -> Signs<'a> {
+        Signs {
+            job: Some(job),
+            status,
+            reconciliation,
+            lifecycle: Some(LifecycleState::Stable),
+            observed_generation: Some(2),
+            generation: 2,
+            is_deleting: false,
+        }
+    }
+
+    #[test]
+    fn a_stable_job_that_runs_is_measured() {
+        assert_eq!(check(|_, _, _| {}), None);
+    }
+
+    #[test]
+    fn a_job_that_moves_is_left_alone() {
+        assert_eq!(check(|job, _, _| job.state = JobState::Suspended), Some(Hold::Suspended));
+        for state in [
+            ReconciliationState::Upgrading,
+            ReconciliationState::RollingBack,
+            ReconciliationState::RolledBack,
+        ] {
+            assert_eq!(check(|_, _, of| of.state = state), Some(Hold::Moving));
+        }
+        for state in [
+            JobStatusState::Created,
+            JobStatusState::Restarting,
+            JobStatusState::Reconciling,
+            JobStatusState::Finished,
+        ] {
+            assert_eq!(check(|_, status, _| status.state = Some(state)), Some(Hold::NotRunning));
+        }
+        assert_eq!(check(|_, _, of| of.last_reconciled_spec = None), Some(Hold::NotReconciled));
+    }
+
+    #[test]
+    fn a_spec_that_is_new_or_unproven_comes_first() {
+        let (job, status) = (JobSpec::default(), JobStatus::default());
+        let reconciliation = ReconciliationStatus {
+            last_reconciled_spec: Some("{}".to_owned()),
+            state: ReconciliationState::Deployed,
+            ..ReconciliationStatus::default()
+        };
+        let mut status = status;
+        (status.job_id, status.state) = (Some("j".to_owned()), Some(JobStatusState::Running));
+        let signs = signs(&job, &status, &reconciliation);
+        let hold = |signs| job_to_measure(&signs).err();
+        assert_eq!(hold(Signs { generation: 3, ..signs }), Some(Hold::NotReconciled));
+        assert_eq!(hold(Signs { is_deleting: true, ..signs }), Some(Hold::Deleting));
+        assert_eq!(hold(Signs { job: None, ..signs }), Some(Hold::NoJob));
+        let lifecycle = Some(LifecycleState::Deployed);
+        assert_eq!(hold(Signs { lifecycle, ..signs }), Some(Hold::NotStable));
+    }
+}

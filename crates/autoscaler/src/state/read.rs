@@ -1,0 +1,235 @@
+//! The values read back. Whatever is not known exactly is an error: a newer operator may mean
+//! something else by it.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use crate::cycle::ConfigChanges;
+use crate::delayed::{Delayed, Recommended, Waiting};
+use crate::metric::{Evaluated, Figures, Metric, Values};
+use crate::past::{Past, Restarts, Scaling};
+use crate::sample::Sample;
+use crate::topology::VertexId;
+use crate::window::Samples;
+use config::structure::split_map;
+
+use super::TEXT_MAX;
+use super::text::{decompress, read_double, read_duration, read_instant};
+
+/// Longest key or value of a configuration that is tuned.
+const CONFIG_TEXT_MAX: usize = 500;
+
+/// Scalars are read as texts, so that no digit of them is lost.
+type Text = String;
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct ScalingText {
+    current_parallelism: u32,
+    new_parallelism: u32,
+    metrics: BTreeMap<Text, EvaluatedText>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct EvaluatedText {
+    current: Text,
+    average: Text,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct TrackingText {
+    scaling_records: BTreeMap<Text, RecordText>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct RecordText {
+    restart_duration: Option<Text>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct SampleText {
+    vertex_metrics: BTreeMap<Text, BTreeMap<Text, Text>>,
+    global_metrics: Option<BTreeMap<Text, Text>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ConfigText {
+    overrides: BTreeMap<Text, Text>,
+    removals: BTreeSet<Text>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct DelayedText {
+    delayed_vertices: BTreeMap<Text, WaitingText>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct WaitingText {
+    first_trigger_time: Text,
+    recommended_parallelisms: Vec<RecommendedText>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct RecommendedText {
+    trigger_time: Text,
+    parallelism: u32,
+    outside_utilization_bound: bool,
+}
+
+/// Reads YAML; nothing for an empty text.
+fn yaml<T: DeserializeOwned>(text: &str) -> Result<Option<T>, String> {
+    if text.trim().is_empty() {
+        return Ok(None);
+    }
+    if text.len() as u64 > TEXT_MAX {
+        return Err(format!("it is longer than {TEXT_MAX} characters"));
+    }
+    // As many figures as a job of a thousand vertices has in an hour; nobody writes anchors.
+    let budget = serde_yaml::budget! {
+        max_events: 6_000_000,
+        max_nodes: 3_000_000,
+        max_anchors: 0,
+        max_aliases: 0,
+        max_depth: 8,
+        flow_nesting_limit: 4,
+    };
+    serde_yaml::from_str_with_options(text, serde_yaml::options! { budget: budget })
+        .map(Some)
+        .map_err(|error| error.to_string())
+}
+
+fn compressed<T: DeserializeOwned>(value: &str) -> Result<Option<T>, String> {
+    yaml(&decompress(value)?)
+}
+
+pub(super) fn history(value: &str) -> Result<Past, String> {
+    let vertices: Option<BTreeMap<Text, BTreeMap<Text, ScalingText>>> = compressed(value)?;
+    let scaling = |(time, of): (Text, ScalingText)| {
+        let ScalingText { current_parallelism: current, new_parallelism: new, metrics } = of;
+        if current == 0 || new == 0 || current == new {
+            return Err(format!("`{current}` to `{new}` is no scaling"));
+        }
+        let figures = metrics.into_iter().map(|(metric, of)| {
+            let EvaluatedText { current, average } = of;
+            let [current, average] = [read_double(&current)?, read_double(&average)?];
+            Ok((known(&metric)?, Evaluated { current, average }))
+        });
+        let figures = Figures(figures.collect::<Result<_, String>>()?);
+        Ok((read_instant(&time)?, Scaling { current, new, figures }))
+    };
+    vertices
+        .unwrap_or_default()
+        .into_iter()
+        .map(|(id, scalings)| {
+            let scalings = scalings.into_iter().map(scaling).collect::<Result<_, String>>()?;
+            Ok((vertex(&id)?, scalings))
+        })
+        .collect()
+}
+
+pub(super) fn tracking(value: &str) -> Result<Restarts, String> {
+    let Some(TrackingText { scaling_records }) = compressed(value)? else {
+        return Ok(Restarts::new());
+    };
+    let record = |(time, RecordText { restart_duration }): (Text, RecordText)| {
+        let took = restart_duration.map(|text| read_duration(&text)).transpose()?;
+        Ok((read_instant(&time)?, took))
+    };
+    scaling_records.into_iter().map(record).collect()
+}
+
+pub(super) fn samples(value: &str) -> Result<Samples, String> {
+    let samples: Option<BTreeMap<Text, SampleText>> = compressed(value)?;
+    let sample = |(time, of): (Text, SampleText)| {
+        let vertices = of.vertex_metrics.into_iter();
+        let vertices = vertices.map(|(id, of)| Ok((vertex(&id)?, values(of)?)));
+        let vertices = vertices.collect::<Result<_, String>>()?;
+        let job = values(of.global_metrics.unwrap_or_default())?;
+        Ok((read_instant(&time)?, Sample { vertices, job }))
+    };
+    samples.unwrap_or_default().into_iter().map(sample).collect()
+}
+
+/// An id as Flink writes it; nothing else goes into YAML as it is.
+fn vertex(id: &str) -> Result<VertexId, String> {
+    let is_id = id.len() == 32 && id.bytes().all(|byte| byte.is_ascii_hexdigit());
+    if is_id { Ok(id.into()) } else { Err(format!("`{id}` is no id of a vertex")) }
+}
+
+fn values(texts: BTreeMap<Text, Text>) -> Result<Values, String> {
+    let mut values = Values::default();
+    for (metric, value) in texts {
+        values.set(known(&metric)?, read_double(&value)?);
+    }
+    Ok(values)
+}
+
+fn known(metric: &str) -> Result<Metric, String> {
+    Metric::parse(metric).ok_or_else(|| format!("`{metric}` is no metric that is known"))
+}
+
+pub(super) fn parallelism(value: &str) -> Result<BTreeMap<VertexId, u32>, String> {
+    let entries = split_map(value).ok_or_else(|| format!("`{value}` is no map"))?;
+    let entry = |(id, text): (Text, Text)| match text.trim().parse() {
+        Ok(parallelism) if parallelism > 0 => Ok((vertex(&id)?, parallelism)),
+        Ok(_) | Err(_) => Err(format!("`{text}` of vertex `{id}` is no parallelism")),
+    };
+    entries.into_iter().map(entry).collect()
+}
+
+pub(super) fn config(value: &str) -> Result<ConfigChanges, String> {
+    let Some(ConfigText { overrides, removals }) = yaml(value)? else {
+        return Ok(ConfigChanges::default());
+    };
+    let is_plain = |text: &Text| {
+        text.len() <= CONFIG_TEXT_MAX && text.bytes().all(|byte| (b' '..=b'~').contains(&byte))
+    };
+    let unfit = {
+        let texts = overrides.iter().flat_map(|(key, value)| [key, value]).chain(&removals);
+        texts.filter(|text| !is_plain(text)).map(|text| text.escape_debug().to_string()).next()
+    };
+    match unfit {
+        Some(text) => Err(format!("`{text}` is nothing that is tuned")),
+        None => Ok(ConfigChanges { overrides, removals }),
+    }
+}
+
+pub(super) fn delayed(value: &str) -> Result<Delayed, String> {
+    let Some(DelayedText { delayed_vertices }) = yaml(value)? else {
+        return Ok(Delayed::default());
+    };
+    let recommended = |of: RecommendedText| {
+        if of.parallelism == 0 {
+            return Err("0 is no parallelism".to_owned());
+        }
+        Ok(Recommended {
+            at: read_instant(&of.trigger_time)?,
+            parallelism: of.parallelism,
+            is_outside: of.outside_utilization_bound,
+        })
+    };
+    let waiting = |(id, of): (Text, WaitingText)| {
+        let queue = of.recommended_parallelisms.into_iter().map(recommended);
+        let queue: VecDeque<Recommended> = queue.collect::<Result<_, String>>()?;
+        if queue
+            .iter()
+            .zip(queue.iter().skip(1))
+            .any(|(one, next)| one.at > next.at || one.parallelism <= next.parallelism)
+        {
+            return Err(format!("recommendations of vertex `{id}` are not in order"));
+        }
+        let since = read_instant(&of.first_trigger_time)?;
+        Ok((vertex(&id)?, Waiting { since, recommended: queue }))
+    };
+    delayed_vertices.into_iter().map(waiting).collect::<Result<_, String>>().map(Delayed)
+}

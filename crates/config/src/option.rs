@@ -1,0 +1,361 @@
+//! One typed option: its key, the names it had before, its default, and how its value is read.
+
+use std::collections::BTreeMap;
+use std::marker::PhantomData;
+use std::time::Duration;
+
+use api::status::{CheckpointType, SavepointFormatType};
+
+use super::memory::MemorySize;
+use super::{duration, memory, structure};
+
+/// A value that is not of its option's type.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("invalid value `{value}` of `{key}`: expected {expected}")]
+pub struct InvalidValue {
+    /// The key as the user wrote it.
+    pub key: String,
+    pub value: String,
+    /// What would be right.
+    pub expected: String,
+}
+
+impl InvalidValue {
+    pub fn new(
+        key: impl Into<String>,
+        value: impl Into<String>,
+        expected: impl Into<String>,
+    ) -> Self {
+        Self { key: key.into(), value: value.into(), expected: expected.into() }
+    }
+
+    /// The same without the value, where that may be a secret.
+    #[must_use]
+    pub fn hidden(self) -> Self {
+        Self { value: "***".to_owned(), ..self }
+    }
+}
+
+/// A type that an option can have.
+pub trait OptionValue: Sized {
+    /// What a value looks like, for messages.
+    const EXPECTED: &str;
+    /// Whether the value may also be written as keys below the option's own, as a map of YAML is.
+    const IS_MAP: bool = false;
+
+    /// Reads a value in Flink's syntax.
+    fn parse(text: &str) -> Option<Self>;
+}
+
+/// An option of Flink or of the operator.
+#[derive(Debug)]
+pub struct ConfigOption<T> {
+    key: &'static str,
+    /// Older names; they count as long as the key itself is not set.
+    former_keys: &'static [&'static str],
+    /// In Flink's syntax; a test reads every one.
+    default: Option<&'static str>,
+    value: PhantomData<fn() -> T>,
+}
+
+impl<T: OptionValue> ConfigOption<T> {
+    /// An option without default.
+    pub const fn new(key: &'static str) -> Self {
+        Self { key, former_keys: &[], default: None, value: PhantomData }
+    }
+
+    #[must_use]
+    pub const fn or(mut self, default: &'static str) -> Self {
+        self.default = Some(default);
+        self
+    }
+
+    #[must_use]
+    pub const fn formerly(mut self, former_keys: &'static [&'static str]) -> Self {
+        self.former_keys = former_keys;
+        self
+    }
+
+    pub const fn key(&self) -> &'static str {
+        self.key
+    }
+
+    /// The default in Flink's syntax.
+    pub const fn default_text(&self) -> Option<&'static str> {
+        self.default
+    }
+
+    /// Older names, which count as long as the current one is not set.
+    pub const fn former_keys(&self) -> &'static [&'static str] {
+        self.former_keys
+    }
+
+    /// Every name of the option, the current one first.
+    pub fn keys(&self) -> impl Iterator<Item = &'static str> + use<T> {
+        std::iter::once(self.key).chain(self.former_keys.iter().copied())
+    }
+
+    /// Reads a value that stood under `key`, one of the option's names.
+    pub fn parse(&self, key: &str, text: &str) -> Result<T, InvalidValue> {
+        T::parse(text).ok_or_else(|| InvalidValue::new(key, text, T::EXPECTED))
+    }
+}
+
+impl OptionValue for String {
+    const EXPECTED: &str = "text";
+
+    fn parse(text: &str) -> Option<Self> {
+        Some(text.to_owned())
+    }
+}
+
+impl OptionValue for bool {
+    const EXPECTED: &str = "`true` or `false`";
+
+    fn parse(text: &str) -> Option<Self> {
+        match text.trim().to_lowercase().as_str() {
+            "true" => Some(true),
+            "false" => Some(false),
+            _ => None,
+        }
+    }
+}
+
+impl OptionValue for i32 {
+    const EXPECTED: &str = "a whole number";
+
+    fn parse(text: &str) -> Option<Self> {
+        text.trim().parse().ok()
+    }
+}
+
+impl OptionValue for i64 {
+    const EXPECTED: &str = "a whole number";
+
+    fn parse(text: &str) -> Option<Self> {
+        text.trim().parse().ok()
+    }
+}
+
+impl OptionValue for u32 {
+    const EXPECTED: &str = "a whole number";
+
+    fn parse(text: &str) -> Option<Self> {
+        text.trim().parse().ok()
+    }
+}
+
+impl OptionValue for u16 {
+    const EXPECTED: &str = "a port number";
+
+    fn parse(text: &str) -> Option<Self> {
+        text.trim().parse().ok()
+    }
+}
+
+impl OptionValue for f64 {
+    const EXPECTED: &str = "a number";
+
+    fn parse(text: &str) -> Option<Self> {
+        text.trim().parse().ok().filter(|number: &Self| number.is_finite())
+    }
+}
+
+impl OptionValue for Duration {
+    const EXPECTED: &str = duration::EXPECTED;
+
+    fn parse(text: &str) -> Option<Self> {
+        duration::parse(text)
+    }
+}
+
+impl OptionValue for MemorySize {
+    const EXPECTED: &str = memory::EXPECTED;
+
+    fn parse(text: &str) -> Option<Self> {
+        Self::parse(text)
+    }
+}
+
+impl OptionValue for Vec<String> {
+    const EXPECTED: &str = "a list separated by `;`, such as `a;b`";
+
+    fn parse(text: &str) -> Option<Self> {
+        structure::split_list(text)
+    }
+}
+
+impl OptionValue for BTreeMap<String, String> {
+    const EXPECTED: &str = "a map such as `k1:v1,k2:v2`";
+    const IS_MAP: bool = true;
+
+    fn parse(text: &str) -> Option<Self> {
+        structure::split_map(text)
+    }
+}
+
+impl OptionValue for Vec<BTreeMap<String, String>> {
+    const EXPECTED: &str = "a list of maps such as `k1:v1,k2:v2;k1:v3`";
+
+    fn parse(text: &str) -> Option<Self> {
+        structure::split_list(text)?.iter().map(|item| structure::split_map(item)).collect()
+    }
+}
+
+impl OptionValue for SavepointFormatType {
+    const EXPECTED: &str = "`CANONICAL` or `NATIVE`";
+
+    fn parse(text: &str) -> Option<Self> {
+        match text.trim().to_uppercase().as_str() {
+            "CANONICAL" => Some(Self::Canonical),
+            "NATIVE" => Some(Self::Native),
+            _ => None,
+        }
+    }
+}
+
+impl OptionValue for CheckpointType {
+    const EXPECTED: &str = "`FULL`, `INCREMENTAL` or `UNKNOWN`";
+
+    fn parse(text: &str) -> Option<Self> {
+        match text.trim().to_uppercase().as_str() {
+            "FULL" => Some(Self::Full),
+            "INCREMENTAL" => Some(Self::Incremental),
+            "UNKNOWN" => Some(Self::Unknown),
+            _ => None,
+        }
+    }
+}
+
+/// How dependents of a deleted Deployment are treated.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum DeletionPropagation {
+    Foreground,
+    Background,
+    Orphan,
+}
+
+impl OptionValue for DeletionPropagation {
+    const EXPECTED: &str = "`Foreground`, `Background` or `Orphan`";
+
+    fn parse(text: &str) -> Option<Self> {
+        match text.trim().to_lowercase().as_str() {
+            "foreground" => Some(Self::Foreground),
+            "background" => Some(Self::Background),
+            "orphan" => Some(Self::Orphan),
+            _ => None,
+        }
+    }
+}
+
+/// When kubelet pulls an image.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum PullPolicy {
+    IfNotPresent,
+    Always,
+    Never,
+}
+
+impl PullPolicy {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::IfNotPresent => "IfNotPresent",
+            Self::Always => "Always",
+            Self::Never => "Never",
+        }
+    }
+}
+
+impl OptionValue for PullPolicy {
+    const EXPECTED: &str = "`IfNotPresent`, `Always` or `Never`";
+
+    fn parse(text: &str) -> Option<Self> {
+        match text.trim().to_lowercase().as_str() {
+            "ifnotpresent" => Some(Self::IfNotPresent),
+            "always" => Some(Self::Always),
+            "never" => Some(Self::Never),
+            _ => None,
+        }
+    }
+}
+
+/// How the REST service is reached.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum ServiceExposedType {
+    ClusterIp,
+    NodePort,
+    LoadBalancer,
+    HeadlessClusterIp,
+}
+
+impl OptionValue for ServiceExposedType {
+    const EXPECTED: &str = "`ClusterIP`, `NodePort`, `LoadBalancer` or `Headless_ClusterIP`";
+
+    fn parse(text: &str) -> Option<Self> {
+        match text.trim().to_lowercase().as_str() {
+            "clusterip" => Some(Self::ClusterIp),
+            "nodeport" => Some(Self::NodePort),
+            "loadbalancer" => Some(Self::LoadBalancer),
+            "headless_clusterip" => Some(Self::HeadlessClusterIp),
+            _ => None,
+        }
+    }
+}
+
+/// A Gateway of the Gateway API, or one of its listeners.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct GatewayName {
+    /// Absent: that of the resource.
+    pub namespace: Option<String>,
+    pub name: String,
+    /// Name of the listener; absent: all that fit.
+    pub listener: Option<String>,
+}
+
+impl OptionValue for GatewayName {
+    const EXPECTED: &str = "a Gateway as `name`, `namespace/name` or `namespace/name:listener`";
+
+    fn parse(text: &str) -> Option<Self> {
+        let (gateway, listener) = match text.trim().split_once(':') {
+            Some((gateway, listener)) => (gateway, Some(listener)),
+            None => (text.trim(), None),
+        };
+        let (namespace, name) = match gateway.split_once('/') {
+            Some((namespace, name)) => (Some(namespace), name),
+            None => (None, gateway),
+        };
+        let all = [Some(name), namespace, listener];
+        let owned = |part: Option<&str>| part.map(str::to_owned);
+        all.into_iter().flatten().all(is_object_name).then(|| Self {
+            namespace: owned(namespace),
+            name: name.to_owned(),
+            listener: owned(listener),
+        })
+    }
+}
+
+/// As Kubernetes names objects.
+fn is_object_name(text: &str) -> bool {
+    let is_end = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+    text.len() <= 253
+        && text.starts_with(is_end)
+        && text.ends_with(is_end)
+        && text.chars().all(|c| is_end(c) || c == '-' || c == '.')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gateway_has_a_name_and_maybe_more() {
+        let read = |text| GatewayName::parse(text).map(|it| (it.namespace, it.name, it.listener));
+        let text = |text: &str| text.to_owned();
+        assert_eq!(read(" web "), Some((None, text("web"), None)));
+        let whole = (Some(text("infra")), text("web"), Some(text("https")));
+        assert_eq!(read("infra/web:https"), Some(whole));
+        for bad in ["", "/web", "web:", "a/b/c", "Web", "web_1"] {
+            assert_eq!(read(bad), None, "{bad}");
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! Lines of the audit log, in the form of the Java operator's: what became of a resource, and every
+//! event about it. Secrets in texts of others are hidden.
+
+use super::error_document::message_of;
+use super::plan::{Component, Event};
+use api::session_job::SessionJobStatus;
+use api::state_snapshot::StateSnapshotStatus;
+use api::status::{DeploymentStatus, LifecycleState};
+use config::secret::hide_in;
+
+/// The line of a status that was written; none where its lifecycle state is as before.
+pub fn of_deployment(previous: &DeploymentStatus, current: &DeploymentStatus) -> Option<String> {
+    let DeploymentStatus { lifecycle_state: state, error, .. } = current;
+    (*state != previous.lifecycle_state).then(|| of_job(*state, error.as_deref()))
+}
+
+/// The same of a session job.
+pub fn of_session_job(previous: &SessionJobStatus, current: &SessionJobStatus) -> Option<String> {
+    let SessionJobStatus { lifecycle_state: state, error, .. } = current;
+    (*state != previous.lifecycle_state).then(|| of_job(*state, error.as_deref()))
+}
+
+fn of_job(state: Option<LifecycleState>, error: Option<&str>) -> String {
+    let state = state.unwrap_or(LifecycleState::Created);
+    let (level, text) = match error {
+        Some(error) => ("Error", message_of(error)),
+        None => ("Info", description(state).to_owned()),
+    };
+    line("Status[Job]", level, state.as_str(), &text)
+}
+
+/// The line of a snapshot's status: each change of it counts.
+pub fn of_snapshot(status: &StateSnapshotStatus) -> String {
+    let StateSnapshotStatus { state, error, path, .. } = status;
+    let text = error.as_deref().map(message_of).or_else(|| path.clone()).unwrap_or_default();
+    line("Status[Snapshot]", if error.is_some() { "Error" } else { "Info" }, state.as_str(), &text)
+}
+
+/// The line of a resource that the operator has cleaned up after and lets go.
+pub fn of_release(is_snapshot: bool) -> String {
+    let what = if is_snapshot { "Status[Snapshot]" } else { "Status[Job]" };
+    let state = LifecycleState::Deleted;
+    line(what, "Info", state.as_str(), description(state))
+}
+
+/// The line of an event that was recorded.
+pub fn of_event(event: &Event) -> String {
+    let Event { is_warning, reason, component, message, key: _, annotations: _ } = event;
+    let what = match component {
+        Component::Snapshot => "Event[Snapshot]",
+        Component::Operator | Component::JobManagerDeployment | Component::Job => "Event[Job]",
+    };
+    let level = if *is_warning { "Warning" } else { "Info" };
+    line(what, level, &reason.to_uppercase(), message)
+}
+
+/// One line, whatever is in the text.
+fn line(what: &str, level: &str, state: &str, text: &str) -> String {
+    let text = hide_in(text).replace(['\n', '\r'], " ");
+    format!(">>> {what:<16} | {level:<7} | {state:<15} | {text}")
+}
+
+fn description(state: LifecycleState) -> &'static str {
+    match state {
+        LifecycleState::Created => "The resource was created and not yet handled by the operator",
+        LifecycleState::Suspended => "The resource (job) has been suspended",
+        LifecycleState::Upgrading => "The resource is being upgraded",
+        LifecycleState::Deployed => {
+            "The resource is deployed, but not yet considered to be stable: it might be rolled back"
+        }
+        LifecycleState::Stable => {
+            "The deployment is considered to be stable and is not rolled back"
+        }
+        LifecycleState::RollingBack => "The resource is being rolled back to the last stable spec",
+        LifecycleState::RolledBack => "The resource is deployed with the last stable spec",
+        LifecycleState::Failed => "The job terminally failed",
+        LifecycleState::Deleting => "The resource is being deleted",
+        LifecycleState::Deleted => "The resource has been deleted",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use super::*;
+    use api::state_snapshot::SnapshotState;
+
+    fn status(state: LifecycleState, error: Option<&str>) -> DeploymentStatus {
+        let error = error.map(str::to_owned);
+        DeploymentStatus { lifecycle_state: Some(state), error, ..DeploymentStatus::default() }
+    }
+
+    #[test]
+    fn lines_have_the_columns_of_the_java_operator() {
+        let none = DeploymentStatus::default();
+        let document = r#"{"type":"X","message":"no bucket: s3.secret-key=abc\nat Y"}"#;
+        let snapshot = StateSnapshotStatus {
+            state: SnapshotState::Completed,
+            path: Some("s3://lake/savepoint-1".to_owned()),
+            ..StateSnapshotStatus::default()
+        };
+        let lines = [
+            of_deployment(&none, &status(LifecycleState::Stable, None)).unwrap(),
+            of_deployment(&none, &status(LifecycleState::Failed, Some(document))).unwrap(),
+            of_snapshot(&snapshot),
+            of_event(&Event::warning("SpecChanged", Component::Job, "password: x")),
+            of_event(&Event::warning("SnapshotError", Component::Snapshot, "")),
+            of_release(false),
+        ];
+        expect![[r#"
+            >>> Status[Job]      | Info    | STABLE          | The deployment is considered to be stable and is not rolled back
+            >>> Status[Job]      | Error   | FAILED          | no bucket: s3.secret-key=****** at Y
+            >>> Status[Snapshot] | Info    | COMPLETED       | s3://lake/savepoint-1
+            >>> Event[Job]       | Warning | SPECCHANGED     | password: ******
+            >>> Event[Snapshot]  | Warning | SNAPSHOTERROR   | 
+            >>> Status[Job]      | Info    | DELETED         | The resource has been deleted"#]].assert_eq(&lines.join("\n"));
+    }
+
+    #[test]
+    fn a_state_that_stays_is_not_told_again() {
+        let before = status(LifecycleState::Stable, None);
+        let now = status(LifecycleState::Stable, Some("restarts"));
+        assert_eq!(of_deployment(&before, &now), None);
+    }
+}

@@ -1,0 +1,153 @@
+//! What a deletion waits for: the same for those who read it and for programs.
+//!
+//! Every wait of a deletion has a [`Deadline`], or is a refusal that a person ends and that the
+//! status tells: state is at stake there, and no time that passes makes it worth less.
+
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde::Serialize;
+
+use super::application::{Halt, Problem};
+use super::error_document::ErrorType;
+use super::plan::Component;
+use config::{FlinkConfig, options};
+
+/// `kubernetes.operator.resource.cleanup.timeout` where the configuration cannot be read.
+const PATIENCE: Duration = Duration::from_mins(5);
+/// Flink ends a savepoint after `execution.checkpointing.timeout`; this long after that nobody
+/// believes in it any more.
+const OVERDUE: Duration = Duration::from_mins(1);
+
+/// What kind of thing is waited for; part of the output for programs.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+pub enum Reason {
+    /// Session jobs refer to the session cluster.
+    SessionJobs,
+    /// Jobs run in the session cluster that no resource describes.
+    UnmanagedJobs,
+    /// The JobManager's Deployment is still there.
+    JobManager,
+    /// The TaskManagers' Deployment of a standalone cluster is still there.
+    TaskManagers,
+    /// Pods of the JobManager are still there.
+    Pods,
+    /// A savepoint is being taken, or could not be taken.
+    Savepoint,
+    /// The job does not run, so no savepoint of it can be taken.
+    JobNotRunning,
+    /// The session cluster does not answer.
+    SessionCluster,
+    /// The job was cancelled and has not ended.
+    Cancellation,
+    /// Whether the job was submitted is not known.
+    Submission,
+    /// A snapshot is being taken.
+    SnapshotInProgress,
+    /// The savepoint is not disposed of.
+    Disposal,
+    /// Another operator has the resource.
+    ForeignOperator,
+    /// Something that the decision depends on cannot be read.
+    Unreadable,
+}
+
+/// When a wait ends by itself.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Deadline {
+    pub at: Timestamp,
+    /// What happens then.
+    pub then: &'static str,
+}
+
+/// What a deletion waits for.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Blocker {
+    pub reason: Reason,
+    pub message: String,
+    /// Absent: only what `remedy` says ends it.
+    pub deadline: Option<Deadline>,
+    /// What a person can do, and what it costs.
+    pub remedy: Option<String>,
+}
+
+impl Blocker {
+    pub(super) fn new(reason: Reason, message: impl Into<String>) -> Self {
+        Self { reason, message: message.into(), deadline: None, remedy: None }
+    }
+
+    pub(super) fn until(self, at: Timestamp, then: &'static str) -> Self {
+        Self { deadline: Some(Deadline { at, then }), ..self }
+    }
+
+    pub(super) fn remedy(self, remedy: impl Into<String>) -> Self {
+        Self { remedy: Some(remedy.into()), ..self }
+    }
+
+    /// The same as something that is wrong, for the status.
+    pub(super) fn problem(&self) -> Problem {
+        let message = match &self.remedy {
+            Some(remedy) => format!("{}: {remedy}", self.message),
+            None => self.message.clone(),
+        };
+        cleanup_failed(message)
+    }
+}
+
+/// The deletion does not go on, for this reason.
+pub(super) fn cleanup_failed(message: String) -> Problem {
+    Problem {
+        kind: ErrorType::Reconciliation,
+        reason: "CleanupFailed",
+        component: Component::Operator,
+        message,
+        detail: Some("CleanupFailed".to_owned()),
+        causes: vec![],
+    }
+}
+
+/// A deletion that comes to nothing says so: what is only in the log helps nobody who waits.
+pub(super) fn told<Q>(blocker: &mut Option<Box<Blocker>>, halt: Halt<Q>) -> Halt<Q> {
+    match halt {
+        Halt::Ask(question) => Halt::Ask(question),
+        Halt::Cannot(because) if blocker.is_none() => {
+            let message = format!("the deletion waits: {because}");
+            let found = Blocker::new(Reason::Unreadable, message);
+            let problem = found.problem();
+            *blocker = Some(Box::new(found));
+            Halt::problem(problem)
+        }
+        Halt::Cannot(because) => Halt::Cannot(because),
+        Halt::Problem(problem) => {
+            blocker.get_or_insert_with(|| {
+                Box::new(Blocker::new(Reason::Unreadable, problem.message.clone()))
+            });
+            Halt::Problem(problem)
+        }
+    }
+}
+
+/// How long a step of a deletion may take.
+pub(super) fn patience(config: Option<&FlinkConfig>) -> Duration {
+    let configured = config.and_then(|config| config.get(&options::RESOURCE_CLEANUP_TIMEOUT).ok());
+    configured.unwrap_or(PATIENCE)
+}
+
+/// How long a savepoint before the deletion may take.
+pub(super) fn savepoint_patience(config: &FlinkConfig) -> Duration {
+    config.get(&options::CHECKPOINTING_TIMEOUT).unwrap_or(PATIENCE).saturating_add(OVERDUE)
+}
+
+/// When a step is given up that began `since`, or with the deletion.
+pub(super) fn give_up_at(
+    metadata: &ObjectMeta,
+    since: Option<Timestamp>,
+    patience: Duration,
+    now: Timestamp,
+) -> Timestamp {
+    let asked = metadata.deletion_timestamp.as_ref().map(|at| at.0);
+    let since = since.or(asked).unwrap_or(now);
+    let patience = SignedDuration::try_from(patience).unwrap_or(SignedDuration::MAX);
+    since.checked_add(patience).unwrap_or(Timestamp::MAX)
+}

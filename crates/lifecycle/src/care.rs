@@ -1,0 +1,284 @@
+//! A deployment whose spec is in place: recover it, clean up after it, or let it be.
+
+use std::time::Duration;
+
+use jiff::SignedDuration;
+
+use super::application::{Halt, Pass, Problem};
+use super::conditions::READINESS_TIMEOUT;
+use super::deploy::{mode_of, point};
+use super::error_document::ErrorType;
+use super::observe::SOON;
+use super::plan::{Component, Event, Plan, Step};
+use super::reconciled::ReconciledSpec;
+use super::restore::{HighAvailability, RestoreFacts, RestorePoint};
+use super::rollback::Due;
+use super::stop::LOST;
+use super::upgrade::NEVER_STARTED_KEY;
+use super::version::refuse_old_version;
+use super::world::HaMetadata;
+use api::job::{JobState, UpgradeMode};
+use api::status::{JobManagerDeploymentStatus, JobStatusState};
+use config::{FlinkConfig, options};
+
+/// Pauses between two looks at a job that starts.
+const START_PAUSE_MIN: Duration = Duration::from_millis(300);
+const START_PAUSE_MAX: Duration = Duration::from_secs(1);
+/// A pause is this part of the time that the start has taken.
+const START_LOOKS: u32 = 16;
+/// How long a JobManager that was removed for a change is not made again when the change is held up.
+const CHANGE_PATIENCE: SignedDuration = SignedDuration::from_mins(1);
+
+impl Pass<'_> {
+    /// Nothing to change: recover, clean up, or rest.
+    pub(super) fn look_after(&mut self, last: &ReconciledSpec) -> Result<Plan, Halt> {
+        if self.is_session() {
+            return self.look_after_session(last);
+        }
+        let config = self.observe_config()?;
+        let job_manager = self.status.job_manager_deployment_status;
+        let state = self.status.job_status.state;
+        let is_terminal = state.is_some_and(JobStatusState::is_globally_terminal);
+        let is_running = last.job_state() == JobState::Running;
+        if is_running && let Some(plan) = self.restart_failed(last)? {
+            return Ok(plan);
+        }
+        if is_running
+            && !is_terminal
+            && let Some(plan) = self.restart_unhealthy(last)?
+        {
+            return Ok(plan);
+        }
+        if is_running && !is_terminal && job_manager == JobManagerDeploymentStatus::Missing {
+            let is_enabled = config.get(&options::JM_DEPLOYMENT_RECOVERY_ENABLED)?;
+            // One that the operator removed it makes again, whoever looks after lost ones.
+            if is_enabled || self.removed_unstarted().is_some() {
+                return self.recover(last);
+            }
+        }
+        if let Some(plan) = self.look_after_task_managers(last)? {
+            return Ok(plan);
+        }
+        if is_terminal && job_manager != JobManagerDeploymentStatus::Missing {
+            return self.retire(&config);
+        }
+        if is_running {
+            self.note_if_late(last)?;
+        }
+        let next = self.look_after_snapshots(&config)?;
+        let because = self.resting_because();
+        let look_again = match job_manager {
+            JobManagerDeploymentStatus::Ready if state == Some(JobStatusState::Running) => {
+                self.interval()
+            }
+            JobManagerDeploymentStatus::Ready if !is_running => self.interval(),
+            JobManagerDeploymentStatus::Ready => self.start_pause(START_PAUSE_MAX),
+            JobManagerDeploymentStatus::DeployedNotReady => self.start_pause(SOON),
+            // Its Deployment wakes the resource when it can be asked.
+            JobManagerDeploymentStatus::Deploying => SOON,
+            JobManagerDeploymentStatus::Error => Duration::from_secs(10),
+            JobManagerDeploymentStatus::Missing => self.interval(),
+        };
+        Ok(self.finish(because, Some(next.map_or(look_again, |next| next.min(look_again)))))
+    }
+
+    /// A start that has just begun is looked at often, as it may be done any moment; one that takes
+    /// long costs no more than it must.
+    fn start_pause(&self, longest: Duration) -> Duration {
+        let waited = self.world.now.duration_since(self.job_state_since());
+        let waited = Duration::try_from(waited).unwrap_or_default();
+        (waited / START_LOOKS).clamp(START_PAUSE_MIN, longest)
+    }
+
+    /// A spec that did not get its job to run in time is told as an error, rolled back or not.
+    fn note_if_late(&mut self, last: &ReconciledSpec) -> Result<(), Halt> {
+        match self.rollback_due(last)? {
+            Due::In(left) => self.wake_within(left),
+            Due::Now | Due::Never => {}
+        }
+        let state = self.status.job_status.state;
+        let has_ended = state.is_some_and(JobStatusState::is_globally_terminal);
+        if has_ended || state == Some(JobStatusState::Running) {
+            return Ok(());
+        }
+        let patience: Duration =
+            self.observe_config()?.get(&options::DEPLOYMENT_READINESS_TIMEOUT)?;
+        // A new spec has this time from its start on, whatever its job goes through meanwhile.
+        let since = if self.is_proven(last) {
+            self.job_state_since().as_millisecond()
+        } else {
+            self.deployed_since()
+        };
+        let waited = self.world.now.as_millisecond().saturating_sub(since);
+        let waited = Duration::from_millis(u64::try_from(waited).unwrap_or(0));
+        if waited < patience {
+            self.wake_within(patience.saturating_sub(waited));
+            return Ok(());
+        }
+        let cause = self.trouble();
+        let message = format!("the job was not seen running for {patience:?}: {cause}");
+        self.own.late = Some(cause);
+        self.problem.get_or_insert(Problem {
+            kind: ErrorType::DeploymentFailed,
+            reason: READINESS_TIMEOUT,
+            component: Component::JobManagerDeployment,
+            message,
+            detail: Some(READINESS_TIMEOUT.to_owned()),
+            causes: vec![],
+        });
+        Ok(())
+    }
+
+    pub(super) fn resting_because(&self) -> String {
+        let state = self.status.job_status.state.map_or("not seen yet", JobStatusState::as_str);
+        match self.status.job_manager_deployment_status {
+            JobManagerDeploymentStatus::Ready if self.is_session() => {
+                "the session cluster is ready".to_owned()
+            }
+            JobManagerDeploymentStatus::Ready => format!("the job is {state}"),
+            JobManagerDeploymentStatus::DeployedNotReady => format!(
+                "the JobManager does not answer: {}",
+                self.unreachable.as_deref().unwrap_or("no reason given")
+            ),
+            JobManagerDeploymentStatus::Deploying => "the JobManager is starting".to_owned(),
+            JobManagerDeploymentStatus::Error => self.problem.as_ref().map_or_else(
+                || "the JobManager failed".to_owned(),
+                |problem| problem.message.clone(),
+            ),
+            JobManagerDeploymentStatus::Missing if self.is_session() => {
+                "there is no JobManager".to_owned()
+            }
+            JobManagerDeploymentStatus::Missing => {
+                format!("there is no JobManager, the job is {state}")
+            }
+        }
+    }
+
+    /// A job that has ended keeps its JobManager for a while, so that its end can be looked at.
+    fn retire(&mut self, config: &FlinkConfig) -> Result<Plan, Halt> {
+        let ttl: Duration = config.get(&options::JM_DEPLOYMENT_SHUTDOWN_TTL)?;
+        let ended = self
+            .status
+            .job_status
+            .update_time
+            .as_deref()
+            .and_then(|text| text.parse::<i64>().ok())
+            .unwrap_or_else(|| self.world.now.as_millisecond());
+        let age = u64::try_from(self.world.now.as_millisecond() - ended).unwrap_or(0);
+        let left = ttl.saturating_sub(Duration::from_millis(age));
+        if left > Duration::ZERO {
+            let because = self.resting_because();
+            return Ok(self.finish(because, Some(left.min(self.interval()))));
+        }
+        if let Some(message) = self.rerun_of_ended_job()? {
+            return Err(Halt::problem(Problem::upgrade("UpgradeFailed", message)));
+        }
+        if let Some(job_manager) = self.read_job_manager()? {
+            let uid = job_manager.uid.clone();
+            self.write_intent();
+            self.delete_cluster(Some(uid))?;
+        }
+        self.status.job_manager_deployment_status = JobManagerDeploymentStatus::Missing;
+        Ok(self.finish("the job ended long ago: its JobManager is removed", Some(self.interval())))
+    }
+}
+
+impl Pass<'_> {
+    /// The JobManager is lost although nothing asked for that: start the deployed spec again.
+    fn recover(&mut self, last: &ReconciledSpec) -> Result<Plan, Halt> {
+        if self.has_old_pods()? || self.has_ending_task_managers()? {
+            self.tell_pods_left()?;
+            return Ok(self.finish("waiting for the lost JobManager's pods to end", Some(SOON)));
+        }
+        if self.is_change_due() {
+            let because = "waiting for the change that the JobManager was removed for";
+            return Ok(self.finish(because, Some(SOON)));
+        }
+        let spec = self.deployed_spec(last);
+        refuse_old_version(&spec)?;
+        let (restore, keeps_job_id) = self.recovery_point(last)?;
+        // Of the spec that runs, not of a newer one that still waits.
+        let generation = self.status.observed_generation.unwrap_or(self.generation);
+        let (job_id, objects) = self.prepare(&spec, generation, &restore, keeps_job_id)?;
+        self.steps.push(Step::Event(Event::warning(
+            "RecoverDeployment",
+            Component::Job,
+            "Recovering lost deployment",
+        )));
+        self.note_former_job(&spec, &job_id)?;
+        self.note_restore(&restore, job_id);
+        let mut recovered = last.clone();
+        if let Some(job) = &mut recovered.spec.job {
+            job.upgrade_mode = mode_of(&restore);
+        }
+        self.store_last(recovered);
+        if matches!(self.high_availability(&spec)?, HighAvailability::Unknown(_)) {
+            // From here on it may run, and what would show it cannot be read. Without high availability
+            // the JobManager itself shows it, as after any other start.
+            self.status.cluster_info.remove(NEVER_STARTED_KEY);
+        }
+        self.write_intent();
+        self.submit(&spec, objects, keeps_job_id, false)?;
+        let because = format!("recovering the lost JobManager from {}", restore.describe());
+        Ok(self.finish(because, Some(SOON)))
+    }
+
+    /// Whether the JobManager was removed, before it ever ran, for a change that has not come yet,
+    /// as when a validator was asked again and does not answer.
+    fn is_change_due(&self) -> bool {
+        let Some(removed) = self.removed_unstarted() else { return false };
+        let is_waiting = self.status.observed_generation != self.world.resource.metadata.generation;
+        is_waiting && self.world.now.duration_since(removed) < CHANGE_PATIENCE
+    }
+
+    /// Where a job whose JobManager is lost starts from, and whether under its old id.
+    pub(super) fn recovery_point(
+        &self,
+        last: &ReconciledSpec,
+    ) -> Result<(RestorePoint, bool), Halt> {
+        let high_availability = match self.is_started_with_high_availability()? {
+            // What there is under its id it has not written.
+            Some(false) => HighAvailability::Off,
+            Some(true) | None => self.high_availability(&self.deployed_spec(last))?,
+        };
+        let has_metadata = match &high_availability {
+            HighAvailability::Off => false,
+            HighAvailability::Known(metadata) => metadata.has_job,
+            HighAvailability::Unknown(_) => true,
+        };
+        if self.removed_unstarted().is_some() && !has_metadata {
+            return Ok((self.restored_from(), true));
+        }
+        if high_availability == HighAvailability::Off {
+            return Ok((self.recover_without_metadata()?, false));
+        }
+        let keeps_no_state = self.job().upgrade_mode == UpgradeMode::Stateless;
+        let has_no_checkpoint = matches!(
+            high_availability,
+            HighAvailability::Known(HaMetadata { has_job: true, has_checkpoint: false })
+        );
+        if has_no_checkpoint
+            && !keeps_no_state
+            && let Some(message) = self.doubt_of_start()
+        {
+            return Err(Halt::problem(Problem::upgrade("RestoreFailed", message)));
+        }
+        let started_empty = self.has_started_empty();
+        let restore = point(RestoreFacts {
+            wanted: UpgradeMode::LastState,
+            stopped_as: UpgradeMode::LastState,
+            path: self.savepoint_path().filter(|_| !started_empty),
+            high_availability,
+        })?;
+        Ok((restore, true))
+    }
+
+    /// Without HA metadata a stateless job starts over; any other waits for a person, and so does one
+    /// that only a refused spec calls stateless.
+    fn recover_without_metadata(&self) -> Result<RestorePoint, Halt> {
+        if self.job().upgrade_mode == UpgradeMode::Stateless {
+            return Ok(RestorePoint::Empty);
+        }
+        Err(Halt::problem(Problem::upgrade("UpgradeFailed", LOST)))
+    }
+}

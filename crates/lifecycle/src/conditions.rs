@@ -1,0 +1,71 @@
+//! Conditions beside `Running`: what keeps a job from running, only as long as it does.
+//!
+//! The Java operator knows one condition and replaces the whole list, so that these end with the
+//! next status it writes.
+
+use jiff::Timestamp;
+
+use super::world::PodProblem;
+use api::status::Condition;
+
+/// A pod of the cluster cannot run.
+pub const PODS_READY: &str = "PodsReady";
+/// The deployed spec did not get ready in `kubernetes.operator.deployment.readiness.timeout`.
+pub const PROGRESSING: &str = "Progressing";
+/// Reason of [`PROGRESSING`] and of the error.
+pub const READINESS_TIMEOUT: &str = "ReadinessTimeout";
+
+/// The conditions that are false now.
+pub fn troubles(
+    before: &[Condition],
+    pod: Option<&PodProblem>,
+    is_late: Option<&str>,
+    now: Timestamp,
+) -> Vec<Condition> {
+    let pods = pod.map(|pod| (PODS_READY, pod.reason.as_str(), pod.message.as_str()));
+    let progress = is_late.map(|cause| (PROGRESSING, READINESS_TIMEOUT, cause));
+    pods.into_iter()
+        .chain(progress)
+        .map(|(type_, reason, message)| Condition {
+            type_: Some(type_.to_owned()),
+            status: Some("False".to_owned()),
+            observed_generation: None,
+            last_transition_time: Some(since(before, type_, now)),
+            reason: Some(reason.to_owned()),
+            message: Some(message.to_owned()),
+        })
+        .collect()
+}
+
+fn since(before: &[Condition], type_: &str, now: Timestamp) -> String {
+    before
+        .iter()
+        .find(|condition| condition.type_.as_deref() == Some(type_))
+        .and_then(|condition| condition.last_transition_time.clone())
+        .unwrap_or_else(|| now.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_trouble_keeps_the_time_at_which_it_began() {
+        let problem = |reason: &str| PodProblem {
+            reason: reason.to_owned(),
+            message: "[flink-main-container] no such image".to_owned(),
+        };
+        let first: Timestamp = "2026-01-01T12:00:00Z".parse().unwrap();
+        let later: Timestamp = "2026-01-01T12:01:00Z".parse().unwrap();
+        let before = troubles(&[], Some(&problem("ErrImagePull")), None, first);
+        let after = troubles(&before, Some(&problem("ImagePullBackOff")), Some("cause"), later);
+        let told: Vec<_> = after
+            .iter()
+            .map(|c| (c.type_.as_deref().unwrap(), c.reason.as_deref().unwrap()))
+            .collect();
+        assert_eq!(told, [("PodsReady", "ImagePullBackOff"), ("Progressing", "ReadinessTimeout")]);
+        assert_eq!(after[0].last_transition_time, Some(first.to_string()));
+        assert_eq!(after[1].last_transition_time, Some(later.to_string()));
+        assert!(troubles(&after, None, None, later).is_empty());
+    }
+}

@@ -1,0 +1,366 @@
+//! The end of a `FlinkDeployment`: its job, its JobManager, its HA metadata, its finalizer.
+//!
+//! No step waits for ever: what Kubernetes has to finish gets `resource.cleanup.timeout`, and then
+//! the resource goes all the same. Only state that would be lost holds it for longer, and that is
+//! told in the status with the way out.
+
+use std::ops::ControlFlow;
+
+use jiff::Timestamp;
+
+use super::application::{Halt, Pass};
+use super::blocker::{Blocker, Reason, give_up_at, patience, savepoint_patience, told};
+use super::deploy::GOING;
+use super::job::{self, StopOutcome};
+use super::observe::SOON;
+use super::plan::{Component, Event, Plan, Step};
+use super::session::Jobs;
+use super::stop::is_cancellable;
+use api::DEPLOYMENT_FINALIZER;
+use api::job::{JobState, UpgradeMode};
+use api::status::{JobStatusState, LifecycleState, ReconciliationState};
+use config::option::DeletionPropagation;
+use config::options;
+
+/// What happens when something of the cluster does not end in time.
+const GOES_ALL_THE_SAME: &str =
+    "the resource goes all the same, and Kubernetes goes on removing what is left";
+/// What helps when Kubernetes does not remove something.
+const LOOK_AT_PODS: &str = "look why its pods do not end: their node may be lost, and a pod of a \
+     lost node goes with `kubectl delete pod NAME --force`";
+pub(super) const WITHOUT_SAVEPOINT: &str =
+    "set `kubernetes.operator.job.savepoint-on-deletion: false` to delete it without one";
+
+impl Pass<'_> {
+    /// The operator that looks whether it is alive by this resource needs it no more.
+    pub(super) fn leave_canary(&self) -> Plan {
+        let plan = self.untouched("canary resource");
+        let is_going = self.world.resource.metadata.deletion_timestamp.is_some();
+        if is_going && self.has_finalizer() {
+            return Plan { steps: vec![Step::RemoveFinalizer], ..plan };
+        }
+        plan
+    }
+
+    fn has_finalizer(&self) -> bool {
+        let finalizers = self.world.resource.metadata.finalizers.as_deref().unwrap_or_default();
+        finalizers.iter().any(|finalizer| finalizer == DEPLOYMENT_FINALIZER)
+    }
+
+    pub(super) fn delete(&mut self) -> Result<Plan, Halt> {
+        self.go_on_deleting().map_err(|halt| told(&mut self.blocker, halt))
+    }
+
+    fn go_on_deleting(&mut self) -> Result<Plan, Halt> {
+        if !self.has_finalizer() {
+            return Ok(self.untouched("being deleted without this operator's finalizer"));
+        }
+        let text = self.status.reconciliation_status.last_reconciled_spec.as_deref();
+        self.last = text.and_then(|text| self.world.memo.parse(text).ok());
+        if !self.is_marked_deleting() {
+            self.put_on_record_how_it_was_started()?;
+            self.status.lifecycle_state = Some(LifecycleState::Deleting);
+            self.steps.push(Step::Event(Event::normal(
+                "Cleanup",
+                Component::Operator,
+                "Cleaning up FlinkDeployment",
+            )));
+            self.write_intent();
+        }
+        let job_manager = self.read_job_manager()?.cloned();
+        let is_under_way = job_manager.as_ref().is_some_and(|found| found.is_deleting);
+        let is_unheard = self.was_deployed() && self.is_session() && !is_under_way && {
+            self.refuse_needed_session(job_manager.as_ref())? == Jobs::Unheard
+        };
+        let Some(job_manager) = job_manager else {
+            return self.delete_remains();
+        };
+        if job_manager.owner_uid.as_deref() != Some(self.world.uid()) {
+            self.steps.push(Step::RemoveFinalizer);
+            return Ok(self.finish("deleted: its Deployment belongs to another resource", None));
+        }
+        if is_under_way {
+            if let Some(plan) = self.end_unheard_jobs()? {
+                return Ok(plan);
+            }
+            self.delete_cluster(job_manager.is_stopped.then_some(job_manager.uid))?;
+            let since = job_manager.deleting_since;
+            let because = "waiting for the JobManager to end";
+            return match self.await_end(Reason::JobManager, because, since) {
+                Some(plan) => Ok(plan),
+                None => self.end_late("the JobManager's Deployment has not ended"),
+            };
+        }
+        if is_unheard {
+            // Its jobs may run, and their HA metadata is all that leads to their state.
+            self.delete_cluster_of(UpgradeMode::LastState, Some(job_manager.uid))?;
+            let because = "stopping the JobManager, which cannot be asked for its jobs";
+            return Ok(self.finish(because, Some(GOING)));
+        }
+        if let Some(plan) = self.save_before_deletion()? {
+            return Ok(plan);
+        }
+        let is_cancellable = job_manager.available_replicas > 0
+            && is_cancellable(
+                self.status.job_manager_deployment_status,
+                self.status.job_status.state,
+            );
+        if let (true, Ok(job_id)) = (is_cancellable, self.job_id()) {
+            self.steps.push(Step::CancelJob { job_id, is_best_effort: true });
+        }
+        self.delete_cluster(Some(job_manager.uid))?;
+        Ok(self.finish("deleting the JobManager", Some(GOING)))
+    }
+
+    /// The JobManager of a session cluster was stopped so that its jobs go on by their HA metadata. The
+    /// rest of the cluster waits for it, as long as anything of it is waited for.
+    fn end_unheard_jobs(&mut self) -> Result<Option<Plan>, Halt> {
+        if !self.is_session() {
+            return Ok(None);
+        }
+        let since = self.away_since();
+        // One that nobody could ask was waited for that long already.
+        let patience = patience(self.observe_config().ok().as_deref()).saturating_mul(2);
+        let at = give_up_at(&self.world.resource.metadata, since, patience, self.world.now);
+        if self.world.now >= at { Ok(None) } else { self.delete_stopped_cluster() }
+    }
+
+    /// The plan that waits for something of the cluster to end; nothing when its time is over.
+    fn await_end(
+        &mut self,
+        reason: Reason,
+        because: &str,
+        since: Option<Timestamp>,
+    ) -> Option<Plan> {
+        let patience = patience(self.observe_config().ok().as_deref());
+        let at = give_up_at(&self.world.resource.metadata, since, patience, self.world.now);
+        if self.world.now >= at {
+            return None;
+        }
+        let blocker =
+            Blocker::new(reason, because).until(at, GOES_ALL_THE_SAME).remedy(LOOK_AT_PODS);
+        self.blocker = Some(Box::new(blocker));
+        let pause = self.going();
+        Some(self.finish(because, Some(pause)))
+    }
+
+    fn delete_remains(&mut self) -> Result<Plan, Halt> {
+        let task_managers = self.read_task_managers()?.filter(|found| self.owns(found));
+        if let Some(found) = task_managers {
+            self.delete_cluster(None)?;
+            let since = if found.is_deleting { found.deleting_since } else { Some(self.world.now) };
+            let because = "waiting for the TaskManagers to end";
+            return match self.await_end(Reason::TaskManagers, because, since) {
+                Some(plan) => Ok(plan),
+                None => self.end_late("the TaskManagers' Deployment has not ended"),
+            };
+        }
+        let pods = self.pods()?;
+        if pods.is_empty() {
+            return self.end(false, "deleted");
+        }
+        // Pods that nobody asked to end go on, with the metadata that they need.
+        let runs_on = pods.iter().any(|pod| pod.ending_since.is_none());
+        if runs_on && self.leaves_orphans() {
+            return self.end(true, "deleted: its pods are left alone, as the propagation says");
+        }
+        let since = pods.iter().filter_map(|pod| pod.ending_since).max();
+        let because = "waiting for the JobManager's pods to end";
+        match self.await_end(Reason::Pods, because, since) {
+            Some(plan) => Ok(plan),
+            None => self.end_late("pods of the JobManager have not ended"),
+        }
+    }
+
+    /// `resource.deletion.propagation: Orphan`.
+    pub(super) fn leaves_orphans(&self) -> bool {
+        let config = self.observe_config().ok();
+        let configured =
+            config.and_then(|config| config.get(&options::RESOURCE_DELETION_PROPAGATION).ok());
+        configured == Some(DeletionPropagation::Orphan)
+    }
+
+    /// The resource goes, although something of its cluster is still there.
+    fn end_late(&mut self, what: &str) -> Result<Plan, Halt> {
+        let runs_on = self.pods()?.iter().any(|pod| pod.ending_since.is_none());
+        let message = format!(
+            "{what} in time (`kubernetes.operator.resource.cleanup.timeout`): the resource goes all \
+             the same, {LOOK_AT_PODS}"
+        );
+        self.steps.push(Step::Event(Event::warning("CleanupFailed", Component::Operator, message)));
+        self.end(runs_on, "deleted: what is left of the cluster did not end in time")
+    }
+
+    /// Lets the resource go, and HA metadata with it unless something still needs that.
+    fn end(&mut self, is_metadata_needed: bool, because: &str) -> Result<Plan, Halt> {
+        if self.is_state_unsaved() {
+            let message = "deleted without the savepoint that \
+                 `kubernetes.operator.job.savepoint-on-deletion` asks for, as the job has no \
+                 JobManager to take it: HA metadata of the job is kept, which leads to its newest \
+                 checkpoint";
+            let event = Event::warning("SavepointError", Component::Operator, message);
+            self.steps.push(Step::Event(event));
+        } else if !is_metadata_needed && self.was_deployed() && !self.keeps_metadata_of_jobs()? {
+            self.delete_ha_metadata();
+        }
+        self.steps.push(Step::RemoveFinalizer);
+        Ok(self.finish(because, None))
+    }
+
+    /// One that never was has no HA metadata: what there is under its name an earlier one has left, and
+    /// may be all that leads to its state.
+    fn was_deployed(&self) -> bool {
+        self.status.reconciliation_status.last_reconciled_spec.is_some()
+    }
+
+    /// A savepoint is wanted, and none was taken of the state that the job left.
+    fn is_state_unsaved(&self) -> bool {
+        if self.is_session() || !self.was_deployed() {
+            return false;
+        }
+        // Where the wish cannot be read, what leads to the state is kept.
+        let config = self.observe_config().ok();
+        let wants_savepoint = config
+            .is_none_or(|config| config.get(&options::JOB_SAVEPOINT_ON_DELETION) != Ok(false));
+        let is_over =
+            self.status.job_status.state.is_some_and(JobStatusState::is_globally_terminal);
+        // What is rolled back to may have been made, and run, although only that is on record.
+        let is_rolling_back = self.status.reconciliation_status.state
+            == ReconciliationState::RollingBack
+            && (self.last_mode() == UpgradeMode::LastState || self.is_starting());
+        let is_unsaved = self.last.as_ref().is_none_or(|last| match last.job_state() {
+            JobState::Running => !is_over || is_rolling_back,
+            // Stopped with nothing but its metadata.
+            JobState::Suspended => self.last_mode() == UpgradeMode::LastState || self.is_starting(),
+        });
+        wants_savepoint && is_unsaved
+    }
+
+    /// A cancel for an upgrade may never have arrived: a job that still runs is to be saved, unless it
+    /// is another run. As long as that is not known the cancel stays on record.
+    fn forget_cancel_of_upgrade(&mut self) -> Result<Option<Plan>, Halt> {
+        if self.status.reconciliation_status.state != ReconciliationState::Upgrading
+            || self.status.job_status.state != Some(JobStatusState::Cancelling)
+        {
+            return Ok(None);
+        }
+        match self.rerun_of_cancelled_job()? {
+            ControlFlow::Continue(()) => {
+                self.set_job_state(JobStatusState::Reconciling);
+                self.status.reconciliation_status.state = ReconciliationState::Deployed;
+                Ok(None)
+            }
+            ControlFlow::Break(Some(message)) => Err(self.refuse_unsaved(message)),
+            ControlFlow::Break(None) => self.wait_for_running_job().map(Some),
+        }
+    }
+
+    /// What was rolled back to is made, and only that it was about to be is on record.
+    fn adopt_unrecorded_rollback(&mut self) -> Result<(), Halt> {
+        let is_made = self.status.reconciliation_status.state == ReconciliationState::RollingBack
+            && self.is_rollback_made(self.read_job_manager()?);
+        if let (true, Some(stable)) = (is_made, self.stable_spec()) {
+            self.note_rollback_made(&stable.spec);
+        }
+        Ok(())
+    }
+
+    /// `job.savepoint-on-deletion`: the job goes only when its state is saved.
+    fn save_before_deletion(&mut self) -> Result<Option<Plan>, Halt> {
+        if self.is_session() {
+            return Ok(None);
+        }
+        let config = self.observe_config()?;
+        if !config.get(&options::JOB_SAVEPOINT_ON_DELETION)? {
+            return Ok(None);
+        }
+        let Some(last) = self.last.clone() else {
+            let because = "no savepoint can be taken before the deletion, as \
+                 status.reconciliationStatus.lastReconciledSpec is lost or not readable";
+            return Err(self.refuse_unsaved(because));
+        };
+        let is_upgrading =
+            self.status.reconciliation_status.state == ReconciliationState::Upgrading;
+        let is_stopped = last.job_state() == JobState::Suspended;
+        // What was made may run although only its intent is on record.
+        if is_stopped && !(is_upgrading && self.adopt_finished_upgrade(&last)?) {
+            return Ok(None);
+        }
+        self.adopt_unrecorded_rollback()?;
+        if let Some(plan) = self.forget_cancel_of_upgrade()? {
+            return Ok(Some(plan));
+        }
+        self.observe()?;
+        if let Some(message) = self.own.rerun.take() {
+            return Err(self.refuse_unsaved(message));
+        }
+        let is_over =
+            self.status.job_status.state.is_some_and(JobStatusState::is_globally_terminal);
+        // A job that its stop has ended leaves a savepoint, which has to be on record.
+        if is_over && self.pending_stop().is_none() {
+            return match self.rerun_of_ended_job()? {
+                Some(message) => Err(self.refuse_unsaved(message)),
+                None => Ok(None),
+            };
+        }
+        if let Some(trigger_id) = self.pending_stop() {
+            return match self.stop_outcome(&trigger_id)? {
+                StopOutcome::Pending | StopOutcome::Resend | StopOutcome::Unheard => {
+                    let since = job::stop_since(&self.status.job_status);
+                    let because = "waiting for the savepoint before deletion";
+                    let blocker = Blocker::new(Reason::Savepoint, because);
+                    let patience = savepoint_patience(&config);
+                    let at =
+                        give_up_at(&self.world.resource.metadata, since, patience, self.world.now);
+                    self.wait_for_savepoint(blocker, at).map(Some)
+                }
+                StopOutcome::Saved(path) => {
+                    self.record_savepoint(&path);
+                    self.set_job_state(JobStatusState::Finished);
+                    self.write_intent();
+                    Ok(None)
+                }
+                StopOutcome::Failed(message) => Err(self.refuse_deletion(&message)),
+                StopOutcome::Lost => {
+                    self.forget_stop();
+                    Ok(Some(self.finish("the stop-with-savepoint was lost", Some(GOING))))
+                }
+            };
+        }
+        let is_running = self.status.job_status.state == Some(JobStatusState::Running);
+        if is_running {
+            let pause = self.pause_before_saving();
+            return pause.map_or_else(|| self.begin_stop(), Ok).map(Some);
+        }
+        self.wait_for_running_job().map(Some)
+    }
+
+    fn wait_for_running_job(&mut self) -> Result<Plan, Halt> {
+        let patience = patience(Some(&*self.observe_config()?));
+        let at = give_up_at(&self.world.resource.metadata, None, patience, self.world.now);
+        let blocker = Blocker::new(
+            Reason::JobNotRunning,
+            "deletion waits for the job to run, to take a savepoint",
+        );
+        self.wait_for_savepoint(blocker, at)
+    }
+
+    /// Waits as long as it takes, and from `told_at` on says so in the status.
+    fn wait_for_savepoint(&mut self, blocker: Blocker, told_at: Timestamp) -> Result<Plan, Halt> {
+        let blocker = blocker.remedy(WITHOUT_SAVEPOINT);
+        let problem = blocker.problem();
+        let pause = if blocker.reason == Reason::Savepoint { GOING } else { SOON };
+        self.blocker = Some(Box::new(blocker));
+        if self.world.now >= told_at {
+            return Err(Halt::problem(problem));
+        }
+        Ok(self.finish(problem.message, Some(pause)))
+    }
+
+    fn refuse_unsaved(&mut self, because: impl Into<String>) -> Halt {
+        let blocker = Blocker::new(Reason::Savepoint, because).remedy(WITHOUT_SAVEPOINT);
+        let problem = blocker.problem();
+        self.blocker = Some(Box::new(blocker));
+        Halt::problem(problem)
+    }
+}

@@ -1,0 +1,587 @@
+//! Starting a JobManager: the restore point is chosen, written down, and then used.
+
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::application::{Halt, NOT_CARRIED_OUT, Pass, Problem};
+use super::health::HEALTH_KEY;
+use super::job;
+use super::objects::UNFINISHED_KEY;
+use super::observe::{SOON, foreign_deployment};
+use super::plan::{Component, Event, Plan, Step};
+use super::reconciled::ReconciledSpec;
+use super::restore::{HighAvailability, Refusal, RestoreFacts, RestorePoint, restore_point};
+use super::started_with::{self, STARTED_WITH_KEY};
+use super::stop::MOVED;
+use super::stopping::OTHER_STATE;
+use super::upgrade::{NEVER_STARTED_KEY, REPLACED_KEY};
+use super::version::refuse_old_version;
+use super::world::{HaMetadata, Job, JobManager, Pod};
+use api::deployment::FlinkDeploymentSpec;
+use api::job::{JobState, UpgradeMode};
+use api::status::{JobManagerDeploymentStatus, LAST_STATE_PATH, ReconciliationState};
+use config::cluster::{is_high_availability_on, is_high_availability_readable};
+use config::options;
+use render::{Objects, RenderInput, Submission, render_cluster};
+
+/// Pause while a job or its JobManager comes to its end.
+pub(super) const GOING: Duration = Duration::from_millis(500);
+/// Longest pause while something takes its time to end.
+const GOING_MAX: Duration = Duration::from_secs(5);
+/// A pause is this part of the time that the end has taken.
+const GOING_LOOKS: u32 = 16;
+/// Kubernetes kills a pod when its time to end is over; one that is there so much later does not go.
+pub(super) const OVERDUE_AFTER: SignedDuration = SignedDuration::from_secs(30);
+
+/// In `status.clusterInfo`: id of the job whose JobManager is being made, until that is done. HA metadata
+/// name a checkpoint of it only if it was.
+pub const STARTING_KEY: &str = "StartingJob";
+
+impl Pass<'_> {
+    /// The job is stopped: start it from its restore point, or leave it suspended.
+    pub(super) fn start_again(&mut self, last: &ReconciledSpec) -> Result<Plan, Halt> {
+        let job_manager = self.read_job_manager()?.cloned();
+        if let Some(job_manager) = &job_manager
+            && job_manager.owner_uid.as_deref() != Some(self.world.uid())
+        {
+            return Err(Halt::problem(foreign_deployment(self.world.name())));
+        }
+        if let Some(job_manager) = &job_manager {
+            self.note_end_before_removal(job_manager)?;
+            self.refuse_job_that_runs_again(job_manager, last)?;
+        }
+        if self.desired_state() == JobState::Suspended {
+            // That of a start which is not on record as done is no ended one.
+            let keeps_job_manager = !self.is_starting()
+                && self.last_mode() == UpgradeMode::Savepoint
+                && self.keeps_ended_job_manager()?;
+            if !keeps_job_manager {
+                if let Some(job_manager) = job_manager {
+                    return self.remove(job_manager.is_deleting, &job_manager.uid);
+                }
+                if let Some(plan) = self.wait_for_old_task_managers()? {
+                    return Ok(plan);
+                }
+                self.refuse_unknown_start(&last.spec, self.job().upgrade_mode)?;
+            }
+            self.store_suspended(None);
+            return Ok(self.finish("suspended", Some(self.interval())));
+        }
+        let restore = self.choose(last)?;
+        if let Some(job_manager) = job_manager {
+            if self.status.reconciliation_status.state != ReconciliationState::Upgrading {
+                self.store_before_deploy(self.last_mode(), false);
+                self.status.job_manager_deployment_status = JobManagerDeploymentStatus::Missing;
+                // Nobody has edited the spec, perhaps: it must not be taken for the new one.
+                let replaced = job_manager.uid.clone();
+                self.status.cluster_info.insert(REPLACED_KEY.to_owned(), replaced);
+            }
+            return self.remove(job_manager.is_deleting, &job_manager.uid);
+        }
+        if let Some(plan) = self.wait_for_old_task_managers()? {
+            return Ok(plan);
+        }
+        if self.has_old_pods()? {
+            return self.await_pods_left();
+        }
+        // Under its old id Flink would find the state that a stateless job is to start without.
+        self.refuse_unknown_start(&last.spec, self.job().upgrade_mode)?;
+        let keeps_job_id = self.last_mode() == UpgradeMode::LastState
+            && self.job().upgrade_mode != UpgradeMode::Stateless;
+        self.deploy(restore, false, keeps_job_id)
+    }
+
+    /// Between the decision to go by HA metadata and the removal of the JobManager the job may have
+    /// ended, and taken its metadata along. Its JobManager still knows the last checkpoint.
+    fn note_end_before_removal(&mut self, job_manager: &JobManager) -> Result<(), Halt> {
+        if self.has_ended_before_removal(job_manager)? {
+            self.store_before_deploy(UpgradeMode::Savepoint, false);
+        }
+        Ok(())
+    }
+
+    /// The same, but for how it is stored.
+    pub(super) fn has_ended_before_removal(
+        &mut self,
+        job_manager: &JobManager,
+    ) -> Result<bool, Halt> {
+        if self.last_mode() != UpgradeMode::LastState {
+            return Ok(false);
+        }
+        let job = self.job_before_removal(job_manager)?.cloned();
+        let Some(job) = job.filter(|job| job.state.is_globally_terminal()) else {
+            if !self.is_session() && !job_manager.is_deleting {
+                // It may have completed its first checkpoint since it was decided to go by them.
+                self.note_checkpoint_in_metadata()?;
+            }
+            return Ok(false);
+        };
+        self.record_last_state(&job)?;
+        self.set_job_state(job.state);
+        Ok(true)
+    }
+
+    /// What a JobManager that is to be removed says of its job, where it can be asked.
+    pub(super) fn job_before_removal(
+        &self,
+        job_manager: &JobManager,
+    ) -> Result<Option<&Job>, Halt> {
+        if self.is_session() || job_manager.available_replicas == 0 || job_manager.is_deleting {
+            return Ok(None);
+        }
+        let Ok(jobs) = self.world.jobs()? else { return Ok(None) };
+        let id = self.status.job_status.job_id.as_ref();
+        Ok(jobs.iter().find(|job| Some(&job.id) == id))
+    }
+
+    /// Whether the JobManager of a job that ended may stay to be looked at. Without high
+    /// availability it must go: should its pod be moved, it would not know that the job has ended
+    /// and run it again. In standalone mode it goes with its TaskManagers, which would stay.
+    pub(super) fn keeps_ended_job_manager(&self) -> Result<bool, Halt> {
+        Ok(!self.is_standalone() && self.is_started_with_high_availability()? == Some(true))
+    }
+
+    pub(super) fn remove(&mut self, is_deleting: bool, uid: &str) -> Result<Plan, Halt> {
+        if !is_deleting {
+            // What was just seen of the job must not go with its JobManager.
+            self.write_intent();
+        }
+        self.delete_cluster_of(self.last_mode(), (!is_deleting).then(|| uid.to_owned()))?;
+        let pause = self.going();
+        Ok(self.finish("waiting for the old JobManager to end", Some(pause)))
+    }
+
+    /// The JobManager's pods that have not ended.
+    pub(super) fn pods(&self) -> Result<&[Pod], Halt> {
+        match self.world.pods()? {
+            Ok(pods) => Ok(pods),
+            Err(reason) => {
+                Err(Halt::cannot(format!("the JobManager's pods cannot be read: {reason}")))
+            }
+        }
+    }
+
+    /// Two JobManagers must never run the same job: wait until the last pod is gone.
+    pub(super) fn has_old_pods(&self) -> Result<bool, Halt> {
+        Ok(!self.pods()?.is_empty())
+    }
+
+    pub(super) fn await_old_pods(&mut self) -> Plan {
+        let pause = self.going();
+        self.finish("waiting for the old JobManager's pods to end", Some(pause))
+    }
+
+    /// The same where the Deployment is gone: those that take a person to end are told by name.
+    pub(super) fn await_pods_left(&mut self) -> Result<Plan, Halt> {
+        self.tell_pods_left()?;
+        Ok(self.await_old_pods())
+    }
+
+    /// Names pods that were asked to go and stay, as on a node that is lost, and those that nobody asks
+    /// to, as those of a Deployment that was deleted without what belongs to it.
+    pub(super) fn tell_pods_left(&mut self) -> Result<(), Halt> {
+        let is_late = self.is_down_for(OVERDUE_AFTER);
+        let is_left = |pod: &&Pod| match pod.ending_since {
+            Some(_) => self.is_overdue(pod),
+            None => is_late,
+        };
+        let left = self.pods()?.iter().filter(is_left);
+        let names = left.map(|pod| pod.name.as_str()).collect::<Vec<_>>().join(", ");
+        if names.is_empty() {
+            return Ok(());
+        }
+        let message = format!(
+            "pods [{names}] of the former JobManager do not end, and its Deployment is gone: a \
+             JobManager beside them could run the job twice, so that none is started. Delete them, \
+             and the ReplicaSet that they may belong to; those of a node that is gone for good with \
+             `--force --grace-period=0`"
+        );
+        let beside = self.problem.take().map(|problem| problem.message);
+        self.problem = Some(Problem {
+            // It ends with them, which nothing else in the status tells.
+            detail: Some(NOT_CARRIED_OUT.to_owned()),
+            causes: beside.into_iter().collect(),
+            ..Problem::upgrade("PodsLeft", message)
+        });
+        Ok(())
+    }
+
+    /// Whether the JobManager has been down for so long, as far as the status tells. What it has not
+    /// told yet is news.
+    fn is_down_for(&self, patience: SignedDuration) -> bool {
+        let status = self.world.status;
+        let is_known = status.job_manager_deployment_status == JobManagerDeploymentStatus::Missing
+            || status.reconciliation_status.state == ReconciliationState::RollingBack;
+        is_known
+            && self.has_gone_on_for(patience)
+            && (!self.is_session() || self.is_unready_for(patience))
+    }
+
+    /// A session cluster has no job whose state would tell since when.
+    fn is_unready_for(&self, patience: SignedDuration) -> bool {
+        let conditions = &self.world.status.conditions;
+        let running = conditions.iter().find(|of| of.type_.as_deref() == Some("Running"));
+        let since = running.and_then(|running| running.last_transition_time.as_deref());
+        let since = since.and_then(|text| text.parse::<Timestamp>().ok());
+        since.is_some_and(|since| self.world.now.duration_since(since) > patience)
+    }
+
+    /// The same before a first start, where they are of an earlier resource of this name. Those without
+    /// a Deployment nobody ends but a person.
+    pub(super) fn await_pods_of_others(&mut self) -> Result<Plan, Halt> {
+        let staying = self.pods()?.iter().filter(|pod| pod.ending_since.is_none());
+        let names = staying.map(|pod| pod.name.as_str()).collect::<Vec<_>>().join(", ");
+        if names.is_empty() {
+            return self.await_pods_left();
+        }
+        let message = format!(
+            "pods [{names}] of an earlier cluster `{}` run, and its Deployment is gone: a JobManager \
+             beside them would run what they run once more, so that none is started. Delete them, and \
+             the ReplicaSet that they may belong to",
+            self.world.name()
+        );
+        Err(Halt::problem(Problem::upgrade("PodsLeft", message)))
+    }
+
+    /// Whether the time that a pod has to end is over by far.
+    pub(super) fn is_overdue(&self, pod: &Pod) -> bool {
+        let late = |ending| self.world.now.duration_since(ending) > OVERDUE_AFTER;
+        pod.ending_since.is_some_and(late)
+    }
+
+    /// The pause until the next look at something that is asked to go. What goes at once is soon
+    /// seen to be gone, and what takes long costs no more than it must.
+    pub(super) fn going(&self) -> Duration {
+        let waited = self.world.now.duration_since(self.going_since());
+        let waited = Duration::try_from(waited).unwrap_or_default();
+        (waited / GOING_LOOKS).clamp(GOING, GOING_MAX)
+    }
+
+    pub(super) fn has_gone_on_for(&self, patience: SignedDuration) -> bool {
+        self.world.now.duration_since(self.going_since()) > patience
+    }
+
+    /// When something was asked to go, as far as the status tells: not later than that.
+    fn going_since(&self) -> Timestamp {
+        let stored = self.status.reconciliation_status.reconciliation_timestamp;
+        let stored = Timestamp::from_millisecond(stored).unwrap_or_default();
+        match &self.world.resource.metadata.deletion_timestamp {
+            Some(deleted) => deleted.0,
+            None => stored.max(self.job_state_since()),
+        }
+    }
+
+    /// The restore point of the next start, or the refusal as a problem.
+    fn choose(&self, last: &ReconciledSpec) -> Result<RestorePoint, Halt> {
+        let stopped_as = self.last_mode();
+        let wanted = if self.is_savepoint_redeploy(last) {
+            UpgradeMode::Savepoint
+        } else {
+            self.job().upgrade_mode
+        };
+        let reads_ha_metadata =
+            stopped_as == UpgradeMode::LastState && wanted != UpgradeMode::Stateless;
+        let high_availability = if reads_ha_metadata {
+            self.refuse_moved_metadata(&last.spec, &self.spec)?;
+            self.high_availability(&self.spec)?
+        } else {
+            HighAvailability::Off
+        };
+        let path = self.savepoint_path();
+        point(RestoreFacts { wanted, stopped_as, path, high_availability })
+    }
+
+    /// A job that was stopped with nothing but HA metadata has to find them again.
+    pub(super) fn refuse_moved_metadata(
+        &self,
+        left_by: &FlinkDeploymentSpec,
+        next: &FlinkDeploymentSpec,
+    ) -> Result<(), Halt> {
+        if self.moves_metadata(left_by, next)? || self.keeps_metadata_elsewhere(next)? {
+            return Err(Halt::problem(Problem::upgrade("RestoreFailed", MOVED)));
+        }
+        Ok(())
+    }
+
+    /// High availability of `spec`, with the job's metadata.
+    pub(super) fn high_availability(
+        &self,
+        spec: &FlinkDeploymentSpec,
+    ) -> Result<HighAvailability, Halt> {
+        if !is_high_availability_on(&*self.deploy_config(spec, self.generation)?) {
+            return Ok(HighAvailability::Off);
+        }
+        Ok(match self.world.ha_metadata()? {
+            Ok(metadata) => HighAvailability::Known(*metadata),
+            Err(reason) => HighAvailability::Unknown(reason.to_owned()),
+        })
+    }
+
+    /// Whether the stop was for a savepoint redeploy: then the path given by the user counts, in
+    /// whatever mode the job is upgraded otherwise.
+    pub(super) fn is_savepoint_redeploy(&self, last: &ReconciledSpec) -> bool {
+        let path = self.status.job_status.upgrade_savepoint_path.as_deref();
+        last.spec.job.as_ref().is_some_and(|job| job::is_savepoint_redeploy(job, path))
+    }
+
+    /// Starts the wanted spec from `restore`.
+    pub(super) fn deploy(
+        &mut self,
+        restore: RestorePoint,
+        is_first: bool,
+        keeps_job_id: bool,
+    ) -> Result<Plan, Halt> {
+        let mode = mode_of(&restore);
+        let spec = self.spec.clone();
+        refuse_old_version(&spec)?;
+        let (job_id, objects) = self.prepare(&spec, self.generation, &restore, keeps_job_id)?;
+        if spec.job.is_some() {
+            self.note_start(&spec, &restore, &job_id)?;
+            self.note_former_job(&spec, &job_id)?;
+            self.note_restore(&restore, job_id);
+        }
+        self.store_before_deploy(mode, is_first);
+        self.status.job_manager_deployment_status = JobManagerDeploymentStatus::Missing;
+        self.write_intent();
+        let keeps_ha_metadata = keeps_job_id || restore == RestorePoint::HaMetadata;
+        self.submit(&spec, objects, keeps_ha_metadata, is_first)?;
+        self.store_running(mode, is_first);
+        let because = if self.is_session() {
+            "deploying the session cluster".to_owned()
+        } else {
+            format!("deploying the job from {}", restore.describe())
+        };
+        Ok(self.finish(because, Some(SOON)))
+    }
+
+    /// The id of the job that a start of `spec` runs, and the objects. To be made before anything is
+    /// noted: a start that cannot be made is no start.
+    pub(super) fn prepare(
+        &self,
+        spec: &FlinkDeploymentSpec,
+        generation: i64,
+        restore: &RestorePoint,
+        keeps_job_id: bool,
+    ) -> Result<(String, Objects), Halt> {
+        self.refuse_metadata_out_of_reach(spec, generation)?;
+        let job_id = self.id_of_start(spec, restore, keeps_job_id)?;
+        let objects = self.render(spec, generation, restore, &job_id)?;
+        Ok((job_id, objects))
+    }
+
+    /// A session cluster has no job, and no id of one.
+    fn id_of_start(
+        &self,
+        spec: &FlinkDeploymentSpec,
+        restore: &RestorePoint,
+        keeps_job_id: bool,
+    ) -> Result<String, Halt> {
+        if spec.job.is_none() {
+            return Ok(String::new());
+        }
+        self.refuse_set_back_record()?;
+        let config = self.deploy_config(spec, self.generation)?;
+        let reads_metadata = *restore == RestorePoint::HaMetadata;
+        let keeps_job_id = keeps_job_id || reads_metadata;
+        Ok(match (config.text_of(&options::FIXED_JOB_ID), &self.status.job_status.job_id) {
+            (Some(fixed), Some(id)) if reads_metadata && fixed != id => {
+                return Err(Halt::problem(Problem::upgrade("RestoreFailed", MOVED)));
+            }
+            (Some(fixed), _) => fixed.to_owned(),
+            (None, Some(id)) if keeps_job_id => id.clone(),
+            (None, Some(_) | None) => self.world.fresh.job_id.clone(),
+        })
+    }
+
+    /// Notes that a job is being started of which HA metadata name no checkpoint.
+    pub(super) fn note_start(
+        &mut self,
+        spec: &FlinkDeploymentSpec,
+        restore: &RestorePoint,
+        job_id: &str,
+    ) -> Result<(), Halt> {
+        let config = self.deploy_config(spec, self.generation)?;
+        let is_fixed = config.text_of(&options::FIXED_JOB_ID).is_some();
+        if *restore != RestorePoint::HaMetadata && !is_fixed {
+            self.status.cluster_info.insert(STARTING_KEY.to_owned(), job_id.to_owned());
+        }
+        Ok(())
+    }
+
+    /// Whether only the intent of the job's start is on record.
+    pub(super) fn is_starting(&self) -> bool {
+        let started = self.status.cluster_info.get(STARTING_KEY);
+        started.is_some() && started == self.status.job_status.job_id.as_ref()
+    }
+
+    /// A start of which only the intent is on record, and whose JobManager is not there: whether it was
+    /// made and lost since. The job may then have run for long, and goes on by its HA metadata. Where
+    /// they name no checkpoint it is started again.
+    pub(super) fn was_lost_after_its_start(
+        &self,
+        spec: &FlinkDeploymentSpec,
+    ) -> Result<bool, Halt> {
+        if !self.is_starting()
+            || !is_high_availability_readable(&*self.deploy_config(spec, self.generation)?)
+        {
+            return Ok(false);
+        }
+        let is_found = |metadata: &HaMetadata| metadata.has_checkpoint;
+        Ok(self.world.ha_metadata()?.is_ok_and(is_found))
+    }
+
+    /// The same where it is not known: its Deployment is just going, or its HA metadata cannot be read.
+    /// A job without state starts over all the same.
+    pub(super) fn may_have_started(&self, spec: &FlinkDeploymentSpec) -> Result<bool, Halt> {
+        if !self.is_starting() || self.is_stateless_in_force()? {
+            return Ok(false);
+        }
+        if let Some(job_manager) = self.read_job_manager()? {
+            let is_ours = job_manager.owner_uid.as_deref() == Some(self.world.uid());
+            return Ok(is_ours && job_manager.is_deleting);
+        }
+        let is_readable =
+            is_high_availability_readable(&*self.deploy_config(spec, self.generation)?);
+        Ok(is_readable && self.world.ha_metadata()?.is_err())
+    }
+
+    /// The same start is not repeated while nobody can tell whether it was made.
+    pub(super) fn refuse_unknown_start(
+        &self,
+        spec: &FlinkDeploymentSpec,
+        wanted: UpgradeMode,
+    ) -> Result<(), Halt> {
+        if wanted == UpgradeMode::Stateless
+            || !self.is_starting()
+            || !is_high_availability_readable(&*self.deploy_config(spec, self.generation)?)
+        {
+            return Ok(());
+        }
+        let Err(reason) = self.world.ha_metadata()? else { return Ok(()) };
+        let message = format!(
+            "the job was about to be started, and whether it was is not known, as its HA metadata \
+             cannot be read: {reason}. It may have run since and be ahead of what it was to start \
+             from, so that nothing is started until they can be read. {OTHER_STATE}"
+        );
+        Err(Halt::problem(Problem::upgrade("RestoreFailed", message)))
+    }
+
+    /// Writes into the status what the start restores, and under which job id.
+    pub(super) fn note_restore(&mut self, restore: &RestorePoint, job_id: String) {
+        let job = &mut self.status.job_status;
+        job.job_id = Some(job_id);
+        job.upgrade_savepoint_path = match restore {
+            RestorePoint::Empty => None,
+            RestorePoint::Path(path) => Some(path.clone()),
+            RestorePoint::HaMetadata => Some(LAST_STATE_PATH.to_owned()),
+        };
+        if *restore == RestorePoint::Empty
+            && let Some(info) = &mut job.savepoint_info
+        {
+            // It must not come back as the state of a job that never had it.
+            info.last_savepoint = None;
+        }
+    }
+
+    /// The steps that create the cluster; the intent is written before them.
+    pub(super) fn submit(
+        &mut self,
+        spec: &FlinkDeploymentSpec,
+        objects: Objects,
+        keeps_ha_metadata: bool,
+        is_first: bool,
+    ) -> Result<(), Halt> {
+        self.steps.push(Step::Event(Event::normal(
+            "Submit",
+            Component::JobManagerDeployment,
+            "Starting deployment",
+        )));
+        let config = self.deploy_config(spec, self.generation)?;
+        // In a session cluster HA metadata is all that leads back to its jobs.
+        if spec.job.is_some() && is_high_availability_on(&config) {
+            if !keeps_ha_metadata && !is_first {
+                self.delete_ha_metadata();
+            } else if is_high_availability_readable(&config) {
+                self.steps.push(Step::ForgetJobGraphs { jobs: self.jobs_on_record() });
+            }
+        }
+        self.steps.push(Step::CreateCluster(Box::new(objects)));
+        self.lose_job_from_sight();
+        self.status.job_manager_deployment_status = JobManagerDeploymentStatus::Deploying;
+        self.forget_former_cluster();
+        started_with::note(&mut self.status.cluster_info, &config);
+        Ok(())
+    }
+
+    /// A cluster was made: what was noted on the way to it, or of the one before, is over.
+    pub(super) fn forget_former_cluster(&mut self) {
+        for key in [
+            HEALTH_KEY,
+            REPLACED_KEY,
+            NEVER_STARTED_KEY,
+            STARTING_KEY,
+            STARTED_WITH_KEY,
+            UNFINISHED_KEY,
+        ] {
+            self.status.cluster_info.remove(key);
+        }
+    }
+
+    /// The objects of a start from `restore`, of a job with this id.
+    pub(super) fn render(
+        &self,
+        spec: &FlinkDeploymentSpec,
+        generation: i64,
+        restore: &RestorePoint,
+        job_id: &str,
+    ) -> Result<Objects, Halt> {
+        let config = self.deploy_config(spec, generation)?;
+        let submission = Submission {
+            job_id: job_id.to_owned(),
+            savepoint_path: match restore {
+                RestorePoint::Empty => None,
+                RestorePoint::Path(path) => Some(path.clone()),
+                // Flink finds the checkpoint by the job id. Should it be gone by then, a start from
+                // this path fails, where a start without one would silently be empty.
+                RestorePoint::HaMetadata => Some(LAST_STATE_PATH.to_owned()),
+            },
+            job_result_store_id: self.world.fresh.uuid.clone(),
+        };
+        let id = self.id();
+        render_cluster(&RenderInput { id: &id, spec, config: &config, submission: &submission })
+            .map_err(|error| Halt::problem(Problem::upgrade("Error", error.to_string())))
+    }
+
+    /// The objects of the cluster of `spec` that was created already.
+    pub(super) fn render_deployed(&self, spec: &FlinkDeploymentSpec) -> Result<Objects, Halt> {
+        self.render_again(spec, self.generation)
+    }
+
+    /// The objects of the cluster of `spec`, with the job that is on record.
+    pub(super) fn render_again(
+        &self,
+        spec: &FlinkDeploymentSpec,
+        generation: i64,
+    ) -> Result<Objects, Halt> {
+        let job_id = if spec.job.is_some() { self.job_id()? } else { String::new() };
+        self.render(spec, generation, &self.restored_from(), &job_id)
+    }
+}
+
+/// Names the restore point, or says why not.
+pub(super) fn point<Q>(facts: RestoreFacts) -> Result<RestorePoint, Halt<Q>> {
+    restore_point(&facts).map_err(|refusal| match refusal {
+        Refusal::NotYet(message) => Halt::cannot(message),
+        Refusal::NeedsPerson(message) => Halt::problem(Problem::upgrade("RestoreFailed", message)),
+    })
+}
+
+/// How a start from `restore` is noted.
+pub fn mode_of(restore: &RestorePoint) -> UpgradeMode {
+    match restore {
+        RestorePoint::Empty => UpgradeMode::Stateless,
+        RestorePoint::Path(_) => UpgradeMode::Savepoint,
+        RestorePoint::HaMetadata => UpgradeMode::LastState,
+    }
+}

@@ -1,0 +1,333 @@
+//! What a pass over a `FlinkDeployment` has of its own: its configuration, and what its status
+//! derives from the rest.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use jiff::SignedDuration;
+
+use super::application::{Halt, Pass, VALIDATION_ERROR, invalid_configuration};
+use super::conditions::{READINESS_TIMEOUT, troubles};
+use super::diff::{SpecDiff, diff};
+use super::error_document::reason_of;
+use super::extension::verdict::VALIDATOR_UNAVAILABLE;
+use super::job;
+use super::lifecycle::{lifecycle_state, running_condition};
+use super::memo::{Memo, Source};
+use super::pass::{JobStep, Kind};
+use super::plan::{Event, Plan, SnapshotStep, Step, Superseded};
+use super::reconciled::{ReconciledSpec, deployed};
+use super::restart::{ATTEMPTS_KEY, Attempts};
+use super::scale::SCALING_KEY;
+use super::stopping::may_be_cancelled;
+use super::world::{Bounds, PodProblem, Question, World};
+use api::deployment::{DeploymentMode, FlinkDeployment, FlinkDeploymentSpec};
+use api::job::JobState;
+use api::state_snapshot::JobKind;
+use api::status::{
+    DeploymentStatus, JobManagerDeploymentStatus, JobStatusState, ReconciliationState,
+    SavepointFormatType,
+};
+use api::version::FlinkVersion;
+use config::cluster::{self, ResourceId, is_high_availability_on};
+use config::memory::MemorySize;
+use config::option::{ConfigOption, InvalidValue};
+use config::{FlinkConfig, OperatorConfig, options};
+
+/// What holds up a start is told after this long: what passes by itself has passed by then.
+const HELD_UP_AFTER: SignedDuration = SignedDuration::from_mins(1);
+
+/// What a pass over a deployment comes to know beside the job.
+#[derive(Default)]
+pub(super) struct OfCluster {
+    /// The Deployment exists, and what belongs beside it may not.
+    pub(super) is_unfinished: bool,
+    /// What keeps a pod of the cluster from running.
+    pub(super) pod_problem: Option<PodProblem>,
+    /// Why the deployed spec did not get ready in time.
+    pub(super) late: Option<String>,
+    /// Why nothing follows from what is on record of the job: it runs anew.
+    pub(super) rerun: Option<String>,
+    /// The JobManager has not listed the job for so long that it does not know it any more.
+    pub(super) is_job_lost: bool,
+}
+
+impl Kind for FlinkDeployment {
+    const JOB: JobKind = JobKind::FlinkDeployment;
+    type Spec = FlinkDeploymentSpec;
+    type Status = DeploymentStatus;
+    type Question = Question;
+    type Step = Step;
+    type World<'w> = World<'w>;
+    type Own = OfCluster;
+
+    fn observe_config(pass: &Pass<'_>) -> Result<Arc<FlinkConfig>, Halt> {
+        let status = &pass.status.reconciliation_status;
+        let last = pass.last.as_ref().map(|last| deployed(status, last));
+        let deployed = last.as_ref().map_or(&*pass.spec, |last| &last.spec);
+        let (operator, memo) = (pass.world.operator, &pass.world.memo);
+        let config = observed_config(operator, &pass.id(), (deployed, &pass.spec), memo);
+        config.map_err(|error| Halt::problem(invalid_configuration(&error.to_string())))
+    }
+
+    fn spec_stored(pass: &mut Pass<'_>, state: JobState) {
+        pass.status.task_manager = match state {
+            JobState::Running => pass.task_manager_info(),
+            JobState::Suspended => pass.no_task_managers(),
+        };
+    }
+
+    fn settle(pass: &mut Pass<'_>) {
+        pass.status.lifecycle_state = Some(lifecycle_state(&pass.status, &pass.world.memo));
+        let is_application = !pass.is_session();
+        let before = std::mem::take(&mut pass.status.conditions);
+        let (own, now) = (&pass.own, pass.world.now);
+        pass.status.conditions =
+            troubles(&before, own.pod_problem.as_ref(), own.late.as_deref(), now);
+        pass.status
+            .conditions
+            .splice(0..0, running_condition(&pass.status, &before, is_application, now));
+    }
+
+    fn has_recovered(pass: &Pass<'_>) -> bool {
+        let status = &pass.status;
+        let error = status.error.as_deref().unwrap_or_default();
+        let was_invalid = reason_of(error).as_deref() == Some(VALIDATION_ERROR)
+            || reason_of(error).as_deref() == Some(VALIDATOR_UNAVAILABLE);
+        let is_up = status.job_manager_deployment_status != JobManagerDeploymentStatus::Error
+            && status.job_status.state != Some(JobStatusState::Failed);
+        let is_settled =
+            pass.is_stable() || status.reconciliation_status.last_reconciled_spec.is_none();
+        let was_late = reason_of(error).as_deref() == Some(READINESS_TIMEOUT);
+        let is_running = status.job_status.state == Some(JobStatusState::Running);
+        was_invalid || (was_late && is_running) || (is_up && is_settled)
+    }
+
+    fn is_held_up(pass: &Pass<'_>) -> bool {
+        let metadata = &pass.world.resource.metadata;
+        let created = metadata.creation_timestamp.as_ref();
+        let is_young =
+            created.is_some_and(|at| pass.world.now.duration_since(at.0) <= HELD_UP_AFTER);
+        if metadata.deletion_timestamp.is_some() || is_young || !pass.has_gone_on_for(HELD_UP_AFTER)
+        {
+            return false;
+        }
+        let Some(last) = &pass.last else { return true };
+        match pass.status.reconciliation_status.state {
+            ReconciliationState::Upgrading | ReconciliationState::RollingBack => true,
+            ReconciliationState::Deployed | ReconciliationState::RolledBack => {
+                let state = pass.status.job_status.state;
+                let has_ended = last.job_state() == JobState::Running
+                    && state.is_some_and(JobStatusState::is_globally_terminal);
+                let is_missing = pass.status.job_manager_deployment_status
+                    == JobManagerDeploymentStatus::Missing;
+                is_missing && !has_ended && pass.desired_state() == JobState::Running
+            }
+        }
+    }
+
+    fn is_answering(pass: &Pass<'_>) -> bool {
+        pass.status.job_manager_deployment_status == JobManagerDeploymentStatus::Ready
+    }
+
+    fn is_job_over(pass: &Pass<'_>) -> bool {
+        pass.status.job_status.state.is_some_and(JobStatusState::is_globally_terminal)
+            || pass.status.job_manager_deployment_status == JobManagerDeploymentStatus::Missing
+    }
+
+    fn may_be_cancelled(pass: &Pass<'_>, job_id: &str) -> Result<bool, Halt> {
+        if pass.status.job_manager_deployment_status == JobManagerDeploymentStatus::Missing {
+            return Ok(false);
+        }
+        Ok(may_be_cancelled(&pass.status.job_status, job_id, pass.world.jobs()?))
+    }
+
+    fn flink_version(pass: &Pass<'_>) -> Option<FlinkVersion> {
+        pass.last.as_ref().and_then(|last| last.spec.flink_version)
+    }
+
+    fn submit_config(
+        pass: &Pass<'_>,
+        spec: &FlinkDeploymentSpec,
+    ) -> Result<Arc<FlinkConfig>, Halt> {
+        pass.deploy_config(spec, pass.generation)
+    }
+
+    fn changes(last: &FlinkDeploymentSpec, wanted: &FlinkDeploymentSpec) -> SpecDiff {
+        diff(last, wanted)
+    }
+
+    fn is_version_changed(one: &FlinkDeploymentSpec, other: &FlinkDeploymentSpec) -> bool {
+        one.flink_version != other.flink_version
+    }
+
+    fn attempts(pass: &Pass<'_>) -> Option<Attempts> {
+        let text = pass.status.cluster_info.get(ATTEMPTS_KEY)?;
+        serde_json::from_str(text).ok()
+    }
+
+    fn note_attempts(pass: &mut Pass<'_>, attempts: Option<Attempts>) {
+        let text = attempts.map(|attempts| serde_json::json!(attempts).to_string());
+        note(&mut pass.status.cluster_info, ATTEMPTS_KEY, text);
+    }
+
+    fn has_elastic_slots(pass: &Pass<'_>) -> bool {
+        pass.spec.mode.unwrap_or_default() == DeploymentMode::Native
+    }
+
+    fn scaled_to(pass: &Pass<'_>) -> Option<i64> {
+        pass.status.cluster_info.get(SCALING_KEY)?.parse().ok()
+    }
+
+    fn note_scaling(pass: &mut Pass<'_>, generation: Option<i64>) {
+        let text = generation.map(|generation| generation.to_string());
+        note(&mut pass.status.cluster_info, SCALING_KEY, text);
+    }
+
+    fn look_after(pass: &mut Pass<'_>, last: &ReconciledSpec) -> Result<Plan, Halt> {
+        pass.look_after(last)
+    }
+}
+
+impl From<Event> for Step {
+    fn from(event: Event) -> Self {
+        Self::Event(event)
+    }
+}
+
+impl From<SnapshotStep> for Step {
+    fn from(step: SnapshotStep) -> Self {
+        Self::Snapshot(step)
+    }
+}
+
+/// The configuration of a cluster that runs `deployed` while `wanted` is asked for.
+///
+/// # Errors
+/// An option that cannot be read.
+pub fn observed_config(
+    operator: &OperatorConfig,
+    id: &ResourceId,
+    (deployed, wanted): (&FlinkDeploymentSpec, &FlinkDeploymentSpec),
+    memo: &Memo,
+) -> Result<Arc<FlinkConfig>, InvalidValue> {
+    let is_it = |source: &Source| {
+        matches!(source, Source::Observe { deployed: runs, wanted: next }
+            if runs == deployed && **next == *wanted)
+    };
+    memo.config(is_it, || {
+        let config = cluster::observe_config(operator, id, deployed, wanted)?;
+        let wanted = Box::new(wanted.clone());
+        Ok((Source::Observe { deployed: deployed.clone(), wanted }, config))
+    })
+}
+
+impl JobStep<FlinkDeployment> for Step {
+    fn write_status(status: DeploymentStatus) -> Self {
+        Self::WriteStatus(Box::new(status))
+    }
+
+    fn record_revision(superseded: Superseded) -> Self {
+        Self::RecordRevision(Box::new(superseded))
+    }
+
+    fn scale_job(job_id: String, bounds: BTreeMap<String, Bounds>) -> Self {
+        Self::ScaleJob { job_id, bounds }
+    }
+
+    fn trigger_stop(
+        job_id: String,
+        trigger_id: String,
+        directory: Option<String>,
+        format: SavepointFormatType,
+        drain: bool,
+    ) -> Self {
+        Self::TriggerStop { job_id, trigger_id, directory, format, drain }
+    }
+}
+
+fn note(info: &mut BTreeMap<String, String>, key: &str, text: Option<String>) {
+    match text {
+        Some(text) => info.insert(key.to_owned(), text),
+        None => info.remove(key),
+    };
+}
+
+impl Pass<'_> {
+    pub(super) fn id(&self) -> ResourceId {
+        ResourceId {
+            namespace: self.world.namespace().to_owned(),
+            name: self.world.name().to_owned(),
+            uid: self.world.uid().to_owned(),
+        }
+    }
+
+    /// The configuration that the spec is submitted with.
+    pub(super) fn deploy_config(
+        &self,
+        spec: &FlinkDeploymentSpec,
+        generation: i64,
+    ) -> Result<Arc<FlinkConfig>, Halt> {
+        let mode = self.world.resource.spec.job.as_ref().map(|job| job.upgrade_mode);
+        let is_it = |source: &Source| {
+            matches!(source, Source::Deploy { spec: of, mode: by, generation: at }
+                if *at == generation && *by == mode && of == spec)
+        };
+        let make = || {
+            let operator = self.world.operator;
+            let config = cluster::deploy_config(operator, &self.id(), spec, mode, generation)?;
+            Ok((Source::Deploy { spec: spec.clone(), mode, generation }, config))
+        };
+        let config = self.world.memo.config(is_it, make);
+        config
+            .map_err(|error: InvalidValue| Halt::problem(invalid_configuration(&error.to_string())))
+    }
+
+    /// Whether the wanted spec has high availability.
+    pub(super) fn is_high_availability_on(&self) -> Result<bool, Halt> {
+        Ok(is_high_availability_on(&*self.deploy_config(&self.spec, self.generation)?))
+    }
+
+    /// What the job does is not known; a session cluster has none.
+    pub(super) fn lose_job_from_sight(&mut self) {
+        if !self.is_session() {
+            self.set_job_state(JobStatusState::Reconciling);
+        }
+    }
+
+    /// The job ended on request: the stored spec no longer runs.
+    pub(super) fn store_stopped(&mut self) {
+        let Some(last) = &self.last else { return };
+        let has_state = self.status.job_status.upgrade_savepoint_path.is_some();
+        let last = job::stopped(last, has_state);
+        self.store_last(last);
+    }
+
+    /// `total-cpu` in cores and `total-memory` in bytes, limits included.
+    pub(super) fn totals(&self, task_managers: i64) -> Vec<(String, String)> {
+        let Ok(config) = self.observe_config() else { return vec![] };
+        let count = f64::from(i32::try_from(task_managers).unwrap_or(i32::MAX));
+        let replicas = f64::from(config.get(&options::JOB_MANAGER_REPLICAS).unwrap_or(1));
+        let cpu = config.get(&options::JOB_MANAGER_CPU).unwrap_or(1.0)
+            * config.get(&options::JOB_MANAGER_CPU_LIMIT_FACTOR).unwrap_or(1.0)
+            * replicas
+            + config.get(&options::TASK_MANAGER_CPU).unwrap_or(1.0)
+                * config.get(&options::TASK_MANAGER_CPU_LIMIT_FACTOR).unwrap_or(1.0)
+                * count;
+        // Whole mebibytes fit a float exactly.
+        let bytes = |option: &ConfigOption<MemorySize>| {
+            let size = config.find(option).ok().flatten().unwrap_or_default();
+            f64::from(u32::try_from(size.mebibytes()).unwrap_or(u32::MAX)) * 1024.0 * 1024.0
+        };
+        let memory = bytes(&options::JOB_MANAGER_PROCESS_MEMORY)
+            * config.get(&options::JOB_MANAGER_MEMORY_LIMIT_FACTOR).unwrap_or(1.0)
+            * replicas
+            + bytes(&options::TASK_MANAGER_PROCESS_MEMORY)
+                * config.get(&options::TASK_MANAGER_MEMORY_LIMIT_FACTOR).unwrap_or(1.0)
+                * count;
+        vec![
+            ("total-cpu".to_owned(), format!("{cpu:?}")),
+            ("total-memory".to_owned(), format!("{memory:.0}")),
+        ]
+    }
+}

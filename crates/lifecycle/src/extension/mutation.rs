@@ -1,0 +1,112 @@
+//! Mutators: what they answer becomes another object, or a reason why not.
+//!
+//! A mutator changes what a user hands in, before it is checked: spec, labels and annotations. Which
+//! object it is, and what Kubernetes and the operator write, it cannot change.
+
+use serde_json::{Map, Value};
+
+use super::subject::{Kind, Subject};
+use api::manifest;
+
+/// Most operations of one patch.
+const OPERATIONS_MAX: usize = 1000;
+/// Largest object that comes out, in bytes of JSON: what the API server takes.
+const BYTES_MAX: usize = 1_500_000;
+/// What of `metadata` is a user's to set.
+const METADATA: [&str; 2] = ["annotations", "labels"];
+
+/// The object after what a mutator answered: a JSON Patch is a list, a merge patch an object, and
+/// `null` is no change.
+///
+/// # Errors
+/// Why the answer cannot be carried out.
+pub fn mutated(kind: Kind, object: &Value, answer: &Value) -> Result<Value, String> {
+    let mut changed = object.clone();
+    match answer {
+        Value::Null => return Ok(changed),
+        Value::Array(operations) => {
+            if operations.len() > OPERATIONS_MAX {
+                return Err(format!("its patch has more than {OPERATIONS_MAX} operations"));
+            }
+            let patch: json_patch::Patch = serde_json::from_value(answer.clone())
+                .map_err(|error| format!("its answer is no JSON Patch: {error}"))?;
+            json_patch::patch(&mut changed, &patch)
+                .map_err(|error| format!("its patch does not fit: {error}"))?;
+        }
+        Value::Object(_) => json_patch::merge(&mut changed, answer),
+        Value::Bool(_) | Value::Number(_) | Value::String(_) => {
+            return Err("its answer is neither a JSON Patch nor an object to merge".to_owned());
+        }
+    }
+    check_identity(object, &changed)?;
+    check_form(kind, &changed)?;
+    Ok(changed)
+}
+
+/// Only spec, labels and annotations may differ.
+fn check_identity(before: &Value, after: &Value) -> Result<(), String> {
+    let empty = Map::new();
+    let fields = |value| Value::as_object(value).unwrap_or(&empty);
+    let metadata = |value: &Value| value.get("metadata").and_then(Value::as_object).cloned();
+    let (before_metadata, after_metadata) =
+        (metadata(before).unwrap_or_default(), metadata(after).unwrap_or_default());
+    let changed = differing(fields(before), fields(after))
+        .filter(|name| !["spec", "metadata"].contains(name))
+        .map(str::to_owned);
+    let changed_metadata = differing(&before_metadata, &after_metadata)
+        .filter(|name| !METADATA.contains(name))
+        .map(|name| format!("metadata.{name}"));
+    match changed.chain(changed_metadata).next() {
+        Some(field) => Err(format!(
+            "it changes `{field}`: a mutator may change the spec, labels and annotations"
+        )),
+        None => Ok(()),
+    }
+}
+
+fn differing<'m>(
+    before: &'m Map<String, Value>,
+    after: &'m Map<String, Value>,
+) -> impl Iterator<Item = &'m str> {
+    let removed = before.keys().filter(|name| !after.contains_key(*name));
+    let others = after.iter().filter(|(name, value)| before.get(*name) != Some(value));
+    removed.chain(others.map(|(name, _)| name)).map(String::as_str)
+}
+
+/// The object is still one of its kind, with fields that the kind has.
+fn check_form(kind: Kind, object: &Value) -> Result<(), String> {
+    let text = Subject::new(kind, object).object.to_string();
+    if text.len() > BYTES_MAX {
+        return Err(format!("the object it makes is larger than {BYTES_MAX} bytes"));
+    }
+    manifest::parse("", &text).map(drop).map_err(|problems| {
+        let told = problems.iter().map(|problem| format!("{}: {}", problem.path, problem.message));
+        format!(
+            "the object it makes is no {}: {}",
+            kind.as_str(),
+            told.collect::<Vec<_>>().join("; ")
+        )
+    })
+}
+
+/// The merge patch that makes `after` of `before`; empty where they are the same.
+pub fn difference(before: &Value, after: &Value) -> Value {
+    let (Value::Object(before), Value::Object(after)) = (before, after) else {
+        return after.clone();
+    };
+    let mut patch = Map::new();
+    for name in before.keys().filter(|name| !after.contains_key(*name)) {
+        patch.insert(name.clone(), Value::Null);
+    }
+    for (name, value) in after {
+        match before.get(name) {
+            Some(same) if same == value => {}
+            Some(other) => drop(patch.insert(name.clone(), difference(other, value))),
+            None => drop(patch.insert(name.clone(), value.clone())),
+        }
+    }
+    Value::Object(patch)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,224 @@
+//! What validators outside say of a change, when they are asked, and what comes of it.
+//!
+//! They are asked once for each version of a resource that was not reconciled yet: what runs is
+//! never asked about again, so that at rest nobody is called. One that gives no answer holds the
+//! change back or is left out, as it is configured; it never touches what runs.
+
+use std::str::FromStr;
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use crate::application::Problem;
+use crate::error_document::ErrorType;
+use crate::job::pause_after;
+use crate::plan::Component;
+use crate::validate::Violation;
+use crate::world::Fact;
+
+/// Reason of an error that ends when the validator answers.
+pub const VALIDATOR_UNAVAILABLE: &str = "ValidatorUnavailable";
+/// A verdict that is still awaited wakes its resource; this is for one that got lost.
+const PENDING_LOOK: Duration = Duration::from_mins(2);
+
+/// What it means that a validator or mutator gives no answer.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum FailurePolicy {
+    /// The change waits until it does.
+    #[default]
+    Fail,
+    /// It has no say.
+    Ignore,
+}
+
+impl FromStr for FailurePolicy {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        match text.to_ascii_lowercase().as_str() {
+            "fail" => Ok(Self::Fail),
+            "ignore" => Ok(Self::Ignore),
+            _ => Err(()),
+        }
+    }
+}
+
+/// What was judged: a resource at a generation, and the session cluster of a session job at its.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Version {
+    pub generation: i64,
+    pub session: Option<i64>,
+}
+
+/// What one validator says.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Opinion {
+    pub validator: String,
+    pub on_failure: FailurePolicy,
+    /// What is wrong with the resource; or why the validator gave no answer.
+    pub answer: Result<Vec<Violation>, String>,
+}
+
+/// What all validators say of one version.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Verdict {
+    /// Not all have answered yet; the resource is looked at when they have.
+    Pending {
+        /// What they said the last time, where this is another try.
+        before: Vec<Opinion>,
+    },
+    /// In the order of their names.
+    Given(Vec<Opinion>),
+}
+
+impl Verdict {
+    /// What is known of what they say.
+    pub fn opinions(&self) -> &[Opinion] {
+        match self {
+            Self::Pending { before: opinions } | Self::Given(opinions) => opinions,
+        }
+    }
+}
+
+/// A verdict of this process.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Remembered {
+    pub version: Version,
+    pub verdict: Verdict,
+    pub at: Timestamp,
+    /// Verdicts on this version, with this one.
+    pub attempts: u32,
+}
+
+/// What a decision knows of validators before it asks.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Validators {
+    /// Whether any is about the resource's kind.
+    pub has_any: bool,
+    /// Absent after a start of the operator.
+    pub remembered: Option<Remembered>,
+}
+
+/// What comes of a verdict.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Outcome {
+    pub(crate) violations: Vec<Violation>,
+    pub(crate) hold: Option<Hold>,
+}
+
+/// Why a change waits although nothing is known to be wrong with it.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Hold {
+    pub(crate) because: String,
+    /// It is told as an error, not just waited for.
+    pub(crate) is_problem: bool,
+    pub(crate) look_again: Duration,
+}
+
+impl Validators {
+    /// Whether `version` may come into force, as far as is known; nothing where somebody has not
+    /// answered yet.
+    pub fn admit(&self, version: Version) -> Option<bool> {
+        if !self.has_any {
+            return Some(true);
+        }
+        let remembered = self.remembered.as_ref().filter(|verdict| verdict.version == version)?;
+        let Outcome { violations, hold } = outcome(&remembered.verdict, Duration::ZERO);
+        if violations.is_empty() { hold.is_none().then_some(true) } else { Some(false) }
+    }
+
+    /// Whether anybody was asked about `version`.
+    pub fn were_asked(&self, version: Version) -> bool {
+        self.remembered.as_ref().is_some_and(|verdict| verdict.version == version)
+    }
+
+    /// The outcome for `version`, or the question to answer first.
+    pub(crate) fn judge<Q>(
+        &self,
+        version: Version,
+        now: Timestamp,
+        fact: &Fact<Verdict>,
+        question: Q,
+    ) -> Result<Outcome, Q> {
+        if !self.has_any {
+            return Ok(Outcome::default());
+        }
+        let remembered = self.remembered.as_ref().filter(|verdict| verdict.version == version);
+        match fact {
+            Fact::Known(verdict) => {
+                let attempts = remembered.map_or(0, |verdict| verdict.attempts) + 1;
+                Ok(outcome(verdict, pause_after(attempts)))
+            }
+            Fact::Unknown(reason) => {
+                let hold = Hold {
+                    because: format!("validators cannot be asked: {reason}"),
+                    is_problem: true,
+                    look_again: pause_after(1),
+                };
+                Ok(Outcome { violations: vec![], hold: Some(hold) })
+            }
+            Fact::NotAsked => match remembered {
+                Some(Remembered { version: _, verdict, at, attempts }) => {
+                    let waited = Duration::try_from(now.duration_since(*at)).unwrap_or_default();
+                    let outcome = outcome(verdict, pause_after(*attempts).saturating_sub(waited));
+                    let is_over = outcome
+                        .hold
+                        .as_ref()
+                        .is_some_and(|hold| hold.is_problem && hold.look_again.is_zero());
+                    if is_over { Err(question) } else { Ok(outcome) }
+                }
+                None => Err(question),
+            },
+        }
+    }
+}
+
+fn outcome(verdict: &Verdict, look_again: Duration) -> Outcome {
+    let (opinions, look_again) = match verdict {
+        Verdict::Given(opinions) => (opinions, look_again),
+        Verdict::Pending { before } if before.is_empty() => {
+            let because = "waiting for what validators say of the change".to_owned();
+            let hold = Hold { because, is_problem: false, look_again: PENDING_LOOK };
+            return Outcome { violations: vec![], hold: Some(hold) };
+        }
+        // What is told stays until there is something else to tell.
+        Verdict::Pending { before } => (before, PENDING_LOOK),
+    };
+    let violations =
+        opinions.iter().filter_map(|opinion| opinion.answer.as_ref().ok()).flatten().cloned();
+    let missing: Vec<String> = opinions
+        .iter()
+        .filter(|opinion| opinion.on_failure == FailurePolicy::Fail)
+        .filter_map(|Opinion { validator, on_failure: _, answer }| {
+            let why = answer.as_ref().err()?;
+            Some(format!("validator `{validator}` gives no answer: {why}"))
+        })
+        .collect();
+    let hold = (!missing.is_empty()).then(|| Hold {
+        because: format!(
+            "{}. The change waits for it, and what runs goes on; `failure-policy: Ignore` of the \
+             validator would do without",
+            missing.join("; ")
+        ),
+        is_problem: true,
+        look_again,
+    });
+    Outcome { violations: violations.collect(), hold }
+}
+
+impl Hold {
+    /// What is told to the user.
+    pub(crate) fn problem(&self) -> Option<Problem> {
+        self.is_problem.then(|| Problem {
+            kind: ErrorType::Reconciliation,
+            reason: VALIDATOR_UNAVAILABLE,
+            component: Component::Operator,
+            message: self.because.clone(),
+            detail: Some(VALIDATOR_UNAVAILABLE.to_owned()),
+            causes: vec![],
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,169 @@
+//! Whether a running job is healthy, by its restarts and its checkpoints over time.
+//!
+//! What was seen before is in `status.clusterInfo.ClusterHealthInfo`, in the Java operator's form.
+//! A figure that is lower than before comes from a new JobManager, and the count starts over.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::world::JobMetrics;
+use config::option::InvalidValue;
+use config::{FlinkConfig, options};
+
+/// Key in `status.clusterInfo`.
+pub const HEALTH_KEY: &str = "ClusterHealthInfo";
+
+/// What is remembered between two looks; times are milliseconds since the epoch.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct HealthInfo {
+    pub time_stamp: i64,
+    pub num_restarts: i64,
+    pub num_restarts_evaluation_time_stamp: i64,
+    pub num_completed_checkpoints: i64,
+    pub num_completed_checkpoints_increased_time_stamp: i64,
+    pub health_result: HealthResult,
+}
+
+/// The judgement.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct HealthResult {
+    pub healthy: bool,
+    pub error: Option<String>,
+}
+
+impl Default for HealthResult {
+    fn default() -> Self {
+        Self { healthy: true, error: None }
+    }
+}
+
+impl HealthInfo {
+    /// Reads the text in the status; what cannot be read counts as never seen.
+    pub fn parse(text: &str) -> Option<Self> {
+        serde_json::from_str(text).ok()
+    }
+
+    /// The text for the status.
+    pub fn to_text(&self) -> String {
+        serde_json::json!(self).to_string()
+    }
+}
+
+/// What counts as healthy.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct HealthRules {
+    pub restarts_window: Duration,
+    /// More restarts than this in a window are too many.
+    pub restarts_threshold: i32,
+    /// A checkpoint has to complete in this time; absent where that is not asked.
+    pub checkpoint_window: Option<Duration>,
+}
+
+impl HealthRules {
+    /// # Errors
+    /// When a value is not of its option's type.
+    pub fn of(config: &FlinkConfig) -> Result<Self, InvalidValue> {
+        Ok(Self {
+            restarts_window: config.get(&options::CLUSTER_HEALTH_CHECK_RESTARTS_WINDOW)?,
+            restarts_threshold: config.get(&options::CLUSTER_HEALTH_CHECK_RESTARTS_THRESHOLD)?,
+            checkpoint_window: checkpoint_window(config)?,
+        })
+    }
+}
+
+/// At least the time that a job needs which tolerates as many failed checkpoints as it may; a
+/// smaller window would find every job at fault.
+fn checkpoint_window(config: &FlinkConfig) -> Result<Option<Duration>, InvalidValue> {
+    let is_asked = config.get(&options::CLUSTER_HEALTH_CHECK_CHECKPOINT_PROGRESS_ENABLED)?;
+    let interval = config.find(&options::CHECKPOINTING_INTERVAL)?;
+    let (true, Some(interval)) = (is_asked, interval) else { return Ok(None) };
+    let timeout: Duration = config.get(&options::CHECKPOINTING_TIMEOUT)?;
+    let tolerable = config.get(&options::TOLERABLE_FAILED_CHECKPOINTS)?.max(0);
+    let rounds = u32::try_from(tolerable).unwrap_or(0).saturating_add(2);
+    let least = interval.max(timeout).saturating_mul(rounds);
+    let stated = config.find(&options::CLUSTER_HEALTH_CHECK_CHECKPOINT_PROGRESS_WINDOW)?;
+    Ok(Some(stated.map_or(least, |stated: Duration| stated.max(least))))
+}
+
+/// Judges what is seen at `now`, in milliseconds since the epoch, beside what was seen before.
+/// Nothing is concluded without the number of restarts.
+pub fn evaluate(
+    before: Option<&HealthInfo>,
+    metrics: &JobMetrics,
+    rules: &HealthRules,
+    now: i64,
+) -> Option<HealthInfo> {
+    let restarts = metrics.restarts?;
+    let completed = metrics.completed_checkpoints.unwrap_or(0);
+    let Some(before) = before.filter(|before| before.time_stamp != 0 && before.time_stamp <= now)
+    else {
+        return Some(HealthInfo {
+            time_stamp: now,
+            num_restarts: restarts,
+            num_restarts_evaluation_time_stamp: now,
+            num_completed_checkpoints: completed,
+            num_completed_checkpoints_increased_time_stamp: now,
+            health_result: HealthResult::default(),
+        });
+    };
+    let mut info = HealthInfo { time_stamp: now, ..before.clone() };
+    let errors: Vec<String> = [
+        judge_restarts(&mut info, restarts, rules, now),
+        judge_checkpoints(&mut info, completed, rules, now),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    info.health_result = HealthResult {
+        healthy: errors.is_empty(),
+        error: (!errors.is_empty()).then(|| errors.join("|")),
+    };
+    Some(info)
+}
+
+fn judge_restarts(
+    info: &mut HealthInfo,
+    restarts: i64,
+    rules: &HealthRules,
+    now: i64,
+) -> Option<String> {
+    let window = millis(rules.restarts_window);
+    let elapsed = now.saturating_sub(info.num_restarts_evaluation_time_stamp);
+    let more = restarts.saturating_sub(info.num_restarts);
+    // Over a longer time than the window only the window's share counts.
+    let in_window =
+        if elapsed > window { more.saturating_mul(window) / elapsed.max(1) } else { more };
+    let is_over = in_window > i64::from(rules.restarts_threshold);
+    if more < 0 || elapsed > window || is_over {
+        info.num_restarts = restarts;
+        info.num_restarts_evaluation_time_stamp = now;
+    }
+    is_over.then(|| format!("Restart count hit threshold: {}", rules.restarts_threshold))
+}
+
+fn judge_checkpoints(
+    info: &mut HealthInfo,
+    completed: i64,
+    rules: &HealthRules,
+    now: i64,
+) -> Option<String> {
+    if completed != info.num_completed_checkpoints
+        || info.num_completed_checkpoints_increased_time_stamp == 0
+    {
+        info.num_completed_checkpoints = completed;
+        info.num_completed_checkpoints_increased_time_stamp = now;
+        return None;
+    }
+    let window = millis(rules.checkpoint_window?);
+    let since = now.saturating_sub(info.num_completed_checkpoints_increased_time_stamp);
+    (since > window).then(|| "Cluster is not able to complete checkpoints".to_owned())
+}
+
+fn millis(duration: Duration) -> i64 {
+    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests;

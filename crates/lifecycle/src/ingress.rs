@@ -1,0 +1,64 @@
+//! A change of the Ingress alone.
+//!
+//! An Ingress leads to the web UI, and nothing that runs has a part in it. So it is put in place as
+//! it is wanted, the job goes on, and what is on record as running and as stable has it too: neither
+//! a recovery nor a rollback brings the former one back.
+
+use super::application::{Halt, Pass};
+use super::diff::SpecDiff;
+use super::plan::Step;
+use super::reconciled::ReconciledSpec;
+use api::deployment::{FlinkDeploymentSpec, IngressSpec};
+use config::options;
+
+impl Pass<'_> {
+    /// Puts a changed Ingress in place, and on record.
+    pub(super) fn move_ingress(
+        &mut self,
+        last: &ReconciledSpec,
+        diff: &SpecDiff,
+    ) -> Result<(), Halt> {
+        if !diff.changes.iter().any(|change| change.field == "ingress") {
+            return Ok(());
+        }
+        let mut deployed = self.deployed_spec(last);
+        if self.gateway(&deployed)? != self.gateway(&self.spec)? {
+            return Ok(());
+        }
+        let wanted = &self.spec.ingress;
+        deployed.ingress.clone_from(wanted);
+        let mut moved = last.clone();
+        moved.spec.ingress.clone_from(wanted);
+        let mut stable = self.stable_spec();
+        if let Some(stable) = &mut stable {
+            stable.spec.ingress.clone_from(wanted);
+        }
+        let ingress = self.render_deployed(&deployed)?.ingress.map(Box::new);
+        self.steps.push(Step::ApplyIngress(ingress));
+        self.store_last(moved);
+        if let Some(stable) = stable {
+            self.status.reconciliation_status.last_stable_spec = Some(stable.to_text());
+        }
+        Ok(())
+    }
+
+    /// What leads to the web UI instead of an Ingress. Another one counts with the next start, and
+    /// holds a changed Ingress up until then: what is on record as running would make the other kind.
+    fn gateway(&self, spec: &FlinkDeploymentSpec) -> Result<Option<String>, Halt> {
+        let config = self.deploy_config(spec, self.generation)?;
+        Ok(config.text_of(&options::INGRESS_GATEWAY).map(str::to_owned))
+    }
+
+    /// Does what is done to a running job in place with the Ingress that is there, which so stays on
+    /// record until the next pass moves it.
+    pub(super) fn beside_ingress<T>(
+        &mut self,
+        there: Option<&IngressSpec>,
+        change: impl FnOnce(&mut Self) -> Result<T, Halt>,
+    ) -> Result<T, Halt> {
+        let wanted = std::mem::replace(&mut self.spec.to_mut().ingress, there.cloned());
+        let done = change(self);
+        self.spec.to_mut().ingress = wanted;
+        done
+    }
+}

@@ -1,0 +1,412 @@
+//! The status of a job, and the stored specs beside it: the same for every resource that has a job.
+//!
+//! Functions here change what they are given and answer the events or steps that follow from it;
+//! when to call them is each resource's own decision.
+
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::application::{Halt, Problem};
+use super::exceptions::{self, Scope};
+use super::plan::{Component, Event};
+use super::reconciled::{Reconciled, StoredSpec};
+use super::references::is_same_location;
+use super::world::{Answer, Checkpoints, Failure, JobException, Stop, ToldExceptions};
+use api::job::{JobSpec, JobState, UpgradeMode};
+use api::status::{
+    JobStatus, JobStatusState, LAST_STATE_PATH, ReconciliationStatus, Savepoint,
+    SavepointFormatType, SavepointInfo, SnapshotTriggerType,
+};
+use config::{FlinkConfig, duration, options};
+
+/// First pause after something outside failed, and the longest; each is half as long again.
+const RETRY_MIN: Duration = Duration::from_secs(5);
+const RETRY_MAX: Duration = Duration::from_mins(5);
+
+/// Flink's default of how long the adaptive scheduler waits for the first resources of a job.
+const RESOURCE_WAIT: SignedDuration = SignedDuration::from_mins(5);
+/// What it takes a JobManager to make a job and to give it up.
+const MADE_IN: SignedDuration = SignedDuration::from_secs(30);
+
+/// Pause after so many failures in a row.
+pub(super) fn pause_after(attempts: u32) -> Duration {
+    let factor = 1.5_f64.powi(i32::try_from(attempts.clamp(1, 20)).unwrap_or(20) - 1);
+    RETRY_MIN.mul_f64(factor).min(RETRY_MAX)
+}
+
+/// What became of a stop-with-savepoint.
+pub(super) enum StopOutcome {
+    Pending,
+    Saved(String),
+    Failed(String),
+    /// Nobody can tell any more by its trigger.
+    Lost,
+    /// Flink never got it, or lost it with its JobManager: the same id is safe to send.
+    Resend,
+    /// The same of a job that does not run: it is sent again when the job does.
+    Unheard,
+}
+
+/// The restore point on record: the path of the last savepoint or checkpoint.
+pub(super) fn savepoint_path(job: &JobStatus) -> Option<String> {
+    let legacy = || {
+        let info = job.savepoint_info.as_ref()?;
+        info.last_savepoint.as_ref()?.location.clone()
+    };
+    job.upgrade_savepoint_path.clone().or_else(legacy).filter(|path| !path.trim().is_empty())
+}
+
+/// The job's id, once there is one.
+pub(super) fn id(job: &JobStatus) -> Option<String> {
+    job.job_id.clone().filter(|id| !id.is_empty())
+}
+
+/// Notes the job's state; a change that is news comes back as an event.
+pub(super) fn set_state(
+    job: &mut JobStatus,
+    state: JobStatusState,
+    now: Timestamp,
+) -> Option<Event> {
+    let before = job.state;
+    if before == Some(state) {
+        return None;
+    }
+    job.state = Some(state);
+    job.update_time = Some(now.as_millisecond().to_string());
+    // Losing sight of a job for a moment is no news, and the status tells it.
+    if state == JobStatusState::Reconciling {
+        return None;
+    }
+    let message = before.map_or_else(
+        || format!("Job status changed to {}", state.as_str()),
+        |before| format!("Job status changed from {} to {}", before.as_str(), state.as_str()),
+    );
+    Some(Event::normal("JobStatusChanged", Component::Job, message))
+}
+
+/// When the job got the state it has, or was deployed, whichever is later.
+pub(super) fn state_since(
+    job: &JobStatus,
+    reconciliation: &ReconciliationStatus,
+    now: Timestamp,
+) -> Timestamp {
+    let deployed = reconciliation.reconciliation_timestamp;
+    Timestamp::from_millisecond(deployed).map_or(now, |deployed| deployed.max(updated(job)))
+}
+
+/// When the job got the state it has; long ago where that is not on record.
+pub(super) fn updated(job: &JobStatus) -> Timestamp {
+    let updated = job.update_time.as_deref().and_then(|text| text.parse().ok()).unwrap_or(0);
+    Timestamp::from_millisecond(updated).unwrap_or_default()
+}
+
+/// When the job started, as its JobManager said.
+pub(super) fn started(job: &JobStatus) -> Option<Timestamp> {
+    let at = job.start_time.as_deref()?.parse().ok()?;
+    Timestamp::from_millisecond(at).ok()
+}
+
+/// Notes the trigger of a stop-with-savepoint, before it is sent.
+pub(super) fn note_stop(
+    job: &mut JobStatus,
+    trigger_id: &str,
+    format: SavepointFormatType,
+    now: Timestamp,
+) {
+    let info = job.savepoint_info.get_or_insert_with(SavepointInfo::default);
+    info.trigger_id = Some(trigger_id.to_owned());
+    info.trigger_timestamp = Some(now.as_millisecond());
+    info.trigger_type = Some(SnapshotTriggerType::Upgrade);
+    info.format_type = Some(format);
+}
+
+/// Trigger id of the stop-with-savepoint that is under way.
+pub(super) fn pending_stop(job: &JobStatus) -> Option<String> {
+    let info = job.savepoint_info.as_ref()?;
+    (info.trigger_type == Some(SnapshotTriggerType::Upgrade))
+        .then(|| info.trigger_id.clone())
+        .flatten()
+        .filter(|id| !id.is_empty())
+}
+
+/// When the stop-with-savepoint that is under way was asked for.
+pub(super) fn stop_since(job: &JobStatus) -> Option<Timestamp> {
+    let at = job.savepoint_info.as_ref()?.trigger_timestamp?;
+    Timestamp::from_millisecond(at).ok()
+}
+
+pub(super) fn forget_stop(job: &mut JobStatus) {
+    if let Some(info) = &mut job.savepoint_info {
+        info.trigger_id = None;
+        info.trigger_timestamp = None;
+        info.trigger_type = None;
+        info.format_type = None;
+    }
+}
+
+/// What became of a stop-with-savepoint, by what Flink says of its trigger and its job.
+///
+/// # Errors
+/// The question for the checkpoints of a job that ended otherwise than it was asked to.
+pub(super) fn stop_outcome<'a, Q>(
+    answer: Answer<'_, Stop>,
+    state: Option<JobStatusState>,
+    checkpoints: impl FnOnce() -> Result<Answer<'a, Checkpoints>, Q>,
+) -> Result<StopOutcome, Q> {
+    let has_ended = state.is_some_and(JobStatusState::is_globally_terminal);
+    Ok(match answer {
+        Err(_) | Ok(Stop::Pending) => StopOutcome::Pending,
+        Ok(Stop::Completed { path }) => StopOutcome::Saved(path.clone()),
+        // It may have gone on for a while before its end.
+        Ok(Stop::SavedNotStopped { path, message: _ }) if has_ended => match checkpoints()? {
+            Ok(Checkpoints { latest: Some(latest), .. })
+                if is_same_location(&latest.path, path) =>
+            {
+                StopOutcome::Saved(path.clone())
+            }
+            Ok(_) => StopOutcome::Lost,
+            Err(_) => StopOutcome::Pending,
+        },
+        Ok(Stop::SavedNotStopped { path, message }) => {
+            StopOutcome::Failed(format!("{}: {message}", not_stopped(path)))
+        }
+        Ok(Stop::Failed { message }) => StopOutcome::Failed(message.clone()),
+        Ok(Stop::NotFound) => match state {
+            Some(JobStatusState::Running) => StopOutcome::Resend,
+            Some(_) if has_ended => StopOutcome::Lost,
+            Some(_) | None => StopOutcome::Unheard,
+        },
+    })
+}
+
+/// A savepoint that is no restore point: the job is ahead of it, or soon will be.
+fn not_stopped(path: &str) -> String {
+    format!(
+        "the savepoint {path} is complete, but the job failed while it was being stopped and was \
+         started again from there. Nothing starts from this savepoint, as the job's state may be \
+         newer by now"
+    )
+}
+
+/// A completed savepoint of the job becomes its next restore point; answers its format.
+pub(super) fn note_savepoint(job: &mut JobStatus, path: &str) -> SavepointFormatType {
+    let format = job.savepoint_info.as_ref().and_then(|info| info.format_type).unwrap_or_default();
+    forget_stop(job);
+    job.upgrade_savepoint_path = Some(path.to_owned());
+    format
+}
+
+/// Puts a savepoint into the deprecated history.
+pub(super) fn note_in_history(
+    job: &mut JobStatus,
+    path: &str,
+    format: SavepointFormatType,
+    now: Timestamp,
+) {
+    let savepoint = Savepoint {
+        time_stamp: now.as_millisecond(),
+        location: Some(path.to_owned()),
+        trigger_type: Some(SnapshotTriggerType::Upgrade),
+        format_type: Some(format),
+        trigger_nonce: None,
+    };
+    let info = job.savepoint_info.get_or_insert_default();
+    if info.savepoint_history.iter().all(|known| known.location != savepoint.location) {
+        info.savepoint_history.push(savepoint.clone());
+    }
+    info.last_savepoint = Some(savepoint);
+}
+
+/// What it means that an ended job's statistics name no state.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum WithoutCheckpoint {
+    /// It had none.
+    Empty,
+    /// Its state is what it was started from.
+    AsStarted,
+    /// It had some, and nobody knows where.
+    Unknown,
+}
+
+/// How long the adaptive scheduler waits for the first resources of a job, with what it takes to make
+/// one. Names of Flink 2 and of versions before it; both are 5 minutes by default.
+pub(super) fn resource_wait(config: &FlinkConfig) -> SignedDuration {
+    let waits = [
+        "jobmanager.adaptive-scheduler.submission.resource-wait-timeout",
+        "jobmanager.adaptive-scheduler.resource-wait-timeout",
+    ];
+    let stated = waits.iter().find_map(|key| duration::parse(config.get_text(key)?.trim()));
+    let stated = stated.and_then(|stated| SignedDuration::try_from(stated).ok());
+    stated.unwrap_or(RESOURCE_WAIT).saturating_add(MADE_IN)
+}
+
+/// The state of a job that has no statistics, where they might have told of some.
+pub(super) fn unless_blank(
+    without: WithoutCheckpoint,
+    checkpoints: Answer<'_, Checkpoints>,
+    may_have_run: bool,
+) -> WithoutCheckpoint {
+    let is_blank = checkpoints.is_ok_and(|checkpoints| checkpoints.is_blank);
+    if is_blank && may_have_run { WithoutCheckpoint::Unknown } else { without }
+}
+
+/// Notes the state that an ended job leaves, read while its JobManager still knows it.
+///
+/// Statistics without any state are no proof that there is none: a job that could not read its
+/// restore point looks the same.
+pub(super) fn note_last_state<Q>(
+    job: &mut JobStatus,
+    state: JobStatusState,
+    checkpoints: Answer<'_, Checkpoints>,
+    without: WithoutCheckpoint,
+) -> Result<(), Halt<Q>> {
+    let checkpoints = checkpoints.map_err(|reason| {
+        Halt::cannot(format!(
+            "the job is {}, but its last checkpoint cannot be read yet: {reason}",
+            state.as_str()
+        ))
+    })?;
+    // There was state, and nobody can start from it: the next start must be refused.
+    let unknown = || Some(LAST_STATE_PATH.to_owned());
+    match (&checkpoints.latest, &checkpoints.unusable, without) {
+        (Some(latest), _, _) => job.upgrade_savepoint_path = Some(latest.path.clone()),
+        (None, Some(_), _) | (None, None, WithoutCheckpoint::Unknown) => {
+            job.upgrade_savepoint_path = unknown();
+        }
+        (None, None, WithoutCheckpoint::Empty) => job.upgrade_savepoint_path = None,
+        (None, None, WithoutCheckpoint::AsStarted) => {}
+    }
+    Ok(())
+}
+
+/// Whether `job` was stored to be started from the path that its user named: then that counts, in
+/// whatever mode the job is upgraded otherwise.
+pub(super) fn is_savepoint_redeploy(job: &JobSpec, path: Option<&str>) -> bool {
+    job.savepoint_redeploy_nonce.is_some()
+        && job.upgrade_mode == UpgradeMode::Savepoint
+        && job.initial_savepoint_path.is_some()
+        && job.initial_savepoint_path.as_deref() == path
+}
+
+/// Why a job failed, as far as its JobManager tells.
+pub(super) fn failure(answer: Answer<'_, Failure>) -> Problem {
+    let (message, causes) = match answer {
+        Ok(failure) => (failure.message.clone(), told_causes(&failure.causes)),
+        Err(reason) => (format!("the job failed; its exception cannot be read: {reason}"), vec![]),
+    };
+    Problem::of_job(message, causes)
+}
+
+/// Statuses and events have room for two causes. What went wrong is told by the innermost.
+fn told_causes(causes: &[String]) -> Vec<String> {
+    match causes {
+        [outermost, .., innermost] => vec![outermost.clone(), innermost.clone()],
+        [] | [_] => causes.to_vec(),
+    }
+}
+
+/// Exceptions of the job that were not told yet, as events.
+pub(super) fn exception_events(
+    exceptions: &[JobException],
+    told: Option<&ToldExceptions>,
+    job_id: &str,
+    config: &FlinkConfig,
+    now: Timestamp,
+) -> Vec<Event> {
+    let limit = config.get(&options::EVENTS_EXCEPTIONS_LIMIT_PER_RECONCILIATION).unwrap_or(10);
+    let lines = config.get(&options::EVENTS_EXCEPTIONS_STACKTRACE_LINES).unwrap_or(5);
+    exceptions::events(
+        exceptions,
+        &Scope {
+            since: exceptions::since(told, job_id, now),
+            limit: usize::try_from(limit).unwrap_or(0),
+            lines: usize::try_from(lines).unwrap_or(0),
+        },
+    )
+}
+
+/// Whether a cancelled job leaves its checkpoint, by its configuration; what this operator sets
+/// unless the user does. Its `main()` has the last word: the job itself is asked before it is
+/// cancelled.
+pub(super) fn retains_checkpoints(config: &FlinkConfig) -> bool {
+    config
+        .get_text("execution.checkpointing.externalized-checkpoint-retention")
+        .is_none_or(|value| value.trim().eq_ignore_ascii_case("RETAIN_ON_CANCELLATION"))
+}
+
+/// `spec` as it is stored for a job in `state` that was started or stopped by `mode`.
+pub(super) fn stored<S: StoredSpec>(
+    spec: &S,
+    state: JobState,
+    mode: UpgradeMode,
+    is_first: bool,
+) -> Reconciled<S> {
+    let mut spec = spec.clone();
+    if let Some(job) = spec.job_mut() {
+        job.state = state;
+        job.upgrade_mode = mode;
+    }
+    Reconciled::new(spec, is_first)
+}
+
+/// Stores `last`, with the trigger nonces that were used up `before`; answers it as stored.
+pub(super) fn store<S: StoredSpec>(
+    reconciliation: &mut ReconciliationStatus,
+    before: Option<&Reconciled<S>>,
+    mut last: Reconciled<S>,
+) -> Reconciled<S> {
+    let before = before.and_then(|last| last.spec.job());
+    if let (Some(job), Some(before)) = (last.spec.job_mut(), before) {
+        job.savepoint_trigger_nonce = before.savepoint_trigger_nonce;
+        job.checkpoint_trigger_nonce = before.checkpoint_trigger_nonce;
+    }
+    reconciliation.last_reconciled_spec = Some(last.to_text());
+    last
+}
+
+/// The job of `last` ended on request: the stored spec no longer runs.
+pub(super) fn stopped<S: StoredSpec>(last: &Reconciled<S>, has_state: bool) -> Reconciled<S> {
+    let mut last = last.clone();
+    last.first_deployment = Some(false);
+    if let Some(job) = last.spec.job_mut() {
+        job.state = JobState::Suspended;
+        // Without state it was started empty, and never completed a checkpoint. With it the mode
+        // that it was started by must not count: that of a first start is always stateless.
+        job.upgrade_mode = if has_state { UpgradeMode::Savepoint } else { UpgradeMode::Stateless };
+    }
+    last
+}
+
+/// The spec that stays in force while the user's is invalid. The stored upgrade mode tells how the
+/// job was started, which is stateless at first; what is to become of its state the user says, but
+/// for dropping it: a spec that was refused, or not judged yet, drops none.
+pub(super) fn in_force<S: StoredSpec>(last: &S, wanted: &S) -> S {
+    let mut spec = last.clone();
+    if let (Some(job), Some(wanted)) = (spec.job_mut(), wanted.job()) {
+        job.upgrade_mode = match wanted.upgrade_mode {
+            UpgradeMode::Stateless => UpgradeMode::LastState,
+            kept @ (UpgradeMode::Savepoint | UpgradeMode::LastState) => kept,
+        };
+    }
+    spec
+}
+
+/// `last` with what is wanted of the fields that no change of a cluster follows from, so that their
+/// change is not seen again.
+pub(super) fn refreshed<S: StoredSpec>(last: &Reconciled<S>, wanted: &S) -> Reconciled<S> {
+    let mut refreshed = last.clone();
+    if let (Some(stored), Some(wanted)) = (refreshed.spec.job_mut(), wanted.job()) {
+        stored.initial_savepoint_path.clone_from(&wanted.initial_savepoint_path);
+        stored.allow_non_restored_state = wanted.allow_non_restored_state;
+    }
+    refreshed
+}
+
+/// The text of an event about `problem`: its message and up to two causes.
+pub(super) fn problem_event(problem: &Problem) -> Event {
+    let Problem { kind: _, reason, component, message, detail: _, causes } = problem;
+    let chain = std::iter::once(message).chain(causes).take(3).map(String::as_str);
+    let text = chain.collect::<Vec<_>>().join(" -> ");
+    Event::warning(reason, *component, text)
+}

@@ -1,0 +1,185 @@
+//! The lifecycle state and the `Running` condition, both derived from the rest of the status.
+
+use jiff::Timestamp;
+
+use super::error_document::messages_of;
+use super::memo::{Memo, Source};
+use super::reconciled::StoredSpec;
+use api::deployment::FlinkDeploymentSpec;
+use api::job::JobState;
+use api::session_job::{FlinkSessionJobSpec, SessionJobStatus};
+use api::status::{
+    Condition, DeploymentStatus, JobManagerDeploymentStatus, JobStatusState, LifecycleState,
+    ReconciliationState, ReconciliationStatus,
+};
+
+/// Texts in `status.error` that mean that a person has to choose the state to restore.
+pub const TERMINAL_ERRORS: [&str; 3] = [
+    "Manual restore required.",
+    "It is possible that the job has finished or terminally failed, or the configmaps have been deleted.",
+    "HA metadata is not available",
+];
+
+/// `status.error` of a session job that its cluster does not know, as the Java operator writes and
+/// compares it.
+pub const JOB_NOT_FOUND: &str = "Job Not Found";
+
+/// The same of one that keeps no state and has ended while nobody looked. Nothing else remembers that
+/// it did: run again it would do once more what it may have finished.
+pub(super) const ENDED_UNSEEN: &str = "the session cluster no longer has the job, which ended while nobody looked, so that its end is \
+     not known. It is not run again by itself: set `spec.restartNonce` to a new number to run it \
+     again";
+
+/// What the error says of the loss of the session job, by itself or beside what else is wrong.
+pub(super) fn loss_in(error: &str) -> Option<&'static str> {
+    if error == JOB_NOT_FOUND {
+        return Some(JOB_NOT_FOUND);
+    }
+    let messages = messages_of(error);
+    [JOB_NOT_FOUND, ENDED_UNSEEN].into_iter().find(|loss| messages.iter().any(|said| said == loss))
+}
+
+/// Whether the error says that the session job is lost.
+pub(super) fn tells_of_loss(error: &str) -> bool {
+    loss_in(error).is_some()
+}
+
+/// What a lifecycle state follows from.
+struct Signs<'a> {
+    now: Option<LifecycleState>,
+    reconciliation: &'a ReconciliationStatus,
+    job: Option<JobStatusState>,
+    has_error: bool,
+    /// Nothing will change until somebody chooses the state to restore.
+    needs_a_person: bool,
+}
+
+/// The lifecycle state that the other fields imply; the first rule that matches wins.
+pub fn lifecycle_state(
+    status: &DeploymentStatus,
+    memo: &Memo<Source, FlinkDeploymentSpec>,
+) -> LifecycleState {
+    let signs = Signs {
+        now: status.lifecycle_state,
+        reconciliation: &status.reconciliation_status,
+        job: status.job_status.state,
+        has_error: status.error.is_some(),
+        needs_a_person: needs_a_person(status),
+    };
+    state_of(&signs, memo)
+}
+
+/// The same of a session job. Beyond the Java operator, one whose job is lost with its state is
+/// `FAILED`: nothing runs, and nothing will until a person acts.
+pub fn session_job_lifecycle_state(
+    status: &SessionJobStatus,
+    memo: &Memo<FlinkSessionJobSpec, FlinkSessionJobSpec>,
+) -> LifecycleState {
+    let error = status.error.as_deref().unwrap_or_default();
+    let signs = Signs {
+        now: status.lifecycle_state,
+        reconciliation: &status.reconciliation_status,
+        job: status.job_status.state,
+        has_error: status.error.is_some(),
+        needs_a_person: tells_of_loss(error)
+            || TERMINAL_ERRORS.iter().any(|text| error.contains(text)),
+    };
+    state_of(&signs, memo)
+}
+
+fn state_of<C, S: StoredSpec>(signs: &Signs<'_>, memo: &Memo<C, S>) -> LifecycleState {
+    if let Some(state @ (LifecycleState::Deleting | LifecycleState::Deleted)) = signs.now {
+        return state;
+    }
+    let reconciliation = signs.reconciliation;
+    let Some(last_reconciled) = &reconciliation.last_reconciled_spec else {
+        return if signs.has_error { LifecycleState::Failed } else { LifecycleState::Created };
+    };
+    match reconciliation.state {
+        ReconciliationState::Upgrading => return LifecycleState::Upgrading,
+        ReconciliationState::RollingBack => return LifecycleState::RollingBack,
+        ReconciliationState::Deployed | ReconciliationState::RolledBack => {}
+    }
+    let is_suspended = memo
+        .parse(last_reconciled)
+        .is_ok_and(|reconciled| reconciled.job_state() == JobState::Suspended);
+    if is_suspended {
+        return LifecycleState::Suspended;
+    }
+    if signs.job == Some(JobStatusState::Failed) || signs.needs_a_person {
+        return LifecycleState::Failed;
+    }
+    if reconciliation.state == ReconciliationState::RolledBack {
+        return LifecycleState::RolledBack;
+    }
+    match &reconciliation.last_stable_spec {
+        Some(stable) if memo.is_same(stable, last_reconciled) => LifecycleState::Stable,
+        Some(_) | None => LifecycleState::Deployed,
+    }
+}
+
+fn needs_a_person(status: &DeploymentStatus) -> bool {
+    let is_gone = matches!(
+        status.job_manager_deployment_status,
+        JobManagerDeploymentStatus::Missing | JobManagerDeploymentStatus::Error
+    );
+    let error = status.error.as_deref().unwrap_or_default();
+    is_gone && TERMINAL_ERRORS.iter().any(|text| error.contains(text))
+}
+
+/// The Java operator's one condition, `Running`, from the rest of the status and the conditions
+/// before. Its transition time is kept while True or False stays.
+pub fn running_condition(
+    status: &DeploymentStatus,
+    before: &[Condition],
+    is_application: bool,
+    now: Timestamp,
+) -> Option<Condition> {
+    let (is_true, reason, message) = if is_application {
+        let state = status.job_status.state?;
+        let message = format!("Job status {}", state.as_str());
+        (state == JobStatusState::Running, capitalised(state.as_str()), message)
+    } else {
+        let (reason, message) = match status.job_manager_deployment_status {
+            JobManagerDeploymentStatus::Ready => {
+                ("JobManagerReady", "JobManager is running and ready to receive REST API calls")
+            }
+            JobManagerDeploymentStatus::DeployedNotReady => (
+                "DeployedNotReady",
+                "JobManager is running but not ready yet to receive REST API calls",
+            ),
+            JobManagerDeploymentStatus::Deploying => {
+                ("JobManagerIsDeploying", "JobManager process is starting up")
+            }
+            JobManagerDeploymentStatus::Missing => {
+                ("JobManagerDeploymentMissing", "JobManager deployment not found")
+            }
+            JobManagerDeploymentStatus::Error => ("Error", "JobManager deployment failed"),
+        };
+        let is_ready = status.job_manager_deployment_status == JobManagerDeploymentStatus::Ready;
+        (is_ready, reason.to_owned(), message.to_owned())
+    };
+    let text = if is_true { "True" } else { "False" };
+    let before = before.iter().find(|condition| {
+        condition.type_.as_deref() == Some("Running") && condition.status.as_deref() == Some(text)
+    });
+    let since = before
+        .and_then(|condition| condition.last_transition_time.clone())
+        .unwrap_or_else(|| now.to_string());
+    Some(Condition {
+        type_: Some("Running".to_owned()),
+        status: Some(text.to_owned()),
+        observed_generation: None,
+        last_transition_time: Some(since),
+        reason: Some(reason),
+        message: Some(message),
+    })
+}
+
+/// `RECONCILING` → `Reconciling`.
+fn capitalised(state: &str) -> String {
+    let mut letters = state.chars();
+    letters.next().map_or_else(String::new, |first| {
+        std::iter::once(first).chain(letters.map(|c| c.to_ascii_lowercase())).collect()
+    })
+}

@@ -1,0 +1,347 @@
+//! Advice about a resource that the operator would take: it runs, and something will go wrong with it.
+//!
+//! Like the rules of [`super::validate`] these are pure, told all at once, and have codes that stay.
+
+use super::validate::Finding;
+use super::validate::rule::Rule;
+use api::deployment::FlinkDeploymentSpec;
+use api::job::{JobSpec, UpgradeMode};
+use api::resources::{Resource, ResourceRequirements};
+use api::session_job::FlinkSessionJobSpec;
+use config::cluster::is_high_availability_on;
+use config::known::unknown_options;
+use config::memory::StatedMemory;
+use config::option::ConfigOption;
+use config::secret::is_secret;
+use config::{FlinkConfig, OperatorConfig, options};
+
+/// Flink's metaspace, overhead and network alone take half of it.
+const MEMORY_MIN: u64 = 1 << 30;
+
+/// What is to be said of every `FlinkBlueGreenDeployment`.
+pub fn blue_green() -> Finding {
+    Rule::NotOperated.found("kind", super::blue_green::MESSAGE)
+}
+
+/// Advice about a `FlinkDeployment`.
+pub fn deployment(
+    namespace: &str,
+    spec: &FlinkDeploymentSpec,
+    operator: &OperatorConfig,
+) -> Vec<Finding> {
+    let own = FlinkConfig::flatten(&spec.flink_configuration);
+    let mut config = operator.defaults(namespace, spec.flink_version);
+    config.overlay(&own);
+    let mut found = Vec::new();
+    if let Some(job) = &spec.job {
+        found.extend(of_job(job, &config));
+        found.extend(last_state(job, &config));
+        found.extend(idle_slots(job, spec, &config));
+    }
+    found.extend(image(spec.image.as_deref()));
+    let job_manager = spec.job_manager.as_ref();
+    let task_manager = spec.task_manager.as_ref();
+    found.extend(memory(
+        "spec.jobManager",
+        (
+            job_manager.and_then(|it| it.resource.as_ref()),
+            job_manager.and_then(|it| it.resources.as_ref()),
+        ),
+        &config,
+        &options::JOB_MANAGER_PROCESS_MEMORY,
+    ));
+    found.extend(memory(
+        "spec.taskManager",
+        (
+            task_manager.and_then(|it| it.resource.as_ref()),
+            task_manager.and_then(|it| it.resources.as_ref()),
+        ),
+        &config,
+        &options::TASK_MANAGER_PROCESS_MEMORY,
+    ));
+    let has_volumes = has_volumes(spec);
+    found.extend(directories(&own, has_volumes));
+    found.extend(of_options(&own));
+    found
+}
+
+/// Advice about a `FlinkSessionJob`; what its cluster sets is not known where there is none.
+pub fn session_job(
+    namespace: &str,
+    spec: &FlinkSessionJobSpec,
+    cluster: Option<&FlinkDeploymentSpec>,
+    operator: &OperatorConfig,
+) -> Vec<Finding> {
+    let own = FlinkConfig::flatten(&spec.flink_configuration);
+    let mut config = operator.defaults(namespace, cluster.and_then(|it| it.flink_version));
+    if let Some(cluster) = cluster {
+        config.overlay(&FlinkConfig::flatten(&cluster.flink_configuration));
+    }
+    config.overlay(&own);
+    let mut found = Vec::new();
+    if let (Some(job), Some(_)) = (&spec.job, cluster) {
+        found.extend(of_job(job, &config));
+    }
+    found.extend(of_options(&own));
+    found
+}
+
+fn of_job(job: &JobSpec, config: &FlinkConfig) -> Vec<Finding> {
+    let mut found = Vec::new();
+    let keeps_state = job.upgrade_mode != UpgradeMode::Stateless;
+    if !keeps_state {
+        found.push(Rule::Stateless.found(
+            "spec.job.upgradeMode",
+            "is `stateless`: each upgrade drops the state of the job",
+        ));
+    }
+    if keeps_state && !config.is_set(&options::CHECKPOINTING_INTERVAL) {
+        found.push(Rule::NoCheckpoints.found(
+            option(&options::CHECKPOINTING_INTERVAL),
+            "is not set: unless the job enables checkpoints itself, it takes none",
+        ));
+    }
+    if keeps_state && is_blank(config.text_of(&options::SAVEPOINT_DIRECTORY)) {
+        found.push(Rule::NoSavepointDirectory.found(
+            "spec.flinkConfiguration.state.savepoints.dir",
+            "is not set: neither a new Flink version nor a deletion can take the state along",
+        ));
+    }
+    if job.allow_non_restored_state == Some(true) {
+        found.push(Rule::DropsUnmatchedState.found(
+            "spec.job.allowNonRestoredState",
+            "is on: state that no operator of the job takes is dropped without a word",
+        ));
+    }
+    found
+}
+
+fn last_state(job: &JobSpec, config: &FlinkConfig) -> Option<Finding> {
+    (job.upgrade_mode == UpgradeMode::LastState && !is_high_availability_on(config)).then(|| {
+        Rule::LastStateWithoutHa.found(
+            "spec.job.upgradeMode",
+            "is `last-state`, and `high-availability.type` is off: a JobManager that is gone takes the way to \
+             the last checkpoint with it",
+        )
+    })
+}
+
+fn idle_slots(job: &JobSpec, spec: &FlinkDeploymentSpec, config: &FlinkConfig) -> Option<Finding> {
+    let slots = config.get(&options::TASK_SLOTS).ok().filter(|slots| *slots > 1)?;
+    let parallelism = job.parallelism.filter(|parallelism| *parallelism > 0)?;
+    let idle = slots - 1 - (parallelism - 1) % slots;
+    let is_counted = spec.task_manager.as_ref().is_none_or(|it| it.replicas.is_none());
+    (idle > 0 && is_counted).then(|| {
+        Rule::IdleSlots.found(
+            "spec.job.parallelism",
+            format!("is {parallelism}, with {slots} slots in each TaskManager: {idle} stay idle"),
+        )
+    })
+}
+
+/// A digest stays, and so does a tag that somebody chose.
+fn image(image: Option<&str>) -> Option<Finding> {
+    let image = image.filter(|image| !image.trim().is_empty() && !image.contains('@'))?;
+    let last = image.rsplit('/').next().unwrap_or(image);
+    let problem = match last.split_once(':') {
+        None => "has no tag, which means `latest`",
+        Some((_, "latest")) => "has the tag `latest`, which moves",
+        Some(_) => return None,
+    };
+    Some(Rule::ImageTag.found("spec.image", format!("`{image}` {problem}")))
+}
+
+fn memory(
+    path: &str,
+    (resource, resources): (Option<&Resource>, Option<&ResourceRequirements>),
+    config: &FlinkConfig,
+    option: &ConfigOption<config::memory::MemorySize>,
+) -> Option<Finding> {
+    let requested = resources.and_then(|it| it.requests.get("memory").or(it.limits.get("memory")));
+    let stated = requested
+        .map(ToString::to_string)
+        .or_else(|| resource.and_then(|it| it.memory.clone()))
+        .and_then(|text| StatedMemory::parse(&text))
+        .map(StatedMemory::size);
+    let size = stated.or_else(|| config.find(option).ok().flatten())?;
+    (size.bytes() < MEMORY_MIN && size.bytes() > 0).then(|| {
+        Rule::SmallMemory.found(
+            path,
+            format!("has {} MiB of memory, of which Flink itself needs half", size.mebibytes()),
+        )
+    })
+}
+
+/// Directories of state that only one pod sees. Where the pods have volumes it may be one of them.
+fn directories(own: &FlinkConfig, has_volumes: bool) -> Vec<Finding> {
+    const KEYS: [&str; 6] = [
+        "state.checkpoints.dir",
+        "execution.checkpointing.dir",
+        "state.savepoints.dir",
+        "execution.checkpointing.savepoint-dir",
+        "high-availability.storageDir",
+        "state.backend.fs.checkpointdir",
+    ];
+    if has_volumes {
+        return Vec::new();
+    }
+    let is_local = |text: &str| text.starts_with('/') || text.starts_with("file:");
+    KEYS.into_iter()
+        .filter_map(|key| Some((key, own.get_text(key).filter(|text| is_local(text))?)))
+        .map(|(key, text)| {
+            Rule::LocalDirectory.found(
+                format!("spec.flinkConfiguration.{key}"),
+                format!("`{text}` is on the disk of one pod, and goes with it"),
+            )
+        })
+        .collect()
+}
+
+fn has_volumes(spec: &FlinkDeploymentSpec) -> bool {
+    let templates = [
+        spec.pod_template.as_ref(),
+        spec.job_manager.as_ref().and_then(|it| it.pod_template.as_ref()),
+        spec.task_manager.as_ref().and_then(|it| it.pod_template.as_ref()),
+    ];
+    templates.into_iter().flatten().any(|template| {
+        serde_json::to_value(template).is_ok_and(|template| {
+            template
+                .pointer("/spec/volumes")
+                .and_then(serde_json::Value::as_array)
+                .is_some_and(|it| !it.is_empty())
+        })
+    })
+}
+
+/// Whether an option says how a secret is come by, and is none: `fs.s3a.aws.credentials.provider`.
+fn is_about_a_secret(key: &str) -> bool {
+    const ENDS: [&str; 10] = [
+        "class",
+        "enabled",
+        "file",
+        "interval",
+        "location",
+        "path",
+        "provider",
+        "providers",
+        "ratio",
+        "type",
+    ];
+    key.rsplit(['.', '-']).next().is_some_and(|end| ENDS.contains(&end))
+}
+
+/// Secrets in plain text, and names that the operator does not know.
+fn of_options(own: &FlinkConfig) -> Vec<Finding> {
+    let place = |key: &str| format!("spec.flinkConfiguration.{key}");
+    let secrets = own.iter().filter(|(key, value)| {
+        // `kubernetes.secrets` and the like name a Secret, which is how it should be.
+        is_secret(key)
+            && !value.trim().is_empty()
+            && !key.starts_with("kubernetes.")
+            && !is_about_a_secret(key)
+    });
+    let mut found: Vec<Finding> = secrets
+        .map(|(key, _)| {
+            Rule::PlainSecret
+                .found(place(key), "is a secret, and everybody who reads the resource can read it")
+        })
+        .collect();
+    found.extend(
+        unknown_options(own)
+            .into_iter()
+            .map(|unknown| Rule::UnknownOption.found(place(&unknown.key), unknown.to_string())),
+    );
+    found
+}
+
+fn option<T: config::option::OptionValue>(option: &ConfigOption<T>) -> String {
+    format!("spec.flinkConfiguration.{}", option.key())
+}
+
+fn is_blank(text: Option<&str>) -> bool {
+    text.is_none_or(|text| text.trim().is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[track_caller]
+    fn check(change: impl FnOnce(&mut Value), expected: Expect) {
+        let mut spec = json!({
+            "image": "flink:1.20", "flinkVersion": "v1_20", "serviceAccount": "flink",
+            "flinkConfiguration": {
+                "execution.checkpointing.interval": "60 s", "high-availability.type": "kubernetes",
+                "state.checkpoints.dir": "s3://b/chk", "state.savepoints.dir": "s3://b/sp",
+                "taskmanager.numberOfTaskSlots": "2",
+            },
+            "jobManager": {"resource": {"memory": "1g"}}, "taskManager": {"resource": {"memory": "2g"}},
+            "job": {"jarURI": "local:///job.jar", "parallelism": 4, "upgradeMode": "last-state"},
+        });
+        change(&mut spec);
+        let spec = serde_json::from_value(spec).unwrap();
+        let found = deployment("default", &spec, &OperatorConfig::default());
+        let lines = found.iter().map(|finding| format!("{} {finding}\n", finding.rule));
+        expected.assert_eq(&lines.collect::<String>());
+    }
+
+    #[test]
+    fn a_sound_deployment_needs_no_advice() {
+        check(|_| {}, expect![[""]]);
+    }
+
+    #[test]
+    fn each_advice_is_given_where_it_is_due() {
+        check(
+            |spec| {
+                spec["flinkConfiguration"] = json!({
+                    "state.checkpoints.dir": "file:///tmp/chk", "s3.secret-key": "hunter2",
+                    "taskmanager.numberOfTaskSlots": "3", "kubernetes.operator.savepoint.history.max.counts": "3",
+                });
+                spec["image"] = json!("registry:5000/orders");
+                spec["job"]["allowNonRestoredState"] = json!(true);
+                spec["taskManager"]["resource"]["memory"] = json!("512m");
+            },
+            expect![[r#"
+                FK0102 spec.flinkConfiguration.execution.checkpointing.interval: is not set: unless the job enables checkpoints itself, it takes none
+                FK0107 spec.flinkConfiguration.state.savepoints.dir: is not set: neither a new Flink version nor a deletion can take the state along
+                FK0110 spec.job.allowNonRestoredState: is on: state that no operator of the job takes is dropped without a word
+                FK0101 spec.job.upgradeMode: is `last-state`, and `high-availability.type` is off: a JobManager that is gone takes the way to the last checkpoint with it
+                FK0111 spec.job.parallelism: is 4, with 3 slots in each TaskManager: 2 stay idle
+                FK0103 spec.image: `registry:5000/orders` has no tag, which means `latest`
+                FK0104 spec.taskManager: has 512 MiB of memory, of which Flink itself needs half
+                FK0106 spec.flinkConfiguration.state.checkpoints.dir: `file:///tmp/chk` is on the disk of one pod, and goes with it
+                FK0108 spec.flinkConfiguration.s3.secret-key: is a secret, and everybody who reads the resource can read it
+                FK0109 spec.flinkConfiguration.kubernetes.operator.savepoint.history.max.counts: `kubernetes.operator.savepoint.history.max.counts` has no effect: there is no such option; is `kubernetes.operator.savepoint.history.max.count` meant?
+            "#]],
+        );
+        check(
+            |spec| {
+                spec["job"]["upgradeMode"] = json!("stateless");
+                spec["image"] = json!("orders:latest");
+            },
+            expect![[r#"
+                FK0105 spec.job.upgradeMode: is `stateless`: each upgrade drops the state of the job
+                FK0103 spec.image: `orders:latest` has the tag `latest`, which moves
+            "#]],
+        );
+    }
+
+    #[test]
+    fn what_may_be_meant_so_is_left_alone() {
+        check(
+            |spec| {
+                spec["image"] = json!("orders@sha256:0123");
+                spec["flinkConfiguration"]["state.checkpoints.dir"] = json!("file:///state");
+                spec["podTemplate"] = json!({"spec": {"volumes": [{"name": "state"}]}});
+                let options = &mut spec["flinkConfiguration"];
+                options["fs.s3a.aws.credentials.provider"] = json!("org.example.Provider");
+                options["kubernetes.operator.node-notice.snapshot"] = json!("SAVEPOINT");
+            },
+            expect![[""]],
+        );
+    }
+}

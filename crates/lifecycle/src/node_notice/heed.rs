@@ -1,0 +1,82 @@
+//! How a pass heeds the notices of nodes: it asks for a snapshot, and says so.
+
+use std::time::Duration;
+
+use super::{Facts, Heed, Notice, told};
+use crate::application::Halt;
+use crate::pass::{Kind, Pass, StatusOfJob};
+use crate::plan::{Component, Event, SnapshotStep};
+use crate::snapshots::AFTER_TRIGGER;
+use crate::trigger::{KnownSnapshot, SnapshotKind};
+use crate::world::JobWorld;
+use api::job::JobSpec;
+use api::status::JobStatusState;
+use config::FlinkConfig;
+use config::options::node_notice::{self as options, NoticeSnapshot};
+
+impl<K: Kind> Pass<'_, K> {
+    /// Asks for a snapshot where a node goes and the job's options want one; says when to look again.
+    /// Nodes are not asked about before, and what cannot be read of them changes nothing.
+    pub(crate) fn heed_nodes(
+        &mut self,
+        config: &FlinkConfig,
+        (wanted, last, known): (&JobSpec, &JobSpec, &[KnownSnapshot]),
+        is_asking: bool,
+    ) -> Result<Option<Duration>, Halt<K::Question>> {
+        let kind = match config.get(&options::SNAPSHOT)? {
+            NoticeSnapshot::Nothing => return Ok(None),
+            NoticeSnapshot::Savepoint => SnapshotKind::Savepoint,
+            NoticeSnapshot::Checkpoint => SnapshotKind::Checkpoint,
+        };
+        // Only a snapshot that is a resource can bear which notices it answers.
+        let is_running = self.status.job().state == Some(JobStatusState::Running);
+        if !is_running || !self.uses_resources(config) {
+            return Ok(None);
+        }
+        let Ok(nodes) = self.world.nodes()? else { return Ok(None) };
+        let facts = Facts {
+            now: self.world.now(),
+            cooldown: config.get(&options::COOLDOWN)?,
+            known,
+            answered: &self.world.periodic().notices,
+            is_asking,
+        };
+        let unanswered = facts.unanswered(nodes, &config.get(&options::TAINTS)?);
+        if unanswered.is_empty() {
+            return Ok(None);
+        }
+        let Ok(pod_nodes) = self.world.pod_nodes()? else { return Ok(None) };
+        match facts.heed(unanswered, pod_nodes) {
+            Heed::Nothing => Ok(None),
+            Heed::Wait(pause) => Ok(Some(pause)),
+            Heed::Take(notices) => {
+                self.answer(kind, &notices, config, (wanted, last, known));
+                Ok(Some(AFTER_TRIGGER))
+            }
+        }
+    }
+
+    fn answer(
+        &mut self,
+        kind: SnapshotKind,
+        notices: &[Notice],
+        config: &FlinkConfig,
+        (wanted, last, known): (&JobSpec, &JobSpec, &[KnownSnapshot]),
+    ) {
+        let facts = self.job_facts(config, wanted, last, known);
+        // Without a directory validation has refused it, and before Flink 1.17 nobody takes a
+        // checkpoint.
+        let Some(resource) = facts.can_take(kind).then(|| facts.answer_to(kind, notices)).flatten()
+        else {
+            return;
+        };
+        let name = resource.metadata.name.as_deref().unwrap_or_default();
+        let message = format!(
+            "{}: a {} of the job is taken, as FlinkStateSnapshot `{name}`",
+            told(notices),
+            kind.as_str()
+        );
+        self.steps.push(SnapshotStep::Create(Box::new(resource)).into());
+        self.tell(Event::normal("NodeNotice", Component::Operator, message));
+    }
+}

@@ -1,0 +1,93 @@
+//! Objects of a cluster that cannot be made: nothing is stopped for them. Those that were refused beside a
+//! JobManager that runs already are made later, and hold up no edit.
+
+use super::application::{Halt, Pass, Problem};
+use super::diff::ChangeClass;
+use super::observe::SOON;
+use super::plan::{Plan, Step};
+use super::reconciled::ReconciledSpec;
+use super::restore::RestorePoint;
+use api::deployment::FlinkDeploymentSpec;
+use api::job::JobState;
+use config::cluster::{is_zookeeper_high_availability_on, zookeeper_out_of_reach};
+use config::options;
+
+/// In `status.clusterInfo`: uid of the JobManager's Deployment beside which the API server refused an
+/// object of the cluster, until all are there.
+pub const UNFINISHED_KEY: &str = "UnfinishedDeployment";
+
+/// The way out where the API server refuses an object.
+const MEND: &str =
+    "change the spec, or what refuses it (a quota, a policy, an object of this name)";
+
+impl Pass<'_> {
+    /// A running job is not stopped for a spec whose objects cannot be made.
+    pub(super) fn refuse_what_cannot_be_made(&self) -> Result<(), Halt> {
+        if self.desired_state() == JobState::Running {
+            self.refuse_metadata_out_of_reach(&self.spec, self.generation)?;
+            let _objects = self.render(&self.spec, self.generation, &RestorePoint::Empty, "")?;
+        }
+        Ok(())
+    }
+
+    /// A running job is not stopped for objects that the API server would refuse. It is asked last, as
+    /// each object costs a request.
+    pub(super) fn refuse_what_is_refused(&self) -> Result<(), Halt> {
+        if self.desired_state() != JobState::Running {
+            return Ok(());
+        }
+        let job_id = &self.world.fresh.job_id;
+        let objects = self.render(&self.spec, self.generation, &RestorePoint::Empty, job_id)?;
+        match self.world.refusal(objects)? {
+            Ok(None) => Ok(()),
+            Ok(Some(refusal)) => Err(Halt::problem(Problem::upgrade(
+                "UpgradeFailed",
+                format!("{refusal}. Nothing is stopped, and what runs goes on as it is: {MEND}"),
+            ))),
+            Err(reason) => Err(Halt::cannot(format!(
+                "whether the API server takes the objects of the new cluster is not known: {reason}"
+            ))),
+        }
+    }
+
+    /// What the job from before has left in a ZooKeeper that the operator cannot reach, it cannot remove.
+    pub(super) fn refuse_metadata_out_of_reach(
+        &self,
+        spec: &FlinkDeploymentSpec,
+        generation: i64,
+    ) -> Result<(), Halt> {
+        let config = self.deploy_config(spec, generation)?;
+        if spec.job.is_none() || !is_zookeeper_high_availability_on(&config) {
+            return Ok(());
+        }
+        let Some(reason) = zookeeper_out_of_reach(&config) else { return Ok(()) };
+        let message = format!(
+            "HA metadata is kept in a ZooKeeper that the operator cannot reach: {reason}. It could not \
+             remove the graph of an earlier job there, which Flink would run beside the new one: \
+             nothing is stopped or started. Set `{}: kubernetes`, or name a ZooKeeper that it can \
+             reach",
+            options::HA_TYPE.key()
+        );
+        Err(Halt::problem(Problem::upgrade("UpgradeFailed", message)))
+    }
+
+    /// Makes the objects that are missing beside a JobManager. After a crash nothing else is done before.
+    /// What was refused may never be accepted, so that it is tried again beside whatever else there is to
+    /// do; the wanted spec is its remedy, by whose Services and TaskManagers the job can be saved.
+    pub(super) fn finish_cluster(
+        &mut self,
+        last: &ReconciledSpec,
+        change: ChangeClass,
+    ) -> Result<Option<Plan>, Halt> {
+        let was_refused = self.status.cluster_info.remove(UNFINISHED_KEY).is_some();
+        let is_changed = change != ChangeClass::Ignore;
+        let is_mended = was_refused && is_changed && self.desired_state() == JobState::Running;
+        let spec =
+            if is_mended { self.spec.clone().into_owned() } else { self.deployed_spec(last) };
+        let objects = self.render_deployed(&spec)?;
+        // A start that is only found to be made left no record of it.
+        self.put_on_record_how_it_was_started()?;
+        self.steps.push(Step::FinishCluster(Box::new(objects)));
+        Ok((!was_refused).then(|| self.finish("the JobManager was created already", Some(SOON))))
+    }
+}

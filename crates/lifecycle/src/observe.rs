@@ -1,0 +1,480 @@
+//! What the facts say about a deployment that was reconciled before: the status follows the world.
+//!
+//! An answer that could not be had changes nothing but `RUNNING` to `RECONCILING`: silence is not
+//! the news that a job is gone.
+
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::application::{Halt, Pass, Problem};
+use super::error_document::ErrorType;
+use super::job::{self, WithoutCheckpoint};
+use super::objects::UNFINISHED_KEY;
+use super::plan::{Component, Event, Step};
+use super::reconciled::ReconciledSpec;
+use super::started_with::STARTED_WITH_KEY;
+use super::stopping::OTHER_STATE;
+use super::upgrade::{NEVER_STARTED_KEY, REPLACED_KEY};
+use super::world::{Job, JobManager, JobWorld, Pod, PodProblem, Stop, UNSCHEDULABLE};
+use api::job::{JobState, UpgradeMode};
+use api::status::{JobManagerDeploymentStatus, JobStatusState, ReconciliationState};
+
+/// A job that its JobManager does not list is reported as lost after this long: the list is empty
+/// while `main()` runs, and while a new leader recovers its jobs.
+const JOB_ABSENT_MAX: SignedDuration = SignedDuration::from_secs(120);
+
+/// Reasons that a registry or a slow volume can cause for a moment; they count after a while.
+const PASSING_PROBLEMS: [(&str, SignedDuration); 6] = [
+    ("ErrImagePull", SignedDuration::from_secs(30)),
+    ("ImagePullBackOff", SignedDuration::from_secs(30)),
+    ("CreateContainerConfigError", SignedDuration::from_secs(30)),
+    ("FailedMount", SignedDuration::from_secs(120)),
+    ("FailedCreate", SignedDuration::from_secs(30)),
+    (UNSCHEDULABLE, SignedDuration::from_secs(30)),
+];
+
+/// That the last checkpoint of an ended job cannot be read is told after this long.
+const END_UNREAD_MAX: SignedDuration = SignedDuration::from_mins(1);
+
+/// What Flink calls a job of which it knows nothing but how it ended.
+const NAME_OF_RESULT: &str = "unknown";
+
+/// A job whose tasks are not all running after this long may lack TaskManagers.
+const TASKS_MISSING_MAX: SignedDuration = SignedDuration::from_secs(20);
+
+impl Pass<'_> {
+    /// Brings the status up to date with the world.
+    pub(super) fn observe(&mut self) -> Result<(), Halt> {
+        let Some(last) = self.last.clone() else { return Ok(()) };
+        let state = self.status.reconciliation_status.state;
+        let is_cancelling = self.status.job_status.state == Some(JobStatusState::Cancelling);
+        match state {
+            ReconciliationState::Upgrading if !is_cancelling => {
+                if !self.adopt_finished_upgrade(&last)? {
+                    if last.is_first_deployment() && !self.may_have_started(&last.spec)? {
+                        // Nothing was made: the first deployment starts over.
+                        self.last = None;
+                        self.status.reconciliation_status.last_reconciled_spec = None;
+                    }
+                    return Ok(());
+                }
+            }
+            ReconciliationState::RollingBack => return Ok(()),
+            ReconciliationState::Upgrading
+            | ReconciliationState::Deployed
+            | ReconciliationState::RolledBack => {}
+        }
+        let last = self.last.clone().unwrap_or(last);
+        self.observe_job_manager(&last)?;
+        let is_ready =
+            self.status.job_manager_deployment_status == JobManagerDeploymentStatus::Ready;
+        if is_ready && last.job_state() == JobState::Running && !self.is_session() {
+            self.observe_job()?;
+        }
+        self.observe_triggers()
+    }
+
+    /// An upgrade whose Deployment was made, but whose success was not written: taken as done. A
+    /// start is on record with no JobManager; as long as one is, it is the former one.
+    pub(super) fn adopt_finished_upgrade(&mut self, last: &ReconciledSpec) -> Result<bool, Halt> {
+        let job_manager = self.read_job_manager()?;
+        let observed_generation = self.status.observed_generation.unwrap_or(-1);
+        let replaced = self.status.cluster_info.get(REPLACED_KEY);
+        let is_start =
+            self.status.job_manager_deployment_status == JobManagerDeploymentStatus::Missing;
+        let is_ours = job_manager.is_some_and(|job_manager| {
+            is_start
+                && !job_manager.is_deleting
+                && replaced != Some(&job_manager.uid)
+                && job_manager.generation == Some(observed_generation)
+                && job_manager.owner_uid.as_deref() == Some(self.world.uid())
+        });
+        let is_lost = job_manager.is_none() && self.was_lost_after_its_start(&last.spec)?;
+        if !is_ours && !is_lost {
+            return Ok(false);
+        }
+        self.forget_former_cluster();
+        let mut last = last.clone();
+        if let Some(job) = &mut last.spec.job {
+            job.state = JobState::Running;
+        }
+        self.store_last(last);
+        self.status.reconciliation_status.state = ReconciliationState::Deployed;
+        if !self.is_session() {
+            self.status.job_status.state = Some(JobStatusState::Reconciling);
+        }
+        self.status.job_manager_deployment_status = JobManagerDeploymentStatus::Deploying;
+        self.status.task_manager = self.task_manager_info();
+        self.own.is_unfinished = is_ours;
+        Ok(true)
+    }
+
+    /// The Deployment, or a halt when it could not be read.
+    pub(super) fn read_job_manager(&self) -> Result<Option<&JobManager>, Halt> {
+        match self.world.job_manager()? {
+            Ok(job_manager) => Ok(job_manager.as_ref()),
+            Err(reason) => {
+                Err(Halt::cannot(format!("the JobManager Deployment cannot be read: {reason}")))
+            }
+        }
+    }
+
+    fn observe_job_manager(&mut self, last: &ReconciledSpec) -> Result<(), Halt> {
+        let before = self.status.job_manager_deployment_status;
+        let is_suspended = last.job_state() == JobState::Suspended;
+        let Some(job_manager) = self.read_job_manager()?.cloned() else {
+            self.observe_missing_job_manager(before, is_suspended);
+            return Ok(());
+        };
+        if job_manager.owner_uid.as_deref() != Some(self.world.uid()) {
+            return Err(Halt::problem(foreign_deployment(self.world.name())));
+        }
+        if is_suspended {
+            // It only shows how the job ended.
+            self.status.job_manager_deployment_status = if job_manager.is_deleting {
+                JobManagerDeploymentStatus::Missing
+            } else {
+                JobManagerDeploymentStatus::Ready
+            };
+            return Ok(());
+        }
+        if job_manager.is_deleting {
+            self.lose_sight(JobManagerDeploymentStatus::Deploying);
+            return Ok(());
+        }
+        self.status.cluster_info.remove(NEVER_STARTED_KEY);
+        if before == JobManagerDeploymentStatus::Missing {
+            // A recovery made it, and did not come to its end.
+            self.own.is_unfinished = true;
+            self.status.cluster_info.remove(STARTED_WITH_KEY);
+        }
+        // Something beside it was refused.
+        let refused_beside = self.status.cluster_info.get(UNFINISHED_KEY);
+        self.own.is_unfinished |= refused_beside == Some(&job_manager.uid);
+        if job_manager.available_replicas > 0 {
+            if job_manager.available_replicas < job_manager.replicas {
+                // One that stands by is missing, which the job does not feel.
+                self.own.pod_problem = self.lasting_problem(self.job_manager_pods()?);
+            }
+            return self.observe_answer();
+        }
+        let problem = self.start_problem(&job_manager)?;
+        self.own.pod_problem.clone_from(&problem);
+        match problem.filter(|problem| problem.reason != UNSCHEDULABLE) {
+            Some(PodProblem { reason, message }) => {
+                self.lose_sight(JobManagerDeploymentStatus::Error);
+                self.problem = Some(Problem {
+                    kind: ErrorType::DeploymentFailed,
+                    reason: "Error",
+                    component: Component::JobManagerDeployment,
+                    message,
+                    detail: Some(reason),
+                    causes: vec![],
+                });
+            }
+            None => self.lose_sight(JobManagerDeploymentStatus::Deploying),
+        }
+        Ok(())
+    }
+
+    /// The JobManager's pod is up: whether its REST API answers.
+    fn observe_answer(&mut self) -> Result<(), Halt> {
+        let silence =
+            if self.is_session() { self.world.cluster()?.err() } else { self.world.jobs()?.err() };
+        if let Some(reason) = silence.map(str::to_owned) {
+            self.lose_sight(JobManagerDeploymentStatus::DeployedNotReady);
+            self.unreachable = Some(reason);
+            return Ok(());
+        }
+        self.status.job_manager_deployment_status = JobManagerDeploymentStatus::Ready;
+        if self.is_session() {
+            if self.status.reconciliation_status.state == ReconciliationState::Deployed {
+                self.mark_stable();
+            }
+            self.refresh_cluster_info()?;
+        }
+        Ok(())
+    }
+
+    fn observe_missing_job_manager(
+        &mut self,
+        before: JobManagerDeploymentStatus,
+        is_suspended: bool,
+    ) {
+        self.status.job_manager_deployment_status = JobManagerDeploymentStatus::Missing;
+        if is_suspended {
+            return;
+        }
+        if self.status.job_status.state == Some(JobStatusState::Cancelling) {
+            // How the job ended will never be known from it: the upgrade is decided again.
+            self.trust_metadata_only();
+            self.set_job_state(JobStatusState::Reconciling);
+            self.status.reconciliation_status.state = ReconciliationState::Deployed;
+        }
+        self.lose_sight(JobManagerDeploymentStatus::Missing);
+        let is_news = !matches!(
+            before,
+            JobManagerDeploymentStatus::Missing | JobManagerDeploymentStatus::Error
+        );
+        if is_news && self.removed_unstarted().is_none() {
+            self.steps.push(Step::Event(Event::warning(
+                "Missing",
+                Component::JobManagerDeployment,
+                "Missing JobManager deployment",
+            )));
+        }
+    }
+
+    /// The JobManager is in `state` and does not answer: what the job does is not known.
+    fn lose_sight(&mut self, state: JobManagerDeploymentStatus) {
+        self.status.job_manager_deployment_status = state;
+        let may_have_changed = match self.status.job_status.state {
+            Some(JobStatusState::Running) | None => true,
+            // Its JobManager is gone or new: nothing but an end that was seen still holds.
+            Some(other) => {
+                state != JobManagerDeploymentStatus::DeployedNotReady
+                    && !other.is_globally_terminal()
+                    && other != JobStatusState::Cancelling
+            }
+        };
+        if may_have_changed {
+            self.lose_job_from_sight();
+        }
+    }
+
+    /// What keeps the JobManager from starting, once it is more than a passing event.
+    fn start_problem(&self, job_manager: &JobManager) -> Result<Option<PodProblem>, Halt> {
+        if let Some(message) = &job_manager.replica_failure
+            && has_lasted(self.world.now, job_manager.created, "FailedCreate")
+        {
+            return Ok(Some(PodProblem {
+                reason: "FailedCreate".to_owned(),
+                message: message.clone(),
+            }));
+        }
+        let age = job_manager.created.map(|created| self.world.now.duration_since(created));
+        if age.is_some_and(|age| age < NOTHING_TO_SEE_YET) {
+            return Ok(None);
+        }
+        Ok(self.lasting_problem(self.job_manager_pods()?))
+    }
+
+    fn job_manager_pods(&self) -> Result<&[Pod], Halt> {
+        Ok(self.world.pods()?.map_or(&[], Vec::as_slice))
+    }
+
+    fn lasting_problem(&self, pods: &[Pod]) -> Option<PodProblem> {
+        pods.iter()
+            .filter_map(|pod| pod.problem.as_ref().map(|problem| (pod, problem)))
+            .find(|(pod, problem)| has_lasted(self.world.now, pod.created, &problem.reason))
+            .map(|(_, problem)| problem.clone())
+    }
+
+    /// What keeps the TaskManagers of a job from running whose tasks have not all started.
+    fn observe_task_managers(&mut self, state: JobStatusState) -> Result<(), Halt> {
+        let waits = !state.is_globally_terminal() && state != JobStatusState::Running;
+        let waited = self.world.now.duration_since(self.job_state_since());
+        if waits && waited > TASKS_MISSING_MAX {
+            let pods = self.world.task_manager_pods()?.map_or(&[][..], Vec::as_slice);
+            self.own.pod_problem = self.lasting_problem(pods).or(self.own.pod_problem.take());
+        }
+        Ok(())
+    }
+
+    fn observe_job(&mut self) -> Result<(), Halt> {
+        let Ok(jobs) = self.world.jobs()? else { return Ok(()) };
+        let id = self.status.job_status.job_id.clone();
+        let job = jobs.iter().find(|job| Some(&job.id) == id.as_ref()).cloned();
+        if self.note_rerun(job.as_ref())? {
+            return Ok(());
+        }
+        if let Some(job) = job {
+            return self.observe_listed_job(&job);
+        }
+        self.observe_absent_job();
+        Ok(())
+    }
+
+    fn observe_listed_job(&mut self, job: &Job) -> Result<(), Halt> {
+        let before = self.status.job_status.state;
+        let was_terminal = before.is_some_and(JobStatusState::is_globally_terminal);
+        if job.state.is_globally_terminal() && !was_terminal {
+            self.record_last_state(job)?;
+        }
+        if job.state == JobStatusState::Failed {
+            self.report_failure(before)?;
+        }
+        if !was_terminal {
+            self.report_exceptions(job)?;
+        }
+        self.status.job_status.job_name = Some(job.name.clone());
+        self.status.job_status.start_time = Some(job.start_time.to_string());
+        let was_cancelling = before == Some(JobStatusState::Cancelling);
+        if was_cancelling
+            && !job.state.is_globally_terminal()
+            && self.is_cancel_on_its_way(job.state)
+        {
+            // Only its end counts now.
+            return Ok(());
+        }
+        self.set_job_state(job.state);
+        if job.state == JobStatusState::Canceled
+            || (was_cancelling && job.state.is_globally_terminal())
+        {
+            self.store_stopped();
+        }
+        let is_up = matches!(job.state, JobStatusState::Running | JobStatusState::Finished);
+        let is_deployed = self.status.reconciliation_status.state == ReconciliationState::Deployed;
+        if is_up && is_deployed {
+            self.mark_if_stable(job.state)?;
+        }
+        if !job.state.is_globally_terminal() {
+            self.observe_health()?;
+        }
+        self.observe_task_managers(job.state)?;
+        if job.state == JobStatusState::Running
+            && (before != Some(JobStatusState::Running)
+                || !self.status.cluster_info.contains_key("flink-version"))
+        {
+            self.refresh_cluster_info()?;
+        }
+        Ok(())
+    }
+
+    /// The state that an ended job leaves, read while its JobManager still knows it.
+    pub(super) fn record_last_state(&mut self, job: &Job) -> Result<(), Halt> {
+        let is_stopping = self.pending_stop().is_some();
+        if is_stopping && let Ok(Stop::Completed { path }) = self.world.stop()? {
+            self.status.job_status.upgrade_savepoint_path = Some(path.clone());
+            return Ok(());
+        }
+        let checkpoints = self.world.checkpoints()?;
+        if let Err(reason) = checkpoints
+            && self.has_ended_long_ago(job)
+        {
+            return Err(self.tell_unread_end(job.state, reason));
+        }
+        let without = match self.last_mode() {
+            // It was stopped with a savepoint, and its JobManager is another that never saw it.
+            _ if job.state == JobStatusState::Finished && is_stopping => WithoutCheckpoint::Unknown,
+            _ if self.is_known_by_its_result_only(job)? => WithoutCheckpoint::Unknown,
+            UpgradeMode::Stateless => WithoutCheckpoint::Empty,
+            UpgradeMode::Savepoint | UpgradeMode::LastState => WithoutCheckpoint::AsStarted,
+        };
+        let may_have_run = self.may_have_run(job.started_at(), job.modified_at())?;
+        let without = job::unless_blank(without, checkpoints, may_have_run);
+        job::note_last_state(&mut self.status.job_status, job.state, checkpoints, without)
+    }
+
+    /// A JobManager that was told by its HA store that the job has ended never saw its checkpoints. It
+    /// lists the job under no name, or as started when it came up itself: not when the job was seen
+    /// to start since there is this Deployment.
+    fn is_known_by_its_result_only(&self, job: &Job) -> Result<bool, Halt> {
+        if self.is_started_with_high_availability()? == Some(false) {
+            return Ok(false);
+        }
+        let created = self.read_job_manager()?.and_then(|job_manager| job_manager.created);
+        let seen = job::started(&self.status.job_status).filter(|seen| Some(*seen) >= created);
+        let is_another = seen.is_some_and(|seen| seen.as_millisecond() != job.start_time);
+        Ok(is_another || job.name == NAME_OF_RESULT)
+    }
+
+    /// What has just ended may be told in a moment.
+    fn has_ended_long_ago(&self, job: &Job) -> bool {
+        job.modified_at().is_none_or(|at| self.world.now.duration_since(at) > END_UNREAD_MAX)
+    }
+
+    fn tell_unread_end(&mut self, state: JobStatusState, reason: &str) -> Halt {
+        self.wake_within(SOON);
+        Halt::problem(Problem::upgrade(
+            "UpgradeFailed",
+            format!(
+                "the job is {}, but its last checkpoint cannot be read: {reason}. Nothing is started \
+                 until it can be. {OTHER_STATE}",
+                state.as_str()
+            ),
+        ))
+    }
+
+    fn report_failure(&mut self, before: Option<JobStatusState>) -> Result<(), Halt> {
+        if before == Some(JobStatusState::Failed) && self.status.error.is_some() {
+            return Ok(());
+        }
+        self.problem = Some(job::failure(self.world.failure()?));
+        Ok(())
+    }
+
+    fn observe_absent_job(&mut self) {
+        let before = self.status.job_status.state;
+        if before.is_some_and(JobStatusState::is_globally_terminal) {
+            // An ended job leaves the list after a while.
+            return;
+        }
+        let since = self.job_state_since();
+        let was_cancelling = before == Some(JobStatusState::Cancelling);
+        if was_cancelling {
+            // What it left will never be known from its JobManager.
+            self.trust_metadata_only();
+        }
+        let is_lost = was_cancelling || self.world.now.duration_since(since) > JOB_ABSENT_MAX;
+        self.set_job_state(JobStatusState::Reconciling);
+        if !is_lost {
+            return;
+        }
+        self.own.is_job_lost = true;
+        if self.status.reconciliation_status.state == ReconciliationState::Upgrading {
+            // It was being cancelled: the upgrade is decided again. What was rolled back stays so, or
+            // the spec that failed would count as the one that runs.
+            self.status.reconciliation_status.state = ReconciliationState::Deployed;
+        }
+        self.problem = Some(Problem {
+            kind: ErrorType::Reconciliation,
+            reason: "Missing",
+            component: Component::Job,
+            message: "Job Not Found".to_owned(),
+            detail: None,
+            causes: vec![],
+        });
+    }
+
+    fn refresh_cluster_info(&mut self) -> Result<(), Halt> {
+        if let Ok(cluster) = self.world.cluster()? {
+            let totals = self.totals(cluster.task_managers);
+            let info = &mut self.status.cluster_info;
+            info.insert("flink-version".to_owned(), cluster.flink_version.clone());
+            info.insert("flink-revision".to_owned(), cluster.flink_revision.clone());
+            info.extend(totals);
+        }
+        Ok(())
+    }
+}
+
+fn has_lasted(now: Timestamp, since: Option<Timestamp>, reason: &str) -> bool {
+    let grace = PASSING_PROBLEMS
+        .iter()
+        .find(|(passing, _)| *passing == reason)
+        .map_or(SignedDuration::ZERO, |(_, grace)| *grace);
+    since.is_none_or(|since| now.duration_since(since) >= grace)
+}
+
+/// A Deployment of the name exists and is not this resource's.
+pub(super) fn foreign_deployment(name: &str) -> Problem {
+    Problem {
+        kind: ErrorType::Reconciliation,
+        reason: "Error",
+        component: Component::JobManagerDeployment,
+        message: format!(
+            "a Deployment `{name}` exists that does not belong to this FlinkDeployment; rename one \
+             of the two, or delete the Deployment after saving its job's state"
+        ),
+        detail: None,
+        causes: vec![],
+    }
+}
+
+/// No pod has a problem so soon that lasts. A list of pods costs the API server as much as a write.
+const NOTHING_TO_SEE_YET: SignedDuration = SignedDuration::from_secs(2);
+
+/// How soon to look again while a JobManager starts or a job is scheduled.
+pub(super) const SOON: Duration = Duration::from_secs(2);

@@ -1,0 +1,338 @@
+//! One pass over a resource that has a job: what deployments and session jobs go about alike.
+//!
+//! [`Pass`] is the same for both. What differs is [`Kind`]'s: what a step looks like, where the
+//! configuration comes from, which fields of a status follow from the others.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::application::{Halt, Problem, VALIDATION_ERROR};
+use super::blocker::Blocker;
+use super::diff::SpecDiff;
+use super::error_document::ErrorType;
+use super::extension::verdict::Hold;
+use super::job;
+use super::observe::SOON;
+use super::plan::{Component, Event, Plan, SnapshotStep, Superseded};
+use super::reconciled::{CorruptSpec, Reconciled, StoredSpec};
+use super::restart::Attempts;
+use super::validate::Violation;
+use super::world::{AnyQuestion, Bounds, JobWorld};
+use api::CANARY_LABEL;
+use api::job::JobState;
+use api::state_snapshot::JobKind;
+use api::status::{
+    JobStatus, LifecycleState, ReconciliationState, ReconciliationStatus, SavepointFormatType,
+};
+use api::version::FlinkVersion;
+use config::FlinkConfig;
+
+/// Longest pause while something waits for a person.
+pub(super) const PROBLEM_INTERVAL_MAX: Duration = Duration::from_secs(15);
+/// Shortest pause that a rule may ask for.
+const PAUSE_MIN: Duration = Duration::from_millis(100);
+
+/// A kind of resource that has a job.
+pub(super) trait Kind: Sized {
+    const JOB: JobKind;
+    type Spec: StoredSpec + PartialEq;
+    type Status: StatusOfJob;
+    type Question: AnyQuestion;
+    type Step: JobStep<Self>;
+    type World<'w>: JobWorld<Kind = Self>;
+    /// What only passes over this kind come to know.
+    type Own: Default;
+
+    /// The configuration that the running job is looked at with.
+    fn observe_config(pass: &Pass<'_, Self>) -> Result<Arc<FlinkConfig>, Halt<Self::Question>>;
+
+    /// A spec was stored whose job is in this state, or about to be.
+    fn spec_stored(_pass: &mut Pass<'_, Self>, _state: JobState) {}
+
+    /// Brings what follows from the rest of the status in line with it.
+    fn settle(pass: &mut Pass<'_, Self>);
+
+    /// What is wrong beside the problem of this pass, and stays in the status as its cause.
+    fn wrong_beside(_pass: &Pass<'_, Self>) -> Option<String> {
+        None
+    }
+
+    /// Nothing is wrong any more with what the stored error was about.
+    fn has_recovered(pass: &Pass<'_, Self>) -> bool;
+
+    /// Whether nothing runs until the decision can go on, and that has been so for long.
+    fn is_held_up(_pass: &Pass<'_, Self>) -> bool {
+        false
+    }
+
+    /// Whether the JobManager can be asked and told anything.
+    fn is_answering(pass: &Pass<'_, Self>) -> bool;
+
+    /// Whether the job that runs, or ran, will not answer for its snapshots any more.
+    fn is_job_over(pass: &Pass<'_, Self>) -> bool;
+
+    /// Whether a cancellation would meet a job of this id that has not ended. Nobody may be there to
+    /// answer that, and then it would; not where there is no JobManager.
+    fn may_be_cancelled(pass: &Pass<'_, Self>, job_id: &str) -> Result<bool, Halt<Self::Question>>;
+
+    /// The version of Flink that the job runs on.
+    fn flink_version(pass: &Pass<'_, Self>) -> Option<FlinkVersion>;
+
+    /// The configuration that `spec` is submitted with.
+    fn submit_config(
+        pass: &Pass<'_, Self>,
+        spec: &Self::Spec,
+    ) -> Result<Arc<FlinkConfig>, Halt<Self::Question>>;
+
+    fn changes(last: &Self::Spec, wanted: &Self::Spec) -> SpecDiff;
+
+    /// Whether the two specs are for different versions of Flink.
+    fn is_version_changed(_one: &Self::Spec, _other: &Self::Spec) -> bool {
+        false
+    }
+
+    /// The attempts to start the job again that are on record, of any generation.
+    fn attempts(pass: &Pass<'_, Self>) -> Option<Attempts>;
+
+    /// Puts attempts on record, or none.
+    fn note_attempts(pass: &mut Pass<'_, Self>, attempts: Option<Attempts>);
+
+    /// Whether TaskManagers follow when a running job asks for more slots, or fewer.
+    fn has_elastic_slots(pass: &Pass<'_, Self>) -> bool;
+
+    /// The generation of the spec that Flink was asked to scale to. A second try would meet the
+    /// same refusal.
+    fn scaled_to(pass: &Pass<'_, Self>) -> Option<i64>;
+
+    /// Puts a generation on record as the one that Flink is asked to scale to, or none.
+    fn note_scaling(pass: &mut Pass<'_, Self>, generation: Option<i64>);
+
+    /// Does what there is to do while no change of the spec is carried out.
+    fn look_after(
+        pass: &mut Pass<'_, Self>,
+        last: &Reconciled<Self::Spec>,
+    ) -> Result<PlanOf<Self>, Halt<Self::Question>>;
+}
+
+/// A step as both kinds know it.
+pub(super) trait JobStep<K: Kind>: From<Event> + From<SnapshotStep> {
+    fn write_status(status: K::Status) -> Self;
+
+    fn record_revision(superseded: Superseded<K::Spec>) -> Self;
+
+    fn scale_job(job_id: String, bounds: BTreeMap<String, Bounds>) -> Self;
+
+    fn trigger_stop(
+        job_id: String,
+        trigger_id: String,
+        directory: Option<String>,
+        format: SavepointFormatType,
+        drain: bool,
+    ) -> Self;
+}
+
+/// The parts of a status that every resource with a job has.
+pub(super) trait StatusOfJob: Clone + PartialEq {
+    fn job(&self) -> &JobStatus;
+    fn job_mut(&mut self) -> &mut JobStatus;
+    fn reconciliation(&self) -> &ReconciliationStatus;
+    fn reconciliation_mut(&mut self) -> &mut ReconciliationStatus;
+    fn error(&self) -> Option<&str>;
+    fn set_error(&mut self, error: Option<String>);
+    fn observed_generation(&self) -> Option<i64>;
+    fn set_observed_generation(&mut self, generation: i64);
+    fn lifecycle_state(&self) -> Option<LifecycleState>;
+}
+
+macro_rules! status_of_job {
+    ($($status:ty),*) => {$(
+        impl StatusOfJob for $status {
+            fn job(&self) -> &JobStatus {
+                &self.job_status
+            }
+
+            fn job_mut(&mut self) -> &mut JobStatus {
+                &mut self.job_status
+            }
+
+            fn reconciliation(&self) -> &ReconciliationStatus {
+                &self.reconciliation_status
+            }
+
+            fn reconciliation_mut(&mut self) -> &mut ReconciliationStatus {
+                &mut self.reconciliation_status
+            }
+
+            fn error(&self) -> Option<&str> {
+                self.error.as_deref()
+            }
+
+            fn set_error(&mut self, error: Option<String>) {
+                self.error = error;
+            }
+
+            fn observed_generation(&self) -> Option<i64> {
+                self.observed_generation
+            }
+
+            fn set_observed_generation(&mut self, generation: i64) {
+                self.observed_generation = Some(generation);
+            }
+
+            fn lifecycle_state(&self) -> Option<LifecycleState> {
+                self.lifecycle_state
+            }
+        }
+    )*};
+}
+
+status_of_job!(api::status::DeploymentStatus, api::session_job::SessionJobStatus);
+
+/// The plan for a resource of this kind.
+pub(super) type PlanOf<K> = Plan<<K as Kind>::Step, <K as Kind>::Status>;
+
+/// The state of one pass.
+pub(super) struct Pass<'w, K: Kind> {
+    pub(super) world: &'w K::World<'w>,
+    pub(super) status: K::Status,
+    pub(super) steps: Vec<K::Step>,
+    /// What is stored; shared, as each question makes the decision anew.
+    pub(super) last: Option<Arc<Reconciled<K::Spec>>>,
+    /// The spec to bring about: the user's, or the last good one while the user's is invalid.
+    pub(super) spec: Cow<'w, K::Spec>,
+    /// Generation of `spec`.
+    pub(super) generation: i64,
+    pub(super) problem: Option<Problem>,
+    /// Why the JobManager's REST API does not answer.
+    pub(super) unreachable: Option<String>,
+    /// The job was asked to cancel, and its JobManager does not know of it.
+    pub(super) is_cancel_lost: bool,
+    /// Why the job that runs does not count as stable yet.
+    pub(super) unproven: Option<String>,
+    /// The longest pause before the next look, beside what the plan itself asks for.
+    pub(super) wake: Option<Duration>,
+    /// Stops of the job that failed, the last one in this pass.
+    pub(super) failed_stop: Option<Attempts>,
+    /// What the deletion waits for.
+    pub(super) blocker: Option<Box<Blocker>>,
+    pub(super) own: K::Own,
+}
+
+impl<'w, K: Kind> Pass<'w, K> {
+    pub(super) fn new(world: &'w K::World<'w>) -> Self {
+        Self {
+            world,
+            status: world.status().clone(),
+            steps: Vec::new(),
+            last: None,
+            spec: Cow::Borrowed(world.spec()),
+            generation: world.generation(),
+            problem: None,
+            unreachable: None,
+            is_cancel_lost: false,
+            unproven: None,
+            wake: None,
+            failed_stop: None,
+            blocker: None,
+            own: K::Own::default(),
+        }
+    }
+
+    /// The plan that comes of how the pass ended, or the question to answer first.
+    pub(super) fn conclude(
+        mut self,
+        end: Result<PlanOf<K>, Halt<K::Question>>,
+    ) -> Result<PlanOf<K>, K::Question> {
+        match end {
+            Ok(plan) => Ok(plan),
+            Err(Halt::Ask(question)) => Err(question),
+            Err(Halt::Cannot(because)) => {
+                if self.problem.is_none() && K::is_held_up(&self) && self.has_room() {
+                    self.problem = Some(Problem::not_carried_out(&because));
+                }
+                Ok(self.finish(because, Some(SOON)))
+            }
+            Err(Halt::Problem(problem)) => {
+                let because = problem.message.clone();
+                self.problem = Some(*problem);
+                // A repair of the status wakes nobody, so it is looked for.
+                let interval = self.interval().min(PROBLEM_INTERVAL_MAX);
+                Ok(self.finish(because, Some(interval)))
+            }
+        }
+    }
+
+    pub(super) fn is_canary(&self) -> bool {
+        let labels = self.world.metadata().labels.as_ref();
+        let label = labels.and_then(|labels| labels.get(CANARY_LABEL));
+        label.is_some_and(|value| value.eq_ignore_ascii_case("true"))
+    }
+
+    /// Reads the last reconciled spec.
+    pub(super) fn read_last(&mut self) -> Result<(), CorruptSpec> {
+        if let Some(text) = &self.status.reconciliation().last_reconciled_spec {
+            self.last = Some(self.world.parse(text)?);
+        }
+        Ok(())
+    }
+
+    /// Why there is nothing to go on with. An edit that is invalid, or not judged yet, never touches
+    /// a running job: the last good spec stays.
+    pub(super) fn accept(
+        &mut self,
+        violations: &[Violation],
+        hold: Option<Hold>,
+        reason: &'static str,
+    ) -> Option<String> {
+        if violations.is_empty() && hold.is_none() {
+            return None;
+        }
+        if let Some(Hold { look_again, .. }) = &hold {
+            self.wake_within(*look_again);
+        }
+        let because = if violations.is_empty() {
+            self.problem = hold.as_ref().and_then(Hold::problem);
+            hold.map(|hold| hold.because).unwrap_or_default()
+        } else {
+            let message = violations.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+            self.problem = Some(Problem {
+                kind: ErrorType::Reconciliation,
+                reason,
+                component: Component::Operator,
+                message,
+                detail: Some(VALIDATION_ERROR.to_owned()),
+                causes: vec![],
+            });
+            "the spec is invalid and nothing was deployed yet".to_owned()
+        };
+        let Some(last) = self.last.clone() else { return Some(because) };
+        self.keep_in_force(&last.spec);
+        None
+    }
+
+    /// The last good spec stays in force, until there is another one.
+    pub(super) fn keep_in_force(&mut self, last: &K::Spec) {
+        let mut spec = job::in_force(last, self.world.spec());
+        if let Some(job) = spec.job_mut() {
+            match self.status.reconciliation().state {
+                // What is stored is stopped whatever comes next: that the user says, as for the mode.
+                ReconciliationState::Upgrading => {
+                    let wanted = self.world.spec().job();
+                    job.state = wanted.map_or(JobState::Running, |wanted| wanted.state);
+                }
+                ReconciliationState::RollingBack => job.state = JobState::Running,
+                ReconciliationState::Deployed | ReconciliationState::RolledBack => {}
+            }
+        }
+        self.spec = Cow::Owned(spec);
+        self.generation = self.status.observed_generation().unwrap_or(self.generation);
+    }
+
+    /// Looks again after this long, or sooner.
+    pub(super) fn wake_within(&mut self, pause: Duration) {
+        let pause = pause.max(PAUSE_MIN);
+        self.wake = Some(self.wake.map_or(pause, |wake| wake.min(pause)));
+    }
+}

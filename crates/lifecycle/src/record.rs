@@ -1,0 +1,429 @@
+//! What a pass writes down: the stored specs, the job's state, errors, and the end of the plan.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::application::{Halt, NOT_CARRIED_OUT, Problem};
+use super::diff::SpecDiff;
+use super::error_document::{error_document, reason_of, rollback_in, rolled_back};
+use super::failed_stop::NOT_STOPPED;
+use super::job;
+use super::pass::{JobStep, Kind, Pass, PlanOf, StatusOfJob};
+use super::plan::{Component, Event, Plan, Superseded};
+use super::reconciled::{Reconciled, StoredSpec, deployed};
+use super::restore::RestorePoint;
+use super::rewind::{WENT_BACK, WentBack};
+use super::stop::Lazy;
+use super::upgrade::lazy;
+use super::world::{Checkpoints, Job, JobWorld};
+use api::job::{JobSpec, JobState, UpgradeMode};
+use api::status::{JobStatusState, LifecycleState, ReconciliationState, ReconciliationStatus};
+use config::{FlinkConfig, options};
+
+/// Shortest pause between two looks at what rests: one resource must not keep others waiting.
+const INTERVAL_MIN: Duration = Duration::from_secs(1);
+
+/// Longer than this no request to cancel a job is on its way.
+const CANCEL_ON_ITS_WAY_MAX: SignedDuration = SignedDuration::from_secs(10);
+
+impl<K: Kind> Pass<'_, K> {
+    /// The job of the spec; an empty one for a session cluster.
+    pub(super) fn job(&self) -> JobSpec {
+        self.spec.job().cloned().unwrap_or_default()
+    }
+
+    /// The state that the user names to start from; a blank path is none.
+    pub(super) fn named_state(&self) -> Option<String> {
+        let path = self.spec.job()?.initial_savepoint_path.as_ref()?;
+        (!path.trim().is_empty()).then(|| path.clone())
+    }
+
+    pub(super) fn desired_state(&self) -> JobState {
+        self.spec.job().map_or(JobState::Running, |job| job.state)
+    }
+
+    /// Whether the job keeps no state, by a spec that was judged and is carried out. Observing comes
+    /// first, and a spec that will be refused drops no state.
+    pub(super) fn is_stateless_for_certain(&self) -> bool {
+        self.job().upgrade_mode == UpgradeMode::Stateless
+            && self.status.observed_generation() == Some(self.world.generation())
+    }
+
+    /// How the running job was started, or the stopped one was stopped.
+    pub(super) fn last_mode(&self) -> UpgradeMode {
+        let job = self.last.as_ref().and_then(|last| last.spec.job());
+        job.map_or(UpgradeMode::Stateless, |job| job.upgrade_mode)
+    }
+
+    /// What runs: after a rollback not the last spec but the last stable one.
+    pub(super) fn deployed_spec(&self, last: &Reconciled<K::Spec>) -> K::Spec {
+        deployed(self.status.reconciliation(), last).into_owned().spec
+    }
+
+    /// The restore point on record: the path of the last savepoint or checkpoint.
+    pub(super) fn savepoint_path(&self) -> Option<String> {
+        job::savepoint_path(self.status.job())
+    }
+
+    pub(super) fn job_id(&self) -> Result<String, Halt<K::Question>> {
+        job::id(self.status.job()).ok_or_else(|| Halt::cannot("the status names no job id"))
+    }
+
+    /// The configuration that what runs is looked at with, with the operator's options as they are
+    /// wanted now.
+    pub(super) fn observe_config(&self) -> Result<Arc<FlinkConfig>, Halt<K::Question>> {
+        K::observe_config(self)
+    }
+
+    /// `kubernetes.operator.reconcile.interval`, which a resource may set, and no shorter than a second.
+    pub(super) fn interval(&self) -> Duration {
+        self.observe_config()
+            .ok()
+            .and_then(|config| config.get(&options::RECONCILE_INTERVAL).ok())
+            .unwrap_or(Duration::from_mins(1))
+            .max(INTERVAL_MIN)
+    }
+
+    pub(super) fn set_job_state(&mut self, state: JobStatusState) {
+        let event = job::set_state(self.status.job_mut(), state, self.world.now());
+        self.steps.extend(event.map(K::Step::from));
+    }
+
+    /// When the job got the state it has, or was deployed, whichever is later.
+    pub(super) fn job_state_since(&self) -> Timestamp {
+        job::state_since(self.status.job(), self.status.reconciliation(), self.world.now())
+    }
+
+    /// Stores `last`, with the trigger nonces that were used up so far.
+    pub(super) fn store_last(&mut self, last: Reconciled<K::Spec>) {
+        let reconciliation = self.status.reconciliation_mut();
+        self.last = Some(Arc::new(job::store(reconciliation, self.last.as_deref(), last)));
+    }
+
+    pub(super) fn stored(
+        &self,
+        state: JobState,
+        mode: UpgradeMode,
+        is_first: bool,
+    ) -> Reconciled<K::Spec> {
+        job::stored(&self.spec, state, mode, is_first)
+    }
+
+    /// The wanted spec is about to replace what runs: nothing runs for it yet.
+    pub(super) fn store_before_deploy(&mut self, mode: UpgradeMode, is_first: bool) {
+        let last = self.stored(JobState::Suspended, mode, is_first);
+        self.store_deployed(last, ReconciliationState::Upgrading);
+        K::spec_stored(self, JobState::Suspended);
+    }
+
+    /// The wanted spec runs, or is about to.
+    pub(super) fn store_running(&mut self, mode: UpgradeMode, is_first: bool) {
+        let last = self.stored(JobState::Running, mode, is_first);
+        self.store_deployed(last, ReconciliationState::Deployed);
+        K::spec_stored(self, JobState::Running);
+    }
+
+    pub(super) fn store_deployed(&mut self, last: Reconciled<K::Spec>, state: ReconciliationState) {
+        self.store_last(last);
+        self.status.set_observed_generation(self.generation);
+        let now = self.world.now().as_millisecond();
+        let reconciliation = self.status.reconciliation_mut();
+        reconciliation.state = state;
+        reconciliation.reconciliation_timestamp = now;
+        self.status.set_error(None);
+    }
+
+    /// The wanted spec is the one that runs already. It was started as the rollback noted, whatever
+    /// the user would have it now.
+    pub(super) fn store_as_it_runs(&mut self) {
+        let last = self.stored(JobState::Running, self.last_mode(), false);
+        self.store_deployed(last, ReconciliationState::Deployed);
+    }
+
+    /// The job is stopped and stays so; `mode` says how it was stopped.
+    pub(super) fn store_suspended(&mut self, mode: Option<UpgradeMode>) {
+        let mode = mode.unwrap_or_else(|| self.last_mode());
+        let last = self.stored(JobState::Suspended, mode, false);
+        self.store_deployed(last, ReconciliationState::Deployed);
+        K::spec_stored(self, JobState::Suspended);
+        self.mark_stable();
+    }
+
+    pub(super) fn mark_stable(&mut self) {
+        if !self.is_stable() {
+            let reconciliation = self.status.reconciliation_mut();
+            if let Some(last) = &reconciliation.last_reconciled_spec {
+                reconciliation.last_stable_spec = Some(last.clone());
+            }
+        }
+    }
+
+    /// A change that needs nothing done is still noted as seen.
+    pub(super) fn refresh_metadata(&mut self, last: &Reconciled<K::Spec>) {
+        if self.status.observed_generation() == Some(self.generation) {
+            return;
+        }
+        self.status.set_observed_generation(self.generation);
+        let refreshed = job::refreshed(last, &self.spec);
+        let was_stable = self.is_stable();
+        self.store_last(refreshed);
+        if was_stable {
+            self.mark_stable();
+        }
+    }
+
+    /// The job that is being cancelled is listed as `state`; answers whether the cancel stands. A request
+    /// that was just made may be on its way, and is made again. One that never arrived is decided anew:
+    /// what was noted of the job's state is as old, and its user may want something else by now.
+    pub(super) fn is_cancel_on_its_way(&mut self, state: JobStatusState) -> bool {
+        let is_lost = state != JobStatusState::Cancelling;
+        // The state that its successor starts from was named, and the successor is stored.
+        let is_final =
+            self.last.as_ref().is_some_and(|last| last.job_state() == JobState::Suspended);
+        let age = self.world.now().duration_since(self.job_state_since());
+        if is_lost && !is_final && age > CANCEL_ON_ITS_WAY_MAX {
+            self.set_job_state(state);
+            self.status.reconciliation_mut().state = ReconciliationState::Deployed;
+            return false;
+        }
+        self.is_cancel_lost = is_lost;
+        true
+    }
+
+    /// Whether a job whose JobManager has no statistics may have had state all the same, by when it
+    /// `started` and `ended`, or now. One that never ran is given up when the adaptive scheduler has
+    /// waited for its first resources; one that lived longer may have run, lost them, and waited.
+    pub(super) fn may_have_run(
+        &self,
+        started: Option<Timestamp>,
+        ended: Option<Timestamp>,
+    ) -> Result<bool, Halt<K::Question>> {
+        if self.is_stable() {
+            return Ok(true);
+        }
+        let wait = job::resource_wait(&*self.observe_config()?);
+        // Of a job that was cancelled without an execution graph, Flink does not tell when.
+        let ended = ended.filter(|ended| Some(*ended) >= started).unwrap_or(self.world.now());
+        let lived = started.map(|at| ended.duration_since(at));
+        Ok(lived.is_none_or(|lived| lived > wait))
+    }
+
+    /// The statistics as the upgrade table takes them: it is blank only what may have had state.
+    pub(super) fn checkpoints_for_table(&self) -> Result<Lazy<Checkpoints>, Halt<K::Question>> {
+        let mut checkpoints = lazy(self.world.checkpoints()?);
+        if let Lazy::Known(Checkpoints { is_blank: is_blank @ true, .. }) = &mut checkpoints {
+            let status = self.status.job();
+            let has_ended = status.state.is_some_and(JobStatusState::is_globally_terminal);
+            let ended = has_ended.then(|| job::updated(status));
+            *is_blank = self.may_have_run(job::started(status), ended)?;
+        }
+        Ok(checkpoints)
+    }
+
+    pub(super) fn is_stable(&self) -> bool {
+        let ReconciliationStatus { last_reconciled_spec, last_stable_spec, .. } =
+            self.status.reconciliation();
+        match (last_reconciled_spec, last_stable_spec) {
+            (Some(last), Some(stable)) => self.world.is_same(stable, last),
+            (Some(_) | None, None) | (None, Some(_)) => false,
+        }
+    }
+
+    /// The last spec that was stable.
+    pub(super) fn stable_spec(&self) -> Option<Reconciled<K::Spec>> {
+        let text = self.status.reconciliation().last_stable_spec.as_ref()?;
+        self.world.parse(text).ok().map(|stable| Reconciled::clone(&stable))
+    }
+
+    /// Says once per generation what changed.
+    pub(super) fn announce(&mut self, diff: &SpecDiff) {
+        self.steps.extend(diff.announcement(self.generation).map(K::Step::from));
+    }
+
+    /// Says what changed in front of what `start` does about it. Where that is refused, the refusal
+    /// says it all: nothing is to be sent to the API server in each pass until somebody answers it.
+    pub(super) fn announcing(
+        &mut self,
+        diff: &SpecDiff,
+        start: impl FnOnce(&mut Self) -> Result<PlanOf<K>, Halt<K::Question>>,
+    ) -> Result<PlanOf<K>, Halt<K::Question>> {
+        let front = self.steps.len();
+        let mut plan = start(self)?;
+        let announcement = diff.announcement(self.generation).map(K::Step::from);
+        let front = front.min(plan.steps.len());
+        plan.steps.splice(front..front, announcement);
+        Ok(plan)
+    }
+
+    pub(super) fn announce_stop(&mut self) {
+        self.tell(Event::normal(
+            "Suspended",
+            Component::JobManagerDeployment,
+            "Suspending existing deployment.",
+        ));
+    }
+
+    /// Adds an event to the plan.
+    pub(super) fn tell(&mut self, event: Event) {
+        self.steps.push(event.into());
+    }
+
+    /// Tells each exception of the job once, as an event.
+    pub(super) fn report_exceptions(&mut self, job: &Job) -> Result<(), Halt<K::Question>> {
+        let (told, now) = (self.world.told_exceptions(), self.world.now());
+        if told.is_some_and(|told| told.is_complete_for(job)) {
+            return Ok(());
+        }
+        let Ok(exceptions) = self.world.exceptions()? else { return Ok(()) };
+        let config = self.observe_config()?;
+        let events = job::exception_events(exceptions, told, &job.id, &config, now);
+        self.steps.extend(events.into_iter().map(K::Step::from));
+        Ok(())
+    }
+
+    /// Keeps the spec that ran, and the state that it leaves, for `history` and `rollback`.
+    pub(super) fn supersede(&mut self, last: &Reconciled<K::Spec>, restore_point: RestorePoint) {
+        let spec = self.deployed_spec(last);
+        self.steps.push(K::Step::record_revision(Superseded { spec, restore_point }));
+    }
+
+    /// The status as it is now must be stored before the steps that follow.
+    pub(super) fn write_intent(&mut self) {
+        self.settle();
+        self.steps.push(K::Step::write_status(self.status.clone()));
+    }
+
+    /// Brings the derived fields in line with the rest.
+    fn settle(&mut self) {
+        let rollback = self.rollback_on_record();
+        let failed_stop = self.failed_stop_on_record();
+        let stopped_at = self.world.stopped_at().filter(|_| self.has_room());
+        let stopped_at = stopped_at.map(Problem::not_carried_out);
+        if let Some(problem) = self.problem.as_ref().or(stopped_at.as_ref()) {
+            let Problem { kind, reason: _, component: _, message, detail, causes } = problem;
+            let (set_back, other) = (self.set_back_on_record(), K::wrong_beside(self));
+            let failed_stop = failed_stop.filter(|_| !message.contains(NOT_STOPPED));
+            let beside = [set_back, other, rollback, failed_stop];
+            let causes: Vec<String> =
+                beside.into_iter().flatten().chain(causes.iter().cloned()).collect();
+            let document = error_document(*kind, message, detail.as_deref(), &causes);
+            let document = self.with_attempts(document);
+            self.status.set_error(Some(document));
+        } else if let Some(message) = failed_stop {
+            let document = self.failed_stop_document(&message, rollback);
+            self.status.set_error(Some(document));
+        } else if let Some(rollback) = rollback {
+            self.status.set_error(Some(rolled_back(&rollback)));
+        } else if K::has_recovered(self) || self.is_carried_out() {
+            self.status.set_error(None);
+        }
+        K::settle(self);
+    }
+
+    /// Whether the error of the status is none, over, what the last plan stopped at itself, or something
+    /// that can be told beside it.
+    pub(super) fn has_room(&self) -> bool {
+        if self.rollback_on_record().is_some() || self.failed_stop_on_record().is_some() {
+            return true;
+        }
+        let Some(error) = self.status.error() else { return true };
+        reason_of(error).as_deref() == Some(NOT_CARRIED_OUT) || K::has_recovered(self)
+    }
+
+    /// Whether the stored error is what a plan stopped at, which is over, and nothing else is told
+    /// in it.
+    fn is_carried_out(&self) -> bool {
+        let error = self.status.error().unwrap_or_default();
+        reason_of(error).as_deref() == Some(NOT_CARRIED_OUT)
+            && WentBack::read(error).is_none()
+            && K::wrong_beside(self).is_none()
+    }
+
+    /// The stored status with the error that the last plan stopped at. This one may stop there, too,
+    /// and what it comes to would not be stored.
+    fn tell_first(&mut self) {
+        if self.problem.is_some() || self.world.stopped_at().is_none() {
+            return;
+        }
+        let end = std::mem::replace(&mut self.status, self.world.status().clone());
+        self.settle();
+        let told = std::mem::replace(&mut self.status, end);
+        if told.error() != self.world.status().error() {
+            self.steps.insert(0, K::Step::write_status(told));
+        }
+    }
+
+    /// Why the spec was rolled back. It stays in the status until there is another spec: by itself,
+    /// or as a cause of what is wrong beside it.
+    fn rollback_on_record(&self) -> Option<String> {
+        let state = self.status.reconciliation().state;
+        let is_back =
+            matches!(state, ReconciliationState::RollingBack | ReconciliationState::RolledBack);
+        let error = self.world.status().error().filter(|_| is_back)?;
+        rollback_in(error).filter(|rollback| {
+            self.problem.as_ref().is_none_or(|problem| problem.message != *rollback)
+        })
+    }
+
+    /// That the record went back stays in the status beside what else is wrong.
+    fn set_back_on_record(&self) -> Option<String> {
+        let is_told = |problem: &Problem| problem.detail.as_deref() == Some(WENT_BACK);
+        let error = self.world.status().error()?;
+        let set_back =
+            WentBack::read(error).filter(|_| !self.problem.as_ref().is_some_and(is_told));
+        set_back.map(|set_back| set_back.message)
+    }
+
+    /// The plan as it stands, with its reason.
+    pub(super) fn finish(
+        &mut self,
+        because: impl Into<String>,
+        look_again: Option<Duration>,
+    ) -> PlanOf<K> {
+        self.settle();
+        self.tell_first();
+        let look_again = match (look_again, self.wake) {
+            (Some(pause), Some(wake)) => Some(pause.min(wake)),
+            (pause, wake) => pause.or(wake),
+        };
+        if let Some(problem) = &self.problem
+            && self.status.error() != self.world.status().error()
+        {
+            let event = job::problem_event(problem);
+            self.tell(event);
+        }
+        Plan {
+            steps: std::mem::take(&mut self.steps),
+            status: Box::new(self.status.clone()),
+            because: because.into(),
+            look_again,
+            blocker: self.blocker.take(),
+        }
+    }
+
+    /// A plan that changes nothing at all, not even the status.
+    pub(super) fn untouched(&self, because: impl Into<String>) -> PlanOf<K> {
+        Plan {
+            steps: vec![],
+            status: Box::new(self.world.status().clone()),
+            because: because.into(),
+            look_again: None,
+            blocker: None,
+        }
+    }
+
+    pub(super) fn is_marked_deleting(&self) -> bool {
+        self.status.lifecycle_state() == Some(LifecycleState::Deleting)
+    }
+}
+
+/// Where savepoints go, when the user says so.
+pub fn savepoint_directory(config: &FlinkConfig) -> Option<String> {
+    config
+        .text_of(&options::SAVEPOINT_DIRECTORY)
+        .map(str::trim)
+        .filter(|directory| !directory.is_empty())
+        .map(str::to_owned)
+}

@@ -1,0 +1,104 @@
+//! The newest state of a job that is dropped for one which its user names: once its HA metadata are
+//! gone the history alone leads to it.
+
+use std::ops::ControlFlow;
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::application::{self, Halt};
+use super::job;
+use super::observe::SOON;
+use super::pass::{Kind, Pass};
+use super::plan::Plan;
+use super::reconciled::ReconciledSpec;
+use super::references::is_checkpoint;
+use super::restore::RestorePoint;
+use super::world::JobWorld;
+use api::deployment::FlinkDeployment;
+use api::job::{JobState, UpgradeMode};
+use api::status::{JobManagerDeploymentStatus, JobStatusState, LAST_STATE_PATH};
+
+/// In `status.clusterInfo`: the generation of a redeploy that waits for statistics, and since when.
+const WAITING_KEY: &str = "RedeployWaits";
+/// How long it waits: some JobManagers never tell them, and what the user names is to be started.
+const PATIENCE: SignedDuration = SignedDuration::from_mins(1);
+
+impl<K: Kind> Pass<'_, K> {
+    /// Path of the newest state of a job that runs, if it outlives the job's cancellation; a reason
+    /// where its JobManager does not tell.
+    pub(super) fn state_to_drop(
+        &self,
+    ) -> Result<Result<Option<String>, String>, Halt<K::Question>> {
+        let latest = match self.world.checkpoints()? {
+            Ok(checkpoints) => checkpoints.latest.as_ref().map(|latest| latest.path.clone()),
+            Err(reason) => return Ok(Err(reason.to_owned())),
+        };
+        let Some(path) = latest else { return Ok(Ok(None)) };
+        let stays = !is_checkpoint(&path) || self.retains_checkpoints()?;
+        Ok(Ok(stays.then_some(path)))
+    }
+
+    /// True where checkpoints outlive a cancelled job; by its configuration where nobody answers.
+    pub(super) fn retains_checkpoints(&self) -> Result<bool, Halt<K::Question>> {
+        Ok(match self.world.retention()? {
+            Ok(is_retained) => *is_retained,
+            Err(_) => job::retains_checkpoints(&*self.observe_config()?),
+        })
+    }
+}
+
+impl application::Pass<'_> {
+    /// The state of the job that a redeploy drops, or the plan that waits for its JobManager to tell. One
+    /// that does not answer is not waited for: the redeploy may be the way out.
+    pub(super) fn left_behind(
+        &mut self,
+        last: &ReconciledSpec,
+    ) -> Result<ControlFlow<Plan, RestorePoint>, Halt> {
+        let is_recorded = match last.job_state() {
+            JobState::Suspended => self.last_mode() == UpgradeMode::Savepoint,
+            // Its end was seen, and what it left.
+            JobState::Running => {
+                self.status.job_status.state.is_some_and(JobStatusState::is_globally_terminal)
+            }
+        };
+        let path = self.savepoint_path().filter(|path| is_recorded && path != LAST_STATE_PATH);
+        if let Some(path) = path {
+            return Ok(ControlFlow::Continue(RestorePoint::Path(path)));
+        }
+        let is_ready =
+            self.status.job_manager_deployment_status == JobManagerDeploymentStatus::Ready;
+        let runs = match job::id(&self.status.job_status) {
+            Some(id) if is_ready => FlinkDeployment::may_be_cancelled(self, &id)?,
+            Some(_) | None => false,
+        };
+        if !runs {
+            return Ok(ControlFlow::Continue(RestorePoint::HaMetadata));
+        }
+        let left = match self.state_to_drop()? {
+            Ok(path) => path.map_or(RestorePoint::HaMetadata, RestorePoint::Path),
+            Err(reason) if self.waits_for_statistics() => {
+                let because = format!(
+                    "the redeploy waits a minute for the checkpoints of the job that it drops: \
+                     {reason}"
+                );
+                return Ok(ControlFlow::Break(self.finish(because, Some(SOON))));
+            }
+            Err(_) => RestorePoint::HaMetadata,
+        };
+        self.status.cluster_info.remove(WAITING_KEY);
+        Ok(ControlFlow::Continue(left))
+    }
+
+    fn waits_for_statistics(&mut self) -> bool {
+        let noted = self.status.cluster_info.get(WAITING_KEY).and_then(|text| {
+            let (generation, since) = text.split_once(' ')?;
+            let since = since.parse::<Timestamp>().ok()?;
+            (generation == self.generation.to_string()).then_some(since)
+        });
+        let now = self.world.now;
+        let since = noted.unwrap_or(now);
+        let note = format!("{} {since}", self.generation);
+        self.status.cluster_info.insert(WAITING_KEY.to_owned(), note);
+        now.duration_since(since) < PATIENCE
+    }
+}

@@ -1,0 +1,219 @@
+//! Without high availability a JobManager that starts again knows nothing of what became of its job:
+//! it runs `main()` once more under the same id, from where the first run began.
+//!
+//! As long as nothing was asked of the job, the one that runs is the one that counts, as anywhere
+//! in Flink. Once its stop, its cancellation or its end is on record that record is of a former run,
+//! and nobody knows which of the two has the newest state.
+
+use std::ops::ControlFlow;
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::application::{Halt, Pass, Problem};
+use super::job;
+use super::plan::Plan;
+use super::reconciled::ReconciledSpec;
+use super::references::is_same_location;
+use super::stop::StopDecision;
+use super::stopping::OTHER_STATE;
+use super::world::{Job, JobManager, JobWorld, Pod};
+use api::job::UpgradeMode;
+use api::status::{JobManagerDeploymentStatus, JobStatusState};
+
+/// A job that is listed as it was before its end for longer than this runs again.
+const RUNS_AGAIN_AFTER: SignedDuration = SignedDuration::from_mins(1);
+/// Kubernetes tells times in whole seconds.
+const UNTIL: SignedDuration = SignedDuration::from_secs(1);
+
+impl Pass<'_> {
+    /// Keeps in mind why what is listed of the job is not taken for what is on record: `job`, or that
+    /// it is not there.
+    pub(super) fn note_rerun(&mut self, job: Option<&Job>) -> Result<bool, Halt> {
+        let state = self.status.job_status.state;
+        let has_ended = state.is_some_and(JobStatusState::is_globally_terminal);
+        let asked = if self.pending_stop().is_some() {
+            job::stop_since(&self.status.job_status)
+        } else if state == Some(JobStatusState::Cancelling) || has_ended {
+            Some(job::updated(&self.status.job_status))
+        } else {
+            None
+        };
+        let Some(asked) = asked else { return Ok(false) };
+        if self.is_stateless_in_force()? {
+            return Ok(false);
+        }
+        let is_another = match job {
+            Some(job) => {
+                let has_failed = state == Some(JobStatusState::Failed);
+                self.is_of_another_start(job)? && !(has_failed && self.goes_on_from_its_end()?)
+            }
+            // An ended job leaves the list after a while. What follows from that looks at its pods.
+            None => !has_ended && self.may_run_again_since(asked)?,
+        };
+        if is_another {
+            self.own.rerun = Some(self.tell_of_rerun()?);
+        }
+        Ok(is_another)
+    }
+
+    /// Whether the newest state of the listed run is the one that the failed one left: then it is the newest
+    /// of both. So it is of a job that failed before its first checkpoint.
+    fn goes_on_from_its_end(&self) -> Result<bool, Halt> {
+        let Some(left) = self.savepoint_path() else { return Ok(false) };
+        let Ok(checkpoints) = self.world.checkpoints()? else { return Ok(false) };
+        let latest = checkpoints.latest.as_ref();
+        Ok(latest.is_some_and(|latest| is_same_location(&latest.path, &left)))
+    }
+
+    /// Nothing is done with either run but what the user names.
+    pub(super) fn refuse_rerun(
+        &mut self,
+        last: &ReconciledSpec,
+        message: String,
+    ) -> Result<Plan, Halt> {
+        match self.named_redeploy(last) {
+            Some(diff) => self.redeploy_from_savepoint(last, &diff),
+            None => Err(Halt::problem(Problem::upgrade("UpgradeFailed", message))),
+        }
+    }
+
+    fn tell_of_rerun(&self) -> Result<String, Halt> {
+        let state = self.status.job_status.state;
+        let before = match (self.pending_stop(), state) {
+            (Some(_), _) => {
+                "the job was asked to stop with a savepoint, and whether it did is not known".into()
+            }
+            (None, Some(JobStatusState::Cancelling)) => {
+                "the job was cancelled, and what it left is not known".into()
+            }
+            (None, state) => {
+                let path = self.savepoint_path().map(|path| format!(" with `{path}`"));
+                let state = state.map_or("unknown", JobStatusState::as_str);
+                format!("the job had ended ({state}){}", path.unwrap_or_default())
+            }
+        };
+        let again = match self.started_with()? {
+            Ok(_) => {
+                "without high availability its JobManager, which has started again since, runs \
+                      it anew from where it began"
+                    .to_owned()
+            }
+            Err(reason) => format!(
+                "its JobManager has started again since, and runs it anew from where it began unless \
+                 it has high availability, which is not known: {reason}"
+            ),
+        };
+        Ok(format!(
+            "{before}: {again}. Nothing is stopped or started, as either run may have the newest \
+             state. {OTHER_STATE}"
+        ))
+    }
+
+    /// Whether a JobManager that starts again may run the job anew.
+    fn may_begin_anew(&self) -> Result<bool, Halt> {
+        Ok(self.is_started_with_high_availability()? != Some(true))
+    }
+
+    fn is_of_another_start(&self, job: &Job) -> Result<bool, Halt> {
+        let recorded = job::started(&self.status.job_status);
+        let is_another = recorded.is_some_and(|at| at.as_millisecond() != job.start_time);
+        Ok(is_another && self.may_begin_anew()?)
+    }
+
+    /// A decision that trusts the recorded end of the job, or what speaks against it.
+    pub(super) fn unless_run_again(&self, decision: StopDecision) -> Result<StopDecision, Halt> {
+        if decision != StopDecision::AlreadyStopped(UpgradeMode::Savepoint) {
+            return Ok(decision);
+        }
+        Ok(match self.rerun_of_ended_job()? {
+            Some(message) => StopDecision::Refuse(message),
+            None => decision,
+        })
+    }
+
+    /// Why the recorded end of a job may be that of a former run. A JobManager that lists it knows.
+    pub(super) fn rerun_of_ended_job(&self) -> Result<Option<String>, Halt> {
+        let is_gone =
+            self.status.job_manager_deployment_status == JobManagerDeploymentStatus::Missing;
+        let is_stateless = self.job().upgrade_mode == UpgradeMode::Stateless;
+        if is_gone || is_stateless || !self.may_begin_anew()? {
+            return Ok(None);
+        }
+        let job_manager = self.read_job_manager()?;
+        let is_listed = match job_manager {
+            Some(job_manager) => self.job_before_removal(job_manager)?.is_some(),
+            None => return Ok(None),
+        };
+        let ended = job::updated(&self.status.job_status);
+        let is_doubtful = !is_listed && self.may_run_again_since(ended)?;
+        is_doubtful.then(|| self.tell_of_rerun()).transpose()
+    }
+
+    /// A job that has ended and is to be started from what it left may run again by then, and be
+    /// ahead of that.
+    pub(super) fn refuse_job_that_runs_again(
+        &self,
+        job_manager: &JobManager,
+        last: &ReconciledSpec,
+    ) -> Result<(), Halt> {
+        let ended = job::updated(&self.status.job_status);
+        let is_state_wanted = self.last_mode() == UpgradeMode::Savepoint
+            && self.job().upgrade_mode != UpgradeMode::Stateless
+            && !self.is_savepoint_redeploy(last);
+        if self.is_session() || !is_state_wanted || job_manager.is_deleting {
+            return Ok(());
+        }
+        let is_list_newer = self.world.now.duration_since(ended) > RUNS_AGAIN_AFTER;
+        let found = match self.job_before_removal(job_manager)? {
+            Some(job) if self.is_of_another_start(job)? => {
+                format!("ran again and is {}", job.state.as_str())
+            }
+            Some(job) if !job.state.is_globally_terminal() && is_list_newer => {
+                format!("is {} again", job.state.as_str())
+            }
+            None if self.may_run_again_since(ended)? => "may run again in its pod".to_owned(),
+            Some(_) | None => return Ok(()),
+        };
+        let path = self.savepoint_path().unwrap_or_default();
+        let message = format!(
+            "the job had ended with `{path}`, and {found}: its JobManager was to be removed then. \
+             What it has done since is not in that state, so that nothing is started. {OTHER_STATE}"
+        );
+        Err(Halt::problem(Problem::upgrade("RestoreFailed", message)))
+    }
+
+    /// Why a job that is on record as being cancelled is not the one that is listed, or may not be;
+    /// a wait where its JobManager does not tell.
+    pub(super) fn rerun_of_cancelled_job(&self) -> Result<ControlFlow<Option<String>>, Halt> {
+        let is_stateless = self.job().upgrade_mode == UpgradeMode::Stateless;
+        let Some(job_manager) = self.read_job_manager()? else {
+            return Ok(ControlFlow::Continue(()));
+        };
+        if is_stateless || !self.may_begin_anew()? {
+            return Ok(ControlFlow::Continue(()));
+        }
+        let is_another = match self.job_before_removal(job_manager)? {
+            Some(job) if !self.is_of_another_start(job)? => return Ok(ControlFlow::Continue(())),
+            Some(_) => true,
+            None => self.may_run_again_since(job::updated(&self.status.job_status))?,
+        };
+        Ok(ControlFlow::Break(is_another.then(|| self.tell_of_rerun()).transpose()?))
+    }
+
+    /// Whether a JobManager has come up since then that knows nothing of the end of its job. One that
+    /// has not started yet may stand in for another that did.
+    fn may_run_again_since(&self, ended: Timestamp) -> Result<bool, Halt> {
+        if !self.may_begin_anew()? {
+            return Ok(false);
+        }
+        // When the run began its JobManager told, by the clock of the node on which the kubelet tells
+        // when a container did. The operator's, by which its end is on record, may differ.
+        let began = job::started(&self.status.job_status);
+        let is_later = |at: Timestamp| began.map_or(at + UNTIL > ended, |began| at > began);
+        let pods = self.pods()?;
+        let job_manager = self.read_job_manager()?.filter(|found| !found.is_deleting);
+        let is_replaced = pods.is_empty() && job_manager.is_some_and(|found| found.replicas > 0);
+        let is_newer = |pod: &Pod| pod.last_started.or(pod.created).is_some_and(is_later);
+        Ok(is_replaced || pods.iter().any(is_newer))
+    }
+}

@@ -1,0 +1,235 @@
+//! Starting a job again that failed for good or is unhealthy, and not too often.
+//!
+//! The attempts of a deployment are counted in `status.clusterInfo`, so that a new operator does not
+//! start over; the status of a session job has no place for them.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::application::{self, Halt, Problem};
+use super::deploy::GOING;
+use super::health::{HEALTH_KEY, HealthInfo, HealthRules, evaluate};
+use super::pass::{Kind, Pass, StatusOfJob};
+use super::plan::{Component, Event, Plan, Step};
+use super::reconciled::ReconciledSpec;
+use super::stop::StopDecision;
+use super::world::JobWorld;
+use api::job::UpgradeMode;
+use api::status::{JobManagerDeploymentStatus, JobStatusState, ReconciliationState};
+use config::options;
+
+/// Key in `status.clusterInfo`.
+pub const ATTEMPTS_KEY: &str = "RestartAttempts";
+
+/// Pause before the second attempt; each further one is twice as long.
+const PAUSE_MIN: Duration = Duration::from_secs(10);
+/// Longest pause. A job that ran for twice this time since its last restart starts over.
+const PAUSE_MAX: Duration = Duration::from_mins(5);
+
+/// How often a job was started again, and when last.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(default)]
+pub struct Attempts {
+    pub count: u32,
+    /// Milliseconds since the epoch.
+    pub last: i64,
+    /// Another generation of the spec starts over.
+    pub generation: i64,
+    /// When this generation was deployed, in milliseconds since the epoch: the time to become stable
+    /// does not begin anew with each attempt.
+    pub deployed: i64,
+}
+
+impl Attempts {
+    /// Those that still count at `now`.
+    pub(super) fn recent(self, now: i64) -> Self {
+        let is_recent = now.saturating_sub(self.last) < millis(PAUSE_MAX * 2);
+        if is_recent { self } else { Self { count: 0, ..self } }
+    }
+
+    /// The pause between the last attempt and the next one.
+    pub fn pause(&self) -> Duration {
+        match self.count.checked_sub(1) {
+            None => Duration::ZERO,
+            Some(doublings) => PAUSE_MIN.saturating_mul(1 << doublings.min(10)).min(PAUSE_MAX),
+        }
+    }
+
+    /// How long the next attempt has to wait at `now`.
+    pub fn wait(&self, now: i64) -> Duration {
+        let since = u64::try_from(now.saturating_sub(self.last)).unwrap_or(0);
+        self.pause().saturating_sub(Duration::from_millis(since))
+    }
+
+    pub(super) fn of_generation(self, generation: i64) -> Option<Self> {
+        (self.generation == generation).then_some(self)
+    }
+
+    pub(super) fn next(self, now: i64) -> Self {
+        Self { count: self.count.saturating_add(1), last: now, ..self }
+    }
+}
+
+fn millis(duration: Duration) -> i64 {
+    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
+}
+
+impl<K: Kind> Pass<'_, K> {
+    /// Those of the generation that runs.
+    fn attempts(&self) -> Attempts {
+        let generation = self.status.observed_generation().unwrap_or(self.generation);
+        let deployed = self.status.reconciliation().reconciliation_timestamp;
+        let stored = K::attempts(self).and_then(|attempts| attempts.of_generation(generation));
+        stored.unwrap_or(Attempts { generation, deployed, ..Attempts::default() })
+    }
+
+    /// When the deployed spec was first deployed, in milliseconds since the epoch.
+    pub(super) fn deployed_since(&self) -> i64 {
+        self.attempts().deployed
+    }
+
+    /// Counts this attempt, or tells how long it has to wait.
+    pub(super) fn take_attempt(&mut self) -> Result<u32, Duration> {
+        let now = self.world.now().as_millisecond();
+        let attempts = self.attempts().recent(now);
+        let wait = attempts.wait(now);
+        if !wait.is_zero() {
+            return Err(wait);
+        }
+        let attempts = attempts.next(now);
+        K::note_attempts(self, Some(attempts));
+        Ok(attempts.count)
+    }
+
+    /// Tells that a failed job is started again. What it failed of is in the events; the next try
+    /// begins without it.
+    pub(super) fn announce_restart(&mut self, attempt: u32) {
+        self.tell(Event::warning(
+            "RestartFailedJob",
+            Component::Job,
+            format!("Restarting failed job, attempt {attempt}"),
+        ));
+        self.problem = None;
+        self.status.set_error(None);
+    }
+}
+
+impl application::Pass<'_> {
+    /// `job.restart.failed`: a job that failed for good is started again from what it left.
+    pub(super) fn restart_failed(&mut self, last: &ReconciledSpec) -> Result<Option<Plan>, Halt> {
+        let is_asked = self.observe_config()?.get(&options::JOB_RESTART_FAILED)?;
+        if !is_asked || self.status.job_status.state != Some(JobStatusState::Failed) {
+            return Ok(None);
+        }
+        let mut facts = self.stop_facts(last)?;
+        if facts.mode == UpgradeMode::Savepoint {
+            facts.mode = UpgradeMode::LastState;
+        }
+        let decision = self.ask_table(facts)?;
+        if let Some(plan) = self.stop_unstarted(&decision)? {
+            return Ok(Some(plan));
+        }
+        let mode = match decision {
+            StopDecision::AlreadyStopped(mode) | StopDecision::NeverStarted(mode) => mode,
+            StopDecision::LastState => UpgradeMode::LastState,
+            StopDecision::Stateless => UpgradeMode::Stateless,
+            StopDecision::Refuse(reason) => {
+                return Err(Halt::problem(Problem::upgrade("RestoreFailed", reason)));
+            }
+            StopDecision::Wait(reason) => return Err(Halt::Cannot(reason)),
+            StopDecision::Savepoint | StopDecision::Cancel => return Ok(None),
+        };
+        let count = match self.take_attempt() {
+            Ok(count) => count,
+            Err(wait) => {
+                self.wake_within(wait);
+                return Ok(None);
+            }
+        };
+        self.adopt_last_checkpoint(mode)?;
+        self.announce_restart(count);
+        let because = "the job failed: starting it again from its last state";
+        if self.status.reconciliation_status.state == ReconciliationState::RolledBack {
+            let state = ReconciliationState::RollingBack;
+            return self.take_down_as(state, last, mode, because).map(Some);
+        }
+        // The spec that failed, not one that waits for it.
+        self.spec = Cow::Owned(last.spec.clone());
+        self.generation = self.status.observed_generation.unwrap_or(self.generation);
+        let plan = self.take_down(mode, false)?;
+        Ok(Some(Plan { because: because.to_owned(), ..plan }))
+    }
+
+    /// Notes how the job does, where that is asked.
+    pub(super) fn observe_health(&mut self) -> Result<(), Halt> {
+        let config = self.observe_config()?;
+        if !config.get(&options::CLUSTER_HEALTH_CHECK_ENABLED)? {
+            return Ok(());
+        }
+        let rules = HealthRules::of(&config)?;
+        let Ok(metrics) = self.world.job_metrics()? else { return Ok(()) };
+        let before = self.health();
+        let now = self.world.now.as_millisecond();
+        if let Some(info) = evaluate(before.as_ref(), metrics, &rules, now) {
+            self.status.cluster_info.insert(HEALTH_KEY.to_owned(), info.to_text());
+        }
+        Ok(())
+    }
+
+    fn health(&self) -> Option<HealthInfo> {
+        self.status.cluster_info.get(HEALTH_KEY).and_then(|text| HealthInfo::parse(text))
+    }
+
+    /// `cluster.health-check.enabled`: an unhealthy job gets a new JobManager, which the recovery
+    /// of lost ones then starts with the newest state.
+    pub(super) fn restart_unhealthy(
+        &mut self,
+        last: &ReconciledSpec,
+    ) -> Result<Option<Plan>, Halt> {
+        let is_ready =
+            self.status.job_manager_deployment_status == JobManagerDeploymentStatus::Ready;
+        let is_asked = self.observe_config()?.get(&options::CLUSTER_HEALTH_CHECK_ENABLED)?;
+        let error = match self.health() {
+            Some(info) if is_asked && is_ready && !info.health_result.healthy => {
+                info.health_result.error
+            }
+            Some(_) | None => return Ok(None),
+        };
+        if let Err(reason) = self.recovery_point(last) {
+            return match reason {
+                Halt::Ask(question) => Err(Halt::Ask(question)),
+                Halt::Cannot(_) => Ok(None),
+                Halt::Problem(problem) => {
+                    let error = error.unwrap_or_default();
+                    let message = format!(
+                        "the job is unhealthy ({error}) and not restarted: {}",
+                        problem.message
+                    );
+                    self.problem = Some(Problem { message, ..*problem });
+                    Ok(None)
+                }
+            };
+        }
+        if let Err(wait) = self.take_attempt() {
+            self.wake_within(wait);
+            return Ok(None);
+        }
+        self.steps.push(Step::Event(Event::warning(
+            "RestartUnhealthyJob",
+            Component::Job,
+            error.unwrap_or_else(|| "Restarting unhealthy job".to_owned()),
+        )));
+        let uid = self.read_job_manager()?.map(|job_manager| job_manager.uid.clone());
+        self.set_job_state(JobStatusState::Reconciling);
+        self.status.job_manager_deployment_status = JobManagerDeploymentStatus::Missing;
+        self.note_checkpoint_in_metadata()?;
+        self.write_intent();
+        self.delete_cluster_of(UpgradeMode::LastState, uid)?;
+        Ok(Some(self.finish("the job is unhealthy: replacing its JobManager", Some(GOING))))
+    }
+}
+
+#[cfg(test)]
+mod tests;

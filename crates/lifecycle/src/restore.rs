@@ -1,0 +1,139 @@
+//! The restore point of the next start: one function that names it or refuses.
+//!
+//! A start is empty only when the user asked for that, or when it is known that there was never
+//! any state. Everything that is merely unknown is a refusal.
+
+use api::job::UpgradeMode;
+use api::status::LAST_STATE_PATH;
+
+use super::world::HaMetadata;
+
+/// Where a job starts from.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum RestorePoint {
+    /// No state: asked for, or there never was any.
+    Empty,
+    /// A savepoint or retained checkpoint.
+    Path(String),
+    /// The newest checkpoint that HA metadata names; Flink finds it by the job id, which is kept.
+    HaMetadata,
+}
+
+impl RestorePoint {
+    /// A phrase for logs and plans.
+    pub fn describe(&self) -> String {
+        match self {
+            Self::Empty => "empty state".to_owned(),
+            Self::Path(path) => path.clone(),
+            Self::HaMetadata => "the latest checkpoint in HA metadata".to_owned(),
+        }
+    }
+}
+
+/// High availability as far as a restore is concerned.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum HighAvailability {
+    Off,
+    /// It could not be read; says nothing about what is there.
+    Unknown(String),
+    Known(HaMetadata),
+}
+
+/// All that the choice may look at.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct RestoreFacts {
+    /// `spec.job.upgradeMode` as the user has it now.
+    pub wanted: UpgradeMode,
+    /// How the job was stopped: the mode stored when that was decided.
+    pub stopped_as: UpgradeMode,
+    /// `status.jobStatus.upgradeSavepointPath`, else the deprecated last savepoint.
+    pub path: Option<String>,
+    pub high_availability: HighAvailability,
+}
+
+/// Why no restore point can be named.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Refusal {
+    /// May pass by itself: look again.
+    NotYet(String),
+    /// A person has to choose the state.
+    NeedsPerson(String),
+}
+
+impl Refusal {
+    /// What to tell the user.
+    pub fn message(&self) -> &str {
+        match self {
+            Self::NotYet(message) | Self::NeedsPerson(message) => message,
+        }
+    }
+}
+
+const CHOOSE: &str = "set `spec.job.initialSavepointPath` to the state to start from and a new \
+     `spec.job.savepointRedeployNonce`. Manual restore required.";
+
+/// The restore point for a job that was stopped.
+///
+/// # Errors
+/// A [`Refusal`] when the state to restore is unknown, missing or not readable.
+pub fn restore_point(facts: &RestoreFacts) -> Result<RestorePoint, Refusal> {
+    let RestoreFacts { wanted, stopped_as, path, high_availability } = facts;
+    match (wanted, stopped_as) {
+        (UpgradeMode::Stateless, _) | (_, UpgradeMode::Stateless) => Ok(RestorePoint::Empty),
+        (UpgradeMode::Savepoint | UpgradeMode::LastState, UpgradeMode::Savepoint) => {
+            match path.as_deref() {
+                Some(LAST_STATE_PATH) => Err(Refusal::NeedsPerson(format!(
+                    "the job's last checkpoint is known to HA metadata only, which a start from a \
+                     savepoint does not read; {CHOOSE}"
+                ))),
+                Some(path) => Ok(RestorePoint::Path(path.to_owned())),
+                None => Err(Refusal::NeedsPerson(format!(
+                    "the job was stopped with its state kept, but the path of that state is not \
+                     recorded; {CHOOSE}"
+                ))),
+            }
+        }
+        (UpgradeMode::Savepoint | UpgradeMode::LastState, UpgradeMode::LastState) => {
+            last_state(path.as_deref(), high_availability)
+        }
+    }
+}
+
+fn last_state(
+    path: Option<&str>,
+    high_availability: &HighAvailability,
+) -> Result<RestorePoint, Refusal> {
+    match high_availability {
+        HighAvailability::Off => Err(Refusal::NeedsPerson(format!(
+            "the job was stopped to be restored from HA metadata, but `high-availability.type` is \
+             off now; turn it on again, or {CHOOSE}"
+        ))),
+        HighAvailability::Unknown(reason) => {
+            Err(Refusal::NotYet(format!("HA metadata cannot be read: {reason}")))
+        }
+        HighAvailability::Known(HaMetadata { has_job: false, has_checkpoint: _ }) => {
+            Err(Refusal::NeedsPerson(format!(
+                "HA metadata is not available to restore from last state. It is possible that the \
+                 job has finished or terminally failed, or the configmaps have been deleted. Find \
+                 its newest checkpoint or savepoint and {CHOOSE}"
+            )))
+        }
+        HighAvailability::Known(HaMetadata { has_job: true, has_checkpoint: true }) => {
+            Ok(RestorePoint::HaMetadata)
+        }
+        // The job never completed a checkpoint of its own, so its state is what it started from.
+        HighAvailability::Known(HaMetadata { has_job: true, has_checkpoint: false }) => {
+            match path {
+                Some(LAST_STATE_PATH) => Err(Refusal::NeedsPerson(format!(
+                    "HA metadata is not available to restore from last state: it names no \
+                     checkpoint although the job had one; {CHOOSE}"
+                ))),
+                Some(path) => Ok(RestorePoint::Path(path.to_owned())),
+                None => Ok(RestorePoint::Empty),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

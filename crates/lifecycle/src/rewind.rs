@@ -1,0 +1,178 @@
+//! When the API server's store went back to an earlier state, and the record of a job with it.
+//!
+//! The restore point on record is then older than what the job has done since, and nobody but the
+//! process that saw it knows. A start from there would replace the newest state by an older one in
+//! silence, so it is refused until a person names the state; [`WENT_BACK`] in `status.error` keeps
+//! the refusal for the next process. Where no process saw it, a session job that runs and is not on
+//! record tells it, by its id.
+
+use api::job::{JobSpec, UpgradeMode};
+use api::status::{JobStatus, ReconciliationStatus};
+
+use super::application::{self, Halt, Problem};
+use super::error_document::messages_of;
+use super::job;
+use super::pass::{Kind, Pass, StatusOfJob};
+use super::reconciled::StoredSpec;
+use super::world::{Job, JobWorld};
+
+/// Machine-readable reason of the refusal.
+pub const WENT_BACK: &str = "RecordWentBack";
+
+/// How the refusal begins, by which it is known again.
+const SET_BACK: &str = "the API server's store was set back, and with it the record of this job: ";
+/// The same where no process saw it, and the job that ran last tells it.
+const BESIDE: &str = "a job of this resource runs that is not on its record: ";
+
+/// What is known of a job whose record went back.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct WentBack {
+    /// What happened, and what to do. It says all that the other fields do.
+    pub message: String,
+    /// The job that ran last, by what was known of it.
+    pub job_id: Option<String>,
+    /// `spec.job.savepointRedeployNonce` at that time: another one is a person's answer.
+    pub nonce: Option<i64>,
+}
+
+impl WentBack {
+    /// From the refusal that stands in `status.error`, by itself or as a cause of what is wrong
+    /// beside it.
+    pub fn read(error: &str) -> Option<Self> {
+        let is_one = |text: &String| text.starts_with(SET_BACK) || text.starts_with(BESIDE);
+        let told = messages_of(error).into_iter().find(is_one)?;
+        let message = format!("{}{END}", told.split_once(END).map_or(&*told, |(before, _)| before));
+        let between = |from: &str, to: &str| {
+            let (_, rest) = message.split_once(from)?;
+            Some(rest.split_once(to)?.0.to_owned())
+        };
+        let job_id = between(WITH_ID, " ").filter(|id| id != NONE);
+        let nonce = between(WITH_NONCE, ".").and_then(|nonce| nonce.parse().ok());
+        Some(Self { message, job_id, nonce })
+    }
+
+    /// A job of this resource runs that is not on record, and nobody saw why. `job` is the spec as it is
+    /// found.
+    pub fn beside(job_id: &str, job: &JobSpec) -> Self {
+        let nonce = job.savepoint_redeploy_nonce;
+        Self {
+            message: format!(
+                "{BESIDE}this operator started one {WITH_ID}{job_id} and the record tells of another \
+                 or of none, {WITH_NONCE}{}. So it is after a restore of the API server's store that \
+                 nobody saw, when a job went on although it was stopped with a savepoint, and when one \
+                 started long after its submission. What it saved is not on record. {ANSWER}{END}",
+                told_nonce(nonce)
+            ),
+            job_id: Some(job_id.to_owned()),
+            nonce,
+        }
+    }
+
+    /// Whether the job that ran last is among these and has not ended.
+    pub fn lives_among(&self, jobs: &[Job]) -> bool {
+        is_alive(self.job_id.as_deref(), jobs)
+    }
+}
+
+/// What comes before the id and the nonce in the message.
+const WITH_ID: &str = "with job id ";
+const WITH_NONCE: &str = "with `spec.job.savepointRedeployNonce` ";
+const NONE: &str = "none";
+const ANSWER: &str = "Find its newest checkpoint or savepoint and set `spec.job.initialSavepointPath` to it \
+                      with a new `spec.job.savepointRedeployNonce`.";
+const END: &str = " Manual restore required.";
+
+/// Whether the job of this id is listed and has not ended.
+pub fn is_alive(id: Option<&str>, jobs: &[Job]) -> bool {
+    id.is_some_and(|id| jobs.iter().any(|job| job.id == id && !job.state.is_globally_terminal()))
+}
+
+/// The record of a job.
+#[derive(Clone, Copy, Debug)]
+pub struct Record<'a> {
+    pub generation: Option<i64>,
+    pub job: &'a JobStatus,
+    pub reconciliation: &'a ReconciliationStatus,
+}
+
+/// What is known of a job whose record went back from `known` to `listed`; nothing where both tell
+/// of the same start of the same job.
+pub fn went_back(known: Record<'_>, listed: Record<'_>, job: Option<&JobSpec>) -> Option<WentBack> {
+    let start = |record: Record<'_>| {
+        let Record { generation: _, job, reconciliation } = record;
+        let path = job.upgrade_savepoint_path.clone();
+        (job.job_id.clone(), path, reconciliation.state, reconciliation.reconciliation_timestamp)
+    };
+    if start(known) == start(listed) {
+        return None;
+    }
+    let since = known.job.upgrade_savepoint_path.as_deref();
+    let since =
+        since.map_or_else(String::new, |path| format!(", but that it started from `{path}`"));
+    let (was, is) = (told(known.generation), told(listed.generation));
+    let id = known.job.job_id.as_deref().unwrap_or(NONE);
+    let nonce = job.and_then(|job| job.savepoint_redeploy_nonce);
+    let has = told_nonce(nonce);
+    Some(WentBack {
+        message: format!(
+            "{SET_BACK}it was at {was} {WITH_ID}{id} and is at {is} now, {WITH_NONCE}{has}. What the \
+             job saved since then is not on record{since}. {ANSWER}{END}"
+        ),
+        job_id: known.job.job_id.clone(),
+        nonce,
+    })
+}
+
+fn told_nonce(nonce: Option<i64>) -> String {
+    nonce.map_or(NONE.to_owned(), |nonce| nonce.to_string())
+}
+
+fn told(generation: Option<i64>) -> String {
+    generation.map_or("no generation".to_owned(), |generation| format!("generation {generation}"))
+}
+
+impl<K: Kind> Pass<'_, K> {
+    /// What is known of a record that went back: by this process, or by the one that left its
+    /// refusal in the status.
+    pub(super) fn set_back(&self) -> Option<WentBack> {
+        let left = || self.world.status().error().and_then(WentBack::read);
+        self.world.went_back().cloned().or_else(left)
+    }
+
+    /// Whether a person named the state to start from since then, and that is what the next start
+    /// restores.
+    pub(super) fn is_answered(&self, set_back: &WentBack) -> bool {
+        let path = self.savepoint_path();
+        let last = self.last.as_ref().map(|last| last.spec.job());
+        self.is_told_anew(set_back)
+            && last.is_none_or(|job| {
+                job.is_some_and(|job| job::is_savepoint_redeploy(job, path.as_deref()))
+            })
+    }
+
+    /// Whether the spec names a state to start from since then.
+    pub(super) fn is_told_anew(&self, set_back: &WentBack) -> bool {
+        let nonce = self.job().savepoint_redeploy_nonce;
+        nonce.is_some() && nonce != set_back.nonce
+    }
+}
+
+/// The refusal as it is told.
+pub(super) fn refusal(message: String) -> Problem {
+    Problem { detail: Some(WENT_BACK.to_owned()), ..Problem::upgrade("RestoreFailed", message) }
+}
+
+impl application::Pass<'_> {
+    /// Refuses a start while the newest state of the job is not the one on record.
+    pub(super) fn refuse_set_back_record(&self) -> Result<(), Halt> {
+        if self.is_session() || self.job().upgrade_mode == UpgradeMode::Stateless {
+            return Ok(());
+        }
+        match self.set_back() {
+            Some(set_back) if !self.is_answered(&set_back) => {
+                Err(Halt::problem(refusal(set_back.message)))
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+}

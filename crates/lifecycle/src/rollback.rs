@@ -1,0 +1,491 @@
+//! Going back by itself to the last spec that was stable.
+//!
+//! A spec that did not become stable in time gives way to the one before. The newest state is
+//! carried over by the same table and the same choice of a restore point as in any upgrade; where
+//! they would wait or refuse, nothing is rolled back, and it is said why.
+//!
+//! Where a rollback stands is in the status alone. `ROLLING_BACK` with a JobManager that is
+//! `MISSING` means that the failed one is being removed. With one that is `DEPLOYING` the failed one
+//! was seen to be gone, so that a JobManager found then is already the one rolled back to.
+
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::application::{self, Halt, Problem};
+use super::deploy::{GOING, STARTING_KEY, mode_of, point};
+use super::diff::{ChangeClass, SpecDiff};
+use super::error_document::{ErrorType, ROLLED_BACK, message_of};
+use super::observe::{SOON, foreign_deployment};
+use super::pass::{Kind, Pass, StatusOfJob};
+use super::plan::{Component, Event, Plan, Step};
+use super::reconciled::{Reconciled, ReconciledSpec};
+use super::restore::{HighAvailability, RestoreFacts, RestorePoint};
+use super::stop::StopDecision;
+use super::upgrade::NEVER_STARTED_KEY;
+use super::version::refuse_old_version;
+use super::world::{JobManager, JobWorld, PodProblem};
+use api::deployment::{FlinkDeployment, FlinkDeploymentSpec};
+use api::job::{JobState, UpgradeMode};
+use api::status::{JobManagerDeploymentStatus, JobStatusState, ReconciliationState};
+use config::cluster::is_high_availability_on;
+use config::options;
+
+/// How the reason of a rollback begins, and of one that is refused.
+const NOT_STABLE: &str = "the spec did not become stable in";
+/// What stands between the cause and the reason of a refusal.
+const NOT_BACK: &str = "), and it is not rolled back: ";
+
+/// What the time of a rollback depends on, for any kind that is rolled back.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[allow(clippy::struct_excessive_bools, reason = "independent facts")]
+pub struct RollbackFacts {
+    pub now: Timestamp,
+    /// `kubernetes.operator.deployment.rollback.enabled`.
+    pub is_enabled: bool,
+    pub state: ReconciliationState,
+    /// The deployed spec differs from the last stable one in nothing that matters.
+    pub is_stable: bool,
+    /// There is a last stable spec, and it ran.
+    pub has_target: bool,
+    /// The last stable spec is for another Flink version.
+    pub is_version_changed: bool,
+    /// `status.reconciliationStatus.reconciliationTimestamp`.
+    pub deployed: Timestamp,
+    /// How long a spec has to become stable.
+    pub patience: Duration,
+}
+
+/// Whether it is time to go back.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Due {
+    Never,
+    /// After this long, unless the spec becomes stable.
+    In(Duration),
+    Now,
+}
+
+/// Whether the deployed spec had its time. Says nothing about the state to restore.
+pub fn due(facts: &RollbackFacts) -> Due {
+    let RollbackFacts { now, is_enabled, state, is_stable, has_target, .. } = *facts;
+    let may_go_back = is_enabled && has_target && !is_stable && !facts.is_version_changed;
+    if !may_go_back || state != ReconciliationState::Deployed {
+        return Due::Never;
+    }
+    let patience = SignedDuration::try_from(facts.patience).unwrap_or(SignedDuration::MAX);
+    let left = patience.saturating_sub(now.duration_since(facts.deployed));
+    match Duration::try_from(left) {
+        Ok(left) if !left.is_zero() => Due::In(left),
+        Ok(_) | Err(_) => Due::Now,
+    }
+}
+
+impl<K: Kind> Pass<'_, K> {
+    /// How long a spec has to become stable: to run, and then to prove itself.
+    pub(super) fn patience(&self) -> Result<Duration, Halt<K::Question>> {
+        let config = self.observe_config()?;
+        let ready: Duration = config.get(&options::DEPLOYMENT_READINESS_TIMEOUT)?;
+        Ok(ready.saturating_add(config.get(&options::DEPLOYMENT_STABLE_RUNNING_FOR)?))
+    }
+
+    /// How long the spec still has to become stable; `Never` where it is not rolled back.
+    pub(super) fn rollback_due(
+        &self,
+        last: &Reconciled<K::Spec>,
+    ) -> Result<Due, Halt<K::Question>> {
+        let config = self.observe_config()?;
+        let state = self.status.reconciliation().state;
+        let is_enabled = config.get(&options::DEPLOYMENT_ROLLBACK_ENABLED)?;
+        // Most resources end here, and spare the reading of their stable spec.
+        if !is_enabled || state != ReconciliationState::Deployed {
+            return Ok(Due::Never);
+        }
+        let stable = self.stable_spec();
+        let deployed = Timestamp::from_millisecond(self.deployed_since());
+        let is_stopped = |spec: &Reconciled<K::Spec>| spec.job_state() == JobState::Suspended;
+        Ok(due(&RollbackFacts {
+            now: self.world.now(),
+            is_enabled,
+            state,
+            is_stable: self.is_proven(last),
+            has_target: stable.as_ref().is_some_and(|stable| !is_stopped(stable))
+                && !is_stopped(last),
+            is_version_changed: stable
+                .as_ref()
+                .is_some_and(|stable| K::is_version_changed(&stable.spec, &last.spec)),
+            deployed: deployed.unwrap_or(self.world.now()),
+            patience: self.patience()?,
+        }))
+    }
+
+    /// Whether nothing that matters has changed since a spec was stable.
+    pub(super) fn is_proven(&self, last: &Reconciled<K::Spec>) -> bool {
+        self.stable_spec().is_some_and(|stable| {
+            K::changes(&stable.spec, &last.spec).class() == ChangeClass::Ignore
+        })
+    }
+}
+
+impl application::Pass<'_> {
+    /// Begins a rollback when it is time for one and the newest state can be carried over.
+    pub(super) fn roll_back_if_due(&mut self, last: &ReconciledSpec) -> Result<Option<Plan>, Halt> {
+        if self.rollback_due(last)? != Due::Now {
+            return Ok(None);
+        }
+        let Some(stable) = self.stable_spec() else { return Ok(None) };
+        match self.rollback_mode(last, &stable)? {
+            Ok((decision, mode)) => match self.stop_unstarted(&decision)? {
+                Some(plan) => Ok(Some(plan)),
+                None => self.begin_rollback(last, mode).map(Some),
+            },
+            Err(reason) => {
+                let cause = self.trouble();
+                self.problem = Some(Problem::upgrade(
+                    "RollbackRefused",
+                    format!("{NOT_STABLE} {:?} ({cause}{NOT_BACK}{reason}", self.patience()?),
+                ));
+                Ok(None)
+            }
+        }
+    }
+
+    /// How the failed job is to be stopped so that the spec before it can start with the newest
+    /// state, or why it cannot.
+    fn rollback_mode(
+        &self,
+        last: &ReconciledSpec,
+        stable: &ReconciledSpec,
+    ) -> Result<Result<(StopDecision, UpgradeMode), String>, Halt> {
+        if self.is_session() {
+            // It has no state of its own, and HA metadata of its jobs is kept.
+            return Ok(Ok((StopDecision::Stateless, UpgradeMode::Stateless)));
+        }
+        let mut facts = self.stop_facts(last)?;
+        // A failed job is not asked for a savepoint, and what it was started from may be old.
+        facts.mode = self.mode_of_rollback();
+        facts.is_version_changed = false;
+        facts.checkpoint_age_max = None;
+        facts.may_cancel = false;
+        let decision = self.ask_table(facts)?;
+        let mode = match decision {
+            StopDecision::Stateless => UpgradeMode::Stateless,
+            StopDecision::LastState => UpgradeMode::LastState,
+            StopDecision::AlreadyStopped(mode) | StopDecision::NeverStarted(mode) => mode,
+            StopDecision::Wait(reason) | StopDecision::Refuse(reason) => return Ok(Err(reason)),
+            StopDecision::Savepoint | StopDecision::Cancel => {
+                return Ok(Err("there is no HA metadata of the job that runs".to_owned()));
+            }
+        };
+        // Nothing is taken down before it is known that what follows can start.
+        match self.rollback_point(mode, &stable.spec) {
+            Ok(_) => Ok(Ok((decision, mode))),
+            Err(Halt::Ask(question)) => Err(Halt::Ask(question)),
+            Err(Halt::Cannot(reason)) => Ok(Err(reason)),
+            Err(Halt::Problem(problem)) => Ok(Err(problem.message)),
+        }
+    }
+
+    /// Empty only for a job whose user does not care for state; by the mode of the spec that is in
+    /// force, as the stored one tells how the job was started, which says nothing about what it has
+    /// saved since.
+    fn mode_of_rollback(&self) -> UpgradeMode {
+        match self.job().upgrade_mode {
+            UpgradeMode::Stateless => UpgradeMode::Stateless,
+            UpgradeMode::Savepoint | UpgradeMode::LastState => UpgradeMode::LastState,
+        }
+    }
+
+    fn rollback_point(
+        &self,
+        stopped_as: UpgradeMode,
+        stable: &FlinkDeploymentSpec,
+    ) -> Result<RestorePoint, Halt> {
+        if self.is_session() {
+            return Ok(RestorePoint::Empty);
+        }
+        let wanted = self.mode_of_rollback();
+        let reads_metadata =
+            stopped_as == UpgradeMode::LastState && wanted != UpgradeMode::Stateless;
+        let high_availability = if reads_metadata {
+            if let Some(last) = &self.last {
+                self.refuse_moved_metadata(&last.spec, stable)?;
+            }
+            self.high_availability(stable)?
+        } else {
+            HighAvailability::Off
+        };
+        let path = self.savepoint_path();
+        point(RestoreFacts { wanted, stopped_as, path, high_availability })
+    }
+
+    /// Writes down that the spec failed and how its job is stopped, then removes its JobManager.
+    fn begin_rollback(&mut self, last: &ReconciledSpec, mode: UpgradeMode) -> Result<Plan, Halt> {
+        let cause = self.trouble();
+        let patience = self.patience()?;
+        self.steps.push(Step::Event(Event::normal(
+            "Rollback",
+            Component::JobManagerDeployment,
+            "Rolling back failed deployment.",
+        )));
+        self.problem = Some(Problem {
+            kind: ErrorType::DeploymentFailed,
+            reason: "RolledBack",
+            component: Component::JobManagerDeployment,
+            message: format!("{NOT_STABLE} {patience:?}{ROLLED_BACK}{cause}"),
+            detail: None,
+            causes: vec![],
+        });
+        let because = "rolling back: removing the JobManager of the failed spec";
+        // The counts of the failed spec mean nothing for the one that comes.
+        FlinkDeployment::note_attempts(self, None);
+        self.take_down_as(ReconciliationState::RollingBack, last, mode, because)
+    }
+
+    /// Removes the JobManager of a spec that stays the stored one.
+    pub(super) fn take_down_as(
+        &mut self,
+        state: ReconciliationState,
+        last: &ReconciledSpec,
+        mode: UpgradeMode,
+        because: &str,
+    ) -> Result<Plan, Halt> {
+        let job_id = self.cancellable_job();
+        let job_manager = self.read_job_manager()?.cloned();
+        self.note_how_it_was_stopped(last, mode);
+        self.status.cluster_info.remove(STARTING_KEY);
+        if mode == UpgradeMode::LastState {
+            self.note_checkpoint_in_metadata()?;
+        }
+        self.status.reconciliation_status.state = state;
+        self.status.task_manager = self.no_task_managers();
+        if !self.is_session()
+            && !self.status.job_status.state.is_some_and(JobStatusState::is_globally_terminal)
+        {
+            self.set_job_state(JobStatusState::Finished);
+        }
+        self.status.job_manager_deployment_status = JobManagerDeploymentStatus::Missing;
+        self.write_intent();
+        if let (UpgradeMode::Stateless, Some(job_id)) = (mode, job_id) {
+            self.steps.push(Step::CancelJob { job_id, is_best_effort: true });
+        }
+        self.delete_cluster_of(mode, job_manager.map(|job_manager| job_manager.uid))?;
+        Ok(self.finish(because, Some(GOING)))
+    }
+
+    fn note_how_it_was_stopped(&mut self, last: &ReconciledSpec, mode: UpgradeMode) {
+        let started_empty = self.has_started_empty();
+        if mode == UpgradeMode::Stateless || (mode == UpgradeMode::LastState && started_empty) {
+            // Not a path of the job that runs; HA metadata may name no checkpoint.
+            self.status.job_status.upgrade_savepoint_path = None;
+        }
+        let mut last = last.clone();
+        last.first_deployment = Some(false);
+        if let Some(job) = &mut last.spec.job {
+            job.upgrade_mode = mode;
+        }
+        self.store_last(last);
+    }
+
+    /// The failed JobManager goes, the last stable spec comes. A user who edits meanwhile wins.
+    pub(super) fn go_on_rolling_back(
+        &mut self,
+        last: &ReconciledSpec,
+        diff: &SpecDiff,
+    ) -> Result<Plan, Halt> {
+        let Some(stable) = self.stable_spec() else {
+            return Err(Halt::problem(Problem::upgrade(
+                "RestoreFailed",
+                "status.reconciliationStatus.lastStableSpec, which is rolled back to, is not \
+                 readable: the job stays stopped, its state is kept. Change the spec to one that \
+                 works",
+            )));
+        };
+        let job_manager = self.read_job_manager()?.cloned();
+        if let Some(job_manager) = &job_manager
+            && job_manager.owner_uid.as_deref() != Some(self.world.uid())
+        {
+            return Err(Halt::problem(foreign_deployment(self.world.name())));
+        }
+        if self.is_rollback_made(job_manager.as_ref()) {
+            return self.adopt_rollback(&stable.spec);
+        }
+        if job_manager.is_none()
+            && diff.class() != ChangeClass::SavepointRedeploy
+            && !self.moves_metadata(&last.spec, &stable.spec)?
+            && self.was_lost_after_its_start(&stable.spec)?
+        {
+            self.note_rollback_made(&stable.spec);
+            let because = "the JobManager that was rolled back to was made, and is lost";
+            return Ok(self.finish(because, Some(Duration::ZERO)));
+        }
+        if diff.class() != ChangeClass::Ignore {
+            match self.refuse_edit_without_metadata(last, diff) {
+                Ok(()) => return self.leave_rollback(last, diff),
+                Err(Halt::Problem(problem)) => {
+                    self.problem = Some(*problem);
+                    self.keep_in_force(&last.spec);
+                }
+                Err(halt) => return Err(halt),
+            }
+        }
+        if let Some(job_manager) = &job_manager {
+            if self.has_ended_before_removal(job_manager)? {
+                self.note_how_it_was_stopped(last, UpgradeMode::Savepoint);
+            }
+            self.refuse_job_that_runs_again(job_manager, last)?;
+            return self.remove(job_manager.is_deleting, &job_manager.uid);
+        }
+        if let Some(plan) = self.wait_for_old_task_managers()? {
+            return Ok(plan);
+        }
+        if self.has_old_pods()? {
+            return self.await_pods_left();
+        }
+        self.refuse_unknown_start(&stable.spec, self.mode_of_rollback())?;
+        let restore = self.rollback_point(self.last_mode(), &stable.spec)?;
+        self.deploy_stable(last, &stable.spec, &restore)
+    }
+
+    /// An edit that does not find the HA metadata of a job that is stopped with nothing else, or cannot
+    /// read them, waits for what is rolled back to: a job that runs can be saved first. Once it were
+    /// stored, nothing would tell any more where they are.
+    fn refuse_edit_without_metadata(
+        &self,
+        last: &ReconciledSpec,
+        diff: &SpecDiff,
+    ) -> Result<(), Halt> {
+        let needs_metadata = self.last_mode() == UpgradeMode::LastState
+            && self.job().upgrade_mode != UpgradeMode::Stateless
+            && diff.class() != ChangeClass::SavepointRedeploy;
+        if !needs_metadata {
+            return Ok(());
+        }
+        let is_kept = is_high_availability_on(&*self.deploy_config(&self.spec, self.generation)?);
+        let because = if last.spec.flink_version != self.spec.flink_version {
+            "another version of Flink does not read"
+        } else if !is_kept || self.moves_metadata(&last.spec, &self.spec)? {
+            "the change of `high-availability.*`, or of the job's id, would hide"
+        } else {
+            return Ok(());
+        };
+        let message = format!(
+            "the rollback goes by HA metadata of the job, which {because}: the change waits until \
+             what is rolled back to runs"
+        );
+        Err(Halt::problem(Problem::upgrade("UpgradeFailed", message)))
+    }
+
+    /// The rollback ends as an upgrade to what the user wants now, with the state at hand.
+    fn leave_rollback(&mut self, last: &ReconciledSpec, diff: &SpecDiff) -> Result<Plan, Halt> {
+        if diff.class() == ChangeClass::SavepointRedeploy {
+            return self.redeploy_from_savepoint(last, diff);
+        }
+        if self.is_session() {
+            self.refuse_moved_jobs(last)?;
+        }
+        self.announce(diff);
+        self.store_before_deploy(self.last_mode(), false);
+        self.status.job_manager_deployment_status = JobManagerDeploymentStatus::Missing;
+        if self.is_session() {
+            return self.start_session();
+        }
+        let stored = self.last.clone();
+        self.start_again(stored.as_deref().unwrap_or(last))
+    }
+
+    fn deploy_stable(
+        &mut self,
+        last: &ReconciledSpec,
+        stable: &FlinkDeploymentSpec,
+        restore: &RestorePoint,
+    ) -> Result<Plan, Halt> {
+        let keeps_job_id = self.last_mode() == UpgradeMode::LastState
+            && self.mode_of_rollback() != UpgradeMode::Stateless;
+        refuse_old_version(stable)?;
+        let (job_id, objects) = self.prepare(stable, self.generation, restore, keeps_job_id)?;
+        if stable.job.is_some() {
+            self.note_start(stable, restore, &job_id)?;
+            self.note_former_job(stable, &job_id)?;
+            self.note_restore(restore, job_id);
+        }
+        let mut last = last.clone();
+        if let Some(job) = &mut last.spec.job {
+            job.upgrade_mode = mode_of(restore);
+        }
+        self.store_last(last);
+        self.status.reconciliation_status.reconciliation_timestamp =
+            self.world.now.as_millisecond();
+        // From here on a JobManager that is found is this one.
+        self.status.job_manager_deployment_status = JobManagerDeploymentStatus::Deploying;
+        self.write_intent();
+        let keeps_ha_metadata = keeps_job_id || *restore == RestorePoint::HaMetadata;
+        self.submit(stable, objects, keeps_ha_metadata, false)?;
+        self.store_rolled_back(stable);
+        let because = format!("rolled back, from {}", restore.describe());
+        Ok(self.finish(because, Some(SOON)))
+    }
+
+    /// Whether the JobManager that is there is the one that is rolled back to.
+    pub(super) fn is_rollback_made(&self, job_manager: Option<&JobManager>) -> bool {
+        self.status.job_manager_deployment_status == JobManagerDeploymentStatus::Deploying
+            && job_manager.is_some_and(|job_manager| !job_manager.is_deleting)
+    }
+
+    pub(super) fn note_rollback_made(&mut self, stable: &FlinkDeploymentSpec) {
+        self.forget_former_cluster();
+        self.lose_job_from_sight();
+        self.store_rolled_back(stable);
+    }
+
+    /// A crash came between the creation and the status that tells of it.
+    fn adopt_rollback(&mut self, stable: &FlinkDeploymentSpec) -> Result<Plan, Halt> {
+        let objects = self.render_deployed(stable)?;
+        self.note_rollback_made(stable);
+        self.put_on_record_how_it_was_started()?;
+        self.steps.push(Step::FinishCluster(Box::new(objects)));
+        Ok(self.finish("the JobManager was created already", Some(SOON)))
+    }
+
+    fn store_rolled_back(&mut self, stable: &FlinkDeploymentSpec) {
+        self.status.reconciliation_status.state = ReconciliationState::RolledBack;
+        self.status.task_manager = self.task_manager_info_of(stable);
+    }
+
+    /// What keeps the deployed spec from being stable, as far as it is known.
+    pub(super) fn trouble(&self) -> String {
+        if let Some(problem) = &self.problem {
+            return problem.message.clone();
+        }
+        if let Some(PodProblem { reason, message }) = &self.own.pod_problem {
+            return format!("{reason}: {message}");
+        }
+        if let Some(because) = &self.unproven {
+            return format!("the job runs, but {because}");
+        }
+        let state = self.status.job_status.state.map_or("unknown", JobStatusState::as_str);
+        let is_told = self.status.job_status.state == Some(JobStatusState::Failed)
+            || self.status.cluster_info.contains_key(NEVER_STARTED_KEY);
+        if let Some(error) = self.status.error.as_ref().filter(|_| is_told) {
+            let message = message_of(error);
+            let Some(refusal) = message.strip_prefix(NOT_STABLE) else { return message };
+            // A refusal of before is no cause, but has one.
+            let cause = refusal.split_once(" (").map(|(_, rest)| rest);
+            if let Some((cause, _)) = cause.and_then(|cause| cause.split_once(NOT_BACK)) {
+                return cause.to_owned();
+            }
+        }
+        match self.status.job_manager_deployment_status {
+            JobManagerDeploymentStatus::Ready => format!("the job is {state}"),
+            JobManagerDeploymentStatus::DeployedNotReady => {
+                "the JobManager does not answer".to_owned()
+            }
+            JobManagerDeploymentStatus::Deploying => "the JobManager is starting".to_owned(),
+            JobManagerDeploymentStatus::Missing | JobManagerDeploymentStatus::Error => {
+                "the JobManager is missing or failed".to_owned()
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

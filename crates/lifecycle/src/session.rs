@@ -1,0 +1,396 @@
+//! A session cluster: a JobManager without a job of its own.
+//!
+//! It is started, replaced and recovered like an application, in the same steps, but there is no
+//! state to choose: jobs belong to their `FlinkSessionJob`s or to whoever submitted them, and come
+//! back through HA metadata, which is kept until the cluster is deleted.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::application::{Halt, Pass, Problem};
+use super::blocker::{Blocker, Reason, cleanup_failed, give_up_at};
+use super::deploy::GOING;
+use super::diff::SpecDiff;
+use super::observe::{SOON, foreign_deployment};
+use super::pass::PROBLEM_INTERVAL_MAX;
+use super::plan::{Component, Event, Plan, Step};
+use super::reconciled::ReconciledSpec;
+use super::restore::RestorePoint;
+use super::version::refuse_old_version;
+use super::world::{Job, JobManager};
+use api::job::UpgradeMode;
+use api::status::{JobManagerDeploymentStatus, ReconciliationState, ReconciliationStatus};
+use api::version::FlinkVersion;
+use config::cluster::{
+    is_high_availability_readable, is_zookeeper_high_availability_on, zookeeper_out_of_reach,
+};
+use config::options;
+
+/// In `status.clusterInfo`: since when a deletion waits for a JobManager that cannot be asked for its
+/// jobs.
+const AWAY_KEY: &str = "AwaySince";
+
+/// What is known of the jobs in a session cluster that is deleted.
+#[derive(Clone, Copy, Eq, PartialEq)]
+pub(super) enum Jobs {
+    /// None that need it, or their user lets them go with it.
+    Unneeded,
+    /// The JobManager could not be asked for them for too long.
+    Unheard,
+}
+
+/// Jobs named in one message.
+const JOBS_SHOWN: usize = 20;
+
+impl Pass<'_> {
+    /// Whether there is no job. What was deployed decides: an edit that adds one is invalid.
+    pub(super) fn is_session(&self) -> bool {
+        self.last.as_ref().map_or(&*self.spec, |last| &last.spec).job.is_none()
+    }
+
+    /// Puts the wanted spec in the place of the one that runs.
+    pub(super) fn replace_session(
+        &mut self,
+        last: &ReconciledSpec,
+        diff: &SpecDiff,
+    ) -> Result<Plan, Halt> {
+        if let Err(halt) = self.refuse_what_cannot_be_made() {
+            return self.go_on_as_it_is(last, halt);
+        }
+        if let Err(halt) = self.refuse_moved_jobs(last) {
+            return self.go_on_as_it_is(last, halt);
+        }
+        if let Err(halt) = self.refuse_what_is_refused() {
+            self.wake_within(PROBLEM_INTERVAL_MAX);
+            return self.go_on_as_it_is(last, halt);
+        }
+        self.announce(diff);
+        self.announce_stop();
+        self.supersede(last, RestorePoint::Empty);
+        let job_manager = self.read_job_manager()?.map(|job_manager| job_manager.uid.clone());
+        self.store_before_deploy(UpgradeMode::Stateless, false);
+        self.status.job_manager_deployment_status = JobManagerDeploymentStatus::Missing;
+        self.write_intent();
+        self.delete_cluster_of(self.last_mode(), job_manager)?;
+        Ok(self.finish("replacing the session cluster, HA metadata is kept", Some(GOING)))
+    }
+
+    /// The cluster is recorded as stopped: start the wanted one once nothing is left of the old.
+    pub(super) fn start_session(&mut self) -> Result<Plan, Halt> {
+        if let Some(job_manager) = self.read_job_manager()?.cloned() {
+            if job_manager.owner_uid.as_deref() != Some(self.world.uid()) {
+                return Err(Halt::problem(foreign_deployment(self.world.name())));
+            }
+            return self.remove(job_manager.is_deleting, &job_manager.uid);
+        }
+        if let Some(plan) = self.wait_for_old_task_managers()? {
+            return Ok(plan);
+        }
+        if self.has_old_pods()? {
+            return self.await_pods_left();
+        }
+        self.deploy(RestorePoint::Empty, false, false)
+    }
+
+    /// Nothing to change: recover, or rest.
+    pub(super) fn look_after_session(&mut self, last: &ReconciledSpec) -> Result<Plan, Halt> {
+        let config = self.observe_config()?;
+        let job_manager = self.status.job_manager_deployment_status;
+        if job_manager == JobManagerDeploymentStatus::Missing
+            && config.get(&options::JM_DEPLOYMENT_RECOVERY_ENABLED)?
+        {
+            return self.recover_session(last);
+        }
+        if let Some(plan) = self.look_after_task_managers(last)? {
+            return Ok(plan);
+        }
+        let look_again = match job_manager {
+            JobManagerDeploymentStatus::Ready | JobManagerDeploymentStatus::Missing => {
+                self.interval()
+            }
+            JobManagerDeploymentStatus::Deploying
+            | JobManagerDeploymentStatus::DeployedNotReady => SOON,
+            JobManagerDeploymentStatus::Error => Duration::from_secs(10),
+        };
+        let because = self.resting_because();
+        Ok(self.finish(because, Some(look_again)))
+    }
+
+    /// The JobManager is lost although nothing asked for that. A cluster without high availability
+    /// comes back empty: its jobs ended with the JobManager.
+    fn recover_session(&mut self, last: &ReconciledSpec) -> Result<Plan, Halt> {
+        if self.has_old_pods()? || self.has_ending_task_managers()? {
+            self.tell_pods_left()?;
+            return Ok(self.finish("waiting for the lost JobManager's pods to end", Some(SOON)));
+        }
+        let spec = self.deployed_spec(last);
+        refuse_old_version(&spec)?;
+        // Of the spec that runs, not of a newer one that still waits.
+        let generation = self.status.observed_generation.unwrap_or(self.generation);
+        let objects = self.render(&spec, generation, &RestorePoint::Empty, "")?;
+        self.steps.push(Step::Event(Event::warning(
+            "RecoverDeployment",
+            Component::JobManagerDeployment,
+            "Recovering lost deployment",
+        )));
+        self.write_intent();
+        self.submit(&spec, objects, true, false)?;
+        Ok(self.finish("recovering the lost JobManager of the session cluster", Some(SOON)))
+    }
+
+    /// Who still needs the session cluster that is being deleted.
+    pub(super) fn refuse_needed_session(
+        &mut self,
+        job_manager: Option<&JobManager>,
+    ) -> Result<Jobs, Halt> {
+        let config = self.observe_config()?;
+        if !config.get(&options::SESSION_DELETION_BLOCK_ON_SESSION_JOBS)? {
+            return Ok(Jobs::Unneeded);
+        }
+        match self.world.session_jobs()? {
+            Ok(names) if names.is_empty() => {}
+            Ok(names) => {
+                let message =
+                    format!("The session jobs [{}] should be deleted first", names.join(", "));
+                return Err(self.blocked(
+                    Reason::SessionJobs,
+                    message,
+                    "delete them (kubectl flink delete sessionjob/NAME), or set \
+                     `kubernetes.operator.session.deletion.block-on-session-jobs: false`: their \
+                     jobs then end without a savepoint",
+                ));
+            }
+            Err(reason) => {
+                let message =
+                    format!("whether session jobs refer to the cluster cannot be read: {reason}");
+                return Err(self.blocked(
+                    Reason::SessionJobs,
+                    message,
+                    "give the operator the right to list flinksessionjobs, or set \
+                     `kubernetes.operator.session.deletion.block-on-session-jobs: false`",
+                ));
+            }
+        }
+        let Some(job_manager) = job_manager.filter(|job_manager| job_manager.replicas > 0) else {
+            return Ok(Jobs::Unneeded);
+        };
+        let is_up = job_manager.available_replicas > 0;
+        // With high availability jobs outlive the process that is away.
+        let has_been_up = self.status.reconciliation_status.last_stable_spec.is_some();
+        let may_run =
+            is_up || has_been_up && self.is_started_with_high_availability()? != Some(false);
+        if !may_run || !config.get(&options::SESSION_DELETION_BLOCK_ON_UNMANAGED_JOBS)? {
+            return Ok(Jobs::Unneeded);
+        }
+        let jobs = if is_up { self.world.jobs()? } else { Err("its JobManager is not available") };
+        let running = match jobs {
+            Ok(jobs) => {
+                let running = not_ended(jobs, |job| job.id.clone());
+                self.status.cluster_info.remove(AWAY_KEY);
+                running
+            }
+            Err(reason) => {
+                let reason = reason.to_owned();
+                let patience = config.get(&options::RESOURCE_CLEANUP_TIMEOUT)?;
+                return self.wait_for_answer(&reason, patience);
+            }
+        };
+        let Some(running) = running else { return Ok(Jobs::Unneeded) };
+        let message = format!(
+            "The session cluster has non terminated jobs [{running}] that should be cancelled first"
+        );
+        Err(self.blocked(
+            Reason::UnmanagedJobs,
+            message,
+            "cancel them, or set \
+             `kubernetes.operator.session.deletion.block-on-unmanaged-jobs: false`: they then end \
+             without a savepoint",
+        ))
+    }
+
+    /// Waits while the JobManager may answer for its jobs yet. One that never does must not keep the
+    /// resource for ever; the wait begins when it is first seen to be away, as in a time when nobody
+    /// asked it, it was not silent.
+    fn wait_for_answer(&mut self, reason: &str, patience: Duration) -> Result<Jobs, Halt> {
+        let now = self.world.now;
+        let since = self.status.cluster_info.entry(AWAY_KEY.to_owned()).or_insert(now.to_string());
+        let since = since.parse().unwrap_or(now);
+        let at = give_up_at(&self.world.resource.metadata, Some(since), patience, now);
+        if now >= at {
+            return Ok(Jobs::Unheard);
+        }
+        let message = format!("whether jobs run in the cluster cannot be read: {reason}");
+        let blocker = Blocker::new(Reason::Unreadable, message.clone());
+        let then = "a JobManager that never answers is deleted all the same, and HA metadata of its \
+                    jobs is kept";
+        self.blocker = Some(Box::new(blocker.until(at, then)));
+        Err(Halt::cannot(message))
+    }
+
+    /// Since when a deletion waits for a JobManager that cannot be asked for its jobs.
+    pub(super) fn away_since(&self) -> Option<Timestamp> {
+        self.status.cluster_info.get(AWAY_KEY)?.parse().ok()
+    }
+
+    /// Whether HA metadata of the session cluster leads to jobs that nobody saw end. Its user may have
+    /// let them go with the cluster.
+    pub(super) fn keeps_metadata_of_jobs(&mut self) -> Result<bool, Halt> {
+        let reconciliation = &self.status.reconciliation_status;
+        if !self.is_session() || reconciliation.last_stable_spec.is_none() {
+            return Ok(false);
+        }
+        let config = self.observe_config()?;
+        let waits = config.get(&options::SESSION_DELETION_BLOCK_ON_SESSION_JOBS)?
+            && config.get(&options::SESSION_DELETION_BLOCK_ON_UNMANAGED_JOBS)?;
+        // Where that is not known, what is there is not removed unseen.
+        let is_readable = self.started_with()?.as_ref().map_or(true, is_high_availability_readable);
+        if !waits || !is_readable {
+            return Ok(false);
+        }
+        let because = match self.world.ha_metadata()? {
+            Ok(metadata) if !metadata.has_job => return Ok(false),
+            Ok(_) => "leads to jobs of the session cluster that nobody saw end".to_owned(),
+            // No later look would tell more.
+            Err(reason)
+                if is_zookeeper_high_availability_on(&config)
+                    && zookeeper_out_of_reach(&config).is_some() =>
+            {
+                format!("may lead to jobs of the session cluster ({reason})")
+            }
+            Err(reason) => {
+                let reason = reason.to_owned();
+                let patience = config.get(&options::RESOURCE_CLEANUP_TIMEOUT)?;
+                let metadata = &self.world.resource.metadata;
+                let at = give_up_at(metadata, None, patience, self.world.now);
+                let message = format!("whether HA metadata leads to jobs cannot be read: {reason}");
+                if self.world.now < at {
+                    let blocker = Blocker::new(Reason::Unreadable, message.clone());
+                    let then = "the resource goes, and HA metadata is kept";
+                    self.blocker = Some(Box::new(blocker.until(at, then)));
+                    return Err(Halt::cannot(message));
+                }
+                format!("may lead to jobs of the session cluster ({reason})")
+            }
+        };
+        let message = format!(
+            "HA metadata is kept, as it {because}: a session cluster of the same name runs them \
+             again. Remove it once nothing needs it"
+        );
+        let event = Event::warning("CleanupFailed", Component::Operator, message);
+        self.steps.push(Step::Event(event));
+        Ok(true)
+    }
+
+    /// Jobs that have not ended are recovered by the HA metadata of the next JobManager, and those would
+    /// be in another place, or of another version of Flink.
+    pub(super) fn refuse_moved_jobs(&self, last: &ReconciledSpec) -> Result<(), Halt> {
+        let ReconciliationStatus { state, last_stable_spec, .. } =
+            &self.status.reconciliation_status;
+        // Under a spec that never came up there are none.
+        if last_stable_spec.is_none() {
+            return Ok(());
+        }
+        // What is rolled back did not come up, either.
+        let is_back = match self.stable_spec() {
+            Some(stable) if *state == ReconciliationState::RollingBack => {
+                !self.moves_metadata(&stable.spec, &self.spec)?
+            }
+            Some(_) | None => false,
+        };
+        let deployed = self.deployed_spec(last);
+        let is_moved = self.moves_metadata(&deployed, &self.spec)?
+            || self.keeps_metadata_elsewhere(&self.spec)?;
+        // While it runs, HA metadata are looked for where the defaults of now have them.
+        let runs = matches!(state, ReconciliationState::Deployed | ReconciliationState::RolledBack);
+        let is_sought_elsewhere = runs && self.keeps_metadata_elsewhere(&deployed)?;
+        if is_back || !is_moved {
+            return Ok(());
+        }
+        let is_missing =
+            self.status.job_manager_deployment_status == JobManagerDeploymentStatus::Missing;
+        let jobs = if is_missing {
+            Err("there is no JobManager")
+        } else {
+            self.world.jobs()?.map(Vec::as_slice)
+        };
+        let name = |job: &Job| format!("{} ({})", job.name, job.id);
+        let jobs = match jobs.map(|jobs| not_ended(jobs, name)) {
+            Ok(None) => return Ok(()),
+            Ok(Some(running)) => Ok(running),
+            // A spec that does not come up may be left for one that does.
+            Err(_)
+                if !is_sought_elsewhere
+                    && self.world.ha_metadata()?.is_ok_and(|metadata| !metadata.has_job) =>
+            {
+                return Ok(());
+            }
+            Err(reason) => Err(reason),
+        };
+        let message = match (deployed.flink_version, self.spec.flink_version) {
+            (Some(from), Some(to)) if from != to => version_refused(from, to, jobs),
+            _ => place_refused(jobs),
+        };
+        Err(Halt::problem(Problem::upgrade("UpgradeFailed", message)))
+    }
+
+    fn blocked(&mut self, reason: Reason, message: String, remedy: &str) -> Halt {
+        let problem = cleanup_failed(message.clone());
+        self.blocker = Some(Box::new(Blocker::new(reason, message).remedy(remedy)));
+        Halt::problem(problem)
+    }
+}
+
+/// Why HA metadata are not moved to another place, with the jobs that have not ended, or why they
+/// cannot be asked for.
+fn place_refused(jobs: Result<String, &str>) -> String {
+    let because = match jobs {
+        Ok(running) => format!(
+            "jobs [{running}] have not ended: nothing is stopped. Suspend its session jobs and \
+             cancel the others first"
+        ),
+        Err(reason) => format!(
+            "whether jobs run cannot be read ({reason}): nothing is stopped or started. Take the \
+             change of `high-availability.*` back, and make it once the cluster answers and its \
+             jobs have ended"
+        ),
+    };
+    format!(
+        "HA metadata are to be kept in another place, where a new JobManager would not find the \
+         cluster's jobs, and {because}. To turn high availability off is no way round: it ends them \
+         all, and what they did since their last savepoints is lost"
+    )
+}
+
+/// The same of another version of Flink.
+fn version_refused(from: FlinkVersion, to: FlinkVersion, jobs: Result<String, &str>) -> String {
+    let because = match jobs {
+        Ok(running) => format!(
+            "jobs [{running}] have not ended: nothing is stopped. Suspend the FlinkSessionJobs of \
+             the cluster (kubectl flink suspend sessionjob/NAME) and stop its other jobs with a \
+             savepoint: the change is then made by itself. Resume the jobs after it, or set \
+             `spec.flinkVersion` back to {from}"
+        ),
+        Err(reason) => format!(
+            "whether jobs run cannot be read ({reason}): nothing is stopped or started. Set \
+             `spec.flinkVersion` back to {from}, and change it once the cluster answers and its \
+             jobs are suspended or have ended"
+        ),
+    };
+    format!(
+        "`spec.flinkVersion` goes from {from} to {to}, a JobManager of {to} does not bring back \
+         the jobs that HA metadata of {from} keep, and {because}"
+    )
+}
+
+/// The jobs that have not ended, as a person reads them; none where all have.
+fn not_ended(jobs: &[Job], name: impl Fn(&Job) -> String) -> Option<String> {
+    let mut running: Vec<String> =
+        jobs.iter().filter(|job| !job.state.is_globally_terminal()).map(name).collect();
+    let has_more = running.len() > JOBS_SHOWN;
+    running.truncate(JOBS_SHOWN);
+    if has_more {
+        running.push("…".to_owned());
+    }
+    (!running.is_empty()).then(|| running.join(", "))
+}

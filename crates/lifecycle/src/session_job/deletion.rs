@@ -1,0 +1,407 @@
+//! The end of a `FlinkSessionJob`: its job, then its finalizer.
+//!
+//! Every state leads on: to a step, or to a wait that has a deadline, or whose reason is told in the
+//! status with the way out of it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::plan::{Plan, Step};
+use super::world::Tried;
+use super::{Halt, Pass};
+use crate::blocker::{Blocker, Reason, give_up_at, patience, savepoint_patience, told};
+use crate::deletion::WITHOUT_SAVEPOINT;
+use crate::deploy::GOING;
+use crate::job::{self, StopOutcome};
+use crate::lifecycle::tells_of_loss;
+use crate::observe::SOON;
+use crate::plan::{Component, Event};
+use api::SESSION_JOB_FINALIZER;
+use api::deployment::FlinkDeployment;
+use api::job::JobState;
+use api::status::{
+    JobManagerDeploymentStatus, JobStatusState, LifecycleState, ReconciliationState,
+};
+use config::cluster::is_high_availability_on;
+use config::{FlinkConfig, options};
+
+/// Pause while the cluster is away.
+const AWAY: Duration = Duration::from_secs(10);
+
+impl Pass<'_> {
+    /// The operator that looks whether it is alive by this resource needs it no more.
+    pub(super) fn leave_canary(&self) -> Plan {
+        let plan = self.untouched("canary resource");
+        let is_going = self.world.resource.metadata.deletion_timestamp.is_some();
+        if is_going && self.has_finalizer() {
+            return Plan { steps: vec![Step::RemoveFinalizer], ..plan };
+        }
+        plan
+    }
+
+    fn has_finalizer(&self) -> bool {
+        let finalizers = self.world.resource.metadata.finalizers.as_deref().unwrap_or_default();
+        finalizers.iter().any(|finalizer| finalizer == SESSION_JOB_FINALIZER)
+    }
+
+    pub(super) fn delete(&mut self) -> Result<Plan, Halt> {
+        self.go_on_deleting().map_err(|halt| told(&mut self.blocker, halt))
+    }
+
+    fn go_on_deleting(&mut self) -> Result<Plan, Halt> {
+        if !self.has_finalizer() {
+            return Ok(self.untouched("being deleted without this operator's finalizer"));
+        }
+        let text = self.status.reconciliation_status.last_reconciled_spec.as_deref();
+        self.last = text.and_then(|text| self.world.memo.parse(text).ok());
+        self.keep_in_mind_set_back_record();
+        if !self.is_marked_deleting() {
+            self.forget_cancel_of_upgrade();
+            self.status.lifecycle_state = Some(LifecycleState::Deleting);
+            self.steps.push(Step::Event(Event::normal(
+                "Cleanup",
+                Component::Operator,
+                "Cleaning up FlinkSessionJob",
+            )));
+            self.write_intent();
+        }
+        let has_nothing_to_cancel = self.has_nothing_to_cancel() && self.unrecorded_job().is_none();
+        let Some(cluster) = self.world.cluster else {
+            if has_nothing_to_cancel {
+                return Ok(self.end("deleted: its session cluster does not exist"));
+            }
+            return Ok(self.leave("does not exist", true));
+        };
+        if has_nothing_to_cancel {
+            return self.end_of_jobs("deleted: no job of it runs");
+        }
+        let config = self.config_or_defaults();
+        if is_going(cluster) && !config.get(&options::SESSION_DELETION_BLOCK_ON_SESSION_JOBS)? {
+            return Ok(self.leave("is being deleted", is_high_availability_on(&config)));
+        }
+        if !self.is_cluster_ready() {
+            return self.delete_without_cluster(cluster, &config);
+        }
+        self.delete_job(cluster, &config)
+    }
+
+    /// A cancel for an upgrade may never have arrived: a job that still runs is to be saved.
+    fn forget_cancel_of_upgrade(&mut self) {
+        let wants_savepoint =
+            self.config_or_defaults().get(&options::JOB_SAVEPOINT_ON_DELETION) == Ok(true);
+        let is_cancelling = self.status.job_status.state == Some(JobStatusState::Cancelling);
+        let is_changing = matches!(
+            self.status.reconciliation_status.state,
+            ReconciliationState::Upgrading | ReconciliationState::RollingBack
+        );
+        if wants_savepoint && is_cancelling && is_changing && !self.is_state_dropped() {
+            self.set_job_state(JobStatusState::Reconciling);
+            self.status.reconciliation_status.state = ReconciliationState::Deployed;
+        }
+    }
+
+    /// Nothing was submitted, or what was has ended or is gone.
+    fn has_nothing_to_cancel(&self) -> bool {
+        let job = &self.status.job_status;
+        if job::id(job).is_none() {
+            return true;
+        }
+        if job.state == Some(JobStatusState::Cancelling) || self.is_submission_open() {
+            return false;
+        }
+        // A stored spec that cannot be read says nothing of the job.
+        let is_stopped = match &self.last {
+            Some(last) => last.job_state() == JobState::Suspended,
+            None => self.status.reconciliation_status.last_reconciled_spec.is_none(),
+        };
+        let is_terminal = job.state.is_some_and(JobStatusState::is_globally_terminal)
+            && job::pending_stop(job).is_none();
+        is_stopped || is_terminal || self.status.error.as_deref().is_some_and(tells_of_loss)
+    }
+
+    pub(super) fn config_or_defaults(&self) -> Arc<FlinkConfig> {
+        self.observe_config().unwrap_or_default()
+    }
+
+    /// Without high availability the job went with its JobManager. With it the job comes back,
+    /// unless its cluster goes too.
+    fn delete_without_cluster(
+        &mut self,
+        cluster: &FlinkDeployment,
+        config: &FlinkConfig,
+    ) -> Result<Plan, Halt> {
+        if is_down(cluster) && !self.may_bring_back(cluster, config)? {
+            return Ok(self.leave("does not run and keeps no jobs", false));
+        }
+        self.wait_for_cluster(cluster, config, "to be READY")
+    }
+
+    /// Whether the job may come back when its JobManager is gone. By what the cluster was started with, and
+    /// without a JobManager also by what it is started with next: the record may be older than what ran last,
+    /// where another operator started that.
+    fn may_bring_back(
+        &self,
+        cluster: &FlinkDeployment,
+        config: &FlinkConfig,
+    ) -> Result<bool, Halt> {
+        let is_on = self.cluster_started_with()?.ok().as_ref().map(is_high_availability_on);
+        Ok(is_on != Some(false) || is_down(cluster) && is_high_availability_on(config))
+    }
+
+    /// The cluster cannot be asked. One that is being deleted will not come back to be asked.
+    fn wait_for_cluster(
+        &mut self,
+        cluster: &FlinkDeployment,
+        config: &FlinkConfig,
+        what: &str,
+    ) -> Result<Plan, Halt> {
+        let wants_savepoint = config.get(&options::JOB_SAVEPOINT_ON_DELETION)?;
+        let name = self.cluster_name();
+        let may_bring_back = self.may_bring_back(cluster, config)?;
+        let brings_back = match self.cluster_started_with()? {
+            _ if !may_bring_back => ", which may run in it".to_owned(),
+            Ok(_) => " that its high availability brings back".to_owned(),
+            Err(reason) => format!(
+                ", which may come back: whether the cluster has high availability is not known \
+                 ({reason})"
+            ),
+        };
+        let message = format!(
+            "deletion waits for the session cluster `{name}` {what}, to cancel the job{brings_back}"
+        );
+        let remedy = format!(
+            "see what keeps it from running: kubectl flink status {name}; to go on without, delete \
+             the cluster with `kubernetes.operator.session.deletion.block-on-session-jobs: false`"
+        );
+        let blocker = Blocker::new(Reason::SessionCluster, message).remedy(remedy);
+        let patience = patience(Some(config));
+        let is_kept = may_bring_back && !is_going(cluster);
+        if is_kept || wants_savepoint {
+            let metadata = if is_going(cluster) { &cluster.metadata } else { self.metadata() };
+            let at = give_up_at(metadata, None, patience, self.world.now);
+            let blocker = if wants_savepoint { blocker.remedy(WITHOUT_SAVEPOINT) } else { blocker };
+            return self.wait(blocker, at, AWAY);
+        }
+        let since = self.waits_since();
+        let at = give_up_at(self.metadata(), Some(since), patience, self.world.now);
+        if self.world.now >= at {
+            return Ok(self.leave("did not answer in time", may_bring_back));
+        }
+        let then = "the resource goes: its cluster takes the job along, or has lost it";
+        let blocker = blocker.until(at, then);
+        let because = blocker.message.clone();
+        self.blocker = Some(Box::new(blocker));
+        Ok(self.finish(because, Some(AWAY)))
+    }
+
+    /// Since when this process waits for the cluster: in a time when nobody asked it, the cluster did
+    /// not stay silent.
+    fn waits_since(&mut self) -> Timestamp {
+        let tried = self.world.tried;
+        tried.waits_since.unwrap_or_else(|| {
+            let waits_since = Some(self.world.now);
+            self.steps.push(Step::Remember(Tried { waits_since, ..tried }));
+            self.world.now
+        })
+    }
+
+    /// The cluster answers: should it fall silent again, it is waited for anew.
+    fn forget_wait(&mut self) {
+        let tried = self.world.tried;
+        if tried.waits_since.is_some() {
+            self.steps.push(Step::Remember(Tried { waits_since: None, ..tried }));
+        }
+    }
+
+    fn metadata(&self) -> &kube_core::ObjectMeta {
+        &self.world.resource.metadata
+    }
+
+    /// Waits as long as it takes, and from `told_at` on says so in the status.
+    fn wait(
+        &mut self,
+        blocker: Blocker,
+        told_at: Timestamp,
+        pause: Duration,
+    ) -> Result<Plan, Halt> {
+        let problem = blocker.problem();
+        self.blocker = Some(Box::new(blocker));
+        if self.world.now >= told_at {
+            return Err(Halt::problem(problem));
+        }
+        Ok(self.finish(problem.message, Some(pause)))
+    }
+
+    fn delete_job(
+        &mut self,
+        cluster: &FlinkDeployment,
+        config: &FlinkConfig,
+    ) -> Result<Plan, Halt> {
+        if self.world.jobs()?.is_err() {
+            return self.wait_for_cluster(cluster, config, "to answer");
+        }
+        self.forget_wait();
+        if let Some(plan) = self.put_unrecorded_job_on_record()? {
+            return Ok(plan);
+        }
+        if self.has_nothing_to_cancel() {
+            return self.end_of_jobs("deleted: no job of it runs");
+        }
+        let Some(job) = self.listed_job()? else {
+            if let Some(until) = self.may_arrive_until() {
+                return Ok(self.wait_for_submission(until));
+            }
+            return self.end_of_jobs("deleted: the cluster has no such job");
+        };
+        let wants_savepoint = config.get(&options::JOB_SAVEPOINT_ON_DELETION)?;
+        let is_cancelling = self.status.job_status.state == Some(JobStatusState::Cancelling);
+        let has_ended = job.state.is_globally_terminal();
+        let is_stopping = job::pending_stop(&self.status.job_status).is_some();
+        if is_stopping || (wants_savepoint && !is_cancelling && !has_ended) {
+            self.set_job_state(job.state);
+            if let Some(plan) = self.save_before_deletion(job.state, wants_savepoint, config)? {
+                return Ok(plan);
+            }
+        }
+        if has_ended {
+            self.set_job_state(job.state);
+            return self.end_of_jobs("deleted: the job has ended");
+        }
+        if job.state == JobStatusState::Cancelling {
+            self.set_job_state(JobStatusState::Cancelling);
+            let blocker = Blocker::new(Reason::Cancellation, "waiting for the job to be cancelled")
+                .remedy(
+                    "a task that does not end lets Flink end its TaskManager after \
+                     `task.cancellation.timeout`; deleting that pod does so at once",
+                );
+            let at = give_up_at(self.metadata(), None, patience(Some(config)), self.world.now);
+            return self.wait(blocker, at, SOON);
+        }
+        let job_id = self.job_id()?;
+        self.set_job_state(JobStatusState::Cancelling);
+        self.write_intent();
+        self.steps.push(Step::CancelJob { job_id });
+        Ok(self.finish("cancelling the job", Some(GOING)))
+    }
+
+    /// The job may appear when the resource, which would end it, is gone.
+    fn wait_for_submission(&mut self, until: Timestamp) -> Plan {
+        let message = "deletion waits for the job: whether it was submitted is not known, and Flink \
+                       may start it still";
+        let then = "the resource goes: nothing came of the submission";
+        self.blocker = Some(Box::new(Blocker::new(Reason::Submission, message).until(until, then)));
+        self.finish(message, Some(SOON))
+    }
+
+    /// `job.savepoint-on-deletion`: the job goes only when its state is saved.
+    fn save_before_deletion(
+        &mut self,
+        state: JobStatusState,
+        wants_savepoint: bool,
+        config: &FlinkConfig,
+    ) -> Result<Option<Plan>, Halt> {
+        let Some(trigger_id) = job::pending_stop(&self.status.job_status) else {
+            if state == JobStatusState::Running {
+                let pause = self.pause_before_saving();
+                return pause.map_or_else(|| self.begin_stop(), Ok).map(Some);
+            }
+            let blocker = Blocker::new(
+                Reason::JobNotRunning,
+                format!(
+                    "deletion waits for the job, which is {}, to run, to take a savepoint",
+                    state.as_str()
+                ),
+            );
+            let at = give_up_at(self.metadata(), None, patience(Some(config)), self.world.now);
+            return self.wait(blocker.remedy(WITHOUT_SAVEPOINT), at, SOON).map(Some);
+        };
+        match self.stop_outcome(&trigger_id)? {
+            StopOutcome::Pending | StopOutcome::Resend | StopOutcome::Unheard => {
+                let since = job::stop_since(&self.status.job_status);
+                let blocker =
+                    Blocker::new(Reason::Savepoint, "waiting for the savepoint before deletion");
+                let patience = savepoint_patience(config);
+                let at = give_up_at(self.metadata(), since, patience, self.world.now);
+                if !wants_savepoint && self.world.now >= at {
+                    // It was an upgrade's, and nobody needs it any more.
+                    job::forget_stop(&mut self.status.job_status);
+                    return Ok(None);
+                }
+                self.wait(blocker.remedy(WITHOUT_SAVEPOINT), at, GOING).map(Some)
+            }
+            StopOutcome::Saved(path) => {
+                // The list that shows the job may be older than its end.
+                let job_id = self.status.job_status.job_id.clone();
+                self.note_savepoint(&path);
+                self.status.job_status.job_id = job_id;
+                self.write_intent();
+                Ok(None)
+            }
+            StopOutcome::Failed(message) => Err(self.refuse_deletion(&message)),
+            StopOutcome::Lost => {
+                job::forget_stop(&mut self.status.job_status);
+                Ok(Some(self.finish("the stop-with-savepoint was lost", Some(GOING))))
+            }
+        }
+    }
+
+    /// What is on record has ended. So it must be with all that runs of this resource.
+    fn end_of_jobs(&mut self, because: &str) -> Result<Plan, Halt> {
+        let beside = self.put_job_beside_on_record()?;
+        Ok(beside.unwrap_or_else(|| self.end(because)))
+    }
+
+    /// Nobody can end the job, or save it: the resource goes, and says what it leaves behind.
+    /// `may_come_back`: HA metadata of the cluster may have the job.
+    fn leave(&mut self, cluster_state: &str, may_come_back: bool) -> Plan {
+        let name = self.cluster_name();
+        let unrecorded = self.unrecorded_job().and_then(|known| known.job_id);
+        let id = unrecorded.or_else(|| job::id(&self.status.job_status)).unwrap_or_default();
+        let comes_back = if may_come_back {
+            format!(
+                "HA metadata of the cluster (ConfigMaps `{name}-*-config-map`, or its node in \
+                 ZooKeeper) may have the job: a JobManager of that name runs it again. Cancel it \
+                 there, or remove the metadata once nothing needs them. "
+            )
+        } else {
+            String::new()
+        };
+        let on_record = match job::savepoint_path(&self.status.job_status) {
+            Some(path) => format!("The state on record is {path}"),
+            None => "No savepoint is on record".to_owned(),
+        };
+        let message = format!(
+            "job {id} could be neither cancelled nor saved, as its session cluster `{name}` \
+             {cluster_state}. {comes_back}{on_record}; checkpoints that the job retained since are \
+             in the folder `{id}` of its checkpoint directory"
+        );
+        self.steps.push(Step::Event(Event::warning("CleanupFailed", Component::Job, message)));
+        self.end(&format!("deleted: its session cluster {cluster_state}"))
+    }
+
+    fn end(&mut self, because: &str) -> Plan {
+        self.problem = None;
+        self.steps.push(Step::RemoveFinalizer);
+        self.finish(because, None)
+    }
+}
+
+/// Whether the cluster has no JobManager for certain. One that is not available may run all the same,
+/// and `MISSING` is written also before a JobManager is removed.
+fn is_down(cluster: &FlinkDeployment) -> bool {
+    let Some(status) = &cluster.status else { return false };
+    let is_changing = matches!(
+        status.reconciliation_status.state,
+        ReconciliationState::Upgrading | ReconciliationState::RollingBack
+    );
+    status.job_manager_deployment_status == JobManagerDeploymentStatus::Missing && !is_changing
+}
+
+/// Whether the cluster is on its way out.
+fn is_going(cluster: &FlinkDeployment) -> bool {
+    let state = cluster.status.as_ref().and_then(|status| status.lifecycle_state);
+    cluster.metadata.deletion_timestamp.is_some()
+        || matches!(state, Some(LifecycleState::Deleting | LifecycleState::Deleted))
+}

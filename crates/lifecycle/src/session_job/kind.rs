@@ -1,0 +1,252 @@
+//! What a pass over a `FlinkSessionJob` has of its own: its configuration, and what its status
+//! derives from the rest.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::plan::{Plan, Step, Superseded};
+use super::world::{Question, Tried, World};
+use super::{Halt, MISSING_CLUSTER, Pass, UNSUPPORTED_CLUSTER};
+use crate::application::{VALIDATION_ERROR, invalid_configuration};
+use crate::diff::{SpecDiff, diff_session_job};
+use crate::error_document::{ErrorType, error_document, reason_of};
+use crate::extension::verdict::VALIDATOR_UNAVAILABLE;
+use crate::lifecycle::{JOB_NOT_FOUND, loss_in, session_job_lifecycle_state};
+use crate::pass::{JobStep, Kind};
+use crate::plan::{Event, SnapshotStep};
+use crate::reconciled::{ReconciledJob, running_spec};
+use crate::restart::Attempts;
+use crate::started_with::{NOT_ON_RECORD, on_record};
+use crate::stopping::may_be_cancelled;
+use crate::world::Bounds;
+use api::job::JobState;
+use api::session_job::{FlinkSessionJob, FlinkSessionJobSpec, SessionJobStatus};
+use api::state_snapshot::JobKind;
+use api::status::{JobManagerDeploymentStatus, JobStatusState, SavepointFormatType};
+use api::version::FlinkVersion;
+use config::FlinkConfig;
+use config::cluster::ResourceId;
+use config::option::InvalidValue;
+use config::session_job::{JobSpecs, job_config};
+
+/// What a pass over a session job comes to know beside the job.
+#[derive(Default)]
+pub(crate) struct OfSessionJob {
+    /// The cluster answers and does not know the job: what is said of it.
+    pub(super) loss: Option<&'static str>,
+}
+
+impl OfSessionJob {
+    /// The cluster answers and does not know the job, and nothing is started for it.
+    pub(super) fn is_lost(&self) -> bool {
+        self.loss.is_some()
+    }
+}
+
+impl Kind for FlinkSessionJob {
+    const JOB: JobKind = JobKind::FlinkSessionJob;
+    type Spec = FlinkSessionJobSpec;
+    type Status = SessionJobStatus;
+    type Question = Question;
+    type Step = Step;
+    type World<'w> = World<'w>;
+    type Own = OfSessionJob;
+
+    fn observe_config(pass: &Pass<'_>) -> Result<Arc<FlinkConfig>, Halt> {
+        match &pass.last {
+            Some(last) => pass.config(&pass.deployed_spec(last)),
+            None => pass.config(&pass.spec),
+        }
+    }
+
+    fn settle(pass: &mut Pass<'_>) {
+        if pass.problem.is_none()
+            && let Some(loss) = pass.loss_on_record()
+        {
+            pass.status.error = Some(if loss == JOB_NOT_FOUND {
+                loss.to_owned()
+            } else {
+                error_document(ErrorType::Reconciliation, loss, None, &[])
+            });
+        }
+        let state = session_job_lifecycle_state(&pass.status, &pass.world.memo);
+        pass.status.lifecycle_state = Some(state);
+    }
+
+    fn wrong_beside(pass: &Pass<'_>) -> Option<String> {
+        pass.loss_on_record().map(str::to_owned)
+    }
+
+    fn has_recovered(pass: &Pass<'_>) -> bool {
+        let error = pass.status.error.as_deref().unwrap_or_default();
+        let reason = reason_of(error);
+        let was_invalid = matches!(
+            reason.as_deref(),
+            Some(VALIDATION_ERROR | VALIDATOR_UNAVAILABLE | MISSING_CLUSTER | UNSUPPORTED_CLUSTER)
+        );
+        let is_failed = pass.status.job_status.state == Some(JobStatusState::Failed);
+        let is_settled =
+            pass.is_stable() || pass.status.reconciliation_status.last_reconciled_spec.is_none();
+        pass.loss_on_record().is_none() && (was_invalid || (!is_failed && is_settled))
+    }
+
+    fn is_answering(pass: &Pass<'_>) -> bool {
+        pass.is_cluster_ready() && pass.unreachable.is_none()
+    }
+
+    fn is_job_over(pass: &Pass<'_>) -> bool {
+        pass.own.is_lost()
+            || pass.status.job_status.state.is_some_and(JobStatusState::is_globally_terminal)
+            || pass.last.as_ref().is_none_or(|last| last.job_state() == JobState::Suspended)
+    }
+
+    fn may_be_cancelled(pass: &Pass<'_>, job_id: &str) -> Result<bool, Halt> {
+        if pass.world.cluster.is_none() {
+            return Ok(false);
+        }
+        let jobs = if Self::is_answering(pass) { pass.world.jobs()? } else { Err("no answer") };
+        Ok(may_be_cancelled(&pass.status.job_status, job_id, jobs))
+    }
+
+    fn flink_version(pass: &Pass<'_>) -> Option<FlinkVersion> {
+        pass.running_version()
+    }
+
+    fn submit_config(
+        pass: &Pass<'_>,
+        spec: &FlinkSessionJobSpec,
+    ) -> Result<Arc<FlinkConfig>, Halt> {
+        pass.config(spec)
+    }
+
+    fn changes(last: &FlinkSessionJobSpec, wanted: &FlinkSessionJobSpec) -> SpecDiff {
+        diff_session_job(last, wanted)
+    }
+
+    fn attempts(pass: &Pass<'_>) -> Option<Attempts> {
+        pass.world.tried.restarts
+    }
+
+    fn note_attempts(pass: &mut Pass<'_>, restarts: Option<Attempts>) {
+        if restarts != pass.world.tried.restarts {
+            pass.steps.push(Step::Remember(Tried { restarts, ..pass.world.tried }));
+        }
+    }
+
+    /// Those of a standalone cluster are as many as its spec says, and may be enough.
+    fn has_elastic_slots(_pass: &Pass<'_>) -> bool {
+        true
+    }
+
+    fn scaled_to(pass: &Pass<'_>) -> Option<i64> {
+        pass.world.tried.scaled_to
+    }
+
+    fn note_scaling(pass: &mut Pass<'_>, generation: Option<i64>) {
+        let tried = &pass.world.tried;
+        let is_noted =
+            |step: &Step| matches!(step, Step::Remember(tried) if tried.scaled_to.is_some());
+        // Once it has worked, the same generation may be scaled again, by the autoscaler.
+        if generation.is_some() || tried.scaled_to.is_some() || pass.steps.iter().any(is_noted) {
+            let tried = Tried { scaled_to: generation, ..*tried };
+            pass.steps.push(Step::Remember(tried));
+        }
+    }
+
+    fn look_after(pass: &mut Pass<'_>, last: &ReconciledJob) -> Result<Plan, Halt> {
+        pass.look_after(last)
+    }
+}
+
+impl From<Event> for Step {
+    fn from(event: Event) -> Self {
+        Self::Event(event)
+    }
+}
+
+impl From<SnapshotStep> for Step {
+    fn from(step: SnapshotStep) -> Self {
+        Self::Snapshot(step)
+    }
+}
+
+impl JobStep<FlinkSessionJob> for Step {
+    fn write_status(status: SessionJobStatus) -> Self {
+        Self::WriteStatus(Box::new(status))
+    }
+
+    fn record_revision(superseded: Superseded) -> Self {
+        Self::RecordRevision(Box::new(superseded))
+    }
+
+    fn scale_job(job_id: String, bounds: BTreeMap<String, Bounds>) -> Self {
+        Self::ScaleJob { job_id, bounds }
+    }
+
+    fn trigger_stop(
+        job_id: String,
+        trigger_id: String,
+        directory: Option<String>,
+        format: SavepointFormatType,
+        drain: bool,
+    ) -> Self {
+        Self::TriggerStop { job_id, trigger_id, directory, format, drain }
+    }
+}
+
+impl Pass<'_> {
+    /// What is said of the loss of the job: by this pass, or by one before it as long as nothing is
+    /// known of the job.
+    pub(super) fn loss_on_record(&self) -> Option<&'static str> {
+        let is_unknown = self.status.job_status.state == Some(JobStatusState::Reconciling);
+        let told = || self.status.error.as_deref().filter(|_| is_unknown).and_then(loss_in);
+        self.own.loss.or_else(told)
+    }
+
+    /// The options of high availability that the session cluster was started with; or why they are not
+    /// known. What the job's own options say is nothing that its cluster has.
+    pub(super) fn cluster_started_with(&self) -> Result<Result<FlinkConfig, String>, Halt> {
+        let Some(status) = self.world.cluster.and_then(|cluster| cluster.status.as_ref()) else {
+            return Ok(Err(NOT_ON_RECORD.to_owned()));
+        };
+        let is_missing =
+            status.job_manager_deployment_status == JobManagerDeploymentStatus::Missing;
+        let reason = if is_missing {
+            NOT_ON_RECORD
+        } else {
+            match self.world.deployed_config()? {
+                Ok(config) => return Ok(Ok(config.clone())),
+                Err(reason) => reason,
+            }
+        };
+        Ok(on_record(&status.cluster_info).ok_or_else(|| reason.to_owned()))
+    }
+
+    /// The configuration of `spec` in the cluster as it runs.
+    pub(super) fn config(&self, spec: &FlinkSessionJobSpec) -> Result<Arc<FlinkConfig>, Halt> {
+        let cluster =
+            self.world.cluster.ok_or_else(|| Halt::cannot("the session cluster does not exist"))?;
+        let id = ResourceId {
+            namespace: self.world.namespace().to_owned(),
+            name: cluster.metadata.name.clone().unwrap_or_default(),
+            uid: cluster.metadata.uid.clone().unwrap_or_default(),
+        };
+        let deployed =
+            running_spec(cluster).map_err(|error| Halt::cannot(format!("the cluster: {error}")))?;
+        let make = || {
+            let config = job_config(&JobSpecs {
+                operator: self.world.operator,
+                cluster: &id,
+                deployed_cluster: &deployed,
+                current_cluster: &cluster.spec,
+                name: self.world.name(),
+                deployed: spec,
+                current: &self.world.resource.spec,
+            })?;
+            Ok((spec.clone(), config))
+        };
+        let config = self.world.memo.config(|known| known == spec, make);
+        config
+            .map_err(|error: InvalidValue| Halt::problem(invalid_configuration(&error.to_string())))
+    }
+}

@@ -1,0 +1,443 @@
+//! What the cluster says about a job that was submitted before: the status follows the world.
+//!
+//! A session cluster lists its jobs only when it has recovered all of them, so a job that is not
+//! listed is not there. An answer that could not be had says nothing.
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::plan::Step;
+use super::{Halt, Pass, identity};
+use crate::application::Problem;
+use crate::job::{self, WithoutCheckpoint};
+use crate::lifecycle::{ENDED_UNSEEN, JOB_NOT_FOUND, loss_in, tells_of_loss};
+use crate::observe::SOON;
+use crate::plan::{Component, Event};
+use crate::reconciled::ReconciledJob;
+use crate::restore::RestorePoint;
+use crate::rewind::WentBack;
+use crate::world::{Checkpoints, Job, JobWorld};
+use api::job::{JobState, UpgradeMode};
+use api::status::{JobStatusState, ReconciliationState};
+use config::cluster::is_high_availability_on;
+
+/// A job that was submitted less than this ago may be missing in a list that is a little old.
+const LIST_AGE_MAX: SignedDuration = SignedDuration::from_secs(10);
+
+impl Pass<'_> {
+    /// Brings the status up to date with the cluster.
+    pub(super) fn observe(&mut self) -> Result<(), Halt> {
+        let Some(last) = self.last.clone() else { return Ok(()) };
+        let is_cancelling = self.status.job_status.state == Some(JobStatusState::Cancelling);
+        match self.status.reconciliation_status.state {
+            ReconciliationState::Upgrading | ReconciliationState::RollingBack if !is_cancelling => {
+                if !self.adopt_submitted_job(&last)? {
+                    if last.is_first_deployment() && self.may_arrive_until().is_none() {
+                        // Nothing runs: the first deployment starts over.
+                        self.last = None;
+                    }
+                    return Ok(());
+                }
+            }
+            ReconciliationState::Upgrading
+            | ReconciliationState::RollingBack
+            | ReconciliationState::Deployed
+            | ReconciliationState::RolledBack => {}
+        }
+        let is_running =
+            self.last.as_ref().is_some_and(|last| last.job_state() == JobState::Running);
+        if is_running || is_cancelling {
+            self.observe_job()?;
+        }
+        self.observe_triggers()
+    }
+
+    /// A submission that reached the cluster, but whose success was not written: taken as done.
+    ///
+    /// So is one whose job may have run and be lost: made again it would start from what it started
+    /// from before, and what it did meanwhile would be dropped.
+    fn adopt_submitted_job(&mut self, last: &ReconciledJob) -> Result<bool, Halt> {
+        if !self.is_submission_open() {
+            return Ok(false);
+        }
+        if self.listed_job()?.is_none() {
+            let Some(why) = self.why_in_doubt()? else { return Ok(false) };
+            self.tell_doubt(&why);
+        }
+        let mut last = last.clone();
+        if let Some(job) = &mut last.spec.job {
+            job.state = JobState::Running;
+        }
+        self.store_last(last);
+        let reconciliation = &mut self.status.reconciliation_status;
+        reconciliation.state = match reconciliation.state {
+            ReconciliationState::RollingBack => ReconciliationState::RolledBack,
+            ReconciliationState::Upgrading
+            | ReconciliationState::Deployed
+            | ReconciliationState::RolledBack => ReconciliationState::Deployed,
+        };
+        Ok(true)
+    }
+
+    fn tell_doubt(&mut self, why: &str) {
+        let id = self.status.job_status.job_id.as_deref().unwrap_or_default();
+        let message = format!(
+            "whether job {id} ran since it was submitted is not known: the session cluster `{}` does \
+             not list it, and {why}",
+            self.cluster_name()
+        );
+        let mut event = Event::warning("SubmissionInDoubt", Component::Job, message);
+        event.key = Some(format!("SubmissionInDoubt: {id}"));
+        self.steps.push(Step::Event(event));
+    }
+
+    /// The job as its cluster lists it; a halt where the list cannot be had.
+    pub(super) fn listed_job(&self) -> Result<Option<Job>, Halt> {
+        let id = job::id(&self.status.job_status);
+        Ok(self.list()?.iter().find(|job| Some(&job.id) == id.as_ref()).cloned())
+    }
+
+    pub(super) fn observe_job(&mut self) -> Result<(), Halt> {
+        if let Err(reason) = self.world.jobs()? {
+            self.lose_sight(reason.to_owned());
+            return Ok(());
+        }
+        if job::id(&self.status.job_status).is_none() {
+            self.lose_sight("the status names no job id".to_owned());
+            return Ok(());
+        }
+        if let Some(job) = self.listed_job()? {
+            return self.observe_listed_job(&job);
+        }
+        self.observe_absent_job()
+    }
+
+    fn lose_sight(&mut self, reason: String) {
+        if self.status.job_status.state == Some(JobStatusState::Running) {
+            self.set_job_state(JobStatusState::Reconciling);
+        }
+        self.unreachable = Some(reason);
+    }
+
+    fn observe_listed_job(&mut self, job: &Job) -> Result<(), Halt> {
+        let before = self.status.job_status.state;
+        let was_terminal = before.is_some_and(JobStatusState::is_globally_terminal);
+        let was_cancelling = before == Some(JobStatusState::Cancelling);
+        let has_ended = job.state.is_globally_terminal();
+        if has_ended && !was_terminal {
+            self.note_end(job).map_err(|halt| self.tell_unknown_end(halt))?;
+        }
+        let is_told = before == Some(JobStatusState::Failed) && self.status.error.is_some();
+        if job.state == JobStatusState::Failed && !is_told {
+            self.problem = Some(job::failure(self.world.failure()?));
+        }
+        if !was_terminal {
+            self.report_exceptions(job)?;
+        }
+        self.status.job_status.job_name = Some(job.name.clone());
+        self.status.job_status.start_time = Some(job.start_time.to_string());
+        if was_cancelling && !has_ended && self.is_cancel_on_its_way(job.state) {
+            // Only its end counts now.
+            return Ok(());
+        }
+        self.set_job_state(job.state);
+        if job.state == JobStatusState::Canceled || (was_cancelling && has_ended) {
+            self.note_stopped();
+        }
+        let is_up = matches!(job.state, JobStatusState::Running | JobStatusState::Finished);
+        let is_deployed = self.status.reconciliation_status.state == ReconciliationState::Deployed;
+        if is_up && is_deployed {
+            self.mark_if_stable(job.state)?;
+        }
+        Ok(())
+    }
+
+    /// An end that cannot be noted is told: until it is the status shows a job that runs.
+    fn tell_unknown_end(&mut self, halt: Halt) -> Halt {
+        let Halt::Cannot(message) = halt else { return halt };
+        self.wake_within(SOON);
+        Halt::problem(Problem::of_job(message, vec![]))
+    }
+
+    /// The job was cancelled to be started anew without its state, or from a state that the user
+    /// named and that is in the status already.
+    pub(super) fn is_state_dropped(&self) -> bool {
+        let is_replaced = matches!(
+            self.status.reconciliation_status.state,
+            ReconciliationState::Upgrading | ReconciliationState::RollingBack
+        );
+        let is_successor_stored =
+            self.last.as_ref().is_some_and(|last| last.job_state() == JobState::Suspended);
+        is_replaced && (is_successor_stored || self.last_mode() == UpgradeMode::Stateless)
+    }
+
+    /// The state that an ended job leaves, read while its JobManager still knows it.
+    fn note_end(&mut self, job: &Job) -> Result<(), Halt> {
+        let state = job.state;
+        let was_cancelling = self.status.job_status.state == Some(JobStatusState::Cancelling);
+        if was_cancelling && self.is_state_dropped() {
+            return Ok(());
+        }
+        let checkpoints = self.world.checkpoints()?;
+        let names_none =
+            matches!(checkpoints, Ok(Checkpoints { latest: None, unusable: None, .. }));
+        let without = if names_none {
+            self.meaning_of_no_checkpoint(state, was_cancelling)?
+        } else {
+            WithoutCheckpoint::Unknown
+        };
+        let may_have_run = self.may_have_run(job.started_at(), job.modified_at())?;
+        let without = job::unless_blank(without, checkpoints, may_have_run);
+        job::note_last_state(&mut self.status.job_status, state, checkpoints, without)
+    }
+
+    /// What it means that an ended job's statistics name no state. Those of a job that ended while
+    /// a new JobManager was about to recover it are empty, whatever the job had.
+    fn meaning_of_no_checkpoint(
+        &self,
+        state: JobStatusState,
+        was_cancelling: bool,
+    ) -> Result<WithoutCheckpoint, Halt> {
+        let has_state = job::savepoint_path(&self.status.job_status).is_some();
+        if was_cancelling {
+            // What the job had was noted before it was cancelled.
+            return Ok(if has_state {
+                WithoutCheckpoint::Unknown
+            } else {
+                WithoutCheckpoint::Empty
+            });
+        }
+        if state == JobStatusState::Finished && job::pending_stop(&self.status.job_status).is_some()
+        {
+            // It was stopped with a savepoint, and its JobManager is another that never saw it.
+            return Ok(WithoutCheckpoint::Unknown);
+        }
+        let is_recovered =
+            self.cluster_started_with()?.as_ref().map_or(true, is_high_availability_on);
+        let is_another = is_recovered && self.has_another_job_manager()?;
+        Ok(match self.last_mode() {
+            UpgradeMode::Stateless if is_another => WithoutCheckpoint::Unknown,
+            UpgradeMode::Stateless => WithoutCheckpoint::Empty,
+            // One that ran names at least what it started from.
+            UpgradeMode::Savepoint | UpgradeMode::LastState if self.is_stable() || is_another => {
+                WithoutCheckpoint::Unknown
+            }
+            UpgradeMode::Savepoint | UpgradeMode::LastState => WithoutCheckpoint::AsStarted,
+        })
+    }
+
+    /// Whether the JobManager may have been started after the job was submitted: with high availability
+    /// the job may have run under the one before, for however long. Only the job's id tells when that
+    /// was: what is on record may be of a change that did not start it anew, as one of its parallelism.
+    fn has_another_job_manager(&self) -> Result<bool, Halt> {
+        let Some(submitted) = self.id_made_at() else { return Ok(true) };
+        Ok(self.job_manager_start()? > submitted)
+    }
+
+    /// When the JobManager was started; a problem where that cannot be had.
+    fn job_manager_start(&self) -> Result<Timestamp, Halt> {
+        let start = self.world.job_manager_start()?;
+        start.copied().map_err(|reason| {
+            let message = format!(
+                "what became of job {} is not known, as it cannot be read when the JobManager of \
+                 the session cluster `{}` was started: {reason}",
+                self.status.job_status.job_id.as_deref().unwrap_or_default(),
+                self.cluster_name()
+            );
+            Halt::problem(Problem::of_job(message, vec![]))
+        })
+    }
+
+    /// When the session cluster was made, or last changed.
+    fn cluster_since(&self) -> Option<Timestamp> {
+        let cluster = self.world.cluster?;
+        let made = cluster.metadata.creation_timestamp.as_ref().map(|at| at.0);
+        let changed = cluster.status.as_ref()?.reconciliation_status.reconciliation_timestamp;
+        let changed = Timestamp::from_millisecond(changed).unwrap_or(Timestamp::MAX);
+        Some(made.map_or(changed, |made| made.max(changed)))
+    }
+
+    /// When the job was submitted, or a little before.
+    fn id_made_at(&self) -> Option<Timestamp> {
+        let id = self.status.job_status.job_id.as_deref()?;
+        identity::made_at(self.world.uid(), id, self.recorded_at())
+    }
+
+    /// When it was submitted, or changed while it ran.
+    fn recorded_at(&self) -> Timestamp {
+        let deployed = self.status.reconciliation_status.reconciliation_timestamp;
+        Timestamp::from_millisecond(deployed).unwrap_or_default()
+    }
+
+    /// The job ended on request: the stored spec no longer runs.
+    fn note_stopped(&mut self) {
+        let Some(last) = self.last.clone() else { return };
+        if last.job_state() == JobState::Suspended {
+            // Its successor is stored already.
+            return;
+        }
+        if self.is_state_dropped() {
+            self.status.job_status.upgrade_savepoint_path = None;
+        }
+        let path = self.status.job_status.upgrade_savepoint_path.clone();
+        let is_upgrading =
+            self.status.reconciliation_status.state == ReconciliationState::Upgrading;
+        if is_upgrading {
+            let restore_point = path.clone().map_or(RestorePoint::Empty, RestorePoint::Path);
+            self.supersede(&last, restore_point);
+        }
+        self.store_last(job::stopped(&last, path.is_some()));
+    }
+
+    /// The cluster answers, and has no such job.
+    fn observe_absent_job(&mut self) -> Result<(), Halt> {
+        let before = self.status.job_status.state;
+        if before.is_some_and(JobStatusState::is_globally_terminal) {
+            // An ended job leaves the list after a while.
+            return Ok(());
+        }
+        if self.is_just_submitted() {
+            return Ok(());
+        }
+        self.refuse_beside_listed()?;
+        if before == Some(JobStatusState::Cancelling) && self.is_state_dropped() {
+            self.set_job_state(JobStatusState::Canceled);
+            self.note_stopped();
+            return Ok(());
+        }
+        self.lose_job()
+    }
+
+    /// Whether a list that does not have the job yet may be a little older than its submission.
+    pub(super) fn is_just_submitted(&self) -> bool {
+        self.status.job_status.state == Some(JobStatusState::Reconciling)
+            && !self.is_loss_told()
+            && self.world.now.duration_since(self.state_since()) < LIST_AGE_MAX
+    }
+
+    /// When the job got the state it has, or was deployed, whichever is later.
+    pub(super) fn state_since(&self) -> Timestamp {
+        let Self { status, world, .. } = self;
+        job::state_since(&status.job_status, &status.reconciliation_status, world.now)
+    }
+
+    /// Whether the status says that the job is lost.
+    fn is_loss_told(&self) -> bool {
+        let error = self.status.error.as_deref().unwrap_or_default();
+        tells_of_loss(error) || WentBack::read(error).is_some()
+    }
+
+    fn lose_job(&mut self) -> Result<(), Halt> {
+        let loss = self.loss()?;
+        self.give_up_savepoint("the session cluster no longer has the job");
+        job::forget_stop(&mut self.status.job_status);
+        self.set_job_state(JobStatusState::Reconciling);
+        let was_rolled_back =
+            self.status.reconciliation_status.state == ReconciliationState::RolledBack;
+        if !was_rolled_back {
+            // It was being stopped, or ran: that is decided again. What was rolled back stays so, or
+            // the spec that failed would count as the one that runs.
+            self.status.reconciliation_status.state = ReconciliationState::Deployed;
+        }
+        if !self.is_loss_told() {
+            let mut event = Event::warning("Missing", Component::Job, self.lost_message(loss));
+            event.key = Some(format!(
+                "{JOB_NOT_FOUND}: {}",
+                self.status.job_status.job_id.as_deref().unwrap_or_default()
+            ));
+            self.steps.push(Step::Event(event));
+        }
+        match loss {
+            Loss::OfState => self.own.loss = Some(JOB_NOT_FOUND),
+            Loss::EndedUnseen => self.own.loss = Some(ENDED_UNSEEN),
+            Loss::Stateless => {
+                self.status.job_status.upgrade_savepoint_path = None;
+                if let Some(last) = &self.last {
+                    self.store_last(job::stopped(last, false));
+                }
+                if was_rolled_back {
+                    // What ran starts again, and not what failed; its id is used up.
+                    self.status.reconciliation_status.state = ReconciliationState::RollingBack;
+                    self.status.job_status.job_id = None;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn loss(&self) -> Result<Loss, Halt> {
+        // What was found out once stays so, whatever becomes of the JobManager that told it, and while
+        // an edit is not judged.
+        let is_judged = self.status.observed_generation == Some(self.world.generation());
+        let is_stateless = self.job().upgrade_mode == UpgradeMode::Stateless;
+        let error = self.status.error.as_deref().unwrap_or_default();
+        if loss_in(error) == Some(ENDED_UNSEEN) && (is_stateless || !is_judged) {
+            return Ok(Loss::EndedUnseen);
+        }
+        if !self.is_stateless_for_certain() {
+            return Ok(Loss::OfState);
+        }
+        let has_ended = self.has_ended_unseen()?;
+        Ok(if has_ended { Loss::EndedUnseen } else { Loss::Stateless })
+    }
+
+    /// Whether a job that is not listed has ended. A JobManager lists each job that it was given until
+    /// that ends, and a while longer; with high availability so does the next one, unless the cluster
+    /// itself is another than it was: it may have had none then.
+    fn has_ended_unseen(&self) -> Result<bool, Halt> {
+        // The latest time at which it was submitted: a retry has the id of the attempt before.
+        let submitted = self.recorded_at();
+        let is_same_cluster = self.cluster_since().is_some_and(|since| since <= submitted);
+        if is_same_cluster && self.keeps_its_jobs()? {
+            return Ok(true);
+        }
+        // The start time on record is that of the job before, where nobody saw this one.
+        let started = job::started(&self.status.job_status).unwrap_or_default();
+        Ok(self.job_manager_start()? <= started.max(submitted))
+    }
+
+    /// Whether a job that has not ended outlives its JobManager; a problem where that cannot be had.
+    fn keeps_its_jobs(&self) -> Result<bool, Halt> {
+        let config = self.cluster_started_with()?;
+        config.as_ref().map(is_high_availability_on).map_err(|reason| {
+            let message = format!(
+                "what became of job {} is not known, as it cannot be read whether the session cluster \
+                 `{}` was started with high availability: {reason}",
+                self.status.job_status.job_id.as_deref().unwrap_or_default(),
+                self.cluster_name()
+            );
+            Halt::problem(Problem::of_job(message, vec![]))
+        })
+    }
+
+    fn lost_message(&self, loss: Loss) -> String {
+        let id = self.status.job_status.job_id.as_deref().unwrap_or_default();
+        let what = format!(
+            "{JOB_NOT_FOUND}: the session cluster `{}` no longer has job {id}",
+            self.cluster_name()
+        );
+        match loss {
+            Loss::Stateless => format!("{what}; it is submitted again"),
+            Loss::EndedUnseen => format!(
+                "{what}, which ended while nobody looked: it is not run again by itself. Set \
+                 `spec.restartNonce` to a new number to run it again"
+            ),
+            Loss::OfState => format!(
+                "{what}, and its newest state is not on record, so nothing is started. Find its \
+                 newest checkpoint or savepoint, set `spec.job.initialSavepointPath` to it and \
+                 `spec.job.savepointRedeployNonce` to a new number. With high availability a \
+                 cluster keeps its jobs when its JobManager is lost"
+            ),
+        }
+    }
+}
+
+/// What it means that the cluster no longer has the job.
+#[derive(Clone, Copy)]
+enum Loss {
+    /// Its state is not on record: a person has to find it.
+    OfState,
+    /// It keeps no state, and its JobManager went with it: it is submitted again.
+    Stateless,
+    /// It keeps no state, and has ended.
+    EndedUnseen,
+}

@@ -1,0 +1,179 @@
+//! A record that went back with the API server's store; see [`crate::rewind`].
+//!
+//! The cluster of a session job goes on with what it has: the job on record may have ended there
+//! long ago, and another one of this resource run in its place. Nothing is concluded from the record
+//! then, and nothing started beside what runs. Where no process saw it, the id of what runs tells that
+//! it is of this resource.
+
+use std::time::Duration;
+
+use jiff::SignedDuration;
+
+use super::identity;
+use super::plan::Plan;
+use super::{Halt, Pass};
+use crate::diff::{ChangeClass, diff_session_job};
+use crate::job;
+use crate::plan::{Component, Event};
+use crate::rewind::{WentBack, is_alive, refusal};
+use crate::world::{Fact, Job};
+use api::job::{JobState, UpgradeMode};
+use api::status::{JobStatusState, ReconciliationState};
+
+/// A job whose savepoint is complete has ended by then, or goes on.
+const ENDING_MAX: SignedDuration = SignedDuration::from_mins(1);
+
+impl Pass<'_> {
+    /// Refuses to go on where the record does not tell what there is, until a person says what to
+    /// start from: then that is done.
+    pub(super) fn heed_set_back_record(&mut self) -> Result<Option<Plan>, Halt> {
+        let Some(set_back) = self.set_back() else {
+            // A list that does not have the job yet may be older than its submission.
+            if !self.is_just_submitted() || self.is_listed() {
+                self.refuse_beside_listed()?;
+            }
+            return Ok(None);
+        };
+        let jobs = self.list()?;
+        let id = self.status.job_status.job_id.as_deref();
+        if set_back.job_id.as_deref() != id && set_back.lives_among(jobs) {
+            return Err(Halt::problem(refusal(self.beside(&set_back))));
+        }
+        if is_alive(id, jobs)
+            || self.job().upgrade_mode == UpgradeMode::Stateless
+            || self.is_answered(&set_back)
+        {
+            return Ok(None);
+        }
+        if self.is_told_anew(&set_back)
+            && let Some(last) = self.last.clone()
+        {
+            let diff = diff_session_job(&last.spec, &self.spec);
+            if diff.class() == ChangeClass::SavepointRedeploy {
+                if let Some(plan) = self.settle_submission()? {
+                    return Ok(Some(plan));
+                }
+                return self.redeploy_from_savepoint(&last, &diff).map(Some);
+            }
+        }
+        Err(Halt::problem(refusal(set_back.message)))
+    }
+
+    /// A start needs the list of jobs, whatever the record says.
+    pub(super) fn refuse_a_start_beside(&self) -> Result<(), Halt> {
+        if self.world.uid().is_empty() {
+            // Not stored yet, so that it has no jobs.
+            return Ok(());
+        }
+        self.list()?;
+        self.refuse_beside_listed()
+    }
+
+    /// Refuses to go on beside a job of this resource that is not on record, where one is listed.
+    /// Nothing is asked for it.
+    pub(super) fn refuse_beside_listed(&self) -> Result<(), Halt> {
+        let Some(beside) = self.job_beside() else { return Ok(()) };
+        if self.is_ending() {
+            let because = "waiting for the end of the job that was stopped with a savepoint";
+            return Err(Halt::cannot(because));
+        }
+        let told = WentBack::beside(&beside.id, &self.job());
+        Err(Halt::problem(refusal(self.beside(&told))))
+    }
+
+    /// A job of this resource that is listed, has not ended, and is not the one on record.
+    fn job_beside(&self) -> Option<&Job> {
+        let Fact::Known(jobs) = &self.world.facts.jobs else { return None };
+        let on_record = job::id(&self.status.job_status);
+        jobs.iter().find(|job| {
+            !job.state.is_globally_terminal()
+                && Some(&job.id) != on_record.as_ref()
+                && identity::is_of(self.world.uid(), &job.id)
+        })
+    }
+
+    /// Whether the job on record is known to be in the list.
+    fn is_listed(&self) -> bool {
+        let Fact::Known(jobs) = &self.world.facts.jobs else { return false };
+        let on_record = job::id(&self.status.job_status);
+        jobs.iter().any(|job| Some(&job.id) == on_record.as_ref())
+    }
+
+    /// Whether the job was stopped with a savepoint just now. Its id is forgotten then, and it may be
+    /// listed for a moment still.
+    fn is_ending(&self) -> bool {
+        let job = &self.status.job_status;
+        job::id(job).is_none()
+            && job.state.is_some_and(JobStatusState::is_globally_terminal)
+            && self.world.now.duration_since(self.state_since()) < ENDING_MAX
+    }
+
+    /// The jobs of the cluster; a halt where they cannot be had.
+    pub(super) fn list(&self) -> Result<&[Job], Halt> {
+        let cannot =
+            |reason| Halt::cannot(format!("the cluster's jobs cannot be listed: {reason}"));
+        self.world.jobs()?.map(Vec::as_slice).map_err(cannot)
+    }
+
+    fn beside(&self, WentBack { message, job_id, nonce: _ }: &WentBack) -> String {
+        format!(
+            "{message} Job {} still runs in the session cluster `{}`, and a second one is not \
+             started beside it: stop it with a savepoint first.",
+            job_id.as_deref().unwrap_or_default(),
+            self.cluster_name()
+        )
+    }
+
+    /// What is known of a job that ran last and is not the one on record.
+    pub(super) fn unrecorded_job(&self) -> Option<WentBack> {
+        let on_record = job::id(&self.status.job_status);
+        self.set_back().filter(|known| known.job_id.is_some() && known.job_id != on_record)
+    }
+
+    /// Should the deletion have to wait for the cluster, and this process end meanwhile, then the next
+    /// one finds in the status that the job on record is not the one to be ended.
+    pub(super) fn keep_in_mind_set_back_record(&mut self) {
+        self.problem = self.unrecorded_job().map(|known| refusal(known.message));
+    }
+
+    /// A deletion ends what there is. Where the job that ran last is still alive, it is put on record
+    /// as the one that runs, so that all that follows is about that one.
+    pub(super) fn put_unrecorded_job_on_record(&mut self) -> Result<Option<Plan>, Halt> {
+        self.problem = None;
+        let Some(known) = self.unrecorded_job() else { return Ok(None) };
+        let is_it = |job: &&Job| Some(&job.id) == known.job_id.as_ref();
+        let found = self.list()?.iter().find(is_it).cloned();
+        let found = found.filter(|job| !job.state.is_globally_terminal());
+        Ok(found.map(|job| self.put_on_record(&job)))
+    }
+
+    /// The same with a job that only its id tells of, and with the one on record, which may be listed
+    /// although the record has it ended or lost. Where the list cannot be had there is none.
+    pub(super) fn put_job_beside_on_record(&mut self) -> Result<Option<Plan>, Halt> {
+        let on_record = job::id(&self.status.job_status);
+        if self.is_cluster_ready() && (on_record.is_some() || !self.world.uid().is_empty()) {
+            let _asked = self.world.jobs()?;
+        }
+        let Fact::Known(jobs) = &self.world.facts.jobs else { return Ok(None) };
+        let is_recorded =
+            |job: &&Job| Some(&job.id) == on_record.as_ref() && !job.state.is_globally_terminal();
+        let found = jobs.iter().find(is_recorded).or_else(|| self.job_beside()).cloned();
+        Ok(found.map(|job| self.put_on_record(&job)))
+    }
+
+    fn put_on_record(&mut self, Job { id, state, .. }: &Job) -> Plan {
+        job::forget_stop(&mut self.status.job_status);
+        self.status.job_status.job_id = Some(id.clone());
+        self.set_job_state(*state);
+        let mode = self.last_mode();
+        self.store_last(self.stored(JobState::Running, mode, false));
+        self.status.reconciliation_status.state = ReconciliationState::Deployed;
+        self.status.error = None;
+        let because = format!(
+            "the record does not tell of job {id}, which runs in the session cluster: it is the one \
+             that the deletion ends"
+        );
+        self.tell(Event::warning("Cleanup", Component::Job, because.clone()));
+        self.finish(because, Some(Duration::ZERO))
+    }
+}

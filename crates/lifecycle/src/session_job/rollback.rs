@@ -1,0 +1,167 @@
+//! Going back by itself to the last spec of a session job that was stable.
+//!
+//! The failed job is cancelled, and the spec before it starts from the checkpoint that is left: by
+//! the same table and the same choice of a restore point as in an upgrade. Where they would wait or
+//! refuse, nothing is rolled back, and it is said why. The failed spec stays the stored one.
+
+use super::plan::{Plan, Step};
+use super::stop::STOPPING;
+use super::{Halt, Pass};
+use crate::application::Problem;
+use crate::diff::{ChangeClass, SpecDiff, diff_session_job};
+use crate::error_document::{ErrorType, ROLLED_BACK};
+use crate::pass::Kind;
+use crate::plan::{Component, Event};
+use crate::reconciled::ReconciledJob;
+use crate::rollback::Due;
+use crate::stop::StopDecision;
+use api::job::{JobState, UpgradeMode};
+use api::session_job::FlinkSessionJob;
+use api::status::{JobStatusState, ReconciliationState};
+
+impl Pass<'_> {
+    /// Begins a rollback when it is time for one and the newest state can be carried over.
+    pub(super) fn roll_back_if_due(&mut self, last: &ReconciledJob) -> Result<Option<Plan>, Halt> {
+        if self.own.is_lost() || self.rollback_due(last)? != Due::Now {
+            return Ok(None);
+        }
+        // By the spec's mode: the stored one tells how the job was started.
+        let mode = match self.job().upgrade_mode {
+            UpgradeMode::Stateless => UpgradeMode::Stateless,
+            UpgradeMode::Savepoint | UpgradeMode::LastState => UpgradeMode::LastState,
+        };
+        match self.decide_stop(mode)? {
+            StopDecision::Stateless => {
+                self.status.job_status.upgrade_savepoint_path = None;
+                self.begin_rollback(last, UpgradeMode::Stateless, true).map(Some)
+            }
+            StopDecision::Cancel => {
+                self.note_state_before_cancel()?;
+                self.begin_rollback(last, UpgradeMode::Savepoint, true).map(Some)
+            }
+            StopDecision::AlreadyStopped(mode) | StopDecision::NeverStarted(mode) => {
+                self.begin_rollback(last, mode, false).map(Some)
+            }
+            StopDecision::Wait(reason) | StopDecision::Refuse(reason) => {
+                self.refuse_rollback(&reason);
+                Ok(None)
+            }
+            StopDecision::Savepoint | StopDecision::LastState => {
+                self.refuse_rollback(
+                    "its checkpoints are not retained when it is cancelled, or nothing could start \
+                     from the newest one",
+                );
+                Ok(None)
+            }
+        }
+    }
+
+    fn refuse_rollback(&mut self, reason: &str) {
+        let cause = self.trouble();
+        self.problem.get_or_insert(Problem::upgrade(
+            "RollbackRefused",
+            format!(
+                "the spec did not become stable ({cause}), and it is not rolled back: {reason}"
+            ),
+        ));
+    }
+
+    /// What keeps the spec from being stable, as far as it is known.
+    fn trouble(&self) -> String {
+        if let Some(problem) = &self.problem {
+            return problem.message.clone();
+        }
+        if let Some(because) = &self.unproven {
+            return format!("the job runs, but {because}");
+        }
+        let state = self.status.job_status.state.map_or("unknown", JobStatusState::as_str);
+        format!("the job is {state}")
+    }
+
+    /// Writes down that the spec failed and how its job is stopped, then cancels it.
+    fn begin_rollback(
+        &mut self,
+        last: &ReconciledJob,
+        mode: UpgradeMode,
+        cancels: bool,
+    ) -> Result<Plan, Halt> {
+        let job_id = self.job_id()?;
+        let event = Event::normal(
+            "Rollback",
+            Component::JobManagerDeployment,
+            "Rolling back failed deployment.",
+        );
+        self.steps.push(Step::Event(event));
+        let cause = self.trouble();
+        self.problem = Some(Problem {
+            kind: ErrorType::DeploymentFailed,
+            reason: "RolledBack",
+            component: Component::Job,
+            message: format!("the spec did not become stable in time{ROLLED_BACK}{cause}"),
+            detail: None,
+            causes: vec![],
+        });
+        // The counts of the failed spec mean nothing for the one that comes.
+        FlinkSessionJob::note_attempts(self, None);
+        let mut failed = last.clone();
+        failed.first_deployment = Some(false);
+        if let Some(job) = &mut failed.spec.job {
+            job.upgrade_mode = mode;
+            if !cancels {
+                job.state = JobState::Suspended;
+            }
+        }
+        self.store_last(failed);
+        self.status.reconciliation_status.state = ReconciliationState::RollingBack;
+        if cancels {
+            self.set_job_state(JobStatusState::Cancelling);
+        }
+        self.write_intent();
+        if cancels {
+            self.steps.push(Step::CancelJob { job_id });
+        }
+        Ok(self.finish("rolling back: stopping the job of the failed spec", Some(STOPPING)))
+    }
+
+    /// The failed job goes, the last stable spec comes. A user who edits meanwhile wins.
+    pub(super) fn go_on_rolling_back(
+        &mut self,
+        last: &ReconciledJob,
+        diff: &SpecDiff,
+    ) -> Result<Plan, Halt> {
+        if self.status.job_status.state == Some(JobStatusState::Cancelling) {
+            return self.wait_for_cancel();
+        }
+        if diff.class() == ChangeClass::SavepointRedeploy {
+            return self.redeploy_from_savepoint(last, diff);
+        }
+        let is_left = diff
+            .changes
+            .iter()
+            .any(|change| change.class > ChangeClass::Ignore && change.field != "job.state");
+        if is_left || self.desired_state() == JobState::Suspended {
+            self.announce(diff);
+            self.store_before_deploy(self.last_mode(), false);
+            let stored = self.last.clone();
+            return self.start_again(stored.as_deref().unwrap_or(last));
+        }
+        let Some(stable) = self.stable_spec() else {
+            return Err(Halt::problem(Problem::upgrade(
+                "RestoreFailed",
+                "status.reconciliationStatus.lastStableSpec, which is rolled back to, is not \
+                 readable: the job stays stopped, its state is kept. Change the spec to one that \
+                 works",
+            )));
+        };
+        let restore = self.choose(last)?;
+        self.start_stable(last, &stable.spec, &restore)
+    }
+
+    /// After a rollback: the user is back at what runs, wants something else, or to stop it.
+    pub(super) fn is_back_at_stable(&self) -> bool {
+        self.status.reconciliation_status.state == ReconciliationState::RolledBack
+            && self.stable_spec().is_some_and(|stable| {
+                diff_session_job(&stable.spec, &self.spec).class() == ChangeClass::Ignore
+            })
+    }
+}

@@ -1,0 +1,220 @@
+//! Submitting a job: the restore point is chosen, written down with the job's id, and then used.
+
+use std::time::Duration;
+
+use super::identity;
+use super::plan::{Plan, Step, Submission};
+use super::submission::NOT_SUBMITTED;
+use super::world::FailedSubmission;
+use super::{Halt, Pass};
+use crate::application::Problem;
+use crate::deploy::{mode_of, point};
+use crate::error_document::ErrorType;
+use crate::job;
+use crate::plan::{Component, Event};
+use crate::reconciled::ReconciledJob;
+use crate::restore::{HighAvailability, RestoreFacts, RestorePoint};
+use api::job::{JobState, UpgradeMode};
+use api::session_job::FlinkSessionJobSpec;
+use api::status::{JobStatusState, ReconciliationState};
+use config::session_job::submitted;
+
+/// How soon to look again while a job is scheduled.
+pub(super) const STARTING: Duration = Duration::from_secs(1);
+
+impl Pass<'_> {
+    pub(super) fn first_deployment(&mut self) -> Result<Plan, Halt> {
+        if self.desired_state() == JobState::Suspended {
+            self.status.reconciliation_status.last_reconciled_spec = None;
+            let because = "created suspended: waiting to be resumed";
+            return Ok(self.finish(because, Some(self.interval())));
+        }
+        self.start(self.first_restore(), true)
+    }
+
+    /// What a first deployment starts from.
+    pub(super) fn first_restore(&self) -> RestorePoint {
+        self.named_state().map_or(RestorePoint::Empty, RestorePoint::Path)
+    }
+
+    /// The job is stopped: start it from its restore point, or leave it suspended.
+    pub(super) fn start_again(&mut self, last: &ReconciledJob) -> Result<Plan, Halt> {
+        if self.desired_state() == JobState::Suspended {
+            self.store_suspended(None);
+            return Ok(self.finish("suspended", Some(self.interval())));
+        }
+        let restore = self.choose(last)?;
+        self.start(restore, false)
+    }
+
+    /// The restore point of the next start, or the refusal as a problem.
+    pub(super) fn choose(&self, last: &ReconciledJob) -> Result<RestorePoint, Halt> {
+        let path = job::savepoint_path(&self.status.job_status);
+        let is_redeploy = last
+            .spec
+            .job
+            .as_ref()
+            .is_some_and(|job| job::is_savepoint_redeploy(job, path.as_deref()));
+        let wanted = if is_redeploy { UpgradeMode::Savepoint } else { self.job().upgrade_mode };
+        let high_availability = HighAvailability::Off;
+        point(RestoreFacts { wanted, stopped_as: self.last_mode(), path, high_availability })
+    }
+
+    /// Submits the wanted spec from `restore`.
+    pub(super) fn start(&mut self, restore: RestorePoint, is_first: bool) -> Result<Plan, Halt> {
+        if let Some(plan) = self.pause_after_failure() {
+            return Ok(plan);
+        }
+        self.refuse_a_start_beside()?;
+        let spec = self.spec.clone();
+        let submission = self.prepare(&spec, &restore)?;
+        let mode = mode_of(&restore);
+        self.store_before_deploy(mode, is_first);
+        self.submit(submission);
+        self.store_running(mode, is_first);
+        let because = format!("submitting the job from {}", restore.describe());
+        Ok(self.finish(because, Some(STARTING)))
+    }
+
+    /// Submits the spec that was stable from `restore`; the failed one stays the stored one.
+    pub(super) fn start_stable(
+        &mut self,
+        failed: &ReconciledJob,
+        stable: &FlinkSessionJobSpec,
+        restore: &RestorePoint,
+    ) -> Result<Plan, Halt> {
+        if let Some(plan) = self.pause_after_failure() {
+            return Ok(plan);
+        }
+        self.refuse_a_start_beside()?;
+        let submission = self.prepare(stable, restore)?;
+        let stored = |state| job::stored(&failed.spec, state, mode_of(restore), false);
+        self.store_last(stored(JobState::Suspended));
+        let reconciliation = &mut self.status.reconciliation_status;
+        reconciliation.state = ReconciliationState::RollingBack;
+        reconciliation.reconciliation_timestamp = self.world.now.as_millisecond();
+        // What became of the job before is over. Why there is a rollback is told by itself.
+        if self.loss_on_record().is_some() {
+            self.own.loss = None;
+            self.status.error = None;
+        }
+        self.submit(submission);
+        self.store_last(stored(JobState::Running));
+        self.status.reconciliation_status.state = ReconciliationState::RolledBack;
+        let because = format!("rolled back, from {}", restore.describe());
+        Ok(self.finish(because, Some(STARTING)))
+    }
+
+    /// The submission of `spec`, with its id and what it restores in the status.
+    fn prepare(
+        &mut self,
+        spec: &FlinkSessionJobSpec,
+        restore: &RestorePoint,
+    ) -> Result<Submission, Halt> {
+        let savepoint_path = match restore {
+            RestorePoint::Empty => None,
+            RestorePoint::Path(path) => Some(path.clone()),
+            RestorePoint::HaMetadata => {
+                return Err(Halt::cannot("a session job does not start from HA metadata"));
+            }
+        };
+        let job_id = self.next_job_id();
+        let submission = self.submission(spec, &job_id, savepoint_path.clone())?;
+        let job = &mut self.status.job_status;
+        job.job_id = Some(job_id);
+        job.upgrade_savepoint_path = savepoint_path;
+        if *restore == RestorePoint::Empty
+            && let Some(info) = &mut job.savepoint_info
+        {
+            // It must not come back as the state of a job that never had it.
+            info.last_savepoint = None;
+        }
+        Ok(submission)
+    }
+
+    /// The status, which names the job's id, is written first.
+    fn submit(&mut self, submission: Submission) {
+        self.set_job_state(JobStatusState::Reconciling);
+        self.status.job_status.update_time = Some(self.world.now.as_millisecond().to_string());
+        self.write_intent();
+        let event = Event::normal("Submit", Component::Job, "Starting deployment");
+        self.steps.push(Step::Event(event));
+        self.steps.push(Step::Submit(Box::new(submission)));
+    }
+
+    /// A submission whose end is not known is made again with the same id, which Flink takes once.
+    fn next_job_id(&self) -> String {
+        let open = self.is_submission_open().then(|| job::id(&self.status.job_status)).flatten();
+        let new = identity::job_id(self.world.uid(), &self.world.fresh.job_id, self.world.now);
+        open.unwrap_or(new)
+    }
+
+    fn submission(
+        &self,
+        spec: &FlinkSessionJobSpec,
+        job_id: &str,
+        savepoint_path: Option<String>,
+    ) -> Result<Submission, Halt> {
+        let job = spec.job.clone().unwrap_or_default();
+        let config = self.config(spec)?;
+        let flink_version = self
+            .running_version()
+            .ok_or_else(|| Halt::cannot("the session cluster names no Flink version"))?;
+        Ok(Submission {
+            job_id: job_id.to_owned(),
+            may_arrive: self.may_arrive(),
+            jar_uri: job.jar_uri.filter(|uri| !uri.trim().is_empty()),
+            entry_class: job.entry_class.filter(|class| !class.trim().is_empty()),
+            args: job.args,
+            parallelism: job.parallelism.and_then(|parallelism| u32::try_from(parallelism).ok()),
+            allow_non_restored_state: job.allow_non_restored_state.unwrap_or(false),
+            savepoint_path,
+            configuration: submitted(&config),
+            flink_version,
+        })
+    }
+
+    /// The job was refused, or its jar cannot be had: say so, and try again later.
+    fn pause_after_failure(&mut self) -> Option<Plan> {
+        let FailedSubmission { job_id, generation, message, may_arrive, at, attempts } =
+            self.world.failed_submission.as_ref()?;
+        let is_same = self.status.job_status.job_id.as_ref() == Some(job_id)
+            && *generation == self.generation;
+        let waited = Duration::try_from(self.world.now.duration_since(*at)).unwrap_or_default();
+        let left = job::pause_after(*attempts).saturating_sub(waited);
+        if !is_same || left.is_zero() {
+            return None;
+        }
+        self.problem = Some(Problem {
+            kind: ErrorType::Reconciliation,
+            reason: "Error",
+            component: Component::Job,
+            message: message.clone(),
+            detail: may_arrive.is_none().then(|| NOT_SUBMITTED.to_owned()),
+            causes: vec![],
+        });
+        Some(self.finish(format!("the job was not submitted: {message}"), Some(left)))
+    }
+
+    /// The jar is looked for before a job is stopped for it: a job that runs goes on when its
+    /// successor could not start.
+    pub(super) fn check_jar(&self) -> Result<(), Halt> {
+        let uri = self.job().jar_uri.filter(|uri| !uri.trim().is_empty());
+        if uri.is_none() || self.desired_state() == JobState::Suspended {
+            return Ok(());
+        }
+        match self.world.jar()? {
+            Ok(()) => Ok(()),
+            Err(reason) => Err(Halt::problem(Problem {
+                kind: ErrorType::Reconciliation,
+                reason: "Error",
+                component: Component::Job,
+                message: format!(
+                    "the job is not stopped for its new spec, as its jar cannot be had: {reason}"
+                ),
+                detail: None,
+                causes: vec![],
+            })),
+        }
+    }
+}

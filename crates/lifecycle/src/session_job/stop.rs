@@ -1,0 +1,301 @@
+//! Stopping a running job so that its changed spec can start: the table's decision, carried out.
+
+use std::ops::ControlFlow;
+use std::time::Duration;
+
+use super::plan::{Plan, Step};
+use super::{Halt, Pass};
+use crate::application::Problem;
+use crate::diff::SpecDiff;
+use crate::job::{self, StopOutcome};
+use crate::lifecycle::ENDED_UNSEEN;
+use crate::observe::SOON;
+use crate::pass::Kind;
+use crate::reconciled::{ReconciledJob, deployed};
+use crate::record::savepoint_directory;
+use crate::restore::RestorePoint;
+use crate::stop::{Lazy, Need, StopDecision, StopFacts, decide_stop};
+use crate::upgrade::lazy;
+use crate::world::{HaMetadata, JobWorld};
+use api::job::{JobState, UpgradeMode};
+use api::session_job::FlinkSessionJob;
+use api::status::{JobManagerDeploymentStatus, JobStatusState, ReconciliationState};
+use config::options;
+
+impl Pass<'_> {
+    pub(super) fn stop(&mut self, last: &ReconciledJob, diff: &SpecDiff) -> Result<Plan, Halt> {
+        let mode = self.job().upgrade_mode;
+        match self.decide_stop(mode)? {
+            StopDecision::Wait(reason) => {
+                let plan = self.look_after(last)?;
+                Ok(Plan { because: format!("the change waits: {reason}"), ..plan })
+            }
+            StopDecision::Refuse(message) => {
+                Err(Halt::problem(Problem::upgrade("UpgradeFailed", message)))
+            }
+            StopDecision::Savepoint => {
+                if let Some(plan) = self.pause_before_stop(last)? {
+                    return Ok(plan);
+                }
+                self.check_jar()?;
+                self.announce(diff);
+                self.announce_stop();
+                self.begin_stop()
+            }
+            StopDecision::Cancel => {
+                self.check_jar()?;
+                self.note_state_before_cancel()?;
+                self.announce(diff);
+                self.announce_stop();
+                self.begin_cancel(last, UpgradeMode::Savepoint)
+            }
+            StopDecision::Stateless => {
+                self.check_jar()?;
+                self.announce(diff);
+                self.announce_stop();
+                self.status.job_status.upgrade_savepoint_path = None;
+                self.begin_cancel(last, UpgradeMode::Stateless)
+            }
+            StopDecision::AlreadyStopped(mode) | StopDecision::NeverStarted(mode) => {
+                self.announce(diff);
+                let path = job::savepoint_path(&self.status.job_status);
+                let restore = match (mode, path) {
+                    (UpgradeMode::Stateless, _) | (_, None) => RestorePoint::Empty,
+                    (UpgradeMode::Savepoint | UpgradeMode::LastState, Some(path)) => {
+                        RestorePoint::Path(path)
+                    }
+                };
+                self.supersede(last, restore);
+                if mode == UpgradeMode::Stateless {
+                    self.status.job_status.upgrade_savepoint_path = None;
+                }
+                if self.loss_on_record().is_some() {
+                    // What became of it was told, and is over; its id is used up.
+                    self.own.loss = None;
+                    self.status.job_status.job_id = None;
+                }
+                self.succeed(mode)
+            }
+            // High availability is given to the table as off.
+            StopDecision::LastState => {
+                Err(Halt::cannot("HA metadata belongs to the cluster, not to its jobs"))
+            }
+        }
+    }
+
+    /// What runs has ended: its successor is stored, and started or left suspended.
+    pub(super) fn succeed(&mut self, mode: UpgradeMode) -> Result<Plan, Halt> {
+        if self.desired_state() == JobState::Suspended {
+            self.store_suspended(Some(mode));
+            return Ok(self.finish("suspended: the job had ended", Some(self.interval())));
+        }
+        self.store_before_deploy(mode, false);
+        let Some(stored) = self.last.clone() else { return Err(Halt::cannot("nothing is stored")) };
+        self.start_again(&stored)
+    }
+
+    pub(super) fn decide_stop(&self, mode: UpgradeMode) -> Result<StopDecision, Halt> {
+        if mode != UpgradeMode::Stateless && self.loss_on_record() == Some(ENDED_UNSEEN) {
+            // It kept no state, whatever the next one is to keep.
+            return Ok(StopDecision::AlreadyStopped(UpgradeMode::Stateless));
+        }
+        let config = self.observe_config()?;
+        let state = self.status.job_status.state;
+        let mut facts = StopFacts {
+            now: self.world.now,
+            mode,
+            started_as: self.last_mode(),
+            // A job that is being made or recovered has no statistics yet: cancelled now, it would
+            // end without telling its last state.
+            state: if mode != UpgradeMode::Stateless && state == Some(JobStatusState::Initializing)
+            {
+                Some(JobStatusState::Reconciling)
+            } else {
+                state
+            },
+            job_manager: JobManagerDeploymentStatus::Ready,
+            is_high_availability_on: false,
+            moves_metadata: false,
+            is_version_changed: false,
+            has_savepoint_directory: savepoint_directory(&config).is_some(),
+            may_fall_back: config.get(&options::JOB_UPGRADE_LAST_STATE_FALLBACK_ENABLED)?,
+            may_cancel: true,
+            retains_checkpoints: job::retains_checkpoints(&config),
+            retention: Lazy::NotAsked,
+            checkpoint_age_max: config
+                .find(&options::JOB_UPGRADE_LAST_STATE_MAX_ALLOWED_CHECKPOINT_AGE)?,
+            job_started: job::started(&self.status.job_status),
+            path: job::savepoint_path(&self.status.job_status),
+            ha_metadata: Lazy::Known(HaMetadata::default()),
+            checkpoints: Lazy::NotAsked,
+            never_started: Lazy::Known(false),
+        };
+        loop {
+            // Each need is met once, so this ends after at most three rounds.
+            match decide_stop(&facts) {
+                Ok(decision) => return Ok(decision),
+                Err(Need::Checkpoints) => facts.checkpoints = self.checkpoints_for_table()?,
+                Err(Need::Retention) => facts.retention = lazy(self.world.retention()?),
+                Err(Need::HaMetadata | Need::NeverStarted) => {
+                    return Err(Halt::cannot("the upgrade table asks for what is known"));
+                }
+            }
+        }
+    }
+
+    /// What became of the stop-with-savepoint, as far as it can be known.
+    pub(super) fn stop_outcome(&mut self, trigger_id: &str) -> Result<StopOutcome, Halt> {
+        let state = self.status.job_status.state;
+        let outcome = job::stop_outcome(self.world.stop()?, state, || self.world.checkpoints())?;
+        self.resend_if_lost(&outcome, trigger_id)?;
+        Ok(outcome)
+    }
+
+    pub(super) fn go_on_stopping(
+        &mut self,
+        last: &ReconciledJob,
+        trigger_id: &str,
+    ) -> Result<Plan, Halt> {
+        let outcome = self.stop_outcome(trigger_id)?;
+        if let Some(diff) = self.overtaken_by(&outcome, last)? {
+            return self.redeploy_from_savepoint(last, &diff);
+        }
+        let path = match self.stopped_with(outcome)? {
+            ControlFlow::Continue(path) => path,
+            ControlFlow::Break(plan) => return Ok(plan),
+        };
+        self.note_savepoint(&path);
+        self.supersede(last, RestorePoint::Path(path));
+        self.heed_redeploy(last);
+        Ok(self.succeed_later(UpgradeMode::Savepoint))
+    }
+
+    /// The savepoint is the next restore point, and the job is none any more: an id that is kept
+    /// would make the Java operator take the ended job for the new one.
+    pub(super) fn note_savepoint(&mut self, path: &str) {
+        self.record_savepoint(path);
+        self.set_job_state(JobStatusState::Finished);
+        self.status.job_status.job_id = None;
+    }
+
+    /// As [`Self::succeed`], in a pass of its own: what was just learnt is stored first.
+    fn succeed_later(&mut self, mode: UpgradeMode) -> Plan {
+        if self.desired_state() == JobState::Suspended {
+            self.store_suspended(Some(mode));
+            return self.finish("suspended with a savepoint", Some(self.interval()));
+        }
+        self.store_before_deploy(mode, false);
+        self.finish("the job's state is saved", Some(Duration::ZERO))
+    }
+
+    /// What is known of the state before the job goes, so that statistics which name none after its
+    /// end are not mistaken for a job that never had any.
+    pub(super) fn note_state_before_cancel(&mut self) -> Result<(), Halt> {
+        let checkpoints = self.world.checkpoints()?.map_err(|reason| {
+            Halt::cannot(format!(
+                "the job is not cancelled while its checkpoints cannot be read: {reason}"
+            ))
+        })?;
+        if let Some(latest) = &checkpoints.latest {
+            self.status.job_status.upgrade_savepoint_path = Some(latest.path.clone());
+        } else if self.last_mode() == UpgradeMode::Stateless {
+            self.status.job_status.upgrade_savepoint_path = None;
+        }
+        Ok(())
+    }
+
+    /// The spec that runs stays stored until the job has ended.
+    fn begin_cancel(&mut self, last: &ReconciledJob, mode: UpgradeMode) -> Result<Plan, Halt> {
+        let job_id = self.job_id()?;
+        let redeploy_nonce = last.spec.job.as_ref().and_then(|job| job.savepoint_redeploy_nonce);
+        // From here on nothing tells any more that this was rolled back to.
+        let mut last = deployed(&self.status.reconciliation_status, last).into_owned();
+        last.first_deployment = Some(false);
+        if let Some(job) = &mut last.spec.job {
+            job.upgrade_mode = mode;
+            // It was followed once, and must not drop the state again.
+            job.savepoint_redeploy_nonce = redeploy_nonce;
+        }
+        self.store_last(last);
+        self.status.reconciliation_status.state = ReconciliationState::Upgrading;
+        self.status.error = None;
+        self.own.loss = None;
+        self.set_job_state(JobStatusState::Cancelling);
+        self.write_intent();
+        self.steps.push(Step::CancelJob { job_id });
+        let because = match mode {
+            UpgradeMode::Stateless => "cancelling the job, its state is not kept",
+            UpgradeMode::Savepoint | UpgradeMode::LastState => {
+                "cancelling the job, its checkpoint is kept"
+            }
+        };
+        Ok(self.finish(because, Some(STOPPING)))
+    }
+
+    pub(super) fn wait_for_cancel(&mut self) -> Result<Plan, Halt> {
+        if self.is_cancel_lost {
+            let job_id = self.job_id()?;
+            self.steps.push(Step::CancelJob { job_id });
+        }
+        let because = self.unreachable.as_ref().map_or_else(
+            || "waiting for the job to be cancelled".to_owned(),
+            |reason| format!("waiting for the job to be cancelled; the cluster: {reason}"),
+        );
+        Ok(self.finish(because, Some(SOON)))
+    }
+
+    /// The state goes, and the job starts from the path that the user named.
+    pub(super) fn redeploy_from_savepoint(
+        &mut self,
+        last: &ReconciledJob,
+        diff: &SpecDiff,
+    ) -> Result<Plan, Halt> {
+        let path = self.named_for_redeploy()?;
+        let was_running = last.job_state() == JobState::Running;
+        if was_running {
+            self.check_jar()?;
+        }
+        self.announce(diff);
+        let state = self.status.job_status.state;
+        let has_ended = state.is_some_and(JobStatusState::is_globally_terminal);
+        let left = self.left_behind(was_running && !has_ended)?;
+        self.supersede(last, left);
+        self.status.job_status.upgrade_savepoint_path = Some(path);
+        job::forget_stop(&mut self.status.job_status);
+        let job_id = job::id(&self.status.job_status);
+        self.store_before_deploy(UpgradeMode::Savepoint, false);
+        if let (true, false, Some(job_id)) = (was_running, has_ended, job_id) {
+            self.announce_stop();
+            self.set_job_state(JobStatusState::Cancelling);
+            self.write_intent();
+            self.steps.push(Step::CancelJob { job_id });
+            return Ok(self.finish("cancelling the job, its state is not kept", Some(STOPPING)));
+        }
+        let Some(stored) = self.last.clone() else { return Err(Halt::cannot("nothing is stored")) };
+        self.start_again(&stored)
+    }
+}
+
+impl Pass<'_> {
+    /// The state that a redeploy drops, for the history: the newest one of a job that runs, not that
+    /// which it was started from.
+    fn left_behind(&self, runs: bool) -> Result<RestorePoint, Halt> {
+        let recorded = job::savepoint_path(&self.status.job_status);
+        let recorded = recorded.map_or(RestorePoint::Empty, RestorePoint::Path);
+        let runs = match job::id(&self.status.job_status) {
+            Some(id) if runs => FlinkSessionJob::may_be_cancelled(self, &id)?,
+            Some(_) | None => false,
+        };
+        if !runs {
+            return Ok(recorded);
+        }
+        Ok(match self.state_to_drop()? {
+            Ok(path) => path.map_or(recorded, RestorePoint::Path),
+            // A checkpoint that its id leads to.
+            Err(_) => RestorePoint::HaMetadata,
+        })
+    }
+}
+
+/// How soon a cancelled job is looked for: most are gone in a moment.
+pub(super) const STOPPING: Duration = Duration::from_millis(500);

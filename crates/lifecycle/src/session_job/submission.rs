@@ -1,0 +1,155 @@
+//! A submission whose outcome is not known: the operator ended, or no answer came, and Flink may be
+//! at it still, as `main()` runs in the JobManager.
+//!
+//! One id is for one submission, so that what runs under it is what is on record. As it was it may be
+//! made again at any time: Flink takes an id once. All else waits until the job is listed, until Flink
+//! has refused it, or for `kubernetes.operator.job.submission.timeout`. What comes then has an id of
+//! its own, and a job that appears later than that is known by its id as one beside it.
+
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::plan::Plan;
+use super::world::Arrival;
+use super::{Halt, Pass};
+use crate::blocker::give_up_at;
+use crate::deploy::mode_of;
+use crate::error_document::reason_of;
+use crate::job;
+use crate::observe::SOON;
+use crate::reconciled::ReconciledJob;
+use crate::restore::RestorePoint;
+use api::job::JobState;
+use api::status::{JobStatusState, ReconciliationState};
+use config::{duration, options};
+
+/// Machine-readable reason of an error that tells that nothing can come of the submission on record.
+pub(super) const NOT_SUBMITTED: &str = "NotSubmitted";
+/// `kubernetes.operator.job.submission.timeout` where the configuration cannot be read.
+const PATIENCE: Duration = Duration::from_mins(10);
+
+/// Flink's default of `jobstore.expiration-time`; nobody looks back further.
+const ENDED_JOB_LISTED_MAX: SignedDuration = SignedDuration::from_hours(1);
+
+/// Kubernetes tells in whole seconds when a container was started.
+const START_TOLD_IN: SignedDuration = SignedDuration::from_secs(1);
+
+impl Pass<'_> {
+    /// Whether a submission was begun whose end is not in the status.
+    pub(super) fn is_submission_open(&self) -> bool {
+        let is_under_way = matches!(
+            self.status.reconciliation_status.state,
+            ReconciliationState::Upgrading | ReconciliationState::RollingBack
+        );
+        is_under_way
+            && self.status.job_status.state == Some(JobStatusState::Reconciling)
+            && job::id(&self.status.job_status).is_some()
+            && self.last.as_ref().is_none_or(|last| last.job_state() == JobState::Suspended)
+    }
+
+    /// The submission on record, as far as a job may come of it.
+    pub(super) fn may_arrive(&self) -> Option<Arrival> {
+        if !self.is_submission_open() {
+            return None;
+        }
+        let id = self.status.job_status.job_id.as_ref();
+        let failed = self.world.failed_submission.as_ref();
+        if let Some(failed) = failed.filter(|failed| Some(&failed.job_id) == id) {
+            return failed.may_arrive;
+        }
+        // The next attempt takes the error out of the status before it is made.
+        let error = self.world.status.error.as_deref().unwrap_or_default();
+        let since = self.state_since();
+        (reason_of(error).as_deref() != Some(NOT_SUBMITTED))
+            .then_some(Arrival { began: since, ended: since })
+    }
+
+    /// Until when a job may come of the submission on record; absent where none comes of it any more.
+    pub(super) fn may_arrive_until(&self) -> Option<Timestamp> {
+        let Arrival { ended: since, .. } = self.may_arrive()?;
+        let config = self.config_or_defaults();
+        let patience = config.get(&options::JOB_SUBMISSION_TIMEOUT).unwrap_or(PATIENCE);
+        let metadata = &self.world.resource.metadata;
+        let until = give_up_at(metadata, Some(since), patience, self.world.now);
+        (self.world.now < until).then_some(until)
+    }
+
+    /// Why the job of the submission on record may have run, although it is not listed. A JobManager
+    /// forgets a job some time after its end, and all of them when it is started again; with high
+    /// availability it then knows those that have not ended.
+    pub(super) fn why_in_doubt(&self) -> Result<Option<String>, Halt> {
+        let Some(Arrival { began: since, .. }) = self.may_arrive() else { return Ok(None) };
+        if self.is_stateless_for_certain() {
+            return Ok(None);
+        }
+        if self.world.now.duration_since(since) > self.ended_job_listed()? {
+            let why = "a job that has ended is forgotten after `jobstore.expiration-time`, or when \
+                       there are more of them than `jobstore.max-capacity`";
+            return Ok(Some(why.to_owned()));
+        }
+        let start = self.world.job_manager_start()?.map_err(|reason| {
+            Halt::cannot(format!(
+                "whether job {} was submitted is not known, nor when the JobManager was started: \
+                 {reason}",
+                self.status.job_status.job_id.as_deref().unwrap_or_default()
+            ))
+        })?;
+        Ok((*start + START_TOLD_IN > since)
+            .then(|| format!("its JobManager was started after that, at {start}")))
+    }
+
+    /// How long the cluster lists a job that has ended, at least.
+    fn ended_job_listed(&self) -> Result<SignedDuration, Halt> {
+        let config = self.observe_config()?;
+        if config.get_text("jobstore.max-capacity").is_some() {
+            return Ok(SignedDuration::ZERO);
+        }
+        let Some(text) = config.get_text("jobstore.expiration-time") else {
+            return Ok(ENDED_JOB_LISTED_MAX);
+        };
+        // A number is one of seconds.
+        let text = text.trim();
+        let seconds = text.parse().ok().map(Duration::from_secs);
+        let stated = seconds.or_else(|| duration::parse(text)).unwrap_or_default();
+        let stated = SignedDuration::try_from(stated).unwrap_or(SignedDuration::MAX);
+        Ok(stated.min(ENDED_JOB_LISTED_MAX))
+    }
+
+    /// Waits for what becomes of the submission on record, unless it is the one that is wanted.
+    pub(super) fn settle_submission(&mut self) -> Result<Option<Plan>, Halt> {
+        if !self.is_submission_open() || self.is_submission_wanted()? {
+            return Ok(None);
+        }
+        let Some(until) = self.may_arrive_until() else {
+            // Nothing came of it, and its id is not for another one.
+            self.status.job_status.job_id = None;
+            return Ok(None);
+        };
+        let because = format!(
+            "whether job {} was submitted is not known: what is wanted now waits until the session \
+             cluster lists it, and at most until {until}",
+            self.job_id()?
+        );
+        Ok(Some(self.finish(because, Some(SOON))))
+    }
+
+    /// Whether the next start would be the submission on record again.
+    fn is_submission_wanted(&self) -> Result<bool, Halt> {
+        let recorded = &self.world.status.reconciliation_status.last_reconciled_spec;
+        let recorded = recorded.as_deref().and_then(|text| ReconciledJob::parse(text).ok());
+        let Some(recorded) = recorded.filter(|_| self.desired_state() == JobState::Running) else {
+            return Ok(false);
+        };
+        let is_first = recorded.is_first_deployment();
+        let restore = if is_first { self.first_restore() } else { self.choose(&recorded)? };
+        let wanted = self.stored(JobState::Suspended, mode_of(&restore), is_first);
+        let mut reconciliation = self.status.reconciliation_status.clone();
+        let wanted = job::store(&mut reconciliation, Some(&recorded), wanted);
+        let path = match restore {
+            RestorePoint::Path(path) => Some(path),
+            RestorePoint::Empty | RestorePoint::HaMetadata => None,
+        };
+        Ok(path == self.status.job_status.upgrade_savepoint_path && wanted.says_the_same(&recorded))
+    }
+}

@@ -1,0 +1,413 @@
+//! What upstream's tests demand of session jobs, and where ours does better.
+
+mod beside;
+mod blank;
+mod care;
+mod deletion;
+mod nodes;
+mod redeploy;
+mod rewind;
+mod rollback;
+mod spec;
+mod start;
+mod submission;
+mod upgrade;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use jiff::tz::TimeZone;
+use serde_json::json;
+
+use super::plan::Submission;
+use super::world::{Arrival, Facts, FailedSubmission, Tried};
+use super::*;
+use crate::extension::verdict::{Opinion, Validators, Verdict};
+use crate::lifecycle::JOB_NOT_FOUND;
+use crate::memo::Memo;
+use crate::node_notice::Node;
+use crate::reconciled::ReconciledJob;
+use crate::rewind::WentBack;
+use crate::snapshot::world::Trigger;
+use crate::started_with::STARTED_WITH_KEY;
+use crate::trigger::{KnownSnapshot, Memory};
+use crate::world::{
+    Bounds, Checkpoints, CompletedState, Fact, Failure, Fresh, Job, JobException, JobMetrics, Stop,
+};
+use api::session_job::{FlinkSessionJobSpec, SessionJobStatus};
+use api::status::{LAST_STATE_PATH, LifecycleState};
+use config::cluster::high_availability_of;
+use config::{FlinkConfig, OperatorConfig};
+
+/// The first half is by the uid `u1`.
+const FIRST_ID: &str = "bb82030dbc2bcaba19b76daa80000001";
+
+/// A session job with its cluster, and what Flink would say.
+struct Case {
+    resource: FlinkSessionJob,
+    status: SessionJobStatus,
+    cluster: Option<FlinkDeployment>,
+    operator: OperatorConfig,
+    failed_submission: Option<FailedSubmission>,
+    /// `None`: the cluster does not answer.
+    jobs: Option<Vec<Job>>,
+    checkpoints: Option<Checkpoints>,
+    retention: Fact<bool>,
+    stop: Stop,
+    jar: Fact<()>,
+    metrics: JobMetrics,
+    bounds: BTreeMap<String, Bounds>,
+    /// Whether snapshots are resources, and those of the job.
+    has_snapshot_resources: bool,
+    snapshots: Vec<KnownSnapshot>,
+    /// How the snapshot of the job's own bookkeeping stands.
+    trigger: Trigger,
+    periodic: Memory,
+    /// Who else refers to each savepoint of the history.
+    holders: Result<Vec<String>, String>,
+    tried: Tried,
+    went_back: Option<WentBack>,
+    validators: Validators,
+    verdict: Fact<Verdict>,
+    nodes: Fact<Vec<Node>>,
+    job_manager_start: Fact<jiff::Timestamp>,
+    /// `NotAsked`: the cluster was started as its spec and the operator's defaults say now.
+    deployed_config: Fact<FlinkConfig>,
+    now: jiff::Timestamp,
+    ids: u32,
+    /// What the decisions so far asked for.
+    asked: Vec<Question>,
+}
+
+fn case(mode: &str) -> Case {
+    let resource = serde_json::from_value(json!({
+        "apiVersion": "flink.apache.org/v1beta1",
+        "kind": "FlinkSessionJob",
+        "metadata": {"name": "orders", "namespace": "shop", "uid": "u1", "generation": 1},
+        "spec": {
+            "deploymentName": "cluster",
+            "job": {"jarURI": "https://repo/j.jar", "parallelism": 2, "upgradeMode": mode},
+        },
+    }));
+    let cluster = serde_json::from_value(json!({
+        "apiVersion": "flink.apache.org/v1beta1",
+        "kind": "FlinkDeployment",
+        "metadata": {"name": "cluster", "namespace": "shop", "uid": "c1", "generation": 1},
+        "spec": {
+            "image": "flink:1.20",
+            "flinkVersion": "v1_20",
+            "flinkConfiguration": {
+                "execution.checkpointing.dir": "s3://lake/chk",
+                "execution.checkpointing.savepoint-dir": "s3://lake/sp",
+            },
+        },
+        "status": {
+            "jobManagerDeploymentStatus": "READY",
+            "clusterInfo": {STARTED_WITH_KEY: "{}"},
+        },
+    }));
+    Case {
+        resource: resource.unwrap(),
+        status: SessionJobStatus::default(),
+        cluster: Some(cluster.unwrap()),
+        operator: OperatorConfig::default(),
+        failed_submission: None,
+        jobs: Some(vec![]),
+        checkpoints: Some(Checkpoints::default()),
+        retention: Fact::Known(true),
+        stop: Stop::NotFound,
+        jar: Fact::Known(()),
+        metrics: JobMetrics::default(),
+        bounds: BTreeMap::new(),
+        has_snapshot_resources: true,
+        snapshots: vec![],
+        trigger: Trigger::Pending,
+        periodic: Memory::default(),
+        holders: Ok(vec![]),
+        tried: Tried::default(),
+        went_back: None,
+        validators: Validators::default(),
+        verdict: Fact::NotAsked,
+        nodes: Fact::Known(vec![]),
+        deployed_config: Fact::NotAsked,
+        job_manager_start: Fact::Known("2025-12-31T00:00:00Z".parse().unwrap()),
+        now: "2026-01-01T00:00:00Z".parse().unwrap(),
+        ids: 0,
+        asked: vec![],
+    }
+}
+
+fn at(path: &str) -> Checkpoints {
+    let latest = CompletedState { path: path.to_owned(), at: None };
+    Checkpoints { latest: Some(latest), ..Checkpoints::default() }
+}
+
+impl Case {
+    /// A case whose job runs.
+    fn running(mode: &str) -> Self {
+        let mut case = case(mode);
+        case.pass();
+        case.list(JobStatusState::Running);
+        case.pass();
+        assert_eq!(case.status.job_status.state, Some(JobStatusState::Running));
+        assert_eq!(case.status.lifecycle_state, Some(LifecycleState::Stable));
+        case
+    }
+
+    /// The cluster lists the job in `state`.
+    fn list(&mut self, state: JobStatusState) {
+        let id = self.status.job_status.job_id.clone().unwrap();
+        self.jobs =
+            Some(vec![Job { id, name: "orders".to_owned(), state, start_time: 1, modified: None }]);
+    }
+
+    fn edit(&mut self, edit: impl FnOnce(&mut FlinkSessionJobSpec)) {
+        edit(&mut self.resource.spec);
+        *self.resource.metadata.generation.as_mut().unwrap() += 1;
+    }
+
+    fn set(&mut self, key: &str, value: &str) {
+        let value = serde_json::Value::from(value);
+        self.resource.spec.flink_configuration.0.insert(key.to_owned(), value);
+    }
+
+    fn set_in_cluster(&mut self, key: &str, value: &str) {
+        let cluster = self.cluster.as_mut().unwrap();
+        let value = serde_json::Value::from(value);
+        cluster.spec.flink_configuration.0.insert(key.to_owned(), value);
+    }
+
+    fn job(&mut self) -> &mut api::job::JobSpec {
+        self.resource.spec.job.as_mut().unwrap()
+    }
+
+    fn delete(&mut self) {
+        self.resource.metadata.finalizers = Some(vec![SESSION_JOB_FINALIZER.to_owned()]);
+        self.resource.metadata.deletion_timestamp =
+            Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(self.now));
+    }
+
+    fn cluster_is(&mut self, state: JobManagerDeploymentStatus) {
+        let cluster = self.cluster.as_mut().unwrap();
+        cluster.status.as_mut().unwrap().job_manager_deployment_status = state;
+    }
+
+    fn cluster_stands(&mut self, state: ReconciliationState) {
+        let cluster = self.cluster.as_mut().unwrap();
+        cluster.status.as_mut().unwrap().reconciliation_status.state = state;
+    }
+
+    fn plan(&mut self) -> Plan {
+        self.ids += 1;
+        let fresh = Fresh {
+            job_id: format!("{:032}", self.ids),
+            trigger_id: format!("trigger{}", self.ids),
+            uuid: String::new(),
+        };
+        let mut facts = Facts::default();
+        self.asked.clear();
+        for _ in 0..14 {
+            let world = World {
+                now: self.now,
+                resource: &self.resource,
+                status: &self.status,
+                cluster: self.cluster.as_ref(),
+                operator: &self.operator,
+                has_snapshot_resources: self.has_snapshot_resources,
+                fresh: fresh.clone(),
+                told_exceptions: None,
+                periodic: self.periodic.clone(),
+                went_back: self.went_back.clone(),
+                zone: TimeZone::UTC,
+                validators: self.validators.clone(),
+                failed_submission: self.failed_submission.clone(),
+                tried: self.tried,
+                facts: facts.clone(),
+                memo: Memo::default(),
+            };
+            match decide(&world) {
+                Ok(plan) => return plan,
+                Err(question) => {
+                    self.asked.push(question);
+                    self.answer(question, &mut facts);
+                }
+            }
+        }
+        panic!("no decision after {:?}", self.asked);
+    }
+
+    fn cluster_config(&self) -> FlinkConfig {
+        let spec = &self.cluster.as_ref().unwrap().spec;
+        let mut config = self.operator.defaults("shop", spec.flink_version);
+        config.overlay(&FlinkConfig::flatten(&spec.flink_configuration));
+        high_availability_of(&config)
+    }
+
+    fn answer(&self, question: Question, facts: &mut Facts) {
+        let none = || Fact::Unknown("no answer".to_owned());
+        match question {
+            Question::Jobs => facts.jobs = self.jobs.clone().map_or_else(none, Fact::Known),
+            Question::Checkpoints => {
+                facts.checkpoints = self
+                    .checkpoints
+                    .clone()
+                    .map_or_else(|| Fact::Unknown("no answer".to_owned()), Fact::Known);
+            }
+            Question::Retention => facts.retention = self.retention.clone(),
+            Question::Stop => facts.stop = Fact::Known(self.stop.clone()),
+            Question::Failure => {
+                let failure =
+                    Failure { message: "job err".to_owned(), causes: vec!["root".to_owned()] };
+                facts.failure = Fact::Known(failure);
+            }
+            Question::Exceptions => facts.exceptions = Fact::Known(Vec::<JobException>::new()),
+            Question::Jar => facts.jar = self.jar.clone(),
+            Question::DeployedConfig => {
+                facts.deployed_config = match &self.deployed_config {
+                    Fact::NotAsked => Fact::Known(self.cluster_config()),
+                    known @ (Fact::Unknown(_) | Fact::Known(_)) => known.clone(),
+                };
+            }
+            Question::JobMetrics => facts.job_metrics = Fact::Known(self.metrics.clone()),
+            Question::ResourceRequirements => {
+                facts.resource_requirements = Fact::Known(self.bounds.clone());
+            }
+            Question::Snapshots => facts.snapshots = Fact::Known(self.snapshots.clone()),
+            Question::Savepoint => facts.savepoint = Fact::Known(self.trigger.clone()),
+            Question::Checkpoint => facts.checkpoint = Fact::Known(self.trigger.clone()),
+            Question::Revisions => facts.revisions = Fact::Known(vec![]),
+            Question::References => facts.references = self.references(),
+            Question::Verdict => facts.verdict = self.verdict.clone(),
+            Question::Nodes => facts.nodes = self.nodes.clone(),
+            Question::PodNodes => facts.pod_nodes = Fact::Known(["n1".to_owned()].into()),
+            Question::JobManagerStart => {
+                facts.job_manager_start = self.job_manager_start.clone();
+            }
+        }
+    }
+
+    fn references(&self) -> Fact<BTreeMap<String, Vec<String>>> {
+        let holders = match &self.holders {
+            Ok(holders) => holders,
+            Err(reason) => return Fact::Unknown(reason.clone()),
+        };
+        let history = self.status.job_status.savepoint_info.iter();
+        let paths = history.flat_map(|info| &info.savepoint_history);
+        let paths = paths.filter_map(|savepoint| savepoint.location.clone());
+        Fact::Known(paths.map(|path| (path, holders.clone())).collect())
+    }
+
+    /// A pass whose steps all succeed.
+    fn pass(&mut self) -> Plan {
+        let plan = self.plan();
+        for step in &plan.steps {
+            if let Step::Remember(tried) = step {
+                self.tried = *tried;
+            } else if let Step::Snapshot(step) = step {
+                if let Some(kind) = step.periodic() {
+                    self.periodic.note(kind, self.now);
+                }
+                if let crate::plan::SnapshotStep::Take(snapshot) = step {
+                    self.periodic.note_taken(snapshot);
+                }
+                self.periodic.notices.note(&step.notices(), self.now);
+            }
+        }
+        self.status = (*plan.status).clone();
+        self.now += jiff::SignedDuration::from_secs(1);
+        plan
+    }
+
+    /// A pass that ends at its submission, which is refused.
+    fn fail_to_submit(&mut self, message: &str) -> Plan {
+        self.end_at_submission(message, false)
+    }
+
+    /// A pass that ends at its submission, and nobody knows whether Flink has it.
+    fn lose_answer(&mut self) -> Plan {
+        self.end_at_submission("no answer", true)
+    }
+
+    fn end_at_submission(&mut self, message: &str, may_arrive: bool) -> Plan {
+        let plan = self.plan();
+        for step in &plan.steps {
+            match step {
+                Step::WriteStatus(status) => self.status = (**status).clone(),
+                Step::Submit(submission) => {
+                    let attempts = self.failed_submission.as_ref().map_or(1, |f| f.attempts + 1);
+                    self.failed_submission = Some(FailedSubmission {
+                        job_id: submission.job_id.clone(),
+                        generation: self.resource.metadata.generation.unwrap(),
+                        message: message.to_owned(),
+                        may_arrive: if may_arrive {
+                            Some(Arrival::again(submission.may_arrive, self.now, self.now))
+                        } else {
+                            submission.may_arrive
+                        },
+                        at: self.now,
+                        attempts,
+                    });
+                    return plan;
+                }
+                Step::AddFinalizer
+                | Step::RemoveFinalizer
+                | Step::SetSessionLabel { .. }
+                | Step::Event(_)
+                | Step::RecordRevision(_)
+                | Step::Snapshot(_)
+                | Step::ScaleJob { .. }
+                | Step::Remember(_)
+                | Step::TriggerStop { .. }
+                | Step::CancelJob { .. } => {}
+            }
+        }
+        panic!("nothing was submitted: {:?}", names(&plan));
+    }
+
+    fn path(&self) -> Option<&str> {
+        self.status.job_status.upgrade_savepoint_path.as_deref()
+    }
+
+    fn state(&self) -> Option<JobStatusState> {
+        self.status.job_status.state
+    }
+
+    fn id(&self) -> &str {
+        self.status.job_status.job_id.as_deref().unwrap_or_default()
+    }
+
+    fn last(&self) -> ReconciledJob {
+        let text = self.status.reconciliation_status.last_reconciled_spec.as_ref().unwrap();
+        ReconciledJob::parse(text).unwrap()
+    }
+
+    fn reconciliation(&self) -> ReconciliationState {
+        self.status.reconciliation_status.state
+    }
+}
+
+fn names(plan: &Plan) -> Vec<&'static str> {
+    plan.steps.iter().map(Step::name).filter(|name| *name != "event").collect()
+}
+
+fn events(plan: &Plan) -> Vec<(&'static str, String)> {
+    let event = |step: &Step| {
+        let Step::Event(event) = step else { return None };
+        Some((event.reason, event.message.clone()))
+    };
+    plan.steps.iter().filter_map(event).collect()
+}
+
+fn reasons(plan: &Plan) -> Vec<&'static str> {
+    events(plan).into_iter().map(|(reason, _)| reason).collect()
+}
+
+fn submitted(plan: &Plan) -> &Submission {
+    plan.steps
+        .iter()
+        .find_map(|step| {
+            let Step::Submit(submission) = step else { return None };
+            Some(&**submission)
+        })
+        .unwrap_or_else(|| panic!("nothing submitted: {}: {:?}", plan.because, names(plan)))
+}

@@ -1,0 +1,522 @@
+//! One pass over a `FlinkStateSnapshot`: take it, follow it, end it.
+//!
+//! The trigger id is in the status before Flink gets the request, and the same id may be sent again:
+//! a crash in between neither loses the snapshot nor takes it twice. An answer that does not come
+//! fails nothing: only Flink's own words do, or a time that has passed.
+
+mod deletion;
+mod labels;
+pub mod world;
+
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+
+use self::world::{Job, Question, Target, Trigger, World};
+use super::blocker::Blocker;
+use super::error_document::{ErrorType, error_document, reason_of};
+use super::extension::verdict::{Hold, Outcome, VALIDATOR_UNAVAILABLE};
+use super::plan::{Component, Event};
+use super::validate::state_snapshot::{StateSnapshotInput, validate};
+use api::STATE_SNAPSHOT_FINALIZER;
+use api::state_snapshot::{
+    FlinkStateSnapshotSpec, SavepointSpec, SnapshotState, StateSnapshotStatus,
+};
+use api::status::{CheckpointType, JobStatusState, SavepointFormatType};
+use api::version::FlinkVersion;
+use config::options;
+
+pub use self::labels::{LABEL_STATE, LABEL_TRIGGER_TYPE, LABEL_TYPE, trigger_type, type_label};
+
+/// First pause after a failure; each is twice as long as the one before, up to [`BACKOFF_MAX`].
+const BACKOFF_MIN: Duration = Duration::from_secs(10);
+const BACKOFF_MAX: Duration = Duration::from_mins(10);
+/// Flink remembers a trigger for five minutes: one that it does not know so soon after the request
+/// never arrived, or went with its JobManager.
+const SEND_AGAIN: SignedDuration = SignedDuration::from_secs(30);
+/// How long a job may be on its way back to `RUNNING`.
+const PASSING_MAX: SignedDuration = SignedDuration::from_mins(5);
+/// Flink ends a snapshot after `execution.checkpointing.timeout`; this long after that nobody
+/// believes in it any more.
+pub(super) const OVERDUE: SignedDuration = SignedDuration::from_mins(1);
+/// Reason of what a spec is told that makes no sense.
+const INVALID: &str = "ValidationError";
+/// How soon to look at a job that is on its way, should nobody tell.
+const PASSING_INTERVAL: Duration = Duration::from_secs(10);
+
+/// One idempotent effect, in the order of a plan.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Step {
+    /// Adds the finalizer, and makes labels what they are here; `None` removes one.
+    Mark {
+        adds_finalizer: bool,
+        labels: Vec<(&'static str, Option<String>)>,
+    },
+    WriteStatus(Box<StateSnapshotStatus>),
+    Event(Event),
+    /// The trigger id is in the status already. A refusal is brought to [`refused`].
+    Trigger(Request),
+    /// Deletes the savepoint and makes sure of it. A failure is brought to [`not_disposed`].
+    Dispose {
+        path: String,
+    },
+    RemoveFinalizer,
+}
+
+/// What to ask Flink for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Request {
+    pub job_id: String,
+    pub trigger_id: String,
+    pub what: Wanted,
+}
+
+/// The kind of snapshot.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Wanted {
+    Savepoint { directory: String, format: SavepointFormatType },
+    Checkpoint(CheckpointType),
+}
+
+/// What to do now, why, and when to look again.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan {
+    pub steps: Vec<Step>,
+    /// The status at the end of the plan; written when it differs from the stored one.
+    pub status: Box<StateSnapshotStatus>,
+    pub because: String,
+    /// `None`: wait for a change.
+    pub look_again: Option<Duration>,
+    /// What a deletion waits for.
+    pub blocker: Option<Box<Blocker>>,
+}
+
+/// Decides what to do with a snapshot now.
+///
+/// # Errors
+/// The question to answer before the decision can be made.
+pub fn decide(world: &World<'_>) -> Result<Plan, Question> {
+    let mut pass = Pass::new(world);
+    if world.resource.metadata.deletion_timestamp.is_some() {
+        return pass.delete();
+    }
+    match pass.status.state {
+        SnapshotState::TriggerPending => pass.begin(),
+        SnapshotState::InProgress => pass.follow(),
+        state @ (SnapshotState::Completed | SnapshotState::Failed | SnapshotState::Abandoned) => {
+            let because = format!("the snapshot is {}", state.as_str());
+            Ok(pass.finish(because, None))
+        }
+    }
+}
+
+/// Flink refused the request of [`Step::Trigger`], for this reason.
+pub fn refused(world: &World<'_>, intent: &StateSnapshotStatus, message: &str) -> Plan {
+    let mut pass = Pass::new(world);
+    pass.status = intent.clone();
+    pass.fail(message)
+}
+
+/// The savepoint of [`Step::Dispose`] may still be there, for this reason.
+pub fn not_disposed(world: &World<'_>, message: &str) -> Plan {
+    Pass::new(world).dispose_later(message)
+}
+
+/// The state of one pass.
+struct Pass<'w> {
+    world: &'w World<'w>,
+    status: StateSnapshotStatus,
+    steps: Vec<Step>,
+    /// The job that is referred to, once it was looked up; whether it exists.
+    has_job: Option<bool>,
+}
+
+/// What a job that does not run will come to.
+enum Readiness {
+    Running,
+    /// On its way back; there is still time.
+    Passing,
+    Ended,
+}
+
+impl<'w> Pass<'w> {
+    fn new(world: &'w World<'w>) -> Self {
+        let status = world.resource.status.clone().unwrap_or_default();
+        Self { world, status, steps: Vec::new(), has_job: None }
+    }
+
+    fn spec(&self) -> &'w FlinkStateSnapshotSpec {
+        &self.world.resource.spec
+    }
+
+    fn begin(&mut self) -> Result<Plan, Question> {
+        let spec = self.spec();
+        if spec.job_reference.is_some() {
+            match self.world.target()? {
+                Ok(Target::Foreign) => return Ok(self.untouched("another operator has its job")),
+                Ok(Target::Absent) => self.has_job = Some(false),
+                Ok(Target::Present(_) | Target::Unserved(_)) => self.has_job = Some(true),
+                // What is there already needs no job.
+                Err(_) if self.record().is_some() => {}
+                Err(reason) => return Ok(self.wait(format!("its job cannot be read: {reason}"))),
+            }
+        }
+        if let Some(plan) = self.refuse_invalid()? {
+            return Ok(plan);
+        }
+        if let Some(savepoint) = self.record() {
+            let path = savepoint.path.clone();
+            self.status.trigger_timestamp = Some(self.world.now.to_string());
+            return Ok(self.complete(path, "the savepoint exists already"));
+        }
+        if let Some(left) = self.backoff_left() {
+            return Ok(self.finish("waiting after a failure", Some(left)));
+        }
+        let job = match self.world.target()? {
+            Ok(Target::Present(job)) => job,
+            Ok(Target::Unserved(why)) => return Ok(self.give_up_unserved(why)),
+            // Told above.
+            Ok(Target::Absent | Target::Foreign) | Err(_) => {
+                return Ok(self.wait("its job cannot be read"));
+            }
+        };
+        match self.readiness(job) {
+            Readiness::Running => Ok(self.trigger(job)),
+            Readiness::Passing => Ok(self.wait("waiting for the job to run")),
+            Readiness::Ended => Ok(self.abandon("is not running")),
+        }
+    }
+
+    /// A savepoint that is there already and only recorded.
+    fn record(&self) -> Option<&'w SavepointSpec> {
+        self.spec().savepoint.as_ref().filter(|savepoint| savepoint.already_exists == Some(true))
+    }
+
+    /// The plan where the spec makes no sense: told once, and in the status until it makes sense.
+    fn refuse_invalid(&mut self) -> Result<Option<Plan>, Question> {
+        let input = StateSnapshotInput {
+            spec: self.spec(),
+            state: self.world.resource.status.as_ref().map(|status| status.state),
+            has_target: self.has_job == Some(true),
+        };
+        let mut violations = validate(&input);
+        let told = self.status.error.take_if(|error| {
+            matches!(reason_of(error).as_deref(), Some(INVALID | VALIDATOR_UNAVAILABLE))
+        });
+        if violations.is_empty() && self.record().is_some() {
+            // Nothing is taken that others could have a say in.
+            return Ok(None);
+        }
+        let World { now, validators, facts, .. } = self.world;
+        let version = self.world.version();
+        let Outcome { violations: of_others, hold } =
+            validators.judge(version, *now, &facts.verdict, Question::Verdict)?;
+        violations.extend(of_others);
+        if violations.is_empty() {
+            return Ok(hold.map(|hold| self.hold(hold, told.as_deref())));
+        }
+        let message = violations.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+        self.refuse(INVALID, &message, told.as_deref());
+        let pause = hold.map_or(self.world.interval, |hold| hold.look_again);
+        Ok(Some(self.finish(message, Some(pause.min(self.world.interval)))))
+    }
+
+    /// A validator has not answered.
+    fn hold(&mut self, hold: Hold, told: Option<&str>) -> Plan {
+        if let Some(problem) = hold.problem() {
+            self.refuse(problem.reason, &problem.message, told);
+        }
+        self.finish(hold.because, Some(hold.look_again))
+    }
+
+    /// Puts it into the status, and into an event where that is `told` there not yet.
+    fn refuse(&mut self, reason: &'static str, message: &str, told: Option<&str>) {
+        let error = error_document(ErrorType::Reconciliation, message, Some(reason), &[]);
+        if told != Some(&*error) {
+            let generation = self.world.resource.metadata.generation.unwrap_or_default();
+            let mut event = Event::warning(reason, Component::Operator, message);
+            event.key = Some(format!("{generation}: {message}"));
+            self.steps.push(Step::Event(event));
+        }
+        self.status.error = Some(error);
+    }
+
+    /// Notes the trigger id, then asks Flink.
+    fn trigger(&mut self, job: &Job) -> Plan {
+        let Some(job_id) = job.id.clone() else {
+            return self.wait("the status of its job names no job id");
+        };
+        let what = match self.wanted(job) {
+            Ok(what) => what,
+            Err(message) => return self.fail(&message),
+        };
+        let trigger_id = self.world.trigger_id.clone();
+        self.status.state = SnapshotState::InProgress;
+        self.status.trigger_id = Some(trigger_id.clone());
+        self.status.trigger_timestamp = Some(self.world.now.to_string());
+        self.mark();
+        self.steps.push(Step::WriteStatus(Box::new(self.status.clone())));
+        self.steps.push(Step::Trigger(Request { job_id, trigger_id, what }));
+        self.finish("triggering the snapshot", Some(self.poll_interval()))
+    }
+
+    /// The job cannot run, and no snapshot of it ends: its cluster may be made anew in a moment.
+    fn give_up_unserved(&mut self, why: &str) -> Plan {
+        self.has_job = Some(true);
+        if self.age() < PASSING_MAX {
+            return self.wait(why);
+        }
+        self.abandon(&format!("is not running: {why}"))
+    }
+
+    /// What to ask for, or why nothing can be asked for.
+    fn wanted(&self, job: &Job) -> Result<Wanted, String> {
+        let Some(savepoint) = &self.spec().savepoint else {
+            let is_able = job.flink_version.is_none_or(|version| version >= FlinkVersion::V1_17);
+            return if is_able {
+                Ok(Wanted::Checkpoint(CheckpointType::Full))
+            } else {
+                Err("checkpoints can be triggered in Flink 1.17 and newer (1.17+)".to_owned())
+            };
+        };
+        let stated = savepoint.path.clone().filter(|path| !path.trim().is_empty());
+        let directory = stated.or_else(|| job.savepoint_directory.clone()).ok_or_else(|| {
+            format!(
+                "no savepoint path: set `spec.savepoint.path`, or `{}` of the job",
+                options::SAVEPOINT_DIRECTORY.key()
+            )
+        })?;
+        let format = savepoint.format_type.unwrap_or_default();
+        if format == SavepointFormatType::Unknown {
+            return Err("`spec.savepoint.formatType: UNKNOWN` cannot be taken: use CANONICAL or \
+                        NATIVE"
+                .to_owned());
+        }
+        Ok(Wanted::Savepoint { directory, format })
+    }
+
+    /// A snapshot that was asked for: how does it stand?
+    fn follow(&mut self) -> Result<Plan, Question> {
+        let Some(trigger_id) = self.status.trigger_id.clone().filter(|id| !id.is_empty()) else {
+            self.status.state = SnapshotState::TriggerPending;
+            return self.begin();
+        };
+        let job = match self.world.target()? {
+            Ok(Target::Foreign) => return Ok(self.untouched("another operator has its job")),
+            Ok(Target::Absent) => {
+                self.has_job = Some(false);
+                return Ok(self.abandon("was not found"));
+            }
+            Ok(Target::Present(job)) => job,
+            Ok(Target::Unserved(why)) => return Ok(self.give_up_unserved(why)),
+            Err(reason) => return Ok(self.wait(format!("its job cannot be read: {reason}"))),
+        };
+        self.has_job = Some(true);
+        let readiness = self.readiness(job);
+        let is_running = matches!(readiness, Readiness::Running);
+        // By the job's status, which may be of after the snapshot's end: Flink is asked for that first.
+        let has_ended = matches!(readiness, Readiness::Ended);
+        let is_overdue = self.age() > job.timeout.saturating_add(OVERDUE);
+        match self.world.trigger()? {
+            Ok(Trigger::Completed { path }) => {
+                let path = path.clone();
+                if path.is_none() {
+                    self.report_missing_path();
+                }
+                Ok(self.complete(Some(path.unwrap_or_default()), "the snapshot is done"))
+            }
+            Ok(Trigger::Failed { message }) => Ok(self.fail(message)),
+            Ok(Trigger::NotFound) if has_ended || (!is_running && is_overdue) => {
+                Ok(self.abandon("is not running"))
+            }
+            // The status may be behind, and an answer that does not come is none: what is given up
+            // now may be complete in a moment, and nobody would know its path.
+            Ok(Trigger::Pending) | Err(_) if has_ended && is_overdue => {
+                Ok(self.abandon("is not running"))
+            }
+            Ok(Trigger::NotFound) if is_running && self.age() < SEND_AGAIN => {
+                if let (Some(job_id), Ok(what)) = (job.id.clone(), self.wanted(job)) {
+                    self.steps.push(Step::Trigger(Request { job_id, trigger_id, what }));
+                }
+                Ok(self.wait("asking for the snapshot again"))
+            }
+            Ok(Trigger::NotFound) if is_running => Ok(self.fail(
+                "Flink does not know the trigger any more: its JobManager was restarted meanwhile",
+            )),
+            Ok(Trigger::Pending) | Err(_) if is_overdue => Ok(self.fail(&format!(
+                "the snapshot did not end within `{}` ({})",
+                options::CHECKPOINTING_TIMEOUT.key(),
+                config::duration::render(job.timeout.unsigned_abs())
+            ))),
+            Ok(Trigger::NotFound) => Ok(self.wait("waiting for the job to run again")),
+            Ok(Trigger::Pending) => Ok(self.wait("the snapshot is being taken")),
+            Err(reason) => Ok(self.wait(format!("Flink does not say how it stands: {reason}"))),
+        }
+    }
+
+    fn readiness(&self, job: &Job) -> Readiness {
+        match job.state {
+            Some(JobStatusState::Running) => Readiness::Running,
+            Some(
+                JobStatusState::Initializing
+                | JobStatusState::Created
+                | JobStatusState::Restarting
+                | JobStatusState::Reconciling,
+            )
+            | None => {
+                let since = job.since.unwrap_or(self.world.created());
+                // A snapshot that came later waits as long as any other.
+                let since = since.max(self.world.created());
+                if self.world.now.duration_since(since) < PASSING_MAX {
+                    Readiness::Passing
+                } else {
+                    Readiness::Ended
+                }
+            }
+            Some(
+                JobStatusState::Failing
+                | JobStatusState::Failed
+                | JobStatusState::Cancelling
+                | JobStatusState::Canceled
+                | JobStatusState::Finished
+                | JobStatusState::Suspended,
+            ) => Readiness::Ended,
+        }
+    }
+
+    /// Time since the trigger.
+    fn age(&self) -> SignedDuration {
+        let noted = self.status.trigger_timestamp.as_deref().and_then(|text| text.parse().ok());
+        let since: Timestamp = noted.unwrap_or_else(|| self.world.created());
+        self.world.now.duration_since(since)
+    }
+
+    /// Rest of the pause after the last failure.
+    fn backoff_left(&self) -> Option<Duration> {
+        if self.status.failures <= 0 {
+            return None;
+        }
+        let failed: Timestamp = self.status.result_timestamp.as_deref()?.parse().ok()?;
+        let waited = self.world.now.duration_since(failed).max(SignedDuration::ZERO);
+        let left = backoff(self.status.failures).checked_sub(waited.unsigned_abs())?;
+        (!left.is_zero()).then_some(left)
+    }
+
+    fn report_missing_path(&mut self) {
+        self.steps.push(Step::Event(Event::warning(
+            "CheckpointError",
+            Component::Snapshot,
+            "the checkpoint was taken, but its path cannot be read: it may have left Flink's \
+             history of checkpoints, which `web.checkpoints.history` makes longer (default 10)",
+        )));
+    }
+
+    fn complete(&mut self, path: Option<String>, because: &str) -> Plan {
+        self.status.state = SnapshotState::Completed;
+        self.status.path = path;
+        self.status.error = None;
+        self.status.result_timestamp = Some(self.world.now.to_string());
+        self.finish(because, None)
+    }
+
+    /// Counts a failure, and tries again unless the limit is reached.
+    fn fail(&mut self, message: &str) -> Plan {
+        let error = error_document(ErrorType::Reconciliation, message, None, &[]);
+        let reason =
+            if self.spec().savepoint.is_some() { "SavepointError" } else { "CheckpointError" };
+        self.steps.push(Step::Event(Event::warning(reason, Component::Snapshot, error.clone())));
+        self.status.error = Some(error);
+        self.status.failures = self.status.failures.saturating_add(1);
+        self.status.result_timestamp = Some(self.world.now.to_string());
+        let limit = self.spec().backoff_limit.unwrap_or(-1);
+        if limit >= 0 && self.status.failures > limit {
+            self.status.state = SnapshotState::Failed;
+            return self.finish(message, None);
+        }
+        self.status.state = SnapshotState::TriggerPending;
+        self.finish(message, Some(backoff(self.status.failures)))
+    }
+
+    fn abandon(&mut self, what: &str) -> Plan {
+        let reference = self.spec().job_reference.clone().unwrap_or_default();
+        let kind = reference.kind.map_or("unknown kind", |kind| kind.as_str());
+        let job = reference.name.unwrap_or_default();
+        let snapshot = if self.spec().savepoint.is_some() { "savepoint" } else { "checkpoint" };
+        let name = self.world.name();
+        let message = format!("the job `{job} ({kind})` of {snapshot} `{name}` {what}");
+        self.steps.push(Step::Event(Event::warning(
+            "SnapshotAbandoned",
+            Component::Snapshot,
+            message.clone(),
+        )));
+        self.status.state = SnapshotState::Abandoned;
+        self.status.path = None;
+        self.status.error = Some(message.clone());
+        self.status.result_timestamp = Some(self.world.now.to_string());
+        self.finish(message, None)
+    }
+
+    fn wait(&mut self, because: impl Into<String>) -> Plan {
+        let interval = match self.status.state {
+            SnapshotState::InProgress => self.poll_interval(),
+            SnapshotState::TriggerPending
+            | SnapshotState::Completed
+            | SnapshotState::Failed
+            | SnapshotState::Abandoned => PASSING_INTERVAL,
+        };
+        self.finish(because, Some(interval))
+    }
+
+    /// Most snapshots are done in seconds; those that are not take minutes.
+    fn poll_interval(&self) -> Duration {
+        match self.age().as_secs() {
+            ..10 => Duration::from_secs(1),
+            10..60 => Duration::from_secs(3),
+            60.. => Duration::from_secs(10),
+        }
+    }
+
+    /// Brings finalizer and labels in line with the status as it is now.
+    fn mark(&mut self) {
+        let finalizers = self.world.resource.metadata.finalizers.as_deref().unwrap_or_default();
+        let is_leaving = self.world.resource.metadata.deletion_timestamp.is_some();
+        let adds_finalizer = !is_leaving
+            && !finalizers.iter().any(|finalizer| finalizer == STATE_SNAPSHOT_FINALIZER);
+        let labels = labels::changes(self.world.resource, self.status.state, self.has_job);
+        if adds_finalizer || !labels.is_empty() {
+            self.steps.push(Step::Mark { adds_finalizer, labels });
+        }
+    }
+
+    fn finish(&mut self, because: impl Into<String>, look_again: Option<Duration>) -> Plan {
+        if !self.steps.iter().any(|step| matches!(step, Step::Mark { .. })) {
+            self.mark();
+        }
+        Plan {
+            steps: std::mem::take(&mut self.steps),
+            status: Box::new(self.status.clone()),
+            because: because.into(),
+            look_again,
+            blocker: None,
+        }
+    }
+
+    fn untouched(&self, because: &str) -> Plan {
+        Plan {
+            steps: vec![],
+            status: Box::new(self.world.resource.status.clone().unwrap_or_default()),
+            because: because.to_owned(),
+            look_again: None,
+            blocker: None,
+        }
+    }
+}
+
+/// Pause after this many failures.
+pub(super) fn backoff(failures: i32) -> Duration {
+    let doublings = u32::try_from(failures.saturating_sub(1).clamp(0, 16)).unwrap_or(0);
+    BACKOFF_MIN.saturating_mul(1 << doublings).min(BACKOFF_MAX)
+}
+
+#[cfg(test)]
+mod tests;

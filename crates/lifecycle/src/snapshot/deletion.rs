@@ -1,0 +1,230 @@
+//! The end of a `FlinkStateSnapshot`: whether its savepoint goes with it.
+//!
+//! A savepoint that anything refers to stays, and so does one that nobody can delete: the resource
+//! goes all the same, as a savepoint too many costs storage and one too few costs state.
+
+use std::time::Duration;
+
+use jiff::SignedDuration;
+
+use super::world::{Question, Target};
+use super::{OVERDUE, Pass, Plan, Step};
+use crate::blocker::{Blocker, Reason, give_up_at};
+use crate::error_document::{ErrorType, error_document, message_of};
+use crate::plan::{Component, Event};
+use crate::references::{CLAIMED, is_checkpoint, is_same_location};
+use api::STATE_SNAPSHOT_FINALIZER;
+use api::state_snapshot::SnapshotState;
+
+/// How long a deletion tries to dispose of the savepoint.
+const DISPOSAL_MAX: SignedDuration = SignedDuration::from_mins(10);
+/// How long it waits for a job that does not exist.
+const ABSENT_MAX: SignedDuration = SignedDuration::from_mins(1);
+/// Shortest and longest pause between two tries.
+const PAUSE_MIN: Duration = Duration::from_secs(2);
+const PAUSE_MAX: Duration = Duration::from_mins(1);
+
+impl Pass<'_> {
+    pub(super) fn delete(&mut self) -> Result<Plan, Question> {
+        let finalizers = self.world.resource.metadata.finalizers.as_deref().unwrap_or_default();
+        if !finalizers.iter().any(|finalizer| finalizer == STATE_SNAPSHOT_FINALIZER) {
+            return Ok(self.untouched("being deleted without this operator's finalizer"));
+        }
+        let Some(savepoint) = &self.spec().savepoint else {
+            return Ok(self.leave("a checkpoint is Flink's to delete"));
+        };
+        if savepoint.dispose_on_delete == Some(false) {
+            return Ok(self.leave("`disposeOnDelete: false` keeps the savepoint"));
+        }
+        let reference = self.spec().job_reference.as_ref();
+        if reference.and_then(|reference| reference.name.as_ref()).is_none() {
+            return Ok(self.leave("no job is named that could dispose of the savepoint"));
+        }
+        match self.status.state {
+            SnapshotState::TriggerPending | SnapshotState::Failed | SnapshotState::Abandoned => {
+                Ok(self.leave("there is no savepoint"))
+            }
+            SnapshotState::InProgress => self.end_before_deletion(),
+            SnapshotState::Completed => self.dispose(),
+        }
+    }
+
+    /// Follows the snapshot to its end: only then it is known what there is to dispose of.
+    fn end_before_deletion(&mut self) -> Result<Plan, Question> {
+        if self.status.trigger_id.as_ref().is_none_or(String::is_empty) {
+            return Ok(self.leave("there is no savepoint"));
+        }
+        let (why, patience) = match self.world.target()? {
+            Ok(Target::Present(job)) => {
+                let patience = job.timeout.saturating_add(OVERDUE).max(DISPOSAL_MAX);
+                ("its job does not say that it ended".to_owned(), patience)
+            }
+            // Its job has no end that could be waited for.
+            Ok(Target::Absent) => ("its job was not found".to_owned(), DISPOSAL_MAX),
+            Ok(Target::Foreign) => ("another operator has its job".to_owned(), DISPOSAL_MAX),
+            Ok(Target::Unserved(why)) => (why.clone(), DISPOSAL_MAX),
+            Err(reason) => (format!("its job cannot be read: {reason}"), DISPOSAL_MAX),
+        };
+        if self.waited() > patience {
+            return Ok(self.keep(format!(
+                "what became of the savepoint is not known, and it is kept if there is one: {why}"
+            )));
+        }
+        let blocker = if matches!(self.world.target()?, Ok(Target::Present(_))) {
+            let blocker = Blocker::new(Reason::SnapshotInProgress, "the savepoint is being taken");
+            blocker.remedy(
+                "it ends with its savepoint, or after `execution.checkpointing.timeout` of its job",
+            )
+        } else {
+            self.blocked_disposal(why)
+        };
+        let plan = self.follow()?;
+        let blocker = Some(Box::new(blocker));
+        let has_ended = plan.status.state != SnapshotState::InProgress;
+        let next = plan.look_again.unwrap_or(PAUSE_MAX);
+        let look_again = Some(if has_ended { Duration::ZERO } else { next });
+        let blocker = blocker.filter(|_| !has_ended);
+        Ok(Plan { look_again, blocker, ..plan })
+    }
+
+    fn blocked_disposal(&self, message: String) -> Blocker {
+        let metadata = &self.world.resource.metadata;
+        let patience = DISPOSAL_MAX.unsigned_abs();
+        let at = give_up_at(metadata, None, patience, self.world.now);
+        let blocker = Blocker::new(Reason::Disposal, message);
+        blocker.until(at, "the resource goes and the savepoint is kept").remedy(
+            "set `spec.savepoint.disposeOnDelete: false` to let it go at once and keep the \
+             savepoint",
+        )
+    }
+
+    fn dispose(&mut self) -> Result<Plan, Question> {
+        let Some(path) = self.status.path.clone().filter(|path| !path.is_empty()) else {
+            return Ok(self.leave("there is no savepoint"));
+        };
+        if is_checkpoint(&path) {
+            let message = format!(
+                "`{path}` is kept, as it is a checkpoint: Flink may share its files with those \
+                 that came after it"
+            );
+            return Ok(self.keep(message));
+        }
+        let waited = self.waited();
+        if waited > DISPOSAL_MAX {
+            let mut message = format!(
+                "savepoint `{path}` is kept: it could not be disposed of for {} minutes",
+                DISPOSAL_MAX.as_mins()
+            );
+            if let Some(error) = &self.status.error {
+                message.push_str(": ");
+                message.push_str(&message_of(error));
+            }
+            return Ok(self.keep(message));
+        }
+        match self.world.references()? {
+            Ok(references) if references.is_empty() => {}
+            Ok(references) => {
+                let message = format!(
+                    "savepoint `{path}` is kept, as something could start from it: {}",
+                    references.join(", ")
+                );
+                return Ok(self.keep(message));
+            }
+            Err(reason) => {
+                let message = format!("it is not known who refers to savepoint `{path}`: {reason}");
+                return Ok(self.dispose_later(&message));
+            }
+        }
+        match self.world.target()? {
+            Ok(Target::Foreign) => {
+                let because = "another operator has its job";
+                let blocker = Blocker::new(Reason::ForeignOperator, because);
+                let blocker = Some(Box::new(blocker));
+                Ok(Plan { blocker, look_again: Some(PAUSE_MAX), ..self.untouched(because) })
+            }
+            Ok(Target::Absent) if waited > ABSENT_MAX => Ok(self.keep(format!(
+                "savepoint `{path}` is kept: its job is gone, which alone could have disposed of it"
+            ))),
+            Ok(Target::Absent) => {
+                Ok(self.dispose_later("the job that could dispose of the savepoint was not found"))
+            }
+            Ok(Target::Present(job)) if job.claims => {
+                Ok(self.keep(format!("savepoint `{path}` is kept: {CLAIMED}")))
+            }
+            Ok(Target::Present(_)) => self.dispose_unless_newest(path),
+            Ok(Target::Unserved(why)) => Ok(self.dispose_later(why)),
+            Err(reason) => {
+                let message = format!("its job cannot be read: {reason}");
+                Ok(self.dispose_later(&message))
+            }
+        }
+    }
+
+    /// Flink's statistics go on naming a savepoint that was deleted. While it is the newest state of
+    /// its job, an upgrade by last state would start from it.
+    fn dispose_unless_newest(&mut self, path: String) -> Result<Plan, Question> {
+        match self.world.newest_state()? {
+            Ok(Some(newest)) if is_same_location(newest, &path) => {
+                let message = format!(
+                    "savepoint `{path}` is the newest state of its job, which may have to go on \
+                     from it: it is disposed of after the job's next checkpoint"
+                );
+                Ok(self.dispose_later(&message))
+            }
+            Ok(Some(_) | None) => {
+                self.steps.push(Step::Dispose { path });
+                Ok(self.leave("disposing of the savepoint"))
+            }
+            Err(reason) => {
+                let message = format!(
+                    "it is not known whether savepoint `{path}` is the newest state of its job: \
+                     {reason}"
+                );
+                Ok(self.dispose_later(&message))
+            }
+        }
+    }
+
+    /// Time since the deletion was asked for.
+    fn waited(&self) -> SignedDuration {
+        let asked = self.world.resource.metadata.deletion_timestamp.as_ref();
+        asked.map_or(SignedDuration::ZERO, |at| self.world.now.duration_since(at.0))
+    }
+
+    pub(super) fn dispose_later(&mut self, message: &str) -> Plan {
+        let mut event = Event::warning("CleanupFailed", Component::Snapshot, message);
+        event.key = Some(message.to_owned());
+        self.steps.push(Step::Event(event));
+        let reason = Some("CleanupFailed");
+        self.status.error = Some(error_document(ErrorType::Reconciliation, message, reason, &[]));
+        let pause = (self.waited().unsigned_abs() / 2).clamp(PAUSE_MIN, PAUSE_MAX);
+        Plan {
+            steps: std::mem::take(&mut self.steps),
+            status: Box::new(self.status.clone()),
+            because: message.to_owned(),
+            look_again: Some(pause),
+            blocker: Some(Box::new(self.blocked_disposal(message.to_owned()))),
+        }
+    }
+
+    /// Lets the resource go and says what stays behind.
+    fn keep(&mut self, message: String) -> Plan {
+        self.steps.push(Step::Event(Event::warning(
+            "SavepointKept",
+            Component::Snapshot,
+            message.clone(),
+        )));
+        self.leave(&message)
+    }
+
+    fn leave(&mut self, because: &str) -> Plan {
+        self.steps.push(Step::RemoveFinalizer);
+        Plan {
+            steps: std::mem::take(&mut self.steps),
+            status: Box::new(self.status.clone()),
+            because: because.to_owned(),
+            look_again: None,
+            blocker: None,
+        }
+    }
+}

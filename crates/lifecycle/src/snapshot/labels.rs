@@ -1,0 +1,57 @@
+//! Labels of a `FlinkStateSnapshot`, by which people and both operators find it.
+
+use api::state_snapshot::{FlinkStateSnapshot, FlinkStateSnapshotSpec, SnapshotState};
+use api::status::SnapshotTriggerType;
+
+/// `SAVEPOINT` or `CHECKPOINT`.
+pub const LABEL_TYPE: &str = "snapshot.type";
+/// Who asked for it.
+pub const LABEL_TRIGGER_TYPE: &str = "snapshot.trigger-type";
+/// `status.state`.
+pub const LABEL_STATE: &str = "snapshot.state";
+const LABEL_JOB_KIND: &str = "job-reference.kind";
+const LABEL_JOB_NAME: &str = "job-reference.name";
+
+/// The labels that are not what they should be. Those of the job stay as they are while it was not
+/// looked up (`has_job` is absent).
+pub(super) fn changes(
+    resource: &FlinkStateSnapshot,
+    state: SnapshotState,
+    has_job: Option<bool>,
+) -> Vec<(&'static str, Option<String>)> {
+    let labels = resource.metadata.labels.as_ref();
+    let present = |key: &str| labels.and_then(|labels| labels.get(key)).map(String::as_str);
+    let manual = present(LABEL_TRIGGER_TYPE).unwrap_or(SnapshotTriggerType::Manual.as_str());
+    let mut wanted = vec![
+        (LABEL_TYPE, type_label(&resource.spec).map(str::to_owned)),
+        (LABEL_TRIGGER_TYPE, Some(manual.to_owned())),
+        (LABEL_STATE, Some(state.as_str().to_owned())),
+    ];
+    if let Some(has_job) = has_job {
+        let reference = resource.spec.job_reference.clone().filter(|_| has_job).unwrap_or_default();
+        let kind = reference.kind.map(|kind| kind.as_str().to_owned());
+        wanted.extend([(LABEL_JOB_KIND, kind), (LABEL_JOB_NAME, reference.name)]);
+    }
+    wanted.retain(|(key, value)| present(key) != value.as_deref());
+    wanted
+}
+
+/// The spec's kind; absent where it names none or both.
+pub fn type_label(spec: &FlinkStateSnapshotSpec) -> Option<&'static str> {
+    match (&spec.savepoint, &spec.checkpoint) {
+        (Some(_), None) => Some("SAVEPOINT"),
+        (None, Some(_)) => Some("CHECKPOINT"),
+        (None, None) | (Some(_), Some(_)) => None,
+    }
+}
+
+/// Who asked for a snapshot, by its label; what cannot be read is `UNKNOWN`.
+pub fn trigger_type(resource: &FlinkStateSnapshot) -> SnapshotTriggerType {
+    let labels = resource.metadata.labels.as_ref();
+    match labels.and_then(|labels| labels.get(LABEL_TRIGGER_TYPE)).map(String::as_str) {
+        Some("MANUAL") => SnapshotTriggerType::Manual,
+        Some("PERIODIC") => SnapshotTriggerType::Periodic,
+        Some("UPGRADE") => SnapshotTriggerType::Upgrade,
+        Some(_) | None => SnapshotTriggerType::Unknown,
+    }
+}

@@ -1,0 +1,79 @@
+//! High availability of what runs: as it was started, and not as the operator's defaults have it now. A new
+//! default restarts nothing, so that a cluster may run for long with less, or more, than a start would get.
+//!
+//! While there is a JobManager the ConfigMap tells that its pods mount, whoever made it. That one goes with the
+//! JobManager's Deployment; then what is on record of the start does. Where neither does, nothing is assumed.
+
+use std::collections::BTreeMap;
+
+use super::application::{Halt, Pass};
+use api::deployment::FlinkDeploymentSpec;
+use config::FlinkConfig;
+use config::cluster::{high_availability_of, is_high_availability_on, is_metadata_shared};
+
+/// In `status.clusterInfo`: the options of high availability that the cluster was started with.
+pub const STARTED_WITH_KEY: &str = "HighAvailability";
+
+/// Why they are not known.
+pub(super) const NOT_ON_RECORD: &str =
+    "there is no JobManager, and the status does not say how it was started";
+
+/// Puts on record what a cluster is started with.
+pub(super) fn note(info: &mut BTreeMap<String, String>, config: &FlinkConfig) {
+    let config = high_availability_of(config);
+    let options: BTreeMap<&str, &str> = config.iter().collect();
+    info.insert(STARTED_WITH_KEY.to_owned(), serde_json::json!(options).to_string());
+}
+
+/// The options of high availability that are on record.
+pub fn on_record(info: &BTreeMap<String, String>) -> Option<FlinkConfig> {
+    let options: BTreeMap<String, String> =
+        serde_json::from_str(info.get(STARTED_WITH_KEY)?).ok()?;
+    Some(options.into_iter().collect())
+}
+
+impl Pass<'_> {
+    /// The options of high availability that what runs was started with, or what ran last; or why they
+    /// are not known.
+    pub(super) fn started_with(&self) -> Result<Result<FlinkConfig, String>, Halt> {
+        let reason = if self.read_job_manager()?.is_none() {
+            NOT_ON_RECORD
+        } else {
+            match self.world.deployed_config()? {
+                Ok(config) => return Ok(Ok(config.clone())),
+                Err(reason) => reason,
+            }
+        };
+        Ok(on_record(&self.status.cluster_info).ok_or_else(|| reason.to_owned()))
+    }
+
+    /// Whether what runs, or ran last, has high availability; nothing where that is not known.
+    pub(super) fn is_started_with_high_availability(&self) -> Result<Option<bool>, Halt> {
+        Ok(self.started_with()?.ok().as_ref().map(is_high_availability_on))
+    }
+
+    /// Whether what runs keeps its HA metadata where a cluster of `next` does not look for them.
+    pub(super) fn keeps_metadata_elsewhere(
+        &self,
+        next: &FlinkDeploymentSpec,
+    ) -> Result<bool, Halt> {
+        let next = self.deploy_config(next, self.generation)?;
+        if !is_high_availability_on(&next) {
+            return Ok(false);
+        }
+        Ok(self.started_with()?.is_ok_and(|config| {
+            is_high_availability_on(&config) && !is_metadata_shared(&config, &next)
+        }))
+    }
+
+    /// Before its JobManager goes, and the ConfigMap with it: what an earlier version of the operator, or
+    /// another one, has started.
+    pub(super) fn put_on_record_how_it_was_started(&mut self) -> Result<(), Halt> {
+        if on_record(&self.status.cluster_info).is_none()
+            && let Ok(config) = self.started_with()?
+        {
+            note(&mut self.status.cluster_info, &config);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,409 @@
+//! How a running job is stopped so that its state survives: the upgrade table.
+//!
+//! The rows and their order are those of the Java operator; where it would go on with unknown
+//! state, this one waits or refuses.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::references::is_checkpoint;
+use super::stopping::OTHER_STATE;
+use super::world::{Checkpoints, HaMetadata};
+use api::job::UpgradeMode;
+use api::status::{JobManagerDeploymentStatus, JobStatusState, LAST_STATE_PATH};
+
+/// What is said when neither a JobManager nor HA metadata leads to the job's state.
+pub(super) const LOST: &str = "JobManager deployment is missing and HA metadata is not available \
+     to make stateful upgrades. It is possible that the job has finished or terminally failed, or \
+     the configmaps have been deleted. Manual restore required. Find the job's newest checkpoint \
+     or savepoint, set `spec.job.initialSavepointPath` to it and `spec.job.savepointRedeployNonce` \
+     to a new number.";
+
+/// What is said when a job would look for its HA metadata where they are not.
+pub(super) const MOVED: &str = "the change keeps HA metadata in another place, or under another \
+     job id (`high-availability.*`, `$internal.pipeline.job-id`), where those of the job would not \
+     be found, and no savepoint of it can be taken now: its state would be lost. Take that change \
+     back and make it while the job runs, with `execution.checkpointing.savepoint-dir` set";
+
+/// Why a change waits for a job.
+pub(super) const NOT_RUNNING: &str = "the job does not run, so its state cannot be saved yet";
+
+/// What is said when nobody knows a job any more.
+pub(super) const VANISHED: &str = "Job Not Found: its JobManager does not know the job any more, and \
+     there is no HA metadata of it. It is possible that the job has finished, as with a savepoint \
+     that it was asked for, or terminally failed. Manual restore required";
+
+/// How a job is stopped.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum StopDecision {
+    /// It has stopped; the next start restores as this mode.
+    AlreadyStopped(UpgradeMode),
+    /// Drop it and its state, as the user asked.
+    Stateless,
+    /// Stop with a savepoint.
+    Savepoint,
+    /// Cancel it and start again from the checkpoint that it leaves.
+    Cancel,
+    /// Delete the JobManager and start again from HA metadata.
+    LastState,
+    /// The JobManager never ran: remove it and start as the failed start would have.
+    NeverStarted(UpgradeMode),
+    /// Not now, for this reason.
+    Wait(String),
+    /// A person has to choose the state.
+    Refuse(String),
+}
+
+/// What must be looked up before the table can go on.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Need {
+    HaMetadata,
+    Checkpoints,
+    /// What the running job says of its checkpoints.
+    Retention,
+    /// Whether the JobManager ever ran.
+    NeverStarted,
+}
+
+/// A fact that is read only when a row depends on it.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Lazy<T> {
+    NotAsked,
+    Unknown(String),
+    Known(T),
+}
+
+/// All that the table looks at.
+#[derive(Clone, Debug, PartialEq)]
+#[allow(clippy::struct_excessive_bools, reason = "independent facts, each named after its option")]
+pub struct StopFacts {
+    pub now: Timestamp,
+    /// `spec.job.upgradeMode` as the user has it now.
+    pub mode: UpgradeMode,
+    /// The mode stored with the last start: how the running job was started.
+    pub started_as: UpgradeMode,
+    pub state: Option<JobStatusState>,
+    pub job_manager: JobManagerDeploymentStatus,
+    pub is_high_availability_on: bool,
+    /// The wanted spec keeps HA metadata somewhere else, where those of the job are not found.
+    pub moves_metadata: bool,
+    pub is_version_changed: bool,
+    pub has_savepoint_directory: bool,
+    /// `job.upgrade.last-state-fallback.enabled`.
+    pub may_fall_back: bool,
+    /// `job.upgrade.last-state.job-cancel.enabled`.
+    pub may_cancel: bool,
+    /// By the configuration checkpoints outlive a cancelled job.
+    pub retains_checkpoints: bool,
+    /// The same as the running job has it: its `main()` may have set something else.
+    pub retention: Lazy<bool>,
+    /// `job.upgrade.last-state.max.allowed.checkpoint.age`.
+    pub checkpoint_age_max: Option<Duration>,
+    pub job_started: Option<Timestamp>,
+    /// `status.jobStatus.upgradeSavepointPath`, else the deprecated last savepoint.
+    pub path: Option<String>,
+    pub ha_metadata: Lazy<HaMetadata>,
+    pub checkpoints: Lazy<Checkpoints>,
+    pub never_started: Lazy<bool>,
+}
+
+/// Goes through the table; the first row that matches wins.
+///
+/// # Errors
+/// The fact that the next row depends on, when it was not looked up yet.
+pub fn decide_stop(facts: &StopFacts) -> Result<StopDecision, Need> {
+    let state = facts.state;
+    let is_terminal = state.is_some_and(JobStatusState::is_globally_terminal);
+    if facts.mode == UpgradeMode::Stateless {
+        return Ok(if is_terminal {
+            StopDecision::AlreadyStopped(UpgradeMode::Stateless)
+        } else {
+            StopDecision::Stateless
+        });
+    }
+    if is_terminal {
+        let is_ready = facts.job_manager == JobManagerDeploymentStatus::Ready;
+        let is_canceled = state == Some(JobStatusState::Canceled);
+        if is_ready || is_canceled || !may_have_ha_metadata(facts)? {
+            return terminal(facts);
+        }
+        return terminal_beside_metadata(facts);
+    }
+    if state == Some(JobStatusState::Cancelling) {
+        return Ok(StopDecision::Wait("the job is being cancelled".to_owned()));
+    }
+    let is_running = state == Some(JobStatusState::Running)
+        && facts.job_manager == JobManagerDeploymentStatus::Ready;
+    if facts.mode == UpgradeMode::Savepoint {
+        if is_running {
+            return Ok(StopDecision::Savepoint);
+        }
+        if !facts.may_fall_back && !facts.is_version_changed {
+            return last_resort(facts, false);
+        }
+    }
+    if facts.is_version_changed {
+        return version_change(facts, is_running);
+    }
+    if is_running {
+        return by_checkpoint_age(facts);
+    }
+    if let Some(decision) = cancel_where_allowed(facts)? {
+        return Ok(decision);
+    }
+    last_resort(facts, true)
+}
+
+/// The job ended by itself, and there may be HA metadata of it although Flink removes them then. They
+/// are older than a savepoint that it left, or newer where Flink has run it again since.
+fn terminal_beside_metadata(facts: &StopFacts) -> Result<StopDecision, Need> {
+    let Some(path) = facts.path.as_deref().filter(|path| *path != LAST_STATE_PATH) else {
+        let decision = last_resort(facts, !facts.is_version_changed)?;
+        let waits_for_nothing = facts.job_manager == JobManagerDeploymentStatus::Missing
+            && matches!(facts.ha_metadata, Lazy::Known(_))
+            && decision == StopDecision::Wait(NOT_RUNNING.to_owned());
+        return Ok(if waits_for_nothing {
+            StopDecision::Refuse(format!(
+                "the job has ended, and its state is known by HA metadata alone, which another \
+                 version of Flink does not read: nothing is started. Take the change of \
+                 `spec.flinkVersion` back. {OTHER_STATE}"
+            ))
+        } else {
+            decision
+        });
+    };
+    let has_failed = facts.state == Some(JobStatusState::Failed);
+    match &facts.ha_metadata {
+        Lazy::Known(HaMetadata { has_checkpoint: false, .. }) => terminal(facts),
+        // Metadata follow each checkpoint: that in them is this one, or came later. A job that failed
+        // was not stopped with a savepoint, and Flink goes by them itself when it restarts one.
+        Lazy::Known(_) if (is_checkpoint(path) || has_failed) && !facts.is_version_changed => {
+            last_resort(facts, true)
+        }
+        Lazy::Known(_) => Ok(StopDecision::Refuse(format!(
+            "the job had ended with `{path}`, its JobManager does not answer, and HA metadata still \
+             name a checkpoint of the job: which of the two is newer is not known. Nothing is \
+             started until the JobManager answers. {OTHER_STATE}"
+        ))),
+        Lazy::Unknown(_) | Lazy::NotAsked => last_resort(facts, true),
+    }
+}
+
+/// The job ended by itself: its last state was recorded when that was seen.
+fn terminal(facts: &StopFacts) -> Result<StopDecision, Need> {
+    let unknown = || {
+        StopDecision::Refuse(format!(
+            "Job is in terminal state but last checkpoint is unknown, possibly due to an \
+             unrecoverable restore error. Manual restore required. {OTHER_STATE}"
+        ))
+    };
+    match facts.path.as_deref() {
+        Some(LAST_STATE_PATH) => Ok(unknown()),
+        Some(_) => Ok(StopDecision::AlreadyStopped(UpgradeMode::Savepoint)),
+        None => match &facts.checkpoints {
+            Lazy::NotAsked => Err(Need::Checkpoints),
+            Lazy::Known(Checkpoints { unusable: Some(reason), .. }) => {
+                Ok(StopDecision::Refuse(format!("{reason}. Manual restore required.")))
+            }
+            Lazy::Known(Checkpoints { is_blank: true, .. }) => Ok(unknown()),
+            Lazy::Known(Checkpoints { latest: None, unusable: None, .. })
+                if facts.started_as == UpgradeMode::Stateless =>
+            {
+                // Started empty, and never completed a checkpoint: there is no state to lose.
+                Ok(StopDecision::AlreadyStopped(UpgradeMode::Stateless))
+            }
+            Lazy::Known(Checkpoints { latest: None, unusable: None, .. }) => {
+                Ok(StopDecision::Refuse(
+                    "the job has ended without a checkpoint of its own, and the state that it was \
+                     started from is not on record. Manual restore required."
+                        .to_owned(),
+                ))
+            }
+            Lazy::Known(Checkpoints { latest: Some(_), unusable: None, .. }) => {
+                Ok(StopDecision::AlreadyStopped(UpgradeMode::Savepoint))
+            }
+            Lazy::Unknown(reason) => Ok(StopDecision::Refuse(format!(
+                "the job has ended and whether it left any state is not known ({reason}); set \
+                 `spec.job.initialSavepointPath` and a new `spec.job.savepointRedeployNonce`. \
+                 Manual restore required."
+            ))),
+        },
+    }
+}
+
+fn version_change(facts: &StopFacts, is_running: bool) -> Result<StopDecision, Need> {
+    if is_running && facts.has_savepoint_directory {
+        return Ok(StopDecision::Savepoint);
+    }
+    if is_cancellable(facts.job_manager, facts.state) {
+        let not_retained = "the Flink version changes and the job's checkpoints are not retained \
+                            when it is cancelled: waiting until it runs; set \
+                            `execution.checkpointing.savepoint-dir`";
+        return Ok(cancel(facts)?.unwrap_or_else(|| not_cancelled(facts, not_retained)));
+    }
+    last_resort(facts, false)
+}
+
+fn by_checkpoint_age(facts: &StopFacts) -> Result<StopDecision, Need> {
+    let default = |facts: &StopFacts| -> Result<StopDecision, Need> {
+        if let Some(decision) = cancel_where_allowed(facts)? {
+            return Ok(decision);
+        }
+        if facts.moves_metadata && !facts.has_savepoint_directory {
+            return Ok(StopDecision::Wait(MOVED.to_owned()));
+        }
+        // What the wanted spec reads of metadata, which is none without high availability.
+        if facts.is_high_availability_on && !facts.moves_metadata {
+            match &facts.ha_metadata {
+                Lazy::NotAsked => return Err(Need::HaMetadata),
+                Lazy::Unknown(reason) => {
+                    return Ok(StopDecision::Wait(format!("HA metadata cannot be read: {reason}")));
+                }
+                Lazy::Known(HaMetadata { has_job: true, .. }) => {
+                    return Ok(StopDecision::LastState);
+                }
+                Lazy::Known(HaMetadata { has_job: false, .. }) => {}
+            }
+        }
+        Ok(if facts.has_savepoint_directory {
+            StopDecision::Savepoint
+        } else {
+            not_cancelled(
+                facts,
+                "there is no HA metadata of the job, and its checkpoints are not retained when it \
+                 is cancelled: set `execution.checkpointing.savepoint-dir`",
+            )
+        })
+    };
+    let Some(age_max) = facts.checkpoint_age_max else {
+        return default(facts);
+    };
+    let is_recent = |at: Option<Timestamp>| {
+        at.is_some_and(|at| {
+            facts.now.duration_since(at)
+                <= jiff::SignedDuration::try_from(age_max).unwrap_or(jiff::SignedDuration::MAX)
+        })
+    };
+    if is_recent(facts.job_started) {
+        return default(facts);
+    }
+    match &facts.checkpoints {
+        Lazy::NotAsked => Err(Need::Checkpoints),
+        Lazy::Unknown(reason) => {
+            Ok(StopDecision::Wait(format!("the checkpoint statistics cannot be read: {reason}")))
+        }
+        Lazy::Known(checkpoints) => {
+            let latest = checkpoints.latest.as_ref().and_then(|latest| latest.at);
+            if is_recent(latest) {
+                default(facts)
+            } else if is_recent(checkpoints.pending_since) {
+                Ok(StopDecision::Wait("a checkpoint is about to complete".to_owned()))
+            } else {
+                Ok(StopDecision::Savepoint)
+            }
+        }
+    }
+}
+
+/// What is said where cancelling would lose the state: a wait for the job, or for its configuration,
+/// unless its newest checkpoint is of no use.
+fn not_cancelled(facts: &StopFacts, not_retained: &str) -> StopDecision {
+    if matches!(facts.checkpoints, Lazy::Known(Checkpoints { is_blank: true, .. })) {
+        return StopDecision::Wait(NOT_RUNNING.to_owned());
+    }
+    let Lazy::Known(Checkpoints { unusable: Some(reason), .. }) = &facts.checkpoints else {
+        return StopDecision::Wait(not_retained.to_owned());
+    };
+    StopDecision::Refuse(format!(
+        "the job is not cancelled, as nothing could start from what it leaves: {reason}. Set \
+         `execution.checkpointing.savepoint-dir`, so that it is stopped with a savepoint"
+    ))
+}
+
+/// The job does not run: HA metadata, or a JobManager that never ran, or patience.
+fn last_resort(facts: &StopFacts, may_use_ha_metadata: bool) -> Result<StopDecision, Need> {
+    let is_gone = matches!(
+        facts.job_manager,
+        JobManagerDeploymentStatus::Missing | JobManagerDeploymentStatus::Error
+    );
+    let has_metadata = may_have_ha_metadata(facts)?;
+    if may_use_ha_metadata && has_metadata {
+        return Ok(match &facts.ha_metadata {
+            Lazy::Unknown(reason) => {
+                StopDecision::Wait(format!("HA metadata cannot be read: {reason}"))
+            }
+            Lazy::Known(_) | Lazy::NotAsked => StopDecision::LastState,
+        });
+    }
+    if !has_metadata && facts.started_as != UpgradeMode::LastState {
+        match &facts.never_started {
+            Lazy::NotAsked => return Err(Need::NeverStarted),
+            Lazy::Known(true) => return Ok(StopDecision::NeverStarted(facts.started_as)),
+            Lazy::Known(false) | Lazy::Unknown(_) => {}
+        }
+    }
+    if is_gone && !has_metadata {
+        let message = if facts.moves_metadata { MOVED } else { LOST };
+        return Ok(StopDecision::Refuse(message.to_owned()));
+    }
+    Ok(StopDecision::Wait(NOT_RUNNING.to_owned()))
+}
+
+/// HA metadata of the job exists, or it is not known that it does not.
+pub(super) fn may_have_ha_metadata(facts: &StopFacts) -> Result<bool, Need> {
+    if !facts.is_high_availability_on || facts.moves_metadata {
+        return Ok(false);
+    }
+    match &facts.ha_metadata {
+        Lazy::NotAsked => Err(Need::HaMetadata),
+        Lazy::Unknown(_) => Ok(true),
+        Lazy::Known(metadata) => Ok(metadata.has_job),
+    }
+}
+
+/// Whether there is a job to cancel and a JobManager to ask.
+pub(super) fn is_cancellable(
+    job_manager: JobManagerDeploymentStatus,
+    state: Option<JobStatusState>,
+) -> bool {
+    job_manager == JobManagerDeploymentStatus::Ready
+        && state.is_some_and(|state| {
+            state != JobStatusState::Reconciling && !state.is_globally_terminal()
+        })
+}
+
+/// Cancels where that is asked for, or where no HA metadata leads to the state.
+fn cancel_where_allowed(facts: &StopFacts) -> Result<Option<StopDecision>, Need> {
+    let is_possible = is_cancellable(facts.job_manager, facts.state) && facts.retains_checkpoints;
+    if !is_possible || !facts.may_cancel && may_have_ha_metadata(facts)? {
+        return Ok(None);
+    }
+    cancel(facts)
+}
+
+/// Cancelling keeps the state only where checkpoints are retained, by the configuration and by the
+/// running job itself, and something can start from the newest one; nothing where that is not so.
+fn cancel(facts: &StopFacts) -> Result<Option<StopDecision>, Need> {
+    if !facts.retains_checkpoints {
+        return Ok(None);
+    }
+    match &facts.retention {
+        Lazy::NotAsked => Err(Need::Retention),
+        Lazy::Known(false) => Ok(None),
+        Lazy::Known(true) => match &facts.checkpoints {
+            Lazy::NotAsked => Err(Need::Checkpoints),
+            Lazy::Known(
+                Checkpoints { unusable: Some(_), .. } | Checkpoints { is_blank: true, .. },
+            ) => Ok(None),
+            // What is left is read again before the next start.
+            Lazy::Known(_) | Lazy::Unknown(_) => Ok(Some(StopDecision::Cancel)),
+        },
+        Lazy::Unknown(reason) => Ok(Some(StopDecision::Wait(format!(
+            "whether the job's checkpoints are retained when it is cancelled is not known: {reason}"
+        )))),
+    }
+}
+
+#[cfg(test)]
+mod tests;

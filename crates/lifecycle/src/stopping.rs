@@ -1,0 +1,213 @@
+//! Stop-with-savepoint of any resource that has a job: its trigger id is stored before Flink is asked,
+//! so that after a crash in between the same id is sent again.
+
+use std::ops::ControlFlow;
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::application::{Halt, Problem};
+use super::blocker::{give_up_at, savepoint_patience};
+use super::deploy::GOING;
+use super::diff::{ChangeClass, SpecDiff};
+use super::failed_stop::NOT_STOPPED;
+use super::job::{self, StopOutcome};
+use super::pass::{JobStep, Kind, Pass, PlanOf, StatusOfJob};
+use super::reconciled::Reconciled;
+use super::record::savepoint_directory;
+use super::references::{is_checkpoint, is_checkpoint_of};
+use super::world::{Answer, Job, JobWorld};
+use api::status::{JobStatus, JobStatusState, SavepointFormatType};
+use config::option::ConfigOption;
+use config::{FlinkConfig, options};
+
+impl<K: Kind> Pass<'_, K> {
+    /// Notes the trigger id, then asks Flink.
+    pub(super) fn begin_stop(&mut self) -> Result<PlanOf<K>, Halt<K::Question>> {
+        let config = self.observe_config()?;
+        let format = config.get(&options::SAVEPOINT_FORMAT_TYPE)?;
+        self.give_up_savepoint("an upgrade stops the job with a savepoint of its own");
+        let trigger_id = self.world.fresh().trigger_id.clone();
+        let now = self.world.now();
+        job::note_stop(self.status.job_mut(), &trigger_id, format, now);
+        self.write_intent();
+        self.trigger_stop(&config, trigger_id, format)?;
+        Ok(self.finish("stopping the job with a savepoint", Some(GOING)))
+    }
+
+    fn trigger_stop(
+        &mut self,
+        config: &FlinkConfig,
+        trigger_id: String,
+        format: SavepointFormatType,
+    ) -> Result<(), Halt<K::Question>> {
+        let job_id = self.job_id()?;
+        let is_deleting = self.world.metadata().deletion_timestamp.is_some();
+        let drain = is_deleting && config.get(&options::JOB_DRAIN_ON_SAVEPOINT_DELETION)?;
+        let directory = savepoint_directory(config);
+        self.steps.push(K::Step::trigger_stop(job_id, trigger_id, directory, format, drain));
+        Ok(())
+    }
+
+    /// Sends a stop again that Flink does not know of.
+    pub(super) fn resend_if_lost(
+        &mut self,
+        outcome: &StopOutcome,
+        trigger_id: &str,
+    ) -> Result<(), Halt<K::Question>> {
+        if !matches!(outcome, StopOutcome::Resend) {
+            return Ok(());
+        }
+        let config = self.observe_config()?;
+        let format = config.get(&options::SAVEPOINT_FORMAT_TYPE)?;
+        self.trigger_stop(&config, trigger_id.to_owned(), format)
+    }
+
+    /// A new `savepointRedeployNonce` may have come while the job was being stopped. What was saved is
+    /// in the history then, and what starts next starts from the path that the user names: a spec that
+    /// is stored with a nonce counts as having followed it.
+    pub(super) fn heed_redeploy(&mut self, last: &Reconciled<K::Spec>) {
+        // Without a path, which no valid spec is, what was just saved stays.
+        if let (Some(diff), Some(path)) = (self.named_redeploy(last), self.named_state()) {
+            self.announce(&diff);
+            self.status.job_mut().upgrade_savepoint_path = Some(path);
+        }
+    }
+
+    /// The state that a redeploy starts the job from. No valid spec leaves it out: what the state is
+    /// dropped for must have a name.
+    pub(super) fn named_for_redeploy(&self) -> Result<String, Halt<K::Question>> {
+        let path = self.named_state().ok_or_else(|| {
+            let message = "`savepointRedeployNonce` changed without `spec.job.initialSavepointPath`, \
+                           which it starts the job from: nothing is stopped";
+            Halt::problem(Problem::upgrade("UpgradeFailed", message))
+        })?;
+        self.refuse_own_passing_checkpoint(&path)?;
+        Ok(path)
+    }
+
+    /// A job that does not retain its checkpoints deletes them all when it is cancelled, and its
+    /// newest state may be the one that is named. Where nothing is cancelled, it stays.
+    fn refuse_own_passing_checkpoint(&self, path: &str) -> Result<(), Halt<K::Question>> {
+        let Some(id) = job::id(self.status.job()) else { return Ok(()) };
+        let is_own = is_checkpoint_of(path, &id) || is_checkpoint_of_nobody(path);
+        if !is_own || !K::may_be_cancelled(self, &id)? {
+            return Ok(());
+        }
+        // A redeploy is also the way out where nobody answers.
+        if self.retains_checkpoints()? {
+            return Ok(());
+        }
+        let message = format!(
+            "`spec.job.initialSavepointPath` names `{path}`, which may be a checkpoint of the very job \
+             that is to be cancelled, which does not retain its checkpoints \
+             (`execution.checkpointing.externalized-checkpoint-retention`) and would delete it: \
+             nothing is stopped. Name a savepoint: `kubectl flink savepoint` takes one"
+        );
+        Err(Halt::problem(Problem::upgrade("UpgradeFailed", message)))
+    }
+
+    /// The savepoint's path, or what to do as long as there is none.
+    pub(super) fn stopped_with(
+        &mut self,
+        outcome: StopOutcome,
+    ) -> Result<ControlFlow<PlanOf<K>, String>, Halt<K::Question>> {
+        match outcome {
+            StopOutcome::Saved(path) => Ok(ControlFlow::Continue(path)),
+            StopOutcome::Pending if self.is_savepoint_overdue()? => Err(self.tell_overdue()),
+            StopOutcome::Unheard if self.stop_had(&options::DEPLOYMENT_READINESS_TIMEOUT)? => {
+                Ok(ControlFlow::Break(self.lose_stop()))
+            }
+            StopOutcome::Pending | StopOutcome::Resend | StopOutcome::Unheard => {
+                Ok(ControlFlow::Break(self.finish("waiting for the savepoint", Some(GOING))))
+            }
+            StopOutcome::Lost => Ok(ControlFlow::Break(self.lose_stop())),
+            StopOutcome::Failed(message) => {
+                job::forget_stop(self.status.job_mut());
+                self.note_failed_stop();
+                Err(Halt::problem(Problem::upgrade(
+                    "SavepointError",
+                    format!("the job {NOT_STOPPED} and goes on: {message}"),
+                )))
+            }
+        }
+    }
+
+    /// The change to a state that the user names, where there is one.
+    pub(super) fn named_redeploy(&self, last: &Reconciled<K::Spec>) -> Option<SpecDiff> {
+        let diff = K::changes(&last.spec, &self.spec);
+        let is_one = diff.class() == ChangeClass::SavepointRedeploy && self.named_state().is_some();
+        is_one.then_some(diff)
+    }
+
+    /// The same where the savepoint that the job was to stop with is hardly to be hoped for.
+    pub(super) fn overtaken_by(
+        &self,
+        outcome: &StopOutcome,
+        last: &Reconciled<K::Spec>,
+    ) -> Result<Option<SpecDiff>, Halt<K::Question>> {
+        let is_over = matches!(outcome, StopOutcome::Pending) && self.is_savepoint_overdue()?;
+        Ok(if is_over { self.named_redeploy(last) } else { None })
+    }
+
+    /// The table decides again, now from what became of the job.
+    fn lose_stop(&mut self) -> PlanOf<K> {
+        job::forget_stop(self.status.job_mut());
+        self.finish("the stop-with-savepoint was lost", Some(Duration::ZERO))
+    }
+
+    /// Whether the stop that is under way was asked for as long ago as this option says.
+    fn stop_had(&self, patience: &ConfigOption<Duration>) -> Result<bool, Halt<K::Question>> {
+        let patience = self.observe_config()?.get(patience)?;
+        Ok(self.world.now() >= self.stop_ends_at(patience))
+    }
+
+    /// Whether Flink should long have ended the savepoint that stops the job.
+    pub(super) fn is_savepoint_overdue(&self) -> Result<bool, Halt<K::Question>> {
+        let patience = savepoint_patience(&*self.observe_config()?);
+        Ok(self.world.now() >= self.stop_ends_at(patience))
+    }
+
+    /// When a stop that may take this long is over.
+    pub(super) fn stop_ends_at(&self, patience: Duration) -> Timestamp {
+        let since = job::stop_since(self.status.job());
+        give_up_at(self.world.metadata(), since, patience, self.world.now())
+    }
+
+    /// Flink says, or may say, that the stop is under way: another one would not help.
+    fn tell_overdue(&self) -> Halt<K::Question> {
+        Halt::problem(Problem::upgrade(
+            "SavepointError",
+            format!(
+                "the job was asked long ago to stop with a savepoint, and has not: the change \
+                 waits for it. See what its tasks wait for: kubectl flink status {}. {OTHER_STATE}",
+                self.world.name()
+            ),
+        ))
+    }
+}
+
+/// Whether a cancellation would meet the job with this id: it is listed and has not ended, whatever is
+/// on record of a former run; where nobody answers, the record counts.
+pub(super) fn may_be_cancelled(
+    status: &JobStatus,
+    job_id: &str,
+    jobs: Answer<'_, Vec<Job>>,
+) -> bool {
+    match jobs {
+        Ok(jobs) => jobs.iter().any(|job| job.id == job_id && !job.state.is_globally_terminal()),
+        Err(_) => !status.state.is_some_and(JobStatusState::is_globally_terminal),
+    }
+}
+
+/// Whether the path is that of a checkpoint and does not tell of which job:
+/// `execution.checkpointing.create-subdir` may be off.
+fn is_checkpoint_of_nobody(path: &str) -> bool {
+    let is_id = |part: &str| part.len() == 32 && part.bytes().all(|byte| byte.is_ascii_hexdigit());
+    is_checkpoint(path) && !path.split('/').any(is_id)
+}
+
+/// The way out where the newest state of a job cannot be had.
+pub(super) const OTHER_STATE: &str = "To go on without it, find the job's newest checkpoint or \
+     savepoint, set `spec.job.initialSavepointPath` to it and `spec.job.savepointRedeployNonce` to a \
+     new number";

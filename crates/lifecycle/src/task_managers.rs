@@ -1,0 +1,262 @@
+//! The TaskManagers of a standalone cluster: a Deployment of their own, which the operator makes,
+//! scales and removes. Native clusters have none; Flink starts their TaskManagers.
+
+use super::application::{Halt, Pass};
+use super::deploy::{GOING, OVERDUE_AFTER};
+use super::diff::{ChangeClass, SpecDiff};
+use super::observe::{SOON, foreign_deployment};
+use super::plan::{Component, Event, Plan, Step};
+use super::reconciled::ReconciledSpec;
+use super::restore::RestorePoint;
+use super::upgrade::NEVER_STARTED_KEY;
+use super::version::refuse_old_version;
+use super::world::{JobManager, TaskManagers};
+use api::deployment::{DeploymentMode, FlinkDeploymentSpec};
+use api::job::{JobState, UpgradeMode};
+use api::status::{
+    JobManagerDeploymentStatus, JobStatusState, LAST_STATE_PATH, ReconciliationState,
+    TaskManagerInfo,
+};
+use config::options;
+use render::names;
+
+impl Pass<'_> {
+    /// Whether the operator runs the TaskManagers. What was deployed decides.
+    pub(super) fn is_standalone(&self) -> bool {
+        let spec = self.last.as_ref().map_or(&*self.spec, |last| &last.spec);
+        spec.mode.unwrap_or_default() == DeploymentMode::Standalone
+    }
+
+    /// The TaskManagers' Deployment; always absent in native mode.
+    pub(super) fn read_task_managers(&self) -> Result<Option<TaskManagers>, Halt> {
+        if !self.is_standalone() {
+            return Ok(None);
+        }
+        match self.world.task_managers()? {
+            Ok(task_managers) => Ok(task_managers.clone()),
+            Err(reason) => {
+                Err(Halt::cannot(format!("the TaskManagers' Deployment cannot be read: {reason}")))
+            }
+        }
+    }
+
+    /// The same, or a problem where a Deployment of the name belongs to somebody else.
+    fn read_own_task_managers(&self) -> Result<Option<TaskManagers>, Halt> {
+        let found = self.read_task_managers()?;
+        if found.as_ref().is_some_and(|found| !self.owns(found)) {
+            let name = names::task_manager(self.world.name());
+            return Err(Halt::problem(foreign_deployment(&name)));
+        }
+        Ok(found)
+    }
+
+    pub(super) fn owns(&self, task_managers: &TaskManagers) -> bool {
+        task_managers.owner_uid.as_deref() == Some(self.world.uid())
+    }
+
+    /// Deletes the JobManager with this uid, and after it the TaskManagers that belong to it.
+    pub(super) fn delete_cluster(&mut self, job_manager_uid: Option<String>) -> Result<(), Halt> {
+        let task_managers = self.read_task_managers()?;
+        self.steps.extend(job_manager_uid.map(|uid| Step::DeleteJobManager { uid }));
+        if let Some(task_managers) = task_managers
+            && self.owns(&task_managers)
+            && !task_managers.is_deleting
+        {
+            self.steps.push(Step::DeleteTaskManagers { uid: task_managers.uid });
+        }
+        Ok(())
+    }
+
+    /// Removes the cluster of a job that is stopped in this mode. Where jobs go on by HA metadata,
+    /// the JobManager ends first: one that sees its TaskManagers go fails a job that has used up its
+    /// restarts, and takes the HA metadata along.
+    pub(super) fn delete_cluster_of(
+        &mut self,
+        mode: UpgradeMode,
+        job_manager_uid: Option<String>,
+    ) -> Result<(), Halt> {
+        let needs_metadata = self.is_session() || mode == UpgradeMode::LastState;
+        match job_manager_uid {
+            Some(uid) if needs_metadata && !self.leaves_orphans() => {
+                self.steps.push(Step::StopJobManager { uid, unstarted: None });
+                Ok(())
+            }
+            job_manager_uid => self.delete_cluster(job_manager_uid),
+        }
+    }
+
+    /// What [`Self::delete_cluster_of`] began: the pods of the JobManager have ended, or do not end,
+    /// so the rest may go.
+    pub(super) fn delete_stopped_cluster(&mut self) -> Result<Option<Plan>, Halt> {
+        let stopped = self.read_job_manager()?.filter(|job_manager| job_manager.is_stopped);
+        let Some(JobManager { uid, is_stopped_unstarted, .. }) = stopped.cloned() else {
+            return Ok(None);
+        };
+        let pods = self.pods()?;
+        let has_started = pods.iter().any(|pod| pod.has_started);
+        if !pods.iter().all(|pod| self.is_overdue(pod)) {
+            let is_left = pods.iter().any(|pod| pod.ending_since.is_none());
+            // Its own change of the spec is the last one, so that its pods go and no others come: only
+            // what they did may speak against what is noted.
+            let is_late = !is_stopped_unstarted && self.has_gone_on_for(OVERDUE_AFTER) && is_left;
+            if is_late || is_stopped_unstarted && has_started {
+                // Somebody gave it replicas again, and what those did nobody saw; or it came to run on
+                // its way out.
+                self.steps.push(Step::StopJobManager { uid, unstarted: None });
+            }
+            return Ok(Some(self.await_old_pods()));
+        }
+        if is_stopped_unstarted {
+            self.status
+                .cluster_info
+                .insert(NEVER_STARTED_KEY.to_owned(), self.world.now.to_string());
+            self.write_intent();
+        }
+        self.delete_cluster(Some(uid))?;
+        Ok(Some(self.finish("the JobManager has ended: removing the rest", Some(GOING))))
+    }
+
+    /// The JobManager is gone: whether its TaskManagers still are there. They are asked to go.
+    pub(super) fn has_old_task_managers(&mut self) -> Result<bool, Halt> {
+        let Some(task_managers) = self.read_own_task_managers()? else { return Ok(false) };
+        if !task_managers.is_deleting {
+            self.steps.push(Step::DeleteTaskManagers { uid: task_managers.uid });
+        }
+        Ok(true)
+    }
+
+    /// [`Self::has_old_task_managers`], as the plan that waits for them.
+    pub(super) fn wait_for_old_task_managers(&mut self) -> Result<Option<Plan>, Halt> {
+        let is_waiting = self.has_old_task_managers()?;
+        let pause = self.going();
+        Ok(is_waiting.then(|| self.finish("waiting for the old TaskManagers to end", Some(pause))))
+    }
+
+    /// Whether TaskManagers are on their way out, so that a new JobManager had better wait.
+    pub(super) fn has_ending_task_managers(&self) -> Result<bool, Halt> {
+        Ok(self.read_own_task_managers()?.is_some_and(|found| found.is_deleting))
+    }
+
+    /// Makes the TaskManagers follow the JobManager: lost ones are made again, and those whose
+    /// JobManager was removed go.
+    pub(super) fn look_after_task_managers(
+        &mut self,
+        last: &ReconciledSpec,
+    ) -> Result<Option<Plan>, Halt> {
+        let found = self.read_own_task_managers()?;
+        let is_job_manager_gone =
+            self.status.job_manager_deployment_status == JobManagerDeploymentStatus::Missing;
+        let has_ended =
+            self.status.job_status.state.is_some_and(JobStatusState::is_globally_terminal);
+        let is_over = last.job_state() == JobState::Suspended || (has_ended && !self.is_session());
+        if is_over {
+            let is_left_over = found.is_some() && is_job_manager_gone;
+            return if is_left_over { self.wait_for_old_task_managers() } else { Ok(None) };
+        }
+        let is_lost = self.is_standalone() && found.is_none() && !is_job_manager_gone;
+        let config = self.observe_config()?;
+        if !is_lost || !config.get(&options::JM_DEPLOYMENT_RECOVERY_ENABLED)? {
+            return Ok(None);
+        }
+        let spec = self.deployed_spec(last);
+        refuse_old_version(&spec)?;
+        let generation = self.status.observed_generation.unwrap_or(self.generation);
+        let objects = self.render_again(&spec, generation)?;
+        self.steps.push(Step::FinishCluster(Box::new(objects)));
+        // Told afterwards: as long as Kubernetes refuses it is tried again and again.
+        self.steps.push(Step::Event(Event::warning(
+            "RecoverDeployment",
+            Component::JobManagerDeployment,
+            "Recovered lost TaskManager deployment",
+        )));
+        Ok(Some(self.finish("making the lost TaskManagers again", Some(SOON))))
+    }
+
+    /// What the cluster that was created already was started from.
+    pub(super) fn restored_from(&self) -> RestorePoint {
+        match self.savepoint_path() {
+            Some(path) if path == LAST_STATE_PATH => RestorePoint::HaMetadata,
+            Some(path) => RestorePoint::Path(path),
+            None => RestorePoint::Empty,
+        }
+    }
+
+    /// In reactive mode a job takes the slots that there are, so that another number of
+    /// TaskManagers is all that a change of the scale needs.
+    pub(super) fn scale_task_managers(
+        &mut self,
+        last: &ReconciledSpec,
+        diff: &SpecDiff,
+    ) -> Result<Option<Plan>, Halt> {
+        // What runs since a rollback is not what is stored, and would count as that from then on.
+        let is_stored = self.status.reconciliation_status.state == ReconciliationState::Deployed;
+        let is_scale = diff.class() == ChangeClass::Scale
+            && is_stored
+            && self.is_standalone()
+            && last.job_state() == JobState::Running;
+        if !is_scale {
+            return Ok(None);
+        }
+        let mode = self.observe_config()?.find(&options::SCHEDULER_MODE)?;
+        let is_reactive = mode.is_some_and(|mode| mode.trim().eq_ignore_ascii_case("reactive"));
+        let there =
+            self.read_own_task_managers()?.filter(|found| is_reactive && !found.is_deleting);
+        let Some(uid) = there.map(|found| found.uid.clone()) else { return Ok(None) };
+        let replicas = self.task_manager_replicas(&self.spec);
+        self.announce(diff);
+        self.steps.push(Step::Event(Event::normal(
+            "Scaling",
+            Component::Job,
+            "In-place scaling triggered",
+        )));
+        self.steps.push(Step::ScaleTaskManagers { uid, replicas });
+        let mut scaled =
+            ReconciledSpec::new(self.spec.clone().into_owned(), last.is_first_deployment());
+        if let Some(job) = &mut scaled.spec.job {
+            job.upgrade_mode = self.last_mode();
+        }
+        self.store_deployed(scaled, ReconciliationState::Deployed);
+        self.status.task_manager = self.task_manager_info();
+        Ok(Some(self.finish(format!("scaling to {replicas} TaskManagers"), Some(SOON))))
+    }
+
+    /// Replicas of the TaskManagers' Deployment that the spec asks for.
+    fn task_manager_replicas(&self, spec: &FlinkDeploymentSpec) -> i32 {
+        self.deploy_config(spec, self.generation)
+            .ok()
+            .and_then(|config| {
+                config.find(&options::STANDALONE_TASK_MANAGER_REPLICAS).ok().flatten()
+            })
+            .unwrap_or(1)
+    }
+
+    /// What `kubectl scale` reads: how many TaskManagers the spec comes to. Flink alone knows how
+    /// many a native session cluster has.
+    pub(super) fn task_manager_info(&self) -> Option<TaskManagerInfo> {
+        self.task_manager_info_of(&self.spec)
+    }
+
+    pub(super) fn task_manager_info_of(
+        &self,
+        spec: &FlinkDeploymentSpec,
+    ) -> Option<TaskManagerInfo> {
+        let replicas = if self.is_standalone() {
+            self.task_manager_replicas(spec)
+        } else {
+            spec.job.as_ref()?;
+            let config = self.deploy_config(spec, self.generation).ok()?;
+            let slots = config.get(&options::TASK_SLOTS).unwrap_or(1).max(1);
+            let parallelism = config.get(&options::PARALLELISM).unwrap_or(1).max(1);
+            (parallelism - 1) / slots + 1
+        };
+        Some(TaskManagerInfo {
+            label_selector: format!("component=taskmanager,app={}", self.world.name()),
+            replicas,
+        })
+    }
+
+    /// The same while no TaskManager is meant to run.
+    pub(super) fn no_task_managers(&self) -> Option<TaskManagerInfo> {
+        (self.is_standalone() || !self.is_session()).then(TaskManagerInfo::default)
+    }
+}

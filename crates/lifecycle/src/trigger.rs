@@ -1,0 +1,443 @@
+//! Whether a job asks for a snapshot now: by a new nonce, or by its schedule.
+//!
+//! The same for deployments and session jobs. Where snapshots are resources one is created and its
+//! controller takes it; elsewhere Flink is asked directly and the job's status keeps the books.
+
+use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
+
+use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp};
+
+use super::node_notice::{Answered, Notice};
+use super::plan::TakeSnapshot;
+use super::record::savepoint_directory;
+use super::schedule::Schedule;
+use super::snapshot::{LABEL_TRIGGER_TYPE, LABEL_TYPE, OVERDUE, backoff};
+use api::job::JobSpec;
+use api::state_snapshot::{
+    CheckpointSpec, FlinkStateSnapshot, FlinkStateSnapshotSpec, JobKind, JobReference,
+    SavepointSpec, SnapshotState,
+};
+use api::status::{JobStatus, JobStatusState, SavepointFormatType, SnapshotTriggerType};
+use api::version::FlinkVersion;
+use api::{NODE_NOTICES_ANNOTATION, TRIGGER_NONCE_ANNOTATION, TRIGGERED_BY_ANNOTATION};
+use config::option::ConfigOption;
+use config::{FlinkConfig, options};
+
+/// Retries of a snapshot that the operator asks for: a checkpoint coordinator that is busy, or
+/// tasks that have not all started, must not use up a nonce.
+const BACKOFF_LIMIT: i32 = 3;
+
+/// How soon to look again at a job whose periodic snapshot takes longer than its interval.
+const OPEN_INTERVAL: Duration = Duration::from_secs(10);
+
+/// A savepoint or a checkpoint.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum SnapshotKind {
+    Savepoint,
+    Checkpoint,
+}
+
+impl SnapshotKind {
+    /// Savepoints come first.
+    pub const ALL: [Self; 2] = [Self::Savepoint, Self::Checkpoint];
+
+    /// As in names of resources.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Savepoint => "savepoint",
+            Self::Checkpoint => "checkpoint",
+        }
+    }
+
+    /// The option with its schedule.
+    pub fn schedule_option(self) -> ConfigOption<String> {
+        match self {
+            Self::Savepoint => options::PERIODIC_SAVEPOINT_INTERVAL,
+            Self::Checkpoint => options::PERIODIC_CHECKPOINT_INTERVAL,
+        }
+    }
+
+    /// Of a resource.
+    pub fn of(snapshot: &FlinkStateSnapshot) -> Self {
+        if snapshot.spec.savepoint.is_some() { Self::Savepoint } else { Self::Checkpoint }
+    }
+
+    /// The nonce of `job` that asks for one.
+    pub fn nonce(self, job: &JobSpec) -> Option<i64> {
+        match self {
+            Self::Savepoint => job.savepoint_trigger_nonce,
+            Self::Checkpoint => job.checkpoint_trigger_nonce,
+        }
+    }
+
+    pub(super) fn set_nonce(self, job: &mut JobSpec, nonce: Option<i64>) {
+        match self {
+            Self::Savepoint => job.savepoint_trigger_nonce = nonce,
+            Self::Checkpoint => job.checkpoint_trigger_nonce = nonce,
+        }
+    }
+}
+
+/// A `FlinkStateSnapshot` of the job, as far as the job's decisions look at it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct KnownSnapshot {
+    pub name: String,
+    pub uid: String,
+    /// The `resourceVersion` that it was seen in.
+    pub version: String,
+    pub kind: SnapshotKind,
+    pub trigger_type: SnapshotTriggerType,
+    pub state: SnapshotState,
+    pub created: Timestamp,
+    pub path: Option<String>,
+    /// The nonce that asked for it.
+    pub nonce: Option<i64>,
+    /// Whose nonce it was; absent of one that an operator before made.
+    pub asked_by: Option<Asker>,
+    /// Uids of the nodes whose going it was taken for.
+    pub notices: Vec<String>,
+    /// Its savepoint goes with it.
+    pub is_disposed_of: bool,
+    pub is_deleting: bool,
+}
+
+/// A spec that asked for a snapshot: of which job resource, and which generation.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Asker {
+    pub uid: String,
+    pub generation: i64,
+}
+
+impl Asker {
+    /// The one that a snapshot's annotation names.
+    pub fn of(snapshot: &FlinkStateSnapshot) -> Option<Self> {
+        let text = snapshot.metadata.annotations.as_ref()?.get(TRIGGERED_BY_ANNOTATION)?;
+        let (uid, generation) = text.rsplit_once('/')?;
+        Some(Self { uid: uid.to_owned(), generation: generation.parse().ok()? })
+    }
+}
+
+/// What this process knows of a job's snapshots beside the resources.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Memory {
+    /// When a periodic savepoint was asked for last; absent after a start of the operator.
+    pub savepoint: Option<Timestamp>,
+    /// The same for checkpoints.
+    pub checkpoint: Option<Timestamp>,
+    /// Nodes whose going a snapshot was asked for.
+    pub notices: Answered,
+    /// By their kind, the triggers of the status' own bookkeeping, with the nonce that asked: there may
+    /// be another one by the time that they end.
+    pub asked: HashMap<SnapshotKind, (String, i64)>,
+    /// When it was last seen that somebody else holds savepoints of the status' history, or may.
+    pub held: Option<Timestamp>,
+}
+
+impl Memory {
+    /// When a periodic one was asked for last.
+    pub fn of(&self, kind: SnapshotKind) -> Option<Timestamp> {
+        match kind {
+            SnapshotKind::Savepoint => self.savepoint,
+            SnapshotKind::Checkpoint => self.checkpoint,
+        }
+    }
+
+    /// Notes that a periodic one was asked for.
+    pub fn note(&mut self, kind: SnapshotKind, at: Timestamp) {
+        match kind {
+            SnapshotKind::Savepoint => self.savepoint = Some(at),
+            SnapshotKind::Checkpoint => self.checkpoint = Some(at),
+        }
+    }
+
+    /// Notes which nonce asked for a snapshot.
+    pub fn note_taken(&mut self, snapshot: &TakeSnapshot) {
+        if let Cause::Manual { nonce } = snapshot.cause {
+            self.asked.insert(snapshot.kind, (snapshot.request.trigger_id.clone(), nonce));
+        }
+    }
+
+    /// The nonce that asked for the snapshot with this trigger.
+    pub(super) fn nonce_of(&self, trigger_id: &str) -> Option<i64> {
+        self.asked.values().find(|(id, _)| id == trigger_id).map(|(_, nonce)| *nonce)
+    }
+}
+
+/// What asks for a snapshot.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Cause {
+    Manual { nonce: i64 },
+    Periodic,
+}
+
+impl Cause {
+    /// Its name in status and labels.
+    pub fn trigger_type(self) -> SnapshotTriggerType {
+        match self {
+            Self::Manual { .. } => SnapshotTriggerType::Manual,
+            Self::Periodic => SnapshotTriggerType::Periodic,
+        }
+    }
+}
+
+/// A job with what its snapshots depend on.
+#[derive(Clone, Copy, Debug)]
+pub struct JobFacts<'a> {
+    pub now: Timestamp,
+    pub zone: &'a TimeZone,
+    pub kind: JobKind,
+    pub namespace: &'a str,
+    pub name: &'a str,
+    pub uid: &'a str,
+    /// Of the spec that is wanted.
+    pub generation: i64,
+    /// When the job resource was created.
+    pub created: Timestamp,
+    pub wanted: &'a JobSpec,
+    /// The reconciled one, whose nonces are used up.
+    pub last: &'a JobSpec,
+    pub status: &'a JobStatus,
+    pub config: &'a FlinkConfig,
+    pub flink_version: Option<FlinkVersion>,
+    pub memory: &'a Memory,
+    pub known: &'a [KnownSnapshot],
+}
+
+impl JobFacts<'_> {
+    /// What asks for a snapshot of this kind now.
+    pub fn due(&self, kind: SnapshotKind) -> Option<Cause> {
+        let is_running = self.status.state == Some(JobStatusState::Running);
+        if !is_running || !self.can_take(kind) || self.has_trigger(kind) {
+            return None;
+        }
+        if let Some(nonce) = kind.nonce(self.wanted)
+            && kind.nonce(self.last) != Some(nonce)
+        {
+            return Some(Cause::Manual { nonce });
+        }
+        let is_due = self
+            .schedule(kind)
+            .is_some_and(|schedule| schedule.is_due(self.last_periodic(kind), self.now, self.zone));
+        (is_due && !self.has_open_periodic(kind)).then_some(Cause::Periodic)
+    }
+
+    /// How long until the next periodic one; nothing where there is none to come.
+    pub fn next_in(&self, kind: SnapshotKind) -> Option<Duration> {
+        let is_running = self.status.state == Some(JobStatusState::Running);
+        if !is_running || !self.can_take(kind) {
+            return None;
+        }
+        let next = self.schedule(kind)?.next(self.last_periodic(kind), self.zone)?;
+        if self.has_open_periodic(kind) {
+            return Some(OPEN_INTERVAL);
+        }
+        // A fire counts once its moment has passed.
+        let left = next.duration_since(self.now) + SignedDuration::from_millis(50);
+        Some(Duration::try_from(left).unwrap_or_default().max(Duration::from_secs(1)))
+    }
+
+    pub(super) fn can_take(&self, kind: SnapshotKind) -> bool {
+        kind == SnapshotKind::Savepoint
+            || self.flink_version.is_some_and(|version| version >= FlinkVersion::V1_17)
+    }
+
+    /// Flink was asked for one and has not ended it.
+    fn has_trigger(&self, kind: SnapshotKind) -> bool {
+        let info = self.status.savepoint_info.as_ref();
+        let trigger = match kind {
+            SnapshotKind::Savepoint => info.and_then(|info| info.trigger_id.as_ref()),
+            SnapshotKind::Checkpoint => {
+                self.status.checkpoint_info.as_ref().and_then(|info| info.trigger_id.as_ref())
+            }
+        };
+        trigger.is_some_and(|id| !id.is_empty())
+    }
+
+    /// One that has not ended after all of its tries is not waited for.
+    fn has_open_periodic(&self, kind: SnapshotKind) -> bool {
+        let open_max = open_max(self.config);
+        self.periodic(kind).any(|snapshot| {
+            let is_open = !snapshot.state.is_final() && !snapshot.is_deleting;
+            is_open && self.now.duration_since(snapshot.created) <= open_max
+        })
+    }
+
+    fn periodic(&self, kind: SnapshotKind) -> impl Iterator<Item = &KnownSnapshot> {
+        self.known.iter().filter(move |snapshot| {
+            snapshot.kind == kind
+                && snapshot.trigger_type == SnapshotTriggerType::Periodic
+                // One for a node that goes does not put off the next one.
+                && snapshot.notices.is_empty()
+        })
+    }
+
+    /// One that cannot be read never fires; it is told when the spec is new.
+    fn schedule(&self, kind: SnapshotKind) -> Option<Schedule> {
+        let text = self.config.get(&kind.schedule_option()).ok()?;
+        match Schedule::parse(&text) {
+            Ok(Schedule::Off) | Err(_) => None,
+            Ok(schedule) => Some(schedule),
+        }
+    }
+
+    /// After a start of the operator the resources tell, and without any the job's own age.
+    fn last_periodic(&self, kind: SnapshotKind) -> Timestamp {
+        if let Some(last) = self.memory.of(kind) {
+            return last;
+        }
+        if let Some(newest) = self.periodic(kind).map(|snapshot| snapshot.created).max() {
+            return newest;
+        }
+        let noted = match kind {
+            SnapshotKind::Savepoint => {
+                self.status.savepoint_info.as_ref().map(|i| i.last_periodic_savepoint_timestamp)
+            }
+            SnapshotKind::Checkpoint => {
+                self.status.checkpoint_info.as_ref().map(|i| i.last_periodic_checkpoint_timestamp)
+            }
+        };
+        let noted = noted.and_then(|at| Timestamp::from_millisecond(at).ok());
+        noted.map_or(self.created, |noted| noted.max(self.created))
+    }
+
+    /// Whether a resource for this nonce was created before a crash. The same number may have been
+    /// used before, by an earlier spec or by another resource of the same name.
+    pub fn was_created(&self, kind: SnapshotKind, cause: Cause) -> bool {
+        let Cause::Manual { nonce } = cause else { return false };
+        let is_asker = |snapshot: &KnownSnapshot| match &snapshot.asked_by {
+            Some(Asker { uid, generation }) => uid == self.uid && *generation == self.generation,
+            None => snapshot.created >= self.created,
+        };
+        self.known.iter().any(|snapshot| {
+            snapshot.kind == kind && snapshot.nonce == Some(nonce) && is_asker(snapshot)
+        })
+    }
+
+    /// The resource that asks for the snapshot; nothing where its directory is not known.
+    pub fn resource(&self, kind: SnapshotKind, cause: Cause) -> Option<FlinkStateSnapshot> {
+        let savepoint = match kind {
+            SnapshotKind::Savepoint => Some(SavepointSpec {
+                path: Some(savepoint_directory(self.config)?),
+                format_type: Some(savepoint_format(self.config)),
+                dispose_on_delete: Some(disposes(self.config)),
+                already_exists: Some(false),
+            }),
+            SnapshotKind::Checkpoint => None,
+        };
+        let spec = FlinkStateSnapshotSpec {
+            job_reference: None,
+            checkpoint: savepoint.is_none().then(CheckpointSpec::default),
+            savepoint,
+            backoff_limit: Some(BACKOFF_LIMIT),
+        };
+        let job = (self.kind, self.namespace, self.name);
+        let suffix = match cause {
+            // The same request is the same resource, whatever became of the first try.
+            Cause::Manual { nonce } => {
+                let uid = self.uid.split('-').next().unwrap_or_default();
+                format!("{uid}-{}-{nonce}", self.generation)
+            }
+            Cause::Periodic => self.now.as_millisecond().to_string(),
+        };
+        let mut resource = resource_of(job, spec, kind, cause.trigger_type(), &suffix);
+        if let Cause::Manual { nonce } = cause {
+            let asker = format!("{}/{}", self.uid, self.generation);
+            resource.metadata.annotations = Some(BTreeMap::from([
+                (TRIGGER_NONCE_ANNOTATION.to_owned(), nonce.to_string()),
+                (TRIGGERED_BY_ANNOTATION.to_owned(), asker),
+            ]));
+        }
+        Some(resource)
+    }
+
+    /// The resource that answers notices of nodes: counted among the periodic ones, of which old ones
+    /// go.
+    pub fn answer_to(&self, kind: SnapshotKind, notices: &[Notice]) -> Option<FlinkStateSnapshot> {
+        let mut resource = self.resource(kind, Cause::Periodic)?;
+        let uids: Vec<&str> = notices.iter().map(|notice| notice.uid.as_str()).collect();
+        let annotation = (NODE_NOTICES_ANNOTATION.to_owned(), uids.join(","));
+        resource.metadata.annotations = Some(BTreeMap::from([annotation]));
+        Some(resource)
+    }
+}
+
+/// Uids of the nodes whose going a snapshot was taken for.
+pub fn notices_of(snapshot: &FlinkStateSnapshot) -> Vec<String> {
+    let annotations = snapshot.metadata.annotations.as_ref();
+    let uids = annotations.and_then(|of| of.get(NODE_NOTICES_ANNOTATION));
+    let uids = uids.map(String::as_str).unwrap_or_default().split(',');
+    uids.map(str::trim).filter(|uid| !uid.is_empty()).map(str::to_owned).collect()
+}
+
+/// The longest that a snapshot takes which the operator asks for: so many tries, each as long as Flink
+/// and its own bound allow, with the pauses between them.
+pub(super) fn open_max(config: &FlinkConfig) -> SignedDuration {
+    let timeout = config.get(&options::CHECKPOINTING_TIMEOUT).unwrap_or_default();
+    let timeout = SignedDuration::try_from(timeout).unwrap_or(SignedDuration::MAX);
+    let one = |failures: i32| {
+        let pause = if failures < BACKOFF_LIMIT { backoff(failures + 1) } else { Duration::ZERO };
+        let pause = SignedDuration::try_from(pause).unwrap_or(SignedDuration::MAX);
+        timeout.saturating_add(OVERDUE).saturating_add(pause)
+    };
+    (0..=BACKOFF_LIMIT).map(one).fold(SignedDuration::ZERO, SignedDuration::saturating_add)
+}
+
+/// Format of savepoints, CANONICAL where the configuration has none.
+pub fn savepoint_format(config: &FlinkConfig) -> SavepointFormatType {
+    config.get(&options::SAVEPOINT_FORMAT_TYPE).unwrap_or_default()
+}
+
+fn disposes(config: &FlinkConfig) -> bool {
+    config.get(&options::SAVEPOINT_DISPOSE_ON_DELETE).unwrap_or(false)
+}
+
+/// The savepoint that an upgrade asked for at `since` and has taken, as a resource.
+pub fn upgrade_resource(
+    job: (JobKind, &str, &str),
+    path: &str,
+    format: SavepointFormatType,
+    config: &FlinkConfig,
+    since: Timestamp,
+) -> FlinkStateSnapshot {
+    let spec = FlinkStateSnapshotSpec {
+        job_reference: None,
+        savepoint: Some(SavepointSpec {
+            path: Some(path.to_owned()),
+            format_type: Some(format),
+            dispose_on_delete: Some(disposes(config)),
+            already_exists: Some(true),
+        }),
+        checkpoint: None,
+        backoff_limit: Some(0),
+    };
+    let suffix = since.as_millisecond().to_string();
+    resource_of(job, spec, SnapshotKind::Savepoint, SnapshotTriggerType::Upgrade, &suffix)
+}
+
+/// `<job>-<savepoint|checkpoint>-<periodic|upgrade>-<epoch millis>`, or
+/// `<job>-<savepoint|checkpoint>-manual-<uid of the job>-<generation>-<nonce>` with the first part of
+/// the uid. It is without an owner: it outlives its job.
+fn resource_of(
+    (kind, namespace, name): (JobKind, &str, &str),
+    spec: FlinkStateSnapshotSpec,
+    snapshot: SnapshotKind,
+    trigger_type: SnapshotTriggerType,
+    suffix: &str,
+) -> FlinkStateSnapshot {
+    let object_name =
+        format!("{name}-{}-{}-{suffix}", snapshot.as_str(), trigger_type.as_str().to_lowercase());
+    let job_reference = Some(JobReference { kind: Some(kind), name: Some(name.to_owned()) });
+    let spec = FlinkStateSnapshotSpec { job_reference, ..spec };
+    let mut resource = FlinkStateSnapshot::new(&object_name, spec);
+    resource.metadata.namespace = Some(namespace.to_owned());
+    resource.metadata.labels = Some(BTreeMap::from([
+        (LABEL_TYPE.to_owned(), snapshot.as_str().to_uppercase()),
+        (LABEL_TRIGGER_TYPE.to_owned(), trigger_type.as_str().to_owned()),
+    ]));
+    resource
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,581 @@
+//! Stopping a running job so that its changed spec can start: the table's decision, carried out.
+
+use std::ops::ControlFlow;
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::application::{Halt, Pass, Problem};
+use super::blocker::{give_up_at, savepoint_patience};
+use super::deploy::{GOING, STARTING_KEY};
+use super::diff::SpecDiff;
+use super::job::{self, StopOutcome};
+use super::observe::SOON;
+use super::pass::PROBLEM_INTERVAL_MAX;
+use super::plan::{Component, Event, Plan, Step};
+use super::reconciled::{ReconciledSpec, deployed};
+use super::record::savepoint_directory;
+use super::restore::{HighAvailability, RestorePoint};
+use super::stop::{
+    Lazy, MOVED, NOT_RUNNING, Need, StopDecision, StopFacts, VANISHED, decide_stop, is_cancellable,
+    may_have_ha_metadata,
+};
+use super::stopping::OTHER_STATE;
+use super::world::{Answer, HaMetadata, JobWorld};
+use api::deployment::FlinkDeploymentSpec;
+use api::job::{JobState, UpgradeMode};
+use api::status::{
+    JobManagerDeploymentStatus, JobStatusState, LAST_STATE_PATH, ReconciliationState,
+};
+use config::cluster;
+use config::options;
+
+/// In `status.clusterInfo`: uid of the JobManager's Deployment that an upgrade replaces, until the new
+/// one is made.
+pub const REPLACED_KEY: &str = "ReplacedDeployment";
+
+/// In `status.clusterInfo`: when the JobManager's Deployment was removed of which no process ever ran,
+/// until there is another one. What its job was to start from is its newest state.
+pub const NEVER_STARTED_KEY: &str = "RemovedUnstarted";
+
+impl Pass<'_> {
+    pub(super) fn stop(&mut self, last: &ReconciledSpec, diff: &SpecDiff) -> Result<Plan, Halt> {
+        if let Err(halt) = self.refuse_what_cannot_be_made() {
+            return self.go_on_as_it_is(last, halt);
+        }
+        let decision = self.ask_table(self.stop_facts(last)?)?;
+        let stops = !matches!(decision, StopDecision::Wait(_) | StopDecision::Refuse(_));
+        if stops && let Err(halt) = self.refuse_what_is_refused() {
+            // Nothing tells that it is accepted.
+            self.wake_within(PROBLEM_INTERVAL_MAX);
+            return self.go_on_as_it_is(last, halt);
+        }
+        match decision {
+            StopDecision::Wait(reason) if reason == MOVED => {
+                // It ends only when somebody answers it.
+                let moved = Halt::problem(Problem::upgrade("UpgradeFailed", reason));
+                self.go_on_as_it_is(last, moved)
+            }
+            StopDecision::Wait(reason) => {
+                let plan = self.look_after(last)?;
+                Ok(Plan { because: format!("the change waits: {reason}"), ..plan })
+            }
+            StopDecision::Refuse(message) => {
+                Err(Halt::problem(Problem::upgrade("UpgradeFailed", message)))
+            }
+            StopDecision::Savepoint => self.stop_with_savepoint(last, diff),
+            StopDecision::Cancel => {
+                self.announce(diff);
+                self.announce_stop();
+                self.begin_cancel(last)
+            }
+            StopDecision::Stateless => {
+                self.announce(diff);
+                self.announce_stop();
+                self.supersede(last, RestorePoint::Empty);
+                self.status.job_status.upgrade_savepoint_path = None;
+                self.take_down(UpgradeMode::Stateless, true)
+            }
+            StopDecision::LastState => {
+                self.announce(diff);
+                self.announce_stop();
+                self.supersede(last, RestorePoint::HaMetadata);
+                if self.has_started_empty() {
+                    // What the job started from, should HA metadata name no checkpoint.
+                    self.status.job_status.upgrade_savepoint_path = None;
+                }
+                self.take_down(UpgradeMode::LastState, false)
+            }
+            StopDecision::AlreadyStopped(mode) | StopDecision::NeverStarted(mode) => {
+                if let Some(plan) = self.stop_unstarted(&decision)? {
+                    return Ok(plan);
+                }
+                self.announce(diff);
+                self.adopt_last_checkpoint(mode)?;
+                let restore = match (mode, self.savepoint_path()) {
+                    (UpgradeMode::Savepoint, Some(path)) => RestorePoint::Path(path),
+                    (UpgradeMode::LastState, _) => RestorePoint::HaMetadata,
+                    (UpgradeMode::Stateless | UpgradeMode::Savepoint, _) => RestorePoint::Empty,
+                };
+                self.supersede(last, restore);
+                if mode == UpgradeMode::Stateless {
+                    self.status.job_status.upgrade_savepoint_path = None;
+                }
+                if self.desired_state() == JobState::Suspended
+                    && matches!(decision, StopDecision::AlreadyStopped(_))
+                    && self.keeps_ended_job_manager()?
+                {
+                    self.store_suspended(Some(mode));
+                    return Ok(self.finish("suspended: the job had ended", Some(self.interval())));
+                }
+                self.take_down(mode, false)
+            }
+        }
+    }
+
+    fn stop_with_savepoint(
+        &mut self,
+        last: &ReconciledSpec,
+        diff: &SpecDiff,
+    ) -> Result<Plan, Halt> {
+        if let Some(plan) = self.pause_before_stop(last)? {
+            return Ok(plan);
+        }
+        self.announce(diff);
+        self.announce_stop();
+        self.begin_stop()
+    }
+
+    /// A change that is refused is told, and what runs is looked after meanwhile.
+    pub(super) fn go_on_as_it_is(
+        &mut self,
+        last: &ReconciledSpec,
+        refusal: Halt,
+    ) -> Result<Plan, Halt> {
+        let Halt::Problem(problem) = refusal else { return Err(refusal) };
+        let because = problem.message.clone();
+        self.problem = Some(*problem);
+        let plan = self.look_after(last)?;
+        Ok(Plan { because, ..plan })
+    }
+
+    /// What the upgrade table looks at, without the facts that it has to ask for.
+    pub(super) fn stop_facts(&self, last: &ReconciledSpec) -> Result<StopFacts, Halt> {
+        let config = self.observe_config()?;
+        let now = self.world.now;
+        let deployed = self.deployed_spec(last);
+        Ok(StopFacts {
+            now,
+            mode: self.job().upgrade_mode,
+            started_as: self.last_mode(),
+            state: self.status.job_status.state,
+            job_manager: self.status.job_manager_deployment_status,
+            // Where nobody knows what runs, its metadata tell.
+            is_high_availability_on: self.is_high_availability_on()?
+                && self.is_started_with_high_availability()? != Some(false),
+            moves_metadata: self.moves_metadata(&deployed, &self.spec)?
+                || self.keeps_metadata_elsewhere(&self.spec)?,
+            is_version_changed: deployed.flink_version != self.spec.flink_version,
+            has_savepoint_directory: savepoint_directory(&config).is_some(),
+            may_fall_back: config.get(&options::JOB_UPGRADE_LAST_STATE_FALLBACK_ENABLED)?,
+            may_cancel: config.get(&options::JOB_UPGRADE_LAST_STATE_JOB_CANCEL_ENABLED)?,
+            retains_checkpoints: job::retains_checkpoints(&config),
+            retention: Lazy::NotAsked,
+            checkpoint_age_max: config
+                .find(&options::JOB_UPGRADE_LAST_STATE_MAX_ALLOWED_CHECKPOINT_AGE)?,
+            job_started: job::started(&self.status.job_status),
+            path: self.savepoint_path(),
+            ha_metadata: Lazy::NotAsked,
+            checkpoints: Lazy::NotAsked,
+            never_started: Lazy::NotAsked,
+        })
+    }
+
+    /// Whether a job of `from` would look for its HA metadata elsewhere with `to`, or under a fixed id
+    /// that is not its own. Jobs of a session cluster are in its metadata as their graphs, which another
+    /// version of Flink does not look for, or cannot read.
+    pub(super) fn moves_metadata(
+        &self,
+        from: &FlinkDeploymentSpec,
+        to: &FlinkDeploymentSpec,
+    ) -> Result<bool, Halt> {
+        let is_version_changed = from.flink_version != to.flink_version;
+        if from.flink_configuration == to.flink_configuration && !is_version_changed {
+            return Ok(false);
+        }
+        let has_job = to.job.is_some();
+        let from = self.deploy_config(from, self.generation)?;
+        let to = self.deploy_config(to, self.generation)?;
+        let is_kept =
+            cluster::is_high_availability_on(&from) && cluster::is_high_availability_on(&to);
+        let is_renamed = || {
+            let id = self.status.job_status.job_id.as_deref();
+            let id = id.or_else(|| from.text_of(&options::FIXED_JOB_ID));
+            let fixed = to.text_of(&options::FIXED_JOB_ID).filter(|_| has_job);
+            fixed.is_some() && fixed != id
+        };
+        let is_unread = is_version_changed && !has_job;
+        Ok(is_kept && (is_unread || !cluster::is_metadata_shared(&from, &to) || is_renamed()))
+    }
+
+    pub(super) fn ask_table(&self, mut facts: StopFacts) -> Result<StopDecision, Halt> {
+        loop {
+            // Each need is met once, so this ends after at most five rounds.
+            match decide_stop(&facts) {
+                Ok(decision) => {
+                    let decision = self.unless_vanished(decision, &facts);
+                    let decision = self.unless_start_is_in_doubt(decision)?;
+                    return self.unless_run_again(decision);
+                }
+                Err(Need::HaMetadata) => facts.ha_metadata = lazy(self.world.ha_metadata()?),
+                Err(Need::Checkpoints) => facts.checkpoints = self.checkpoints_for_table()?,
+                Err(Need::Retention) => facts.retention = lazy(self.world.retention()?),
+                Err(Need::NeverStarted) => {
+                    facts.never_started = Lazy::Known(self.job_manager_never_started()?);
+                }
+            }
+        }
+    }
+
+    /// A job that its JobManager does not know any more, and that has no HA metadata, will not run by
+    /// itself: it has ended unseen, as with the savepoint that it was asked for. Waiting for it would
+    /// have no end.
+    fn unless_vanished(&self, decision: StopDecision, facts: &StopFacts) -> StopDecision {
+        let is_waiting = decision == StopDecision::Wait(NOT_RUNNING.to_owned());
+        let is_ready = facts.job_manager == JobManagerDeploymentStatus::Ready;
+        if is_waiting
+            && is_ready
+            && self.own.is_job_lost
+            && may_have_ha_metadata(facts) == Ok(false)
+        {
+            return StopDecision::Refuse(format!("{VANISHED}. {OTHER_STATE}"));
+        }
+        decision
+    }
+
+    /// A JobManager that never ran may do so any moment, and its job then have newer state than what
+    /// it started from. So it is kept from starting first, with the reason noted on it: what follows
+    /// is decided when it is gone, whenever that is.
+    pub(super) fn stop_unstarted(&mut self, decision: &StopDecision) -> Result<Option<Plan>, Halt> {
+        if !matches!(decision, StopDecision::NeverStarted(_)) {
+            return Ok(None);
+        }
+        let Some(job_manager) = self.read_job_manager()?.filter(|found| !found.is_deleting) else {
+            return Ok(None);
+        };
+        let uid = job_manager.uid.clone();
+        let Some(version) = job_manager.version.clone() else {
+            return Err(Halt::cannot("the JobManager Deployment has no version"));
+        };
+        // That its start is done may not be stored yet, and a stopped one is not taken for it.
+        self.write_intent();
+        self.steps.push(Step::StopJobManager { uid, unstarted: Some(version) });
+        Ok(Some(self.finish("removing the JobManager, which never ran", Some(GOING))))
+    }
+
+    /// When the JobManager that is missing was removed, if it never ran.
+    pub(super) fn removed_unstarted(&self) -> Option<Timestamp> {
+        let is_missing =
+            self.status.job_manager_deployment_status == JobManagerDeploymentStatus::Missing;
+        self.noted_unstarted().filter(|_| is_missing)
+    }
+
+    /// When a JobManager was removed that never ran. The Java operator leaves the note as it is: it says
+    /// nothing any more where something was deployed, or a job was seen to start, since.
+    fn noted_unstarted(&self) -> Option<Timestamp> {
+        let removed: Timestamp = self.status.cluster_info.get(NEVER_STARTED_KEY)?.parse().ok()?;
+        let deployed = self.status.reconciliation_status.reconciliation_timestamp;
+        let started = job::started(&self.status.job_status);
+        let is_newer = removed.as_millisecond() >= deployed && started <= Some(removed);
+        is_newer.then_some(removed)
+    }
+
+    /// True only when neither the Deployment nor any of its pods ever got to run a JobManager.
+    fn job_manager_never_started(&self) -> Result<bool, Halt> {
+        let Some(job_manager) = self.read_job_manager()? else {
+            return Ok(self.removed_unstarted().is_some());
+        };
+        if job_manager.is_deleting {
+            // On its way out it may have come to run; only what is noted of it still counts.
+            return Ok(self.noted_unstarted().is_some());
+        }
+        if !job_manager.was_never_available {
+            return Ok(false);
+        }
+        Ok(match self.world.pods()? {
+            Ok(pods) => pods.iter().all(|pod| !pod.has_started),
+            Err(_) => false,
+        })
+    }
+
+    /// Trigger id of the stop-with-savepoint that is under way.
+    pub(super) fn pending_stop(&self) -> Option<String> {
+        job::pending_stop(&self.status.job_status)
+    }
+
+    pub(super) fn forget_stop(&mut self) {
+        job::forget_stop(&mut self.status.job_status);
+    }
+
+    /// What became of the stop-with-savepoint, as far as it can be known.
+    pub(super) fn stop_outcome(&mut self, trigger_id: &str) -> Result<StopOutcome, Halt> {
+        if self.status.job_manager_deployment_status != JobManagerDeploymentStatus::Ready {
+            let is_gone =
+                self.status.job_manager_deployment_status == JobManagerDeploymentStatus::Missing;
+            return Ok(if is_gone { StopOutcome::Lost } else { StopOutcome::Pending });
+        }
+        let state = self.status.job_status.state;
+        let outcome = job::stop_outcome(self.world.stop()?, state, || self.world.checkpoints())?;
+        self.resend_if_lost(&outcome, trigger_id)?;
+        Ok(outcome)
+    }
+
+    pub(super) fn go_on_stopping(
+        &mut self,
+        last: &ReconciledSpec,
+        trigger_id: &str,
+    ) -> Result<Plan, Halt> {
+        if let Some(plan) = self.go_on_without_answer(last)? {
+            return Ok(plan);
+        }
+        let outcome = self.stop_outcome(trigger_id)?;
+        let is_gone =
+            self.status.job_manager_deployment_status == JobManagerDeploymentStatus::Missing;
+        if is_gone && matches!(outcome, StopOutcome::Lost) {
+            self.trust_metadata_only();
+        }
+        if let Some(diff) = self.overtaken_by(&outcome, last)? {
+            return self.redeploy_from_savepoint(last, &diff);
+        }
+        let path = match self.stopped_with(outcome)? {
+            ControlFlow::Continue(path) => path,
+            ControlFlow::Break(plan) => return Ok(plan),
+        };
+        self.record_savepoint(&path);
+        self.supersede(last, RestorePoint::Path(path));
+        self.set_job_state(JobStatusState::Finished);
+        self.heed_redeploy(last);
+        if self.desired_state() == JobState::Suspended && self.keeps_ended_job_manager()? {
+            self.store_suspended(Some(UpgradeMode::Savepoint));
+            return Ok(self.finish("suspended with a savepoint", Some(self.interval())));
+        }
+        self.take_down(UpgradeMode::Savepoint, false)
+    }
+
+    pub(super) fn wait_for_cancel(&mut self, last: &ReconciledSpec) -> Result<Plan, Halt> {
+        if let Some(plan) = self.go_on_without_answer(last)? {
+            return Ok(plan);
+        }
+        if self.is_cancel_lost {
+            let job_id = self.job_id()?;
+            self.steps.push(Step::CancelJob { job_id, is_best_effort: false });
+        }
+        Ok(self.finish("waiting for the job to be cancelled", Some(SOON)))
+    }
+
+    /// What is done while the JobManager that was asked to stop the job, or to cancel it, does not
+    /// answer: another state that its user names counts at once, and its newest state when the
+    /// JobManager had its time. Nothing while there is hope.
+    fn go_on_without_answer(&mut self, last: &ReconciledSpec) -> Result<Option<Plan>, Halt> {
+        let job_manager = self.status.job_manager_deployment_status;
+        let is_away = matches!(
+            job_manager,
+            JobManagerDeploymentStatus::Deploying
+                | JobManagerDeploymentStatus::DeployedNotReady
+                | JobManagerDeploymentStatus::Error
+        );
+        if !is_away {
+            return Ok(None);
+        }
+        if let Some(diff) = self.named_redeploy(last) {
+            return self.redeploy_from_savepoint(last, &diff).map(Some);
+        }
+        if self.world.now < self.silence_ends_at()? {
+            return Ok(None);
+        }
+        self.decide_without_answer(last).map(Some)
+    }
+
+    /// When a JobManager that does not answer is waited for no longer. One that runs may be taking
+    /// the savepoint still.
+    fn silence_ends_at(&self) -> Result<Timestamp, Halt> {
+        let config = self.observe_config()?;
+        let patience = config.get(&options::DEPLOYMENT_READINESS_TIMEOUT)?;
+        let (metadata, now) = (&self.world.resource.metadata, self.world.now);
+        let at = give_up_at(metadata, Some(self.job_state_since()), patience, now);
+        let runs = self.status.job_manager_deployment_status
+            == JobManagerDeploymentStatus::DeployedNotReady;
+        if runs && self.pending_stop().is_some() {
+            return Ok(at.max(self.stop_ends_at(savepoint_patience(&config))));
+        }
+        Ok(at)
+    }
+
+    /// The stop, or the cancellation, is forgotten, and the table decides again by HA metadata. It
+    /// must name a checkpoint: a job that has ended takes its metadata along, the checkpoints first,
+    /// and may leave a savepoint that nobody knows of.
+    fn decide_without_answer(&mut self, last: &ReconciledSpec) -> Result<Plan, Halt> {
+        let deployed = self.deployed_spec(last);
+        let is_version_changed = deployed.flink_version != self.spec.flink_version;
+        let config = self.observe_config()?;
+        let may_fall_back = config.get(&options::JOB_UPGRADE_LAST_STATE_FALLBACK_ENABLED)?;
+        let needs_savepoint = self.job().upgrade_mode == UpgradeMode::Savepoint && !may_fall_back;
+        let doubt = match self.high_availability(&deployed)? {
+            _ if is_version_changed => {
+                Some("HA metadata does not lead to another Flink version".to_owned())
+            }
+            _ if needs_savepoint => {
+                Some(format!("`{}` is off", options::JOB_UPGRADE_LAST_STATE_FALLBACK_ENABLED.key()))
+            }
+            HighAvailability::Known(HaMetadata { has_checkpoint: true, .. }) => None,
+            HighAvailability::Known(_) => Some(
+                "HA metadata names no checkpoint of the job, which may have ended and left a \
+                 savepoint"
+                    .to_owned(),
+            ),
+            HighAvailability::Unknown(reason) => {
+                Some(format!("HA metadata cannot be read ({reason})"))
+            }
+            HighAvailability::Off => Some(
+                "without high availability nobody else knows the job's newest state".to_owned(),
+            ),
+        };
+        let silence = format!(
+            "the JobManager that was asked to stop the job has not answered for long ({})",
+            self.trouble()
+        );
+        if let Some(doubt) = doubt {
+            let message = format!(
+                "{silence}, and {doubt}: nothing is started, and the change waits until it \
+                 answers. {OTHER_STATE}"
+            );
+            return Err(Halt::problem(Problem::upgrade("UpgradeFailed", message)));
+        }
+        let message = format!("{silence}: it is waited for no longer, and HA metadata decides");
+        self.tell(Event::warning("UpgradeFailed", Component::JobManagerDeployment, message));
+        self.forget_stop();
+        self.trust_metadata_only();
+        if self.status.job_status.state == Some(JobStatusState::Cancelling) {
+            self.set_job_state(JobStatusState::Reconciling);
+            self.status.reconciliation_status.state = ReconciliationState::Deployed;
+        }
+        Ok(self.finish("the JobManager does not answer: decided anew", Some(Duration::ZERO)))
+    }
+
+    /// What the job started from is not its newest state any more: a start that finds no checkpoint
+    /// in HA metadata must be refused.
+    pub(super) fn trust_metadata_only(&mut self) {
+        let state = self.status.job_status.state;
+        if !state.is_some_and(JobStatusState::is_globally_terminal) {
+            self.status.job_status.upgrade_savepoint_path = Some(LAST_STATE_PATH.to_owned());
+        }
+    }
+
+    /// HA metadata that are gone by and name a checkpoint must do so also when they are used. A job
+    /// that ends takes its checkpoints along first and the rest later, or never. Whatever is on
+    /// record as the end of the job: the one of a job that is taken down is only intended.
+    pub(super) fn note_checkpoint_in_metadata(&mut self) -> Result<(), Halt> {
+        if let Ok(HaMetadata { has_checkpoint: true, .. }) = self.world.ha_metadata()? {
+            self.status.job_status.upgrade_savepoint_path = Some(LAST_STATE_PATH.to_owned());
+        }
+        Ok(())
+    }
+
+    /// The path on record is no state of the job that runs, which started without any and is not
+    /// known to have some. That of a job which has ended is what it left.
+    pub(super) fn has_started_empty(&self) -> bool {
+        let path = self.status.job_status.upgrade_savepoint_path.as_deref();
+        let has_ended =
+            self.status.job_status.state.is_some_and(JobStatusState::is_globally_terminal);
+        self.last_mode() == UpgradeMode::Stateless && path != Some(LAST_STATE_PATH) && !has_ended
+    }
+
+    fn begin_cancel(&mut self, last: &ReconciledSpec) -> Result<Plan, Halt> {
+        let job_id = self.job_id()?;
+        if self.has_started_empty() {
+            // What the job started from, should it leave no checkpoint of its own.
+            self.status.job_status.upgrade_savepoint_path = None;
+        }
+        if self.is_started_with_high_availability()? != Some(false) {
+            // It has one. Should nobody see which it left, what it started from is not its state.
+            self.note_checkpoint_in_metadata()?;
+        }
+        let redeploy_nonce = last.spec.job.as_ref().and_then(|job| job.savepoint_redeploy_nonce);
+        // From here on nothing tells any more that this was rolled back to.
+        let mut last = deployed(&self.status.reconciliation_status, last).into_owned();
+        last.first_deployment = Some(false);
+        if let Some(job) = &mut last.spec.job {
+            job.upgrade_mode = UpgradeMode::Savepoint;
+            // It was followed once, and must not drop the state again.
+            job.savepoint_redeploy_nonce = redeploy_nonce;
+        }
+        self.store_last(last);
+        self.status.reconciliation_status.state = ReconciliationState::Upgrading;
+        self.set_job_state(JobStatusState::Cancelling);
+        self.write_intent();
+        self.steps.push(Step::CancelJob { job_id, is_best_effort: false });
+        Ok(self.finish("cancelling the job, its checkpoint is kept", Some(SOON)))
+    }
+
+    pub(super) fn redeploy_from_savepoint(
+        &mut self,
+        last: &ReconciledSpec,
+        diff: &SpecDiff,
+    ) -> Result<Plan, Halt> {
+        let path = self.named_for_redeploy()?;
+        self.refuse_what_cannot_be_made()?;
+        let left = match self.left_behind(last)? {
+            ControlFlow::Continue(left) => left,
+            ControlFlow::Break(plan) => return Ok(plan),
+        };
+        self.refuse_what_is_refused()?;
+        self.announce(diff);
+        self.announce_stop();
+        self.supersede(last, left);
+        self.status.job_status.upgrade_savepoint_path = Some(path);
+        self.forget_stop();
+        self.take_down(UpgradeMode::Savepoint, true)
+    }
+
+    /// The last state of an ended job that was found only now, before its JobManager goes.
+    pub(super) fn adopt_last_checkpoint(&mut self, mode: UpgradeMode) -> Result<(), Halt> {
+        if mode == UpgradeMode::Savepoint
+            && self.savepoint_path().is_none()
+            && let Ok(checkpoints) = self.world.checkpoints()?
+            && let Some(latest) = &checkpoints.latest
+        {
+            self.status.job_status.upgrade_savepoint_path = Some(latest.path.clone());
+        }
+        Ok(())
+    }
+
+    /// The job, when there is one to cancel and a JobManager to ask.
+    pub(super) fn cancellable_job(&self) -> Option<String> {
+        let job_manager = self.status.job_manager_deployment_status;
+        let job_id = self.status.job_status.job_id.clone();
+        job_id.filter(|_| is_cancellable(job_manager, self.status.job_status.state))
+    }
+
+    /// Writes what is intended, then deletes the JobManager; the next pass starts the new one.
+    pub(super) fn take_down(&mut self, mode: UpgradeMode, cancel: bool) -> Result<Plan, Halt> {
+        let job_id = self.cancellable_job();
+        // A new parallelism, or a restart, has no generation of its own: should this end before the
+        // deletion, the Deployment that is there must not be taken for the new one.
+        let has_its_generation = self.status.observed_generation == Some(self.generation);
+        self.store_before_deploy(mode, false);
+        self.status.cluster_info.remove(STARTING_KEY);
+        if mode == UpgradeMode::LastState {
+            self.note_checkpoint_in_metadata()?;
+        }
+        let state = self.status.job_status.state;
+        if !state.is_some_and(JobStatusState::is_globally_terminal) {
+            self.set_job_state(JobStatusState::Finished);
+        }
+        let uid = self.read_job_manager()?.map(|job_manager| job_manager.uid.clone());
+        self.status.job_manager_deployment_status = JobManagerDeploymentStatus::Missing;
+        if let Some(uid) = uid.as_ref().filter(|_| has_its_generation) {
+            self.status.cluster_info.insert(REPLACED_KEY.to_owned(), uid.clone());
+        }
+        self.write_intent();
+        if let (true, Some(job_id)) = (cancel, job_id) {
+            self.steps.push(Step::CancelJob { job_id, is_best_effort: true });
+        }
+        self.delete_cluster_of(mode, uid)?;
+        let because = match mode {
+            UpgradeMode::Stateless => "stopping the job without its state",
+            UpgradeMode::Savepoint => "removing the JobManager, the job's state is recorded",
+            UpgradeMode::LastState => "removing the JobManager, HA metadata is kept",
+        };
+        Ok(self.finish(because, Some(GOING)))
+    }
+}
+
+pub(super) fn lazy<T: Clone>(answer: Answer<'_, T>) -> Lazy<T> {
+    match answer {
+        Ok(value) => Lazy::Known(value.clone()),
+        Err(reason) => Lazy::Unknown(reason.to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,258 @@
+//! Rules J1 to J13 and D28, for a `FlinkSessionJob`.
+
+use core::net::IpAddr;
+
+use api::deployment::{FlinkDeployment, FlinkDeploymentSpec};
+use api::session_job::FlinkSessionJobSpec;
+use config::cluster::is_of_high_availability;
+use config::{FlinkConfig, OperatorConfig, options};
+
+use super::{
+    Finding, NAME_RULE, Places, Rule, Violation, autoscaler, deployment, is_valid_name, jar_uri,
+};
+
+/// The session cluster that a job names.
+#[derive(Clone, Copy, Debug)]
+pub struct SessionCluster<'a> {
+    pub name: &'a str,
+    pub spec: &'a FlinkDeploymentSpec,
+}
+
+impl<'a> SessionCluster<'a> {
+    /// The cluster of this resource.
+    pub fn of(cluster: &'a FlinkDeployment) -> Self {
+        let name = cluster.metadata.name.as_deref().unwrap_or_default();
+        Self { name, spec: &cluster.spec }
+    }
+}
+
+/// What DNS says about the host of a jar.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum HostLookup {
+    Unknown,
+    /// The first address.
+    Address(IpAddr),
+}
+
+/// What the validation of a `FlinkSessionJob` looks at.
+#[derive(Clone, Copy, Debug)]
+pub struct SessionJobInput<'a> {
+    pub namespace: &'a str,
+    pub spec: &'a FlinkSessionJobSpec,
+    /// The spec in `status.reconciliationStatus.lastReconciledSpec`, once there is one.
+    pub last_reconciled: Option<&'a FlinkSessionJobSpec>,
+    /// Absent while the cluster does not exist; its rules then wait.
+    pub cluster: Option<SessionCluster<'a>>,
+    pub operator: &'a OperatorConfig,
+    /// The answer for [`host_to_look_up`]; absent where nothing was asked.
+    pub host: Option<HostLookup>,
+}
+
+/// The host that has to be looked up before a jar may be fetched from it (J7 and J8).
+pub fn host_to_look_up<'a>(
+    spec: &'a FlinkSessionJobSpec,
+    operator: &OperatorConfig,
+) -> Option<&'a str> {
+    if !restricts_hosts(operator) {
+        return None;
+    }
+    let uri = jar_uri::parse(spec.job.as_ref()?.jar_uri.as_deref()?).ok()?;
+    uri.scheme.filter(|scheme| is_http(scheme)).and(uri.host)
+}
+
+/// All violations of a `FlinkSessionJob`.
+pub fn validate(input: &SessionJobInput<'_>) -> Vec<Violation> {
+    find(input).into_iter().map(|finding| finding.violation).collect()
+}
+
+/// The same, each with the rule that is broken.
+pub fn find(input: &SessionJobInput<'_>) -> Vec<Finding> {
+    let SessionJobInput { namespace, spec, last_reconciled, cluster, operator, host } = input;
+    let mut violations = Vec::new();
+    let cluster_name = spec.deployment_name.as_deref().unwrap_or_default();
+    if !is_valid_name(cluster_name) {
+        violations.push(
+            Rule::DeploymentName.found(
+                "spec.deploymentName",
+                format!("invalid name `{cluster_name}`: {NAME_RULE}"),
+            ),
+        );
+    }
+    if spec.job.is_none() {
+        violations.push(Rule::SessionJobWithoutJob.found(
+            "spec.job",
+            "must be set: it says what runs in the session cluster, such as `jarURI`",
+        ));
+    }
+    if let Some(last) = last_reconciled
+        && last.deployment_name != spec.deployment_name
+    {
+        let before = last.deployment_name.as_deref().unwrap_or_default();
+        violations.push(Rule::ClusterChange.found(
+            "spec.deploymentName",
+            format!(
+                "cannot change from `{before}`: delete the job and create it in the other cluster"
+            ),
+        ));
+    }
+    if let (Some(job), Some(last)) = (&spec.job, last_reconciled.and_then(|last| last.job.as_ref()))
+    {
+        violations.extend(deployment::check_redeploy(last, job));
+    }
+    let jar = spec.job.as_ref().and_then(|job| job.jar_uri.as_deref());
+    violations.extend(jar.and_then(|jar| check_jar(jar, operator, *host)));
+    violations.extend(check_high_availability(spec, *last_reconciled));
+    if let Some(cluster) = cluster {
+        violations.extend(check_in_cluster(namespace, spec, cluster, operator));
+    } else if let Some(job) = &spec.job {
+        // In no cluster would it do, and the API server refuses it.
+        violations.extend(deployment::check_parallelism(job));
+    }
+    violations
+}
+
+/// J9 to J13.
+fn check_in_cluster(
+    namespace: &str,
+    spec: &FlinkSessionJobSpec,
+    cluster: &SessionCluster<'_>,
+    operator: &OperatorConfig,
+) -> Vec<Finding> {
+    let mut violations = Vec::new();
+    let name = cluster.name;
+    if cluster.spec.job.is_some() {
+        violations.push(Rule::NotASessionCluster.found(
+            "spec.deploymentName",
+            format!("`{name}` is an application cluster, which runs its own job only"),
+        ));
+    }
+    if spec.deployment_name.as_deref() != Some(name) {
+        violations.push(
+            Rule::DeploymentName.found(
+                "spec.deploymentName",
+                format!("does not name the session cluster `{name}`"),
+            ),
+        );
+    }
+    let own = FlinkConfig::flatten(&spec.flink_configuration);
+    let mut config = operator.defaults(namespace, cluster.spec.flink_version);
+    config.overlay(&FlinkConfig::flatten(&cluster.spec.flink_configuration));
+    config.overlay(&own);
+    let places = Places { own };
+    if let Some(job) = &spec.job {
+        violations.extend(deployment::check_job(job, false, &config, &places));
+    }
+    violations.extend(autoscaler::check(&config, &places));
+    violations
+}
+
+/// Its cluster's is what counts. A job that has been running with such options is let be.
+fn check_high_availability(
+    spec: &FlinkSessionJobSpec,
+    last: Option<&FlinkSessionJobSpec>,
+) -> Vec<Finding> {
+    let own = FlinkConfig::flatten(&spec.flink_configuration);
+    let before = last.map(|last| FlinkConfig::flatten(&last.flink_configuration));
+    let before = before.unwrap_or_default();
+    let keys = own.iter().map(|(key, _)| key);
+    keys.filter(|key| is_of_high_availability(key) && !before.contains(key))
+        .map(|key| {
+            Rule::HighAvailabilityOfJob.found(
+                format!("spec.flinkConfiguration.{key}"),
+                "a session job has the high availability of its cluster: leave it out, or set it there",
+            )
+        })
+        .collect()
+}
+
+/// J4 to J8. The operator fetches the jar itself, so it must not be sent where only it can reach.
+fn check_jar(jar: &str, operator: &OperatorConfig, host: Option<HostLookup>) -> Option<Finding> {
+    let broken = |rule: Rule, message: String| Some(rule.found("spec.job.jarURI", message));
+    let uri = match jar_uri::parse(jar) {
+        Ok(uri) => uri,
+        Err(problem) => return broken(Rule::JarUri, format!("`{jar}` is not a URI: {problem}")),
+    };
+    let Some(scheme) = uri.scheme else {
+        return broken(Rule::JarUri, format!("`{jar}` has no scheme, such as `https://`"));
+    };
+    let key = options::USER_ARTIFACTS_ALLOWED_SCHEMES.key();
+    let allowed = match operator.base.get(&options::USER_ARTIFACTS_ALLOWED_SCHEMES) {
+        Ok(allowed) => allowed,
+        Err(invalid) => {
+            return Some(
+                Rule::OptionValue
+                    .found(format!("operator configuration `{key}`"), invalid.to_string()),
+            );
+        }
+    };
+    if !allowed.iter().any(|known| known.eq_ignore_ascii_case(scheme)) {
+        return broken(
+            Rule::JarScheme,
+            format!(
+                "scheme `{scheme}` is not one of {}: the operator allows more with `{key}`",
+                allowed.iter().map(|known| format!("`{known}`")).collect::<Vec<_>>().join(", ")
+            ),
+        );
+    }
+    if !is_http(scheme) || !restricts_hosts(operator) {
+        return None;
+    }
+    let Some(name) = uri.host else {
+        return broken(Rule::JarHost, format!("`{jar}` names no host"));
+    };
+    match host? {
+        HostLookup::Unknown => broken(
+            Rule::JarHost,
+            format!("host `{name}` cannot be resolved: correct it, or see to its name in DNS"),
+        ),
+        HostLookup::Address(address) if is_restricted(address) => broken(
+            Rule::JarHost,
+            format!(
+                "host `{name}` is `{address}`, which is not a public address: the operator allows \
+                 such with `{}: false`",
+                options::USER_ARTIFACTS_DISALLOW_RESTRICTED_HOSTS.key()
+            ),
+        ),
+        HostLookup::Address(_) => None,
+    }
+}
+
+fn is_http(scheme: &str) -> bool {
+    scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https")
+}
+
+/// A switch that cannot be read counts as on: that is the safe side.
+fn restricts_hosts(operator: &OperatorConfig) -> bool {
+    operator.base.get(&options::USER_ARTIFACTS_DISALLOW_RESTRICTED_HOSTS).unwrap_or(true)
+}
+
+/// Loopback, link-local, private, wildcard and multicast addresses; beyond Java's list also
+/// unique-local IPv6, carrier NAT, and IPv4 written as IPv6, which lead to the same places.
+pub fn is_restricted(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(v4) => {
+            let [first, second, ..] = v4.octets();
+            v4.is_loopback()
+                || v4.is_link_local()
+                || v4.is_private()
+                || v4.is_unspecified()
+                || v4.is_multicast()
+                || (first == 100 && second & 0b1100_0000 == 64)
+        }
+        IpAddr::V6(v6) => {
+            if let Some(v4) = v6.to_ipv4_mapped() {
+                return is_restricted(IpAddr::V4(v4));
+            }
+            let is_site_local = v6.segments()[0] & 0xffc0 == 0xfec0;
+            v6.is_loopback()
+                || v6.is_unicast_link_local()
+                || v6.is_unique_local()
+                || v6.is_unspecified()
+                || v6.is_multicast()
+                || is_site_local
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,62 @@
+//! Rules S1 to S3, for a `FlinkStateSnapshot`.
+
+use api::state_snapshot::{FlinkStateSnapshotSpec, JobKind, JobReference, SnapshotState};
+
+use super::{Finding, Rule, Violation};
+
+/// What the validation of a `FlinkStateSnapshot` looks at.
+#[derive(Clone, Copy, Debug)]
+pub struct StateSnapshotInput<'a> {
+    pub spec: &'a FlinkStateSnapshotSpec,
+    /// Absent: not looked at yet.
+    pub state: Option<SnapshotState>,
+    /// Whether the job that `jobReference` names exists; false where it names none.
+    pub has_target: bool,
+}
+
+/// All violations of a `FlinkStateSnapshot`.
+pub fn validate(input: &StateSnapshotInput<'_>) -> Vec<Violation> {
+    find(input).into_iter().map(|finding| finding.violation).collect()
+}
+
+/// The same, each with the rule that is broken.
+pub fn find(input: &StateSnapshotInput<'_>) -> Vec<Finding> {
+    let StateSnapshotInput { spec, state, has_target } = input;
+    let mut violations = Vec::new();
+    if spec.savepoint.is_some() == spec.checkpoint.is_some() {
+        violations.push(
+            Rule::SnapshotKind
+                .found("spec", "exactly one of `savepoint` and `checkpoint` must be set"),
+        );
+    }
+    let is_record = spec.savepoint.as_ref().is_some_and(|s| s.already_exists == Some(true));
+    if is_record {
+        return violations;
+    }
+    let Some(JobReference { kind, name }) = &spec.job_reference else {
+        violations.push(Rule::SnapshotJob.found(
+            "spec.jobReference",
+            "must be set to the `kind` and the `name` of a job of this namespace",
+        ));
+        return violations;
+    };
+    // A snapshot that was taken may outlive its job.
+    let is_new = matches!(state, None | Some(SnapshotState::TriggerPending));
+    if is_new && !has_target {
+        violations
+            .push(Rule::SnapshotJob.found("spec.jobReference", absent(*kind, name.as_deref())));
+    }
+    violations
+}
+
+fn absent(kind: Option<JobKind>, name: Option<&str>) -> String {
+    let (Some(kind), Some(name)) = (kind, name) else {
+        return "needs both `kind`, which is `FlinkDeployment` or `FlinkSessionJob`, and `name`"
+            .to_owned();
+    };
+    let kind = kind.as_str();
+    format!("there is no {kind} `{name}` in this namespace: create it first, or correct the name")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,322 @@
+//! What a decision may look at, and how it asks for what nobody has looked up yet.
+//!
+//! A fact is read only when a decision depends on it: a decision that meets one that was not asked
+//! for returns the question, the shell answers it and asks for the decision again. Each question is
+//! asked at most once per pass, so a pass is bounded. What could not be read is
+//! [`Fact::Unknown`], which is never the same as absent.
+
+mod facts;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+use super::extension::verdict::{Validators, Verdict};
+use super::memo::{Memo, Stored};
+use super::node_notice::Node;
+use super::pass::Kind;
+use super::rewind::WentBack;
+use super::snapshot::world::Trigger;
+use super::trigger::{KnownSnapshot, Memory};
+use api::deployment::FlinkDeployment;
+use api::status::DeploymentStatus;
+use config::{FlinkConfig, OperatorConfig};
+use render::Objects;
+
+pub use facts::{
+    Answer, Bounds, Checkpoints, Cluster, CompletedState, DeploymentVersion, Fact, Failure,
+    HaMetadata, Job, JobException, JobManager, JobMetrics, Pod, PodProblem, Question, Stop,
+    TaskManagers, ToldExceptions, UNSCHEDULABLE,
+};
+
+/// Everything that was looked up in this pass.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Facts {
+    pub job_manager: Fact<Option<JobManager>>,
+    pub task_managers: Fact<Option<TaskManagers>>,
+    pub pods: Fact<Vec<Pod>>,
+    pub jobs: Fact<Vec<Job>>,
+    pub checkpoints: Fact<Checkpoints>,
+    /// Whether the running job's checkpoints outlive it when it is cancelled.
+    pub retention: Fact<bool>,
+    pub ha_metadata: Fact<HaMetadata>,
+    /// Options of high availability that the cluster's pods are given.
+    pub deployed_config: Fact<FlinkConfig>,
+    pub stop: Fact<Stop>,
+    pub cluster: Fact<Cluster>,
+    pub failure: Fact<Failure>,
+    /// In any order.
+    pub exceptions: Fact<Vec<JobException>>,
+    pub job_metrics: Fact<JobMetrics>,
+    /// By vertex id.
+    pub resource_requirements: Fact<BTreeMap<String, Bounds>>,
+    pub task_manager_pods: Fact<Vec<Pod>>,
+    /// Names of the `FlinkSessionJob`s that refer to the session cluster.
+    pub session_jobs: Fact<Vec<String>>,
+    pub snapshots: Fact<Vec<KnownSnapshot>>,
+    pub savepoint: Fact<Trigger>,
+    pub checkpoint: Fact<Trigger>,
+    pub revisions: Fact<Vec<String>>,
+    /// By the savepoints of the status' history: who else refers to each, named for a person.
+    pub references: Fact<BTreeMap<String, Vec<String>>>,
+    /// Why the API server would refuse an object of the cluster that is to come.
+    pub refusal: Fact<Option<String>>,
+    pub verdict: Fact<Verdict>,
+    /// Those that bear any taint, or are cordoned.
+    pub nodes: Fact<Vec<Node>>,
+    /// Names of the nodes that the pods of the job's cluster are on.
+    pub pod_nodes: Fact<BTreeSet<String>>,
+    /// What the last plan for this generation stopped at, where it does not pass by itself. Absent
+    /// after a start of the operator, and after a plan that was carried out.
+    pub stopped_at: Option<String>,
+}
+
+/// Names that may be used up by this decision; drawn by the shell, so that a decision is repeatable.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Fresh {
+    /// 32 hex digits.
+    pub job_id: String,
+    /// 32 hex digits.
+    pub trigger_id: String,
+    /// With hyphens.
+    pub uuid: String,
+}
+
+/// All that one decision may look at.
+#[derive(Clone, Debug)]
+pub struct World<'a> {
+    /// The only clock.
+    pub now: Timestamp,
+    /// Metadata and spec; its status may be older than `status`.
+    pub resource: &'a FlinkDeployment,
+    /// The status that was written last.
+    pub status: &'a DeploymentStatus,
+    pub operator: &'a OperatorConfig,
+    /// Whether `FlinkStateSnapshot` is installed.
+    pub has_snapshot_resources: bool,
+    pub fresh: Fresh,
+    /// Absent after a start of the operator.
+    pub told_exceptions: Option<ToldExceptions>,
+    /// Who else has a say in what is deployed.
+    pub validators: Validators,
+    /// When periodic snapshots were asked for.
+    pub periodic: Memory,
+    /// The API server's store went back, and the record of the job with it.
+    pub went_back: Option<WentBack>,
+    /// In which cron expressions are meant.
+    pub zone: TimeZone,
+    pub facts: Facts,
+    /// Kept from question to question.
+    pub memo: Memo,
+}
+
+macro_rules! questions {
+    ($($name:ident: $type:ty => $question:ident;)*) => {
+        impl World<'_> {
+            $(
+                /// The fact, or the question to answer first.
+                pub fn $name(&self) -> Result<Answer<'_, $type>, Question> {
+                    self.facts.$name.read(Question::$question)
+                }
+            )*
+        }
+    };
+}
+
+questions! {
+    job_manager: Option<JobManager> => JobManager;
+    task_managers: Option<TaskManagers> => TaskManagers;
+    pods: Vec<Pod> => Pods;
+    jobs: Vec<Job> => Jobs;
+    ha_metadata: HaMetadata => HaMetadata;
+    deployed_config: FlinkConfig => DeployedConfig;
+    stop: Stop => Stop;
+    cluster: Cluster => Cluster;
+    failure: Failure => Failure;
+    task_manager_pods: Vec<Pod> => TaskManagerPods;
+    session_jobs: Vec<String> => SessionJobs;
+}
+
+impl World<'_> {
+    /// Why the API server would refuse one of these objects, or the question to answer first.
+    pub fn refusal(&self, objects: Objects) -> Result<Answer<'_, Option<String>>, Question> {
+        self.facts.refusal.read(Question::Refusal(Box::new(objects)))
+    }
+
+    /// `metadata.name`.
+    pub fn name(&self) -> &str {
+        self.resource.metadata.name.as_deref().unwrap_or_default()
+    }
+
+    /// `metadata.namespace`.
+    pub fn namespace(&self) -> &str {
+        self.resource.metadata.namespace.as_deref().unwrap_or("default")
+    }
+
+    /// `metadata.uid`.
+    pub fn uid(&self) -> &str {
+        self.resource.metadata.uid.as_deref().unwrap_or_default()
+    }
+
+    /// `metadata.generation`.
+    pub fn generation(&self) -> i64 {
+        self.resource.metadata.generation.unwrap_or_default()
+    }
+}
+
+/// A question that a decision may end with.
+pub(super) trait AnyQuestion {}
+
+macro_rules! job_facts {
+    ($($name:ident: $type:ty;)*) => {
+        /// What decisions about any resource with a job may look at.
+        pub(super) trait JobWorld {
+            type Kind: Kind;
+
+            fn now(&self) -> Timestamp;
+            fn metadata(&self) -> &ObjectMeta;
+            fn spec(&self) -> &<Self::Kind as Kind>::Spec;
+            fn status(&self) -> &<Self::Kind as Kind>::Status;
+            fn operator(&self) -> &OperatorConfig;
+            fn has_snapshot_resources(&self) -> bool;
+            fn fresh(&self) -> &Fresh;
+            fn told_exceptions(&self) -> Option<&ToldExceptions>;
+            fn periodic(&self) -> &Memory;
+            fn zone(&self) -> &TimeZone;
+            fn went_back(&self) -> Option<&WentBack>;
+
+            /// What the last plan stopped at, and nobody has mended since.
+            fn stopped_at(&self) -> Option<&str>;
+
+            /// The stored spec of this text.
+            fn parse(&self, text: &str) -> Stored<<Self::Kind as Kind>::Spec>;
+
+            /// Whether two stored texts mean the same spec.
+            fn is_same(&self, one: &str, other: &str) -> bool;
+
+            $(
+                /// The fact, or the question to answer first.
+                fn $name(&self) -> Result<Answer<'_, $type>, <Self::Kind as Kind>::Question>;
+            )*
+
+            fn name(&self) -> &str {
+                self.metadata().name.as_deref().unwrap_or_default()
+            }
+
+            fn namespace(&self) -> &str {
+                self.metadata().namespace.as_deref().unwrap_or("default")
+            }
+
+            fn generation(&self) -> i64 {
+                self.metadata().generation.unwrap_or_default()
+            }
+        }
+    };
+}
+
+job_facts! {
+    checkpoints: Checkpoints;
+    retention: bool;
+    exceptions: Vec<JobException>;
+    job_metrics: JobMetrics;
+    resource_requirements: BTreeMap<String, Bounds>;
+    snapshots: Vec<KnownSnapshot>;
+    savepoint: Trigger;
+    checkpoint: Trigger;
+    revisions: Vec<String>;
+    references: BTreeMap<String, Vec<String>>;
+    nodes: Vec<Node>;
+    pod_nodes: BTreeSet<String>;
+}
+
+/// Implements [`JobWorld`] for a world whose facts and questions have the usual names.
+macro_rules! job_world {
+    ($kind:ty; $($name:ident: $type:ty => $question:ident;)*) => {
+        impl AnyQuestion for Question {}
+
+        impl JobWorld for World<'_> {
+            type Kind = $kind;
+
+            fn now(&self) -> Timestamp {
+                self.now
+            }
+
+            fn metadata(&self) -> &ObjectMeta {
+                &self.resource.metadata
+            }
+
+            fn spec(&self) -> &<$kind as Kind>::Spec {
+                &self.resource.spec
+            }
+
+            fn status(&self) -> &<$kind as Kind>::Status {
+                self.status
+            }
+
+            fn operator(&self) -> &OperatorConfig {
+                self.operator
+            }
+
+            fn has_snapshot_resources(&self) -> bool {
+                self.has_snapshot_resources
+            }
+
+            fn fresh(&self) -> &Fresh {
+                &self.fresh
+            }
+
+            fn told_exceptions(&self) -> Option<&ToldExceptions> {
+                self.told_exceptions.as_ref()
+            }
+
+            fn periodic(&self) -> &Memory {
+                &self.periodic
+            }
+
+            fn zone(&self) -> &TimeZone {
+                &self.zone
+            }
+
+            fn went_back(&self) -> Option<&WentBack> {
+                self.went_back.as_ref()
+            }
+
+            fn stopped_at(&self) -> Option<&str> {
+                self.facts.stopped_at.as_deref()
+            }
+
+            fn parse(&self, text: &str) -> Stored<<$kind as Kind>::Spec> {
+                self.memo.parse(text)
+            }
+
+            fn is_same(&self, one: &str, other: &str) -> bool {
+                self.memo.is_same(one, other)
+            }
+
+            $(
+                fn $name(&self) -> Result<Answer<'_, $type>, Question> {
+                    self.facts.$name.read(Question::$question)
+                }
+            )*
+        }
+    };
+}
+pub(super) use job_world;
+
+job_world! {
+    FlinkDeployment;
+    checkpoints: Checkpoints => Checkpoints;
+    retention: bool => Retention;
+    exceptions: Vec<JobException> => Exceptions;
+    job_metrics: JobMetrics => JobMetrics;
+    resource_requirements: BTreeMap<String, Bounds> => ResourceRequirements;
+    snapshots: Vec<KnownSnapshot> => Snapshots;
+    savepoint: Trigger => Savepoint;
+    checkpoint: Trigger => Checkpoint;
+    revisions: Vec<String> => Revisions;
+    references: BTreeMap<String, Vec<String>> => References;
+    nodes: Vec<Node> => Nodes;
+    pod_nodes: BTreeSet<String> => PodNodes;
+}

@@ -1,0 +1,290 @@
+//! What a decision may ask for, and the facts that answer it.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+
+use api::status::JobStatusState;
+use render::Objects;
+
+/// Something that was looked up, or not.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Fact<T> {
+    #[default]
+    NotAsked,
+    /// It could not be read, for this reason.
+    Unknown(String),
+    Known(T),
+}
+
+impl<T> Fact<T> {
+    /// The fact, or `question`, to be answered first.
+    pub(crate) fn read<Q>(&self, question: Q) -> Result<Answer<'_, T>, Q> {
+        match self {
+            Self::NotAsked => Err(question),
+            Self::Unknown(reason) => Ok(Err(reason)),
+            Self::Known(value) => Ok(Ok(value)),
+        }
+    }
+}
+
+/// What a decision still has to know.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Question {
+    /// The JobManager Deployment, read so that an absence is a fact and not a late cache.
+    JobManager,
+    /// The TaskManagers' Deployment of a standalone cluster, read in the same way.
+    TaskManagers,
+    /// The JobManager's pods.
+    Pods,
+    /// `GET /jobs/overview`.
+    Jobs,
+    /// `GET /jobs/:id/checkpoints`.
+    Checkpoints,
+    /// `GET /jobs/:id/checkpoints/config`.
+    Retention,
+    /// HA metadata of the job.
+    HaMetadata,
+    /// The options of high availability in the ConfigMap that the cluster's pods mount.
+    DeployedConfig,
+    /// The stop-with-savepoint that is under way.
+    Stop,
+    /// `GET /config` and `/taskmanagers`.
+    Cluster,
+    /// Why the job failed.
+    Failure,
+    /// `GET /jobs/:id/exceptions`.
+    Exceptions,
+    /// `GET /jobs/:id/metrics`.
+    JobMetrics,
+    /// `GET /jobs/:id/resource-requirements`.
+    ResourceRequirements,
+    /// The TaskManagers' pods.
+    TaskManagerPods,
+    /// The `FlinkSessionJob`s that refer to the session cluster.
+    SessionJobs,
+    /// The `FlinkStateSnapshot`s of the job, as the watch last saw them.
+    Snapshots,
+    /// The savepoint of the job's own bookkeeping that is under way.
+    Savepoint,
+    /// The checkpoint of the job's own bookkeeping that is under way.
+    Checkpoint,
+    /// Paths that revisions of the job refer to.
+    Revisions,
+    /// Why the API server would refuse these objects: each is sent as a server-side dry run.
+    Refusal(Box<Objects>),
+    /// Who else refers to the savepoints of the status' history, read so that nobody is overlooked.
+    References,
+    /// What validators outside say of the wanted spec.
+    Verdict,
+    /// The cluster's nodes, as the watch last saw them.
+    Nodes,
+    /// The nodes that the job's pods are on.
+    PodNodes,
+}
+
+/// A fact as a decision reads it: the value, or why it could not be read.
+pub type Answer<'a, T> = Result<&'a T, &'a str>;
+
+/// The JobManager Deployment.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[allow(clippy::struct_excessive_bools, reason = "independent facts")]
+pub struct JobManager {
+    pub uid: String,
+    /// Uid of the `FlinkDeployment` that owns it.
+    pub owner_uid: Option<String>,
+    /// Value of the generation annotation.
+    pub generation: Option<i64>,
+    /// It is on its way out: being deleted, or stopped so that it can be.
+    pub is_deleting: bool,
+    /// The operator gave it no replicas, and deletes it once its pods have ended.
+    pub is_stopped: bool,
+    pub version: Option<DeploymentVersion>,
+    /// It was stopped so before a process of it ever ran, and nobody gave it replicas since.
+    pub is_stopped_unstarted: bool,
+    /// When Kubernetes was asked to delete it.
+    pub deleting_since: Option<Timestamp>,
+    pub replicas: i32,
+    pub available_replicas: i32,
+    /// Message of condition `ReplicaFailure` when its reason is `FailedCreate`.
+    pub replica_failure: Option<String>,
+    /// Condition `Available` has been false since the Deployment was made.
+    pub was_never_available: bool,
+    pub created: Option<Timestamp>,
+}
+
+/// One version of a Deployment.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct DeploymentVersion {
+    /// `metadata.resourceVersion`.
+    pub resource: String,
+    /// `metadata.generation`, which counts the changes of its spec.
+    pub generation: i64,
+}
+
+/// The TaskManagers' Deployment of a standalone cluster.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct TaskManagers {
+    pub uid: String,
+    /// Uid of the `FlinkDeployment` that owns it.
+    pub owner_uid: Option<String>,
+    pub is_deleting: bool,
+    /// When it was asked to go.
+    pub deleting_since: Option<Timestamp>,
+}
+
+/// A pod of a JobManager or a TaskManager.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Pod {
+    pub name: String,
+    pub created: Option<Timestamp>,
+    /// When its time to end is over; absent while nobody asked it to.
+    pub ending_since: Option<Timestamp>,
+    /// Whether its main container ever ran.
+    pub has_started: bool,
+    /// When its main container last began to run, to the second.
+    pub last_started: Option<Timestamp>,
+    /// What keeps it from running.
+    pub problem: Option<PodProblem>,
+}
+
+/// Reason of a pod that no node has room for.
+pub const UNSCHEDULABLE: &str = "Unschedulable";
+
+/// What keeps a pod from running.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PodProblem {
+    /// Kubernetes' reason, such as `ImagePullBackOff`.
+    pub reason: String,
+    /// `[container] message`.
+    pub message: String,
+}
+
+/// A job in `/jobs/overview`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Job {
+    pub id: String,
+    pub name: String,
+    /// With `CREATED` for a running job whose tasks are not all running.
+    pub state: JobStatusState,
+    /// Milliseconds since the epoch.
+    pub start_time: i64,
+    /// When one of its tasks last changed its state, in milliseconds since the epoch, by Flink's
+    /// clock.
+    pub modified: Option<i64>,
+}
+
+impl Job {
+    pub(crate) fn started_at(&self) -> Option<Timestamp> {
+        Timestamp::from_millisecond(self.start_time).ok()
+    }
+
+    pub(crate) fn modified_at(&self) -> Option<Timestamp> {
+        Timestamp::from_millisecond(self.modified?).ok()
+    }
+}
+
+/// What the checkpoint statistics say.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Checkpoints {
+    /// Newest usable state.
+    pub latest: Option<CompletedState>,
+    /// There is a newest state, and it cannot be started from, for this reason.
+    pub unusable: Option<String>,
+    /// Trigger time of a checkpoint that is under way.
+    pub pending_since: Option<Timestamp>,
+    /// Bytes of the last completed checkpoint.
+    pub state_size: Option<i64>,
+    /// The JobManager has no statistics of the job, whatever the job had: it waits for resources, or
+    /// ended while it did, or while it was made.
+    pub is_blank: bool,
+}
+
+/// A completed checkpoint or savepoint.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CompletedState {
+    pub path: String,
+    pub at: Option<Timestamp>,
+}
+
+/// HA metadata of the job, by its job id.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct HaMetadata {
+    /// The job has an entry.
+    pub has_job: bool,
+    /// The entry names at least one checkpoint.
+    pub has_checkpoint: bool,
+}
+
+/// The stop-with-savepoint that is under way.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Stop {
+    Pending,
+    Completed {
+        path: String,
+    },
+    /// The savepoint is complete, and the job failed while it was being stopped. Where Flink starts
+    /// it again, it goes on, and is soon ahead of the savepoint.
+    SavedNotStopped {
+        path: String,
+        message: String,
+    },
+    Failed {
+        message: String,
+    },
+    /// Flink does not know the trigger: it was never received, or its JobManager restarted.
+    NotFound,
+}
+
+/// What a cluster says of itself.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Cluster {
+    pub flink_version: String,
+    pub flink_revision: String,
+    pub task_managers: i64,
+}
+
+/// Why a job failed: its exception and the causes.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Failure {
+    pub message: String,
+    pub causes: Vec<String>,
+}
+
+/// An exception in a job's history.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct JobException {
+    /// Milliseconds since the epoch.
+    pub at: i64,
+    pub stack_trace: String,
+    pub task_name: Option<String>,
+    /// `host:port` of the TaskManager.
+    pub endpoint: Option<String>,
+    pub task_manager_id: Option<String>,
+    pub labels: BTreeMap<String, String>,
+}
+
+/// Figures of a job since its JobManager started it; absent where Flink has none yet.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct JobMetrics {
+    pub restarts: Option<i64>,
+    pub completed_checkpoints: Option<i64>,
+}
+
+/// How much parallelism a vertex may have.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Bounds {
+    /// Zero where it was never set.
+    pub lower: u32,
+    pub upper: u32,
+}
+
+/// Up to where the exceptions of a job were told.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ToldExceptions {
+    pub job_id: String,
+    /// Milliseconds since the epoch.
+    pub until: i64,
+    /// [`Job::modified`] of a job all of whose exceptions until then were read.
+    pub complete_at: Option<i64>,
+}

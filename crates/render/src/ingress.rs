@@ -1,0 +1,164 @@
+//! The Ingress of the web UI, or the route from a Gateway in its place.
+
+use serde_json::{Map, Value, json};
+
+use config::option::{GatewayName, InvalidValue};
+use config::{FlinkConfig, options};
+
+use super::names;
+use super::pod::to_json;
+use super::{Cluster, RenderError};
+
+/// The Ingress, where the resource asks for one and this operator manages them.
+pub(super) fn render(
+    cluster: &Cluster,
+    config: &FlinkConfig,
+) -> Result<Option<Value>, RenderError> {
+    let Some(ingress) = &cluster.spec.ingress else { return Ok(None) };
+    if !config.get(&options::INGRESS_MANAGE)? {
+        return Ok(None);
+    }
+    // An empty one is valid and leads from any host and path, as the Java operator has it.
+    let template = ingress.template.as_deref().ok_or_else(|| {
+        let expected = "a URL such as `{{name}}.{{namespace}}.flink.example.com`";
+        InvalidValue::new("spec.ingress.template", "", expected)
+    })?;
+    let (host, path) = host_and_path(&fill(template, &cluster.id.name, &cluster.id.namespace));
+
+    let mut labels = to_json(&ingress.labels.clone().unwrap_or_default());
+    let _user_label = labels.insert(names::COMPONENT_LABEL.to_owned(), "ingress".into());
+    let mut metadata = json!({
+        "name": cluster.id.name,
+        "namespace": cluster.id.namespace,
+        "labels": labels,
+        "ownerReferences": cluster.owner(true),
+    });
+    if let Some(annotations) = ingress.annotations.as_ref().filter(|a| !a.is_empty()) {
+        metadata["annotations"] = to_json(annotations).into();
+    }
+    if let Some(gateway) = config.find(&options::INGRESS_GATEWAY)? {
+        let backend = json!({
+            "name": names::rest_service(&cluster.id.name),
+            "port": config.get(&options::REST_PORT)?,
+        });
+        return Ok(Some(route(&gateway, metadata, (host, path), backend)));
+    }
+    let backend = json!({ "service": {
+        "name": names::rest_service(&cluster.id.name),
+        "port": { "number": config.get(&options::REST_PORT)? },
+    }});
+    let mut entry = json!({ "backend": backend, "pathType": "ImplementationSpecific" });
+    if let Some(path) = path {
+        entry["path"] = path.into();
+    }
+    let mut rule = json!({ "http": { "paths": [entry] } });
+    if let Some(host) = host {
+        rule["host"] = host.into();
+    }
+    let mut spec = json!({ "rules": [rule] });
+    if let Some(class) = &ingress.class_name {
+        spec["ingressClassName"] = class.as_str().into();
+    }
+    if let Some(tls) = ingress.tls.as_ref().filter(|tls| !tls.is_empty()) {
+        spec["tls"] = tls
+            .iter()
+            .map(|entry| {
+                let mut object = Map::new();
+                if let Some(hosts) = &entry.hosts {
+                    object.extend([("hosts".to_owned(), json!(hosts))]);
+                }
+                if let Some(secret) = &entry.secret_name {
+                    object.extend([("secretName".to_owned(), json!(secret))]);
+                }
+                Value::Object(object)
+            })
+            .collect();
+    }
+    Ok(Some(json!({
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "Ingress",
+        "metadata": metadata,
+        "spec": spec,
+    })))
+}
+
+/// The route from a Gateway to the same place. The web UI's own addresses are relative, so whatever
+/// path leads to it is taken off.
+fn route(
+    gateway: &GatewayName,
+    metadata: Value,
+    (host, path): (Option<String>, Option<String>),
+    backend: Value,
+) -> Value {
+    let GatewayName { namespace, name, listener } = gateway;
+    let mut parent = json!({"name": name});
+    if let Some(namespace) = namespace {
+        parent["namespace"] = namespace.as_str().into();
+    }
+    if let Some(listener) = listener {
+        parent["sectionName"] = listener.as_str().into();
+    }
+    let mut rule = json!({"backendRefs": [backend]});
+    if let Some(path) = path.filter(|path| path != "/") {
+        rule["matches"] = json!([{"path": {"type": "PathPrefix", "value": path}}]);
+        rule["filters"] = json!([{
+            "type": "URLRewrite",
+            "urlRewrite": {"path": {"type": "ReplacePrefixMatch", "replacePrefixMatch": "/"}},
+        }]);
+    }
+    let mut spec = json!({"parentRefs": [parent], "rules": [rule]});
+    if let Some(host) = host {
+        spec["hostnames"] = json!([host]);
+    }
+    json!({
+        "apiVersion": "gateway.networking.k8s.io/v1",
+        "kind": "HTTPRoute",
+        "metadata": metadata,
+        "spec": spec,
+    })
+}
+
+/// Puts name and namespace in; the case of the placeholders does not count.
+fn fill(template: &str, name: &str, namespace: &str) -> String {
+    let mut filled = String::new();
+    let mut rest = template;
+    while let Some(start) = rest.find("{{") {
+        let (before, from) = rest.split_at(start);
+        filled.push_str(before);
+        let inside = from.find("}}").map(|end| (&from[2..end], &from[end + 2..]));
+        rest = match inside {
+            Some((variable, after)) if variable.eq_ignore_ascii_case("name") => {
+                filled.push_str(name);
+                after
+            }
+            Some((variable, after)) if variable.eq_ignore_ascii_case("namespace") => {
+                filled.push_str(namespace);
+                after
+            }
+            _ => {
+                filled.push_str("{{");
+                &from[2..]
+            }
+        };
+    }
+    filled.push_str(rest);
+    filled
+}
+
+/// Host and path of a URL whose scheme may be missing; port, query and fragment are dropped, and
+/// the path is kept as it is, because controllers take patterns there.
+fn host_and_path(url: &str) -> (Option<String>, Option<String>) {
+    let lower = url.to_ascii_lowercase();
+    let scheme = ["http://", "https://"].into_iter().find(|scheme| lower.starts_with(scheme));
+    let rest = &url[scheme.map_or(0, str::len)..];
+    let authority_end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    let (authority, path) = rest.split_at(authority_end);
+    let host = authority.rsplit('@').next().unwrap_or_default();
+    let host = host.split(':').next().unwrap_or_default();
+    let path = &path[..path.find(['?', '#']).unwrap_or(path.len())];
+    let stated = |text: &str| (!text.trim().is_empty()).then(|| text.to_owned());
+    (stated(host), stated(path))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,195 @@
+//! From a cluster's spec and configuration to the Kubernetes objects that run it.
+//!
+//! Same input, same objects, byte for byte: ids that belong to one submission come in through
+//! [`Submission`]. Objects are JSON values, so that no field of a pod template is lost because our
+//! Kubernetes types do not know it.
+
+mod config_map;
+mod ingress;
+mod job_manager;
+mod logging;
+pub mod names;
+mod pod;
+pub mod pod_template;
+mod service;
+pub mod sql_gateway;
+mod submission;
+mod task_manager;
+
+pub use submission::Submission;
+
+use serde_json::{Map, Value, json};
+
+use api::deployment::{DeploymentMode, FlinkDeploymentSpec};
+use config::FlinkConfig;
+use config::cluster::{ResourceId, is_high_availability_on};
+use config::file::KeyConflict;
+use config::option::InvalidValue;
+
+/// What the objects are made from.
+#[derive(Clone, Copy, Debug)]
+pub struct RenderInput<'a> {
+    pub id: &'a ResourceId,
+    pub spec: &'a FlinkDeploymentSpec,
+    /// The deploy configuration, see [`config::cluster::deploy_config`].
+    pub config: &'a FlinkConfig,
+    pub submission: &'a Submission,
+}
+
+/// Why no objects could be made. Nothing of the cluster has been touched.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum RenderError {
+    #[error(transparent)]
+    InvalidValue(#[from] InvalidValue),
+    #[error(transparent)]
+    KeyConflict(#[from] KeyConflict),
+    /// A pod template is not shaped like a pod.
+    #[error("invalid pod template: `{path}` must be {expected}")]
+    PodTemplate {
+        /// Below the template, such as `spec.containers`.
+        path: String,
+        expected: &'static str,
+    },
+}
+
+/// The objects of one cluster, each complete with `apiVersion` and `kind`.
+///
+/// ConfigMaps are created before the Deployments, so that no pod waits for one, and are given their
+/// owner once the Deployment's uid is known: see [`Objects::owned_by`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct Objects {
+    /// The Flink configuration, then the TaskManager template where there is one.
+    pub config_maps: Vec<Value>,
+    /// The JobManager. It belongs to the custom resource.
+    pub deployment: Value,
+    /// The TaskManagers of a standalone cluster. It belongs to the custom resource.
+    pub task_managers: Option<Value>,
+    /// The internal Service, where there is one, and the REST Service.
+    pub services: Vec<Value>,
+    /// It belongs to the custom resource.
+    pub ingress: Option<Value>,
+}
+
+impl Objects {
+    /// All objects in the order in which they are to be created.
+    pub fn iter(&self) -> impl Iterator<Item = &Value> {
+        let Self { config_maps, deployment, task_managers, services, ingress } = self;
+        config_maps.iter().chain([deployment]).chain(task_managers).chain(services).chain(ingress)
+    }
+
+    /// The same objects, ConfigMaps and Services owned by the JobManager Deployment with this uid.
+    #[must_use]
+    pub fn owned_by(mut self, deployment_uid: &str) -> Self {
+        let owner = json!([{
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "name": self.deployment["metadata"]["name"],
+            "uid": deployment_uid,
+            "controller": true,
+            "blockOwnerDeletion": true,
+        }]);
+        for object in self.config_maps.iter_mut().chain(&mut self.services) {
+            object["metadata"]["ownerReferences"] = owner.clone();
+        }
+        self
+    }
+}
+
+/// Makes all objects of a cluster.
+pub fn render_cluster(input: &RenderInput) -> Result<Objects, RenderError> {
+    let RenderInput { id, spec, config, submission } = *input;
+    let mut config = config.clone();
+    if spec.job.is_some() {
+        submission.write_to(id, &mut config)?;
+    }
+    let task_manager_template = pod_template::task_manager(spec, &config)?;
+    let cluster = Cluster { id, spec, mode: Mode::of(spec) };
+    submission::write_addresses(&cluster, &mut config)?;
+    submission::write_mode(&cluster, &mut config);
+    submission::write_template_path(&cluster, task_manager_template.is_some(), &mut config);
+    let template = task_manager_template.as_ref();
+    let mut config_maps = vec![config_map::flink(&cluster, &config)?];
+    let mut task_managers = None;
+    match cluster.mode {
+        Mode::Native => config_maps.extend(template.map(|t| config_map::template(&cluster, t))),
+        Mode::Standalone => {
+            task_managers = Some(task_manager::deployment(&cluster, &config, template)?);
+        }
+    }
+    let has_template_map = cluster.mode == Mode::Native && template.is_some();
+    Ok(Objects {
+        deployment: job_manager::deployment(&cluster, &config, has_template_map)?,
+        config_maps,
+        task_managers,
+        services: service::all(&cluster, &config)?,
+        ingress: ingress::render(&cluster, &config)?,
+    })
+}
+
+/// Who starts TaskManagers.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Mode {
+    Native,
+    Standalone,
+}
+
+impl Mode {
+    fn of(spec: &FlinkDeploymentSpec) -> Self {
+        match spec.mode.unwrap_or_default() {
+            DeploymentMode::Native => Self::Native,
+            DeploymentMode::Standalone => Self::Standalone,
+        }
+    }
+}
+
+/// What every object is made from.
+struct Cluster<'a> {
+    id: &'a ResourceId,
+    spec: &'a FlinkDeploymentSpec,
+    mode: Mode,
+}
+
+impl Cluster<'_> {
+    fn is_application(&self) -> bool {
+        self.spec.job.is_some()
+    }
+
+    /// Native JobManagers with high availability find each other without it.
+    fn has_internal_service(&self, config: &FlinkConfig) -> bool {
+        self.mode == Mode::Standalone || !is_high_availability_on(config)
+    }
+
+    /// Labels of Services and ConfigMaps.
+    fn labels(&self) -> Value {
+        json!({ "app": self.id.name, "type": self.type_label() })
+    }
+
+    /// Labels that select one role's pods.
+    fn selector(&self, component: &str) -> Map<String, Value> {
+        let labels =
+            [("app", self.id.name.as_str()), ("component", component), ("type", self.type_label())];
+        labels.into_iter().map(|(key, value)| (key.to_owned(), value.into())).collect()
+    }
+
+    fn type_label(&self) -> &'static str {
+        match self.mode {
+            Mode::Native => "flink-native-kubernetes",
+            Mode::Standalone => "flink-standalone-kubernetes",
+        }
+    }
+
+    /// The custom resource as owner.
+    fn owner(&self, is_controller: bool) -> Value {
+        json!([{
+            "apiVersion": api::API_VERSION,
+            "kind": "FlinkDeployment",
+            "name": self.id.name,
+            "uid": self.id.uid,
+            "controller": is_controller,
+            "blockOwnerDeletion": true,
+        }])
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,229 @@
+//! Pod templates: layers, merge, and what the resource adds to them.
+
+use serde_json::{Map, Value, json};
+
+use api::deployment::FlinkDeploymentSpec;
+use api::pod_template::PodTemplate;
+use api::resources::{Quantity, Resource, ResourceRequirements};
+use config::FlinkConfig;
+use config::options;
+
+use super::RenderError;
+use super::names::MAIN_CONTAINER;
+use super::pod::{array, object};
+
+/// How arrays of two templates are merged.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum ArrayMerge {
+    /// Element by element; where both have a scalar, the base's stays.
+    ByPosition,
+    /// By `name`, where every element of both has one; else by position.
+    ByName,
+}
+
+/// The template of JobManager pods. There always is one, because of the startup probe.
+pub(super) fn job_manager(
+    spec: &FlinkDeploymentSpec,
+    config: &FlinkConfig,
+) -> Result<Map<String, Value>, RenderError> {
+    let role = spec.job_manager.as_ref();
+    let merged =
+        layers(spec.pod_template.as_ref(), role.and_then(|r| r.pod_template.as_ref()), config)?;
+    let mut template = merged.unwrap_or_default();
+    if let Some(role) = role {
+        add_extra_resources(&mut template, role.resource.as_ref(), role.resources.as_ref())?;
+    }
+    if config.get(&options::JM_DEPLOYMENT_STARTUP_PROBE_ENABLED)? {
+        let container = main_container(&mut template)?;
+        if container.get("startupProbe").is_none_or(Value::is_null) {
+            let _absent = container.insert("startupProbe".to_owned(), startup_probe());
+        }
+    }
+    Ok(template)
+}
+
+/// The pod is ready when the REST API answers; there is no limit to the number of tries.
+fn startup_probe() -> Value {
+    json!({
+        "httpGet": { "path": "/config", "port": "rest" },
+        "failureThreshold": i32::MAX,
+        "periodSeconds": 1,
+    })
+}
+
+/// The template of TaskManager pods, where the resource says anything about them.
+pub(super) fn task_manager(
+    spec: &FlinkDeploymentSpec,
+    config: &FlinkConfig,
+) -> Result<Option<Map<String, Value>>, RenderError> {
+    let role = spec.task_manager.as_ref();
+    let merged =
+        layers(spec.pod_template.as_ref(), role.and_then(|r| r.pod_template.as_ref()), config)?;
+    let Some(role) = role else { return Ok(merged) };
+    let mut template = merged.clone().unwrap_or_default();
+    let is_extended =
+        add_extra_resources(&mut template, role.resource.as_ref(), role.resources.as_ref())?;
+    Ok(if is_extended { Some(template) } else { merged })
+}
+
+fn layers(
+    common: Option<&PodTemplate>,
+    role: Option<&PodTemplate>,
+    config: &FlinkConfig,
+) -> Result<Option<Map<String, Value>>, RenderError> {
+    let arrays = if config.get(&options::POD_TEMPLATE_MERGE_ARRAYS_BY_NAME)? {
+        ArrayMerge::ByName
+    } else {
+        ArrayMerge::ByPosition
+    };
+    Ok(match (common, role) {
+        (Some(common), Some(role)) => Some(merge_objects(&common.0, &role.0, arrays)),
+        (Some(only), None) | (None, Some(only)) => Some(only.0.clone()),
+        (None, None) => None,
+    })
+}
+
+/// `base` with `over` laid on top: objects key by key, scalars from `over`; a null deletes nothing.
+pub fn merge_objects(
+    base: &Map<String, Value>,
+    over: &Map<String, Value>,
+    arrays: ArrayMerge,
+) -> Map<String, Value> {
+    let mut merged = base.clone();
+    for (key, value) in over {
+        let value = match merged.get(key) {
+            Some(below) => merge(below, value, arrays),
+            None => value.clone(),
+        };
+        let _below = merged.insert(key.clone(), value);
+    }
+    merged
+}
+
+fn merge(base: &Value, over: &Value, arrays: ArrayMerge) -> Value {
+    match (base, over) {
+        (Value::Object(base), Value::Object(over)) => {
+            Value::Object(merge_objects(base, over, arrays))
+        }
+        (Value::Array(base), Value::Array(over)) => Value::Array(merge_arrays(base, over, arrays)),
+        (_, Value::Null) => base.clone(),
+        _ => over.clone(),
+    }
+}
+
+fn merge_arrays(base: &[Value], over: &[Value], arrays: ArrayMerge) -> Vec<Value> {
+    if arrays == ArrayMerge::ByName
+        && let (Some(base), Some(over)) = (by_name(base), by_name(over))
+    {
+        return merge_named(base, over);
+    }
+    let mut merged: Vec<Value> = base
+        .iter()
+        .zip(over)
+        .map(|(base, over)| match (base, over) {
+            (Value::Object(_), Value::Object(_)) => merge(base, over, arrays),
+            _ => base.clone(),
+        })
+        .collect();
+    let longer = if base.len() > over.len() { base } else { over };
+    merged.extend(longer.iter().skip(merged.len()).cloned());
+    merged
+}
+
+/// The elements with their names, or nothing when one has none. Of a repeated name the last element
+/// stays, in the first one's place.
+fn by_name(elements: &[Value]) -> Option<Vec<(&str, &Map<String, Value>)>> {
+    let mut named: Vec<(&str, &Map<String, Value>)> = Vec::new();
+    for element in elements {
+        let object = element.as_object()?;
+        let name = object.get("name")?.as_str()?;
+        match named.iter_mut().find(|(known, _)| *known == name) {
+            Some(known) => known.1 = object,
+            None => named.push((name, object)),
+        }
+    }
+    Some(named)
+}
+
+fn merge_named(
+    base: Vec<(&str, &Map<String, Value>)>,
+    over: Vec<(&str, &Map<String, Value>)>,
+) -> Vec<Value> {
+    let in_both = base.iter().map(|(name, below)| {
+        match over.iter().find(|(candidate, _)| candidate == name) {
+            Some((_, above)) => merge_objects(below, above, ArrayMerge::ByName),
+            None => (*below).clone(),
+        }
+    });
+    let only_over = over
+        .iter()
+        .filter(|(name, _)| !base.iter().any(|(known, _)| known == name))
+        .map(|(_, above)| (*above).clone());
+    in_both.chain(only_over).map(Value::Object).collect()
+}
+
+/// Puts everything but CPU and memory on the main container; returns whether there was anything.
+fn add_extra_resources(
+    template: &mut Map<String, Value>,
+    resource: Option<&Resource>,
+    resources: Option<&ResourceRequirements>,
+) -> Result<bool, RenderError> {
+    let is_stated = |r: &&ResourceRequirements| !r.requests.is_empty() || !r.limits.is_empty();
+    let extra = match resources.filter(is_stated) {
+        Some(resources) => other_resources(resources),
+        None => resource.map(ephemeral_storage).unwrap_or_default(),
+    };
+    if extra.is_empty() {
+        return Ok(false);
+    }
+    let container = object(main_container(template)?, "resources", "spec.containers[].resources")?;
+    for (group, name, quantity) in extra {
+        let path = format!("spec.containers[].resources.{group}");
+        let _template_value = object(container, group, &path)?.insert(name.to_owned(), quantity);
+    }
+    Ok(true)
+}
+
+/// Group, name and quantity of everything but CPU and memory.
+fn other_resources(resources: &ResourceRequirements) -> Vec<(&str, &str, Value)> {
+    [("requests", &resources.requests), ("limits", &resources.limits)]
+        .into_iter()
+        .flat_map(|(group, entries)| entries.iter().map(move |(name, value)| (group, name, value)))
+        .filter(|(_, name, _)| !["cpu", "memory"].contains(&name.as_str()))
+        .map(|(group, name, quantity)| (group, name.as_str(), as_written(quantity)))
+        .collect()
+}
+
+fn ephemeral_storage(resource: &Resource) -> Vec<(&str, &str, Value)> {
+    let stated = resource.ephemeral_storage.as_deref().filter(|text| !text.trim().is_empty());
+    let groups = ["requests", "limits"].into_iter();
+    groups
+        .filter_map(|group| stated.map(|text| (group, "ephemeral-storage", text.into())))
+        .collect()
+}
+
+fn as_written(quantity: &Quantity) -> Value {
+    match quantity {
+        Quantity::Number(number) => Value::Number(number.clone()),
+        Quantity::Text(text) => Value::String(text.clone()),
+    }
+}
+
+/// The container that runs Flink; added at the end when the template has none.
+fn main_container(
+    template: &mut Map<String, Value>,
+) -> Result<&mut Map<String, Value>, RenderError> {
+    let spec = object(template, "spec", "spec")?;
+    let containers = array(spec, "containers", "spec.containers")?;
+    let is_main = |container: &Value| container["name"] == MAIN_CONTAINER;
+    let index = containers.iter().position(is_main).unwrap_or(containers.len());
+    if index == containers.len() {
+        containers.push(json!({ "name": MAIN_CONTAINER }));
+    }
+    containers.get_mut(index).and_then(Value::as_object_mut).ok_or_else(|| {
+        RenderError::PodTemplate { path: "spec.containers".into(), expected: "a list of objects" }
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,87 @@
+//! The TaskManagers' Deployment of a standalone cluster. Native TaskManager pods are Flink's.
+
+use serde_json::{Map, Value, json};
+
+use config::{FlinkConfig, options, process_memory};
+
+use super::names::{self, TASK_MANAGER};
+use super::pod::{self, ImageChoice, Pod, Resources, to_json};
+use super::submission::port;
+use super::{Cluster, RenderError};
+
+pub(super) fn deployment(
+    cluster: &Cluster,
+    config: &FlinkConfig,
+    template: Option<&Map<String, Value>>,
+) -> Result<Value, RenderError> {
+    let selector = cluster.selector(TASK_MANAGER);
+    let mut labels = selector.clone();
+    labels.extend(to_json(&config.find(&options::TASK_MANAGER_LABELS)?.unwrap_or_default()));
+    let annotations = config.find(&options::TASK_MANAGER_ANNOTATIONS)?.unwrap_or_default();
+
+    let mut pod = Pod::from_template(template.cloned().unwrap_or_default())?;
+    pod.lay_labels(&labels)?;
+    pod.lay_annotations(&annotations)?;
+    let account = match config.find(&options::TASK_MANAGER_SERVICE_ACCOUNT)? {
+        Some(account) => Some(account),
+        None => config.find(&options::SERVICE_ACCOUNT)?,
+    };
+    let account = account.unwrap_or_else(|| "default".to_owned());
+    pod.set("serviceAccount", account.clone());
+    pod.set("serviceAccountName", account);
+    pod.place(config, &options::TASK_MANAGER_NODE_SELECTOR, &options::TASK_MANAGER_TOLERATIONS)?;
+    fill_container(&mut pod, cluster, config)?;
+    pod.mount_common(cluster, config)?;
+
+    let mut metadata = json!({
+        "name": names::task_manager(&cluster.id.name),
+        "namespace": cluster.id.namespace,
+        "labels": labels,
+        "ownerReferences": cluster.owner(false),
+    });
+    if !annotations.is_empty() {
+        metadata["annotations"] = to_json(&annotations).into();
+    }
+    let replicas = config.find(&options::STANDALONE_TASK_MANAGER_REPLICAS)?.unwrap_or(1);
+    Ok(json!({
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": metadata,
+        "spec": {
+            "replicas": replicas,
+            "selector": { "matchLabels": selector },
+            "template": pod.into_template()?,
+        },
+    }))
+}
+
+fn fill_container(
+    pod: &mut Pod,
+    cluster: &Cluster,
+    config: &FlinkConfig,
+) -> Result<(), RenderError> {
+    // Unlike for the JobManager, a template's image does not count.
+    let (ImageChoice::Configured(image) | ImageChoice::Default(image)) =
+        pod::image(cluster, config)?;
+    pod.set_main("image", image);
+    let policy = config.get(&options::CONTAINER_IMAGE_PULL_POLICY)?;
+    pod.set_main("imagePullPolicy", policy.as_str());
+    pod.set_main("command", json!([config.get(&options::ENTRY_PATH)?]));
+    pod.set_main("args", json!(["taskmanager"]));
+    pod.add_role_env(config, "containerized.taskmanager.env.")?;
+    pod.add_common_env(config)?;
+    if let Some(rpc_port) = port(config, &options::TASK_MANAGER_RPC_PORT)? {
+        pod.add_port("taskmanager-rpc", rpc_port)?;
+    }
+    let cpu = match config.find(&options::TASK_MANAGER_CPU)? {
+        Some(cpu) => cpu,
+        None => f64::from(config.get(&options::TASK_SLOTS)?),
+    };
+    pod.set_resources(&Resources::new(
+        config,
+        cpu,
+        process_memory::task_manager(config)?,
+        &options::TASK_MANAGER_CPU_LIMIT_FACTOR,
+        &options::TASK_MANAGER_MEMORY_LIMIT_FACTOR,
+    )?)
+}
