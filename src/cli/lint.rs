@@ -105,10 +105,9 @@ pub fn run(args: LintArgs, global: &Global, printer: &Printer) -> anyhow::Result
     let mut documents = Vec::new();
     let files = files(&filename)?;
     for file in &files {
-        match manifest::try_read(file)? {
-            Ok(read) => documents.extend(read.into_iter().map(|it| (manifest::shown(file), it))),
-            Err(problems) => found.extend(problems.into_iter().map(of_problem)),
-        }
+        let (read, problems) = manifest::read_what_can_be(file)?;
+        documents.extend(read.into_iter().map(|it| (manifest::shown(file), it)));
+        found.extend(problems.into_iter().map(of_problem));
     }
     let namespace = global.namespace.as_deref().unwrap_or("default");
     for (file, document) in &documents {

@@ -7,14 +7,16 @@ use api::manifest::{self, Document, Problem};
 
 /// Reads a manifest strictly; `-` is stdin. All that is wrong with it is told at once.
 pub(super) fn read(file: &Path) -> anyhow::Result<Vec<Document>> {
-    try_read(file)?.map_err(|problems| {
-        let lines = problems.iter().map(|problem| format!("\n  {problem}")).collect::<Vec<_>>();
-        Failure::new(format!("`{}` cannot be used:{}", shown(file), lines.concat())).into()
-    })
+    let (documents, problems) = read_what_can_be(file)?;
+    if problems.is_empty() {
+        return Ok(documents);
+    }
+    let lines = problems.iter().map(|problem| format!("\n  {problem}")).collect::<Vec<_>>();
+    Err(Failure::new(format!("`{}` cannot be used:{}", shown(file), lines.concat())).into())
 }
 
-/// The same, for who goes on with other files: only that the file cannot be read is an error.
-pub(super) fn try_read(file: &Path) -> anyhow::Result<Result<Vec<Document>, Vec<Problem>>> {
+/// Reads what can be read of a manifest beside what is wrong with it. That there is no such file is an error.
+pub(super) fn read_what_can_be(file: &Path) -> anyhow::Result<(Vec<Document>, Vec<Problem>)> {
     let shown = shown(file);
     let text = if file.as_os_str() == "-" {
         std::io::read_to_string(std::io::stdin())
@@ -22,7 +24,7 @@ pub(super) fn try_read(file: &Path) -> anyhow::Result<Result<Vec<Document>, Vec<
         std::fs::read_to_string(file)
     };
     let text = text.map_err(|error| Failure::new(format!("`{shown}` cannot be read: {error}")))?;
-    Ok(manifest::parse(&shown, &text))
+    Ok(manifest::read(&shown, &text))
 }
 
 /// The file as messages name it.

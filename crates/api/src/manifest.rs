@@ -124,17 +124,24 @@ impl Document {
 
 /// Reads all documents of `text`, foreign ones too, which came from `file`, or returns all that is wrong with them.
 pub fn parse(file: &str, text: &str) -> Result<Vec<Document>, Vec<Problem>> {
-    let roots = node::read(text).map_err(|problem| vec![problem.into_problem(file)])?;
+    let (documents, problems) = read(file, text);
+    if problems.is_empty() { Ok(documents) } else { Err(problems) }
+}
+
+/// Reads what can be read of `text`, which came from `file`, and tells all that is wrong with it. A document
+/// with a field that there is not is read without it.
+pub fn read(file: &str, text: &str) -> (Vec<Document>, Vec<Problem>) {
+    let roots = match node::read(text) {
+        Ok(roots) => roots,
+        Err(problem) => return (Vec::new(), vec![problem.into_problem(file)]),
+    };
     let mut reader =
         Reader { file, schemas: check::Schemas::new(&DEFINITIONS), problems: Vec::new() };
     let mut documents = Vec::new();
     for root in &roots {
         reader.read("", root, &mut documents);
     }
-    if !reader.problems.is_empty() {
-        return Err(reader.problems);
-    }
-    Ok(documents)
+    (documents, reader.problems)
 }
 
 struct Reader<'a> {
@@ -209,27 +216,27 @@ impl Reader<'_> {
                 "must be set",
             );
         }
-        if is_sound && has_name {
-            self.convert(path, kind, node, documents);
-        }
-    }
-
-    /// From what the schema accepts to the types, which are a little stricter: numbers have a size.
-    fn convert(&mut self, path: &str, kind: &str, node: &Node, documents: &mut Vec<Document>) {
-        let value = node.to_value();
-        let resource = match kind {
-            "FlinkDeployment" => typed(&value).map(Resource::Deployment),
-            "FlinkSessionJob" => typed(&value).map(Resource::SessionJob),
-            "FlinkStateSnapshot" => typed(&value).map(Resource::StateSnapshot),
-            _ => typed(&value).map(Resource::BlueGreenDeployment),
-        };
-        match resource {
-            Ok(resource) => {
-                documents.push(Document { resource, value, places: node.all_places() });
+        if has_name {
+            match convert(kind, node) {
+                Ok(document) => documents.push(document),
+                // Of what is not sound this was told already.
+                Err(error) if is_sound => self.blame(node, path, error.to_string()),
+                Err(_) => {}
             }
-            Err(error) => self.blame(node, path, error.to_string()),
         }
     }
+}
+
+/// From what the schema accepts to the types, which are a little stricter: numbers have a size.
+fn convert(kind: &str, node: &Node) -> Result<Document, serde_json::Error> {
+    let value = node.to_value();
+    let resource = match kind {
+        "FlinkDeployment" => typed(&value).map(Resource::Deployment),
+        "FlinkSessionJob" => typed(&value).map(Resource::SessionJob),
+        "FlinkStateSnapshot" => typed(&value).map(Resource::StateSnapshot),
+        _ => typed(&value).map(Resource::BlueGreenDeployment),
+    }?;
+    Ok(Document { resource, value, places: node.all_places() })
 }
 
 fn typed<T: DeserializeOwned>(value: &Value) -> Result<Box<T>, serde_json::Error> {

@@ -308,3 +308,15 @@ fn a_time_that_is_none_is_told_by_its_field() {
         "#]],
     );
 }
+
+#[test]
+fn what_is_beside_an_unknown_field_is_read_all_the_same() {
+    let text = BASIC.replace("  image:", "  imagee: x\n  image:");
+    let (documents, problems) = read("basic.yaml", &text);
+    assert_eq!(documents.iter().map(|it| it.resource.name()).collect::<Vec<_>>(), ["basic"]);
+    assert_eq!(problems.iter().map(|it| it.path.as_str()).collect::<Vec<_>>(), ["spec.imagee"]);
+    // Not what has no type that it could be read as; told once.
+    let (documents, problems) =
+        read("basic.yaml", &BASIC.replace("parallelism: 2", "parallelism: two"));
+    assert_eq!((documents.len(), problems.len()), (0, 1));
+}
