@@ -15,7 +15,9 @@ use crate::cli::connection::Connection;
 use crate::cli::operators::{self, Installed, Leading};
 use crate::cli::permissions::{self, Right};
 use crate::cluster::access;
+use crate::cluster::apply::OPERATOR_MANAGER;
 use crate::cluster::{self, crds, read};
+use api::deployment::FlinkDeployment;
 
 /// Reviews that are asked for at the same time.
 const REVIEWERS: usize = 16;
@@ -33,6 +35,7 @@ pub(super) struct Facts {
     pub(super) rights: Vec<(Right, cluster::Result<bool>)>,
     pub(super) operators: cluster::Result<Vec<Installed>>,
     pub(super) leading: cluster::Result<Vec<Leading>>,
+    pub(super) handled: cluster::Result<Handled>,
     pub(super) webhooks: cluster::Result<Vec<Webhook>>,
     /// Names of storage classes, the default one marked.
     pub(super) storage: cluster::Result<Vec<(String, bool)>>,
@@ -45,6 +48,16 @@ pub(super) struct Facts {
 pub(super) struct Crd {
     pub(super) name: String,
     pub(super) state: crds::Drift,
+}
+
+/// What the deployments of the namespace tell of an operator that is neither installed nor has a Lease.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(super) struct Handled {
+    pub(super) deployments: usize,
+    /// Those whose status is about their present spec.
+    pub(super) current: usize,
+    /// Since an operator of this program wrote one of them, if it ever did.
+    pub(super) age_seconds: Option<i64>,
 }
 
 /// A webhook of an operator.
@@ -67,11 +80,12 @@ pub(super) async fn observe(connection: &Connection, is_pre: bool) -> anyhow::Re
     };
     let version = (info.git_version.clone(), number(&info.major), number(&info.minor));
     let now = Timestamp::now();
-    let (crds, rights, operators, leading, webhooks, storage, service_account) = tokio::join!(
+    let (crds, rights, operators, leading, handled, webhooks, storage, service_account) = tokio::join!(
         timely(definitions(client)),
         rights(connection, is_pre),
         timely(operators::installed(client)),
         timely(operators::leading(client, now)),
+        timely(handled(client, namespace, now)),
         timely(webhooks(client)),
         timely(storage(client)),
         timely(async {
@@ -86,6 +100,7 @@ pub(super) async fn observe(connection: &Connection, is_pre: bool) -> anyhow::Re
         rights,
         operators,
         leading,
+        handled,
         webhooks,
         storage,
         service_account,
@@ -121,6 +136,27 @@ async fn rights(connection: &Connection, is_pre: bool) -> Vec<(Right, cluster::R
         .buffered(REVIEWERS)
         .collect()
         .await
+}
+
+async fn handled(
+    client: &kube::Client,
+    namespace: &str,
+    now: Timestamp,
+) -> cluster::Result<Handled> {
+    let api = Api::<FlinkDeployment>::namespaced(client.clone(), namespace);
+    let all = api.list(&ListParams::default().limit(500)).await?.items;
+    let is_current = |one: &&FlinkDeployment| {
+        let observed = one.status.as_ref().and_then(|status| status.observed_generation);
+        observed.is_some() && observed == one.metadata.generation
+    };
+    let writes = all.iter().flat_map(|one| one.metadata.managed_fields.iter().flatten());
+    let ours = writes.filter(|it| it.manager.as_deref() == Some(OPERATOR_MANAGER));
+    let last = ours.filter_map(|it| it.time.as_ref().map(|at| at.0)).max();
+    Ok(Handled {
+        deployments: all.len(),
+        current: all.iter().filter(is_current).count(),
+        age_seconds: last.map(|at| now.as_second() - at.as_second()),
+    })
 }
 
 async fn webhooks(client: &kube::Client) -> cluster::Result<Vec<Webhook>> {

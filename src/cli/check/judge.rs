@@ -1,21 +1,25 @@
 //! From what was looked at to what holds. Pure.
 
-use super::facts::{Crd, Facts, Webhook};
+use super::facts::{Crd, Facts, Handled, Webhook};
 use super::{Check, Result};
 use crate::cli::operators::{Installed, Leading};
 use crate::cli::permissions::Right;
+use crate::cli::table;
 use crate::cluster;
 use crate::cluster::crds::Drift;
 
 /// The oldest Kubernetes whose API servers take the definitions as they are.
 pub(in crate::cli) const KUBERNETES_MIN: (u32, u32) = (1, 25);
 
+/// An operator that wrote so lately is taken to be at work.
+const RECENT_SECONDS: i64 = 300;
+
 /// All checks, in the order in which they build on each other.
 pub(super) fn judge(facts: &Facts) -> Vec<Check> {
     let mut checks = vec![version(&facts.version), definitions(facts)];
     checks.extend(rights(facts));
     if !facts.is_pre {
-        checks.push(operator(&facts.operators, &facts.leading));
+        checks.push(operator(facts));
         checks.push(leader(&facts.leading));
         checks.push(webhook(&facts.webhooks, &facts.operators));
         checks.push(service_account(facts));
@@ -127,19 +131,20 @@ fn rights(facts: &Facts) -> Vec<Check> {
 
 type Looked<'a, T> = &'a cluster::Result<Vec<T>>;
 
-fn operator(operators: Looked<'_, Installed>, leading: Looked<'_, Leading>) -> Check {
+fn operator(facts: &Facts) -> Check {
     const NAME: &str = "operator";
-    let has_leader = leading.as_ref().is_ok_and(|all| all.iter().any(Leading::is_held));
-    match operators {
+    let has_leader = facts.leading.as_ref().is_ok_and(|all| all.iter().any(Leading::is_held));
+    let in_foreground =
+        facts.handled.as_ref().ok().and_then(|it| in_foreground(it, &facts.namespace));
+    match &facts.operators {
         Ok(all) if all.is_empty() && has_leader => {
             check(NAME, Result::Passed, "runs outside of the cluster, and leads by its Lease")
         }
-        Ok(all) if all.is_empty() => check(
-            NAME,
-            Result::Failed,
-            "no operator is installed, and none leads by a Lease",
-        )
-        .hint("install one: kubectl flink operator install; or run it here: kubectl flink operate"),
+        Ok(all) if all.is_empty() => in_foreground.unwrap_or_else(|| {
+            check(NAME, Result::Failed, "no operator is installed, and none leads by a Lease").hint(
+                "install one: kubectl flink operator install; or run it here: kubectl flink operate",
+            )
+        }),
         Ok(all) => {
             let shown =
                 |one: &Installed| format!("{} {}/{} ready", one.name, one.ready, one.wanted);
@@ -153,6 +158,25 @@ fn operator(operators: Looked<'_, Installed>, leading: Looked<'_, Leading>) -> C
         Err(_) if has_leader => check(NAME, Result::Passed, "leads by its Lease"),
         Err(error) => unknown(NAME, error),
     }
+}
+
+/// An operator in a terminal has neither a Deployment nor a Lease. What it wrote tells of it.
+fn in_foreground(handled: &Handled, namespace: &str) -> Option<Check> {
+    const NAME: &str = "operator";
+    let Handled { deployments, current, age_seconds } = *handled;
+    let age = age_seconds.filter(|_| deployments > 0 && current == deployments)?;
+    let told = format!(
+        "all {deployments} deployments of namespace `{namespace}` are as an operator left them {}",
+        table::age(age)
+    );
+    if age <= RECENT_SECONDS {
+        let text = format!("runs in the foreground: {told} ago");
+        return Some(check(NAME, Result::Passed, text));
+    }
+    let text = format!("none is installed or leads by a Lease; {told} ago");
+    Some(check(NAME, Result::Warning, text).hint(
+        "fine where one runs in a terminal, which shows only when it writes: kubectl flink operate",
+    ))
 }
 
 fn leader(leading: Looked<'_, Leading>) -> Check {

@@ -19,6 +19,7 @@ fn facts() -> Facts {
         rights: vec![(right(true), Ok(true))],
         operators: Ok(vec![installed(1)]),
         leading: Ok(vec![leading("pod-1", 3)]),
+        handled: Ok(Handled::default()),
         webhooks: Ok(vec![]),
         storage: Ok(vec![("standard".to_owned(), true)]),
         service_account: Ok(true),
@@ -70,6 +71,23 @@ fn a_cluster_that_is_ready_passes() {
         ok       storage-class       `standard` is the default
     "#]],
     );
+}
+
+#[test]
+fn an_operator_in_a_terminal_shows_by_what_it_wrote() {
+    let judged = |deployments, current, age_seconds| {
+        let handled = Ok(Handled { deployments, current, age_seconds });
+        let none = Facts { operators: Ok(vec![]), leading: Ok(vec![]), handled, ..facts() };
+        let Check { result, message, .. } = operator(&none);
+        format!("{result:?}: {message}")
+    };
+    assert_eq!(judged(0, 0, None), "Failed: no operator is installed, and none leads by a Lease");
+    assert_eq!(judged(2, 1, Some(5)), judged(0, 0, None), "an edit waits");
+    assert_eq!(
+        judged(2, 2, Some(40)),
+        "Passed: runs in the foreground: all 2 deployments of namespace `shop` are as an operator left them 40s ago"
+    );
+    assert!(judged(2, 2, Some(4000)).starts_with("Warning: none is installed"));
 }
 
 #[test]
