@@ -15,7 +15,7 @@ namespace or the Flink version, the session cluster, the job. A later layer wins
 
 Examples:
   kubectl flink config orders --set-only
-  kubectl flink config orders -o wide      # with when a change of each option counts
+  kubectl flink config orders -o wide      # values whole, and when a change of each option counts
   kubectl flink config orders -o json | jq '.options[] | select(.option == \"state.savepoints.dir\")'")]
 pub struct ConfigArgs {
     /// The FlinkDeployment, or sessionjob/NAME

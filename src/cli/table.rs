@@ -5,6 +5,8 @@ use dialoguer::console::{measure_text_width, truncate_str};
 
 /// Spaces between columns.
 const GAP: u16 = 3;
+/// What a cell that is cut keeps at least.
+const CUT_MIN: usize = 20;
 
 /// Stands for a column of a coloured cell while columns are laid out; of private use, so that no name
 /// has it.
@@ -74,6 +76,16 @@ pub fn render_within(
     let table = render(&headers, rows);
     let lines = table.lines().map(|line| truncate_str(line, width, "…"));
     lines.collect::<Vec<_>>().join("\n")
+}
+
+/// Shortens the cells of one column so that the table fits into `width`, to no less than `CUT_MIN` columns.
+pub fn cut(headers: &[&str], rows: &mut [Vec<String>], column: usize, width: usize) {
+    let too_wide = needed(headers, rows).saturating_sub(width);
+    let widest = rows.iter().filter_map(|row| row.get(column)).map(|cell| measure_text_width(cell));
+    let left = widest.max().unwrap_or_default().saturating_sub(too_wide).max(CUT_MIN);
+    for cell in rows.iter_mut().filter_map(|row| row.get_mut(column)) {
+        *cell = truncate_str(cell, left, "…").into_owned();
+    }
 }
 
 /// Columns of the terminal that the table takes.
@@ -156,6 +168,20 @@ mod tests {
         assert_eq!(within(29), full);
         assert_eq!(within(28), "NAME     JOB STATUS\norders   RUNNING");
         assert_eq!(within(12), "NAME     JO…\norders   RU…");
+    }
+
+    #[test]
+    fn one_column_is_cut_for_the_others() {
+        let headers = ["OPTION", "VALUE", "FROM"];
+        let whole = vec!["a.b".to_owned(), "0123456789".repeat(5), "job".to_owned()];
+        let mut rows = vec![whole.clone()];
+        cut(&headers, &mut rows, 1, 80);
+        assert_eq!(rows, [whole.clone()]);
+        cut(&headers, &mut rows, 1, 46);
+        assert_eq!(needed(&headers, &rows), 46);
+        assert!(rows[0][1].ends_with('…'), "{rows:?}");
+        cut(&headers, &mut rows, 1, 10);
+        assert_eq!(measure_text_width(&rows[0][1]), CUT_MIN);
     }
 
     #[test]

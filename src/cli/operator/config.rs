@@ -300,8 +300,8 @@ fn print(found: Vec<Effective>, output: Output, printer: &Printer) -> anyhow::Re
             }
         }
         None if lines.is_empty() => printer.note("nothing is set"),
-        None => printer.line(render(&lines, false))?,
-        Some(OutputFormat::Wide) => printer.line(render(&lines, true))?,
+        None => printer.line(render(&lines, false, printer.width()))?,
+        Some(OutputFormat::Wide) => printer.line(render(&lines, true, None))?,
     }
     Ok(())
 }
@@ -317,7 +317,8 @@ fn line(effective: Effective) -> Line {
     Line { option, value, from, set_as, counts }
 }
 
-fn render(lines: &[Line], is_wide: bool) -> String {
+/// Of a terminal `width` columns wide, values are cut to fit.
+fn render(lines: &[Line], is_wide: bool, width: Option<usize>) -> String {
     let mut headers = vec!["OPTION", "VALUE", "FROM"];
     if is_wide {
         headers.extend(["COUNTS", "SET AS"]);
@@ -330,5 +331,9 @@ fn render(lines: &[Line], is_wide: bool) -> String {
         }
         row
     };
-    table::render(&headers, lines.iter().map(row).collect())
+    let mut rows = lines.iter().map(row).collect::<Vec<_>>();
+    if let Some(width) = width {
+        table::cut(&headers, &mut rows, 1, width);
+    }
+    table::render(&headers, rows)
 }
