@@ -26,6 +26,7 @@ pub mod exec;
 mod extension;
 pub mod failure;
 pub mod gc;
+mod groups;
 pub mod history;
 pub mod init;
 pub mod job_manager;

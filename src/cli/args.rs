@@ -45,7 +45,7 @@ pub struct Cli {
 /// What to do.
 #[derive(Subcommand)]
 pub enum Command {
-    /// Prepare the cluster and a namespace: definitions, service account and rights of the jobs
+    /// Prepare a namespace: definitions, service account and rights of its jobs
     Init(init::InitArgs),
     /// Deploy a job from a manifest, from flags or from a dialogue
     #[command(alias = "apply")]
@@ -58,9 +58,9 @@ pub enum Command {
     List(list::ListArgs),
     /// Show deployments, or everything about one
     Status(status::StatusArgs),
-    /// Show what jobs do at the moment: records, lag, backpressure and checkpoints
+    /// Show live figures of jobs: records, lag, backpressure and checkpoints
     Top(top::TopArgs),
-    /// Show what Kubernetes and the operator told about a deployment
+    /// Show the events of a deployment and of its pods
     Events(events::EventsArgs),
     /// Show the options that apply to a deployment, and where each comes from
     Config(config::ConfigArgs),
@@ -74,11 +74,11 @@ pub enum Command {
     Scale(scale::ScaleArgs),
     /// Change the image, options or arguments of a job
     Set(Box<set::SetArgs>),
-    /// Say in three sentences what is wrong with a deployment, and what to type next
+    /// Explain what is wrong with a deployment and what to run next
     Why(why::WhyArgs),
     /// Show what a change would do, step by step, and change nothing
     Plan(Box<plan::PlanArgs>),
-    /// Show the specs that a deployment had, with the state each left
+    /// Show earlier specs of a deployment, with the state that each left
     History(history::HistoryArgs),
     /// Go back to an earlier spec, with the present state
     Rollback(rollback::RollbackArgs),
@@ -86,7 +86,7 @@ pub enum Command {
     Restore(restore::RestoreArgs),
     /// Take a savepoint of a running job and print its path, or look into one
     Savepoint(Box<savepoint::SavepointCommand>),
-    /// List savepoints and checkpoints, and who still refers to each
+    /// List savepoints and checkpoints, and what still refers to each
     Snapshots(snapshots::SnapshotsArgs),
     /// List the checkpoints that a running job has taken
     Checkpoints(checkpoints::CheckpointsArgs),
@@ -98,33 +98,33 @@ pub enum Command {
     Logs(logs::LogsArgs),
     /// Run a command, or a shell, in a pod of a cluster
     Exec(exec::ExecArgs),
-    /// Ask what the autoscaler of a job knows and decides, and try it out before it is trusted
+    /// Show what the autoscaler of a job knows and decides, and try its options out
     Autoscaler(Box<autoscaler::AutoscalerArgs>),
     /// Delete a deployment, by default after saving the state of its job
     Delete(delete::DeleteArgs),
-    /// Write everything that helps to find a fault into an archive, without secrets
+    /// Collect objects, events, logs and diagnostics into an archive, with secrets redacted
     Report(report::ReportArgs),
-    /// Remove what former clusters and jobs left behind, and nothing that is still named anywhere
+    /// Remove what former clusters and jobs left behind, unless something still refers to it
     Gc(gc::GcArgs),
-    /// Check whether the cluster is ready for Flink, and what one may do in it
+    /// Check whether the cluster is ready for Flink, and which rights you have
     Check(check::CheckArgs),
     /// Run the operator in the foreground
     Operate(Box<operate::OperateArgs>),
     /// Install, upgrade and remove the operator as pods of the cluster
     Operator(Box<operator::OperatorArgs>),
-    /// Print the definitions of the four kinds of resources, or put them into the cluster
+    /// Print the custom resource definitions, or apply them
     Crds(crds::CrdsArgs),
-    /// Say, offline, what is wrong with manifests, each finding with a code
+    /// Check manifests offline; each finding has a code
     Lint(lint::LintArgs),
-    /// Print what a code of `lint` means
+    /// Explain a code of `lint`
     Explain(lint::ExplainArgs),
-    /// Print, offline, the objects that the operator would create for a manifest
+    /// Print the objects that the operator would create for a manifest, offline
     Render(render::RenderArgs),
-    /// Start, look at and remove a one-node Kubernetes for trying Flink out
+    /// Start, inspect and remove a one-node Kubernetes to try Flink on
     Sandbox(sandbox::SandboxArgs),
-    /// Print a script that completes commands, flags and names in a shell
+    /// Print a completion script for a shell
     Completion(completion::CompletionArgs),
-    /// Print the version of this program and of what is installed in the cluster
+    /// Print the versions of this program and of what is installed in the cluster
     Version(version::VersionArgs),
     /// Writes man pages, for packages
     #[command(name = "__man", hide = true)]

@@ -10,6 +10,7 @@ use clap::error::ErrorKind;
 use clap::{Arg, Args, Command, CommandFactory};
 
 use super::args::Cli;
+use super::groups::grouped;
 use super::printer::Printer;
 
 /// Columns of the help texts in the reference.
@@ -130,7 +131,7 @@ pub(super) fn shortened(error: clap::Error) -> clap::Error {
     ) {
         return error;
     }
-    match described().try_get_matches_from(std::env::args_os()) {
+    match grouped(described()).try_get_matches_from(std::env::args_os()) {
         Err(shorter) => shorter,
         Ok(_) => error,
     }
@@ -159,7 +160,9 @@ pub fn markdown() -> String {
     for (path, command) in shown(&root) {
         let depth = path.split(' ').count();
         let title = path.replacen("kubectl-flink", "kubectl flink", 1);
-        let help = command.clone().render_long_help().to_string();
+        let is_root = path == "kubectl-flink";
+        let mut shown = if is_root { grouped(command.clone()) } else { command.clone() };
+        let help = shown.render_long_help().to_string();
         let marks = "#".repeat((depth + 1).min(4));
         let help = help.lines().map(str::trim_end).collect::<Vec<_>>().join("\n");
         // Nothing but memory can fail.
