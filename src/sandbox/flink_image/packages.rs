@@ -16,6 +16,10 @@ use crate::sandbox::progress::Progress;
 use crate::sandbox::requirements::{Purpose, check};
 use crate::sandbox::state::cache;
 
+/// For every JVM in the image. A sandbox runs jobs to try them, on few cores: the fast compiler alone starts
+/// them with two thirds of the CPU time. What a job sets itself counts more.
+const JAVA_OPTIONS: &str = "-XX:TieredStopAtLevel=1";
+
 /// Makes the image, or as much of it as is not there.
 pub(super) async fn archive(
     options: &Options,
@@ -39,6 +43,7 @@ pub(super) async fn archive(
             .to_owned(),
         "FLINK_HOME=/opt/flink".to_owned(),
         format!("JAVA_HOME={}", system.java_home),
+        format!("JAVA_TOOL_OPTIONS={JAVA_OPTIONS}"),
         "LANG=C.UTF-8".to_owned(),
     ];
     let start = Start {
@@ -71,6 +76,7 @@ fn located(version: &str, tag: &str) -> Result<Archive, Error> {
         version,
         tag,
         ENTRYPOINT,
+        JAVA_OPTIONS,
         &PACKAGES.join(" "),
     ]);
     Ok(Archive {
