@@ -12,6 +12,24 @@ flink() {
     "$program" "$@"
 }
 
+say "From nothing to a running Flink job"
+cat <<PLAN
+The first time this takes 10 to 20 minutes on two cores, and one or two from then on:
+  1. build the program (5 minutes)
+  2. start a Kubernetes of one node: its parts are built once (5 to 10 minutes), and so is an image of Flink (2 minutes)
+  3. run the operator, deploy a job, take a savepoint, suspend and resume (1 minute)
+PLAN
+if [ -z "${CONTEXT:-}" ]; then
+    for tool in kind k3d minikube; do
+        if command -v "$tool" >/dev/null; then
+            echo "$tool is installed: \`make demo CONTEXT=NAME\` uses a cluster of yours, in the place of step 2."
+        fi
+    done
+    if [ -n "${KUBEBUILDER_ASSETS:-}" ]; then
+        echo "KUBEBUILDER_ASSETS is set: its programs are used."
+    fi
+fi
+
 say "Building kubectl-flink"
 cargo build --locked
 program=$PWD/target/debug/kubectl-flink
