@@ -4,6 +4,7 @@
 //! its output tells at the end whether any step lost or doubled one.
 
 mod access;
+mod autoscaler;
 mod care;
 mod cluster;
 mod crashes;

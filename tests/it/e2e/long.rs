@@ -1,8 +1,6 @@
 //! What takes long, or a machine with nothing else to do: `tests/cluster.sh all` runs these, and so
 //! does their name.
 
-mod autoscaler;
-
 use std::time::Instant;
 
 use super::*;
