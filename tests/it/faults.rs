@@ -41,18 +41,6 @@ async fn no_write_has_to_be_heard_of() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs a control plane"]
-async fn of_two_operators_one_leads() {
-    leaders::one_leads().await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "needs a control plane"]
-async fn several_operators_share_the_namespaces() {
-    shards::each_has_its_part().await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "needs a control plane"]
 async fn rights_may_go_and_come_back() {
     named::rights_may_go_and_come_back().await;
 }
@@ -89,24 +77,41 @@ async fn a_job_that_nobody_saw_may_be_lost() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs a control plane"]
-async fn etcd_may_restart() {
-    parts::may_restart("etcd").await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "needs a control plane"]
-async fn the_api_server_may_restart() {
-    parts::may_restart("kube-apiserver").await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "needs a control plane"]
-async fn the_store_may_go_back() {
-    restored::the_store_may_go_back().await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "needs a control plane"]
 async fn everything_settles_after_any_trouble() {
     weather::everything_settles().await;
+}
+
+/// Those that tell by the time that something takes, or stop the control plane: beside others they would take longer.
+mod alone {
+    use super::{leaders, parts, restored, shards};
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    #[ignore = "needs a control plane"]
+    async fn of_two_operators_one_leads() {
+        leaders::one_leads().await;
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    #[ignore = "needs a control plane"]
+    async fn several_operators_share_the_namespaces() {
+        shards::each_has_its_part().await;
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    #[ignore = "needs a control plane"]
+    async fn etcd_may_restart() {
+        parts::may_restart("etcd").await;
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    #[ignore = "needs a control plane"]
+    async fn the_api_server_may_restart() {
+        parts::may_restart("kube-apiserver").await;
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    #[ignore = "needs a control plane"]
+    async fn the_store_may_go_back() {
+        restored::the_store_may_go_back().await;
+    }
 }

@@ -37,6 +37,8 @@ impl Drop for Sandbox {
 
 /// Cases that are played at the same time: most of their time is waiting.
 const AT_ONCE: usize = 24;
+/// A place for each case that is being played, of all tests that run side by side.
+pub(super) static ROOM: Semaphore = Semaphore::const_new(AT_ONCE);
 
 /// What all cases of a test stand on.
 pub(super) struct Ground {
@@ -44,8 +46,6 @@ pub(super) struct Ground {
     pub(super) folder: tempfile::TempDir,
     pub(super) client: Client,
     pub(super) world: Arc<World>,
-    /// A place for each case that is being played.
-    pub(super) room: Semaphore,
 }
 
 impl Ground {
@@ -68,7 +68,7 @@ impl Ground {
         crds::apply(&client, &crd::all(), false).await.unwrap();
         crds::wait_until_established(&client, &crd::all(), Duration::from_secs(30)).await.unwrap();
         let world = World::start(client.clone()).await;
-        Self { sandbox, folder, client, world, room: Semaphore::new(AT_ONCE) }
+        Self { sandbox, folder, client, world }
     }
 
     /// An operator that keeps its log under this name, and trusts the control plane's authority alone.

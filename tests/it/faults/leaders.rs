@@ -12,11 +12,11 @@ use super::replicas::{LEASE, LEASE_DURATION, Replica, Replicas};
 use super::stage::lay_out;
 
 const NAMESPACE: &str = "leaders";
-/// So soon a lease that was given back has a new holder.
-const HAND_OVER_MAX: Duration = Duration::from_secs(2);
+/// A lease that was given back has a new holder before it would have ended.
+const HAND_OVER_MAX: Duration = Duration::from_secs(6);
 /// Processes of a busy machine react late.
-const SLACK: Duration = Duration::from_secs(3);
-const PATIENCE: Duration = Duration::from_mins(1);
+const SLACK: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_mins(3);
 
 struct Scene {
     replicas: Replicas,

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
 use super::end_state;
-use super::ground::{Ground, file};
+use super::ground::{Ground, ROOM, file};
 use super::proxy::{Asked, Side};
 use super::scenarios::{JOB, deployment};
 use super::stage::{DEPLOYMENT, Stage, is_stable, lay_out};
@@ -50,7 +50,7 @@ pub(super) async fn roles_may_go_and_come_back(ground: &Arc<Ground>) {
 }
 
 async fn play(ground: &Arc<Ground>, name: &str, moment: Option<Moment>) -> String {
-    let _place = ground.room.acquire().await.unwrap();
+    let _place = ROOM.acquire().await.unwrap();
     let namespace = format!("role-{name}");
     lay_out(ground, &namespace).await;
     let bindings = give_rights(ground, &namespace).await;

@@ -15,10 +15,10 @@ const NAMESPACE: &str = "operators";
 const SHARDS: usize = 4;
 const TEAMS: usize = 6;
 const NAMES: [&str; 3] = ["one", "two", "three"];
-/// So soon what a process gives back has a new holder.
-const HAND_OVER_MAX: Duration = Duration::from_secs(3);
+/// What a process gives back has a new holder before its lease would have ended.
+const HAND_OVER_MAX: Duration = Duration::from_secs(6);
 /// Processes of a busy machine react late.
-const SLACK: Duration = Duration::from_secs(5);
+const SLACK: Duration = Duration::from_secs(20);
 
 /// When something began.
 struct Begin {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::end_state;
-use super::ground::Ground;
+use super::ground::{Ground, ROOM};
 use super::points::{self, Point};
 use super::proxy::{Asked, Fault, Moment, Recorded};
 use super::scenarios::{self, Scenario};
@@ -288,7 +288,7 @@ async fn play(
     scenario: &Scenario,
     script: Script,
 ) -> Played {
-    let _place = ground.room.acquire().await.unwrap();
+    let _place = ROOM.acquire().await.unwrap();
     let stage = Stage::new(ground, namespace, script).await;
     (scenario.play)(&stage).await;
     stage.until_at_rest().await;
