@@ -89,6 +89,13 @@ fn last_reconciled(cluster: &FakeCluster) -> Value {
     serde_json::from_str(text.as_str().unwrap()).unwrap()
 }
 
+/// Waits until the job was measured so many times more.
+async fn measure(operating: &Operating, times: usize) {
+    let measured = || operating.flink.requests("taskmanagers/metrics").len();
+    let until = measured() + times;
+    operating.until("it measures", |_| (measured() >= until).then_some(())).await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_change_of_the_load_scales_in_place_up_and_down_and_then_rests() {
     let operating = Operating::start(flink().await);
@@ -101,9 +108,9 @@ async fn a_change_of_the_load_scales_in_place_up_and_down_and_then_rests() {
         .await;
 
     // After a backlog it may have more than it needs; then it stays as it is.
-    tokio::time::sleep(std::time::Duration::from_secs(4)).await;
+    measure(&operating, 12).await;
     let (changes, steady) = (with_load(&operating, |load| load.changes), parallelism(&operating));
-    tokio::time::sleep(std::time::Duration::from_secs(3)).await;
+    measure(&operating, 9).await;
     assert_eq!(
         (with_load(&operating, |load| load.changes), parallelism(&operating)),
         (changes, steady)
@@ -274,9 +281,7 @@ async fn steady_jobs_cost_a_write_now_and_then() {
     operating.until("samples are stored", stored).await;
     tokio::time::sleep(std::time::Duration::from_millis(300)).await;
     operating.cluster.forget_requests();
-    let measured = operating.flink.requests("taskmanagers/metrics").len();
-    tokio::time::sleep(std::time::Duration::from_secs(2)).await;
-    assert!(operating.flink.requests("taskmanagers/metrics").len() > measured + 3, "it measures");
+    measure(&operating, 4).await;
     let writes: Vec<String> =
         operating.cluster.writes().iter().map(|write| write.uri.clone()).collect();
     assert_eq!(writes, [""; 0]);

@@ -12,7 +12,7 @@ import time
 import urllib.parse
 import urllib.request
 
-PATIENCE = 30
+PATIENCE = 120
 # What Grafana puts in.
 VARIABLES = {"$namespace": ".*", "$__rate_interval": "10s"}
 # Facts of the world that tests/monitoring.sh makes.

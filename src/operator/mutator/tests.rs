@@ -77,7 +77,8 @@ async fn one_that_hangs_and_is_left_out_takes_nobody_elses_time() {
     let mut all = mutators(&[("z.expression", "{'spec': {'job': {'parallelism': 9}}}")]);
     all.push(Arc::new(Hanging("a", FailurePolicy::Ignore)));
     all.push(Arc::new(Hanging("b", FailurePolicy::Ignore)));
-    let within = Some(Duration::from_millis(60));
+    // Others have to be done by then, on any machine.
+    let within = Some(Duration::from_secs(1));
     let outcome = mutate(&all, Kind::FlinkDeployment, &object(), within).await.unwrap();
     assert_eq!(outcome.object["spec"]["job"]["parallelism"], 9);
     let told = ["a", "b"].map(|it| format!("mutator `{it}` is left out: it took longer than "));
