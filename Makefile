@@ -4,7 +4,7 @@
 CARGO ?= cargo
 export CARGO_TERM_COLOR ?= auto
 
-.PHONY: help build dist release test test-fast demo bench bench-autoscaler bench-looking image sbom chart format clean
+.PHONY: help build dist release test test-all test-fast demo bench bench-autoscaler bench-looking image sbom chart format clean
 
 help: ## list the recipes
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -44,21 +44,11 @@ test-fast: ## format, lints, unit, property, golden and command line tests, docu
 	@if $(CARGO) deny --version >/dev/null 2>&1; then $(CARGO) deny --locked check bans licenses sources; \
 	else echo "cargo-deny is not installed: deny.toml is not checked"; fi
 
-# Of each random simulation 24 seeds, so that the whole run stays short on two cores: fewer than by default of session
-# jobs (64) and of stores that go back unseen (48), and about as many of all others (16 to 32).
-# One more, for them and for the fuzz targets, is the same in every run, so that a change fails by what it did alone:
-# `make test KUBECTL_FLINK_ANOTHER_SEED=$(date +%s)` looks for others. What a failure prints tries the same again.
-# Of the crash matrix a quarter of the points, another one for the next commit. `tests/cluster.sh faults::` tries all.
-fault_share := $(shell echo $$(($$(git rev-list --count HEAD 2>/dev/null || echo 0) % 4))/4)
-test: export KUBECTL_FLINK_SIMULATION_CASES ?= 24
-test: export KUBECTL_FLINK_ANOTHER_SEED ?= 1795303101
-test: export KUBECTL_FLINK_FAULT_SHARE ?= $(fault_share)
-test: test-fast ## all tests: also against a real API server, and end to end with real Flink
-	tests/artifacts.sh
-	tests/stores.sh
-	tests/helm.sh
-	tests/monitoring.sh
-	tests/cluster.sh
+test: ## all tests: also against a real API server, and end to end with real Flink; half an hour
+	CARGO="$(CARGO)" tests/all.sh
+
+test-all: ## those with all points of the crash matrix, new seeds, long runs, documentation and mutations; hours
+	CARGO="$(CARGO)" tests/all.sh all
 
 demo: ## from nothing to a running job; CONTEXT=name uses a cluster that is there
 	CONTEXT="$(CONTEXT)" examples/demo.sh

@@ -2,7 +2,8 @@
 # Run the tests that need a cluster, in a sandbox of their own that is gone afterwards.
 #
 #   tests/cluster.sh                 what CI runs
-#   tests/cluster.sh all             and e2e::long::, which takes some minutes more and asks for a quiet machine
+#   tests/cluster.sh all             and ::long::, which takes an hour more and asks for a quiet machine, and the examples in
+#                                    Python and SQL, whose images take minutes to make
 #   tests/cluster.sh NAME            only tests whose name contains NAME
 #   KUBECTL_FLINK_FAULT_POINTS=6 tests/cluster.sh faults::
 #                                    kills the operator at some writes of each scenario, and not at every one
@@ -12,6 +13,7 @@
 # KUBECTL_FLINK_TEST_KEEP=1 leaves namespaces behind, to look at.
 set -eu
 cd "$(dirname "$0")/.."
+. tests/phases.sh
 # The operator's image holds this program alone: statically linked, and here without debug information.
 cargo rustc --locked --bin kubectl-flink -- -C target-feature=+crt-static -C strip=debuginfo
 mkdir -p target/static
@@ -45,32 +47,58 @@ finish() {
 trap finish EXIT
 trap 'exit 130' INT TERM
 
-if [ -z "${KUBECTL_FLINK_TEST_KUBECONFIG:-}" ]; then
-    export KUBECTL_FLINK_TEST_KUBECONFIG="$folder/kubeconfig"
-    "$program" sandbox up --name "$sandbox" --install --kubeconfig "$KUBECTL_FLINK_TEST_KUBECONFIG"
+images() {
     # What the packages give, whether or not a registry answers: the same image on every machine.
     export KUBECTL_FLINK_IMAGE_FROM="${KUBECTL_FLINK_IMAGE_FROM:-packages}"
-    "$program" sandbox flink-image --name "$sandbox" --install
-    "$program" sandbox flink-image --name "$sandbox" --version 2.1
-    target/static/kubectl-flink operator image --file "$folder/operator.tar"
-    "$program" sandbox load-image "$folder/operator.tar" --name "$sandbox"
-    rm "$folder/operator.tar"
-    case "${1:-all}" in
+    "$program" sandbox flink-image --name "$sandbox" --install \
+        && "$program" sandbox flink-image --name "$sandbox" --version 2.1 \
+        && target/static/kubectl-flink operator image --file "$folder/operator.tar" \
+        && "$program" sandbox load-image "$folder/operator.tar" --name "$sandbox" \
+        && rm "$folder/operator.tar"
+}
+
+python_image() {
+    flink=$("$program" sandbox flink-image --name "$sandbox" -o json | sed -n 's/.*"archive": *"\([^"]*\)".*/\1/p') \
+        && tests/python-image.py "$flink" "$folder/python.tar" \
+        && "$program" sandbox load-image "$folder/python.tar" --name "$sandbox" \
+        && rm "$folder/python.tar"
+}
+
+# Those whose name contains the first, in so many lanes: each has a namespace of its own.
+tests() {
+    name=$1
+    lanes=$2
+    shift 2
+    phase "$name" cargo test --locked --test it -- --ignored --test-threads "$lanes" "$name" "$@"
+}
+
+if [ -z "${KUBECTL_FLINK_TEST_KUBECONFIG:-}" ]; then
+    export KUBECTL_FLINK_TEST_KUBECONFIG="$folder/kubeconfig"
+    phase sandbox "$program" sandbox up --name "$sandbox" --install --kubeconfig "$KUBECTL_FLINK_TEST_KUBECONFIG"
+    case "${1:-}" in
+    faults* | api_server*) ;;
+    *) phase images images ;;
+    esac
+    case "${1:-}" in
     all | e2e | e2e:: | *example* | *python*)
-        flink=$("$program" sandbox flink-image --name "$sandbox" -o json | sed -n 's/.*"archive": *"\([^"]*\)".*/\1/p')
-        if tests/python-image.py "$flink" "$folder/python.tar"; then
-            "$program" sandbox load-image "$folder/python.tar" --name "$sandbox"
-        else
-            echo "$0: without the image orders-python:1 the test of the example in Python fails" >&2
-        fi
-        rm -f "$folder/python.tar"
+        phase "image with Python" python_image \
+            || echo "$0: without the image orders-python:1 the test of the example in Python fails" >&2
         ;;
     esac
 fi
 # The same troubles in every run of CI; `KUBECTL_FLINK_FAULT_SEED=$(date +%s)` looks for others.
 export KUBECTL_FLINK_FAULT_SEED="${KUBECTL_FLINK_FAULT_SEED:-1795303101}"
-case "${1:-}" in
-"") set -- api_server:: faults:: e2e:: --skip e2e::long:: ;;
-all) set -- api_server:: faults:: e2e:: ;;
+case "${1:-all}" in
+all)
+    tests api_server:: 2
+    tests faults:: 3 --skip faults::alone::
+    tests faults::alone:: 1
+    if [ "${1:-}" = all ]; then
+        tests e2e:: 3 --skip ::long::
+        tests ::long:: 1
+    else
+        tests e2e:: 3 --skip ::long:: --skip an_example_in_
+    fi
+    ;;
+*) cargo test --locked --test it -- --ignored --nocapture --test-threads 1 "$@" ;;
 esac
-cargo test --locked --test it -- --ignored --nocapture --test-threads 1 "$@"

@@ -1,0 +1,48 @@
+# Seconds of each phase and of each test. To be sourced by a script that is in the project's folder.
+#
+#   phase NAME COMMAND…  runs a phase, and tells its seconds when it is over
+#   together SCRIPT…     runs phases side by side: each tells what it said when it is over
+#   slowest              tells which phases and which ten tests took the longest
+KUBECTL_FLINK_TEST_SECONDS=${KUBECTL_FLINK_TEST_SECONDS:-$PWD/target/tmp/seconds}
+export KUBECTL_FLINK_TEST_SECONDS
+mkdir -p "$KUBECTL_FLINK_TEST_SECONDS"
+
+phase() {
+    phase_name=$1
+    shift
+    echo "== $phase_name"
+    phase_start=$(date +%s)
+    # In a process of its own: what it names the same is its own.
+    phase_status=0
+    ("$@") || phase_status=$?
+    phase_seconds=$(($(date +%s) - phase_start))
+    echo "== $phase_name: $phase_seconds s"
+    printf '%6d s  %s\n' "$phase_seconds" "$phase_name" >>"$KUBECTL_FLINK_TEST_SECONDS/phases"
+    return "$phase_status"
+}
+
+together() {
+    together_folder=$(mktemp -d)
+    together_status=0
+    for together_script; do
+        phase "$together_script" "$together_script" >"$together_folder/$(basename "$together_script")" 2>&1 &
+        eval "together_$(basename "$together_script" .sh)=$!"
+    done
+    for together_script; do
+        eval "wait \$together_$(basename "$together_script" .sh)" || together_status=1
+        cat "$together_folder/$(basename "$together_script")"
+    done
+    rm -rf "$together_folder"
+    return "$together_status"
+}
+
+slowest() {
+    echo "== seconds of each phase"
+    cat "$KUBECTL_FLINK_TEST_SECONDS/phases"
+    echo "== the ten slowest tests"
+    # Lines such as `ok e2e::care::a_failed_job_is_started_again <41.203s>`.
+    cat "$KUBECTL_FLINK_TEST_SECONDS"/tests-* 2>/dev/null | sed -n 's/^\([a-z]*\) \(.*\) <\([0-9.]*\)s>$/\3 \2 \1/p' \
+        | sort -rn | head -n 10 | while read -r seconds test outcome; do
+        printf '%8.1f s  %s%s\n' "$seconds" "$test" "$([ "$outcome" = ok ] || echo " ($outcome)")"
+    done
+}
