@@ -213,9 +213,6 @@ mod tests {
     }
 
     #[test]
-    fn bytes_become_digits() {}
-
-    #[test]
     fn key_is_the_same_each_time() {
         assert_eq!(key(), key());
         assert_eq!(key().len(), 16);
