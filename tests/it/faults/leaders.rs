@@ -16,7 +16,7 @@ const NAMESPACE: &str = "leaders";
 const HAND_OVER_MAX: Duration = Duration::from_secs(6);
 /// Processes of a busy machine react late.
 const SLACK: Duration = Duration::from_secs(20);
-const PATIENCE: Duration = Duration::from_mins(3);
+const PATIENCE: Duration = Duration::from_mins(10);
 
 struct Scene {
     replicas: Replicas,

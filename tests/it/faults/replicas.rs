@@ -26,7 +26,7 @@ kubernetes.operator.leader-election.renew-deadline: 7 s
 kubernetes.operator.leader-election.retry-period: 1 s
 kubernetes.operator.health.probe.enabled: false
 ";
-const PATIENCE: Duration = Duration::from_mins(2);
+const PATIENCE: Duration = Duration::from_mins(10);
 const LOOK: Duration = Duration::from_millis(20);
 
 /// One operator.

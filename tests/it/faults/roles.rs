@@ -23,7 +23,7 @@ use crate::support::{api_client, rights};
 /// How long the rights are away.
 const AWAY: Duration = Duration::from_secs(5);
 /// Longest time until the moment comes.
-const PATIENCE: Duration = Duration::from_mins(1);
+const PATIENCE: Duration = Duration::from_mins(10);
 
 /// A moment of an upgrade: it is there when this was asked for.
 type Moment = (&'static str, fn(&Asked) -> bool);

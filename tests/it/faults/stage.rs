@@ -15,9 +15,9 @@ use super::ground::{Ground, file};
 use super::operator::Operator;
 use super::proxy::{Asked, Fault, Proxy, Recorded};
 
-/// Steps take a second; many of them at once on two cores take longer. A watch that is frozen is believed
+/// Steps take a second; many of them at once on two busy cores take much longer. A watch that is frozen is believed
 /// for a minute, and what failed meanwhile is tried again after most of another.
-const PATIENCE: Duration = Duration::from_mins(3);
+const PATIENCE: Duration = Duration::from_mins(10);
 /// How often the operator is looked after, and whether it wrote.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// How often an object is read although the operator wrote nothing: two dozen cases share two cores with
