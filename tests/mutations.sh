@@ -23,7 +23,8 @@ finish() {
     trap - EXIT
     git worktree remove --force "$scratch" 2>/dev/null || true
     # Cargo takes what it built in the worktree for the same package, and its own files for older.
-    touch "$root/src/lib.rs" "$root/tests/it/main.rs" "$root"/crates/*/src/lib.rs
+    touch "$root/src/lib.rs" "$root/tests/it/main.rs" "$root"/crates/*/src/lib.rs \
+        "$root/crates/lifecycle/tests/it/main.rs"
     exit "$status"
 }
 trap finish EXIT
@@ -45,9 +46,9 @@ judge() {
     test=$(field Test "$patch")
     git -C "$scratch" apply "$patch"
     outcome="does not build"
-    if (cd "$scratch" && cargo test --locked --test it --no-run) >"$log" 2>&1; then
+    if (cd "$scratch" && cargo test --locked --workspace --test it --no-run) >"$log" 2>&1; then
         outcome="survives"
-        (cd "$scratch" && timeout "$limit" cargo test --locked --test it "$test") >"$log" 2>&1 || outcome="fails"
+        (cd "$scratch" && timeout "$limit" cargo test --locked --workspace --test it "$test") >"$log" 2>&1 || outcome="fails"
         # Neither a test that is not there nor one that ended otherwise is a test that failed.
         case "$outcome" in
         fails) grep -q "^test .*$test .*FAILED" "$log" || outcome="does not end" ;;

@@ -12,7 +12,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use super::context::Context;
 use super::kind::Operated;
 use super::pass::Error;
-use super::reconcile::{self, step_name};
+use super::reconcile;
 use super::{session_job, snapshot};
 use api::deployment::FlinkDeployment;
 use api::session_job::FlinkSessionJob;
@@ -49,7 +49,7 @@ pub async fn of_deployment(resource: FlinkDeployment, context: &Context) -> Resu
     let is_deed =
         |step: &&plan::Step| !matches!(step, plan::Step::WriteStatus(_) | plan::Step::Event(_));
     Ok(Preview {
-        steps: plan.steps.iter().filter(is_deed).map(step_name).collect(),
+        steps: plan.steps.iter().filter(is_deed).map(plan::Step::name).collect(),
         error: news(status.error.as_deref(), plan.status.error.as_deref()),
         because: plan.because,
         blocker: plan.blocker.map(|blocker| *blocker),

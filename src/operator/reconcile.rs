@@ -212,7 +212,7 @@ fn hyphenated(hex: &str) -> String {
 
 /// One line for each decision that does something or changes the status.
 fn report(resource: &FlinkDeployment, before: &DeploymentStatus, plan: &Plan, context: &Context) {
-    let steps: Vec<&'static str> = plan.steps.iter().map(step_name).collect();
+    let steps: Vec<&'static str> = plan.steps.iter().map(Step::name).collect();
     let state = plan.status.lifecycle_state.map_or("-", |state| state.as_str());
     if steps.is_empty() && *plan.status == *before {
         tracing::debug!(state, because = plan.because, "nothing to do");
@@ -227,28 +227,4 @@ fn report(resource: &FlinkDeployment, before: &DeploymentStatus, plan: &Plan, co
         is_gone: plan.steps.iter().any(|step| matches!(step, Step::RemoveFinalizer)),
         because: plan.because.clone(),
     });
-}
-
-/// The step's name in logs.
-pub fn step_name(step: &Step) -> &'static str {
-    match step {
-        Step::AddFinalizer => "add-finalizer",
-        Step::RemoveFinalizer => "remove-finalizer",
-        Step::WriteStatus(_) => "write-status",
-        Step::Event(_) => "event",
-        Step::RecordRevision(_) => "record-revision",
-        Step::Snapshot(step) => step.name(),
-        Step::TriggerStop { .. } => "stop-with-savepoint",
-        Step::CancelJob { .. } => "cancel-job",
-        Step::ScaleJob { .. } => "scale-job",
-        Step::StopJobManager { .. } => "stop-job-manager",
-        Step::DeleteJobManager { .. } => "delete-job-manager",
-        Step::DeleteTaskManagers { .. } => "delete-task-managers",
-        Step::ScaleTaskManagers { .. } => "scale-task-managers",
-        Step::DeleteHaMetadata { .. } => "delete-ha-metadata",
-        Step::ForgetJobGraphs { .. } => "forget-job-graphs",
-        Step::CreateCluster(_) => "create-cluster",
-        Step::FinishCluster(_) => "finish-cluster",
-        Step::ApplyIngress(_) => "apply-ingress",
-    }
 }

@@ -5,8 +5,8 @@ use autoscaler::cost::Cost;
 use autoscaler::state;
 use axum::http::Method;
 use serde_json::{Value, json};
+use testing::scene::{JOB_ID, Scene};
 
-use crate::decisions::{JOB_ID, Scene};
 use crate::support::fake_cluster::FakeCluster;
 use crate::support::fake_flink::FakeFlink;
 use crate::support::fake_flink::load::{Load, SOURCE, WINDOW};

@@ -13,9 +13,9 @@ use kubectl_flink::operator::run::Watch;
 use kubectl_flink::operator::validator::{Subject, Validator, Violation};
 use lifecycle::reconciled::{ReconciledJob, ReconciledSpec};
 use serde_json::{Value, json};
+use testing::scene::{JOB_ID, Scene};
 
 use crate::autoscaler::{flink, run, scene, with_load};
-use crate::decisions::{JOB_ID, Scene};
 use crate::support::fake_cluster::FakeCluster;
 use crate::support::fake_flink::Job;
 use crate::support::fake_flink::load::{Load, SOURCE, WINDOW};

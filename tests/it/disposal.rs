@@ -8,9 +8,9 @@ use jiff::Timestamp;
 use kubectl_flink::operator::run::Watch;
 use lifecycle::reconciled::ReconciledSpec;
 use serde_json::{Value, json};
+use testing::scene::{JOB_ID, Scene};
 
 use crate::autoscaler::events;
-use crate::decisions::{JOB_ID, Scene};
 use crate::support::fake_cluster::{FakeCluster, Fault};
 use crate::support::fake_flink::FakeFlink;
 use crate::support::operating::Operating;

@@ -27,7 +27,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use crate::support::choices::{Choices, another_seed};
+use testing::choices::{Choices, another_seed};
 
 /// How long mutations of each target are tried.
 const SECONDS: &str = "KUBECTL_FLINK_FUZZ_SECONDS";

@@ -6,8 +6,8 @@ use axum::http::Method;
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::api::{Api, Patch, PatchParams};
 use serde_json::{Value, json};
+use testing::scene::Scene;
 
-use crate::decisions::Scene;
 use crate::support::fake_cluster::FakeCluster;
 use crate::support::fake_flink::FakeFlink;
 use crate::support::operating::Operating;

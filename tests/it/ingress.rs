@@ -5,9 +5,9 @@ use http::Method;
 use kube::Api;
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
+use testing::scene::Scene;
 
 use crate::autoscaler::events;
-use crate::decisions::Scene;
 use crate::support::fake_cluster::FakeCluster;
 use crate::support::fake_flink::FakeFlink;
 use crate::support::operating::{Operating, with_status};

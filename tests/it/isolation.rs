@@ -5,8 +5,9 @@ use std::ffi::OsStr;
 use std::path::Path;
 use std::process::Command;
 
+use testing::sources::{path, texts_below};
+
 use crate::support::program::{HOME, other, program};
-use crate::support::sources::{path, texts_below};
 
 /// Variables that change what a program prints or does, as a user may have set them.
 const OF_A_USER: &[(&str, &str)] = &[
@@ -79,7 +80,8 @@ fn programs_are_started_in_one_place_alone() {
     let own = ["tests/it/support/program.rs", "tests/it/isolation.rs"];
     let starts = ["Command::new(", "cargo_bin", "CARGO_BIN_EXE"];
     let mut found = Vec::new();
-    for (file, text) in texts_below("tests/it") {
+    let folders = ["tests/it", "crates/lifecycle/tests", "crates/testing"];
+    for (file, text) in folders.into_iter().flat_map(texts_below) {
         if own.iter().all(|own| file != Path::new(own)) {
             let lines = text.lines().filter(|line| starts.iter().any(|start| line.contains(start)));
             found.extend(lines.map(|line| format!("{}: {line}", file.display())));

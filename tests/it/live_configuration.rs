@@ -4,9 +4,9 @@ use api::job::JobState;
 use axum::http::Method;
 use kubectl_flink::operator::run::Watch;
 use serde_json::{Value, json};
+use testing::scene::Scene;
+use testing::scene::started_without;
 
-use crate::decisions::Scene;
-use crate::decisions::reload::started_without;
 use crate::support::fake_cluster::{FakeCluster, Fault};
 use crate::support::fake_flink::FakeFlink;
 use crate::support::operating::Operating;

@@ -11,8 +11,8 @@ use kubectl_flink::metrics::{Identity, Metrics, Settings};
 use kubectl_flink::operator::http::Listener;
 use kubectl_flink::operator::run::Watch;
 use kubectl_flink::operator::{exposition, report};
+use testing::scene::Scene;
 
-use crate::decisions::Scene;
 use crate::support::fake_cluster::FakeCluster;
 use crate::support::fake_flink::FakeFlink;
 use crate::support::operating::Operating;

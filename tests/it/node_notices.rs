@@ -7,9 +7,9 @@ use api::job::{JobState, UpgradeMode};
 use axum::http::Method;
 use jiff::Timestamp;
 use serde_json::{Value, json};
+use testing::scene::Scene;
 
 use crate::autoscaler::events;
-use crate::decisions::Scene;
 use crate::support::fake_cluster::{FakeCluster, Fault};
 use crate::support::fake_flink::FakeFlink;
 use crate::support::operating::Operating;

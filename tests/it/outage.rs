@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use axum::http::Method;
 use serde_json::json;
+use testing::scene::Scene;
 
-use crate::decisions::Scene;
 use crate::support::fake_cluster::{FakeCluster, Fault};
 use crate::support::fake_flink::FakeFlink;
 use crate::support::operating::Operating;

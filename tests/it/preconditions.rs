@@ -5,8 +5,8 @@ use api::job::UpgradeMode;
 use axum::http::Method;
 use jiff::Timestamp;
 use serde_json::{Value, json};
+use testing::scene::Scene;
 
-use crate::decisions::Scene;
 use crate::set_back::session_job_runs;
 use crate::support::fake_cluster::{FakeCluster, Fault, Recorded};
 use crate::support::fake_flink::FakeFlink;

@@ -6,9 +6,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use lifecycle::error_document::reason_of;
 use lifecycle::reconciled::ReconciledSpec;
 use serde_json::{Value, json};
+use testing::scene::Scene;
 
 use crate::autoscaler::events;
-use crate::decisions::Scene;
 use crate::support::fake_cluster::{FakeCluster, Fault};
 use crate::support::fake_flink::FakeFlink;
 use crate::support::operating::{Operating, error_of};

@@ -5,8 +5,8 @@ use api::job::{JobState, UpgradeMode};
 use lifecycle::reconciled::ReconciledSpec;
 use lifecycle::session_job::identity;
 use serde_json::{Value, json};
+use testing::scene::{SAVEPOINT, Scene};
 
-use crate::decisions::{SAVEPOINT, Scene};
 use crate::support::fake_cluster::FakeCluster;
 use crate::support::fake_flink::FakeFlink;
 use crate::support::operating::{Operating, error_of, job_manager_of, with_status};

@@ -1,14 +1,9 @@
 //! Stand-ins for the systems outside, and what tests share.
 
-pub(crate) mod acceptance;
 pub(crate) mod api_client;
-pub(crate) mod choices;
-pub(crate) mod exploration;
 pub(crate) mod fake_cluster;
 pub(crate) mod fake_flink;
 pub(crate) mod fake_sql_gateway;
-pub(crate) mod generated;
 pub(crate) mod operating;
 pub(crate) mod program;
 pub(crate) mod rights;
-pub(crate) mod sources;

@@ -4,7 +4,6 @@
 //! and a test here holds that table and these tests together.
 
 mod autoscaler;
-mod double_action;
 mod hidden_errors;
 mod leaks;
 mod mutations;

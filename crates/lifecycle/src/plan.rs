@@ -213,6 +213,32 @@ pub enum Step {
     FinishCluster(Box<Objects>),
 }
 
+impl Step {
+    /// Its name in logs.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::AddFinalizer => "add-finalizer",
+            Self::RemoveFinalizer => "remove-finalizer",
+            Self::WriteStatus(_) => "write-status",
+            Self::Event(_) => "event",
+            Self::RecordRevision(_) => "record-revision",
+            Self::Snapshot(step) => step.name(),
+            Self::TriggerStop { .. } => "stop-with-savepoint",
+            Self::CancelJob { .. } => "cancel-job",
+            Self::ScaleJob { .. } => "scale-job",
+            Self::StopJobManager { .. } => "stop-job-manager",
+            Self::DeleteJobManager { .. } => "delete-job-manager",
+            Self::DeleteTaskManagers { .. } => "delete-task-managers",
+            Self::ScaleTaskManagers { .. } => "scale-task-managers",
+            Self::DeleteHaMetadata { .. } => "delete-ha-metadata",
+            Self::ForgetJobGraphs { .. } => "forget-job-graphs",
+            Self::CreateCluster(_) => "create-cluster",
+            Self::FinishCluster(_) => "finish-cluster",
+            Self::ApplyIngress(_) => "apply-ingress",
+        }
+    }
+}
+
 /// What to do now, why, and when to look again.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan<T = Step, S = DeploymentStatus> {

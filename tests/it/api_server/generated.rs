@@ -5,12 +5,12 @@ use api::manifest::Resource;
 use config::OperatorConfig;
 use lifecycle::validate::{session_job, state_snapshot};
 use serde_json::{Value, json};
+use testing::acceptance::accepted;
+use testing::choices::{Choices, another_seed};
+use testing::generated::{put, put_anywhere, read, spec_fields, wrong};
 
 use super::Server;
 use super::crds::{deployment, object};
-use crate::support::acceptance::accepted;
-use crate::support::choices::{Choices, another_seed};
-use crate::support::generated::{put, put_anywhere, read, spec_fields, wrong};
 
 /// Objects of each kind.
 const TRIES: usize = 150;

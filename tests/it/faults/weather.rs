@@ -8,6 +8,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use http::Method;
 use kube::api::ListParams;
 use serde_json::json;
+use testing::choices::Choices;
 use tokio::task::JoinError;
 use tokio::time::sleep;
 
@@ -16,7 +17,6 @@ use super::ground::Ground;
 use super::proxy::{Asked, Fault, Moment, Recorded, Side, WatchFault};
 use super::scenarios::{CLUSTER, JOB, deployment, highly_available, run_in_session};
 use super::stage::{DEPLOYMENT, SESSION_JOB, Script, Stage, is_stable};
-use crate::support::choices::Choices;
 
 /// Lives at the same time.
 const LIVES: u64 = 16;

@@ -6,9 +6,9 @@ use config::OperatorConfig;
 use lifecycle::validate::{Violation, session_job, state_snapshot};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use testing::acceptance::accepted;
 
 use super::{Target, fuzz_text, kind_of};
-use crate::support::acceptance::accepted;
 
 const WORDS: &[&str] = &[
     "apiVersion: flink.apache.org/v1beta1\n",

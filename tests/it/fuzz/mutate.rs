@@ -1,8 +1,7 @@
 //! One input from another: bytes, words, pieces, and the nodes of what is JSON.
 
 use serde_json::{Value, json};
-
-use crate::support::choices::Choices;
+use testing::choices::Choices;
 
 /// Numbers at which something ends.
 const NUMBERS: [&str; 14] = [

@@ -15,10 +15,10 @@ use kubectl_flink::operator::validator::Validator;
 use lifecycle::error_document::message_of;
 use serde::Serialize;
 use serde_json::{Value, json};
+use testing::scene::{JOB_ID, Scene};
 
 use super::fake_cluster::FakeCluster;
 use super::fake_flink::{FakeFlink, Job};
-use crate::decisions::{JOB_ID, Scene};
 
 /// How long something may take to come about, and how often it is looked for.
 const PATIENCE: Duration = Duration::from_secs(20);

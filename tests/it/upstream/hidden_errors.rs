@@ -7,9 +7,9 @@ use kubectl_flink::operator::pods;
 use lifecycle::plan::{Event, Plan, Step};
 use lifecycle::world::{Fact, JobException, JobManager};
 use serde_json::{Value, json};
+use testing::scene::{JOB_ID, Scene, ago, error, job_manager, told};
 
 use crate::autoscaler::events as told_of;
-use crate::decisions::{JOB_ID, Scene, ago, error, job_manager, told};
 use crate::support::fake_cluster::{FakeCluster, Fault, Recorded};
 use crate::support::fake_flink::FakeFlink;
 use crate::support::operating::{Operating, with_status};

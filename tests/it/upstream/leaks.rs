@@ -6,11 +6,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use api::deployment::DeploymentMode;
-use api::job::UpgradeMode;
-use api::status::{
-    DeploymentStatus, JobStatusState, Savepoint, SavepointInfo, SnapshotTriggerType,
-};
+use api::status::{DeploymentStatus, Savepoint, SavepointInfo, SnapshotTriggerType};
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::ConnectInfo;
@@ -23,86 +19,12 @@ use kubectl_flink::artifact::{self, Request};
 use kubectl_flink::flink::access::{Connector, Options, Target};
 use kubectl_flink::metrics::family::Scope;
 use kubectl_flink::metrics::{Facts, Identity, Metrics, Now, Settings, Sighting};
-use lifecycle::plan::Step;
-use lifecycle::snapshots::keep_undisposed;
-use lifecycle::world::{Fact, JobManager, TaskManagers};
 use serde_json::Value;
+use testing::scene::Scene;
 
-use crate::decisions::reload::{started_without, stopped_for_suspension};
-use crate::decisions::{SAVEPOINT, Scene, ago, created, deeds, error, job, job_manager, pod, told};
-use crate::simulation::Sim;
-use crate::simulation::session::Session;
 use crate::support::fake_cluster::FakeCluster;
 use crate::support::fake_flink::{FakeFlink, Fault, deadlines};
 use crate::support::operating::Operating;
-
-const STORE_PATH: &str = "job-result-store.storage-path";
-
-#[test]
-fn flink_27569_the_result_of_a_job_outlives_its_end() {
-    for mode in [UpgradeMode::Stateless, UpgradeMode::Savepoint, UpgradeMode::LastState] {
-        let plan = Scene::running("savepoint").path(SAVEPOINT).upgrading(mode).plan();
-        // A JobManager that comes back after the end would else run the job again.
-        let is_removed = created(&plan, "job-result-store.delete-on-commit");
-        assert_eq!(is_removed.as_deref(), Some("false"), "{}", told(&plan));
-        // And one that ends with its job would be started anew by its Deployment.
-        let ends = created(&plan, "execution.shutdown-on-application-finish");
-        assert_eq!(ends.as_deref(), Some("false"));
-    }
-}
-
-#[test]
-fn flink_27569_a_job_manager_that_comes_back_does_not_run_an_ended_job_again() {
-    let ended = || Scene::running("savepoint").path(SAVEPOINT).in_state(JobStatusState::Finished);
-    let mut starts = ended();
-    starts.facts.job_manager =
-        Fact::Known(Some(JobManager { available_replicas: 0, ..job_manager() }));
-    starts.facts.jobs = Fact::Unknown("no answer".to_owned());
-    // It found the result: it has no such job, or has one that is finished.
-    let mut without = ended().without_metadata();
-    without.facts.jobs = Fact::Known(vec![]);
-    for mut scene in [starts, without, ended()] {
-        for _ in 0..3 {
-            let plan = scene.plan();
-            assert!(deeds(&plan).is_empty(), "{}", told(&plan));
-            assert_eq!(plan.status.job_status.state, Some(JobStatusState::Finished));
-            scene = scene.after(&plan);
-        }
-    }
-    // Without high availability there is no result to find: what runs then is not taken for the job
-    // that has ended, and nothing follows from it.
-    let mut again = ended().option("high-availability.type", "NONE").without_metadata();
-    let mut jobs = job(JobStatusState::Running);
-    jobs[0].start_time = ago(120).as_millisecond();
-    again.facts.jobs = Fact::Known(jobs);
-    let plan = again.edit_job(|job| job.parallelism = Some(4)).plan();
-    assert!(deeds(&plan).is_empty(), "{}", told(&plan));
-    assert!(error(&plan).contains("runs it anew from where it began"), "{}", error(&plan));
-}
-
-#[test]
-fn flink_27569_a_default_that_came_later_keeps_no_job_manager_that_would_run_its_job_again() {
-    let suspended = stopped_for_suspension(started_without("savepoint"));
-    let plan = suspended.plan();
-    assert!(deeds(&plan).contains(&"delete-job-manager"), "{}", told(&plan));
-}
-
-#[test]
-fn flink_27573_each_start_has_a_job_result_store_of_its_own() {
-    let mut sim = Sim::new("last-state");
-    let mut paths = BTreeSet::new();
-    for nonce in 1..4 {
-        sim.edit(|resource| resource.spec.restart_nonce = Some(nonce));
-        let path = (0..60).find_map(|_| {
-            sim.tick();
-            created(&sim.pass(None), STORE_PATH)
-        });
-        let path = path.expect("it starts");
-        assert!(path.starts_with("s3://lake/ha/job-result-store/orders/"), "{path}");
-        assert!(paths.insert(path.clone()), "{path} has what the job before left");
-        sim.settle();
-    }
-}
 
 #[test]
 fn flink_27914_metrics_of_a_resource_are_kept_once_and_go_with_it() {
@@ -134,44 +56,6 @@ fn flink_27914_metrics_of_a_resource_are_kept_once_and_go_with_it() {
     assert_eq!(series(), 2);
     metrics.scope_closes(Some("shop"), now);
     assert_eq!(series(), 0);
-}
-
-#[test]
-fn flink_34438_nothing_is_started_before_the_old_deployments_are_gone() {
-    let stopped = || Scene::running("savepoint").path(SAVEPOINT).upgrading(UpgradeMode::Savepoint);
-    assert!(deeds(&stopped().plan()).contains(&"create-cluster"));
-    let mut deleting = stopped();
-    deleting.facts.job_manager =
-        Fact::Known(Some(JobManager { is_deleting: true, available_replicas: 0, ..job_manager() }));
-    let mut lingering = stopped();
-    lingering.facts.pods = Fact::Known(vec![pod()]);
-    for scene in [deleting, lingering] {
-        let plan = scene.plan();
-        assert!(deeds(&plan).is_empty(), "{}", told(&plan));
-        assert!(plan.look_again.is_some());
-    }
-    // That of the TaskManagers as well, where they have one.
-    let standalone = |task_managers| {
-        let mut scene = Scene::running("savepoint");
-        scene.resource.spec.mode = Some(DeploymentMode::Standalone);
-        let mut scene = scene.path(SAVEPOINT).upgrading(UpgradeMode::Savepoint);
-        scene.facts.task_managers = Fact::Known(task_managers);
-        scene.plan()
-    };
-    assert!(deeds(&standalone(None)).contains(&"create-cluster"));
-    let plan = standalone(Some(TaskManagers {
-        uid: "t1".to_owned(),
-        owner_uid: Some("u1".to_owned()),
-        is_deleting: true,
-        deleting_since: Some(ago(5)),
-    }));
-    assert!(deeds(&plan).is_empty() && plan.look_again.is_some(), "{}", told(&plan));
-    // The simulation fails on a start beside TaskManagers that go, or that are of another spec.
-    let mut sim = Sim::new("savepoint").standalone();
-    sim.settle();
-    sim.edit(|resource| resource.spec.restart_nonce = Some(1));
-    sim.settle();
-    assert_eq!(sim.starts, 2);
 }
 
 #[tokio::test]
@@ -332,39 +216,6 @@ fn flink_36876_clients_share_their_connections_and_threads() {
     });
 }
 
-#[test]
-fn flink_39439_a_savepoint_that_could_not_be_disposed_of_stays_in_the_history() {
-    let mut scene = Scene::running("savepoint")
-        .operator_option("savepoint.history.max.count", "1")
-        .operator_option("savepoint.dispose-on-delete", "true");
-    let entry = |age: i64| Savepoint {
-        time_stamp: ago(age).as_millisecond(),
-        location: Some(format!("s3://lake/sp/aged-{age}")),
-        trigger_type: Some(SnapshotTriggerType::Periodic),
-        ..Savepoint::default()
-    };
-    let history = vec![entry(30), entry(20), entry(10)];
-    scene.status.job_status.savepoint_info =
-        Some(SavepointInfo { savepoint_history: history.clone(), ..SavepointInfo::default() });
-    scene.facts.revisions = Fact::Known(vec![]);
-    let nobody = |age: i64| (format!("s3://lake/sp/aged-{age}"), vec![]);
-    scene.facts.references = Fact::Known([30, 20, 10].map(nobody).into());
-    let plan = scene.plan();
-    let disposed: Vec<&str> =
-        deeds(&plan).into_iter().filter(|d| *d == "dispose-savepoint").collect();
-    assert_eq!(disposed.len(), 2, "{}", told(&plan));
-    // A run may use the files of what it was restored from.
-    let claiming = scene.clone().option("execution.state-recovery.claim-mode", "CLAIM");
-    let kept = claiming.plan();
-    assert!(!deeds(&kept).contains(&"dispose-savepoint"), "{}", told(&kept));
-    assert_eq!(kept.status.job_status.savepoint_info.unwrap().savepoint_history.len(), 1);
-    // The JobManager refuses the first, and the second is not tried before it.
-    let undisposed = ["s3://lake/sp/aged-30".to_owned(), "s3://lake/sp/aged-20".to_owned()];
-    let mut end = plan.status.job_status.clone();
-    keep_undisposed(&mut end, &scene.status.job_status, &undisposed);
-    assert_eq!(end.savepoint_info.unwrap().savepoint_history, history);
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn flink_39439_a_refused_disposal_leaves_the_history_as_it_is() {
     let path = |age: i64| format!("s3://lake/sp/aged-{age}");
@@ -423,29 +274,6 @@ async fn flink_39439_a_refused_disposal_leaves_the_history_as_it_is() {
             assert_eq!([300, 200, 100].map(is_disposed), [true, true, false]);
         }
         operating.stop().await;
-    }
-}
-
-#[test]
-fn flink_39559_a_session_cluster_that_was_recovered_still_has_its_owner() {
-    for mode in ["native", "standalone"] {
-        let mut cluster = Session::new(mode);
-        cluster.settle();
-        cluster.lose_job_manager();
-        let objects = (0..30).find_map(|_| {
-            cluster.tick();
-            cluster.pass(None).steps.into_iter().find_map(|step| match step {
-                Step::CreateCluster(objects) => Some(objects),
-                _ => None,
-            })
-        });
-        let objects = objects.expect("it is recovered");
-        for object in [Some(&objects.deployment), objects.task_managers.as_ref()] {
-            let Some(object) = object else { continue };
-            let owner = &object["metadata"]["ownerReferences"][0];
-            assert_eq!((&owner["kind"], &owner["uid"]), (&"FlinkDeployment".into(), &"u1".into()));
-        }
-        cluster.settle();
     }
 }
 

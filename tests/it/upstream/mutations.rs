@@ -4,9 +4,10 @@
 use std::fs;
 use std::path::PathBuf;
 
+use testing::sources::path;
+
 use super::table::tests;
 use crate::support::program::other;
-use crate::support::sources::path;
 
 /// Guards of fewer bugs than this would be no sample.
 const PATCHES_MIN: usize = 10;

@@ -18,9 +18,9 @@ use kubectl_flink::webhook::{Court, Task, Turn, Webhook};
 use lifecycle::diff::{ChangeClass, diff, diff_session_job};
 use lifecycle::plan::Step;
 use serde_json::{Value, json};
+use testing::scene::{Scene, deeds, told};
 use tokio::time::Instant;
 
-use crate::decisions::{Scene, deeds, told};
 use crate::support::fake_cluster::{FakeCluster, Recorded};
 use crate::support::fake_flink::{FakeFlink, Job};
 use crate::support::operating::{Operating, with_status};

@@ -3,50 +3,18 @@
 use std::time::Duration;
 
 use api::deployment::FlinkDeployment;
-use api::status::{JobManagerDeploymentStatus, JobStatusState, ReconciliationState};
+use api::status::JobStatusState;
 use axum::http::Method;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::api::{Api, Patch, PatchParams};
 use kubectl_flink::flink::jobs::CancelAnswer;
 use kubectl_flink::flink::savepoints::{SavepointStatus, StopRequest};
-use lifecycle::error_document::message_of;
 use lifecycle::world::{Fact, Stop};
 use serde_json::json;
+use testing::scene::{JOB_ID, Scene, deeds, error, told};
 
-use crate::decisions::care::unhealthy;
-use crate::decisions::{CHECKPOINT, JOB_ID, Scene, deeds, error, told};
-use crate::session_job_simulation::Sim as SessionJob;
-use crate::simulation::session::Session;
 use crate::support::fake_cluster::Fault;
 use crate::support::fake_flink::{FakeFlink, Fault as FlinkFault};
 use crate::support::operating::{Operating, with_status};
-
-/// Half a minute of a session cluster.
-fn wait(cluster: &mut Session) {
-    for _ in 0..30 {
-        cluster.tick();
-        cluster.pass(None);
-    }
-}
-
-#[test]
-fn flink_27337_a_session_cluster_is_not_deleted_under_its_jobs() {
-    let mut cluster = Session::new("native");
-    cluster.settle();
-    cluster.referring = vec!["orders".to_owned()];
-    cluster.jobs = vec![JobStatusState::Running];
-    cluster.mark_for_deletion();
-    wait(&mut cluster);
-    assert!(cluster.is_up() && !cluster.is_gone());
-    assert_eq!(cluster.message(), "The session jobs [orders] should be deleted first");
-    cluster.referring.clear();
-    wait(&mut cluster);
-    assert!(cluster.is_up() && !cluster.is_gone());
-    assert!(cluster.message().contains("non terminated jobs"), "{}", cluster.message());
-    cluster.jobs = vec![JobStatusState::Canceled];
-    wait(&mut cluster);
-    assert!(cluster.is_gone());
-}
 
 #[tokio::test]
 async fn flink_31860_a_resource_ends_in_a_namespace_that_takes_no_events() {
@@ -130,21 +98,6 @@ async fn flink_33067_a_storm_of_changes_during_a_pass_is_one_pass_after_it() {
     operating.stop().await;
 }
 
-#[test]
-fn flink_37320_a_job_that_finished_stays_so_without_its_job_manager() {
-    for mode in ["stateless", "savepoint", "last-state"] {
-        let mut scene = Scene::running(mode).in_state(JobStatusState::Finished).without_metadata();
-        scene.facts.job_manager = Fact::Known(None);
-        scene.facts.pods = Fact::Known(vec![]);
-        for _ in 0..3 {
-            let plan = scene.plan();
-            assert!(deeds(&plan).is_empty(), "{mode}: {}", told(&plan));
-            assert_eq!(plan.status.job_status.state, Some(JobStatusState::Finished), "{mode}");
-            scene = scene.after(&plan);
-        }
-    }
-}
-
 #[tokio::test]
 async fn flink_37370_a_job_without_checkpoints_is_seen_to_finish() {
     let operating = Operating::start(FakeFlink::start().await);
@@ -207,222 +160,11 @@ async fn flink_37372_a_failure_that_nobody_can_deserialise_is_told_and_over() {
     }
 }
 
-/// A session job whose deletion was asked for.
-fn deleted(job: &mut SessionJob) {
-    job.resource.metadata.deletion_timestamp = Some(Time(job.now));
-}
-
-/// So many seconds of a session job.
-fn pass_for(job: &mut SessionJob, seconds: u32) {
-    for _ in 0..seconds {
-        job.tick();
-        job.pass(None);
-    }
-}
-
-fn is_gone(job: &SessionJob) -> bool {
-    job.resource.metadata.finalizers.as_ref().is_none_or(Vec::is_empty)
-}
-
 #[tokio::test]
-async fn flink_37766_a_session_job_that_ended_before_its_cancellation_is_let_go() {
+async fn flink_37766_a_job_that_has_ended_is_no_failure_of_its_cancellation() {
     let fake = FakeFlink::start().await;
     fake.run_job(JOB_ID);
     fake.with_job(JOB_ID, |job| job.state = "FAILED".to_owned());
     let answer = fake.client().cancel(JOB_ID).await.unwrap();
     assert!(matches!(answer, CancelAnswer::AlreadyTerminal(Some(_))), "{answer:?}");
-
-    for listed in [Some(JobStatusState::Failed), Some(JobStatusState::Finished), None] {
-        let mut job = SessionJob::new("savepoint", false);
-        job.settle();
-        job.status.job_status.state = Some(JobStatusState::Cancelling);
-        match listed {
-            Some(state) => job.jobs[0].state = state,
-            None => job.jobs.clear(),
-        }
-        deleted(&mut job);
-        for _ in 0..5 {
-            job.tick();
-            job.pass(None);
-        }
-        assert!(is_gone(&job), "{listed:?}");
-    }
-}
-
-#[test]
-fn flink_38077_a_job_whose_job_manager_is_silent_is_not_cancelled_for_an_upgrade() {
-    for state in [JobStatusState::Restarting, JobStatusState::Failing, JobStatusState::Created] {
-        let mut scene = Scene::running("last-state")
-            .operator_option("job.upgrade.last-state.job-cancel.enabled", "true")
-            .in_state(state)
-            .edit_job(|job| job.parallelism = Some(4));
-        assert!(deeds(&scene.plan()).contains(&"cancel-job"), "{}", told(&scene.plan()));
-        scene.facts.jobs = Fact::Unknown("timeout".to_owned());
-        let plan = scene.plan();
-        assert_eq!(deeds(&plan), ["record-revision", "write-status", "stop-job-manager"]);
-        assert_eq!(plan.because, "removing the JobManager, HA metadata is kept");
-        let plan = scene.without_metadata().plan();
-        assert!(deeds(&plan).is_empty(), "{}", told(&plan));
-    }
-}
-
-#[test]
-fn flink_39271_a_session_job_ends_beside_a_cluster_that_does_not_answer() {
-    let mark = |job: &mut SessionJob, state: JobManagerDeploymentStatus| {
-        let status = job.cluster.status.as_mut().unwrap();
-        status.job_manager_deployment_status = state;
-        status.reconciliation_status.state = ReconciliationState::Deployed;
-    };
-    // Without high availability it went with its JobManager.
-    let mut lost = SessionJob::new("savepoint", false);
-    lost.settle();
-    deleted(&mut lost);
-    mark(&mut lost, JobManagerDeploymentStatus::Missing);
-    lost.pass(None);
-    assert!(is_gone(&lost));
-    // A JobManager that is there and never answers is waited for, so long and no longer.
-    let mut silent = SessionJob::new("savepoint", false);
-    silent.settle();
-    deleted(&mut silent);
-    silent.away = u64::MAX;
-    pass_for(&mut silent, 200);
-    assert!(!is_gone(&silent));
-    pass_for(&mut silent, 200);
-    assert!(is_gone(&silent));
-    // With high availability the job would come back, whenever that is. The resource stays, says why
-    // and what helps, and goes at once when its user does that.
-    let mut never = SessionJob::new("savepoint", true);
-    never.settle();
-    deleted(&mut never);
-    never.away = u64::MAX;
-    pass_for(&mut never, 3_600);
-    assert!(!is_gone(&never));
-    let told = message_of(never.status.error.as_deref().unwrap_or_default());
-    let option = "kubernetes.operator.session.deletion.block-on-session-jobs";
-    assert!(told.contains("to cancel the job that its high availability brings back"), "{told}");
-    assert!(told.contains(option), "{told}");
-    let mut let_go = never.clone();
-    let configuration = &mut let_go.cluster.spec.flink_configuration.0;
-    drop(configuration.insert(option.to_owned(), json!("false")));
-    let_go.cluster.metadata.deletion_timestamp = Some(Time(let_go.now));
-    let_go.pass(None);
-    assert!(is_gone(&let_go));
-    // One that is only deleted will not come back either, and is waited for so long and no longer.
-    never.cluster.metadata.deletion_timestamp = Some(Time(never.now));
-    pass_for(&mut never, 400);
-    assert!(is_gone(&never));
-    // With it the job comes back, and is cancelled then.
-    let mut kept = SessionJob::new("savepoint", true);
-    kept.settle();
-    deleted(&mut kept);
-    mark(&mut kept, JobManagerDeploymentStatus::Missing);
-    kept.away = 3;
-    let plan = kept.pass(None);
-    assert!(!is_gone(&kept) && plan.look_again.is_some(), "{}", plan.because);
-    assert!(plan.because.contains("deletion waits for the session cluster"), "{}", plan.because);
-    for _ in 0..8 {
-        kept.tick();
-        kept.pass(None);
-    }
-    assert!(is_gone(&kept));
-    assert!(kept.jobs.iter().all(|job| job.state.is_globally_terminal()));
-}
-
-#[test]
-fn flink_39507_the_health_check_does_not_restart_a_job_that_has_ended() {
-    for state in [JobStatusState::Failed, JobStatusState::Finished] {
-        let running = unhealthy("last-state");
-        assert!(deeds(&running.plan()).contains(&"stop-job-manager"));
-        let mut ended = running.in_state(state).path(CHECKPOINT);
-        let verdict =
-            json!({"timeStamp": 0, "healthResult": {"healthy": false, "error": "restarts"}});
-        ended.status.cluster_info.insert("ClusterHealthInfo".to_owned(), verdict.to_string());
-        let plan = ended.plan();
-        assert!(deeds(&plan).is_empty(), "{state:?}: {}", told(&plan));
-        assert_eq!(plan.status.job_status.state, Some(state));
-    }
-}
-
-/// A session cluster and a job in it, each as the other sees it.
-struct Both {
-    cluster: Session,
-    job: SessionJob,
-}
-
-impl Both {
-    fn settled() -> Self {
-        let mut cluster = Session::new("native");
-        cluster.settle();
-        let mut job = SessionJob::new("savepoint", true);
-        job.now = cluster.now;
-        job.cluster.status = Some(cluster.status.clone());
-        job.settle();
-        while cluster.now < job.now {
-            cluster.tick();
-        }
-        let mut both = Self { cluster, job };
-        both.pass_for(5);
-        both
-    }
-
-    fn are_gone(&self) -> (bool, bool) {
-        (self.cluster.is_gone(), is_gone(&self.job))
-    }
-
-    /// So many seconds, or fewer where both are gone.
-    fn pass_for(&mut self, seconds: u32) {
-        let Self { cluster, job } = self;
-        for _ in 0..seconds {
-            cluster.tick();
-            job.tick();
-            cluster.referring = if is_gone(job) { vec![] } else { vec!["orders".to_owned()] };
-            if cluster.is_up() {
-                cluster.jobs = job.jobs.iter().map(|job| job.state).collect();
-            }
-            if !cluster.is_gone() {
-                cluster.pass(None);
-            }
-            assert!(!cluster.is_gone() || is_gone(job), "its cluster goes first");
-            job.cluster.status = Some(cluster.status.clone());
-            job.cluster.metadata.deletion_timestamp =
-                cluster.resource.metadata.deletion_timestamp.clone();
-            job.away = if cluster.is_up() { 0 } else { u64::MAX };
-            if !is_gone(job) {
-                job.pass(None);
-            }
-            if is_gone(job) && cluster.is_gone() {
-                return;
-            }
-        }
-    }
-}
-
-#[test]
-fn flink_39618_a_session_cluster_and_its_job_are_deleted_together() {
-    for cluster_goes_first in [true, false] {
-        let mut both = Both::settled();
-        assert!(both.job.jobs.iter().any(|job| job.state == JobStatusState::Running));
-        if cluster_goes_first {
-            both.cluster.mark_for_deletion();
-            both.pass_for(60);
-            assert_eq!(both.are_gone(), (false, false));
-            let told = both.cluster.message();
-            assert_eq!(told, "The session jobs [orders] should be deleted first");
-            deleted(&mut both.job);
-        } else {
-            deleted(&mut both.job);
-            both.cluster.mark_for_deletion();
-        }
-        both.pass_for(60);
-        assert_eq!(both.are_gone(), (true, true), "{cluster_goes_first}");
-        let jobs = &both.job.jobs;
-        assert!(jobs.iter().all(|job| job.state == JobStatusState::Canceled), "it was cancelled");
-    }
-    // Where the JobManager went as well nobody can cancel the job, and nobody makes another to ask.
-    let mut both = Both::settled();
-    both.cluster.mark_for_deletion();
-    both.cluster.lose_job_manager();
-    deleted(&mut both.job);
-    both.pass_for(600);
-    assert_eq!(both.are_gone(), (true, true), "{}", both.cluster.message());
 }

@@ -1,12 +1,15 @@
-//! `docs/upstream-bugs.md` and the tests of this folder name each other, and every bug is there.
+//! `docs/upstream-bugs.md` and the tests of two folders name each other, and every bug is there.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
-use crate::support::sources::{path, tests_below};
+use testing::sources::{path, tests_below};
 
 /// Why a bug may have no test.
 const REASON: &str = "not found in the public history";
+
+/// Where the tests are: those of decisions alone are beside the decisions.
+const FOLDERS: [&str; 2] = ["tests/it/upstream", "crates/lifecycle/tests/it/upstream"];
 
 const IDS: [u32; 53] = [
     // State loss.
@@ -20,9 +23,9 @@ const IDS: [u32; 53] = [
     31318, 33306, 34178, 34266, 36535, 39299, 39306, 39743, 39958, 40587,
 ];
 
-/// Names of the tests in this folder that bear an id.
+/// Names of their tests that bear an id.
 pub(super) fn tests() -> BTreeSet<String> {
-    let names = tests_below("tests/it/upstream").into_iter().map(|test| test.name);
+    let names = FOLDERS.into_iter().flat_map(tests_below).map(|test| test.name);
     names.filter(|name| name.starts_with("flink_")).collect()
 }
 

@@ -43,7 +43,7 @@ use super::simulation::{
     crashes, moody_verdict, newest, oldest, parallelism, phase, recorded, referred_to,
     show_on_failure, stop_on_record, tell_allocations, tell_pace, without_history,
 };
-use crate::support::choices::{Choices, seeds};
+use testing::choices::{Choices, seeds};
 
 const REVISIONS_KEPT: usize = 10;
 /// How long the operator waits for a job whose submission got no answer, in seconds.

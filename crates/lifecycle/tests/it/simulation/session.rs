@@ -18,12 +18,12 @@ use lifecycle::world::{
 };
 use render::Objects;
 use serde_json::json;
+use testing::choices::{Choices, seeds};
 
 use super::{
     BROKEN_IMAGE, COMES_TO_REST, Logged, RESTS_FOR, Workers, crashes, fact, image_in, names,
     show_on_failure,
 };
-use crate::support::choices::{Choices, seeds};
 use jiff::{SignedDuration, Timestamp};
 
 #[derive(Clone)]

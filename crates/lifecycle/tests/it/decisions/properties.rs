@@ -156,7 +156,7 @@ proptest! {
     fn every_world_has_one_plan_that_is_safe(case in cases()) {
         let scene = scene(&case);
         let plan = scene.plan();
-        let position = |name: &str| plan.steps.iter().position(|step| step_name(step) == name);
+        let position = |name: &str| plan.steps.iter().position(|step| step.name() == name);
 
         // What follows is written before anything is destroyed or made.
         if !case.is_deleting {

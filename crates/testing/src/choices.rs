@@ -1,10 +1,10 @@
 //! Choices that can be made again, and how many of them a test tries.
 
 /// A small generator of repeatable choices (`SplitMix64`).
-pub(crate) struct Choices(u64);
+pub struct Choices(u64);
 
 impl Choices {
-    pub(crate) fn new(seed: u64) -> Self {
+    pub fn new(seed: u64) -> Self {
         Self(seed)
     }
 
@@ -16,24 +16,24 @@ impl Choices {
         z ^ (z >> 31)
     }
 
-    pub(crate) fn below(&mut self, bound: u64) -> u64 {
+    pub fn below(&mut self, bound: u64) -> u64 {
         self.next() % bound
     }
 
     /// Before which of so many steps an operator dies, in one of so many passes.
-    pub(crate) fn crash(&mut self, of_passes: u64, steps: u64) -> Option<usize> {
+    pub fn crash(&mut self, of_passes: u64, steps: u64) -> Option<usize> {
         (self.below(of_passes) == 0).then(|| usize::try_from(self.below(steps)).unwrap())
     }
 }
 
 /// The seeds to try: so many, and the one in `KUBECTL_FLINK_ANOTHER_SEED` beside them.
-pub(crate) fn seeds(default: u64) -> impl Iterator<Item = u64> {
+pub fn seeds(default: u64) -> impl Iterator<Item = u64> {
     (0..cases(default)).chain(another_seed())
 }
 
 /// One seed more than a test has of its own. It is printed where a test fails, and tries the same again
 /// when it is set.
-pub(crate) fn another_seed() -> Option<u64> {
+pub fn another_seed() -> Option<u64> {
     let text = std::env::var("KUBECTL_FLINK_ANOTHER_SEED").ok()?;
     let seed = text.parse().expect("KUBECTL_FLINK_ANOTHER_SEED is a number");
     println!("KUBECTL_FLINK_ANOTHER_SEED={seed}");
@@ -41,7 +41,7 @@ pub(crate) fn another_seed() -> Option<u64> {
 }
 
 /// How many seeds to try; `KUBECTL_FLINK_SIMULATION_CASES` asks for more or fewer.
-pub(crate) fn cases(default: u64) -> u64 {
+pub fn cases(default: u64) -> u64 {
     std::env::var("KUBECTL_FLINK_SIMULATION_CASES")
         .ok()
         .and_then(|text| text.parse().ok())

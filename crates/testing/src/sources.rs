@@ -5,18 +5,18 @@ use std::path::{Path, PathBuf};
 
 /// A test as its source has it.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) struct Named {
+pub struct Named {
     /// Its file, from the root of the project.
-    pub(crate) file: PathBuf,
-    pub(crate) name: String,
+    pub file: PathBuf,
+    pub name: String,
 }
 
-pub(crate) fn path(of: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join(of)
+pub fn path(of: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap().join(of)
 }
 
 /// All tests of the folder and of those in it.
-pub(crate) fn tests_below(folder: &str) -> Vec<Named> {
+pub fn tests_below(folder: &str) -> Vec<Named> {
     let named = |(file, text): (PathBuf, String)| {
         names(&text).into_iter().map(move |name| Named { file: file.clone(), name })
     };
@@ -24,7 +24,7 @@ pub(crate) fn tests_below(folder: &str) -> Vec<Named> {
 }
 
 /// The source files of the folder and of those in it, from the root of the project.
-pub(crate) fn texts_below(folder: &str) -> Vec<(PathBuf, String)> {
+pub fn texts_below(folder: &str) -> Vec<(PathBuf, String)> {
     let mut found = Vec::new();
     for entry in fs::read_dir(path(folder)).unwrap() {
         let entry = entry.unwrap();

@@ -5,7 +5,6 @@ use api::job::JobState;
 use api::status::JobStatusState;
 use api::version::FlinkVersion;
 use config::OperatorConfig;
-use kubectl_flink::operator::reconcile::step_name;
 use lifecycle::application::decide;
 use lifecycle::extension::verdict::{Validators, Verdict};
 use lifecycle::memo::Memo;
@@ -14,9 +13,10 @@ use lifecycle::world::{
     Cluster, Fact, Facts, Fresh, HaMetadata, Job, JobManager, Question, TaskManagers, World,
 };
 use serde_json::Value;
+use testing::sources::path;
 
 fn left_by_java(case: &str) -> FlinkDeployment {
-    let path = format!("{}/tests/golden/takeover/{case}.yaml", env!("CARGO_MANIFEST_DIR"));
+    let path = path(&format!("tests/golden/takeover/{case}.yaml"));
     let text = std::fs::read_to_string(path).unwrap();
     let mut resource = text
         .split("\n---\n")
@@ -115,7 +115,7 @@ fn pass_by(operator: &OperatorConfig, resource: &FlinkDeployment, state: JobStat
 }
 
 fn steps(plan: &Plan) -> Vec<&'static str> {
-    plan.steps.iter().filter(|step| !matches!(step, Step::Event(_))).map(step_name).collect()
+    plan.steps.iter().filter(|step| !matches!(step, Step::Event(_))).map(Step::name).collect()
 }
 
 /// The pass over a running job that its user has edited.

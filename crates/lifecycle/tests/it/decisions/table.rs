@@ -3,10 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
-use crate::support::sources::{Named, path, tests_below};
+use testing::sources::{Named, path, tests_below};
 
 /// Where tests are named by the rows that they show.
-const FOLDERS: [&str; 3] = ["tests/it/decisions", "tests/it/simulation", "crates/lifecycle/src"];
+const FOLDERS: [&str; 3] = [
+    "crates/lifecycle/tests/it/decisions",
+    "crates/lifecycle/tests/it/simulation",
+    "crates/lifecycle/src",
+];
 
 /// What the ids of a table begin with, their digits, and the number of its rows.
 const TABLES: [(&str, usize, u32); 15] = [
@@ -83,7 +87,7 @@ fn ids(test: &Named) -> Vec<String> {
         is_range = false;
     }
     let is_rule = test.file.starts_with("crates/lifecycle/src/validate");
-    let is_section = test.file.starts_with("tests/it/decisions");
+    let is_section = test.file.starts_with("crates/lifecycle/tests/it/decisions");
     let id = |(letter, number): (char, u32)| match letter {
         _ if is_rule => format!("{}{number}", letter.to_ascii_uppercase()),
         's' if is_section => format!("{number}."),
@@ -136,7 +140,7 @@ fn ids_are_found_in_names() {
     let ids =
         |file: &str, name: &str| ids(&Named { file: file.into(), name: name.to_owned() }).join(" ");
     let (decisions, rules) =
-        ("tests/it/decisions/x.rs", "crates/lifecycle/src/validate/x/tests.rs");
+        ("crates/lifecycle/tests/it/decisions/x.rs", "crates/lifecycle/src/validate/x/tests.rs");
     assert_eq!(ids(decisions, "t18b_q03_a_suspend"), "t18 q03");
     assert_eq!(ids(decisions, "s13_3_an_unhealthy_job"), "13.");
     assert_eq!(ids(rules, "d09_to_d11_d13_x"), "D9 D10 D11 D13");

@@ -39,7 +39,7 @@ use serde_json::json;
 
 use doubt::{Doubt, asks};
 
-use crate::support::choices::{Choices, another_seed, cases, seeds};
+use testing::choices::{Choices, another_seed, cases, seeds};
 
 mod care;
 mod exploration;
@@ -1364,7 +1364,7 @@ fn fact<T>(is_up: bool, value: impl FnOnce() -> T) -> Fact<T> {
 }
 
 fn names(steps: &[Step]) -> Vec<&'static str> {
-    steps.iter().map(kubectl_flink::operator::reconcile::step_name).collect()
+    steps.iter().map(Step::name).collect()
 }
 
 /// Before which step of which pass the operator crashes.

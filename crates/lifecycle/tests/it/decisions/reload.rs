@@ -6,7 +6,6 @@ use lifecycle::started_with::STARTED_WITH_KEY;
 
 use super::*;
 
-const HA: &str = "high-availability.type: kubernetes\nhigh-availability.storageDir: s3://lake/ha\n";
 const KUBERNETES: (&str, &str) = ("high-availability.type", "kubernetes");
 
 const NEW_DEFAULTS: &str = "\
@@ -55,31 +54,6 @@ fn a_new_default_touches_no_running_job() {
             assert_eq!(after.status, before.status, "{mode}");
         }
     }
-}
-
-/// A running job whose spec says nothing of high availability.
-fn by_default(mode: &str) -> Scene {
-    let mut scene = Scene::running(mode);
-    let own = &mut scene.resource.spec.flink_configuration.0;
-    own.remove("high-availability.type");
-    own.remove("high-availability.storageDir");
-    scene.store(JobState::Running, scene.job().upgrade_mode);
-    let reconciliation = &mut scene.status.reconciliation_status;
-    reconciliation.last_stable_spec.clone_from(&reconciliation.last_reconciled_spec);
-    scene
-}
-
-/// What its pods are given.
-fn given(options: &[(&str, &str)]) -> Fact<FlinkConfig> {
-    Fact::Known(options.iter().copied().collect())
-}
-
-/// It was started without, and the operator has high availability by default since.
-pub(crate) fn started_without(mode: &str) -> Scene {
-    let mut scene = by_default(mode).without_metadata();
-    scene.facts.deployed_config = given(&[]);
-    scene.operator = operator(HA);
-    scene
 }
 
 /// It was started with high availability, and the operator has none by default since.

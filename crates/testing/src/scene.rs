@@ -1,31 +1,4 @@
-//! The tables of the Java operator's behaviour, a row a test, against the whole decision.
-//!
-//! A test is named by its row: `t13` is transition T13, `q03` quirk Q3, `s12` a rule of the section
-//! on rollback. Where this operator departs on purpose, the name or a comment says so. Rows of the
-//! upgrade table and of the spec diff are beside their code, in `lifecycle::stop` and `lifecycle::diff`.
-//! Quirks Q4, Q5 and Q7 are about session clusters and their jobs, Q9 and Q10 about snapshots and
-//! what is left behind: their tests are where those are. `docs/decisions.md` lists all rows, and
-//! `table` holds it and the tests together.
-
-mod blank;
-pub(super) mod care;
-mod crashes;
-mod deletion;
-mod not_carried_out;
-mod properties;
-mod quirks;
-mod redeploy;
-pub(super) mod reload;
-mod rewind;
-mod rollback;
-mod silence;
-mod table;
-mod taken_down;
-mod takeover;
-mod transitions;
-mod unfinished;
-mod unstarted;
-mod validators;
+//! One resource, everything that can be known of its cluster, and what is decided about it.
 
 use std::collections::BTreeMap;
 
@@ -39,42 +12,40 @@ use config::{FlinkConfig, OperatorConfig};
 use expect_test::Expect;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use kubectl_flink::operator::reconcile::step_name;
 use lifecycle::application::decide;
 use lifecycle::extension::verdict::Validators;
 use lifecycle::memo::Memo;
 use lifecycle::plan::{Plan, Step};
 use lifecycle::reconciled::ReconciledSpec;
-use lifecycle::restore::RestorePoint;
 use lifecycle::rewind::WentBack;
 use lifecycle::world::{
-    Bounds, Checkpoints, Cluster, CompletedState, DeploymentVersion, Fact, Facts, Failure, Fresh,
-    HaMetadata, Job, JobManager, JobMetrics, Pod, PodProblem, Stop, World,
+    Checkpoints, Cluster, CompletedState, DeploymentVersion, Fact, Facts, Failure, Fresh,
+    HaMetadata, Job, JobManager, JobMetrics, Pod, PodProblem, World,
 };
 use serde_json::json;
 
-pub(super) const NOW: &str = "2026-01-01T12:00:00Z";
-pub(super) const JOB_ID: &str = "00000000000000000000000000000001";
-pub(super) const SAVEPOINT: &str = "s3://lake/sp/1";
-pub(super) const CHECKPOINT: &str = "s3://lake/chk/7";
+pub const NOW: &str = "2026-01-01T12:00:00Z";
+pub const JOB_ID: &str = "00000000000000000000000000000001";
+pub const SAVEPOINT: &str = "s3://lake/sp/1";
+pub const CHECKPOINT: &str = "s3://lake/chk/7";
 
 /// One resource and everything that can be known of its cluster.
 #[derive(Clone)]
-pub(super) struct Scene {
-    pub(super) resource: FlinkDeployment,
-    pub(super) status: DeploymentStatus,
-    pub(super) facts: Facts,
-    pub(super) operator: OperatorConfig,
-    pub(super) validators: Validators,
-    pub(super) went_back: Option<WentBack>,
+pub struct Scene {
+    pub resource: FlinkDeployment,
+    pub status: DeploymentStatus,
+    pub facts: Facts,
+    pub operator: OperatorConfig,
+    pub validators: Validators,
+    pub went_back: Option<WentBack>,
 }
 
-pub(super) fn ago(seconds: i64) -> Timestamp {
+pub fn ago(seconds: i64) -> Timestamp {
     let now: Timestamp = NOW.parse().unwrap();
     now - SignedDuration::from_secs(seconds)
 }
 
-pub(super) fn job_manager() -> JobManager {
+pub fn job_manager() -> JobManager {
     JobManager {
         uid: "d1".to_owned(),
         owner_uid: Some("u1".to_owned()),
@@ -87,7 +58,7 @@ pub(super) fn job_manager() -> JobManager {
     }
 }
 
-pub(super) fn job(state: JobStatusState) -> Vec<Job> {
+pub fn job(state: JobStatusState) -> Vec<Job> {
     vec![Job {
         id: JOB_ID.to_owned(),
         name: "orders".to_owned(),
@@ -97,14 +68,14 @@ pub(super) fn job(state: JobStatusState) -> Vec<Job> {
     }]
 }
 
-pub(super) fn pod() -> Pod {
+pub fn pod() -> Pod {
     let created = Some(ago(3600));
     Pod { name: "orders-x".to_owned(), created, has_started: true, ..Pod::default() }
 }
 
 impl Scene {
     /// A resource that nobody has looked at.
-    pub(super) fn new(mode: &str) -> Self {
+    pub fn new(mode: &str) -> Self {
         let resource = serde_json::from_value(json!({
             "apiVersion": "flink.apache.org/v1beta1",
             "kind": "FlinkDeployment",
@@ -160,7 +131,7 @@ impl Scene {
     }
 
     /// A job that has run for an hour with the resource's spec, with HA metadata.
-    pub(super) fn running(mode: &str) -> Self {
+    pub fn running(mode: &str) -> Self {
         let mut scene = Self::new(mode);
         let mode = scene.job().upgrade_mode;
         scene.store(JobState::Running, mode);
@@ -189,14 +160,14 @@ impl Scene {
     }
 
     /// The job is in `state`, in Flink and in the status.
-    pub(super) fn in_state(mut self, state: JobStatusState) -> Self {
+    pub fn in_state(mut self, state: JobStatusState) -> Self {
         self.status.job_status.state = Some(state);
         self.facts.jobs = Fact::Known(job(state));
         self
     }
 
     /// The JobManager does not answer, and what it did is not known.
-    pub(super) fn silent(mut self) -> Self {
+    pub fn silent(mut self) -> Self {
         self.status.job_status.state = Some(JobStatusState::Reconciling);
         self.status.job_status.update_time = Some(ago(10).as_millisecond().to_string());
         self.facts.jobs = Fact::Unknown("no answer".to_owned());
@@ -205,7 +176,7 @@ impl Scene {
     }
 
     /// The JobManager is starting.
-    pub(super) fn starting(self) -> Self {
+    pub fn starting(self) -> Self {
         let mut scene = self.silent();
         scene.status.job_manager_deployment_status = JobManagerDeploymentStatus::Deploying;
         scene.facts.job_manager =
@@ -214,7 +185,7 @@ impl Scene {
     }
 
     /// The JobManager Deployment and its pods are gone.
-    pub(super) fn gone(self) -> Self {
+    pub fn gone(self) -> Self {
         let mut scene = self.silent();
         scene.facts.job_manager = Fact::Known(None);
         scene.facts.pods = Fact::Known(vec![]);
@@ -222,7 +193,7 @@ impl Scene {
     }
 
     /// The job was stopped in this way to be started again.
-    pub(super) fn upgrading(mut self, mode: UpgradeMode) -> Self {
+    pub fn upgrading(mut self, mode: UpgradeMode) -> Self {
         self.store(JobState::Suspended, mode);
         self.status.reconciliation_status.state = ReconciliationState::Upgrading;
         self.status.job_manager_deployment_status = JobManagerDeploymentStatus::Missing;
@@ -233,7 +204,7 @@ impl Scene {
     }
 
     /// The job was suspended in this way.
-    pub(super) fn suspended(self, mode: UpgradeMode) -> Self {
+    pub fn suspended(self, mode: UpgradeMode) -> Self {
         let mut scene = self.upgrading(mode);
         scene.status.reconciliation_status.state = ReconciliationState::Deployed;
         scene.status.reconciliation_status.last_stable_spec =
@@ -241,29 +212,29 @@ impl Scene {
         scene
     }
 
-    pub(super) fn without_metadata(mut self) -> Self {
+    pub fn without_metadata(mut self) -> Self {
         self.facts.ha_metadata = Fact::Known(HaMetadata::default());
         self
     }
 
-    pub(super) fn path(mut self, path: &str) -> Self {
+    pub fn path(mut self, path: &str) -> Self {
         self.status.job_status.upgrade_savepoint_path = Some(path.to_owned());
         self
     }
 
     /// A user's edit.
-    pub(super) fn edit(mut self, edit: impl FnOnce(&mut FlinkDeploymentSpec)) -> Self {
+    pub fn edit(mut self, edit: impl FnOnce(&mut FlinkDeploymentSpec)) -> Self {
         edit(&mut self.resource.spec);
         *self.resource.metadata.generation.as_mut().unwrap() += 1;
         self
     }
 
-    pub(super) fn edit_job(self, edit: impl FnOnce(&mut JobSpec)) -> Self {
+    pub fn edit_job(self, edit: impl FnOnce(&mut JobSpec)) -> Self {
         self.edit(|spec| edit(spec.job.as_mut().unwrap()))
     }
 
     /// An option in the spec, there from the beginning.
-    pub(super) fn option(mut self, key: &str, value: &str) -> Self {
+    pub fn option(mut self, key: &str, value: &str) -> Self {
         self.resource.spec.flink_configuration.0.insert(key.to_owned(), json!(value));
         for text in [
             &mut self.status.reconciliation_status.last_reconciled_spec,
@@ -277,12 +248,12 @@ impl Scene {
         self
     }
 
-    pub(super) fn operator_option(self, key: &str, value: &str) -> Self {
+    pub fn operator_option(self, key: &str, value: &str) -> Self {
         self.option(&format!("kubernetes.operator.{key}"), value)
     }
 
     /// The pod of the JobManager cannot run.
-    pub(super) fn pod_problem(mut self, reason: &str, has_started: bool) -> Self {
+    pub fn pod_problem(mut self, reason: &str, has_started: bool) -> Self {
         let problem = Some(PodProblem {
             reason: reason.to_owned(),
             message: format!("[flink-main-container] {reason}"),
@@ -291,17 +262,17 @@ impl Scene {
         self
     }
 
-    pub(super) fn delete(mut self) -> Self {
+    pub fn delete(mut self) -> Self {
         self.resource.metadata.deletion_timestamp = Some(Time(ago(1)));
         self
     }
 
-    pub(super) fn job(&self) -> JobSpec {
+    pub fn job(&self) -> JobSpec {
         self.resource.spec.job.clone().unwrap()
     }
 
     /// Notes the resource's spec as reconciled.
-    pub(super) fn store(&mut self, state: JobState, mode: UpgradeMode) {
+    pub fn store(&mut self, state: JobState, mode: UpgradeMode) {
         let mut spec = self.resource.spec.clone();
         let job = spec.job.as_mut().unwrap();
         job.state = state;
@@ -311,7 +282,7 @@ impl Scene {
     }
 
     /// The facts, with what runs as it would be started now unless they say otherwise.
-    fn answers(&self) -> Facts {
+    pub fn answers(&self) -> Facts {
         let mut facts = self.facts.clone();
         if facts.deployed_config == Fact::NotAsked {
             facts.deployed_config = Fact::Known(self.started_as_now());
@@ -329,7 +300,7 @@ impl Scene {
         high_availability_of(&config)
     }
 
-    pub(super) fn plan(&self) -> Plan {
+    pub fn plan(&self) -> Plan {
         let facts = self.answers();
         let world = World {
             now: NOW.parse().unwrap(),
@@ -356,14 +327,14 @@ impl Scene {
     }
 
     /// The scene after this plan was carried out, without what follows from it in the world.
-    pub(super) fn after(mut self, plan: &Plan) -> Self {
+    pub fn after(mut self, plan: &Plan) -> Self {
         self.status = (*plan.status).clone();
         self
     }
 }
 
 /// The status in the words of the transition table, the reason, and the steps.
-pub(super) fn told(plan: &Plan) -> String {
+pub fn told(plan: &Plan) -> String {
     let status = &plan.status;
     let reconciliation = &status.reconciliation_status;
     let last = reconciliation.last_reconciled_spec.as_deref().map(ReconciledSpec::parse);
@@ -384,7 +355,7 @@ pub(super) fn told(plan: &Plan) -> String {
     text
 }
 
-pub(super) fn told_step(step: &Step) -> String {
+pub fn told_step(step: &Step) -> String {
     match step {
         Step::Event(event) => format!("event {}: {}", event.reason, event.message),
         Step::CreateCluster(objects) => {
@@ -396,29 +367,29 @@ pub(super) fn told_step(step: &Step) -> String {
             let image = &objects.deployment["spec"]["template"]["spec"]["containers"][0]["image"];
             format!("create-cluster {image} from {path}, {id}")
         }
-        other => step_name(other).to_owned(),
+        other => other.name().to_owned(),
     }
 }
 
 #[track_caller]
-pub(super) fn check(scene: &Scene, expected: Expect) {
+pub fn check(scene: &Scene, expected: Expect) {
     expected.assert_eq(&told(&scene.plan()));
 }
 
 /// Names of the steps without events.
-pub(super) fn deeds(plan: &Plan) -> Vec<&'static str> {
-    plan.steps.iter().filter(|step| !matches!(step, Step::Event(_))).map(step_name).collect()
+pub fn deeds(plan: &Plan) -> Vec<&'static str> {
+    plan.steps.iter().filter(|step| !matches!(step, Step::Event(_))).map(Step::name).collect()
 }
 
 /// The error of the status, as a person reads it.
-pub(super) fn error(plan: &Plan) -> String {
+pub fn error(plan: &Plan) -> String {
     let text = plan.status.error.as_deref().unwrap_or_default();
     lifecycle::error_document::message_of(text)
 }
 
 /// Value of a key in the configuration of the cluster that the plan creates; empty where it has
 /// none.
-pub(super) fn created(plan: &Plan, key: &str) -> Option<String> {
+pub fn created(plan: &Plan, key: &str) -> Option<String> {
     plan.steps.iter().find_map(|step| match step {
         Step::CreateCluster(objects) => {
             let config = objects.config_maps[0]["data"]["flink-conf.yaml"].as_str().unwrap();
@@ -431,6 +402,35 @@ pub(super) fn created(plan: &Plan, key: &str) -> Option<String> {
 }
 
 /// Path that a created cluster restores from; empty for nothing.
-pub(super) fn restored(plan: &Plan) -> Option<String> {
+pub fn restored(plan: &Plan) -> Option<String> {
     created(plan, "execution.savepoint.path")
+}
+
+/// Of an operator with high availability by default.
+pub const HA: &str =
+    "high-availability.type: kubernetes\nhigh-availability.storageDir: s3://lake/ha\n";
+
+/// A running job whose spec says nothing of high availability.
+pub fn by_default(mode: &str) -> Scene {
+    let mut scene = Scene::running(mode);
+    let own = &mut scene.resource.spec.flink_configuration.0;
+    own.remove("high-availability.type");
+    own.remove("high-availability.storageDir");
+    scene.store(JobState::Running, scene.job().upgrade_mode);
+    let reconciliation = &mut scene.status.reconciliation_status;
+    reconciliation.last_stable_spec.clone_from(&reconciliation.last_reconciled_spec);
+    scene
+}
+
+/// What its pods are given.
+pub fn given(options: &[(&str, &str)]) -> Fact<FlinkConfig> {
+    Fact::Known(options.iter().copied().collect())
+}
+
+/// It was started without, and the operator has high availability by default since.
+pub fn started_without(mode: &str) -> Scene {
+    let mut scene = by_default(mode).without_metadata();
+    scene.facts.deployed_config = given(&[]);
+    scene.operator = OperatorConfig::new(config::file::parse_flink_conf(HA));
+    scene
 }

@@ -4,9 +4,9 @@ use api::crd;
 use api::manifest::Resource;
 use api::session_job::FlinkSessionJobSpec;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use testing::generated::{Field, keep_options, put_anywhere, read, spec_fields};
 
 use super::*;
-use crate::support::generated::{Field, keep_options, put_anywhere, read, spec_fields};
 
 impl Sim {
     /// Its user writes something into any field. What this world cannot play stays: other clusters,

@@ -15,8 +15,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::fmt::{Debug, Write};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::Path;
 use std::time::Instant;
+
+use testing::sources::path;
 
 /// `edits,faults,crashes`; more of one takes minutes.
 const BUDGET: &str = "KUBECTL_FLINK_EXPLORATION";
@@ -270,7 +271,7 @@ fn file_of(name: &str) -> String {
 
 /// Nothing of what is stored for the search is missing.
 fn assert_came_by(name: &str, depth: usize, came_by: &CameBy) {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(STORED);
+    let folder = path(STORED);
     let path = folder.join(file_of(name));
     let lines = came_by.iter().map(|(phase, actions)| {
         format!("{phase}: {}", actions.iter().map(String::as_str).collect::<Vec<_>>().join(", "))
@@ -309,8 +310,7 @@ fn what_a_search_does_not_come_by_is_missing() {
 /// `docs/testing.md` has a row for each search, with its depth.
 #[test]
 fn the_table_of_searches_is_what_is_stored() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let text = std::fs::read_to_string(root.join("docs/testing.md")).unwrap();
+    let text = std::fs::read_to_string(path("docs/testing.md")).unwrap();
     let rows =
         text.lines().skip_while(|line| !line.starts_with("| what | edits, faults, crashes |"));
     let rows = rows.skip(2).take_while(|line| line.starts_with('|'));
@@ -320,7 +320,7 @@ fn the_table_of_searches_is_what_is_stored() {
             (file_of(cells[0]), format!("depth {}", cells[4]))
         })
         .collect();
-    let stored: BTreeMap<String, String> = std::fs::read_dir(root.join(STORED))
+    let stored: BTreeMap<String, String> = std::fs::read_dir(path(STORED))
         .unwrap()
         .map(|entry| {
             let path = entry.unwrap().path();

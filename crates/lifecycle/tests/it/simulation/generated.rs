@@ -10,12 +10,12 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use lifecycle::diff::{ChangeClass, diff};
 use lifecycle::reconciled::ReconciledSpec;
 use serde_json::Value;
-
-use super::*;
-use crate::support::acceptance::accepted;
-use crate::support::generated::{
+use testing::acceptance::accepted;
+use testing::generated::{
     DEPTH_MAX, Field, keep_options, put, put_anywhere, read, spec_fields, value, wrong,
 };
+
+use super::*;
 use api::deployment::FlinkDeploymentSpec;
 use api::job::JobSpec;
 

@@ -4,8 +4,8 @@ use api::job::UpgradeMode;
 use lifecycle::reconciled::ReconciledSpec;
 use lifecycle::session_job::plan::{Plan, Step};
 use lifecycle::world::{Fact, JobManager};
+use testing::scene::{JOB_ID, SAVEPOINT, Scene, created, deeds, job, job_manager, told};
 
-use crate::decisions::{JOB_ID, SAVEPOINT, Scene, created, deeds, job, job_manager, told};
 use crate::session_job_simulation::Sim;
 
 #[test]

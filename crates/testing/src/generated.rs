@@ -10,10 +10,10 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 };
 use serde_json::{Value, json};
 
-use super::choices::Choices;
+use crate::choices::Choices;
 
 /// Deepest value that is made below a field.
-pub(crate) const DEPTH_MAX: usize = 4;
+pub const DEPTH_MAX: usize = 4;
 /// Texts that mean something somewhere, and some that mean nothing anywhere.
 const TEXTS: [&str; 32] = [
     "",
@@ -67,14 +67,14 @@ const OPTIONS: [(&str, &str); 12] = [
 
 /// A field of a definition: where it is, and what it may hold.
 #[derive(Clone)]
-pub(crate) struct Field<'a> {
+pub struct Field<'a> {
     /// Names from the root; `[]` for the items of a list, `{}` for the values of a map.
-    pub(crate) path: Vec<&'a str>,
-    pub(crate) schema: &'a JSONSchemaProps,
+    pub path: Vec<&'a str>,
+    pub schema: &'a JSONSchemaProps,
 }
 
 impl Field<'_> {
-    pub(crate) fn is_in_pod_template(&self) -> bool {
+    pub fn is_in_pod_template(&self) -> bool {
         self.path.contains(&"podTemplate")
     }
 }
@@ -98,12 +98,7 @@ fn one_of<T: Copy>(all: &[T], choices: &mut Choices) -> T {
 }
 
 /// A value that the schema accepts.
-pub(crate) fn value(
-    name: &str,
-    schema: &JSONSchemaProps,
-    depth: usize,
-    choices: &mut Choices,
-) -> Value {
+pub fn value(name: &str, schema: &JSONSchemaProps, depth: usize, choices: &mut Choices) -> Value {
     let kind = schema.type_.as_deref().unwrap_or("any");
     if let Some(values) = &schema.enum_ {
         let at = usize::try_from(choices.below(values.len() as u64)).unwrap();
@@ -190,7 +185,7 @@ fn options(choices: &mut Choices) -> Value {
 }
 
 /// A value of another type than the field's.
-pub(crate) fn wrong(schema: &JSONSchemaProps, choices: &mut Choices) -> Option<Value> {
+pub fn wrong(schema: &JSONSchemaProps, choices: &mut Choices) -> Option<Value> {
     if schema.x_kubernetes_int_or_string == Some(true) {
         return Some(json!({"a": 1}));
     }
@@ -202,7 +197,7 @@ pub(crate) fn wrong(schema: &JSONSchemaProps, choices: &mut Choices) -> Option<V
 }
 
 /// Puts `new` at `path`, and what is missing on the way.
-pub(crate) fn put(target: &mut Value, path: &[&str], new: Value) {
+pub fn put(target: &mut Value, path: &[&str], new: Value) {
     let Some((first, rest)) = path.split_first() else {
         *target = new;
         return;
@@ -230,7 +225,7 @@ pub(crate) fn put(target: &mut Value, path: &[&str], new: Value) {
 }
 
 /// Every field below `spec` of a definition, the root of the schema above it left out.
-pub(crate) fn spec_fields(definition: &CustomResourceDefinition) -> Vec<Field<'_>> {
+pub fn spec_fields(definition: &CustomResourceDefinition) -> Vec<Field<'_>> {
     let root = crd::root(definition).unwrap();
     let mut all = Vec::new();
     fields(&["spec"], &root.properties.as_ref().unwrap()["spec"], &mut all);
@@ -238,14 +233,14 @@ pub(crate) fn spec_fields(definition: &CustomResourceDefinition) -> Vec<Field<'_
 }
 
 /// What is wrong with a manifest that the schema accepts, or the resource.
-pub(crate) fn read(object: &Value) -> Result<Resource, Vec<manifest::Problem>> {
+pub fn read(object: &Value) -> Result<Resource, Vec<manifest::Problem>> {
     let mut documents = manifest::parse("generated.json", &object.to_string())?;
     Ok(documents.remove(0).resource)
 }
 
 /// Puts a value into a field of `all`, rarely into one of a pod template, which has the most. Says what
 /// it has put where.
-pub(crate) fn put_anywhere(object: &mut Value, all: &[Field<'_>], choices: &mut Choices) -> String {
+pub fn put_anywhere(object: &mut Value, all: &[Field<'_>], choices: &mut Choices) -> String {
     let any =
         |choices: &mut Choices| &all[usize::try_from(choices.below(all.len() as u64)).unwrap()];
     let mut field = any(choices);
@@ -259,7 +254,7 @@ pub(crate) fn put_anywhere(object: &mut Value, all: &[Field<'_>], choices: &mut 
 }
 
 /// Gives back the options that are not there any more.
-pub(crate) fn keep_options(options: &mut FlinkConfiguration, former: &FlinkConfiguration) {
+pub fn keep_options(options: &mut FlinkConfiguration, former: &FlinkConfiguration) {
     for (key, value) in &former.0 {
         options.0.entry(key.clone()).or_insert_with(|| value.clone());
     }

@@ -8,7 +8,7 @@ use render::{Objects, RenderInput, Submission, render_cluster};
 
 /// The objects of a deployment that is accepted, or why it is not. Holds the laws of both: a
 /// refusal names a field, and what is accepted can be rendered, each time the same.
-pub(crate) fn accepted(deployment: &FlinkDeployment) -> Result<Objects, Vec<Violation>> {
+pub fn accepted(deployment: &FlinkDeployment) -> Result<Objects, Vec<Violation>> {
     let operator = OperatorConfig::default();
     let metadata = &deployment.metadata;
     let name = metadata.name.as_deref().unwrap_or_default();

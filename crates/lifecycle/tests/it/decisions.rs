@@ -1,0 +1,54 @@
+//! The tables of the Java operator's behaviour, a row a test, against the whole decision.
+//!
+//! A test is named by its row: `t13` is transition T13, `q03` quirk Q3, `s12` a rule of the section
+//! on rollback. Where this operator departs on purpose, the name or a comment says so. Rows of the
+//! upgrade table and of the spec diff are beside their code, in `lifecycle::stop` and `lifecycle::diff`.
+//! Quirks Q4, Q5 and Q7 are about session clusters and their jobs, Q9 and Q10 about snapshots and
+//! what is left behind: their tests are where those are. `docs/decisions.md` lists all rows, and
+//! `table` holds it and the tests together.
+
+mod blank;
+pub(super) mod care;
+mod crashes;
+mod deletion;
+mod not_carried_out;
+mod properties;
+mod quirks;
+mod redeploy;
+pub(super) mod reload;
+mod rewind;
+mod rollback;
+mod silence;
+mod table;
+mod taken_down;
+mod takeover;
+mod transitions;
+mod unfinished;
+mod unstarted;
+mod validators;
+
+use std::collections::BTreeMap;
+
+use api::deployment::FlinkDeploymentSpec;
+use api::job::{JobState, UpgradeMode};
+use api::status::{
+    DeploymentStatus, JobManagerDeploymentStatus, JobStatusState, ReconciliationState,
+};
+use config::OperatorConfig;
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use lifecycle::application::decide;
+use lifecycle::memo::Memo;
+use lifecycle::plan::{Plan, Step};
+use lifecycle::reconciled::ReconciledSpec;
+use lifecycle::restore::RestorePoint;
+use lifecycle::rewind::WentBack;
+use lifecycle::world::{
+    Bounds, Checkpoints, CompletedState, DeploymentVersion, Fact, Fresh, HaMetadata, Job,
+    JobManager, JobMetrics, Pod, PodProblem, Stop, World,
+};
+use serde_json::json;
+use testing::scene::{
+    CHECKPOINT, HA, JOB_ID, NOW, SAVEPOINT, Scene, ago, by_default, check, created, deeds, error,
+    given, job, job_manager, pod, restored, started_without, told, told_step,
+};

@@ -1,0 +1,3 @@
+//! What the simulations share.
+
+pub(crate) mod exploration;
