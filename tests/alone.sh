@@ -17,7 +17,7 @@ for name in $(env | sed -n 's/^\([A-Za-z_][A-Za-z0-9_]*\)=.*/\1/p'); do
     PATH | JAVA_HOME | LD_LIBRARY_PATH | DYLD_* | SSL_CERT_FILE | SSL_CERT_DIR) ;;
     # What Cargo and tools for Rust tell a test.
     CARGO | CARGO_* | NEXTEST | NEXTEST_* | RUST_BACKTRACE | RUST_MIN_STACK | RUST_TEST_* | LLVM_PROFILE_FILE | *SAN_OPTIONS) ;;
-    # What a test asks for; see CONTRIBUTING.md.
+    # What a test asks for; see docs/testing.md.
     HELM | UPDATE_EXPECT | TRYCMD | SNAPSHOTS | PROPTEST_* | KUBECTL_FLINK_TEST_* | KUBECTL_FLINK_ANOTHER_SEED) ;;
     KUBECTL_FLINK_EXPLORATION | KUBECTL_FLINK_FAULT_* | KUBECTL_FLINK_FUZZ_* | KUBECTL_FLINK_SIMULATION_CASES) ;;
     *) set -- -u "$name" "$@" ;;

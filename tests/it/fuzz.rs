@@ -7,7 +7,7 @@
 //! what it has seen there: a mutation that shows something new is mutated further.
 //!
 //! The seed and the number of mutations are fixed, so that every run tries the same, unless the
-//! environment asks for more (see CONTRIBUTING.md), or for another seed after that one. An input that
+//! environment asks for more (see docs/testing.md), or for another seed after that one. An input that
 //! breaks a law is made smaller, stored and named.
 
 mod autoscaler;
