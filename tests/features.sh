@@ -1,20 +1,33 @@
 #!/bin/sh
-# Check that the program is built from the same crates, with the same features, as its tests: else `cargo build` after
-# `cargo test` builds many of them a second time.
+# Check that the program is built from the same crates, with the same features, as its tests, and each crate of `crates/`
+# alone as with all others: else what was built for one is built a second time for another.
 set -eu
 cd "$(dirname "$0")/.."
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 crates() {
-    "${CARGO:-cargo}" tree --locked --prefix none --edges "$1" --format '{p} [{f}]' | sed 's/ (\*)$//' | sort -u
+    edges=$1
+    shift
+    "${CARGO:-cargo}" tree --locked --prefix none --edges "$edges" --format '{p} [{f}]' "$@" | sed 's/ (\*)$//' | sort -u
+}
+none() {
+    if [ -s "$folder/others" ]; then
+        echo "$1" >&2
+        cat "$folder/others" >&2
+        exit 1
+    fi
 }
 crates normal,build >"$folder/program"
 crates normal,build,dev >"$folder/tests"
 cut -d ' ' -f 1,2 "$folder/program" >"$folder/names"
 # Of the tests' crates those that the program has too.
 grep -F -f "$folder/names" "$folder/tests" | comm -13 "$folder/program" - >"$folder/others"
-if [ -s "$folder/others" ]; then
-    echo "features that only dev-dependencies ask for; name them in [dependencies], too:" >&2
-    cat "$folder/others" >&2
-    exit 1
-fi
+none "features that only dev-dependencies ask for; name them in crates/features/Cargo.toml:"
+crates normal,build,dev --workspace >"$folder/all"
+for manifest in crates/*/Cargo.toml; do
+    # Nobody builds that one alone.
+    test "$manifest" != crates/features/Cargo.toml || continue
+    name=$(sed -n 's/^name = "\(.*\)"/\1/p' "$manifest" | head -n 1)
+    crates normal,build,dev -p "$name" | comm -23 - "$folder/all" >"$folder/others"
+    none "crates that $name has with fewer features than the workspace; name the missing ones in crates/features/Cargo.toml:"
+done

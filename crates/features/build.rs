@@ -1,0 +1,3 @@
+//! Does nothing: `Cargo.toml` says why it is there.
+
+fn main() {}
