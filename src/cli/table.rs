@@ -176,7 +176,7 @@ mod tests {
         let whole = vec!["a.b".to_owned(), "0123456789".repeat(5), "job".to_owned()];
         let mut rows = vec![whole.clone()];
         cut(&headers, &mut rows, 1, 80);
-        assert_eq!(rows, [whole.clone()]);
+        assert_eq!(rows, [whole]);
         cut(&headers, &mut rows, 1, 46);
         assert_eq!(needed(&headers, &rows), 46);
         assert!(rows[0][1].ends_with('…'), "{rows:?}");
