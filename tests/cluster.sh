@@ -94,11 +94,12 @@ all)
     tests faults:: 3 --skip faults::alone::
     tests faults::alone:: 1
     if [ "${1:-}" = all ]; then
-        tests e2e:: 3 --skip ::long::
+        tests e2e:: 3 --skip ::long:: --skip ::alone::
         tests ::long:: 1
     else
-        tests e2e:: 3 --skip ::long:: --skip an_example_in_
+        tests e2e:: 3 --skip ::long:: --skip ::alone:: --skip an_example_in_
     fi
+    tests e2e::examples::alone:: 1
     ;;
 *) cargo test --locked --test it -- --ignored --nocapture --test-threads 1 "$@" ;;
 esac

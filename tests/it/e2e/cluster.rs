@@ -14,7 +14,7 @@ mod rights;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::{OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::OnceLock;
 use std::time::Duration;
 use std::{env, fs, thread};
 
@@ -40,16 +40,6 @@ const KINDS: [&str; 3] = ["FlinkSessionJob", "FlinkDeployment", "FlinkStateSnaps
 /// The name of the job in every namespace.
 pub(super) const JOB: &str = "exactly-once-counter";
 
-/// Tests run side by side, but for those that change what the others stand on.
-static GROUND: RwLock<()> = RwLock::new(());
-
-/// Held as long as a test has its namespace.
-#[expect(dead_code, reason = "held, and not read")]
-enum Turn {
-    Beside(RwLockReadGuard<'static, ()>),
-    Alone(RwLockWriteGuard<'static, ()>),
-}
-
 pub(super) struct Cluster {
     runtime: tokio::runtime::Runtime,
     client: Client,
@@ -60,33 +50,18 @@ pub(super) struct Cluster {
     /// On this machine and, as a hostPath, in the pods.
     data: PathBuf,
     operator: Option<Child>,
-    _turn: Turn,
 }
 
 impl Cluster {
     /// A namespace that is made ready as a user would, by `kubectl flink init`.
     pub(super) fn new(name: &str) -> Self {
-        Self::bare(name).initialized()
-    }
-
-    /// As [`Self::new`], while no other test of this process has a namespace.
-    pub(super) fn alone(name: &str) -> Self {
-        let turn = GROUND.write().unwrap_or_else(PoisonError::into_inner);
-        Self::in_turn(name, Turn::Alone(turn)).initialized()
+        let cluster = Self::bare(name);
+        cluster.flink(&["init", "--yes"]);
+        cluster
     }
 
     /// A namespace with nothing in it.
     pub(super) fn bare(name: &str) -> Self {
-        let turn = GROUND.read().unwrap_or_else(PoisonError::into_inner);
-        Self::in_turn(name, Turn::Beside(turn))
-    }
-
-    fn initialized(self) -> Self {
-        self.flink(&["init", "--yes"]);
-        self
-    }
-
-    fn in_turn(name: &str, turn: Turn) -> Self {
         let kubeconfig = env::var_os("KUBECTL_FLINK_TEST_KUBECONFIG").map(PathBuf::from).expect(
             "KUBECTL_FLINK_TEST_KUBECONFIG names the kubeconfig of a sandbox: run tests/cluster.sh",
         );
@@ -105,7 +80,6 @@ impl Cluster {
             name: JOB.to_owned(),
             data,
             operator: None,
-            _turn: turn,
         };
         cluster.lay_out();
         cluster

@@ -41,14 +41,18 @@ fn examples_of_modes_and_versions_run() {
     cluster.run(&[flink_2, periodic], |_| {});
 }
 
-#[test]
-#[ignore = "needs a sandbox with real Flink"]
-fn the_example_of_spot_nodes_runs() {
-    // Pods of other tests would find no node.
-    let mut cluster = Cluster::alone("examples-spot");
-    cluster.start_operator();
-    cluster.let_operator_see_nodes();
-    cluster.run_all(&["spot-nodes.yaml"], a_node_is_drained);
+/// Pods of other tests would find no node.
+mod alone {
+    use super::*;
+
+    #[test]
+    #[ignore = "needs a sandbox with real Flink"]
+    fn the_example_of_spot_nodes_runs() {
+        let mut cluster = Cluster::new("examples-spot");
+        cluster.start_operator();
+        cluster.let_operator_see_nodes();
+        cluster.run_all(&["spot-nodes.yaml"], a_node_is_drained);
+    }
 }
 
 /// A savepoint of the job that asks for it is taken, and nothing else happens to it.
