@@ -16,7 +16,8 @@ use crate::cli::operators::{self, Installed, Leading};
 use crate::cli::permissions::{self, Right};
 use crate::cluster::access;
 use crate::cluster::apply::OPERATOR_MANAGER;
-use crate::cluster::{self, crds, read};
+use crate::cluster::read::{self, Scope};
+use crate::cluster::{self, crds};
 use api::deployment::FlinkDeployment;
 
 /// Reviews that are asked for at the same time.
@@ -143,8 +144,7 @@ async fn handled(
     namespace: &str,
     now: Timestamp,
 ) -> cluster::Result<Handled> {
-    let api = Api::<FlinkDeployment>::namespaced(client.clone(), namespace);
-    let all = api.list(&ListParams::default().limit(500)).await?.items;
+    let all = read::list::<FlinkDeployment>(client, Scope::Namespace(namespace), None).await?;
     let is_current = |one: &&FlinkDeployment| {
         let observed = one.status.as_ref().and_then(|status| status.observed_generation);
         observed.is_some() && observed == one.metadata.generation
