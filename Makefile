@@ -36,15 +36,9 @@ format: ## format the code
 	$(CARGO) fmt --all
 
 test-fast: ## format, lints, unit, property, golden and command line tests, documentation
-	$(CARGO) fmt --all --check
-	CARGO="$(CARGO)" tests/features.sh
-	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
-	$(CARGO) test --locked --workspace
-	RUSTDOCFLAGS="-D warnings -A rustdoc::private-intra-doc-links" $(CARGO) doc --locked --workspace --no-deps --document-private-items
-	@if $(CARGO) deny --version >/dev/null 2>&1; then $(CARGO) deny --locked check bans licenses sources; \
-	else echo "cargo-deny is not installed: deny.toml is not checked"; fi
+	CARGO="$(CARGO)" tests/all.sh fast
 
-test: ## all tests: also against a real API server, and end to end with real Flink; half an hour
+test: ## all tests: also against a real API server, and end to end with real Flink; 40 minutes
 	CARGO="$(CARGO)" tests/all.sh
 
 test-all: ## those with all points of the crash matrix, new seeds, long runs, documentation and mutations; hours

@@ -1,7 +1,8 @@
 #!/bin/sh
-# Run what `make test` runs, or with `all` what `make test-all` does, and tell how long each part took.
+# Run what `make test` runs, with `fast` what `make test-fast` does, with `all` what `make test-all` does, and tell how long
+# each part took.
 #
-#   tests/all.sh [all]
+#   tests/all.sh [fast|all]
 set -eu
 cd "$(dirname "$0")/.."
 rm -rf target/tmp/seconds
@@ -9,39 +10,43 @@ rm -rf target/tmp/seconds
 trap slowest EXIT
 trap 'exit 130' INT TERM
 cargo=${CARGO:-cargo}
-# Nobody edits what is built here: what speeds a second build up takes time in the first.
-export CARGO_INCREMENTAL="${CARGO_INCREMENTAL:-0}"
-if [ "${1:-}" = all ]; then
-    seed=$(date +%s)
-    echo "The seed of this run is $seed: KUBECTL_FLINK_ANOTHER_SEED, KUBECTL_FLINK_FAULT_SEED and PROPTEST_RNG_SEED."
-else
-    # The same in every run, so that a change fails by what it did alone.
-    seed=1795303101
-    # Of each random simulation fewer than by default; they are found by all seeds, one after the other.
-    export KUBECTL_FLINK_SIMULATION_CASES="${KUBECTL_FLINK_SIMULATION_CASES:-12}"
-    # Of the crash matrix an eighth of the points, another one for the next commit.
-    commits=$(git rev-list --count HEAD 2>/dev/null || echo 0)
-    export KUBECTL_FLINK_FAULT_SHARE="${KUBECTL_FLINK_FAULT_SHARE:-$((commits % 8))/8}"
+what=${1:-}
+if [ "$what" != fast ]; then
+    if [ "$what" = all ]; then
+        seed=$(date +%s)
+        echo "The seed of this run is $seed: KUBECTL_FLINK_ANOTHER_SEED, KUBECTL_FLINK_FAULT_SEED and PROPTEST_RNG_SEED."
+    else
+        # The same in every run, so that a change fails by what it did alone.
+        seed=1795303101
+        # Of each random simulation fewer seeds than by default.
+        export KUBECTL_FLINK_SIMULATION_CASES="${KUBECTL_FLINK_SIMULATION_CASES:-12}"
+        # Of the crash matrix an eighth of the points, another one for the next commit.
+        commits=$(git rev-list --count HEAD 2>/dev/null || echo 0)
+        export KUBECTL_FLINK_FAULT_SHARE="${KUBECTL_FLINK_FAULT_SHARE:-$((commits % 8))/8}"
+    fi
+    export KUBECTL_FLINK_ANOTHER_SEED="${KUBECTL_FLINK_ANOTHER_SEED:-$seed}"
+    export KUBECTL_FLINK_FAULT_SEED="${KUBECTL_FLINK_FAULT_SEED:-$seed}" PROPTEST_RNG_SEED="${PROPTEST_RNG_SEED:-$seed}"
+    # Nobody edits what is built here: what speeds a second build up takes time in the first.
+    export CARGO_INCREMENTAL="${CARGO_INCREMENTAL:-0}"
 fi
-export KUBECTL_FLINK_ANOTHER_SEED="${KUBECTL_FLINK_ANOTHER_SEED:-$seed}"
-export KUBECTL_FLINK_FAULT_SEED="${KUBECTL_FLINK_FAULT_SEED:-$seed}" PROPTEST_RNG_SEED="${PROPTEST_RNG_SEED:-$seed}"
 
-phase "format" "$cargo" fmt --all --check
+phase "format" $cargo fmt --all --check
 phase "features" tests/features.sh
-phase "build of the tests" "$cargo" test --workspace --locked --no-run
-phase "lints" "$cargo" clippy --workspace --locked --all-targets -- -D warnings
-phase "unit tests, simulations, explorations, command line" "$cargo" test --workspace --locked
-if [ "${1:-}" = all ]; then
+phase "build of the tests" $cargo test --workspace --locked --no-run
+phase "lints" $cargo clippy --workspace --locked --all-targets -- -D warnings
+phase "unit tests, simulations, explorations, command line" $cargo test --workspace --locked
+if [ -n "$what" ]; then
     phase "documentation" env RUSTDOCFLAGS="-D warnings -A rustdoc::private-intra-doc-links" \
-        "$cargo" doc --workspace --locked --no-deps --document-private-items
-    if "$cargo" deny --version >/dev/null 2>&1; then
-        phase "dependencies" "$cargo" deny --locked check bans licenses sources
+        $cargo doc --workspace --locked --no-deps --document-private-items
+    if $cargo deny --version >/dev/null 2>&1; then
+        phase "dependencies" $cargo deny --locked check bans licenses sources
     else
         echo "cargo-deny is not installed: deny.toml is not checked"
     fi
 fi
+if [ "$what" = fast ]; then exit 0; fi
 together tests/artifacts.sh tests/stores.sh tests/helm.sh tests/monitoring.sh
-tests/cluster.sh ${1:+"$1"}
-if [ "${1:-}" = all ]; then
+tests/cluster.sh ${what:+"$what"}
+if [ "$what" = all ]; then
     phase "mutations" tests/mutations.sh
 fi

@@ -8,7 +8,7 @@ trap 'rm -rf "$folder"' EXIT
 crates() {
     edges=$1
     shift
-    "${CARGO:-cargo}" tree --locked --prefix none --edges "$edges" --format '{p} [{f}]' "$@" | sed 's/ (\*)$//' | sort -u
+    ${CARGO:-cargo} tree --locked --prefix none --edges "$edges" --format '{p} [{f}]' "$@" | sed 's/ (\*)$//' | sort -u
 }
 none() {
     if [ -s "$folder/others" ]; then
