@@ -10,7 +10,8 @@ use super::proxy::{Fault, Moment};
 use super::scenarios::{self, Scenario};
 use super::trouble::{Base, Trouble, base, survive};
 
-/// Where not every undisturbed run came by a killed one need not: one point in so many.
+/// What a run writes depends on its timing: of the points that all undisturbed runs came by, at most one in so
+/// many may be missed in every try.
 const UNREACHED_MAX: usize = 10;
 
 /// `KUBECTL_FLINK_FAULT_POINTS`: at most how many points of each scenario; all where it is not set.
@@ -69,6 +70,10 @@ pub(super) async fn every_point_leads_to_the_same_end() {
         match case.await {
             Ok(case) => {
                 let kills = points::kills(&case.recorded, &case.namespace);
+                let is_spared = points::is_spared(&case.recorded, &case.namespace, &point);
+                failures.extend(
+                    is_spared.then(|| format!("{name}: it was written, and nobody was killed")),
+                );
                 reached.extend(kills.into_iter().map(|(moment, at)| (scenario, moment, at)));
                 let namespace = case.namespace;
                 let difference = case.difference.map(|it| format!("{name}, {namespace}: {it}"));
@@ -83,10 +88,9 @@ pub(super) async fn every_point_leads_to_the_same_end() {
         if reached.contains(&(scenario, moment, point.clone())) {
             continue;
         }
-        unreached += 1;
-        let told = format!("{scenario}, never killed {moment:?} {point}");
-        println!("{told}{}", if is_sure { "" } else { ", which is not in every run" });
-        failures.extend(is_sure.then_some(told));
+        unreached += usize::from(is_sure);
+        let chance = if is_sure { "" } else { ", which is not in every run" };
+        println!("{scenario}, never killed {moment:?} {point}{chance}");
     }
     println!(
         "crash matrix: {} scenarios, {count} points, {} failed, {unreached} not reached, in {:?}",

@@ -74,3 +74,8 @@ pub(super) fn kills(recorded: &[Recorded], namespace: &str) -> BTreeSet<(Moment,
     };
     of_writes(recorded, namespace).into_iter().filter_map(kill).collect()
 }
+
+/// The point was come by, and nothing went wrong at it.
+pub(super) fn is_spared(recorded: &[Recorded], namespace: &str, point: &Point) -> bool {
+    of_writes(recorded, namespace).iter().any(|(at, one)| at == point && one.fault.is_none())
+}
