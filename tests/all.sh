@@ -32,8 +32,10 @@ fi
 
 phase "format" $cargo fmt --all --check
 phase "features" tests/features.sh
+tests/built.sh restore
 phase "build of the tests" $cargo test --workspace --locked --no-run
 phase "lints" $cargo clippy --workspace --locked --all-targets -- -D warnings
+tests/built.sh keep
 phase "unit tests, simulations, explorations, command line" $cargo test --workspace --locked
 if [ -n "$what" ]; then
     phase "documentation" env RUSTDOCFLAGS="-D warnings -A rustdoc::private-intra-doc-links" \

@@ -94,10 +94,10 @@ all)
     tests faults:: 3 --skip faults::alone::
     tests faults::alone:: 1
     if [ "${1:-}" = all ]; then
-        tests e2e:: 3 --skip ::long:: --skip ::alone::
+        tests e2e:: 5 --skip ::long:: --skip ::alone::
         tests ::long:: 1
     else
-        tests e2e:: 3 --skip ::long:: --skip ::alone:: --skip an_example_in_
+        tests e2e:: 5 --skip ::long:: --skip ::alone:: --skip an_example_in_
     fi
     tests e2e::examples::alone:: 1
     ;;

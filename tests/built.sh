@@ -1,0 +1,33 @@
+#!/bin/sh
+# Keep what was built of other people's crates in the user's cache, for the next clean checkout: it saves minutes.
+#
+#   tests/built.sh restore   into target/debug, unless it is there
+#   tests/built.sh keep      in the place of what was kept for other versions
+set -eu
+cd "$(dirname "$0")/.."
+[ -z "${CARGO_TARGET_DIR:-}" ] || exit 0
+# Another compiler, version or profile has other files; Cargo itself knows which of them are fresh.
+key=$({ "${RUSTC:-rustc}" -vV; echo "${RUSTFLAGS:-}"; cat Cargo.lock; sed -n '/^\[profile/,$p' Cargo.toml; } | sha256sum | cut -c1-16)
+folder=${XDG_CACHE_HOME:-$HOME/.cache}/kubectl-flink/built
+kept=$folder/$key
+case $1 in
+restore)
+    if [ -d "$kept" ] && [ ! -d target/debug ]; then
+        mkdir -p target
+        # What is half there when this is stopped would be taken for whole.
+        rm -rf target/restored
+        cp -a "$kept" target/restored
+        mv target/restored target/debug
+    fi
+    ;;
+keep)
+    [ ! -d "$kept" ] || exit 0
+    rm -rf "$folder"
+    new=$folder/new-$$
+    mkdir -p "$new"
+    trap 'rm -rf "$new"' EXIT
+    # Of this project's own crates nothing: they are another thing in each checkout.
+    tar -C target/debug --exclude='*kubectl[-_]flink*' --exclude='it-*' -cf - deps build .fingerprint | tar -C "$new" -xf -
+    mv "$new" "$kept"
+    ;;
+esac
