@@ -2,6 +2,7 @@
 //! slip in its name has no effect, and nobody notices.
 
 use super::FlinkConfig;
+use super::catalogue::{self, Known};
 use super::flink_config::OPERATOR_PREFIX;
 
 /// Below these, names are chosen by others.
@@ -18,123 +19,18 @@ const LIKENESS_MIN: f64 = 0.75;
 /// So many names are guessed at most: who gets more than that wrong has another file in mind.
 const GUESSES_MAX: usize = 20;
 
-/// Every option below `kubernetes.operator.`, those of the Java operator that have no effect here
-/// and deprecated names included.
-const KNOWN: &[&str] = &[
+/// Known by name only: the Java operator reads them in `FlinkBlueGreenDeployment`s.
+const BLUE_GREEN: [&str; 3] = [
     "bluegreen.abort.grace-period",
     "bluegreen.deployment-deletion.delay",
     "bluegreen.reconciliation.reschedule-interval",
-    "checkpoint.trigger.grace-period",
-    "checkpoint.type",
-    "cluster.health-check.checkpoint-progress.enabled",
-    "cluster.health-check.checkpoint-progress.window",
-    "cluster.health-check.enabled",
-    "cluster.health-check.restarts.threshold",
-    "cluster.health-check.restarts.window",
-    "cluster.resource-view.refresh-interval",
-    "config.cache.size",
-    "config.cache.timeout",
-    "deployment.readiness.timeout",
-    "deployment.rollback.enabled",
-    "deployment.stable.checkpoints",
-    "deployment.stable.restarts.max",
-    "deployment.stable.running-for",
-    "dynamic.config.check.interval",
-    "dynamic.config.enabled",
-    "dynamic.namespaces.enabled",
-    "events.exceptions.limit-per-reconciliation",
-    "events.exceptions.stacktrace-lines",
-    "exception.field.max.length",
-    "exception.label.mapper",
-    "exception.stacktrace.enabled",
-    "exception.stacktrace.max.length",
-    "exception.throwable.list.max.count",
-    "flink.client.cancel.timeout",
-    "flink.client.timeout",
-    "health.canary.resource.timeout",
-    "health.probe.enabled",
-    "health.probe.port",
-    "ingress.gateway",
-    "ingress.manage",
-    "jm-deployment-recovery.enabled",
-    "jm-deployment.shutdown-ttl",
-    "jm-deployment.startup.probe.enabled",
-    "job.drain-on-savepoint-deletion",
-    "job.restart.failed",
-    "job.savepoint-on-deletion",
-    "job.submission.timeout",
-    "job.upgrade.ignore-pending-savepoint",
-    "job.upgrade.inplace-scaling.enabled",
-    "job.upgrade.last-state-fallback.enabled",
-    "job.upgrade.last-state.job-cancel.enabled",
-    "job.upgrade.last-state.max.allowed.checkpoint.age",
-    "josdk.metrics.enabled",
-    "jvm.metrics.enabled",
-    "kubernetes.client.metrics.enabled",
-    "kubernetes.client.metrics.http.response.code.groups.enabled",
-    "kubernetes.client.metrics.slow.request.threshold",
-    "label.selector",
-    "leader-election.enabled",
-    "leader-election.lease-duration",
-    "leader-election.lease-name",
-    "leader-election.renew-deadline",
-    "leader-election.retry-period",
-    "leftovers.retention",
-    "log.format",
-    "log.levels",
-    "node-notice.cooldown",
-    "node-notice.snapshot",
-    "node-notice.taints",
-    "observer.flink.client.timeout",
-    "observer.progress-check.interval",
-    "observer.rest-ready.delay",
-    "observer.savepoint.trigger.grace-period",
-    "periodic.checkpoint.interval",
-    "periodic.savepoint.interval",
-    "pod-template.merge-arrays-by-name",
-    "rate-limiter.limit",
-    "rate-limiter.refresh-period",
-    "reconcile.interval",
-    "reconcile.parallelism",
-    "reconciler.flink.cancel.job.timeout",
-    "reconciler.flink.cluster.shutdown.timeout",
-    "reconciler.jm-deployment-recovery.enabled",
-    "reconciler.max.parallelism",
-    "reconciler.reschedule.interval",
-    "resource.cleanup.timeout",
-    "resource.deletion.propagation",
-    "resource.lifecycle.metrics.enabled",
-    "resource.lifecycle.namespace.histograms.enabled",
-    "resource.metrics.enabled",
-    "retry.initial.interval",
-    "retry.interval.multiplier",
-    "retry.max.attempts",
-    "retry.max.interval",
-    "savepoint.cleanup.enabled",
-    "savepoint.dispose-on-delete",
-    "savepoint.format.type",
-    "savepoint.history.max.age",
-    "savepoint.history.max.age.threshold",
-    "savepoint.history.max.count",
-    "savepoint.history.max.count.threshold",
-    "savepoint.trigger.grace-period",
-    "session.block-on-unmanaged-jobs",
-    "session.deletion.block-on-session-jobs",
-    "session.deletion.block-on-unmanaged-jobs",
-    "sharding.shards",
-    "snapshot.resource.enabled",
-    "startup.stop-on-informer-error",
-    "termination.timeout",
-    "user.artifacts.allowed-schemes",
-    "user.artifacts.base.dir",
-    "user.artifacts.cache.max-size",
-    "user.artifacts.checksum",
-    "user.artifacts.disallow-restricted-hosts",
-    "user.artifacts.http.header",
-    "user.artifacts.max-size",
-    "user.artifacts.timeout",
-    "watched.namespaces",
 ];
+
+/// Every option that is read below `kubernetes.operator.`, those of the Java operator that have no
+/// effect here and deprecated names included.
+fn names() -> impl Iterator<Item = &'static str> {
+    catalogue::all().flat_map(Known::keys).filter_map(|key| key.strip_prefix(OPERATOR_PREFIX))
+}
 
 /// An option that there is not, or that nobody reads where it is.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -146,7 +42,7 @@ pub struct Unknown {
 
 impl Unknown {
     fn is_of_blue_green(&self) -> bool {
-        split(&self.key).is_some_and(|(_, name)| is_of_blue_green(name))
+        split(&self.key).is_some_and(|(_, name)| BLUE_GREEN.contains(&name))
     }
 }
 
@@ -173,8 +69,7 @@ pub fn unknown_options(config: &FlinkConfig) -> Vec<Unknown> {
     let mut all = Vec::new();
     for (key, _) in config.iter() {
         let Some((before, name)) = split(key) else { continue };
-        let is_read = KNOWN.contains(&name) && !is_of_blue_green(name);
-        if is_read || OPEN.iter().any(|open| name.starts_with(open)) {
+        if OPEN.iter().any(|open| name.starts_with(open)) || names().any(|known| known == name) {
             continue;
         }
         let nearest = if all.len() < GUESSES_MAX { nearest(name) } else { None };
@@ -182,11 +77,6 @@ pub fn unknown_options(config: &FlinkConfig) -> Vec<Unknown> {
         all.push(Unknown { key: key.to_owned(), nearest });
     }
     all
-}
-
-/// Whether it is an option of `FlinkBlueGreenDeployment`s.
-fn is_of_blue_green(name: &str) -> bool {
-    name.starts_with("bluegreen.") && KNOWN.contains(&name)
 }
 
 /// Up to and with the last prefix of the operator, and the rest.
@@ -199,12 +89,12 @@ fn split(key: &str) -> Option<(&str, &str)> {
 fn nearest(name: &str) -> Option<&'static str> {
     // Two of very different length are not alike: a long name, which anybody may send to the webhook,
     // is compared with few or none.
-    let may_be_alike = |known: &&&str| {
+    let may_be_alike = |known: &&str| {
         let (shorter, longer) = (name.len().min(known.len()), name.len().max(known.len()));
         shorter * 2 >= longer
     };
     let likeness = |known| (strsim::normalized_damerau_levenshtein(name, known), known);
-    let all = KNOWN.iter().filter(may_be_alike).map(|known| likeness(*known));
+    let all = names().chain(BLUE_GREEN).filter(may_be_alike).map(likeness);
     let (likeness, best) = all.max_by(|one, other| one.0.total_cmp(&other.0))?;
     (likeness >= LIKENESS_MIN).then_some(best)
 }
@@ -283,21 +173,5 @@ mod tests {
         ] {
             assert_eq!(found(key), [""; 0], "{key}");
         }
-    }
-
-    #[test]
-    fn every_option_of_this_operator_is_known() {
-        let sources = [
-            include_str!("options.rs"),
-            include_str!("options/metrics.rs"),
-            include_str!("options/node_notice.rs"),
-        ];
-        let start = format!("\"{OPERATOR_PREFIX}");
-        let quoted = sources.iter().flat_map(|source| source.split(&start).skip(1));
-        let names = quoted.filter_map(|rest| rest.split('"').next());
-        let is_open = |name: &str| OPEN.iter().any(|open| name.starts_with(open));
-        let missing: Vec<&str> =
-            names.filter(|name| !KNOWN.contains(name) && !is_open(name)).collect();
-        assert!(missing.is_empty(), "not in KNOWN: {missing:?}");
     }
 }

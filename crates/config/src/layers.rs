@@ -37,7 +37,7 @@ pub fn effective(layers: &[Layer]) -> Vec<Effective> {
         merged.extend(config.iter().map(|(key, value)| (key, (value, name.as_str()))));
     }
     let mut all: Vec<Effective> =
-        catalogue::ALL.iter().filter_map(|known| of_known(known, &merged)).collect();
+        catalogue::all().filter_map(|known| of_known(known, &merged)).collect();
     let others = merged.iter().filter(|(key, _)| catalogue::find(key).is_none());
     all.extend(others.map(|(key, (value, from))| Effective {
         option: (*key).to_owned(),

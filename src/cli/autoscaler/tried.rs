@@ -56,7 +56,8 @@ pub(super) fn option(text: &str) -> Result<(String, String), String> {
         return Ok((whole, value.trim().to_owned()));
     }
     let likeness = |known: &&str| strsim::normalized_damerau_levenshtein(&whole, known);
-    let nearest = options::KEYS.iter().copied().max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
+    let keys = options::TABLE.iter().map(|known| known.key);
+    let nearest = keys.max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
     Err(match nearest.filter(|nearest| likeness(nearest) >= LIKENESS_MIN) {
         Some(nearest) => format!("there is no option `{key}`; is `{nearest}` meant?"),
         None => format!("there is no option `{key}` of the autoscaler"),

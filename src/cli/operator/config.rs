@@ -308,13 +308,7 @@ fn print(found: Vec<Effective>, output: Output, printer: &Printer) -> anyhow::Re
 
 fn line(effective: Effective) -> Line {
     let Effective { option, value, from, set_as, effect } = effective;
-    let counts = effect.map(|effect| match effect {
-        Effect::Live => "live",
-        Effect::AtDeploy => "at deploy",
-        Effect::AtStart => "at start",
-        Effect::Nowhere => "never",
-    });
-    Line { option, value, from, set_as, counts }
+    Line { option, value, from, set_as, counts: effect.map(Effect::as_str) }
 }
 
 /// Of a terminal `width` columns wide, values are cut to fit.

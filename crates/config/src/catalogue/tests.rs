@@ -1,5 +1,10 @@
+use std::collections::BTreeSet;
+
+use expect_test::expect_file;
+
 use super::*;
 use crate::flink_config::OPERATOR_PREFIX;
+use crate::{duration, memory};
 
 fn wrong(key: &str, value: &str) -> Vec<String> {
     let config: FlinkConfig = [(key, value)].into_iter().collect();
@@ -38,7 +43,7 @@ fn what_is_right_or_not_the_operators_to_read_is_let_pass() {
 #[test]
 fn what_no_code_reads_is_not_told_to_count() {
     let unused: Vec<&str> =
-        ALL.iter().filter(|known| known.effect == Effect::Nowhere).map(|known| known.key).collect();
+        all().filter(|known| known.effect == Effect::Nowhere).map(|known| known.key).collect();
     let prefix = "kubernetes.operator.";
     let names: Vec<&str> = unused.iter().filter_map(|key| key.strip_prefix(prefix)).collect();
     assert_eq!(
@@ -70,26 +75,108 @@ fn a_secret_is_not_told() {
     assert!(!told.contains("abc"), "{told}");
 }
 
-#[test]
-fn every_option_of_the_operator_is_in_the_table() {
-    let sources = concat!(
-        include_str!("../options.rs"),
-        include_str!("../options/metrics.rs"),
-        include_str!("../options/node_notice.rs"),
-    );
-    let start = format!("::new(\"{OPERATOR_PREFIX}");
-    let flat: String = sources.split_whitespace().collect();
-    let keys = flat.split(&start).skip(1).filter_map(|rest| rest.split('"').next());
-    let missing: Vec<&str> =
-        keys.filter(|name| find(&format!("{OPERATOR_PREFIX}{name}")).is_none()).collect();
-    assert!(missing.is_empty(), "not in ALL: {missing:?}");
+/// With `job.autoscaler.*`.
+fn tables() -> [(&'static str, &'static str, &'static [Known]); 6] {
+    [
+        (
+            "Of resources",
+            "What the operator's configuration says of them is the default; `spec.flinkConfiguration` wins.",
+            o::OF_RESOURCES,
+        ),
+        (
+            "Before a node goes",
+            "Options of this operator's own, in the same places: [nodes.md](nodes.md).",
+            o::node_notice::TABLE,
+        ),
+        (
+            "The autoscaler",
+            "Options of a resource too: [autoscaler.md](autoscaler.md).",
+            o::autoscaler::TABLE,
+        ),
+        (
+            "Jars of session jobs",
+            "Headers and the checksum are options of the job. All others count in the operator's configuration alone.",
+            o::OF_JARS,
+        ),
+        ("The operator", "They count in the operator's configuration alone.", o::OF_OPERATOR),
+        (
+            "Metrics",
+            "They count in the operator's configuration alone; reporters are in [metrics.md](metrics.md).",
+            o::metrics::TABLE,
+        ),
+    ]
 }
 
 #[test]
-fn every_default_is_valid() {
-    for known in ALL {
-        if let Some(default) = known.default {
-            assert!((known.is_valid)(default), "{}", known.key);
-        }
+fn every_default_reads() {
+    let nothing = FlinkConfig::new();
+    for known in tables().into_iter().flat_map(|(.., table)| table).chain(o::OF_EACH_LOOK) {
+        assert_eq!((known.check)(&nothing), Ok(()));
     }
+}
+
+#[test]
+fn every_option_is_in_one_table_under_names_of_its_own() {
+    let shown = tables().into_iter().flat_map(|(.., table)| table).map(|known| known.key);
+    let of_catalogue = all().chain(o::autoscaler::TABLE).map(|known| known.key);
+    assert_eq!(shown.collect::<BTreeSet<_>>(), of_catalogue.collect());
+    let mut names = BTreeSet::new();
+    for name in all().chain(o::autoscaler::TABLE).flat_map(Known::keys) {
+        assert!(names.insert(name), "{name} twice");
+    }
+}
+
+#[test]
+fn the_reference_is_up_to_date() {
+    expect_file!["../../../../docs/options.md"].assert_eq(&reference());
+}
+
+/// `docs/options.md`.
+fn reference() -> String {
+    let sections = tables().map(|(title, about, table)| {
+        let rows: Vec<String> = table.iter().map(row).collect();
+        let head = "| option | default | counts | what it is | value |\n|---|---|---|---|---|\n";
+        format!("\n## {title}\n\n{about}\n\n{head}{}", rows.concat())
+    });
+    format!(
+        "\
+# Options
+
+<!-- Made from crates/config/src/options/ by a test; UPDATE_EXPECT=1 cargo test -p kubectl-flink-config reference -->
+
+Every option of the operator; where they are read and which layer wins is in [configuration.md](configuration.md). Names that others choose are
+described with what they are for: `kubernetes.operator.plugins.*` in [operator.md](operator.md), `kubernetes.operator.metrics.reporter.*` in
+[metrics.md](metrics.md). *Counts* says when a change does: `live` with the next pass over each resource, `at deploy` when its cluster is started
+the next time, `at start` when the operator is started again, `never` for options of the Java operator that mean nothing here. An older name counts as
+long as the present one is not set. An option of the autoscaler that the Java operator has too was once below `kubernetes.operator.`, which is not
+repeated.
+
+A duration is {}.
+A size is {}.
+{}",
+        duration::EXPECTED,
+        memory::EXPECTED,
+        sections.concat()
+    )
+}
+
+fn row(known: &Known) -> String {
+    let Known { key, default, effect, description, expected, .. } = known;
+    let prefixed = format!("{OPERATOR_PREFIX}{key}");
+    let former = known.former_keys.iter().filter(|former| **former != prefixed);
+    let former: Vec<String> = former.map(|former| format!("`{former}`")).collect();
+    let former =
+        if former.is_empty() { String::new() } else { format!(" Formerly {}.", former.join(", ")) };
+    let default = match default {
+        None => String::new(),
+        Some("") => "empty".to_owned(),
+        Some(default) => format!("`{default}`"),
+    };
+    let effect = effect.as_str();
+    let value = match *expected {
+        duration::EXPECTED => "a duration",
+        memory::EXPECTED => "a size",
+        expected => expected,
+    };
+    format!("| `{key}` | {default} | {effect} | {description}{former} | {value} |\n")
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::List;
+use crate::flink_config::OPERATOR_PREFIX;
 use crate::memory::MemorySize;
 use crate::option::{ConfigOption, OptionValue};
 
@@ -71,263 +72,156 @@ impl OptionValue for AdjustMode {
     }
 }
 
-pub const ENABLED: ConfigOption<bool> = ConfigOption::new("job.autoscaler.enabled")
-    .or("false")
-    .formerly(&["kubernetes.operator.job.autoscaler.enabled"]);
-pub const METRICS_WINDOW: ConfigOption<Duration> =
-    ConfigOption::new("job.autoscaler.metrics.window")
-        .or("15 min")
-        .formerly(&["kubernetes.operator.job.autoscaler.metrics.window"]);
-pub const EXCLUDED_PERIODS: ConfigOption<List> =
-    ConfigOption::new("job.autoscaler.excluded.periods")
-        .or("")
-        .formerly(&["kubernetes.operator.job.autoscaler.excluded.periods"]);
-pub const UTILIZATION_TARGET: ConfigOption<f64> =
-    ConfigOption::new("job.autoscaler.utilization.target").or("0.7").formerly(&[
-        "kubernetes.operator.job.autoscaler.utilization.target",
-        "kubernetes.operator.job.autoscaler.target.utilization",
-        "job.autoscaler.target.utilization",
-    ]);
-pub const UTILIZATION_TARGET_BOUNDARY: ConfigOption<f64> =
-    ConfigOption::new("job.autoscaler.target.utilization.boundary")
-        .or("0.3")
-        .formerly(&["kubernetes.operator.job.autoscaler.target.utilization.boundary"]);
-pub const UTILIZATION_MAX: ConfigOption<f64> = ConfigOption::new("job.autoscaler.utilization.max")
-    .formerly(&["kubernetes.operator.job.autoscaler.utilization.max"]);
-pub const UTILIZATION_MIN: ConfigOption<f64> = ConfigOption::new("job.autoscaler.utilization.min")
-    .formerly(&["kubernetes.operator.job.autoscaler.utilization.min"]);
-pub const SCALE_DOWN_MAX_FACTOR: ConfigOption<f64> =
-    ConfigOption::new("job.autoscaler.scale-down.max-factor")
-        .or("0.6")
-        .formerly(&["kubernetes.operator.job.autoscaler.scale-down.max-factor"]);
-pub const SCALE_UP_MAX_FACTOR: ConfigOption<f64> =
-    ConfigOption::new("job.autoscaler.scale-up.max-factor")
-        .or("100000.0")
-        .formerly(&["kubernetes.operator.job.autoscaler.scale-up.max-factor"]);
-pub const GC_PRESSURE_THRESHOLD: ConfigOption<f64> =
-    ConfigOption::new("job.autoscaler.memory.gc-pressure.threshold")
-        .or("1.0")
-        .formerly(&["kubernetes.operator.job.autoscaler.memory.gc-pressure.threshold"]);
-pub const HEAP_USAGE_THRESHOLD: ConfigOption<f64> =
-    ConfigOption::new("job.autoscaler.memory.heap-usage.threshold")
-        .or("1.0")
-        .formerly(&["kubernetes.operator.job.autoscaler.memory.heap-usage.threshold"]);
-pub const OBSERVED_SCALABILITY_ENABLED: ConfigOption<bool> =
-    ConfigOption::new("job.autoscaler.observed-scalability.enabled")
-        .or("false")
-        .formerly(&["kubernetes.operator.job.autoscaler.observed-scalability.enabled"]);
-pub const OBSERVED_SCALABILITY_COEFFICIENT_MIN: ConfigOption<f64> =
-    ConfigOption::new("job.autoscaler.observed-scalability.coefficient-min")
-        .or("0.5")
-        .formerly(&["kubernetes.operator.job.autoscaler.observed-scalability.coefficient-min"]);
-pub const EFFECTIVENESS_DETECTION_ENABLED: ConfigOption<bool> =
-    ConfigOption::new("job.autoscaler.scaling.effectiveness.detection.enabled")
-        .or("false")
-        .formerly(&["kubernetes.operator.job.autoscaler.scaling.effectiveness.detection.enabled"]);
-pub const EFFECTIVENESS_THRESHOLD: ConfigOption<f64> =
-    ConfigOption::new("job.autoscaler.scaling.effectiveness.threshold")
-        .or("0.1")
-        .formerly(&["kubernetes.operator.job.autoscaler.scaling.effectiveness.threshold"]);
-pub const MEMORY_TUNING_ENABLED: ConfigOption<bool> =
-    ConfigOption::new("job.autoscaler.memory.tuning.enabled")
-        .or("false")
-        .formerly(&["kubernetes.operator.job.autoscaler.memory.tuning.enabled"]);
-pub const MEMORY_TUNING_OVERHEAD: ConfigOption<f64> =
-    ConfigOption::new("job.autoscaler.memory.tuning.overhead")
-        .or("0.2")
-        .formerly(&["kubernetes.operator.job.autoscaler.memory.tuning.overhead"]);
-/// Whether decisions are carried out, and not only told.
-pub const SCALING_ENABLED: ConfigOption<bool> = ConfigOption::new("job.autoscaler.scaling.enabled")
-    .or("true")
-    .formerly(&["kubernetes.operator.job.autoscaler.scaling.enabled"]);
-/// Whether a job that is new to the autoscaler is left as it is for two windows, while decisions are
-/// told. An option of this operator's own.
-pub const ADVICE_FIRST_WINDOW: ConfigOption<bool> =
-    ConfigOption::new("job.autoscaler.advice.first-window").or("true");
-/// How long after a start no decision is made.
-pub const STABILIZATION_INTERVAL: ConfigOption<Duration> =
-    ConfigOption::new("job.autoscaler.stabilization.interval")
-        .or("5 min")
-        .formerly(&["kubernetes.operator.job.autoscaler.stabilization.interval"]);
-/// How long a lower parallelism has to be enough before the job is scaled down.
-pub const SCALE_DOWN_INTERVAL: ConfigOption<Duration> =
-    ConfigOption::new("job.autoscaler.scale-down.interval").or("1 h").formerly(&[
-        "kubernetes.operator.job.autoscaler.scale-up.grace-period",
-        "kubernetes.operator.job.autoscaler.scale-down.interval",
-        "job.autoscaler.scale-up.grace-period",
-    ]);
-pub const VERTEX_MIN_PARALLELISM: ConfigOption<u32> =
-    ConfigOption::new("job.autoscaler.vertex.min-parallelism")
-        .or("1")
-        .formerly(&["kubernetes.operator.job.autoscaler.vertex.min-parallelism"]);
-pub const VERTEX_MAX_PARALLELISM: ConfigOption<u32> =
-    ConfigOption::new("job.autoscaler.vertex.max-parallelism")
-        .or("200")
-        .formerly(&["kubernetes.operator.job.autoscaler.vertex.max-parallelism"]);
-pub const VERTEX_EXCLUDE_IDS: ConfigOption<List> =
-    ConfigOption::new("job.autoscaler.vertex.exclude.ids")
-        .or("")
-        .formerly(&["kubernetes.operator.job.autoscaler.vertex.exclude.ids"]);
-/// Time in which a backlog is to be worked off; zero leaves it out of account.
-pub const CATCH_UP_DURATION: ConfigOption<Duration> =
-    ConfigOption::new("job.autoscaler.catch-up.duration")
-        .or("30 min")
-        .formerly(&["kubernetes.operator.job.autoscaler.catch-up.duration"]);
-pub const RESTART_TIME: ConfigOption<Duration> = ConfigOption::new("job.autoscaler.restart.time")
-    .or("5 min")
-    .formerly(&["kubernetes.operator.job.autoscaler.restart.time"]);
-pub const RESTART_TIME_TRACKING_ENABLED: ConfigOption<bool> =
-    ConfigOption::new("job.autoscaler.restart.time-tracking.enabled")
-        .or("false")
-        .formerly(&["kubernetes.operator.job.autoscaler.restart.time-tracking.enabled"]);
-pub const RESTART_TIME_TRACKING_LIMIT: ConfigOption<Duration> =
-    ConfigOption::new("job.autoscaler.restart.time-tracking.limit")
-        .or("15 min")
-        .formerly(&["kubernetes.operator.job.autoscaler.restart.time-tracking.limit"]);
-pub const BACKLOG_LAG_THRESHOLD: ConfigOption<Duration> =
-    ConfigOption::new("job.autoscaler.backlog-processing.lag-threshold")
-        .or("5 min")
-        .formerly(&["kubernetes.operator.job.autoscaler.backlog-processing.lag-threshold"]);
-pub const OBSERVED_RATE_LAG_THRESHOLD: ConfigOption<Duration> =
-    ConfigOption::new("job.autoscaler.observed-true-processing-rate.lag-threshold")
-        .or("30 s")
-        .formerly(&[
-            "kubernetes.operator.job.autoscaler.observed-true-processing-rate.lag-threshold",
-        ]);
-pub const OBSERVED_RATE_SWITCH_THRESHOLD: ConfigOption<f64> =
-    ConfigOption::new("job.autoscaler.observed-true-processing-rate.switch-threshold")
-        .or("0.15")
-        .formerly(&[
-            "kubernetes.operator.job.autoscaler.observed-true-processing-rate.switch-threshold",
-        ]);
-pub const OBSERVED_RATE_MIN_OBSERVATIONS: ConfigOption<u32> =
-    ConfigOption::new("job.autoscaler.observed-true-processing-rate.min-observations")
-        .or("2")
-        .formerly(&[
-            "kubernetes.operator.job.autoscaler.observed-true-processing-rate.min-observations",
-        ]);
-pub const BUSY_TIME_AGGREGATOR: ConfigOption<BusyTimeAggregator> =
-    ConfigOption::new("job.autoscaler.metrics.busy-time.aggregator")
-        .or("MAX")
-        .formerly(&["kubernetes.operator.job.autoscaler.metrics.busy-time.aggregator"]);
-pub const ALIGNMENT_MODE: ConfigOption<AlignmentMode> =
-    ConfigOption::new("job.autoscaler.scaling.parallelism-alignment.mode")
-        .or("BALANCED")
-        .formerly(&["kubernetes.operator.job.autoscaler.scaling.parallelism-alignment.mode"]);
-/// Counts only where it is set and [`ALIGNMENT_MODE`] is not.
-pub const ADJUST_MODE: ConfigOption<AdjustMode> =
-    ConfigOption::new("job.autoscaler.scaling.key-group.partitions.adjust.mode")
-        .or("EVENLY_SPREAD")
-        .formerly(&["kubernetes.operator.job.autoscaler.scaling.key-group.partitions.adjust.mode"]);
-pub const OBSERVED_SCALABILITY_MIN_OBSERVATIONS: ConfigOption<u32> =
-    ConfigOption::new("job.autoscaler.observed-scalability.min-observations")
-        .or("3")
-        .formerly(&["kubernetes.operator.job.autoscaler.observed-scalability.min-observations"]);
-pub const MEMORY_SCALE_DOWN_COMPENSATION_ENABLED: ConfigOption<bool> =
-    ConfigOption::new("job.autoscaler.memory.tuning.scale-down-compensation.enabled")
-        .or("true")
-        .formerly(&[
-            "kubernetes.operator.job.autoscaler.memory.tuning.scale-down-compensation.enabled",
-        ]);
-pub const MEMORY_TUNING_MAXIMIZE_MANAGED: ConfigOption<bool> =
-    ConfigOption::new("job.autoscaler.memory.tuning.maximize-managed-memory")
-        .or("false")
-        .formerly(&["kubernetes.operator.job.autoscaler.memory.tuning.maximize-managed-memory"]);
-pub const HISTORY_MAX_COUNT: ConfigOption<u32> =
-    ConfigOption::new("job.autoscaler.history.max.count")
-        .or("3")
-        .formerly(&["kubernetes.operator.job.autoscaler.history.max.count"]);
-pub const HISTORY_MAX_AGE: ConfigOption<Duration> =
-    ConfigOption::new("job.autoscaler.history.max.age")
-        .or("24 h")
-        .formerly(&["kubernetes.operator.job.autoscaler.history.max.age"]);
-/// An event is not told again within it.
-pub const EVENT_INTERVAL: ConfigOption<Duration> =
-    ConfigOption::new("job.autoscaler.scaling.event.interval")
-        .or("30 min")
-        .formerly(&["kubernetes.operator.job.autoscaler.scaling.event.interval"]);
-pub const REST_CLIENT_TIMEOUT: ConfigOption<Duration> =
-    ConfigOption::new("job.autoscaler.flink.rest-client.timeout")
-        .or("10 s")
-        .formerly(&["kubernetes.operator.job.autoscaler.flink.rest-client.timeout"]);
-pub const QUOTA_CPU: ConfigOption<f64> = ConfigOption::new("job.autoscaler.quota.cpu")
-    .formerly(&["kubernetes.operator.job.autoscaler.quota.cpu"]);
-pub const QUOTA_MEMORY: ConfigOption<MemorySize> = ConfigOption::new("job.autoscaler.quota.memory")
-    .formerly(&["kubernetes.operator.job.autoscaler.quota.memory"]);
-/// Price of a CPU for an hour, with which decisions tell what they cost. An option of this
-/// operator's own.
-pub const COST_CPU_HOUR: ConfigOption<f64> = ConfigOption::new("job.autoscaler.cost.cpu-hour");
-/// The same of a GiB of memory.
-pub const COST_GIB_HOUR: ConfigOption<f64> = ConfigOption::new("job.autoscaler.cost.gib-hour");
-/// Java classes that rewrite figures.
-pub const CUSTOM_EVALUATORS: ConfigOption<List> =
-    ConfigOption::new("job.autoscaler.metrics.custom-evaluators")
-        .or("")
-        .formerly(&["kubernetes.operator.job.autoscaler.metrics.custom-evaluators"]);
-/// Java classes that have a say in each decision.
-pub const CUSTOM_EXECUTORS: ConfigOption<List> =
-    ConfigOption::new("job.autoscaler.scaling.custom-executors")
-        .or("")
-        .formerly(&["kubernetes.operator.job.autoscaler.scaling.custom-executors"]);
-
-/// Every option, by its current key.
-pub const KEYS: &[&str] = &[
-    ENABLED.key(),
-    METRICS_WINDOW.key(),
-    EXCLUDED_PERIODS.key(),
-    UTILIZATION_TARGET.key(),
-    UTILIZATION_TARGET_BOUNDARY.key(),
-    UTILIZATION_MAX.key(),
-    UTILIZATION_MIN.key(),
-    SCALE_DOWN_MAX_FACTOR.key(),
-    SCALE_UP_MAX_FACTOR.key(),
-    GC_PRESSURE_THRESHOLD.key(),
-    HEAP_USAGE_THRESHOLD.key(),
-    OBSERVED_SCALABILITY_ENABLED.key(),
-    OBSERVED_SCALABILITY_COEFFICIENT_MIN.key(),
-    EFFECTIVENESS_DETECTION_ENABLED.key(),
-    EFFECTIVENESS_THRESHOLD.key(),
-    MEMORY_TUNING_ENABLED.key(),
-    MEMORY_TUNING_OVERHEAD.key(),
-    SCALING_ENABLED.key(),
-    ADVICE_FIRST_WINDOW.key(),
-    STABILIZATION_INTERVAL.key(),
-    SCALE_DOWN_INTERVAL.key(),
-    VERTEX_MIN_PARALLELISM.key(),
-    VERTEX_MAX_PARALLELISM.key(),
-    VERTEX_EXCLUDE_IDS.key(),
-    CATCH_UP_DURATION.key(),
-    RESTART_TIME.key(),
-    RESTART_TIME_TRACKING_ENABLED.key(),
-    RESTART_TIME_TRACKING_LIMIT.key(),
-    BACKLOG_LAG_THRESHOLD.key(),
-    OBSERVED_RATE_LAG_THRESHOLD.key(),
-    OBSERVED_RATE_SWITCH_THRESHOLD.key(),
-    OBSERVED_RATE_MIN_OBSERVATIONS.key(),
-    BUSY_TIME_AGGREGATOR.key(),
-    ALIGNMENT_MODE.key(),
-    ADJUST_MODE.key(),
-    OBSERVED_SCALABILITY_MIN_OBSERVATIONS.key(),
-    MEMORY_SCALE_DOWN_COMPENSATION_ENABLED.key(),
-    MEMORY_TUNING_MAXIMIZE_MANAGED.key(),
-    HISTORY_MAX_COUNT.key(),
-    HISTORY_MAX_AGE.key(),
-    EVENT_INTERVAL.key(),
-    REST_CLIENT_TIMEOUT.key(),
-    QUOTA_CPU.key(),
-    QUOTA_MEMORY.key(),
-    COST_CPU_HOUR.key(),
-    COST_GIB_HOUR.key(),
-    CUSTOM_EVALUATORS.key(),
-    CUSTOM_EXECUTORS.key(),
-];
+options! {
+    TABLE =>
+    /// Whether the job is measured and scaled.
+    Live ENABLED: bool = "job.autoscaler.enabled" or "false" formerly prefixed;
+    /// Time over which figures are averaged before a decision.
+    Live METRICS_WINDOW: Duration = "job.autoscaler.metrics.window" or "15 min" formerly prefixed;
+    /// Times in which decisions are only told, such as `09:30-10:30`.
+    Live EXCLUDED_PERIODS: List = "job.autoscaler.excluded.periods" or "" formerly prefixed;
+    /// Share of its time that a vertex is to be busy.
+    Live UTILIZATION_TARGET: f64 =
+        "job.autoscaler.utilization.target" or "0.7"
+        formerly [
+            "kubernetes.operator.job.autoscaler.utilization.target",
+            "kubernetes.operator.job.autoscaler.target.utilization",
+            "job.autoscaler.target.utilization",
+        ];
+    /// How far a vertex may be from the target before it is scaled, where no minimum or maximum is
+    /// set.
+    Live UTILIZATION_TARGET_BOUNDARY: f64 =
+        "job.autoscaler.target.utilization.boundary" or "0.3" formerly prefixed;
+    /// Above it a vertex is scaled up; target and boundary when unset.
+    Live UTILIZATION_MAX: f64 = "job.autoscaler.utilization.max" formerly prefixed;
+    /// Below it a vertex is scaled down; target less boundary when unset.
+    Live UTILIZATION_MIN: f64 = "job.autoscaler.utilization.min" formerly prefixed;
+    /// By which share a vertex is scaled down at most at once.
+    Live SCALE_DOWN_MAX_FACTOR: f64 =
+        "job.autoscaler.scale-down.max-factor" or "0.6" formerly prefixed;
+    /// By which share a vertex is scaled up at most at once.
+    Live SCALE_UP_MAX_FACTOR: f64 =
+        "job.autoscaler.scale-up.max-factor" or "100000.0" formerly prefixed;
+    /// Pressure of garbage collection above which nothing is scaled.
+    Live GC_PRESSURE_THRESHOLD: f64 =
+        "job.autoscaler.memory.gc-pressure.threshold" or "1.0" formerly prefixed;
+    /// Share of the heap in use above which nothing is scaled.
+    Live HEAP_USAGE_THRESHOLD: f64 =
+        "job.autoscaler.memory.heap-usage.threshold" or "1.0" formerly prefixed;
+    /// Whether it counts how much earlier scalings of a vertex brought.
+    Live OBSERVED_SCALABILITY_ENABLED: bool =
+        "job.autoscaler.observed-scalability.enabled" or "false" formerly prefixed;
+    /// The smallest share of linear growth that is believed.
+    Live OBSERVED_SCALABILITY_COEFFICIENT_MIN: f64 =
+        "job.autoscaler.observed-scalability.coefficient-min" or "0.5" formerly prefixed;
+    /// Whether a vertex is not scaled up again after a scaling that brought too little.
+    Live EFFECTIVENESS_DETECTION_ENABLED: bool =
+        "job.autoscaler.scaling.effectiveness.detection.enabled" or "false" formerly prefixed;
+    /// Share of the expected gain below which a scaling brought too little.
+    Live EFFECTIVENESS_THRESHOLD: f64 =
+        "job.autoscaler.scaling.effectiveness.threshold" or "0.1" formerly prefixed;
+    /// Whether memory of TaskManagers follows what they use.
+    Live MEMORY_TUNING_ENABLED: bool =
+        "job.autoscaler.memory.tuning.enabled" or "false" formerly prefixed;
+    /// Share that heap and metaspace get beyond what they use.
+    Live MEMORY_TUNING_OVERHEAD: f64 =
+        "job.autoscaler.memory.tuning.overhead" or "0.2" formerly prefixed;
+    /// Whether decisions are carried out, and not only told.
+    Live SCALING_ENABLED: bool = "job.autoscaler.scaling.enabled" or "true" formerly prefixed;
+    /// Whether a job that is new to the autoscaler is only advised for two windows. An option of
+    /// this operator's own.
+    Live ADVICE_FIRST_WINDOW: bool = "job.autoscaler.advice.first-window" or "true";
+    /// How long after a start no decision is made.
+    Live STABILIZATION_INTERVAL: Duration =
+        "job.autoscaler.stabilization.interval" or "5 min" formerly prefixed;
+    /// How long a lower parallelism has to be enough before the job is scaled down.
+    Live SCALE_DOWN_INTERVAL: Duration =
+        "job.autoscaler.scale-down.interval" or "1 h"
+        formerly [
+            "kubernetes.operator.job.autoscaler.scale-up.grace-period",
+            "kubernetes.operator.job.autoscaler.scale-down.interval",
+            "job.autoscaler.scale-up.grace-period",
+        ];
+    /// The least parallelism of a vertex.
+    Live VERTEX_MIN_PARALLELISM: u32 =
+        "job.autoscaler.vertex.min-parallelism" or "1" formerly prefixed;
+    /// The most parallelism of a vertex.
+    Live VERTEX_MAX_PARALLELISM: u32 =
+        "job.autoscaler.vertex.max-parallelism" or "200" formerly prefixed;
+    /// Ids of vertices that are not scaled.
+    Live VERTEX_EXCLUDE_IDS: List = "job.autoscaler.vertex.exclude.ids" or "" formerly prefixed;
+    /// Time in which a backlog is to be worked off; zero leaves it out of account.
+    Live CATCH_UP_DURATION: Duration =
+        "job.autoscaler.catch-up.duration" or "30 min" formerly prefixed;
+    /// How long a restart is expected to take.
+    Live RESTART_TIME: Duration = "job.autoscaler.restart.time" or "5 min" formerly prefixed;
+    /// Whether the longest restart that was measured counts instead.
+    Live RESTART_TIME_TRACKING_ENABLED: bool =
+        "job.autoscaler.restart.time-tracking.enabled" or "false" formerly prefixed;
+    /// The longest measured restart that is believed.
+    Live RESTART_TIME_TRACKING_LIMIT: Duration =
+        "job.autoscaler.restart.time-tracking.limit" or "15 min" formerly prefixed;
+    /// Time to read what waits from which on a job works off a backlog.
+    Live BACKLOG_LAG_THRESHOLD: Duration =
+        "job.autoscaler.backlog-processing.lag-threshold" or "5 min" formerly prefixed;
+    /// Time to read what waits from which on the rate of a source is what it can manage.
+    Live OBSERVED_RATE_LAG_THRESHOLD: Duration =
+        "job.autoscaler.observed-true-processing-rate.lag-threshold" or "30 s" formerly prefixed;
+    /// By which share the rate from busy times may exceed the observed one before the latter
+    /// counts.
+    Live OBSERVED_RATE_SWITCH_THRESHOLD: f64 =
+        "job.autoscaler.observed-true-processing-rate.switch-threshold" or "0.15" formerly prefixed;
+    /// Samples from which on an observed rate counts.
+    Live OBSERVED_RATE_MIN_OBSERVATIONS: u32 =
+        "job.autoscaler.observed-true-processing-rate.min-observations" or "2" formerly prefixed;
+    /// Which figure of the subtasks is a vertex's busy time.
+    Live BUSY_TIME_AGGREGATOR: BusyTimeAggregator =
+        "job.autoscaler.metrics.busy-time.aggregator" or "MAX" formerly prefixed;
+    /// How a parallelism is fitted to key groups or partitions.
+    Live ALIGNMENT_MODE: AlignmentMode =
+        "job.autoscaler.scaling.parallelism-alignment.mode" or "BALANCED" formerly prefixed;
+    /// The same of old; it counts only where it is set and the mode of alignment is not.
+    Live ADJUST_MODE: AdjustMode =
+        "job.autoscaler.scaling.key-group.partitions.adjust.mode" or "EVENLY_SPREAD"
+        formerly prefixed;
+    /// Scalings of a vertex from which on its growth is believed.
+    Live OBSERVED_SCALABILITY_MIN_OBSERVATIONS: u32 =
+        "job.autoscaler.observed-scalability.min-observations" or "3" formerly prefixed;
+    /// Whether fewer TaskManagers get more heap each.
+    Live MEMORY_SCALE_DOWN_COMPENSATION_ENABLED: bool =
+        "job.autoscaler.memory.tuning.scale-down-compensation.enabled" or "true" formerly prefixed;
+    /// Whether managed memory gets what tuning leaves of the total, where it is in use.
+    Live MEMORY_TUNING_MAXIMIZE_MANAGED: bool =
+        "job.autoscaler.memory.tuning.maximize-managed-memory" or "false" formerly prefixed;
+    /// How many scalings of a vertex, and how many restarts, are remembered.
+    Live HISTORY_MAX_COUNT: u32 = "job.autoscaler.history.max.count" or "3" formerly prefixed;
+    /// How long they are remembered.
+    Live HISTORY_MAX_AGE: Duration = "job.autoscaler.history.max.age" or "24 h" formerly prefixed;
+    /// An event is not told again within it.
+    Live EVENT_INTERVAL: Duration =
+        "job.autoscaler.scaling.event.interval" or "30 min" formerly prefixed;
+    /// How long a call to Flink may take; as `kubernetes.operator.flink.client.timeout` says where
+    /// it is not set.
+    Live REST_CLIENT_TIMEOUT: Duration =
+        "job.autoscaler.flink.rest-client.timeout" or "10 s" formerly prefixed;
+    /// Most CPUs that the TaskManagers of a scaled job may have.
+    Live QUOTA_CPU: f64 = "job.autoscaler.quota.cpu" formerly prefixed;
+    /// Most memory that the TaskManagers of a scaled job may have.
+    Live QUOTA_MEMORY: MemorySize = "job.autoscaler.quota.memory" formerly prefixed;
+    /// Price of a CPU for an hour, in any currency, with which decisions tell what they cost. An
+    /// option of this operator's own.
+    Live COST_CPU_HOUR: f64 = "job.autoscaler.cost.cpu-hour";
+    /// The same of a GiB of memory.
+    Live COST_GIB_HOUR: f64 = "job.autoscaler.cost.gib-hour";
+    /// Java classes that rewrite figures; a job that names some is not scaled.
+    Live CUSTOM_EVALUATORS: List =
+        "job.autoscaler.metrics.custom-evaluators" or "" formerly prefixed;
+    /// Java classes that have a say in each decision; a job that names some is not scaled.
+    Live CUSTOM_EXECUTORS: List = "job.autoscaler.scaling.custom-executors" or "" formerly prefixed;
+}
 
 /// Whether there is an option with this key, under its current name or an older one.
 pub fn is_known(key: &str) -> bool {
-    let bare = key.strip_prefix("kubernetes.operator.").unwrap_or(key);
-    KEYS.contains(&bare) || FORMER_KEYS.contains(&bare)
+    let bare = key.strip_prefix(OPERATOR_PREFIX).unwrap_or(key);
+    TABLE.iter().any(|known| known.keys().any(|name| name == bare))
 }
-
-/// Names that were other ones once.
-const FORMER_KEYS: [&str; 2] =
-    ["job.autoscaler.target.utilization", "job.autoscaler.scale-up.grace-period"];

@@ -27,12 +27,12 @@ impl OptionValue for NoticeSnapshot {
     }
 }
 
-/// What is taken of a job when a node that it runs on is about to go.
-pub const SNAPSHOT: ConfigOption<NoticeSnapshot> =
-    ConfigOption::new("kubernetes.operator.node-notice.snapshot").or("NONE");
-/// Pause between two such snapshots of a job.
-pub const COOLDOWN: ConfigOption<Duration> =
-    ConfigOption::new("kubernetes.operator.node-notice.cooldown").or("10 min");
-/// Keys of taints that tell of it, beside those that are known.
-pub const TAINTS: ConfigOption<List> =
-    ConfigOption::new("kubernetes.operator.node-notice.taints").or("");
+options! {
+    TABLE =>
+    /// What is taken of a job when a node that it runs on is about to go.
+    Live SNAPSHOT: NoticeSnapshot = "kubernetes.operator.node-notice.snapshot" or "NONE";
+    /// Pause between two such snapshots of a job.
+    Live COOLDOWN: Duration = "kubernetes.operator.node-notice.cooldown" or "10 min";
+    /// Keys of taints that tell of it, beside those that are known.
+    Live TAINTS: List = "kubernetes.operator.node-notice.taints" or "";
+}
