@@ -12,14 +12,14 @@ help: ## list the recipes
 build: ## build the program (target/debug/kubectl-flink)
 	$(CARGO) build --locked
 
-release: ## build what is released (target/release/kubectl-flink)
-	$(CARGO) build --locked --release --features jemalloc
+release: ## build what is released (target/dist/kubectl-flink)
+	$(CARGO) build --locked --profile dist --features jemalloc
 
 image: ## the operator's image, FROM nothing: target/operator-image.tar
-	$(CARGO) rustc --locked --release --features jemalloc --bin kubectl-flink -- -C target-feature=+crt-static
-	target/release/kubectl-flink operator image --file target/operator-image.tar
+	$(CARGO) rustc --locked --profile dist --features jemalloc --bin kubectl-flink -- -C target-feature=+crt-static
+	target/dist/kubectl-flink operator image --file target/operator-image.tar
 
-dist: ## archives, Debian packages, checksums and the krew manifest: target/dist
+dist: ## archives, Debian packages, checksums and the krew manifest: target/packages
 	CARGO="$(CARGO)" dist/package.sh
 
 # Of the image, which is made for Linux.
@@ -51,10 +51,10 @@ bench: release ## figures of 200 deployments, beside the Java operator's
 	bench/run.sh
 
 bench-looking: release ## start-up, completion and lists of 5,000 deployments; KUBECONFIG=… for a real API server
-	$(CARGO) run --locked --release --features jemalloc --example bench -- looking target/release/kubectl-flink $(KUBECONFIG)
+	$(CARGO) run --locked --profile dist --features jemalloc --example bench -- looking target/dist/kubectl-flink $(KUBECONFIG)
 
 bench-autoscaler: ## what 2,000 jobs of 20 vertices take of the autoscaler each minute
-	$(CARGO) run --locked --release --features jemalloc --example bench -- autoscaler 2000 20 30
+	$(CARGO) run --locked --profile dist --features jemalloc --example bench -- autoscaler 2000 20 30
 
 clean: ## remove what was built
 	$(CARGO) clean

@@ -1,5 +1,5 @@
 # Sourced by run.sh and soak.sh: lays the ground for a measurement. Sets `program`, `out`, `world` and KUBECONFIG.
-program=$PWD/target/release/kubectl-flink
+program=$PWD/target/dist/kubectl-flink
 out=$PWD/target/bench
 alone=$PWD/tests/alone.sh
 free_port='import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'

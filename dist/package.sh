@@ -4,13 +4,13 @@
 #   dist/package.sh                          build and package every target that this machine can link
 #   dist/package.sh TARGET PROGRAM           package PROGRAM as TARGET's, such as one that was built elsewhere
 #
-# All of it is written to $DIST (default target/dist). The manifest has the platforms whose archives are there: a
+# All of it is written to $DIST (default target/packages). The manifest has the platforms whose archives are there: a
 # release collects the archives of all machines in one folder and runs `dist/package.sh manifest` last.
 set -eu
 cd "$(dirname "$0")/.."
-out=${DIST:-target/dist}
+out=${DIST:-target/packages}
 # Prints man pages and completions for every target alike.
-tool=${TOOL:-target/release/kubectl-flink}
+tool=${TOOL:-target/dist/kubectl-flink}
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 targets="x86_64-unknown-linux-gnu aarch64-unknown-linux-gnu x86_64-apple-darwin aarch64-apple-darwin"
 mkdir -p "$out"
@@ -120,10 +120,10 @@ manifest) manifest ;;
             say "$target cannot be built here: $lack"
             continue
         fi
-        ${CARGO:-cargo} build --locked --release --features jemalloc --target "$target"
+        ${CARGO:-cargo} build --locked --profile dist --features jemalloc --target "$target"
         # Man pages come from a program that runs here.
-        [ "$target" != "$(rustc -vV | sed -n 's/^host: //p')" ] || tool=target/$target/release/kubectl-flink
-        package "$target" "target/$target/release/kubectl-flink"
+        [ "$target" != "$(rustc -vV | sed -n 's/^host: //p')" ] || tool=target/$target/dist/kubectl-flink
+        package "$target" "target/$target/dist/kubectl-flink"
     done
     manifest
     ls -l "$out" >&2
