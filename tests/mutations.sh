@@ -5,16 +5,16 @@
 #   tests/mutations.sh FLINK-27572   only these
 #
 # A patch begins with the guard that it removes and the test that must notice. What is tested is the last commit, in a
-# worktree below target/: the working tree is not touched. Dependencies are not built again, and each patch takes a
-# minute or two.
+# worktree below target/ that has a target folder of its own. Of each patch the crate of its test is built: half a minute
+# to two.
 set -eu
 cd "$(dirname "$0")/.."
 root=$PWD
-CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$root/target}
-export CARGO_TARGET_DIR
-# The same place each time, so that what was built there is of use.
-scratch=$CARGO_TARGET_DIR/mutations/worktree
-log=$CARGO_TARGET_DIR/mutations/log
+unset CARGO_TARGET_DIR
+# Little is edited between two builds.
+export CARGO_INCREMENTAL=1
+scratch=$root/target/mutations/worktree
+log=$root/target/mutations/log
 # Longest time of one test: without its guard it may wait for ever.
 limit=300
 
@@ -22,9 +22,6 @@ finish() {
     status=$?
     trap - EXIT
     git worktree remove --force "$scratch" 2>/dev/null || true
-    # Cargo takes what it built in the worktree for the same package, and its own files for older.
-    touch "$root/src/lib.rs" "$root/tests/it/main.rs" "$root"/crates/*/src/lib.rs \
-        "$root/crates/lifecycle/tests/it/main.rs"
     exit "$status"
 }
 trap finish EXIT
@@ -34,6 +31,7 @@ mkdir -p "${scratch%/*}"
 git worktree remove --force "$scratch" 2>/dev/null || true
 git worktree prune
 git worktree add --quiet --detach "$scratch" HEAD
+"$scratch/tests/built.sh" restore
 
 field() {
     sed -n "s/^$1: //p" "$2"
@@ -44,11 +42,14 @@ judge() {
     id=$1
     patch=$root/tests/mutations/$id.patch
     test=$(field Test "$patch")
+    package=kubectl-flink
+    ! grep -rqw "fn ${test##*::}" crates/lifecycle/tests || package=kubectl-flink-lifecycle
     git -C "$scratch" apply "$patch"
     outcome="does not build"
-    if (cd "$scratch" && cargo test --locked --workspace --test it --no-run) >"$log" 2>&1; then
+    if (cd "$scratch" && cargo test --locked --package "$package" --test it --no-run) >"$log" 2>&1; then
         outcome="survives"
-        (cd "$scratch" && timeout "$limit" cargo test --locked --workspace --test it "$test") >"$log" 2>&1 || outcome="fails"
+        (cd "$scratch" && timeout "$limit" cargo test --locked --package "$package" --test it "$test") >"$log" 2>&1 \
+            || outcome="fails"
         # Neither a test that is not there nor one that ended otherwise is a test that failed.
         case "$outcome" in
         fails) grep -q "^test .*$test .*FAILED" "$log" || outcome="does not end" ;;
