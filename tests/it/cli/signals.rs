@@ -5,6 +5,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::process::Stdio;
 use std::time::Duration;
 
+use http::Method;
 use rustix::fs::{Mode, OFlags, open};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
@@ -119,11 +120,17 @@ async fn a_gateway_that_still_starts_goes_too() {
         let world = World::new(String::new()).await;
         let child = world.start(&["sql", "lab", "-e", "SELECT 1"]);
         let is_made = async {
-            while world.cluster.objects("pods").is_empty() {
+            // Made, and waited for.
+            let is_waited_for = || {
+                let requests =
+                    world.cluster.requests().into_iter().filter(|it| it.uri.contains("/pods"));
+                requests
+                    .skip_while(|it| it.method != Method::POST)
+                    .any(|it| it.method == Method::GET)
+            };
+            while !is_waited_for() {
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
-            // Made, and waited for.
-            tokio::time::sleep(Duration::from_millis(200)).await;
         };
         timeout(LIMIT, is_made).await.expect("a pod is made");
         send(&child, signal);

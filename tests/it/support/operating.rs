@@ -20,8 +20,8 @@ use testing::scene::{JOB_ID, Scene};
 use super::fake_cluster::FakeCluster;
 use super::fake_flink::{FakeFlink, Job};
 
-/// How long something may take to come about, and how often it is looked for.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// How long something may take to come about on a busy machine, and how often it is looked for.
+const PATIENCE: Duration = Duration::from_mins(2);
 const LOOK: Duration = Duration::from_millis(10);
 
 /// A running operator of all namespaces, with the API server and the Flink clusters that it sees.
