@@ -101,3 +101,6 @@ fn header_map(headers: &[(String, String)]) -> Result<HeaderMap, Error> {
     }
     Ok(map)
 }
+
+#[cfg(test)]
+pub(super) mod fake;

@@ -4,12 +4,14 @@ use std::fs;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use axum::Router;
+use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
+use axum::routing::get;
 use bytes::Bytes;
-use http::header::CONTENT_TYPE;
-use http::{HeaderValue, Response, StatusCode};
 
 use super::context::lock;
-use super::http::{Routes, text};
+use super::http;
 use crate::fence;
 use crate::metrics::text as page;
 use crate::metrics::{Metrics, process};
@@ -22,41 +24,42 @@ const FRESH: Duration = Duration::from_secs(1);
 type Last = Mutex<Option<(Duration, Bytes)>>;
 
 /// `/metrics`, and `/` as at the Java operator's port.
-pub fn routes(metrics: &Metrics, settings: &Prometheus) -> Routes {
+pub fn routes(metrics: &Metrics, settings: &Prometheus) -> Router {
     let last = Arc::new(Last::default());
-    let answer = |last: Arc<Last>| {
-        let (metrics, filters) = (metrics.clone(), settings.filters_label_values);
-        move |_: &http::request::Parts| answer(&last, &metrics, filters)
-    };
-    Routes::default().at("/", answer(Arc::clone(&last))).at("/metrics", answer(last))
+    let (metrics, filters) = (metrics.clone(), settings.filters_label_values);
+    let by = get(move || async move {
+        answer(&last, &metrics, filters).map(|page| ([(CONTENT_TYPE, page::CONTENT_TYPE)], page))
+    });
+    http::routes("GET and HEAD", [("/", by.clone()), ("/metrics", by)])
 }
 
-fn answer(last: &Last, metrics: &Metrics, filters_label_values: bool) -> Response<Bytes> {
+/// The page, or why there is none.
+fn answer(
+    last: &Last,
+    metrics: &Metrics,
+    filters_label_values: bool,
+) -> Result<Bytes, (StatusCode, &'static str)> {
     let Some(identity) = metrics.identity() else {
-        return text(StatusCode::NOT_FOUND, "no metrics are counted\n");
+        return Err((StatusCode::NOT_FOUND, "no metrics are counted\n"));
     };
     let mut last = lock(last);
     let now = fence::now();
     let fresh = last.as_ref().filter(|(made, _)| now.saturating_sub(*made) < FRESH);
-    let body = if let Some((_, body)) = fresh {
-        body.clone()
-    } else {
-        let mut families = metrics.families(now);
-        if metrics.wants_process() {
-            families.extend(own_process());
-        }
-        // Growing step by step, a text of this size would be copied again and again.
-        let size = last.as_ref().map_or(0, |(_, body)| body.len() + body.len() / 8);
-        let Ok(body) = page::encode(families, identity, filters_label_values, size) else {
-            return text(StatusCode::INTERNAL_SERVER_ERROR, "the metrics cannot be written\n");
-        };
-        let body = Bytes::from(body);
-        *last = Some((now, body.clone()));
-        body
+    if let Some((_, body)) = fresh {
+        return Ok(body.clone());
+    }
+    let mut families = metrics.families(now);
+    if metrics.wants_process() {
+        families.extend(own_process());
+    }
+    // Growing step by step, a text of this size would be copied again and again.
+    let size = last.as_ref().map_or(0, |(_, body)| body.len() + body.len() / 8);
+    let Ok(body) = page::encode(families, identity, filters_label_values, size) else {
+        return Err((StatusCode::INTERNAL_SERVER_ERROR, "the metrics cannot be written\n"));
     };
-    let mut response = Response::new(body);
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(page::CONTENT_TYPE));
-    response
+    let body = Bytes::from(body);
+    *last = Some((now, body.clone()));
+    Ok(body)
 }
 
 /// What the kernel says of this process; where there is no `/proc`, little.
@@ -100,8 +103,8 @@ mod tests {
     #[test]
     fn many_who_ask_at_once_share_a_page() {
         let (last, metrics) = (Last::default(), metrics());
-        let one = answer(&last, &metrics, true).into_body();
-        let other = answer(&last, &metrics, true).into_body();
+        let one = answer(&last, &metrics, true).unwrap();
+        let other = answer(&last, &metrics, true).unwrap();
         assert_eq!(one.as_ptr(), other.as_ptr());
         assert!(one.ends_with(b"# EOF\n"));
     }

@@ -9,13 +9,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use bytes::Bytes;
-use http::request::Parts;
-use http::{Response, StatusCode};
+use axum::Router;
+use axum::http::StatusCode;
+use axum::routing::get;
 use tokio_util::sync::CancellationToken;
 
 use super::context::lock;
-use super::http::{Routes, text};
+use super::http;
 use crate::cluster::pulse::{Pulse, Signs};
 use crate::fence;
 use api::GROUP;
@@ -233,44 +233,56 @@ impl Health {
         all
     }
 
+    fn liveness(&self, now: Duration) -> Told {
+        told(&self.ailments(now))
+    }
+
     /// Whether this process does its work, and on which part of it where several share it.
-    fn readiness(&self, now: Duration) -> Response<Bytes> {
+    fn readiness(&self, now: Duration) -> Told {
         let problems = self.hindrances(now);
         match lock(&self.state).shards.clone().filter(|_| problems.is_empty()) {
-            Some(shards) => text(StatusCode::OK, format!("OK\n{shards}\n")),
+            Some(shards) => (StatusCode::OK, format!("OK\n{shards}\n")),
             None => told(&problems),
         }
     }
 
+    fn startup(&self, _now: Duration) -> Told {
+        let has_started = lock(&self.state).stage != Stage::Starting;
+        told(&if has_started { vec![] } else { vec![STARTING.to_owned()] })
+    }
+
     /// `/` and `/livez`, `/readyz`, `/startupz`.
-    pub fn routes(&self) -> Routes {
-        let live = |health: Self| move |_: &Parts| told(&health.ailments(fence::now()));
-        let ready = self.clone();
-        let started = self.clone();
-        Routes::default()
-            .at("/", live(self.clone()))
-            .at("/livez", live(self.clone()))
-            .at("/readyz", move |_| ready.readiness(fence::now()))
-            .at("/startupz", move |_| {
-                let has_started = lock(&started.state).stage != Stage::Starting;
-                told(&if has_started { vec![] } else { vec![STARTING.to_owned()] })
-            })
+    pub fn routes(&self) -> Router {
+        let by = |answer: fn(&Self, Duration) -> Told| {
+            let health = self.clone();
+            get(move || async move { answer(&health, fence::now()) })
+        };
+        let (live, ready, started) = (Self::liveness, Self::readiness, Self::startup);
+        let paths = [
+            ("/", by(live)),
+            ("/livez", by(live)),
+            ("/readyz", by(ready)),
+            ("/startupz", by(started)),
+        ];
+        http::routes("GET and HEAD", paths)
     }
 }
 
 const STARTING: &str = "it starts";
 
+type Told = (StatusCode, String);
+
 /// As the Java operator answers, and with the reasons.
-fn told(problems: &[String]) -> Response<Bytes> {
+fn told(problems: &[String]) -> Told {
     if problems.is_empty() {
-        return text(StatusCode::OK, "OK\n");
+        return (StatusCode::OK, "OK\n".to_owned());
     }
     let mut body = "ERROR\n".to_owned();
     for problem in problems.iter().take(PROBLEMS_MAX) {
         // Writing to a text does not fail.
         let _written = writeln!(body, "{problem}");
     }
-    text(StatusCode::INTERNAL_SERVER_ERROR, body)
+    (StatusCode::INTERNAL_SERVER_ERROR, body)
 }
 
 #[cfg(test)]

@@ -1,26 +1,24 @@
-//! The operator's own HTTP endpoints: a listener and what it answers, path by path.
+//! The operator's own HTTP endpoints: an open port, and connections with a bound on everything.
 //!
-//! For probes and scrapers inside the cluster: plain HTTP/1.1, one request a connection, and a bound
-//! on everything. Answers are made from memory, so that no request waits for anything.
+//! For probes and scrapers inside the cluster: plain HTTP/1.1, one request a connection. Answers are
+//! made from memory, so that no request waits for anything. The webhook has its own way to its
+//! connections, and bounds of its own.
 
-use std::collections::BTreeMap;
 use std::io;
-use std::net::{Ipv6Addr, SocketAddr};
-use std::sync::Arc;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
-use bytes::Bytes;
+use axum::Router;
+use axum::http::StatusCode;
+use axum::routing::MethodRouter;
+use axum::serve;
 use futures::FutureExt;
-use http::header::CONTENT_TYPE;
-use http::request::Parts;
-use http::{HeaderValue, Method, Request, Response, StatusCode};
-use http_body_util::Full;
-use hyper::body::Incoming;
 use hyper::server::conn::http1;
-use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
 
 /// Connections at the same time; more wait for one of them to end.
 const CONNECTIONS_MAX: usize = 64;
@@ -28,47 +26,14 @@ const CONNECTIONS_MAX: usize = 64;
 const CONNECTION_TIME_MAX: Duration = Duration::from_secs(10);
 /// Most bytes of a request's head: a probe's has some hundred.
 const HEAD_BYTES_MAX: usize = 16 * 1024;
-/// Pause after a connection that could not be accepted, as when no file is left to open.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Answers a request from what is in memory: it must not block.
-pub type Handler = Arc<dyn Fn(&Parts) -> Response<Bytes> + Send + Sync>;
-
-/// What is answered where: GET and HEAD of these paths.
-#[derive(Clone, Default)]
-pub struct Routes(BTreeMap<&'static str, Handler>);
-
-impl Routes {
-    /// With `handler` at exactly this path, such as `/metrics`.
-    #[must_use]
-    pub fn at(
-        mut self,
-        path: &'static str,
-        handler: impl Fn(&Parts) -> Response<Bytes> + Send + Sync + 'static,
-    ) -> Self {
-        let _replaced = self.0.insert(path, Arc::new(handler));
-        self
-    }
-
-    fn answer(&self, request: &Parts) -> Response<Bytes> {
-        let Some(handler) = self.0.get(request.uri.path()) else {
-            let paths = self.0.keys().copied().collect::<Vec<_>>().join(" ");
-            return text(StatusCode::NOT_FOUND, format!("not found; there is: {paths}\n"));
-        };
-        if !matches!(request.method, Method::GET | Method::HEAD) {
-            return text(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD\n");
-        }
-        handler(request)
-    }
-}
-
-/// An answer in plain text.
-pub fn text(status: StatusCode, body: impl Into<Bytes>) -> Response<Bytes> {
-    let mut response = Response::new(body.into());
-    *response.status_mut() = status;
-    let plain = HeaderValue::from_static("text/plain; charset=utf-8");
-    response.headers_mut().insert(CONTENT_TYPE, plain);
-    response
+/// What is answered at exactly these paths, and that there is nothing else. An answer must not block.
+pub fn routes<const N: usize>(methods: &str, paths: [(&'static str, MethodRouter); N]) -> Router {
+    let there_is = paths.each_ref().map(|(path, _)| *path).join(" ");
+    let elsewhere = (StatusCode::NOT_FOUND, format!("not found; there is: {there_is}\n"));
+    let otherwise = (StatusCode::METHOD_NOT_ALLOWED, format!("only {methods}\n"));
+    let routes = paths.into_iter().fold(Router::new(), |all, (path, by)| all.route(path, by));
+    routes.fallback(|| async { elsewhere }).method_not_allowed_fallback(|| async { otherwise })
 }
 
 /// An open port that answers nobody yet.
@@ -89,15 +54,13 @@ impl Listener {
     /// Opens the port on all addresses of the pod, both families where there are both; 0 takes any
     /// that is free.
     pub async fn open(port: u16) -> Result<Self, PortTaken> {
-        let any = SocketAddr::from((Ipv6Addr::UNSPECIFIED, port));
-        let bound = match TcpListener::bind(any).await {
+        match Self::at((Ipv6Addr::UNSPECIFIED, port).into()).await {
             // A kernel without IPv6.
-            Err(error) if error.kind() != io::ErrorKind::AddrInUse => {
-                TcpListener::bind(("0.0.0.0", port)).await
+            Err(error) if error.source.kind() != io::ErrorKind::AddrInUse => {
+                Self::at((Ipv4Addr::UNSPECIFIED, port).into()).await
             }
             other => other,
-        };
-        Ok(Self { socket: bound.map_err(|source| PortTaken { port, source })? })
+        }
     }
 
     /// Opens the port on this address alone.
@@ -114,61 +77,52 @@ impl Listener {
 
     /// The port, for one that was opened as 0.
     pub fn port(&self) -> io::Result<u16> {
-        Ok(self.socket.local_addr()?.port())
+        Ok(self.address()?.port())
     }
 
     /// Has every connection answered, no more than `connections_max` at the same time: the others
     /// wait for one of them to end. Until it is dropped; what is open then ends with it.
-    pub async fn each<C>(self, connections_max: usize, answer: impl Fn(TcpStream) -> C)
+    pub async fn each<C>(mut self, connections_max: usize, answer: impl Fn(TcpStream) -> C)
     where
         C: Future<Output = ()> + Send + 'static,
     {
-        let slots = Arc::new(Semaphore::new(connections_max));
-        let mut connections = tokio::task::JoinSet::new();
-        // An error means that the semaphore was closed, which nobody does.
-        while let Ok(slot) = Arc::clone(&slots).acquire_owned().await {
-            let stream = match self.socket.accept().await {
-                Ok((stream, _)) => stream,
-                Err(error) => {
-                    tracing::debug!(%error, "connection not accepted");
-                    tokio::time::sleep(ACCEPT_PAUSE).await;
-                    continue;
-                }
-            };
+        let mut connections = JoinSet::new();
+        loop {
             while connections.try_join_next().is_some() {}
-            let connection = answer(stream);
-            let _handle = connections.spawn(async move {
-                connection.await;
-                drop(slot);
-            });
+            if connections.len() >= connections_max {
+                let _ended = connections.join_next().await;
+            }
+            // Tries again by itself, as when no file is left to open.
+            let (stream, _) = serve::Listener::accept(&mut self.socket).await;
+            connections.spawn(answer(stream));
         }
     }
 
     /// Answers by `routes`.
-    pub async fn serve(self, routes: Routes) {
+    pub async fn serve(self, routes: Router) {
         let answer = |stream| {
+            let answered = converse(stream, routes.clone(), CONNECTION_TIME_MAX, false);
             // Whoever asks so slowly is not answered.
-            let answered =
-                tokio::time::timeout(CONNECTION_TIME_MAX, answer_one(stream, routes.clone()));
-            answered.map(drop)
+            tokio::time::timeout(CONNECTION_TIME_MAX, answered).map(drop)
         };
         self.each(CONNECTIONS_MAX, answer).await;
     }
 }
 
-async fn answer_one(stream: TcpStream, routes: Routes) {
-    let service = service_fn(move |request: Request<Incoming>| {
-        // The body is nobody's concern; hyper drops it unread.
-        let (head, _body) = request.into_parts();
-        let response = routes.answer(&head).map(Full::new);
-        async move { Ok::<_, std::convert::Infallible>(response) }
-    });
+/// Answers by `routes` until the other end is done, or has not sent the head of a request for so long.
+pub async fn converse(
+    stream: impl AsyncRead + AsyncWrite + Unpin,
+    routes: Router,
+    head_time_max: Duration,
+    keep_alive: bool,
+) {
+    // axum's own server has none of these bounds.
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(CONNECTION_TIME_MAX)
+        .header_read_timeout(head_time_max)
         .max_buf_size(HEAD_BYTES_MAX)
-        .keep_alive(false)
-        .serve_connection(TokioIo::new(stream), service)
+        .keep_alive(keep_alive)
+        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(routes))
         .await;
     if let Err(error) = served {
         tracing::debug!(%error, "connection broken");

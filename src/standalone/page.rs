@@ -3,42 +3,38 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use bytes::Bytes;
-use http::header::CONTENT_TYPE;
-use http::{HeaderValue, Response, StatusCode};
+use axum::Router;
+use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
+use axum::routing::get;
 use serde_json::json;
 
 use super::view::{ClusterView, FigureView, JobView, View};
-use crate::operator::http::{Routes, text};
+use crate::operator::http;
 
 /// As Prometheus has it.
 const METRICS_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// The paths, answered from what was seen last.
-pub fn routes(view: &Arc<View>) -> Routes {
+pub fn routes(view: &Arc<View>) -> Router {
     let (health, jobs, metrics) = (Arc::clone(view), Arc::clone(view), Arc::clone(view));
-    Routes::default()
-        .at("/healthz", move |_| healthz(&health))
-        .at("/jobs", move |_| {
-            let body = json!({ "clusters": jobs.all() }).to_string();
-            typed(body + "\n", "application/json")
-        })
-        .at("/metrics", move |_| typed(exposition(&metrics.all()), METRICS_TYPE))
+    let jobs = get(move || async move {
+        let body = json!({ "clusters": jobs.all() }).to_string();
+        ([(CONTENT_TYPE, "application/json")], body + "\n")
+    });
+    let metrics =
+        get(move || async move { ([(CONTENT_TYPE, METRICS_TYPE)], exposition(&metrics.all())) });
+    let health = get(move || async move { healthz(&health) });
+    http::routes("GET and HEAD", [("/healthz", health), ("/jobs", jobs), ("/metrics", metrics)])
 }
 
-fn healthz(view: &View) -> Response<Bytes> {
+fn healthz(view: &View) -> (StatusCode, String) {
     let silent = view.silent();
     if silent.is_empty() {
-        return text(StatusCode::OK, "ok\n");
+        return (StatusCode::OK, "ok\n".to_owned());
     }
     let body = format!("no turn ended for too long: {}\n", silent.join(" "));
-    text(StatusCode::SERVICE_UNAVAILABLE, body)
-}
-
-fn typed(body: String, content_type: &'static str) -> Response<Bytes> {
-    let mut response = text(StatusCode::OK, body);
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
-    response
+    (StatusCode::SERVICE_UNAVAILABLE, body)
 }
 
 type Count = fn(&JobView) -> u64;
@@ -209,13 +205,12 @@ mod tests {
 
     #[test]
     fn a_loop_that_hangs_is_not_healthy() {
-        assert_eq!(healthz(&seen()).status(), StatusCode::OK);
+        assert_eq!(healthz(&seen()).0, StatusCode::OK);
         let view = View::new(Duration::ZERO);
         view.expect("http://b:8081");
         std::thread::sleep(Duration::from_millis(2));
-        let answer = healthz(&view);
-        assert_eq!(answer.status(), StatusCode::SERVICE_UNAVAILABLE);
-        let body = String::from_utf8(answer.body().to_vec()).unwrap();
+        let (status, body) = healthz(&view);
+        assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
         assert_eq!(body, "no turn ended for too long: http://b:8081\n");
     }
 }

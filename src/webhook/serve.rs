@@ -6,23 +6,22 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
-use http::header::CONTENT_TYPE;
-use http::{HeaderValue, Method, Request, Response, StatusCode};
-use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
-use hyper::body::Incoming;
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
+use axum::body::{Body, to_bytes};
+use axum::extract::Request;
+use axum::http::StatusCode;
+use axum::middleware::{Next, from_fn};
+use axum::routing::post;
+use axum::{Json, Router};
+use http_body_util::LengthLimitError;
 use rustls::ServerConfig;
 use serde_json::Value;
 use tokio::net::TcpStream;
-use tokio::sync::{Semaphore, watch};
-use tokio::time::Instant;
+use tokio::sync::{Notify, Semaphore, watch};
+use tokio::time::{Instant, timeout};
 use tokio_rustls::TlsAcceptor;
 
 use super::{Error, Task, Turn, Webhook};
-use crate::operator::http::{Listener, text};
+use crate::operator::http::{Listener, converse, routes};
 
 /// Most bytes of a review: an object of the largest size that etcd keeps, twice, with what is around
 /// it.
@@ -47,8 +46,6 @@ const IDLE_MAX: Duration = Duration::from_mins(2);
 /// How long an answer may take to be read. Nobody tells when it was: a connection that is neither
 /// asked anything nor idle for so much longer than [`IDLE_MAX`] is one whose answer is not taken.
 const TAKE_MAX: Duration = Duration::from_secs(10);
-/// Most bytes of a request's head.
-const HEAD_BYTES_MAX: usize = 16 * 1024;
 
 /// What new connections are made with; nothing while there is no certificate.
 pub type Tls = watch::Receiver<Option<Arc<ServerConfig>>>;
@@ -59,31 +56,34 @@ struct Bounds {
     judged: Arc<Semaphore>,
 }
 
+/// Why there is no review.
+type Refusal = (StatusCode, String);
+
 /// Answers until it is dropped; connections that are open then end with it. A new certificate counts
 /// from the next connection on.
 pub async fn serve(listener: Listener, tls: Tls, webhook: Arc<Webhook>) {
     let (held, judged) = (Semaphore::new(HELD_MAX), Semaphore::new(JUDGED_MAX));
     let bounds = Arc::new(Bounds { held: Arc::new(held), judged: Arc::new(judged) });
-    let each = |stream| {
-        let config = tls.borrow().clone();
+    let by = |task| {
         let (webhook, bounds) = (Arc::clone(&webhook), Arc::clone(&bounds));
+        post(move |body| answer(task, body, webhook, bounds))
+    };
+    let paths = [("/validate", by(Task::Validate)), ("/mutate", by(Task::Mutate))];
+    let routes = routes("POST", paths);
+    let each = |stream| {
+        let (config, routes) = (tls.borrow().clone(), routes.clone());
         async move {
             // Without a certificate there is nothing to say.
             if let Some(config) = config {
-                converse(stream, TlsAcceptor::from(config), webhook, bounds).await;
+                attend(stream, TlsAcceptor::from(config), routes).await;
             }
         }
     };
     listener.each(CONNECTIONS_MAX, each).await;
 }
 
-async fn converse(
-    stream: TcpStream,
-    acceptor: TlsAcceptor,
-    webhook: Arc<Webhook>,
-    bounds: Arc<Bounds>,
-) {
-    let stream = match tokio::time::timeout(HANDSHAKE_TIME_MAX, acceptor.accept(stream)).await {
+async fn attend(stream: TcpStream, acceptor: TlsAcceptor, routes: Router) {
+    let stream = match timeout(HANDSHAKE_TIME_MAX, acceptor.accept(stream)).await {
         Ok(Ok(stream)) => stream,
         Ok(Err(error)) => {
             // What the API server says of our certificate arrives here as well.
@@ -92,90 +92,55 @@ async fn converse(
         }
         Err(_) => return,
     };
-    // Put off by every request and every answer.
-    let (deadline, put_off) = watch::channel(Instant::now() + IDLE_MAX + TAKE_MAX);
-    let service = service_fn(move |request: Request<Incoming>| {
-        let (webhook, bounds) = (Arc::clone(&webhook), Arc::clone(&bounds));
-        let deadline = deadline.clone();
+    // Of every request and every answer.
+    let sign = Arc::new(Notify::new());
+    let told = Arc::clone(&sign);
+    let routes = routes.layer(from_fn(move |request: Request, next: Next| {
+        let told = Arc::clone(&told);
         async move {
-            deadline.send_replace(Instant::now() + IDLE_MAX + TAKE_MAX);
-            let response = answer(request, webhook, &bounds).await;
-            deadline.send_replace(Instant::now() + IDLE_MAX + TAKE_MAX);
-            Ok::<_, std::convert::Infallible>(response)
+            told.notify_one();
+            let response = next.run(request).await;
+            told.notify_one();
+            response
         }
-    });
-    let served = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(IDLE_MAX)
-        .max_buf_size(HEAD_BYTES_MAX)
-        .serve_connection(TokioIo::new(stream), service);
+    }));
+    let lost = async { while timeout(IDLE_MAX + TAKE_MAX, sign.notified()).await.is_ok() {} };
     tokio::select! {
-        served = served => if let Err(error) = served {
-            tracing::debug!(%error, "connection broken");
-        },
-        () = passed(put_off) => tracing::debug!("an answer was not taken"),
-    }
-}
-
-/// Ends when the deadline is over that was set last.
-async fn passed(mut deadline: watch::Receiver<Instant>) {
-    loop {
-        let until = *deadline.borrow_and_update();
-        tokio::select! {
-            () = tokio::time::sleep_until(until) => return,
-            put_off = deadline.changed() => if put_off.is_err() {
-                // Nobody will put it off again.
-                return tokio::time::sleep_until(until).await;
-            },
-        }
+        () = converse(stream, routes, IDLE_MAX, true) => {}
+        () = lost => tracing::debug!("an answer was not taken"),
     }
 }
 
 async fn answer(
-    request: Request<Incoming>,
+    task: Task,
+    body: Body,
     webhook: Arc<Webhook>,
-    bounds: &Bounds,
-) -> Response<Full<Bytes>> {
-    let task = match request.uri().path() {
-        "/validate" => Task::Validate,
-        "/mutate" => Task::Mutate,
-        _ => return told(StatusCode::NOT_FOUND, "not found; there is: /validate /mutate\n"),
-    };
-    if request.method() != Method::POST {
-        return told(StatusCode::METHOD_NOT_ALLOWED, "only POST\n");
-    }
+    bounds: Arc<Bounds>,
+) -> Result<Json<Value>, Refusal> {
     let until = Instant::now() + JUDGE_TIME_MAX;
-    let judged = judged(task, request.into_body(), webhook, bounds, until);
-    match tokio::time::timeout(REVIEW_TIME_MAX, judged).await {
-        Ok(Ok(review)) => {
-            let mut response = Response::new(Full::new(Bytes::from(review.to_string())));
-            let json = HeaderValue::from_static("application/json");
-            response.headers_mut().insert(CONTENT_TYPE, json);
-            response
-        }
-        Ok(Err((status, why))) => told(status, why + "\n"),
-        Err(_) => {
-            tracing::warn!(limit = ?REVIEW_TIME_MAX, "a review took too long");
-            told(StatusCode::SERVICE_UNAVAILABLE, format!("longer than {REVIEW_TIME_MAX:?}\n"))
-        }
-    }
+    let judged = timeout(REVIEW_TIME_MAX, judged(task, body, webhook, &bounds, until)).await;
+    let review = judged.unwrap_or_else(|_| {
+        tracing::warn!(limit = ?REVIEW_TIME_MAX, "a review took too long");
+        Err((StatusCode::SERVICE_UNAVAILABLE, format!("longer than {REVIEW_TIME_MAX:?}")))
+    });
+    review.map(Json).map_err(|(status, why)| (status, why + "\n"))
 }
 
-/// The review that answers the one in the body; as an error, what is told where there is none.
+/// The review that answers the one in the body.
 async fn judged(
     task: Task,
-    body: Incoming,
+    body: Body,
     webhook: Arc<Webhook>,
     bounds: &Bounds,
     until: Instant,
-) -> Result<Value, (StatusCode, String)> {
+) -> Result<Value, Refusal> {
     let ends = |_| (StatusCode::SERVICE_UNAVAILABLE, "it ends".to_owned());
     let held = Arc::clone(&bounds.held).acquire_owned().await.map_err(ends)?;
-    let read = Limited::new(body, BODY_BYTES_MAX).collect();
-    let read = tokio::time::timeout(READ_TIME_MAX, read)
+    let read = timeout(READ_TIME_MAX, to_bytes(body, BODY_BYTES_MAX))
         .await
         .map_err(|_| (StatusCode::REQUEST_TIMEOUT, format!("not sent within {READ_TIME_MAX:?}")))?;
     let body = read.map_err(|error| {
+        let error = error.into_inner();
         if error.is::<LengthLimitError>() {
             return (StatusCode::PAYLOAD_TOO_LARGE, format!("more than {BODY_BYTES_MAX} bytes"));
         }
@@ -183,7 +148,7 @@ async fn judged(
     })?;
     let judged = Arc::clone(&bounds.judged).acquire_owned().await.map_err(ends)?;
     let turn = Turn { until, permits: Arc::new([held, judged]) };
-    webhook.answer(task, body.to_bytes().into(), turn).await.map_err(|error| {
+    webhook.answer(task, body.into(), turn).await.map_err(|error| {
         let status = match &error {
             Error::Malformed(_) => StatusCode::BAD_REQUEST,
             Error::Broken { .. } => {
@@ -193,8 +158,4 @@ async fn judged(
         };
         (status, error.to_string())
     })
-}
-
-fn told(status: StatusCode, body: impl Into<Bytes>) -> Response<Full<Bytes>> {
-    text(status, body).map(Full::new)
 }

@@ -1,3 +1,4 @@
+use axum::routing::get;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::*;
@@ -6,7 +7,7 @@ use super::*;
 async fn ask(request: &str) -> String {
     let listener = Listener::open(0).await.unwrap();
     let port = listener.port().unwrap();
-    let routes = Routes::default().at("/livez", |_| text(StatusCode::OK, "alive\n"));
+    let routes = routes("GET and HEAD", [("/livez", get("alive\n"))]);
     let server = tokio::spawn(listener.serve(routes));
     let mut stream = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
     stream.write_all(request.as_bytes()).await.unwrap();
@@ -21,6 +22,13 @@ async fn a_path_is_answered_whatever_its_query() {
     let answer = ask("GET /livez?verbose HTTP/1.1\r\nHost: a\r\n\r\n").await;
     assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
     assert!(answer.ends_with("\r\n\r\nalive\n"), "{answer}");
+}
+
+#[tokio::test]
+async fn a_head_alone_can_be_asked_for() {
+    let answer = ask("HEAD /livez HTTP/1.1\r\nHost: a\r\n\r\n").await;
+    assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
+    assert!(answer.ends_with("\r\n\r\n"), "{answer}");
 }
 
 #[tokio::test]
@@ -49,4 +57,24 @@ async fn a_port_in_use_is_named() {
     let port = first.port().unwrap();
     let error = Listener::open(port).await.unwrap_err();
     assert!(error.to_string().starts_with(&format!("port {port} cannot be opened: ")), "{error}");
+}
+
+#[tokio::test]
+async fn connections_beyond_the_bound_wait_and_none_outlives_the_server() {
+    let listener = Listener::open(0).await.unwrap();
+    let port = listener.port().unwrap();
+    let server = tokio::spawn(listener.each(1, |mut stream| async move {
+        stream.write_u8(1).await.unwrap();
+        // Until the other end closes.
+        let _closed = stream.read_u8().await;
+    }));
+    let connect = || TcpStream::connect(("127.0.0.1", port));
+    let (mut first, mut second) = (connect().await.unwrap(), connect().await.unwrap());
+    assert_eq!(first.read_u8().await.unwrap(), 1);
+    let waits = tokio::time::timeout(Duration::from_millis(100), second.read_u8()).await;
+    assert!(waits.is_err(), "{waits:?}");
+    drop(first);
+    assert_eq!(second.read_u8().await.unwrap(), 1);
+    server.abort();
+    assert!(second.read_u8().await.is_err());
 }

@@ -1,9 +1,11 @@
 use serde_json::{Value, json};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
 use super::*;
+use crate::operator::endpoint::fake::endpoint;
 use lifecycle::plan::{Component, Event};
+
+const TYPE: &str = "application/cloudevents+json; charset=utf-8";
 
 fn config(options: &[(&str, &str)]) -> FlinkConfig {
     let prefix = "kubernetes.operator.plugins.listeners.";
@@ -40,35 +42,6 @@ fn tell_event(listeners: &Listeners, message: &str) {
     let event = event(message);
     let happening: Happening<'_, Value> = Happening::Event(&event);
     listeners.tell(subject, &happening);
-}
-
-/// Answers each request with the next of `statuses`, and hands on what it was sent.
-async fn endpoint(statuses: Vec<u16>) -> (String, Receiver<Value>) {
-    let server = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://{}/told", server.local_addr().unwrap());
-    let (sender, receiver) = mpsc::channel(16);
-    tokio::spawn(async move {
-        for status in statuses {
-            let (mut connection, _) = server.accept().await.unwrap();
-            let mut text = String::new();
-            let body = loop {
-                let mut bytes = [0; 4096];
-                let count = connection.read(&mut bytes).await.unwrap();
-                text.push_str(std::str::from_utf8(&bytes[..count]).unwrap());
-                let body = text.split_once("\r\n\r\n").map(|(_, body)| body);
-                if let Some(body) = body.and_then(|body| serde_json::from_str(body).ok()) {
-                    break body;
-                }
-            };
-            assert!(text.starts_with("POST /told HTTP/1.1"), "{text}");
-            assert!(text.contains("application/cloudevents+json"), "{text}");
-            let answer =
-                format!("HTTP/1.1 {status} Told\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
-            connection.write_all(answer.as_bytes()).await.unwrap();
-            sender.send(body).await.unwrap();
-        }
-    });
-    (url, receiver)
 }
 
 #[test]
@@ -110,7 +83,8 @@ fn a_java_class_is_left_out_and_what_goes_with_it() {
 
 #[tokio::test]
 async fn events_and_statuses_are_posted_in_order_and_tried_again() {
-    let (url, mut told) = endpoint(vec![503, 202, 202]).await;
+    let (url, mut told) =
+        endpoint(TYPE, [503, 202, 202].map(|status| (status, json!({}))).into()).await;
     let listeners = start(&[("audit.url", &url)]);
     tell_event(&listeners, "first");
     let (previous, current) = (json!({"lifecycleState": "DEPLOYED"}), json!({"error": null}));
@@ -133,7 +107,7 @@ async fn events_and_statuses_are_posted_in_order_and_tried_again() {
 async fn a_hanging_listener_delays_nobody_and_its_queue_is_bounded() {
     let deaf = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/", deaf.local_addr().unwrap());
-    let (good_url, mut told) = endpoint(vec![200]).await;
+    let (good_url, mut told) = endpoint(TYPE, vec![(200, json!({}))]).await;
     let listeners = start(&[
         ("deaf.url", &url),
         ("deaf.queue", "2"),

@@ -1,13 +1,13 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures::FutureExt;
-use serde_json::{Value, json};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpListener;
-use tokio::sync::mpsc::{self, Receiver};
+use serde_json::json;
 
 use super::*;
+use crate::operator::endpoint::fake::endpoint;
 use lifecycle::extension::verdict::{Opinion, Verdict, Version};
+
+const TYPE: &str = "application/json";
 
 fn config(options: &[(&str, &str)]) -> FlinkConfig {
     let prefix = "kubernetes.operator.plugins.validators.";
@@ -31,36 +31,6 @@ fn judging(generation: i64) -> Judging<'static> {
     Judging { namespace: "ns", name: "job", uid: "u1", version, subject: subject() }
 }
 
-/// Answers each request with the next of `answers`, and hands on what it was sent.
-async fn endpoint(answers: Vec<(u16, Value)>) -> (String, Receiver<Value>) {
-    let server = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://{}/judge", server.local_addr().unwrap());
-    let (sender, receiver) = mpsc::channel(16);
-    tokio::spawn(async move {
-        for (status, answer) in answers {
-            let (mut connection, _) = server.accept().await.unwrap();
-            let mut text = String::new();
-            let body = loop {
-                let mut bytes = [0; 4096];
-                let count = connection.read(&mut bytes).await.unwrap();
-                text.push_str(std::str::from_utf8(&bytes[..count]).unwrap());
-                let body = text.split_once("\r\n\r\n").map(|(_, body)| body);
-                if let Some(body) = body.and_then(|body| serde_json::from_str(body).ok()) {
-                    break body;
-                }
-            };
-            assert!(text.starts_with("POST /judge HTTP/1.1"), "{text}");
-            let answer = answer.to_string();
-            let length = answer.len();
-            let head = format!("HTTP/1.1 {status} Judged\r\nContent-Length: {length}\r\n");
-            let text = format!("{head}Connection: close\r\n\r\n{answer}");
-            connection.write_all(text.as_bytes()).await.unwrap();
-            sender.send(body).await.unwrap();
-        }
-    });
-    (url, receiver)
-}
-
 fn given(verdict: Verdict) -> Vec<Opinion> {
     match verdict {
         Verdict::Given(opinions) => opinions,
@@ -76,7 +46,7 @@ fn violations(opinion: &Opinion) -> Vec<String> {
 async fn rules_and_endpoints_are_asked_together() {
     let blame = json!({"field": "spec.image", "message": "must come from our registry"});
     let answer = json!({"allowed": false, "violations": [blame]});
-    let (url, mut asked) = endpoint(vec![(200, answer)]).await;
+    let (url, mut asked) = endpoint(TYPE, vec![(200, answer)]).await;
     let desk = desk(&[
         ("size.expression", "object.spec.job.parallelism <= 3"),
         ("size.message", "at most 3"),
@@ -100,13 +70,16 @@ async fn rules_and_endpoints_are_asked_together() {
 
 #[tokio::test]
 async fn an_answer_that_is_none_is_told_as_such() {
-    let (url, _asked) = endpoint(vec![
-        (503, json!({})),
-        (200, json!({"ok": true})),
-        (200, json!({"allowed": true, "violations": [{"message": "but"}]})),
-        (200, json!({"allowed": false, "message": "not on Fridays"})),
-        (200, json!({"allowed": true})),
-    ])
+    let (url, _asked) = endpoint(
+        TYPE,
+        vec![
+            (503, json!({})),
+            (200, json!({"ok": true})),
+            (200, json!({"allowed": true, "violations": [{"message": "but"}]})),
+            (200, json!({"allowed": false, "message": "not on Fridays"})),
+            (200, json!({"allowed": true})),
+        ],
+    )
     .await;
     let desk = desk(&[("policy.url", &url)]);
     let mut told = Vec::new();
