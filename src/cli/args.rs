@@ -273,77 +273,41 @@ impl<F: ValueEnum + Send + Sync + 'static> Default for Output<F> {
     }
 }
 
-/// The forms that kubectl users know, of commands that print a table.
+/// The forms that kubectl users know: `wide` where a command has it, and `name` where it has that.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum OutputFormat {
-    /// A table with more columns
+pub enum Format<const WIDE: bool, const NAME: bool> {
+    /// A table with more columns, or more detail
     Wide,
-    /// All that the table is made of
+    /// All that there is to tell
     Value(ValueFormat),
     /// `kind/name`, one a line
     Name,
 }
 
-/// The forms of objects, where there is no table.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum ObjectFormat {
-    /// The whole object
-    Value(ValueFormat),
-    /// `kind/name`, one a line
-    Name,
-}
+/// Of commands that print a table.
+pub type OutputFormat = Format<true, true>;
+/// Of objects, where there is no table.
+pub type ObjectFormat = Format<false, true>;
+/// Of what is no object, and told at length or in short.
+pub type DetailFormat = Format<true, false>;
 
-/// The forms of what is no object, and told at length or in short.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum DetailFormat {
-    /// With more detail
-    Wide,
-    /// All that is known
-    Value(ValueFormat),
-}
-
-impl ValueEnum for OutputFormat {
+impl<const WIDE: bool, const NAME: bool> ValueEnum for Format<WIDE, NAME> {
     fn value_variants<'a>() -> &'a [Self] {
-        &[Self::Wide, Self::Value(ValueFormat::Json), Self::Value(ValueFormat::Yaml), Self::Name]
+        use ValueFormat::{Json, Yaml};
+        let all = &[Self::Wide, Self::Value(Json), Self::Value(Yaml), Self::Name];
+        &all[usize::from(!WIDE)..3 + usize::from(NAME)]
     }
 
     fn to_possible_value(&self) -> Option<PossibleValue> {
         match self {
-            Self::Wide => Some(PossibleValue::new("wide").help("A table with more columns")),
-            Self::Value(format) => format.to_possible_value(),
-            Self::Name => Some(name_format()),
-        }
-    }
-}
-
-impl ValueEnum for ObjectFormat {
-    fn value_variants<'a>() -> &'a [Self] {
-        &[Self::Value(ValueFormat::Json), Self::Value(ValueFormat::Yaml), Self::Name]
-    }
-
-    fn to_possible_value(&self) -> Option<PossibleValue> {
-        match self {
-            Self::Value(format) => format.to_possible_value(),
-            Self::Name => Some(name_format()),
-        }
-    }
-}
-
-impl ValueEnum for DetailFormat {
-    fn value_variants<'a>() -> &'a [Self] {
-        &[Self::Wide, Self::Value(ValueFormat::Json), Self::Value(ValueFormat::Yaml)]
-    }
-
-    fn to_possible_value(&self) -> Option<PossibleValue> {
-        match self {
+            Self::Wide if NAME => {
+                Some(PossibleValue::new("wide").help("A table with more columns"))
+            }
             Self::Wide => Some(PossibleValue::new("wide").help("With more detail")),
             Self::Value(format) => format.to_possible_value(),
+            Self::Name => Some(PossibleValue::new("name").help("`kind/name`, one a line")),
         }
     }
-}
-
-fn name_format() -> PossibleValue {
-    PossibleValue::new("name").help("`kind/name`, one a line")
 }
 
 /// `--dry-run`, where a command changes something.

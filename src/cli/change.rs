@@ -47,7 +47,9 @@ pub fn report(
 ) -> anyhow::Result<()> {
     let name = qualified_name(object);
     match output {
-        None => printer.line(format_args!("{name} {verb}{}", dry_run.suffix()))?,
+        None | Some(ObjectFormat::Wide) => {
+            printer.line(format_args!("{name} {verb}{}", dry_run.suffix()))?;
+        }
         Some(ObjectFormat::Name) => printer.line(name)?,
         Some(ObjectFormat::Value(format)) => {
             printer.value(&without_managed_fields(object.clone()), format)?;
@@ -72,7 +74,9 @@ pub fn print_all<T: Serialize>(
             printer.line("---")?;
             printer.value(object, ValueFormat::Yaml)
         }),
-        ObjectFormat::Name => objects.iter().try_for_each(|object| Ok(printer.line(name(object))?)),
+        ObjectFormat::Wide | ObjectFormat::Name => {
+            objects.iter().try_for_each(|object| Ok(printer.line(name(object))?))
+        }
     }
 }
 

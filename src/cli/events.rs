@@ -80,10 +80,10 @@ pub async fn run(args: EventsArgs, global: &Global, printer: &Printer) -> anyhow
                 printer.line(object)?;
             }
         }
-        None if lines.is_empty() => {
+        None | Some(ObjectFormat::Wide) if lines.is_empty() => {
             printer.note(format_args!("no events of `{}` are kept", present.shown_name()));
         }
-        None => {
+        None | Some(ObjectFormat::Wide) => {
             printer.line(render(&lines, printer.width(), Timestamp::now()))?;
         }
     }

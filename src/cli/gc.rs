@@ -247,7 +247,7 @@ fn show(
                 printer.line(&finding.path)?;
             }
         }
-        None => {
+        None | Some(ObjectFormat::Wide) => {
             for (place, why) in unseen {
                 printer.note(format_args!("`{place}` was not looked into: {why}"));
             }

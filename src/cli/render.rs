@@ -77,7 +77,7 @@ fn print(objects: &[Value], format: Option<ObjectFormat>, printer: &Printer) -> 
                 printer.line(format_args!("{kind}/{name}"))?;
             }
         }
-        None | Some(ObjectFormat::Value(ValueFormat::Yaml)) => {
+        None | Some(ObjectFormat::Wide | ObjectFormat::Value(ValueFormat::Yaml)) => {
             for (index, object) in objects.iter().enumerate() {
                 let separator = if index == 0 { "" } else { "---\n" };
                 printer.raw(format_args!("{separator}{}", serde_yaml::to_string(object)?))?;

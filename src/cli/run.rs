@@ -343,7 +343,7 @@ async fn direct(
         Some(ObjectFormat::Value(format)) => {
             printer.value(&json!({"jobId": job_id, "cluster": name}), format)
         }
-        None | Some(ObjectFormat::Name) => Ok(printer.line(job_id)?),
+        None | Some(ObjectFormat::Wide | ObjectFormat::Name) => Ok(printer.line(job_id)?),
     }
 }
 

@@ -132,7 +132,7 @@ pub(super) fn tell_decisions(
     }
     match trial.output.output {
         Some(DetailFormat::Wide) => printer.line(told::steps(trace, names))?,
-        Some(DetailFormat::Value(_)) | None => {
+        None | Some(DetailFormat::Value(_) | DetailFormat::Name) => {
             printer.line(told::decisions(trace, names))?;
         }
     }

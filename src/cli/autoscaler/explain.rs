@@ -121,7 +121,7 @@ pub(super) async fn run(
     let report = report(&job, stored, &config, measured)?;
     match output {
         Some(DetailFormat::Value(format)) => printer.value(&report, format)?,
-        None | Some(DetailFormat::Wide) => {
+        None | Some(DetailFormat::Wide | DetailFormat::Name) => {
             printer.line(render(&report, output == Some(DetailFormat::Wide)))?;
         }
     }

@@ -61,10 +61,10 @@ pub(super) async fn run(
             printer.value(&json!({"name": name, "scalings": entries}), format)?;
         }
         Some(ObjectFormat::Name) => printer.line(format_args!("configmap/{}", job.config_map))?,
-        None if entries.is_empty() => {
+        None | Some(ObjectFormat::Wide) if entries.is_empty() => {
             printer.note(format_args!("no scaling of `{name}` is stored"));
         }
-        None => printer.line(render(&entries))?,
+        None | Some(ObjectFormat::Wide) => printer.line(render(&entries))?,
     }
     Ok(())
 }

@@ -104,7 +104,7 @@ pub(super) async fn run(
         Some(ObjectFormat::Name) => {
             printer.line(format_args!("configmap/{}", report.config_map))?;
         }
-        None => printer.line(render(&report, Timestamp::now()))?,
+        None | Some(ObjectFormat::Wide) => printer.line(render(&report, Timestamp::now()))?,
     }
     for SetAside { key, kept_as, reason } in &report.set_aside {
         printer

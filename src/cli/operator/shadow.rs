@@ -207,11 +207,10 @@ fn print(report: &Report, output: Option<ObjectFormat>, printer: &Printer) -> an
     match output {
         Some(ObjectFormat::Name) => Err(Failure::usage("--check prints text, json or yaml").into()),
         Some(ObjectFormat::Value(format)) => printer.value(report, format),
-        None if report.findings.is_empty() => Ok(printer.line(format_args!(
-            "the operator would leave all {} resources as they are",
-            report.resources
-        ))?),
-        None => Ok(printer.line(shown(&report.findings))?),
+        None | Some(ObjectFormat::Wide) if report.findings.is_empty() => Ok(printer.line(
+            format_args!("the operator would leave all {} resources as they are", report.resources),
+        )?),
+        None | Some(ObjectFormat::Wide) => Ok(printer.line(shown(&report.findings))?),
     }
 }
 

@@ -198,10 +198,10 @@ fn show(
                 printer.line(format_args!("flinkstatesnapshot.flink.apache.org/{name}"))?;
             }
         }
-        None if findings.is_empty() => {
+        None | Some(ObjectFormat::Wide) if findings.is_empty() => {
             printer.note("nothing is old and not among the newest of its job");
         }
-        None => {
+        None | Some(ObjectFormat::Wide) => {
             printer.line(render(&findings, has_namespaces, now))?;
         }
     }
