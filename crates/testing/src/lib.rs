@@ -14,3 +14,4 @@ pub mod choices;
 pub mod generated;
 pub mod scene;
 pub mod sources;
+pub mod terminal;

@@ -134,12 +134,10 @@ fn meaning(event: &Event) -> Option<Key> {
 mod tests {
     use std::fs::File;
     use std::io::Read;
-    use std::os::fd::OwnedFd;
     use std::process::{Command, Stdio};
 
-    use rustix::fs::{Mode, OFlags, open};
-    use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
     use rustix::termios::{LocalModes, tcgetattr};
+    use testing::terminal::terminal;
 
     use super::*;
 
@@ -159,16 +157,6 @@ mod tests {
         assert_eq!(key(KeyCode::Char('s'), KeyModifiers::NONE), Some(Key::Order));
         assert_eq!(key(KeyCode::Char('j'), KeyModifiers::NONE), Some(Key::Down));
         assert_eq!(key(KeyCode::Up, KeyModifiers::NONE), Some(Key::Up));
-    }
-
-    /// A terminal: the end that a person sees, and the one that programs have.
-    fn terminal() -> (OwnedFd, OwnedFd) {
-        let person = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
-        grantpt(&person).unwrap();
-        unlockpt(&person).unwrap();
-        let path = ptsname(&person, Vec::new()).unwrap();
-        let program = open(path, OFlags::RDWR | OFlags::NOCTTY, Mode::empty()).unwrap();
-        (person, program)
     }
 
     /// The process ends without dropping anything, so it is the hook that gives the terminal back.

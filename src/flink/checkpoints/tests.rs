@@ -100,13 +100,6 @@ fn statistics_without_latest_are_no_answer() {
 
 proptest! {
     #[test]
-    fn no_statistics_panic(body in proptest::collection::vec(any::<u8>(), 0..200)) {
-        if let Ok(statistics) = wire::read::<CheckpointStatistics>(&body) {
-            statistics.last_state();
-        }
-    }
-
-    #[test]
     fn a_restore_never_goes_behind_the_newest(
         ids in proptest::array::uniform3(proptest::option::of(0_i64..5)),
         discarded in any::<[bool; 2]>(),

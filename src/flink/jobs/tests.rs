@@ -60,13 +60,6 @@ fn ids_cannot_change_the_path() {
 
 proptest! {
     #[test]
-    fn no_overview_panics(body in proptest::collection::vec(any::<u8>(), 0..200)) {
-        drop(wire::read::<JobsOverview>(&body));
-        wire::errors(&body);
-        wire::kubernetes_status(&body);
-    }
-
-    #[test]
     fn encoded_text_is_one_segment(text in ".*") {
         let encoded = encode(&text);
         prop_assert!(!encoded.contains(['/', '?', '#', ' ', ',', '&']));

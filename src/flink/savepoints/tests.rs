@@ -81,11 +81,6 @@ fn bodies_are_spelled_as_flink_spells_them() {
 
 proptest! {
     #[test]
-    fn no_status_panics(body in proptest::collection::vec(any::<u8>(), 0..200)) {
-        drop(wire::read::<StatusBody>(&body).and_then(savepoint_status));
-    }
-
-    #[test]
     fn no_text_of_a_cause_panics(class in ".*", stack_trace in "(.|A savepoint has been created at: |, but the corresponding job|\nCaused by: )*") {
         let cause = FailureCause { class, stack_trace };
         savepoint_of_failed_stop(&cause);

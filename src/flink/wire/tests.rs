@@ -1,5 +1,4 @@
 use proptest::prelude::*;
-use serde_json::Value;
 
 use super::*;
 use crate::flink::{
@@ -56,35 +55,7 @@ fn every_document_is_read() {
     assert_eq!((metrics[0].min, metrics[0].max, metrics[0].avg), (Some(1.0), None, None));
 }
 
-/// The document with its value number `position` (in reading order) replaced.
-fn replace(value: &mut Value, position: &mut usize, by: &Value) {
-    if *position == 0 {
-        *value = by.clone();
-    }
-    *position = position.wrapping_sub(1);
-    match value {
-        Value::Array(items) => items.iter_mut().for_each(|item| replace(item, position, by)),
-        Value::Object(fields) => fields.values_mut().for_each(|field| replace(field, position, by)),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
-    }
-}
-
 proptest! {
-    #[test]
-    fn no_changed_document_panics(
-        document in proptest::sample::select(&DOCUMENTS[..]),
-        position in 0_usize..40,
-        by in prop_oneof![
-            Just(Value::Null), Just(Value::Bool(true)), Just(serde_json::json!([])),
-            Just(serde_json::json!({})), any::<i64>().prop_map(Value::from),
-            any::<f64>().prop_map(Value::from), ".*".prop_map(Value::from),
-        ],
-    ) {
-        let mut value: Value = serde_json::from_str(document).unwrap();
-        replace(&mut value, &mut position.clone(), &by);
-        read_as_everything(value.to_string().as_bytes());
-    }
-
     #[test]
     fn no_cut_document_is_read(
         document in proptest::sample::select(&DOCUMENTS[..]), length in 0_usize..200,

@@ -1,16 +1,15 @@
 //! Commands that run until somebody ends them, as programs of their own: what a signal leaves behind.
 
 use std::fs::File;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::process::Stdio;
 use std::time::Duration;
 
 use http::Method;
-use rustix::fs::{Mode, OFlags, open};
 use rustix::process::{Pid, Signal, kill_process};
-use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use serde_json::{Value, json};
 use tempfile::{NamedTempFile, TempDir};
+use testing::terminal::terminal;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, Command};
 use tokio::time::timeout;
@@ -153,16 +152,6 @@ async fn a_gateway_that_is_kept_stays_without_the_session() {
     assert!(error.contains("the gateway stays for later sessions"), "{error}");
     assert_eq!((world.gateway.sessions(), world.gateway.closed()), (0, (1, 0)));
     assert_eq!(world.cluster.objects("pods").len(), 1);
-}
-
-/// A terminal: the end that a person has, and the one that programs have.
-fn terminal() -> (OwnedFd, OwnedFd) {
-    let person = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
-    grantpt(&person).unwrap();
-    unlockpt(&person).unwrap();
-    let path = ptsname(&person, Vec::new()).unwrap();
-    let program = open(path, OFlags::RDWR | OFlags::NOCTTY, Mode::empty()).unwrap();
-    (person, program)
 }
 
 /// Reads what the program shows until it has shown `text`.

@@ -1,5 +1,4 @@
 use expect_test::{Expect, expect};
-use proptest::prelude::*;
 
 use super::*;
 
@@ -266,20 +265,6 @@ fn all_kinds() {
             "apiVersion: flink.apache.org/v1beta1\nkind: {kind}\nmetadata: {{name: a}}\nspec: {{}}\n"
         );
         assert_eq!(parse("f", &text).unwrap()[0].resource.kind(), kind);
-    }
-}
-
-proptest! {
-    #[test]
-    fn any_text_is_read_or_refused(text in ".{0,200}") {
-        let _answer = parse("f", &text);
-    }
-
-    #[test]
-    fn a_broken_manifest_is_read_or_refused(at in 0..BASIC.len(), with in "[ -~\n]{0,4}") {
-        let mut text = BASIC.to_owned();
-        text.replace_range(at..at, &with);
-        let _answer = parse("f", &text);
     }
 }
 

@@ -46,9 +46,4 @@ proptest! {
         let duration = Duration::new(seconds, nanos);
         prop_assert_eq!(parse(&render(duration)), Some(duration));
     }
-
-    #[test]
-    fn no_text_panics(text in "\\PC*") {
-        let _ = parse(&text);
-    }
 }

@@ -93,11 +93,4 @@ proptest! {
             prop_assert_ne!(read.get_text("k"), Some(value.as_str()));
         }
     }
-
-    #[test]
-    fn no_text_panics(text in "(\\PC|\n){0,60}") {
-        drop(parse_flink_conf(&text));
-        drop(skipped_lines(&text));
-        drop(parse_config_yaml(&text));
-    }
 }

@@ -84,13 +84,6 @@ fn order_and_nulls_do_not_make_another_spec() {
     assert!(!is_same(one, "{"));
 }
 
-proptest::proptest! {
-    #[test]
-    fn no_text_makes_it_panic(text in ".{0,200}") {
-        drop(ReconciledSpec::parse(&text));
-    }
-}
-
 #[test]
 fn a_session_job_is_in_the_cluster_that_it_was_deployed_to() {
     let last = r#"{"spec":{"deploymentName":"a","job":{}},"resource_metadata":{}}"#;

@@ -145,16 +145,4 @@ proptest! {
         let found = all.into_iter().map(|statement| statement.text).collect::<Vec<_>>();
         prop_assert_eq!(found, texts);
     }
-
-    #[test]
-    fn any_text_keeps_what_counts_and_its_order(script in any::<String>()) {
-        let found = split(&script);
-        let mut at = 0;
-        for statement in found.statements.iter().chain(&found.rest) {
-            let place = script[at..].find(&statement.text);
-            prop_assert!(place.is_some() && !statement.text.trim().is_empty());
-            at += place.unwrap() + statement.text.len();
-            prop_assert!(statement.line <= script.lines().count() + 1);
-        }
-    }
 }

@@ -1,0 +1,16 @@
+//! A terminal for programs that ask for one.
+
+use std::os::fd::OwnedFd;
+
+use rustix::fs::{Mode, OFlags, open};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+
+/// The end that a person sees and types at, and the one that programs have.
+pub fn terminal() -> (OwnedFd, OwnedFd) {
+    let person = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    grantpt(&person).unwrap();
+    unlockpt(&person).unwrap();
+    let path = ptsname(&person, Vec::new()).unwrap();
+    let program = open(path, OFlags::RDWR | OFlags::NOCTTY, Mode::empty()).unwrap();
+    (person, program)
+}
