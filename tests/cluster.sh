@@ -91,8 +91,8 @@ export KUBECTL_FLINK_FAULT_SEED="${KUBECTL_FLINK_FAULT_SEED:-1795303101}"
 case "${1:-all}" in
 all)
     tests api_server:: 2
-    tests faults:: 3 --skip faults::alone::
-    tests faults::alone:: 1
+    tests faults:: 4 --skip faults::alone::
+    tests faults::alone:: 2
     if [ "${1:-}" = all ]; then
         tests e2e:: 5 --skip ::long:: --skip ::alone::
         tests ::long:: 1

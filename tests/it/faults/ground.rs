@@ -36,7 +36,7 @@ impl Drop for Sandbox {
 }
 
 /// Cases that are played at the same time: most of their time is waiting.
-const AT_ONCE: usize = 24;
+const AT_ONCE: usize = 36;
 /// A place for each case that is being played, of all tests that run side by side.
 pub(super) static ROOM: Semaphore = Semaphore::const_new(AT_ONCE);
 
