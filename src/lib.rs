@@ -5,7 +5,7 @@
 //! network and no files; `clippy.toml` and `tests/it/layers.rs` hold them to it, and the latter reads
 //! the order from here. The lines between the modules keep `rustfmt` from sorting them.
 //!
-//! Above all of them are the crates of `crates/`, which are pure, too: Cargo holds their order.
+//! Above all of them are the crates of `crates/`: Cargo holds their order.
 
 // Pure: from facts to decisions and objects.
 pub mod metrics;
@@ -37,9 +37,6 @@ pub mod operator;
 
 #[allow(clippy::disallowed_methods, clippy::wildcard_enum_match_arm, reason = "shell")]
 pub mod webhook;
-
-#[allow(clippy::disallowed_methods, clippy::wildcard_enum_match_arm, reason = "shell")]
-pub mod sandbox;
 
 #[allow(clippy::disallowed_methods, clippy::wildcard_enum_match_arm, reason = "shell")]
 pub mod standalone;

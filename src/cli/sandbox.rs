@@ -9,11 +9,11 @@ use super::args::{Global, Output, duration};
 use super::failure::Failure;
 use super::printer::{GREEN, Printer, RED, ValueFormat, YELLOW, styled};
 use super::table;
-use crate::sandbox::error::Error;
-use crate::sandbox::flink_image::{self, DEFAULT_REGISTRY, Source};
-use crate::sandbox::progress::Progress;
-use crate::sandbox::status::{State, Status};
-use crate::sandbox::{down, image, state, status, up};
+use sandbox::error::Error;
+use sandbox::flink_image::{self, DEFAULT_REGISTRY, Source};
+use sandbox::progress::Progress;
+use sandbox::status::{State, Status};
+use sandbox::{down, image, state, status, up};
 
 /// Start, look at and remove a one-node Kubernetes for trying Flink out.
 #[derive(Args)]

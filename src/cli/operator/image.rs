@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 
 use crate::cli::failure::Failure;
 use crate::cli::printer::Printer;
-use crate::sandbox::archive::{Start, configuration, hex, layer_file, manifest};
+use sandbox::archive::{Start, configuration, hex, layer_file, manifest};
 
 /// User and group of the container: any but root.
 const USER: &str = "9999:9999";

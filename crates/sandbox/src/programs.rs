@@ -21,12 +21,12 @@ use super::state::{cache, lock};
 pub(super) const KUBERNETES: &str = "v1.34.4";
 
 const SOURCES: [(&str, &str); 6] = [
-    ("go.mod", include_str!("../../sandbox/go.mod")),
-    ("go.sum", include_str!("../../sandbox/go.sum")),
-    ("main.go", include_str!("../../sandbox/main.go")),
-    ("coredns/main.go", include_str!("../../sandbox/coredns/main.go")),
-    ("pause/main.go", include_str!("../../sandbox/pause/main.go")),
-    ("signing-key/main.go", include_str!("../../sandbox/signing-key/main.go")),
+    ("go.mod", include_str!("../../../sandbox/go.mod")),
+    ("go.sum", include_str!("../../../sandbox/go.sum")),
+    ("main.go", include_str!("../../../sandbox/main.go")),
+    ("coredns/main.go", include_str!("../../../sandbox/coredns/main.go")),
+    ("pause/main.go", include_str!("../../../sandbox/pause/main.go")),
+    ("signing-key/main.go", include_str!("../../../sandbox/signing-key/main.go")),
 ];
 /// What the one program is, by the name it is called.
 const PARTS: [&str; 6] = [

@@ -1,8 +1,8 @@
 use expect_test::expect;
 
 use super::*;
-use crate::sandbox::network::Network;
-use crate::sandbox::state::FORMAT;
+use crate::network::Network;
+use crate::state::FORMAT;
 
 fn instance(kind: Kind) -> Instance {
     Instance {

@@ -8,12 +8,12 @@ use serde::{Deserialize, Serialize};
 
 use super::mirror::{mirror, suite};
 use super::{FLINK_ID, files, make_empty, short_digest, tar_command, write_whole};
-use crate::sandbox::command::{SHORT, program, run, run_logged, system_path};
-use crate::sandbox::error::Error;
-use crate::sandbox::image::Layer;
-use crate::sandbox::process::remove;
-use crate::sandbox::progress::Progress;
-use crate::sandbox::state::cache;
+use crate::command::{SHORT, program, run, run_logged, system_path};
+use crate::error::Error;
+use crate::image::Layer;
+use crate::process::remove;
+use crate::progress::Progress;
+use crate::state::cache;
 
 /// What the image has beside a minimal system and Java.
 pub(super) const PACKAGES: [&str; 6] =

@@ -8,7 +8,7 @@ use axum::response::{IntoResponse, Response as Answer};
 use axum::routing::get;
 
 use super::*;
-use crate::sandbox::command::SHORT;
+use crate::command::SHORT;
 
 /// A registry with one image, that wants a token.
 struct FakeRegistry {

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::files;
-use crate::sandbox::error::Error;
+use crate::error::Error;
 
 /// Code name of this machine's distribution.
 pub(super) fn suite() -> Result<String, Error> {

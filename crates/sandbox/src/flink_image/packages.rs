@@ -9,12 +9,12 @@ use std::path::PathBuf;
 use super::distribution::{DISTRIBUTION, ENTRYPOINT, distribution, flink_layer};
 use super::system::{PACKAGES, system};
 use super::{Archive, Options, make_empty, short_digest, write_whole};
-use crate::sandbox::archive::Start;
-use crate::sandbox::error::Error;
-use crate::sandbox::image::write_archive;
-use crate::sandbox::progress::Progress;
-use crate::sandbox::requirements::{Purpose, check};
-use crate::sandbox::state::cache;
+use crate::archive::Start;
+use crate::error::Error;
+use crate::image::write_archive;
+use crate::progress::Progress;
+use crate::requirements::{Purpose, check};
+use crate::state::cache;
 
 /// For every JVM in the image. A sandbox runs jobs to try them, on few cores: the fast compiler alone starts
 /// them with two thirds of the CPU time. What a job sets itself counts more.

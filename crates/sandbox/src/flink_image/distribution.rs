@@ -8,16 +8,16 @@ use std::time::Duration;
 
 use super::packages::{folder, resolution};
 use super::{FLINK_ID, files, make_empty, minor, tar_command};
-use crate::sandbox::command::{SHORT, program, run, run_logged};
-use crate::sandbox::error::Error;
-use crate::sandbox::image::Layer;
-use crate::sandbox::process::remove;
-use crate::sandbox::progress::Progress;
-use crate::sandbox::requirements::pip;
-use crate::sandbox::state::cache;
+use crate::command::{SHORT, program, run, run_logged};
+use crate::error::Error;
+use crate::image::Layer;
+use crate::process::remove;
+use crate::progress::Progress;
+use crate::requirements::pip;
+use crate::state::cache;
 
 pub(super) const ENTRYPOINT: &str =
-    include_str!("../../../sandbox/flink-image/docker-entrypoint.sh");
+    include_str!("../../../../sandbox/flink-image/docker-entrypoint.sh");
 /// Python versions that wheels of Flink were made for.
 const PYTHON_VERSIONS: [&str; 7] = ["3.11", "3.10", "3.9", "3.12", "3.8", "3.7", "3.6"];
 /// Example jobs that the official image has too, and this project's examples run.

@@ -1,8 +1,8 @@
 use expect_test::expect;
 
 use super::*;
-use crate::sandbox::programs::Programs;
-use crate::sandbox::state::{FORMAT, Folder, Instance, Kind};
+use crate::programs::Programs;
+use crate::state::{FORMAT, Folder, Instance, Kind};
 
 fn with_node(check: impl FnOnce(&Node<'_>, &str)) {
     let network = Network::new(10, 200);

@@ -1,7 +1,7 @@
 use expect_test::expect;
 
 use super::*;
-use crate::sandbox::error::LogTail;
+use crate::error::LogTail;
 
 #[test]
 fn version_is_read_from_the_name_of_the_source_package() {

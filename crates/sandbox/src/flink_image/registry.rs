@@ -14,10 +14,10 @@ use sha2::{Digest, Sha256};
 use tokio::io::AsyncWriteExt;
 
 use super::make_empty;
-use crate::sandbox::archive::{architecture, hex};
-use crate::sandbox::command::{program, run};
-use crate::sandbox::error::Error;
-use crate::sandbox::progress::Progress;
+use crate::archive::{architecture, hex};
+use crate::command::{program, run};
+use crate::error::Error;
+use crate::progress::Progress;
 
 /// A registry that takes longer to connect to counts as out of reach.
 const CONNECT: Duration = Duration::from_secs(4);

@@ -7,6 +7,12 @@
 //! `up` makes sure of one thing after another; the parts are ordinary Kubernetes programs, built
 //! once from sources inside this program, and Debian's container runtime.
 
+#![allow(
+    clippy::disallowed_methods,
+    clippy::wildcard_enum_match_arm,
+    reason = "it is about the world"
+)]
+
 pub mod archive;
 mod cgroup;
 mod command;
