@@ -8,8 +8,6 @@
 //! Above all of them are the crates of `crates/`: Cargo holds their order.
 
 // Pure: from facts to decisions and objects.
-pub mod metrics;
-
 pub mod install;
 
 // Shell: one outside system each, no policy.

@@ -12,7 +12,7 @@ use tower::timeout::TimeoutLayer;
 use super::guarded::GuardLayer;
 use super::pulse::{Pulse, PulseLayer};
 use crate::fence::Fence;
-use crate::metrics::traffic::Traffic;
+use metrics::traffic::Traffic;
 
 /// Silence in the middle of an answer, watches included: longer than the API server lets one last.
 const SILENCE_MAX: Duration = Duration::from_mins(6);

@@ -18,7 +18,7 @@ use http_body_util::combinators::UnsyncBoxBody;
 use tower::{BoxError, Layer, Service};
 
 use crate::fence;
-use crate::metrics::traffic::Traffic;
+use metrics::traffic::Traffic;
 
 /// What is known of one watch; times are those of [`fence::now`].
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -149,9 +149,9 @@ mod tests {
     use tower::{ServiceExt, service_fn};
 
     use super::*;
-    use crate::metrics::family::Value;
-    use crate::metrics::{Identity, Metrics, Settings};
     use config::FlinkConfig;
+    use metrics::family::Value;
+    use metrics::{Identity, Metrics, Settings};
 
     #[tokio::test]
     async fn what_a_client_hears_is_counted() {

@@ -26,7 +26,7 @@ use super::{
     triggers::Triggers,
 };
 use crate::fence::Fence;
-use crate::metrics::traffic::Traffic;
+use metrics::traffic::Traffic;
 
 pub(super) mod direct;
 mod port_forward;

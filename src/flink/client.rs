@@ -16,7 +16,7 @@ use super::{
     wire,
 };
 use crate::fence::{self, Fence};
-use crate::metrics::traffic::Traffic;
+use metrics::traffic::Traffic;
 
 /// Delay before the first repetition of a call; doubled up to [`RETRY_DELAY_MAX`].
 const RETRY_DELAY_MIN: Duration = Duration::from_millis(100);

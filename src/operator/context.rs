@@ -26,7 +26,6 @@ use super::way::Ways;
 use crate::cluster::workload::Workload;
 use crate::fence::{self, Fence};
 use crate::flink::access::Connector;
-use crate::metrics::{Metrics, Now};
 use api::deployment::FlinkDeployment;
 use api::session_job::FlinkSessionJob;
 use api::state_snapshot::FlinkStateSnapshot;
@@ -36,6 +35,7 @@ use lifecycle::plan::TakeSnapshot;
 use lifecycle::session_job::world::{FailedSubmission, Tried};
 use lifecycle::trigger::{Memory, SnapshotKind};
 use lifecycle::world::{Fact, Job, JobException, ToldExceptions};
+use metrics::{Metrics, Now};
 
 /// How long a status that only says that a JobManager was created may wait for the next one: most
 /// JobManagers that are not pulled from afar are seen running before, which saves a write.

@@ -23,8 +23,8 @@ use super::unlisted::Unlisted;
 use super::watching;
 use super::way::{Reins, Take};
 use crate::cluster;
-use crate::metrics::Sighting;
 use config::options;
+use metrics::Sighting;
 
 /// Passes of one kind and scope that run at the same time, where no number is configured or none is meant.
 const CONCURRENCY: u16 = 50;

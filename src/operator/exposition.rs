@@ -13,9 +13,9 @@ use bytes::Bytes;
 use super::context::lock;
 use super::http;
 use crate::fence;
-use crate::metrics::text as page;
-use crate::metrics::{Metrics, process};
 use config::reporter::Prometheus;
+use metrics::text as page;
+use metrics::{Metrics, process};
 
 /// A page of ten thousand resources has ten megabytes: whoever asks again so soon gets the same one.
 const FRESH: Duration = Duration::from_secs(1);
@@ -63,7 +63,7 @@ fn answer(
 }
 
 /// What the kernel says of this process; where there is no `/proc`, little.
-pub fn own_process() -> Vec<crate::metrics::family::Family> {
+pub fn own_process() -> Vec<metrics::family::Family> {
     let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
     // The one that reads them is open as well.
     let files = fs::read_dir("/proc/self/fd").ok().map(|files| files.count().saturating_sub(1));
@@ -83,8 +83,8 @@ pub fn own_process() -> Vec<crate::metrics::family::Family> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::metrics::{Identity, Settings};
     use config::FlinkConfig;
+    use metrics::{Identity, Settings};
 
     fn metrics() -> Metrics {
         let settings = Settings::of(&FlinkConfig::new()).unwrap();

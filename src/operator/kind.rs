@@ -25,7 +25,6 @@ use tokio::sync::Notify;
 use super::context::{Context, lock, resource_version};
 use super::pass::{Again, Error};
 use super::scopes::shown;
-use crate::metrics;
 use lifecycle::plan::Component;
 use lifecycle::rewind::WentBack;
 

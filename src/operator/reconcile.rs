@@ -15,7 +15,6 @@ use super::session_job;
 use super::snapshot::index;
 use super::validator::Kind;
 use crate::flink::new_trigger_id;
-use crate::metrics;
 use api::DEPLOYMENT_FINALIZER;
 use api::deployment::{FlinkDeployment, FlinkDeploymentSpec};
 use api::state_snapshot::JobKind;

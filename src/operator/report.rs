@@ -7,12 +7,12 @@ use super::endpoint::{Caller, Error};
 use super::exposition::own_process;
 use super::observe::tell;
 use crate::fence;
-use crate::metrics::Metrics;
-use crate::metrics::family::Family;
-use crate::metrics::log::lines;
-use crate::metrics::otlp::{Source, bodies};
 use config::plugin::Endpoint;
 use config::reporter::{Log, Otlp};
+use metrics::Metrics;
+use metrics::family::Family;
+use metrics::log::lines;
+use metrics::otlp::{Source, bodies};
 
 /// Everything that is counted now.
 fn all(metrics: &Metrics) -> Vec<Family> {

@@ -17,10 +17,10 @@ use super::observe::tell;
 use crate::cluster;
 use crate::cluster::apply::{self, Writer};
 use crate::cluster::events::{self, EventRequest, EventType, Repeat};
-use crate::metrics::Kind;
 use config::OperatorConfig;
 use lifecycle::audit;
 use lifecycle::plan::Event;
+use metrics::Kind;
 
 /// Times that a status is written again after somebody changed another part of the resource.
 const CONFLICTS_MAX: usize = 3;

@@ -24,7 +24,6 @@ use super::snapshot::{index, of_job};
 use super::validator::{self, Judging, Kind};
 use crate::cluster;
 use crate::flink::Client;
-use crate::metrics;
 use api::SESSION_JOB_FINALIZER;
 use api::deployment::FlinkDeployment;
 use api::session_job::{FlinkSessionJob, FlinkSessionJobSpec, SessionJobStatus};

@@ -24,7 +24,6 @@ use crate::cluster::apply::{self, ObjectId, Writer};
 use crate::flink::checkpoints::{CheckpointKind, CheckpointStatus};
 use crate::flink::savepoints::{DisposalStatus, SavepointRequest, SavepointStatus};
 use crate::flink::{self, Client, new_trigger_id};
-use crate::metrics;
 use api::STATE_SNAPSHOT_FINALIZER;
 use api::state_snapshot::{FlinkStateSnapshot, StateSnapshotStatus};
 use api::status::CheckpointType;

@@ -91,12 +91,11 @@ fn allowed(layers: &[(Part, String)]) -> Vec<(&str, Vec<&str>)> {
 fn the_order_of_lib_rs_is_the_rule() {
     let layers = layers();
     let allowed: BTreeMap<&str, Vec<&str>> = allowed(&layers).into_iter().collect();
-    assert_eq!(allowed["install"], ["metrics"]);
-    assert!(allowed["flink"].contains(&"metrics") && allowed["flink"].contains(&"fence"));
+    assert!(allowed["flink"].contains(&"install") && allowed["flink"].contains(&"fence"));
     assert!(!allowed["flink"].contains(&"artifact"), "shell modules do not use each other");
     assert!(allowed["cli"].contains(&"webhook") && !allowed["operator"].contains(&"cli"));
     let pure = layers.iter().filter(|(part, _)| *part == Part::Pure).count();
-    assert!(pure > 1 && layers.len() > 10, "{layers:?}");
+    assert!(pure > 0 && layers.len() > 10, "{layers:?}");
 }
 
 #[test]
@@ -152,9 +151,9 @@ fn pure_crates_are_built_without_clients() {
 
 #[test]
 fn uses_are_found_in_every_form() {
-    let code = "use crate::metrics::fleet;\nuse crate::{install::{self, Values}, fence};\nlet x = crate::flink::id();";
+    let code = "use crate::webhook::admit;\nuse crate::{install::{self, Values}, fence};\nlet x = crate::flink::id();";
     let used = layers_used(code);
-    assert_eq!(used.into_iter().collect::<Vec<_>>(), ["fence", "flink", "install", "metrics"]);
+    assert_eq!(used.into_iter().collect::<Vec<_>>(), ["fence", "flink", "install", "webhook"]);
 }
 
 /// The pure folders of `crates/`.

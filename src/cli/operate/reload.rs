@@ -10,7 +10,6 @@ use super::super::extension::invalid;
 use super::super::logging::Levels;
 use super::super::operator_config;
 use super::namespaces::Choice;
-use crate::metrics::Metrics;
 use crate::operator::live::Live;
 use crate::operator::run::{Operator, Watch};
 use crate::operator::{listener, mutator, validator};
@@ -23,6 +22,7 @@ use config::reload::{began_with, changed, waits_for_restart, waits_in_stand_by};
 use config::reporter::Reporters;
 use config::{FlinkConfig, OperatorConfig, options};
 use lifecycle::lease::Rules;
+use metrics::Metrics;
 
 /// The shortest pause between two looks, whatever the configuration says.
 const INTERVAL_MIN: Duration = Duration::from_secs(1);

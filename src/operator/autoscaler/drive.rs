@@ -18,7 +18,6 @@ use super::{Cluster, Scaled};
 use crate::cluster;
 use crate::flink::Client;
 use crate::flink::scaling::{Measured, Unmeasured};
-use crate::metrics::scaling::{Ended, Figure};
 use crate::operator::context::Context;
 use api::status::JobStatus;
 use autoscaler::advice;
@@ -35,6 +34,7 @@ use autoscaler::window::later;
 use config::options::{FLINK_CLIENT_TIMEOUT, RECONCILE_INTERVAL};
 use config::options::{TASK_MANAGER_CPU, TASK_MANAGER_PROCESS_MEMORY};
 use config::{FlinkConfig, OperatorConfig};
+use metrics::scaling::{Ended, Figure};
 
 /// How long measuring a job may take in all.
 const MEASURING_MAX: Duration = Duration::from_mins(1);

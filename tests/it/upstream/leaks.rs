@@ -17,8 +17,8 @@ use futures::stream::BoxStream;
 use jiff::Timestamp;
 use kubectl_flink::artifact::{self, Request};
 use kubectl_flink::flink::access::{Connector, Options, Target};
-use kubectl_flink::metrics::family::Scope;
-use kubectl_flink::metrics::{Facts, Identity, Metrics, Now, Settings, Sighting};
+use metrics::family::Scope;
+use metrics::{Facts, Identity, Metrics, Now, Settings, Sighting};
 use serde_json::Value;
 use testing::scene::Scene;
 

@@ -7,11 +7,11 @@ use kube::client::Body;
 
 use super::*;
 use crate::flink::access::{Connector, Options};
-use crate::metrics::family::Value;
-use crate::metrics::{Identity, Settings};
 use crate::operator::context::Context;
 use crate::operator::run::start;
 use crate::webhook::{Task, Turn};
+use metrics::family::Value;
+use metrics::{Identity, Settings};
 
 /// A folder as a kubelet mounts a ConfigMap: the files are links through `..data`, which is
 /// replaced as a whole.

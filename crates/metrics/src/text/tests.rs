@@ -3,9 +3,9 @@ use std::sync::Arc;
 use expect_test::expect;
 
 use super::*;
-use crate::metrics::Kind;
-use crate::metrics::family::Id;
-use crate::metrics::histogram::Summary;
+use crate::Kind;
+use crate::family::Id;
+use crate::histogram::Summary;
 
 fn page(filters_label_values: bool) -> String {
     let namespace: Arc<str> = "my-shop".into();

@@ -123,7 +123,7 @@ pub(super) fn families<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::metrics::Kind;
+    use crate::Kind;
 
     fn figure(vertex: &str, average: Option<f64>) -> Figure {
         Figure { vertex: vertex.into(), metric: "LOAD", current: 1.0, average }

@@ -1,4 +1,4 @@
-use crate::metrics::family::{Family, Of, Value};
+use crate::family::{Family, Of, Value};
 use api::state_snapshot::SnapshotState;
 use api::status::JobManagerDeploymentStatus;
 use config::FlinkConfig;

@@ -3,9 +3,9 @@ use std::sync::Arc;
 use expect_test::expect_file;
 
 use super::*;
-use crate::metrics::Kind;
-use crate::metrics::family::Id;
-use crate::metrics::histogram::Summary;
+use crate::Kind;
+use crate::family::Id;
+use crate::histogram::Summary;
 
 fn source() -> Source {
     let [host, namespace, name] = ["pod-1", "ops", "op"].map(str::to_owned);
@@ -46,7 +46,7 @@ fn the_body_is_one_that_a_collector_reads() {
     ];
     let bodies: Vec<String> = bodies(&families, &source(), 2_000_000_000).collect();
     let read: Vec<Json> = bodies.iter().map(|body| serde_json::from_str(body).unwrap()).collect();
-    expect_file!["../../../tests/golden/otlp.json"]
+    expect_file!["../../../../tests/golden/otlp.json"]
         .assert_eq(&serde_json::to_string_pretty(&read).unwrap());
 }
 

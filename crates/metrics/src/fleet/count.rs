@@ -99,7 +99,7 @@ fn count<const N: usize>(counts: &mut [u64; N], place: Option<usize>) {
 }
 
 impl Fleet {
-    pub(in crate::metrics) fn families(&self) -> Vec<Family> {
+    pub(crate) fn families(&self) -> Vec<Family> {
         let mut families = Vec::new();
         if self.settings.resources {
             self.count_resources(&mut families);
