@@ -12,12 +12,12 @@ use autoscaler::quota::TaskManager;
 use autoscaler::sample::{ProcessReading, Reading, VertexReading};
 use autoscaler::settings::Settings;
 use autoscaler::topology::Topology;
+use clients::flink::jobs::JobDetails;
+use clients::flink::metrics::AggregatedMetric;
+use clients::flink::scaling::{aggregate, running_since, vertices};
 use config::FlinkConfig;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use kubectl_flink::flink::jobs::JobDetails;
-use kubectl_flink::flink::metrics::AggregatedMetric;
-use kubectl_flink::flink::scaling::{aggregate, running_since, vertices};
 use serde_json::{Value, json};
 
 /// Aims: CPU seconds for each minute of the fleet's life, and MB resident.

@@ -77,7 +77,7 @@ use args::{Cli, Command};
 use failure::Failure;
 use printer::Printer;
 
-use crate::cluster;
+use clients::cluster;
 use lifecycle::extension::cel::guard;
 
 /// Runs the program with the arguments and terminal of this process.

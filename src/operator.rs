@@ -15,12 +15,12 @@
 //! use std::sync::Arc;
 //!
 //! use futures::future::{BoxFuture, FutureExt};
-//! use kubectl_flink::config::OperatorConfig;
-//! use kubectl_flink::flink::access::{Access, Connector, Options};
 //! use kubectl_flink::operator::context::Context;
 //! use kubectl_flink::operator::listener::{self, CloudEvent, Listener, Undelivered};
 //! use kubectl_flink::operator::run::{Watch, start};
 //! use kubectl_flink::operator::validator::{self, Subject, Validator, Violation};
+//! use kubectl_flink_clients::flink::access::{Access, Connector, Options};
+//! use kubectl_flink_config::OperatorConfig;
 //!
 //! /// Nothing is deployed without the name of its team.
 //! struct Teams;

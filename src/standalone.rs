@@ -19,9 +19,9 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::flink::Client;
-use crate::store::Store;
 use autoscaler::window::earlier;
+use clients::flink::Client;
+use clients::store::Store;
 use config::FlinkConfig;
 
 pub use page::routes;

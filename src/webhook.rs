@@ -21,8 +21,6 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
 use self::admit::{Answer, Facts, Jurisdiction, Malformed, Review};
-use crate::cluster::apply::ObjectId;
-use crate::cluster::{self, read};
 use crate::operator::live::Live;
 use crate::operator::mutator::{self, Mutator};
 use crate::operator::validator::Validator;
@@ -30,6 +28,8 @@ use crate::operator::validator::panel::Panel;
 use api::deployment::FlinkDeployment;
 use api::session_job::FlinkSessionJob;
 use api::state_snapshot::JobKind;
+use clients::cluster::apply::ObjectId;
+use clients::cluster::{self, read};
 use lifecycle::extension::subject::Kind;
 use lifecycle::world::Fact;
 

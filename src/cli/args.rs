@@ -14,7 +14,7 @@ use super::{
     plan, reference, render, report, rest, restart, restore, rollback, run, sandbox, savepoint,
     scale, set, snapshots, sql, status, top, ui, version, why,
 };
-use crate::flink::access::Access;
+use clients::flink::access::Access;
 
 /// Shown below the commands in `--help`: part of the interface, see `failure`.
 const EXIT_CODES: &str = "\

@@ -8,7 +8,7 @@ use super::connection::Connection;
 use super::deployment::Deployment;
 use super::printer::{Printer, ValueFormat};
 use super::wait::{self, Goal};
-use crate::cluster::apply::Writer;
+use clients::cluster::apply::Writer;
 
 /// The writer for a change that a person makes.
 pub fn writer(dry_run: DryRunMode) -> Writer<'static> {

@@ -10,8 +10,8 @@ use super::failure::Failure;
 use super::printer::Printer;
 use super::table::{self, NONE, bytes};
 use super::{complete, deployment, job_manager};
-use crate::flink::Deadlines;
-use crate::flink::checkpoints::{Checkpoint, CheckpointStatistics, Checkpoints};
+use clients::flink::Deadlines;
+use clients::flink::checkpoints::{Checkpoint, CheckpointStatistics, Checkpoints};
 
 /// Arguments of `checkpoints`.
 #[derive(Args)]

@@ -13,10 +13,10 @@ use kube::api::ListParams;
 use super::args::Global;
 use super::connection::Connection;
 use super::deployment::Deployment;
-use crate::cluster::read::{self, Scope};
 use api::deployment::FlinkDeployment;
 use api::session_job::FlinkSessionJob;
 use api::state_snapshot::{FlinkStateSnapshot, JobKind};
+use clients::cluster::read::{self, Scope};
 use lifecycle::revision;
 
 /// The program as shells call it.

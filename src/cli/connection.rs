@@ -15,7 +15,7 @@ use kube::config::{
 
 use super::args::Global;
 use super::failure::Failure;
-use crate::cluster::read::Scope;
+use clients::cluster::read::Scope;
 
 /// How long a connection attempt may take before the cluster counts as unreachable.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);

@@ -11,8 +11,8 @@ use kube::Client;
 use tokio::time::{Instant, sleep_until};
 
 use super::printer::Printer;
-use crate::cluster;
-use crate::cluster::read::WATCH_RETRY_MAX;
+use clients::cluster;
+use clients::cluster::read::WATCH_RETRY_MAX;
 
 /// A watch that has not failed for this long is there, provided that the API server answers: the time to its
 /// next attempt, and for that attempt.

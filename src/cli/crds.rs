@@ -9,9 +9,9 @@ use super::args::{DryRun, DryRunMode, Global, ObjectFormat, Output, duration};
 use super::failure::Failure;
 use super::printer::{Printer, ValueFormat};
 use super::{change, equivalent};
-use crate::cluster::apply::Writer;
-use crate::cluster::crds::{self, Change};
 use api::crd;
+use clients::cluster::apply::Writer;
+use clients::cluster::crds::{self, Change};
 
 /// Arguments of `crds`.
 #[derive(Args)]

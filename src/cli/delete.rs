@@ -16,12 +16,12 @@ use super::printer::{Printer, ValueFormat};
 use super::savepoint::{self, Order};
 use super::wait::{self, Goal};
 use super::{change, complete, job_manager};
-use crate::cluster::apply::{self, Deletion, ObjectId, Propagation};
-use crate::cluster::read;
-use crate::flink::Deadlines;
-use crate::flink::access::Access;
 use api::deployment::FlinkDeployment;
 use api::status::{LAST_STATE_PATH, SavepointFormatType};
+use clients::cluster::apply::{self, Deletion, ObjectId, Propagation};
+use clients::cluster::read;
+use clients::flink::Deadlines;
+use clients::flink::access::Access;
 use config::options;
 
 /// Arguments of `delete`.

@@ -10,12 +10,12 @@ use serde_json::Value;
 
 use super::connection::Connection;
 use super::failure::Failure;
-use crate::cluster;
-use crate::cluster::apply::ObjectId;
-use crate::cluster::read::{self, Scope};
 use api::deployment::{FlinkConfiguration, FlinkDeployment};
 use api::session_job::FlinkSessionJob;
 use api::state_snapshot::JobKind;
+use clients::cluster;
+use clients::cluster::apply::ObjectId;
+use clients::cluster::read::{self, Scope};
 use config::FlinkConfig;
 use config::options;
 use lifecycle::reconciled::session_cluster_in;

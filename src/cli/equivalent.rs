@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::deployment::Deployment;
-use crate::artifact::storage;
-use crate::cluster::apply::Writer;
+use clients::artifact::storage;
+use clients::cluster::apply::Writer;
 use config::secret;
 use lifecycle::extension::subject;
 

@@ -14,9 +14,9 @@ use super::connection::Connection;
 use super::deployment::{self, Deployment};
 use super::printer::{Printer, YELLOW, styled};
 use super::table;
-use crate::cluster::pods;
-use crate::cluster::read::{self, Scope};
 use api::state_snapshot::FlinkStateSnapshot;
+use clients::cluster::pods;
+use clients::cluster::read::{self, Scope};
 use config::secret;
 
 /// Below so many columns some are left out.

@@ -19,8 +19,8 @@ use super::failure::Failure;
 use super::logs::{MAIN_CONTAINER, RoleArg};
 use super::printer::Printer;
 use super::{complete, deployment, terminal};
-use crate::cluster::exec::{self, Ending, Request};
-use crate::cluster::pods::{self, Role};
+use clients::cluster::exec::{self, Ending, Request};
+use clients::cluster::pods::{self, Role};
 
 /// Bytes that are read at once.
 const CHUNK_BYTES: usize = 8 * 1024;

@@ -9,7 +9,7 @@ use std::io;
 use std::process::ExitCode;
 
 use super::printer::Printer;
-use crate::cluster;
+use clients::cluster;
 
 /// What was asked for could not be done.
 pub const FAILED: u8 = 1;

@@ -11,8 +11,8 @@ use super::deployment::Deployment;
 use super::printer::Printer;
 use super::table::{self, NONE};
 use super::{complete, deployment};
-use crate::cluster::revisions;
 use api::deployment::FlinkDeploymentSpec;
+use clients::cluster::revisions;
 use lifecycle::diff::diff;
 use lifecycle::revision::{self, RestoreKind, RestorePoint, Revision};
 

@@ -1,7 +1,7 @@
 //! A client of a deployment's JobManager, on the way that `--flink-access` names.
 
-use crate::flink::access::{Access, Connector, Options, Target};
-use crate::flink::{Client, Deadlines};
+use clients::flink::access::{Access, Connector, Options, Target};
+use clients::flink::{Client, Deadlines};
 use config::options;
 
 use super::connection::Connection;

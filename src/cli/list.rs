@@ -15,10 +15,10 @@ use super::connection::Connection;
 use super::failure::Failure;
 use super::printer::{Printer, ValueFormat};
 use super::status;
-use crate::cluster;
-use crate::cluster::read::{self, Scope};
 use api::deployment::FlinkDeployment;
 use api::session_job::FlinkSessionJob;
+use clients::cluster;
+use clients::cluster::read::{self, Scope};
 use rows::Row;
 
 /// Arguments of `list`.

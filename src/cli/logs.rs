@@ -17,8 +17,8 @@ use super::complete;
 use super::deployment::{self, Deployment};
 use super::failure::Failure;
 use super::printer::{MARKS, Printer, styled};
-use crate::cluster::logs::{self, LogRequest};
-use crate::cluster::{self, pods};
+use clients::cluster::logs::{self, LogRequest};
+use clients::cluster::{self, pods};
 use level::{Filter, Level};
 
 /// Pods that are read at the same time; the others are named and left out.

@@ -5,9 +5,9 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Client;
 
-use crate::cluster::lease::OPERATES;
-use crate::cluster::read::{self, Scope};
-use crate::cluster::{self, Error};
+use clients::cluster::lease::OPERATES;
+use clients::cluster::read::{self, Scope};
+use clients::cluster::{self, Error};
 
 /// Labels of installed operators: of ours, and of the Java operator's chart.
 const SELECTOR: &str =

@@ -8,7 +8,7 @@ mod table;
 
 use serde_json::{Value, json};
 
-use crate::cluster::access::Deed;
+use clients::cluster::access::Deed;
 
 pub use reference::reference;
 pub use table::{OFFLINE, all};

@@ -27,12 +27,12 @@ use super::extension::Extensions;
 use super::failure::Failure;
 use super::printer::{Printer, ValueFormat};
 use super::{change, complete, deployment, manifest, operator_config};
-use crate::cluster::apply;
-use crate::flink::access::{Connector, Options};
 use crate::operator::context::Context;
 use crate::operator::rehearse;
 use api::deployment::{FlinkDeployment, FlinkDeploymentSpec};
 use api::session_job::{FlinkSessionJob, FlinkSessionJobSpec};
+use clients::cluster::apply;
+use clients::flink::access::{Connector, Options};
 use config::OperatorConfig;
 use lifecycle::diff::{ChangeClass, SpecDiff, diff, diff_session_job};
 use lifecycle::rehearsal::{Outcome, Scene};
@@ -257,8 +257,8 @@ async fn applied(
             Ok(manifest.clone())
         }
         Err(
-            error @ (crate::cluster::Error::Forbidden { .. }
-            | crate::cluster::Error::Unavailable { .. }),
+            error @ (clients::cluster::Error::Forbidden { .. }
+            | clients::cluster::Error::Unavailable { .. }),
         ) => {
             warnings.push(format!(
                 "fields that the manifest no longer names are taken to stay: {error}"

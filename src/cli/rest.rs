@@ -8,7 +8,7 @@ use super::args::{FlinkAccess, Global, Output};
 use super::failure::Failure;
 use super::printer::{Printer, ValueFormat};
 use super::{complete, deployment, edit, job_manager};
-use crate::flink::Deadlines;
+use clients::flink::Deadlines;
 
 /// Arguments of `rest`.
 #[derive(Args)]

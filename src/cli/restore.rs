@@ -18,7 +18,7 @@ use super::deployment::Deployment;
 use super::failure::Failure;
 use super::printer::Printer;
 use super::{complete, deployment, edit, table};
-use crate::artifact::storage::{self, Storage};
+use clients::artifact::storage::{self, Storage};
 use config::{FlinkConfig, OperatorConfig};
 use lifecycle::references::is_checkpoint_of;
 use source::Source;

@@ -15,9 +15,9 @@ use super::failure::Failure;
 use super::history::{is_same_spec, without_nulls};
 use super::printer::{GREEN, Printer, RED, styled};
 use super::{change, complete, deployment, equivalent};
-use crate::cluster::{Error, apply, autoscaler, revisions};
 use ::autoscaler::cycle::ConfigChanges;
 use ::autoscaler::state;
+use clients::cluster::{Error, apply, autoscaler, revisions};
 use lifecycle::extension::mutation;
 use lifecycle::revision::{self, Autoscaled, Revision};
 

@@ -21,14 +21,14 @@ use super::extension::Extensions;
 use super::failure::Failure;
 use super::printer::Printer;
 use super::{complete, job_manager, operator_config};
-use crate::artifact::storage::Storage;
-use crate::cluster::apply::ObjectId;
-use crate::cluster::read;
-use crate::flink::jars::{RunAnswer, RunRequest};
-use crate::flink::{Deadlines, new_trigger_id};
 use api::API_VERSION;
 use api::session_job::FlinkSessionJob;
 use api::version::FlinkVersion;
+use clients::artifact::storage::Storage;
+use clients::cluster::apply::ObjectId;
+use clients::cluster::read;
+use clients::flink::jars::{RunAnswer, RunRequest};
+use clients::flink::{Deadlines, new_trigger_id};
 use config::OperatorConfig;
 
 /// Largest jar of this machine, which is held in memory on its way.
@@ -206,7 +206,7 @@ async fn declared(
         return Err(deploy::refusal("nothing was run, and nothing was changed", &violations).into());
     }
     if let (Some(jar), Some(stage)) = (here, &args.stage) {
-        let shown = crate::artifact::storage::shown(&uri);
+        let shown = clients::artifact::storage::shown(&uri);
         if args.change.dry_run.dry_run == DryRunMode::None {
             put(args, jar, stage, (&operator, cluster)).await?;
             printer.note(format_args!("the jar is now `{shown}`"));

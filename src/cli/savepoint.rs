@@ -18,10 +18,10 @@ use super::deployment::{self, Deployment};
 use super::failure::Failure;
 use super::printer::{Printer, Progress, ValueFormat};
 use super::{complete, job_manager};
-use crate::flink::access::Access;
-use crate::flink::savepoints::{SavepointRequest, SavepointStatus, StopRequest};
-use crate::flink::{self, Client, Deadlines, new_trigger_id};
 use api::status::SavepointFormatType;
+use clients::flink::access::Access;
+use clients::flink::savepoints::{SavepointRequest, SavepointStatus, StopRequest};
+use clients::flink::{self, Client, Deadlines, new_trigger_id};
 use resource::{Outcome, Wanted};
 
 /// First pause between two questions after the savepoint; doubled up to [`POLL_MAX`].

@@ -20,7 +20,7 @@ use super::list::{self, ListArgs};
 use super::printer::Printer;
 use super::table;
 use super::{change, complete, deployment};
-use crate::cluster::read::Scope;
+use clients::cluster::read::Scope;
 
 /// Characters of an error in the table.
 const ERROR_WIDTH: usize = 60;

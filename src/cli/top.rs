@@ -22,7 +22,7 @@ use super::connection::Connection;
 use super::contact::Contact;
 use super::failure::Failure;
 use super::printer::{Printer, ValueFormat};
-use crate::cluster;
+use clients::cluster;
 use sample::{Sample, Sampler};
 use screen::{Key, Screen};
 use view::{Histories, View};

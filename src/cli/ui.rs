@@ -9,8 +9,8 @@ use super::deployment::{self, Deployment};
 use super::failure::Failure;
 use super::printer::Printer;
 use super::{complete, wait};
-use crate::cluster::pods::{Role, label_selector};
-use crate::cluster::tunnel::{Destination, Tunnel};
+use clients::cluster::pods::{Role, label_selector};
+use clients::cluster::tunnel::{Destination, Tunnel};
 use config::options;
 
 /// Port that is tried first, which is Flink's own.

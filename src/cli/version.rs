@@ -15,8 +15,8 @@ use super::connection::Connection;
 use super::failure::Failure;
 use super::printer::{Printer, ValueFormat};
 use super::{operators, table};
-use crate::cluster;
-use crate::cluster::crds;
+use clients::cluster;
+use clients::cluster::crds;
 use compare::{Compared, Definition, Facts};
 
 /// Plural names of the kinds that the program works with.

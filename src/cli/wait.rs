@@ -12,9 +12,9 @@ use super::connection::Connection;
 use super::deployment::Deployment;
 use super::failure::Failure;
 use super::printer::Printer;
-use crate::cluster;
-use crate::cluster::apply::ObjectId;
-use crate::cluster::read;
+use clients::cluster;
+use clients::cluster::apply::ObjectId;
+use clients::cluster::read;
 
 /// After this time without a sign of an operator the person is told.
 const OPERATOR_PATIENCE: Duration = Duration::from_secs(20);

@@ -12,12 +12,12 @@ mod tell;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use crate::flink::Client;
 use api::deployment::{FlinkConfiguration, FlinkDeployment, FlinkDeploymentSpec};
 use api::job::JobSpec;
 use api::session_job::{FlinkSessionJob, FlinkSessionJobSpec, SessionJobStatus};
 use api::status::DeploymentStatus;
 use autoscaler::standing::Signs;
+use clients::flink::Client;
 use config::cluster::{ResourceId, deploy_config};
 use config::session_job::{JobSpecs, job_config};
 use config::{FlinkConfig, OperatorConfig};

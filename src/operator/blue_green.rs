@@ -16,10 +16,10 @@ use serde_json::json;
 use super::context::Context;
 use super::observe::tell;
 use super::watching;
-use crate::cluster;
-use crate::cluster::apply::Writer;
-use crate::cluster::events::{self, EventRequest, EventType, Repeat};
 use api::blue_green::FlinkBlueGreenDeployment;
+use clients::cluster;
+use clients::cluster::apply::Writer;
+use clients::cluster::events::{self, EventRequest, EventType, Repeat};
 use lifecycle::blue_green::{Notice, notice};
 
 /// How often the kind is looked for while it is not installed, or may not be read.

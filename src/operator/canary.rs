@@ -14,9 +14,9 @@ use super::health::Due;
 use super::kind::{Guarded, Operated};
 use super::observe::tell;
 use super::pass::Again;
-use crate::cluster::apply::{self, ObjectId, Writer};
-use crate::cluster::{self, read};
 use api::CANARY_LABEL;
+use clients::cluster::apply::{self, ObjectId, Writer};
+use clients::cluster::{self, read};
 use config::options;
 
 /// The kinds that canaries are of.

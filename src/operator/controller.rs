@@ -22,7 +22,7 @@ use super::rewind;
 use super::unlisted::Unlisted;
 use super::watching;
 use super::way::{Reins, Take};
-use crate::cluster;
+use clients::cluster;
 use config::options;
 use metrics::Sighting;
 

@@ -18,9 +18,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::context::lock;
 use super::observe::tell;
-use crate::cluster;
-use crate::cluster::lease::{Holder, Leases, is_beaten, members, operates, seen};
-use crate::fence::{self, Fence};
+use clients::cluster;
+use clients::cluster::lease::{Holder, Leases, is_beaten, members, operates, seen};
+use clients::fence::{self, Fence};
 use lifecycle::lease::{Action, Candidate, Lost, Rules};
 use lifecycle::shard::{Roster, Tenure};
 
@@ -377,6 +377,6 @@ impl Election {
 /// A name for this process that no other has had: of its pod, with a random end.
 pub fn new_identity() -> String {
     let host = std::env::var("HOSTNAME").ok().filter(|name| !name.trim().is_empty());
-    let end = crate::flink::new_trigger_id();
+    let end = clients::flink::new_trigger_id();
     format!("{}_{}", host.as_deref().unwrap_or("kubectl-flink"), end.get(..12).unwrap_or(&end))
 }

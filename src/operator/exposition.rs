@@ -12,7 +12,7 @@ use bytes::Bytes;
 
 use super::context::lock;
 use super::http;
-use crate::fence;
+use clients::fence;
 use config::reporter::Prometheus;
 use metrics::text as page;
 use metrics::{Metrics, process};

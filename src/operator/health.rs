@@ -16,9 +16,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::context::lock;
 use super::http;
-use crate::cluster::pulse::{Pulse, Signs};
-use crate::fence;
 use api::GROUP;
+use clients::cluster::pulse::{Pulse, Signs};
+use clients::fence;
 
 /// The API server ends a watch after five minutes, and it is asked for again at once: one of which
 /// nothing stirred for so long is stuck.

@@ -9,11 +9,11 @@ use kube::api::{Api, ListParams};
 use serde_json::{Value, json};
 
 use super::act::Error;
-use crate::cluster;
-use crate::cluster::apply::{self, Deletion, ObjectId, Writer};
-use crate::fence::Fence;
-use crate::flink::patience;
-use crate::zookeeper::{self, Ensemble};
+use clients::cluster;
+use clients::cluster::apply::{self, Deletion, ObjectId, Writer};
+use clients::fence::Fence;
+use clients::flink::patience;
+use clients::zookeeper::{self, Ensemble};
 use config::cluster::{is_kubernetes_high_availability_on, is_zookeeper_high_availability_on};
 use config::{FlinkConfig, options};
 use lifecycle::world::{Fact, HaMetadata};

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 
 use super::observe::tell;
-use crate::flink::checkpoints::LastState;
-use crate::flink::failures::ExecutionResult;
-use crate::flink::rescale::ParallelismBounds;
-use crate::flink::savepoints::SavepointStatus;
-use crate::flink::{self, Client};
 use api::status::{JobStatus, JobStatusState};
+use clients::flink::checkpoints::LastState;
+use clients::flink::failures::ExecutionResult;
+use clients::flink::rescale::ParallelismBounds;
+use clients::flink::savepoints::SavepointStatus;
+use clients::flink::{self, Client};
 use lifecycle::world::{
     Bounds, Checkpoints, CompletedState, Fact, Failure, Job, JobException, JobMetrics, Stop,
 };
@@ -194,7 +194,7 @@ fn stop_of(status: SavepointStatus) -> Stop {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::flink::failures::FailureCause;
+    use clients::flink::failures::FailureCause;
 
     #[test]
     fn savepoint_of_a_job_that_went_on_is_told_apart() {

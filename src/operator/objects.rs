@@ -10,9 +10,9 @@ use serde_json::{Value, json};
 use super::act::Error;
 use super::observe::tell;
 use super::resource::Act;
-use crate::cluster;
-use crate::cluster::apply::{self, Deletion, ObjectId, Writer};
 use api::deployment::FlinkDeployment;
+use clients::cluster;
+use clients::cluster::apply::{self, Deletion, ObjectId, Writer};
 use lifecycle::plan::{Component, Event};
 use render::{Objects, names};
 

@@ -18,9 +18,9 @@ use super::kind::{Guarded, Operated};
 use super::listener::{Happening, Subject};
 use super::observe::tell;
 use super::resource::{Act, note};
-use crate::cluster;
-use crate::cluster::events::{self, EventRequest, EventType, Repeat};
 use api::API_VERSION;
+use clients::cluster;
+use clients::cluster::events::{self, EventRequest, EventType, Repeat};
 use lifecycle::audit;
 use lifecycle::plan::{Component, Event};
 

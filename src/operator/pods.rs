@@ -4,8 +4,8 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ContainerStateTerminated, ContainerStatus, Pod, PodCondition};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use crate::cluster::workload::Workload;
 use api::{ENDING_ANNOTATION, GENERATION_ANNOTATION, NEVER_STARTED};
+use clients::cluster::workload::Workload;
 use lifecycle::world;
 
 /// Name of Flink's container in its pods.

@@ -4,8 +4,8 @@ use super::act::Error;
 use super::kind::Operated;
 use super::observe::tell;
 use super::resource::Act;
-use crate::cluster::{self, revisions};
 use api::state_snapshot::JobKind;
+use clients::cluster::{self, revisions};
 use lifecycle::revision;
 
 impl<K: Operated> Act<'_, K> {

@@ -6,7 +6,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval_at};
 use super::endpoint::{Caller, Error};
 use super::exposition::own_process;
 use super::observe::tell;
-use crate::fence;
+use clients::fence;
 use config::plugin::Endpoint;
 use config::reporter::{Log, Otlp};
 use metrics::Metrics;

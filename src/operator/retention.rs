@@ -8,8 +8,8 @@ use jiff::Timestamp;
 
 use super::context::Context;
 use super::observe::tell;
-use crate::cluster::leftovers;
-use crate::cluster::read::Scope;
+use clients::cluster::leftovers;
+use clients::cluster::read::Scope;
 use config::options;
 use lifecycle::garbage::{Rules, garbage};
 
@@ -43,7 +43,7 @@ async fn tidy(
     context: &Context,
     namespace: Option<String>,
     age_min: Duration,
-) -> Result<(), crate::cluster::Error> {
+) -> Result<(), clients::cluster::Error> {
     let is_watched = || context.deployments.namespaces().contains(&namespace);
     if !is_watched() {
         return Ok(());

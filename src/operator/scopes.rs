@@ -24,8 +24,8 @@ use super::pod_watch::follow_pods;
 use super::resource::flush;
 use super::watching;
 use super::way::Reins;
-use crate::cluster::workload::Workload;
 use ::api::deployment::FlinkDeployment;
+use clients::cluster::workload::Workload;
 use config::options;
 
 /// How long passes may take to their end, where the configuration says nonsense.

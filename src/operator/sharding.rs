@@ -25,7 +25,7 @@ use super::context::lock;
 use super::election::{self, Election, Leadership};
 use super::run::{Operator, Part};
 use super::watching;
-use crate::fence::{self, Fence};
+use clients::fence::{self, Fence};
 use lifecycle::lease::Lost;
 use lifecycle::shard::{Move, Roster, Tenure, View, lease_name, moves, number_holder, shard_of};
 

@@ -20,7 +20,7 @@ use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 use super::context::{Context, lock};
 use super::kind::{Guarded, Operated};
 use super::pass::{self, Again};
-use crate::flink::patience::{self, Patience};
+use clients::flink::patience::{self, Patience};
 
 /// Passes that wait for Flink beside those that have a place; beyond it they keep their places.
 const AWAY_MAX: usize = 2000;

@@ -8,9 +8,9 @@ use futures::StreamExt as _;
 use super::job::Book;
 use super::view::JobView;
 use super::{Cluster, Shared};
-use crate::flink::jobs::{JobOverview, JobState};
 use api::status::JobStatusState;
 use autoscaler::told::Told;
+use clients::flink::jobs::{JobOverview, JobState};
 
 /// Jobs of a cluster that are looked after.
 const JOBS_MAX: usize = 1000;

@@ -12,12 +12,12 @@ use std::path::Path;
 use std::time::Duration;
 
 use api::crd;
+use clients::cluster::crds as definitions;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{
     ApiResource, DeleteParams, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams,
 };
 use kube::{Api, Client};
-use kubectl_flink::cluster::crds as definitions;
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 

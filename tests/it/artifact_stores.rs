@@ -4,8 +4,8 @@ mod azure;
 mod folders;
 mod gcs;
 
+use clients::artifact::{Error, Fetched, Request, fetch};
 use config::FlinkConfig;
-use kubectl_flink::artifact::{Error, Fetched, Request, fetch};
 use tempfile::TempDir;
 
 const PREFIX: &str = "kubernetes.operator.user.artifacts";

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use api::status::{JobStatusState, SavepointFormatType};
-use kubectl_flink::flink::{
+use clients::flink::{
     Client, Deadlines, Effect, Error,
     access::{Access, Connector, Options, Target},
     checkpoints::{Checkpoints, LastState},

@@ -2,8 +2,8 @@
 
 use autoscaler::names::{Figure, Missing};
 use autoscaler::topology::{ShipStrategy, VertexId};
-use kubectl_flink::flink::Client;
-use kubectl_flink::flink::scaling::{Names, Unmeasured};
+use clients::flink::Client;
+use clients::flink::scaling::{Names, Unmeasured};
 
 use crate::support::fake_flink::{FakeFlink, Fault};
 

@@ -10,7 +10,7 @@ use api::{
     version::FlinkVersion,
 };
 use bytes::Bytes;
-use kubectl_flink::flink::{
+use clients::flink::{
     Client, Deadlines, Effect, Error,
     checkpoints::{
         CheckpointKind, CheckpointStatistics, CheckpointStatus, Checkpoints, LastState, StatePoint,

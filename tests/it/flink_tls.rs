@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 
-use kubectl_flink::flink::Error;
-use kubectl_flink::flink::access::{Connector, Options, Target};
+use clients::flink::Error;
+use clients::flink::access::{Connector, Options, Target};
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
 };

@@ -1,6 +1,7 @@
-//! The layer rule of `src/lib.rs`: who may use whom, and what pure modules and crates never mention.
+//! The layer rules of `src/lib.rs` and `crates/clients`: who may use whom, and what pure modules and
+//! crates never mention.
 //!
-//! Which pure crate uses which is in their `Cargo.toml`, and held by Cargo.
+//! Which crate uses which is in their `Cargo.toml`, and held by Cargo.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -11,8 +12,8 @@ use testing::sources::path;
 /// Pure parts of modules that are not.
 const PURE_PARTS: &[&str] = &["webhook/admit"];
 
-/// Crates that reach the world. A pure crate has none of them, so that it is built and tested without.
-const CLIENTS: &[&str] = &[
+/// Crates of others that reach the world. A pure crate has none of them, so that it is built and tested without.
+const OTHERS_CLIENTS: &[&str] = &[
     "axum",
     "hdfs-native",
     "hyper",
@@ -41,19 +42,20 @@ const WORLD: &[&str] = &[
     "Timestamp::now",
     "Zoned::now",
     "async fn",
+    "clients::",
+    "sandbox::",
 ];
 
 /// Crates that are not pure: they reach the world, ask for features of what does, or serve tests.
-const SHELL_CRATES: &[&str] = &["client-features", "sandbox", "testing"];
+const SHELL_CRATES: &[&str] = &["client-features", "clients", "sandbox", "testing"];
 
-/// The one shell module that others use.
+/// The one module of `crates/clients` that its others use.
 const FENCE: &str = "fence";
 
 /// What a part of `src/lib.rs` holds.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Part {
     Pure,
-    Shell,
     Program,
 }
 
@@ -67,7 +69,6 @@ fn layers() -> Vec<(Part, String)> {
         } else if line.starts_with("// ") {
             part = Some(match line {
                 _ if line.starts_with("// Pure:") => Part::Pure,
-                _ if line.starts_with("// Shell:") => Part::Shell,
                 "// Programs." => Part::Program,
                 other => panic!("`{other}` is no heading that this test knows"),
             });
@@ -78,11 +79,8 @@ fn layers() -> Vec<(Part, String)> {
 
 /// The layers that each one may use.
 fn allowed(layers: &[(Part, String)]) -> Vec<(&str, Vec<&str>)> {
-    let each = layers.iter().enumerate().map(|(index, (part, layer))| {
-        let above = layers[..index]
-            .iter()
-            .filter(|(other, name)| *part != Part::Shell || *other == Part::Pure || name == FENCE);
-        (layer.as_str(), above.map(|(_, name)| name.as_str()).collect())
+    let each = layers.iter().enumerate().map(|(index, (_, layer))| {
+        (layer.as_str(), layers[..index].iter().map(|(_, name)| name.as_str()).collect())
     });
     each.collect()
 }
@@ -91,11 +89,9 @@ fn allowed(layers: &[(Part, String)]) -> Vec<(&str, Vec<&str>)> {
 fn the_order_of_lib_rs_is_the_rule() {
     let layers = layers();
     let allowed: BTreeMap<&str, Vec<&str>> = allowed(&layers).into_iter().collect();
-    assert!(allowed["flink"].contains(&"install") && allowed["flink"].contains(&"fence"));
-    assert!(!allowed["flink"].contains(&"artifact"), "shell modules do not use each other");
     assert!(allowed["cli"].contains(&"webhook") && !allowed["operator"].contains(&"cli"));
     let pure = layers.iter().filter(|(part, _)| *part == Part::Pure).count();
-    assert!(pure > 0 && layers.len() > 10, "{layers:?}");
+    assert!(pure > 0 && layers.len() > 4, "{layers:?}");
 }
 
 #[test]
@@ -111,6 +107,25 @@ fn a_module_uses_only_the_layers_above_it() {
         }
     }
     assert!(broken.is_empty(), "the layer rule of src/lib.rs is broken:\n{}", broken.join("\n"));
+}
+
+#[test]
+fn clients_do_not_use_each_other() {
+    let lib = fs::read_to_string(path("crates/clients/src/lib.rs")).unwrap();
+    let modules: Vec<&str> =
+        lib.lines().filter_map(|line| line.strip_prefix("pub mod ")?.strip_suffix(';')).collect();
+    assert!(modules.len() > 4 && modules.contains(&FENCE), "{modules:?}");
+    let mut broken = Vec::new();
+    for module in modules {
+        for file in files_of(&format!("crates/clients/src/{module}")) {
+            for used in layers_used(&code_of(&file)) {
+                if used != module && used != FENCE {
+                    broken.push(format!("{}: `{module}` uses `{used}`", file.display()));
+                }
+            }
+        }
+    }
+    assert!(broken.is_empty(), "one client uses another:\n{}", broken.join("\n"));
 }
 
 #[test]
@@ -143,7 +158,8 @@ fn pure_crates_are_built_without_clients() {
         let manifest = fs::read_to_string(path(&format!("crates/{name}/Cargo.toml"))).unwrap();
         let used = manifest.lines().filter_map(|line| line.split([' ', '.', '=']).next());
         broken.extend(
-            used.filter(|used| CLIENTS.contains(used)).map(|it| format!("`{name}` has `{it}`")),
+            used.filter(|used| OTHERS_CLIENTS.contains(used))
+                .map(|it| format!("`{name}` has `{it}`")),
         );
     }
     assert!(broken.is_empty(), "pure crates have no clients:\n{}", broken.join("\n"));

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use autoscaler::state;
+use clients::flink::Client;
+use clients::store::{self, Kept, Memory, Place, Store};
 use config::FlinkConfig;
 use jiff::Timestamp;
-use kubectl_flink::flink::Client;
 use kubectl_flink::operator::http::Listener;
 use kubectl_flink::standalone::{self, Cluster, Settings, View, routes};
-use kubectl_flink::store::{self, Kept, Memory, Place, Store};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 

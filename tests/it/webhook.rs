@@ -7,13 +7,13 @@ use std::time::{Duration, Instant};
 
 use axum::http::Method;
 use bytes::Bytes;
+use clients::cluster::webhooks::{self, Kept, SecretName};
 use config::label_selector::LabelSelector;
 use config::{FlinkConfig, OperatorConfig};
 use http_body_util::{BodyExt, Full};
 use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper_util::rt::TokioIo;
 use jiff::Timestamp;
-use kubectl_flink::cluster::webhooks::{self, Kept, SecretName};
 use kubectl_flink::operator::http::Listener;
 use kubectl_flink::operator::live::Live;
 use kubectl_flink::operator::run::Watch;

@@ -16,14 +16,14 @@ use crate::cli::deployment::{self, Deployment};
 use crate::cli::failure::Failure;
 use crate::cli::job_manager;
 use crate::cli::printer::Printer;
-use crate::flink::access::Access;
-use crate::flink::scaling::{self, Measured};
-use crate::flink::{Client, Deadlines};
 use autoscaler::record::{
     ENTRIES_MAX, Entry, FILE_BYTES_MAX, Header, LINE_BYTES_MAX, Measurement, entry_line,
     header_line,
 };
 use autoscaler::topology::VertexId;
+use clients::flink::access::Access;
+use clients::flink::scaling::{self, Measured};
+use clients::flink::{Client, Deadlines};
 use config::memory::MemorySize;
 use config::options::{TASK_MANAGER_CPU, TASK_MANAGER_PROCESS_MEMORY};
 use config::{FlinkConfig, quantity};

@@ -18,12 +18,12 @@ use crate::cli::logging::{self, LogFormat};
 use crate::cli::operator_config::Files;
 use crate::cli::printer::Printer;
 use crate::cli::signals::asked_to_stop;
-use crate::flink::Deadlines;
-use crate::flink::access::{Access, Connector, Options};
 use crate::operator::http::Listener;
 use crate::standalone::{self, Cluster, Settings, URL_BYTES_MAX, View};
-use crate::store::{self, Place};
 use autoscaler::settings::set_over;
+use clients::flink::Deadlines;
+use clients::flink::access::{Access, Connector, Options};
+use clients::store::{self, Place};
 use config::FlinkConfig;
 
 /// Quiet but for ourselves.

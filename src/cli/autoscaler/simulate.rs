@@ -16,7 +16,6 @@ use super::tried::{TrialFlags, read_file, settings};
 use crate::cli::args::{DetailFormat, FlinkAccess, Global, duration};
 use crate::cli::failure::Failure;
 use crate::cli::printer::Printer;
-use crate::flink::scaling;
 use autoscaler::cycle::{Facts, Outcome, State, run as cycle};
 use autoscaler::evaluate::evaluate;
 use autoscaler::record::{Header, Measurement, entry_line, header_line};
@@ -24,6 +23,7 @@ use autoscaler::settings::Settings;
 use autoscaler::simulation::model::{FILE_BYTES_MAX, Model};
 use autoscaler::simulation::{Simulated, simulate};
 use autoscaler::trace::Trace;
+use clients::flink::scaling;
 use config::FlinkConfig;
 
 /// When a simulation begins; every one at the same time, so that two can be compared.

@@ -3,8 +3,8 @@
 use crate::cli::connection::Connection;
 use crate::cli::deployment::{self, Deployment};
 use crate::cli::failure::Failure;
-use crate::cluster::autoscaler;
 use ::autoscaler::state::{self, Stored, Unreadable};
+use clients::cluster::autoscaler;
 
 /// A job, with what is stored of it.
 pub(super) struct Job {

@@ -14,11 +14,11 @@ use kube::api::{Api, ListParams};
 use crate::cli::connection::Connection;
 use crate::cli::operators::{self, Installed, Leading};
 use crate::cli::permissions::{self, Right};
-use crate::cluster::access;
-use crate::cluster::apply::OPERATOR_MANAGER;
-use crate::cluster::read::{self, Scope};
-use crate::cluster::{self, crds};
 use api::deployment::FlinkDeployment;
+use clients::cluster::access;
+use clients::cluster::apply::OPERATOR_MANAGER;
+use clients::cluster::read::{self, Scope};
+use clients::cluster::{self, crds};
 
 /// Reviews that are asked for at the same time.
 const REVIEWERS: usize = 16;

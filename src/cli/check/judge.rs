@@ -5,8 +5,8 @@ use super::{Check, Result};
 use crate::cli::operators::{Installed, Leading};
 use crate::cli::permissions::Right;
 use crate::cli::table;
-use crate::cluster;
-use crate::cluster::crds::Drift;
+use clients::cluster;
+use clients::cluster::crds::Drift;
 
 /// The oldest Kubernetes whose API servers take the definitions as they are.
 pub(in crate::cli) const KUBERNETES_MIN: (u32, u32) = (1, 25);

@@ -17,17 +17,17 @@ use crate::cli::connection::Connection;
 use crate::cli::failure::Failure;
 use crate::cli::printer::{Printer, ValueFormat};
 use crate::cli::{deployment, operator_config, table};
-use crate::cluster::access::{Deed, may};
-use crate::cluster::apply::ObjectId;
-use crate::cluster::namespaces::{Termination, termination};
-use crate::cluster::{self, read};
-use crate::flink::access::{Access, Connector, Options};
 use crate::operator::context::Context;
 use crate::operator::pass;
 use crate::operator::preview::{self, Preview};
 use api::blue_green::FlinkBlueGreenDeployment;
 use api::state_snapshot::FlinkStateSnapshot;
 use api::{DEPLOYMENT_FINALIZER, GROUP, SESSION_JOB_FINALIZER, STATE_SNAPSHOT_FINALIZER};
+use clients::cluster::access::{Deed, may};
+use clients::cluster::apply::ObjectId;
+use clients::cluster::namespaces::{Termination, termination};
+use clients::cluster::{self, read};
+use clients::flink::access::{Access, Connector, Options};
 use lifecycle::blocker::Deadline;
 
 /// An operator takes up a deletion within moments; after this long somebody should be told.

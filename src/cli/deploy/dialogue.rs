@@ -9,8 +9,8 @@ use super::flags::{Flags, Mode, version_of_image};
 use crate::cli::connection::Connection;
 use crate::cli::deployment;
 use crate::cli::printer::Printer;
-use crate::cluster::read;
 use api::version::FlinkVersion;
+use clients::cluster::read;
 
 /// Exit code of a program that was ended by Ctrl-C: 128 and the number of SIGINT.
 const INTERRUPTED: i32 = 130;

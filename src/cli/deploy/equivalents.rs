@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::{Checked, Request, Source};
 use crate::cli::connection::Connection;
 use crate::cli::equivalent;
-use crate::cluster::apply::Writer;
+use clients::cluster::apply::Writer;
 
 /// A line for the file, where it is sent as it stands, else one for each object.
 pub(super) fn lines(

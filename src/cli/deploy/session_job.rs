@@ -5,10 +5,10 @@ use serde_json::Value;
 
 use crate::cli::connection::Connection;
 use crate::cli::deployment::Deployment;
-use crate::cluster::apply::ObjectId;
-use crate::cluster::read;
 use api::deployment::{FlinkDeployment, FlinkDeploymentSpec};
 use api::session_job::FlinkSessionJobSpec;
+use clients::cluster::apply::ObjectId;
+use clients::cluster::read;
 use config::OperatorConfig;
 use lifecycle::validate::Violation;
 use lifecycle::validate::session_job::{SessionCluster, SessionJobInput, validate};

@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use futures::{StreamExt, stream};
 use jiff::Timestamp;
 
-use crate::artifact::storage::{self, Error, File, Storage};
-use crate::cluster::users::Users;
-use crate::zookeeper::{self, Ensemble};
 use api::version::FlinkVersion;
+use clients::artifact::storage::{self, Error, File, Storage};
+use clients::cluster::users::Users;
+use clients::zookeeper::{self, Ensemble};
 use config::cluster::is_zookeeper_high_availability_on;
 use config::{FlinkConfig, OperatorConfig, options};
 use lifecycle::garbage::storage::{

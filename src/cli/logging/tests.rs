@@ -63,6 +63,9 @@ fn levels_change_while_the_process_runs() {
                 ["quiet", "loud", "of others"].map(|part| text.contains(part))
             };
             assert_eq!(told(), [false, true, false]);
+            // The program's name is what those of its crates begin with.
+            tracing::info!(target: "kubectl_flink_clients::flink", "of a crate");
+            assert!(page.take().contains("of a crate"));
             change.set(&levels("debug"));
             assert_eq!(told(), [true, true, false]);
             change.set(&levels("warn,hyper=info"));

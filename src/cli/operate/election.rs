@@ -5,12 +5,12 @@ use clap::Args;
 
 use super::super::connection::Connection;
 use super::super::failure::Failure;
-use crate::cluster::access::{self, Deed};
-use crate::cluster::lease;
-use crate::fence::Fence;
 use crate::operator::election::{self, Leadership, Settings, new_identity};
 use crate::operator::run::Operator;
 use crate::operator::sharding::{self, Sharding};
+use clients::cluster::access::{self, Deed};
+use clients::cluster::lease;
+use clients::fence::Fence;
 use config::{FlinkConfig, options};
 use lifecycle::lease::{Lost, Rules};
 use lifecycle::shard::SHARDS_MAX;

@@ -9,7 +9,6 @@ use clap::Args;
 use super::super::connection::Connection;
 use super::super::extension::invalid;
 use super::super::failure::Failure;
-use crate::cluster::webhooks::SecretName;
 use crate::operator::http::Listener;
 use crate::operator::live::Live;
 use crate::operator::{mutator, validator};
@@ -17,6 +16,7 @@ use crate::webhook::admit::Jurisdiction;
 use crate::webhook::certificate::keep::{Keeper, Source};
 use crate::webhook::serve::serve;
 use crate::webhook::{Court, Webhook};
+use clients::cluster::webhooks::SecretName;
 
 /// Flags of the webhook; without a port there is none.
 #[derive(Args)]

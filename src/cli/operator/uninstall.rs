@@ -8,10 +8,10 @@ use crate::cli::args::{DryRun, DryRunMode, Global};
 use crate::cli::change;
 use crate::cli::failure::Failure;
 use crate::cli::printer::Printer;
-use crate::cluster::apply::{self, Deletion, ObjectId, Propagation};
-use crate::cluster::read;
 use api::deployment::FlinkDeployment;
 use api::session_job::FlinkSessionJob;
+use clients::cluster::apply::{self, Deletion, ObjectId, Propagation};
+use clients::cluster::read;
 
 /// Arguments of `operator uninstall`.
 #[derive(Args)]

@@ -7,9 +7,9 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::facts::{Facts, Superseded};
-use crate::cluster::events::last_seen;
-use crate::flink::checkpoints::{Checkpoints, LastState};
-use crate::flink::jobs::JobDetails;
+use clients::cluster::events::last_seen;
+use clients::flink::checkpoints::{Checkpoints, LastState};
+use clients::flink::jobs::JobDetails;
 use lifecycle::rehearsal::{Outcome, PLANNED_SAVEPOINT};
 use lifecycle::restore::RestorePoint;
 

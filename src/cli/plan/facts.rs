@@ -13,11 +13,11 @@ use serde_json::Value;
 use crate::cli::connection::Connection;
 use crate::cli::deployment::{self, Deployment};
 use crate::cli::job_manager;
-use crate::cluster::{self, events};
-use crate::flink::access::Access;
-use crate::flink::checkpoints::Checkpoints;
-use crate::flink::jobs::JobDetails;
-use crate::flink::{self, Deadlines};
+use clients::cluster::{self, events};
+use clients::flink::access::Access;
+use clients::flink::checkpoints::Checkpoints;
+use clients::flink::jobs::JobDetails;
+use clients::flink::{self, Deadlines};
 use lifecycle::revision;
 
 /// A person waits: what the JobManager does not say in this time is left out.

@@ -8,7 +8,7 @@ use super::{Plan, class_text, drops_state};
 use crate::cli::deployment::Deployment;
 use crate::cli::printer::{BOLD, DIM, GREEN, RED, YELLOW, styled};
 use crate::cli::table;
-use crate::flink::checkpoints::Checkpoints;
+use clients::flink::checkpoints::Checkpoints;
 use lifecycle::rehearsal::Outcome;
 use lifecycle::restore::RestorePoint;
 

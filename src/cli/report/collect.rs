@@ -16,11 +16,11 @@ use super::redact;
 use crate::cli::connection::Connection;
 use crate::cli::deployment::{self, Deployment};
 use crate::cli::job_manager;
-use crate::cluster::read::{self, Scope};
-use crate::cluster::{events, logs, pods};
-use crate::flink::Deadlines;
-use crate::flink::access::Access;
 use api::state_snapshot::FlinkStateSnapshot;
+use clients::cluster::read::{self, Scope};
+use clients::cluster::{events, logs, pods};
+use clients::flink::Deadlines;
+use clients::flink::access::Access;
 use lifecycle::revision;
 
 /// Pods whose logs are read at most.

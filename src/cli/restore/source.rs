@@ -2,12 +2,12 @@
 
 use jiff::Timestamp;
 
-use crate::artifact::storage;
 use crate::cli::connection::Connection;
 use crate::cli::deployment::Deployment;
 use crate::cli::failure::Failure;
-use crate::cluster::{read, revisions};
 use api::state_snapshot::{FlinkStateSnapshot, JobKind, SnapshotState};
+use clients::artifact::storage;
+use clients::cluster::{read, revisions};
 use lifecycle::error_document::message_of;
 use lifecycle::revision::{RestoreKind, Revision};
 

@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde_json::json;
 
-use crate::artifact::storage::{self, Storage};
 use crate::cli::args::{DetailFormat, Global, Output};
 use crate::cli::connection::Connection;
 use crate::cli::deployment::{self, Deployment};
@@ -13,8 +12,9 @@ use crate::cli::failure::Failure;
 use crate::cli::printer::Printer;
 use crate::cli::table::{self, NONE};
 use crate::cli::{complete, operator_config};
-use crate::cluster::read;
 use api::state_snapshot::FlinkStateSnapshot;
+use clients::artifact::storage::{self, Storage};
+use clients::cluster::read;
 use config::{FlinkConfig, OperatorConfig};
 use lifecycle::garbage::snapshots::job_of;
 use lifecycle::metadata::{self, Metadata, Operator, ParseError};

@@ -13,12 +13,12 @@ use crate::cli::connection::Connection;
 use crate::cli::deployment::Deployment;
 use crate::cli::failure::Failure;
 use crate::cli::printer::Printer;
-use crate::cluster::apply::{self, Deletion, ObjectId, Propagation, Writer};
-use crate::cluster::{self, read};
 use api::state_snapshot::{
     CheckpointSpec, FlinkStateSnapshot, FlinkStateSnapshotSpec, JobReference, SavepointSpec,
 };
 use api::status::SavepointFormatType;
+use clients::cluster::apply::{self, Deletion, ObjectId, Propagation, Writer};
+use clients::cluster::{self, read};
 use lifecycle::error_document::message_of;
 
 /// An operator marks a snapshot within moments of its creation.

@@ -12,10 +12,10 @@ use crate::cli::args::{DryRun, DryRunMode, Global};
 use crate::cli::failure::Failure;
 use crate::cli::printer::Printer;
 use crate::cli::{change, complete, edit};
-use crate::cluster::apply::{self, Deletion, ObjectId, Propagation};
-use crate::cluster::read::Scope;
 use api::STATE_SNAPSHOT_FINALIZER;
 use api::state_snapshot::{FlinkStateSnapshot, SnapshotState};
+use clients::cluster::apply::{self, Deletion, ObjectId, Propagation};
+use clients::cluster::read::Scope;
 
 /// Arguments of `snapshots dispose`.
 #[derive(Args)]

@@ -11,16 +11,16 @@ use serde_json::json;
 
 use super::dispose::delete;
 use super::inventory::{Inventory, inventories};
-use crate::artifact::storage::shown;
 use crate::cli::args::{DryRunMode, Global, ObjectFormat, Output, duration};
 use crate::cli::complete;
 use crate::cli::deployment;
 use crate::cli::gc;
 use crate::cli::printer::Printer;
 use crate::cli::table::{self, NONE};
-use crate::cluster::read::Scope;
 use api::session_job::FlinkSessionJob;
 use api::state_snapshot::FlinkStateSnapshot;
+use clients::artifact::storage::shown;
+use clients::cluster::read::Scope;
 use config::FlinkConfig;
 use lifecycle::garbage::snapshots::{self as decide, Facts, Finding, Loss, Rules};
 use lifecycle::reconciled::session_cluster_of;

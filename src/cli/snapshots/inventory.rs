@@ -6,12 +6,12 @@ use jiff::Timestamp;
 use kube::{Client, Resource};
 use serde::Serialize;
 
-use crate::cluster::read::{self, Scope};
-use crate::cluster::revisions;
 use api::deployment::FlinkDeployment;
 use api::session_job::FlinkSessionJob;
 use api::state_snapshot::{FlinkStateSnapshot, SnapshotState};
 use api::status::{JobStatus, SnapshotTriggerType};
+use clients::cluster::read::{self, Scope};
+use clients::cluster::revisions;
 use lifecycle::error_document::message_of;
 use lifecycle::garbage::snapshots::job_of;
 use lifecycle::references::{Referrers, is_same_location};

@@ -11,11 +11,11 @@ use crate::cli::deployment::{self, Deployment};
 use crate::cli::printer::Printer;
 use crate::cli::table::{self, NONE};
 use crate::cli::{complete, job_manager};
-use crate::cluster::read::Scope;
-use crate::flink::Deadlines;
-use crate::flink::access::Access;
-use crate::flink::checkpoints::{Checkpoints, LastState};
 use api::state_snapshot::SnapshotState;
+use clients::cluster::read::Scope;
+use clients::flink::Deadlines;
+use clients::flink::access::Access;
+use clients::flink::checkpoints::{Checkpoints, LastState};
 
 /// Arguments of `snapshots list`.
 #[derive(Args)]

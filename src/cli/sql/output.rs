@@ -6,7 +6,7 @@ use dialoguer::console::measure_text_width;
 use serde_json::{Map, Value, json};
 
 use crate::cli::printer::Printer;
-use crate::flink::sql_gateway::{Column, Page, Row, RowFormat};
+use clients::flink::sql_gateway::{Column, Page, Row, RowFormat};
 
 /// Spaces between columns of a table, as in the other tables.
 const GAP: usize = 3;

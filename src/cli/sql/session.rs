@@ -9,9 +9,9 @@ use super::statements::Statement;
 use crate::cli::failure::Failure;
 use crate::cli::printer::{Printer, Progress};
 use crate::cli::signals::Signals;
-use crate::flink::Error;
-use crate::flink::sql_gateway::cause::{self, Cause};
-use crate::flink::sql_gateway::{Fetched, Operation, Page, Session, is_session_lost};
+use clients::flink::Error;
+use clients::flink::sql_gateway::cause::{self, Cause};
+use clients::flink::sql_gateway::{Fetched, Operation, Page, Session, is_session_lost};
 use config::secret;
 
 /// First pause before a result is asked for again; each next one is twice as long.

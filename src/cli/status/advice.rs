@@ -9,10 +9,10 @@ use super::tree::since;
 use crate::cli::deployment::Deployment;
 use crate::cli::printer::{DIM, YELLOW, styled};
 use crate::cli::table::age;
-use crate::cluster;
-use crate::cluster::events::last_seen;
-use crate::flink::jobs::Vertex;
 use autoscaler::events::{ADVISED, advised};
+use clients::cluster;
+use clients::cluster::events::last_seen;
+use clients::flink::jobs::Vertex;
 use config::options::autoscaler::{ENABLED, SCALING_ENABLED};
 use config::secret;
 

@@ -11,16 +11,16 @@ use serde_json::Value;
 use crate::cli::connection::Connection;
 use crate::cli::deployment::{self, Deployment};
 use crate::cli::job_manager;
-use crate::cluster::read::{self, Scope};
-use crate::cluster::{self, autoscaler, events, pods};
-use crate::flink::access::Access;
-use crate::flink::checkpoints::Checkpoints;
-use crate::flink::cluster::TaskManagers;
-use crate::flink::failures::JobExceptions;
-use crate::flink::jobs::{JobDetails, JobsOverview};
-use crate::flink::{self, Deadlines};
 use ::autoscaler::advice;
 use api::state_snapshot::FlinkStateSnapshot;
+use clients::cluster::read::{self, Scope};
+use clients::cluster::{self, autoscaler, events, pods};
+use clients::flink::access::Access;
+use clients::flink::checkpoints::Checkpoints;
+use clients::flink::cluster::TaskManagers;
+use clients::flink::failures::JobExceptions;
+use clients::flink::jobs::{JobDetails, JobsOverview};
+use clients::flink::{self, Deadlines};
 use config::options::autoscaler::ENABLED;
 
 /// A person waits: what the JobManager does not say in this time is shown as missing.

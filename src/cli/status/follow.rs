@@ -16,11 +16,11 @@ use crate::cli::deployment::{self, Deployment};
 use crate::cli::failure::Failure;
 use crate::cli::printer::{DIM, Drawn, Printer, YELLOW, styled};
 use crate::cli::wait;
-use crate::cluster;
-use crate::cluster::read::{self, Seen};
-use crate::flink::access::Access;
 use api::deployment::FlinkDeployment;
 use api::session_job::FlinkSessionJob;
+use clients::cluster;
+use clients::cluster::read::{self, Seen};
+use clients::flink::access::Access;
 
 /// Pause between two drawings: Flink tells nothing by itself.
 const REDRAW: Duration = Duration::from_secs(2);

@@ -7,8 +7,8 @@ mod readme;
 
 use super::facts::{Facts, FlinkFacts, JobFacts};
 use super::*;
-use crate::cluster;
-use crate::flink::checkpoints::Checkpoints;
+use clients::cluster;
+use clients::flink::checkpoints::Checkpoints;
 
 fn now() -> Timestamp {
     "2026-01-01T00:10:00Z".parse().unwrap()
@@ -57,7 +57,7 @@ fn flink() -> FlinkFacts {
                         "state_size": 2048, "end_to_end_duration": 15, "external_path": "s3://b/chk-4"},
                     "restored": {"id": 1, "restore_timestamp": 1, "is_savepoint": true, "external_path": "s3://b/savepoint-1"}},
             })))),
-            exceptions: Ok(crate::flink::failures::JobExceptions {
+            exceptions: Ok(clients::flink::failures::JobExceptions {
                 entries: Vec::new(),
                 is_truncated: false,
             }),
@@ -276,7 +276,7 @@ fn the_task_managers_of_a_job_that_ended_are_no_trouble() {
     let mut facts = facts();
     facts.deployment.0["status"]["jobStatus"]["state"] = "FINISHED".into();
     if let Some(flink) = &mut facts.flink {
-        flink.task_managers = Err(crate::flink::Error::Refused {
+        flink.task_managers = Err(clients::flink::Error::Refused {
             request: "GET /taskmanagers".to_owned(),
             status: 404,
             errors: vec!["Cannot connect to ResourceManager right now.".to_owned()],

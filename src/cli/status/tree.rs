@@ -11,10 +11,10 @@ use super::facts::{Facts, FlinkFacts, JobFacts};
 use crate::cli::deployment::Deployment;
 use crate::cli::printer::{BOLD, DIM, GREEN, RED, YELLOW, styled};
 use crate::cli::table::{age, bytes};
-use crate::cluster::pods::Role;
-use crate::flink::checkpoints::{Checkpoint, Checkpoints};
-use crate::flink::jobs::{JobDetails, JobOverview, JobState, JobsOverview, TaskCounts, Vertex};
 use api::status::LAST_STATE_PATH;
+use clients::cluster::pods::Role;
+use clients::flink::checkpoints::{Checkpoint, Checkpoints};
+use clients::flink::jobs::{JobDetails, JobOverview, JobState, JobsOverview, TaskCounts, Vertex};
 
 /// Snapshots shown; the others are counted.
 const SNAPSHOTS_SHOWN: usize = 5;

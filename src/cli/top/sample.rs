@@ -13,12 +13,12 @@ use super::Wanted;
 use crate::cli::connection::Connection;
 use crate::cli::deployment::{self, Deployment};
 use crate::cli::{job_manager, list};
-use crate::cluster::read::Scope;
-use crate::flink::access::Access;
-use crate::flink::checkpoints::Checkpoints;
-use crate::flink::jobs::{JobDetails, Vertex};
-use crate::flink::metrics::AggregatedMetric;
-use crate::flink::{self, Client, Deadlines};
+use clients::cluster::read::Scope;
+use clients::flink::access::Access;
+use clients::flink::checkpoints::Checkpoints;
+use clients::flink::jobs::{JobDetails, Vertex};
+use clients::flink::metrics::AggregatedMetric;
+use clients::flink::{self, Client, Deadlines};
 
 /// Jobs that are asked about at the same time.
 const JOBS_AT_ONCE: usize = 4;

@@ -5,9 +5,9 @@ use serde::Serialize;
 use crate::cli::check::Result;
 use crate::cli::check::judge::KUBERNETES_MIN;
 use crate::cli::operators::Installed;
-use crate::cluster;
-use crate::cluster::crds::Drift;
 use api::{GROUP, VERSION};
+use clients::cluster;
+use clients::cluster::crds::Drift;
 
 /// What was found in the cluster; an error where it could not be read.
 pub(super) struct Facts {

@@ -10,12 +10,12 @@ use super::verdict::{Facts, LastWords, Rest};
 use crate::cli::connection::Connection;
 use crate::cli::deployment::{self, Deployment};
 use crate::cli::{job_manager, operators};
-use crate::cluster::apply::ObjectId;
-use crate::cluster::{events, logs, pods, read};
-use crate::flink::access::Access;
-use crate::flink::failures::ExecutionResult;
-use crate::flink::{self, Client, Deadlines};
 use api::deployment::FlinkDeployment;
+use clients::cluster::apply::ObjectId;
+use clients::cluster::{events, logs, pods, read};
+use clients::flink::access::Access;
+use clients::flink::failures::ExecutionResult;
+use clients::flink::{self, Client, Deadlines};
 
 /// A person waits: what the JobManager does not say in this time it does not say.
 const PATIENCE: Duration = Duration::from_secs(4);

@@ -13,11 +13,11 @@ use serde_json::Value;
 use super::signs::{self, Sign};
 use crate::cli::deployment::Deployment;
 use crate::cli::operators;
-use crate::cluster::apply::OPERATOR_MANAGER;
-use crate::cluster::events::last_seen;
-use crate::cluster::pods::Role;
-use crate::flink::checkpoints::Checkpoints;
-use crate::flink::failures::JobException;
+use clients::cluster::apply::OPERATOR_MANAGER;
+use clients::cluster::events::last_seen;
+use clients::cluster::pods::Role;
+use clients::flink::checkpoints::Checkpoints;
+use clients::flink::failures::JobException;
 use lifecycle::crash::cause_of_exit;
 use lifecycle::error_document;
 

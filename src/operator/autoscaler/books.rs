@@ -9,13 +9,13 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::cluster::autoscaler::Kept;
-use crate::flink::scaling::Names;
 use crate::operator::context::{Context, lock};
 use autoscaler::cycle::ConfigChanges;
 use autoscaler::state::Stored;
 use autoscaler::told::Told;
 use autoscaler::topology::VertexId;
+use clients::cluster::autoscaler::Kept;
+use clients::flink::scaling::Names;
 
 /// Jobs that are measured at the same time.
 const MEASURED_MAX: usize = 32;

@@ -8,7 +8,6 @@ use kube::ResourceExt;
 
 use super::books::{Decided, InForce, Work};
 use super::{Cluster, Scaled};
-use crate::cluster::{self, autoscaler::Kept};
 use crate::operator::context::Context;
 use crate::operator::observe::tell;
 use api::deployment::{FlinkConfiguration, FlinkDeployment};
@@ -16,6 +15,7 @@ use autoscaler::advice;
 use autoscaler::effects::{self, tune_memory, with_parallelism};
 use autoscaler::state;
 use autoscaler::topology::VertexId;
+use clients::cluster::{self, autoscaler::Kept};
 use config::options::PARALLELISM_OVERRIDES;
 use config::options::autoscaler::{ENABLED, MEMORY_TUNING_ENABLED, VERTEX_EXCLUDE_IDS};
 use config::{FlinkConfig, OperatorConfig};

@@ -51,7 +51,7 @@ impl CloudEvent {
         let Subject { api_version, kind: resource, namespace, name, .. } = subject;
         let body = json!({
             "specversion": "1.0",
-            "id": crate::flink::new_trigger_id(),
+            "id": clients::flink::new_trigger_id(),
             "source": format!("/apis/{api_version}/namespaces/{namespace}/{resource}/{name}"),
             "type": format!("org.apache.flink.kubernetes.{kind}"),
             "subject": name,

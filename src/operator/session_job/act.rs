@@ -5,15 +5,15 @@ use kube::{Resource, ResourceExt};
 use serde_json::json;
 
 use super::jar::{self, NotSubmitted};
-use crate::cluster::apply::{self, ObjectId, Writer};
-use crate::flink::Client;
-use crate::flink::savepoints::StopRequest;
 use crate::operator::act::{Error, cancel, scale, stop_with_savepoint};
 use crate::operator::resource::Act;
 use crate::operator::snapshot::steps::SnapshotSteps;
 use api::deployment::FlinkDeployment;
 use api::session_job::FlinkSessionJob;
 use api::state_snapshot::JobKind;
+use clients::cluster::apply::{self, ObjectId, Writer};
+use clients::flink::Client;
+use clients::flink::savepoints::StopRequest;
 use lifecycle::revision;
 use lifecycle::session_job::SESSION_LABEL;
 use lifecycle::session_job::plan::{Step, Superseded};

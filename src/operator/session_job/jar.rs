@@ -4,12 +4,12 @@ use bytes::Bytes;
 use jiff::Timestamp;
 use kube::ResourceExt;
 
-use crate::artifact::{self, Request};
-use crate::flink::jars::{RunAnswer, RunRequest};
-use crate::flink::{self, Client, Effect, patience};
 use crate::operator::observe::tell;
 use api::deployment::FlinkDeployment;
 use api::session_job::FlinkSessionJob;
+use clients::artifact::{self, Request};
+use clients::flink::jars::{RunAnswer, RunRequest};
+use clients::flink::{self, Client, Effect, patience};
 use config::cluster::ResourceId;
 use config::session_job::{JobSpecs, job_config};
 use config::{FlinkConfig, OperatorConfig};

@@ -3,10 +3,10 @@
 use jiff::{SignedDuration, Timestamp};
 
 use super::target::Found;
-use crate::flink::checkpoints::{Checkpoints, LastState};
 use crate::operator::observe::tell;
 use api::state_snapshot::FlinkStateSnapshot;
 use api::status::JobStatusState;
+use clients::flink::checkpoints::{Checkpoints, LastState};
 use lifecycle::world::Fact;
 
 /// So long after a savepoint was completed the statistics may be from before it: `flink` takes none

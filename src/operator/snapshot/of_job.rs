@@ -8,13 +8,13 @@ use serde_json::Value;
 
 use super::references::Referring;
 use super::{checkpoint, index, savepoint};
-use crate::cluster;
 use crate::operator::context::Context;
 use crate::operator::job::Asked;
 use crate::operator::observe::tell;
 use api::TRIGGER_NONCE_ANNOTATION;
 use api::state_snapshot::{FlinkStateSnapshot, JobKind};
 use api::status::JobStatus;
+use clients::cluster;
 use lifecycle::legacy;
 use lifecycle::revision::history_name;
 use lifecycle::snapshot::trigger_type;

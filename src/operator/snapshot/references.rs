@@ -8,9 +8,6 @@ use std::sync::Arc;
 
 use kube::{Resource, ResourceExt};
 
-use crate::cluster::apply::ObjectId;
-use crate::cluster::read::{self, Scope};
-use crate::cluster::revisions;
 use crate::operator::context::Context;
 use crate::operator::kind::{Guarded, Operated};
 use crate::operator::observe::{fact, tell};
@@ -18,6 +15,9 @@ use api::blue_green::FlinkBlueGreenDeployment;
 use api::deployment::FlinkDeployment;
 use api::session_job::FlinkSessionJob;
 use api::state_snapshot::FlinkStateSnapshot;
+use clients::cluster::apply::ObjectId;
+use clients::cluster::read::{self, Scope};
+use clients::cluster::revisions;
 use lifecycle::references::{Referrers, Unread};
 use lifecycle::revision::Revision;
 use lifecycle::world::Fact;

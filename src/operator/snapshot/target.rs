@@ -5,15 +5,15 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt;
 
-use crate::cluster;
-use crate::cluster::read;
-use crate::flink::Client;
 use crate::operator::context::Context;
 use crate::operator::observe::Subject;
 use api::deployment::FlinkDeployment;
 use api::session_job::FlinkSessionJob;
 use api::state_snapshot::{FlinkStateSnapshot, JobKind, JobReference};
 use api::status::{JobStatus, JobStatusState};
+use clients::cluster;
+use clients::cluster::read;
+use clients::flink::Client;
 use config::{FlinkConfig, OperatorConfig, options};
 use lifecycle::reconciled::session_cluster_of;
 use lifecycle::record::savepoint_directory;

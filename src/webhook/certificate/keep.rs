@@ -16,8 +16,8 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::{Fault, Pair, Sound, check, make};
-use crate::cluster::webhooks::{self, Kept, SecretName};
-use crate::cluster::{self, lease};
+use clients::cluster::webhooks::{self, Kept, SecretName};
+use clients::cluster::{self, lease};
 
 /// How often the certificate is looked at.
 const LOOK: Duration = Duration::from_secs(30);

@@ -1,9 +1,9 @@
 use api::crd;
 use api::deployment::FlinkDeployment;
+use clients::cluster::crds::{self as definitions, Change};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
-use kubectl_flink::cluster::crds::{self as definitions, Change};
 use serde_json::{Value, json};
 
 use super::{Server, install};

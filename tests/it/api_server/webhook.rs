@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use clients::cluster::apply::{self, Writer};
+use clients::cluster::webhooks::SecretName;
 use config::OperatorConfig;
 use jiff::Timestamp;
 use kube::api::{ApiResource, DeleteParams, DynamicObject, GroupVersionKind, Patch, PatchParams};
 use kube::{Api, Client};
-use kubectl_flink::cluster::apply::{self, Writer};
-use kubectl_flink::cluster::webhooks::SecretName;
 use kubectl_flink::install::merge::{defaults, merge, typed};
 use kubectl_flink::install::objects::Release;
 use kubectl_flink::operator::http::Listener;

@@ -2,8 +2,8 @@
 
 use axum::http::Method;
 use bytes::Bytes;
+use clients::artifact::storage::{Error, File, Storage};
 use config::FlinkConfig;
-use kubectl_flink::artifact::storage::{Error, File, Storage};
 use object_store::ObjectStoreExt;
 use object_store::aws::{AmazonS3, AmazonS3Builder};
 use object_store::path::Path;

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use axum::http::Method;
+use clients::flink::sql_gateway::{Fetched, Gateway, RowFormat, is_session_lost};
+use clients::flink::{Client, Deadlines};
 use kubectl_flink::cli::failure::Kind;
-use kubectl_flink::flink::sql_gateway::{Fetched, Gateway, RowFormat, is_session_lost};
-use kubectl_flink::flink::{Client, Deadlines};
 use serde_json::{Value, json};
 
 use super::commands::{Ran, cluster, run_words};

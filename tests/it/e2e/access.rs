@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use api::status::SavepointFormatType;
-use kubectl_flink::flink::{
+use clients::flink::{
     Client, Deadlines, Effect, Error,
     access::{Access, Connector, Options, Target},
     jobs::CancelAnswer,

@@ -18,10 +18,10 @@ use std::sync::OnceLock;
 use std::time::Duration;
 use std::{env, fs, thread};
 
+use clients::cluster::apply::{ObjectId, Writer};
 use k8s_openapi::api::core::v1::{Namespace, PersistentVolume, Pod, Service};
 use kube::api::{Api, DeleteParams, ListParams, LogParams, Patch, PatchParams, PostParams};
 use kube::{Client, Config};
-use kubectl_flink::cluster::apply::{ObjectId, Writer};
 use serde_json::{Value, json};
 
 use crate::support::api_client;
@@ -160,7 +160,7 @@ impl Cluster {
             namespace: Some(self.namespace.clone()),
             name: name.to_owned(),
         };
-        let found = kubectl_flink::cluster::read::get_value(&self.client, &id);
+        let found = clients::cluster::read::get_value(&self.client, &id);
         self.runtime.block_on(found).unwrap().unwrap_or_else(|| panic!("no {kind} `{name}`"))
     }
 
@@ -173,7 +173,7 @@ impl Cluster {
 
     pub(super) fn create(&self, object: &Value) {
         let client = self.client.clone();
-        let created = kubectl_flink::cluster::apply::create(&client, object, Writer::CLI);
+        let created = clients::cluster::apply::create(&client, object, Writer::CLI);
         self.runtime.block_on(created).unwrap();
     }
 

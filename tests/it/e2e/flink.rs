@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use kubectl_flink::flink::{Client, Deadlines};
+use clients::flink::{Client, Deadlines};
 use serde_json::{Value, json};
 
 use super::access::{self, Place};

@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::Duration;
 
-use kubectl_flink::flink::Client;
+use clients::flink::Client;
 use serde_json::{Value, json};
 
 use super::cluster::{Cluster, JOB, said};

@@ -3,10 +3,10 @@
 use std::thread;
 use std::time::Instant;
 
+use clients::zookeeper::Ensemble;
 use config::FlinkConfig;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Api, PostParams};
-use kubectl_flink::zookeeper::Ensemble;
 use serde_json::{Value, json};
 use zookeeper_client::{Acls, Client, CreateMode, Error};
 
@@ -104,5 +104,5 @@ pub(super) fn delete(cluster: &Cluster, quorum: &str, [root, id]: [&str; 2], job
     .map(|(key, value)| (key.to_owned(), value.to_owned()))
     .collect();
     let ensemble = Ensemble::from_config(&config).unwrap();
-    cluster.wait_for(kubectl_flink::zookeeper::delete(&ensemble, Some(jobs))).unwrap();
+    cluster.wait_for(clients::zookeeper::delete(&ensemble, Some(jobs))).unwrap();
 }

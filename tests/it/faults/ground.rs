@@ -7,9 +7,9 @@ use std::time::Duration;
 use api::crd;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
+use clients::cluster::crds;
 use kube::Client;
 use kube::config::Kubeconfig;
-use kubectl_flink::cluster::crds;
 use tokio::sync::Semaphore;
 
 use super::operator::Operator;

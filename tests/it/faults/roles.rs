@@ -4,11 +4,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use clients::cluster::apply::{self, Writer};
 use futures::future::{join, join_all};
 use http::Method;
 use k8s_openapi::api::rbac::v1::RoleBinding;
 use kube::api::{Api, DeleteParams};
-use kubectl_flink::cluster::apply::{self, Writer};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 

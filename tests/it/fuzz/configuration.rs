@@ -2,11 +2,11 @@
 //! options in a deployment.
 
 use api::deployment::{FlinkConfiguration, FlinkDeployment};
+use clients::zookeeper::Ensemble;
 use config::file::{nest, parse_config_yaml, parse_flink_conf, skipped_lines, survives_flink_conf};
 use config::memory::{MemorySize, StatedMemory};
 use config::structure::{join_list, join_map, split_list, split_map};
 use config::{FlinkConfig, duration, quantity};
-use kubectl_flink::zookeeper::Ensemble;
 
 use super::manifest::validated;
 use super::{Target, fuzz_text, kind_of};

@@ -9,11 +9,11 @@ use std::time::Duration;
 use api::status::SavepointFormatType;
 use api::version::FlinkVersion;
 use axum::http::StatusCode;
-use kubectl_flink::flink::checkpoints::{CheckpointKind, CheckpointStatus, Checkpoints};
-use kubectl_flink::flink::failures::{ExecutionResult, FailureCause};
-use kubectl_flink::flink::jars::RunRequest;
-use kubectl_flink::flink::savepoints::{SavepointStatus, StopRequest};
-use kubectl_flink::flink::{Client, Deadlines, Error};
+use clients::flink::checkpoints::{CheckpointKind, CheckpointStatus, Checkpoints};
+use clients::flink::failures::{ExecutionResult, FailureCause};
+use clients::flink::jars::RunRequest;
+use clients::flink::savepoints::{SavepointStatus, StopRequest};
+use clients::flink::{Client, Deadlines, Error};
 
 use super::{Input, Target, fuzz, kind_of};
 

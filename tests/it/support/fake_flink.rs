@@ -21,8 +21,8 @@ use axum::{
     http::{HeaderMap, Method, StatusCode, Uri},
     response::Response,
 };
+use clients::flink::{Client, Deadlines};
 pub(crate) use job::Job;
-use kubectl_flink::flink::{Client, Deadlines};
 pub(crate) use ledger::Submission;
 use serde_json::json;
 

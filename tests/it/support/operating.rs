@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api::deployment::FlinkDeployment;
+use clients::flink::access::{Connector, Options};
 use config::OperatorConfig;
-use kubectl_flink::flink::access::{Connector, Options};
 use kubectl_flink::operator::context::Context;
 use kubectl_flink::operator::preview::{self, Preview};
 use kubectl_flink::operator::run::{Operator, Watch, start};

@@ -3,7 +3,7 @@
 use expect_test::{Expect, expect};
 
 use super::*;
-use crate::cluster::access::Deed;
+use clients::cluster::access::Deed;
 
 fn installed(ready: i32) -> Installed {
     let name = "ops/operator".to_owned();

@@ -6,10 +6,10 @@ use http::{Request, Response};
 use kube::client::Body;
 
 use super::*;
-use crate::flink::access::{Connector, Options};
 use crate::operator::context::Context;
 use crate::operator::run::start;
 use crate::webhook::{Task, Turn};
+use clients::flink::access::{Connector, Options};
 use metrics::family::Value;
 use metrics::{Identity, Settings};
 

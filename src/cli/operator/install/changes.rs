@@ -9,8 +9,8 @@ use super::{objects as objects_of, values_of};
 use crate::cli::change;
 use crate::cli::failure::Failure;
 use crate::cli::operator::{MANAGED_BY, MANAGER, VALUES};
-use crate::cluster::apply::ObjectId;
-use crate::cluster::read;
+use clients::cluster::apply::ObjectId;
+use clients::cluster::read;
 
 pub(super) struct Change {
     pub(super) object: Value,

@@ -1,7 +1,7 @@
 use expect_test::{Expect, expect};
 
 use super::*;
-use crate::flink::sql_gateway::Change;
+use clients::flink::sql_gateway::Change;
 
 fn column(name: &str, kind: &str) -> Column {
     Column { name: name.to_owned(), kind: kind.to_owned() }

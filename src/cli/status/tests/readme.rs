@@ -62,7 +62,7 @@ fn upgraded() -> Facts {
                             "end_to_end_duration": 31, "external_path": format!("{FOLDER}/checkpoints/{id}/chk-10")},
                         "restored": {"id": 2, "restore_timestamp": 1, "is_savepoint": true, "external_path": savepoint}},
                 })))),
-                exceptions: Ok(crate::flink::failures::JobExceptions {
+                exceptions: Ok(clients::flink::failures::JobExceptions {
                     entries: Vec::new(),
                     is_truncated: false,
                 }),

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use api::version::FlinkVersion;
-use kubectl_flink::flink::access::{Access, Connector, Options, Target};
-use kubectl_flink::flink::jars::RunRequest;
-use kubectl_flink::flink::{self, Deadlines};
+use clients::flink::access::{Access, Connector, Options, Target};
+use clients::flink::jars::RunRequest;
+use clients::flink::{self, Deadlines};
 use serde_json::Value;
 
 use super::{Cluster, jar};

@@ -4,10 +4,10 @@
 use axum::body::Body;
 use axum::extract::Request;
 use axum::response::Response;
+use clients::flink::sql_gateway;
 use futures::{SinkExt, StreamExt};
 use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
-use kubectl_flink::flink::sql_gateway;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_tungstenite::WebSocketStream;

@@ -113,7 +113,8 @@ pub async fn users(client: &Client) -> Result<Users> {
 }
 
 impl Users {
-    pub(crate) fn add_deployment(&mut self, deployment: &Value) {
+    /// Counts what this FlinkDeployment refers to, as the API server has it.
+    pub fn add_deployment(&mut self, deployment: &Value) {
         let cluster = name_of(deployment);
         let references = &mut self.references;
         if !deployment.pointer("/spec/job").is_some_and(Value::is_object) {

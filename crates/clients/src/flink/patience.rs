@@ -30,7 +30,7 @@ pub async fn with<T>(patience: Arc<dyn Patience>, work: impl Future<Output = T>)
 }
 
 /// Waits for an answer of Flink's, or of another service that may take long.
-pub(crate) async fn wait<T>(answer: impl Future<Output = T>) -> T {
+pub async fn wait<T>(answer: impl Future<Output = T>) -> T {
     let Ok(patience) = PATIENCE.try_with(Arc::clone) else { return answer.await };
     let mut answer = pin!(answer);
     if let Ok(answer) = tokio::time::timeout(GRACE, &mut answer).await {
