@@ -38,7 +38,7 @@ format: ## format the code
 test-fast: ## format, lints, unit, property, golden and command line tests, documentation
 	CARGO="$(CARGO)" tests/all.sh fast
 
-test: ## all tests: also against a real API server, and end to end with real Flink; 40 minutes
+test: ## all tests: also against a real API server, and end to end with real Flink; half an hour to 50 minutes
 	CARGO="$(CARGO)" tests/all.sh
 
 test-all: ## those with all points of the crash matrix, new seeds, long runs, documentation and mutations; hours
