@@ -23,7 +23,7 @@ KUBECTL_FLINK_TEST_JAR_SUM=$(sha256sum "$folder/job.jar" | cut -d ' ' -f 1)
 "$sources/s3.sh"
 "$alone" "$sources/s3.sh" "$folder/job.jar" "$folder/s3-address" >"$folder/s3.log" 2>&1 &
 started $!
-"$alone" java -Xmx256m -cp "$packages/jars/*" "$sources/MiniHdfs.java" "$folder/hdfs" "$folder/job.jar" "$folder/hdfs-address" \
+"$alone" java -Xmx256m -Djava.io.tmpdir="$folder" -cp "$packages/jars/*" "$sources/MiniHdfs.java" "$folder/hdfs" "$folder/job.jar" "$folder/hdfs-address" \
     >"$folder/hdfs.log" 2>&1 &
 started $!
 
