@@ -166,14 +166,13 @@ fn in_foreground(handled: &Handled, namespace: &str) -> Option<Check> {
     let Handled { deployments, current, age_seconds } = *handled;
     let age = age_seconds.filter(|_| deployments > 0 && current == deployments)?;
     let told = format!(
-        "all {deployments} deployments of namespace `{namespace}` are as an operator left them {}",
+        "all {deployments} deployments of namespace `{namespace}` are as one in the foreground left them {} ago",
         table::age(age)
     );
     if age <= RECENT_SECONDS {
-        let text = format!("runs in the foreground: {told} ago");
-        return Some(check(NAME, Result::Passed, text));
+        return Some(check(NAME, Result::Passed, told));
     }
-    let text = format!("none is installed or leads by a Lease; {told} ago");
+    let text = format!("none is installed or leads by a Lease; {told}");
     Some(check(NAME, Result::Warning, text).hint(
         "fine where one runs in a terminal, which shows only when it writes: kubectl flink operate",
     ))

@@ -85,7 +85,7 @@ fn an_operator_in_a_terminal_shows_by_what_it_wrote() {
     assert_eq!(judged(2, 1, Some(5)), judged(0, 0, None), "an edit waits");
     assert_eq!(
         judged(2, 2, Some(40)),
-        "Passed: runs in the foreground: all 2 deployments of namespace `shop` are as an operator left them 40s ago"
+        "Passed: all 2 deployments of namespace `shop` are as one in the foreground left them 40s ago"
     );
     assert!(judged(2, 2, Some(4000)).starts_with("Warning: none is installed"));
 }
