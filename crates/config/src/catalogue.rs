@@ -85,7 +85,11 @@ pub fn all() -> impl Iterator<Item = &'static Known> {
 
 /// The option that has this name, now or formerly.
 pub fn find(key: &str) -> Option<&'static Known> {
-    all().find(|known| known.keys().any(|name| name == key))
+    named(all(), key)
+}
+
+fn named(mut options: impl Iterator<Item = &'static Known>, key: &str) -> Option<&'static Known> {
+    options.find(|known| known.keys().any(|name| name == key))
 }
 
 /// The key without what makes it a default of a namespace or Flink version.
@@ -96,20 +100,19 @@ pub(super) fn plain(key: &str) -> &str {
 
 /// Values that are not of their option's type, as defaults of a namespace or version too.
 pub fn wrong_values(config: &FlinkConfig) -> Vec<InvalidValue> {
-    let mut all = Vec::new();
+    let mut found = Vec::new();
     for (key, text) in config.iter() {
         let name = plain(key);
-        let flinks = o::OF_EACH_LOOK.iter().find(|known| known.keys().any(|known| known == name));
-        let Some(known) = find(name).or(flinks) else { continue };
+        let Some(known) = named(all().chain(o::OF_EACH_LOOK), name) else { continue };
         if known.effect == Effect::Nowhere {
             continue;
         }
         let alone = FlinkConfig::from_iter([(known.key, text)]);
         let Err(invalid) = (known.check)(&alone) else { continue };
         let wrong = InvalidValue { key: key.to_owned(), ..invalid };
-        all.push(if is_secret(key) { wrong.hidden() } else { wrong });
+        found.push(if is_secret(key) { wrong.hidden() } else { wrong });
     }
-    all
+    found
 }
 
 #[cfg(test)]
