@@ -12,7 +12,8 @@ crates() {
 }
 none() {
     if [ -s "$folder/others" ]; then
-        echo "$1" >&2
+        echo "$1; name them in Cargo.toml of crates/features," >&2
+        echo "or of crates/client-features where pure crates do without:" >&2
         cat "$folder/others" >&2
         exit 1
     fi
@@ -22,14 +23,12 @@ crates normal,build,dev >"$folder/tests"
 cut -d ' ' -f 1,2 "$folder/program" >"$folder/names"
 # Of the tests' crates those that the program has too.
 grep -F -f "$folder/names" "$folder/tests" | comm -13 "$folder/program" - >"$folder/others"
-none "features that only dev-dependencies ask for; name them in Cargo.toml of crates/features,
-or of crates/client-features where pure crates do without:"
+none "features that only dev-dependencies ask for"
 crates normal,build,dev --workspace >"$folder/all"
 for manifest in crates/*/Cargo.toml; do
     # Nobody builds those alone.
     case $manifest in crates/features/* | crates/client-features/*) continue ;; esac
     name=$(sed -n 's/^name = "\(.*\)"/\1/p' "$manifest" | head -n 1)
     crates normal,build,dev -p "$name" | comm -23 - "$folder/all" >"$folder/others"
-    none "crates that $name has with fewer features than the workspace; name the missing ones in Cargo.toml of crates/features,
-or of crates/client-features where pure crates do without:"
+    none "crates that $name has with fewer features than the workspace"
 done
