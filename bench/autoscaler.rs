@@ -1,5 +1,5 @@
-//! What it takes to make the autoscaler's cycles of a whole fleet: CPU time and memory, from REST
-//! answers as Flink gives them to the decision, without the network between.
+//! CPU time and memory of the autoscaler's cycles for a whole fleet, from Flink's REST answers to the
+//! decision, without the network between.
 
 use std::fs;
 use std::time::Duration;
@@ -38,7 +38,7 @@ pub(crate) fn run(jobs: usize, vertices: usize, minutes: usize) -> Result<Value>
     let idle = usage()?;
     let (mut cpu, mut decided) = (Vec::new(), 0_usize);
     for minute in 0..minutes {
-        // What Flink does in that minute is not counted.
+        // The stand-in for Flink makes its answers before the clock starts.
         let answers = Answers::new(vertices, minute)?;
         let before = usage()?;
         for (number, state) in fleet.iter_mut().enumerate() {
@@ -47,7 +47,7 @@ pub(crate) fn run(jobs: usize, vertices: usize, minutes: usize) -> Result<Value>
         }
         cpu.push(usage()?.0 - before.0);
     }
-    // Those with a full window: the first ones have little to evaluate.
+    // Only minutes with a full metrics window count: the first ones have little to evaluate.
     let full = cpu.get(minutes.min(17)..).filter(|rest| !rest.is_empty()).unwrap_or(&cpu);
     let cpu_a_minute = full.iter().sum::<f64>() / full.len() as f64;
     let (_, rss, peak) = usage()?;

@@ -81,7 +81,7 @@ async fn everything_settles_after_any_trouble() {
     weather::everything_settles().await;
 }
 
-/// Those that tell by the time that something takes, or stop the control plane: beside others they would take longer.
+/// Those that tell by the time that something takes, or stop the control plane: beside all others they would take longer.
 mod alone {
     use super::{leaders, parts, restored, shards};
 

@@ -38,7 +38,7 @@ use self::cache::Cache;
 use self::sink::Sink;
 use self::uri::Scheme;
 
-/// What a source answers.
+/// The answer of a source to a request for a jar.
 enum Opened {
     /// The copy with the validator that was named is still current.
     NotModified,
@@ -50,7 +50,7 @@ struct Body {
     stream: BoxStream<'static, Result<Bytes, Error>>,
     /// Where the source says so.
     size_bytes: Option<u64>,
-    /// What tells this version of the jar from others, such as an `ETag`.
+    /// A mark of this version of the jar, such as an `ETag`; a later request names it.
     validator: Option<String>,
 }
 

@@ -37,7 +37,7 @@ pub(super) struct Copy {
     pub(super) validator: String,
 }
 
-/// What is known of a copy, beside it as JSON.
+/// Version, checksum and size of a copy, kept beside it as JSON.
 #[derive(Serialize, Deserialize)]
 struct Label {
     validator: String,
