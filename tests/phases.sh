@@ -1,23 +1,33 @@
 # Seconds of each phase and of each test. To be sourced by a script that is in the project's folder.
 #
-#   phase NAME COMMAND…  runs a phase, and tells its seconds when it is over
+#   phase NAME COMMAND…  runs a phase, and tells its seconds when it is over, and how busy the machine was
 #   together SCRIPT…     runs phases side by side: each tells what it said when it is over
 #   slowest              tells which phases and which ten tests took the longest
 KUBECTL_FLINK_TEST_SECONDS=${KUBECTL_FLINK_TEST_SECONDS:-$PWD/target/tmp/seconds}
 export KUBECTL_FLINK_TEST_SECONDS
 mkdir -p "$KUBECTL_FLINK_TEST_SECONDS"
 
+# Hundredths of a second that all CPUs have been busy or idle since the machine started: `BUSY IDLE`.
+cpu() {
+    awk '$1 == "cpu" {print $2 + $3 + $4 + $7 + $8, $5 + $6}' /proc/stat 2>/dev/null || true
+}
+
 phase() {
     phase_name=$1
     shift
     echo "== $phase_name"
     phase_start=$(date +%s)
+    phase_cpu=$(cpu)
     # In a process of its own: what it names the same is its own.
     phase_status=0
     ("$@") || phase_status=$?
     phase_seconds=$(($(date +%s) - phase_start))
+    # Nothing where there is no /proc.
+    phase_busy=$(echo "$phase_cpu $(cpu)" | awk 'NF == 4 && $3 + $4 > $1 + $2 {
+        printf "%3.0f %%", 100 * ($3 - $1) / ($3 - $1 + $4 - $2)
+    }')
     echo "== $phase_name: $phase_seconds s"
-    printf '%6d s  %s\n' "$phase_seconds" "$phase_name" >>"$KUBECTL_FLINK_TEST_SECONDS/phases"
+    printf '%6d s %s  %s\n' "$phase_seconds" "$phase_busy" "$phase_name" >>"$KUBECTL_FLINK_TEST_SECONDS/phases"
     return "$phase_status"
 }
 
@@ -37,7 +47,7 @@ together() {
 }
 
 slowest() {
-    echo "== seconds of each phase"
+    echo "== seconds of each phase, and how much of the CPUs was in use"
     cat "$KUBECTL_FLINK_TEST_SECONDS/phases"
     echo "== the ten slowest tests"
     # Lines such as `ok e2e::care::a_failed_job_is_started_again <41.203s>`.
