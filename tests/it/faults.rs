@@ -1,8 +1,8 @@
 //! The real operator process against a real API server, and everything that can go wrong between.
 //!
 //! A proxy stands before the API server and before Flink. It sees every request, kills the operator
-//! at any of them, or lets them go wrong; the clusters are played by [`world`]. Each test brings up
-//! a control plane of its own and removes it. See `tests/cluster.sh`.
+//! at any of them, or lets them go wrong; the clusters are played by [`world`]. The tests share a control
+//! plane, but for those that stop or restore it. See `tests/cluster.sh`.
 
 mod end_state;
 mod ground;
@@ -27,91 +27,102 @@ mod views;
 mod weather;
 mod world;
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "needs a control plane"]
-async fn a_crash_at_any_write_changes_nothing_in_the_end() {
-    matrix::every_point_leads_to_the_same_end().await;
+use std::sync::LazyLock;
+
+/// Runs a test on the runtime of all tests: what they share has tasks that go on when one of them is over.
+fn run(test: impl Future<Output = ()>) {
+    static RUNTIME: LazyLock<tokio::runtime::Runtime> = LazyLock::new(|| {
+        let mut builder = tokio::runtime::Builder::new_multi_thread();
+        builder.worker_threads(4).enable_all().build().unwrap()
+    });
+    RUNTIME.block_on(test);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[test]
 #[ignore = "needs a control plane"]
-async fn no_write_has_to_be_heard_of() {
-    named::no_write_has_to_be_heard_of().await;
+fn a_crash_at_any_write_changes_nothing_in_the_end() {
+    run(matrix::every_point_leads_to_the_same_end());
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[test]
 #[ignore = "needs a control plane"]
-async fn rights_may_go_and_come_back() {
-    named::rights_may_go_and_come_back().await;
+fn no_write_has_to_be_heard_of() {
+    run(named::no_write_has_to_be_heard_of());
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[test]
 #[ignore = "needs a control plane"]
-async fn a_new_operator_may_see_what_is_not() {
-    views::a_new_operator_may_see_what_is_not().await;
+fn rights_may_go_and_come_back() {
+    run(named::rights_may_go_and_come_back());
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[test]
 #[ignore = "needs a control plane"]
-async fn a_stale_watch_hides_nothing_for_long() {
-    views::a_stale_watch_hides_nothing_for_long().await;
+fn a_new_operator_may_see_what_is_not() {
+    run(views::a_new_operator_may_see_what_is_not());
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[test]
 #[ignore = "needs a control plane"]
-async fn each_kind_of_fault_changes_nothing_in_the_end() {
-    kinds::each_kind_of_fault_changes_nothing_in_the_end().await;
+fn a_stale_watch_hides_nothing_for_long() {
+    run(views::a_stale_watch_hides_nothing_for_long());
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[test]
 #[ignore = "needs a control plane"]
-async fn flink_may_be_wrong() {
-    mistakes::flink_may_be_wrong().await;
+fn each_kind_of_fault_changes_nothing_in_the_end() {
+    run(kinds::each_kind_of_fault_changes_nothing_in_the_end());
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[test]
 #[ignore = "needs a control plane"]
-async fn a_job_that_nobody_saw_may_be_lost() {
-    named::a_job_that_nobody_saw_may_be_lost().await;
+fn flink_may_be_wrong() {
+    run(mistakes::flink_may_be_wrong());
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[test]
 #[ignore = "needs a control plane"]
-async fn everything_settles_after_any_trouble() {
-    weather::everything_settles().await;
+fn a_job_that_nobody_saw_may_be_lost() {
+    run(named::a_job_that_nobody_saw_may_be_lost());
+}
+
+#[test]
+#[ignore = "needs a control plane"]
+fn everything_settles_after_any_trouble() {
+    run(weather::everything_settles());
 }
 
 /// Those that tell by the time that something takes, or stop the control plane: beside all others they would take longer.
 mod alone {
-    use super::{leaders, parts, restored, shards};
+    use super::{leaders, parts, restored, run, shards};
 
-    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    #[test]
     #[ignore = "needs a control plane"]
-    async fn of_two_operators_one_leads() {
-        leaders::one_leads().await;
+    fn of_two_operators_one_leads() {
+        run(leaders::one_leads());
     }
 
-    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    #[test]
     #[ignore = "needs a control plane"]
-    async fn several_operators_share_the_namespaces() {
-        shards::each_has_its_part().await;
+    fn several_operators_share_the_namespaces() {
+        run(shards::each_has_its_part());
     }
 
-    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    #[test]
     #[ignore = "needs a control plane"]
-    async fn etcd_may_restart() {
-        parts::may_restart("etcd").await;
+    fn etcd_may_restart() {
+        run(parts::may_restart("etcd"));
     }
 
-    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    #[test]
     #[ignore = "needs a control plane"]
-    async fn the_api_server_may_restart() {
-        parts::may_restart("kube-apiserver").await;
+    fn the_api_server_may_restart() {
+        run(parts::may_restart("kube-apiserver"));
     }
 
-    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    #[test]
     #[ignore = "needs a control plane"]
-    async fn the_store_may_go_back() {
-        restored::the_store_may_go_back().await;
+    fn the_store_may_go_back() {
+        run(restored::the_store_may_go_back());
     }
 }

@@ -1,7 +1,8 @@
-//! What all cases of a test stand on: a control plane of their own, and Flink clusters without Flink.
+//! What cases stand on: a control plane, and Flink clusters without Flink.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use api::crd;
@@ -10,9 +11,10 @@ use base64::prelude::BASE64_STANDARD;
 use clients::cluster::crds;
 use kube::Client;
 use kube::config::Kubeconfig;
-use tokio::sync::Semaphore;
+use tokio::sync::{OnceCell, Semaphore};
 
 use super::operator::Operator;
+use super::trouble::Base;
 use super::world::World;
 use crate::support::api_client;
 use crate::support::program::program;
@@ -36,12 +38,14 @@ impl Drop for Sandbox {
 }
 
 /// Cases that are played at the same time: most of their time is waiting.
-const AT_ONCE: usize = 36;
+const AT_ONCE: usize = 30;
 /// A place for each case that is being played, of all tests that run side by side.
 pub(super) static ROOM: Semaphore = Semaphore::const_new(AT_ONCE);
 
-/// What all cases of a test stand on.
+/// What cases stand on.
 pub(super) struct Ground {
+    /// How scenarios end in which nothing goes wrong, by name.
+    pub(super) bases: Mutex<BTreeMap<&'static str, Arc<OnceCell<Arc<Base>>>>>,
     sandbox: Sandbox,
     pub(super) folder: tempfile::TempDir,
     pub(super) client: Client,
@@ -49,6 +53,22 @@ pub(super) struct Ground {
 }
 
 impl Ground {
+    /// That of all tests which leave the control plane alone; it goes with the last of them. Their namespaces
+    /// have different names.
+    pub(super) async fn shared() -> Arc<Self> {
+        static SHARED: tokio::sync::Mutex<(usize, Weak<Ground>)> =
+            tokio::sync::Mutex::const_new((0, Weak::new()));
+        let mut shared = SHARED.lock().await;
+        if let Some(ground) = shared.1.upgrade() {
+            return ground;
+        }
+        // The one before may still be going.
+        shared.0 += 1;
+        let ground = Arc::new(Self::new(&format!("shared-{}", shared.0)).await);
+        shared.1 = Arc::downgrade(&ground);
+        ground
+    }
+
     pub(super) async fn new(name: &str) -> Self {
         // Refused where another test was first, which is as good.
         drop(rustls::crypto::ring::default_provider().install_default());
@@ -68,7 +88,7 @@ impl Ground {
         crds::apply(&client, &crd::all(), false).await.unwrap();
         crds::wait_until_established(&client, &crd::all(), Duration::from_secs(30)).await.unwrap();
         let world = World::start(client.clone()).await;
-        Self { sandbox, folder, client, world }
+        Self { bases: Mutex::default(), sandbox, folder, client, world }
     }
 
     /// An operator that keeps its log under this name, and trusts the control plane's authority alone.

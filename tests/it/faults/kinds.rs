@@ -125,7 +125,7 @@ fn other_lives() -> impl Iterator<Item = &'static Scenario> {
 }
 
 pub(super) async fn each_kind_of_fault_changes_nothing_in_the_end() {
-    let ground = Arc::new(Ground::new("kinds").await);
+    let ground = Ground::shared().await;
     let trouble = |&(name, is_it, fault, times): &Kind| {
         let trouble = Trouble::first(name, times, is_it, fault);
         // All of them, and not only the first.

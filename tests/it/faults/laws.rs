@@ -11,7 +11,8 @@ pub(super) fn broken_in(recorded: &[Recorded]) -> Vec<String> {
     let mut broken = Vec::new();
     let mut repeated: (usize, String) = (0, String::new());
     for one in recorded {
-        if one.fault.is_some() {
+        // One without a status got no answer in time.
+        if one.fault.is_some() || one.status.is_none() {
             repeated = (0, String::new());
         }
         let is_taken = one.fault.is_none() && one.status.is_some_and(|status| status < 300);

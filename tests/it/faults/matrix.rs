@@ -49,7 +49,7 @@ struct Killed {
 
 pub(super) async fn every_point_leads_to_the_same_end() {
     let begun = Instant::now();
-    let ground = Arc::new(Ground::new("matrix").await);
+    let ground = Ground::shared().await;
     let wanted = wanted();
     let bases = wanted.iter().map(|scenario| {
         let (ground, scenario) = (Arc::clone(&ground), *scenario);
@@ -104,11 +104,10 @@ pub(super) async fn every_point_leads_to_the_same_end() {
 }
 
 /// Plays the scenario for each of its points.
-fn kill(ground: &Arc<Ground>, scenario: &'static Scenario, base: Base) -> Vec<Killed> {
-    let Base { points, sure, took, .. } = &base;
+fn kill(ground: &Arc<Ground>, scenario: &'static Scenario, base: Arc<Base>) -> Vec<Killed> {
+    let Base { points, sure, took, .. } = &*base;
     let (name, all, sure_ones) = (scenario.name, points.len(), sure.len());
     println!("{name}: {all} writes, {sure_ones} of them in every run, {took:?} undisturbed");
-    let base = Arc::new(base);
     let case = |(index, moment): (usize, Moment)| {
         let point = base.points[index].clone();
         let is_sure = base.sure.contains(&point);

@@ -17,7 +17,7 @@ const WRONG_LISTS: usize = 4;
 const WRONG_LISTS_OF_CANCEL: usize = 1;
 
 pub(super) async fn flink_may_be_wrong() {
-    let ground = Arc::new(Ground::new("mistakes").await);
+    let ground = Ground::shared().await;
     let last_state_upgrade = same_end(&ground, "last_state_upgrade", |_| {
         let mut all = leaders(BEGIN, &[1, 2, 3]);
         all.extend(lists(WRONG_LISTS, &[BEGIN, CLUSTER_ENDS]));

@@ -21,7 +21,7 @@ const AWAY: Duration = Duration::from_secs(6);
 /// It is carried out, and the operator never hears of it.
 pub(super) async fn no_write_has_to_be_heard_of() {
     const SILENCE: Fault = Fault::Silence(Moment::After);
-    let ground = Arc::new(Ground::new("silence").await);
+    let ground = Ground::shared().await;
     let at_each_point = ["savepoint_upgrade", "last_state_upgrade"].map(|scenario| {
         same_end(&ground, scenario, |base| {
             let numbered = base.points.iter().enumerate();
@@ -75,7 +75,7 @@ const SHOWN: [(&str, &str); 2] = [
 
 /// Rights are taken away in mid-run, and given back.
 pub(super) async fn rights_may_go_and_come_back() {
-    let ground = Arc::new(Ground::new("rights").await);
+    let ground = Ground::shared().await;
     let lives = [("savepoint_upgrade", &RIGHTS[..]), ("session_job_upgrade", &RIGHTS_OF_JOBS)];
     let lives = lives.map(|(scenario, rights)| {
         same_end(&ground, scenario, |_| {
@@ -108,7 +108,7 @@ fn away(resource: &'static str) -> Script {
 /// What became of a submission nobody saw: the job ran while no operator did, and its cluster, which
 /// keeps no jobs, lost it. It is not started again from where it began.
 pub(super) async fn a_job_that_nobody_saw_may_be_lost() {
-    let ground = Arc::new(Ground::new("unseen").await);
+    let ground = Ground::shared().await;
     let is_run = |asked: &Asked| asked.path.contains("/run");
     let stage = Stage::new(&ground, "unseen", first(1, is_run, Fault::Kill(Moment::After))).await;
     stage.create(session_cluster()).await;

@@ -160,18 +160,25 @@ pub(super) struct Case {
 }
 
 /// How often a scenario is played in peace: twice where a share of its points is tried.
-fn undisturbed() -> usize {
+fn undisturbed_runs() -> usize {
     if std::env::var_os("KUBECTL_FLINK_FAULT_SHARE").is_some() { 2 } else { 3 }
 }
 
+/// How the scenario ends in peace; played once for all tests.
+pub(super) async fn base(ground: &Arc<Ground>, scenario: &Scenario) -> Arc<Base> {
+    let known = Arc::clone(ground.bases.lock().unwrap().entry(scenario.name).or_default());
+    let base = known.get_or_init(async || Arc::new(Box::pin(undisturbed(ground, scenario)).await));
+    Arc::clone(base.await)
+}
+
 /// Plays the scenario in peace, more than once: what one run has and another has not is chance.
-pub(super) async fn base(ground: &Arc<Ground>, scenario: &Scenario) -> Base {
+async fn undisturbed(ground: &Arc<Ground>, scenario: &Scenario) -> Base {
     let begun = Instant::now();
     let calm = async |run| {
         let namespace = format!("case-{}-undisturbed-{run}", scenario.name.replace('_', "-"));
         play(ground, &namespace, scenario, Box::new(|_| None)).await
     };
-    let mut others = futures::future::join_all((0..undisturbed()).map(calm)).await;
+    let mut others = futures::future::join_all((0..undisturbed_runs()).map(calm)).await;
     let one = others.remove(0);
     let mut points = points::of(&one.recorded, &one.namespace);
     let mut sure: BTreeSet<Point> = points.iter().cloned().collect();
@@ -259,8 +266,7 @@ pub(super) async fn same_end(
 ) {
     let begun = Instant::now();
     let scenario = scenarios::ALL.iter().find(|one| one.name == scenario).unwrap();
-    // Several are played by one future.
-    let base = Arc::new(Box::pin(base(ground, scenario)).await);
+    let base = base(ground, scenario).await;
     let mut cases = Vec::new();
     for trouble in troubles(&base) {
         let (ground, base) = (Arc::clone(ground), Arc::clone(&base));

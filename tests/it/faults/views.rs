@@ -30,7 +30,7 @@ const CLUSTERS: (&str, &str) = ("deployments", "/deployments?");
 const PODS: (&str, &str) = ("pods", "/pods?");
 
 pub(super) async fn a_new_operator_may_see_what_is_not() {
-    let ground = Arc::new(Ground::new("views").await);
+    let ground = Ground::shared().await;
     let of_deployments = same_end(&ground, "savepoint_upgrade", |base| {
         let mut all = watches(base);
         // Reads take over from watches that show nothing and never end.
@@ -88,7 +88,7 @@ fn word(fault: WatchFault) -> &'static str {
 
 /// The watches of the operator that runs tell nothing, or too late, or more than once.
 pub(super) async fn a_stale_watch_hides_nothing_for_long() {
-    let ground = Arc::new(Ground::new("stale").await);
+    let ground = Ground::shared().await;
     tokio::join!(
         edits_and_deletions_are_seen(&ground),
         // Nobody edits, and the end is that of an undisturbed run.

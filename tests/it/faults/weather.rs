@@ -40,7 +40,7 @@ pub(super) fn seed() -> u64 {
 pub(super) async fn everything_settles() {
     let seed = seed();
     println!("KUBECTL_FLINK_FAULT_SEED={seed}");
-    let ground = Arc::new(Ground::new("weather").await);
+    let ground = Ground::shared().await;
     let mut hits = Hits::new();
     for round in 0..ROUNDS {
         let lives = (round * LIVES..(round + 1) * LIVES).map(|life| {
