@@ -20,9 +20,10 @@ if [ "$what" != fast ]; then
         seed=1795303101
         # Of each random simulation fewer seeds than by default.
         export KUBECTL_FLINK_SIMULATION_CASES="${KUBECTL_FLINK_SIMULATION_CASES:-12}"
-        # Of the crash matrix an eighth of the points, another one for the next commit.
+        # Of the crash matrix an eighth of the points, with real Flink a third of them and of the examples; another part
+        # with the next commit.
         commits=$(git rev-list --count HEAD 2>/dev/null || echo 0)
-        export KUBECTL_FLINK_FAULT_SHARE="${KUBECTL_FLINK_FAULT_SHARE:-$((commits % 8))/8}"
+        export KUBECTL_FLINK_TEST_SHARE="${KUBECTL_FLINK_TEST_SHARE:-$((commits % 8))/8}"
     fi
     export KUBECTL_FLINK_ANOTHER_SEED="${KUBECTL_FLINK_ANOTHER_SEED:-$seed}"
     export KUBECTL_FLINK_FAULT_SEED="${KUBECTL_FLINK_FAULT_SEED:-$seed}" PROPTEST_RNG_SEED="${PROPTEST_RNG_SEED:-$seed}"
@@ -36,7 +37,8 @@ tests/built.sh restore
 phase "build of the tests" $cargo test --workspace --locked --no-run
 phase "lints" $cargo clippy --workspace --locked --all-targets -- -D warnings
 tests/built.sh keep
-phase "unit tests, simulations, explorations, command line" $cargo test --workspace --locked
+# Many of them wait for a server or for an operator that they have started.
+phase "unit tests, simulations, explorations, command line" env RUST_TEST_THREADS=8 $cargo test --workspace --locked
 if [ -n "$what" ]; then
     phase "documentation" env RUSTDOCFLAGS="-D warnings -A rustdoc::private-intra-doc-links" \
         $cargo doc --workspace --locked --no-deps --document-private-items

@@ -7,3 +7,4 @@ pub(crate) mod fake_sql_gateway;
 pub(crate) mod operating;
 pub(crate) mod program;
 pub(crate) mod rights;
+pub(crate) mod share;

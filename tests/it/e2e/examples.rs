@@ -8,14 +8,34 @@ use serde_json::{Value, json};
 
 use super::cluster::{Cluster, PATIENCE, project};
 use super::is;
+use crate::support::share::third;
 
 const DEPLOYMENT: &str = "FlinkDeployment";
 
+/// Those that a run tries side by side.
+type Examples = (&'static str, fn(&mut Cluster));
+
+const EXAMPLES: [Examples; 6] = [
+    ("high availability and a snapshot", high_availability_and_a_snapshot),
+    ("standalone and reactive", standalone_and_reactive),
+    ("Flink 2 and periodic snapshots", flink_2_and_periodic_snapshots),
+    ("pod template and ingress", pod_template_and_ingress),
+    ("log forwarder", log_forwarder),
+    ("batch", batch),
+];
+
 #[test]
 #[ignore = "needs a sandbox with real Flink"]
-fn examples_of_modes_and_versions_run() {
+fn examples_run() {
     let mut cluster = Cluster::new("examples");
     cluster.start_operator();
+    for (name, run) in third(EXAMPLES) {
+        println!("-- {name}");
+        run(&mut cluster);
+    }
+}
+
+fn high_availability_and_a_snapshot(cluster: &mut Cluster) {
     cluster.run_all(&["basic.yaml", "stateful-ha.yaml"], |cluster| {
         // Of the first job, asked for by a resource.
         let mut snapshot = cluster.example("snapshot.yaml").remove(0);
@@ -30,7 +50,13 @@ fn examples_of_modes_and_versions_run() {
         let metadata = cluster.data().join("flink-basic").join(folder).join("_metadata");
         assert!(metadata.is_file(), "{} is there", metadata.display());
     });
+}
+
+fn standalone_and_reactive(cluster: &mut Cluster) {
     cluster.run_all(&["standalone.yaml", "reactive.yaml"], |_| {});
+}
+
+fn flink_2_and_periodic_snapshots(cluster: &mut Cluster) {
     // The official image of Flink 2 has the example's jar, and no package of Maven's has it.
     let mut flink_2 = cluster.example("flink-2.yaml").remove(0);
     let counter = cluster.job();
@@ -39,6 +65,61 @@ fn examples_of_modes_and_versions_run() {
     flink_2["spec"]["job"]["args"] = counter["spec"]["job"]["args"].clone();
     let periodic = cluster.example("periodic-snapshots.yaml").remove(0);
     cluster.run(&[flink_2, periodic], |_| {});
+}
+
+fn pod_template_and_ingress(cluster: &mut Cluster) {
+    cluster.run_all(&["pod-template.yaml", "ingress.yaml"], |cluster| {
+        cluster.name = "pod-template".to_owned();
+        let pod = cluster.task_managers().remove(0).spec.unwrap();
+        let zone = pod.containers[0].env.iter().flatten().find(|one| one.name == "TZ").unwrap();
+        assert_eq!(zone.value.as_deref(), Some("UTC"), "the role's template is over that of all");
+        let ingress = cluster.read("networking.k8s.io/v1", "Ingress", "with-ingress");
+        let rule = &ingress["spec"]["rules"][0];
+        let host = format!("with-ingress.{}.flink.example.com", cluster.namespace);
+        assert_eq!(rule["host"], host);
+        let backend = &rule["http"]["paths"][0]["backend"]["service"];
+        // No controller serves it here; what it points to answers.
+        let address = cluster.service_address(backend["name"].as_str().unwrap());
+        let port = &backend["port"]["number"];
+        let asked = async { reqwest::get(format!("http://{address}:{port}/")).await };
+        assert!(cluster.wait_for(asked).unwrap().status().is_success(), "the web UI answers");
+    });
+}
+
+fn log_forwarder(cluster: &mut Cluster) {
+    // Fluent Bit's image is on a registry; what reads the files here is Flink's own.
+    let mut forwarder = cluster.example("log-forwarder.yaml").remove(0);
+    let sidecar = &mut forwarder["spec"]["podTemplate"]["spec"]["containers"][1];
+    assert_eq!(sidecar["name"], "fluent-bit");
+    sidecar["image"] = json!("flink:1.20");
+    sidecar["command"] = json!(["sh", "-c"]);
+    let wait_and_read =
+        "until cat /flink-logs/*.log; do sleep 1; done; tail -n 0 -F /flink-logs/*.log";
+    sidecar["args"] = json!([wait_and_read]);
+    cluster.create(&json!({
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "log-forwarder", "namespace": cluster.namespace},
+        "data": {"fluent-bit.conf": ""},
+    }));
+    cluster.run(&[forwarder], |cluster| {
+        cluster.name = "log-forwarder".to_owned();
+        for pod in [cluster.job_manager(), cluster.task_managers().remove(0)] {
+            let name = pod.metadata.name.unwrap();
+            let lines = cluster.log_of(&name, "fluent-bit");
+            assert!(lines.contains(" INFO "), "{name} forwards its log: {lines}");
+        }
+    });
+}
+
+fn batch(cluster: &mut Cluster) {
+    // It ends by itself.
+    let batch = cluster.example("batch.yaml").remove(0);
+    cluster.deploy(&batch);
+    let ended = cluster.wait_until_one(DEPLOYMENT, "batch", "FINISHED", |seen| {
+        seen["status"]["jobStatus"]["state"] == "FINISHED" && is(seen, "lifecycleState", "STABLE")
+    });
+    assert!(ended["status"]["error"].is_null(), "{ended:#}");
 }
 
 /// Pods of other tests would find no node.
@@ -87,61 +168,6 @@ fn a_node_is_drained(cluster: &mut Cluster) {
     assert!(taken["status"]["path"].as_str().unwrap().contains("/savepoints/"), "{taken:#}");
     assert_eq!(of_notices(cluster).len(), 1, "a notice has one snapshot");
     assert_eq!(cluster.job_manager_incarnation(), incarnation, "the job was left alone");
-}
-
-#[test]
-#[ignore = "needs a sandbox with real Flink"]
-fn examples_of_pods_and_services_run() {
-    let mut cluster = Cluster::new("examples-pods");
-    cluster.start_operator();
-    cluster.run_all(&["pod-template.yaml", "ingress.yaml"], |cluster| {
-        cluster.name = "pod-template".to_owned();
-        let pod = cluster.task_managers().remove(0).spec.unwrap();
-        let zone = pod.containers[0].env.iter().flatten().find(|one| one.name == "TZ").unwrap();
-        assert_eq!(zone.value.as_deref(), Some("UTC"), "the role's template is over that of all");
-        let ingress = cluster.read("networking.k8s.io/v1", "Ingress", "with-ingress");
-        let rule = &ingress["spec"]["rules"][0];
-        let host = format!("with-ingress.{}.flink.example.com", cluster.namespace);
-        assert_eq!(rule["host"], host);
-        let backend = &rule["http"]["paths"][0]["backend"]["service"];
-        // No controller serves it here; what it points to answers.
-        let address = cluster.service_address(backend["name"].as_str().unwrap());
-        let port = &backend["port"]["number"];
-        let asked = async { reqwest::get(format!("http://{address}:{port}/")).await };
-        assert!(cluster.wait_for(asked).unwrap().status().is_success(), "the web UI answers");
-    });
-
-    // Fluent Bit's image is on a registry; what reads the files here is Flink's own.
-    let mut forwarder = cluster.example("log-forwarder.yaml").remove(0);
-    let sidecar = &mut forwarder["spec"]["podTemplate"]["spec"]["containers"][1];
-    assert_eq!(sidecar["name"], "fluent-bit");
-    sidecar["image"] = json!("flink:1.20");
-    sidecar["command"] = json!(["sh", "-c"]);
-    let wait_and_read =
-        "until cat /flink-logs/*.log; do sleep 1; done; tail -n 0 -F /flink-logs/*.log";
-    sidecar["args"] = json!([wait_and_read]);
-    cluster.create(&json!({
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": {"name": "log-forwarder", "namespace": cluster.namespace},
-        "data": {"fluent-bit.conf": ""},
-    }));
-    cluster.run(&[forwarder], |cluster| {
-        cluster.name = "log-forwarder".to_owned();
-        for pod in [cluster.job_manager(), cluster.task_managers().remove(0)] {
-            let name = pod.metadata.name.unwrap();
-            let lines = cluster.log_of(&name, "fluent-bit");
-            assert!(lines.contains(" INFO "), "{name} forwards its log: {lines}");
-        }
-    });
-
-    // It ends by itself.
-    let batch = cluster.example("batch.yaml").remove(0);
-    cluster.deploy(&batch);
-    let ended = cluster.wait_until_one(DEPLOYMENT, "batch", "FINISHED", |seen| {
-        seen["status"]["jobStatus"]["state"] == "FINISHED" && is(seen, "lifecycleState", "STABLE")
-    });
-    assert!(ended["status"]["error"].is_null(), "{ended:#}");
 }
 
 #[test]

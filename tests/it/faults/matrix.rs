@@ -9,6 +9,7 @@ use super::points::{self, Point};
 use super::proxy::{Fault, Moment};
 use super::scenarios::{self, Scenario};
 use super::trouble::{Base, Trouble, base, survive};
+use crate::support::share::share;
 
 /// What a run writes depends on its timing: of the points that all undisturbed runs came by, at most one in so
 /// many may be missed in every try.
@@ -18,16 +19,6 @@ const UNREACHED_MAX: usize = 10;
 fn points_max() -> Option<usize> {
     let points = std::env::var("KUBECTL_FLINK_FAULT_POINTS").ok()?;
     Some(points.parse().expect("KUBECTL_FLINK_FAULT_POINTS is a number"))
-}
-
-/// `KUBECTL_FLINK_FAULT_SHARE`: as `1/4`, every fourth point of each scenario, from the second on.
-fn share() -> (usize, usize) {
-    let Ok(share) = std::env::var("KUBECTL_FLINK_FAULT_SHARE") else { return (0, 1) };
-    let parts = share.split_once('/').and_then(|(which, of)| {
-        let (which, of) = (which.parse().ok()?, of.parse().ok()?);
-        (which < of).then_some((which, of))
-    });
-    parts.expect("KUBECTL_FLINK_FAULT_SHARE is a share such as 0/4")
 }
 
 /// `KUBECTL_FLINK_FAULT_SCENARIO`: only scenarios with this in their name.

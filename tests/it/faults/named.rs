@@ -14,6 +14,7 @@ use super::roles;
 use super::scenarios::{CLUSTER, JOB, job_in_session, session_cluster};
 use super::stage::{SESSION_JOB, Script, Stage, is_stable};
 use super::trouble::{Trouble, first, same_end};
+use crate::support::share::third;
 
 /// How long rights are away.
 const AWAY: Duration = Duration::from_secs(6);
@@ -29,7 +30,7 @@ pub(super) async fn no_write_has_to_be_heard_of() {
                 let trouble = Trouble::at(format!("silent-{}", index + 1), point, SILENCE);
                 if base.sure.contains(point) { trouble } else { trouble.perhaps() }
             });
-            silent.collect()
+            third(silent)
         })
     });
     // What is asked of Flink, in the other lives.

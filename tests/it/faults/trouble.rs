@@ -12,6 +12,7 @@ use super::scenarios::{self, Scenario};
 use super::stage::{Script, Stage};
 use super::world::World;
 use crate::support::fake_flink::Cluster;
+use crate::support::share;
 
 /// How often a case is played until what was meant to go wrong does: under other timing an operator
 /// may not come by.
@@ -161,7 +162,7 @@ pub(super) struct Case {
 
 /// How often a scenario is played in peace: twice where a share of its points is tried.
 fn undisturbed_runs() -> usize {
-    if std::env::var_os("KUBECTL_FLINK_FAULT_SHARE").is_some() { 2 } else { 3 }
+    if share::is_partial() { 2 } else { 3 }
 }
 
 /// How the scenario ends in peace; played once for all tests.

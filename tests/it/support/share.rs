@@ -1,0 +1,23 @@
+//! The part of a long test that a run tries: all of it, or with the next commit another part.
+
+/// `KUBECTL_FLINK_TEST_SHARE`: as `1/8`, every eighth of what is counted, from the second on.
+pub(crate) fn share() -> (usize, usize) {
+    let Ok(share) = std::env::var("KUBECTL_FLINK_TEST_SHARE") else { return (0, 1) };
+    let parts = share.split_once('/').and_then(|(which, of)| {
+        let (which, of) = (which.parse().ok()?, of.parse().ok()?);
+        (which < of).then_some((which, of))
+    });
+    parts.expect("KUBECTL_FLINK_TEST_SHARE is a share such as 0/8")
+}
+
+/// Whether this run has a share of the points alone.
+pub(crate) fn is_partial() -> bool {
+    share().1 > 1
+}
+
+/// Of few things that take long each: at least a third of them.
+pub(crate) fn third<T>(all: impl IntoIterator<Item = T>) -> Vec<T> {
+    let (which, of) = share();
+    let of = of.min(3);
+    all.into_iter().skip(which % of).step_by(of).collect()
+}
