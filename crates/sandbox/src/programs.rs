@@ -151,6 +151,7 @@ async fn compile(
     let (major, minor) = major_and_minor();
     let version = "k8s.io/component-base/version";
     let mut command = go_command(go, sources);
+    // `examples/demo.sh` begins with the same packages.
     command.args(["build", "-v", "-trimpath", "-ldflags"]);
     command.arg(format!(
         "-s -w -X {version}.gitVersion={KUBERNETES} -X {version}.gitMajor={major} -X {version}.gitMinor={minor}"
