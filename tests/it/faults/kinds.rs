@@ -1,7 +1,6 @@
 //! Each kind of fault for sure, where [`super::weather`] has them by chance: once or a few times in
 //! the middle of an upgrade, and the end is that of an undisturbed run.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::join_all;

@@ -1,8 +1,6 @@
 //! Flink itself is what goes wrong: another JobManager leads, the list of jobs is a wrong one, a
 //! savepoint fails. The end is that of an undisturbed run.
 
-use std::sync::Arc;
-
 use super::ground::Ground;
 use super::proxy::{Asked, Fault, Side};
 use super::stage::Script;

@@ -1,7 +1,6 @@
 //! What goes wrong passes, and the end is that of an undisturbed run: answers that nobody hears, and
 //! rights that are taken away.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures::future::join_all;
