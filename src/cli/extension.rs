@@ -6,7 +6,6 @@ use serde_json::Value;
 
 use super::failure::Failure;
 use super::printer::Printer;
-use crate::operator::mutator::{self, Mutated, Mutator};
 use config::OperatorConfig;
 use config::plugin::InvalidPlugin;
 use lifecycle::extension::judge::judge_by_rule;
@@ -14,6 +13,7 @@ use lifecycle::extension::settings::{self, Source, Validator};
 use lifecycle::extension::subject::{Kind, Subject};
 use lifecycle::extension::verdict::FailurePolicy;
 use lifecycle::validate::Violation;
+use operator::mutator::{self, Mutated, Mutator};
 
 /// What an installation adds to the built-in rules. Validators over HTTP are the operator's to ask.
 pub(super) struct Extensions {

@@ -13,10 +13,10 @@ use super::connection::Connection;
 use super::failure::Failure;
 use super::printer::Printer;
 use super::{change, crds, equivalent};
-use crate::install::rules;
 use clients::cluster::apply::{self, ObjectId, Writer};
 use clients::cluster::namespaces;
 use clients::cluster::read;
+use operator::install::rules;
 
 /// Service account of the jobs, as the examples and the Helm chart of the Java operator name it.
 const SERVICE_ACCOUNT: &str = "flink";

@@ -31,12 +31,6 @@ use super::failure::Failure;
 use super::logging::{self, Levels, LogFormat};
 use super::printer::Printer;
 use super::signals::asked_to_stop;
-use crate::operator::canary::is_canary;
-use crate::operator::context::Context;
-use crate::operator::health::Health;
-use crate::operator::listener;
-use crate::operator::run::{Operator, Part, Watch, start_part};
-use crate::operator::validator;
 use ::metrics::traffic::Traffic;
 use api::status::{JobManagerDeploymentStatus, JobStatusState, LifecycleState};
 use clients::cluster::deadline;
@@ -45,6 +39,12 @@ use clients::fence::Fence;
 use clients::flink::access::{Access, Connector, Options};
 use config::{FlinkConfig, options};
 use lifecycle::lease::Lost;
+use operator::canary::is_canary;
+use operator::context::Context;
+use operator::health::Health;
+use operator::listener;
+use operator::run::{Operator, Part, Watch, start_part};
+use operator::validator;
 
 /// What is logged, beside what the configuration asks for, unless `KUBECTL_FLINK_LOG` says otherwise. The client's own lines repeat errors
 /// that are told with their consequences.

@@ -27,8 +27,6 @@ use super::extension::Extensions;
 use super::failure::Failure;
 use super::printer::{Printer, ValueFormat};
 use super::{change, complete, deployment, manifest, operator_config};
-use crate::operator::context::Context;
-use crate::operator::rehearse;
 use api::deployment::{FlinkDeployment, FlinkDeploymentSpec};
 use api::session_job::{FlinkSessionJob, FlinkSessionJobSpec};
 use clients::cluster::apply;
@@ -36,6 +34,8 @@ use clients::flink::access::{Connector, Options};
 use config::OperatorConfig;
 use lifecycle::diff::{ChangeClass, SpecDiff, diff, diff_session_job};
 use lifecycle::rehearsal::{Outcome, Scene};
+use operator::context::Context;
+use operator::rehearse;
 
 /// Shown below the flags.
 const EXAMPLES: &str = "\

@@ -8,10 +8,10 @@ use api::deployment::FlinkDeployment;
 use api::session_job::FlinkSessionJobSpec;
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use kubectl_flink::operator::run::Watch;
-use kubectl_flink::operator::validator::{Subject, Validator, Violation};
 use lifecycle::reconciled::{ReconciledJob, ReconciledSpec};
 use metrics::Metrics;
+use operator::run::Watch;
+use operator::validator::{Subject, Validator, Violation};
 use serde_json::{Value, json};
 use testing::scene::{JOB_ID, Scene};
 

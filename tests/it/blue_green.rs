@@ -1,6 +1,6 @@
 //! A `FlinkBlueGreenDeployment` on the fake cluster: that it is not operated is told, and nothing else.
 
-use kubectl_flink::operator::run::Watch;
+use operator::run::Watch;
 use serde_json::{Value, json};
 
 use crate::support::fake_cluster::{FakeCluster, Recorded};

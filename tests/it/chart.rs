@@ -1,7 +1,7 @@
 //! The Helm chart against `operator install`: one set of values, one set of objects.
 
-use kubectl_flink::install::merge::{Scalars, defaults, merge, set, typed};
-use kubectl_flink::install::objects::Release;
+use operator::install::merge::{Scalars, defaults, merge, set, typed};
+use operator::install::objects::Release;
 use serde_json::{Map, Value};
 
 use crate::support::program::other;

@@ -5,8 +5,8 @@ use std::time::Duration;
 use api::STATE_SNAPSHOT_FINALIZER;
 use axum::http::Method;
 use jiff::Timestamp;
-use kubectl_flink::operator::run::Watch;
 use lifecycle::reconciled::ReconciledSpec;
+use operator::run::Watch;
 use serde_json::{Value, json};
 use testing::scene::{JOB_ID, Scene};
 

@@ -1,8 +1,8 @@
 //! The kustomize bases: what `operator install` makes, as files that a repository can name.
 
 use expect_test::expect_file;
-use kubectl_flink::install::merge::{Scalars, defaults, set, typed};
-use kubectl_flink::install::objects::Release;
+use operator::install::merge::{Scalars, defaults, set, typed};
+use operator::install::objects::Release;
 use serde_json::{Value, json};
 
 use crate::support::program::other;

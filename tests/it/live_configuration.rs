@@ -2,7 +2,7 @@
 
 use api::job::JobState;
 use axum::http::Method;
-use kubectl_flink::operator::run::Watch;
+use operator::run::Watch;
 use serde_json::{Value, json};
 use testing::scene::Scene;
 use testing::scene::started_without;

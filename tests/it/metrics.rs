@@ -7,10 +7,10 @@ use api::deployment::FlinkDeployment;
 use config::FlinkConfig;
 use config::reporter::{Otlp, Prometheus};
 use kube::api::{Api, DeleteParams};
-use kubectl_flink::operator::http::Listener;
-use kubectl_flink::operator::run::Watch;
-use kubectl_flink::operator::{exposition, report};
 use metrics::{Identity, Metrics, Settings};
+use operator::http::Listener;
+use operator::run::Watch;
+use operator::{exposition, report};
 use testing::scene::Scene;
 
 use crate::support::fake_cluster::FakeCluster;

@@ -10,8 +10,8 @@ use clients::flink::Client;
 use clients::store::{self, Kept, Memory, Place, Store};
 use config::FlinkConfig;
 use jiff::Timestamp;
-use kubectl_flink::operator::http::Listener;
-use kubectl_flink::standalone::{self, Cluster, Settings, View, routes};
+use operator::http::Listener;
+use operator::standalone::{self, Cluster, Settings, View, routes};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 

@@ -72,8 +72,8 @@ mod tests {
     fn a_level_alone_is_the_operators_own() {
         assert_eq!(directives("debug").as_deref(), Some("kubectl_flink=debug"));
         assert_eq!(
-            directives(" WARN, kubectl_flink::operator::pods = trace,hyper=off").as_deref(),
-            Some("kubectl_flink=warn,kubectl_flink::operator::pods=trace,hyper=off")
+            directives(" WARN, kubectl_flink_operator::pods = trace,hyper=off").as_deref(),
+            Some("kubectl_flink=warn,kubectl_flink_operator::pods=trace,hyper=off")
         );
         assert_eq!(directives("").as_deref(), Some(""));
     }

@@ -31,7 +31,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end -}}
 {{- end }}
 
-{{- /* Rights, as `kubectl flink operator install` gives them: src/install/rules.rs. */ -}}
+{{- /* Rights, as `kubectl flink operator install` gives them: crates/operator/src/install/rules.rs. */ -}}
 {{- define "operator.rules" -}}
 {{- $all := list "get" "list" "watch" "create" "update" "patch" "delete" }}
 {{- $kinds := list "flinkdeployments" "flinksessionjobs" "flinkstatesnapshots" "flinkbluegreendeployments" }}

@@ -18,13 +18,13 @@ use crate::cli::logging::{self, LogFormat};
 use crate::cli::operator_config::Files;
 use crate::cli::printer::Printer;
 use crate::cli::signals::asked_to_stop;
-use crate::operator::http::Listener;
-use crate::standalone::{self, Cluster, Settings, URL_BYTES_MAX, View};
 use autoscaler::settings::set_over;
 use clients::flink::Deadlines;
 use clients::flink::access::{Access, Connector, Options};
 use clients::store::{self, Place};
 use config::FlinkConfig;
+use operator::http::Listener;
+use operator::standalone::{self, Cluster, Settings, URL_BYTES_MAX, View};
 
 /// Quiet but for ourselves.
 const LOG_LEVELS: &str = "warn,kubectl_flink=info";

@@ -17,9 +17,6 @@ use crate::cli::connection::Connection;
 use crate::cli::failure::Failure;
 use crate::cli::printer::{Printer, ValueFormat};
 use crate::cli::{deployment, operator_config, table};
-use crate::operator::context::Context;
-use crate::operator::pass;
-use crate::operator::preview::{self, Preview};
 use api::blue_green::FlinkBlueGreenDeployment;
 use api::state_snapshot::FlinkStateSnapshot;
 use api::{DEPLOYMENT_FINALIZER, GROUP, SESSION_JOB_FINALIZER, STATE_SNAPSHOT_FINALIZER};
@@ -29,6 +26,9 @@ use clients::cluster::namespaces::{Termination, termination};
 use clients::cluster::{self, read};
 use clients::flink::access::{Access, Connector, Options};
 use lifecycle::blocker::Deadline;
+use operator::context::Context;
+use operator::pass;
+use operator::preview::{self, Preview};
 
 /// An operator takes up a deletion within moments; after this long somebody should be told.
 const OPERATOR_PATIENCE: Duration = Duration::from_secs(30);

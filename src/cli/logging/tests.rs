@@ -4,8 +4,8 @@ use std::sync::Mutex;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::*;
-use crate::operator::about;
 use config::option::OptionValue;
+use operator::about;
 
 /// Keeps what is written.
 #[derive(Clone, Default)]

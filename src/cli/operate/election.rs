@@ -5,15 +5,15 @@ use clap::Args;
 
 use super::super::connection::Connection;
 use super::super::failure::Failure;
-use crate::operator::election::{self, Leadership, Settings, new_identity};
-use crate::operator::run::Operator;
-use crate::operator::sharding::{self, Sharding};
 use clients::cluster::access::{self, Deed};
 use clients::cluster::lease;
 use clients::fence::Fence;
 use config::{FlinkConfig, options};
 use lifecycle::lease::{Lost, Rules};
 use lifecycle::shard::SHARDS_MAX;
+use operator::election::{self, Leadership, Settings, new_identity};
+use operator::run::Operator;
+use operator::sharding::{self, Sharding};
 
 /// Flags of leader election; the rest is in the operator's configuration.
 #[derive(Args)]

@@ -8,7 +8,7 @@ use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 
-use crate::operator::context::Progress;
+use operator::context::Progress;
 
 /// More lines than this would push the log off the screen.
 const LINES_MAX: usize = 20;

@@ -3,11 +3,11 @@
 use clap::Args;
 
 use super::super::printer::Printer;
-use crate::operator::http::Listener;
-use crate::operator::{exposition, report};
 use config::FlinkConfig;
 use config::reporter::{Log, Otlp, Prometheus, Reporter, Reporters};
 use metrics::{Identity, Metrics, Settings};
+use operator::http::Listener;
+use operator::{exposition, report};
 
 /// Flags of metrics; the rest is in the operator's configuration.
 #[derive(Args)]

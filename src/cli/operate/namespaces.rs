@@ -5,12 +5,12 @@ use super::super::args::Global;
 use super::super::connection::Connection;
 use super::super::failure::Failure;
 use super::OperateArgs;
-use crate::operator::run::Watch;
-use crate::webhook::admit::Jurisdiction;
 use config::label_selector::LabelSelector;
 use config::namespaces::Namespaces;
 use config::option::{InvalidValue, OptionValue};
 use config::{FlinkConfig, options};
+use operator::run::Watch;
+use operator::webhook::admit::Jurisdiction;
 
 /// Who says what is operated.
 #[derive(Clone, Debug)]

@@ -5,10 +5,10 @@ use kube::api::{Api, ListParams};
 use kube::core::DeserializeGuard;
 use serde::de::DeserializeOwned;
 
-use crate::operator::run::Watch;
 use api::deployment::FlinkDeployment;
 use api::state_snapshot::FlinkStateSnapshot;
 use clients::cluster::{self, Error};
+use operator::run::Watch;
 
 /// Checks that deployments can be listed; says whether snapshots are resources here. Objects that
 /// cannot be read are no reason to leave the others alone, and a namespace is none unless `stops`.

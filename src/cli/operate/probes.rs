@@ -1,8 +1,8 @@
 //! The port for probes.
 
-use crate::operator::health::Health;
-use crate::operator::http::Listener;
 use config::{FlinkConfig, options};
+use operator::health::Health;
+use operator::http::Listener;
 
 /// Answers probes from now on, in a pod or where the configuration says so: a program in somebody's
 /// terminal opens no port unasked. Where the port is taken the operator works, and its probes fail.

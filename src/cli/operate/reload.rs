@@ -10,10 +10,6 @@ use super::super::extension::invalid;
 use super::super::logging::Levels;
 use super::super::operator_config;
 use super::namespaces::Choice;
-use crate::operator::live::Live;
-use crate::operator::run::{Operator, Watch};
-use crate::operator::{listener, mutator, validator};
-use crate::webhook::{Court, Webhook};
 use config::catalogue::wrong_values;
 use config::label_selector::LabelSelector;
 use config::option::InvalidValue;
@@ -23,6 +19,10 @@ use config::reporter::Reporters;
 use config::{FlinkConfig, OperatorConfig, options};
 use lifecycle::lease::Rules;
 use metrics::Metrics;
+use operator::live::Live;
+use operator::run::{Operator, Watch};
+use operator::webhook::{Court, Webhook};
+use operator::{listener, mutator, validator};
 
 /// The shortest pause between two looks, whatever the configuration says.
 const INTERVAL_MIN: Duration = Duration::from_secs(1);

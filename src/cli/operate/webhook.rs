@@ -9,14 +9,14 @@ use clap::Args;
 use super::super::connection::Connection;
 use super::super::extension::invalid;
 use super::super::failure::Failure;
-use crate::operator::http::Listener;
-use crate::operator::live::Live;
-use crate::operator::{mutator, validator};
-use crate::webhook::admit::Jurisdiction;
-use crate::webhook::certificate::keep::{Keeper, Source};
-use crate::webhook::serve::serve;
-use crate::webhook::{Court, Webhook};
 use clients::cluster::webhooks::SecretName;
+use operator::http::Listener;
+use operator::live::Live;
+use operator::webhook::admit::Jurisdiction;
+use operator::webhook::certificate::keep::{Keeper, Source};
+use operator::webhook::serve::serve;
+use operator::webhook::{Court, Webhook};
+use operator::{mutator, validator};
 
 /// Flags of the webhook; without a port there is none.
 #[derive(Args)]

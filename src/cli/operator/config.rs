@@ -19,7 +19,6 @@ use crate::cli::failure::Failure;
 use crate::cli::operator_config::{self, Files};
 use crate::cli::printer::Printer;
 use crate::cli::table::{self, NONE};
-use crate::install::objects::{CONFIG_MAP, NAME};
 use api::deployment::FlinkDeploymentSpec;
 use api::session_job::FlinkSessionJobSpec;
 use api::version::FlinkVersion;
@@ -29,6 +28,7 @@ use config::cluster::{ResourceId, deploy_config};
 use config::layers::{DEFAULT, Effective, Layer, effective};
 use config::session_job::{JobSpecs, job_config};
 use config::{FlinkConfig, OperatorConfig, options};
+use operator::install::objects::{CONFIG_MAP, NAME};
 
 /// Files of the ConfigMap; the first one alone counts where both are.
 const FILES: [&str; 2] = ["flink-conf.yaml", "config.yaml"];

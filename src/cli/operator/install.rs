@@ -20,10 +20,10 @@ use crate::cli::args::{DryRun, DryRunMode, Global, ObjectFormat, Output, Wait};
 use crate::cli::failure::Failure;
 use crate::cli::printer::Printer;
 use crate::cli::{change, crds};
-use crate::install::merge::merge;
-use crate::install::objects::Release;
 use clients::cluster::apply::{self, Deletion, ObjectId, Propagation, Writer};
 use clients::cluster::{namespaces, read};
+use operator::install::merge::merge;
+use operator::install::objects::Release;
 
 use changes::{Change, Kind, changes, shown, superfluous};
 pub(super) use changes::{is_of_jobs, manager};

@@ -18,10 +18,6 @@ use crate::cli::failure::Failure;
 use crate::cli::operator_config::Files;
 use crate::cli::printer::Printer;
 use crate::cli::table;
-use crate::install::values::Values;
-use crate::operator::context::Context;
-use crate::operator::pass;
-use crate::operator::preview::{self, Preview};
 use api::CANARY_LABEL;
 use api::blue_green::FlinkBlueGreenDeployment;
 use api::deployment::FlinkDeployment;
@@ -33,6 +29,10 @@ use clients::flink::access::{Access, Connector, Options};
 use config::namespaces::Namespaces;
 use config::{OperatorConfig, options};
 use lifecycle::blue_green;
+use operator::context::Context;
+use operator::install::values::Values;
+use operator::pass;
+use operator::preview::{self, Preview};
 
 /// Resources that are looked at at the same time.
 const LOOKERS: usize = 16;

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::{Grant, OFFLINE, all};
-use crate::install::rules;
 use api::GROUP;
+use operator::install::rules;
 
 /// The table in `docs/permissions.md`.
 pub fn reference() -> String {

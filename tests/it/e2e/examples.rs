@@ -69,7 +69,7 @@ fn flink_2_and_periodic_snapshots(cluster: &mut Cluster) {
 
 fn pod_template_and_ingress(cluster: &mut Cluster) {
     cluster.run_all(&["pod-template.yaml", "ingress.yaml"], |cluster| {
-        cluster.name = "pod-template".to_owned();
+        "pod-template".clone_into(&mut cluster.name);
         let pod = cluster.task_managers().remove(0).spec.unwrap();
         let zone = pod.containers[0].env.iter().flatten().find(|one| one.name == "TZ").unwrap();
         assert_eq!(zone.value.as_deref(), Some("UTC"), "the role's template is over that of all");
@@ -103,7 +103,7 @@ fn log_forwarder(cluster: &mut Cluster) {
         "data": {"fluent-bit.conf": ""},
     }));
     cluster.run(&[forwarder], |cluster| {
-        cluster.name = "log-forwarder".to_owned();
+        "log-forwarder".clone_into(&mut cluster.name);
         for pod in [cluster.job_manager(), cluster.task_managers().remove(0)] {
             let name = pod.metadata.name.unwrap();
             let lines = cluster.log_of(&name, "fluent-bit");

@@ -2,8 +2,8 @@
 
 use api::deployment::{FlinkDeployment, FlinkDeploymentSpec};
 use config::OperatorConfig;
-use kubectl_flink::webhook::admit::{Facts, Jurisdiction, Review, judge, mutated};
 use lifecycle::world::Fact;
+use operator::webhook::admit::{Facts, Jurisdiction, Review, judge, mutated};
 
 use super::{Target, fuzz, kind_of};
 

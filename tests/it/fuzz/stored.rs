@@ -6,12 +6,12 @@ use api::session_job::FlinkSessionJobSpec;
 use k8s_openapi::List;
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use kubectl_flink::operator::high_availability::metadata_in;
 use lifecycle::diff::diff;
 use lifecycle::error_document::{ErrorType, error_document, message_of, reason_of};
 use lifecycle::memo::Memo;
 use lifecycle::reconciled::{Reconciled, ReconciledSpec, StoredSpec, running_spec};
 use lifecycle::world::HaMetadata;
+use operator::high_availability::metadata_in;
 use std::fmt::Debug;
 
 use super::{Target, fuzz_text, kind_of};

@@ -3,9 +3,9 @@
 use api::status::{JobManagerDeploymentStatus, JobStatusState};
 use axum::http::Method;
 use k8s_openapi::api::core::v1::Pod;
-use kubectl_flink::operator::pods;
 use lifecycle::plan::{Event, Plan, Step};
 use lifecycle::world::{Fact, JobException, JobManager};
+use operator::pods;
 use serde_json::{Value, json};
 use testing::scene::{JOB_ID, Scene, ago, error, job_manager, told};
 

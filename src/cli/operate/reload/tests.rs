@@ -6,12 +6,12 @@ use http::{Request, Response};
 use kube::client::Body;
 
 use super::*;
-use crate::operator::context::Context;
-use crate::operator::run::start;
-use crate::webhook::{Task, Turn};
 use clients::flink::access::{Connector, Options};
 use metrics::family::Value;
 use metrics::{Identity, Settings};
+use operator::context::Context;
+use operator::run::start;
+use operator::webhook::{Task, Turn};
 
 /// A folder as a kubelet mounts a ConfigMap: the files are links through `..data`, which is
 /// replaced as a whole.

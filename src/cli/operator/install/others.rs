@@ -5,8 +5,8 @@ use kube::{Client, ResourceExt};
 use serde_json::{Map, Value};
 
 use crate::cli::failure::Failure;
-use crate::install::objects::NAME;
 use clients::cluster::{self, read};
+use operator::install::objects::NAME;
 
 /// Label value of the pods of the Java operator.
 const JAVA_OPERATOR: &str = "flink-kubernetes-operator";

@@ -7,8 +7,8 @@ use clap::Args;
 use serde_json::{Map, Value};
 
 use crate::cli::failure::Failure;
-use crate::install::merge::{self, Scalars, merge};
-use crate::install::values::Values;
+use operator::install::merge::{self, Scalars, merge};
+use operator::install::values::Values;
 
 /// Where values come from.
 #[derive(Args)]

@@ -11,8 +11,8 @@ use serde_json::Value;
 
 use crate::cli::failure::Failure;
 use crate::cli::printer::Printer;
-use crate::install::objects::NAME;
 use clients::cluster::read;
+use operator::install::objects::NAME;
 
 pub(super) async fn until_available(
     client: &Client,

@@ -1,0 +1,183 @@
+//! What this process knows of the autoscalers: by resource, and only of those that have one.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::time::Instant;
+
+use jiff::Timestamp;
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::context::{Context, lock};
+use autoscaler::cycle::ConfigChanges;
+use autoscaler::state::Stored;
+use autoscaler::told::Told;
+use autoscaler::topology::VertexId;
+use clients::cluster::autoscaler::Kept;
+use clients::flink::scaling::Names;
+
+/// Jobs that are measured at the same time.
+const MEASURED_MAX: usize = 32;
+
+/// The autoscalers of an operator.
+pub(crate) struct Autoscalers {
+    books: Mutex<HashMap<String, Book>>,
+    /// Generations whose verdict is awaited, and with which what is stored is to be cleared.
+    owed: Mutex<HashMap<String, i64>>,
+    /// Counts books, so that a cycle knows its own again.
+    count: Mutex<u64>,
+    /// Absent in a context that only looks.
+    context: OnceLock<Weak<Context>>,
+    pub(super) room: Arc<Semaphore>,
+    pub(super) tasks: TaskTracker,
+    /// No cycle begins any more, and none waits for Flink.
+    pub(super) stop: CancellationToken,
+    /// Whatever runs is dropped, where it is.
+    pub(super) drop: CancellationToken,
+}
+
+impl Default for Autoscalers {
+    fn default() -> Self {
+        Self {
+            books: Mutex::default(),
+            owed: Mutex::default(),
+            count: Mutex::default(),
+            context: OnceLock::new(),
+            room: Arc::new(Semaphore::new(MEASURED_MAX)),
+            tasks: TaskTracker::new(),
+            stop: CancellationToken::new(),
+            drop: CancellationToken::new(),
+        }
+    }
+}
+
+/// What is known of one job.
+pub(super) struct Book {
+    /// Which book of all.
+    pub(super) number: u64,
+    pub(super) in_force: Decided,
+    /// Absent while a cycle works with it, and where it cannot be understood.
+    pub(super) work: Option<Work>,
+    /// When the last cycle began.
+    pub(super) begun: Option<Instant>,
+    /// Held while what is stored changes.
+    pub(super) gate: Arc<tokio::sync::Mutex<()>>,
+    pub(super) told: Told,
+}
+
+/// What is in force, or why that is not known.
+#[derive(Clone, Debug)]
+pub(super) enum Decided {
+    Known(Arc<InForce>),
+    Unknown {
+        reason: String,
+    },
+    /// It is to be read again.
+    Unread,
+    /// The autoscaler is off, and nothing is stored any more.
+    Cleared,
+}
+
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct InForce {
+    pub(super) parallelism: BTreeMap<VertexId, u32>,
+    /// Vertices that the last cycle could not scale.
+    pub(super) unscaled: BTreeSet<VertexId>,
+    pub(super) config: ConfigChanges,
+}
+
+/// What a cycle works with.
+#[derive(Debug, Default)]
+pub(super) struct Work {
+    pub(super) kept: Kept,
+    pub(super) stored: Stored,
+    pub(super) names: Names,
+    /// When samples were stored last.
+    pub(super) stored_at: Option<Timestamp>,
+}
+
+impl Book {
+    pub(super) fn new(number: u64, in_force: Decided, work: Option<Work>) -> Self {
+        let (gate, told) = (Arc::default(), Told::default());
+        Self { number, in_force, work, begun: None, gate, told }
+    }
+}
+
+impl Autoscalers {
+    /// Lets cycles begin.
+    pub(crate) fn bind(&self, context: &Arc<Context>) {
+        drop(self.context.set(Arc::downgrade(context)));
+    }
+
+    pub(super) fn context(&self) -> Option<Arc<Context>> {
+        self.context.get().and_then(Weak::upgrade)
+    }
+
+    /// Looks into a book, or changes it.
+    pub(super) fn with<T>(&self, uid: &str, look: impl FnOnce(&mut Book) -> T) -> Option<T> {
+        lock(&self.books).get_mut(uid).map(look)
+    }
+
+    /// The same, as long as it is still the same book.
+    pub(super) fn with_same<T>(
+        &self,
+        uid: &str,
+        number: u64,
+        look: impl FnOnce(&mut Book) -> T,
+    ) -> Option<T> {
+        lock(&self.books).get_mut(uid).filter(|book| book.number == number).map(look)
+    }
+
+    /// Begins a book in the place of any other one.
+    pub(super) fn open(&self, uid: &str, in_force: Decided, work: Option<Work>) {
+        let number = {
+            let mut count = lock(&self.count);
+            *count += 1;
+            *count
+        };
+        let mut books = lock(&self.books);
+        let mut book = Book::new(number, in_force, work);
+        if let Some(former) = books.remove(uid) {
+            (book.gate, book.told, book.begun) = (former.gate, former.told, former.begun);
+        }
+        books.insert(uid.to_owned(), book);
+    }
+
+    /// What is stored is to be cleared once this generation is on record.
+    pub(super) fn owe(&self, uid: &str, generation: i64) {
+        lock(&self.owed).insert(uid.to_owned(), generation);
+    }
+
+    /// Whether it is to be cleared now, with what is on record.
+    pub(super) fn is_owed(&self, uid: &str, observed: Option<i64>) -> bool {
+        lock(&self.owed).get(uid).is_some_and(|owed| Some(*owed) == observed)
+    }
+
+    /// Nothing is to be cleared any more.
+    pub(crate) fn settle(&self, uid: &str) {
+        lock(&self.owed).remove(uid);
+    }
+
+    /// Has what is stored read anew before it counts again.
+    pub(crate) fn forget(&self, uid: &str) {
+        lock(&self.books).remove(uid);
+    }
+
+    pub(crate) fn forget_all(&self) {
+        lock(&self.books).clear();
+    }
+
+    /// Lets cycles that write come to their end.
+    pub(crate) async fn finish(&self) {
+        self.stop.cancel();
+        self.tasks.close();
+        self.tasks.wait().await;
+    }
+
+    /// Drops whatever runs, where it is.
+    pub(crate) fn abandon(&self) {
+        self.stop.cancel();
+        self.drop.cancel();
+    }
+}

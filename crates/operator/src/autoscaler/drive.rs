@@ -1,0 +1,366 @@
+//! Cycles: each measures a job, decides, stores, and only then lets the decision count.
+//!
+//! A cycle runs beside the passes. It drops what it found out when the job moved meanwhile, when its
+//! book was closed, or when somebody else wrote what is stored.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use kube::ResourceExt;
+use tracing::Instrument as _;
+
+use super::books::{Decided, InForce, Work};
+use super::in_force::{Switch, switch};
+use super::tell::{Trouble, tell_trouble, tell_with};
+use super::{Cluster, Scaled};
+use crate::context::Context;
+use api::status::JobStatus;
+use autoscaler::advice;
+use autoscaler::cost::{self, Pods};
+use autoscaler::cycle::{self, Cycle, Facts, Outcome, State};
+use autoscaler::evaluate::Evaluation;
+use autoscaler::events::Event;
+use autoscaler::metric::TOLD;
+use autoscaler::quota::TaskManager;
+use autoscaler::settings::{Settings, rest_timeout};
+use autoscaler::standing::{Hold, job_to_measure};
+use autoscaler::state;
+use autoscaler::window::later;
+use clients::cluster;
+use clients::flink::Client;
+use clients::flink::scaling::{Measured, Unmeasured};
+use config::options::{FLINK_CLIENT_TIMEOUT, RECONCILE_INTERVAL};
+use config::options::{TASK_MANAGER_CPU, TASK_MANAGER_PROCESS_MEMORY};
+use config::{FlinkConfig, OperatorConfig};
+use metrics::scaling::{Ended, Figure};
+
+/// How long measuring a job may take in all.
+const MEASURING_MAX: Duration = Duration::from_mins(1);
+
+/// Starts a cycle where one is due; says when the next one is.
+pub(crate) fn follow<K: Scaled>(
+    resource: &K,
+    status: &K::Status,
+    cluster: Cluster<'_>,
+    operator: &OperatorConfig,
+    context: &Context,
+) -> Option<Duration> {
+    let shared = context.autoscalers.context()?;
+    let Switch::On(config) = switch(resource, cluster, operator) else { return None };
+    let uid = resource.uid().unwrap_or_default();
+    let hold = |hold: Hold| {
+        tracing::debug!(%hold, "the autoscaler holds");
+        context.metrics.forget_scaling_figures(&uid);
+    };
+    let job_id = job_to_measure(&resource.signs(status)).map_err(hold).ok()?.to_owned();
+    let interval = config.get(&RECONCILE_INTERVAL).ok()?;
+    let now = Instant::now();
+    let begun = context.autoscalers.with(&uid, |book| {
+        let next = book.begun.and_then(|begun| begun.checked_add(interval)).unwrap_or(now);
+        if next > now {
+            return Err(next.duration_since(now));
+        }
+        book.begun = Some(now);
+        Ok((book.number, book.in_force.clone(), book.work.take()))
+    })?;
+    let (number, work) = match begun {
+        Err(rest) => return Some(rest),
+        Ok((number, Decided::Known(_), Some(work))) => (number, work),
+        // The last cycle is not over yet.
+        Ok((_, Decided::Known(_) | Decided::Unread | Decided::Cleared, _)) => {
+            return Some(interval);
+        }
+        Ok((_, Decided::Unknown { reason }, _)) => {
+            let resource = resource.clone();
+            let told = async move { tell_trouble(&resource, &reason, &shared).await };
+            context.autoscalers.tasks.spawn(told.in_current_span());
+            // Somebody may have mended it: the next pass reads it again.
+            context.autoscalers.with(&uid, |book| book.in_force = Decided::Unread);
+            return Some(interval);
+        }
+    };
+    let turn = Turn {
+        resource: resource.clone(),
+        flink: client(resource, status, cluster, (operator, &config), context),
+        started: since(resource.signs(status).status),
+        job_id,
+        config,
+        number,
+        uid,
+    };
+    let (room, drop) = (Arc::clone(&context.autoscalers.room), context.autoscalers.drop.clone());
+    let task = async move {
+        let Ok(_place) = room.acquire().await else { return };
+        let _dropped = drop.run_until_cancelled(turn.cycle(work, &shared)).await;
+    };
+    context.autoscalers.tasks.spawn(task.in_current_span());
+    Some(interval)
+}
+
+fn client<K: Scaled>(
+    resource: &K,
+    status: &K::Status,
+    cluster: Cluster<'_>,
+    (operator, config): (&OperatorConfig, &FlinkConfig),
+    context: &Context,
+) -> Result<Client, String> {
+    let client = resource.flink(status, cluster, operator, context)?.without_retries();
+    let operators = config.get(&FLINK_CLIENT_TIMEOUT).map_err(|error| error.to_string())?;
+    let timeout = rest_timeout(config, operators).map_err(|error| error.to_string())?;
+    Ok(client.with_request_deadline(timeout))
+}
+
+/// When the job's state last changed.
+fn since(status: &JobStatus) -> Option<Timestamp> {
+    let text = status.update_time.as_ref().or(status.start_time.as_ref())?;
+    Timestamp::from_millisecond(text.parse().ok()?).ok()
+}
+
+/// A job whose cycle runs.
+struct Turn<K> {
+    resource: K,
+    flink: Result<Client, String>,
+    job_id: String,
+    /// When its state last changed, as far as the status says.
+    started: Option<Timestamp>,
+    /// What the user's spec comes to.
+    config: Box<FlinkConfig>,
+    /// Of the book.
+    number: u64,
+    uid: String,
+}
+
+impl<K: Scaled> Turn<K> {
+    async fn cycle(self, mut work: Work, context: &Context) {
+        let autoscalers = &context.autoscalers;
+        match self.made(&mut work, context).await {
+            Ok(made) => self.finish(made, work, context).await,
+            Err(trouble) => {
+                autoscalers.with_same(&self.uid, self.number, |book| book.work = Some(work));
+                self.tell_failure(trouble, context).await;
+            }
+        }
+    }
+
+    async fn made(&self, work: &mut Work, context: &Context) -> Result<Made, Trouble> {
+        let flink = self.flink.as_ref().map_err(|reason| Trouble::lasting(reason))?;
+        let mut settings =
+            Settings::read(&self.config).map_err(|error| Trouble::lasting(&error.to_string()))?;
+        let now = Timestamp::now();
+        let measuring = flink.measure(&self.job_id, &mut work.names);
+        let measuring = context.autoscalers.stop.run_until_cancelled(measuring);
+        let measured = match tokio::time::timeout(MEASURING_MAX, measuring).await {
+            Ok(Some(measured)) => measured,
+            Ok(None) => return Err(Trouble::Quiet("the operator stops".to_owned())),
+            Err(_) => return Err(Trouble::lasting("measuring the job took longer than a minute")),
+        };
+        let Measured { running_since, topology, reading } =
+            measured.map_err(|error| self.unmeasured(&error, &settings, now))?;
+        if !work.kept.is_stored()
+            && let Some(until) = advice::begin(now, &settings)
+        {
+            let kept = &mut work.stored.kept;
+            kept.entry(advice::KEY.to_owned()).or_insert_with(|| until.to_string());
+        }
+        settings.advised_until = advice::until(&work.stored.kept, now);
+        let task_manager = TaskManager {
+            cpu: self.config.find(&TASK_MANAGER_CPU).ok().flatten().filter(|cpu| *cpu > 0.0),
+            memory: self.config.find(&TASK_MANAGER_PROCESS_MEMORY).ok().flatten(),
+        };
+        let facts = Facts {
+            now,
+            zone: &context.zone,
+            settings: &settings,
+            config: &self.config,
+            topology: &topology,
+            running_since,
+            reading: &reading,
+            task_manager,
+            pods: Pods::of(&self.config, K::IS_IN_CLUSTER),
+        };
+        let before = work.stored.state.clone();
+        let cycle = cycle::run(before.clone(), &facts);
+        Ok(Made { now, before, cycle, settings })
+    }
+
+    /// What a metric that is missing means: just after a start, nothing.
+    fn unmeasured(&self, error: &Unmeasured, settings: &Settings, now: Timestamp) -> Trouble {
+        let is_young = self.started.is_none_or(|at| now < later(at, settings.stabilization));
+        let reason = crate::observe::tell(error);
+        match error {
+            Unmeasured::NotRunning(_) => Trouble::Quiet(reason),
+            other if other.is_of_a_start() && is_young => Trouble::Quiet(reason),
+            Unmeasured::Flink(_)
+            | Unmeasured::Topology(_)
+            | Unmeasured::Missing { .. }
+            | Unmeasured::NoProcessMetrics => Trouble::Lasting(reason),
+        }
+    }
+
+    async fn finish(&self, made: Made, mut work: Work, context: &Context) {
+        let Made { now, before, cycle, settings } = made;
+        let autoscalers = &context.autoscalers;
+        let gate = autoscalers.with_same(&self.uid, self.number, |book| Arc::clone(&book.gate));
+        let Some(gate) = gate else { return };
+        let gate = gate.lock().await;
+        if autoscalers.with_same(&self.uid, self.number, |_| ()).is_none() {
+            return;
+        }
+        if !self.is_unmoved(context) {
+            autoscalers.with_same(&self.uid, self.number, |book| book.work = Some(work));
+            tracing::debug!("the job moved while it was measured: nothing is decided");
+            return;
+        }
+        let Cycle {
+            state,
+            outcome,
+            evaluation,
+            judgements,
+            scalings,
+            excluded,
+            cost,
+            events,
+            discarded,
+        } = cycle;
+        if let Some(why) = discarded {
+            tracing::debug!(?why, "former samples are of no use");
+        }
+        if outcome == Outcome::Scaled {
+            let kept = &mut work.stored.kept;
+            match cost {
+                Some(cost) => kept.insert(cost::KEY.to_owned(), cost.text()),
+                None => kept.remove(cost::KEY),
+            };
+        }
+        let is_decision = state.overrides != before.overrides || state.config != before.config;
+        let is_kept =
+            work.stored.kept.iter().all(|(key, value)| work.kept.data.get(key) == Some(value));
+        let is_due = !is_kept || state::is_due(&before, &state, work.stored_at, &settings, now);
+        work.stored.state = state;
+        if is_due && let Err(error) = store(&mut work, now, context).await {
+            // Whatever is stored now, it is read anew.
+            autoscalers.forget(&self.uid);
+            drop(gate);
+            return self.tell_failure(Trouble::lasting(&error), context).await;
+        }
+        let in_force = InForce {
+            parallelism: work.stored.state.overrides.clone(),
+            unscaled: excluded
+                .difference(&settings.excluded_vertices)
+                .cloned()
+                .collect::<BTreeSet<_>>(),
+            config: work.stored.state.config.clone(),
+        };
+        autoscalers.with_same(&self.uid, self.number, |book| {
+            book.in_force = Decided::Known(Arc::new(in_force));
+            book.work = Some(work);
+        });
+        drop(gate);
+        let ended = match &outcome {
+            Outcome::Scaled => Ended::Scaled,
+            other if other.is_balanced() => Ended::Balanced,
+            Outcome::Invalid(_) => Ended::Failed,
+            _ => Ended::Undecided,
+        };
+        let metrics = &context.metrics;
+        metrics.cycle_ended(&self.uid, ended, || evaluation.as_ref().map(figures));
+        let changes: Vec<String> =
+            scalings.iter().map(|(id, of)| format!("{id}: {} -> {}", of.current, of.new)).collect();
+        if is_decision {
+            tracing::info!(%outcome, changes = changes.join(", "), "the autoscaler decided");
+        } else {
+            let judged = judgements.len();
+            tracing::debug!(%outcome, judged, "the autoscaler looked");
+        }
+        self.tell(&events, now, context).await;
+        if let Outcome::Invalid(invalid) = &outcome {
+            tell_trouble(&self.resource, &invalid.to_string(), context).await;
+        }
+        if is_decision {
+            let namespace = self.resource.namespace().unwrap_or_default();
+            K::kept(context).wake(&namespace, &self.resource.name_any());
+        }
+    }
+
+    async fn tell(&self, events: &[Event], now: Timestamp, context: &Context) {
+        for event in events {
+            let Event { key, interval, parallelism, .. } = event;
+            let is_told = context.autoscalers.with_same(&self.uid, self.number, |book| {
+                book.told.is_told(key, *interval, *parallelism, now)
+            });
+            if is_told != Some(true) {
+                tell_with(&self.resource, event, context).await;
+            }
+        }
+    }
+
+    async fn tell_failure(&self, trouble: Trouble, context: &Context) {
+        match trouble {
+            Trouble::Quiet(reason) => tracing::debug!(reason, "the job was not measured"),
+            Trouble::Lasting(reason) => {
+                context.metrics.cycle_ended(&self.uid, Ended::Failed, || None);
+                tell_trouble(&self.resource, &reason, context).await;
+            }
+        }
+    }
+
+    /// Whether the resource is as it was when the cycle began, and its job still to be scaled.
+    fn is_unmoved(&self, context: &Context) -> bool {
+        let namespace = self.resource.namespace().unwrap_or_default();
+        let Some(cached) = K::kept(context).cached(&namespace, &self.resource.name_any()) else {
+            return false;
+        };
+        let Ok(now) = &cached.0 else { return false };
+        // What was written and not seen yet is newer than the watch.
+        let written = K::kept(context).written(&self.uid);
+        let version = crate::context::resource_version(now.meta());
+        if written.is_some_and(|written| written.resource_version > version) {
+            return false;
+        }
+        let none = K::Status::default();
+        let status = now.status().unwrap_or(&none);
+        now.meta().uid.as_deref() == Some(&self.uid)
+            && now.meta().generation == self.resource.meta().generation
+            && job_to_measure(&now.signs(status)) == Ok(&self.job_id)
+    }
+}
+
+/// What a cycle came to.
+struct Made {
+    now: Timestamp,
+    before: State,
+    cycle: Cycle,
+    settings: Settings,
+}
+
+async fn store(work: &mut Work, now: Timestamp, context: &Context) -> Result<(), String> {
+    let state::Written { data, dropped_samples } =
+        state::write(&work.stored).map_err(|error| error.to_string())?;
+    if dropped_samples > 0 {
+        tracing::warn!(dropped_samples, "there was no room for the oldest samples");
+    }
+    work.kept.data = data;
+    let stored = cluster::autoscaler::store(&context.client, &mut work.kept).await;
+    stored.map_err(|error| crate::observe::tell(&error))?;
+    work.stored_at = Some(now);
+    Ok(())
+}
+
+/// The figures that are exported.
+fn figures(evaluation: &Evaluation) -> Vec<Figure> {
+    let mut told = Vec::new();
+    for (id, figures) in &evaluation.vertices {
+        let vertex: Arc<str> = id.as_str().into();
+        for (metric, has_average) in TOLD {
+            told.push(Figure {
+                vertex: Arc::clone(&vertex),
+                metric: metric.as_str(),
+                current: figures.current(metric),
+                average: has_average.then(|| figures.average(metric)),
+            });
+        }
+    }
+    told
+}

@@ -1,0 +1,298 @@
+//! What is in force of a job: read once, put into each pass's spec, cleared when it is to be.
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use kube::ResourceExt;
+
+use super::books::{Decided, InForce, Work};
+use super::{Cluster, Scaled};
+use crate::context::Context;
+use crate::observe::tell;
+use api::deployment::{FlinkConfiguration, FlinkDeployment};
+use autoscaler::advice;
+use autoscaler::effects::{self, tune_memory, with_parallelism};
+use autoscaler::state;
+use autoscaler::topology::VertexId;
+use clients::cluster::{self, autoscaler::Kept};
+use config::options::PARALLELISM_OVERRIDES;
+use config::options::autoscaler::{ENABLED, MEMORY_TUNING_ENABLED, VERTEX_EXCLUDE_IDS};
+use config::{FlinkConfig, OperatorConfig};
+use lifecycle::reconciled::{Reconciled, StoredSpec, running_spec};
+
+/// How a job stands to the autoscaler.
+pub(super) enum Switch {
+    /// With what the user's spec comes to.
+    On(Box<FlinkConfig>),
+    Off,
+    /// It cannot be told; what runs is left as it is.
+    Unknown,
+}
+
+/// Whether the autoscaler is on. Most resources do not speak of it, and are not looked into.
+pub(super) fn switch<K: Scaled>(
+    resource: &K,
+    cluster: Cluster<'_>,
+    operator: &OperatorConfig,
+) -> Switch {
+    if K::IS_IN_CLUSTER && cluster.is_none() {
+        // It may be there that the autoscaler is on.
+        return Switch::Unknown;
+    }
+    let in_force = cluster.map(in_force);
+    let cluster = in_force.as_deref();
+    let is_mentioned = mentions(K::configuration(resource.spec()))
+        || cluster.is_some_and(|of| mentions(&of.spec.flink_configuration))
+        || operator.base.iter().any(|(key, _)| key.ends_with(ENABLED.key()));
+    if !is_mentioned || resource.spec().job().is_none() {
+        return Switch::Off;
+    }
+    let Ok(config) = resource.effective(cluster, operator) else { return Switch::Unknown };
+    match config.get(&ENABLED) {
+        Ok(true) => Switch::On(Box::new(config)),
+        Ok(false) => Switch::Off,
+        Err(_) => Switch::Unknown,
+    }
+}
+
+/// A session cluster with the spec that is in force: an edit of it that is refused, or waits, turns
+/// nothing on or off for its jobs.
+fn in_force(cluster: &FlinkDeployment) -> Cow<'_, FlinkDeployment> {
+    let observed = cluster.status.as_ref().and_then(|status| status.observed_generation);
+    if observed == cluster.metadata.generation {
+        return Cow::Borrowed(cluster);
+    }
+    // What is wrong with a record that cannot be read is told by the cluster's own pass.
+    running_spec(cluster).map_or(Cow::Borrowed(cluster), |spec| Cow::Owned(cluster.with(spec)))
+}
+
+/// Whether the option may be among these, flat or nested.
+fn mentions(configuration: &FlinkConfiguration) -> bool {
+    let may_hold = |name: &String| ENABLED.keys().any(|key| key.starts_with(name.as_str()));
+    configuration.0.keys().any(may_hold)
+}
+
+/// The resource as the pass is to see it: with what is in force of its job.
+pub(crate) async fn wanted<'a, K: Scaled>(
+    resource: &'a K,
+    status: &K::Status,
+    cluster: Cluster<'_>,
+    operator: &OperatorConfig,
+    context: &Context,
+) -> cluster::Result<Cow<'a, K>> {
+    let signs = resource.signs(status);
+    let Some(last) = &signs.reconciliation.last_reconciled_spec else {
+        return Ok(Cow::Borrowed(resource));
+    };
+    if signs.is_deleting {
+        return Ok(Cow::Borrowed(resource));
+    }
+    let Switch::On(config) = switch(resource, cluster, operator) else {
+        return Ok(Cow::Borrowed(resource));
+    };
+    // The pass itself says what is wrong with a spec that cannot be read.
+    let Ok(last) = Reconciled::<K::Spec>::parse(last) else { return Ok(Cow::Borrowed(resource)) };
+    let decided = decided(resource, context).await?;
+    let excluded = config.get(&VERTEX_EXCLUDE_IDS).unwrap_or_default();
+    let mut excluded: BTreeSet<VertexId> =
+        excluded.iter().map(|id| VertexId::from(id.trim())).collect();
+    let running = K::configuration(&last.spec);
+    let in_force = match &decided {
+        Decided::Known(of) => {
+            let InForce { parallelism, unscaled, config } = &**of;
+            excluded = effects::excluded(excluded, unscaled, parallelism, running);
+            effects::InForce::Known { decided: parallelism, excluded: &excluded, config }
+        }
+        Decided::Unknown { .. } => effects::InForce::Unknown,
+        Decided::Unread | Decided::Cleared => return Ok(Cow::Borrowed(resource)),
+    };
+    let own = K::configuration(resource.spec());
+    // What the user's own overrides cannot be, validation tells.
+    let Ok(configuration) = with_parallelism(own, &config, Some(running), in_force) else {
+        return Ok(Cow::Borrowed(resource));
+    };
+    let mut spec = resource.spec().clone();
+    *K::configuration_mut(&mut spec) = configuration;
+    let mut last = last.spec;
+    let is_tuned = config.get(&MEMORY_TUNING_ENABLED).unwrap_or_default();
+    if is_tuned && let Some(spec) = K::application(&mut spec) {
+        tune_memory(spec, K::application(&mut last).as_deref(), in_force);
+    }
+    Ok(Cow::Owned(resource.with(spec)))
+}
+
+/// What is in force, from the ConfigMap where this process has not read it yet.
+async fn decided<K: Scaled>(resource: &K, context: &Context) -> cluster::Result<Decided> {
+    let uid = resource.uid().unwrap_or_default();
+    let known = context.autoscalers.with(&uid, |book| book.in_force.clone());
+    match known {
+        // It is on again.
+        Some(Decided::Unread | Decided::Cleared) | None => {}
+        Some(decided) => return Ok(decided),
+    }
+    let namespace = resource.namespace().unwrap_or_default();
+    let name = resource.name_any();
+    let found = match cluster::autoscaler::find(&context.client, &namespace, &name).await {
+        Ok(found) => found,
+        // The job is looked after all the same, and keeps what it runs with; the next pass asks again.
+        Err(error) => {
+            tracing::warn!(error = tell(&error), "what the autoscaler stored cannot be read");
+            return Ok(Decided::Unknown { reason: tell(&error) });
+        }
+    };
+    let kept = found.unwrap_or_else(|| Kept::of(resource));
+    let unknown = |reason: String| (Decided::Unknown { reason }, None);
+    let (decided, work) = match (kept.other_owner(&uid), state::read(&kept.data)) {
+        (Some(owner), _) => unknown(format!(
+            "ConfigMap `{}` belongs to {owner}: nothing is decided until it is gone",
+            cluster::autoscaler::object_name(&resource.name_any())
+        )),
+        (None, Err(unreadable)) => unknown(format!(
+            "ConfigMap `{}`: {unreadable}",
+            cluster::autoscaler::object_name(&resource.name_any())
+        )),
+        (None, Ok(stored)) => {
+            for aside in &stored.set_aside {
+                let state::SetAside { key, kept_as, reason } = aside;
+                tracing::warn!(key, kept_as, reason, "stored by the autoscaler and not readable");
+            }
+            let in_force = InForce {
+                parallelism: stored.state.overrides.clone(),
+                config: stored.state.config.clone(),
+                ..InForce::default()
+            };
+            let work = Work { kept, stored, ..Work::default() };
+            (Decided::Known(Arc::new(in_force)), Some(work))
+        }
+    };
+    context.autoscalers.open(&uid, decided.clone(), work);
+    Ok(decided)
+}
+
+/// Clears what is stored of a job whose autoscaler was turned off, or is to begin anew: before the
+/// new spec is put on record, so that a crash in between does it again.
+pub(crate) async fn tidy<K: Scaled>(
+    resource: &K,
+    status: &K::Status,
+    cluster: Cluster<'_>,
+    operator: &OperatorConfig,
+    context: &Context,
+) -> cluster::Result<()> {
+    let signs = resource.signs(status);
+    let Some(last) = signs.reconciliation.last_reconciled_spec.as_deref() else { return Ok(()) };
+    if signs.is_deleting {
+        return Ok(());
+    }
+    let uid = resource.uid().unwrap_or_default();
+    let nonce = signs.job.and_then(|job| job.autoscaler_reset_nonce);
+    let is_owed = context.autoscalers.is_owed(&uid, signs.observed_generation);
+    let is_clearing = match switch(resource, cluster, operator) {
+        Switch::Unknown => false,
+        Switch::On(_) => {
+            let of = |spec: &K::Spec| spec.job().and_then(|job| job.autoscaler_reset_nonce);
+            nonce.is_some()
+                && Reconciled::<K::Spec>::parse(last).is_ok_and(|last| of(&last.spec) != nonce)
+        }
+        Switch::Off => match context.autoscalers.with(&uid, |book| book.in_force.clone()) {
+            Some(Decided::Cleared) => false,
+            Some(Decided::Known(_) | Decided::Unknown { .. } | Decided::Unread) => true,
+            None => {
+                speaks_of_scaling(last)
+                    && Reconciled::<K::Spec>::parse(last).is_ok_and(|last| {
+                        let was_on = resource.with(last.spec.clone());
+                        matches!(switch(&was_on, cluster, operator), Switch::On(_))
+                            || !has_same_overrides(
+                                K::configuration(&last.spec),
+                                K::configuration(resource.spec()),
+                            )
+                    })
+            }
+        },
+    };
+    if !is_clearing && !is_owed {
+        return Ok(());
+    }
+    // A spec that will be refused turns nothing off: the last good one goes on with what it has.
+    let is_sound = Reconciled::<K::Spec>::parse(last)
+        .is_ok_and(|last| resource.is_sound(&last.spec, cluster, operator));
+    if !is_sound {
+        return Ok(());
+    }
+    if !is_owed {
+        match admitted(resource, status, cluster, context).await {
+            Some(true) => {}
+            Some(false) => return Ok(()),
+            None => {
+                // This pass may learn the answer a moment later, and put the spec on record.
+                context.autoscalers.owe(&uid, signs.generation);
+                return Ok(());
+            }
+        }
+    }
+    context.autoscalers.settle(&uid);
+    match clear(resource, &uid, context).await {
+        // Who may not read it never wrote it.
+        Err(error @ cluster::Error::Forbidden { .. }) => {
+            tracing::warn!(error = tell(&error), "what the autoscaler stored is not cleared");
+            Ok(())
+        }
+        other => other,
+    }
+}
+
+/// Whether validators outside let the spec come into force; nothing where they have not all answered.
+async fn admitted<K: Scaled>(
+    resource: &K,
+    status: &K::Status,
+    cluster: Cluster<'_>,
+    context: &Context,
+) -> Option<bool> {
+    let judging = resource.judging(status, cluster);
+    let (kind, uid, version) = (judging.subject.kind, judging.uid, judging.version);
+    let known = context.validators.known(kind, uid);
+    if !known.has_any || known.were_asked(version) {
+        return known.admit(version);
+    }
+    let _verdict = context.validators.ask(judging).await;
+    context.validators.known(kind, uid).admit(version)
+}
+
+/// Whether a stored spec may have anything to do with the autoscaler.
+fn speaks_of_scaling(text: &str) -> bool {
+    ["autoscaler.enabled", "\"autoscaler\":", "jobvertex-parallelism-overrides"]
+        .iter()
+        .any(|word| text.contains(word))
+}
+
+fn has_same_overrides(one: &FlinkConfiguration, other: &FlinkConfiguration) -> bool {
+    let of = |configuration| FlinkConfig::flatten(configuration).find(&PARALLELISM_OVERRIDES).ok();
+    of(one) == of(other)
+}
+
+async fn clear<K: Scaled>(resource: &K, uid: &str, context: &Context) -> cluster::Result<()> {
+    // A cycle that is under way finds another book, and stores nothing.
+    context.autoscalers.open(uid, Decided::Cleared, None);
+    let gate = context.autoscalers.with(uid, |book| Arc::clone(&book.gate)).unwrap_or_default();
+    let _gate = gate.lock().await;
+    let cleared = async {
+        let namespace = resource.namespace().unwrap_or_default();
+        let (client, name) = (&context.client, resource.name_any());
+        let found = cluster::autoscaler::find(client, &namespace, &name).await?;
+        let Some(mut kept) = found.filter(|kept| kept.is_of(uid)) else {
+            return Ok(());
+        };
+        let before = kept.data.len();
+        kept.data.retain(|key, _| key == advice::KEY);
+        if kept.data.len() < before {
+            tracing::info!("what the autoscaler knew of the job is cleared");
+            cluster::autoscaler::store(client, &mut kept).await?;
+        }
+        Ok(())
+    };
+    let cleared = cleared.await;
+    if cleared.is_err() {
+        context.autoscalers.forget(uid);
+    }
+    cleared
+}

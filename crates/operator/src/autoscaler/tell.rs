@@ -1,0 +1,46 @@
+//! What is told of a cycle, in the Java operator's words.
+
+use super::Scaled;
+use crate::context::Context;
+use crate::resource::Act;
+use autoscaler::events::Event;
+use lifecycle::plan::{self, Component};
+
+/// Label that tells one set of changes from another.
+const PARALLELISM_LABEL: &str = "parallelismMap";
+/// Longest reason that an event tells, in characters.
+const REASON_MAX: usize = 2048;
+
+/// Why there was no cycle.
+pub(super) enum Trouble {
+    /// It passes by itself, as just after a start.
+    Quiet(String),
+    Lasting(String),
+}
+
+impl Trouble {
+    pub(super) fn lasting(reason: &str) -> Self {
+        Self::Lasting(reason.to_owned())
+    }
+}
+
+/// An event of a cycle.
+pub(super) async fn tell_with<K: Scaled>(resource: &K, event: &Event, context: &Context) {
+    let Event { is_warning, reason, message, key, interval: _, parallelism } = event;
+    let told = plan::Event {
+        is_warning: *is_warning,
+        key: Some(key.clone()),
+        ..plan::Event::normal(reason, Component::Operator, message.clone())
+    };
+    let label = parallelism.map(|of| (PARALLELISM_LABEL.to_owned(), of.to_string()));
+    Act::new(context, resource.clone()).count_event(told, label.into_iter().collect()).await;
+}
+
+/// What kept a cycle from being made.
+pub(super) async fn tell_trouble<K: Scaled>(resource: &K, reason: &str, context: &Context) {
+    tracing::warn!(reason, "the autoscaler does not decide");
+    let message: String = reason.chars().take(REASON_MAX).collect();
+    let mut event = plan::Event::warning("AutoscalerError", Component::Operator, message.clone());
+    event.key = Some(message);
+    Act::new(context, resource.clone()).count_event(event, std::collections::BTreeMap::new()).await;
+}

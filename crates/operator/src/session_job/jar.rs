@@ -1,0 +1,239 @@
+//! The jar of a session job: fetched, uploaded, run and deleted.
+
+use bytes::Bytes;
+use jiff::Timestamp;
+use kube::ResourceExt;
+
+use crate::observe::tell;
+use api::deployment::FlinkDeployment;
+use api::session_job::FlinkSessionJob;
+use clients::artifact::{self, Request};
+use clients::flink::jars::{RunAnswer, RunRequest};
+use clients::flink::{self, Client, Effect, patience};
+use config::cluster::ResourceId;
+use config::session_job::{JobSpecs, job_config};
+use config::{FlinkConfig, OperatorConfig};
+use lifecycle::reconciled::running_spec;
+use lifecycle::session_job::plan::Submission;
+use lifecycle::session_job::world::Arrival;
+
+/// A zip archive without entries: the jar of a job whose class is in the cluster's class path.
+const EMPTY_JAR: [u8; 22] =
+    [0x50, 0x4b, 0x05, 0x06, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+/// Its name in the cluster, and that of a jar whose own name says nothing.
+const DEFAULT_NAME: &str = "job.jar";
+/// Longest name of a jar in the cluster, in characters.
+const NAME_LENGTH_MAX: usize = 100;
+
+/// The resource, the cluster that it runs in, and the operator's configuration.
+pub(super) type Job<'a> = (&'a FlinkSessionJob, Option<&'a FlinkDeployment>, &'a OperatorConfig);
+
+/// Whether the jar of the wanted spec can be fetched.
+pub(super) async fn look(job: Job<'_>) -> Result<(), String> {
+    let (resource, _, _) = job;
+    let uri = resource.spec.job.as_ref().and_then(|job| job.jar_uri.as_deref());
+    match uri {
+        Some(uri) => fetch(uri, job).await.map(drop),
+        None => Ok(()),
+    }
+}
+
+async fn fetch(
+    uri: &str,
+    (resource, cluster, operator): Job<'_>,
+) -> Result<artifact::Fetched, String> {
+    let namespace = resource.namespace().unwrap_or_default();
+    let cluster = cluster.ok_or("the session cluster does not exist")?;
+    let job = config(resource, cluster, operator)?;
+    let operator = operator.defaults(&namespace, cluster.spec.flink_version);
+    let request = Request::from_config(uri, &operator, &job).map_err(|error| tell(&error))?;
+    patience::wait(Box::pin(artifact::fetch(&request))).await.map_err(|error| tell(&error))
+}
+
+/// The effective configuration of the wanted spec.
+fn config(
+    resource: &FlinkSessionJob,
+    cluster: &FlinkDeployment,
+    operator: &OperatorConfig,
+) -> Result<FlinkConfig, String> {
+    let id = ResourceId {
+        namespace: resource.namespace().unwrap_or_default(),
+        name: cluster.name_any(),
+        uid: cluster.uid().unwrap_or_default(),
+    };
+    job_config(&JobSpecs {
+        operator,
+        cluster: &id,
+        deployed_cluster: &running_spec(cluster).map_err(|error| error.to_string())?,
+        current_cluster: &cluster.spec,
+        name: &resource.name_any(),
+        deployed: &resource.spec,
+        current: &resource.spec,
+    })
+    .map_err(|error| error.to_string())
+}
+
+/// A submission that did not succeed.
+pub(super) struct NotSubmitted {
+    pub(super) job_id: String,
+    /// What went wrong.
+    pub(super) message: String,
+    /// Where a job may come of it all the same, or of an attempt before.
+    pub(super) may_arrive: Option<Arrival>,
+}
+
+/// What went wrong, and whether Flink may be at it all the same.
+struct Failure {
+    message: String,
+    may_arrive: bool,
+}
+
+impl Failure {
+    /// Nothing came of this attempt.
+    fn refused(message: String) -> Self {
+        Self { message, may_arrive: false }
+    }
+}
+
+/// Runs the job under its id. The uploaded jar goes in any case; the job has its own copy.
+///
+/// # Errors
+/// What went wrong; whether the job runs all the same is found out by its id.
+pub(super) async fn submit(
+    submission: Submission,
+    flink: &Client,
+    job: Job<'_>,
+) -> Result<(), NotSubmitted> {
+    let (job_id, before) = (submission.job_id.clone(), submission.may_arrive);
+    let began = Timestamp::now();
+    let ended = upload_and_run(submission, flink, job).await;
+    ended.map_err(|Failure { message, may_arrive }| NotSubmitted {
+        job_id,
+        message,
+        // What an earlier attempt may bring no refusal of a later one takes back.
+        may_arrive: if may_arrive {
+            Some(Arrival::again(before, began, Timestamp::now()))
+        } else {
+            before
+        },
+    })
+}
+
+async fn upload_and_run(
+    submission: Submission,
+    flink: &Client,
+    job: Job<'_>,
+) -> Result<(), Failure> {
+    let jar_id = upload(&submission, flink, job).await.map_err(Failure::refused)?;
+    let answer = run(submission, flink, &jar_id).await;
+    if let Err(error) = flink.delete_jar(&jar_id).await {
+        tracing::warn!(jar_id, error = tell(&error), "uploaded jar not deleted");
+    }
+    answer
+}
+
+async fn upload(submission: &Submission, flink: &Client, job: Job<'_>) -> Result<String, String> {
+    let jar_id = match &submission.jar_uri {
+        Some(uri) => {
+            let fetched = fetch(uri, job)
+                .await
+                .map_err(|error| format!("the jar cannot be fetched: {error}"))?;
+            let bytes = tokio::fs::read(fetched.path())
+                .await
+                .map_err(|error| format!("the fetched jar cannot be read: {error}"))?;
+            flink.upload_jar(&plain_name(&fetched.file_name), Bytes::from(bytes)).await
+        }
+        None => flink.upload_jar(DEFAULT_NAME, Bytes::from_static(&EMPTY_JAR)).await,
+    };
+    jar_id.map_err(|error| format!("the jar cannot be uploaded: {}", tell(&error)))
+}
+
+async fn run(submission: Submission, flink: &Client, jar_id: &str) -> Result<(), Failure> {
+    let request = RunRequest {
+        job_id: submission.job_id,
+        entry_class: submission.entry_class,
+        args: submission.args,
+        parallelism: submission.parallelism,
+        allow_non_restored_state: submission.allow_non_restored_state,
+        savepoint_path: submission.savepoint_path,
+        configuration: submission.configuration,
+    };
+    match flink.run_jar(jar_id, submission.flink_version, &request).await {
+        // One id is for one submission, so that this one is what runs.
+        Ok(RunAnswer::Submitted { .. } | RunAnswer::AlreadySubmitted) => Ok(()),
+        Ok(RunAnswer::JarMissing) => Err(Failure::refused(
+            "the cluster lost the uploaded jar before it was run: it is uploaded again".to_owned(),
+        )),
+        Err(error) => Err(failure(&error)),
+    }
+}
+
+const NOT_KNOWN: &str = "whether the job was submitted is not known";
+
+fn failure(error: &flink::Error) -> Failure {
+    match error {
+        // Without the request, which names another jar each time: the same refusal reads the same.
+        // That the dispatcher did not answer `main()` in time is no refusal.
+        flink::Error::Refused { errors, .. } if !errors.is_empty() => {
+            let lines = errors.iter().filter_map(|error| error.lines().next());
+            let lines = lines.collect::<Vec<_>>().join(" -> ");
+            let may_arrive = error.says(|line| line.contains("TimeoutException"));
+            let what = if may_arrive { NOT_KNOWN } else { "the cluster refused the job" };
+            Failure { message: format!("{what}: {lines}"), may_arrive }
+        }
+        _ if error.effect() == Effect::Unknown => {
+            Failure { message: format!("{NOT_KNOWN}: {}", tell(error)), may_arrive: true }
+        }
+        _ => Failure::refused(format!("the cluster refused the job: {}", tell(error))),
+    }
+}
+
+/// What Flink takes as the name of a jar.
+fn plain_name(name: &str) -> String {
+    let stem = name.strip_suffix(".jar").unwrap_or(name);
+    let plain: String = stem
+        .chars()
+        .map(|c| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '_' })
+        .take(NAME_LENGTH_MAX)
+        .collect();
+    if plain.is_empty() { DEFAULT_NAME.to_owned() } else { format!("{plain}.jar") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(status: u16, error: &str) -> flink::Error {
+        let request = "POST /jars/1/run".to_owned();
+        flink::Error::Refused { request, status, errors: vec![error.to_owned()] }
+    }
+
+    #[test]
+    fn a_refusal_tells_that_nothing_comes_of_a_submission_and_silence_does_not() {
+        let request = || "POST /jars/1/run".to_owned();
+        let after = std::time::Duration::from_secs(1);
+        let timeout = |sent_maybe| flink::Error::Timeout { request: request(), after, sent_maybe };
+        let dispatcher = "java.util.concurrent.TimeoutException: Invocation of submitJob timed out";
+        let gateway = |body| flink::Error::NotFlink { request: request(), status: 504, body };
+        for (error, may_arrive) in [
+            (refused(400, "org.example.NoSuchClass"), false),
+            (refused(500, "org.example.NoSuchClass"), false),
+            (refused(400, dispatcher), true),
+            (timeout(false), false),
+            (timeout(true), true),
+            (gateway(String::new()), true),
+        ] {
+            let failure = failure(&error);
+            assert_eq!(failure.may_arrive, may_arrive, "{error}");
+            assert_eq!(failure.message.starts_with(NOT_KNOWN), may_arrive, "{}", failure.message);
+        }
+    }
+
+    #[test]
+    fn a_jar_gets_a_name_that_flink_takes() {
+        assert_eq!(plain_name("orders-1.2.jar"), "orders-1.2.jar");
+        assert_eq!(plain_name("mein job?.jar"), "mein_job_.jar");
+        assert_eq!(plain_name("download"), "download.jar");
+        assert_eq!(plain_name(".jar"), "job.jar");
+    }
+}

@@ -1,0 +1,101 @@
+//! What a job's own decisions ask about its snapshots.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::ResourceExt;
+use serde_json::Value;
+
+use super::references::Referring;
+use super::{checkpoint, index, savepoint};
+use crate::context::Context;
+use crate::job::Asked;
+use crate::observe::tell;
+use api::TRIGGER_NONCE_ANNOTATION;
+use api::state_snapshot::{FlinkStateSnapshot, JobKind};
+use api::status::JobStatus;
+use clients::cluster;
+use lifecycle::legacy;
+use lifecycle::revision::history_name;
+use lifecycle::snapshot::trigger_type;
+use lifecycle::snapshot::world::Trigger;
+use lifecycle::trigger::{Asker, KnownSnapshot, SnapshotKind, notices_of};
+
+/// From the watch: a snapshot that it has not shown yet makes a savepoint too many, never too few.
+pub(crate) fn snapshots(
+    (kind, namespace, name): (JobKind, &str, &str),
+    context: &Context,
+) -> Result<Vec<KnownSnapshot>, String> {
+    if !context.snapshots.is_listed_in(namespace) {
+        return Err("the snapshots have not been listed yet".to_owned());
+    }
+    let of_job = index::of_job(context, namespace, kind, name);
+    Ok(of_job.iter().filter_map(|snapshot| known(snapshot.0.as_ref().ok()?)).collect())
+}
+
+/// A snapshot as a fact.
+fn known(snapshot: &FlinkStateSnapshot) -> Option<KnownSnapshot> {
+    let (metadata, spec) = (&snapshot.metadata, &snapshot.spec);
+    let status = snapshot.status.clone().unwrap_or_default();
+    let annotations = metadata.annotations.as_ref();
+    let nonce = annotations.and_then(|annotations| annotations.get(TRIGGER_NONCE_ANNOTATION));
+    Some(KnownSnapshot {
+        name: snapshot.name_any(),
+        uid: snapshot.uid()?,
+        version: snapshot.resource_version()?,
+        kind: SnapshotKind::of(snapshot),
+        trigger_type: trigger_type(snapshot),
+        state: status.state,
+        created: metadata.creation_timestamp.as_ref()?.0,
+        path: status.path,
+        nonce: nonce.and_then(|text| text.parse().ok()),
+        asked_by: Asker::of(snapshot),
+        notices: notices_of(snapshot),
+        is_disposed_of: spec
+            .savepoint
+            .as_ref()
+            .is_some_and(|savepoint| savepoint.dispose_on_delete != Some(false)),
+        is_deleting: metadata.deletion_timestamp.is_some(),
+    })
+}
+
+/// How a snapshot of the job's own bookkeeping stands.
+pub(crate) async fn trigger(asked: &Asked<'_>, kind: SnapshotKind) -> Result<Trigger, String> {
+    let job_id = asked.status.job_id.as_deref().ok_or("the status names no job id")?;
+    let pending = legacy::pending(asked.status, kind).ok_or("no trigger is noted")?;
+    let client = asked.flink.as_ref().map_err(Clone::clone)?.clone().without_retries();
+    let answer = match kind {
+        SnapshotKind::Savepoint => savepoint(&client, job_id, &pending.trigger_id).await,
+        SnapshotKind::Checkpoint => checkpoint(&client, job_id, &pending.trigger_id).await,
+    };
+    answer.map_err(|error| tell(&error))
+}
+
+/// Paths that revisions of the job refer to.
+pub(crate) async fn revisions(
+    (kind, namespace, name): (JobKind, &str, &str),
+    context: &Context,
+) -> cluster::Result<Vec<String>> {
+    let history = history_name(kind, name);
+    let revisions = cluster::revisions::list(&context.client, namespace, &history).await?;
+    let paths = revisions.into_iter().flat_map(|revision| {
+        let initial = revision.content.spec.pointer("/job/initialSavepointPath");
+        let initial = initial.and_then(Value::as_str).map(str::to_owned);
+        [revision.content.restore_point.path, initial]
+    });
+    Ok(paths.flatten().collect())
+}
+
+/// Who refers to each savepoint of the history in the job's status, beside that status. The job's spec
+/// is read for it, too: the watch may not have shown its last edit.
+pub(crate) async fn references(
+    job: &ObjectMeta,
+    status: &JobStatus,
+    context: &Context,
+) -> Result<BTreeMap<String, Vec<String>>, String> {
+    let namespace = job.namespace.as_deref().unwrap_or("default");
+    let all = Box::pin(Referring::read(namespace, context)).await?;
+    let history = status.savepoint_info.iter().flat_map(|info| &info.savepoint_history);
+    let paths = history.filter_map(|savepoint| savepoint.location.as_deref());
+    Ok(paths.map(|path| (path.to_owned(), all.to(path, job.uid.as_deref()))).collect())
+}

@@ -1,0 +1,151 @@
+//! The job that a snapshot is of.
+
+use std::sync::Arc;
+
+use jiff::{SignedDuration, Timestamp};
+use kube::ResourceExt;
+
+use crate::context::Context;
+use crate::observe::Subject;
+use api::deployment::FlinkDeployment;
+use api::session_job::FlinkSessionJob;
+use api::state_snapshot::{FlinkStateSnapshot, JobKind, JobReference};
+use api::status::{JobStatus, JobStatusState};
+use clients::cluster;
+use clients::cluster::read;
+use clients::flink::Client;
+use config::{FlinkConfig, OperatorConfig, options};
+use lifecycle::reconciled::session_cluster_of;
+use lifecycle::record::savepoint_directory;
+use lifecycle::references::claims;
+use lifecycle::snapshot::world::{Job, Target};
+use lifecycle::world::Fact;
+
+/// Way to the job's JobManager.
+pub(crate) struct Found {
+    pub(super) client: Client,
+    pub(super) job_id: Option<String>,
+    /// As the status of its resource tells it.
+    pub(super) state: Option<JobStatusState>,
+}
+
+type Answer = (Fact<Target>, Option<Found>);
+
+/// The job that the snapshot refers to.
+pub(super) async fn find(
+    snapshot: &FlinkStateSnapshot,
+    operator: &OperatorConfig,
+    context: &Context,
+) -> cluster::Result<Answer> {
+    let namespace = snapshot.namespace().unwrap_or_default();
+    match &snapshot.spec.job_reference {
+        Some(JobReference { kind: Some(JobKind::FlinkDeployment), name: Some(name) }) => {
+            of_deployment((&namespace, name), operator, context).await
+        }
+        Some(JobReference { kind: Some(JobKind::FlinkSessionJob), name: Some(name) }) => {
+            of_session_job((&namespace, name), operator, context).await
+        }
+        Some(_) | None => Ok((Fact::Known(Target::Absent), None)),
+    }
+}
+
+async fn of_deployment(
+    (namespace, name): (&str, &str),
+    operator: &OperatorConfig,
+    context: &Context,
+) -> cluster::Result<Answer> {
+    let deployment = match deployment(namespace, name, context).await? {
+        Deployment::There(deployment) => deployment,
+        Deployment::Absent => return Ok((Fact::Known(Target::Absent), None)),
+        Deployment::Foreign => return Ok((Fact::Known(Target::Foreign), None)),
+        Deployment::Unreadable(reason) => return Ok((Fact::Unknown(reason), None)),
+    };
+    let status = deployment.status.clone().unwrap_or_default();
+    let resource = &deployment;
+    let subject = Subject { resource, status: &status, namespace, name, operator, memo: None };
+    let config = match subject.config() {
+        Ok(config) => config,
+        Err(reason) => return Ok((Fact::Unknown(reason), None)),
+    };
+    Ok(match subject.flink(context) {
+        Ok(client) => present(&deployment, &status.job_status, &config, client),
+        Err(reason) => (Fact::Unknown(reason), None),
+    })
+}
+
+async fn of_session_job(
+    (namespace, name): (&str, &str),
+    operator: &OperatorConfig,
+    context: &Context,
+) -> cluster::Result<Answer> {
+    let job: Option<FlinkSessionJob> = read::get(&context.client, namespace, name).await?;
+    let Some(job) = job else { return Ok((Fact::Known(Target::Absent), None)) };
+    let cluster_name = session_cluster_of(&job, job.status.as_ref()).unwrap_or_default();
+    let cluster = match deployment(namespace, &cluster_name, context).await? {
+        Deployment::There(cluster) => cluster,
+        Deployment::Foreign => return Ok((Fact::Known(Target::Foreign), None)),
+        Deployment::Absent => {
+            let reason = format!("its session cluster `{cluster_name}` does not exist");
+            return Ok((Fact::Known(Target::Unserved(reason)), None));
+        }
+        Deployment::Unreadable(reason) => return Ok((Fact::Unknown(reason), None)),
+    };
+    let status = cluster.status.clone().unwrap_or_default();
+    let (resource, name) = (&cluster, &*cluster_name);
+    let subject = Subject { resource, status: &status, namespace, name, operator, memo: None };
+    let mut config = match subject.config() {
+        Ok(config) => Arc::unwrap_or_clone(config),
+        Err(reason) => return Ok((Fact::Unknown(reason), None)),
+    };
+    config.overlay(&FlinkConfig::flatten(&job.spec.flink_configuration));
+    let job_status = job.status.clone().unwrap_or_default().job_status;
+    Ok(match subject.flink(context) {
+        Ok(client) => present(&cluster, &job_status, &config, client),
+        Err(reason) => (Fact::Unknown(reason), None),
+    })
+}
+
+fn present(
+    cluster: &FlinkDeployment,
+    status: &JobStatus,
+    config: &FlinkConfig,
+    client: Client,
+) -> Answer {
+    let since = status.update_time.as_deref().and_then(|text| text.parse().ok());
+    let timeout = config.get(&options::CHECKPOINTING_TIMEOUT).unwrap_or_default();
+    let job = Job {
+        state: status.state,
+        since: since.and_then(|at| Timestamp::from_millisecond(at).ok()),
+        id: status.job_id.clone().filter(|id| !id.is_empty()),
+        flink_version: cluster.spec.flink_version,
+        savepoint_directory: savepoint_directory(config),
+        timeout: SignedDuration::try_from(timeout).unwrap_or(SignedDuration::MAX),
+        claims: claims(config),
+    };
+    let found = Found { client, job_id: job.id.clone(), state: status.state };
+    (Fact::Known(Target::Present(Box::new(job))), Some(found))
+}
+
+enum Deployment {
+    There(Box<FlinkDeployment>),
+    Absent,
+    /// It has not the labels that this operator looks for.
+    Foreign,
+    Unreadable(String),
+}
+
+/// From the watch; what the watch does not show is read, so that an absence is a fact.
+async fn deployment(namespace: &str, name: &str, context: &Context) -> cluster::Result<Deployment> {
+    if let Some(seen) = context.deployments.cached(namespace, name) {
+        return Ok(match &seen.0 {
+            Ok(deployment) => Deployment::There(Box::new(deployment.clone())),
+            Err(invalid) => Deployment::Unreadable(invalid.error.clone()),
+        });
+    }
+    let found: Option<FlinkDeployment> = read::get(&context.client, namespace, name).await?;
+    Ok(match found {
+        None => Deployment::Absent,
+        Some(_) if context.is_selective => Deployment::Foreign,
+        Some(deployment) => Deployment::There(Box::new(deployment)),
+    })
+}

@@ -1,0 +1,15 @@
+//! The size of the process, for whoever looks for a leak: `KUBECTL_FLINK_LOG=kubectl_flink_operator::vitals=debug`.
+
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+
+const EVERY: Duration = Duration::from_secs(10);
+
+/// Logs how many tasks the runtime has; ends never.
+pub(super) async fn log() {
+    loop {
+        tracing::debug!(alive_tasks = Handle::current().metrics().num_alive_tasks(), "vitals");
+        tokio::time::sleep(EVERY).await;
+    }
+}

@@ -1,0 +1,333 @@
+//! What is said of a change before it is stored: a review and facts in, an answer out.
+//!
+//! Pure, and by the rules of `lifecycle::validate`: what is refused here is what the operator would
+//! refuse, only sooner and all at once. What leaves the spec as it is is never refused, so that a
+//! resource which became invalid can lose its finalizer, get a label, and go.
+
+mod jurisdiction;
+mod review;
+
+use std::borrow::Cow;
+use std::fmt::{self, Write as _};
+
+use serde_json::{Value, json};
+
+use crate::mutator::Mutated;
+use api::deployment::{FlinkConfiguration, FlinkDeployment};
+use api::session_job::{FlinkSessionJob, SessionJobStatus};
+use api::state_snapshot::FlinkStateSnapshot;
+use api::status::DeploymentStatus;
+use config::known::unknown_options;
+use config::{FlinkConfig, OperatorConfig};
+pub use jurisdiction::Jurisdiction;
+use lifecycle::extension::subject::{Kind, Subject};
+use lifecycle::extension::verdict::{FailurePolicy, Opinion};
+use lifecycle::reconciled::{ReconciledJob, ReconciledSpec, session_cluster_over};
+use lifecycle::session_job::SESSION_LABEL;
+use lifecycle::validate::session_job::{self, SessionCluster, SessionJobInput};
+use lifecycle::validate::state_snapshot::{self, StateSnapshotInput};
+use lifecycle::validate::{ValidationInput, Violation, validate};
+use lifecycle::version::allow_running_version;
+use lifecycle::world::Fact;
+pub use review::Review;
+
+/// Violations that one answer tells.
+const VIOLATIONS_MAX: usize = 50;
+/// Warnings of one answer.
+const WARNINGS_MAX: usize = 10;
+/// The API server cuts longer warnings.
+const WARNING_CHARS: usize = 256;
+/// Characters of what one violation says: it may name what a user wrote, of any length.
+const VIOLATION_CHARS: usize = 1000;
+/// Characters of the name of a field.
+const PATH_CHARS: usize = 300;
+
+/// A body that is no review.
+#[derive(Debug, thiserror::Error)]
+#[error("no AdmissionReview of admission.k8s.io/v1 with a request: {problem}")]
+pub struct Malformed {
+    problem: String,
+}
+
+impl Malformed {
+    fn new(problem: impl fmt::Display) -> Self {
+        Self { problem: problem.to_string() }
+    }
+}
+
+/// What the API server is told.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Answer {
+    /// Everything that is wrong; nothing: the change may be stored.
+    pub violations: Vec<Violation>,
+    /// What users are shown and can leave as it is.
+    pub warnings: Vec<String>,
+    /// What to change in the object.
+    pub patch: json_patch::Patch,
+}
+
+impl Answer {
+    /// Nothing is to be said.
+    pub fn allowed() -> Self {
+        Self::default()
+    }
+
+    fn refused(path: &str, message: impl Into<String>) -> Self {
+        let violation = Violation { path: path.to_owned(), message: message.into() };
+        Self { violations: vec![violation], ..Self::default() }
+    }
+
+    pub fn is_allowed(&self) -> bool {
+        self.violations.is_empty()
+    }
+
+    /// The review that answers the one with this `uid`.
+    pub fn to_review(&self, uid: &str) -> Value {
+        let mut response = json!({"uid": uid, "allowed": self.is_allowed()});
+        if !self.is_allowed() {
+            response["status"] = self.status();
+        }
+        if !self.patch.is_empty() {
+            let text = serde_json::to_vec(&self.patch).unwrap_or_default();
+            response["patchType"] = json!("JSONPatch");
+            response["patch"] = json!(k8s_openapi::ByteString(text));
+        }
+        if !self.warnings.is_empty() {
+            let shown = self.warnings.iter().take(WARNINGS_MAX);
+            let shown = shown.map(|text| cut(text, WARNING_CHARS));
+            response["warnings"] = json!(shown.collect::<Vec<_>>());
+        }
+        json!({"apiVersion": review::API_VERSION, "kind": review::KIND, "response": response})
+    }
+
+    fn status(&self) -> Value {
+        let told = self.violations.iter().take(VIOLATIONS_MAX);
+        let told = told.map(|Violation { path, message }| Violation {
+            path: cut(path, PATH_CHARS),
+            message: cut(message, VIOLATION_CHARS),
+        });
+        let told: Vec<Violation> = told.collect();
+        let mut message = "nothing was stored, and nothing was changed:".to_owned();
+        for violation in &told {
+            message.push_str("\n  ");
+            message.push_str(&violation.to_string());
+        }
+        let more = self.violations.len().saturating_sub(VIOLATIONS_MAX);
+        if more > 0 {
+            // Writing to a text does not fail.
+            let _written = write!(message, "\n  and {more} more");
+        }
+        let cause = |Violation { path, message }: &Violation| json!({"reason": "FieldValueInvalid", "field": path, "message": message});
+        let causes: Vec<Value> = told.iter().map(cause).collect();
+        json!({
+            "status": "Failure",
+            "code": 403,
+            "reason": "Forbidden",
+            "message": message,
+            "details": {"causes": causes},
+        })
+    }
+}
+
+/// No more than so many characters, and a sign where some are left out.
+fn cut(text: &str, chars_max: usize) -> String {
+    match text.char_indices().nth(chars_max) {
+        Some(_) => text.chars().take(chars_max.saturating_sub(1)).chain(['…']).collect(),
+        None => text.to_owned(),
+    }
+}
+
+/// A resource as it would be stored, with what the operator noted about it.
+#[derive(Clone, Debug)]
+pub struct Change {
+    namespace: String,
+    wanted: Wanted,
+}
+
+#[derive(Clone, Debug)]
+enum Wanted {
+    Deployment(Box<FlinkDeployment>, Box<DeploymentStatus>),
+    SessionJob(Box<FlinkSessionJob>, Box<SessionJobStatus>),
+    StateSnapshot(Box<FlinkStateSnapshot>),
+}
+
+/// What was looked up for a change.
+#[derive(Clone, Debug, Default)]
+pub struct Facts {
+    /// What [`Change::session`] names.
+    pub session: Fact<Option<FlinkDeployment>>,
+    /// Whether there is what [`Review::job`] names.
+    pub has_job: Fact<bool>,
+    /// That job is another installation's, and so is the snapshot.
+    pub is_foreign: bool,
+    /// What validators say of [`Change::subject`].
+    pub opinions: Vec<Opinion>,
+}
+
+impl Change {
+    pub fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    /// The session cluster to look up.
+    pub fn session(&self) -> Option<&str> {
+        let Wanted::SessionJob(job, _) = &self.wanted else { return None };
+        job.spec.deployment_name.as_deref().filter(|name| !name.is_empty())
+    }
+
+    /// What validators are asked about.
+    pub fn subject(&self, session: Option<&FlinkDeployment>) -> Subject {
+        match &self.wanted {
+            Wanted::Deployment(deployment, status) => Subject::of_deployment(deployment, status),
+            Wanted::SessionJob(job, status) => Subject::of_session_job(job, status, session),
+            Wanted::StateSnapshot(snapshot) => Subject::of_snapshot(snapshot),
+        }
+    }
+}
+
+/// Everything that is wrong with a change, and what is odd about it.
+pub fn judge(change: &Change, facts: &Facts, operator: &OperatorConfig) -> Answer {
+    let Change { namespace, wanted } = change;
+    let Facts { session, has_job, is_foreign, opinions } = facts;
+    let mut answer = Answer::allowed();
+    if *is_foreign {
+        return answer;
+    }
+    match wanted {
+        Wanted::Deployment(deployment, status) => {
+            let last = status.reconciliation_status.last_reconciled_spec.as_deref();
+            let last = last.and_then(|text| ReconciledSpec::parse(text).ok());
+            let (spec, last) = (&deployment.spec, last.as_ref().map(|last| &last.spec));
+            answer.violations = validate(&ValidationInput {
+                name: deployment.metadata.name.as_deref().unwrap_or_default(),
+                namespace,
+                spec,
+                last_reconciled: last,
+                operator,
+            });
+            allow_running_version(spec, last, &mut answer.violations);
+            answer.warn_of_options(&deployment.spec.flink_configuration);
+        }
+        Wanted::SessionJob(job, status) => {
+            let last = status.reconciliation_status.last_reconciled_spec.as_deref();
+            let last = last.and_then(|text| ReconciledJob::parse(text).ok());
+            let found = match session {
+                Fact::Known(found) => found.as_ref(),
+                Fact::NotAsked => None,
+                Fact::Unknown(reason) => {
+                    answer.warn_of_unknown("the session cluster", reason);
+                    None
+                }
+            };
+            let name = job.spec.deployment_name.as_deref().unwrap_or_default();
+            answer.violations = session_job::validate(&SessionJobInput {
+                namespace,
+                spec: &job.spec,
+                last_reconciled: last.as_ref().map(|last| &last.spec),
+                cluster: found.map(|cluster| SessionCluster { name, spec: &cluster.spec }),
+                operator,
+                // Names are the operator's to look up: anybody may ask a webhook.
+                host: None,
+            });
+            answer.warn_of_options(&job.spec.flink_configuration);
+        }
+        Wanted::StateSnapshot(snapshot) => {
+            let has_target = match has_job {
+                Fact::Known(has_job) => *has_job,
+                Fact::NotAsked => false,
+                Fact::Unknown(reason) => {
+                    answer.warn_of_unknown("the job", reason);
+                    true
+                }
+            };
+            answer.violations = state_snapshot::validate(&StateSnapshotInput {
+                spec: &snapshot.spec,
+                state: snapshot.status.as_ref().map(|status| status.state),
+                has_target,
+            });
+        }
+    }
+    answer.take_in(opinions);
+    answer
+}
+
+impl Answer {
+    fn warn_of_options(&mut self, options: &FlinkConfiguration) {
+        let unknown = unknown_options(&FlinkConfig::flatten(options));
+        self.warnings.extend(unknown.iter().map(ToString::to_string));
+    }
+
+    fn warn_of_unknown(&mut self, what: &str, reason: &str) {
+        self.warnings.push(format!(
+            "{what} could not be looked up, so the operator checks what depends on it: {reason}"
+        ));
+    }
+
+    fn take_in(&mut self, opinions: &[Opinion]) {
+        for Opinion { validator, on_failure, answer } in opinions {
+            match (answer, on_failure) {
+                (Ok(violations), _) => self.violations.extend(violations.iter().cloned()),
+                (Err(why), FailurePolicy::Fail) => self.violations.push(Violation {
+                    path: "spec".to_owned(),
+                    message: format!("validator `{validator}` gives no answer: {why}"),
+                }),
+                (Err(why), FailurePolicy::Ignore) => {
+                    self.warnings.push(format!("validator `{validator}` is left out: {why}"));
+                }
+            }
+        }
+    }
+}
+
+/// The answer with what changes in the object: what mutators made of it, where they were asked, and
+/// the label that says in which cluster a session job is.
+pub fn mutated(review: &Review, outcome: Option<Result<Mutated, String>>) -> Answer {
+    let Some(before) = review.patchable() else { return Answer::allowed() };
+    let mut answer = Answer::allowed();
+    let mut after = match outcome {
+        None => before.clone(),
+        Some(Ok(Mutated { object, by: _, without })) => {
+            answer.warnings = without;
+            object
+        }
+        Some(Err(why)) => return Answer::refused("spec", why),
+    };
+    if review.kind() == Some(review::Kind::SessionJob) {
+        label_session(&mut after, review.stored());
+    }
+    answer.patch = json_patch::diff(before, &after);
+    answer
+}
+
+/// Sets the label that tells users in which session cluster a job is, where anybody knows it.
+fn label_session(object: &mut Value, stored: &Value) {
+    let session = session_cluster_over(object, stored).filter(|name| is_label_value(name));
+    let Some(session) = session.map(Cow::into_owned) else { return };
+    let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) else { return };
+    let labels = metadata.entry("labels").or_insert(Value::Null);
+    if labels.is_null() {
+        *labels = json!({});
+    }
+    if let Some(labels) = labels.as_object_mut() {
+        labels.insert(SESSION_LABEL.to_owned(), json!(session));
+    }
+}
+
+/// Whether the API server takes it for a label: a name that it refuses is for validation to tell.
+fn is_label_value(text: &str) -> bool {
+    let is_end = |c: char| c.is_ascii_alphanumeric();
+    text.len() <= 63
+        && text.starts_with(is_end)
+        && text.ends_with(is_end)
+        && text.chars().all(|c| is_end(c) || "-_.".contains(c))
+}
+
+impl review::Kind {
+    /// As extensions know it.
+    fn of_extensions(self) -> Option<Kind> {
+        Kind::parse(self.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests;
