@@ -1,7 +1,6 @@
 //! The ConfigMaps: Flink's configuration with its logging files, and the TaskManager template.
 
-use std::collections::BTreeMap;
-
+use k8s_openapi::api::core::v1::{ConfigMap, ConfigMapVolumeSource, KeyToPath, Volume};
 use serde_json::{Map, Value, json};
 
 use api::version::FlinkVersion;
@@ -10,7 +9,7 @@ use config::file::{self, KeyConflict};
 use config::{FlinkConfig, options, structure};
 
 use super::names;
-use super::{Cluster, RenderError, logging};
+use super::{Cluster, RenderError, TextMap, logging};
 
 /// Where a native JobManager finds the template of its TaskManagers.
 pub(super) const TEMPLATE_DIRECTORY: &str = "/opt/flink/pod-template";
@@ -32,7 +31,7 @@ pub(super) fn flink(cluster: &Cluster, config: &FlinkConfig) -> Result<Value, Re
     let text = if is_standard_yaml(cluster) { standard_yaml(&given)? } else { lines(&given) };
     let mut data = logging::files(cluster.spec, config);
     let _never_a_logging_file = data.insert(config_key(cluster).to_owned(), text);
-    Ok(config_map(cluster, &names::config_map(&cluster.id.name), &data))
+    Ok(config_map(cluster, names::config_map(&cluster.id.name), data))
 }
 
 fn is_standard_yaml(cluster: &Cluster) -> bool {
@@ -88,36 +87,30 @@ fn to_yaml(value: &Value) -> String {
 
 pub(super) fn template(cluster: &Cluster, template: &Map<String, Value>) -> Value {
     let text = to_yaml(&Value::Object(template.clone()));
-    let data = BTreeMap::from([(TEMPLATE_KEY.to_owned(), text)]);
-    config_map(cluster, &names::pod_template_config_map(&cluster.id.name), &data)
+    let data = TextMap::from([(TEMPLATE_KEY.to_owned(), text)]);
+    config_map(cluster, names::pod_template_config_map(&cluster.id.name), data)
 }
 
-fn config_map(cluster: &Cluster, name: &str, data: &BTreeMap<String, String>) -> Value {
-    json!({
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": {
-            "name": name,
-            "namespace": cluster.id.namespace,
-            "labels": cluster.labels(),
-        },
-        "data": data,
-    })
+fn config_map(cluster: &Cluster, name: String, data: TextMap) -> Value {
+    let metadata = cluster.metadata(name, cluster.labels(), TextMap::new());
+    json!(ConfigMap { metadata, data: Some(data), ..ConfigMap::default() })
 }
 
 /// Names every file: what is not listed would not be mounted.
-pub(super) fn flink_volume(cluster: &Cluster, config: &FlinkConfig) -> Value {
+pub(super) fn flink_volume(cluster: &Cluster, config: &FlinkConfig) -> Volume {
     let mut keys: Vec<String> = logging::files(cluster.spec, config).into_keys().collect();
     keys.push(config_key(cluster).to_owned());
-    volume("flink-config-volume", &names::config_map(&cluster.id.name), &keys)
+    volume("flink-config-volume", names::config_map(&cluster.id.name), keys)
 }
 
-pub(super) fn template_volume(cluster: &Cluster) -> Value {
+pub(super) fn template_volume(cluster: &Cluster) -> Volume {
     let name = names::pod_template_config_map(&cluster.id.name);
-    volume("pod-template-volume", &name, &[TEMPLATE_KEY.to_owned()])
+    volume("pod-template-volume", name, vec![TEMPLATE_KEY.to_owned()])
 }
 
-fn volume(name: &str, config_map: &str, keys: &[String]) -> Value {
-    let items: Vec<Value> = keys.iter().map(|key| json!({ "key": key, "path": key })).collect();
-    json!({ "name": name, "configMap": { "name": config_map, "items": items } })
+fn volume(name: &str, config_map: String, keys: Vec<String>) -> Volume {
+    let item = |key: String| KeyToPath { path: key.clone(), key, ..KeyToPath::default() };
+    let items = Some(keys.into_iter().map(item).collect());
+    let source = ConfigMapVolumeSource { name: config_map, items, ..Default::default() };
+    Volume { name: name.to_owned(), config_map: Some(source), ..Volume::default() }
 }

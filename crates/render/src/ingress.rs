@@ -1,12 +1,17 @@
 //! The Ingress of the web UI, or the route from a Gateway in its place.
 
-use serde_json::{Map, Value, json};
+use k8s_openapi::api::networking::v1::{
+    HTTPIngressPath, HTTPIngressRuleValue, Ingress, IngressBackend, IngressRule,
+    IngressServiceBackend, IngressSpec, IngressTLS, ServiceBackendPort,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde_json::{Value, json};
 
+use api::deployment::IngressTls;
 use config::option::{GatewayName, InvalidValue};
 use config::{FlinkConfig, options};
 
 use super::names;
-use super::pod::to_json;
 use super::{Cluster, RenderError};
 
 /// The Ingress, where the resource asks for one and this operator manages them.
@@ -25,68 +30,43 @@ pub(super) fn render(
     })?;
     let (host, path) = host_and_path(&fill(template, &cluster.id.name, &cluster.id.namespace));
 
-    let mut labels = to_json(&ingress.labels.clone().unwrap_or_default());
-    let _user_label = labels.insert(names::COMPONENT_LABEL.to_owned(), "ingress".into());
-    let mut metadata = json!({
-        "name": cluster.id.name,
-        "namespace": cluster.id.namespace,
-        "labels": labels,
-        "ownerReferences": cluster.owner(true),
-    });
-    if let Some(annotations) = ingress.annotations.as_ref().filter(|a| !a.is_empty()) {
-        metadata["annotations"] = to_json(annotations).into();
-    }
+    let mut labels = ingress.labels.clone().unwrap_or_default();
+    let _user_label = labels.insert(names::COMPONENT_LABEL.to_owned(), "ingress".to_owned());
+    let annotations = ingress.annotations.clone().unwrap_or_default();
+    let metadata = ObjectMeta {
+        owner_references: Some(vec![cluster.owner(true)]),
+        ..cluster.metadata(cluster.id.name.clone(), labels, annotations)
+    };
+    let service = names::rest_service(&cluster.id.name);
+    let port = config.get(&options::REST_PORT)?;
     if let Some(gateway) = config.find(&options::INGRESS_GATEWAY)? {
-        let backend = json!({
-            "name": names::rest_service(&cluster.id.name),
-            "port": config.get(&options::REST_PORT)?,
-        });
+        let backend = json!({ "name": service, "port": port });
         return Ok(Some(route(&gateway, metadata, (host, path), backend)));
     }
-    let backend = json!({ "service": {
-        "name": names::rest_service(&cluster.id.name),
-        "port": { "number": config.get(&options::REST_PORT)? },
-    }});
-    let mut entry = json!({ "backend": backend, "pathType": "ImplementationSpecific" });
-    if let Some(path) = path {
-        entry["path"] = path.into();
-    }
-    let mut rule = json!({ "http": { "paths": [entry] } });
-    if let Some(host) = host {
-        rule["host"] = host.into();
-    }
-    let mut spec = json!({ "rules": [rule] });
-    if let Some(class) = &ingress.class_name {
-        spec["ingressClassName"] = class.as_str().into();
-    }
-    if let Some(tls) = ingress.tls.as_ref().filter(|tls| !tls.is_empty()) {
-        spec["tls"] = tls
-            .iter()
-            .map(|entry| {
-                let mut object = Map::new();
-                if let Some(hosts) = &entry.hosts {
-                    object.extend([("hosts".to_owned(), json!(hosts))]);
-                }
-                if let Some(secret) = &entry.secret_name {
-                    object.extend([("secretName".to_owned(), json!(secret))]);
-                }
-                Value::Object(object)
-            })
-            .collect();
-    }
-    Ok(Some(json!({
-        "apiVersion": "networking.k8s.io/v1",
-        "kind": "Ingress",
-        "metadata": metadata,
-        "spec": spec,
-    })))
+    let port = ServiceBackendPort { number: Some(port.into()), name: None };
+    let service = IngressServiceBackend { name: service, port: Some(port) };
+    let path = HTTPIngressPath {
+        backend: IngressBackend { service: Some(service), resource: None },
+        path,
+        path_type: "ImplementationSpecific".to_owned(),
+    };
+    let rule = IngressRule { host, http: Some(HTTPIngressRuleValue { paths: vec![path] }) };
+    let entry = |IngressTls { hosts, secret_name }| IngressTLS { hosts, secret_name };
+    let tls = ingress.tls.clone().filter(|tls| !tls.is_empty());
+    let spec = IngressSpec {
+        ingress_class_name: ingress.class_name.clone(),
+        rules: Some(vec![rule]),
+        tls: tls.map(|tls| tls.into_iter().map(entry).collect()),
+        default_backend: None,
+    };
+    Ok(Some(json!(Ingress { metadata, spec: Some(spec), status: None })))
 }
 
 /// The route from a Gateway to the same place. The web UI's own addresses are relative, so whatever
 /// path leads to it is taken off.
 fn route(
     gateway: &GatewayName,
-    metadata: Value,
+    metadata: ObjectMeta,
     (host, path): (Option<String>, Option<String>),
     backend: Value,
 ) -> Value {

@@ -7,7 +7,7 @@ use config::option::InvalidValue;
 use config::{FlinkConfig, options, process_memory};
 
 use super::names::{self, JOB_MANAGER};
-use super::pod::{self, ImageChoice, Pod, Resources, to_json};
+use super::pod::{self, ImageChoice, Pod, Resources};
 use super::submission::port;
 use super::{Cluster, Mode, RenderError, config_map, pod_template, service};
 
@@ -19,7 +19,7 @@ pub(super) fn deployment(
     has_template_map: bool,
 ) -> Result<Value, RenderError> {
     let selector = cluster.selector(JOB_MANAGER);
-    let own_labels = to_json(&config.find(&options::JOB_MANAGER_LABELS)?.unwrap_or_default());
+    let own_labels = config.find(&options::JOB_MANAGER_LABELS)?.unwrap_or_default();
     let mut labels = match cluster.mode {
         Mode::Native => own_labels.clone(),
         Mode::Standalone => selector.clone(),
@@ -37,25 +37,9 @@ pub(super) fn deployment(
     fill_container(&mut pod, cluster, config)?;
     mount_volumes(&mut pod, cluster, config, has_template_map)?;
 
-    let mut metadata = json!({
-        "name": names::job_manager(&cluster.id.name),
-        "namespace": cluster.id.namespace,
-        "labels": labels,
-        "ownerReferences": cluster.owner(false),
-    });
-    if !annotations.is_empty() {
-        metadata["annotations"] = to_json(&annotations).into();
-    }
-    Ok(json!({
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": metadata,
-        "spec": {
-            "replicas": config.get(&options::JOB_MANAGER_REPLICAS)?,
-            "selector": { "matchLabels": selector },
-            "template": pod.into_template()?,
-        },
-    }))
+    let metadata = cluster.metadata(names::job_manager(&cluster.id.name), labels, annotations);
+    let replicas = config.get(&options::JOB_MANAGER_REPLICAS)?;
+    pod.into_deployment(cluster, metadata, replicas, selector)
 }
 
 fn fill_spec(pod: &mut Pod, config: &FlinkConfig) -> Result<(), RenderError> {
@@ -162,7 +146,7 @@ fn mount_volumes(
     }
     pod.mount_common(cluster, config)?;
     if has_template_map {
-        pod.mount(config_map::template_volume(cluster), config_map::TEMPLATE_DIRECTORY)?;
+        pod.mount(json!(config_map::template_volume(cluster)), config_map::TEMPLATE_DIRECTORY)?;
     }
     let has_class_path =
         !config.find(&options::PIPELINE_CLASSPATHS)?.unwrap_or_default().is_empty();

@@ -1,8 +1,9 @@
 //! From a cluster's spec and configuration to the Kubernetes objects that run it.
 //!
 //! Same input, same objects, byte for byte: ids that belong to one submission come in through
-//! [`Submission`]. Objects are JSON values, so that no field of a pod template is lost because our
-//! Kubernetes types do not know it.
+//! [`Submission`]. What is ours is made as Kubernetes' types, where a misspelt field does not compile.
+//! Objects are JSON values, so that no field of a pod template is lost because those types do not
+//! know it.
 
 mod config_map;
 mod ingress;
@@ -18,13 +19,20 @@ mod task_manager;
 
 pub use submission::Submission;
 
-use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+
+use k8s_openapi::Resource as _;
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use serde_json::{Value, json};
 
 use api::deployment::{DeploymentMode, FlinkDeploymentSpec};
 use config::FlinkConfig;
 use config::cluster::{ResourceId, is_high_availability_on};
 use config::file::KeyConflict;
 use config::option::InvalidValue;
+
+type TextMap = BTreeMap<String, String>;
 
 /// What the objects are made from.
 #[derive(Clone, Copy, Debug)]
@@ -80,16 +88,16 @@ impl Objects {
     /// The same objects, ConfigMaps and Services owned by the JobManager Deployment with this uid.
     #[must_use]
     pub fn owned_by(mut self, deployment_uid: &str) -> Self {
-        let owner = json!([{
-            "apiVersion": "apps/v1",
-            "kind": "Deployment",
-            "name": self.deployment["metadata"]["name"],
-            "uid": deployment_uid,
-            "controller": true,
-            "blockOwnerDeletion": true,
-        }]);
+        let owner = OwnerReference {
+            api_version: Deployment::API_VERSION.to_owned(),
+            kind: Deployment::KIND.to_owned(),
+            name: self.deployment["metadata"]["name"].as_str().unwrap_or_default().to_owned(),
+            uid: deployment_uid.to_owned(),
+            controller: Some(true),
+            block_owner_deletion: Some(true),
+        };
         for object in self.config_maps.iter_mut().chain(&mut self.services) {
-            object["metadata"]["ownerReferences"] = owner.clone();
+            object["metadata"]["ownerReferences"] = json!([owner]);
         }
         self
     }
@@ -160,15 +168,16 @@ impl Cluster<'_> {
     }
 
     /// Labels of Services and ConfigMaps.
-    fn labels(&self) -> Value {
-        json!({ "app": self.id.name, "type": self.type_label() })
+    fn labels(&self) -> TextMap {
+        let labels = [("app", self.id.name.as_str()), ("type", self.type_label())];
+        labels.map(|(key, value)| (key.to_owned(), value.to_owned())).into()
     }
 
     /// Labels that select one role's pods.
-    fn selector(&self, component: &str) -> Map<String, Value> {
-        let labels =
-            [("app", self.id.name.as_str()), ("component", component), ("type", self.type_label())];
-        labels.into_iter().map(|(key, value)| (key.to_owned(), value.into())).collect()
+    fn selector(&self, component: &str) -> TextMap {
+        let mut labels = self.labels();
+        let _absent = labels.insert(names::COMPONENT_LABEL.to_owned(), component.to_owned());
+        labels
     }
 
     fn type_label(&self) -> &'static str {
@@ -178,16 +187,26 @@ impl Cluster<'_> {
         }
     }
 
+    fn metadata(&self, name: String, labels: TextMap, annotations: TextMap) -> ObjectMeta {
+        ObjectMeta {
+            name: Some(name),
+            namespace: Some(self.id.namespace.clone()),
+            labels: Some(labels),
+            annotations: Some(annotations).filter(|annotations| !annotations.is_empty()),
+            ..ObjectMeta::default()
+        }
+    }
+
     /// The custom resource as owner.
-    fn owner(&self, is_controller: bool) -> Value {
-        json!([{
-            "apiVersion": api::API_VERSION,
-            "kind": "FlinkDeployment",
-            "name": self.id.name,
-            "uid": self.id.uid,
-            "controller": is_controller,
-            "blockOwnerDeletion": true,
-        }])
+    fn owner(&self, is_controller: bool) -> OwnerReference {
+        OwnerReference {
+            api_version: api::API_VERSION.to_owned(),
+            kind: "FlinkDeployment".to_owned(),
+            name: self.id.name.clone(),
+            uid: self.id.uid.clone(),
+            controller: Some(is_controller),
+            block_owner_deletion: Some(true),
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! A pod under construction: a template, and what Flink needs laid over it.
 
-use std::collections::BTreeMap;
-
+use k8s_openapi::api::apps::v1::{Deployment, DeploymentSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use serde_json::{Map, Value, json};
 
 use config::FlinkConfig;
@@ -10,9 +10,7 @@ use config::option::{ConfigOption, InvalidValue, OptionValue, PullPolicy};
 use config::options;
 
 use super::names::MAIN_CONTAINER;
-use super::{Cluster, RenderError, config_map};
-
-type TextMap = BTreeMap<String, String>;
+use super::{Cluster, RenderError, TextMap, config_map};
 
 /// Where Hadoop's configuration is mounted.
 const HADOOP_CONF_DIRECTORY: &str = "/opt/hadoop/conf";
@@ -38,11 +36,31 @@ impl Pod {
         Ok(Self { metadata, spec, main })
     }
 
-    /// The pod template of a Deployment: sidecars first, the main container last.
-    pub(super) fn into_template(mut self) -> Result<Value, RenderError> {
+    /// The Deployment of such pods, which belongs to the custom resource: sidecars first, the main
+    /// container last.
+    pub(super) fn into_deployment(
+        mut self,
+        cluster: &Cluster,
+        metadata: ObjectMeta,
+        replicas: i32,
+        selector: TextMap,
+    ) -> Result<Value, RenderError> {
         let _template_name = self.main.insert("name".to_owned(), MAIN_CONTAINER.into());
         array(&mut self.spec, "containers", "spec.containers")?.push(Value::Object(self.main));
-        Ok(json!({ "metadata": self.metadata, "spec": self.spec }))
+        let owner_references = Some(vec![cluster.owner(false)]);
+        let spec = DeploymentSpec {
+            replicas: Some(replicas),
+            selector: LabelSelector { match_labels: Some(selector), ..LabelSelector::default() },
+            ..DeploymentSpec::default()
+        };
+        let mut deployment = json!(Deployment {
+            metadata: ObjectMeta { owner_references, ..metadata },
+            spec,
+            status: None,
+        });
+        // As JSON, with whatever our types do not know of the user's template.
+        deployment["spec"]["template"] = json!({ "metadata": self.metadata, "spec": self.spec });
+        Ok(deployment)
     }
 
     /// Sets a field of the pod's spec.
@@ -69,8 +87,8 @@ impl Pod {
         }
     }
 
-    pub(super) fn lay_labels(&mut self, labels: &Map<String, Value>) -> Result<(), RenderError> {
-        object(&mut self.metadata, "labels", "metadata.labels")?.extend(labels.clone());
+    pub(super) fn lay_labels(&mut self, labels: &TextMap) -> Result<(), RenderError> {
+        object(&mut self.metadata, "labels", "metadata.labels")?.extend(to_json(labels));
         Ok(())
     }
 
@@ -212,7 +230,7 @@ impl Pod {
             self.mount(volume, HADOOP_CONF_DIRECTORY)?;
         }
         let directory = config.get(&options::FLINK_CONF_DIRECTORY)?;
-        self.mount(config_map::flink_volume(cluster, config), &directory)
+        self.mount(json!(config_map::flink_volume(cluster, config)), &directory)
     }
 }
 
@@ -318,7 +336,7 @@ fn toleration_of(
     Ok(Value::Object(object))
 }
 
-pub(super) fn to_json(entries: &TextMap) -> Map<String, Value> {
+fn to_json(entries: &TextMap) -> Map<String, Value> {
     entries.iter().map(|(key, value)| (key.clone(), value.as_str().into())).collect()
 }
 

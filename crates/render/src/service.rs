@@ -1,14 +1,15 @@
 //! The Services: one for TaskManagers to find the JobManager, one for the REST API.
 
+use k8s_openapi::api::core::v1::{Service, ServicePort, ServiceSpec};
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use serde_json::{Value, json};
 
 use config::option::{InvalidValue, ServiceExposedType};
 use config::{FlinkConfig, options};
 
 use super::names::{self, JOB_MANAGER};
-use super::pod::to_json;
 use super::submission::port;
-use super::{Cluster, RenderError};
+use super::{Cluster, RenderError, TextMap};
 
 pub(super) const REST_PORT_NAME: &str = "rest";
 pub(super) const RPC_PORT_NAME: &str = "jobmanager-rpc";
@@ -28,18 +29,18 @@ pub(super) fn all(cluster: &Cluster, config: &FlinkConfig) -> Result<Vec<Value>,
 
 fn internal(cluster: &Cluster, config: &FlinkConfig) -> Result<Value, InvalidValue> {
     let rpc_port = config.get(&options::JOB_MANAGER_RPC_PORT)?;
-    let mut ports = vec![json!({ "name": RPC_PORT_NAME, "port": rpc_port })];
+    let mut ports = vec![service_port(RPC_PORT_NAME, rpc_port)];
     if let Some(blob_port) = port(config, &options::BLOB_SERVER_PORT)? {
-        ports.push(json!({ "name": BLOB_PORT_NAME, "port": blob_port }));
+        ports.push(service_port(BLOB_PORT_NAME, blob_port));
     }
-    let spec = json!({
-        "clusterIP": "None",
-        "selector": cluster.selector(JOB_MANAGER),
-        "ports": ports,
-    });
+    let spec = ServiceSpec {
+        cluster_ip: Some("None".to_owned()),
+        ports: Some(ports),
+        ..ServiceSpec::default()
+    };
     let name = names::internal_service(&cluster.id.name);
     let annotations = config.find(&options::INTERNAL_SERVICE_ANNOTATIONS)?.unwrap_or_default();
-    Ok(service(cluster, &name, to_json(&annotations).into(), spec))
+    Ok(service(cluster, name, annotations, spec))
 }
 
 fn rest(cluster: &Cluster, config: &FlinkConfig) -> Result<Value, InvalidValue> {
@@ -49,32 +50,34 @@ fn rest(cluster: &Cluster, config: &FlinkConfig) -> Result<Value, InvalidValue> 
     } else {
         rest_port
     };
-    let mut spec = json!({
-        "selector": cluster.selector(JOB_MANAGER),
-        "ports": [{ "name": REST_PORT_NAME, "port": rest_port, "targetPort": target_port }],
-    });
-    match config.get(&options::REST_SERVICE_EXPOSED_TYPE)? {
-        ServiceExposedType::ClusterIp => spec["type"] = "ClusterIP".into(),
-        ServiceExposedType::NodePort => spec["type"] = "NodePort".into(),
-        ServiceExposedType::LoadBalancer => spec["type"] = "LoadBalancer".into(),
-        ServiceExposedType::HeadlessClusterIp => {
-            spec["type"] = "ClusterIP".into();
-            spec["clusterIP"] = "None".into();
-        }
-    }
+    let port = ServicePort {
+        target_port: Some(IntOrString::Int(target_port.into())),
+        ..service_port(REST_PORT_NAME, rest_port)
+    };
+    let (exposed_type, cluster_ip) = match config.get(&options::REST_SERVICE_EXPOSED_TYPE)? {
+        ServiceExposedType::ClusterIp => ("ClusterIP", None),
+        ServiceExposedType::NodePort => ("NodePort", None),
+        ServiceExposedType::LoadBalancer => ("LoadBalancer", None),
+        ServiceExposedType::HeadlessClusterIp => ("ClusterIP", Some("None".to_owned())),
+    };
+    let spec = ServiceSpec {
+        type_: Some(exposed_type.to_owned()),
+        cluster_ip,
+        ports: Some(vec![port]),
+        ..ServiceSpec::default()
+    };
     let name = names::rest_service(&cluster.id.name);
     let annotations = config.find(&options::REST_SERVICE_ANNOTATIONS)?.unwrap_or_default();
-    Ok(service(cluster, &name, to_json(&annotations).into(), spec))
+    Ok(service(cluster, name, annotations, spec))
 }
 
-fn service(cluster: &Cluster, name: &str, annotations: Value, spec: Value) -> Value {
-    let mut metadata = json!({
-        "name": name,
-        "namespace": cluster.id.namespace,
-        "labels": cluster.labels(),
-    });
-    if annotations.as_object().is_some_and(|annotations| !annotations.is_empty()) {
-        metadata["annotations"] = annotations;
-    }
-    json!({ "apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec })
+fn service_port(name: &str, port: u16) -> ServicePort {
+    ServicePort { name: Some(name.to_owned()), port: port.into(), ..ServicePort::default() }
+}
+
+/// A Service that leads to JobManagers.
+fn service(cluster: &Cluster, name: String, annotations: TextMap, spec: ServiceSpec) -> Value {
+    let metadata = cluster.metadata(name, cluster.labels(), annotations);
+    let spec = ServiceSpec { selector: Some(cluster.selector(JOB_MANAGER)), ..spec };
+    json!(Service { metadata, spec: Some(spec), status: None })
 }

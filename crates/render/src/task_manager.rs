@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use config::{FlinkConfig, options, process_memory};
 
 use super::names::{self, TASK_MANAGER};
-use super::pod::{self, ImageChoice, Pod, Resources, to_json};
+use super::pod::{self, ImageChoice, Pod, Resources};
 use super::submission::port;
 use super::{Cluster, RenderError};
 
@@ -16,7 +16,7 @@ pub(super) fn deployment(
 ) -> Result<Value, RenderError> {
     let selector = cluster.selector(TASK_MANAGER);
     let mut labels = selector.clone();
-    labels.extend(to_json(&config.find(&options::TASK_MANAGER_LABELS)?.unwrap_or_default()));
+    labels.extend(config.find(&options::TASK_MANAGER_LABELS)?.unwrap_or_default());
     let annotations = config.find(&options::TASK_MANAGER_ANNOTATIONS)?.unwrap_or_default();
 
     let mut pod = Pod::from_template(template.cloned().unwrap_or_default())?;
@@ -33,26 +33,9 @@ pub(super) fn deployment(
     fill_container(&mut pod, cluster, config)?;
     pod.mount_common(cluster, config)?;
 
-    let mut metadata = json!({
-        "name": names::task_manager(&cluster.id.name),
-        "namespace": cluster.id.namespace,
-        "labels": labels,
-        "ownerReferences": cluster.owner(false),
-    });
-    if !annotations.is_empty() {
-        metadata["annotations"] = to_json(&annotations).into();
-    }
+    let metadata = cluster.metadata(names::task_manager(&cluster.id.name), labels, annotations);
     let replicas = config.find(&options::STANDALONE_TASK_MANAGER_REPLICAS)?.unwrap_or(1);
-    Ok(json!({
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": metadata,
-        "spec": {
-            "replicas": replicas,
-            "selector": { "matchLabels": selector },
-            "template": pod.into_template()?,
-        },
-    }))
+    pod.into_deployment(cluster, metadata, replicas, selector)
 }
 
 fn fill_container(

@@ -1,5 +1,5 @@
 use expect_test::{Expect, expect};
-use serde_json::json;
+use serde_json::Map;
 
 use super::*;
 use config::cluster::deploy_config;
@@ -162,7 +162,7 @@ fn owners_are_filled_in_when_the_deployment_exists() {
         check(
             &owner(object),
             expect![[
-                r#"{"apiVersion":"apps/v1","kind":"Deployment","name":"orders","uid":"d1","controller":true,"blockOwnerDeletion":true}"#
+                r#"{"apiVersion":"apps/v1","blockOwnerDeletion":true,"controller":true,"kind":"Deployment","name":"orders","uid":"d1"}"#
             ]],
         );
     }
@@ -341,7 +341,7 @@ fn ports_are_single_and_never_random() {
     check(
         &objects.services[1]["spec"],
         expect![[
-            r#"{"selector":{"app":"orders","component":"jobmanager","type":"flink-native-kubernetes"},"ports":[{"name":"rest","port":80,"targetPort":8081}],"type":"ClusterIP","clusterIP":"None"}"#
+            r#"{"clusterIP":"None","ports":[{"name":"rest","port":80,"targetPort":8081}],"selector":{"app":"orders","component":"jobmanager","type":"flink-native-kubernetes"},"type":"ClusterIP"}"#
         ]],
     );
     assert_eq!(configured(&objects, "blob"), "blob.server.port: 6124\n");
@@ -461,7 +461,7 @@ fn a_gateway_has_a_route_in_its_place() {
     };
     let route = made("{{name}}.x", "infra/web:https");
     assert_eq!(route["kind"], "HTTPRoute");
-    check(&route["metadata"]["labels"], expect![[r#"{"l":"m","component":"ingress"}"#]]);
+    check(&route["metadata"]["labels"], expect![[r#"{"component":"ingress","l":"m"}"#]]);
     check(
         &route["spec"],
         expect![[
@@ -486,7 +486,7 @@ fn an_ingress_is_made_unless_they_are_not_managed() {
     check(
         &made["spec"],
         expect![[
-            r#"{"rules":[{"http":{"paths":[{"backend":{"service":{"name":"orders-rest","port":{"number":8081}}},"pathType":"ImplementationSpecific","path":"/p"}]},"host":"orders.x"}],"ingressClassName":"nginx","tls":[{"hosts":["h"],"secretName":"s"}]}"#
+            r#"{"ingressClassName":"nginx","rules":[{"host":"orders.x","http":{"paths":[{"backend":{"service":{"name":"orders-rest","port":{"number":8081}}},"path":"/p","pathType":"ImplementationSpecific"}]}}],"tls":[{"hosts":["h"],"secretName":"s"}]}"#
         ]],
     );
     let off = json!({"ingress": ingress, "flinkConfiguration": {"kubernetes.operator.ingress.manage": "false"}});
