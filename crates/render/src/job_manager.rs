@@ -1,13 +1,18 @@
 //! The JobManager's Deployment.
 
-use serde_json::{Value, json};
+use k8s_openapi::api::core::v1::{
+    Container, ContainerPort, EmptyDirVolumeSource, EnvVar, EnvVarSource, HTTPGetAction,
+    ObjectFieldSelector, PodSpec, Probe, Volume,
+};
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use serde_json::Value;
 
 use config::cluster::is_high_availability_on;
 use config::option::InvalidValue;
 use config::{FlinkConfig, options, process_memory};
 
 use super::names::{self, JOB_MANAGER};
-use super::pod::{self, ImageChoice, Pod, Resources};
+use super::pod::{self, ImageChoice, Pod, container_port};
 use super::submission::port;
 use super::{Cluster, Mode, RenderError, config_map, pod_template, service};
 
@@ -20,21 +25,16 @@ pub(super) fn deployment(
 ) -> Result<Value, RenderError> {
     let selector = cluster.selector(JOB_MANAGER);
     let own_labels = config.find(&options::JOB_MANAGER_LABELS)?.unwrap_or_default();
-    let mut labels = match cluster.mode {
-        Mode::Native => own_labels.clone(),
-        Mode::Standalone => selector.clone(),
+    let (mut labels, over) = match cluster.mode {
+        Mode::Native => (own_labels, selector.clone()),
+        Mode::Standalone => (selector.clone(), own_labels),
     };
-    labels.extend(match cluster.mode {
-        Mode::Native => selector.clone(),
-        Mode::Standalone => own_labels,
-    });
+    labels.extend(over);
     let annotations = config.find(&options::JOB_MANAGER_ANNOTATIONS)?.unwrap_or_default();
 
     let mut pod = Pod::from_template(pod_template::job_manager(cluster.spec, config)?)?;
-    pod.lay_labels(&labels)?;
-    pod.lay_annotations(&annotations)?;
-    fill_spec(&mut pod, config)?;
-    fill_container(&mut pod, cluster, config)?;
+    lay_spec(&mut pod, config)?;
+    lay_container(&mut pod, cluster, config)?;
     mount_volumes(&mut pod, cluster, config, has_template_map)?;
 
     let metadata = cluster.metadata(names::job_manager(&cluster.id.name), labels, annotations);
@@ -42,72 +42,108 @@ pub(super) fn deployment(
     pod.into_deployment(cluster, metadata, replicas, selector)
 }
 
-fn fill_spec(pod: &mut Pod, config: &FlinkConfig) -> Result<(), RenderError> {
+fn lay_spec(pod: &mut Pod, config: &FlinkConfig) -> Result<(), RenderError> {
     let account = match config.find(&options::JOB_MANAGER_SERVICE_ACCOUNT)? {
         Some(account) => Some(account),
         None => config.find(&options::SERVICE_ACCOUNT)?,
     };
     let is_templated = pod.is_set("serviceAccountName") || pod.is_set("serviceAccount");
     if account.is_some() || !is_templated {
-        let account = account.unwrap_or_else(|| "default".to_owned());
-        pod.set("serviceAccount", account.clone());
-        pod.set("serviceAccountName", account);
+        pod.set_service_account(account.unwrap_or_else(|| "default".to_owned()))?;
     }
     let is_on_host_network = config.get(&options::HOST_NETWORK_ENABLED)?;
-    pod.set("hostNetwork", is_on_host_network);
-    if is_on_host_network {
-        pod.set("dnsPolicy", "ClusterFirstWithHostNet");
+    let dns_policy = if is_on_host_network {
+        Some("ClusterFirstWithHostNet")
     } else {
-        pod.set_default("dnsPolicy", "ClusterFirst");
-    }
+        (!pod.is_set("dnsPolicy")).then_some("ClusterFirst")
+    };
+    pod.lay_spec(PodSpec {
+        host_network: Some(is_on_host_network),
+        dns_policy: dns_policy.map(str::to_owned),
+        ..PodSpec::default()
+    })?;
     pod.place(config, &options::JOB_MANAGER_NODE_SELECTOR, &options::JOB_MANAGER_TOLERATIONS)
 }
 
-fn fill_container(
+fn lay_container(
     pod: &mut Pod,
     cluster: &Cluster,
     config: &FlinkConfig,
 ) -> Result<(), RenderError> {
+    let mut own = Container {
+        command: Some(vec![config.get(&options::ENTRY_PATH)?]),
+        args: Some(args(cluster, config)?),
+        env: Some(pod::env(config, "containerized.master.env.", Some(pod_address()))?),
+        ports: Some(ports(config)?),
+        resources: Some(pod::resources(
+            config,
+            config.get(&options::JOB_MANAGER_CPU)?,
+            process_memory::job_manager(config)?,
+            &options::JOB_MANAGER_CPU_LIMIT_FACTOR,
+            &options::JOB_MANAGER_MEMORY_LIMIT_FACTOR,
+        )?),
+        ..Container::default()
+    };
+    let mut defaults = Container::default();
     match pod::image(cluster, config)? {
-        ImageChoice::Configured(image) => pod.set_main("image", image),
-        ImageChoice::Default(image) => pod.set_main_default("image", image),
+        ImageChoice::Configured(image) => own.image = Some(image),
+        ImageChoice::Default(image) => defaults.image = Some(image),
     }
     match pod::configured_pull_policy(config)? {
-        Some(policy) => pod.set_main("imagePullPolicy", policy.as_str()),
-        None => pod.set_main_default("imagePullPolicy", "IfNotPresent"),
+        Some(policy) => own.image_pull_policy = Some(policy.as_str().to_owned()),
+        None => defaults.image_pull_policy = Some("IfNotPresent".to_owned()),
     }
-    pod.set_main("command", json!([config.get(&options::ENTRY_PATH)?]));
-    pod.set_main("args", args(cluster, config)?);
-
-    pod.add_role_env(config, "containerized.master.env.")?;
-    let pod_ip = json!({ "fieldRef": { "apiVersion": "v1", "fieldPath": "status.podIP" } });
-    pod.add_env(json!({ "name": "_POD_IP_ADDRESS", "valueFrom": pod_ip }))?;
-    pod.add_common_env(config)?;
-
-    // On the host's network Flink binds random ports, so there is nothing to announce.
-    if !config.get(&options::HOST_NETWORK_ENABLED)? {
-        pod.add_port(service::REST_PORT_NAME, config.get(&options::REST_PORT)?)?;
-        pod.add_port(service::RPC_PORT_NAME, config.get(&options::JOB_MANAGER_RPC_PORT)?)?;
-        if let Some(blob_port) = port(config, &options::BLOB_SERVER_PORT)? {
-            pod.add_port(service::BLOB_PORT_NAME, blob_port)?;
-        }
+    if config.get(&options::JM_DEPLOYMENT_STARTUP_PROBE_ENABLED)? {
+        defaults.startup_probe = Some(startup_probe());
     }
-    pod.set_resources(&Resources::new(
-        config,
-        config.get(&options::JOB_MANAGER_CPU)?,
-        process_memory::job_manager(config)?,
-        &options::JOB_MANAGER_CPU_LIMIT_FACTOR,
-        &options::JOB_MANAGER_MEMORY_LIMIT_FACTOR,
-    )?)
+    pod.set_main_defaults(defaults);
+    pod.lay_main(own)
+}
+
+fn pod_address() -> EnvVar {
+    let field = ObjectFieldSelector {
+        api_version: Some("v1".to_owned()),
+        field_path: "status.podIP".to_owned(),
+    };
+    let source = EnvVarSource { field_ref: Some(field), ..EnvVarSource::default() };
+    EnvVar { name: "_POD_IP_ADDRESS".to_owned(), value: None, value_from: Some(source) }
+}
+
+/// On the host's network Flink binds random ports, so there is nothing to announce.
+fn ports(config: &FlinkConfig) -> Result<Vec<ContainerPort>, InvalidValue> {
+    if config.get(&options::HOST_NETWORK_ENABLED)? {
+        return Ok(Vec::new());
+    }
+    let rpc_port = config.get(&options::JOB_MANAGER_RPC_PORT)?;
+    let mut ports = vec![
+        container_port(service::REST_PORT_NAME, config.get(&options::REST_PORT)?),
+        container_port(service::RPC_PORT_NAME, rpc_port),
+    ];
+    let blob_port = port(config, &options::BLOB_SERVER_PORT)?;
+    ports.extend(blob_port.map(|port| container_port(service::BLOB_PORT_NAME, port)));
+    Ok(ports)
+}
+
+/// The pod is ready when the REST API answers; there is no limit to the number of tries.
+fn startup_probe() -> Probe {
+    let port = IntOrString::String(service::REST_PORT_NAME.to_owned());
+    let path = Some("/config".to_owned());
+    Probe {
+        http_get: Some(HTTPGetAction { path, port, ..HTTPGetAction::default() }),
+        failure_threshold: Some(i32::MAX),
+        period_seconds: Some(1),
+        ..Probe::default()
+    }
 }
 
 /// Arguments of the image's entry point.
-fn args(cluster: &Cluster, config: &FlinkConfig) -> Result<Value, InvalidValue> {
+fn args(cluster: &Cluster, config: &FlinkConfig) -> Result<Vec<String>, InvalidValue> {
     if cluster.mode == Mode::Native {
         let target =
             if cluster.is_application() { "kubernetes-application" } else { "kubernetes-session" };
         let more = config.get(&options::JOB_MANAGER_ENTRYPOINT_ARGS)?;
-        return Ok(json!(["bash", "-c", format!("kubernetes-jobmanager.sh {target} {more}")]));
+        let script = format!("kubernetes-jobmanager.sh {target} {more}");
+        return Ok(vec!["bash".to_owned(), "-c".to_owned(), script]);
     }
     let mut args = Vec::new();
     if cluster.is_application() {
@@ -131,7 +167,7 @@ fn args(cluster: &Cluster, config: &FlinkConfig) -> Result<Value, InvalidValue> 
     if cluster.is_application() {
         args.extend(config.find(&options::APPLICATION_ARGS)?.unwrap_or_default());
     }
-    Ok(args.into())
+    Ok(args)
 }
 
 fn mount_volumes(
@@ -142,11 +178,11 @@ fn mount_volumes(
 ) -> Result<(), RenderError> {
     let artifacts = config.get(&options::USER_ARTIFACTS_DIRECTORY)?;
     if !pod.has_mount_below(&artifacts) {
-        pod.mount(json!({ "name": "user-artifacts-volume", "emptyDir": {} }), &artifacts)?;
+        pod.mount(empty_volume("user-artifacts-volume"), &artifacts)?;
     }
     pod.mount_common(cluster, config)?;
     if has_template_map {
-        pod.mount(json!(config_map::template_volume(cluster)), config_map::TEMPLATE_DIRECTORY)?;
+        pod.mount(config_map::template_volume(cluster), config_map::TEMPLATE_DIRECTORY)?;
     }
     let has_class_path =
         !config.find(&options::PIPELINE_CLASSPATHS)?.unwrap_or_default().is_empty();
@@ -155,7 +191,12 @@ fn mount_volumes(
         && has_class_path
         && !pod.has_mount_below(USER_LIBRARY_DIRECTORY)
     {
-        pod.mount(json!({ "name": "user-lib-dir", "emptyDir": {} }), USER_LIBRARY_DIRECTORY)?;
+        pod.mount(empty_volume("user-lib-dir"), USER_LIBRARY_DIRECTORY)?;
     }
     Ok(())
+}
+
+fn empty_volume(name: &str) -> Volume {
+    let empty_dir = Some(EmptyDirVolumeSource::default());
+    Volume { name: name.to_owned(), empty_dir, ..Volume::default() }
 }

@@ -1,6 +1,12 @@
 //! A pod under construction: a template, and what Flink needs laid over it.
 
 use k8s_openapi::api::apps::v1::{Deployment, DeploymentSpec};
+use k8s_openapi::api::core::v1::{
+    ConfigMapVolumeSource, Container, ContainerPort, EnvVar, EnvVarSource, LocalObjectReference,
+    PodSpec, ResourceRequirements, SecretKeySelector, SecretVolumeSource, Toleration, Volume,
+    VolumeMount,
+};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use serde_json::{Map, Value, json};
 
@@ -45,7 +51,9 @@ impl Pod {
         replicas: i32,
         selector: TextMap,
     ) -> Result<Value, RenderError> {
-        let _template_name = self.main.insert("name".to_owned(), MAIN_CONTAINER.into());
+        let (labels, annotations) = (metadata.labels.clone(), metadata.annotations.clone());
+        let of_pods = ObjectMeta { labels, annotations, ..ObjectMeta::default() };
+        lay(&mut self.metadata, json!(of_pods), "metadata")?;
         array(&mut self.spec, "containers", "spec.containers")?.push(Value::Object(self.main));
         let owner_references = Some(vec![cluster.owner(false)]);
         let spec = DeploymentSpec {
@@ -63,64 +71,40 @@ impl Pod {
         Ok(deployment)
     }
 
-    /// Sets a field of the pod's spec.
-    pub(super) fn set(&mut self, field: &str, value: impl Into<Value>) {
-        let _template_value = self.spec.insert(field.to_owned(), value.into());
+    /// Lays fields over the template's of the pod's spec.
+    pub(super) fn lay_spec(&mut self, own: PodSpec) -> Result<(), RenderError> {
+        lay(&mut self.spec, json!(own), "spec")
     }
 
-    /// Sets a field of the pod's spec that the template leaves open.
-    pub(super) fn set_default(&mut self, field: &str, value: impl Into<Value>) {
-        if is_absent(&self.spec, field) {
-            self.set(field, value);
+    /// Lays fields over the template's of the main container.
+    pub(super) fn lay_main(&mut self, own: Container) -> Result<(), RenderError> {
+        let own = Container { name: MAIN_CONTAINER.to_owned(), ..own };
+        lay(&mut self.main, json!(own), "spec.containers[]")
+    }
+
+    /// Sets fields of the main container that the template leaves open.
+    pub(super) fn set_main_defaults(&mut self, defaults: Container) {
+        for (field, value) in fields(json!(defaults)) {
+            if is_absent(&self.main, &field) {
+                let _null = self.main.insert(field, value);
+            }
         }
     }
 
-    /// Sets a field of the main container.
-    pub(super) fn set_main(&mut self, field: &str, value: impl Into<Value>) {
-        let _template_value = self.main.insert(field.to_owned(), value.into());
-    }
-
-    /// Sets a field of the main container that the template leaves open.
-    pub(super) fn set_main_default(&mut self, field: &str, value: impl Into<Value>) {
-        if is_absent(&self.main, field) {
-            self.set_main(field, value);
-        }
-    }
-
-    pub(super) fn lay_labels(&mut self, labels: &TextMap) -> Result<(), RenderError> {
-        object(&mut self.metadata, "labels", "metadata.labels")?.extend(to_json(labels));
-        Ok(())
-    }
-
-    pub(super) fn lay_annotations(&mut self, annotations: &TextMap) -> Result<(), RenderError> {
-        if !annotations.is_empty() {
-            object(&mut self.metadata, "annotations", "metadata.annotations")?
-                .extend(to_json(annotations));
-        }
-        Ok(())
-    }
-
-    /// Adds a variable, in place of one of the same name.
-    pub(super) fn add_env(&mut self, variable: Value) -> Result<(), RenderError> {
-        let variables = array(&mut self.main, "env", "spec.containers[].env")?;
-        variables.retain(|known| known["name"] != variable["name"]);
-        variables.push(variable);
-        Ok(())
-    }
-
-    pub(super) fn add_port(&mut self, name: &str, number: u16) -> Result<(), RenderError> {
-        let ports = array(&mut self.main, "ports", "spec.containers[].ports")?;
-        ports.retain(|known| known["name"] != name);
-        ports.push(json!({ "name": name, "containerPort": number }));
-        Ok(())
+    pub(super) fn set_service_account(&mut self, account: String) -> Result<(), RenderError> {
+        self.lay_spec(PodSpec {
+            service_account: Some(account.clone()),
+            service_account_name: Some(account),
+            ..PodSpec::default()
+        })
     }
 
     /// Adds a volume and mounts it in the main container.
-    pub(super) fn mount(&mut self, volume: Value, path: &str) -> Result<(), RenderError> {
-        let mount = json!({ "name": volume["name"], "mountPath": path });
-        array(&mut self.spec, "volumes", "spec.volumes")?.push(volume);
-        array(&mut self.main, "volumeMounts", "spec.containers[].volumeMounts")?.push(mount);
-        Ok(())
+    pub(super) fn mount(&mut self, volume: Volume, path: &str) -> Result<(), RenderError> {
+        let (name, mount_path) = (volume.name.clone(), path.to_owned());
+        let mount = VolumeMount { name, mount_path, ..VolumeMount::default() };
+        self.lay_spec(PodSpec { volumes: Some(vec![volume]), ..PodSpec::default() })?;
+        self.lay_main(Container { volume_mounts: Some(vec![mount]), ..Container::default() })
     }
 
     /// Whether the template mounts something at or below `path` in the main container.
@@ -148,71 +132,15 @@ impl Pod {
         tolerations: &ConfigOption<Vec<TextMap>>,
     ) -> Result<(), RenderError> {
         let secrets = config.find(&options::CONTAINER_IMAGE_PULL_SECRETS)?.unwrap_or_default();
-        if !secrets.is_empty() {
-            array(&mut self.spec, "imagePullSecrets", "spec.imagePullSecrets")?
-                .extend(secrets.iter().map(|name| json!({ "name": name })));
-        }
-        let selector = config.find(node_selector)?.unwrap_or_default();
-        if !selector.is_empty() {
-            object(&mut self.spec, "nodeSelector", "spec.nodeSelector")?.extend(to_json(&selector));
-        }
-        let tolerations_set = config.find(tolerations)?.unwrap_or_default();
-        for toleration in &tolerations_set {
-            let toleration = toleration_of(toleration, tolerations)?;
-            array(&mut self.spec, "tolerations", "spec.tolerations")?.push(toleration);
-        }
-        Ok(())
-    }
-
-    /// CPU and memory, over whatever the template says about these two.
-    pub(super) fn set_resources(&mut self, resources: &Resources) -> Result<(), RenderError> {
-        let Resources { cpu, cpu_limit, memory_mebibytes, memory_limit_mebibytes } = *resources;
-        let container = object(&mut self.main, "resources", "spec.containers[].resources")?;
-        for (group, cpu, memory) in
-            [("requests", cpu, memory_mebibytes), ("limits", cpu_limit, memory_limit_mebibytes)]
-        {
-            let path = format!("spec.containers[].resources.{group}");
-            let entries = object(container, group, &path)?;
-            let _template_cpu = entries.insert("cpu".to_owned(), cores(cpu).into());
-            let _template_memory =
-                entries.insert("memory".to_owned(), format!("{memory}Mi").into());
-        }
-        Ok(())
-    }
-
-    /// `containerized.<role>.env.*`, in the order of the names.
-    pub(super) fn add_role_env(
-        &mut self,
-        config: &FlinkConfig,
-        prefix: &str,
-    ) -> Result<(), RenderError> {
-        for (name, value) in config.below(prefix) {
-            self.add_env(json!({ "name": name, "value": value }))?;
-        }
-        Ok(())
-    }
-
-    /// Log directory and secrets as variables.
-    pub(super) fn add_common_env(&mut self, config: &FlinkConfig) -> Result<(), RenderError> {
-        if let Some(directory) = config.find(&options::FLINK_LOG_DIRECTORY)? {
-            self.add_env(json!({ "name": "FLINK_LOG_DIR", "value": directory }))?;
-        }
-        for reference in config.find(&options::ENV_SECRET_KEY_REFS)?.unwrap_or_default() {
-            let (Some(name), Some(secret), Some(key)) =
-                (reference.get("env"), reference.get("secret"), reference.get("key"))
-            else {
-                let key = options::ENV_SECRET_KEY_REFS.key();
-                let text = config.text_of(&options::ENV_SECRET_KEY_REFS).unwrap_or_default();
-                let expected = "`env:NAME,secret:SECRET,key:KEY`, several separated by `;`";
-                return Err(InvalidValue::new(key, text, expected).into());
-            };
-            let source = json!({ "secretKeyRef": { "name": secret, "key": key } });
-            self.add_env(json!({ "name": name, "valueFrom": source }))?;
-        }
-        if config.is_set(&options::HADOOP_CONF_CONFIG_MAP) {
-            self.add_env(json!({ "name": "HADOOP_CONF_DIR", "value": HADOOP_CONF_DIRECTORY }))?;
-        }
-        Ok(())
+        let set = config.find(tolerations)?.unwrap_or_default();
+        let set = set.iter().map(|toleration| toleration_of(toleration, tolerations));
+        let secrets = secrets.into_iter().map(|name| LocalObjectReference { name });
+        self.lay_spec(PodSpec {
+            image_pull_secrets: Some(secrets.collect()),
+            node_selector: config.find(node_selector)?,
+            tolerations: Some(set.collect::<Result<_, _>>()?),
+            ..PodSpec::default()
+        })
     }
 
     /// Secrets, Hadoop's configuration and Flink's, in this order.
@@ -223,43 +151,111 @@ impl Pod {
     ) -> Result<(), RenderError> {
         for (secret, path) in config.find(&options::SECRETS)?.unwrap_or_default() {
             let name = format!("{secret}-volume");
-            self.mount(json!({ "name": name, "secret": { "secretName": secret } }), &path)?;
+            let source = SecretVolumeSource { secret_name: Some(secret), ..Default::default() };
+            self.mount(Volume { name, secret: Some(source), ..Volume::default() }, &path)?;
         }
         if let Some(name) = config.find(&options::HADOOP_CONF_CONFIG_MAP)? {
-            let volume = json!({ "name": "hadoop-config-volume", "configMap": { "name": name } });
+            let source = ConfigMapVolumeSource { name, ..ConfigMapVolumeSource::default() };
+            let name = "hadoop-config-volume".to_owned();
+            let volume = Volume { name, config_map: Some(source), ..Volume::default() };
             self.mount(volume, HADOOP_CONF_DIRECTORY)?;
         }
         let directory = config.get(&options::FLINK_CONF_DIRECTORY)?;
-        self.mount(json!(config_map::flink_volume(cluster, config)), &directory)
+        self.mount(config_map::flink_volume(cluster, config), &directory)
     }
 }
 
-/// CPU in cores and memory in MiB of a container.
-pub(super) struct Resources {
+/// Lays our own fields over a template's: objects field by field; lists of objects get ours at the
+/// end, variables and ports in place of those of the same name; all else becomes ours. What is empty
+/// changes nothing.
+fn lay(template: &mut Map<String, Value>, own: Value, path: &str) -> Result<(), RenderError> {
+    for (field, value) in fields(own) {
+        let path = format!("{path}.{field}");
+        if value == json!({}) || value == json!([]) {
+            continue;
+        }
+        if value.is_object() {
+            lay(object(template, &field, &path)?, value, &path)?;
+        } else if value[0].is_object() {
+            let list = array(template, &field, &path)?;
+            for value in value.as_array().into_iter().flatten() {
+                if ["env", "ports"].contains(&field.as_str()) {
+                    list.retain(|known| known["name"] != value["name"]);
+                }
+                list.push(value.clone());
+            }
+        } else {
+            let _template_value = template.insert(field, value);
+        }
+    }
+    Ok(())
+}
+
+/// The fields that are set of one of Kubernetes' types.
+pub(super) fn fields(object: Value) -> Map<String, Value> {
+    let Value::Object(fields) = object else { return Map::new() };
+    fields
+}
+
+pub(super) fn variable(name: &str, value: &str) -> EnvVar {
+    EnvVar { name: name.to_owned(), value: Some(value.to_owned()), value_from: None }
+}
+
+/// `containerized.<role>.env.*` in the order of the names, what is the role's `own`, the log
+/// directory and secrets.
+pub(super) fn env(
+    config: &FlinkConfig,
+    prefix: &str,
+    own: Option<EnvVar>,
+) -> Result<Vec<EnvVar>, InvalidValue> {
+    let variables = config.below(prefix).map(|(name, value)| variable(name, value));
+    let mut env: Vec<_> = variables.chain(own).collect();
+    let directory = config.find(&options::FLINK_LOG_DIRECTORY)?;
+    env.extend(directory.map(|directory| variable("FLINK_LOG_DIR", &directory)));
+    for mut reference in config.find(&options::ENV_SECRET_KEY_REFS)?.unwrap_or_default() {
+        let mut part = |name| reference.remove(name);
+        let (Some(name), Some(secret), Some(key)) = (part("env"), part("secret"), part("key"))
+        else {
+            let key = options::ENV_SECRET_KEY_REFS.key();
+            let text = config.text_of(&options::ENV_SECRET_KEY_REFS).unwrap_or_default();
+            let expected = "`env:NAME,secret:SECRET,key:KEY`, several separated by `;`";
+            return Err(InvalidValue::new(key, text, expected));
+        };
+        let key = SecretKeySelector { key, name: secret, optional: None };
+        let source = EnvVarSource { secret_key_ref: Some(key), ..EnvVarSource::default() };
+        env.push(EnvVar { name, value: None, value_from: Some(source) });
+    }
+    if config.is_set(&options::HADOOP_CONF_CONFIG_MAP) {
+        env.push(variable("HADOOP_CONF_DIR", HADOOP_CONF_DIRECTORY));
+    }
+    Ok(env)
+}
+
+pub(super) fn container_port(name: &str, number: u16) -> ContainerPort {
+    let container_port = number.into();
+    ContainerPort { name: Some(name.to_owned()), container_port, ..ContainerPort::default() }
+}
+
+/// CPU in cores and memory, each with its limit.
+pub(super) fn resources(
+    config: &FlinkConfig,
     cpu: f64,
-    cpu_limit: f64,
-    memory_mebibytes: u64,
-    memory_limit_mebibytes: u64,
-}
-
-impl Resources {
-    pub(super) fn new(
-        config: &FlinkConfig,
-        cpu: f64,
-        memory: MemorySize,
-        cpu_limit_factor: &ConfigOption<f64>,
-        memory_limit_factor: &ConfigOption<f64>,
-    ) -> Result<Self, InvalidValue> {
-        Ok(Self {
-            cpu,
-            cpu_limit: cpu * limit_factor(config, cpu_limit_factor)?,
-            memory_mebibytes: memory.mebibytes(),
-            memory_limit_mebibytes: scaled(
-                memory.mebibytes(),
-                limit_factor(config, memory_limit_factor)?,
-            ),
-        })
-    }
+    memory: MemorySize,
+    cpu_limit_factor: &ConfigOption<f64>,
+    memory_limit_factor: &ConfigOption<f64>,
+) -> Result<ResourceRequirements, InvalidValue> {
+    let cpu_limit = cpu * limit_factor(config, cpu_limit_factor)?;
+    let memory = memory.mebibytes();
+    let memory_limit = scaled(memory, limit_factor(config, memory_limit_factor)?);
+    let quantities = |cpu, mebibytes: u64| {
+        let quantities = [("cpu", cores(cpu)), ("memory", format!("{mebibytes}Mi"))];
+        Some(quantities.map(|(name, text)| (name.to_owned(), Quantity(text))).into())
+    };
+    Ok(ResourceRequirements {
+        requests: quantities(cpu, memory),
+        limits: quantities(cpu_limit, memory_limit),
+        claims: None,
+    })
 }
 
 #[allow(
@@ -317,27 +313,23 @@ pub(super) fn configured_pull_policy(
     Ok(None)
 }
 
+/// Flink ignores fields that it does not know.
 fn toleration_of(
     toleration: &TextMap,
     option: &ConfigOption<Vec<TextMap>>,
-) -> Result<Value, InvalidValue> {
-    let mut object = Map::new();
-    for (field, text) in toleration {
-        let value = match field.as_str() {
-            "key" | "operator" | "value" | "effect" => Value::String(text.clone()),
-            "tolerationSeconds" => i64::parse(text)
-                .map(Value::from)
-                .ok_or_else(|| InvalidValue::new(option.key(), text, "whole tolerationSeconds"))?,
-            // Flink ignores what it does not know.
-            _ => continue,
-        };
-        let _never_twice = object.insert(field.clone(), value);
-    }
-    Ok(Value::Object(object))
-}
-
-fn to_json(entries: &TextMap) -> Map<String, Value> {
-    entries.iter().map(|(key, value)| (key.clone(), value.as_str().into())).collect()
+) -> Result<Toleration, InvalidValue> {
+    let text = |field| toleration.get(field).cloned();
+    let seconds = toleration.get("tolerationSeconds").map(|text| {
+        i64::parse(text)
+            .ok_or_else(|| InvalidValue::new(option.key(), text, "whole tolerationSeconds"))
+    });
+    Ok(Toleration {
+        key: text("key"),
+        operator: text("operator"),
+        value: text("value"),
+        effect: text("effect"),
+        toleration_seconds: seconds.transpose()?,
+    })
 }
 
 fn is_absent(object: &Map<String, Value>, field: &str) -> bool {

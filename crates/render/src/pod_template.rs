@@ -21,7 +21,7 @@ pub enum ArrayMerge {
     ByName,
 }
 
-/// The template of JobManager pods. There always is one, because of the startup probe.
+/// The template of JobManager pods.
 pub(super) fn job_manager(
     spec: &FlinkDeploymentSpec,
     config: &FlinkConfig,
@@ -33,22 +33,7 @@ pub(super) fn job_manager(
     if let Some(role) = role {
         add_extra_resources(&mut template, role.resource.as_ref(), role.resources.as_ref())?;
     }
-    if config.get(&options::JM_DEPLOYMENT_STARTUP_PROBE_ENABLED)? {
-        let container = main_container(&mut template)?;
-        if container.get("startupProbe").is_none_or(Value::is_null) {
-            let _absent = container.insert("startupProbe".to_owned(), startup_probe());
-        }
-    }
     Ok(template)
-}
-
-/// The pod is ready when the REST API answers; there is no limit to the number of tries.
-fn startup_probe() -> Value {
-    json!({
-        "httpGet": { "path": "/config", "port": "rest" },
-        "failureThreshold": i32::MAX,
-        "periodSeconds": 1,
-    })
 }
 
 /// The template of TaskManager pods, where the resource says anything about them.

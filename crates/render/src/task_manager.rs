@@ -1,11 +1,12 @@
 //! The TaskManagers' Deployment of a standalone cluster. Native TaskManager pods are Flink's.
 
-use serde_json::{Map, Value, json};
+use k8s_openapi::api::core::v1::Container;
+use serde_json::{Map, Value};
 
 use config::{FlinkConfig, options, process_memory};
 
 use super::names::{self, TASK_MANAGER};
-use super::pod::{self, ImageChoice, Pod, Resources};
+use super::pod::{self, ImageChoice, Pod, container_port};
 use super::submission::port;
 use super::{Cluster, RenderError};
 
@@ -20,17 +21,13 @@ pub(super) fn deployment(
     let annotations = config.find(&options::TASK_MANAGER_ANNOTATIONS)?.unwrap_or_default();
 
     let mut pod = Pod::from_template(template.cloned().unwrap_or_default())?;
-    pod.lay_labels(&labels)?;
-    pod.lay_annotations(&annotations)?;
     let account = match config.find(&options::TASK_MANAGER_SERVICE_ACCOUNT)? {
         Some(account) => Some(account),
         None => config.find(&options::SERVICE_ACCOUNT)?,
     };
-    let account = account.unwrap_or_else(|| "default".to_owned());
-    pod.set("serviceAccount", account.clone());
-    pod.set("serviceAccountName", account);
+    pod.set_service_account(account.unwrap_or_else(|| "default".to_owned()))?;
     pod.place(config, &options::TASK_MANAGER_NODE_SELECTOR, &options::TASK_MANAGER_TOLERATIONS)?;
-    fill_container(&mut pod, cluster, config)?;
+    lay_container(&mut pod, cluster, config)?;
     pod.mount_common(cluster, config)?;
 
     let metadata = cluster.metadata(names::task_manager(&cluster.id.name), labels, annotations);
@@ -38,7 +35,7 @@ pub(super) fn deployment(
     pod.into_deployment(cluster, metadata, replicas, selector)
 }
 
-fn fill_container(
+fn lay_container(
     pod: &mut Pod,
     cluster: &Cluster,
     config: &FlinkConfig,
@@ -46,25 +43,26 @@ fn fill_container(
     // Unlike for the JobManager, a template's image does not count.
     let (ImageChoice::Configured(image) | ImageChoice::Default(image)) =
         pod::image(cluster, config)?;
-    pod.set_main("image", image);
     let policy = config.get(&options::CONTAINER_IMAGE_PULL_POLICY)?;
-    pod.set_main("imagePullPolicy", policy.as_str());
-    pod.set_main("command", json!([config.get(&options::ENTRY_PATH)?]));
-    pod.set_main("args", json!(["taskmanager"]));
-    pod.add_role_env(config, "containerized.taskmanager.env.")?;
-    pod.add_common_env(config)?;
-    if let Some(rpc_port) = port(config, &options::TASK_MANAGER_RPC_PORT)? {
-        pod.add_port("taskmanager-rpc", rpc_port)?;
-    }
+    let rpc_port = port(config, &options::TASK_MANAGER_RPC_PORT)?;
     let cpu = match config.find(&options::TASK_MANAGER_CPU)? {
         Some(cpu) => cpu,
         None => f64::from(config.get(&options::TASK_SLOTS)?),
     };
-    pod.set_resources(&Resources::new(
-        config,
-        cpu,
-        process_memory::task_manager(config)?,
-        &options::TASK_MANAGER_CPU_LIMIT_FACTOR,
-        &options::TASK_MANAGER_MEMORY_LIMIT_FACTOR,
-    )?)
+    pod.lay_main(Container {
+        image: Some(image),
+        image_pull_policy: Some(policy.as_str().to_owned()),
+        command: Some(vec![config.get(&options::ENTRY_PATH)?]),
+        args: Some(vec!["taskmanager".to_owned()]),
+        env: Some(pod::env(config, "containerized.taskmanager.env.", None)?),
+        ports: rpc_port.map(|port| vec![container_port("taskmanager-rpc", port)]),
+        resources: Some(pod::resources(
+            config,
+            cpu,
+            process_memory::task_manager(config)?,
+            &options::TASK_MANAGER_CPU_LIMIT_FACTOR,
+            &options::TASK_MANAGER_MEMORY_LIMIT_FACTOR,
+        )?),
+        ..Container::default()
+    })
 }
