@@ -32,7 +32,8 @@ pub(super) fn deployment(
     labels.extend(over);
     let annotations = config.find(&options::JOB_MANAGER_ANNOTATIONS)?.unwrap_or_default();
 
-    let mut pod = Pod::from_template(pod_template::job_manager(cluster.spec, config)?)?;
+    let template = pod_template::job_manager(cluster.spec, config)?;
+    let mut pod = Pod::from_template(template.unwrap_or_default())?;
     lay_spec(&mut pod, config)?;
     lay_container(&mut pod, cluster, config)?;
     mount_volumes(&mut pod, cluster, config, has_template_map)?;

@@ -21,19 +21,16 @@ pub enum ArrayMerge {
     ByName,
 }
 
-/// The template of JobManager pods.
+/// The template of JobManager pods, where the resource says anything about them.
 pub(super) fn job_manager(
     spec: &FlinkDeploymentSpec,
     config: &FlinkConfig,
-) -> Result<Map<String, Value>, RenderError> {
+) -> Result<Option<Map<String, Value>>, RenderError> {
     let role = spec.job_manager.as_ref();
-    let merged =
-        layers(spec.pod_template.as_ref(), role.and_then(|r| r.pod_template.as_ref()), config)?;
-    let mut template = merged.unwrap_or_default();
-    if let Some(role) = role {
-        add_extra_resources(&mut template, role.resource.as_ref(), role.resources.as_ref())?;
-    }
-    Ok(template)
+    let own = role.and_then(|role| role.pod_template.as_ref());
+    let template = layers(spec.pod_template.as_ref(), own, config)?;
+    let Some(role) = role else { return Ok(template) };
+    with_extra_resources(template, role.resource.as_ref(), role.resources.as_ref())
 }
 
 /// The template of TaskManager pods, where the resource says anything about them.
@@ -42,13 +39,10 @@ pub(super) fn task_manager(
     config: &FlinkConfig,
 ) -> Result<Option<Map<String, Value>>, RenderError> {
     let role = spec.task_manager.as_ref();
-    let merged =
-        layers(spec.pod_template.as_ref(), role.and_then(|r| r.pod_template.as_ref()), config)?;
-    let Some(role) = role else { return Ok(merged) };
-    let mut template = merged.clone().unwrap_or_default();
-    let is_extended =
-        add_extra_resources(&mut template, role.resource.as_ref(), role.resources.as_ref())?;
-    Ok(if is_extended { Some(template) } else { merged })
+    let own = role.and_then(|role| role.pod_template.as_ref());
+    let template = layers(spec.pod_template.as_ref(), own, config)?;
+    let Some(role) = role else { return Ok(template) };
+    with_extra_resources(template, role.resource.as_ref(), role.resources.as_ref())
 }
 
 fn layers(
@@ -147,26 +141,28 @@ fn merge_named(
     in_both.chain(only_over).map(Value::Object).collect()
 }
 
-/// Puts everything but CPU and memory on the main container; returns whether there was anything.
-fn add_extra_resources(
-    template: &mut Map<String, Value>,
+/// The template with everything but CPU and memory on the main container.
+fn with_extra_resources(
+    template: Option<Map<String, Value>>,
     resource: Option<&Resource>,
     resources: Option<&ResourceRequirements>,
-) -> Result<bool, RenderError> {
+) -> Result<Option<Map<String, Value>>, RenderError> {
     let is_stated = |r: &&ResourceRequirements| !r.requests.is_empty() || !r.limits.is_empty();
     let extra = match resources.filter(is_stated) {
         Some(resources) => other_resources(resources),
         None => resource.map(ephemeral_storage).unwrap_or_default(),
     };
     if extra.is_empty() {
-        return Ok(false);
+        return Ok(template);
     }
-    let container = object(main_container(template)?, "resources", "spec.containers[].resources")?;
+    let mut template = template.unwrap_or_default();
+    let container = main_container(&mut template)?;
+    let container = object(container, "resources", "spec.containers[].resources")?;
     for (group, name, quantity) in extra {
         let path = format!("spec.containers[].resources.{group}");
         let _template_value = object(container, group, &path)?.insert(name.to_owned(), quantity);
     }
-    Ok(true)
+    Ok(Some(template))
 }
 
 /// Group, name and quantity of everything but CPU and memory.
