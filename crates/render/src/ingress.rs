@@ -12,7 +12,7 @@ use config::option::{GatewayName, InvalidValue};
 use config::{FlinkConfig, options};
 
 use super::names;
-use super::{Cluster, RenderError};
+use super::{Cluster, RenderError, owner};
 
 /// The Ingress, where the resource asks for one and this operator manages them.
 pub(super) fn render(
@@ -34,7 +34,7 @@ pub(super) fn render(
     let _user_label = labels.insert(names::COMPONENT_LABEL.to_owned(), "ingress".to_owned());
     let annotations = ingress.annotations.clone().unwrap_or_default();
     let metadata = ObjectMeta {
-        owner_references: Some(vec![cluster.owner(true)]),
+        owner_references: Some(vec![owner(&cluster.id.name, &cluster.id.uid, true)]),
         ..cluster.metadata(cluster.id.name.clone(), labels, annotations)
     };
     let service = names::rest_service(&cluster.id.name);

@@ -169,8 +169,7 @@ impl Cluster<'_> {
 
     /// Labels of Services and ConfigMaps.
     fn labels(&self) -> TextMap {
-        let labels = [("app", self.id.name.as_str()), ("type", self.type_label())];
-        labels.map(|(key, value)| (key.to_owned(), value.to_owned())).into()
+        text_map([("app", &self.id.name), ("type", self.type_label())])
     }
 
     /// Labels that select one role's pods.
@@ -196,18 +195,22 @@ impl Cluster<'_> {
             ..ObjectMeta::default()
         }
     }
+}
 
-    /// The custom resource as owner.
-    fn owner(&self, is_controller: bool) -> OwnerReference {
-        OwnerReference {
-            api_version: api::API_VERSION.to_owned(),
-            kind: "FlinkDeployment".to_owned(),
-            name: self.id.name.clone(),
-            uid: self.id.uid.clone(),
-            controller: Some(is_controller),
-            block_owner_deletion: Some(true),
-        }
+/// The custom resource as owner.
+fn owner(name: &str, uid: &str, is_controller: bool) -> OwnerReference {
+    OwnerReference {
+        api_version: api::API_VERSION.to_owned(),
+        kind: "FlinkDeployment".to_owned(),
+        name: name.to_owned(),
+        uid: uid.to_owned(),
+        controller: Some(is_controller),
+        block_owner_deletion: Some(true),
     }
+}
+
+fn text_map<const N: usize>(entries: [(&str, &str); N]) -> TextMap {
+    entries.map(|(key, value)| (key.to_owned(), value.to_owned())).into()
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! A pod under construction: a template, and what Flink needs laid over it.
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::api::apps::v1::{Deployment, DeploymentSpec};
 use k8s_openapi::api::core::v1::{
     ConfigMapVolumeSource, Container, ContainerPort, EnvVar, EnvVarSource, LocalObjectReference,
@@ -16,7 +18,7 @@ use config::option::{ConfigOption, InvalidValue, OptionValue, PullPolicy};
 use config::options;
 
 use super::names::MAIN_CONTAINER;
-use super::{Cluster, RenderError, TextMap, config_map};
+use super::{Cluster, RenderError, TextMap, config_map, owner};
 
 /// Where Hadoop's configuration is mounted.
 const HADOOP_CONF_DIRECTORY: &str = "/opt/hadoop/conf";
@@ -55,7 +57,7 @@ impl Pod {
         let of_pods = ObjectMeta { labels, annotations, ..ObjectMeta::default() };
         lay(&mut self.metadata, json!(of_pods), "metadata")?;
         array(&mut self.spec, "containers", "spec.containers")?.push(Value::Object(self.main));
-        let owner_references = Some(vec![cluster.owner(false)]);
+        let owner_references = Some(vec![owner(&cluster.id.name, &cluster.id.uid, false)]);
         let spec = DeploymentSpec {
             replicas: Some(replicas),
             selector: LabelSelector { match_labels: Some(selector), ..LabelSelector::default() },
@@ -247,15 +249,16 @@ pub(super) fn resources(
     let cpu_limit = cpu * limit_factor(config, cpu_limit_factor)?;
     let memory = memory.mebibytes();
     let memory_limit = scaled(memory, limit_factor(config, memory_limit_factor)?);
-    let quantities = |cpu, mebibytes: u64| {
-        let quantities = [("cpu", cores(cpu)), ("memory", format!("{mebibytes}Mi"))];
-        Some(quantities.map(|(name, text)| (name.to_owned(), Quantity(text))).into())
-    };
     Ok(ResourceRequirements {
-        requests: quantities(cpu, memory),
-        limits: quantities(cpu_limit, memory_limit),
+        requests: Some(quantities(&cores(cpu), &format!("{memory}Mi"))),
+        limits: Some(quantities(&cores(cpu_limit), &format!("{memory_limit}Mi"))),
         claims: None,
     })
+}
+
+pub(super) fn quantities(cpu: &str, memory: &str) -> BTreeMap<String, Quantity> {
+    let quantities = [("cpu", cpu), ("memory", memory)];
+    quantities.map(|(name, text)| (name.to_owned(), Quantity(text.to_owned()))).into()
 }
 
 #[allow(

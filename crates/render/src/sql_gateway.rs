@@ -5,18 +5,23 @@
 //! operator selects by. It listens to itself alone: a gateway asks nobody who they are, so that only who may
 //! forward a port of the pod reaches it.
 
+use k8s_openapi::api::core::v1::{
+    Capabilities, Container, ExecAction, Pod, PodSpec, Probe, ResourceRequirements, SeccompProfile,
+    SecurityContext,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use serde_json::{Map, Value, json};
 
-use super::RenderError;
 use super::names::{self, MAIN_CONTAINER};
-use super::pod::{array, object};
+use super::pod::{array, fields, object, quantities, variable};
+use super::{RenderError, owner, text_map};
 
 /// What tells the pods of gateways from others, with the name of the cluster.
 const NAME_LABEL: &str = "app.kubernetes.io/name";
 const INSTANCE_LABEL: &str = "app.kubernetes.io/instance";
 const NAME: &str = "flink-sql-gateway";
 /// User of Flink's images, for templates that name none: theirs starts as root to become that.
-const FLINK_USER: u32 = 9999;
+const FLINK_USER: i64 = 9999;
 /// What one session needs; statements run in the cluster, and only plans are made here.
 const CPU_REQUEST: &str = "100m";
 const CPU_LIMIT: &str = "2";
@@ -24,7 +29,7 @@ const MEMORY: &str = "1Gi";
 /// How much of it is heap: classes and buffers take the rest.
 const JVM_ARGS: &str = "-XX:MaxRAMPercentage=60";
 /// The pod is stopped from outside, with nothing to save.
-const GRACE_SECONDS: u32 = 5;
+const GRACE_SECONDS: i64 = 5;
 /// The gateway ends a session that nobody asks anything in, with its queries.
 const SESSION_IDLE: &str = "3min";
 /// Parts of the JobManager's pod that are not about it alone.
@@ -83,34 +88,32 @@ pub fn gateway_pod(input: &GatewayInput) -> Result<Value, RenderError> {
         let _not_shared = spec.insert("affinity".to_owned(), json!({ "nodeAffinity": affinity }));
     }
     restrict(&spec, &mut container)?;
-    spec.extend([
-        ("restartPolicy".to_owned(), json!("Never")),
-        ("automountServiceAccountToken".to_owned(), json!(false)),
-        ("enableServiceLinks".to_owned(), json!(false)),
-        ("terminationGracePeriodSeconds".to_owned(), json!(GRACE_SECONDS)),
-        ("containers".to_owned(), json!([container])),
-    ]);
-    Ok(json!({
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {
-            "namespace": job_manager.pointer("/metadata/namespace"),
-            "labels": {
-                NAME_LABEL: NAME,
-                INSTANCE_LABEL: cluster,
-                "app.kubernetes.io/managed-by": "kubectl-flink",
-            },
-            "ownerReferences": [{
-                "apiVersion": api::API_VERSION,
-                "kind": "FlinkDeployment",
-                "name": cluster,
-                "uid": uid,
-                "controller": false,
-                "blockOwnerDeletion": false,
-            }],
-        },
-        "spec": spec,
-    }))
+    spec.extend(fields(json!(PodSpec {
+        restart_policy: Some("Never".to_owned()),
+        automount_service_account_token: Some(false),
+        enable_service_links: Some(false),
+        termination_grace_period_seconds: Some(GRACE_SECONDS),
+        ..PodSpec::default()
+    })));
+    let _none = spec.insert("containers".to_owned(), json!([container]));
+    let owner = OwnerReference { block_owner_deletion: Some(false), ..owner(cluster, uid, false) };
+    let metadata = ObjectMeta {
+        namespace: namespace(job_manager).map(str::to_owned),
+        labels: Some(text_map([
+            (NAME_LABEL, NAME),
+            (INSTANCE_LABEL, cluster),
+            ("app.kubernetes.io/managed-by", "kubectl-flink"),
+        ])),
+        owner_references: Some(vec![owner]),
+        ..ObjectMeta::default()
+    };
+    let mut pod = json!(Pod { metadata, ..Pod::default() });
+    pod["spec"] = spec.into();
+    Ok(pod)
+}
+
+fn namespace(job_manager: &Value) -> Option<&str> {
+    job_manager.pointer("/metadata/namespace").and_then(Value::as_str)
 }
 
 /// The JobManager's main container, with the gateway instead.
@@ -127,35 +130,33 @@ fn container(
     }
     let env = array(&mut container, "env", "spec.containers[].env")?;
     if !env.iter().any(|variable| variable["name"] == "JVM_ARGS") {
-        env.push(json!({ "name": "JVM_ARGS", "value": JVM_ARGS }));
+        env.push(json!(variable("JVM_ARGS", JVM_ARGS)));
     }
     let probe = format!("exec 3<>/dev/tcp/127.0.0.1/{}", input.port);
-    container.extend([
-        ("name".to_owned(), json!(GATEWAY_CONTAINER)),
-        ("args".to_owned(), args(input)),
-        (
-            "resources".to_owned(),
-            json!({
-                "requests": { "cpu": CPU_REQUEST, "memory": MEMORY },
-                "limits": { "cpu": CPU_LIMIT, "memory": MEMORY },
-            }),
-        ),
-        (
-            "readinessProbe".to_owned(),
-            json!({
-                "exec": { "command": ["bash", "-c", probe] },
-                "periodSeconds": 1,
-                "timeoutSeconds": 5,
-            }),
-        ),
-    ]);
+    let probe = ["bash", "-c", &probe].map(str::to_owned).into();
+    container.extend(fields(json!(Container {
+        name: GATEWAY_CONTAINER.to_owned(),
+        args: Some(args(input)),
+        resources: Some(ResourceRequirements {
+            requests: Some(quantities(CPU_REQUEST, MEMORY)),
+            limits: Some(quantities(CPU_LIMIT, MEMORY)),
+            claims: None,
+        }),
+        readiness_probe: Some(Probe {
+            exec: Some(ExecAction { command: Some(probe) }),
+            period_seconds: Some(1),
+            timeout_seconds: Some(5),
+            ..Probe::default()
+        }),
+        ..Container::default()
+    })));
     Ok(container)
 }
 
 /// Arguments of the image's entry point, which hands on what it does not know.
-fn args(input: &GatewayInput) -> Value {
-    let namespace = input.job_manager.pointer("/metadata/namespace").and_then(Value::as_str);
-    let host = format!("{}.{}", names::rest_service(input.cluster), namespace.unwrap_or_default());
+fn args(input: &GatewayInput) -> Vec<String> {
+    let namespace = namespace(input.job_manager).unwrap_or_default();
+    let host = format!("{}.{namespace}", names::rest_service(input.cluster));
     let options = [
         ("execution.target", "remote".to_owned()),
         ("rest.address", host),
@@ -203,15 +204,18 @@ fn restrict(
     if context.get("runAsUser").or_else(|| stated("runAsUser")) == Some(&json!(0)) {
         return Ok(());
     }
-    for (field, value) in [
-        ("runAsNonRoot", json!(true)),
-        ("runAsUser", json!(FLINK_USER)),
-        ("runAsGroup", json!(FLINK_USER)),
-        ("seccompProfile", json!({ "type": "RuntimeDefault" })),
-        ("allowPrivilegeEscalation", json!(false)),
-        ("capabilities", json!({ "drop": ["ALL"] })),
-    ] {
-        if stated(field).is_none() {
+    let seccomp = SeccompProfile { type_: "RuntimeDefault".to_owned(), localhost_profile: None };
+    let restricted = SecurityContext {
+        run_as_non_root: Some(true),
+        run_as_user: Some(FLINK_USER),
+        run_as_group: Some(FLINK_USER),
+        seccomp_profile: Some(seccomp),
+        allow_privilege_escalation: Some(false),
+        capabilities: Some(Capabilities { drop: Some(vec!["ALL".to_owned()]), add: None }),
+        ..SecurityContext::default()
+    };
+    for (field, value) in fields(json!(restricted)) {
+        if stated(&field).is_none() {
             let _said = context.entry(field).or_insert(value);
         }
     }

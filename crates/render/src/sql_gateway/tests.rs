@@ -62,18 +62,18 @@ fn a_gateway_has_what_the_job_manager_has_and_none_of_its_labels() {
         apiVersion: v1
         kind: Pod
         metadata:
-          namespace: shop
           labels:
-            app.kubernetes.io/name: flink-sql-gateway
             app.kubernetes.io/instance: lab
             app.kubernetes.io/managed-by: kubectl-flink
+            app.kubernetes.io/name: flink-sql-gateway
+          namespace: shop
           ownerReferences:
           - apiVersion: flink.apache.org/v1beta1
+            blockOwnerDeletion: false
+            controller: false
             kind: FlinkDeployment
             name: lab
             uid: u-1
-            controller: false
-            blockOwnerDeletion: false
         spec:
           serviceAccountName: flink
           initContainers:
@@ -86,10 +86,7 @@ fn a_gateway_has_what_the_job_manager_has_and_none_of_its_labels() {
           affinity:
             nodeAffinity:
               a: 1
-          restartPolicy: Never
           automountServiceAccountToken: false
-          enableServiceLinks: false
-          terminationGracePeriodSeconds: 5
           containers:
           - image: flink:1.20
             imagePullPolicy: IfNotPresent
@@ -103,7 +100,6 @@ fn a_gateway_has_what_the_job_manager_has_and_none_of_its_labels() {
             volumeMounts:
             - name: flink-config-volume
               mountPath: /opt/flink/conf
-            name: sql-gateway
             args:
             - bash
             - -c
@@ -118,13 +114,7 @@ fn a_gateway_has_what_the_job_manager_has_and_none_of_its_labels() {
             - -Dsql-gateway.endpoint.rest.port=8083
             - -Dsql-gateway.session.idle-timeout=3min
             - -Dsql-gateway.session.check-interval=30s
-            resources:
-              requests:
-                cpu: 100m
-                memory: 1Gi
-              limits:
-                cpu: "2"
-                memory: 1Gi
+            name: sql-gateway
             readinessProbe:
               exec:
                 command:
@@ -133,16 +123,26 @@ fn a_gateway_has_what_the_job_manager_has_and_none_of_its_labels() {
                 - exec 3<>/dev/tcp/127.0.0.1/8083
               periodSeconds: 1
               timeoutSeconds: 5
+            resources:
+              limits:
+                cpu: "2"
+                memory: 1Gi
+              requests:
+                cpu: 100m
+                memory: 1Gi
             securityContext:
-              runAsNonRoot: true
-              runAsUser: 9999
-              runAsGroup: 9999
-              seccompProfile:
-                type: RuntimeDefault
               allowPrivilegeEscalation: false
               capabilities:
                 drop:
                 - ALL
+              runAsGroup: 9999
+              runAsNonRoot: true
+              runAsUser: 9999
+              seccompProfile:
+                type: RuntimeDefault
+          enableServiceLinks: false
+          restartPolicy: Never
+          terminationGracePeriodSeconds: 5
     "#]]
     .assert_eq(&text);
 }
