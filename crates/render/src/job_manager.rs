@@ -44,14 +44,9 @@ pub(super) fn deployment(
 }
 
 fn lay_spec(pod: &mut Pod, config: &FlinkConfig) -> Result<(), RenderError> {
-    let account = match config.find(&options::JOB_MANAGER_SERVICE_ACCOUNT)? {
-        Some(account) => Some(account),
-        None => config.find(&options::SERVICE_ACCOUNT)?,
-    };
     let is_templated = pod.is_set("serviceAccountName") || pod.is_set("serviceAccount");
-    if account.is_some() || !is_templated {
-        pod.set_service_account(account.unwrap_or_else(|| "default".to_owned()))?;
-    }
+    let fallback = (!is_templated).then_some("default");
+    pod.set_service_account(config, &options::JOB_MANAGER_SERVICE_ACCOUNT, fallback)?;
     let is_on_host_network = config.get(&options::HOST_NETWORK_ENABLED)?;
     let dns_policy = if is_on_host_network {
         Some("ClusterFirstWithHostNet")

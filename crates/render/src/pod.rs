@@ -93,12 +93,20 @@ impl Pod {
         }
     }
 
-    pub(super) fn set_service_account(&mut self, account: String) -> Result<(), RenderError> {
-        self.lay_spec(PodSpec {
-            service_account: Some(account.clone()),
-            service_account_name: Some(account),
-            ..PodSpec::default()
-        })
+    /// Sets the account that the role's option names, or the one of all pods, else `fallback`.
+    pub(super) fn set_service_account(
+        &mut self,
+        config: &FlinkConfig,
+        role: &ConfigOption<String>,
+        fallback: Option<&str>,
+    ) -> Result<(), RenderError> {
+        let account = match config.find(role)? {
+            Some(account) => Some(account),
+            None => config.find(&options::SERVICE_ACCOUNT)?,
+        };
+        let service_account = account.or_else(|| fallback.map(str::to_owned));
+        let service_account_name = service_account.clone();
+        self.lay_spec(PodSpec { service_account, service_account_name, ..PodSpec::default() })
     }
 
     /// Adds a volume and mounts it in the main container.

@@ -21,11 +21,7 @@ pub(super) fn deployment(
     let annotations = config.find(&options::TASK_MANAGER_ANNOTATIONS)?.unwrap_or_default();
 
     let mut pod = Pod::from_template(template.cloned().unwrap_or_default())?;
-    let account = match config.find(&options::TASK_MANAGER_SERVICE_ACCOUNT)? {
-        Some(account) => Some(account),
-        None => config.find(&options::SERVICE_ACCOUNT)?,
-    };
-    pod.set_service_account(account.unwrap_or_else(|| "default".to_owned()))?;
+    pod.set_service_account(config, &options::TASK_MANAGER_SERVICE_ACCOUNT, Some("default"))?;
     pod.place(config, &options::TASK_MANAGER_NODE_SELECTOR, &options::TASK_MANAGER_TOLERATIONS)?;
     lay_container(&mut pod, cluster, config)?;
     pod.mount_common(cluster, config)?;
