@@ -6,8 +6,13 @@
 set -eu
 cd "$(dirname "$0")/.."
 [ -z "${CARGO_TARGET_DIR:-}" ] || exit 0
-# Another compiler, version or profile has other files; Cargo itself knows which of them are fresh.
-key=$({ "${RUSTC:-rustc}" -vV; echo "${RUSTFLAGS:-}"; cat Cargo.lock; sed -n '/^\[profile/,$p' Cargo.toml; } | sha256sum | cut -c1-16)
+# Another compiler, version or profile has other files; Cargo itself knows which of them are fresh. Own crates do not count.
+key=$({
+    "${RUSTC:-rustc}" -vV
+    echo "${RUSTFLAGS:-}"
+    awk 'BEGIN { RS = "" } !/name = "kubectl-flink/' Cargo.lock
+    sed -n '/^\[profile/,$p' Cargo.toml
+} | sha256sum | cut -c1-16)
 folder=${XDG_CACHE_HOME:-$HOME/.cache}/kubectl-flink/built
 kept=$folder/$key
 case $1 in
