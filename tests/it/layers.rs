@@ -47,7 +47,6 @@ const WORLD: &[&str] = &[
     "Zoned::now",
     "async fn",
     "clients::",
-    "operator::",
     "sandbox::",
 ];
 
