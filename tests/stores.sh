@@ -82,4 +82,5 @@ SQL
 KUBECTL_FLINK_TEST_POSTGRES="postgres://flink@127.0.0.1:$postgres_port/postgres"
 KUBECTL_FLINK_TEST_MYSQL="mysql://flink@127.0.0.1:$maria_port/autoscaler"
 export KUBECTL_FLINK_TEST_STORE_PASSWORD KUBECTL_FLINK_TEST_POSTGRES KUBECTL_FLINK_TEST_MYSQL
-${CARGO:-cargo} test --locked -p kubectl-flink-clients -- --ignored store::
+# With the root package, as all else is built: for `clients` alone Cargo builds some crates beneath it once more.
+${CARGO:-cargo} test --locked -p kubectl-flink -p kubectl-flink-clients --lib -- --ignored store::
