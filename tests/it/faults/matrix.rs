@@ -118,8 +118,7 @@ fn kill(ground: &Arc<Ground>, scenario: &'static Scenario, base: Arc<Base>) -> V
 fn spread(writes: usize, max: Option<usize>) -> Vec<(usize, Moment)> {
     let both =
         (0..writes).flat_map(|write| [Moment::Before, Moment::After].map(|moment| (write, moment)));
-    let (which, of) = share();
-    let all: Vec<_> = both.skip(which).step_by(of).collect();
+    let all = share(both);
     match max {
         Some(max) if max < all.len() => {
             (0..max).map(|index| all[index * (all.len() - 1) / (max - 1).max(1)]).collect()
