@@ -26,7 +26,6 @@ use clients::zookeeper;
 use config::{FlinkConfig, options};
 use lifecycle::objects::UNFINISHED_KEY;
 use lifecycle::plan::{Component, Event, Step, Superseded};
-use lifecycle::revision;
 use lifecycle::world::{Bounds, DeploymentVersion};
 use render::names;
 
@@ -228,17 +227,9 @@ impl Act<'_, FlinkDeployment> {
     }
 
     async fn record_revision(&self, superseded: Superseded) -> Result<(), Error> {
-        let Superseded { spec, restore_point } = superseded;
         let reconciled = self.stored.reconciliation_status.reconciliation_timestamp;
-        let content = revision::Content {
-            spec: serde_json::to_value(&spec)?,
-            restore_point: revision::RestorePoint::of(
-                &restore_point,
-                self.stored.job_status.job_id.as_deref(),
-            ),
-            reconciled_at: Timestamp::from_millisecond(reconciled).unwrap_or(Timestamp::UNIX_EPOCH),
-        };
-        self.keep_revision(JobKind::FlinkDeployment, content).await
+        let job_id = self.stored.job_status.job_id.as_deref();
+        self.keep_revision(JobKind::FlinkDeployment, superseded, reconciled, job_id).await
     }
 
     fn flink(&self) -> Result<flink::Client, Error> {

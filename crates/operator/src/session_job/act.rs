@@ -1,6 +1,5 @@
 //! Takes the steps of a session job's plan.
 
-use jiff::Timestamp;
 use kube::{Resource, ResourceExt};
 use serde_json::json;
 
@@ -14,7 +13,6 @@ use api::state_snapshot::JobKind;
 use clients::cluster::apply::{self, ObjectId, Writer};
 use clients::flink::Client;
 use clients::flink::savepoints::StopRequest;
-use lifecycle::revision;
 use lifecycle::session_job::SESSION_LABEL;
 use lifecycle::session_job::plan::{Step, Superseded};
 
@@ -99,16 +97,8 @@ impl Act<'_, FlinkSessionJob> {
     }
 
     async fn record_superseded(&self, superseded: Superseded) -> Result<(), Error> {
-        let Superseded { spec, restore_point } = superseded;
         let reconciled = self.stored.reconciliation_status.reconciliation_timestamp;
-        let content = revision::Content {
-            spec: serde_json::to_value(&spec)?,
-            restore_point: revision::RestorePoint::of(
-                &restore_point,
-                self.stored.job_status.job_id.as_deref(),
-            ),
-            reconciled_at: Timestamp::from_millisecond(reconciled).unwrap_or(Timestamp::UNIX_EPOCH),
-        };
-        self.keep_revision(JobKind::FlinkSessionJob, content).await
+        let job_id = self.stored.job_status.job_id.as_deref();
+        self.keep_revision(JobKind::FlinkSessionJob, superseded, reconciled, job_id).await
     }
 }
