@@ -60,6 +60,7 @@ pub(crate) async fn all(client: &Client, submission: &Submission) {
     savepoint_and_its_deletion(client, job_id, directory).await;
     savepoint_into_nowhere_fails(client, job_id).await;
     triggered_checkpoint(client, job_id).await;
+    replaced_checkpoint(client, job_id).await;
     let location = stop_with_savepoint(client, job_id, directory).await;
     let restored = submitted_job_starts(client, submission, Some(&location)).await;
     restored_job_tells_what_it_came_from(client, &restored, &location).await;
@@ -211,6 +212,23 @@ async fn running_job(client: &Client, job_id: &str) {
     );
     let unsupported = client.resource_requirements(job_id).await.unwrap_err();
     assert!(matches!(unsupported, Error::Refused { status: 500, .. }), "{unsupported:?}");
+}
+
+/// Statistics that are some seconds old tell at once that a newer checkpoint replaced their newest.
+async fn replaced_checkpoint(client: &Client, job_id: &str) {
+    for _ in 0..600 {
+        if let LastState::Discarded { checkpoint_id, .. } =
+            statistics(client, job_id).await.last_state()
+        {
+            let current = client.current_checkpoints(job_id).await.unwrap();
+            let Checkpoints::Statistics(current) = current else { panic!("{current:?}") };
+            let LastState::At(point) = current.last_state() else { panic!("{current:?}") };
+            assert!(point.checkpoint_id > checkpoint_id, "{point:?}, not {checkpoint_id}");
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    panic!("no statistics of job {job_id} were older than a checkpoint");
 }
 
 fn savepoint_request(directory: &str) -> SavepointRequest {

@@ -24,7 +24,8 @@
 //!     Known(SavepointStatus) | FinishedWith { location, .. } | NotStopped(state) | Unknown { state }
 //! dispose_savepoint(location) -> String, disposal_status, await_disposal -> DisposalStatus
 //! checkpoints(job_id) -> Checkpoints         Disabled | Statistics(CheckpointStatistics)
-//!                                           up to 3 s old; of a job that has ended, ask with:
+//!                                           up to 3 s old; what is decided by them, ask with:
+//! current_checkpoints(job_id) -> Checkpoints of a job that may run: the newest state is not discarded
 //! final_checkpoints(job_id) -> Checkpoints   waits until the answer is of after the job's end
 //! CheckpointStatistics::last_state() -> LastState   None | At(StatePoint) | NotAddressable | Discarded
 //! trigger_checkpoint(job_id, CheckpointKind, trigger_id) -> String, checkpoint_status, checkpoint

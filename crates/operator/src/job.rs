@@ -68,7 +68,7 @@ impl Asked<'_> {
         let answer = if self.has_ended(jobs) {
             client.final_checkpoints(id).await
         } else {
-            client.checkpoints(id).await
+            client.current_checkpoints(id).await
         };
         let answer = answer.map_err(|error| tell(&error))?;
         let flink::checkpoints::Checkpoints::Statistics(statistics) = answer else {

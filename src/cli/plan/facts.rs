@@ -108,6 +108,7 @@ async fn observe_flink(
     }
     let deadlines = Deadlines { request: PATIENCE, ..Deadlines::default() };
     let client = job_manager::client(connection, &cluster, access, deadlines)?.without_retries();
-    let (details, checkpoints) = tokio::join!(client.job(job_id), client.checkpoints(job_id));
+    let (details, checkpoints) =
+        tokio::join!(client.job(job_id), client.current_checkpoints(job_id));
     Ok(Some((details, checkpoints)))
 }

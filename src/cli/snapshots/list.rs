@@ -113,7 +113,7 @@ async fn last_checkpoint(
     let (Some("RUNNING"), Some(job_id)) = (job.job_state(), job.job_id()) else { return Ok(None) };
     let cluster = deployment::cluster_of(connection, job).await?;
     let client = job_manager::client(connection, &cluster, access, Deadlines::default())?;
-    let checkpoints = client.without_retries().checkpoints(job_id).await?;
+    let checkpoints = client.without_retries().current_checkpoints(job_id).await?;
     let Checkpoints::Statistics(statistics) = checkpoints else {
         return Ok(None);
     };

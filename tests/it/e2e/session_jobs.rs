@@ -46,13 +46,6 @@ fn session_jobs_lose_and_double_nothing() {
         cluster.wait_until_writing_to(job);
     }
     let (incarnation, _) = cluster.job_manager_incarnation();
-    // Before its first checkpoint a job is stopped with a savepoint in this mode too.
-    let checkpoints = format!("/jobs/{}/checkpoints", job_id(&first[1]).as_str().unwrap());
-    let start = Instant::now();
-    while !cluster.rest(&checkpoints).is_some_and(|it| it["latest"]["completed"].is_object()) {
-        assert!(start.elapsed() < PATIENCE, "no checkpoint");
-        thread::sleep(Duration::from_millis(200));
-    }
 
     // Upgrades, each in its mode, in the same cluster.
     left["spec"]["restartNonce"] = json!(1);

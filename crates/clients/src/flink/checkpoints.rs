@@ -374,6 +374,23 @@ impl Client {
         self.checkpoints(job_id).await
     }
 
+    /// [`Client::checkpoints`] of a job that may run, from which the newest state has not been
+    /// discarded since.
+    ///
+    /// Statistics that are up to 3 s old tell at once that a checkpoint was discarded, but not of the
+    /// newer one that replaced it: Flink marks the same object in both
+    /// (`CompletedCheckpoint.markAsDiscardedOnSubsume`). Where that is so, this asks for fresh ones.
+    pub async fn current_checkpoints(&self, job_id: &str) -> Result<Checkpoints, Error> {
+        match self.checkpoints(job_id).await? {
+            Checkpoints::Statistics(statistics)
+                if matches!(statistics.last_state(), LastState::Discarded { .. }) =>
+            {
+                self.final_checkpoints(job_id).await
+            }
+            answer => Ok(answer),
+        }
+    }
+
     /// `GET /jobs/:jobid/checkpoints`: up to 3 s old, see [`Client::final_checkpoints`].
     pub async fn checkpoints(&self, job_id: &str) -> Result<Checkpoints, Error> {
         match self.get(path(&["jobs", job_id, "checkpoints"])?).await {

@@ -25,7 +25,7 @@ pub(super) async fn state(
     let answer = if is_fresh(snapshot) {
         client.final_checkpoints(job_id).await
     } else {
-        client.checkpoints(job_id).await
+        client.current_checkpoints(job_id).await
     };
     let statistics = match answer {
         Ok(Checkpoints::Statistics(statistics)) => statistics,

@@ -52,7 +52,7 @@ pub(crate) struct Job {
     next_states: VecDeque<(&'static str, u32)>,
     next_checkpoint: i64,
     /// The statistics last handed out.
-    cached: Option<(Instant, Vec<Snapshot>)>,
+    cached: Option<(Instant, usize)>,
 }
 
 /// A checkpoint or savepoint.
@@ -303,15 +303,13 @@ impl Job {
         })
     }
 
-    /// The checkpoints, as they were when the statistics were last made.
+    /// The checkpoints that there were when the statistics were last made. That one of them has been
+    /// discarded since is told at once.
     fn known_checkpoints(&mut self) -> Vec<Snapshot> {
-        match &self.cached {
-            Some((since, known)) if since.elapsed() < STATISTICS_AGE => known.clone(),
-            _ => {
-                self.cached = Some((Instant::now(), self.checkpoints.clone()));
-                self.checkpoints.clone()
-            }
-        }
+        let kept = self.cached.filter(|(since, _)| since.elapsed() < STATISTICS_AGE);
+        let (since, known) = kept.unwrap_or((Instant::now(), self.checkpoints.len()));
+        self.cached = Some((since, known));
+        self.checkpoints[..known].to_vec()
     }
 
     pub(crate) fn checkpoint(&mut self, id: &str) -> Option<Value> {
