@@ -75,12 +75,17 @@ impl Known {
     }
 }
 
-/// Every option of the operator that has a type. Those of the autoscaler are not among them: they are
-/// checked for each job that has one, with their ranges.
+/// Every option of the operator and of its autoscaler that has a type.
 pub fn all() -> impl Iterator<Item = &'static Known> {
-    [o::OF_RESOURCES, o::OF_OPERATOR, o::OF_JARS, o::node_notice::TABLE, o::metrics::TABLE]
-        .into_iter()
-        .flatten()
+    let tables = [
+        o::OF_RESOURCES,
+        o::OF_OPERATOR,
+        o::OF_JARS,
+        o::autoscaler::TABLE,
+        o::node_notice::TABLE,
+        o::metrics::TABLE,
+    ];
+    tables.into_iter().flatten()
 }
 
 /// The option that has this name, now or formerly.

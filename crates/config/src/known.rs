@@ -3,15 +3,14 @@
 
 use super::FlinkConfig;
 use super::catalogue::{self, Known};
-use super::flink_config::OPERATOR_PREFIX;
+use super::flink_config::{AUTOSCALER_PREFIX, OPERATOR_PREFIX};
 
 /// Below these, names are chosen by others.
-const OPEN: [&str; 5] = [
-    "default-configuration.",
-    "job.autoscaler.",
-    "metrics.",
-    "plugins.",
-    "user.artifacts.http.header.",
+const OPEN: [&str; 4] = [
+    "kubernetes.operator.default-configuration.",
+    "kubernetes.operator.metrics.",
+    "kubernetes.operator.plugins.",
+    "kubernetes.operator.user.artifacts.http.header.",
 ];
 
 /// Names that look less like one that there is are not guessed.
@@ -21,15 +20,15 @@ const GUESSES_MAX: usize = 20;
 
 /// Known by name only: the Java operator reads them in `FlinkBlueGreenDeployment`s.
 const BLUE_GREEN: [&str; 3] = [
-    "bluegreen.abort.grace-period",
-    "bluegreen.deployment-deletion.delay",
-    "bluegreen.reconciliation.reschedule-interval",
+    "kubernetes.operator.bluegreen.abort.grace-period",
+    "kubernetes.operator.bluegreen.deployment-deletion.delay",
+    "kubernetes.operator.bluegreen.reconciliation.reschedule-interval",
 ];
 
-/// Every option that is read below `kubernetes.operator.`, those of the Java operator that have no
-/// effect here and deprecated names included.
+/// Every option that is read, those of the Java operator that have no effect here and deprecated names
+/// included.
 fn names() -> impl Iterator<Item = &'static str> {
-    catalogue::all().flat_map(Known::keys).filter_map(|key| key.strip_prefix(OPERATOR_PREFIX))
+    catalogue::all().flat_map(Known::keys)
 }
 
 /// An option that there is not, or that nobody reads where it is.
@@ -42,7 +41,7 @@ pub struct Unknown {
 
 impl Unknown {
     fn is_of_blue_green(&self) -> bool {
-        split(&self.key).is_some_and(|(_, name)| BLUE_GREEN.contains(&name))
+        BLUE_GREEN.contains(&catalogue::plain(&self.key))
     }
 }
 
@@ -64,39 +63,44 @@ impl std::fmt::Display for Unknown {
     }
 }
 
-/// The options of the operator that nobody knows, as defaults of a namespace or version too.
+/// The options of the operator and its autoscaler that nobody knows, as defaults of a namespace or
+/// version too.
 pub fn unknown_options(config: &FlinkConfig) -> Vec<Unknown> {
     let mut all = Vec::new();
     for (key, _) in config.iter() {
-        let Some((before, name)) = split(key) else { continue };
-        if OPEN.iter().any(|open| name.starts_with(open)) || names().any(|known| known == name) {
+        let name = catalogue::plain(key);
+        let is_ours = [OPERATOR_PREFIX, AUTOSCALER_PREFIX].iter().any(|it| name.starts_with(it));
+        let is_open = OPEN.iter().any(|open| name.starts_with(open));
+        if !is_ours || is_open || names().any(|known| known == name) {
             continue;
         }
         let nearest = if all.len() < GUESSES_MAX { nearest(name) } else { None };
+        let before = &key[..key.len() - name.len()];
         let nearest = nearest.map(|nearest| format!("{before}{nearest}"));
         all.push(Unknown { key: key.to_owned(), nearest });
     }
     all
 }
 
-/// Up to and with the last prefix of the operator, and the rest.
-fn split(key: &str) -> Option<(&str, &str)> {
-    let (before, name) = key.rsplit_once(OPERATOR_PREFIX)?;
-    let is_whole = before.is_empty() || before.ends_with('.');
-    is_whole.then(|| (key.strip_suffix(name).unwrap_or(key), name))
-}
-
 fn nearest(name: &str) -> Option<&'static str> {
+    let name = stem(name);
     // Two of very different length are not alike: a long name, which anybody may send to the webhook,
     // is compared with few or none.
     let may_be_alike = |known: &&str| {
-        let (shorter, longer) = (name.len().min(known.len()), name.len().max(known.len()));
-        shorter * 2 >= longer
+        let (one, other) = (name.len(), stem(known).len());
+        one.min(other) * 2 >= one.max(other)
     };
-    let likeness = |known| (strsim::normalized_damerau_levenshtein(name, known), known);
+    let likeness = |known| (strsim::normalized_damerau_levenshtein(name, stem(known)), known);
     let all = names().chain(BLUE_GREEN).filter(may_be_alike).map(likeness);
-    let (likeness, best) = all.max_by(|one, other| one.0.total_cmp(&other.0))?;
+    // Of two that are equal the first: older names come later.
+    let (likeness, best) = all.reduce(|best, next| if next.0 > best.0 { next } else { best })?;
     (likeness >= LIKENESS_MIN).then_some(best)
+}
+
+/// What tells options of the same prefix apart.
+fn stem(key: &str) -> &str {
+    let key = key.strip_prefix(OPERATOR_PREFIX).unwrap_or(key);
+    key.strip_prefix(AUTOSCALER_PREFIX).unwrap_or(key)
 }
 
 #[cfg(test)]
@@ -128,6 +132,19 @@ mod tests {
               meant?"
             ]
         );
+    }
+
+    #[test]
+    fn a_slip_in_an_option_of_the_autoscaler_is_told_under_each_of_its_names() {
+        for prefix in ["", "kubernetes.operator."] {
+            assert_eq!(
+                found(&format!("{prefix}job.autoscaler.metrics.windows")),
+                [format!(
+                    "`{prefix}job.autoscaler.metrics.windows` has no effect: there is no such option; is \
+                     `job.autoscaler.metrics.window` meant?"
+                )]
+            );
+        }
     }
 
     #[test]

@@ -75,7 +75,6 @@ fn a_secret_is_not_told() {
     assert!(!told.contains("abc"), "{told}");
 }
 
-/// With `job.autoscaler.*`.
 fn tables() -> [(&'static str, &'static str, &'static [Known]); 6] {
     [
         (
@@ -118,10 +117,10 @@ fn every_default_reads() {
 #[test]
 fn every_option_is_in_one_table_under_names_of_its_own() {
     let shown = tables().into_iter().flat_map(|(.., table)| table).map(|known| known.key);
-    let of_catalogue = all().chain(o::autoscaler::TABLE).map(|known| known.key);
+    let of_catalogue = all().map(|known| known.key);
     assert_eq!(shown.collect::<BTreeSet<_>>(), of_catalogue.collect());
     let mut names = BTreeSet::new();
-    for name in all().chain(o::autoscaler::TABLE).flat_map(Known::keys) {
+    for name in all().flat_map(Known::keys) {
         assert!(names.insert(name), "{name} twice");
     }
 }
