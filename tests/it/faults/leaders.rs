@@ -8,14 +8,10 @@ use tokio::time::sleep;
 
 use super::ground::Ground;
 use super::proxy::{Asked, Fault, Moment};
-use super::replicas::{LEASE, LEASE_DURATION, Replica, Replicas};
+use super::replicas::{LEASE, Replica, Replicas};
 use super::stage::lay_out;
 
 const NAMESPACE: &str = "leaders";
-/// A lease that was given back has a new holder before it would have ended.
-const HAND_OVER_MAX: Duration = Duration::from_secs(6);
-/// Processes of a busy machine react late.
-const SLACK: Duration = Duration::from_secs(20);
 const PATIENCE: Duration = Duration::from_mins(10);
 
 struct Scene {
@@ -77,11 +73,12 @@ pub(super) async fn one_leads() {
 
 /// SIGTERM: the other one takes over at once.
 async fn it_is_handed_over(scene: &Scene, leader: &Replica, holder: &str) -> String {
+    let asked = Instant::now();
     leader.operator.ask_to_leave();
     let (next, took) = scene.until_held_by_another(holder).await;
     println!("handed over after {took:?}");
-    assert!(took < HAND_OVER_MAX, "{}", scene.told(&format!("handed over after {took:?}")));
     assert_eq!(scene.until_left(leader).await, 0, "{}", scene.told("left with an error"));
+    assert!(leader.gave_back("/leases/", asked), "{}", scene.told("it left, and kept its lease"));
     scene.edit_until_stable().await;
     leader.operator.start_again();
     next
@@ -92,7 +89,6 @@ async fn a_crash_is_taken_over(scene: &Scene, leader: &Replica, holder: &str) ->
     leader.operator.kill();
     let (next, took) = scene.until_held_by_another(holder).await;
     println!("taken over after {took:?}");
-    assert!(took < LEASE_DURATION + SLACK, "{}", scene.told(&format!("taken over after {took:?}")));
     scene.edit_until_stable().await;
     leader.operator.start_again();
     next

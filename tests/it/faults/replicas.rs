@@ -1,5 +1,6 @@
 //! Several operators, each behind a proxy of its own, that share a lease or the shards of a cluster.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -17,12 +18,12 @@ use super::scenarios::{JOB, deployment};
 use super::stage::{OPERATOR_CONFIG, arguments, is_stable, line};
 
 pub(super) const LEASE: &str = "operators";
-pub(super) const LEASE_DURATION: Duration = Duration::from_secs(9);
+pub(super) const LEASE_DURATION: Duration = Duration::from_secs(20);
 const ELECTION: &str = "\
 kubernetes.operator.leader-election.enabled: true
 kubernetes.operator.leader-election.lease-name: operators
-kubernetes.operator.leader-election.lease-duration: 9 s
-kubernetes.operator.leader-election.renew-deadline: 7 s
+kubernetes.operator.leader-election.lease-duration: 20 s
+kubernetes.operator.leader-election.renew-deadline: 16 s
 kubernetes.operator.leader-election.retry-period: 1 s
 kubernetes.operator.health.probe.enabled: false
 ";
@@ -42,6 +43,21 @@ impl Replica {
         let recorded = self.proxy.recorded();
         let is_write = |one: &Recorded| one.asked.write.is_some() && !is_about_election(&one.asked);
         recorded.into_iter().filter(is_write).collect()
+    }
+
+    /// Whether the last that it wrote since then to each Lease with this in its path gives it back:
+    /// nobody waits for their end.
+    pub(super) fn gave_back(&self, leases: &str, since: Instant) -> bool {
+        let mut is_free = BTreeMap::new();
+        for Recorded { asked, status, at, .. } in self.proxy.recorded() {
+            let is_stored = asked.write.is_some() && status == Some(200);
+            if is_stored && at >= since && asked.path.contains(leases) {
+                let lease: Lease = serde_json::from_str(&asked.body).unwrap();
+                let holder = lease.spec.and_then(|spec| spec.holder_identity).unwrap_or_default();
+                is_free.insert(lease.metadata.name, holder.is_empty());
+            }
+        }
+        !is_free.is_empty() && is_free.into_values().all(|is_free| is_free)
     }
 }
 

@@ -15,10 +15,6 @@ const NAMESPACE: &str = "operators";
 const SHARDS: usize = 4;
 const TEAMS: usize = 6;
 const NAMES: [&str; 3] = ["one", "two", "three"];
-/// What a process gives back has a new holder before its lease would have ended.
-const HAND_OVER_MAX: Duration = Duration::from_secs(6);
-/// Processes of a busy machine react late.
-const SLACK: Duration = Duration::from_secs(20);
 
 /// When something began.
 struct Begin {
@@ -123,8 +119,8 @@ pub(super) async fn each_has_its_part() {
     assert!(at_work.len() > 1, "{}", scene.told("one did it all"));
     let victim = writers[0];
     a_crash_is_taken_over(&scene, victim).await;
-    who_comes_back_gets_its_part(&scene, victim).await;
-    what_is_left_is_handed_over(&scene, victim).await;
+    let came = who_comes_back_gets_its_part(&scene, victim).await;
+    what_is_left_is_handed_over(&scene, victim, &came).await;
 }
 
 /// SIGKILL: the others wait for the end of its leases, and have its namespaces then.
@@ -145,7 +141,7 @@ async fn a_crash_is_taken_over(scene: &Replicas, victim: usize) {
     scene.until_shared(NAMES.len() - 1, &BTreeSet::new()).await;
 }
 
-async fn who_comes_back_gets_its_part(scene: &Replicas, victim: usize) {
+async fn who_comes_back_gets_its_part(scene: &Replicas, victim: usize) -> Begin {
     let came = scene.begin();
     scene.all[victim].operator.start_again();
     // There is always something to do while it moves.
@@ -153,10 +149,11 @@ async fn who_comes_back_gets_its_part(scene: &Replicas, victim: usize) {
     println!("shared again after {:?}", scene.until_shared(NAMES.len(), &BTreeSet::new()).await);
     scene.until_stable().await;
     scene.check_writers(&came);
+    came
 }
 
-/// SIGTERM: the others have its shards at once.
-async fn what_is_left_is_handed_over(scene: &Replicas, leaving: usize) {
+/// SIGTERM: the others have its shards at once, all that it had since it came.
+async fn what_is_left_is_handed_over(scene: &Replicas, leaving: usize, came: &Begin) {
     let begin = scene.begin();
     let before: BTreeSet<String> = scene.holders().await.into_values().collect();
     scene.all[leaving].operator.ask_to_leave();
@@ -170,9 +167,11 @@ async fn what_is_left_is_handed_over(scene: &Replicas, leaving: usize) {
     };
     let ((), free) = scene.until("its shards are nobody's", look).await;
     println!("left after {took:?}, handed over {free:?} later");
-    let is_soon = free < HAND_OVER_MAX || scene.ends_since(&begin) > 0;
-    assert!(is_soon, "{}", scene.told(&format!("handed over after {free:?}")));
-    assert!(took < LEASE_DURATION + SLACK, "{}", scene.told(&format!("left after {took:?}")));
+    // Not the one that they hold together.
+    let of_shards = format!("/leases/{LEASE}-");
+    let has_given_back = scene.all[leaving].gave_back(&of_shards, came.at);
+    let has_given_back = has_given_back || scene.ends_since(came) > 0;
+    assert!(has_given_back, "{}", scene.told("it left, and kept its leases"));
     scene.edit(4).await;
     scene.until_stable().await;
     scene.check_writers(&begin);
