@@ -76,8 +76,21 @@ enum State {
     AtRest { path: Option<String> },
     /// Nothing runs, and HA metadata alone say where the newest state is. They are removed with it.
     InHaMetadata { is_suspended: bool },
-    /// There is state that cannot be saved, and why.
-    Endangered(String),
+    /// There is state that cannot be saved, as nobody says where.
+    NoDirectory,
+    /// There is state that cannot be saved, as the job is in this state.
+    NotRunning(String),
+}
+
+impl State {
+    /// Why there is no savepoint of state that is in danger.
+    fn danger(&self) -> Option<String> {
+        match self {
+            Self::NoDirectory => Some("no savepoint directory is configured".to_owned()),
+            Self::NotRunning(state) => Some(format!("its job is {state}")),
+            Self::Save { .. } | Self::AtRest { .. } | Self::InHaMetadata { .. } => None,
+        }
+    }
 }
 
 /// Decides what can be done about the state.
@@ -93,14 +106,9 @@ fn decide_state(deployment: &Deployment, has_directory: bool) -> State {
         return State::AtRest { path: path.map(Into::into) };
     }
     match savepoint::running_job(deployment) {
-        Ok(_) if !has_directory => {
-            State::Endangered("no savepoint directory is configured".to_owned())
-        }
+        Ok(_) if !has_directory => State::NoDirectory,
         Ok(job_id) => State::Save { job_id: job_id.to_owned() },
-        Err(_) => State::Endangered(format!(
-            "its job is {}",
-            deployment.job_state().unwrap_or("not started")
-        )),
+        Err(_) => State::NotRunning(deployment.job_state().unwrap_or("not started").to_owned()),
     }
 }
 
@@ -225,11 +233,18 @@ fn refuse_loss(name: &str, state: &State) -> Result<(), Failure> {
             format!("delete it once its job runs; what keeps it from that: kubectl flink why {name}")
         })
         .hint("or leave its state behind: --no-savepoint")),
-        State::Endangered(reason) => Err(Failure::new(format!(
-            "`{name}` was not deleted: no savepoint can be taken, because {reason}"
-        ))
-        .hint("delete it without one: --no-savepoint")
-        .hint("or say where savepoints go: --savepoint-path DIRECTORY")),
+        State::NoDirectory | State::NotRunning(_) => {
+            let danger = state.danger().unwrap_or_default();
+            Err(Failure::new(format!(
+                "`{name}` was not deleted: no savepoint can be taken, because {danger}"
+            ))
+            .hint(if *state == State::NoDirectory {
+                "say where savepoints go: --savepoint-path DIRECTORY".to_owned()
+            } else {
+                format!("delete it once its job runs; what keeps it from that: kubectl flink why {name}")
+            })
+            .hint("or delete it without one: --no-savepoint"))
+        }
     }
 }
 
@@ -243,7 +258,9 @@ fn question(present: &Deployment, state: &State, no_savepoint: bool, namespace: 
         State::InHaMetadata { .. } => {
             "where its newest state is ONLY ITS HA METADATA say, which go with it".to_owned()
         }
-        State::Endangered(reason) => format!("NO savepoint can be taken, because {reason}"),
+        State::NoDirectory | State::NotRunning(_) => {
+            format!("NO savepoint can be taken, because {}", state.danger().unwrap_or_default())
+        }
     };
     let kind = if present.is_session_job() { "FlinkSessionJob" } else { "FlinkDeployment" };
     format!("Delete {kind} `{}` in namespace `{namespace}`? ({about_state})", present.name())
@@ -319,19 +336,13 @@ mod tests {
     fn running_job_is_saved_where_there_is_a_directory() {
         let running = deployment(json!({"state": "RUNNING", "jobId": "a"}), "STABLE");
         assert_eq!(decide_state(&running, true), State::Save { job_id: "a".to_owned() });
-        assert_eq!(
-            decide_state(&running, false),
-            State::Endangered("no savepoint directory is configured".to_owned())
-        );
+        assert_eq!(decide_state(&running, false), State::NoDirectory);
     }
 
     #[test]
     fn state_that_cannot_be_saved_is_said_to_be_in_danger() {
         let restarting = deployment(json!({"state": "RESTARTING", "jobId": "a"}), "STABLE");
-        assert_eq!(
-            decide_state(&restarting, true),
-            State::Endangered("its job is RESTARTING".to_owned())
-        );
+        assert_eq!(decide_state(&restarting, true), State::NotRunning("RESTARTING".to_owned()));
     }
 
     #[test]
