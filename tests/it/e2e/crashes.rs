@@ -14,7 +14,7 @@ use crate::faults::proxy::{Asked, Fault, Moment, Proxy};
 use crate::support::share::third;
 
 /// Until an upgrade has come to any of its requests: a savepoint and the end of two pods.
-const PATIENCE: Duration = Duration::from_mins(2);
+const PATIENCE: Duration = Duration::from_mins(10);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// An upgrade that is cut off.
