@@ -1265,6 +1265,8 @@ impl Sim {
     }
 
     fn heal(&mut self) {
+        // What does not answer for long is rolled back, and rightly so.
+        self.haze = Haze::default();
         self.edit(|r| {
             r.spec.image = Some("flink:1.20".to_owned());
             // A job that has failed stays so until a person asks for another try.
