@@ -35,6 +35,7 @@ pub mod node_notice;
 pub mod objects;
 mod observe;
 mod pass;
+pub mod phase;
 pub mod plan;
 pub mod reconciled;
 pub mod record;

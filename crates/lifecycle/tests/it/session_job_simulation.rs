@@ -19,6 +19,7 @@ use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 use lifecycle::extension::verdict::Validators;
 use lifecycle::memo::Memo;
+use lifecycle::phase::Phase;
 use lifecycle::plan::SnapshotStep;
 use lifecycle::reconciled::ReconciledJob;
 use lifecycle::restore::RestorePoint;
@@ -43,6 +44,7 @@ use super::simulation::{
     crashes, moody_verdict, newest, oldest, parallelism, phase, recorded, referred_to,
     show_on_failure, stop_on_record, tell_allocations, tell_pace, without_history,
 };
+use super::support::phases::assert_follows;
 use testing::choices::{Choices, seeds};
 
 const REVISIONS_KEPT: usize = 10;
@@ -305,7 +307,7 @@ impl Sim {
             self.log.push("  crash before the last status".to_owned());
             self.went_back = None;
         } else {
-            self.status = (*plan.status).clone();
+            self.store((*plan.status).clone());
             self.note_absence_of_state();
             self.doubt.assert_asks_only_in_doubt(self.status.error.as_deref());
             self.doubt.end_if(self.has_seen_all());
@@ -391,6 +393,12 @@ impl Sim {
                     && job.state == JobStatusState::Running
                     && identity::is_of("u1", &job.id)
             })
+    }
+
+    fn store(&mut self, status: SessionJobStatus) {
+        let (before, after) = (Phase::of_session_job(&self.status), Phase::of_session_job(&status));
+        assert_follows(before, after);
+        self.status = status;
     }
 
     pub(super) fn plan(&mut self) -> Plan {
@@ -588,7 +596,7 @@ impl Sim {
                 let label = ("target.session".to_owned(), cluster.clone());
                 self.resource.metadata.labels = Some([label].into());
             }
-            Step::WriteStatus(status) => self.status = (**status).clone(),
+            Step::WriteStatus(status) => self.store((**status).clone()),
             Step::Event(_) => {}
             Step::RecordRevision(superseded) => {
                 if let RestorePoint::Path(path) = &superseded.restore_point {

@@ -24,6 +24,7 @@ use lifecycle::application::decide;
 use lifecycle::extension::verdict::{FailurePolicy, Opinion, Validators, Verdict};
 use lifecycle::legacy;
 use lifecycle::memo::Memo;
+use lifecycle::phase::Phase;
 use lifecycle::plan::{Plan, SnapshotStep, Step};
 use lifecycle::restore::RestorePoint;
 use lifecycle::snapshot::trigger_type;
@@ -37,6 +38,7 @@ use lifecycle::world::{
 use render::Objects;
 use serde_json::json;
 
+use super::support::phases::assert_follows;
 use doubt::{Doubt, asks};
 
 use testing::choices::{Choices, another_seed, cases, seeds};
@@ -539,9 +541,15 @@ impl Sim {
 
     /// The status that a pass ends with is written.
     fn conclude(&mut self, plan: &Plan) {
-        self.status = (*plan.status).clone();
+        self.store((*plan.status).clone());
         self.doubt.assert_asks_only_in_doubt(self.status.error.as_deref());
         self.doubt.end_if(self.has_seen_all());
+    }
+
+    fn store(&mut self, status: DeploymentStatus) {
+        let (before, after) = (Phase::of_deployment(&self.status), Phase::of_deployment(&status));
+        assert_follows(before, after);
+        self.status = status;
     }
 
     fn plan(&mut self) -> Plan {
@@ -775,7 +783,7 @@ impl Sim {
                 self.resource.metadata.finalizers = Some(vec![finalizer]);
             }
             Step::RemoveFinalizer => self.resource.metadata.finalizers = None,
-            Step::WriteStatus(status) => self.status = (**status).clone(),
+            Step::WriteStatus(status) => self.store((**status).clone()),
             Step::RecordRevision(superseded) => {
                 if let RestorePoint::Path(path) = &superseded.restore_point {
                     self.revisions.push(path.clone());

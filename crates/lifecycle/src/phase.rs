@@ -1,0 +1,116 @@
+//! Where a resource with a job stands, by its stored status alone.
+//!
+//! [`Phase`] is a total function of what is stored, whoever stored it: this operator, an older version
+//! of it, or the Java operator. [`NEXT`] says which phase a pass may store after which.
+
+use api::deployment::FlinkDeploymentSpec;
+use api::job::JobState;
+use api::session_job::{FlinkSessionJobSpec, SessionJobStatus};
+use api::status::{DeploymentStatus, JobStatusState, LifecycleState, ReconciliationState};
+
+use super::job;
+use super::pass::StatusOfJob;
+use super::reconciled::{Reconciled, StoredSpec};
+
+/// Where a `FlinkDeployment` or `FlinkSessionJob` stands.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub enum Phase {
+    /// Nothing was deployed yet.
+    New,
+    /// `lastReconciledSpec` cannot be read. Nothing is done until it can.
+    Unreadable,
+    /// The spec on record was deployed. Its job runs, starts, fails or has ended by itself.
+    Running,
+    /// The job is being stopped with a savepoint, for its successor or to be suspended.
+    Stopping,
+    /// The job is being cancelled, for its successor or to be suspended.
+    Cancelling,
+    /// What ran is gone or going, and the spec on record is to be started.
+    Starting,
+    /// The job is stopped, and its restore point is on record.
+    Suspended,
+    /// A spec did not get stable: what runs of it is gone or going, and the last stable one is to be
+    /// started.
+    RollingBack,
+    /// The last stable spec runs in the place of the one on record.
+    RolledBack,
+    /// The resource is being deleted.
+    Deleting,
+}
+
+/// The phases that a pass may store after one, beside the same again.
+pub const NEXT: [(Phase, &[Phase]); 10] = {
+    use Phase::{
+        Cancelling, Deleting, New, RolledBack, RollingBack, Running, Starting, Stopping, Suspended,
+        Unreadable,
+    };
+    [
+        (New, &[Starting, Deleting]),
+        (Unreadable, &[Deleting]),
+        (Running, &[Stopping, Cancelling, Starting, Suspended, RollingBack, Deleting]),
+        // A stop that failed leaves the job running, as what it ran as.
+        (Stopping, &[Running, RolledBack, Starting, Suspended, Deleting]),
+        // A cancellation that never arrived is decided anew.
+        (Cancelling, &[Running, Starting, Suspended, Deleting]),
+        // A session job that was never submitted is new again where its spec is refused.
+        (Starting, &[New, Running, Stopping, Cancelling, Suspended, Deleting]),
+        (Suspended, &[Starting, Deleting]),
+        (RollingBack, &[RolledBack, Starting, Suspended, Deleting]),
+        (RolledBack, &[Running, Stopping, Cancelling, Starting, Suspended, Deleting]),
+        (Deleting, &[]),
+    ]
+};
+
+impl Phase {
+    pub fn of_deployment(status: &DeploymentStatus) -> Self {
+        of::<FlinkDeploymentSpec>(status)
+    }
+
+    pub fn of_session_job(status: &SessionJobStatus) -> Self {
+        of::<FlinkSessionJobSpec>(status)
+    }
+
+    /// Whether a pass over a resource in this phase may leave it in the `next` one.
+    pub fn may_lead_to(self, next: Self) -> bool {
+        let (_, after) = NEXT[self as usize];
+        self == next || after.contains(&next)
+    }
+}
+
+fn of<S: StoredSpec>(status: &impl StatusOfJob) -> Phase {
+    if let Some(LifecycleState::Deleting | LifecycleState::Deleted) = status.lifecycle_state() {
+        return Phase::Deleting;
+    }
+    let reconciliation = status.reconciliation();
+    let Some(text) = &reconciliation.last_reconciled_spec else { return Phase::New };
+    let Ok(last) = Reconciled::<S>::parse(text) else { return Phase::Unreadable };
+    let is_stopping = job::pending_stop(status.job()).is_some();
+    match reconciliation.state {
+        // Whatever else is on record, how the stop ends comes first.
+        _ if is_stopping => Phase::Stopping,
+        ReconciliationState::Upgrading
+            if status.job().state == Some(JobStatusState::Cancelling) =>
+        {
+            Phase::Cancelling
+        }
+        ReconciliationState::Upgrading => Phase::Starting,
+        ReconciliationState::RollingBack => Phase::RollingBack,
+        ReconciliationState::RolledBack => Phase::RolledBack,
+        ReconciliationState::Deployed => match last.job_state() {
+            JobState::Running => Phase::Running,
+            JobState::Suspended => Phase::Suspended,
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_phase_has_its_row() {
+        for (index, (phase, _)) in NEXT.iter().enumerate() {
+            assert_eq!(*phase as usize, index, "{phase:?}");
+        }
+    }
+}
