@@ -19,7 +19,6 @@ use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 use lifecycle::extension::verdict::Validators;
 use lifecycle::memo::Memo;
-use lifecycle::phase::Phase;
 use lifecycle::plan::SnapshotStep;
 use lifecycle::reconciled::ReconciledJob;
 use lifecycle::restore::RestorePoint;
@@ -44,7 +43,7 @@ use super::simulation::{
     crashes, moody_verdict, newest, oldest, parallelism, phase, recorded, referred_to,
     show_on_failure, stop_on_record, tell_allocations, tell_pace, without_history,
 };
-use super::support::phases::assert_follows;
+use super::support::phases::store_session_job;
 use testing::choices::{Choices, seeds};
 
 const REVISIONS_KEPT: usize = 10;
@@ -307,7 +306,7 @@ impl Sim {
             self.log.push("  crash before the last status".to_owned());
             self.went_back = None;
         } else {
-            self.store((*plan.status).clone());
+            store_session_job(&mut self.status, (*plan.status).clone());
             self.note_absence_of_state();
             self.doubt.assert_asks_only_in_doubt(self.status.error.as_deref());
             self.doubt.end_if(self.has_seen_all());
@@ -393,12 +392,6 @@ impl Sim {
                     && job.state == JobStatusState::Running
                     && identity::is_of("u1", &job.id)
             })
-    }
-
-    fn store(&mut self, status: SessionJobStatus) {
-        let (before, after) = (Phase::of_session_job(&self.status), Phase::of_session_job(&status));
-        assert_follows(before, after);
-        self.status = status;
     }
 
     pub(super) fn plan(&mut self) -> Plan {
@@ -596,7 +589,7 @@ impl Sim {
                 let label = ("target.session".to_owned(), cluster.clone());
                 self.resource.metadata.labels = Some([label].into());
             }
-            Step::WriteStatus(status) => self.store((**status).clone()),
+            Step::WriteStatus(status) => store_session_job(&mut self.status, (**status).clone()),
             Step::Event(_) => {}
             Step::RecordRevision(superseded) => {
                 if let RestorePoint::Path(path) = &superseded.restore_point {

@@ -24,7 +24,6 @@ use lifecycle::application::decide;
 use lifecycle::extension::verdict::{FailurePolicy, Opinion, Validators, Verdict};
 use lifecycle::legacy;
 use lifecycle::memo::Memo;
-use lifecycle::phase::Phase;
 use lifecycle::plan::{Plan, SnapshotStep, Step};
 use lifecycle::restore::RestorePoint;
 use lifecycle::snapshot::trigger_type;
@@ -38,7 +37,7 @@ use lifecycle::world::{
 use render::Objects;
 use serde_json::json;
 
-use super::support::phases::assert_follows;
+use super::support::phases::store_deployment;
 use doubt::{Doubt, asks};
 
 use testing::choices::{Choices, another_seed, cases, seeds};
@@ -541,15 +540,9 @@ impl Sim {
 
     /// The status that a pass ends with is written.
     fn conclude(&mut self, plan: &Plan) {
-        self.store((*plan.status).clone());
+        store_deployment(&mut self.status, (*plan.status).clone());
         self.doubt.assert_asks_only_in_doubt(self.status.error.as_deref());
         self.doubt.end_if(self.has_seen_all());
-    }
-
-    fn store(&mut self, status: DeploymentStatus) {
-        let (before, after) = (Phase::of_deployment(&self.status), Phase::of_deployment(&status));
-        assert_follows(before, after);
-        self.status = status;
     }
 
     fn plan(&mut self) -> Plan {
@@ -783,7 +776,7 @@ impl Sim {
                 self.resource.metadata.finalizers = Some(vec![finalizer]);
             }
             Step::RemoveFinalizer => self.resource.metadata.finalizers = None,
-            Step::WriteStatus(status) => self.store((**status).clone()),
+            Step::WriteStatus(status) => store_deployment(&mut self.status, (**status).clone()),
             Step::RecordRevision(superseded) => {
                 if let RestorePoint::Path(path) = &superseded.restore_point {
                     self.revisions.push(path.clone());

@@ -160,7 +160,7 @@ impl State {
             }
         }
         if sim.status == known {
-            sim.status = (*plan.status).clone();
+            store_session_job(&mut sim.status, (*plan.status).clone());
         }
         state
     }

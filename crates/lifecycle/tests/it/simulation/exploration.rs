@@ -156,7 +156,7 @@ impl State {
             state.sim.take(step);
         }
         if state.sim.status == known {
-            state.sim.status = (*plan.status).clone();
+            store_deployment(&mut state.sim.status, (*plan.status).clone());
         }
         Some((Action::StalePass, state))
     }

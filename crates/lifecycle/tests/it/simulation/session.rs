@@ -1,5 +1,6 @@
 //! Session clusters in the same kind of world: no job of their own, and jobs of others in them.
 
+use crate::support::phases::store_deployment;
 use api::deployment::{DeploymentMode, FlinkDeployment};
 use api::status::{
     DeploymentStatus, JobManagerDeploymentStatus, JobStatusState, LifecycleState,
@@ -137,7 +138,7 @@ impl Session {
             self.take(step);
         }
         if crash_at.is_none() {
-            self.status = (*plan.status).clone();
+            store_deployment(&mut self.status, (*plan.status).clone());
         }
         plan
     }
@@ -254,7 +255,7 @@ impl Session {
                 self.resource.metadata.finalizers = Some(vec![finalizer]);
             }
             Step::RemoveFinalizer => self.resource.metadata.finalizers = None,
-            Step::WriteStatus(status) => self.status = (**status).clone(),
+            Step::WriteStatus(status) => store_deployment(&mut self.status, (**status).clone()),
             Step::Event(_) | Step::RecordRevision(_) => {}
             Step::ApplyIngress(_) => self.ingresses_moved += 1,
             Step::StopJobManager { uid, .. } => {

@@ -1,8 +1,19 @@
-//! From which phase a pass may lead to which.
+//! Stores a status as a pass does: its phase must be one that the phase before may lead to.
 
+use api::session_job::SessionJobStatus;
+use api::status::DeploymentStatus;
 use lifecycle::phase::Phase;
 
-/// Panics where a pass stored a phase that does not follow the one before.
-pub(crate) fn assert_follows(before: Phase, after: Phase) {
+pub(crate) fn store_deployment(stored: &mut DeploymentStatus, next: DeploymentStatus) {
+    assert_follows(Phase::of_deployment(stored), Phase::of_deployment(&next));
+    *stored = next;
+}
+
+pub(crate) fn store_session_job(stored: &mut SessionJobStatus, next: SessionJobStatus) {
+    assert_follows(Phase::of_session_job(stored), Phase::of_session_job(&next));
+    *stored = next;
+}
+
+fn assert_follows(before: Phase, after: Phase) {
     assert!(before.may_lead_to(after), "a pass led from {before:?} to {after:?}");
 }
