@@ -13,10 +13,10 @@ use super::{
 };
 use config::duration;
 
-/// What Flink writes as the path of a checkpoint in the JobManager's memory.
+/// Flink reports this path for a checkpoint that is in the JobManager's memory.
 const NOT_ADDRESSABLE: &str = "<checkpoint-not-externally-addressable>";
 
-/// What Flink writes for the checkpoint storage of a job without an execution graph.
+/// Flink reports this checkpoint storage for a job without an execution graph.
 const BLANK: &str = "Unknown";
 
 const STATISTICS_AGE_OPTION: &str = "rest.cache.checkpoint-statistics.timeout";
@@ -98,7 +98,7 @@ pub struct Checkpoint {
     pub failure_message: Option<String>,
 }
 
-/// What the job was started from.
+/// The checkpoint or savepoint that the job was started from.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq)]
 pub struct RestoredCheckpoint {
     pub id: Option<i64>,
@@ -172,7 +172,7 @@ impl CheckpointStatistics {
         }
     }
 
-    /// Whether not even an attempt is known.
+    /// True if no checkpoint was restored, completed or tried.
     pub fn has_none(&self) -> bool {
         let CheckpointCounts { restored, total, .. } = self.counts;
         restored == 0 && total == 0 && self.last_state() == LastState::None
@@ -200,7 +200,7 @@ impl CheckpointStatistics {
     }
 }
 
-/// What a triggered checkpoint contains.
+/// Kind of checkpoint to trigger.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum CheckpointKind {
@@ -241,7 +241,7 @@ pub struct CheckpointConfig {
     pub checkpoint_storage: String,
 }
 
-/// What stays of checkpoints when the job ends.
+/// Retention of checkpoints after the end of the job.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
 #[serde(default)]
 pub struct Externalization {
