@@ -76,19 +76,22 @@ enum State {
     AtRest { path: Option<String> },
     /// Nothing runs, and HA metadata alone say where the newest state is. They are removed with it.
     InHaMetadata { is_suspended: bool },
-    /// There is state that cannot be saved, as nobody says where.
+    /// There is state that cannot be saved.
+    Endangered(Danger),
+}
+
+/// Why no savepoint can be taken.
+#[derive(Debug, Eq, PartialEq)]
+enum Danger {
     NoDirectory,
-    /// There is state that cannot be saved, as the job is in this state.
     NotRunning(String),
 }
 
-impl State {
-    /// Why there is no savepoint of state that is in danger.
-    fn danger(&self) -> Option<String> {
+impl std::fmt::Display for Danger {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::NoDirectory => Some("no savepoint directory is configured".to_owned()),
-            Self::NotRunning(state) => Some(format!("its job is {state}")),
-            Self::Save { .. } | Self::AtRest { .. } | Self::InHaMetadata { .. } => None,
+            Self::NoDirectory => formatter.write_str("no savepoint directory is configured"),
+            Self::NotRunning(state) => write!(formatter, "its job is {state}"),
         }
     }
 }
@@ -106,9 +109,12 @@ fn decide_state(deployment: &Deployment, has_directory: bool) -> State {
         return State::AtRest { path: path.map(Into::into) };
     }
     match savepoint::running_job(deployment) {
-        Ok(_) if !has_directory => State::NoDirectory,
+        Ok(_) if !has_directory => State::Endangered(Danger::NoDirectory),
         Ok(job_id) => State::Save { job_id: job_id.to_owned() },
-        Err(_) => State::NotRunning(deployment.job_state().unwrap_or("not started").to_owned()),
+        Err(_) => {
+            let state = deployment.job_state().unwrap_or("not started");
+            State::Endangered(Danger::NotRunning(state.to_owned()))
+        }
     }
 }
 
@@ -233,18 +239,16 @@ fn refuse_loss(name: &str, state: &State) -> Result<(), Failure> {
             format!("delete it once its job runs; what keeps it from that: kubectl flink why {name}")
         })
         .hint("or leave its state behind: --no-savepoint")),
-        State::NoDirectory | State::NotRunning(_) => {
-            let danger = state.danger().unwrap_or_default();
-            Err(Failure::new(format!(
-                "`{name}` was not deleted: no savepoint can be taken, because {danger}"
-            ))
-            .hint(if *state == State::NoDirectory {
-                "say where savepoints go: --savepoint-path DIRECTORY".to_owned()
-            } else {
+        State::Endangered(danger) => Err(Failure::new(format!(
+            "`{name}` was not deleted: no savepoint can be taken, because {danger}"
+        ))
+        .hint(match danger {
+            Danger::NoDirectory => "say where savepoints go: --savepoint-path DIRECTORY".to_owned(),
+            Danger::NotRunning(_) => {
                 format!("delete it once its job runs; what keeps it from that: kubectl flink why {name}")
-            })
-            .hint("or delete it without one: --no-savepoint"))
-        }
+            }
+        })
+        .hint("or delete it without one: --no-savepoint")),
     }
 }
 
@@ -258,9 +262,7 @@ fn question(present: &Deployment, state: &State, no_savepoint: bool, namespace: 
         State::InHaMetadata { .. } => {
             "where its newest state is ONLY ITS HA METADATA say, which go with it".to_owned()
         }
-        State::NoDirectory | State::NotRunning(_) => {
-            format!("NO savepoint can be taken, because {}", state.danger().unwrap_or_default())
-        }
+        State::Endangered(danger) => format!("NO savepoint can be taken, because {danger}"),
     };
     let kind = if present.is_session_job() { "FlinkSessionJob" } else { "FlinkDeployment" };
     format!("Delete {kind} `{}` in namespace `{namespace}`? ({about_state})", present.name())
@@ -336,13 +338,16 @@ mod tests {
     fn running_job_is_saved_where_there_is_a_directory() {
         let running = deployment(json!({"state": "RUNNING", "jobId": "a"}), "STABLE");
         assert_eq!(decide_state(&running, true), State::Save { job_id: "a".to_owned() });
-        assert_eq!(decide_state(&running, false), State::NoDirectory);
+        assert_eq!(decide_state(&running, false), State::Endangered(Danger::NoDirectory));
     }
 
     #[test]
     fn state_that_cannot_be_saved_is_said_to_be_in_danger() {
         let restarting = deployment(json!({"state": "RESTARTING", "jobId": "a"}), "STABLE");
-        assert_eq!(decide_state(&restarting, true), State::NotRunning("RESTARTING".to_owned()));
+        assert_eq!(
+            decide_state(&restarting, true),
+            State::Endangered(Danger::NotRunning("RESTARTING".to_owned()))
+        );
     }
 
     #[test]

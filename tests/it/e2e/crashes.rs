@@ -9,12 +9,11 @@ use std::{fs, thread};
 use serde_json::json;
 
 use super::Cluster;
+use super::cluster::PATIENCE;
 use crate::faults::operator::Operator;
 use crate::faults::proxy::{Asked, Fault, Moment, Proxy};
 use crate::support::share::third;
 
-/// Until an upgrade has come to any of its requests: a savepoint and the end of two pods.
-const PATIENCE: Duration = Duration::from_mins(10);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// An upgrade that is cut off.
