@@ -5,7 +5,7 @@
 //! it finds.
 
 use super::diff::{ChangeClass, diff};
-use super::error_document::ErrorType;
+use super::error_document::{Document, ErrorNote, ErrorType, Part};
 use super::extension::verdict::{Outcome, Version};
 use super::observe::{SOON, foreign_deployment};
 use super::pass;
@@ -39,55 +39,56 @@ pub(super) struct Problem {
     /// Machine-readable detail, such as Kubernetes' reason.
     pub(super) detail: Option<String>,
     pub(super) causes: Vec<String>,
+    /// By which the next passes know it again.
+    pub(super) note: Option<ErrorNote>,
 }
 
 impl Problem {
+    pub(super) fn new(
+        kind: ErrorType,
+        reason: &'static str,
+        component: Component,
+        message: impl Into<String>,
+    ) -> Self {
+        let message = message.into();
+        Self { kind, reason, component, message, detail: None, causes: vec![], note: None }
+    }
+
     pub(super) fn upgrade(reason: &'static str, message: impl Into<String>) -> Self {
-        Self {
-            kind: ErrorType::UpgradeFailure,
-            reason,
-            component: Component::JobManagerDeployment,
-            message: message.into(),
-            detail: None,
-            causes: vec![],
-        }
+        let kind = ErrorType::UpgradeFailure;
+        Self::new(kind, reason, Component::JobManagerDeployment, message)
     }
 
     /// What was to be done was refused; who was to do it has told the event.
     pub(super) fn not_carried_out(message: &str) -> Self {
-        Self {
-            kind: ErrorType::Reconciliation,
-            reason: "Error",
-            component: Component::Operator,
-            message: message.to_owned(),
-            detail: Some(NOT_CARRIED_OUT.to_owned()),
-            causes: vec![],
-        }
+        let detail = Some(NOT_CARRIED_OUT.to_owned());
+        Self { detail, ..Self::of_resource(message) }
+    }
+
+    /// Something is wrong with the resource, or with what is said of it.
+    pub(super) fn of_resource(message: impl Into<String>) -> Self {
+        Self::new(ErrorType::Reconciliation, "Error", Component::Operator, message)
     }
 
     /// Something is wrong with the job itself.
-    pub(super) fn of_job(message: String, causes: Vec<String>) -> Self {
-        Self {
-            kind: ErrorType::Reconciliation,
-            reason: "Error",
-            component: Component::Job,
-            message,
-            detail: None,
-            causes,
+    pub(super) fn of_job(message: impl Into<String>) -> Self {
+        Self::new(ErrorType::Reconciliation, "Error", Component::Job, message)
+    }
+
+    /// The problem as it is stored, with what is wrong beside it.
+    pub(super) fn document(&self, beside: impl Iterator<Item = Part>) -> Document {
+        let Self { kind, reason: _, component: _, message, detail, causes, note } = self.clone();
+        Document {
+            reason: detail,
+            causes: beside.chain(causes.iter().map(Part::from)).collect(),
+            ..Document::of(kind, Part { message, note })
         }
     }
 }
 
 /// A configuration that cannot be put together.
 pub(super) fn invalid_configuration(message: &str) -> Problem {
-    Problem {
-        kind: ErrorType::Reconciliation,
-        reason: VALIDATION_ERROR,
-        component: Component::Operator,
-        message: message.to_owned(),
-        detail: None,
-        causes: vec![],
-    }
+    Problem { reason: VALIDATION_ERROR, ..Problem::of_resource(message) }
 }
 
 /// Why a pass ends early.
@@ -381,32 +382,18 @@ impl Pass<'_> {
 }
 
 fn corrupt_spec(reason: &str) -> Problem {
-    Problem {
-        kind: ErrorType::Reconciliation,
-        reason: "Error",
-        component: Component::Operator,
-        message: format!(
-            "status.reconciliationStatus.lastReconciledSpec is not readable ({reason}): the \
-             cluster is left as it is. Restore the field from a backup, or take a savepoint, \
-             delete this resource with `--cascade=orphan` and create it again with \
-             `spec.job.initialSavepointPath`"
-        ),
-        detail: None,
-        causes: vec![],
-    }
+    Problem::of_resource(format!(
+        "status.reconciliationStatus.lastReconciledSpec is not readable ({reason}): the cluster is \
+         left as it is. Restore the field from a backup, or take a savepoint, delete this resource \
+         with `--cascade=orphan` and create it again with `spec.job.initialSavepointPath`"
+    ))
 }
 
 fn lost_status(name: &str) -> Problem {
-    Problem {
-        kind: ErrorType::Reconciliation,
-        reason: "Error",
-        component: Component::JobManagerDeployment,
-        message: format!(
-            "the JobManager Deployment `{name}` runs already, but the status that describes it is \
-             lost: nothing is touched. Restore the status from a backup, or take a savepoint of each \
-             job, delete the Deployment and set `initialSavepointPath`"
-        ),
-        detail: None,
-        causes: vec![],
-    }
+    let message = format!(
+        "the JobManager Deployment `{name}` runs already, but the status that describes it is lost: \
+         nothing is touched. Restore the status from a backup, or take a savepoint of each job, \
+         delete the Deployment and set `initialSavepointPath`"
+    );
+    Problem { component: Component::JobManagerDeployment, ..Problem::of_resource(message) }
 }

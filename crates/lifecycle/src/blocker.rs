@@ -10,8 +10,6 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Serialize;
 
 use super::application::{Halt, Problem};
-use super::error_document::ErrorType;
-use super::plan::Component;
 use config::{FlinkConfig, options};
 
 /// `kubernetes.operator.resource.cleanup.timeout` where the configuration cannot be read.
@@ -97,14 +95,8 @@ impl Blocker {
 
 /// The deletion does not go on, for this reason.
 pub(super) fn cleanup_failed(message: String) -> Problem {
-    Problem {
-        kind: ErrorType::Reconciliation,
-        reason: "CleanupFailed",
-        component: Component::Operator,
-        message,
-        detail: Some("CleanupFailed".to_owned()),
-        causes: vec![],
-    }
+    let reason = "CleanupFailed";
+    Problem { reason, detail: Some(reason.to_owned()), ..Problem::of_resource(message) }
 }
 
 /// A deletion that comes to nothing says so: what is only in the log helps nobody who waits.

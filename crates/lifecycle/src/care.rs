@@ -8,13 +8,13 @@ use super::application::{Halt, Pass, Problem};
 use super::conditions::READINESS_TIMEOUT;
 use super::deploy::{mode_of, point};
 use super::error_document::ErrorType;
+use super::notes::REMOVED_UNSTARTED;
 use super::observe::SOON;
 use super::plan::{Component, Event, Plan, Step};
 use super::reconciled::ReconciledSpec;
 use super::restore::{HighAvailability, RestoreFacts, RestorePoint};
 use super::rollback::Due;
 use super::stop::LOST;
-use super::upgrade::NEVER_STARTED_KEY;
 use super::version::refuse_old_version;
 use super::world::HaMetadata;
 use api::job::{JobState, UpgradeMode};
@@ -118,13 +118,10 @@ impl Pass<'_> {
         let cause = self.trouble();
         let message = format!("the job was not seen running for {patience:?}: {cause}");
         self.own.late = Some(cause);
+        let (kind, component) = (ErrorType::DeploymentFailed, Component::JobManagerDeployment);
         self.problem.get_or_insert(Problem {
-            kind: ErrorType::DeploymentFailed,
-            reason: READINESS_TIMEOUT,
-            component: Component::JobManagerDeployment,
-            message,
             detail: Some(READINESS_TIMEOUT.to_owned()),
-            causes: vec![],
+            ..Problem::new(kind, READINESS_TIMEOUT, component, message)
         });
         Ok(())
     }
@@ -215,7 +212,7 @@ impl Pass<'_> {
         if matches!(self.high_availability(&spec)?, HighAvailability::Unknown(_)) {
             // From here on it may run, and what would show it cannot be read. Without high availability
             // the JobManager itself shows it, as after any other start.
-            self.status.cluster_info.remove(NEVER_STARTED_KEY);
+            REMOVED_UNSTARTED.clear(&mut self.status.cluster_info);
         }
         self.write_intent();
         self.submit(&spec, objects, keeps_job_id, false)?;

@@ -5,17 +5,15 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 
 use super::application::{Halt, NOT_CARRIED_OUT, Pass, Problem};
-use super::health::HEALTH_KEY;
 use super::job;
-use super::objects::UNFINISHED_KEY;
+use super::notes::{OF_ONE_CLUSTER, REPLACED_DEPLOYMENT, STARTING_JOB};
 use super::observe::{SOON, foreign_deployment};
 use super::plan::{Component, Event, Plan, Step};
 use super::reconciled::ReconciledSpec;
 use super::restore::{HighAvailability, Refusal, RestoreFacts, RestorePoint, restore_point};
-use super::started_with::{self, STARTED_WITH_KEY};
+use super::started_with;
 use super::stop::MOVED;
 use super::stopping::OTHER_STATE;
-use super::upgrade::{NEVER_STARTED_KEY, REPLACED_KEY};
 use super::version::refuse_old_version;
 use super::world::{HaMetadata, Job, JobManager, Pod};
 use api::deployment::FlinkDeploymentSpec;
@@ -33,10 +31,6 @@ const GOING_MAX: Duration = Duration::from_secs(5);
 const GOING_LOOKS: u32 = 16;
 /// Kubernetes kills a pod when its time to end is over; one that is there so much later does not go.
 pub(super) const OVERDUE_AFTER: SignedDuration = SignedDuration::from_secs(30);
-
-/// In `status.clusterInfo`: id of the job whose JobManager is being made, until that is done. HA metadata
-/// name a checkpoint of it only if it was.
-pub const STARTING_KEY: &str = "StartingJob";
 
 impl Pass<'_> {
     /// The job is stopped: start it from its restore point, or leave it suspended.
@@ -74,8 +68,7 @@ impl Pass<'_> {
                 self.store_before_deploy(self.last_mode(), false);
                 self.status.job_manager_deployment_status = JobManagerDeploymentStatus::Missing;
                 // Nobody has edited the spec, perhaps: it must not be taken for the new one.
-                let replaced = job_manager.uid.clone();
-                self.status.cluster_info.insert(REPLACED_KEY.to_owned(), replaced);
+                REPLACED_DEPLOYMENT.set(&mut self.status.cluster_info, &job_manager.uid);
             }
             return self.remove(job_manager.is_deleting, &job_manager.uid);
         }
@@ -404,15 +397,15 @@ impl Pass<'_> {
         let config = self.deploy_config(spec, self.generation)?;
         let is_fixed = config.text_of(&options::FIXED_JOB_ID).is_some();
         if *restore != RestorePoint::HaMetadata && !is_fixed {
-            self.status.cluster_info.insert(STARTING_KEY.to_owned(), job_id.to_owned());
+            STARTING_JOB.set(&mut self.status.cluster_info, &job_id.to_owned());
         }
         Ok(())
     }
 
     /// Whether only the intent of the job's start is on record.
     pub(super) fn is_starting(&self) -> bool {
-        let started = self.status.cluster_info.get(STARTING_KEY);
-        started.is_some() && started == self.status.job_status.job_id.as_ref()
+        let starting = STARTING_JOB.get(&self.status.cluster_info);
+        starting.is_some() && starting == self.status.job_status.job_id
     }
 
     /// A start of which only the intent is on record, and whose JobManager is not there: whether it was
@@ -516,16 +509,7 @@ impl Pass<'_> {
 
     /// A cluster was made: what was noted on the way to it, or of the one before, is over.
     pub(super) fn forget_former_cluster(&mut self) {
-        for key in [
-            HEALTH_KEY,
-            REPLACED_KEY,
-            NEVER_STARTED_KEY,
-            STARTING_KEY,
-            STARTED_WITH_KEY,
-            UNFINISHED_KEY,
-        ] {
-            self.status.cluster_info.remove(key);
-        }
+        self.status.cluster_info.retain(|key, _| !OF_ONE_CLUSTER.contains(&key.as_str()));
     }
 
     /// The objects of a start from `restore`, of a job with this id.

@@ -14,11 +14,11 @@ use super::extension::verdict::VALIDATOR_UNAVAILABLE;
 use super::job;
 use super::lifecycle::{lifecycle_state, running_condition};
 use super::memo::{Memo, Source};
+use super::notes::{Note, RESTART_ATTEMPTS, SCALED_TO};
 use super::pass::{JobStep, Kind};
 use super::plan::{Event, Plan, SnapshotStep, Step, Superseded};
 use super::reconciled::{ReconciledSpec, deployed};
-use super::restart::{ATTEMPTS_KEY, Attempts};
-use super::scale::SCALING_KEY;
+use super::restart::Attempts;
 use super::stopping::may_be_cancelled;
 use super::world::{Bounds, PodProblem, Question, World};
 use api::deployment::{DeploymentMode, FlinkDeployment, FlinkDeploymentSpec};
@@ -162,13 +162,11 @@ impl Kind for FlinkDeployment {
     }
 
     fn attempts(pass: &Pass<'_>) -> Option<Attempts> {
-        let text = pass.status.cluster_info.get(ATTEMPTS_KEY)?;
-        serde_json::from_str(text).ok()
+        RESTART_ATTEMPTS.get(&pass.status.cluster_info)
     }
 
     fn note_attempts(pass: &mut Pass<'_>, attempts: Option<Attempts>) {
-        let text = attempts.map(|attempts| serde_json::json!(attempts).to_string());
-        note(&mut pass.status.cluster_info, ATTEMPTS_KEY, text);
+        note(pass, &RESTART_ATTEMPTS, attempts);
     }
 
     fn has_elastic_slots(pass: &Pass<'_>) -> bool {
@@ -176,12 +174,11 @@ impl Kind for FlinkDeployment {
     }
 
     fn scaled_to(pass: &Pass<'_>) -> Option<i64> {
-        pass.status.cluster_info.get(SCALING_KEY)?.parse().ok()
+        SCALED_TO.get(&pass.status.cluster_info)
     }
 
     fn note_scaling(pass: &mut Pass<'_>, generation: Option<i64>) {
-        let text = generation.map(|generation| generation.to_string());
-        note(&mut pass.status.cluster_info, SCALING_KEY, text);
+        note(pass, &SCALED_TO, generation);
     }
 
     fn look_after(pass: &mut Pass<'_>, last: &ReconciledSpec) -> Result<Plan, Halt> {
@@ -246,11 +243,12 @@ impl JobStep<FlinkDeployment> for Step {
     }
 }
 
-fn note(info: &mut BTreeMap<String, String>, key: &str, text: Option<String>) {
-    match text {
-        Some(text) => info.insert(key.to_owned(), text),
-        None => info.remove(key),
-    };
+fn note<T>(pass: &mut Pass<'_>, note: &Note<T>, value: Option<T>) {
+    let info = &mut pass.status.cluster_info;
+    match value {
+        Some(value) => note.set(info, &value),
+        None => drop(note.clear(info)),
+    }
 }
 
 impl Pass<'_> {

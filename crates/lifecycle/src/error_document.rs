@@ -1,11 +1,36 @@
 //! `status.error`: a JSON document with the Java operator's shape.
+//!
+//! Some facts stay in the document for as long as they hold, whatever else goes wrong beside them: that a
+//! spec was rolled back, that a stop failed, that a record went back, that a job is lost. Such a fact is
+//! the error itself or one of its causes, and has an [`ErrorNote`] by which it is found again. Its text is
+//! for people and is not read, but for documents of older versions, which had nothing else.
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
+
+use super::restart::Attempts;
+use super::rewind::WentBack;
+
+mod older;
+
+pub(super) use older::wording;
 
 /// Longest text of one field, in characters: the default of the Java operator's option.
 const FIELD_LENGTH_MAX: usize = 2048;
 /// Most causes kept: the default of the Java operator's option.
 const CAUSES_MAX: usize = 2;
+/// In `additionalMetadata` of the document: its facts have notes.
+const FORMAT: u32 = 2;
+
+/// `status.error` of a session job that its cluster does not know, as the Java operator writes and
+/// compares it.
+pub const JOB_NOT_FOUND: &str = "Job Not Found";
+
+/// Of a session job that keeps no state and has ended while nobody looked. Nothing else remembers that it
+/// did: run again it would do once more what it may have finished.
+const ENDED_UNSEEN: &str = "the session cluster no longer has the job, which ended while nobody looked, so that its end is \
+     not known. It is not run again by itself: set `spec.restartNonce` to a new number to run it \
+     again";
 
 /// Kind of an error, by the class name that users' alerts already match on.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -34,6 +59,127 @@ impl ErrorType {
     }
 }
 
+/// A fact that stays in the document for as long as it holds.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum ErrorNote {
+    /// The spec did not become stable, and was rolled back.
+    RolledBack,
+    /// The spec did not become stable, for this reason, and is not rolled back.
+    RollbackRefused { cause: String },
+    /// The job could not be stopped with a savepoint.
+    NotStopped,
+    /// The record of the job went back with the API server's store.
+    WentBack(WentBack),
+    /// The session cluster does not know the job.
+    Lost(LostJob),
+}
+
+/// A session job that its cluster does not know, and that nothing is started for.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum LostJob {
+    /// Its newest state is not on record.
+    OfState,
+    /// It keeps no state, and has ended while nobody looked.
+    EndedUnseen,
+}
+
+impl LostJob {
+    pub(super) fn message(self) -> &'static str {
+        match self {
+            Self::OfState => JOB_NOT_FOUND,
+            Self::EndedUnseen => ENDED_UNSEEN,
+        }
+    }
+
+    /// The loss as the only error there is.
+    pub(super) fn document(self) -> String {
+        match self {
+            Self::OfState => JOB_NOT_FOUND.to_owned(),
+            Self::EndedUnseen => Document::of(ErrorType::Reconciliation, self.into()).to_text(),
+        }
+    }
+}
+
+impl From<LostJob> for Part {
+    fn from(lost: LostJob) -> Self {
+        Self { message: lost.message().to_owned(), note: Some(ErrorNote::Lost(lost)) }
+    }
+}
+
+/// An error, or a cause of one.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Part {
+    pub(super) message: String,
+    pub(super) note: Option<ErrorNote>,
+}
+
+impl From<WentBack> for Part {
+    fn from(went_back: WentBack) -> Self {
+        Self { message: went_back.message.clone(), note: Some(ErrorNote::WentBack(went_back)) }
+    }
+}
+
+impl From<&String> for Part {
+    fn from(message: &String) -> Self {
+        Self { message: message.clone(), note: None }
+    }
+}
+
+impl Part {
+    fn read(part: &Value, is_old: bool) -> Option<Self> {
+        let message = part.get("message")?.as_str()?.to_owned();
+        let note = if is_old {
+            older::note_of(&message)
+        } else {
+            let note = part.pointer("/additionalMetadata/note");
+            note.and_then(|note| serde_json::from_value(note.clone()).ok())
+        };
+        Some(Self { message, note })
+    }
+
+    fn metadata(&self) -> Map<String, Value> {
+        self.note.iter().map(|note| ("note".to_owned(), json!(note))).collect()
+    }
+}
+
+/// A document to be stored.
+pub(super) struct Document {
+    pub(super) kind: ErrorType,
+    pub(super) error: Part,
+    /// Machine-readable.
+    pub(super) reason: Option<String>,
+    pub(super) causes: Vec<Part>,
+    /// Stops with a savepoint that failed.
+    pub(super) stop_attempts: Option<Attempts>,
+}
+
+impl Document {
+    pub(super) fn of(kind: ErrorType, error: Part) -> Self {
+        Self { kind, error, reason: None, causes: vec![], stop_attempts: None }
+    }
+
+    pub(super) fn to_text(&self) -> String {
+        let Self { kind, error, reason, causes, stop_attempts } = self;
+        let mut metadata = error.metadata();
+        metadata.insert("format".to_owned(), json!(FORMAT));
+        metadata.extend(reason.iter().map(|reason| ("reason".to_owned(), json!(reason))));
+        metadata.extend(stop_attempts.iter().map(|it| ("stopAttempts".to_owned(), json!(it))));
+        let cause = |cause: &Part| match cause.metadata() {
+            metadata if metadata.is_empty() => json!({"message": cut(&cause.message)}),
+            metadata => json!({"message": cut(&cause.message), "additionalMetadata": metadata}),
+        };
+        let causes: Vec<Value> = causes.iter().take(CAUSES_MAX).map(cause).collect();
+        let mut document = Map::new();
+        document.insert("type".to_owned(), json!(kind.class()));
+        document.insert("message".to_owned(), json!(cut(&error.message)));
+        document.insert("additionalMetadata".to_owned(), Value::Object(metadata));
+        document.insert("throwableList".to_owned(), Value::Array(causes));
+        Value::Object(document).to_string()
+    }
+}
+
 /// The document for `message`, with an optional machine-readable `reason` and up to two causes.
 pub fn error_document(
     kind: ErrorType,
@@ -41,18 +187,60 @@ pub fn error_document(
     reason: Option<&str>,
     causes: &[String],
 ) -> String {
-    let mut document = Map::new();
-    document.insert("type".to_owned(), json!(kind.class()));
-    document.insert("message".to_owned(), json!(cut(message)));
-    let mut additional = Map::new();
-    if let Some(reason) = reason {
-        additional.insert("reason".to_owned(), json!(reason));
+    let error = Part { message: message.to_owned(), note: None };
+    let causes = causes.iter().map(Part::from).collect();
+    let reason = reason.map(str::to_owned);
+    Document { reason, causes, ..Document::of(kind, error) }.to_text()
+}
+
+/// A stored document.
+#[derive(Clone, Debug, Default)]
+pub(super) struct StoredError {
+    /// The error, and then its causes.
+    parts: Vec<Part>,
+    pub(super) stop_attempts: Option<Attempts>,
+}
+
+impl StoredError {
+    pub(super) fn read(error: Option<&str>) -> Self {
+        let Some(error) = error else { return Self::default() };
+        if error == JOB_NOT_FOUND {
+            return Self { parts: vec![LostJob::OfState.into()], stop_attempts: None };
+        }
+        let Ok(document) = serde_json::from_str::<Value>(error) else { return Self::default() };
+        let is_old = document.pointer("/additionalMetadata/format").is_none();
+        let causes = document.get("throwableList").and_then(Value::as_array);
+        let parts = std::iter::once(&document).chain(causes.into_iter().flatten());
+        let stop_attempts = document
+            .pointer("/additionalMetadata/stopAttempts")
+            .and_then(|attempts| serde_json::from_value(attempts.clone()).ok());
+        Self { parts: parts.filter_map(|part| Part::read(part, is_old)).collect(), stop_attempts }
     }
-    document.insert("additionalMetadata".to_owned(), Value::Object(additional));
-    let causes: Vec<Value> =
-        causes.iter().take(CAUSES_MAX).map(|cause| json!({ "message": cut(cause) })).collect();
-    document.insert("throwableList".to_owned(), Value::Array(causes));
-    Value::Object(document).to_string()
+
+    /// The note of the error itself.
+    pub(super) fn note(&self) -> Option<&ErrorNote> {
+        self.parts.first()?.note.as_ref()
+    }
+
+    /// The error or cause that has this note.
+    pub(super) fn part(&self, note: &ErrorNote) -> Option<Part> {
+        self.parts.iter().find(|part| part.note.as_ref() == Some(note)).cloned()
+    }
+
+    /// What is known of a record that went back.
+    pub(super) fn went_back(&self) -> Option<WentBack> {
+        self.parts.iter().find_map(|part| match &part.note {
+            Some(ErrorNote::WentBack(went_back)) => Some(went_back.clone()),
+            Some(_) | None => None,
+        })
+    }
+
+    /// Whether the session job is lost, and how.
+    pub(super) fn lost(&self) -> Option<LostJob> {
+        [LostJob::OfState, LostJob::EndedUnseen]
+            .into_iter()
+            .find(|lost| self.part(&ErrorNote::Lost(*lost)).is_some())
+    }
 }
 
 /// What a stored error says to a person: its message, or the text itself where it is no document.
@@ -69,29 +257,9 @@ pub fn reason_of(error: &str) -> Option<String> {
     Some(document.pointer("/additionalMetadata/reason")?.as_str()?.to_owned())
 }
 
-/// What stands between the time a spec had and why it is rolled back.
-pub(super) const ROLLED_BACK: &str = " and is rolled back: ";
-
-/// The document of a spec that was rolled back, for this reason.
-pub(super) fn rolled_back(message: &str) -> String {
-    error_document(ErrorType::DeploymentFailed, message, None, &[])
-}
-
-/// Why the spec was rolled back, by a stored error or one of its causes.
-pub(super) fn rollback_in(error: &str) -> Option<String> {
-    messages_of(error).into_iter().find(|message| message.contains(ROLLED_BACK))
-}
-
-/// What a stored error says, and then what its causes say.
-pub(super) fn messages_of(error: &str) -> Vec<String> {
-    let Ok(document) = serde_json::from_str::<Value>(error) else { return vec![] };
-    let causes = document.get("throwableList").and_then(Value::as_array);
-    std::iter::once(&document)
-        .chain(causes.into_iter().flatten())
-        .filter_map(|part| Some(part.get("message")?.as_str()?.to_owned()))
-        .collect()
-}
-
 fn cut(text: &str) -> String {
     text.chars().take(FIELD_LENGTH_MAX).collect()
 }
+
+#[cfg(test)]
+mod tests;

@@ -6,24 +6,17 @@
 
 use std::time::Duration;
 
-use serde_json::{Value, json};
-
 use super::application::{Halt, Problem};
 use super::blocker::{Blocker, Reason};
 use super::deletion::WITHOUT_SAVEPOINT;
-use super::error_document::{ErrorType, error_document, message_of, messages_of};
+use super::error_document::wording::NOT_STOPPED;
+use super::error_document::{ErrorNote, Part, StoredError};
 use super::job;
 use super::pass::{Kind, Pass, PlanOf, StatusOfJob};
 use super::plan::Plan;
 use super::reconciled::Reconciled;
 use super::restart::Attempts;
 use super::world::JobWorld;
-
-/// By which the failure is known again among what a stored error says.
-pub(super) const NOT_STOPPED: &str = "could not be stopped with a savepoint";
-
-/// Where the attempts are in the error's document.
-const ATTEMPTS: &str = "/additionalMetadata/stopAttempts";
 
 impl<K: Kind> Pass<'_, K> {
     /// Counts a stop that failed; the problem that this pass ends with tells it.
@@ -36,7 +29,7 @@ impl<K: Kind> Pass<'_, K> {
 
     /// Those of the wanted spec: another one is tried at once.
     pub(super) fn failed_stops(&self) -> Option<Attempts> {
-        let stored = || attempts_in(self.status.error()?);
+        let stored = || StoredError::read(self.status.error()).stop_attempts;
         self.failed_stop.or_else(stored)?.of_generation(self.generation)
     }
 
@@ -77,40 +70,25 @@ impl<K: Kind> Pass<'_, K> {
         );
         let blocker = Blocker::new(Reason::Savepoint, message.clone());
         self.blocker = Some(Box::new(blocker.remedy(WITHOUT_SAVEPOINT)));
-        Halt::problem(Problem::upgrade("SavepointError", message))
+        Halt::problem(not_stopped(message))
     }
 
     /// Nothing has to be stopped any more.
     pub(super) fn forget_failed_stop(&mut self) {
-        let is_told = |error: &str| message_of(error).contains(NOT_STOPPED);
-        if self.failed_stops().is_some() && self.status.error().is_some_and(is_told) {
+        let stored = StoredError::read(self.status.error());
+        if self.failed_stops().is_some() && stored.note() == Some(&ErrorNote::NotStopped) {
             self.status.set_error(None);
         }
     }
 
     /// What the stored error says of the stop that failed, by itself or as a cause.
-    pub(super) fn failed_stop_on_record(&self) -> Option<String> {
+    pub(super) fn failed_stop_on_record(&self) -> Option<Part> {
         self.failed_stops()?;
-        let messages = messages_of(self.status.error()?);
-        messages.into_iter().find(|message| message.contains(NOT_STOPPED))
-    }
-
-    /// `document` with the attempts so far.
-    pub(super) fn with_attempts(&self, document: String) -> String {
-        let Some(attempts) = self.failed_stops() else { return document };
-        let Ok(mut parsed) = serde_json::from_str::<Value>(&document) else { return document };
-        parsed["additionalMetadata"]["stopAttempts"] = json!(attempts);
-        parsed.to_string()
-    }
-
-    /// The document of a stop that failed while nothing else is wrong.
-    pub(super) fn failed_stop_document(&self, message: &str, rollback: Option<String>) -> String {
-        let causes: Vec<String> = rollback.into_iter().collect();
-        self.with_attempts(error_document(ErrorType::UpgradeFailure, message, None, &causes))
+        StoredError::read(self.status.error()).part(&ErrorNote::NotStopped)
     }
 }
 
-fn attempts_in(error: &str) -> Option<Attempts> {
-    let document: Value = serde_json::from_str(error).ok()?;
-    serde_json::from_value(document.pointer(ATTEMPTS)?.clone()).ok()
+/// The job goes on, as the savepoint that was to stop it failed.
+pub(super) fn not_stopped(message: String) -> Problem {
+    Problem { note: Some(ErrorNote::NotStopped), ..Problem::upgrade("SavepointError", message) }
 }

@@ -2,15 +2,12 @@
 
 use super::application::{Halt, Pass};
 use super::job;
+use super::notes::{FORMER_JOBS, JobIds};
 use super::plan::Step;
 use api::deployment::FlinkDeploymentSpec;
 use config::cluster::is_zookeeper_high_availability_on;
 
-/// In `status.clusterInfo`: ids of jobs that ran before the one on record, and whose HA metadata in
-/// ZooKeeper may still be there. What else is there may be another's: a cluster of this name in another
-/// namespace has the same place unless its `path.root` says otherwise.
-const FORMER_KEY: &str = "FormerJobs";
-/// Ids that are kept of those, the newest.
+/// Former jobs that are kept on record, the newest.
 const FORMER_MAX: usize = 16;
 
 impl Pass<'_> {
@@ -22,7 +19,7 @@ impl Pass<'_> {
     ) -> Result<(), Halt> {
         let config = self.deploy_config(spec, self.generation)?;
         if !is_zookeeper_high_availability_on(&config) {
-            self.status.cluster_info.remove(FORMER_KEY);
+            FORMER_JOBS.clear(&mut self.status.cluster_info);
             return Ok(());
         }
         let mut jobs = self.former_jobs();
@@ -31,17 +28,13 @@ impl Pass<'_> {
         jobs.dedup();
         jobs.drain(..jobs.len().saturating_sub(FORMER_MAX));
         if !jobs.is_empty() {
-            self.status.cluster_info.insert(FORMER_KEY.to_owned(), jobs.join(","));
+            FORMER_JOBS.set(&mut self.status.cluster_info, &JobIds(jobs));
         }
         Ok(())
     }
 
     fn former_jobs(&self) -> Vec<String> {
-        let jobs = self.status.cluster_info.get(FORMER_KEY);
-        let jobs = jobs.into_iter().flat_map(|jobs| jobs.split(','));
-        // They become paths, and anybody may have written them.
-        let is_id = |id: &&str| !id.is_empty() && id.bytes().all(|b| b.is_ascii_alphanumeric());
-        jobs.filter(is_id).map(str::to_owned).collect()
+        FORMER_JOBS.get(&self.status.cluster_info).unwrap_or_default().0
     }
 
     /// Ids of the jobs whose HA metadata are this resource's own.
@@ -53,6 +46,6 @@ impl Pass<'_> {
     pub(super) fn delete_ha_metadata(&mut self) {
         let jobs = (!self.is_session()).then(|| self.jobs_on_record());
         self.steps.push(Step::DeleteHaMetadata { jobs });
-        self.status.cluster_info.remove(FORMER_KEY);
+        FORMER_JOBS.clear(&mut self.status.cluster_info);
     }
 }

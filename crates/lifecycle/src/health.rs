@@ -11,9 +11,6 @@ use super::world::JobMetrics;
 use config::option::InvalidValue;
 use config::{FlinkConfig, options};
 
-/// Key in `status.clusterInfo`.
-pub const HEALTH_KEY: &str = "ClusterHealthInfo";
-
 /// What is remembered between two looks; times are milliseconds since the epoch.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -36,18 +33,6 @@ pub struct HealthResult {
 impl Default for HealthResult {
     fn default() -> Self {
         Self { healthy: true, error: None }
-    }
-}
-
-impl HealthInfo {
-    /// Reads the text in the status; what cannot be read counts as never seen.
-    pub fn parse(text: &str) -> Option<Self> {
-        serde_json::from_str(text).ok()
-    }
-
-    /// The text for the status.
-    pub fn to_text(&self) -> String {
-        serde_json::json!(self).to_string()
     }
 }
 

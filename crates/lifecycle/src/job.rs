@@ -295,7 +295,7 @@ pub(super) fn failure(answer: Answer<'_, Failure>) -> Problem {
         Ok(failure) => (failure.message.clone(), told_causes(&failure.causes)),
         Err(reason) => (format!("the job failed; its exception cannot be read: {reason}"), vec![]),
     };
-    Problem::of_job(message, causes)
+    Problem { causes, ..Problem::of_job(message) }
 }
 
 /// Statuses and events have room for two causes. What went wrong is told by the innermost.
@@ -405,7 +405,7 @@ pub(super) fn refreshed<S: StoredSpec>(last: &Reconciled<S>, wanted: &S) -> Reco
 
 /// The text of an event about `problem`: its message and up to two causes.
 pub(super) fn problem_event(problem: &Problem) -> Event {
-    let Problem { kind: _, reason, component, message, detail: _, causes } = problem;
+    let Problem { reason, component, message, causes, .. } = problem;
     let chain = std::iter::once(message).chain(causes).take(3).map(String::as_str);
     let text = chain.collect::<Vec<_>>().join(" -> ");
     Event::warning(reason, *component, text)

@@ -32,6 +32,7 @@ pub mod lint;
 pub mod memo;
 pub mod metadata;
 pub mod node_notice;
+pub mod notes;
 pub mod objects;
 mod observe;
 mod pass;

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use super::error_document::messages_of;
+use super::error_document::StoredError;
 use super::memo::{Memo, Source};
 use super::reconciled::StoredSpec;
 use api::deployment::FlinkDeploymentSpec;
@@ -19,30 +19,6 @@ pub const TERMINAL_ERRORS: [&str; 3] = [
     "It is possible that the job has finished or terminally failed, or the configmaps have been deleted.",
     "HA metadata is not available",
 ];
-
-/// `status.error` of a session job that its cluster does not know, as the Java operator writes and
-/// compares it.
-pub const JOB_NOT_FOUND: &str = "Job Not Found";
-
-/// The same of one that keeps no state and has ended while nobody looked. Nothing else remembers that
-/// it did: run again it would do once more what it may have finished.
-pub(super) const ENDED_UNSEEN: &str = "the session cluster no longer has the job, which ended while nobody looked, so that its end is \
-     not known. It is not run again by itself: set `spec.restartNonce` to a new number to run it \
-     again";
-
-/// What the error says of the loss of the session job, by itself or beside what else is wrong.
-pub(super) fn loss_in(error: &str) -> Option<&'static str> {
-    if error == JOB_NOT_FOUND {
-        return Some(JOB_NOT_FOUND);
-    }
-    let messages = messages_of(error);
-    [JOB_NOT_FOUND, ENDED_UNSEEN].into_iter().find(|loss| messages.iter().any(|said| said == loss))
-}
-
-/// Whether the error says that the session job is lost.
-pub(super) fn tells_of_loss(error: &str) -> bool {
-    loss_in(error).is_some()
-}
 
 /// What a lifecycle state follows from.
 struct Signs<'a> {
@@ -81,7 +57,7 @@ pub fn session_job_lifecycle_state(
         reconciliation: &status.reconciliation_status,
         job: status.job_status.state,
         has_error: status.error.is_some(),
-        needs_a_person: tells_of_loss(error)
+        needs_a_person: StoredError::read(Some(error)).lost().is_some()
             || TERMINAL_ERRORS.iter().any(|text| error.contains(text)),
     };
     state_of(&signs, memo)

@@ -3,6 +3,7 @@
 
 use super::application::{Halt, Pass, Problem};
 use super::diff::ChangeClass;
+use super::notes::UNFINISHED_DEPLOYMENT;
 use super::observe::SOON;
 use super::plan::{Plan, Step};
 use super::reconciled::ReconciledSpec;
@@ -11,10 +12,6 @@ use api::deployment::FlinkDeploymentSpec;
 use api::job::JobState;
 use config::cluster::{is_zookeeper_high_availability_on, zookeeper_out_of_reach};
 use config::options;
-
-/// In `status.clusterInfo`: uid of the JobManager's Deployment beside which the API server refused an
-/// object of the cluster, until all are there.
-pub const UNFINISHED_KEY: &str = "UnfinishedDeployment";
 
 /// The way out where the API server refuses an object.
 const MEND: &str =
@@ -79,7 +76,7 @@ impl Pass<'_> {
         last: &ReconciledSpec,
         change: ChangeClass,
     ) -> Result<Option<Plan>, Halt> {
-        let was_refused = self.status.cluster_info.remove(UNFINISHED_KEY).is_some();
+        let was_refused = UNFINISHED_DEPLOYMENT.clear(&mut self.status.cluster_info);
         let is_changed = change != ChangeClass::Ignore;
         let is_mended = was_refused && is_changed && self.desired_state() == JobState::Running;
         let spec =

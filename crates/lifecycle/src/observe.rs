@@ -8,14 +8,12 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 
 use super::application::{Halt, Pass, Problem};
-use super::error_document::ErrorType;
+use super::error_document::{ErrorType, JOB_NOT_FOUND};
 use super::job::{self, WithoutCheckpoint};
-use super::objects::UNFINISHED_KEY;
+use super::notes::{REMOVED_UNSTARTED, REPLACED_DEPLOYMENT, STARTED_WITH, UNFINISHED_DEPLOYMENT};
 use super::plan::{Component, Event, Step};
 use super::reconciled::ReconciledSpec;
-use super::started_with::STARTED_WITH_KEY;
 use super::stopping::OTHER_STATE;
-use super::upgrade::{NEVER_STARTED_KEY, REPLACED_KEY};
 use super::world::{Job, JobManager, JobWorld, Pod, PodProblem, Stop, UNSCHEDULABLE};
 use api::job::{JobState, UpgradeMode};
 use api::status::{JobManagerDeploymentStatus, JobStatusState, ReconciliationState};
@@ -80,13 +78,13 @@ impl Pass<'_> {
     pub(super) fn adopt_finished_upgrade(&mut self, last: &ReconciledSpec) -> Result<bool, Halt> {
         let job_manager = self.read_job_manager()?;
         let observed_generation = self.status.observed_generation.unwrap_or(-1);
-        let replaced = self.status.cluster_info.get(REPLACED_KEY);
+        let replaced = REPLACED_DEPLOYMENT.get(&self.status.cluster_info);
         let is_start =
             self.status.job_manager_deployment_status == JobManagerDeploymentStatus::Missing;
         let is_ours = job_manager.is_some_and(|job_manager| {
             is_start
                 && !job_manager.is_deleting
-                && replaced != Some(&job_manager.uid)
+                && replaced.as_ref() != Some(&job_manager.uid)
                 && job_manager.generation == Some(observed_generation)
                 && job_manager.owner_uid.as_deref() == Some(self.world.uid())
         });
@@ -143,15 +141,15 @@ impl Pass<'_> {
             self.lose_sight(JobManagerDeploymentStatus::Deploying);
             return Ok(());
         }
-        self.status.cluster_info.remove(NEVER_STARTED_KEY);
+        REMOVED_UNSTARTED.clear(&mut self.status.cluster_info);
         if before == JobManagerDeploymentStatus::Missing {
             // A recovery made it, and did not come to its end.
             self.own.is_unfinished = true;
-            self.status.cluster_info.remove(STARTED_WITH_KEY);
+            STARTED_WITH.clear(&mut self.status.cluster_info);
         }
         // Something beside it was refused.
-        let refused_beside = self.status.cluster_info.get(UNFINISHED_KEY);
-        self.own.is_unfinished |= refused_beside == Some(&job_manager.uid);
+        let refused_beside = UNFINISHED_DEPLOYMENT.get(&self.status.cluster_info);
+        self.own.is_unfinished |= refused_beside.as_ref() == Some(&job_manager.uid);
         if job_manager.available_replicas > 0 {
             if job_manager.available_replicas < job_manager.replicas {
                 // One that stands by is missing, which the job does not feel.
@@ -164,14 +162,11 @@ impl Pass<'_> {
         match problem.filter(|problem| problem.reason != UNSCHEDULABLE) {
             Some(PodProblem { reason, message }) => {
                 self.lose_sight(JobManagerDeploymentStatus::Error);
-                self.problem = Some(Problem {
-                    kind: ErrorType::DeploymentFailed,
-                    reason: "Error",
-                    component: Component::JobManagerDeployment,
-                    message,
-                    detail: Some(reason),
-                    causes: vec![],
-                });
+                let kind = ErrorType::DeploymentFailed;
+                let component = Component::JobManagerDeployment;
+                let detail = Some(reason);
+                self.problem =
+                    Some(Problem { detail, ..Problem::new(kind, "Error", component, message) });
             }
             None => self.lose_sight(JobManagerDeploymentStatus::Deploying),
         }
@@ -428,14 +423,7 @@ impl Pass<'_> {
             // the spec that failed would count as the one that runs.
             self.status.reconciliation_status.state = ReconciliationState::Deployed;
         }
-        self.problem = Some(Problem {
-            kind: ErrorType::Reconciliation,
-            reason: "Missing",
-            component: Component::Job,
-            message: "Job Not Found".to_owned(),
-            detail: None,
-            causes: vec![],
-        });
+        self.problem = Some(Problem { reason: "Missing", ..Problem::of_job(JOB_NOT_FOUND) });
     }
 
     fn refresh_cluster_info(&mut self) -> Result<(), Halt> {
@@ -460,17 +448,11 @@ fn has_lasted(now: Timestamp, since: Option<Timestamp>, reason: &str) -> bool {
 
 /// A Deployment of the name exists and is not this resource's.
 pub(super) fn foreign_deployment(name: &str) -> Problem {
-    Problem {
-        kind: ErrorType::Reconciliation,
-        reason: "Error",
-        component: Component::JobManagerDeployment,
-        message: format!(
-            "a Deployment `{name}` exists that does not belong to this FlinkDeployment; rename one \
-             of the two, or delete the Deployment after saving its job's state"
-        ),
-        detail: None,
-        causes: vec![],
-    }
+    let message = format!(
+        "a Deployment `{name}` exists that does not belong to this FlinkDeployment; rename one of the \
+         two, or delete the Deployment after saving its job's state"
+    );
+    Problem { component: Component::JobManagerDeployment, ..Problem::of_resource(message) }
 }
 
 /// No pod has a problem so soon that lasts. A list of pods costs the API server as much as a write.

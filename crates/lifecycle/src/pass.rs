@@ -11,11 +11,11 @@ use std::time::Duration;
 use super::application::{Halt, Problem, VALIDATION_ERROR};
 use super::blocker::Blocker;
 use super::diff::SpecDiff;
-use super::error_document::ErrorType;
+use super::error_document::LostJob;
 use super::extension::verdict::Hold;
 use super::job;
 use super::observe::SOON;
-use super::plan::{Component, Event, Plan, SnapshotStep, Superseded};
+use super::plan::{Event, Plan, SnapshotStep, Superseded};
 use super::reconciled::{CorruptSpec, Reconciled, StoredSpec};
 use super::restart::Attempts;
 use super::validate::Violation;
@@ -54,8 +54,8 @@ pub(super) trait Kind: Sized {
     /// Brings what follows from the rest of the status in line with it.
     fn settle(pass: &mut Pass<'_, Self>);
 
-    /// What is wrong beside the problem of this pass, and stays in the status as its cause.
-    fn wrong_beside(_pass: &Pass<'_, Self>) -> Option<String> {
+    /// Whether the job is lost, by this pass or by what is on record.
+    fn lost(_pass: &Pass<'_, Self>) -> Option<LostJob> {
         None
     }
 
@@ -297,14 +297,8 @@ impl<'w, K: Kind> Pass<'w, K> {
             hold.map(|hold| hold.because).unwrap_or_default()
         } else {
             let message = violations.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
-            self.problem = Some(Problem {
-                kind: ErrorType::Reconciliation,
-                reason,
-                component: Component::Operator,
-                message,
-                detail: Some(VALIDATION_ERROR.to_owned()),
-                causes: vec![],
-            });
+            let detail = Some(VALIDATION_ERROR.to_owned());
+            self.problem = Some(Problem { reason, detail, ..Problem::of_resource(message) });
             "the spec is invalid and nothing was deployed yet".to_owned()
         };
         let Some(last) = self.last.clone() else { return Some(because) };

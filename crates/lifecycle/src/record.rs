@@ -7,14 +7,12 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::application::{Halt, NOT_CARRIED_OUT, Problem};
 use super::diff::SpecDiff;
-use super::error_document::{error_document, reason_of, rollback_in, rolled_back};
-use super::failed_stop::NOT_STOPPED;
+use super::error_document::{Document, ErrorNote, ErrorType, Part, StoredError, reason_of};
 use super::job;
 use super::pass::{JobStep, Kind, Pass, PlanOf, StatusOfJob};
 use super::plan::{Component, Event, Plan, Superseded};
 use super::reconciled::{Reconciled, StoredSpec, deployed};
 use super::restore::RestorePoint;
-use super::rewind::{WENT_BACK, WentBack};
 use super::stop::Lazy;
 use super::upgrade::lazy;
 use super::world::{Checkpoints, Job, JobWorld};
@@ -302,24 +300,28 @@ impl<K: Kind> Pass<'_, K> {
         let stopped_at = self.world.stopped_at().filter(|_| self.has_room());
         let stopped_at = stopped_at.map(Problem::not_carried_out);
         if let Some(problem) = self.problem.as_ref().or(stopped_at.as_ref()) {
-            let Problem { kind, reason: _, component: _, message, detail, causes } = problem;
-            let (set_back, other) = (self.set_back_on_record(), K::wrong_beside(self));
-            let failed_stop = failed_stop.filter(|_| !message.contains(NOT_STOPPED));
-            let beside = [set_back, other, rollback, failed_stop];
-            let causes: Vec<String> =
-                beside.into_iter().flatten().chain(causes.iter().cloned()).collect();
-            let document = error_document(*kind, message, detail.as_deref(), &causes);
-            let document = self.with_attempts(document);
-            self.status.set_error(Some(document));
-        } else if let Some(message) = failed_stop {
-            let document = self.failed_stop_document(&message, rollback);
-            self.status.set_error(Some(document));
+            let failed_stop = failed_stop.filter(|_| problem.note != Some(ErrorNote::NotStopped));
+            let (set_back, lost) = (self.set_back_on_record(), K::lost(self).map(Part::from));
+            let beside = [set_back, lost, rollback, failed_stop].into_iter().flatten();
+            self.store_error(problem.document(beside));
+        } else if let Some(failed_stop) = failed_stop {
+            let causes = rollback.into_iter().collect();
+            let document = Document::of(ErrorType::UpgradeFailure, failed_stop);
+            self.store_error(Document { causes, ..document });
         } else if let Some(rollback) = rollback {
-            self.status.set_error(Some(rolled_back(&rollback)));
+            let document = Document::of(ErrorType::DeploymentFailed, rollback);
+            self.status.set_error(Some(document.to_text()));
         } else if K::has_recovered(self) || self.is_carried_out() {
             self.status.set_error(None);
         }
         K::settle(self);
+    }
+
+    /// Stores an error with the stops that failed so far.
+    fn store_error(&mut self, document: Document) {
+        let stop_attempts = self.failed_stops();
+        let text = Document { stop_attempts, ..document }.to_text();
+        self.status.set_error(Some(text));
     }
 
     /// Whether the error of the status is none, over, what the last plan stopped at itself, or something
@@ -337,8 +339,8 @@ impl<K: Kind> Pass<'_, K> {
     fn is_carried_out(&self) -> bool {
         let error = self.status.error().unwrap_or_default();
         reason_of(error).as_deref() == Some(NOT_CARRIED_OUT)
-            && WentBack::read(error).is_none()
-            && K::wrong_beside(self).is_none()
+            && StoredError::read(Some(error)).went_back().is_none()
+            && K::lost(self).is_none()
     }
 
     /// The stored status with the error that the last plan stopped at. This one may stop there, too,
@@ -357,23 +359,23 @@ impl<K: Kind> Pass<'_, K> {
 
     /// Why the spec was rolled back. It stays in the status until there is another spec: by itself,
     /// or as a cause of what is wrong beside it.
-    fn rollback_on_record(&self) -> Option<String> {
+    fn rollback_on_record(&self) -> Option<Part> {
         let state = self.status.reconciliation().state;
         let is_back =
             matches!(state, ReconciliationState::RollingBack | ReconciliationState::RolledBack);
-        let error = self.world.status().error().filter(|_| is_back)?;
-        rollback_in(error).filter(|rollback| {
-            self.problem.as_ref().is_none_or(|problem| problem.message != *rollback)
-        })
+        let note = ErrorNote::RolledBack;
+        let is_told = self.problem.as_ref().is_some_and(|it| it.note.as_ref() == Some(&note));
+        let stored = self.world.status().error().filter(|_| is_back && !is_told);
+        StoredError::read(stored).part(&note)
     }
 
     /// That the record went back stays in the status beside what else is wrong.
-    fn set_back_on_record(&self) -> Option<String> {
-        let is_told = |problem: &Problem| problem.detail.as_deref() == Some(WENT_BACK);
-        let error = self.world.status().error()?;
-        let set_back =
-            WentBack::read(error).filter(|_| !self.problem.as_ref().is_some_and(is_told));
-        set_back.map(|set_back| set_back.message)
+    fn set_back_on_record(&self) -> Option<Part> {
+        let is_told = |problem: &Problem| matches!(problem.note, Some(ErrorNote::WentBack(_)));
+        if self.problem.as_ref().is_some_and(is_told) {
+            return None;
+        }
+        StoredError::read(self.world.status().error()).went_back().map(Part::from)
     }
 
     /// The plan as it stands, with its reason.

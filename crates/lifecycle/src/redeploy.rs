@@ -3,10 +3,11 @@
 
 use std::ops::ControlFlow;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
 
 use super::application::{self, Halt};
 use super::job;
+use super::notes::{REDEPLOY_WAITS, Waiting};
 use super::observe::SOON;
 use super::pass::{Kind, Pass};
 use super::plan::Plan;
@@ -18,9 +19,8 @@ use api::deployment::FlinkDeployment;
 use api::job::{JobState, UpgradeMode};
 use api::status::{JobManagerDeploymentStatus, JobStatusState, LAST_STATE_PATH};
 
-/// In `status.clusterInfo`: the generation of a redeploy that waits for statistics, and since when.
-const WAITING_KEY: &str = "RedeployWaits";
-/// How long it waits: some JobManagers never tell them, and what the user names is to be started.
+/// How long a redeploy waits for statistics: some JobManagers never tell them, and what the user names is
+/// to be started.
 const PATIENCE: SignedDuration = SignedDuration::from_mins(1);
 
 impl<K: Kind> Pass<'_, K> {
@@ -85,20 +85,16 @@ impl application::Pass<'_> {
             }
             Err(_) => RestorePoint::HaMetadata,
         };
-        self.status.cluster_info.remove(WAITING_KEY);
+        REDEPLOY_WAITS.clear(&mut self.status.cluster_info);
         Ok(ControlFlow::Continue(left))
     }
 
     fn waits_for_statistics(&mut self) -> bool {
-        let noted = self.status.cluster_info.get(WAITING_KEY).and_then(|text| {
-            let (generation, since) = text.split_once(' ')?;
-            let since = since.parse::<Timestamp>().ok()?;
-            (generation == self.generation.to_string()).then_some(since)
-        });
-        let now = self.world.now;
-        let since = noted.unwrap_or(now);
-        let note = format!("{} {since}", self.generation);
-        self.status.cluster_info.insert(WAITING_KEY.to_owned(), note);
-        now.duration_since(since) < PATIENCE
+        let (generation, now) = (self.generation, self.world.now);
+        let noted = REDEPLOY_WAITS.get(&self.status.cluster_info);
+        let noted = noted.filter(|noted| noted.generation == generation);
+        let waiting = noted.unwrap_or(Waiting { generation, since: now });
+        REDEPLOY_WAITS.set(&mut self.status.cluster_info, &waiting);
+        now.duration_since(waiting.since) < PATIENCE
     }
 }

@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use super::application::{self, Halt, Problem};
 use super::deploy::GOING;
-use super::health::{HEALTH_KEY, HealthInfo, HealthRules, evaluate};
+use super::health::{HealthRules, evaluate};
+use super::notes::CLUSTER_HEALTH;
 use super::pass::{Kind, Pass, StatusOfJob};
 use super::plan::{Component, Event, Plan, Step};
 use super::reconciled::ReconciledSpec;
@@ -19,9 +20,6 @@ use super::world::JobWorld;
 use api::job::UpgradeMode;
 use api::status::{JobManagerDeploymentStatus, JobStatusState, ReconciliationState};
 use config::options;
-
-/// Key in `status.clusterInfo`.
-pub const ATTEMPTS_KEY: &str = "RestartAttempts";
 
 /// Pause before the second attempt; each further one is twice as long.
 const PAUSE_MIN: Duration = Duration::from_secs(10);
@@ -170,16 +168,12 @@ impl application::Pass<'_> {
         }
         let rules = HealthRules::of(&config)?;
         let Ok(metrics) = self.world.job_metrics()? else { return Ok(()) };
-        let before = self.health();
+        let before = CLUSTER_HEALTH.get(&self.status.cluster_info);
         let now = self.world.now.as_millisecond();
         if let Some(info) = evaluate(before.as_ref(), metrics, &rules, now) {
-            self.status.cluster_info.insert(HEALTH_KEY.to_owned(), info.to_text());
+            CLUSTER_HEALTH.set(&mut self.status.cluster_info, &info);
         }
         Ok(())
-    }
-
-    fn health(&self) -> Option<HealthInfo> {
-        self.status.cluster_info.get(HEALTH_KEY).and_then(|text| HealthInfo::parse(text))
     }
 
     /// `cluster.health-check.enabled`: an unhealthy job gets a new JobManager, which the recovery
@@ -191,7 +185,7 @@ impl application::Pass<'_> {
         let is_ready =
             self.status.job_manager_deployment_status == JobManagerDeploymentStatus::Ready;
         let is_asked = self.observe_config()?.get(&options::CLUSTER_HEALTH_CHECK_ENABLED)?;
-        let error = match self.health() {
+        let error = match CLUSTER_HEALTH.get(&self.status.cluster_info) {
             Some(info) if is_asked && is_ready && !info.health_result.healthy => {
                 info.health_result.error
             }

@@ -6,11 +6,14 @@
 //! the refusal for the next process. Where no process saw it, a session job that runs and is not on
 //! record tells it, by its id.
 
+use serde::{Deserialize, Serialize};
+
 use api::job::{JobSpec, UpgradeMode};
 use api::status::{JobStatus, ReconciliationStatus};
 
 use super::application::{self, Halt, Problem};
-use super::error_document::messages_of;
+use super::error_document::wording::{BESIDE, END, NONE, SET_BACK, WITH_ID, WITH_NONCE};
+use super::error_document::{ErrorNote, StoredError};
 use super::job;
 use super::pass::{Kind, Pass, StatusOfJob};
 use super::reconciled::StoredSpec;
@@ -19,15 +22,11 @@ use super::world::{Job, JobWorld};
 /// Machine-readable reason of the refusal.
 pub const WENT_BACK: &str = "RecordWentBack";
 
-/// How the refusal begins, by which it is known again.
-const SET_BACK: &str = "the API server's store was set back, and with it the record of this job: ";
-/// The same where no process saw it, and the job that ran last tells it.
-const BESIDE: &str = "a job of this resource runs that is not on its record: ";
-
 /// What is known of a job whose record went back.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct WentBack {
-    /// What happened, and what to do. It says all that the other fields do.
+    /// What happened, and what to do.
     pub message: String,
     /// The job that ran last, by what was known of it.
     pub job_id: Option<String>,
@@ -39,16 +38,7 @@ impl WentBack {
     /// From the refusal that stands in `status.error`, by itself or as a cause of what is wrong
     /// beside it.
     pub fn read(error: &str) -> Option<Self> {
-        let is_one = |text: &String| text.starts_with(SET_BACK) || text.starts_with(BESIDE);
-        let told = messages_of(error).into_iter().find(is_one)?;
-        let message = format!("{}{END}", told.split_once(END).map_or(&*told, |(before, _)| before));
-        let between = |from: &str, to: &str| {
-            let (_, rest) = message.split_once(from)?;
-            Some(rest.split_once(to)?.0.to_owned())
-        };
-        let job_id = between(WITH_ID, " ").filter(|id| id != NONE);
-        let nonce = between(WITH_NONCE, ".").and_then(|nonce| nonce.parse().ok());
-        Some(Self { message, job_id, nonce })
+        StoredError::read(Some(error)).went_back()
     }
 
     /// A job of this resource runs that is not on record, and nobody saw why. `job` is the spec as it is
@@ -74,13 +64,8 @@ impl WentBack {
     }
 }
 
-/// What comes before the id and the nonce in the message.
-const WITH_ID: &str = "with job id ";
-const WITH_NONCE: &str = "with `spec.job.savepointRedeployNonce` ";
-const NONE: &str = "none";
 const ANSWER: &str = "Find its newest checkpoint or savepoint and set `spec.job.initialSavepointPath` to it \
                       with a new `spec.job.savepointRedeployNonce`.";
-const END: &str = " Manual restore required.";
 
 /// Whether the job of this id is listed and has not ended.
 pub fn is_alive(id: Option<&str>, jobs: &[Job]) -> bool {
@@ -135,7 +120,7 @@ impl<K: Kind> Pass<'_, K> {
     /// What is known of a record that went back: by this process, or by the one that left its
     /// refusal in the status.
     pub(super) fn set_back(&self) -> Option<WentBack> {
-        let left = || self.world.status().error().and_then(WentBack::read);
+        let left = || StoredError::read(self.world.status().error()).went_back();
         self.world.went_back().cloned().or_else(left)
     }
 
@@ -158,8 +143,10 @@ impl<K: Kind> Pass<'_, K> {
 }
 
 /// The refusal as it is told.
-pub(super) fn refusal(message: String) -> Problem {
-    Problem { detail: Some(WENT_BACK.to_owned()), ..Problem::upgrade("RestoreFailed", message) }
+pub(super) fn refusal(set_back: WentBack) -> Problem {
+    let problem = Problem::upgrade("RestoreFailed", set_back.message.clone());
+    let note = Some(ErrorNote::WentBack(set_back));
+    Problem { detail: Some(WENT_BACK.to_owned()), note, ..problem }
 }
 
 impl application::Pass<'_> {
@@ -169,9 +156,7 @@ impl application::Pass<'_> {
             return Ok(());
         }
         match self.set_back() {
-            Some(set_back) if !self.is_answered(&set_back) => {
-                Err(Halt::problem(refusal(set_back.message)))
-            }
+            Some(set_back) if !self.is_answered(&set_back) => Err(Halt::problem(refusal(set_back))),
             Some(_) | None => Ok(()),
         }
     }

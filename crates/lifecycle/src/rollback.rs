@@ -13,16 +13,17 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 
 use super::application::{self, Halt, Problem};
-use super::deploy::{GOING, STARTING_KEY, mode_of, point};
+use super::deploy::{GOING, mode_of, point};
 use super::diff::{ChangeClass, SpecDiff};
-use super::error_document::{ErrorType, ROLLED_BACK, message_of};
+use super::error_document::wording::{NOT_BACK, NOT_STABLE, ROLLED_BACK};
+use super::error_document::{ErrorNote, ErrorType, StoredError, message_of};
+use super::notes::{REMOVED_UNSTARTED, STARTING_JOB};
 use super::observe::{SOON, foreign_deployment};
 use super::pass::{Kind, Pass, StatusOfJob};
 use super::plan::{Component, Event, Plan, Step};
 use super::reconciled::{Reconciled, ReconciledSpec};
 use super::restore::{HighAvailability, RestoreFacts, RestorePoint};
 use super::stop::StopDecision;
-use super::upgrade::NEVER_STARTED_KEY;
 use super::version::refuse_old_version;
 use super::world::{JobManager, JobWorld, PodProblem};
 use api::deployment::{FlinkDeployment, FlinkDeploymentSpec};
@@ -30,11 +31,6 @@ use api::job::{JobState, UpgradeMode};
 use api::status::{JobManagerDeploymentStatus, JobStatusState, ReconciliationState};
 use config::cluster::is_high_availability_on;
 use config::options;
-
-/// How the reason of a rollback begins, and of one that is refused.
-const NOT_STABLE: &str = "the spec did not become stable in";
-/// What stands between the cause and the reason of a refusal.
-const NOT_BACK: &str = "), and it is not rolled back: ";
 
 /// What the time of a rollback depends on, for any kind that is rolled back.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -78,6 +74,12 @@ pub fn due(facts: &RollbackFacts) -> Due {
         Ok(left) if !left.is_zero() => Due::In(left),
         Ok(_) | Err(_) => Due::Now,
     }
+}
+
+/// The spec failed, and the last stable one comes back.
+pub(super) fn rolled_back(component: Component, message: String) -> Problem {
+    let problem = Problem::new(ErrorType::DeploymentFailed, "RolledBack", component, message);
+    Problem { note: Some(ErrorNote::RolledBack), ..problem }
 }
 
 impl<K: Kind> Pass<'_, K> {
@@ -140,10 +142,11 @@ impl application::Pass<'_> {
             },
             Err(reason) => {
                 let cause = self.trouble();
-                self.problem = Some(Problem::upgrade(
-                    "RollbackRefused",
-                    format!("{NOT_STABLE} {:?} ({cause}{NOT_BACK}{reason}", self.patience()?),
-                ));
+                let message =
+                    format!("{NOT_STABLE} {:?} ({cause}{NOT_BACK}{reason}", self.patience()?);
+                let note = Some(ErrorNote::RollbackRefused { cause });
+                let problem = Problem { note, ..Problem::upgrade("RollbackRefused", message) };
+                self.problem = Some(problem);
                 Ok(None)
             }
         }
@@ -227,14 +230,8 @@ impl application::Pass<'_> {
             Component::JobManagerDeployment,
             "Rolling back failed deployment.",
         )));
-        self.problem = Some(Problem {
-            kind: ErrorType::DeploymentFailed,
-            reason: "RolledBack",
-            component: Component::JobManagerDeployment,
-            message: format!("{NOT_STABLE} {patience:?}{ROLLED_BACK}{cause}"),
-            detail: None,
-            causes: vec![],
-        });
+        let message = format!("{NOT_STABLE} {patience:?}{ROLLED_BACK}{cause}");
+        self.problem = Some(rolled_back(Component::JobManagerDeployment, message));
         let because = "rolling back: removing the JobManager of the failed spec";
         // The counts of the failed spec mean nothing for the one that comes.
         FlinkDeployment::note_attempts(self, None);
@@ -252,7 +249,7 @@ impl application::Pass<'_> {
         let job_id = self.cancellable_job();
         let job_manager = self.read_job_manager()?.cloned();
         self.note_how_it_was_stopped(last, mode);
-        self.status.cluster_info.remove(STARTING_KEY);
+        STARTING_JOB.clear(&mut self.status.cluster_info);
         if mode == UpgradeMode::LastState {
             self.note_checkpoint_in_metadata()?;
         }
@@ -464,14 +461,13 @@ impl application::Pass<'_> {
         }
         let state = self.status.job_status.state.map_or("unknown", JobStatusState::as_str);
         let is_told = self.status.job_status.state == Some(JobStatusState::Failed)
-            || self.status.cluster_info.contains_key(NEVER_STARTED_KEY);
+            || REMOVED_UNSTARTED.get(&self.status.cluster_info).is_some();
         if let Some(error) = self.status.error.as_ref().filter(|_| is_told) {
-            let message = message_of(error);
-            let Some(refusal) = message.strip_prefix(NOT_STABLE) else { return message };
-            // A refusal of before is no cause, but has one.
-            let cause = refusal.split_once(" (").map(|(_, rest)| rest);
-            if let Some((cause, _)) = cause.and_then(|cause| cause.split_once(NOT_BACK)) {
-                return cause.to_owned();
+            match StoredError::read(Some(error)).note() {
+                // A refusal of before is no cause, but has one.
+                Some(ErrorNote::RollbackRefused { cause }) => return cause.clone(),
+                Some(ErrorNote::RolledBack) => {}
+                Some(_) | None => return message_of(error),
             }
         }
         match self.status.job_manager_deployment_status {

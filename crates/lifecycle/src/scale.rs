@@ -15,10 +15,6 @@ use api::status::{JobStatusState, ReconciliationState};
 use api::version::FlinkVersion;
 use config::options;
 
-/// Key in `status.clusterInfo`: the generation that Flink was asked to scale to. A second try would
-/// meet the same refusal.
-pub const SCALING_KEY: &str = "InPlaceScaling";
-
 /// Parallelism by vertex id.
 type Overrides = BTreeMap<String, String>;
 

@@ -12,6 +12,7 @@ use super::application::{Halt, Pass, Problem};
 use super::blocker::{Blocker, Reason, cleanup_failed, give_up_at};
 use super::deploy::GOING;
 use super::diff::SpecDiff;
+use super::notes::AWAY_SINCE;
 use super::observe::{SOON, foreign_deployment};
 use super::pass::PROBLEM_INTERVAL_MAX;
 use super::plan::{Component, Event, Plan, Step};
@@ -26,10 +27,6 @@ use config::cluster::{
     is_high_availability_readable, is_zookeeper_high_availability_on, zookeeper_out_of_reach,
 };
 use config::options;
-
-/// In `status.clusterInfo`: since when a deletion waits for a JobManager that cannot be asked for its
-/// jobs.
-const AWAY_KEY: &str = "AwaySince";
 
 /// What is known of the jobs in a session cluster that is deleted.
 #[derive(Clone, Copy, Eq, PartialEq)]
@@ -187,7 +184,7 @@ impl Pass<'_> {
         let running = match jobs {
             Ok(jobs) => {
                 let running = not_ended(jobs, |job| job.id.clone());
-                self.status.cluster_info.remove(AWAY_KEY);
+                AWAY_SINCE.clear(&mut self.status.cluster_info);
                 running
             }
             Err(reason) => {
@@ -214,8 +211,8 @@ impl Pass<'_> {
     /// asked it, it was not silent.
     fn wait_for_answer(&mut self, reason: &str, patience: Duration) -> Result<Jobs, Halt> {
         let now = self.world.now;
-        let since = self.status.cluster_info.entry(AWAY_KEY.to_owned()).or_insert(now.to_string());
-        let since = since.parse().unwrap_or(now);
+        let since = self.away_since().unwrap_or(now);
+        AWAY_SINCE.set(&mut self.status.cluster_info, &since);
         let at = give_up_at(&self.world.resource.metadata, Some(since), patience, now);
         if now >= at {
             return Ok(Jobs::Unheard);
@@ -230,7 +227,7 @@ impl Pass<'_> {
 
     /// Since when a deletion waits for a JobManager that cannot be asked for its jobs.
     pub(super) fn away_since(&self) -> Option<Timestamp> {
-        self.status.cluster_info.get(AWAY_KEY)?.parse().ok()
+        AWAY_SINCE.get(&self.status.cluster_info)
     }
 
     /// Whether HA metadata of the session cluster leads to jobs that nobody saw end. Its user may have

@@ -26,11 +26,9 @@ use self::plan::{Plan, Step};
 use self::world::{Question, World};
 use super::application::{self, Problem, VALIDATION_ERROR};
 use super::diff::{ChangeClass, diff_session_job};
-use super::error_document::ErrorType;
 use super::extension::verdict::Outcome;
 use super::job;
 use super::pass;
-use super::plan::Component;
 use super::reconciled::running_spec;
 use super::validate::session_job::{SessionCluster, SessionJobInput, validate};
 use api::SESSION_JOB_FINALIZER;
@@ -140,14 +138,8 @@ impl Pass<'_> {
 
     /// Told by status and event, and gone from the status with its cause.
     fn refuse_cluster(&mut self, reason: &'static str, detail: &str, message: String) -> Plan {
-        self.problem = Some(Problem {
-            kind: ErrorType::Reconciliation,
-            reason,
-            component: Component::Operator,
-            message: message.clone(),
-            detail: Some(detail.to_owned()),
-            causes: vec![],
-        });
+        let detail = Some(detail.to_owned());
+        self.problem = Some(Problem { reason, detail, ..Problem::of_resource(message.clone()) });
         self.finish(message, None)
     }
 
@@ -282,17 +274,10 @@ pub(crate) const MISSING_CLUSTER: &str = "SessionClusterMissing";
 pub(crate) const UNSUPPORTED_CLUSTER: &str = "UnsupportedFlinkVersion";
 
 fn corrupt_spec(reason: &str) -> Problem {
-    Problem {
-        kind: ErrorType::Reconciliation,
-        reason: "Error",
-        component: Component::Operator,
-        message: format!(
-            "status.reconciliationStatus.lastReconciledSpec is not readable ({reason}): the job is \
-             left as it is. Restore the field from a backup"
-        ),
-        detail: None,
-        causes: vec![],
-    }
+    Problem::of_resource(format!(
+        "status.reconciliationStatus.lastReconciledSpec is not readable ({reason}): the job is left as \
+         it is. Restore the field from a backup"
+    ))
 }
 
 #[cfg(test)]

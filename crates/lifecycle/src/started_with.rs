@@ -7,12 +7,10 @@
 use std::collections::BTreeMap;
 
 use super::application::{Halt, Pass};
+use super::notes::STARTED_WITH;
 use api::deployment::FlinkDeploymentSpec;
 use config::FlinkConfig;
 use config::cluster::{high_availability_of, is_high_availability_on, is_metadata_shared};
-
-/// In `status.clusterInfo`: the options of high availability that the cluster was started with.
-pub const STARTED_WITH_KEY: &str = "HighAvailability";
 
 /// Why they are not known.
 pub(super) const NOT_ON_RECORD: &str =
@@ -21,15 +19,13 @@ pub(super) const NOT_ON_RECORD: &str =
 /// Puts on record what a cluster is started with.
 pub(super) fn note(info: &mut BTreeMap<String, String>, config: &FlinkConfig) {
     let config = high_availability_of(config);
-    let options: BTreeMap<&str, &str> = config.iter().collect();
-    info.insert(STARTED_WITH_KEY.to_owned(), serde_json::json!(options).to_string());
+    let own = |(key, value): (&str, &str)| (key.to_owned(), value.to_owned());
+    STARTED_WITH.set(info, &config.iter().map(own).collect());
 }
 
 /// The options of high availability that are on record.
 pub fn on_record(info: &BTreeMap<String, String>) -> Option<FlinkConfig> {
-    let options: BTreeMap<String, String> =
-        serde_json::from_str(info.get(STARTED_WITH_KEY)?).ok()?;
-    Some(options.into_iter().collect())
+    Some(STARTED_WITH.get(info)?.into_iter().collect())
 }
 
 impl Pass<'_> {

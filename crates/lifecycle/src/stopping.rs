@@ -10,7 +10,8 @@ use super::application::{Halt, Problem};
 use super::blocker::{give_up_at, savepoint_patience};
 use super::deploy::GOING;
 use super::diff::{ChangeClass, SpecDiff};
-use super::failed_stop::NOT_STOPPED;
+use super::error_document::wording::NOT_STOPPED;
+use super::failed_stop::not_stopped;
 use super::job::{self, StopOutcome};
 use super::pass::{JobStep, Kind, Pass, PlanOf, StatusOfJob};
 use super::reconciled::Reconciled;
@@ -125,10 +126,8 @@ impl<K: Kind> Pass<'_, K> {
             StopOutcome::Failed(message) => {
                 job::forget_stop(self.status.job_mut());
                 self.note_failed_stop();
-                Err(Halt::problem(Problem::upgrade(
-                    "SavepointError",
-                    format!("the job {NOT_STOPPED} and goes on: {message}"),
-                )))
+                let message = format!("the job {NOT_STOPPED} and goes on: {message}");
+                Err(Halt::problem(not_stopped(message)))
             }
         }
     }

@@ -4,11 +4,11 @@
 use super::application::{Halt, Pass};
 use super::deploy::{GOING, OVERDUE_AFTER};
 use super::diff::{ChangeClass, SpecDiff};
+use super::notes::REMOVED_UNSTARTED;
 use super::observe::{SOON, foreign_deployment};
 use super::plan::{Component, Event, Plan, Step};
 use super::reconciled::ReconciledSpec;
 use super::restore::RestorePoint;
-use super::upgrade::NEVER_STARTED_KEY;
 use super::version::refuse_old_version;
 use super::world::{JobManager, TaskManagers};
 use api::deployment::{DeploymentMode, FlinkDeploymentSpec};
@@ -107,9 +107,7 @@ impl Pass<'_> {
             return Ok(Some(self.await_old_pods()));
         }
         if is_stopped_unstarted {
-            self.status
-                .cluster_info
-                .insert(NEVER_STARTED_KEY.to_owned(), self.world.now.to_string());
+            REMOVED_UNSTARTED.set(&mut self.status.cluster_info, &self.world.now);
             self.write_intent();
         }
         self.delete_cluster(Some(uid))?;

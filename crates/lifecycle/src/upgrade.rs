@@ -7,9 +7,10 @@ use jiff::Timestamp;
 
 use super::application::{Halt, Pass, Problem};
 use super::blocker::{give_up_at, savepoint_patience};
-use super::deploy::{GOING, STARTING_KEY};
+use super::deploy::GOING;
 use super::diff::SpecDiff;
 use super::job::{self, StopOutcome};
+use super::notes::{REMOVED_UNSTARTED, REPLACED_DEPLOYMENT, STARTING_JOB};
 use super::observe::SOON;
 use super::pass::PROBLEM_INTERVAL_MAX;
 use super::plan::{Component, Event, Plan, Step};
@@ -29,14 +30,6 @@ use api::status::{
 };
 use config::cluster;
 use config::options;
-
-/// In `status.clusterInfo`: uid of the JobManager's Deployment that an upgrade replaces, until the new
-/// one is made.
-pub const REPLACED_KEY: &str = "ReplacedDeployment";
-
-/// In `status.clusterInfo`: when the JobManager's Deployment was removed of which no process ever ran,
-/// until there is another one. What its job was to start from is its newest state.
-pub const NEVER_STARTED_KEY: &str = "RemovedUnstarted";
 
 impl Pass<'_> {
     pub(super) fn stop(&mut self, last: &ReconciledSpec, diff: &SpecDiff) -> Result<Plan, Halt> {
@@ -263,7 +256,7 @@ impl Pass<'_> {
     /// When a JobManager was removed that never ran. The Java operator leaves the note as it is: it says
     /// nothing any more where something was deployed, or a job was seen to start, since.
     fn noted_unstarted(&self) -> Option<Timestamp> {
-        let removed: Timestamp = self.status.cluster_info.get(NEVER_STARTED_KEY)?.parse().ok()?;
+        let removed = REMOVED_UNSTARTED.get(&self.status.cluster_info)?;
         let deployed = self.status.reconciliation_status.reconciliation_timestamp;
         let started = job::started(&self.status.job_status);
         let is_newer = removed.as_millisecond() >= deployed && started <= Some(removed);
@@ -543,7 +536,7 @@ impl Pass<'_> {
         // deletion, the Deployment that is there must not be taken for the new one.
         let has_its_generation = self.status.observed_generation == Some(self.generation);
         self.store_before_deploy(mode, false);
-        self.status.cluster_info.remove(STARTING_KEY);
+        STARTING_JOB.clear(&mut self.status.cluster_info);
         if mode == UpgradeMode::LastState {
             self.note_checkpoint_in_metadata()?;
         }
@@ -554,7 +547,7 @@ impl Pass<'_> {
         let uid = self.read_job_manager()?.map(|job_manager| job_manager.uid.clone());
         self.status.job_manager_deployment_status = JobManagerDeploymentStatus::Missing;
         if let Some(uid) = uid.as_ref().filter(|_| has_its_generation) {
-            self.status.cluster_info.insert(REPLACED_KEY.to_owned(), uid.clone());
+            REPLACED_DEPLOYMENT.set(&mut self.status.cluster_info, uid);
         }
         self.write_intent();
         if let (true, Some(job_id)) = (cancel, job_id) {

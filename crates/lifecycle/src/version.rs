@@ -4,8 +4,6 @@
 //! deleted like any other. Only its objects are not made any more.
 
 use super::application::{Halt, Pass, Problem};
-use super::error_document::ErrorType;
-use super::plan::Component;
 use super::validate::Violation;
 use api::deployment::FlinkDeploymentSpec;
 use api::version::FlinkVersion;
@@ -21,18 +19,12 @@ fn too_old(spec: &FlinkDeploymentSpec) -> Option<FlinkVersion> {
 /// Refuses to start a cluster of a version that is too old.
 pub(super) fn refuse_old_version(spec: &FlinkDeploymentSpec) -> Result<(), Halt> {
     let Some(version) = too_old(spec) else { return Ok(()) };
-    Err(Halt::problem(Problem {
-        kind: ErrorType::Reconciliation,
-        reason: UNSUPPORTED_VERSION,
-        component: Component::Operator,
-        message: format!(
-            "Flink version {version} is not supported by this operator version: the cluster can be \
-             suspended, saved and deleted, but not started. Set spec.flinkVersion to v1_15 or \
-             newer, and spec.image to an image of it"
-        ),
-        detail: None,
-        causes: vec![],
-    }))
+    let message = format!(
+        "Flink version {version} is not supported by this operator version: the cluster can be \
+         suspended, saved and deleted, but not started. Set spec.flinkVersion to v1_15 or newer, and \
+         spec.image to an image of it"
+    );
+    Err(Halt::problem(Problem { reason: UNSUPPORTED_VERSION, ..Problem::of_resource(message) }))
 }
 
 /// An old version is no violation while it is the one that runs.

@@ -24,7 +24,7 @@ use clients::flink::savepoints::StopRequest;
 use clients::flink::{self, Effect};
 use clients::zookeeper;
 use config::{FlinkConfig, options};
-use lifecycle::objects::UNFINISHED_KEY;
+use lifecycle::notes::UNFINISHED_DEPLOYMENT;
 use lifecycle::plan::{Component, Event, Step, Superseded};
 use lifecycle::world::{Bounds, DeploymentVersion};
 use render::names;
@@ -155,7 +155,7 @@ impl Taken {
     /// Notes what is missing beside the JobManager, so that it is made later.
     pub(super) fn note_unfinished(&self, status: &mut DeploymentStatus) {
         if let Some(Unfinished { uid, .. }) = &self.unfinished {
-            status.cluster_info.insert(UNFINISHED_KEY.to_owned(), uid.clone());
+            UNFINISHED_DEPLOYMENT.set(&mut status.cluster_info, uid);
         }
     }
 

@@ -10,9 +10,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use crate::application::Problem;
-use crate::error_document::ErrorType;
 use crate::job::pause_after;
-use crate::plan::Component;
 use crate::validate::Violation;
 use crate::world::Fact;
 
@@ -210,12 +208,9 @@ impl Hold {
     /// What is told to the user.
     pub(crate) fn problem(&self) -> Option<Problem> {
         self.is_problem.then(|| Problem {
-            kind: ErrorType::Reconciliation,
             reason: VALIDATOR_UNAVAILABLE,
-            component: Component::Operator,
-            message: self.because.clone(),
             detail: Some(VALIDATOR_UNAVAILABLE.to_owned()),
-            causes: vec![],
+            ..Problem::of_resource(self.because.clone())
         })
     }
 }

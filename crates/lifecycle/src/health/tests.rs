@@ -63,19 +63,6 @@ fn without_figures_nothing_is_concluded() {
 }
 
 #[test]
-fn the_form_is_that_of_java() {
-    let text = after(&[(MINUTE, 1, 2)]).to_text();
-    assert_eq!(
-        text,
-        r#"{"timeStamp":60000,"numRestarts":1,"numRestartsEvaluationTimeStamp":60000,"numCompletedCheckpoints":2,"numCompletedCheckpointsIncreasedTimeStamp":60000,"healthResult":{"healthy":true,"error":null}}"#
-    );
-    assert_eq!(HealthInfo::parse(&text), Some(after(&[(MINUTE, 1, 2)])));
-    let old = HealthInfo::parse(r#"{"timeStamp":5,"numRestarts":3,"healthy":true}"#).unwrap();
-    assert_eq!((old.num_restarts, old.health_result.healthy), (3, true), "of an older operator");
-    assert_eq!(HealthInfo::parse("nonsense"), None);
-}
-
-#[test]
 fn the_checkpoint_window_is_never_too_small_for_the_job() {
     let mut config = FlinkConfig::default();
     let window = |config: &FlinkConfig| HealthRules::of(config).unwrap().checkpoint_window;

@@ -6,7 +6,7 @@ use super::plan::Plan;
 use super::start::STARTING;
 use super::{Halt, Pass};
 use crate::application::Problem;
-use crate::lifecycle::ENDED_UNSEEN;
+use crate::error_document::LostJob;
 use crate::observe::SOON;
 use crate::reconciled::{ReconciledJob, deployed};
 use crate::rollback::Due;
@@ -53,8 +53,8 @@ impl Pass<'_> {
         if let Some(reason) = &self.unreachable {
             return format!("the session cluster does not answer: {reason}");
         }
-        if self.own.loss == Some(ENDED_UNSEEN) {
-            return ENDED_UNSEEN.to_owned();
+        if let Some(loss @ LostJob::EndedUnseen) = self.own.loss {
+            return loss.message().to_owned();
         }
         if self.own.is_lost() {
             return "the session cluster does not know the job, and its newest state is not on \

@@ -15,7 +15,6 @@ use crate::blocker::{Blocker, Reason, give_up_at, patience, savepoint_patience, 
 use crate::deletion::WITHOUT_SAVEPOINT;
 use crate::deploy::GOING;
 use crate::job::{self, StopOutcome};
-use crate::lifecycle::tells_of_loss;
 use crate::observe::SOON;
 use crate::plan::{Component, Event};
 use api::SESSION_JOB_FINALIZER;
@@ -118,7 +117,7 @@ impl Pass<'_> {
         };
         let is_terminal = job.state.is_some_and(JobStatusState::is_globally_terminal)
             && job::pending_stop(job).is_none();
-        is_stopped || is_terminal || self.status.error.as_deref().is_some_and(tells_of_loss)
+        is_stopped || is_terminal || self.stored_loss().is_some()
     }
 
     pub(super) fn config_or_defaults(&self) -> Arc<FlinkConfig> {

@@ -9,9 +9,9 @@ use super::world::{Question, Tried, World};
 use super::{Halt, MISSING_CLUSTER, Pass, UNSUPPORTED_CLUSTER};
 use crate::application::{VALIDATION_ERROR, invalid_configuration};
 use crate::diff::{SpecDiff, diff_session_job};
-use crate::error_document::{ErrorType, error_document, reason_of};
+use crate::error_document::{LostJob, StoredError, reason_of};
 use crate::extension::verdict::VALIDATOR_UNAVAILABLE;
-use crate::lifecycle::{JOB_NOT_FOUND, loss_in, session_job_lifecycle_state};
+use crate::lifecycle::session_job_lifecycle_state;
 use crate::pass::{JobStep, Kind};
 use crate::plan::{Event, SnapshotStep};
 use crate::reconciled::{ReconciledJob, running_spec};
@@ -33,7 +33,7 @@ use config::session_job::{JobSpecs, job_config};
 #[derive(Default)]
 pub(crate) struct OfSessionJob {
     /// The cluster answers and does not know the job: what is said of it.
-    pub(super) loss: Option<&'static str>,
+    pub(super) loss: Option<LostJob>,
 }
 
 impl OfSessionJob {
@@ -63,18 +63,14 @@ impl Kind for FlinkSessionJob {
         if pass.problem.is_none()
             && let Some(loss) = pass.loss_on_record()
         {
-            pass.status.error = Some(if loss == JOB_NOT_FOUND {
-                loss.to_owned()
-            } else {
-                error_document(ErrorType::Reconciliation, loss, None, &[])
-            });
+            pass.status.error = Some(loss.document());
         }
         let state = session_job_lifecycle_state(&pass.status, &pass.world.memo);
         pass.status.lifecycle_state = Some(state);
     }
 
-    fn wrong_beside(pass: &Pass<'_>) -> Option<String> {
-        pass.loss_on_record().map(str::to_owned)
+    fn lost(pass: &Pass<'_>) -> Option<LostJob> {
+        pass.loss_on_record()
     }
 
     fn has_recovered(pass: &Pass<'_>) -> bool {
@@ -197,10 +193,14 @@ impl JobStep<FlinkSessionJob> for Step {
 impl Pass<'_> {
     /// What is said of the loss of the job: by this pass, or by one before it as long as nothing is
     /// known of the job.
-    pub(super) fn loss_on_record(&self) -> Option<&'static str> {
+    pub(super) fn loss_on_record(&self) -> Option<LostJob> {
         let is_unknown = self.status.job_status.state == Some(JobStatusState::Reconciling);
-        let told = || self.status.error.as_deref().filter(|_| is_unknown).and_then(loss_in);
-        self.own.loss.or_else(told)
+        self.own.loss.or_else(|| self.stored_loss().filter(|_| is_unknown))
+    }
+
+    /// The loss that the status tells of, whatever is known of the job since.
+    pub(super) fn stored_loss(&self) -> Option<LostJob> {
+        StoredError::read(self.status.error.as_deref()).lost()
     }
 
     /// The options of high availability that the session cluster was started with; or why they are not

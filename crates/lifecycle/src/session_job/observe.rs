@@ -8,13 +8,12 @@ use jiff::{SignedDuration, Timestamp};
 use super::plan::Step;
 use super::{Halt, Pass, identity};
 use crate::application::Problem;
+use crate::error_document::{JOB_NOT_FOUND, LostJob, StoredError};
 use crate::job::{self, WithoutCheckpoint};
-use crate::lifecycle::{ENDED_UNSEEN, JOB_NOT_FOUND, loss_in, tells_of_loss};
 use crate::observe::SOON;
 use crate::plan::{Component, Event};
 use crate::reconciled::ReconciledJob;
 use crate::restore::RestorePoint;
-use crate::rewind::WentBack;
 use crate::world::{Checkpoints, Job, JobWorld};
 use api::job::{JobState, UpgradeMode};
 use api::status::{JobStatusState, ReconciliationState};
@@ -155,7 +154,7 @@ impl Pass<'_> {
     fn tell_unknown_end(&mut self, halt: Halt) -> Halt {
         let Halt::Cannot(message) = halt else { return halt };
         self.wake_within(SOON);
-        Halt::problem(Problem::of_job(message, vec![]))
+        Halt::problem(Problem::of_job(message))
     }
 
     /// The job was cancelled to be started anew without its state, or from a state that the user
@@ -243,7 +242,7 @@ impl Pass<'_> {
                 self.status.job_status.job_id.as_deref().unwrap_or_default(),
                 self.cluster_name()
             );
-            Halt::problem(Problem::of_job(message, vec![]))
+            Halt::problem(Problem::of_job(message))
         })
     }
 
@@ -322,8 +321,8 @@ impl Pass<'_> {
 
     /// Whether the status says that the job is lost.
     fn is_loss_told(&self) -> bool {
-        let error = self.status.error.as_deref().unwrap_or_default();
-        tells_of_loss(error) || WentBack::read(error).is_some()
+        let stored = StoredError::read(self.status.error.as_deref());
+        stored.lost().is_some() || stored.went_back().is_some()
     }
 
     fn lose_job(&mut self) -> Result<(), Halt> {
@@ -346,38 +345,37 @@ impl Pass<'_> {
             ));
             self.steps.push(Step::Event(event));
         }
-        match loss {
-            Loss::OfState => self.own.loss = Some(JOB_NOT_FOUND),
-            Loss::EndedUnseen => self.own.loss = Some(ENDED_UNSEEN),
-            Loss::Stateless => {
-                self.status.job_status.upgrade_savepoint_path = None;
-                if let Some(last) = &self.last {
-                    self.store_last(job::stopped(last, false));
-                }
-                if was_rolled_back {
-                    // What ran starts again, and not what failed; its id is used up.
-                    self.status.reconciliation_status.state = ReconciliationState::RollingBack;
-                    self.status.job_status.job_id = None;
-                }
+        self.own.loss = loss;
+        if loss.is_none() {
+            self.status.job_status.upgrade_savepoint_path = None;
+            if let Some(last) = &self.last {
+                self.store_last(job::stopped(last, false));
+            }
+            if was_rolled_back {
+                // What ran starts again, and not what failed; its id is used up.
+                self.status.reconciliation_status.state = ReconciliationState::RollingBack;
+                self.status.job_status.job_id = None;
             }
         }
         Ok(())
     }
 
-    fn loss(&self) -> Result<Loss, Halt> {
+    /// What it means that the cluster no longer has the job; nothing where it keeps no state and is
+    /// submitted again.
+    fn loss(&self) -> Result<Option<LostJob>, Halt> {
         // What was found out once stays so, whatever becomes of the JobManager that told it, and while
         // an edit is not judged.
         let is_judged = self.status.observed_generation == Some(self.world.generation());
         let is_stateless = self.job().upgrade_mode == UpgradeMode::Stateless;
-        let error = self.status.error.as_deref().unwrap_or_default();
-        if loss_in(error) == Some(ENDED_UNSEEN) && (is_stateless || !is_judged) {
-            return Ok(Loss::EndedUnseen);
+        let ended_unseen = Some(LostJob::EndedUnseen);
+        if self.stored_loss() == ended_unseen && (is_stateless || !is_judged) {
+            return Ok(ended_unseen);
         }
         if !self.is_stateless_for_certain() {
-            return Ok(Loss::OfState);
+            return Ok(Some(LostJob::OfState));
         }
         let has_ended = self.has_ended_unseen()?;
-        Ok(if has_ended { Loss::EndedUnseen } else { Loss::Stateless })
+        Ok(ended_unseen.filter(|_| has_ended))
     }
 
     /// Whether a job that is not listed has ended. A JobManager lists each job that it was given until
@@ -405,23 +403,23 @@ impl Pass<'_> {
                 self.status.job_status.job_id.as_deref().unwrap_or_default(),
                 self.cluster_name()
             );
-            Halt::problem(Problem::of_job(message, vec![]))
+            Halt::problem(Problem::of_job(message))
         })
     }
 
-    fn lost_message(&self, loss: Loss) -> String {
+    fn lost_message(&self, loss: Option<LostJob>) -> String {
         let id = self.status.job_status.job_id.as_deref().unwrap_or_default();
         let what = format!(
             "{JOB_NOT_FOUND}: the session cluster `{}` no longer has job {id}",
             self.cluster_name()
         );
         match loss {
-            Loss::Stateless => format!("{what}; it is submitted again"),
-            Loss::EndedUnseen => format!(
+            None => format!("{what}; it is submitted again"),
+            Some(LostJob::EndedUnseen) => format!(
                 "{what}, which ended while nobody looked: it is not run again by itself. Set \
                  `spec.restartNonce` to a new number to run it again"
             ),
-            Loss::OfState => format!(
+            Some(LostJob::OfState) => format!(
                 "{what}, and its newest state is not on record, so nothing is started. Find its \
                  newest checkpoint or savepoint, set `spec.job.initialSavepointPath` to it and \
                  `spec.job.savepointRedeployNonce` to a new number. With high availability a \
@@ -429,15 +427,4 @@ impl Pass<'_> {
             ),
         }
     }
-}
-
-/// What it means that the cluster no longer has the job.
-#[derive(Clone, Copy)]
-enum Loss {
-    /// Its state is not on record: a person has to find it.
-    OfState,
-    /// It keeps no state, and its JobManager went with it: it is submitted again.
-    Stateless,
-    /// It keeps no state, and has ended.
-    EndedUnseen,
 }

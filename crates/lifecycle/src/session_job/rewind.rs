@@ -12,6 +12,7 @@ use jiff::SignedDuration;
 use super::identity;
 use super::plan::Plan;
 use super::{Halt, Pass};
+use crate::application::Problem;
 use crate::diff::{ChangeClass, diff_session_job};
 use crate::job;
 use crate::plan::{Component, Event};
@@ -37,7 +38,7 @@ impl Pass<'_> {
         let jobs = self.list()?;
         let id = self.status.job_status.job_id.as_deref();
         if set_back.job_id.as_deref() != id && set_back.lives_among(jobs) {
-            return Err(Halt::problem(refusal(self.beside(&set_back))));
+            return Err(Halt::problem(self.refusal_beside(set_back)));
         }
         if is_alive(id, jobs)
             || self.job().upgrade_mode == UpgradeMode::Stateless
@@ -56,7 +57,7 @@ impl Pass<'_> {
                 return self.redeploy_from_savepoint(&last, &diff).map(Some);
             }
         }
-        Err(Halt::problem(refusal(set_back.message)))
+        Err(Halt::problem(refusal(set_back)))
     }
 
     /// A start needs the list of jobs, whatever the record says.
@@ -77,8 +78,8 @@ impl Pass<'_> {
             let because = "waiting for the end of the job that was stopped with a savepoint";
             return Err(Halt::cannot(because));
         }
-        let told = WentBack::beside(&beside.id, &self.job());
-        Err(Halt::problem(refusal(self.beside(&told))))
+        let beside = WentBack::beside(&beside.id, &self.job());
+        Err(Halt::problem(self.refusal_beside(beside)))
     }
 
     /// A job of this resource that is listed, has not ended, and is not the one on record.
@@ -115,13 +116,15 @@ impl Pass<'_> {
         self.world.jobs()?.map(Vec::as_slice).map_err(cannot)
     }
 
-    fn beside(&self, WentBack { message, job_id, nonce: _ }: &WentBack) -> String {
-        format!(
-            "{message} Job {} still runs in the session cluster `{}`, and a second one is not \
-             started beside it: stop it with a savepoint first.",
-            job_id.as_deref().unwrap_or_default(),
+    fn refusal_beside(&self, set_back: WentBack) -> Problem {
+        let message = format!(
+            "{} Job {} still runs in the session cluster `{}`, and a second one is not started \
+             beside it: stop it with a savepoint first.",
+            set_back.message,
+            set_back.job_id.as_deref().unwrap_or_default(),
             self.cluster_name()
-        )
+        );
+        Problem { message, ..refusal(set_back) }
     }
 
     /// What is known of a job that ran last and is not the one on record.
@@ -133,7 +136,7 @@ impl Pass<'_> {
     /// Should the deletion have to wait for the cluster, and this process end meanwhile, then the next
     /// one finds in the status that the job on record is not the one to be ended.
     pub(super) fn keep_in_mind_set_back_record(&mut self) {
-        self.problem = self.unrecorded_job().map(|known| refusal(known.message));
+        self.problem = self.unrecorded_job().map(refusal);
     }
 
     /// A deletion ends what there is. Where the job that ran last is still alive, it is put on record

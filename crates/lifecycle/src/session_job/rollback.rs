@@ -9,11 +9,11 @@ use super::stop::STOPPING;
 use super::{Halt, Pass};
 use crate::application::Problem;
 use crate::diff::{ChangeClass, SpecDiff, diff_session_job};
-use crate::error_document::{ErrorType, ROLLED_BACK};
+use crate::error_document::wording::{NOT_STABLE, ROLLED_BACK};
 use crate::pass::Kind;
 use crate::plan::{Component, Event};
 use crate::reconciled::ReconciledJob;
-use crate::rollback::Due;
+use crate::rollback::{Due, rolled_back};
 use crate::stop::StopDecision;
 use api::job::{JobState, UpgradeMode};
 use api::session_job::FlinkSessionJob;
@@ -93,14 +93,8 @@ impl Pass<'_> {
         );
         self.steps.push(Step::Event(event));
         let cause = self.trouble();
-        self.problem = Some(Problem {
-            kind: ErrorType::DeploymentFailed,
-            reason: "RolledBack",
-            component: Component::Job,
-            message: format!("the spec did not become stable in time{ROLLED_BACK}{cause}"),
-            detail: None,
-            causes: vec![],
-        });
+        let message = format!("{NOT_STABLE} time{ROLLED_BACK}{cause}");
+        self.problem = Some(rolled_back(Component::Job, message));
         // The counts of the failed spec mean nothing for the one that comes.
         FlinkSessionJob::note_attempts(self, None);
         let mut failed = last.clone();

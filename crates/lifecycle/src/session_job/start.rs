@@ -9,7 +9,6 @@ use super::world::FailedSubmission;
 use super::{Halt, Pass};
 use crate::application::Problem;
 use crate::deploy::{mode_of, point};
-use crate::error_document::ErrorType;
 use crate::job;
 use crate::plan::{Component, Event};
 use crate::reconciled::ReconciledJob;
@@ -185,14 +184,8 @@ impl Pass<'_> {
         if !is_same || left.is_zero() {
             return None;
         }
-        self.problem = Some(Problem {
-            kind: ErrorType::Reconciliation,
-            reason: "Error",
-            component: Component::Job,
-            message: message.clone(),
-            detail: may_arrive.is_none().then(|| NOT_SUBMITTED.to_owned()),
-            causes: vec![],
-        });
+        let detail = may_arrive.is_none().then(|| NOT_SUBMITTED.to_owned());
+        self.problem = Some(Problem { detail, ..Problem::of_job(message.clone()) });
         Some(self.finish(format!("the job was not submitted: {message}"), Some(left)))
     }
 
@@ -205,16 +198,9 @@ impl Pass<'_> {
         }
         match self.world.jar()? {
             Ok(()) => Ok(()),
-            Err(reason) => Err(Halt::problem(Problem {
-                kind: ErrorType::Reconciliation,
-                reason: "Error",
-                component: Component::Job,
-                message: format!(
-                    "the job is not stopped for its new spec, as its jar cannot be had: {reason}"
-                ),
-                detail: None,
-                causes: vec![],
-            })),
+            Err(reason) => Err(Halt::problem(Problem::of_job(format!(
+                "the job is not stopped for its new spec, as its jar cannot be had: {reason}"
+            )))),
         }
     }
 }

@@ -7,8 +7,8 @@ use super::plan::{Plan, Step};
 use super::{Halt, Pass};
 use crate::application::Problem;
 use crate::diff::SpecDiff;
+use crate::error_document::LostJob;
 use crate::job::{self, StopOutcome};
-use crate::lifecycle::ENDED_UNSEEN;
 use crate::observe::SOON;
 use crate::pass::Kind;
 use crate::reconciled::{ReconciledJob, deployed};
@@ -95,7 +95,7 @@ impl Pass<'_> {
     }
 
     pub(super) fn decide_stop(&self, mode: UpgradeMode) -> Result<StopDecision, Halt> {
-        if mode != UpgradeMode::Stateless && self.loss_on_record() == Some(ENDED_UNSEEN) {
+        if mode != UpgradeMode::Stateless && self.loss_on_record() == Some(LostJob::EndedUnseen) {
             // It kept no state, whatever the next one is to keep.
             return Ok(StopDecision::AlreadyStopped(UpgradeMode::Stateless));
         }

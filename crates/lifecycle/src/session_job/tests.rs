@@ -22,14 +22,14 @@ use serde_json::json;
 use super::plan::Submission;
 use super::world::{Arrival, Facts, FailedSubmission, Tried};
 use super::*;
+use crate::error_document::JOB_NOT_FOUND;
 use crate::extension::verdict::{Opinion, Validators, Verdict};
-use crate::lifecycle::JOB_NOT_FOUND;
 use crate::memo::Memo;
 use crate::node_notice::Node;
+use crate::notes::STARTED_WITH;
 use crate::reconciled::ReconciledJob;
 use crate::rewind::WentBack;
 use crate::snapshot::world::Trigger;
-use crate::started_with::STARTED_WITH_KEY;
 use crate::trigger::{KnownSnapshot, Memory};
 use crate::world::{
     Bounds, Checkpoints, CompletedState, Fact, Failure, Fresh, Job, JobException, JobMetrics, Stop,
@@ -103,7 +103,7 @@ fn case(mode: &str) -> Case {
         },
         "status": {
             "jobManagerDeploymentStatus": "READY",
-            "clusterInfo": {STARTED_WITH_KEY: "{}"},
+            "clusterInfo": {STARTED_WITH.key: "{}"},
         },
     }));
     Case {

@@ -19,6 +19,7 @@ use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 use lifecycle::extension::verdict::Validators;
 use lifecycle::memo::Memo;
+use lifecycle::notes::STARTED_WITH;
 use lifecycle::plan::SnapshotStep;
 use lifecycle::reconciled::ReconciledJob;
 use lifecycle::restore::RestorePoint;
@@ -30,7 +31,6 @@ use lifecycle::session_job::world::{Arrival, Facts, FailedSubmission, Question, 
 use lifecycle::snapshot::trigger_type;
 use lifecycle::snapshot::world::Trigger;
 use lifecycle::snapshots::are_held;
-use lifecycle::started_with::STARTED_WITH_KEY;
 use lifecycle::trigger::{KnownSnapshot, Memory, SnapshotKind};
 use lifecycle::world::{
     Bounds, Checkpoints, CompletedState, Fact, Failure, Fresh, Job, JobMetrics, Stop,
@@ -184,7 +184,7 @@ impl Sim {
             "status": {
                 "jobManagerDeploymentStatus": "READY",
                 "clusterInfo": {
-                    STARTED_WITH_KEY: json!({"high-availability.type": ha}).to_string(),
+                    STARTED_WITH.key: json!({"high-availability.type": ha}).to_string(),
                 },
             },
         });

@@ -330,8 +330,8 @@ fn lost_with(record: Option<&str>) -> Case {
     case.cluster_is(JobManagerDeploymentStatus::Missing);
     case.cluster_stands(ReconciliationState::Deployed);
     let info = &mut case.cluster.as_mut().unwrap().status.as_mut().unwrap().cluster_info;
-    info.remove(STARTED_WITH_KEY);
-    info.extend(record.map(|record| (STARTED_WITH_KEY.to_owned(), record.to_owned())));
+    info.remove(STARTED_WITH.key);
+    info.extend(record.map(|record| (STARTED_WITH.key.to_owned(), record.to_owned())));
     case
 }
 

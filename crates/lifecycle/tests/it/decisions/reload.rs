@@ -2,7 +2,7 @@
 //! with the spec that was reconciled last, and not with the defaults below it: no job is restarted by
 //! a new default, and what is deployed next has it.
 
-use lifecycle::started_with::STARTED_WITH_KEY;
+use lifecycle::notes::STARTED_WITH;
 
 use super::*;
 
@@ -72,7 +72,7 @@ fn started_somehow(mut scene: Scene) -> Scene {
 /// The ConfigMap cannot be read, and the record says it.
 fn on_record(scene: Scene, options: &str) -> Scene {
     let mut scene = started_somehow(scene);
-    scene.status.cluster_info.insert(STARTED_WITH_KEY.to_owned(), options.to_owned());
+    scene.status.cluster_info.insert(STARTED_WITH.key.to_owned(), options.to_owned());
     scene
 }
 
@@ -276,7 +276,7 @@ fn a_job_that_was_stopped_by_its_metadata_does_not_look_for_them_elsewhere() {
 
 #[test]
 fn how_a_cluster_was_started_is_on_record_from_its_start_and_before_it_goes() {
-    let record = |plan: &Plan| plan.status.cluster_info.get(STARTED_WITH_KEY).cloned();
+    let record = |plan: &Plan| plan.status.cluster_info.get(STARTED_WITH.key).cloned();
     let with = Some(r#"{"high-availability.type":"kubernetes"}"#.to_owned());
     let without = Some("{}".to_owned());
     let plan = Scene::new("savepoint").plan();

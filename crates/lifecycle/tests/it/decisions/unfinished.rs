@@ -1,7 +1,7 @@
 //! Objects of a cluster that the API server refuses: before a job is stopped for them, and beside a
 //! JobManager that runs.
 
-use lifecycle::objects::UNFINISHED_KEY;
+use lifecycle::notes::UNFINISHED_DEPLOYMENT;
 
 use super::*;
 
@@ -56,7 +56,7 @@ fn made(mode: &str) -> Scene {
 /// A start that is done, but for an object that was refused.
 fn unfinished(mode: &str) -> Scene {
     let mut scene = Scene::running(mode);
-    scene.status.cluster_info.insert(UNFINISHED_KEY.to_owned(), "d1".to_owned());
+    scene.status.cluster_info.insert(UNFINISHED_DEPLOYMENT.key.to_owned(), "d1".to_owned());
     scene
 }
 
@@ -78,10 +78,13 @@ fn what_is_missing_beside_a_job_manager_is_made_while_nothing_else_is_wanted() {
     let mut scene = unfinished("savepoint");
     let plan = scene.plan();
     assert_eq!(deeds(&plan), ["finish-cluster"]);
-    assert!(!plan.status.cluster_info.contains_key(UNFINISHED_KEY), "the last refusal is over");
+    assert!(
+        !plan.status.cluster_info.contains_key(UNFINISHED_DEPLOYMENT.key),
+        "the last refusal is over"
+    );
     assert_eq!(plan.because, "the job is RUNNING", "it is looked after all the same");
     // Of another JobManager nothing is missing.
-    scene.status.cluster_info.insert(UNFINISHED_KEY.to_owned(), "d0".to_owned());
+    scene.status.cluster_info.insert(UNFINISHED_DEPLOYMENT.key.to_owned(), "d0".to_owned());
     assert_eq!(deeds(&scene.plan()), [""; 0]);
 }
 
@@ -97,7 +100,7 @@ fn an_edit_is_followed_although_something_is_missing_beside_the_job_manager() {
         let adopted = crashed.plan();
         assert_eq!(deeds(&adopted), ["finish-cluster"], "{}", told(&adopted));
         let mut refused = crashed.after(&adopted);
-        refused.status.cluster_info.insert(UNFINISHED_KEY.to_owned(), "d1".to_owned());
+        refused.status.cluster_info.insert(UNFINISHED_DEPLOYMENT.key.to_owned(), "d1".to_owned());
         let plan = refused.plan();
         assert!(deeds(&plan).contains(&"delete-job-manager"), "{}", told(&plan));
     }

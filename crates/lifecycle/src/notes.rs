@@ -1,0 +1,152 @@
+//! What the operator remembers of a `FlinkDeployment` between passes.
+//!
+//! Each note is an entry of `status.clusterInfo`, where Flink's own facts stand, too. The Java operator keeps
+//! entries that it does not know. What has to stand in the status as long as an error does is part of
+//! [the error](crate::error_document).
+
+use std::collections::BTreeMap;
+use std::fmt::{self, Display};
+use std::str::FromStr;
+
+use jiff::Timestamp;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::health::HealthInfo;
+use super::restart::Attempts;
+
+/// Id of the job whose JobManager is being made, until that is done. HA metadata names a checkpoint of
+/// this job only if the JobManager was made.
+pub const STARTING_JOB: Note<String> = Note::plain("StartingJob");
+
+/// Uid of the JobManager's Deployment that an upgrade replaces, until the new one is made.
+pub const REPLACED_DEPLOYMENT: Note<String> = Note::plain("ReplacedDeployment");
+
+/// When the JobManager's Deployment was removed of which no process ever ran, until there is another
+/// one. What its job was to start from is its newest state.
+pub const REMOVED_UNSTARTED: Note<Timestamp> = Note::plain("RemovedUnstarted");
+
+/// Uid of the JobManager's Deployment beside which the API server refused an object of the cluster,
+/// until all are there.
+pub const UNFINISHED_DEPLOYMENT: Note<String> = Note::plain("UnfinishedDeployment");
+
+/// Options of high availability that the cluster was started with.
+pub const STARTED_WITH: Note<BTreeMap<String, String>> = Note::json("HighAvailability");
+
+/// Jobs that ran before the one on record, and whose HA metadata in ZooKeeper may still be there. What
+/// else is there may be another's: a cluster of this name in another namespace has the same place unless
+/// its `path.root` says otherwise.
+pub const FORMER_JOBS: Note<JobIds> = Note::plain("FormerJobs");
+
+/// How often a failed job was started again.
+pub const RESTART_ATTEMPTS: Note<Attempts> = Note::json("RestartAttempts");
+
+/// Restarts and checkpoints of a running job, in the Java operator's form.
+pub const CLUSTER_HEALTH: Note<HealthInfo> = Note::json("ClusterHealthInfo");
+
+/// The generation that Flink was asked to scale to. A second try would meet the same refusal.
+pub const SCALED_TO: Note<i64> = Note::plain("InPlaceScaling");
+
+/// A redeploy that waits for the statistics of the job that it drops.
+pub const REDEPLOY_WAITS: Note<Waiting> = Note::plain("RedeployWaits");
+
+/// Since when a deletion waits for a JobManager that cannot be asked for its jobs.
+pub const AWAY_SINCE: Note<Timestamp> = Note::plain("AwaySince");
+
+/// The entries that hold for one cluster, and mean nothing for the next.
+pub(super) const OF_ONE_CLUSTER: [&str; 6] = [
+    CLUSTER_HEALTH.key,
+    REPLACED_DEPLOYMENT.key,
+    REMOVED_UNSTARTED.key,
+    STARTING_JOB.key,
+    STARTED_WITH.key,
+    UNFINISHED_DEPLOYMENT.key,
+];
+
+/// `status.clusterInfo`.
+type ClusterInfo = BTreeMap<String, String>;
+
+/// An entry of `status.clusterInfo`, with its type.
+pub struct Note<T> {
+    pub key: &'static str,
+    parse: fn(&str) -> Option<T>,
+    to_text: fn(&T) -> String,
+}
+
+impl<T: FromStr + Display> Note<T> {
+    const fn plain(key: &'static str) -> Self {
+        Self { key, parse: |text| text.parse().ok(), to_text: T::to_string }
+    }
+}
+
+impl<T: Serialize + DeserializeOwned> Note<T> {
+    const fn json(key: &'static str) -> Self {
+        Self {
+            key,
+            parse: |text| serde_json::from_str(text).ok(),
+            to_text: |value| serde_json::json!(value).to_string(),
+        }
+    }
+}
+
+impl<T> Note<T> {
+    /// What is noted. An entry that cannot be read counts as none.
+    pub fn get(&self, info: &ClusterInfo) -> Option<T> {
+        (self.parse)(info.get(self.key)?)
+    }
+
+    pub fn set(&self, info: &mut ClusterInfo, value: &T) {
+        info.insert(self.key.to_owned(), (self.to_text)(value));
+    }
+
+    /// Takes the note out; answers whether there was one.
+    pub fn clear(&self, info: &mut ClusterInfo) -> bool {
+        info.remove(self.key).is_some()
+    }
+}
+
+/// Ids of jobs, the oldest first.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct JobIds(pub Vec<String>);
+
+impl FromStr for JobIds {
+    type Err = std::convert::Infallible;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        // They become paths, and anybody may have written them.
+        let is_id = |id: &&str| !id.is_empty() && id.bytes().all(|b| b.is_ascii_alphanumeric());
+        Ok(Self(text.split(',').filter(is_id).map(str::to_owned).collect()))
+    }
+}
+
+impl Display for JobIds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.join(","))
+    }
+}
+
+/// A wait that belongs to one generation of the spec.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Waiting {
+    pub generation: i64,
+    pub since: Timestamp,
+}
+
+impl FromStr for Waiting {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (generation, since) = text.split_once(' ').ok_or(())?;
+        let generation = generation.parse().map_err(|_| ())?;
+        Ok(Self { generation, since: since.parse().map_err(|_| ())? })
+    }
+}
+
+impl Display for Waiting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.generation, self.since)
+    }
+}
+
+#[cfg(test)]
+mod tests;
