@@ -4,12 +4,14 @@
 //! before anything is destroyed or submitted, so that any pass, of any process, can go on from what
 //! it finds.
 
-use super::diff::{ChangeClass, diff};
+use super::diff::{ChangeClass, SpecDiff, diff};
 use super::error_document::{Document, ErrorNote, ErrorType, Part};
 use super::extension::verdict::{Outcome, Version};
 use super::observe::{SOON, foreign_deployment};
 use super::pass;
 use super::plan::{Component, Plan, Step};
+use super::reconcile::{Lifecycle, RETURNED};
+use super::reconciled::ReconciledSpec;
 use super::restore::RestorePoint;
 use super::validate;
 use super::version::{allow_running_version, refuse_old_version};
@@ -17,7 +19,7 @@ use super::world::{AnyQuestion, Question, World};
 use api::DEPLOYMENT_FINALIZER;
 use api::deployment::FlinkDeployment;
 use api::job::{JobState, UpgradeMode};
-use api::status::{JobStatusState, ReconciliationState};
+use api::status::ReconciliationState;
 use config::cluster::{is_high_availability_readable, is_kubernetes_high_availability_on};
 use config::option::InvalidValue;
 use config::options;
@@ -137,40 +139,6 @@ pub fn decide(world: &World<'_>) -> Result<Plan, Question> {
 }
 
 impl Pass<'_> {
-    fn run(&mut self) -> Result<Plan, Halt> {
-        let metadata = &self.world.resource.metadata;
-        if self.is_canary() {
-            return Ok(self.leave_canary());
-        }
-        if metadata.deletion_timestamp.is_some() {
-            return self.delete();
-        }
-        if let Err(error) = self.read_last() {
-            return Err(Halt::problem(corrupt_spec(&error.reason)));
-        }
-        let finalizers = metadata.finalizers.as_deref().unwrap_or_default();
-        if !finalizers.iter().any(|finalizer| finalizer == DEPLOYMENT_FINALIZER) {
-            self.steps.push(Step::AddFinalizer);
-        }
-        self.observe()?;
-        if self.last.is_some()
-            && let Some(plan) = self.delete_stopped_cluster()?
-        {
-            return Ok(plan);
-        }
-        if let Some(because) = self.validate()? {
-            return Ok(self.finish(because, None));
-        }
-        self.warn_of_schedules();
-        self.reconcile()
-    }
-
-    /// Why there is nothing to go on with.
-    fn validate(&mut self) -> Result<Option<String>, Halt> {
-        let Outcome { violations, hold } = self.judge()?;
-        Ok(self.accept(&violations, hold, self.violation_reason(VALIDATION_ERROR)))
-    }
-
     /// Whether the job keeps no state, by a spec that is carried out. Observing comes first, and a spec
     /// that will be refused drops none.
     pub(super) fn is_stateless_in_force(&self) -> Result<bool, Halt> {
@@ -209,100 +177,6 @@ impl Pass<'_> {
         }
         let version = Version { generation: self.generation, session: None };
         Ok(validators.judge(version, *now, &facts.verdict, Question::Verdict)?)
-    }
-
-    fn reconcile(&mut self) -> Result<Plan, Halt> {
-        let Some(last) = self.last.clone() else { return self.first_deployment() };
-        if let Some(message) = self.own.rerun.take() {
-            return self.refuse_rerun(&last, message);
-        }
-        if let Some(trigger_id) = self.pending_stop() {
-            return self.go_on_stopping(&last, &trigger_id);
-        }
-        if self.status.reconciliation_status.state == ReconciliationState::Upgrading {
-            if self.status.job_status.state == Some(JobStatusState::Cancelling) {
-                return self.wait_for_cancel(&last);
-            }
-            let diff = diff(&last.spec, &self.spec);
-            if diff.class() == ChangeClass::SavepointRedeploy {
-                // Whatever was to be started, its user wants another state now; or the start was
-                // refused, and this is the answer.
-                return self.redeploy_from_savepoint(&last, &diff);
-            }
-            if self.is_session() {
-                self.refuse_moved_jobs(&last)?;
-                return self.start_session();
-            }
-            return self.start_again(&last);
-        }
-        let diff = diff(&last.spec, &self.spec);
-        if self.status.reconciliation_status.state == ReconciliationState::RollingBack {
-            return self.go_on_rolling_back(&last, &diff);
-        }
-        if self.own.is_unfinished
-            && let Some(plan) = self.finish_cluster(&last, diff.class())?
-        {
-            return Ok(plan);
-        }
-        let is_resumed =
-            last.job_state() == JobState::Suspended && self.desired_state() == JobState::Running;
-        if diff.class() == ChangeClass::Ignore {
-            self.forget_failed_stop();
-            self.move_ingress(&last, &diff)?;
-            let last = self.last.clone().unwrap_or(last);
-            self.refresh_metadata(&last);
-            let last = self.last.clone().unwrap_or(last);
-            if let Some(plan) = self.roll_back_if_due(&last)? {
-                return Ok(plan);
-            }
-            return self.look_after(&last);
-        }
-        if let Some(plan) = self.hold_for_savepoint(&last)? {
-            return Ok(plan);
-        }
-        if self.status.reconciliation_status.state == ReconciliationState::RolledBack
-            && let deployed = self.deployed_spec(&last)
-            && super::diff::diff(&deployed, &self.spec).class() == ChangeClass::Ignore
-        {
-            self.beside_ingress(deployed.ingress.as_ref(), |pass| {
-                pass.store_as_it_runs();
-                Ok(())
-            })?;
-            let again = if deployed.ingress == self.spec.ingress { self.interval() } else { SOON };
-            return Ok(self.finish("the spec is the one that runs since the rollback", Some(again)));
-        }
-        if self.desired_state() == JobState::Running {
-            refuse_old_version(&self.spec)?;
-        }
-        let ingress = last.spec.ingress.as_ref();
-        let scaled = self.beside_ingress(ingress, |pass| pass.scale_task_managers(&last, &diff))?;
-        if let Some(plan) = scaled {
-            return Ok(plan);
-        }
-        if self.is_session() {
-            return self.replace_session(&last, &diff);
-        }
-        if diff.class() == ChangeClass::SavepointRedeploy {
-            return self.redeploy_from_savepoint(&last, &diff);
-        }
-        if diff.class() == ChangeClass::Scale
-            && !self.is_standalone()
-            && let Some(plan) = self.beside_ingress(ingress, |pass| pass.scale_in_place(&last))?
-        {
-            return Ok(plan);
-        }
-        if last.job_state() == JobState::Running {
-            return self.stop(&last, &diff);
-        }
-        if is_resumed {
-            return self.announcing(&diff, |pass| pass.start_again(&last));
-        }
-        // Suspended before and after: the new spec is what a resume will start.
-        if self.last_mode() == UpgradeMode::LastState {
-            self.refuse_moved_metadata(&last.spec, &self.spec)?;
-        }
-        self.store_suspended(last.spec.job.as_ref().map(|job| job.upgrade_mode));
-        Ok(self.finish("the suspended job's spec is updated", Some(self.interval())))
     }
 
     fn first_deployment(&mut self) -> Result<Plan, Halt> {
@@ -378,6 +252,146 @@ impl Pass<'_> {
             Ok(_) => Ok(()),
             Err(reason) => Err(Halt::cannot(format!("HA metadata cannot be read: {reason}"))),
         }
+    }
+}
+
+impl Lifecycle for FlinkDeployment {
+    fn leave_canary(pass: &Pass<'_>) -> Plan {
+        pass.leave_canary()
+    }
+
+    fn delete(pass: &mut Pass<'_>) -> Result<Plan, Halt> {
+        pass.delete()
+    }
+
+    fn unreadable(reason: &str) -> Problem {
+        corrupt_spec(reason)
+    }
+
+    fn observe(pass: &mut Pass<'_>) -> Result<Option<Plan>, Halt> {
+        let finalizers = pass.world.resource.metadata.finalizers.as_deref().unwrap_or_default();
+        if !finalizers.iter().any(|finalizer| finalizer == DEPLOYMENT_FINALIZER) {
+            pass.steps.push(Step::AddFinalizer);
+        }
+        pass.observe()?;
+        if pass.last.is_some() { pass.delete_stopped_cluster() } else { Ok(None) }
+    }
+
+    fn validate(pass: &mut Pass<'_>) -> Result<Option<Plan>, Halt> {
+        let Outcome { violations, hold } = pass.judge()?;
+        let because = pass.accept(&violations, hold, pass.violation_reason(VALIDATION_ERROR));
+        Ok(because.map(|because| pass.finish(because, None)))
+    }
+
+    fn settle_record(pass: &mut Pass<'_>) -> Result<Option<Plan>, Halt> {
+        match (pass.last.clone(), pass.own.rerun.take()) {
+            (Some(last), Some(message)) => pass.refuse_rerun(&last, message).map(Some),
+            (Some(_) | None, _) => Ok(None),
+        }
+    }
+
+    fn deploy(pass: &mut Pass<'_>) -> Result<Plan, Halt> {
+        pass.first_deployment()
+    }
+
+    fn continue_stop(
+        pass: &mut Pass<'_>,
+        last: &ReconciledSpec,
+        trigger_id: &str,
+    ) -> Result<Plan, Halt> {
+        pass.continue_stop(last, trigger_id)
+    }
+
+    fn continue_cancel(pass: &mut Pass<'_>, last: &ReconciledSpec) -> Result<Plan, Halt> {
+        pass.continue_cancel(last)
+    }
+
+    fn start(pass: &mut Pass<'_>, last: &ReconciledSpec) -> Result<Plan, Halt> {
+        if pass.is_session() {
+            pass.refuse_moved_jobs(last)?;
+            return pass.start_session();
+        }
+        pass.start_again(last)
+    }
+
+    fn continue_rollback(
+        pass: &mut Pass<'_>,
+        last: &ReconciledSpec,
+        diff: &SpecDiff,
+    ) -> Result<Plan, Halt> {
+        pass.continue_rollback(last, diff)
+    }
+
+    fn finish_start(
+        pass: &mut Pass<'_>,
+        last: &ReconciledSpec,
+        diff: &SpecDiff,
+    ) -> Result<Option<Plan>, Halt> {
+        if pass.own.is_unfinished { pass.finish_cluster(last, diff.class()) } else { Ok(None) }
+    }
+
+    fn apply_ignored(
+        pass: &mut Pass<'_>,
+        last: &ReconciledSpec,
+        diff: &SpecDiff,
+    ) -> Result<(), Halt> {
+        pass.move_ingress(last, diff)
+    }
+
+    fn keep(pass: &mut Pass<'_>, last: &ReconciledSpec) -> Result<Plan, Halt> {
+        match pass.roll_back_if_due(last)? {
+            Some(plan) => Ok(plan),
+            None => pass.maintain(last),
+        }
+    }
+
+    fn return_to_stable(pass: &mut Pass<'_>, last: &ReconciledSpec) -> Result<Option<Plan>, Halt> {
+        let is_rolled_back =
+            pass.status.reconciliation_status.state == ReconciliationState::RolledBack;
+        let runs = pass.deployed_spec(last);
+        if !is_rolled_back || diff(&runs, &pass.spec).class() != ChangeClass::Ignore {
+            return Ok(None);
+        }
+        pass.beside_ingress(runs.ingress.as_ref(), |pass| {
+            pass.store_as_it_runs();
+            Ok(())
+        })?;
+        let again = if runs.ingress == pass.spec.ingress { pass.interval() } else { SOON };
+        Ok(Some(pass.finish(RETURNED, Some(again))))
+    }
+
+    fn refuse_version(pass: &Pass<'_>) -> Result<(), Halt> {
+        refuse_old_version(&pass.spec)
+    }
+
+    fn scale(
+        pass: &mut Pass<'_>,
+        last: &ReconciledSpec,
+        diff: &SpecDiff,
+    ) -> Result<Option<Plan>, Halt> {
+        let ingress = last.spec.ingress.as_ref();
+        if pass.is_standalone() {
+            return pass.beside_ingress(ingress, |pass| pass.scale_task_managers(last, diff));
+        }
+        if pass.is_session() {
+            return Ok(None);
+        }
+        pass.beside_ingress(ingress, |pass| pass.scale_in_place(last))
+    }
+
+    fn redeploy(pass: &mut Pass<'_>, last: &ReconciledSpec, diff: &SpecDiff) -> Result<Plan, Halt> {
+        pass.redeploy_from_savepoint(last, diff)
+    }
+
+    fn stop(pass: &mut Pass<'_>, last: &ReconciledSpec, diff: &SpecDiff) -> Result<Plan, Halt> {
+        if pass.is_session() { pass.replace_session(last, diff) } else { pass.stop(last, diff) }
+    }
+
+    fn refuse_edit_of_suspended(pass: &Pass<'_>, last: &ReconciledSpec) -> Result<(), Halt> {
+        if pass.last_mode() == UpgradeMode::LastState {
+            pass.refuse_moved_metadata(&last.spec, &pass.spec)?;
+        }
+        Ok(())
     }
 }
 

@@ -31,9 +31,9 @@ const CHANGE_PATIENCE: SignedDuration = SignedDuration::from_mins(1);
 
 impl Pass<'_> {
     /// Nothing to change: recover, clean up, or rest.
-    pub(super) fn look_after(&mut self, last: &ReconciledSpec) -> Result<Plan, Halt> {
+    pub(super) fn maintain(&mut self, last: &ReconciledSpec) -> Result<Plan, Halt> {
         if self.is_session() {
-            return self.look_after_session(last);
+            return self.maintain_session(last);
         }
         let config = self.observe_config()?;
         let job_manager = self.status.job_manager_deployment_status;
@@ -56,7 +56,7 @@ impl Pass<'_> {
                 return self.recover(last);
             }
         }
-        if let Some(plan) = self.look_after_task_managers(last)? {
+        if let Some(plan) = self.maintain_task_managers(last)? {
             return Ok(plan);
         }
         if is_terminal && job_manager != JobManagerDeploymentStatus::Missing {
@@ -65,7 +65,7 @@ impl Pass<'_> {
         if is_running {
             self.note_if_late(last)?;
         }
-        let next = self.look_after_snapshots(&config)?;
+        let next = self.maintain_snapshots(&config)?;
         let because = self.resting_because();
         let look_again = match job_manager {
             JobManagerDeploymentStatus::Ready if state == Some(JobStatusState::Running) => {

@@ -48,10 +48,10 @@ impl Pass<'_> {
     }
 
     pub(super) fn delete(&mut self) -> Result<Plan, Halt> {
-        self.go_on_deleting().map_err(|halt| told(&mut self.blocker, halt))
+        self.continue_deletion().map_err(|halt| told(&mut self.blocker, halt))
     }
 
-    fn go_on_deleting(&mut self) -> Result<Plan, Halt> {
+    fn continue_deletion(&mut self) -> Result<Plan, Halt> {
         if !self.has_finalizer() {
             return Ok(self.untouched("being deleted without this operator's finalizer"));
         }

@@ -181,8 +181,8 @@ impl Kind for FlinkDeployment {
         note(pass, &SCALED_TO, generation);
     }
 
-    fn look_after(pass: &mut Pass<'_>, last: &ReconciledSpec) -> Result<Plan, Halt> {
-        pass.look_after(last)
+    fn maintain(pass: &mut Pass<'_>, last: &ReconciledSpec) -> Result<Plan, Halt> {
+        pass.maintain(last)
     }
 }
 

@@ -45,7 +45,7 @@ impl<K: Kind> Pass<'_, K> {
     ) -> Result<Option<PlanOf<K>>, Halt<K::Question>> {
         let Some(wait) = self.pause_after_failed_stop() else { return Ok(None) };
         self.wake_within(wait);
-        let plan = K::look_after(self, last)?;
+        let plan = K::maintain(self, last)?;
         let because = "the change waits: the stop-with-savepoint failed, and is tried again later";
         Ok(Some(Plan { because: because.to_owned(), ..plan }))
     }

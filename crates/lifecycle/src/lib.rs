@@ -38,6 +38,7 @@ mod observe;
 mod pass;
 pub mod phase;
 pub mod plan;
+pub mod reconcile;
 pub mod reconciled;
 pub mod record;
 mod redeploy;

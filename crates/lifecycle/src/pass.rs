@@ -110,7 +110,7 @@ pub(super) trait Kind: Sized {
     fn note_scaling(pass: &mut Pass<'_, Self>, generation: Option<i64>);
 
     /// Does what there is to do while no change of the spec is carried out.
-    fn look_after(
+    fn maintain(
         pass: &mut Pass<'_, Self>,
         last: &Reconciled<Self::Spec>,
     ) -> Result<PlanOf<Self>, Halt<Self::Question>>;

@@ -12,39 +12,105 @@ use super::job;
 use super::pass::StatusOfJob;
 use super::reconciled::{Reconciled, StoredSpec};
 
-/// Where a `FlinkDeployment` or `FlinkSessionJob` stands.
+/// Where a `FlinkDeployment` or `FlinkSessionJob` stands; [`Phase::text`] says what each is.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Phase {
-    /// Nothing was deployed yet.
     New,
-    /// `lastReconciledSpec` cannot be read. Nothing is done until it can.
     Unreadable,
-    /// The spec on record was deployed. Its job runs, starts, fails or has ended by itself.
     Running,
-    /// The job is being stopped with a savepoint, for its successor or to be suspended.
     Stopping,
-    /// The job is being cancelled, for its successor or to be suspended.
     Cancelling,
-    /// What ran is gone or going, and the spec on record is to be started.
     Starting,
-    /// The job is stopped, and its restore point is on record.
     Suspended,
-    /// A spec did not get stable: what runs of it is gone or going, and the last stable one is to be
-    /// started.
     RollingBack,
-    /// The last stable spec runs in the place of the one on record.
     RolledBack,
-    /// The resource is being deleted.
     Deleting,
 }
 
 impl Phase {
+    pub const ALL: [Self; 10] = [
+        Self::New,
+        Self::Unreadable,
+        Self::Running,
+        Self::Stopping,
+        Self::Cancelling,
+        Self::Starting,
+        Self::Suspended,
+        Self::RollingBack,
+        Self::RolledBack,
+        Self::Deleting,
+    ];
+
+    /// What it means that a resource is in this phase.
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::New => "Nothing was deployed yet.",
+            Self::Unreadable => {
+                "`lastReconciledSpec` cannot be read. Nothing is done until it can."
+            }
+            Self::Running => {
+                "The spec on record was deployed. Its job runs, starts, fails or has ended by itself."
+            }
+            Self::Stopping => {
+                "The job is being stopped with a savepoint, for its successor or to be suspended."
+            }
+            Self::Cancelling => "The job is being cancelled, for its successor or to be suspended.",
+            Self::Starting => "What ran is gone or going, and the spec on record is to be started.",
+            Self::Suspended => "The job is stopped, and its restore point is on record.",
+            Self::RollingBack => {
+                "A spec did not become stable: what runs of it is gone or going, and the last stable one \
+                 is to be started."
+            }
+            Self::RolledBack => "The last stable spec runs in the place of the one on record.",
+            Self::Deleting => "The resource is being deleted.",
+        }
+    }
+
+    /// By which fields of the status a resource is in this phase; the first row that fits counts.
+    pub const fn record(self) -> &'static str {
+        match self {
+            Self::Deleting => "`lifecycleState` is `DELETING` or `DELETED`",
+            Self::New => "no `lastReconciledSpec`",
+            Self::Unreadable => "a `lastReconciledSpec` that is no spec",
+            Self::Stopping => "a trigger of an upgrade in `jobStatus.savepointInfo`",
+            Self::Cancelling => "`state` is `UPGRADING`, and `jobStatus.state` is `CANCELLING`",
+            Self::Starting => "`state` is `UPGRADING`",
+            Self::RollingBack => "`state` is `ROLLING_BACK`",
+            Self::Suspended => {
+                "`state` is `DEPLOYED` or `ROLLED_BACK`, and the job of `lastReconciledSpec` is suspended"
+            }
+            Self::RolledBack => "`state` is `ROLLED_BACK`",
+            Self::Running => "`state` is `DEPLOYED`",
+        }
+    }
+
     pub fn of_deployment(status: &DeploymentStatus) -> Self {
         of::<FlinkDeploymentSpec>(status)
     }
 
     pub fn of_session_job(status: &SessionJobStatus) -> Self {
         of::<FlinkSessionJobSpec>(status)
+    }
+
+    /// The phase of a resource that is not being deleted, and on whose record the job is in this state.
+    pub(super) fn of_record(status: &impl StatusOfJob, last: JobState) -> Self {
+        if job::pending_stop(status.job()).is_some() {
+            // Whatever else is on record, how the stop ends comes first.
+            return Self::Stopping;
+        }
+        let is_cancelling = status.job().state == Some(JobStatusState::Cancelling);
+        match status.reconciliation().state {
+            ReconciliationState::Upgrading if is_cancelling => Self::Cancelling,
+            ReconciliationState::Upgrading => Self::Starting,
+            ReconciliationState::RollingBack => Self::RollingBack,
+            ReconciliationState::Deployed | ReconciliationState::RolledBack
+                if last == JobState::Suspended =>
+            {
+                Self::Suspended
+            }
+            ReconciliationState::RolledBack => Self::RolledBack,
+            ReconciliationState::Deployed => Self::Running,
+        }
     }
 
     /// The phases that a pass may store after this one, beside the same again.
@@ -55,7 +121,8 @@ impl Phase {
         };
         match self {
             New | Suspended => &[Starting, Deleting],
-            Unreadable | Deleting => &[Deleting],
+            Unreadable => &[Deleting],
+            Deleting => &[],
             Running => &[Stopping, Cancelling, Starting, Suspended, RollingBack, Deleting],
             // A stop that failed leaves the job running, as what it ran as.
             Stopping => &[Running, RolledBack, Starting, Suspended, Deleting],
@@ -81,22 +148,5 @@ fn of<S: StoredSpec>(status: &impl StatusOfJob) -> Phase {
     let reconciliation = status.reconciliation();
     let Some(text) = &reconciliation.last_reconciled_spec else { return Phase::New };
     let Ok(last) = Reconciled::<S>::parse(text) else { return Phase::Unreadable };
-    if job::pending_stop(status.job()).is_some() {
-        // Whatever else is on record, how the stop ends comes first.
-        return Phase::Stopping;
-    }
-    match reconciliation.state {
-        ReconciliationState::Upgrading
-            if status.job().state == Some(JobStatusState::Cancelling) =>
-        {
-            Phase::Cancelling
-        }
-        ReconciliationState::Upgrading => Phase::Starting,
-        ReconciliationState::RollingBack => Phase::RollingBack,
-        ReconciliationState::RolledBack => Phase::RolledBack,
-        ReconciliationState::Deployed => match last.job_state() {
-            JobState::Running => Phase::Running,
-            JobState::Suspended => Phase::Suspended,
-        },
-    }
+    Phase::of_record(status, last.job_state())
 }

@@ -159,12 +159,13 @@ impl<K: Kind> Pass<'_, K> {
     }
 
     /// A change that needs nothing done is still noted as seen.
-    pub(super) fn refresh_metadata(&mut self, last: &Reconciled<K::Spec>) {
+    pub(super) fn refresh_metadata(&mut self) {
+        let Some(last) = &self.last else { return };
         if self.status.observed_generation() == Some(self.generation) {
             return;
         }
-        self.status.set_observed_generation(self.generation);
         let refreshed = job::refreshed(last, &self.spec);
+        self.status.set_observed_generation(self.generation);
         let was_stable = self.is_stable();
         self.store_last(refreshed);
         if was_stable {

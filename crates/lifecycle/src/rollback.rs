@@ -284,7 +284,7 @@ impl application::Pass<'_> {
     }
 
     /// The failed JobManager goes, the last stable spec comes. A user who edits meanwhile wins.
-    pub(super) fn go_on_rolling_back(
+    pub(super) fn continue_rollback(
         &mut self,
         last: &ReconciledSpec,
         diff: &SpecDiff,

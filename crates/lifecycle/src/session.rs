@@ -53,14 +53,14 @@ impl Pass<'_> {
         diff: &SpecDiff,
     ) -> Result<Plan, Halt> {
         if let Err(halt) = self.refuse_what_cannot_be_made() {
-            return self.go_on_as_it_is(last, halt);
+            return self.maintain_as_it_is(last, halt);
         }
         if let Err(halt) = self.refuse_moved_jobs(last) {
-            return self.go_on_as_it_is(last, halt);
+            return self.maintain_as_it_is(last, halt);
         }
         if let Err(halt) = self.refuse_what_is_refused() {
             self.wake_within(PROBLEM_INTERVAL_MAX);
-            return self.go_on_as_it_is(last, halt);
+            return self.maintain_as_it_is(last, halt);
         }
         self.announce(diff);
         self.announce_stop();
@@ -91,7 +91,7 @@ impl Pass<'_> {
     }
 
     /// Nothing to change: recover, or rest.
-    pub(super) fn look_after_session(&mut self, last: &ReconciledSpec) -> Result<Plan, Halt> {
+    pub(super) fn maintain_session(&mut self, last: &ReconciledSpec) -> Result<Plan, Halt> {
         let config = self.observe_config()?;
         let job_manager = self.status.job_manager_deployment_status;
         if job_manager == JobManagerDeploymentStatus::Missing
@@ -99,7 +99,7 @@ impl Pass<'_> {
         {
             return self.recover_session(last);
         }
-        if let Some(plan) = self.look_after_task_managers(last)? {
+        if let Some(plan) = self.maintain_task_managers(last)? {
             return Ok(plan);
         }
         let look_again = match job_manager {

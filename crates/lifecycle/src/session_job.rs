@@ -25,17 +25,16 @@ use std::time::Duration;
 use self::plan::{Plan, Step};
 use self::world::{Question, World};
 use super::application::{self, Problem, VALIDATION_ERROR};
-use super::diff::{ChangeClass, diff_session_job};
+use super::diff::SpecDiff;
 use super::extension::verdict::Outcome;
-use super::job;
 use super::pass;
-use super::reconciled::running_spec;
+use super::reconcile::{Lifecycle, RETURNED};
+use super::reconciled::{ReconciledJob, running_spec};
 use super::validate::session_job::{SessionCluster, SessionJobInput, validate};
 use api::SESSION_JOB_FINALIZER;
 use api::deployment::FlinkDeployment;
-use api::job::JobState;
 use api::session_job::FlinkSessionJob;
-use api::status::{JobManagerDeploymentStatus, JobStatusState, ReconciliationState};
+use api::status::{JobManagerDeploymentStatus, ReconciliationState};
 use api::version::FlinkVersion;
 
 /// Label with the name of the job's cluster, for selectors.
@@ -57,43 +56,6 @@ pub fn decide(world: &World<'_>) -> Result<Plan, Question> {
 }
 
 impl Pass<'_> {
-    fn run(&mut self) -> Result<Plan, Halt> {
-        let metadata = &self.world.resource.metadata;
-        if self.is_canary() {
-            return Ok(self.leave_canary());
-        }
-        if metadata.deletion_timestamp.is_some() {
-            return self.delete();
-        }
-        if let Err(error) = self.read_last() {
-            return Err(Halt::problem(corrupt_spec(&error.reason)));
-        }
-        self.mark_resource();
-        let Some(cluster) = self.world.cluster else { return Ok(self.miss_cluster()) };
-        let is_supported =
-            |version: Option<FlinkVersion>| version.is_some_and(FlinkVersion::is_supported);
-        // The spec may be one that its cluster refused.
-        if !is_supported(cluster.spec.flink_version) && !is_supported(self.running_version()) {
-            return Ok(self.refuse_version(cluster));
-        }
-        if self.is_cluster_ready() {
-            self.observe()?;
-        }
-        if let Some(plan) = self.go_to_wanted_cluster() {
-            return Ok(plan);
-        }
-        if let Some(because) = self.validate()? {
-            return Ok(self.finish(because, None));
-        }
-        if !self.is_cluster_ready() {
-            let because =
-                format!("waiting for the session cluster `{}` to be READY", self.cluster_name());
-            return Ok(self.finish(because, Some(self.interval())));
-        }
-        self.warn_of_schedules();
-        self.reconcile()
-    }
-
     /// The finalizer, and the label that users select the jobs of a cluster by.
     fn mark_resource(&mut self) {
         let metadata = &self.world.resource.metadata;
@@ -204,68 +166,113 @@ impl Pass<'_> {
         }
         Ok(validators.judge(self.world.version(), *now, &facts.verdict, Question::Verdict)?)
     }
+}
 
-    fn reconcile(&mut self) -> Result<Plan, Halt> {
-        if let Some(plan) = self.heed_set_back_record()? {
-            return Ok(plan);
+impl Lifecycle for FlinkSessionJob {
+    fn leave_canary(pass: &Pass<'_>) -> Plan {
+        pass.leave_canary()
+    }
+
+    fn delete(pass: &mut Pass<'_>) -> Result<Plan, Halt> {
+        pass.delete()
+    }
+
+    fn unreadable(reason: &str) -> Problem {
+        corrupt_spec(reason)
+    }
+
+    fn observe(pass: &mut Pass<'_>) -> Result<Option<Plan>, Halt> {
+        pass.mark_resource();
+        let Some(cluster) = pass.world.cluster else { return Ok(Some(pass.miss_cluster())) };
+        let is_supported =
+            |version: Option<FlinkVersion>| version.is_some_and(FlinkVersion::is_supported);
+        // The spec may be one that its cluster refused.
+        if !is_supported(cluster.spec.flink_version) && !is_supported(pass.running_version()) {
+            return Ok(Some(pass.refuse_version(cluster)));
         }
-        if let Some(plan) = self.settle_submission()? {
-            return Ok(plan);
+        if pass.is_cluster_ready() {
+            pass.observe()?;
         }
-        let Some(last) = self.last.clone() else { return self.first_deployment() };
-        if let Some(trigger_id) = job::pending_stop(&self.status.job_status) {
-            return self.go_on_stopping(&last, &trigger_id);
+        Ok(pass.go_to_wanted_cluster())
+    }
+
+    fn validate(pass: &mut Pass<'_>) -> Result<Option<Plan>, Halt> {
+        if let Some(because) = pass.validate()? {
+            return Ok(Some(pass.finish(because, None)));
         }
-        if self.status.reconciliation_status.state == ReconciliationState::Upgrading {
-            if self.status.job_status.state == Some(JobStatusState::Cancelling) {
-                return self.wait_for_cancel();
-            }
-            let diff = diff_session_job(&last.spec, &self.spec);
-            if diff.class() == ChangeClass::SavepointRedeploy {
-                // Whatever was to be started, its user wants another state now; or the start was
-                // refused, and this is the answer.
-                return self.redeploy_from_savepoint(&last, &diff);
-            }
-            if last.is_first_deployment() {
-                return self.first_deployment();
-            }
-            return self.start_again(&last);
+        if pass.is_cluster_ready() {
+            return Ok(None);
         }
-        let diff = diff_session_job(&last.spec, &self.spec);
-        if self.status.reconciliation_status.state == ReconciliationState::RollingBack {
-            return self.go_on_rolling_back(&last, &diff);
+        let because =
+            format!("waiting for the session cluster `{}` to be READY", pass.cluster_name());
+        Ok(Some(pass.finish(because, Some(pass.interval()))))
+    }
+
+    fn settle_record(pass: &mut Pass<'_>) -> Result<Option<Plan>, Halt> {
+        match pass.heed_set_back_record()? {
+            Some(plan) => Ok(Some(plan)),
+            None => pass.settle_submission(),
         }
-        if diff.class() == ChangeClass::Ignore {
-            self.forget_failed_stop();
-            self.refresh_metadata(&last);
-            let last = self.last.clone().unwrap_or(last);
-            return self.look_after(&last);
+    }
+
+    fn deploy(pass: &mut Pass<'_>) -> Result<Plan, Halt> {
+        pass.first_deployment()
+    }
+
+    fn continue_stop(
+        pass: &mut Pass<'_>,
+        last: &ReconciledJob,
+        trigger_id: &str,
+    ) -> Result<Plan, Halt> {
+        pass.continue_stop(last, trigger_id)
+    }
+
+    fn continue_cancel(pass: &mut Pass<'_>, _last: &ReconciledJob) -> Result<Plan, Halt> {
+        pass.continue_cancel()
+    }
+
+    fn start(pass: &mut Pass<'_>, last: &ReconciledJob) -> Result<Plan, Halt> {
+        let is_starting = pass.status.reconciliation_status.state == ReconciliationState::Upgrading;
+        if is_starting && last.is_first_deployment() {
+            return pass.first_deployment();
         }
-        if let Some(plan) = self.hold_for_savepoint(&last)? {
-            return Ok(plan);
+        pass.start_again(last)
+    }
+
+    fn continue_rollback(
+        pass: &mut Pass<'_>,
+        last: &ReconciledJob,
+        diff: &SpecDiff,
+    ) -> Result<Plan, Halt> {
+        pass.continue_rollback(last, diff)
+    }
+
+    fn keep(pass: &mut Pass<'_>, last: &ReconciledJob) -> Result<Plan, Halt> {
+        pass.maintain(last)
+    }
+
+    fn return_to_stable(pass: &mut Pass<'_>, _last: &ReconciledJob) -> Result<Option<Plan>, Halt> {
+        if !pass.is_back_at_stable() {
+            return Ok(None);
         }
-        if self.is_back_at_stable() {
-            self.store_as_it_runs();
-            let because = "the spec is the one that runs since the rollback";
-            return Ok(self.finish(because, Some(self.interval())));
-        }
-        if diff.class() == ChangeClass::SavepointRedeploy {
-            return self.redeploy_from_savepoint(&last, &diff);
-        }
-        if diff.class() == ChangeClass::Scale
-            && let Some(plan) = self.scale_in_place(&last)?
-        {
-            return Ok(plan);
-        }
-        if last.job_state() == JobState::Running {
-            return self.stop(&last, &diff);
-        }
-        if self.desired_state() == JobState::Running {
-            return self.announcing(&diff, |pass| pass.start_again(&last));
-        }
-        // Suspended before and after: the new spec is what a resume will start.
-        self.store_suspended(None);
-        Ok(self.finish("the suspended job's spec is updated", Some(self.interval())))
+        pass.store_as_it_runs();
+        Ok(Some(pass.finish(RETURNED, Some(pass.interval()))))
+    }
+
+    fn scale(
+        pass: &mut Pass<'_>,
+        last: &ReconciledJob,
+        _diff: &SpecDiff,
+    ) -> Result<Option<Plan>, Halt> {
+        pass.scale_in_place(last)
+    }
+
+    fn redeploy(pass: &mut Pass<'_>, last: &ReconciledJob, diff: &SpecDiff) -> Result<Plan, Halt> {
+        pass.redeploy_from_savepoint(last, diff)
+    }
+
+    fn stop(pass: &mut Pass<'_>, last: &ReconciledJob, diff: &SpecDiff) -> Result<Plan, Halt> {
+        pass.stop(last, diff)
     }
 }
 

@@ -46,7 +46,7 @@ impl<K: Kind> Pass<'_, K> {
     }
 
     /// Asks for the snapshots that are due and lets old ones go; says when the next is due.
-    pub(super) fn look_after_snapshots(
+    pub(super) fn maintain_snapshots(
         &mut self,
         config: &FlinkConfig,
     ) -> Result<Option<Duration>, Halt<K::Question>> {
@@ -313,7 +313,7 @@ impl<K: Kind> Pass<'_, K> {
         if !is_pending || is_free || self.status.job().state != Some(JobStatusState::Running) {
             return Ok(None);
         }
-        let plan = K::look_after(self, last)?;
+        let plan = K::maintain(self, last)?;
         let because = "the change waits for the savepoint that is being taken".to_owned();
         Ok(Some(Plan { because, ..plan }))
     }

@@ -137,7 +137,7 @@ impl Pass<'_> {
 
     /// Makes the TaskManagers follow the JobManager: lost ones are made again, and those whose
     /// JobManager was removed go.
-    pub(super) fn look_after_task_managers(
+    pub(super) fn maintain_task_managers(
         &mut self,
         last: &ReconciledSpec,
     ) -> Result<Option<Plan>, Halt> {

@@ -34,23 +34,23 @@ use config::options;
 impl Pass<'_> {
     pub(super) fn stop(&mut self, last: &ReconciledSpec, diff: &SpecDiff) -> Result<Plan, Halt> {
         if let Err(halt) = self.refuse_what_cannot_be_made() {
-            return self.go_on_as_it_is(last, halt);
+            return self.maintain_as_it_is(last, halt);
         }
         let decision = self.ask_table(self.stop_facts(last)?)?;
         let stops = !matches!(decision, StopDecision::Wait(_) | StopDecision::Refuse(_));
         if stops && let Err(halt) = self.refuse_what_is_refused() {
             // Nothing tells that it is accepted.
             self.wake_within(PROBLEM_INTERVAL_MAX);
-            return self.go_on_as_it_is(last, halt);
+            return self.maintain_as_it_is(last, halt);
         }
         match decision {
             StopDecision::Wait(reason) if reason == MOVED => {
                 // It ends only when somebody answers it.
                 let moved = Halt::problem(Problem::upgrade("UpgradeFailed", reason));
-                self.go_on_as_it_is(last, moved)
+                self.maintain_as_it_is(last, moved)
             }
             StopDecision::Wait(reason) => {
-                let plan = self.look_after(last)?;
+                let plan = self.maintain(last)?;
                 Ok(Plan { because: format!("the change waits: {reason}"), ..plan })
             }
             StopDecision::Refuse(message) => {
@@ -120,7 +120,7 @@ impl Pass<'_> {
     }
 
     /// A change that is refused is told, and what runs is looked after meanwhile.
-    pub(super) fn go_on_as_it_is(
+    pub(super) fn maintain_as_it_is(
         &mut self,
         last: &ReconciledSpec,
         refusal: Halt,
@@ -128,7 +128,7 @@ impl Pass<'_> {
         let Halt::Problem(problem) = refusal else { return Err(refusal) };
         let because = problem.message.clone();
         self.problem = Some(*problem);
-        let plan = self.look_after(last)?;
+        let plan = self.maintain(last)?;
         Ok(Plan { because, ..plan })
     }
 
@@ -303,12 +303,12 @@ impl Pass<'_> {
         Ok(outcome)
     }
 
-    pub(super) fn go_on_stopping(
+    pub(super) fn continue_stop(
         &mut self,
         last: &ReconciledSpec,
         trigger_id: &str,
     ) -> Result<Plan, Halt> {
-        if let Some(plan) = self.go_on_without_answer(last)? {
+        if let Some(plan) = self.continue_without_answer(last)? {
             return Ok(plan);
         }
         let outcome = self.stop_outcome(trigger_id)?;
@@ -335,8 +335,8 @@ impl Pass<'_> {
         self.take_down(UpgradeMode::Savepoint, false)
     }
 
-    pub(super) fn wait_for_cancel(&mut self, last: &ReconciledSpec) -> Result<Plan, Halt> {
-        if let Some(plan) = self.go_on_without_answer(last)? {
+    pub(super) fn continue_cancel(&mut self, last: &ReconciledSpec) -> Result<Plan, Halt> {
+        if let Some(plan) = self.continue_without_answer(last)? {
             return Ok(plan);
         }
         if self.is_cancel_lost {
@@ -349,7 +349,7 @@ impl Pass<'_> {
     /// What is done while the JobManager that was asked to stop the job, or to cancel it, does not
     /// answer: another state that its user names counts at once, and its newest state when the
     /// JobManager had its time. Nothing while there is hope.
-    fn go_on_without_answer(&mut self, last: &ReconciledSpec) -> Result<Option<Plan>, Halt> {
+    fn continue_without_answer(&mut self, last: &ReconciledSpec) -> Result<Option<Plan>, Halt> {
         let job_manager = self.status.job_manager_deployment_status;
         let is_away = matches!(
             job_manager,

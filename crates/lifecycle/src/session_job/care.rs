@@ -16,7 +16,7 @@ use api::status::{JobStatusState, ReconciliationState};
 use config::options;
 
 impl Pass<'_> {
-    pub(super) fn look_after(&mut self, last: &ReconciledJob) -> Result<Plan, Halt> {
+    pub(super) fn maintain(&mut self, last: &ReconciledJob) -> Result<Plan, Halt> {
         let state = self.status.job_status.state;
         let is_running = last.job_state() == JobState::Running;
         if is_running && state == Some(JobStatusState::Failed) {
@@ -35,7 +35,7 @@ impl Pass<'_> {
             Due::Never | Due::Now => Duration::MAX,
         };
         let config = self.observe_config()?;
-        if let Some(next) = self.look_after_snapshots(&config)? {
+        if let Some(next) = self.maintain_snapshots(&config)? {
             self.wake_within(next);
         }
         let because = self.resting_because(is_running);

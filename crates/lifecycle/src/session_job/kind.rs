@@ -149,8 +149,8 @@ impl Kind for FlinkSessionJob {
         }
     }
 
-    fn look_after(pass: &mut Pass<'_>, last: &ReconciledJob) -> Result<Plan, Halt> {
-        pass.look_after(last)
+    fn maintain(pass: &mut Pass<'_>, last: &ReconciledJob) -> Result<Plan, Halt> {
+        pass.maintain(last)
     }
 }
 

@@ -118,13 +118,13 @@ impl Pass<'_> {
     }
 
     /// The failed job goes, the last stable spec comes. A user who edits meanwhile wins.
-    pub(super) fn go_on_rolling_back(
+    pub(super) fn continue_rollback(
         &mut self,
         last: &ReconciledJob,
         diff: &SpecDiff,
     ) -> Result<Plan, Halt> {
         if self.status.job_status.state == Some(JobStatusState::Cancelling) {
-            return self.wait_for_cancel();
+            return self.continue_cancel();
         }
         if diff.class() == ChangeClass::SavepointRedeploy {
             return self.redeploy_from_savepoint(last, diff);

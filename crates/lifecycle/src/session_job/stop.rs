@@ -27,7 +27,7 @@ impl Pass<'_> {
         let mode = self.job().upgrade_mode;
         match self.decide_stop(mode)? {
             StopDecision::Wait(reason) => {
-                let plan = self.look_after(last)?;
+                let plan = self.maintain(last)?;
                 Ok(Plan { because: format!("the change waits: {reason}"), ..plan })
             }
             StopDecision::Refuse(message) => {
@@ -151,7 +151,7 @@ impl Pass<'_> {
         Ok(outcome)
     }
 
-    pub(super) fn go_on_stopping(
+    pub(super) fn continue_stop(
         &mut self,
         last: &ReconciledJob,
         trigger_id: &str,
@@ -232,7 +232,7 @@ impl Pass<'_> {
         Ok(self.finish(because, Some(STOPPING)))
     }
 
-    pub(super) fn wait_for_cancel(&mut self) -> Result<Plan, Halt> {
+    pub(super) fn continue_cancel(&mut self) -> Result<Plan, Halt> {
         if self.is_cancel_lost {
             let job_id = self.job_id()?;
             self.steps.push(Step::CancelJob { job_id });

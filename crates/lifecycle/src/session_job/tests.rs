@@ -27,15 +27,15 @@ use crate::extension::verdict::{Opinion, Validators, Verdict};
 use crate::memo::Memo;
 use crate::node_notice::Node;
 use crate::notes::STARTED_WITH;
-use crate::reconciled::ReconciledJob;
 use crate::rewind::WentBack;
 use crate::snapshot::world::Trigger;
 use crate::trigger::{KnownSnapshot, Memory};
 use crate::world::{
     Bounds, Checkpoints, CompletedState, Fact, Failure, Fresh, Job, JobException, JobMetrics, Stop,
 };
+use api::job::JobState;
 use api::session_job::{FlinkSessionJobSpec, SessionJobStatus};
-use api::status::{LAST_STATE_PATH, LifecycleState};
+use api::status::{JobStatusState, LAST_STATE_PATH, LifecycleState};
 use config::cluster::high_availability_of;
 use config::{FlinkConfig, OperatorConfig};
 

@@ -12,6 +12,7 @@ pub(super) mod care;
 mod crashes;
 mod deletion;
 mod not_carried_out;
+mod phases;
 mod properties;
 mod quirks;
 mod redeploy;

@@ -8,7 +8,7 @@ use lifecycle::world::TaskManagers;
 use super::*;
 
 /// An upgrade to another image, ten minutes old and never seen running.
-fn failing(mode: &str) -> Scene {
+pub(super) fn failing(mode: &str) -> Scene {
     let mut scene = Scene::running(mode).operator_option("deployment.rollback.enabled", "true");
     scene = scene.edit(|spec| spec.image = Some("flink:new".to_owned()));
     let mode = scene.job().upgrade_mode;
@@ -20,7 +20,7 @@ fn failing(mode: &str) -> Scene {
 }
 
 /// It was taken down, and its pods are gone.
-fn taken_down(scene: &Scene) -> Scene {
+pub(super) fn taken_down(scene: &Scene) -> Scene {
     let mut scene = scene.clone().after(&scene.plan());
     scene.facts.job_manager = Fact::Known(None);
     scene.facts.pods = Fact::Known(vec![]);
@@ -28,7 +28,7 @@ fn taken_down(scene: &Scene) -> Scene {
 }
 
 /// What was rolled back to, running.
-fn rolled_back() -> Scene {
+pub(super) fn rolled_back() -> Scene {
     let scene = taken_down(&failing("last-state").starting());
     let mut scene = scene.clone().after(&scene.plan());
     scene.facts.job_manager = Fact::Known(Some(job_manager()));

@@ -6,13 +6,13 @@ use api::version::FlinkVersion;
 use super::*;
 
 /// A stop-with-savepoint is under way.
-fn stopping() -> Scene {
+pub(super) fn stopping() -> Scene {
     let scene = Scene::running("savepoint").edit_job(|job| job.parallelism = Some(4));
     scene.clone().after(&scene.plan())
 }
 
 /// The job is being cancelled for a change.
-fn cancelling() -> Scene {
+pub(super) fn cancelling() -> Scene {
     let scene = Scene::running("last-state")
         .operator_option("job.upgrade.last-state.job-cancel.enabled", "true")
         .edit_job(|job| job.parallelism = Some(4));
@@ -45,7 +45,7 @@ fn trigger(plan: &Plan) -> Option<&str> {
     plan.status.job_status.savepoint_info.as_ref()?.trigger_id.as_deref()
 }
 
-fn redeploy(scene: Scene) -> Scene {
+pub(super) fn redeploy(scene: Scene) -> Scene {
     scene.edit_job(|job| {
         job.savepoint_redeploy_nonce = Some(1);
         job.initial_savepoint_path = Some("s3://lake/named".to_owned());

@@ -1,0 +1,165 @@
+//! What is done in each phase when the user wants this or that: `docs/lifecycle.md`.
+
+use expect_test::expect_file;
+use lifecycle::phase::Phase;
+use lifecycle::reconcile::{Rule, Wish};
+
+use super::rollback::{failing, rolled_back, taken_down};
+use super::silence::{cancelling, redeploy, stopping};
+use super::*;
+
+/// An application in this phase, whose user wants nothing else.
+fn scene(phase: Phase) -> Scene {
+    match phase {
+        Phase::New => Scene::new("savepoint"),
+        Phase::Unreadable => {
+            let mut scene = Scene::running("savepoint");
+            scene.status.reconciliation_status.last_reconciled_spec = Some("{".to_owned());
+            scene
+        }
+        Phase::Running => Scene::running("savepoint"),
+        Phase::Stopping => stopping(),
+        Phase::Cancelling => cancelling(),
+        Phase::Starting => {
+            Scene::running("savepoint").upgrading(UpgradeMode::Savepoint).path(SAVEPOINT)
+        }
+        Phase::Suspended => {
+            let mut scene = Scene::running("savepoint").suspended(UpgradeMode::Savepoint);
+            scene.resource.spec.job.as_mut().unwrap().state = JobState::Suspended;
+            scene.path(SAVEPOINT)
+        }
+        Phase::RollingBack => taken_down(&failing("savepoint").starting()),
+        Phase::RolledBack => rolled_back(),
+        Phase::Deleting => {
+            let mut scene = Scene::running("savepoint").delete();
+            scene.status.lifecycle_state = Some(api::status::LifecycleState::Deleting);
+            scene
+        }
+    }
+}
+
+fn with(scene: Scene, wish: Wish) -> Scene {
+    match wish {
+        Wish::Same => scene,
+        Wish::Rescale => scene.edit_job(|job| job.parallelism = Some(8)),
+        Wish::Change => scene.edit(|spec| spec.image = Some("flink:other".to_owned())),
+        Wish::Suspend => scene.edit_job(|job| job.state = JobState::Suspended),
+        Wish::Resume => scene.edit_job(|job| job.state = JobState::Running),
+        Wish::Redeploy => redeploy(scene),
+    }
+}
+
+/// What the pass says of it, or why there is no such wish.
+fn cell(phase: Phase, wish: Wish) -> String {
+    let is_suspended = phase == Phase::Suspended;
+    let is_possible = match wish {
+        Wish::Suspend => !is_suspended,
+        Wish::Resume => is_suspended,
+        Wish::Same | Wish::Rescale | Wish::Change | Wish::Redeploy => true,
+    };
+    if !is_possible {
+        return "–".to_owned();
+    }
+    let scene = with(scene(phase), wish);
+    assert_eq!(Phase::of_deployment(&scene.status), phase);
+    let mut before = phase;
+    let plan = scene.plan();
+    let written = plan.steps.iter().filter_map(|step| match step {
+        Step::WriteStatus(status) => Some(&**status),
+        _ => None,
+    });
+    let ends = [". ", "; ", " ("].map(|end| plan.because.find(end).unwrap_or(plan.because.len()));
+    let mut text = plan.because[..ends.into_iter().min().unwrap_or_default()].to_owned();
+    for next in written.chain([&*plan.status]).map(Phase::of_deployment) {
+        assert!(before.may_lead_to(next), "{before:?} to {next:?}");
+        if next != before {
+            text.push_str(&format!(" → {next:?}"));
+        }
+        before = next;
+    }
+    text
+}
+
+#[test]
+fn the_page_of_the_lifecycle_is_up_to_date() {
+    let phases =
+        Phase::ALL.map(|phase| format!("| {phase:?} | {} | {} |\n", phase.text(), phase.record()));
+    let arrows = Phase::ALL.iter().flat_map(|phase| {
+        phase.next().iter().map(move |next| format!("    {phase:?} --> {next:?}\n"))
+    });
+    let rules = Phase::ALL.iter().filter(|phase| !phase.rules().is_empty()).map(|phase| {
+        let rules = phase.rules().iter().enumerate().map(|(number, rule)| {
+            let wishes: Vec<&str> =
+                Wish::ALL.into_iter().filter(|wish| rule.is_for(*wish)).map(Wish::text).collect();
+            let only = if wishes.len() == Wish::ALL.len() {
+                String::new()
+            } else {
+                format!("{}: ", wishes.join(", "))
+            };
+            format!("{}. {only}{}\n", number + 1, rule.text())
+        });
+        format!("\n**{phase:?}**\n\n{}", rules.collect::<String>())
+    });
+    let head = Wish::ALL.map(Wish::text).join(" | ");
+    let line = "---|".repeat(Wish::ALL.len() + 1);
+    let rows = Phase::ALL.map(|phase| {
+        let cells = Wish::ALL.map(|wish| cell(phase, wish)).join(" | ");
+        format!("| {phase:?} | {cells} |\n")
+    });
+    let page = format!(
+        "\
+# The phases of a job
+
+<!-- Made by a test from crates/lifecycle/src/phase.rs and reconcile.rs:
+     UPDATE_EXPECT=1 cargo test -p kubectl-flink-lifecycle --test it page_of_the_lifecycle -->
+
+Where an application, a session cluster or a session job stands follows from its status alone, whoever stored it. A pass observes what there is, and
+then looks at the rules of the phase, one after the other, until one of them has a plan. A pass may leave a resource in the same phase or in one that
+an arrow leads to.
+
+| phase | what it is | by which fields |
+|---|---|---|
+{}
+```mermaid
+stateDiagram-v2
+    [*] --> New
+{}```
+
+## The rules of each phase
+
+A deletion comes before all of them, and so does a record that cannot be read.
+{}
+## What a user's wish leads to
+
+Of an application that is upgraded by savepoints, in a usual state of its cluster. Behind the arrows are the phases that the pass leads through.
+
+| phase | {head} |
+|{line}
+{}",
+        phases.concat(),
+        arrows.collect::<String>(),
+        rules.collect::<String>(),
+        rows.concat(),
+    );
+    expect_file!["../../../../../docs/lifecycle.md"].assert_eq(&page);
+}
+
+/// Whatever its user wants, a phase has a rule that always has a plan.
+#[test]
+fn each_phase_decides_whatever_is_wanted() {
+    for phase in Phase::ALL.into_iter().filter(|phase| !phase.rules().is_empty()) {
+        for wish in Wish::ALL {
+            let last = phase.rules().iter().rfind(|rule| rule.is_for(wish)).unwrap();
+            let decides = [
+                Rule::Deploy,
+                Rule::ContinueStop,
+                Rule::ContinueCancel,
+                Rule::Start,
+                Rule::ContinueRollback,
+                Rule::Stop,
+                Rule::StoreEdit,
+            ];
+            assert!(decides.contains(last), "{phase:?}: {last:?}");
+        }
+    }
+}
