@@ -12,12 +12,12 @@ use super::pass;
 use super::plan::{Component, Plan, Step};
 use super::reconcile::{Lifecycle, RETURNED};
 use super::reconciled::ReconciledSpec;
-use super::restore::RestorePoint;
+use super::restore::{HighAvailability, RestorePoint};
 use super::validate;
 use super::version::{allow_running_version, refuse_old_version};
 use super::world::{AnyQuestion, Question, World};
 use api::DEPLOYMENT_FINALIZER;
-use api::deployment::FlinkDeployment;
+use api::deployment::{FlinkDeployment, FlinkDeploymentSpec};
 use api::job::{JobState, UpgradeMode};
 use api::status::ReconciliationState;
 use config::cluster::{is_high_availability_readable, is_kubernetes_high_availability_on};
@@ -205,8 +205,7 @@ impl Pass<'_> {
         if self.has_fixed_job_id()? || (initial.is_none() && !is_stateless) {
             self.refuse_left_over_state()?;
         }
-        let restore = initial.map_or(RestorePoint::Empty, RestorePoint::Path);
-        self.deploy(restore, true, false)
+        self.deploy(self.first_restore_point(), true, false)
     }
 
     /// Under the same id Flink would take what was left for the job's own, whatever it is to start
@@ -385,6 +384,15 @@ impl Lifecycle for FlinkDeployment {
 
     fn stop(pass: &mut Pass<'_>, last: &ReconciledSpec, diff: &SpecDiff) -> Result<Plan, Halt> {
         if pass.is_session() { pass.replace_session(last, diff) } else { pass.stop(last, diff) }
+    }
+
+    fn metadata_left(
+        pass: &Pass<'_>,
+        last: &FlinkDeploymentSpec,
+        next: &FlinkDeploymentSpec,
+    ) -> Result<HighAvailability, Halt> {
+        pass.refuse_moved_metadata(last, next)?;
+        pass.high_availability(next)
     }
 
     fn refuse_edit_of_suspended(pass: &Pass<'_>, last: &ReconciledSpec) -> Result<(), Halt> {

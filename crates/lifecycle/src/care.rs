@@ -6,18 +6,16 @@ use jiff::SignedDuration;
 
 use super::application::{Halt, Pass, Problem};
 use super::conditions::READINESS_TIMEOUT;
-use super::deploy::{mode_of, point};
 use super::error_document::ErrorType;
 use super::notes::REMOVED_UNSTARTED;
 use super::observe::SOON;
 use super::plan::{Component, Event, Plan, Step};
 use super::reconciled::ReconciledSpec;
-use super::restore::{HighAvailability, RestoreFacts, RestorePoint};
+use super::restore::HighAvailability;
+use super::restore_point::mode_of;
 use super::rollback::Due;
-use super::stop::LOST;
 use super::version::refuse_old_version;
-use super::world::HaMetadata;
-use api::job::{JobState, UpgradeMode};
+use api::job::JobState;
 use api::status::{JobManagerDeploymentStatus, JobStatusState};
 use config::{FlinkConfig, options};
 
@@ -193,7 +191,7 @@ impl Pass<'_> {
         }
         let spec = self.deployed_spec(last);
         refuse_old_version(&spec)?;
-        let (restore, keeps_job_id) = self.recovery_point(last)?;
+        let (restore, keeps_job_id) = self.recovery_restore_point(last)?;
         // Of the spec that runs, not of a newer one that still waits.
         let generation = self.status.observed_generation.unwrap_or(self.generation);
         let (job_id, objects) = self.prepare(&spec, generation, &restore, keeps_job_id)?;
@@ -226,56 +224,5 @@ impl Pass<'_> {
         let Some(removed) = self.removed_unstarted() else { return false };
         let is_waiting = self.status.observed_generation != self.world.resource.metadata.generation;
         is_waiting && self.world.now.duration_since(removed) < CHANGE_PATIENCE
-    }
-
-    /// Where a job whose JobManager is lost starts from, and whether under its old id.
-    pub(super) fn recovery_point(
-        &self,
-        last: &ReconciledSpec,
-    ) -> Result<(RestorePoint, bool), Halt> {
-        let high_availability = match self.is_started_with_high_availability()? {
-            // What there is under its id it has not written.
-            Some(false) => HighAvailability::Off,
-            Some(true) | None => self.high_availability(&self.deployed_spec(last))?,
-        };
-        let has_metadata = match &high_availability {
-            HighAvailability::Off => false,
-            HighAvailability::Known(metadata) => metadata.has_job,
-            HighAvailability::Unknown(_) => true,
-        };
-        if self.removed_unstarted().is_some() && !has_metadata {
-            return Ok((self.restored_from(), true));
-        }
-        if high_availability == HighAvailability::Off {
-            return Ok((self.recover_without_metadata()?, false));
-        }
-        let keeps_no_state = self.job().upgrade_mode == UpgradeMode::Stateless;
-        let has_no_checkpoint = matches!(
-            high_availability,
-            HighAvailability::Known(HaMetadata { has_job: true, has_checkpoint: false })
-        );
-        if has_no_checkpoint
-            && !keeps_no_state
-            && let Some(message) = self.doubt_of_start()
-        {
-            return Err(Halt::problem(Problem::upgrade("RestoreFailed", message)));
-        }
-        let started_empty = self.has_started_empty();
-        let restore = point(RestoreFacts {
-            wanted: UpgradeMode::LastState,
-            stopped_as: UpgradeMode::LastState,
-            path: self.savepoint_path().filter(|_| !started_empty),
-            high_availability,
-        })?;
-        Ok((restore, true))
-    }
-
-    /// Without HA metadata a stateless job starts over; any other waits for a person, and so does one
-    /// that only a refused spec calls stateless.
-    fn recover_without_metadata(&self) -> Result<RestorePoint, Halt> {
-        if self.job().upgrade_mode == UpgradeMode::Stateless {
-            return Ok(RestorePoint::Empty);
-        }
-        Err(Halt::problem(Problem::upgrade("UpgradeFailed", LOST)))
     }
 }

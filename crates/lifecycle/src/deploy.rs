@@ -5,12 +5,12 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 
 use super::application::{Halt, NOT_CARRIED_OUT, Pass, Problem};
-use super::job;
 use super::notes::{OF_ONE_CLUSTER, REPLACED_DEPLOYMENT, STARTING_JOB};
 use super::observe::{SOON, foreign_deployment};
 use super::plan::{Component, Event, Plan, Step};
 use super::reconciled::ReconciledSpec;
-use super::restore::{HighAvailability, Refusal, RestoreFacts, RestorePoint, restore_point};
+use super::restore::RestorePoint;
+use super::restore_point::mode_of;
 use super::started_with;
 use super::stop::MOVED;
 use super::stopping::OTHER_STATE;
@@ -62,7 +62,7 @@ impl Pass<'_> {
             self.store_suspended(None);
             return Ok(self.finish("suspended", Some(self.interval())));
         }
-        let restore = self.choose(last)?;
+        let restore = self.next_restore_point(last)?;
         if let Some(job_manager) = job_manager {
             if self.status.reconciliation_status.state != ReconciliationState::Upgrading {
                 self.store_before_deploy(self.last_mode(), false);
@@ -263,59 +263,6 @@ impl Pass<'_> {
             Some(deleted) => deleted.0,
             None => stored.max(self.job_state_since()),
         }
-    }
-
-    /// The restore point of the next start, or the refusal as a problem.
-    fn choose(&self, last: &ReconciledSpec) -> Result<RestorePoint, Halt> {
-        let stopped_as = self.last_mode();
-        let wanted = if self.is_savepoint_redeploy(last) {
-            UpgradeMode::Savepoint
-        } else {
-            self.job().upgrade_mode
-        };
-        let reads_ha_metadata =
-            stopped_as == UpgradeMode::LastState && wanted != UpgradeMode::Stateless;
-        let high_availability = if reads_ha_metadata {
-            self.refuse_moved_metadata(&last.spec, &self.spec)?;
-            self.high_availability(&self.spec)?
-        } else {
-            HighAvailability::Off
-        };
-        let path = self.savepoint_path();
-        point(RestoreFacts { wanted, stopped_as, path, high_availability })
-    }
-
-    /// A job that was stopped with nothing but HA metadata has to find them again.
-    pub(super) fn refuse_moved_metadata(
-        &self,
-        left_by: &FlinkDeploymentSpec,
-        next: &FlinkDeploymentSpec,
-    ) -> Result<(), Halt> {
-        if self.moves_metadata(left_by, next)? || self.keeps_metadata_elsewhere(next)? {
-            return Err(Halt::problem(Problem::upgrade("RestoreFailed", MOVED)));
-        }
-        Ok(())
-    }
-
-    /// High availability of `spec`, with the job's metadata.
-    pub(super) fn high_availability(
-        &self,
-        spec: &FlinkDeploymentSpec,
-    ) -> Result<HighAvailability, Halt> {
-        if !is_high_availability_on(&*self.deploy_config(spec, self.generation)?) {
-            return Ok(HighAvailability::Off);
-        }
-        Ok(match self.world.ha_metadata()? {
-            Ok(metadata) => HighAvailability::Known(*metadata),
-            Err(reason) => HighAvailability::Unknown(reason.to_owned()),
-        })
-    }
-
-    /// Whether the stop was for a savepoint redeploy: then the path given by the user counts, in
-    /// whatever mode the job is upgraded otherwise.
-    pub(super) fn is_savepoint_redeploy(&self, last: &ReconciledSpec) -> bool {
-        let path = self.status.job_status.upgrade_savepoint_path.as_deref();
-        last.spec.job.as_ref().is_some_and(|job| job::is_savepoint_redeploy(job, path))
     }
 
     /// Starts the wanted spec from `restore`.
@@ -550,22 +497,5 @@ impl Pass<'_> {
     ) -> Result<Objects, Halt> {
         let job_id = if spec.job.is_some() { self.job_id()? } else { String::new() };
         self.render(spec, generation, &self.restored_from(), &job_id)
-    }
-}
-
-/// Names the restore point, or says why not.
-pub(super) fn point<Q>(facts: RestoreFacts) -> Result<RestorePoint, Halt<Q>> {
-    restore_point(&facts).map_err(|refusal| match refusal {
-        Refusal::NotYet(message) => Halt::cannot(message),
-        Refusal::NeedsPerson(message) => Halt::problem(Problem::upgrade("RestoreFailed", message)),
-    })
-}
-
-/// How a start from `restore` is noted.
-pub fn mode_of(restore: &RestorePoint) -> UpgradeMode {
-    match restore {
-        RestorePoint::Empty => UpgradeMode::Stateless,
-        RestorePoint::Path(_) => UpgradeMode::Savepoint,
-        RestorePoint::HaMetadata => UpgradeMode::LastState,
     }
 }

@@ -47,6 +47,7 @@ pub mod rehearsal;
 mod rerun;
 pub mod restart;
 pub mod restore;
+pub mod restore_point;
 pub mod revision;
 pub mod rewind;
 pub mod rollback;

@@ -9,6 +9,7 @@ use super::job;
 use super::pass::{Kind, Pass, PlanOf, StatusOfJob};
 use super::phase::Phase;
 use super::reconciled::Reconciled;
+use super::restore::HighAvailability;
 use super::world::JobWorld;
 use api::job::JobState;
 
@@ -264,6 +265,16 @@ pub(super) trait Lifecycle: Kind {
     /// Stops what runs for its successor, or to be suspended.
     fn stop(pass: &mut Pass<'_, Self>, last: &Reconciled<Self::Spec>, diff: &SpecDiff)
     -> End<Self>;
+
+    /// High availability of `next`, where HA metadata of the job of `last` leads to its state. Session
+    /// jobs have none of their own.
+    fn metadata_left(
+        _pass: &Pass<'_, Self>,
+        _last: &Self::Spec,
+        _next: &Self::Spec,
+    ) -> Result<HighAvailability, Halt<Self::Question>> {
+        Ok(HighAvailability::Off)
+    }
 
     /// Refuses an edit that a suspended job could not start with.
     fn refuse_edit_of_suspended(

@@ -191,7 +191,7 @@ impl application::Pass<'_> {
             }
             Some(_) | None => return Ok(None),
         };
-        if let Err(reason) = self.recovery_point(last) {
+        if let Err(reason) = self.recovery_restore_point(last) {
             return match reason {
                 Halt::Ask(question) => Err(Halt::Ask(question)),
                 Halt::Cannot(_) => Ok(None),

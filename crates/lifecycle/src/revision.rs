@@ -73,7 +73,7 @@ impl RestorePoint {
             restore::RestorePoint::Path(path) => (RestoreKind::Savepoint, Some(path.clone())),
         };
         let job_id = job_id.filter(|_| kind == RestoreKind::LastState).map(str::to_owned);
-        Self { kind, path, job_id, upgrade_mode: super::deploy::mode_of(point) }
+        Self { kind, path, job_id, upgrade_mode: super::restore_point::mode_of(point) }
     }
 }
 

@@ -13,7 +13,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 
 use super::application::{self, Halt, Problem};
-use super::deploy::{GOING, mode_of, point};
+use super::deploy::GOING;
 use super::diff::{ChangeClass, SpecDiff};
 use super::error_document::wording::{NOT_BACK, NOT_STABLE, ROLLED_BACK};
 use super::error_document::{ErrorNote, ErrorType, StoredError, message_of};
@@ -22,7 +22,8 @@ use super::observe::{SOON, foreign_deployment};
 use super::pass::{Kind, Pass, StatusOfJob};
 use super::plan::{Component, Event, Plan, Step};
 use super::reconciled::{Reconciled, ReconciledSpec};
-use super::restore::{HighAvailability, RestoreFacts, RestorePoint};
+use super::restore::RestorePoint;
+use super::restore_point::mode_of;
 use super::stop::StopDecision;
 use super::version::refuse_old_version;
 use super::world::{JobManager, JobWorld, PodProblem};
@@ -180,45 +181,12 @@ impl application::Pass<'_> {
             }
         };
         // Nothing is taken down before it is known that what follows can start.
-        match self.rollback_point(mode, &stable.spec) {
+        match self.rollback_restore_point(mode, &last.spec, &stable.spec) {
             Ok(_) => Ok(Ok((decision, mode))),
             Err(Halt::Ask(question)) => Err(Halt::Ask(question)),
             Err(Halt::Cannot(reason)) => Ok(Err(reason)),
             Err(Halt::Problem(problem)) => Ok(Err(problem.message)),
         }
-    }
-
-    /// Empty only for a job whose user does not care for state; by the mode of the spec that is in
-    /// force, as the stored one tells how the job was started, which says nothing about what it has
-    /// saved since.
-    fn mode_of_rollback(&self) -> UpgradeMode {
-        match self.job().upgrade_mode {
-            UpgradeMode::Stateless => UpgradeMode::Stateless,
-            UpgradeMode::Savepoint | UpgradeMode::LastState => UpgradeMode::LastState,
-        }
-    }
-
-    fn rollback_point(
-        &self,
-        stopped_as: UpgradeMode,
-        stable: &FlinkDeploymentSpec,
-    ) -> Result<RestorePoint, Halt> {
-        if self.is_session() {
-            return Ok(RestorePoint::Empty);
-        }
-        let wanted = self.mode_of_rollback();
-        let reads_metadata =
-            stopped_as == UpgradeMode::LastState && wanted != UpgradeMode::Stateless;
-        let high_availability = if reads_metadata {
-            if let Some(last) = &self.last {
-                self.refuse_moved_metadata(&last.spec, stable)?;
-            }
-            self.high_availability(stable)?
-        } else {
-            HighAvailability::Off
-        };
-        let path = self.savepoint_path();
-        point(RestoreFacts { wanted, stopped_as, path, high_availability })
     }
 
     /// Writes down that the spec failed and how its job is stopped, then removes its JobManager.
@@ -339,7 +307,7 @@ impl application::Pass<'_> {
             return self.await_pods_left();
         }
         self.refuse_unknown_start(&stable.spec, self.mode_of_rollback())?;
-        let restore = self.rollback_point(self.last_mode(), &stable.spec)?;
+        let restore = self.rollback_restore_point(self.last_mode(), &last.spec, &stable.spec)?;
         self.deploy_stable(last, &stable.spec, &restore)
     }
 

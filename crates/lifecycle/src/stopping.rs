@@ -14,11 +14,12 @@ use super::error_document::wording::NOT_STOPPED;
 use super::failed_stop::not_stopped;
 use super::job::{self, StopOutcome};
 use super::pass::{JobStep, Kind, Pass, PlanOf, StatusOfJob};
-use super::reconciled::Reconciled;
+use super::reconciled::{Reconciled, StoredSpec, deployed};
 use super::record::savepoint_directory;
 use super::references::{is_checkpoint, is_checkpoint_of};
 use super::world::{Answer, Job, JobWorld};
-use api::status::{JobStatus, JobStatusState, SavepointFormatType};
+use api::job::UpgradeMode;
+use api::status::{JobStatus, JobStatusState, ReconciliationState, SavepointFormatType};
 use config::option::ConfigOption;
 use config::{FlinkConfig, options};
 
@@ -130,6 +131,24 @@ impl<K: Kind> Pass<'_, K> {
                 Err(Halt::problem(not_stopped(message)))
             }
         }
+    }
+
+    /// Puts on record that the job is cancelled, and how it counts as stopped then. The spec that runs stays
+    /// stored until the job has ended.
+    pub(super) fn store_cancelling(&mut self, last: &Reconciled<K::Spec>, mode: UpgradeMode) {
+        let redeploy_nonce = last.spec.job().and_then(|job| job.savepoint_redeploy_nonce);
+        // From here on nothing tells any more that this was rolled back to.
+        let mut last = deployed(self.status.reconciliation(), last).into_owned();
+        last.first_deployment = Some(false);
+        if let Some(job) = last.spec.job_mut() {
+            job.upgrade_mode = mode;
+            // It was followed once, and must not drop the state again.
+            job.savepoint_redeploy_nonce = redeploy_nonce;
+        }
+        self.store_last(last);
+        self.status.reconciliation_mut().state = ReconciliationState::Upgrading;
+        self.set_job_state(JobStatusState::Cancelling);
+        self.write_intent();
     }
 
     /// The change to a state that the user names, where there is one.

@@ -8,14 +8,12 @@ use super::notes::REMOVED_UNSTARTED;
 use super::observe::{SOON, foreign_deployment};
 use super::plan::{Component, Event, Plan, Step};
 use super::reconciled::ReconciledSpec;
-use super::restore::RestorePoint;
 use super::version::refuse_old_version;
 use super::world::{JobManager, TaskManagers};
 use api::deployment::{DeploymentMode, FlinkDeploymentSpec};
 use api::job::{JobState, UpgradeMode};
 use api::status::{
-    JobManagerDeploymentStatus, JobStatusState, LAST_STATE_PATH, ReconciliationState,
-    TaskManagerInfo,
+    JobManagerDeploymentStatus, JobStatusState, ReconciliationState, TaskManagerInfo,
 };
 use config::options;
 use render::names;
@@ -168,15 +166,6 @@ impl Pass<'_> {
             "Recovered lost TaskManager deployment",
         )));
         Ok(Some(self.finish("making the lost TaskManagers again", Some(SOON))))
-    }
-
-    /// What the cluster that was created already was started from.
-    pub(super) fn restored_from(&self) -> RestorePoint {
-        match self.savepoint_path() {
-            Some(path) if path == LAST_STATE_PATH => RestorePoint::HaMetadata,
-            Some(path) => RestorePoint::Path(path),
-            None => RestorePoint::Empty,
-        }
     }
 
     /// In reactive mode a job takes the slots that there are, so that another number of

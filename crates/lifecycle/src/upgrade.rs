@@ -14,7 +14,7 @@ use super::notes::{REMOVED_UNSTARTED, REPLACED_DEPLOYMENT, STARTING_JOB};
 use super::observe::SOON;
 use super::pass::PROBLEM_INTERVAL_MAX;
 use super::plan::{Component, Event, Plan, Step};
-use super::reconciled::{ReconciledSpec, deployed};
+use super::reconciled::ReconciledSpec;
 use super::record::savepoint_directory;
 use super::restore::{HighAvailability, RestorePoint};
 use super::stop::{
@@ -473,19 +473,7 @@ impl Pass<'_> {
             // It has one. Should nobody see which it left, what it started from is not its state.
             self.note_checkpoint_in_metadata()?;
         }
-        let redeploy_nonce = last.spec.job.as_ref().and_then(|job| job.savepoint_redeploy_nonce);
-        // From here on nothing tells any more that this was rolled back to.
-        let mut last = deployed(&self.status.reconciliation_status, last).into_owned();
-        last.first_deployment = Some(false);
-        if let Some(job) = &mut last.spec.job {
-            job.upgrade_mode = UpgradeMode::Savepoint;
-            // It was followed once, and must not drop the state again.
-            job.savepoint_redeploy_nonce = redeploy_nonce;
-        }
-        self.store_last(last);
-        self.status.reconciliation_status.state = ReconciliationState::Upgrading;
-        self.set_job_state(JobStatusState::Cancelling);
-        self.write_intent();
+        self.store_cancelling(last, UpgradeMode::Savepoint);
         self.steps.push(Step::CancelJob { job_id, is_best_effort: false });
         Ok(self.finish("cancelling the job, its checkpoint is kept", Some(SOON)))
     }

@@ -108,7 +108,7 @@ impl Pass<'_> {
             job.upgrade_mode = mode;
         }
         self.store_last(last.clone());
-        let restore = self.choose(&last)?;
+        let restore = self.next_restore_point(&last)?;
         self.start_stable(&last, &spec, &restore)
     }
 }

@@ -25,12 +25,7 @@ impl Pass<'_> {
         if self.own.is_lost() || self.rollback_due(last)? != Due::Now {
             return Ok(None);
         }
-        // By the spec's mode: the stored one tells how the job was started.
-        let mode = match self.job().upgrade_mode {
-            UpgradeMode::Stateless => UpgradeMode::Stateless,
-            UpgradeMode::Savepoint | UpgradeMode::LastState => UpgradeMode::LastState,
-        };
-        match self.decide_stop(mode)? {
+        match self.decide_stop(self.mode_of_rollback())? {
             StopDecision::Stateless => {
                 self.status.job_status.upgrade_savepoint_path = None;
                 self.begin_rollback(last, UpgradeMode::Stateless, true).map(Some)
@@ -147,7 +142,7 @@ impl Pass<'_> {
                  works",
             )));
         };
-        let restore = self.choose(last)?;
+        let restore = self.next_restore_point(last)?;
         self.start_stable(last, &stable.spec, &restore)
     }
 

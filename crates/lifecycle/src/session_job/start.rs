@@ -8,12 +8,12 @@ use super::submission::NOT_SUBMITTED;
 use super::world::FailedSubmission;
 use super::{Halt, Pass};
 use crate::application::Problem;
-use crate::deploy::{mode_of, point};
 use crate::job;
 use crate::plan::{Component, Event};
 use crate::reconciled::ReconciledJob;
-use crate::restore::{HighAvailability, RestoreFacts, RestorePoint};
-use api::job::{JobState, UpgradeMode};
+use crate::restore::RestorePoint;
+use crate::restore_point::mode_of;
+use api::job::JobState;
 use api::session_job::FlinkSessionJobSpec;
 use api::status::{JobStatusState, ReconciliationState};
 use config::session_job::submitted;
@@ -28,12 +28,7 @@ impl Pass<'_> {
             let because = "created suspended: waiting to be resumed";
             return Ok(self.finish(because, Some(self.interval())));
         }
-        self.start(self.first_restore(), true)
-    }
-
-    /// What a first deployment starts from.
-    pub(super) fn first_restore(&self) -> RestorePoint {
-        self.named_state().map_or(RestorePoint::Empty, RestorePoint::Path)
+        self.start(self.first_restore_point(), true)
     }
 
     /// The job is stopped: start it from its restore point, or leave it suspended.
@@ -42,21 +37,8 @@ impl Pass<'_> {
             self.store_suspended(None);
             return Ok(self.finish("suspended", Some(self.interval())));
         }
-        let restore = self.choose(last)?;
+        let restore = self.next_restore_point(last)?;
         self.start(restore, false)
-    }
-
-    /// The restore point of the next start, or the refusal as a problem.
-    pub(super) fn choose(&self, last: &ReconciledJob) -> Result<RestorePoint, Halt> {
-        let path = job::savepoint_path(&self.status.job_status);
-        let is_redeploy = last
-            .spec
-            .job
-            .as_ref()
-            .is_some_and(|job| job::is_savepoint_redeploy(job, path.as_deref()));
-        let wanted = if is_redeploy { UpgradeMode::Savepoint } else { self.job().upgrade_mode };
-        let high_availability = HighAvailability::Off;
-        point(RestoreFacts { wanted, stopped_as: self.last_mode(), path, high_availability })
     }
 
     /// Submits the wanted spec from `restore`.

@@ -11,7 +11,7 @@ use crate::error_document::LostJob;
 use crate::job::{self, StopOutcome};
 use crate::observe::SOON;
 use crate::pass::Kind;
-use crate::reconciled::{ReconciledJob, deployed};
+use crate::reconciled::ReconciledJob;
 use crate::record::savepoint_directory;
 use crate::restore::RestorePoint;
 use crate::stop::{Lazy, Need, StopDecision, StopFacts, decide_stop};
@@ -19,7 +19,7 @@ use crate::upgrade::lazy;
 use crate::world::{HaMetadata, JobWorld};
 use api::job::{JobState, UpgradeMode};
 use api::session_job::FlinkSessionJob;
-use api::status::{JobManagerDeploymentStatus, JobStatusState, ReconciliationState};
+use api::status::{JobManagerDeploymentStatus, JobStatusState};
 use config::options;
 
 impl Pass<'_> {
@@ -204,24 +204,11 @@ impl Pass<'_> {
         Ok(())
     }
 
-    /// The spec that runs stays stored until the job has ended.
     fn begin_cancel(&mut self, last: &ReconciledJob, mode: UpgradeMode) -> Result<Plan, Halt> {
         let job_id = self.job_id()?;
-        let redeploy_nonce = last.spec.job.as_ref().and_then(|job| job.savepoint_redeploy_nonce);
-        // From here on nothing tells any more that this was rolled back to.
-        let mut last = deployed(&self.status.reconciliation_status, last).into_owned();
-        last.first_deployment = Some(false);
-        if let Some(job) = &mut last.spec.job {
-            job.upgrade_mode = mode;
-            // It was followed once, and must not drop the state again.
-            job.savepoint_redeploy_nonce = redeploy_nonce;
-        }
-        self.store_last(last);
-        self.status.reconciliation_status.state = ReconciliationState::Upgrading;
         self.status.error = None;
         self.own.loss = None;
-        self.set_job_state(JobStatusState::Cancelling);
-        self.write_intent();
+        self.store_cancelling(last, mode);
         self.steps.push(Step::CancelJob { job_id });
         let because = match mode {
             UpgradeMode::Stateless => "cancelling the job, its state is not kept",

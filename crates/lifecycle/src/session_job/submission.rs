@@ -14,12 +14,12 @@ use super::plan::Plan;
 use super::world::Arrival;
 use super::{Halt, Pass};
 use crate::blocker::give_up_at;
-use crate::deploy::mode_of;
 use crate::error_document::reason_of;
 use crate::job;
 use crate::observe::SOON;
 use crate::reconciled::ReconciledJob;
 use crate::restore::RestorePoint;
+use crate::restore_point::mode_of;
 use api::job::JobState;
 use api::status::{JobStatusState, ReconciliationState};
 use config::{duration, options};
@@ -142,7 +142,8 @@ impl Pass<'_> {
             return Ok(false);
         };
         let is_first = recorded.is_first_deployment();
-        let restore = if is_first { self.first_restore() } else { self.choose(&recorded)? };
+        let restore =
+            if is_first { self.first_restore_point() } else { self.next_restore_point(&recorded)? };
         let wanted = self.stored(JobState::Suspended, mode_of(&restore), is_first);
         let mut reconciliation = self.status.reconciliation_status.clone();
         let wanted = job::store(&mut reconciliation, Some(&recorded), wanted);

@@ -1,0 +1,190 @@
+//! The restore point of every start there is: from what is on record, and by one function,
+//! [`restore_point`].
+
+use super::application::{self, Halt, Problem};
+use super::job;
+use super::pass::{Kind, Pass, StatusOfJob};
+use super::reconcile::Lifecycle;
+use super::reconciled::{Reconciled, ReconciledSpec, StoredSpec};
+use super::restore::{HighAvailability, Refusal, RestoreFacts, RestorePoint, restore_point};
+use super::stop::{LOST, MOVED};
+use super::world::HaMetadata;
+use api::deployment::FlinkDeploymentSpec;
+use api::job::UpgradeMode;
+use api::status::LAST_STATE_PATH;
+use config::cluster::is_high_availability_on;
+
+/// Names the restore point, or says why not.
+fn point<Q>(facts: &RestoreFacts) -> Result<RestorePoint, Halt<Q>> {
+    restore_point(facts).map_err(|refusal| match refusal {
+        Refusal::NotYet(message) => Halt::cannot(message),
+        Refusal::NeedsPerson(message) => Halt::problem(Problem::upgrade("RestoreFailed", message)),
+    })
+}
+
+/// How a start from `restore` is noted.
+pub fn mode_of(restore: &RestorePoint) -> UpgradeMode {
+    match restore {
+        RestorePoint::Empty => UpgradeMode::Stateless,
+        RestorePoint::Path(_) => UpgradeMode::Savepoint,
+        RestorePoint::HaMetadata => UpgradeMode::LastState,
+    }
+}
+
+impl<K: Kind> Pass<'_, K> {
+    /// Of a first start: what the user names, or nothing.
+    pub(super) fn first_restore_point(&self) -> RestorePoint {
+        self.named_state().map_or(RestorePoint::Empty, RestorePoint::Path)
+    }
+
+    /// What the cluster that was created already was started from.
+    pub(super) fn restored_from(&self) -> RestorePoint {
+        match self.savepoint_path() {
+            Some(path) if path == LAST_STATE_PATH => RestorePoint::HaMetadata,
+            Some(path) => RestorePoint::Path(path),
+            None => RestorePoint::Empty,
+        }
+    }
+
+    /// Whether the stop was for a savepoint redeploy: then the path given by the user counts, in
+    /// whatever mode the job is upgraded otherwise.
+    pub(super) fn is_savepoint_redeploy(&self, last: &Reconciled<K::Spec>) -> bool {
+        let path = self.status.job().upgrade_savepoint_path.as_deref();
+        last.spec.job().is_some_and(|job| job::is_savepoint_redeploy(job, path))
+    }
+
+    /// How a job is started whose spec did not become stable. Empty only if its user does not care for
+    /// state; by the mode of the spec that is in force, as the stored one tells how the job was started,
+    /// which says nothing about what it has saved since.
+    pub(super) fn mode_of_rollback(&self) -> UpgradeMode {
+        match self.job().upgrade_mode {
+            UpgradeMode::Stateless => UpgradeMode::Stateless,
+            UpgradeMode::Savepoint | UpgradeMode::LastState => UpgradeMode::LastState,
+        }
+    }
+}
+
+impl<K: Lifecycle> Pass<'_, K> {
+    /// Of the wanted spec, after the job of the record was stopped.
+    pub(super) fn next_restore_point(
+        &self,
+        last: &Reconciled<K::Spec>,
+    ) -> Result<RestorePoint, Halt<K::Question>> {
+        let wanted = if self.is_savepoint_redeploy(last) {
+            UpgradeMode::Savepoint
+        } else {
+            self.job().upgrade_mode
+        };
+        self.restore_point_after_stop(wanted, self.last_mode(), &last.spec, &self.spec)
+    }
+
+    /// Of `next`, after the job of `last` was stopped as `stopped_as`.
+    fn restore_point_after_stop(
+        &self,
+        wanted: UpgradeMode,
+        stopped_as: UpgradeMode,
+        last: &K::Spec,
+        next: &K::Spec,
+    ) -> Result<RestorePoint, Halt<K::Question>> {
+        let reads_metadata =
+            stopped_as == UpgradeMode::LastState && wanted != UpgradeMode::Stateless;
+        let high_availability = if reads_metadata {
+            K::metadata_left(self, last, next)?
+        } else {
+            HighAvailability::Off
+        };
+        point(&RestoreFacts { wanted, stopped_as, path: self.savepoint_path(), high_availability })
+    }
+}
+
+impl application::Pass<'_> {
+    /// Of the last stable spec, after the job of the failed one was stopped as `stopped_as`.
+    pub(super) fn rollback_restore_point(
+        &self,
+        stopped_as: UpgradeMode,
+        failed: &FlinkDeploymentSpec,
+        stable: &FlinkDeploymentSpec,
+    ) -> Result<RestorePoint, Halt> {
+        if self.is_session() {
+            return Ok(RestorePoint::Empty);
+        }
+        self.restore_point_after_stop(self.mode_of_rollback(), stopped_as, failed, stable)
+    }
+
+    /// Of a job whose JobManager is lost, and whether under its old id.
+    pub(super) fn recovery_restore_point(
+        &self,
+        last: &ReconciledSpec,
+    ) -> Result<(RestorePoint, bool), Halt> {
+        let high_availability = match self.is_started_with_high_availability()? {
+            // What there is under its id it has not written.
+            Some(false) => HighAvailability::Off,
+            Some(true) | None => self.high_availability(&self.deployed_spec(last))?,
+        };
+        let has_metadata = match &high_availability {
+            HighAvailability::Off => false,
+            HighAvailability::Known(metadata) => metadata.has_job,
+            HighAvailability::Unknown(_) => true,
+        };
+        if self.removed_unstarted().is_some() && !has_metadata {
+            return Ok((self.restored_from(), true));
+        }
+        if high_availability == HighAvailability::Off {
+            return Ok((self.restore_point_without_metadata()?, false));
+        }
+        let keeps_no_state = self.job().upgrade_mode == UpgradeMode::Stateless;
+        let has_no_checkpoint = matches!(
+            high_availability,
+            HighAvailability::Known(HaMetadata { has_job: true, has_checkpoint: false })
+        );
+        if has_no_checkpoint
+            && !keeps_no_state
+            && let Some(message) = self.doubt_of_start()
+        {
+            return Err(Halt::problem(Problem::upgrade("RestoreFailed", message)));
+        }
+        let started_empty = self.has_started_empty();
+        let restore = point(&RestoreFacts {
+            wanted: UpgradeMode::LastState,
+            stopped_as: UpgradeMode::LastState,
+            path: self.savepoint_path().filter(|_| !started_empty),
+            high_availability,
+        })?;
+        Ok((restore, true))
+    }
+
+    /// Without HA metadata a stateless job starts over; any other waits for a person, and so does one
+    /// that only a refused spec calls stateless.
+    fn restore_point_without_metadata(&self) -> Result<RestorePoint, Halt> {
+        if self.job().upgrade_mode == UpgradeMode::Stateless {
+            return Ok(RestorePoint::Empty);
+        }
+        Err(Halt::problem(Problem::upgrade("UpgradeFailed", LOST)))
+    }
+
+    /// A job that was stopped with nothing but HA metadata has to find them again.
+    pub(super) fn refuse_moved_metadata(
+        &self,
+        left_by: &FlinkDeploymentSpec,
+        next: &FlinkDeploymentSpec,
+    ) -> Result<(), Halt> {
+        if self.moves_metadata(left_by, next)? || self.keeps_metadata_elsewhere(next)? {
+            return Err(Halt::problem(Problem::upgrade("RestoreFailed", MOVED)));
+        }
+        Ok(())
+    }
+
+    /// High availability of `spec`, with the job's metadata.
+    pub(super) fn high_availability(
+        &self,
+        spec: &FlinkDeploymentSpec,
+    ) -> Result<HighAvailability, Halt> {
+        if !is_high_availability_on(&*self.deploy_config(spec, self.generation)?) {
+            return Ok(HighAvailability::Off);
+        }
+        Ok(match self.world.ha_metadata()? {
+            Ok(metadata) => HighAvailability::Known(*metadata),
+            Err(reason) => HighAvailability::Unknown(reason.to_owned()),
+        })
+    }
+}
