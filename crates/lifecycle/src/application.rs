@@ -7,10 +7,11 @@
 use super::diff::{ChangeClass, SpecDiff, diff};
 use super::error_document::{Document, ErrorNote, ErrorType, Part};
 use super::extension::verdict::{Outcome, Version};
+use super::kind::Lifecycle;
 use super::observe::{SOON, foreign_deployment};
 use super::pass;
 use super::plan::{Component, Plan, Step};
-use super::reconcile::{Lifecycle, RETURNED};
+use super::reconcile::RETURNED;
 use super::reconciled::ReconciledSpec;
 use super::restore::{HighAvailability, RestorePoint};
 use super::validate;

@@ -4,194 +4,27 @@
 //! configuration comes from, which fields of a status follow from the others.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::application::{Halt, Problem, VALIDATION_ERROR};
 use super::blocker::Blocker;
-use super::diff::SpecDiff;
-use super::error_document::LostJob;
 use super::extension::verdict::Hold;
 use super::job;
+use super::kind::{Kind, PlanOf, StatusOfJob};
 use super::observe::SOON;
-use super::plan::{Event, Plan, SnapshotStep, Superseded};
 use super::reconciled::{CorruptSpec, Reconciled, StoredSpec};
 use super::restart::Attempts;
 use super::validate::Violation;
-use super::world::{AnyQuestion, Bounds, JobWorld};
+use super::world::JobWorld;
 use api::CANARY_LABEL;
 use api::job::JobState;
-use api::state_snapshot::JobKind;
-use api::status::{
-    JobStatus, LifecycleState, ReconciliationState, ReconciliationStatus, SavepointFormatType,
-};
-use api::version::FlinkVersion;
-use config::FlinkConfig;
+use api::status::ReconciliationState;
 
 /// Longest pause while something waits for a person.
 pub(super) const PROBLEM_INTERVAL_MAX: Duration = Duration::from_secs(15);
 /// Shortest pause that a rule may ask for.
 const PAUSE_MIN: Duration = Duration::from_millis(100);
-
-/// A kind of resource that has a job.
-pub(super) trait Kind: Sized {
-    const JOB: JobKind;
-    type Spec: StoredSpec + PartialEq;
-    type Status: StatusOfJob;
-    type Question: AnyQuestion;
-    type Step: JobStep<Self>;
-    type World<'w>: JobWorld<Kind = Self>;
-    /// What only passes over this kind come to know.
-    type Own: Default;
-
-    /// The configuration that the running job is looked at with.
-    fn observe_config(pass: &Pass<'_, Self>) -> Result<Arc<FlinkConfig>, Halt<Self::Question>>;
-
-    /// A spec was stored whose job is in this state, or about to be.
-    fn spec_stored(_pass: &mut Pass<'_, Self>, _state: JobState) {}
-
-    /// Brings what follows from the rest of the status in line with it.
-    fn settle(pass: &mut Pass<'_, Self>);
-
-    /// Whether the job is lost, by this pass or by what is on record.
-    fn lost(_pass: &Pass<'_, Self>) -> Option<LostJob> {
-        None
-    }
-
-    /// Nothing is wrong any more with what the stored error was about.
-    fn has_recovered(pass: &Pass<'_, Self>) -> bool;
-
-    /// Whether nothing runs until the decision can go on, and that has been so for long.
-    fn is_held_up(_pass: &Pass<'_, Self>) -> bool {
-        false
-    }
-
-    /// Whether the JobManager can be asked and told anything.
-    fn is_answering(pass: &Pass<'_, Self>) -> bool;
-
-    /// Whether the job that runs, or ran, will not answer for its snapshots any more.
-    fn is_job_over(pass: &Pass<'_, Self>) -> bool;
-
-    /// Whether a cancellation would meet a job of this id that has not ended. Nobody may be there to
-    /// answer that, and then it would; not where there is no JobManager.
-    fn may_be_cancelled(pass: &Pass<'_, Self>, job_id: &str) -> Result<bool, Halt<Self::Question>>;
-
-    /// The version of Flink that the job runs on.
-    fn flink_version(pass: &Pass<'_, Self>) -> Option<FlinkVersion>;
-
-    /// The configuration that `spec` is submitted with.
-    fn submit_config(
-        pass: &Pass<'_, Self>,
-        spec: &Self::Spec,
-    ) -> Result<Arc<FlinkConfig>, Halt<Self::Question>>;
-
-    fn changes(last: &Self::Spec, wanted: &Self::Spec) -> SpecDiff;
-
-    /// Whether the two specs are for different versions of Flink.
-    fn is_version_changed(_one: &Self::Spec, _other: &Self::Spec) -> bool {
-        false
-    }
-
-    /// The attempts to start the job again that are on record, of any generation.
-    fn attempts(pass: &Pass<'_, Self>) -> Option<Attempts>;
-
-    /// Puts attempts on record, or none.
-    fn note_attempts(pass: &mut Pass<'_, Self>, attempts: Option<Attempts>);
-
-    /// Whether TaskManagers follow when a running job asks for more slots, or fewer.
-    fn has_elastic_slots(pass: &Pass<'_, Self>) -> bool;
-
-    /// The generation of the spec that Flink was asked to scale to. A second try would meet the
-    /// same refusal.
-    fn scaled_to(pass: &Pass<'_, Self>) -> Option<i64>;
-
-    /// Puts a generation on record as the one that Flink is asked to scale to, or none.
-    fn note_scaling(pass: &mut Pass<'_, Self>, generation: Option<i64>);
-
-    /// Does what there is to do while no change of the spec is carried out.
-    fn maintain(
-        pass: &mut Pass<'_, Self>,
-        last: &Reconciled<Self::Spec>,
-    ) -> Result<PlanOf<Self>, Halt<Self::Question>>;
-}
-
-/// A step as both kinds know it.
-pub(super) trait JobStep<K: Kind>: From<Event> + From<SnapshotStep> {
-    fn write_status(status: K::Status) -> Self;
-
-    fn record_revision(superseded: Superseded<K::Spec>) -> Self;
-
-    fn scale_job(job_id: String, bounds: BTreeMap<String, Bounds>) -> Self;
-
-    fn trigger_stop(
-        job_id: String,
-        trigger_id: String,
-        directory: Option<String>,
-        format: SavepointFormatType,
-        drain: bool,
-    ) -> Self;
-}
-
-/// The parts of a status that every resource with a job has.
-pub(super) trait StatusOfJob: Clone + PartialEq {
-    fn job(&self) -> &JobStatus;
-    fn job_mut(&mut self) -> &mut JobStatus;
-    fn reconciliation(&self) -> &ReconciliationStatus;
-    fn reconciliation_mut(&mut self) -> &mut ReconciliationStatus;
-    fn error(&self) -> Option<&str>;
-    fn set_error(&mut self, error: Option<String>);
-    fn observed_generation(&self) -> Option<i64>;
-    fn set_observed_generation(&mut self, generation: i64);
-    fn lifecycle_state(&self) -> Option<LifecycleState>;
-}
-
-macro_rules! status_of_job {
-    ($($status:ty),*) => {$(
-        impl StatusOfJob for $status {
-            fn job(&self) -> &JobStatus {
-                &self.job_status
-            }
-
-            fn job_mut(&mut self) -> &mut JobStatus {
-                &mut self.job_status
-            }
-
-            fn reconciliation(&self) -> &ReconciliationStatus {
-                &self.reconciliation_status
-            }
-
-            fn reconciliation_mut(&mut self) -> &mut ReconciliationStatus {
-                &mut self.reconciliation_status
-            }
-
-            fn error(&self) -> Option<&str> {
-                self.error.as_deref()
-            }
-
-            fn set_error(&mut self, error: Option<String>) {
-                self.error = error;
-            }
-
-            fn observed_generation(&self) -> Option<i64> {
-                self.observed_generation
-            }
-
-            fn set_observed_generation(&mut self, generation: i64) {
-                self.observed_generation = Some(generation);
-            }
-
-            fn lifecycle_state(&self) -> Option<LifecycleState> {
-                self.lifecycle_state
-            }
-        }
-    )*};
-}
-
-status_of_job!(api::status::DeploymentStatus, api::session_job::SessionJobStatus);
-
-/// The plan for a resource of this kind.
-pub(super) type PlanOf<K> = Plan<<K as Kind>::Step, <K as Kind>::Status>;
 
 /// The state of one pass.
 pub(super) struct Pass<'w, K: Kind> {

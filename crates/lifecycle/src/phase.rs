@@ -9,7 +9,7 @@ use api::session_job::{FlinkSessionJobSpec, SessionJobStatus};
 use api::status::{DeploymentStatus, JobStatusState, LifecycleState, ReconciliationState};
 
 use super::job;
-use super::pass::StatusOfJob;
+use super::kind::StatusOfJob;
 use super::reconciled::{Reconciled, StoredSpec};
 
 /// Where a `FlinkDeployment` or `FlinkSessionJob` stands; [`Phase::text`] says what each is.

@@ -7,9 +7,10 @@ use jiff::SignedDuration;
 
 use super::application::{self, Halt};
 use super::job;
+use super::kind::Kind;
 use super::notes::{REDEPLOY_WAITS, Waiting};
 use super::observe::SOON;
-use super::pass::{Kind, Pass};
+use super::pass::Pass;
 use super::plan::Plan;
 use super::reconciled::ReconciledSpec;
 use super::references::is_checkpoint;

@@ -3,8 +3,9 @@
 
 use super::application::{self, Halt, Problem};
 use super::job;
-use super::pass::{Kind, Pass, StatusOfJob};
-use super::reconcile::Lifecycle;
+use super::kind::Lifecycle;
+use super::kind::{Kind, StatusOfJob};
+use super::pass::Pass;
 use super::reconciled::{Reconciled, ReconciledSpec, StoredSpec};
 use super::restore::{HighAvailability, Refusal, RestoreFacts, RestorePoint, restore_point};
 use super::stop::{LOST, MOVED};

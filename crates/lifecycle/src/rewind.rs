@@ -15,7 +15,8 @@ use super::application::{self, Halt, Problem};
 use super::error_document::wording::{BESIDE, END, NONE, SET_BACK, WITH_ID, WITH_NONCE};
 use super::error_document::{ErrorNote, StoredError};
 use super::job;
-use super::pass::{Kind, Pass, StatusOfJob};
+use super::kind::{Kind, StatusOfJob};
+use super::pass::Pass;
 use super::reconciled::StoredSpec;
 use super::world::{Job, JobWorld};
 

@@ -6,8 +6,9 @@
 use std::collections::BTreeMap;
 
 use super::application::Halt;
+use super::kind::{JobStep, Kind, PlanOf, StatusOfJob};
 use super::observe::SOON;
-use super::pass::{JobStep, Kind, Pass, PlanOf, StatusOfJob};
+use super::pass::Pass;
 use super::plan::{Component, Event};
 use super::reconciled::Reconciled;
 use super::world::{Bounds, JobWorld};

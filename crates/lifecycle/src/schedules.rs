@@ -1,7 +1,8 @@
 //! Schedules of snapshots that cannot be read, said once per change of the spec: they never fire,
 //! and that is found out when a snapshot is missed.
 
-use super::pass::{Kind, Pass, StatusOfJob};
+use super::kind::{Kind, StatusOfJob};
+use super::pass::Pass;
 use super::plan::{Component, Event};
 use super::schedule::Schedule;
 use super::trigger::SnapshotKind;

@@ -9,7 +9,8 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::application::Halt;
 use super::history::{Limits, expired, expired_savepoints};
-use super::pass::{Kind, Pass, PlanOf, StatusOfJob};
+use super::kind::{Kind, PlanOf, StatusOfJob};
+use super::pass::Pass;
 use super::plan::{Component, Event, Plan, SnapshotStep, TakeSnapshot};
 use super::reconciled::{Reconciled, StoredSpec};
 use super::record::savepoint_directory;

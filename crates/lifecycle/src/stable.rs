@@ -9,7 +9,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::application::Halt;
-use super::pass::{Kind, Pass};
+use super::kind::Kind;
+use super::pass::Pass;
 use super::world::{JobMetrics, JobWorld};
 use api::status::JobStatusState;
 use config::option::InvalidValue;

@@ -80,30 +80,41 @@ impl Pass<'_> {
                 self.take_down(UpgradeMode::LastState, false)
             }
             StopDecision::AlreadyStopped(mode) | StopDecision::NeverStarted(mode) => {
-                if let Some(plan) = self.stop_unstarted(&decision)? {
-                    return Ok(plan);
-                }
-                self.announce(diff);
-                self.adopt_last_checkpoint(mode)?;
-                let restore = match (mode, self.savepoint_path()) {
-                    (UpgradeMode::Savepoint, Some(path)) => RestorePoint::Path(path),
-                    (UpgradeMode::LastState, _) => RestorePoint::HaMetadata,
-                    (UpgradeMode::Stateless | UpgradeMode::Savepoint, _) => RestorePoint::Empty,
-                };
-                self.supersede(last, restore);
-                if mode == UpgradeMode::Stateless {
-                    self.status.job_status.upgrade_savepoint_path = None;
-                }
-                if self.desired_state() == JobState::Suspended
-                    && matches!(decision, StopDecision::AlreadyStopped(_))
-                    && self.keeps_ended_job_manager()?
-                {
-                    self.store_suspended(Some(mode));
-                    return Ok(self.finish("suspended: the job had ended", Some(self.interval())));
-                }
-                self.take_down(mode, false)
+                self.stop_ended(last, diff, &decision, mode)
             }
         }
+    }
+
+    /// The job has ended, or never ran: its JobManager is all there is to remove.
+    fn stop_ended(
+        &mut self,
+        last: &ReconciledSpec,
+        diff: &SpecDiff,
+        decision: &StopDecision,
+        mode: UpgradeMode,
+    ) -> Result<Plan, Halt> {
+        if let Some(plan) = self.stop_unstarted(decision)? {
+            return Ok(plan);
+        }
+        self.announce(diff);
+        self.adopt_last_checkpoint(mode)?;
+        let restore = match (mode, self.savepoint_path()) {
+            (UpgradeMode::Savepoint, Some(path)) => RestorePoint::Path(path),
+            (UpgradeMode::LastState, _) => RestorePoint::HaMetadata,
+            (UpgradeMode::Stateless | UpgradeMode::Savepoint, _) => RestorePoint::Empty,
+        };
+        self.supersede(last, restore);
+        if mode == UpgradeMode::Stateless {
+            self.status.job_status.upgrade_savepoint_path = None;
+        }
+        if self.desired_state() == JobState::Suspended
+            && matches!(decision, StopDecision::AlreadyStopped(_))
+            && self.keeps_ended_job_manager()?
+        {
+            self.store_suspended(Some(mode));
+            return Ok(self.finish("suspended: the job had ended", Some(self.interval())));
+        }
+        self.take_down(mode, false)
     }
 
     fn stop_with_savepoint(

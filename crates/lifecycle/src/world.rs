@@ -14,9 +14,9 @@ use jiff::tz::TimeZone;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::extension::verdict::{Validators, Verdict};
+use super::kind::Kind;
 use super::memo::{Memo, Stored};
 use super::node_notice::Node;
-use super::pass::Kind;
 use super::rewind::WentBack;
 use super::snapshot::world::Trigger;
 use super::trigger::{KnownSnapshot, Memory};

@@ -36,6 +36,9 @@ pub(super) mod handle {
 const CHANNEL_KINDS: [u8; 2] = [1, 2];
 const MERGED_CHANNEL_KINDS: [u8; 2] = [3, 4];
 
+/// What is read, in what is said of it.
+const KEYED: &str = "keyed state";
+
 impl Reader<'_> {
     /// Lists and broadcast state: names with offsets into one stream.
     pub(super) fn operator_state(&mut self, names: &mut Vec<String>) -> Result<u64, ParseError> {
@@ -65,8 +68,7 @@ impl Reader<'_> {
 
     /// State by key.
     pub(super) fn keyed(&mut self, depth: u32) -> Result<u64, ParseError> {
-        const WHAT: &str = "keyed state";
-        let kind = self.byte(WHAT)?;
+        let kind = self.byte(KEYED)?;
         if depth > DEPTH_MAX {
             return Err(self.broken("its handles are nested too deep"));
         }
@@ -75,78 +77,85 @@ impl Reader<'_> {
             handle::KEY_GROUPS | handle::KEY_GROUPS_V2 | handle::SAVEPOINT_KEY_GROUPS => {
                 let bytes = self.key_groups(depth)?;
                 if kind == handle::KEY_GROUPS_V2 {
-                    self.text(WHAT)?;
+                    self.text(KEYED)?;
                 }
                 Ok(bytes)
             }
             handle::INCREMENTAL | handle::INCREMENTAL_V2 => {
-                self.long(WHAT)?;
-                self.text(WHAT)?;
-                self.skip(2, 4, WHAT)?;
+                self.long(KEYED)?;
+                self.text(KEYED)?;
+                self.skip(2, 4, KEYED)?;
                 if kind == handle::INCREMENTAL_V2 {
-                    self.long(WHAT)?;
+                    self.long(KEYED)?;
                 }
                 let mut bytes = self.stream(depth + 1)?;
                 // What is shared with other checkpoints, and what is not.
                 for _ in 0..2 {
-                    for _ in 0..self.count(WHAT)? {
-                        self.text(WHAT)?;
+                    for _ in 0..self.count(KEYED)? {
+                        self.text(KEYED)?;
                         bytes = bytes.saturating_add(self.stream(depth + 1)?);
                     }
                 }
                 if kind == handle::INCREMENTAL_V2 {
-                    self.text(WHAT)?;
+                    self.text(KEYED)?;
                 }
                 Ok(bytes)
             }
             handle::CHANGELOG | handle::CHANGELOG_V2 => {
-                self.skip(2, 4, WHAT)?;
-                self.long(WHAT)?;
+                self.skip(2, 4, KEYED)?;
+                self.long(KEYED)?;
                 let mut bytes = 0_u64;
                 // What was materialized, and what came after it.
                 for _ in 0..2 {
-                    for _ in 0..self.count(WHAT)? {
+                    for _ in 0..self.count(KEYED)? {
                         bytes = bytes.saturating_add(self.keyed(depth + 1)?);
                     }
                 }
-                self.long(WHAT)?;
+                self.long(KEYED)?;
                 if kind == handle::CHANGELOG_V2 {
-                    self.long(WHAT)?;
+                    self.long(KEYED)?;
                 }
-                self.text(WHAT)?;
+                self.text(KEYED)?;
                 Ok(bytes)
             }
-            handle::CHANGELOG_BYTES => {
-                self.skip(2, 4, WHAT)?;
-                self.skip(2, 8, WHAT)?;
-                let mut bytes = 0_u64;
-                for _ in 0..self.count(WHAT)? {
-                    self.int(WHAT)?;
-                    let length = self.count(WHAT)?;
-                    self.skip(length, 1, WHAT)?;
-                    bytes = bytes.saturating_add(length.into());
-                    self.files.within.add(length.into());
-                }
-                self.text(WHAT)?;
-                Ok(bytes)
-            }
+            handle::CHANGELOG_BYTES => self.changelog_bytes(),
             handle::CHANGELOG_FILES | handle::CHANGELOG_FILES_V2 => {
-                self.skip(2, 4, WHAT)?;
-                for _ in 0..self.count(WHAT)? {
-                    self.long(WHAT)?;
-                    self.stream(depth + 1)?;
-                }
-                // Its files hold changes of others, too: what it has in them is said by itself.
-                let bytes = self.size(WHAT)?;
-                self.long(WHAT)?;
-                self.text(WHAT)?;
-                if kind == handle::CHANGELOG_FILES_V2 {
-                    self.text(WHAT)?;
-                }
-                Ok(bytes)
+                self.changelog_files(kind, depth)
             }
-            other => Err(self.unknown("keyed state", other)),
+            other => Err(self.unknown(KEYED, other)),
         }
+    }
+
+    /// Changes that are in the metadata itself.
+    fn changelog_bytes(&mut self) -> Result<u64, ParseError> {
+        self.skip(2, 4, KEYED)?;
+        self.skip(2, 8, KEYED)?;
+        let mut bytes = 0_u64;
+        for _ in 0..self.count(KEYED)? {
+            self.int(KEYED)?;
+            let length = self.count(KEYED)?;
+            self.skip(length, 1, KEYED)?;
+            bytes = bytes.saturating_add(length.into());
+            self.files.within.add(length.into());
+        }
+        self.text(KEYED)?;
+        Ok(bytes)
+    }
+
+    fn changelog_files(&mut self, kind: u8, depth: u32) -> Result<u64, ParseError> {
+        self.skip(2, 4, KEYED)?;
+        for _ in 0..self.count(KEYED)? {
+            self.long(KEYED)?;
+            self.stream(depth + 1)?;
+        }
+        // Its files hold changes of others, too: what it has in them is said by itself.
+        let bytes = self.size(KEYED)?;
+        self.long(KEYED)?;
+        self.text(KEYED)?;
+        if kind == handle::CHANGELOG_FILES_V2 {
+            self.text(KEYED)?;
+        }
+        Ok(bytes)
     }
 
     /// Offsets of groups of keys, and the stream that they point into.

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use super::{Facts, Heed, Notice, told};
 use crate::application::Halt;
-use crate::pass::{Kind, Pass, StatusOfJob};
+use crate::kind::{Kind, StatusOfJob};
+use crate::pass::Pass;
 use crate::plan::{Component, Event, SnapshotStep};
 use crate::snapshots::AFTER_TRIGGER;
 use crate::trigger::{KnownSnapshot, SnapshotKind};

@@ -10,7 +10,7 @@ use super::{Halt, Pass};
 use crate::application::Problem;
 use crate::diff::{ChangeClass, SpecDiff, diff_session_job};
 use crate::error_document::wording::{NOT_STABLE, ROLLED_BACK};
-use crate::pass::Kind;
+use crate::kind::Kind;
 use crate::plan::{Component, Event};
 use crate::reconciled::ReconciledJob;
 use crate::rollback::{Due, rolled_back};

@@ -7,9 +7,9 @@ use jiff::tz::TimeZone;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use crate::extension::verdict::{Validators, Verdict, Version};
+use crate::kind::Kind;
 use crate::memo::{Memo, Stored};
 use crate::node_notice::Node;
-use crate::pass::Kind;
 use crate::restart::Attempts;
 use crate::rewind::WentBack;
 use crate::snapshot::world::Trigger;

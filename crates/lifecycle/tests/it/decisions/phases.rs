@@ -2,7 +2,7 @@
 
 use expect_test::expect_file;
 use lifecycle::phase::Phase;
-use lifecycle::reconcile::{Rule, Wish};
+use lifecycle::rules::{Rule, Wish};
 
 use super::rollback::{failing, rolled_back, taken_down};
 use super::silence::{cancelling, redeploy, stopping};
@@ -110,7 +110,7 @@ fn the_page_of_the_lifecycle_is_up_to_date() {
         "\
 # The phases of a job
 
-<!-- Made by a test from crates/lifecycle/src/phase.rs and reconcile.rs:
+<!-- Made by a test from crates/lifecycle/src/phase.rs and rules.rs:
      UPDATE_EXPECT=1 cargo test -p kubectl-flink-lifecycle --test it page_of_the_lifecycle -->
 
 Where an application, a session cluster or a session job stands follows from its status alone, whoever stored it. A pass observes what there is, and

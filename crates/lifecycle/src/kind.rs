@@ -1,0 +1,292 @@
+//! What differs between the kinds of resources that have a job: where they get what they decide by
+//! ([`Kind`]), and how they carry out the rules of their phases ([`Lifecycle`]).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::application::{Halt, Problem};
+use super::diff::SpecDiff;
+use super::error_document::LostJob;
+use super::pass::Pass;
+use super::plan::{Event, Plan, SnapshotStep, Superseded};
+use super::reconciled::{Reconciled, StoredSpec};
+use super::restart::Attempts;
+use super::restore::HighAvailability;
+use super::world::{AnyQuestion, Bounds, JobWorld};
+use api::job::JobState;
+use api::state_snapshot::JobKind;
+use api::status::{JobStatus, LifecycleState, ReconciliationStatus, SavepointFormatType};
+use api::version::FlinkVersion;
+use config::FlinkConfig;
+
+/// A kind of resource that has a job.
+pub(super) trait Kind: Sized {
+    const JOB: JobKind;
+    type Spec: StoredSpec + PartialEq;
+    type Status: StatusOfJob;
+    type Question: AnyQuestion;
+    type Step: JobStep<Self>;
+    type World<'w>: JobWorld<Kind = Self>;
+    /// What only passes over this kind come to know.
+    type Own: Default;
+
+    /// The configuration that the running job is looked at with.
+    fn observe_config(pass: &Pass<'_, Self>) -> Result<Arc<FlinkConfig>, Halt<Self::Question>>;
+
+    /// A spec was stored whose job is in this state, or about to be.
+    fn spec_stored(_pass: &mut Pass<'_, Self>, _state: JobState) {}
+
+    /// Brings what follows from the rest of the status in line with it.
+    fn settle(pass: &mut Pass<'_, Self>);
+
+    /// Whether the job is lost, by this pass or by what is on record.
+    fn lost(_pass: &Pass<'_, Self>) -> Option<LostJob> {
+        None
+    }
+
+    /// Nothing is wrong any more with what the stored error was about.
+    fn has_recovered(pass: &Pass<'_, Self>) -> bool;
+
+    /// Whether nothing runs until the decision can go on, and that has been so for long.
+    fn is_held_up(_pass: &Pass<'_, Self>) -> bool {
+        false
+    }
+
+    /// Whether the JobManager can be asked and told anything.
+    fn is_answering(pass: &Pass<'_, Self>) -> bool;
+
+    /// Whether the job that runs, or ran, will not answer for its snapshots any more.
+    fn is_job_over(pass: &Pass<'_, Self>) -> bool;
+
+    /// Whether a cancellation would meet a job of this id that has not ended. Nobody may be there to
+    /// answer that, and then it would; not where there is no JobManager.
+    fn may_be_cancelled(pass: &Pass<'_, Self>, job_id: &str) -> Result<bool, Halt<Self::Question>>;
+
+    /// The version of Flink that the job runs on.
+    fn flink_version(pass: &Pass<'_, Self>) -> Option<FlinkVersion>;
+
+    /// The configuration that `spec` is submitted with.
+    fn submit_config(
+        pass: &Pass<'_, Self>,
+        spec: &Self::Spec,
+    ) -> Result<Arc<FlinkConfig>, Halt<Self::Question>>;
+
+    fn changes(last: &Self::Spec, wanted: &Self::Spec) -> SpecDiff;
+
+    /// Whether the two specs are for different versions of Flink.
+    fn is_version_changed(_one: &Self::Spec, _other: &Self::Spec) -> bool {
+        false
+    }
+
+    /// The attempts to start the job again that are on record, of any generation.
+    fn attempts(pass: &Pass<'_, Self>) -> Option<Attempts>;
+
+    /// Puts attempts on record, or none.
+    fn note_attempts(pass: &mut Pass<'_, Self>, attempts: Option<Attempts>);
+
+    /// Whether TaskManagers follow when a running job asks for more slots, or fewer.
+    fn has_elastic_slots(pass: &Pass<'_, Self>) -> bool;
+
+    /// The generation of the spec that Flink was asked to scale to. A second try would meet the
+    /// same refusal.
+    fn scaled_to(pass: &Pass<'_, Self>) -> Option<i64>;
+
+    /// Puts a generation on record as the one that Flink is asked to scale to, or none.
+    fn note_scaling(pass: &mut Pass<'_, Self>, generation: Option<i64>);
+
+    /// Does what there is to do while no change of the spec is carried out.
+    fn maintain(
+        pass: &mut Pass<'_, Self>,
+        last: &Reconciled<Self::Spec>,
+    ) -> Result<PlanOf<Self>, Halt<Self::Question>>;
+}
+
+/// A step as both kinds know it.
+pub(super) trait JobStep<K: Kind>: From<Event> + From<SnapshotStep> {
+    fn write_status(status: K::Status) -> Self;
+
+    fn record_revision(superseded: Superseded<K::Spec>) -> Self;
+
+    fn scale_job(job_id: String, bounds: BTreeMap<String, Bounds>) -> Self;
+
+    fn trigger_stop(
+        job_id: String,
+        trigger_id: String,
+        directory: Option<String>,
+        format: SavepointFormatType,
+        drain: bool,
+    ) -> Self;
+}
+
+/// The parts of a status that every resource with a job has.
+pub(super) trait StatusOfJob: Clone + PartialEq {
+    fn job(&self) -> &JobStatus;
+    fn job_mut(&mut self) -> &mut JobStatus;
+    fn reconciliation(&self) -> &ReconciliationStatus;
+    fn reconciliation_mut(&mut self) -> &mut ReconciliationStatus;
+    fn error(&self) -> Option<&str>;
+    fn set_error(&mut self, error: Option<String>);
+    fn observed_generation(&self) -> Option<i64>;
+    fn set_observed_generation(&mut self, generation: i64);
+    fn lifecycle_state(&self) -> Option<LifecycleState>;
+}
+
+macro_rules! status_of_job {
+    ($($status:ty),*) => {$(
+        impl StatusOfJob for $status {
+            fn job(&self) -> &JobStatus {
+                &self.job_status
+            }
+
+            fn job_mut(&mut self) -> &mut JobStatus {
+                &mut self.job_status
+            }
+
+            fn reconciliation(&self) -> &ReconciliationStatus {
+                &self.reconciliation_status
+            }
+
+            fn reconciliation_mut(&mut self) -> &mut ReconciliationStatus {
+                &mut self.reconciliation_status
+            }
+
+            fn error(&self) -> Option<&str> {
+                self.error.as_deref()
+            }
+
+            fn set_error(&mut self, error: Option<String>) {
+                self.error = error;
+            }
+
+            fn observed_generation(&self) -> Option<i64> {
+                self.observed_generation
+            }
+
+            fn set_observed_generation(&mut self, generation: i64) {
+                self.observed_generation = Some(generation);
+            }
+
+            fn lifecycle_state(&self) -> Option<LifecycleState> {
+                self.lifecycle_state
+            }
+        }
+    )*};
+}
+
+status_of_job!(api::status::DeploymentStatus, api::session_job::SessionJobStatus);
+
+/// The plan for a resource of this kind.
+pub(super) type PlanOf<K> = Plan<<K as Kind>::Step, <K as Kind>::Status>;
+
+/// How a pass ends.
+pub(super) type End<K> = Result<PlanOf<K>, Halt<<K as Kind>::Question>>;
+
+/// A plan, or nothing where a rule does not apply and the next one does.
+pub(super) type Maybe<K> = Result<Option<PlanOf<K>>, Halt<<K as Kind>::Question>>;
+
+/// How a kind of resource is observed, and how the rules of its phases are carried out.
+pub(super) trait Lifecycle: Kind {
+    /// A canary shows that the operator is alive, and has no cluster.
+    fn leave_canary(pass: &Pass<'_, Self>) -> PlanOf<Self>;
+
+    fn delete(pass: &mut Pass<'_, Self>) -> End<Self>;
+
+    /// The record cannot be read, for this reason.
+    fn unreadable(reason: &str) -> Problem;
+
+    /// Brings the status in line with what there is.
+    fn observe(pass: &mut Pass<'_, Self>) -> Maybe<Self>;
+
+    /// A spec that is invalid, or not judged yet, is not carried out: the last good one stays in force,
+    /// and where there is none the pass ends.
+    fn validate(pass: &mut Pass<'_, Self>) -> Maybe<Self>;
+
+    /// Refuses to go on, or waits, in any phase, where the record does not tell what runs.
+    fn settle_record(pass: &mut Pass<'_, Self>) -> Maybe<Self>;
+
+    /// The first start.
+    fn deploy(pass: &mut Pass<'_, Self>) -> End<Self>;
+
+    /// Follows the stop-with-savepoint that has this trigger id.
+    fn continue_stop(
+        pass: &mut Pass<'_, Self>,
+        last: &Reconciled<Self::Spec>,
+        trigger_id: &str,
+    ) -> End<Self>;
+
+    fn continue_cancel(pass: &mut Pass<'_, Self>, last: &Reconciled<Self::Spec>) -> End<Self>;
+
+    /// Starts the stored spec, with what the user changed of it since, or leaves it suspended.
+    fn start(pass: &mut Pass<'_, Self>, last: &Reconciled<Self::Spec>) -> End<Self>;
+
+    fn continue_rollback(
+        pass: &mut Pass<'_, Self>,
+        last: &Reconciled<Self::Spec>,
+        diff: &SpecDiff,
+    ) -> End<Self>;
+
+    /// Makes what is missing of a cluster whose JobManager was made.
+    fn finish_start(
+        _pass: &mut Pass<'_, Self>,
+        _last: &Reconciled<Self::Spec>,
+        _diff: &SpecDiff,
+    ) -> Maybe<Self> {
+        Ok(None)
+    }
+
+    /// Carries out what changed without a restart, though nothing else did.
+    fn apply_ignored(
+        _pass: &mut Pass<'_, Self>,
+        _last: &Reconciled<Self::Spec>,
+        _diff: &SpecDiff,
+    ) -> Result<(), Halt<Self::Question>> {
+        Ok(())
+    }
+
+    /// The spec is in place: keeps it running, or rolls it back.
+    fn keep(pass: &mut Pass<'_, Self>, last: &Reconciled<Self::Spec>) -> End<Self>;
+
+    /// After a rollback: the wanted spec is the one that runs.
+    fn return_to_stable(pass: &mut Pass<'_, Self>, last: &Reconciled<Self::Spec>) -> Maybe<Self>;
+
+    /// Refuses a spec of a version that no cluster is started for any more.
+    fn refuse_version(_pass: &Pass<'_, Self>) -> Result<(), Halt<Self::Question>> {
+        Ok(())
+    }
+
+    /// Another parallelism, without a restart.
+    fn scale(
+        pass: &mut Pass<'_, Self>,
+        last: &Reconciled<Self::Spec>,
+        diff: &SpecDiff,
+    ) -> Maybe<Self>;
+
+    /// Drops what runs, or ran, for the state that the user names.
+    fn redeploy(
+        pass: &mut Pass<'_, Self>,
+        last: &Reconciled<Self::Spec>,
+        diff: &SpecDiff,
+    ) -> End<Self>;
+
+    /// Stops what runs for its successor, or to be suspended.
+    fn stop(pass: &mut Pass<'_, Self>, last: &Reconciled<Self::Spec>, diff: &SpecDiff)
+    -> End<Self>;
+
+    /// High availability of `next`, where HA metadata of the job of `last` leads to its state. Session
+    /// jobs have none of their own.
+    fn metadata_left(
+        _pass: &Pass<'_, Self>,
+        _last: &Self::Spec,
+        _next: &Self::Spec,
+    ) -> Result<HighAvailability, Halt<Self::Question>> {
+        Ok(HighAvailability::Off)
+    }
+
+    /// Refuses an edit that a suspended job could not start with.
+    fn refuse_edit_of_suspended(
+        _pass: &Pass<'_, Self>,
+        _last: &Reconciled<Self::Spec>,
+    ) -> Result<(), Halt<Self::Question>> {
+        Ok(())
+    }
+}
