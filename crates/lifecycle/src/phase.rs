@@ -124,14 +124,18 @@ impl Phase {
             Unreadable => &[Deleting],
             Deleting => &[],
             Running => &[Stopping, Cancelling, Starting, Suspended, RollingBack, Deleting],
-            // A stop that failed leaves the job running, as what it ran as.
-            Stopping => &[Running, RolledBack, Starting, Suspended, Deleting],
+            // A stop that failed leaves the job running, as what it ran as. One that takes too long gives way to
+            // a state that the user names.
+            Stopping => &[Running, RolledBack, Cancelling, Starting, Suspended, Deleting],
             // A cancellation that never arrived is decided anew.
             Cancelling => &[Running, Starting, Suspended, Deleting],
             // A session job that was never submitted is new again where its spec is refused.
             Starting => &[New, Running, Stopping, Cancelling, Suspended, Deleting],
             RollingBack => &[RolledBack, Starting, Suspended, Deleting],
-            RolledBack => &[Running, Stopping, Cancelling, Starting, Suspended, Deleting],
+            // A session job without state that is lost starts again as what it ran as.
+            RolledBack => {
+                &[Running, Stopping, Cancelling, Starting, Suspended, RollingBack, Deleting]
+            }
         }
     }
 

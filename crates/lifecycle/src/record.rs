@@ -112,6 +112,10 @@ impl<K: Kind> Pass<'_, K> {
 
     /// The wanted spec is about to replace what runs: nothing runs for it yet.
     pub(super) fn store_before_deploy(&mut self, mode: UpgradeMode, is_first: bool) {
+        if self.status.job().state == Some(JobStatusState::Cancelling) {
+            // The Java operator cancels what it rolls back. Its end is not waited for.
+            self.set_job_state(JobStatusState::Finished);
+        }
         let last = self.stored(JobState::Suspended, mode, is_first);
         self.store_deployed(last, ReconciliationState::Upgrading);
         K::spec_stored(self, JobState::Suspended);

@@ -15,6 +15,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use lifecycle::application::decide;
 use lifecycle::extension::verdict::Validators;
 use lifecycle::memo::Memo;
+use lifecycle::phase::Phase;
 use lifecycle::plan::{Plan, Step};
 use lifecycle::reconciled::ReconciledSpec;
 use lifecycle::rewind::WentBack;
@@ -323,6 +324,7 @@ impl Scene {
         };
         let plan = decide(&world).unwrap_or_else(|question| panic!("{question:?} is not answered"));
         assert_eq!(decide(&world), Ok(plan.clone()), "the same world, the same plan");
+        phases_of(&self.status, &plan);
         plan
     }
 
@@ -331,6 +333,24 @@ impl Scene {
         self.status = (*plan.status).clone();
         self
     }
+}
+
+/// The phases that a plan leads through, without the one before. Each may follow the one before it.
+pub fn phases_of(before: &DeploymentStatus, plan: &Plan) -> Vec<Phase> {
+    let written = plan.steps.iter().filter_map(|step| match step {
+        Step::WriteStatus(status) => Some(&**status),
+        _ => None,
+    });
+    let mut last = Phase::of_deployment(before);
+    let mut through = Vec::new();
+    for next in written.chain([&*plan.status]).map(Phase::of_deployment) {
+        assert!(last.may_lead_to(next), "a pass led from {last:?} to {next:?}");
+        if next != last {
+            through.push(next);
+        }
+        last = next;
+    }
+    through
 }
 
 /// The status in the words of the transition table, the reason, and the steps.

@@ -1,6 +1,7 @@
 //! What stands between the operator and the world: two ports, one for the API server and one for
 //! Flink. Every request is numbered and kept, and a script says what goes wrong with it.
 
+mod phases;
 mod relay;
 mod watch;
 
@@ -158,6 +159,7 @@ struct State {
     versions: std::collections::BTreeSet<u64>,
     /// The list of jobs as Flink gave it last before the beginning.
     jobs: Option<Bytes>,
+    phases: phases::Stored,
 }
 
 struct Shared {
@@ -227,6 +229,7 @@ impl Proxy {
         state.script = Some(Box::new(script));
         state.writes = 0;
         state.recorded.clear();
+        state.phases.broken.clear();
     }
 
     /// Nothing goes wrong any more; watches that were frozen end.
@@ -242,6 +245,16 @@ impl Proxy {
         let strike = watch::Strike { fault, part, touched: Arc::clone(&touched) };
         drop(self.shared.strikes.send_replace(Some(strike)));
         touched
+    }
+
+    /// The statuses since the beginning whose phase does not follow from the one before.
+    pub(super) fn broken_phases(&self) -> Vec<String> {
+        self.state().phases.broken.clone()
+    }
+
+    /// The store went back, and with it the statuses.
+    pub(super) fn forget_phases(&self) {
+        self.state().phases = phases::Stored::default();
     }
 
     /// The requests since the beginning.
@@ -324,6 +337,10 @@ impl Shared {
             Recorded { asked, fault, status: None, age: None, touched: touched.clone(), at };
         state.recorded.push(recorded);
         Noted { place, fault, touched }
+    }
+
+    fn note_phase(&self, stored: &[u8]) {
+        self.state.lock().unwrap().phases.note(stored);
     }
 
     fn note_version(&self, answer: &[u8]) {

@@ -229,6 +229,10 @@ pub(super) async fn the_store_may_go_back() {
     // One of the operators sees the store again only when its revision is higher than it ever was.
     is_away.store(true, Ordering::Relaxed);
     let was = revision(&between).await;
+    // They are at rest.
+    for stage in [&upgraded, &snapshots, &between, &first, &in_session] {
+        stage.proxy.forget_phases();
+    }
     let _parts = restore(&ground, &backup).await;
     ground.world.see_anew().await;
     overtake(&between, was).await;

@@ -184,6 +184,7 @@ impl Stage {
     pub(super) fn check_laws(&self) {
         let mut broken = self.ground.world.broken(&self.namespace);
         broken.extend(super::laws::broken_in(&self.proxy.recorded()));
+        broken.extend(self.proxy.broken_phases());
         assert!(broken.is_empty(), "{}", self.told(&broken.join("\n")));
     }
 

@@ -27,6 +27,7 @@ use crate::extension::verdict::{Opinion, Validators, Verdict};
 use crate::memo::Memo;
 use crate::node_notice::Node;
 use crate::notes::STARTED_WITH;
+use crate::phase::Phase;
 use crate::rewind::WentBack;
 use crate::snapshot::world::Trigger;
 use crate::trigger::{KnownSnapshot, Memory};
@@ -226,7 +227,10 @@ impl Case {
                 memo: Memo::default(),
             };
             match decide(&world) {
-                Ok(plan) => return plan,
+                Ok(plan) => {
+                    self.assert_phases(&plan);
+                    return plan;
+                }
                 Err(question) => {
                     self.asked.push(question);
                     self.answer(question, &mut facts);
@@ -234,6 +238,18 @@ impl Case {
             }
         }
         panic!("no decision after {:?}", self.asked);
+    }
+
+    /// Each status that the plan stores has a phase that may follow the one before.
+    fn assert_phases(&self, plan: &Plan) {
+        let written = plan.steps.iter().filter_map(|step| {
+            if let Step::WriteStatus(status) = step { Some(&**status) } else { None }
+        });
+        let mut last = Phase::of_session_job(&self.status);
+        for next in written.chain([&*plan.status]).map(Phase::of_session_job) {
+            assert!(last.may_lead_to(next), "a pass led from {last:?} to {next:?}");
+            last = next;
+        }
     }
 
     fn cluster_config(&self) -> FlinkConfig {

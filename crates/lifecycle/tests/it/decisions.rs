@@ -51,5 +51,5 @@ use lifecycle::world::{
 use serde_json::json;
 use testing::scene::{
     CHECKPOINT, HA, JOB_ID, NOW, SAVEPOINT, Scene, ago, by_default, check, created, deeds, error,
-    given, job, job_manager, pod, restored, started_without, told, told_step,
+    given, job, job_manager, phases_of, pod, restored, started_without, told, told_step,
 };

@@ -13,6 +13,7 @@ use lifecycle::world::{
     Cluster, Fact, Facts, Fresh, HaMetadata, Job, JobManager, Question, TaskManagers, World,
 };
 use serde_json::Value;
+use testing::scene::phases_of;
 use testing::sources::path;
 
 fn left_by_java(case: &str) -> FlinkDeployment {
@@ -54,7 +55,10 @@ fn pass_by(operator: &OperatorConfig, resource: &FlinkDeployment, state: JobStat
             memo: Memo::default(),
         };
         match decide(&world) {
-            Ok(plan) => return plan,
+            Ok(plan) => {
+                phases_of(&status, &plan);
+                return plan;
+            }
             Err(Question::JobManager) => {
                 facts.job_manager = Fact::Known(Some(JobManager {
                     uid: "d1".to_owned(),

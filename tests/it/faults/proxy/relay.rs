@@ -23,6 +23,9 @@ pub(super) async fn serve(
     let body = body.collect().await.map_err(io::Error::other)?.to_bytes();
     let path = parts.uri.path_and_query().map(ToString::to_string).unwrap_or_default();
     let is_watch = side == Side::Kubernetes && path.contains("watch=true");
+    let writes_status = side == Side::Kubernetes
+        && parts.method != Method::GET
+        && parts.uri.path().ends_with("/status");
     let asked = Asked {
         side,
         method: parts.method.clone(),
@@ -77,6 +80,9 @@ pub(super) async fn serve(
     let headers = std::mem::take(answer.headers_mut());
     let status = answer.status();
     let body = answer.into_body().collect().await.map_err(io::Error::other)?.to_bytes();
+    if writes_status && status.is_success() {
+        shared.note_phase(&body);
+    }
     match fault {
         Some(Fault::Kill(Moment::After)) => return Err(kill(&shared)),
         Some(Fault::Cut(Moment::After)) => return Err(cut()),

@@ -62,22 +62,11 @@ fn cell(phase: Phase, wish: Wish) -> String {
     }
     let scene = with(scene(phase), wish);
     assert_eq!(Phase::of_deployment(&scene.status), phase);
-    let mut before = phase;
     let plan = scene.plan();
-    let written = plan.steps.iter().filter_map(|step| match step {
-        Step::WriteStatus(status) => Some(&**status),
-        _ => None,
-    });
     let ends = [". ", "; ", " ("].map(|end| plan.because.find(end).unwrap_or(plan.because.len()));
-    let mut text = plan.because[..ends.into_iter().min().unwrap_or_default()].to_owned();
-    for next in written.chain([&*plan.status]).map(Phase::of_deployment) {
-        assert!(before.may_lead_to(next), "{before:?} to {next:?}");
-        if next != before {
-            text.push_str(&format!(" → {next:?}"));
-        }
-        before = next;
-    }
-    text
+    let because = &plan.because[..ends.into_iter().min().unwrap_or_default()];
+    let through = phases_of(&scene.status, &plan).into_iter().map(|next| format!(" → {next:?}"));
+    format!("{because}{}", through.collect::<String>())
 }
 
 #[test]

@@ -1,6 +1,9 @@
 //! Statuses that the Java operator leaves and this one does not: a path beside a start without state is
 //! of an earlier start, or what a failed job was started from again.
 
+use lifecycle::phase::Phase;
+
+use super::rollback::{failing, taken_down};
 use super::*;
 
 const TAKEN_OVER: &str = "s3://lake/chk/00000000000000000000000000000001/chk-7";
@@ -92,4 +95,21 @@ fn a_start_without_state_and_without_a_path_is_empty() {
     let mut scene = started_again("last-state").gone();
     scene.status.job_status.upgrade_savepoint_path = None;
     assert_eq!(restored(&scene.plan()).as_deref(), Some(""));
+}
+
+/// The Java operator cancels the job of a spec that it rolls back, and waits for its end.
+#[test]
+fn an_edit_of_what_is_rolled_back_does_not_wait_for_a_cancellation_that_nobody_sees_end() {
+    for mode in ["stateless", "savepoint", "last-state"] {
+        let mut scene = taken_down(&failing(mode).starting());
+        scene.status.job_status.state = Some(JobStatusState::Cancelling);
+        scene.facts.job_manager = Fact::Known(Some(job_manager()));
+        let scene = edited(scene);
+        let plan = scene.plan();
+        assert_eq!(phases_of(&scene.status, &plan), [Phase::Starting], "{mode}: {}", told(&plan));
+        let mut scene = scene.after(&plan);
+        scene.facts.job_manager = Fact::Known(None);
+        let plan = scene.plan();
+        assert_eq!(phases_of(&scene.status, &plan), [Phase::Running], "{mode}: {}", told(&plan));
+    }
 }
