@@ -22,9 +22,9 @@ pub const STARTING_JOB: Note<String> = Note::plain("StartingJob");
 /// Uid of the JobManager's Deployment that an upgrade replaces, until the new one is made.
 pub const REPLACED_DEPLOYMENT: Note<String> = Note::plain("ReplacedDeployment");
 
-/// When the JobManager's Deployment was removed of which no process ever ran, until there is another
-/// one. What its job was to start from is its newest state.
-pub const REMOVED_UNSTARTED: Note<Timestamp> = Note::plain("RemovedUnstarted");
+/// The JobManager's Deployment was removed of which no process ever ran, until there is another one. What
+/// its job was to start from is its newest state.
+pub const REMOVED_UNSTARTED: Note<Removed> = Note::plain("RemovedUnstarted");
 
 /// Uid of the JobManager's Deployment beside which the API server refused an object of the cluster,
 /// until all are there.
@@ -122,6 +122,49 @@ impl FromStr for JobIds {
 impl Display for JobIds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0.join(","))
+    }
+}
+
+/// When something was removed, and what was on record of the last start then. Another start makes the note
+/// void, also one by the Java operator, which leaves it as it is.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Removed {
+    pub at: Timestamp,
+    /// Not known in what older versions noted.
+    pub start: Option<LastStart>,
+}
+
+/// What is on record of the last start, in milliseconds since the epoch. It is compared and not ordered:
+/// the clocks of two operators, and of Flink, differ.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct LastStart {
+    /// `reconciliationTimestamp`.
+    pub deployed: i64,
+    /// `jobStatus.startTime`; zero for a job that was not seen to start.
+    pub started: i64,
+}
+
+impl FromStr for Removed {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let mut words = text.split(' ');
+        let at = words.next().and_then(|at| at.parse().ok()).ok_or(())?;
+        let Some(deployed) = words.next() else { return Ok(Self { at, start: None }) };
+        let deployed = deployed.parse().map_err(|_| ())?;
+        let started = words.next().and_then(|started| started.parse().ok()).ok_or(())?;
+        Ok(Self { at, start: Some(LastStart { deployed, started }) })
+    }
+}
+
+impl Display for Removed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { at, start } = self;
+        write!(f, "{at}")?;
+        match start {
+            Some(LastStart { deployed, started }) => write!(f, " {deployed} {started}"),
+            None => Ok(()),
+        }
     }
 }
 

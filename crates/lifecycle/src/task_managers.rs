@@ -4,7 +4,7 @@
 use super::application::{Halt, Pass};
 use super::deploy::{GOING, OVERDUE_AFTER};
 use super::diff::{ChangeClass, SpecDiff};
-use super::notes::REMOVED_UNSTARTED;
+use super::notes::{REMOVED_UNSTARTED, Removed};
 use super::observe::{SOON, foreign_deployment};
 use super::plan::{Component, Event, Plan, Step};
 use super::reconciled::ReconciledSpec;
@@ -105,7 +105,8 @@ impl Pass<'_> {
             return Ok(Some(self.await_old_pods()));
         }
         if is_stopped_unstarted {
-            REMOVED_UNSTARTED.set(&mut self.status.cluster_info, &self.world.now);
+            let removed = Removed { at: self.world.now, start: Some(self.last_start()) };
+            REMOVED_UNSTARTED.set(&mut self.status.cluster_info, &removed);
             self.write_intent();
         }
         self.delete_cluster(Some(uid))?;

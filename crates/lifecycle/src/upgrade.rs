@@ -10,7 +10,7 @@ use super::blocker::{give_up_at, savepoint_patience};
 use super::deploy::GOING;
 use super::diff::SpecDiff;
 use super::job::{self, StopOutcome};
-use super::notes::{REMOVED_UNSTARTED, REPLACED_DEPLOYMENT, STARTING_JOB};
+use super::notes::{LastStart, REMOVED_UNSTARTED, REPLACED_DEPLOYMENT, Removed, STARTING_JOB};
 use super::observe::SOON;
 use super::pass::PROBLEM_INTERVAL_MAX;
 use super::plan::{Component, Event, Plan, Step};
@@ -267,11 +267,21 @@ impl Pass<'_> {
     /// When a JobManager was removed that never ran. The Java operator leaves the note as it is: it says
     /// nothing any more where something was deployed, or a job was seen to start, since.
     fn noted_unstarted(&self) -> Option<Timestamp> {
-        let removed = REMOVED_UNSTARTED.get(&self.status.cluster_info)?;
-        let deployed = self.status.reconciliation_status.reconciliation_timestamp;
+        let Removed { at, start } = REMOVED_UNSTARTED.get(&self.status.cluster_info)?;
+        let now = self.last_start();
+        let at_millis = at.as_millisecond();
+        let is_last = start
+            .map_or(now.deployed <= at_millis && now.started <= at_millis, |start| start == now);
+        is_last.then_some(at)
+    }
+
+    /// What is on record of the last start.
+    pub(super) fn last_start(&self) -> LastStart {
         let started = job::started(&self.status.job_status);
-        let is_newer = removed.as_millisecond() >= deployed && started <= Some(removed);
-        is_newer.then_some(removed)
+        LastStart {
+            deployed: self.status.reconciliation_status.reconciliation_timestamp,
+            started: started.map_or(0, Timestamp::as_millisecond),
+        }
     }
 
     /// True only when neither the Deployment nor any of its pods ever got to run a JobManager.

@@ -22,7 +22,9 @@ fn notes_are_stored_as_before() {
     let attempts = Attempts { count: 2, last: 5, generation: 3, deployed: 1 };
     STARTING_JOB.set(&mut info, &"a1".to_owned());
     REPLACED_DEPLOYMENT.set(&mut info, &"uid".to_owned());
-    REMOVED_UNSTARTED.set(&mut info, &at);
+    let start = LastStart { deployed: 1_795_773_600_000, started: 0 };
+    let removed = Removed { at, start: Some(start) };
+    REMOVED_UNSTARTED.set(&mut info, &removed);
     UNFINISHED_DEPLOYMENT.set(&mut info, &"uid".to_owned());
     let options = [("high-availability.type".to_owned(), "kubernetes".to_owned())];
     STARTED_WITH.set(&mut info, &options.into());
@@ -40,14 +42,14 @@ fn notes_are_stored_as_before() {
           "HighAvailability": "{\"high-availability.type\":\"kubernetes\"}",
           "InPlaceScaling": "7",
           "RedeployWaits": "3 2026-11-27T10:00:00Z",
-          "RemovedUnstarted": "2026-11-27T10:00:00Z",
+          "RemovedUnstarted": "2026-11-27T10:00:00Z 1795773600000 0",
           "ReplacedDeployment": "uid",
           "RestartAttempts": "{\"count\":2,\"last\":5,\"generation\":3,\"deployed\":1}",
           "StartingJob": "a1",
           "UnfinishedDeployment": "uid"
         }"#]]
         .assert_eq(&serde_json::to_string_pretty(&info).unwrap());
-    assert_eq!(REMOVED_UNSTARTED.get(&info), Some(at));
+    assert_eq!(REMOVED_UNSTARTED.get(&info), Some(removed));
     assert_eq!(RESTART_ATTEMPTS.get(&info), Some(attempts));
     assert_eq!(CLUSTER_HEALTH.get(&info), Some(health()));
     assert_eq!(REDEPLOY_WAITS.get(&info), Some(Waiting { generation: 3, since: at }));
@@ -57,6 +59,13 @@ fn notes_are_stored_as_before() {
         left,
         ["AwaySince", "FormerJobs", "InPlaceScaling", "RedeployWaits", "RestartAttempts"]
     );
+}
+
+#[test]
+fn an_older_version_noted_only_when_a_job_manager_was_removed() {
+    let at: Timestamp = "2026-11-27T10:00:00Z".parse().unwrap();
+    let info = [(REMOVED_UNSTARTED.key.to_owned(), at.to_string())].into();
+    assert_eq!(REMOVED_UNSTARTED.get(&info), Some(Removed { at, start: None }));
 }
 
 #[test]

@@ -39,12 +39,14 @@ use serde_json::json;
 
 use super::support::phases::store_deployment;
 use doubt::{Doubt, asks};
+use upheaval::{REFUSAL, Refused, Upheaval};
 
 use testing::choices::{Choices, another_seed, cases, seeds};
 
 mod care;
 mod exploration;
 mod generated;
+mod upheaval;
 
 /// As many as the real history keeps.
 const REVISIONS_KEPT: usize = 10;
@@ -227,6 +229,7 @@ pub(super) struct Sim {
     scaled: usize,
     /// Validators outside have a say, and are not always there.
     validators: Validators,
+    upheaval: Upheaval,
 }
 
 /// What a validator says that is late or away most of the time.
@@ -411,6 +414,7 @@ impl Sim {
             disposed: 0,
             scaled: 0,
             validators: Validators::default(),
+            upheaval: Upheaval::default(),
             now: "2026-01-01T00:00:00Z".parse().unwrap(),
             resource: resource(mode),
             status: DeploymentStatus::default(),
@@ -540,7 +544,9 @@ impl Sim {
 
     /// The status that a pass ends with is written.
     fn conclude(&mut self, plan: &Plan) {
-        store_deployment(&mut self.status, (*plan.status).clone());
+        let mut end = (*plan.status).clone();
+        self.upheaval.note_unfinished(&mut end);
+        store_deployment(&mut self.status, end);
         self.doubt.assert_asks_only_in_doubt(self.status.error.as_deref());
         self.doubt.end_if(self.has_seen_all());
     }
@@ -548,11 +554,11 @@ impl Sim {
     fn plan(&mut self) -> Plan {
         self.decisions += 1;
         let fresh = Fresh { job_id: self.id(), trigger_id: self.id(), uuid: self.id() };
-        let mut facts = Facts::default();
+        let mut facts = Facts { stopped_at: self.upheaval.stopped_at.clone(), ..Facts::default() };
         let mut memo = Memo::default();
         for _ in 0..20 {
             let world = World {
-                now: self.now,
+                now: self.now + self.upheaval.skew,
                 resource: &self.resource,
                 status: &self.status,
                 operator: &self.operator,
@@ -641,7 +647,7 @@ impl Sim {
                 facts.checkpoint = fact(is_up, || self.trigger(SnapshotKind::Checkpoint));
             }
             Question::Verdict => facts.verdict = Fact::Known(moody_verdict(self.now)),
-            Question::Refusal(_) => facts.refusal = Fact::Known(None),
+            Question::Refusal(_) => facts.refusal = Fact::Known(self.upheaval.foretold()),
             Question::Revisions => facts.revisions = Fact::Known(self.revisions.clone()),
             Question::References => {
                 let foreign = self.foreign.as_deref();
@@ -838,7 +844,11 @@ impl Sim {
                 }
             }
             Step::DeleteHaMetadata { .. } => self.ha.clear(),
-            Step::FinishCluster(objects) => self.create_workers(objects),
+            Step::FinishCluster(objects) => self.finish(objects),
+            Step::CreateCluster(_) if self.upheaval.is_refused(Refused::JobManager) => {
+                self.upheaval.stopped_at = Some(REFUSAL.to_owned());
+                return false;
+            }
             Step::CreateCluster(objects) => self.create(objects),
         }
         true
@@ -982,7 +992,6 @@ impl Sim {
                 "TaskManagers of another spec"
             );
         }
-        self.create_workers(objects);
         let uid = self.id();
         let text = objects.config_maps[0]["data"]["flink-conf.yaml"].as_str().unwrap();
         let value = |key: &str| {
@@ -1018,6 +1027,9 @@ impl Sim {
             was_never_available: true,
             created: Some(self.now),
         });
+        self.is_high_availability_on =
+            value("high-availability.type").is_some_and(|kind| kind == "kubernetes");
+        self.finish(objects);
     }
 
     // --- the world ---
@@ -1027,6 +1039,7 @@ impl Sim {
         self.now += SignedDuration::from_secs(1);
         self.go_on_deleting_snapshots();
         self.haze.tick();
+        self.upheaval.tick();
         self.pods_linger = self.pods_linger.saturating_sub(1);
         if let Some(trigger_id) = self.stopping.take() {
             self.finish_stop(&trigger_id);
@@ -1268,6 +1281,7 @@ impl Sim {
     fn heal(&mut self) {
         // What does not answer for long is rolled back, and rightly so.
         self.haze = Haze::default();
+        self.end_upheaval();
         self.edit(|r| {
             r.spec.image = Some("flink:1.20".to_owned());
             // A job that has failed stays so until a person asks for another try.

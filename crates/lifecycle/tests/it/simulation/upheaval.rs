@@ -1,0 +1,160 @@
+//! What changes around a job: an API server that refuses objects, other defaults of the operator, and a
+//! clock of the operator that is minutes off.
+
+use config::FlinkConfig;
+use lifecycle::notes::UNFINISHED_DEPLOYMENT;
+
+use super::*;
+
+/// What the API server says of an object that it refuses.
+pub(super) const REFUSAL: &str =
+    "Service `orders-rest` cannot be made: `bad key!` is no annotation";
+
+/// Which objects the API server refuses.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Refused {
+    /// The JobManager's Deployment.
+    JobManager,
+    /// What belongs beside it; standalone TaskManagers are among that.
+    Beside,
+}
+
+#[derive(Clone, Default)]
+pub(super) struct Upheaval {
+    refused: Option<Refused>,
+    /// Seconds for which it is.
+    refused_for: u64,
+    /// A dry run tells it, too. A quota is not always used up when it is asked.
+    is_foretold: bool,
+    /// What the last plan stopped at.
+    pub(super) stopped_at: Option<String>,
+    /// The JobManager's Deployment beside which something was refused in this pass.
+    unfinished: Option<String>,
+    /// How far the operator's clock is ahead of those of Flink and Kubernetes.
+    pub(super) skew: SignedDuration,
+}
+
+impl Upheaval {
+    pub(super) fn is_refused(&self, what: Refused) -> bool {
+        self.refused == Some(what)
+    }
+
+    /// What a dry run says.
+    pub(super) fn foretold(&self) -> Option<String> {
+        (self.refused.is_some() && self.is_foretold).then(|| REFUSAL.to_owned())
+    }
+
+    /// As the operator notes it in the status that a pass ends with.
+    pub(super) fn note_unfinished(&mut self, end: &mut DeploymentStatus) {
+        self.stopped_at = None;
+        if let Some(uid) = self.unfinished.take() {
+            UNFINISHED_DEPLOYMENT.set(&mut end.cluster_info, &uid);
+            self.stopped_at = Some(REFUSAL.to_owned());
+        }
+    }
+
+    pub(super) fn tick(&mut self) {
+        self.refused_for = self.refused_for.saturating_sub(1);
+        self.refused = self.refused.filter(|_| self.refused_for > 0);
+    }
+}
+
+impl Sim {
+    /// All is as it was.
+    pub(super) fn end_upheaval(&mut self) {
+        self.upheaval.refused = None;
+        self.upheaval.skew = SignedDuration::ZERO;
+        self.set_defaults(FlinkConfig::new());
+    }
+
+    /// Without high availability by default, what HA metadata alone leads to is out of sight.
+    fn set_defaults(&mut self, defaults: FlinkConfig) {
+        const KEY: &str = "high-availability.type";
+        let is_kept =
+            defaults.contains(KEY) || self.resource.spec.flink_configuration.0.contains_key(KEY);
+        if self.is_high_availability_on && !is_kept {
+            self.doubt.hide();
+        }
+        self.operator = OperatorConfig::new(defaults);
+    }
+
+    /// Makes what belongs beside the JobManager.
+    pub(super) fn finish(&mut self, objects: &Objects) {
+        let Some(job_manager) = &self.job_manager else { return };
+        if self.upheaval.is_refused(Refused::Beside) {
+            self.upheaval.unfinished = Some(job_manager.uid.clone());
+        } else {
+            self.create_workers(objects);
+        }
+    }
+
+    fn upheave(&mut self, choices: &mut Choices) {
+        match choices.below(4) {
+            0 => {
+                let beside = choices.below(2) == 0;
+                let refused = if beside { Refused::Beside } else { Refused::JobManager };
+                self.upheaval.refused = Some(refused);
+                self.upheaval.refused_for = 1 + choices.below(40);
+                self.upheaval.is_foretold = choices.below(3) > 0;
+                self.log.push(format!("  refused: {refused:?}"));
+            }
+            1 => {
+                let seconds = i64::try_from(choices.below(240)).unwrap() - 120;
+                self.upheaval.skew = SignedDuration::from_secs(seconds);
+                self.log.push(format!("  the operator's clock: {seconds} s"));
+            }
+            _ => {
+                let mut defaults = FlinkConfig::new();
+                if choices.below(2) == 0 {
+                    defaults.set("high-availability.type", "kubernetes");
+                    defaults.set("high-availability.storageDir", "s3://lake/ha");
+                }
+                for option in [
+                    "job.upgrade.last-state.job-cancel.enabled",
+                    "job.upgrade.last-state-fallback.enabled",
+                    "job.restart.failed",
+                    "deployment.rollback.enabled",
+                ] {
+                    let value = if choices.below(2) == 0 { "true" } else { "false" };
+                    defaults.set(format!("kubernetes.operator.{option}"), value);
+                }
+                self.log.push(format!("  defaults: {defaults:?}"));
+                self.set_defaults(defaults);
+            }
+        }
+    }
+}
+
+#[test]
+fn refusals_other_defaults_and_another_clock_lose_no_record() {
+    for seed in seeds(32) {
+        let mut choices = Choices::new(seed);
+        let mode = if seed % 2 == 0 { "savepoint" } else { "last-state" };
+        let mut sim =
+            if seed % 3 == 0 { Sim::new(mode) } else { Sim::without_high_availability(mode) };
+        sim.is_slow = seed % 7 < 3;
+        if seed % 5 < 2 {
+            sim = sim.standalone();
+        }
+        show_on_failure(seed, &mut sim, |sim| {
+            sim.settle();
+            for _ in 0..150 {
+                sim.tick();
+                if choices.below(4) == 0 {
+                    sim.checkpoint();
+                }
+                if choices.below(12) == 0 {
+                    sim.misfortune(&mut choices);
+                }
+                if choices.below(12) == 0 {
+                    sim.upheave(&mut choices);
+                }
+                let crash_at = choices.crash(5, 7);
+                sim.pass(crash_at);
+            }
+            sim.heal();
+            sim.settle();
+            sim.assert_comes_to_rest();
+        });
+    }
+}
