@@ -167,13 +167,13 @@ impl Pass<'_> {
 
     /// The same where the Deployment is gone: those that take a person to end are told by name.
     pub(super) fn await_pods_left(&mut self) -> Result<Plan, Halt> {
-        self.tell_pods_left()?;
+        self.report_pods_left()?;
         Ok(self.await_old_pods())
     }
 
     /// Names pods that were asked to go and stay, as on a node that is lost, and those that nobody asks
     /// to, as those of a Deployment that was deleted without what belongs to it.
-    pub(super) fn tell_pods_left(&mut self) -> Result<(), Halt> {
+    pub(super) fn report_pods_left(&mut self) -> Result<(), Halt> {
         let is_late = self.is_down_for(OVERDUE_AFTER);
         let is_left = |pod: &&Pod| match pod.ending_since {
             Some(_) => self.is_overdue(pod),

@@ -8,8 +8,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
+use super::etcd_restore::WentBack;
 use super::restart::Attempts;
-use super::rewind::WentBack;
 
 mod older;
 

@@ -348,7 +348,7 @@ impl Pass<'_> {
         if let Err(reason) = checkpoints
             && self.has_ended_long_ago(job)
         {
-            return Err(self.tell_unread_end(job.state, reason));
+            return Err(self.report_unread_end(job.state, reason));
         }
         let without = match self.last_mode() {
             // It was stopped with a savepoint, and its JobManager is another that never saw it.
@@ -380,7 +380,7 @@ impl Pass<'_> {
         job.modified_at().is_none_or(|at| self.world.now.duration_since(at) > END_UNREAD_MAX)
     }
 
-    fn tell_unread_end(&mut self, state: JobStatusState, reason: &str) -> Halt {
+    fn report_unread_end(&mut self, state: JobStatusState, reason: &str) -> Halt {
         self.wake_within(SOON);
         Halt::problem(Problem::upgrade(
             "UpgradeFailed",

@@ -351,7 +351,7 @@ impl<K: Kind> Pass<'_, K> {
 
     /// The stored status with the error that the last plan stopped at. This one may stop there, too,
     /// and what it comes to would not be stored.
-    fn tell_first(&mut self) {
+    fn report_first(&mut self) {
         if self.problem.is_some() || self.world.stopped_at().is_none() {
             return;
         }
@@ -391,7 +391,7 @@ impl<K: Kind> Pass<'_, K> {
         look_again: Option<Duration>,
     ) -> PlanOf<K> {
         self.settle();
-        self.tell_first();
+        self.report_first();
         let look_again = match (look_again, self.wake) {
             (Some(pause), Some(wake)) => Some(pause.min(wake)),
             (pause, wake) => pause.or(wake),

@@ -5,13 +5,13 @@
 //! gone. Nothing is decided here; a rehearsal ends where the new job would start, or where the
 //! operator would wait or refuse.
 
-mod deed;
 mod session_job;
+mod step_text;
 #[cfg(test)]
 mod tests;
 
-pub use self::deed::Deed;
 pub use self::session_job::SessionJobRehearsal;
+pub use self::step_text::StepText;
 
 use std::time::Duration;
 
@@ -47,7 +47,7 @@ pub const PLANNED_SAVEPOINT: &str = "savepoint-…";
 pub struct Scene {
     /// The decision's reason.
     pub because: String,
-    pub steps: Vec<Deed>,
+    pub steps: Vec<StepText>,
 }
 
 /// What a rehearsal comes to.
@@ -118,23 +118,23 @@ impl Rehearsal {
 
     fn take(&mut self, plan: Plan) {
         let Plan { steps, status, because, look_again: _, blocker: _ } = plan;
-        let deeds: Vec<Deed> = steps.iter().filter_map(deed::of_deployment).collect();
+        let texts: Vec<StepText> = steps.iter().filter_map(step_text::of_deployment).collect();
         let is_new_error = status.error.is_some() && status.error != self.status.error;
-        let is_at_rest = deeds.is_empty() && (is_new_error || *status == self.status);
+        let is_at_rest = texts.is_empty() && (is_new_error || *status == self.status);
         if is_at_rest && is_new_error {
             self.outcome.halt = status.error.as_deref().map(message_of);
         } else if is_at_rest && status.observed_generation != self.resource.metadata.generation {
             self.outcome.halt = Some(because.clone());
         }
         // What follows where it is the last step is waiting.
-        let finishes = deeds.last().is_some_and(|deed| deed.step == "finish-cluster");
+        let finishes = texts.last().is_some_and(|text| text.step == "finish-cluster");
         self.is_over = is_at_rest || finishes;
         self.status = *status;
         for step in &steps {
             self.imagine(step);
         }
-        if !deeds.is_empty() {
-            self.outcome.scenes.push(Scene { because, steps: deeds });
+        if !texts.is_empty() {
+            self.outcome.scenes.push(Scene { because, steps: texts });
         }
         self.now += PAUSE;
     }

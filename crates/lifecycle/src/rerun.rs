@@ -51,7 +51,7 @@ impl Pass<'_> {
             None => !has_ended && self.may_run_again_since(asked)?,
         };
         if is_another {
-            self.own.rerun = Some(self.tell_of_rerun()?);
+            self.own.rerun = Some(self.report_rerun()?);
         }
         Ok(is_another)
     }
@@ -77,7 +77,7 @@ impl Pass<'_> {
         }
     }
 
-    fn tell_of_rerun(&self) -> Result<String, Halt> {
+    fn report_rerun(&self) -> Result<String, Halt> {
         let state = self.status.job_status.state;
         let before = match (self.pending_stop(), state) {
             (Some(_), _) => {
@@ -146,7 +146,7 @@ impl Pass<'_> {
         };
         let ended = job::updated(&self.status.job_status);
         let is_doubtful = !is_listed && self.may_run_again_since(ended)?;
-        is_doubtful.then(|| self.tell_of_rerun()).transpose()
+        is_doubtful.then(|| self.report_rerun()).transpose()
     }
 
     /// A job that has ended and is to be started from what it left may run again by then, and be
@@ -197,7 +197,7 @@ impl Pass<'_> {
             Some(_) => true,
             None => self.may_run_again_since(job::updated(&self.status.job_status))?,
         };
-        Ok(ControlFlow::Break(is_another.then(|| self.tell_of_rerun()).transpose()?))
+        Ok(ControlFlow::Break(is_another.then(|| self.report_rerun()).transpose()?))
     }
 
     /// Whether a JobManager has come up since then that knows nothing of the end of its job. One that

@@ -118,7 +118,7 @@ impl Pass<'_> {
     /// comes back empty: its jobs ended with the JobManager.
     fn recover_session(&mut self, last: &ReconciledSpec) -> Result<Plan, Halt> {
         if self.has_old_pods()? || self.has_ending_task_managers()? {
-            self.tell_pods_left()?;
+            self.report_pods_left()?;
             return Ok(self.finish("waiting for the lost JobManager's pods to end", Some(SOON)));
         }
         let spec = self.deployed_spec(last);

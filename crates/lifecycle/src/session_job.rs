@@ -7,13 +7,13 @@
 //! tells ([`identity`]), whatever the record says. Cancelling is how a job stops with its last checkpoint; HA metadata
 //! plays no part.
 
-mod care;
 mod deletion;
+mod etcd_restore;
 pub mod identity;
 mod kind;
+mod maintain;
 mod observe;
 pub mod plan;
-mod rewind;
 mod rollback;
 mod start;
 mod stop;
@@ -210,7 +210,7 @@ impl Lifecycle for FlinkSessionJob {
     }
 
     fn settle_record(pass: &mut Pass<'_>) -> Result<Option<Plan>, Halt> {
-        match pass.heed_set_back_record()? {
+        match pass.settle_set_back_record()? {
             Some(plan) => Ok(Some(plan)),
             None => pass.settle_submission(),
         }

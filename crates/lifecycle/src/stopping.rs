@@ -69,7 +69,7 @@ impl<K: Kind> Pass<'_, K> {
     /// A new `savepointRedeployNonce` may have come while the job was being stopped. What was saved is
     /// in the history then, and what starts next starts from the path that the user names: a spec that
     /// is stored with a nonce counts as having followed it.
-    pub(super) fn heed_redeploy(&mut self, last: &Reconciled<K::Spec>) {
+    pub(super) fn apply_redeploy(&mut self, last: &Reconciled<K::Spec>) {
         // Without a path, which no valid spec is, what was just saved stays.
         if let (Some(diff), Some(path)) = (self.named_redeploy(last), self.named_state()) {
             self.announce(&diff);
@@ -117,7 +117,7 @@ impl<K: Kind> Pass<'_, K> {
     ) -> Result<ControlFlow<PlanOf<K>, String>, Halt<K::Question>> {
         match outcome {
             StopOutcome::Saved(path) => Ok(ControlFlow::Continue(path)),
-            StopOutcome::Pending if self.is_savepoint_overdue()? => Err(self.tell_overdue()),
+            StopOutcome::Pending if self.is_savepoint_overdue()? => Err(self.overdue()),
             StopOutcome::Unheard if self.stop_had(&options::DEPLOYMENT_READINESS_TIMEOUT)? => {
                 Ok(ControlFlow::Break(self.lose_stop()))
             }
@@ -194,7 +194,7 @@ impl<K: Kind> Pass<'_, K> {
     }
 
     /// Flink says, or may say, that the stop is under way: another one would not help.
-    fn tell_overdue(&self) -> Halt<K::Question> {
+    fn overdue(&self) -> Halt<K::Question> {
         Halt::problem(Problem::upgrade(
             "SavepointError",
             format!(

@@ -348,7 +348,7 @@ impl Pass<'_> {
         self.record_savepoint(&path);
         self.supersede(last, RestorePoint::Path(path));
         self.set_job_state(JobStatusState::Finished);
-        self.heed_redeploy(last);
+        self.apply_redeploy(last);
         if self.desired_state() == JobState::Suspended && self.keeps_ended_job_manager()? {
             self.store_suspended(Some(UpgradeMode::Savepoint));
             return Ok(self.finish("suspended with a savepoint", Some(self.interval())));

@@ -10,18 +10,18 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Client;
 use kube::runtime::reflector::{ObjectRef, Store};
 
+use super::api_server_health::ApiServerHealth;
 use super::autoscaler::Autoscalers;
+use super::etcd_restore::Rewinds;
 use super::health::Health;
 use super::kind::Kept;
 use super::listener::{Listener, Listeners};
 use super::live::Live;
 use super::nodes::Nodes;
-use super::reach::Reach;
-use super::rewind::Rewinds;
-use super::sighting::{Sighting, Trust};
 use super::snapshot::index::ByJob;
-use super::trouble::Troubles;
+use super::transient_failures::TransientFailures;
 use super::validator::{Desk, Validator};
+use super::watch_freshness::{Sighting, Trust};
 use super::way::Ways;
 use api::deployment::FlinkDeployment;
 use api::session_job::FlinkSessionJob;
@@ -87,7 +87,7 @@ pub struct Context {
     /// The newest that this process knows of JobManagers beside their watch, by the resource's uid.
     sightings: Mutex<HashMap<String, Sighting>>,
     /// Whether the API server answers.
-    pub(super) reach: Reach,
+    pub(super) api_server_health: ApiServerHealth,
     /// Whether the API server's store went back.
     pub(super) rewinds: Arc<Rewinds>,
     failed_submissions: Mutex<HashMap<String, FailedSubmission>>,
@@ -95,7 +95,7 @@ pub struct Context {
     /// What the last plan stopped at, with the generation that it was for, by the resource's uid.
     stopped_at: Mutex<HashMap<String, (Option<i64>, String)>>,
     /// What plans stop at that passes by itself as a rule.
-    pub(super) troubles: Troubles,
+    pub(super) transient_failures: TransientFailures,
     /// When periodic snapshots were asked for, by the uid of the job.
     periodic: Mutex<HashMap<String, Memory>>,
     /// In which cron expressions are meant.
@@ -132,12 +132,12 @@ impl Context {
             ways: Ways::default(),
             told_exceptions: Mutex::default(),
             sightings: Mutex::default(),
-            reach: Reach::default(),
+            api_server_health: ApiServerHealth::default(),
             rewinds: Arc::default(),
             failed_submissions: Mutex::default(),
             tried: Mutex::default(),
             stopped_at: Mutex::default(),
-            troubles: Troubles::default(),
+            transient_failures: TransientFailures::default(),
             periodic: Mutex::default(),
             zone: TimeZone::system(),
             progress: tokio::sync::broadcast::Sender::new(1024),
@@ -286,7 +286,7 @@ impl Context {
         self.forget_sighting(uid);
         self.forget_failed_submission(uid);
         self.forget_stop(uid);
-        self.troubles.forget(uid);
+        self.transient_failures.forget(uid);
         self.autoscalers.forget(uid);
         self.autoscalers.settle(uid);
     }

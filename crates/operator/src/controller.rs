@@ -14,11 +14,11 @@ use kube::{Resource, ResourceExt};
 use tokio::task::JoinHandle;
 
 use super::context::{Context, now, resource_version};
+use super::etcd_restore;
 use super::failures::Failures;
 use super::kind::{Feed, Guarded, Operated, Sight, woken};
 use super::observe::tell;
 use super::pass::{self, Again, reconcile, retry_after};
-use super::rewind;
 use super::unlisted::Unlisted;
 use super::watching;
 use super::way::{Reins, Take};
@@ -254,7 +254,7 @@ fn note_rewind<K: Operated>(event: &watcher::Event<Guarded<K>>, context: &Contex
     let (watcher::Event::Apply(listed) | watcher::Event::InitApply(listed)) = event else { return };
     let (namespace, name) = (listed.namespace().unwrap_or_default(), listed.name_any());
     let Some(known) = K::kept(context).cached(&namespace, &name) else { return };
-    if !rewind::is_earlier(listed, &known) {
+    if !etcd_restore::is_earlier(listed, &known) {
         return;
     }
     let went_back = match (&listed.0, &known.0) {

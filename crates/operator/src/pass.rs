@@ -94,7 +94,7 @@ async fn looked_after<K: Operated>(
     resource: Arc<Guarded<K>>,
     context: Arc<Context>,
 ) -> Result<Again, Error> {
-    if !context.reach.until_there(AWAY).await {
+    if !context.api_server_health.until_there(AWAY).await {
         return Ok(Some(AWAY));
     }
     let namespace = resource.namespace().unwrap_or_default();
@@ -112,7 +112,7 @@ async fn looked_after<K: Operated>(
     context.metrics.pass_begins(&uid, is_cleanup, now());
     let outcome = pass(&resource, &context).await;
     if matches!(&outcome, Err(error) if error.is_unreachable()) {
-        context.reach.doubt();
+        context.api_server_health.doubt();
     }
     context.metrics.pass_ends(&uid, outcome.is_err(), now());
     outcome
@@ -130,7 +130,7 @@ async fn pass<K: Operated>(resource: &Guarded<K>, context: &Context) -> Result<A
             let outcome = K::pass(newest, context).await;
             if let (Err(Error::Act(error)), Ok(known)) = (&outcome, &resource.0) {
                 let has_lasted =
-                    error.is_told_late() && context.troubles.note(&uid, Instant::now());
+                    error.is_told_late() && context.transient_failures.note(&uid, Instant::now());
                 let is_told = error.is_refusal() || has_lasted;
                 if is_told {
                     context.note_stop(&uid, generation, tell(error));
@@ -144,7 +144,7 @@ async fn pass<K: Operated>(resource: &Guarded<K>, context: &Context) -> Result<A
                 }
             }
             if outcome.is_ok() {
-                context.troubles.forget(&uid);
+                context.transient_failures.forget(&uid);
             }
             if outcome.is_ok() && context.forget_stop(&uid) {
                 // The status tells still what the plan before this one stopped at.

@@ -22,9 +22,9 @@ use clients::flink::new_trigger_id;
 use config::OperatorConfig;
 use lifecycle::application::decide;
 use lifecycle::audit;
+use lifecycle::etcd_restore::{self, Record, WentBack};
 use lifecycle::memo::Memo;
 use lifecycle::plan::{Component, Plan, Step};
-use lifecycle::rewind::{self, Record, WentBack};
 use lifecycle::snapshots::{are_held, keep_unasked, keep_undisposed};
 use lifecycle::world::{Fact, Facts, Fresh, World};
 
@@ -53,7 +53,7 @@ impl Operated for FlinkDeployment {
         let none = DeploymentStatus::default();
         let known = record(known, known.status.as_ref().unwrap_or(&none));
         let now = record(listed, listed.status.as_ref().unwrap_or(&none));
-        rewind::went_back(known, now, listed.spec.job.as_ref())
+        etcd_restore::went_back(known, now, listed.spec.job.as_ref())
     }
 
     fn seen(resource: &Guarded<Self>, sight: Sight, context: &Context) {

@@ -15,11 +15,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::context::Context;
 use super::controller::{self, Settings};
+use super::etcd_restore;
 use super::nodes;
 use super::observe::tell;
 use super::resource::flush;
 use super::retention;
-use super::rewind;
 use super::scopes::{FLUSH_MAX, Moved, Scope, Scopes, finish, shown, termination_timeout};
 use super::validator::{Judged, Kind};
 use super::vitals;
@@ -157,7 +157,7 @@ pub fn start_part(
     if let Some(late) = context.validators.late() {
         spawn("late verdicts", follow_verdicts(late, Arc::clone(&context)).boxed());
     }
-    spawn("the store's revision", rewind::follow_store(Arc::clone(&context)).boxed());
+    spawn("the store's revision", etcd_restore::follow_store(Arc::clone(&context)).boxed());
     spawn("vitals", vitals::log().boxed());
     spawn("nodes", nodes::follow(Arc::clone(&context)).boxed());
     spawn("leftovers", retention::keep_tidy(Arc::clone(&context)).boxed());

@@ -31,11 +31,11 @@ use clients::cluster;
 use clients::flink::Client;
 use config::OperatorConfig;
 use lifecycle::audit;
+use lifecycle::etcd_restore::{self, Record, WentBack};
 use lifecycle::extension::verdict::Verdict;
 use lifecycle::memo::Memo;
 use lifecycle::plan::Component;
 use lifecycle::reconciled::session_cluster_of;
-use lifecycle::rewind::{self, Record, WentBack};
 use lifecycle::session_job::decide;
 use lifecycle::session_job::plan::{Plan, Step};
 use lifecycle::session_job::world::{Facts, FailedSubmission, Question, World};
@@ -67,7 +67,7 @@ impl Operated for FlinkSessionJob {
         let none = SessionJobStatus::default();
         let known = record(known, known.status.as_ref().unwrap_or(&none));
         let now = record(listed, listed.status.as_ref().unwrap_or(&none));
-        rewind::went_back(known, now, listed.spec.job.as_ref())
+        etcd_restore::went_back(known, now, listed.spec.job.as_ref())
     }
 
     fn seen(resource: &Guarded<Self>, sight: Sight, context: &Context) {
@@ -281,7 +281,7 @@ fn record<'a>(resource: &FlinkSessionJob, status: &'a SessionJobStatus) -> Recor
 /// Whether the job on record was seen, and had not ended: what it does is on record again.
 fn runs(world: &World<'_>) -> bool {
     let Fact::Known(jobs) = &world.facts.jobs else { return false };
-    rewind::is_alive(world.status.job_status.job_id.as_deref(), jobs)
+    etcd_restore::is_alive(world.status.job_status.job_id.as_deref(), jobs)
 }
 
 /// Which job resource it is.

@@ -10,8 +10,8 @@ use kube::runtime::watcher::{self, Event, watcher};
 use serde::de::DeserializeOwned;
 use tokio::time::{Instant, sleep};
 
+use super::etcd_restore::Follower;
 use super::observe::tell;
-use super::rewind::Follower;
 
 /// How long one request of a watch lasts, in seconds. The next one goes on where it ended, so this
 /// costs a request a minute. A watch that shows nothing for a little longer, not even that it ends,

@@ -13,12 +13,12 @@ use expect_test::Expect;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use lifecycle::application::decide;
+use lifecycle::etcd_restore::WentBack;
 use lifecycle::extension::verdict::Validators;
 use lifecycle::memo::Memo;
 use lifecycle::phase::Phase;
 use lifecycle::plan::{Plan, Step};
 use lifecycle::reconciled::ReconciledSpec;
-use lifecycle::rewind::WentBack;
 use lifecycle::world::{
     Checkpoints, Cluster, CompletedState, DeploymentVersion, Fact, Facts, Failure, Fresh,
     HaMetadata, Job, JobManager, JobMetrics, Pod, PodProblem, World,

@@ -4,7 +4,8 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
 use super::{
-    Deed, Outcome, PAUSE, Scene, deed, end_job, fresh, planned_savepoint, restore_of, state_at,
+    Outcome, PAUSE, Scene, StepText, end_job, fresh, planned_savepoint, restore_of, state_at,
+    step_text,
 };
 use crate::error_document::message_of;
 use crate::extension::verdict::Validators;
@@ -85,9 +86,9 @@ impl SessionJobRehearsal {
 
     fn take(&mut self, plan: Plan) {
         let Plan { steps, status, because, look_again: _, blocker: _ } = plan;
-        let deeds: Vec<Deed> = steps.iter().filter_map(deed::of_session_job).collect();
+        let texts: Vec<StepText> = steps.iter().filter_map(step_text::of_session_job).collect();
         let is_new_error = status.error.is_some() && status.error != self.status.error;
-        let is_at_rest = deeds.is_empty() && (is_new_error || *status == self.status);
+        let is_at_rest = texts.is_empty() && (is_new_error || *status == self.status);
         if is_at_rest && is_new_error {
             self.outcome.halt = status.error.as_deref().map(message_of);
         } else if is_at_rest && status.observed_generation != self.resource.metadata.generation {
@@ -98,8 +99,8 @@ impl SessionJobRehearsal {
         for step in &steps {
             self.imagine(step);
         }
-        if !deeds.is_empty() {
-            self.outcome.scenes.push(Scene { because, steps: deeds });
+        if !texts.is_empty() {
+            self.outcome.scenes.push(Scene { because, steps: texts });
         }
         self.now += PAUSE;
     }

@@ -114,7 +114,7 @@ fn answer(question: Question, facts: &mut Facts) {
 fn shown(outcome: &Outcome) -> String {
     let mut text = String::new();
     for scene in &outcome.scenes {
-        let steps: Vec<&str> = scene.steps.iter().map(|deed| deed.step).collect();
+        let steps: Vec<&str> = scene.steps.iter().map(|text| text.step).collect();
         text.extend([scene.because.as_str(), ": ", &steps.join(" "), "\n"]);
     }
     if let Some(restore) = &outcome.restore {

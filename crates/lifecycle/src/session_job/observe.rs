@@ -60,7 +60,7 @@ impl Pass<'_> {
         }
         if self.listed_job()?.is_none() {
             let Some(why) = self.why_in_doubt()? else { return Ok(false) };
-            self.tell_doubt(&why);
+            self.report_doubt(&why);
         }
         let mut last = last.clone();
         if let Some(job) = &mut last.spec.job {
@@ -77,7 +77,7 @@ impl Pass<'_> {
         Ok(true)
     }
 
-    fn tell_doubt(&mut self, why: &str) {
+    fn report_doubt(&mut self, why: &str) {
         let id = self.status.job_status.job_id.as_deref().unwrap_or_default();
         let message = format!(
             "whether job {id} ran since it was submitted is not known: the session cluster `{}` does \
@@ -123,7 +123,7 @@ impl Pass<'_> {
         let was_cancelling = before == Some(JobStatusState::Cancelling);
         let has_ended = job.state.is_globally_terminal();
         if has_ended && !was_terminal {
-            self.note_end(job).map_err(|halt| self.tell_unknown_end(halt))?;
+            self.note_end(job).map_err(|halt| self.report_unknown_end(halt))?;
         }
         let is_told = before == Some(JobStatusState::Failed) && self.status.error.is_some();
         if job.state == JobStatusState::Failed && !is_told {
@@ -151,7 +151,7 @@ impl Pass<'_> {
     }
 
     /// An end that cannot be noted is told: until it is the status shows a job that runs.
-    fn tell_unknown_end(&mut self, halt: Halt) -> Halt {
+    fn report_unknown_end(&mut self, halt: Halt) -> Halt {
         let Halt::Cannot(message) = halt else { return halt };
         self.wake_within(SOON);
         Halt::problem(Problem::of_job(message))

@@ -166,7 +166,7 @@ impl Pass<'_> {
         };
         self.note_savepoint(&path);
         self.supersede(last, RestorePoint::Path(path));
-        self.heed_redeploy(last);
+        self.apply_redeploy(last);
         Ok(self.succeed_later(UpgradeMode::Savepoint))
     }
 

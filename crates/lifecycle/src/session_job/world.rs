@@ -6,12 +6,12 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
+use crate::etcd_restore::WentBack;
 use crate::extension::verdict::{Validators, Verdict, Version};
 use crate::kind::Kind;
 use crate::memo::{Memo, Stored};
 use crate::node_notice::Node;
 use crate::restart::Attempts;
-use crate::rewind::WentBack;
 use crate::snapshot::world::Trigger;
 use crate::trigger::{KnownSnapshot, Memory};
 use crate::world::{

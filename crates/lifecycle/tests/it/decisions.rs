@@ -11,13 +11,13 @@ mod blank;
 pub(super) mod care;
 mod crashes;
 mod deletion;
+mod etcd_restore;
 mod not_carried_out;
 mod phases;
 mod properties;
 mod quirks;
 mod redeploy;
 pub(super) mod reload;
-mod rewind;
 mod rollback;
 mod silence;
 mod table;
@@ -39,11 +39,11 @@ use config::OperatorConfig;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use lifecycle::application::decide;
+use lifecycle::etcd_restore::WentBack;
 use lifecycle::memo::Memo;
 use lifecycle::plan::{Plan, Step};
 use lifecycle::reconciled::ReconciledSpec;
 use lifecycle::restore::RestorePoint;
-use lifecycle::rewind::WentBack;
 use lifecycle::world::{
     Bounds, Checkpoints, CompletedState, DeploymentVersion, Fact, Fresh, HaMetadata, Job,
     JobManager, JobMetrics, Pod, PodProblem, Stop, World,

@@ -17,13 +17,13 @@ use api::status::{
 use config::OperatorConfig;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
+use lifecycle::etcd_restore::{self, Record, WentBack};
 use lifecycle::extension::verdict::Validators;
 use lifecycle::memo::Memo;
 use lifecycle::notes::STARTED_WITH;
 use lifecycle::plan::SnapshotStep;
 use lifecycle::reconciled::ReconciledJob;
 use lifecycle::restore::RestorePoint;
-use lifecycle::rewind::{self, Record, WentBack};
 use lifecycle::session_job::decide;
 use lifecycle::session_job::identity;
 use lifecycle::session_job::plan::{Plan, Step, Submission};
@@ -283,7 +283,7 @@ impl Sim {
     pub(super) fn pass(&mut self, crash_at: Option<usize>) -> Plan {
         let plan = self.plan();
         let is_seen = self.hears()
-            && rewind::is_alive(self.status.job_status.job_id.as_deref(), &self.listed());
+            && etcd_restore::is_alive(self.status.job_status.job_id.as_deref(), &self.listed());
         if is_seen {
             self.went_back = None;
         }
@@ -372,7 +372,7 @@ impl Sim {
         let known = record(self.resource.metadata.generation, &self.status);
         let listed = record(resource.metadata.generation, &status);
         let of = |(generation, job, reconciliation)| Record { generation, job, reconciliation };
-        let went_back = rewind::went_back(
+        let went_back = etcd_restore::went_back(
             of((known.0, &known.1, &known.2)),
             of((listed.0, &listed.1, &listed.2)),
             resource.spec.job.as_ref(),

@@ -1,7 +1,7 @@
 //! A job of the resource runs, and the record does not tell of it: the store went back, and no process
 //! saw it.
 
-use super::rewind::{NAMED, cancelled, saved, suspended};
+use super::etcd_restore::{NAMED, cancelled, saved, suspended};
 use super::*;
 
 /// Submitted for the resource with the uid `u1`, as its first half tells.

@@ -1,6 +1,6 @@
 //! A submission whose outcome is not known, and a change that is wanted meanwhile.
 
-use super::rewind::saved;
+use super::etcd_restore::saved;
 use super::*;
 
 const WAIT: jiff::SignedDuration = jiff::SignedDuration::from_mins(10);

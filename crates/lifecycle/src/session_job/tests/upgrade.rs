@@ -263,7 +263,7 @@ fn statistics_that_lost_what_was_known_are_no_licence_to_start_empty() {
 fn a_job_that_ran_under_another_job_manager_does_not_go_back_to_what_it_started_from() {
     for is_another in [true, false] {
         for edits in [true, false] {
-            let mut case = rewind::saved();
+            let mut case = etcd_restore::saved();
             case.set_in_cluster("high-availability.type", "kubernetes");
             case.set("kubernetes.operator.job.restart.failed", "true");
             case.jobs = Some(vec![]);

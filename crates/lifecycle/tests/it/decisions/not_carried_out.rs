@@ -128,7 +128,7 @@ fn it_ends_with_a_plan_that_is_carried_out() {
 #[test]
 fn that_the_record_went_back_stays_beside_it() {
     let mut scene = upgrading();
-    scene.went_back = Some(rewind::went());
+    scene.went_back = Some(etcd_restore::went());
     let refused = scene.clone().after(&scene.plan());
     let mut scene = stopped_at(refused);
     scene.went_back = None;

@@ -3,7 +3,7 @@
 //! A watch that goes on after that stays silent until the store has come to the version that it saw
 //! last, and what was read before would be taken for newer than what there is. So everything is
 //! listed anew, and what the jobs were known to have done since is not forgotten: see
-//! [`lifecycle::rewind`].
+//! [`lifecycle::etcd_restore`].
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -24,7 +24,7 @@ use super::kind::{Guarded, Kept, Newest, Operated};
 use super::observe::tell;
 use super::watching::is_refusal;
 use ::api::deployment::FlinkDeployment;
-use lifecycle::rewind::WentBack;
+use lifecycle::etcd_restore::WentBack;
 
 /// How often the store is looked at; a watch that fails has it looked at right away.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
@@ -155,7 +155,7 @@ pub(super) async fn follow_store(context: Arc<Context>) {
     let mut last_look = Instant::now();
     loop {
         let doubted = async {
-            context.reach.doubted().await;
+            context.api_server_health.doubted().await;
             // A fleet has many doubts at a time.
             sleep_until(last_look + AGAIN).await;
         };
@@ -290,8 +290,8 @@ where
 /// Notes whether the API server answered.
 fn heard<T>(answer: kube::Result<T>, context: &Context) -> kube::Result<T> {
     match &answer {
-        Err(error) if !is_refusal(error) => context.reach.missed(&tell(error)),
-        Ok(_) | Err(_) => context.reach.answered(),
+        Err(error) if !is_refusal(error) => context.api_server_health.missed(&tell(error)),
+        Ok(_) | Err(_) => context.api_server_health.answered(),
     }
     answer
 }

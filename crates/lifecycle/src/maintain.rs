@@ -182,7 +182,7 @@ impl Pass<'_> {
     /// The JobManager is lost although nothing asked for that: start the deployed spec again.
     fn recover(&mut self, last: &ReconciledSpec) -> Result<Plan, Halt> {
         if self.has_old_pods()? || self.has_ending_task_managers()? {
-            self.tell_pods_left()?;
+            self.report_pods_left()?;
             return Ok(self.finish("waiting for the lost JobManager's pods to end", Some(SOON)));
         }
         if self.is_change_due() {

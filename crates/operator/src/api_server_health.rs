@@ -11,8 +11,8 @@ use tokio::time::{Instant, timeout};
 /// Requests without an answer, one after the other, until the API server is taken for away.
 const MISSES: u32 = 3;
 
-/// What is known of it. [`super::rewind::follow_store`], which asks all the time, keeps it up to date.
-pub(super) struct Reach {
+/// What is known of it. [`super::etcd_restore::follow_store`], which asks all the time, keeps it up to date.
+pub(super) struct ApiServerHealth {
     state: watch::Sender<State>,
     /// A pass went without an answer.
     is_doubted: Notify,
@@ -29,14 +29,14 @@ enum State {
     },
 }
 
-impl Default for Reach {
+impl Default for ApiServerHealth {
     fn default() -> Self {
         let state = watch::Sender::new(State::There { misses: 0 });
         Self { state, is_doubted: Notify::new() }
     }
 }
 
-impl Reach {
+impl ApiServerHealth {
     /// A request was answered, if only by a refusal.
     pub(super) fn answered(&self) {
         self.state.send_if_modified(|state| {
@@ -92,21 +92,21 @@ mod tests {
 
     #[tokio::test]
     async fn some_misses_in_a_row_are_an_absence_and_one_answer_ends_it() {
-        let reach = Reach::default();
+        let health = ApiServerHealth::default();
         for _ in 1..MISSES {
-            reach.missed("timed out");
+            health.missed("timed out");
         }
-        assert!(reach.until_there(PATIENCE).await, "that happens");
-        reach.answered();
+        assert!(health.until_there(PATIENCE).await, "that happens");
+        health.answered();
         for _ in 1..MISSES {
-            reach.missed("timed out");
+            health.missed("timed out");
         }
-        assert!(reach.until_there(PATIENCE).await, "not in a row");
-        reach.missed("timed out");
-        assert!(!reach.until_there(PATIENCE).await);
-        let (is_there, ()) = tokio::join!(reach.until_there(PATIENCE * 50), async {
+        assert!(health.until_there(PATIENCE).await, "not in a row");
+        health.missed("timed out");
+        assert!(!health.until_there(PATIENCE).await);
+        let (is_there, ()) = tokio::join!(health.until_there(PATIENCE * 50), async {
             tokio::task::yield_now().await;
-            reach.answered();
+            health.answered();
         });
         assert!(is_there, "who waits goes on at once");
     }

@@ -11,9 +11,9 @@ const TOLD_AFTER: Duration = Duration::from_mins(1);
 
 /// Since when plans have stopped at it, by the resource's uid.
 #[derive(Default)]
-pub(super) struct Troubles(Mutex<HashMap<String, Instant>>);
+pub(super) struct TransientFailures(Mutex<HashMap<String, Instant>>);
 
-impl Troubles {
+impl TransientFailures {
     /// A plan stopped at it now. Answers whether that has gone on for long.
     pub(super) fn note(&self, uid: &str, now: Instant) -> bool {
         let since = *lock(&self.0).entry(uid.to_owned()).or_insert(now);
@@ -32,12 +32,12 @@ mod tests {
 
     #[test]
     fn trouble_is_told_once_it_has_lasted() {
-        let (troubles, start) = (Troubles::default(), Instant::now());
-        assert!(!troubles.note("u1", start));
-        assert!(!troubles.note("u1", start + Duration::from_secs(59)));
-        assert!(troubles.note("u1", start + TOLD_AFTER));
-        assert!(!troubles.note("u2", start + TOLD_AFTER), "each for itself");
-        troubles.forget("u1");
-        assert!(!troubles.note("u1", start + TOLD_AFTER), "it was over meanwhile");
+        let (failures, start) = (TransientFailures::default(), Instant::now());
+        assert!(!failures.note("u1", start));
+        assert!(!failures.note("u1", start + Duration::from_secs(59)));
+        assert!(failures.note("u1", start + TOLD_AFTER));
+        assert!(!failures.note("u2", start + TOLD_AFTER), "each for itself");
+        failures.forget("u1");
+        assert!(!failures.note("u1", start + TOLD_AFTER), "it was over meanwhile");
     }
 }

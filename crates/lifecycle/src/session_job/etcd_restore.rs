@@ -1,4 +1,4 @@
-//! A record that went back with the API server's store; see [`crate::rewind`].
+//! A record that went back with the API server's store; see [`crate::etcd_restore`].
 //!
 //! The cluster of a session job goes on with what it has: the job on record may have ended there
 //! long ago, and another one of this resource run in its place. Nothing is concluded from the record
@@ -14,9 +14,9 @@ use super::plan::Plan;
 use super::{Halt, Pass};
 use crate::application::Problem;
 use crate::diff::{ChangeClass, diff_session_job};
+use crate::etcd_restore::{WentBack, is_alive, refusal};
 use crate::job;
 use crate::plan::{Component, Event};
-use crate::rewind::{WentBack, is_alive, refusal};
 use crate::world::{Fact, Job};
 use api::job::{JobState, UpgradeMode};
 use api::status::{JobStatusState, ReconciliationState};
@@ -27,7 +27,7 @@ const ENDING_MAX: SignedDuration = SignedDuration::from_mins(1);
 impl Pass<'_> {
     /// Refuses to go on where the record does not tell what there is, until a person says what to
     /// start from: then that is done.
-    pub(super) fn heed_set_back_record(&mut self) -> Result<Option<Plan>, Halt> {
+    pub(super) fn settle_set_back_record(&mut self) -> Result<Option<Plan>, Halt> {
         let Some(set_back) = self.set_back() else {
             // A list that does not have the job yet may be older than its submission.
             if !self.is_just_submitted() || self.is_listed() {

@@ -8,28 +8,28 @@ use crate::session_job::plan as session_job;
 /// One step that changes something beside a status.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Deed {
+pub struct StepText {
     /// The step's name in the operator's log.
     pub step: &'static str,
     pub text: String,
 }
 
-impl Deed {
+impl StepText {
     fn new(step: &'static str, text: impl Into<String>) -> Self {
         Self { step, text: text.into() }
     }
 }
 
 /// Nothing for what only tells.
-pub(super) fn of_deployment(step: &Step) -> Option<Deed> {
+pub(super) fn of_deployment(step: &Step) -> Option<StepText> {
     Some(match step {
         Step::WriteStatus(_) | Step::Event(_) => return None,
-        Step::AddFinalizer => Deed::new("add-finalizer", "mark the resource as operated"),
-        Step::RemoveFinalizer => Deed::new("remove-finalizer", "let the resource go"),
+        Step::AddFinalizer => StepText::new("add-finalizer", "mark the resource as operated"),
+        Step::RemoveFinalizer => StepText::new("remove-finalizer", "let the resource go"),
         Step::RecordRevision(superseded) => of_revision(superseded),
         Step::Snapshot(step) => of_snapshot(step),
         Step::TriggerStop { directory, .. } => of_stop(directory.as_deref()),
-        Step::CancelJob { is_best_effort, .. } => Deed::new(
+        Step::CancelJob { is_best_effort, .. } => StepText::new(
             "cancel-job",
             if *is_best_effort {
                 "cancel the job, if its JobManager answers"
@@ -39,51 +39,51 @@ pub(super) fn of_deployment(step: &Step) -> Option<Deed> {
         ),
         Step::ScaleJob { bounds, .. } => of_scale(bounds.len()),
         Step::StopJobManager { .. } => {
-            Deed::new("stop-job-manager", "end the JobManager, before its TaskManagers")
+            StepText::new("stop-job-manager", "end the JobManager, before its TaskManagers")
         }
         Step::DeleteJobManager { .. } => {
-            Deed::new("delete-job-manager", "delete the JobManager and what it owns")
+            StepText::new("delete-job-manager", "delete the JobManager and what it owns")
         }
         Step::DeleteTaskManagers { .. } => {
-            Deed::new("delete-task-managers", "delete the TaskManagers' Deployment")
+            StepText::new("delete-task-managers", "delete the TaskManagers' Deployment")
         }
-        Step::ScaleTaskManagers { uid: _, replicas } => Deed::new(
+        Step::ScaleTaskManagers { uid: _, replicas } => StepText::new(
             "scale-task-managers",
             format!("give the TaskManagers' Deployment {replicas} replicas"),
         ),
         Step::DeleteHaMetadata { .. } => {
-            Deed::new("delete-ha-metadata", "delete the HA metadata of the former run")
+            StepText::new("delete-ha-metadata", "delete the HA metadata of the former run")
         }
-        Step::ForgetJobGraphs { .. } => Deed::new(
+        Step::ForgetJobGraphs { .. } => StepText::new(
             "forget-job-graphs",
             "delete the stored job graphs, so that the new job is the one that starts",
         ),
         Step::CreateCluster(_) => {
-            Deed::new("create-cluster", "create the JobManager and what belongs to it")
+            StepText::new("create-cluster", "create the JobManager and what belongs to it")
         }
         Step::FinishCluster(_) => {
-            Deed::new("finish-cluster", "create what is missing beside the JobManager")
+            StepText::new("finish-cluster", "create what is missing beside the JobManager")
         }
-        Step::ApplyIngress(Some(_)) => Deed::new("apply-ingress", "put the Ingress in place"),
-        Step::ApplyIngress(None) => Deed::new("apply-ingress", "remove the Ingress"),
+        Step::ApplyIngress(Some(_)) => StepText::new("apply-ingress", "put the Ingress in place"),
+        Step::ApplyIngress(None) => StepText::new("apply-ingress", "remove the Ingress"),
     })
 }
 
-pub(super) fn of_session_job(step: &session_job::Step) -> Option<Deed> {
+pub(super) fn of_session_job(step: &session_job::Step) -> Option<StepText> {
     use session_job::Step;
     Some(match step {
         Step::WriteStatus(_) | Step::Event(_) | Step::Remember(_) => return None,
-        Step::AddFinalizer => Deed::new("add-finalizer", "mark the resource as operated"),
-        Step::RemoveFinalizer => Deed::new("remove-finalizer", "let the resource go"),
+        Step::AddFinalizer => StepText::new("add-finalizer", "mark the resource as operated"),
+        Step::RemoveFinalizer => StepText::new("remove-finalizer", "let the resource go"),
         Step::SetSessionLabel { cluster } => {
-            Deed::new("set-label", format!("label the resource with its cluster `{cluster}`"))
+            StepText::new("set-label", format!("label the resource with its cluster `{cluster}`"))
         }
         Step::RecordRevision(superseded) => of_revision(superseded),
         Step::Snapshot(step) => of_snapshot(step),
         Step::ScaleJob { bounds, .. } => of_scale(bounds.len()),
         Step::TriggerStop { directory, .. } => of_stop(directory.as_deref()),
-        Step::CancelJob { .. } => Deed::new("cancel-job", "cancel the job"),
-        Step::Submit(submission) => Deed::new(
+        Step::CancelJob { .. } => StepText::new("cancel-job", "cancel the job"),
+        Step::Submit(submission) => StepText::new(
             "submit-job",
             match &submission.jar_uri {
                 Some(uri) => format!("upload `{uri}` and submit the job"),
@@ -93,8 +93,8 @@ pub(super) fn of_session_job(step: &session_job::Step) -> Option<Deed> {
     })
 }
 
-fn of_revision<S>(superseded: &Superseded<S>) -> Deed {
-    Deed::new(
+fn of_revision<S>(superseded: &Superseded<S>) -> StepText {
+    StepText::new(
         "record-revision",
         format!(
             "keep the superseded spec in the history, with {}",
@@ -103,23 +103,23 @@ fn of_revision<S>(superseded: &Superseded<S>) -> Deed {
     )
 }
 
-fn of_snapshot(step: &SnapshotStep) -> Deed {
+fn of_snapshot(step: &SnapshotStep) -> StepText {
     let name = step.name();
     match step {
-        SnapshotStep::Create(_) => Deed::new(name, "create a FlinkStateSnapshot"),
+        SnapshotStep::Create(_) => StepText::new(name, "create a FlinkStateSnapshot"),
         SnapshotStep::Delete { name: object, .. } => {
-            Deed::new(name, format!("delete the FlinkStateSnapshot `{object}`"))
+            StepText::new(name, format!("delete the FlinkStateSnapshot `{object}`"))
         }
-        SnapshotStep::Take(_) => Deed::new(name, "take a snapshot"),
-        SnapshotStep::Dispose { path, .. } => Deed::new(name, format!("dispose of {path}")),
+        SnapshotStep::Take(_) => StepText::new(name, "take a snapshot"),
+        SnapshotStep::Dispose { path, .. } => StepText::new(name, format!("dispose of {path}")),
     }
 }
 
-fn of_stop(directory: Option<&str>) -> Deed {
+fn of_stop(directory: Option<&str>) -> StepText {
     let to = directory.map_or(String::new(), |directory| format!(" in {directory}"));
-    Deed::new("stop-with-savepoint", format!("stop the job with a savepoint{to}"))
+    StepText::new("stop-with-savepoint", format!("stop the job with a savepoint{to}"))
 }
 
-fn of_scale(vertices: usize) -> Deed {
-    Deed::new("scale-job", format!("scale {vertices} vertices of the running job in place"))
+fn of_scale(vertices: usize) -> StepText {
+    StepText::new("scale-job", format!("scale {vertices} vertices of the running job in place"))
 }

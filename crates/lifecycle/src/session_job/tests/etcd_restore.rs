@@ -1,7 +1,7 @@
 //! The record of a job went back with the API server's store, and its cluster went on.
 
 use super::*;
-use crate::rewind::{self, Record, WENT_BACK};
+use crate::etcd_restore::{self, Record, WENT_BACK};
 
 /// The job that ran last, of which nothing is on record any more.
 const NEWER_ID: &str = "0000000000000000000000000000000f";
@@ -18,7 +18,7 @@ impl Case {
         let mut known = self.status.clone();
         known.job_status.job_id = Some(NEWER_ID.to_owned());
         let job = self.resource.spec.job.as_ref();
-        self.went_back = rewind::went_back(record(&known), record(&self.status), job);
+        self.went_back = etcd_restore::went_back(record(&known), record(&self.status), job);
         assert!(self.went_back.is_some());
         self
     }
