@@ -338,7 +338,7 @@ impl Lifecycle for FlinkDeployment {
         pass.move_ingress(last, diff)
     }
 
-    fn keep(pass: &mut Pass<'_>, last: &ReconciledSpec) -> Result<Plan, Halt> {
+    fn maintain_or_roll_back(pass: &mut Pass<'_>, last: &ReconciledSpec) -> Result<Plan, Halt> {
         match pass.roll_back_if_due(last)? {
             Some(plan) => Ok(plan),
             None => pass.maintain(last),

@@ -244,7 +244,8 @@ pub(super) trait Lifecycle: Kind {
     }
 
     /// The spec is in place: keeps it running, or rolls it back.
-    fn keep(pass: &mut Pass<'_, Self>, last: &Reconciled<Self::Spec>) -> End<Self>;
+    fn maintain_or_roll_back(pass: &mut Pass<'_, Self>, last: &Reconciled<Self::Spec>)
+    -> End<Self>;
 
     /// After a rollback: the wanted spec is the one that runs.
     fn return_to_stable(pass: &mut Pass<'_, Self>, last: &Reconciled<Self::Spec>) -> Maybe<Self>;

@@ -58,10 +58,10 @@ impl<K: Lifecycle> Pass<'_, K> {
     }
 
     fn apply(&mut self, rule: Rule, record: Option<(&Reconciled<K::Spec>, &SpecDiff)>) -> Maybe<K> {
-        if rule == Rule::SettleRecord {
-            return K::settle_record(self);
-        }
-        let Some((last, diff)) = record else { return K::deploy(self).map(Some) };
+        let Some((last, diff)) = record else {
+            let settles = rule == Rule::SettleRecord;
+            return if settles { K::settle_record(self) } else { K::deploy(self).map(Some) };
+        };
         match rule {
             Rule::SettleRecord => K::settle_record(self),
             Rule::Deploy => K::deploy(self).map(Some),
@@ -73,12 +73,12 @@ impl<K: Lifecycle> Pass<'_, K> {
             Rule::Start => K::start(self, last).map(Some),
             Rule::ContinueRollback => K::continue_rollback(self, last, diff).map(Some),
             Rule::FinishStart => K::finish_start(self, last, diff),
-            Rule::Keep => {
+            Rule::Maintain => {
                 self.forget_failed_stop();
                 K::apply_ignored(self, last, diff)?;
                 self.refresh_metadata();
                 let refreshed = self.last.clone();
-                K::keep(self, refreshed.as_deref().unwrap_or(last)).map(Some)
+                K::maintain_or_roll_back(self, refreshed.as_deref().unwrap_or(last)).map(Some)
             }
             Rule::AwaitSavepoint => self.hold_for_savepoint(last),
             Rule::ReturnToStable => K::return_to_stable(self, last),

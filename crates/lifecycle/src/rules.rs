@@ -59,7 +59,7 @@ pub enum Rule {
     Start,
     ContinueRollback,
     FinishStart,
-    Keep,
+    Maintain,
     AwaitSavepoint,
     ReturnToStable,
     RefuseVersion,
@@ -81,7 +81,7 @@ impl Rule {
             Self::Start => "start the wanted spec from the restore point on record, or suspend it",
             Self::ContinueRollback => "start the last stable spec, or the wanted one after an edit",
             Self::FinishStart => "make what is missing beside a JobManager that runs",
-            Self::Keep => "recover, restart, roll back, take snapshots, clean up",
+            Self::Maintain => "recover, restart, roll back, take snapshots, clean up",
             Self::AwaitSavepoint => "wait for a savepoint that is being taken",
             Self::ReturnToStable => {
                 "take the spec that runs for the wanted one, where they are the same"
@@ -98,7 +98,7 @@ impl Rule {
     /// Whether the rule is looked at when the user wants this.
     pub const fn is_for(self, wish: Wish) -> bool {
         match self {
-            Self::Keep => matches!(wish, Wish::Same),
+            Self::Maintain => matches!(wish, Wish::Same),
             Self::Redeploy => matches!(wish, Wish::Redeploy),
             Self::Scale => matches!(wish, Wish::Rescale),
             Self::Resume => matches!(wish, Wish::Resume),
@@ -124,7 +124,7 @@ impl Phase {
     pub const fn rules(self) -> &'static [Rule] {
         use Rule::{
             AwaitSavepoint, ContinueCancel, ContinueRollback, ContinueStop, Deploy, FinishStart,
-            Keep, Redeploy, RefuseVersion, Resume, ReturnToStable, Scale, SettleRecord, Start,
+            Maintain, Redeploy, RefuseVersion, Resume, ReturnToStable, Scale, SettleRecord, Start,
             Stop, StoreEdit,
         };
         match self {
@@ -138,18 +138,20 @@ impl Phase {
             Self::Running => &[
                 SettleRecord,
                 FinishStart,
-                Keep,
+                Maintain,
                 AwaitSavepoint,
                 RefuseVersion,
                 Redeploy,
                 Scale,
                 Stop,
             ],
-            Self::Suspended => &[SettleRecord, Keep, RefuseVersion, Redeploy, Resume, StoreEdit],
+            Self::Suspended => {
+                &[SettleRecord, Maintain, RefuseVersion, Redeploy, Resume, StoreEdit]
+            }
             Self::RolledBack => &[
                 SettleRecord,
                 FinishStart,
-                Keep,
+                Maintain,
                 AwaitSavepoint,
                 ReturnToStable,
                 RefuseVersion,

@@ -248,7 +248,7 @@ impl Lifecycle for FlinkSessionJob {
         pass.continue_rollback(last, diff)
     }
 
-    fn keep(pass: &mut Pass<'_>, last: &ReconciledJob) -> Result<Plan, Halt> {
+    fn maintain_or_roll_back(pass: &mut Pass<'_>, last: &ReconciledJob) -> Result<Plan, Halt> {
         pass.maintain(last)
     }
 
