@@ -9,7 +9,7 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Serialize;
 
-use super::application::{Halt, Problem};
+use super::problem::{Halt, Problem};
 use config::{FlinkConfig, options};
 
 /// `kubernetes.operator.resource.cleanup.timeout` where the configuration cannot be read.

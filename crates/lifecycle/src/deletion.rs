@@ -8,12 +8,12 @@ use std::ops::ControlFlow;
 
 use jiff::Timestamp;
 
-use super::application::{Halt, Pass};
+use super::application::Pass;
 use super::blocker::{Blocker, Reason, give_up_at, patience, savepoint_patience, told};
-use super::deploy::GOING;
 use super::job::{self, StopOutcome};
-use super::observe::SOON;
+use super::pauses::{GOING, SOON};
 use super::plan::{Component, Event, Plan, Step};
+use super::problem::Halt;
 use super::session::Jobs;
 use super::stop::is_cancellable;
 use api::DEPLOYMENT_FINALIZER;

@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::application::{Halt, NOT_CARRIED_OUT, Pass, Problem};
+use super::application::Pass;
 use super::notes::{OF_ONE_CLUSTER, REPLACED_DEPLOYMENT, STARTING_JOB};
-use super::observe::{SOON, foreign_deployment};
+use super::pauses::{GOING, OVERDUE_AFTER, SOON};
 use super::plan::{Component, Event, Plan, Step};
+use super::problem::{Halt, NOT_CARRIED_OUT, Problem, foreign_deployment};
 use super::reconciled::ReconciledSpec;
 use super::restore::RestorePoint;
 use super::restore_point::mode_of;
@@ -23,14 +24,10 @@ use config::cluster::{is_high_availability_on, is_high_availability_readable};
 use config::options;
 use render::{Objects, RenderInput, Submission, render_cluster};
 
-/// Pause while a job or its JobManager comes to its end.
-pub(super) const GOING: Duration = Duration::from_millis(500);
 /// Longest pause while something takes its time to end.
 const GOING_MAX: Duration = Duration::from_secs(5);
 /// A pause is this part of the time that the end has taken.
 const GOING_LOOKS: u32 = 16;
-/// Kubernetes kills a pod when its time to end is over; one that is there so much later does not go.
-pub(super) const OVERDUE_AFTER: SignedDuration = SignedDuration::from_secs(30);
 
 impl Pass<'_> {
     /// The job is stopped: start it from its restore point, or leave it suspended.

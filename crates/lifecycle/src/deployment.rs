@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use jiff::SignedDuration;
 
-use super::application::{Halt, Pass, VALIDATION_ERROR, invalid_configuration};
+use super::application::Pass;
 use super::conditions::{READINESS_TIMEOUT, troubles};
 use super::diff::{SpecDiff, diff};
 use super::error_document::reason_of;
@@ -17,6 +17,7 @@ use super::lifecycle::{lifecycle_state, running_condition};
 use super::memo::{Memo, Source};
 use super::notes::{Note, RESTART_ATTEMPTS, SCALED_TO};
 use super::plan::{Event, Plan, SnapshotStep, Step, Superseded};
+use super::problem::{Halt, VALIDATION_ERROR, invalid_configuration};
 use super::reconciled::{ReconciledSpec, deployed};
 use super::restart::Attempts;
 use super::stopping::may_be_cancelled;

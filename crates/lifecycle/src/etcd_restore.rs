@@ -11,12 +11,13 @@ use serde::{Deserialize, Serialize};
 use api::job::{JobSpec, UpgradeMode};
 use api::status::{JobStatus, ReconciliationStatus};
 
-use super::application::{self, Halt, Problem};
+use super::application;
 use super::error_document::wording::{BESIDE, END, NONE, SET_BACK, WITH_ID, WITH_NONCE};
 use super::error_document::{ErrorNote, StoredError};
 use super::job;
 use super::kind::{Kind, StatusOfJob};
 use super::pass::Pass;
+use super::problem::{Halt, Problem};
 use super::reconciled::StoredSpec;
 use super::world::{Job, JobWorld};
 

@@ -6,7 +6,6 @@
 
 use std::time::Duration;
 
-use super::application::{Halt, Problem};
 use super::blocker::{Blocker, Reason};
 use super::deletion::WITHOUT_SAVEPOINT;
 use super::error_document::wording::NOT_STOPPED;
@@ -15,6 +14,7 @@ use super::job;
 use super::kind::{Kind, PlanOf, StatusOfJob};
 use super::pass::Pass;
 use super::plan::Plan;
+use super::problem::{Halt, Problem};
 use super::reconciled::Reconciled;
 use super::restart::Attempts;
 use super::world::JobWorld;

@@ -1,9 +1,10 @@
 //! Whose HA metadata are removed: those of jobs on record, and no other's.
 
-use super::application::{Halt, Pass};
+use super::application::Pass;
 use super::job;
 use super::notes::{FORMER_JOBS, JobIds};
 use super::plan::Step;
+use super::problem::Halt;
 use api::deployment::FlinkDeploymentSpec;
 use config::cluster::is_zookeeper_high_availability_on;
 

@@ -4,9 +4,10 @@
 //! it is wanted, the job goes on, and what is on record as running and as stable has it too: neither
 //! a recovery nor a rollback brings the former one back.
 
-use super::application::{Halt, Pass};
+use super::application::Pass;
 use super::diff::SpecDiff;
 use super::plan::Step;
+use super::problem::Halt;
 use super::reconciled::ReconciledSpec;
 use api::deployment::{FlinkDeploymentSpec, IngressSpec};
 use config::options;

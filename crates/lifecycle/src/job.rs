@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::application::{Halt, Problem};
 use super::exceptions::{self, Scope};
 use super::plan::{Component, Event};
+use super::problem::{Halt, Problem};
 use super::reconciled::{Reconciled, StoredSpec};
 use super::references::is_same_location;
 use super::world::{Answer, Checkpoints, Failure, JobException, Stop, ToldExceptions};

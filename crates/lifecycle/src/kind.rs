@@ -4,11 +4,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::application::{Halt, Problem};
 use super::diff::SpecDiff;
 use super::error_document::LostJob;
 use super::pass::Pass;
 use super::plan::{Event, Plan, SnapshotStep, Superseded};
+use super::problem::{Halt, Problem};
 use super::reconciled::{Reconciled, StoredSpec};
 use super::restart::Attempts;
 use super::restore::HighAvailability;

@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use jiff::SignedDuration;
 
-use super::application::{Halt, Pass, Problem};
+use super::application::Pass;
 use super::conditions::READINESS_TIMEOUT;
 use super::error_document::ErrorType;
 use super::notes::REMOVED_UNSTARTED;
-use super::observe::SOON;
+use super::pauses::SOON;
 use super::plan::{Component, Event, Plan, Step};
+use super::problem::{Halt, Problem};
 use super::reconciled::ReconciledSpec;
 use super::restore::HighAvailability;
 use super::restore_point::mode_of;

@@ -1,11 +1,12 @@
 //! Objects of a cluster that cannot be made: nothing is stopped for them. Those that were refused beside a
 //! JobManager that runs already are made later, and hold up no edit.
 
-use super::application::{Halt, Pass, Problem};
+use super::application::Pass;
 use super::diff::ChangeClass;
 use super::notes::UNFINISHED_DEPLOYMENT;
-use super::observe::SOON;
+use super::pauses::SOON;
 use super::plan::{Plan, Step};
+use super::problem::{Halt, Problem};
 use super::reconciled::ReconciledSpec;
 use super::restore::RestorePoint;
 use api::deployment::FlinkDeploymentSpec;

@@ -3,15 +3,15 @@
 //! An answer that could not be had changes nothing but `RUNNING` to `RECONCILING`: silence is not
 //! the news that a job is gone.
 
-use std::time::Duration;
-
 use jiff::{SignedDuration, Timestamp};
 
-use super::application::{Halt, Pass, Problem};
+use super::application::Pass;
 use super::error_document::{ErrorType, JOB_NOT_FOUND};
 use super::job::{self, WithoutCheckpoint};
 use super::notes::{REMOVED_UNSTARTED, REPLACED_DEPLOYMENT, STARTED_WITH, UNFINISHED_DEPLOYMENT};
+use super::pauses::SOON;
 use super::plan::{Component, Event, Step};
+use super::problem::{Halt, Problem, foreign_deployment};
 use super::reconciled::ReconciledSpec;
 use super::stopping::OTHER_STATE;
 use super::world::{Job, JobManager, JobWorld, Pod, PodProblem, Stop, UNSCHEDULABLE};
@@ -446,17 +446,5 @@ fn has_lasted(now: Timestamp, since: Option<Timestamp>, reason: &str) -> bool {
     since.is_none_or(|since| now.duration_since(since) >= grace)
 }
 
-/// A Deployment of the name exists and is not this resource's.
-pub(super) fn foreign_deployment(name: &str) -> Problem {
-    let message = format!(
-        "a Deployment `{name}` exists that does not belong to this FlinkDeployment; rename one of the \
-         two, or delete the Deployment after saving its job's state"
-    );
-    Problem { component: Component::JobManagerDeployment, ..Problem::of_resource(message) }
-}
-
 /// No pod has a problem so soon that lasts. A list of pods costs the API server as much as a write.
 const NOTHING_TO_SEE_YET: SignedDuration = SignedDuration::from_secs(2);
-
-/// How soon to look again while a JobManager starts or a job is scheduled.
-pub(super) const SOON: Duration = Duration::from_secs(2);

@@ -7,12 +7,12 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::application::{Halt, Problem, VALIDATION_ERROR};
 use super::blocker::Blocker;
 use super::extension::verdict::Hold;
 use super::job;
 use super::kind::{Kind, PlanOf, StatusOfJob};
-use super::observe::SOON;
+use super::pauses::SOON;
+use super::problem::{Halt, Problem, VALIDATION_ERROR};
 use super::reconciled::{CorruptSpec, Reconciled, StoredSpec};
 use super::restart::Attempts;
 use super::validate::Violation;

@@ -3,12 +3,12 @@
 //! Applications, session clusters and session jobs have the rules and their order in common
 //! ([`Phase::rules`]); how a rule is carried out is a kind's own ([`Lifecycle`]).
 
-use super::application::Halt;
 use super::diff::SpecDiff;
 use super::job;
 use super::kind::{End, Lifecycle, Maybe, StatusOfJob};
 use super::pass::Pass;
 use super::phase::Phase;
+use super::problem::Halt;
 use super::reconciled::Reconciled;
 use super::rules::{Rule, Wish};
 use super::world::JobWorld;

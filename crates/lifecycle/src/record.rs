@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::application::{Halt, NOT_CARRIED_OUT, Problem};
 use super::diff::SpecDiff;
 use super::error_document::{Document, ErrorNote, ErrorType, Part, StoredError, reason_of};
 use super::job;
 use super::kind::{JobStep, Kind, PlanOf, StatusOfJob};
 use super::pass::Pass;
 use super::plan::{Component, Event, Plan, Superseded};
+use super::problem::{Halt, NOT_CARRIED_OUT, Problem};
 use super::reconciled::{Reconciled, StoredSpec, deployed};
 use super::restore::RestorePoint;
 use super::stop::Lazy;

@@ -5,13 +5,14 @@ use std::ops::ControlFlow;
 
 use jiff::SignedDuration;
 
-use super::application::{self, Halt};
+use super::application;
 use super::job;
 use super::kind::Kind;
 use super::notes::{REDEPLOY_WAITS, Waiting};
-use super::observe::SOON;
 use super::pass::Pass;
+use super::pauses::SOON;
 use super::plan::Plan;
+use super::problem::Halt;
 use super::reconciled::ReconciledSpec;
 use super::references::is_checkpoint;
 use super::restore::RestorePoint;

@@ -9,9 +9,10 @@ use std::ops::ControlFlow;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::application::{Halt, Pass, Problem};
+use super::application::Pass;
 use super::job;
 use super::plan::Plan;
+use super::problem::{Halt, Problem};
 use super::reconciled::ReconciledSpec;
 use super::references::is_same_location;
 use super::stop::StopDecision;

@@ -8,13 +8,14 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::application::{self, Halt, Problem};
-use super::deploy::GOING;
+use super::application;
 use super::health::{HealthRules, evaluate};
 use super::kind::{Kind, StatusOfJob};
 use super::notes::CLUSTER_HEALTH;
 use super::pass::Pass;
+use super::pauses::GOING;
 use super::plan::{Component, Event, Plan, Step};
+use super::problem::{Halt, Problem};
 use super::reconciled::ReconciledSpec;
 use super::stop::StopDecision;
 use super::world::JobWorld;

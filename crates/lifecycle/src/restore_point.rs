@@ -1,11 +1,12 @@
 //! The restore point of every start there is: from what is on record, and by one function,
 //! [`restore_point`].
 
-use super::application::{self, Halt, Problem};
+use super::application;
 use super::job;
 use super::kind::Lifecycle;
 use super::kind::{Kind, StatusOfJob};
 use super::pass::Pass;
+use super::problem::{Halt, Problem};
 use super::reconciled::{Reconciled, ReconciledSpec, StoredSpec};
 use super::restore::{HighAvailability, Refusal, RestoreFacts, RestorePoint, restore_point};
 use super::stop::{LOST, MOVED};

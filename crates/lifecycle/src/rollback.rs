@@ -12,16 +12,16 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::application::{self, Halt, Problem};
-use super::deploy::GOING;
+use super::application;
 use super::diff::{ChangeClass, SpecDiff};
 use super::error_document::wording::{NOT_BACK, NOT_STABLE, ROLLED_BACK};
 use super::error_document::{ErrorNote, ErrorType, StoredError, message_of};
 use super::kind::{Kind, StatusOfJob};
 use super::notes::{REMOVED_UNSTARTED, STARTING_JOB};
-use super::observe::{SOON, foreign_deployment};
 use super::pass::Pass;
+use super::pauses::{GOING, SOON};
 use super::plan::{Component, Event, Plan, Step};
+use super::problem::{Halt, Problem, foreign_deployment};
 use super::reconciled::{Reconciled, ReconciledSpec};
 use super::restore::RestorePoint;
 use super::restore_point::mode_of;

@@ -5,11 +5,11 @@
 
 use std::collections::BTreeMap;
 
-use super::application::Halt;
 use super::kind::{JobStep, Kind, PlanOf, StatusOfJob};
-use super::observe::SOON;
 use super::pass::Pass;
+use super::pauses::SOON;
 use super::plan::{Component, Event};
+use super::problem::Halt;
 use super::reconciled::Reconciled;
 use super::world::{Bounds, JobWorld};
 use api::status::{JobStatusState, ReconciliationState};

@@ -8,14 +8,14 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::application::{Halt, Pass, Problem};
+use super::application::Pass;
 use super::blocker::{Blocker, Reason, cleanup_failed, give_up_at};
-use super::deploy::GOING;
 use super::diff::SpecDiff;
 use super::notes::AWAY_SINCE;
-use super::observe::{SOON, foreign_deployment};
 use super::pass::PROBLEM_INTERVAL_MAX;
+use super::pauses::{GOING, SOON};
 use super::plan::{Component, Event, Plan, Step};
+use super::problem::{Halt, Problem, foreign_deployment};
 use super::reconciled::ReconciledSpec;
 use super::restore::RestorePoint;
 use super::version::refuse_old_version;

@@ -24,11 +24,11 @@ use std::time::Duration;
 
 use self::plan::{Plan, Step};
 use self::world::{Question, World};
-use super::application::{self, Problem, VALIDATION_ERROR};
 use super::diff::SpecDiff;
 use super::extension::verdict::Outcome;
 use super::kind::Lifecycle;
 use super::pass;
+use super::problem::{self, Problem, VALIDATION_ERROR};
 use super::reconcile::RETURNED;
 use super::reconciled::{ReconciledJob, running_spec};
 use super::validate::session_job::{SessionCluster, SessionJobInput, validate};
@@ -41,7 +41,7 @@ use api::version::FlinkVersion;
 /// Label with the name of the job's cluster, for selectors.
 pub const SESSION_LABEL: &str = "target.session";
 
-type Halt = application::Halt<Question>;
+type Halt = problem::Halt<Question>;
 
 /// One pass over a `FlinkSessionJob`.
 type Pass<'w> = pass::Pass<'w, FlinkSessionJob>;

@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::application::Halt;
 use super::history::{Limits, expired, expired_savepoints};
 use super::kind::{Kind, PlanOf, StatusOfJob};
 use super::pass::Pass;
 use super::plan::{Component, Event, Plan, SnapshotStep, TakeSnapshot};
+use super::problem::Halt;
 use super::reconciled::{Reconciled, StoredSpec};
 use super::record::savepoint_directory;
 use super::references::{CLAIMED, claims, in_job, is_checkpoint, is_same_location};

@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::application::Halt;
 use super::kind::Kind;
 use super::pass::Pass;
+use super::problem::Halt;
 use super::world::{JobMetrics, JobWorld};
 use api::status::JobStatusState;
 use config::option::InvalidValue;

@@ -6,8 +6,9 @@
 
 use std::collections::BTreeMap;
 
-use super::application::{Halt, Pass};
+use super::application::Pass;
 use super::notes::STARTED_WITH;
+use super::problem::Halt;
 use api::deployment::FlinkDeploymentSpec;
 use config::FlinkConfig;
 use config::cluster::{high_availability_of, is_high_availability_on, is_metadata_shared};

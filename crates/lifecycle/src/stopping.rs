@@ -6,15 +6,15 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::application::{Halt, Problem};
 use super::blocker::{give_up_at, savepoint_patience};
-use super::deploy::GOING;
 use super::diff::{ChangeClass, SpecDiff};
 use super::error_document::wording::NOT_STOPPED;
 use super::failed_stop::not_stopped;
 use super::job::{self, StopOutcome};
 use super::kind::{JobStep, Kind, PlanOf, StatusOfJob};
 use super::pass::Pass;
+use super::pauses::GOING;
+use super::problem::{Halt, Problem};
 use super::reconciled::{Reconciled, StoredSpec, deployed};
 use super::record::savepoint_directory;
 use super::references::{is_checkpoint, is_checkpoint_of};

@@ -1,7 +1,8 @@
 //! Records that the Java operator leaves in a status and this one never does, and which may mean either
 //! of two things.
 
-use super::application::{Halt, Pass};
+use super::application::Pass;
+use super::problem::Halt;
 use super::stop::StopDecision;
 use super::stopping::OTHER_STATE;
 use super::world::JobWorld;

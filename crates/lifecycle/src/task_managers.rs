@@ -1,12 +1,12 @@
 //! The TaskManagers of a standalone cluster: a Deployment of their own, which the operator makes,
 //! scales and removes. Native clusters have none; Flink starts their TaskManagers.
 
-use super::application::{Halt, Pass};
-use super::deploy::{GOING, OVERDUE_AFTER};
+use super::application::Pass;
 use super::diff::{ChangeClass, SpecDiff};
 use super::notes::{REMOVED_UNSTARTED, Removed};
-use super::observe::{SOON, foreign_deployment};
+use super::pauses::{GOING, OVERDUE_AFTER, SOON};
 use super::plan::{Component, Event, Plan, Step};
+use super::problem::{Halt, foreign_deployment};
 use super::reconciled::ReconciledSpec;
 use super::version::refuse_old_version;
 use super::world::{JobManager, TaskManagers};

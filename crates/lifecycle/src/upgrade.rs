@@ -5,15 +5,15 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::application::{Halt, Pass, Problem};
+use super::application::Pass;
 use super::blocker::{give_up_at, savepoint_patience};
-use super::deploy::GOING;
 use super::diff::SpecDiff;
 use super::job::{self, StopOutcome};
 use super::notes::{LastStart, REMOVED_UNSTARTED, REPLACED_DEPLOYMENT, Removed, STARTING_JOB};
-use super::observe::SOON;
 use super::pass::PROBLEM_INTERVAL_MAX;
+use super::pauses::{GOING, SOON};
 use super::plan::{Component, Event, Plan, Step};
+use super::problem::{Halt, Problem};
 use super::reconciled::ReconciledSpec;
 use super::record::savepoint_directory;
 use super::restore::{HighAvailability, RestorePoint};

@@ -3,7 +3,8 @@
 //! A cluster of such a version, left by an older operator, is observed, suspended, saved and
 //! deleted like any other. Only its objects are not made any more.
 
-use super::application::{Halt, Pass, Problem};
+use super::application::Pass;
+use super::problem::{Halt, Problem};
 use super::validate::Violation;
 use api::deployment::FlinkDeploymentSpec;
 use api::version::FlinkVersion;

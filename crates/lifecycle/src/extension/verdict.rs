@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use crate::application::Problem;
 use crate::job::pause_after;
+use crate::problem::Problem;
 use crate::validate::Violation;
 use crate::world::Fact;
 

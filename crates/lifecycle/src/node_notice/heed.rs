@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use super::{Facts, Heed, Notice, told};
-use crate::application::Halt;
 use crate::kind::{Kind, StatusOfJob};
 use crate::pass::Pass;
 use crate::plan::{Component, Event, SnapshotStep};
+use crate::problem::Halt;
 use crate::snapshots::AFTER_TRIGGER;
 use crate::trigger::{KnownSnapshot, SnapshotKind};
 use crate::world::JobWorld;

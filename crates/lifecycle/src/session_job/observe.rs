@@ -7,11 +7,11 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::plan::Step;
 use super::{Halt, Pass, identity};
-use crate::application::Problem;
 use crate::error_document::{JOB_NOT_FOUND, LostJob, StoredError};
 use crate::job::{self, WithoutCheckpoint};
-use crate::observe::SOON;
+use crate::pauses::SOON;
 use crate::plan::{Component, Event};
+use crate::problem::Problem;
 use crate::reconciled::ReconciledJob;
 use crate::restore::RestorePoint;
 use crate::world::{Checkpoints, Job, JobWorld};

@@ -7,11 +7,11 @@
 use super::plan::{Plan, Step};
 use super::stop::STOPPING;
 use super::{Halt, Pass};
-use crate::application::Problem;
 use crate::diff::{ChangeClass, SpecDiff, diff_session_job};
 use crate::error_document::wording::{NOT_STABLE, ROLLED_BACK};
 use crate::kind::Kind;
 use crate::plan::{Component, Event};
+use crate::problem::Problem;
 use crate::reconciled::ReconciledJob;
 use crate::rollback::{Due, rolled_back};
 use crate::stop::StopDecision;

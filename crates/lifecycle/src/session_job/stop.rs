@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use super::plan::{Plan, Step};
 use super::{Halt, Pass};
-use crate::application::Problem;
 use crate::diff::SpecDiff;
 use crate::error_document::LostJob;
 use crate::job::{self, StopOutcome};
 use crate::kind::Kind;
-use crate::observe::SOON;
+use crate::pauses::SOON;
+use crate::problem::Problem;
 use crate::reconciled::ReconciledJob;
 use crate::record::savepoint_directory;
 use crate::restore::RestorePoint;

@@ -16,7 +16,7 @@ use super::{Halt, Pass};
 use crate::blocker::give_up_at;
 use crate::error_document::reason_of;
 use crate::job;
-use crate::observe::SOON;
+use crate::pauses::SOON;
 use crate::reconciled::ReconciledJob;
 use crate::restore::RestorePoint;
 use crate::restore_point::mode_of;
