@@ -6,6 +6,7 @@
 use jiff::{SignedDuration, Timestamp};
 
 use super::plan::Step;
+use super::submission::START_TOLD_IN;
 use super::{Halt, Pass, identity};
 use crate::error_document::{JOB_NOT_FOUND, LostJob, StoredError};
 use crate::job::{self, WithoutCheckpoint};
@@ -232,10 +233,10 @@ impl Pass<'_> {
         Ok(self.job_manager_start()? > submitted)
     }
 
-    /// When the JobManager was started; a problem where that cannot be had.
+    /// No job was submitted to the JobManager before this time; a problem where that cannot be had.
     fn job_manager_start(&self) -> Result<Timestamp, Halt> {
         let start = self.world.job_manager_start()?;
-        start.copied().map_err(|reason| {
+        start.map(|start| *start + START_TOLD_IN).map_err(|reason| {
             let message = format!(
                 "what became of job {} is not known, as it cannot be read when the JobManager of \
                  the session cluster `{}` was started: {reason}",

@@ -32,8 +32,9 @@ const PATIENCE: Duration = Duration::from_mins(10);
 /// Flink's default of `jobstore.expiration-time`; nobody looks back further.
 const ENDED_JOB_LISTED_MAX: SignedDuration = SignedDuration::from_hours(1);
 
-/// Kubernetes tells in whole seconds when a container was started.
-const START_TOLD_IN: SignedDuration = SignedDuration::from_secs(1);
+/// Kubernetes tells in whole seconds when a container was started, and its JobManager answers no sooner than
+/// after one more.
+pub(super) const START_TOLD_IN: SignedDuration = SignedDuration::from_secs(1);
 
 impl Pass<'_> {
     /// Whether a submission was begun whose end is not in the status.

@@ -250,6 +250,21 @@ fn s05_a_stateless_job_that_ended_unseen_is_run_again_by_an_edit_to_any_mode() {
     assert_eq!(case.status.error, None);
 }
 
+/// Kubernetes tells the start in whole seconds.
+#[test]
+fn s05_a_job_manager_that_starts_in_the_second_of_the_submission_is_another_one() {
+    let mut case = Case::running("stateless");
+    let submitted_at = case.status.reconciliation_status.reconciliation_timestamp;
+    let submitted_at = jiff::Timestamp::from_millisecond(submitted_at).unwrap();
+    case.status.job_status.start_time = Some(submitted_at.as_millisecond().to_string());
+    case.job_manager_start = Fact::Known(submitted_at);
+    case.now += jiff::SignedDuration::from_mins(1);
+    case.jobs = Some(vec![]);
+    let plan = case.pass();
+    let plan = if names(&plan).contains(&"submit-job") { plan } else { case.pass() };
+    assert_ne!(submitted(&plan).job_id, FIRST_ID);
+}
+
 /// The start time on record is that of the job before.
 #[test]
 fn s05_a_stateless_job_that_nobody_ever_saw_is_judged_by_its_own_submission() {
@@ -258,6 +273,7 @@ fn s05_a_stateless_job_that_nobody_ever_saw_is_judged_by_its_own_submission() {
     case.pass();
     case.list(JobStatusState::Canceled);
     let between = case.now;
+    case.now += jiff::SignedDuration::from_secs(2);
     submitted(&case.pass());
     case.job_manager_start = Fact::Known(between);
     case.now += jiff::SignedDuration::from_hours(3);
