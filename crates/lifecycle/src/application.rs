@@ -9,7 +9,7 @@ use super::extension::verdict::{Outcome, Version};
 use super::kind::Lifecycle;
 use super::pass;
 use super::pauses::SOON;
-use super::plan::{Component, Plan, Step};
+use super::plan::{Component, Plan};
 use super::problem::{Halt, Problem, VALIDATION_ERROR, foreign_deployment};
 use super::reconcile::RETURNED;
 use super::reconciled::ReconciledSpec;
@@ -17,10 +17,8 @@ use super::restore::{HighAvailability, RestorePoint};
 use super::validate;
 use super::version::{allow_running_version, refuse_old_version};
 use super::world::{Question, World};
-use api::DEPLOYMENT_FINALIZER;
 use api::deployment::{FlinkDeployment, FlinkDeploymentSpec};
 use api::job::{JobState, UpgradeMode};
-use api::status::ReconciliationState;
 use config::cluster::{is_high_availability_readable, is_kubernetes_high_availability_on};
 use config::options;
 
@@ -154,10 +152,6 @@ impl Pass<'_> {
 }
 
 impl Lifecycle for FlinkDeployment {
-    fn leave_canary(pass: &Pass<'_>) -> Plan {
-        pass.leave_canary()
-    }
-
     fn delete(pass: &mut Pass<'_>) -> Result<Plan, Halt> {
         pass.delete()
     }
@@ -167,10 +161,6 @@ impl Lifecycle for FlinkDeployment {
     }
 
     fn observe(pass: &mut Pass<'_>) -> Result<Option<Plan>, Halt> {
-        let finalizers = pass.world.resource.metadata.finalizers.as_deref().unwrap_or_default();
-        if !finalizers.iter().any(|finalizer| finalizer == DEPLOYMENT_FINALIZER) {
-            pass.steps.push(Step::AddFinalizer);
-        }
         pass.observe()?;
         if pass.last.is_some() { pass.delete_stopped_cluster() } else { Ok(None) }
     }
@@ -244,10 +234,8 @@ impl Lifecycle for FlinkDeployment {
     }
 
     fn return_to_stable(pass: &mut Pass<'_>, last: &ReconciledSpec) -> Result<Option<Plan>, Halt> {
-        let is_rolled_back =
-            pass.status.reconciliation_status.state == ReconciliationState::RolledBack;
         let runs = pass.deployed_spec(last);
-        if !is_rolled_back || diff(&runs, &pass.spec).class() != ChangeClass::Ignore {
+        if diff(&runs, &pass.spec).class() != ChangeClass::Ignore {
             return Ok(None);
         }
         pass.beside_ingress(runs.ingress.as_ref(), |pass| {

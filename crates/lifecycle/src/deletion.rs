@@ -16,7 +16,6 @@ use super::plan::{Component, Event, Plan, Step};
 use super::problem::Halt;
 use super::session::Jobs;
 use super::stop::is_cancellable;
-use api::DEPLOYMENT_FINALIZER;
 use api::job::{JobState, UpgradeMode};
 use api::status::{JobStatusState, LifecycleState, ReconciliationState};
 use config::option::DeletionPropagation;
@@ -32,21 +31,6 @@ pub(super) const WITHOUT_SAVEPOINT: &str =
     "set `kubernetes.operator.job.savepoint-on-deletion: false` to delete it without one";
 
 impl Pass<'_> {
-    /// The operator that looks whether it is alive by this resource needs it no more.
-    pub(super) fn leave_canary(&self) -> Plan {
-        let plan = self.untouched("canary resource");
-        let is_going = self.world.resource.metadata.deletion_timestamp.is_some();
-        if is_going && self.has_finalizer() {
-            return Plan { steps: vec![Step::RemoveFinalizer], ..plan };
-        }
-        plan
-    }
-
-    fn has_finalizer(&self) -> bool {
-        let finalizers = self.world.resource.metadata.finalizers.as_deref().unwrap_or_default();
-        finalizers.iter().any(|finalizer| finalizer == DEPLOYMENT_FINALIZER)
-    }
-
     pub(super) fn delete(&mut self) -> Result<Plan, Halt> {
         self.continue_deletion().map_err(|halt| told(&mut self.blocker, halt))
     }

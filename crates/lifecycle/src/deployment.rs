@@ -22,6 +22,7 @@ use super::reconciled::{ReconciledSpec, deployed};
 use super::restart::Attempts;
 use super::stopping::may_be_cancelled;
 use super::world::{Bounds, PodProblem, Question, World};
+use api::DEPLOYMENT_FINALIZER;
 use api::deployment::{DeploymentMode, FlinkDeployment, FlinkDeploymentSpec};
 use api::job::JobState;
 use api::state_snapshot::JobKind;
@@ -55,6 +56,7 @@ pub(super) struct OfCluster {
 
 impl Kind for FlinkDeployment {
     const JOB: JobKind = JobKind::FlinkDeployment;
+    const FINALIZER: &'static str = DEPLOYMENT_FINALIZER;
     type Spec = FlinkDeploymentSpec;
     type Status = DeploymentStatus;
     type Question = Question;
@@ -221,6 +223,14 @@ pub fn observed_config(
 }
 
 impl JobStep<FlinkDeployment> for Step {
+    fn add_finalizer() -> Self {
+        Self::AddFinalizer
+    }
+
+    fn remove_finalizer() -> Self {
+        Self::RemoveFinalizer
+    }
+
     fn write_status(status: DeploymentStatus) -> Self {
         Self::WriteStatus(Box::new(status))
     }

@@ -22,6 +22,7 @@ use config::FlinkConfig;
 /// A kind of resource that has a job.
 pub(super) trait Kind: Sized {
     const JOB: JobKind;
+    const FINALIZER: &'static str;
     type Spec: StoredSpec + PartialEq;
     type Status: StatusOfJob;
     type Question: AnyQuestion;
@@ -103,6 +104,10 @@ pub(super) trait Kind: Sized {
 
 /// A step as both kinds know it.
 pub(super) trait JobStep<K: Kind>: From<Event> + From<SnapshotStep> {
+    fn add_finalizer() -> Self;
+
+    fn remove_finalizer() -> Self;
+
     fn write_status(status: K::Status) -> Self;
 
     fn record_revision(superseded: Superseded<K::Spec>) -> Self;
@@ -186,9 +191,6 @@ pub(super) type Maybe<K> = Result<Option<PlanOf<K>>, Halt<<K as Kind>::Question>
 
 /// How a kind of resource is observed, and how the rules of its phases are carried out.
 pub(super) trait Lifecycle: Kind {
-    /// A canary shows that the operator is alive, and has no cluster.
-    fn leave_canary(pass: &Pass<'_, Self>) -> PlanOf<Self>;
-
     fn delete(pass: &mut Pass<'_, Self>) -> End<Self>;
 
     /// The record cannot be read, for this reason.

@@ -5,9 +5,10 @@
 
 use super::diff::SpecDiff;
 use super::job;
-use super::kind::{End, Lifecycle, Maybe, StatusOfJob};
+use super::kind::{End, JobStep, Lifecycle, Maybe, PlanOf, StatusOfJob};
 use super::pass::Pass;
 use super::phase::Phase;
+use super::plan::Plan;
 use super::problem::Halt;
 use super::reconciled::Reconciled;
 use super::rules::{Rule, Wish};
@@ -21,13 +22,16 @@ impl<K: Lifecycle> Pass<'_, K> {
     /// One pass: observe, validate, reconcile.
     pub(super) fn run(&mut self) -> End<K> {
         if self.is_canary() {
-            return Ok(K::leave_canary(self));
+            return Ok(self.leave_canary());
         }
         if self.world.metadata().deletion_timestamp.is_some() {
             return K::delete(self);
         }
         if let Err(error) = self.read_last() {
             return Err(Halt::problem(K::unreadable(&error.reason)));
+        }
+        if !self.has_finalizer() {
+            self.steps.push(K::Step::add_finalizer());
         }
         if let Some(plan) = K::observe(self)? {
             return Ok(plan);
@@ -37,6 +41,21 @@ impl<K: Lifecycle> Pass<'_, K> {
         }
         self.warn_of_schedules();
         self.reconcile()
+    }
+
+    /// The operator that looks whether it is alive by this resource needs it no more.
+    fn leave_canary(&self) -> PlanOf<K> {
+        let plan = self.untouched("canary resource");
+        let is_going = self.world.metadata().deletion_timestamp.is_some();
+        if is_going && self.has_finalizer() {
+            return Plan { steps: vec![K::Step::remove_finalizer()], ..plan };
+        }
+        plan
+    }
+
+    pub(super) fn has_finalizer(&self) -> bool {
+        let finalizers = self.world.metadata().finalizers.as_deref().unwrap_or_default();
+        finalizers.iter().any(|finalizer| finalizer == K::FINALIZER)
     }
 
     fn reconcile(&mut self) -> End<K> {

@@ -32,7 +32,6 @@ use super::problem::{self, Problem, VALIDATION_ERROR};
 use super::reconcile::RETURNED;
 use super::reconciled::{ReconciledJob, running_spec};
 use super::validate::session_job::{SessionCluster, SessionJobInput, validate};
-use api::SESSION_JOB_FINALIZER;
 use api::deployment::FlinkDeployment;
 use api::session_job::FlinkSessionJob;
 use api::status::{JobManagerDeploymentStatus, ReconciliationState};
@@ -57,13 +56,9 @@ pub fn decide(world: &World<'_>) -> Result<Plan, Question> {
 }
 
 impl Pass<'_> {
-    /// The finalizer, and the label that users select the jobs of a cluster by.
-    fn mark_resource(&mut self) {
+    /// The label that users select the jobs of a cluster by.
+    fn label_resource(&mut self) {
         let metadata = &self.world.resource.metadata;
-        let finalizers = metadata.finalizers.as_deref().unwrap_or_default();
-        if !finalizers.iter().any(|finalizer| finalizer == SESSION_JOB_FINALIZER) {
-            self.steps.push(Step::AddFinalizer);
-        }
         let label = metadata.labels.as_ref().and_then(|labels| labels.get(SESSION_LABEL));
         let cluster = self.cluster_name();
         if !cluster.is_empty() && label.is_none_or(|label| label != cluster) {
@@ -170,10 +165,6 @@ impl Pass<'_> {
 }
 
 impl Lifecycle for FlinkSessionJob {
-    fn leave_canary(pass: &Pass<'_>) -> Plan {
-        pass.leave_canary()
-    }
-
     fn delete(pass: &mut Pass<'_>) -> Result<Plan, Halt> {
         pass.delete()
     }
@@ -183,7 +174,7 @@ impl Lifecycle for FlinkSessionJob {
     }
 
     fn observe(pass: &mut Pass<'_>) -> Result<Option<Plan>, Halt> {
-        pass.mark_resource();
+        pass.label_resource();
         let Some(cluster) = pass.world.cluster else { return Ok(Some(pass.miss_cluster())) };
         let is_supported =
             |version: Option<FlinkVersion>| version.is_some_and(FlinkVersion::is_supported);

@@ -16,7 +16,6 @@ use crate::deletion::WITHOUT_SAVEPOINT;
 use crate::job::{self, StopOutcome};
 use crate::pauses::{GOING, SOON};
 use crate::plan::{Component, Event};
-use api::SESSION_JOB_FINALIZER;
 use api::deployment::FlinkDeployment;
 use api::job::JobState;
 use api::status::{
@@ -29,21 +28,6 @@ use config::{FlinkConfig, options};
 const AWAY: Duration = Duration::from_secs(10);
 
 impl Pass<'_> {
-    /// The operator that looks whether it is alive by this resource needs it no more.
-    pub(super) fn leave_canary(&self) -> Plan {
-        let plan = self.untouched("canary resource");
-        let is_going = self.world.resource.metadata.deletion_timestamp.is_some();
-        if is_going && self.has_finalizer() {
-            return Plan { steps: vec![Step::RemoveFinalizer], ..plan };
-        }
-        plan
-    }
-
-    fn has_finalizer(&self) -> bool {
-        let finalizers = self.world.resource.metadata.finalizers.as_deref().unwrap_or_default();
-        finalizers.iter().any(|finalizer| finalizer == SESSION_JOB_FINALIZER)
-    }
-
     pub(super) fn delete(&mut self) -> Result<Plan, Halt> {
         self.continue_deletion().map_err(|halt| told(&mut self.blocker, halt))
     }

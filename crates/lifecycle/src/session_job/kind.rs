@@ -19,6 +19,7 @@ use crate::restart::Attempts;
 use crate::started_with::{NOT_ON_RECORD, on_record};
 use crate::stopping::may_be_cancelled;
 use crate::world::Bounds;
+use api::SESSION_JOB_FINALIZER;
 use api::job::JobState;
 use api::session_job::{FlinkSessionJob, FlinkSessionJobSpec, SessionJobStatus};
 use api::state_snapshot::JobKind;
@@ -45,6 +46,7 @@ impl OfSessionJob {
 
 impl Kind for FlinkSessionJob {
     const JOB: JobKind = JobKind::FlinkSessionJob;
+    const FINALIZER: &'static str = SESSION_JOB_FINALIZER;
     type Spec = FlinkSessionJobSpec;
     type Status = SessionJobStatus;
     type Question = Question;
@@ -167,6 +169,14 @@ impl From<SnapshotStep> for Step {
 }
 
 impl JobStep<FlinkSessionJob> for Step {
+    fn add_finalizer() -> Self {
+        Self::AddFinalizer
+    }
+
+    fn remove_finalizer() -> Self {
+        Self::RemoveFinalizer
+    }
+
     fn write_status(status: SessionJobStatus) -> Self {
         Self::WriteStatus(Box::new(status))
     }

@@ -146,11 +146,10 @@ impl Pass<'_> {
         self.start_stable(last, &stable.spec, &restore)
     }
 
-    /// After a rollback: the user is back at what runs, wants something else, or to stop it.
+    /// After a rollback: the user is back at what runs.
     pub(super) fn is_back_at_stable(&self) -> bool {
-        self.status.reconciliation_status.state == ReconciliationState::RolledBack
-            && self.stable_spec().is_some_and(|stable| {
-                diff_session_job(&stable.spec, &self.spec).class() == ChangeClass::Ignore
-            })
+        self.stable_spec().is_some_and(|stable| {
+            diff_session_job(&stable.spec, &self.spec).class() == ChangeClass::Ignore
+        })
     }
 }

@@ -34,6 +34,7 @@ use crate::trigger::{KnownSnapshot, Memory};
 use crate::world::{
     Bounds, Checkpoints, CompletedState, Fact, Failure, Fresh, Job, JobException, JobMetrics, Stop,
 };
+use api::SESSION_JOB_FINALIZER;
 use api::job::JobState;
 use api::session_job::{FlinkSessionJobSpec, SessionJobStatus};
 use api::status::{JobStatusState, LAST_STATE_PATH, LifecycleState};
