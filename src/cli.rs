@@ -78,7 +78,7 @@ use failure::Failure;
 use printer::Printer;
 
 use clients::cluster;
-use lifecycle::extension::cel::guard;
+use validation::extension::cel::guard;
 
 /// Runs the program with the arguments and terminal of this process.
 pub fn run() -> ExitCode {

@@ -17,7 +17,7 @@ use api::deployment::FlinkDeployment;
 use api::session_job::FlinkSessionJob;
 use api::state_snapshot::{FlinkStateSnapshot, JobKind};
 use clients::cluster::read::{self, Scope};
-use lifecycle::revision;
+use state::revision;
 
 /// The program as shells call it.
 const PROGRAM: &str = "kubectl-flink";

@@ -27,10 +27,10 @@ use clients::cluster::apply::{self, ObjectId, Writer};
 use clients::cluster::read;
 use config::OperatorConfig;
 use flags::Flags;
-use lifecycle::blue_green;
-use lifecycle::extension::mutation::difference;
-use lifecycle::extension::subject::{Kind, Subject};
-use lifecycle::validate::{ValidationInput, Violation, validate};
+use validation::extension::mutation::difference;
+use validation::extension::subject::{Kind, Subject};
+use validation::lint::BLUE_GREEN;
+use validation::{ValidationInput, Violation, validate};
 
 /// The kind that flags and the dialogue make.
 const KIND: &str = "FlinkDeployment";
@@ -421,7 +421,7 @@ pub(super) fn manifests(file: &Path, global: &Global) -> anyhow::Result<Vec<Docu
                 document.resource.kind()
             ))
             .hint(match document.resource {
-                Resource::BlueGreenDeployment(_) => blue_green::MESSAGE,
+                Resource::BlueGreenDeployment(_) => BLUE_GREEN,
                 _ => "apply other objects with: kubectl apply -f",
             })
             .into());

@@ -11,6 +11,7 @@ use serde_json::Value;
 use super::connection::Connection;
 use super::failure::Failure;
 use api::deployment::{FlinkConfiguration, FlinkDeployment};
+use api::reconciled::session_cluster_in;
 use api::session_job::FlinkSessionJob;
 use api::state_snapshot::JobKind;
 use clients::cluster;
@@ -18,8 +19,7 @@ use clients::cluster::apply::ObjectId;
 use clients::cluster::read::{self, Scope};
 use config::FlinkConfig;
 use config::options;
-use lifecycle::reconciled::session_cluster_in;
-use lifecycle::revision;
+use state::revision;
 
 /// Names shown in a hint at most.
 const NAMES_SHOWN: usize = 8;

@@ -21,7 +21,7 @@ use clients::cluster::apply;
 use config::OperatorConfig;
 use config::cluster::is_high_availability_on;
 use lifecycle::diff::{ChangeClass, diff, diff_session_job};
-use lifecycle::validate::{ValidationInput, Violation, validate};
+use validation::{ValidationInput, Violation, validate};
 
 /// Flags of commands that make the job stop and start.
 #[derive(Args, Clone, Copy)]

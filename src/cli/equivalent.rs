@@ -6,7 +6,7 @@ use super::deployment::Deployment;
 use clients::artifact::storage;
 use clients::cluster::apply::Writer;
 use config::secret;
-use lifecycle::extension::subject;
+use validation::extension::subject;
 
 /// Beside a command that does not work as it is shown.
 const HIDDEN_NOTE: &str = " (a secret is hidden: put it in again)";

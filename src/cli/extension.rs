@@ -8,12 +8,12 @@ use super::failure::Failure;
 use super::printer::Printer;
 use config::OperatorConfig;
 use config::plugin::InvalidPlugin;
-use lifecycle::extension::judge::judge_by_rule;
-use lifecycle::extension::settings::{self, Source, Validator};
-use lifecycle::extension::subject::{Kind, Subject};
-use lifecycle::extension::verdict::FailurePolicy;
-use lifecycle::validate::Violation;
 use operator::mutator::{self, Mutated, Mutator};
+use validation::Violation;
+use validation::extension::FailurePolicy;
+use validation::extension::judge::judge_by_rule;
+use validation::extension::settings::{self, Source, Validator};
+use validation::extension::subject::{Kind, Subject};
 
 /// What an installation adds to the built-in rules. Validators over HTTP are the operator's to ask.
 pub(super) struct Extensions {

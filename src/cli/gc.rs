@@ -20,8 +20,8 @@ use clients::cluster::leftovers;
 use clients::cluster::read::Scope;
 use clients::cluster::users::{Users, users};
 use config::OperatorConfig;
-use lifecycle::garbage::storage::{self as decide, View};
-use lifecycle::garbage::{Finding, Rules, garbage};
+use state::garbage::storage::{self as decide, View};
+use state::garbage::{Finding, Rules, garbage};
 
 /// Remove what former clusters and jobs left behind, and nothing that is still named anywhere
 #[derive(Args)]
@@ -317,7 +317,7 @@ mod tests {
     use expect_test::expect;
 
     use super::*;
-    use lifecycle::garbage::Kind;
+    use state::garbage::Kind;
 
     #[test]
     fn the_table_says_what_happens_to_each() {

@@ -14,7 +14,7 @@ use super::{complete, deployment};
 use api::deployment::FlinkDeploymentSpec;
 use clients::cluster::revisions;
 use lifecycle::diff::diff;
-use lifecycle::revision::{self, RestoreKind, RestorePoint, Revision};
+use state::revision::{self, RestoreKind, RestorePoint, Revision};
 
 /// Arguments of `history`.
 #[derive(Args)]

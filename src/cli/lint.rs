@@ -1,7 +1,7 @@
 //! `lint` and `explain`: what is wrong with manifests, offline, each finding with a code that stays.
 //!
 //! The rules are those of the operator's own validation, and advice beside them; see
-//! [`lifecycle::validate::rule`].
+//! [`validation::rule`].
 
 use std::path::PathBuf;
 
@@ -16,11 +16,11 @@ use super::{manifest, operator_config};
 use api::deployment::FlinkDeploymentSpec;
 use api::manifest::{Document, Problem, Resource};
 use config::OperatorConfig;
-use lifecycle::lint;
-use lifecycle::validate::rule::{Rule, Severity, Text};
-use lifecycle::validate::session_job::{SessionCluster, SessionJobInput};
-use lifecycle::validate::state_snapshot::StateSnapshotInput;
-use lifecycle::validate::{self, Finding, ValidationInput};
+use validation::lint;
+use validation::rule::{Rule, Severity, Text};
+use validation::session_job::{SessionCluster, SessionJobInput};
+use validation::state_snapshot::StateSnapshotInput;
+use validation::{Finding, ValidationInput};
 
 /// Files that are read at most: more is a directory by mistake.
 const FILES_MAX: usize = 1000;
@@ -185,7 +185,7 @@ fn findings(
     match &document.resource {
         Resource::Deployment(deployment) => {
             let name = document.resource.name();
-            let mut found = validate::find(&ValidationInput {
+            let mut found = validation::find(&ValidationInput {
                 name: &name,
                 namespace,
                 spec: &deployment.spec,
@@ -198,7 +198,7 @@ fn findings(
         Resource::SessionJob(job) => {
             let name = job.spec.deployment_name.clone().unwrap_or_default();
             let cluster = cluster(&name, all);
-            let mut found = validate::session_job::find(&SessionJobInput {
+            let mut found = validation::session_job::find(&SessionJobInput {
                 namespace,
                 spec: &job.spec,
                 last_reconciled: None,
@@ -212,7 +212,7 @@ fn findings(
         Resource::StateSnapshot(snapshot) => {
             // Whether its job exists is for the cluster to say.
             let input = StateSnapshotInput { spec: &snapshot.spec, state: None, has_target: true };
-            validate::state_snapshot::find(&input)
+            validation::state_snapshot::find(&input)
         }
         Resource::BlueGreenDeployment(_) => vec![lint::blue_green()],
         Resource::Foreign { .. } => Vec::new(),
@@ -344,7 +344,7 @@ pub fn reference() -> String {
     let mut text = "\
 # Rules of `kubectl flink lint`
 
-<!-- Made from crates/lifecycle/src/validate/rule.rs by a test; UPDATE_EXPECT=1 cargo test --lib lint -->
+<!-- Made from crates/validation/src/rule.rs by a test; UPDATE_EXPECT=1 cargo test --lib lint -->
 
 `kubectl flink lint -f FILE…` says what is wrong with manifests, without a cluster. What is an *error* here the operator, its
 webhook and `deploy` refuse in the same words; the rest is advice. A code never changes its meaning.

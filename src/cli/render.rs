@@ -18,9 +18,9 @@ use api::deployment::FlinkDeployment;
 use api::manifest::Resource;
 use config::cluster::{ResourceId, deploy_config};
 use config::{OperatorConfig, options};
-use lifecycle::extension::subject::{Kind, Subject};
-use lifecycle::validate::{ValidationInput, Violation, validate};
 use render::{Objects, RenderInput, Submission, render_cluster};
+use validation::extension::subject::{Kind, Subject};
+use validation::{ValidationInput, Violation, validate};
 
 /// Arguments of `render`.
 #[derive(Args)]

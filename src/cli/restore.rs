@@ -20,8 +20,8 @@ use super::printer::Printer;
 use super::{complete, deployment, edit, table};
 use clients::artifact::storage::{self, Storage};
 use config::{FlinkConfig, OperatorConfig};
-use lifecycle::references::is_checkpoint_of;
 use source::Source;
+use state::references::is_checkpoint_of;
 
 /// How long a storage may take to show the savepoint; longer ones are as if out of reach.
 const LOOK_MAX: Duration = Duration::from_secs(20);

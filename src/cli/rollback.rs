@@ -1,7 +1,7 @@
 //! `rollback`: writes an earlier spec again, with everything that keeps the state.
 //!
 //! It is an ordinary upgrade to an old spec: the job goes on from its present state, as
-//! `upgradeMode` says. What to write is decided in [`lifecycle::revision`].
+//! `upgradeMode` says. What to write is decided in [`state::revision`].
 
 use anstyle::Style;
 use clap::Args;
@@ -17,9 +17,9 @@ use super::printer::{GREEN, Printer, RED, styled};
 use super::{change, complete, deployment, equivalent};
 use ::autoscaler::cycle::ConfigChanges;
 use ::autoscaler::state;
+use ::state::revision::{self, Autoscaled, Revision};
 use clients::cluster::{Error, apply, autoscaler, revisions};
-use lifecycle::extension::mutation;
-use lifecycle::revision::{self, Autoscaled, Revision};
+use validation::extension::mutation;
 
 /// Lines around a difference.
 const CONTEXT_LINES: usize = 2;
@@ -216,8 +216,8 @@ fn sorted(value: &Value) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ::state::revision::{Content, RestorePoint};
     use expect_test::expect;
-    use lifecycle::revision::{Content, RestorePoint};
 
     fn revision(number: i64, image: &str) -> Revision {
         Revision {

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use api::SESSION_JOB_FINALIZER;
 use api::deployment::FlinkDeployment;
+use api::reconciled::{ReconciledJob, ReconciledSpec};
 use api::session_job::FlinkSessionJobSpec;
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use lifecycle::reconciled::{ReconciledJob, ReconciledSpec};
 use metrics::Metrics;
 use operator::run::Watch;
 use operator::validator::{Subject, Validator, Violation};

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use api::STATE_SNAPSHOT_FINALIZER;
+use api::reconciled::ReconciledSpec;
 use axum::http::Method;
 use jiff::Timestamp;
-use lifecycle::reconciled::ReconciledSpec;
 use operator::run::Watch;
 use serde_json::{Value, json};
 use testing::scene::{JOB_ID, Scene};

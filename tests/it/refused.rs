@@ -1,10 +1,10 @@
 //! What the API server refuses is in the status of the resource until it is accepted.
 
+use api::reconciled::ReconciledSpec;
 use axum::http::Method;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use lifecycle::error_document::reason_of;
-use lifecycle::reconciled::ReconciledSpec;
 use serde_json::{Value, json};
 use testing::scene::Scene;
 

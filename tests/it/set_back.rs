@@ -2,7 +2,7 @@
 
 use api::deployment::FlinkDeployment;
 use api::job::{JobState, UpgradeMode};
-use lifecycle::reconciled::ReconciledSpec;
+use api::reconciled::ReconciledSpec;
 use lifecycle::session_job::identity;
 use serde_json::{Value, json};
 use testing::scene::{SAVEPOINT, Scene};

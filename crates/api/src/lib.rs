@@ -11,6 +11,7 @@ pub mod deployment;
 pub mod job;
 pub mod manifest;
 pub mod pod_template;
+pub mod reconciled;
 pub mod resources;
 pub mod session_job;
 pub mod state_snapshot;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use config::memory::MemorySize;
 use config::option::{ConfigOption, InvalidValue};
 use config::{FlinkConfig, options};
-use lifecycle::validate::memory_model::{TaskManagerMemory, task_manager_memory};
+use validation::memory_model::{TaskManagerMemory, task_manager_memory};
 
 use super::cycle::ConfigChanges;
 use super::evaluate::Evaluation;

@@ -10,7 +10,7 @@ use config::memory::MemorySize;
 use config::option::{ConfigOption, InvalidValue};
 use config::options::autoscaler::{self as options, BusyTimeAggregator};
 use config::options::{TASK_SLOTS, autoscaler::AdjustMode, autoscaler::AlignmentMode};
-use lifecycle::validate::excluded_period::ExcludedPeriod;
+use validation::excluded_period::ExcludedPeriod;
 
 use super::cost::Prices;
 use super::topology::VertexId;
@@ -83,7 +83,7 @@ pub struct MemoryTuning {
 }
 
 impl Settings {
-    /// Reads them from the effective configuration of a job, whose ranges `lifecycle::validate` checks.
+    /// Reads them from the effective configuration of a job, whose ranges `validation` checks.
     ///
     /// # Errors
     /// For a value that cannot be read, and for plugins: they are Java classes that rewrite or veto

@@ -5,22 +5,22 @@
 //! it finds.
 
 use super::diff::{ChangeClass, SpecDiff, diff};
-use super::extension::verdict::{Outcome, Version};
 use super::kind::Lifecycle;
 use super::pass;
 use super::pauses::SOON;
 use super::plan::{Component, Plan};
 use super::problem::{Halt, Problem, VALIDATION_ERROR, foreign_deployment};
 use super::reconcile::RETURNED;
-use super::reconciled::ReconciledSpec;
-use super::restore::{HighAvailability, RestorePoint};
-use super::validate;
+use super::restore::HighAvailability;
 use super::version::{allow_running_version, refuse_old_version};
 use super::world::{Question, World};
+use crate::verdict::{Outcome, Version};
 use api::deployment::{FlinkDeployment, FlinkDeploymentSpec};
 use api::job::{JobState, UpgradeMode};
+use api::reconciled::ReconciledSpec;
 use config::cluster::{is_high_availability_readable, is_kubernetes_high_availability_on};
 use config::options;
+use state::restore_point::RestorePoint;
 
 /// One pass over a `FlinkDeployment`.
 pub(super) type Pass<'w> = pass::Pass<'w, FlinkDeployment>;
@@ -49,7 +49,7 @@ impl Pass<'_> {
 
     /// What is wrong with the spec, and what it waits for to be known.
     fn judge(&self) -> Result<Outcome, Halt> {
-        let input = validate::ValidationInput {
+        let input = validation::ValidationInput {
             name: self.world.name(),
             namespace: self.world.namespace(),
             spec: &self.world.resource.spec,
@@ -57,7 +57,7 @@ impl Pass<'_> {
             operator: self.world.operator,
         };
         let mut violations = self.world.memo.violations(input.last_reconciled, || {
-            let mut violations = validate::validate(&input);
+            let mut violations = validation::validate(&input);
             allow_running_version(input.spec, input.last_reconciled, &mut violations);
             violations
         });

@@ -6,14 +6,10 @@ use serde_json::{Value, json};
 
 use super::conditions::PROGRESSING;
 use super::plan::{Component, Event};
+use validation::lint::BLUE_GREEN;
 
 /// Reason of the event and of the condition.
 pub const NOT_OPERATED: &str = "NotOperated";
-
-/// What is said of one.
-pub const MESSAGE: &str = "this operator does not operate FlinkBlueGreenDeployments yet: nothing is \
-     made of it, and a change of it has no effect. FlinkDeployments that it owns are operated each by \
-     itself. Leave its namespace to the Java operator, or use a FlinkDeployment instead";
 
 /// What is told about one generation.
 #[derive(Clone, Debug, PartialEq)]
@@ -43,7 +39,7 @@ pub fn notice(metadata: &ObjectMeta, status: Option<&Value>, now: Timestamp) -> 
         "type": PROGRESSING,
         "status": "False",
         "reason": NOT_OPERATED,
-        "message": MESSAGE,
+        "message": BLUE_GREEN,
         "observedGeneration": generation,
         "lastTransitionTime": since.unwrap_or_else(|| json!(now.to_string())),
     }));
@@ -52,7 +48,7 @@ pub fn notice(metadata: &ObjectMeta, status: Option<&Value>, now: Timestamp) -> 
     if field("blueGreenState").is_none_or(Value::is_null) {
         status["blueGreenState"] = json!("INITIALIZING_BLUE");
     }
-    Some(Notice { event: Event::warning(NOT_OPERATED, Component::Operator, MESSAGE), status })
+    Some(Notice { event: Event::warning(NOT_OPERATED, Component::Operator, BLUE_GREEN), status })
 }
 
 #[cfg(test)]
@@ -64,7 +60,7 @@ mod tests {
     fn told(generation: i64, status: &Value) -> Option<Value> {
         let metadata = ObjectMeta { generation: Some(generation), ..ObjectMeta::default() };
         let notice = notice(&metadata, Some(status), NOW.parse().unwrap())?;
-        assert!(notice.event.is_warning && notice.event.message == MESSAGE);
+        assert!(notice.event.is_warning && notice.event.message == BLUE_GREEN);
         Some(notice.status)
     }
 

@@ -9,9 +9,6 @@ use super::notes::{OF_ONE_CLUSTER, REPLACED_DEPLOYMENT, STARTING_JOB};
 use super::pauses::{GOING, OVERDUE_AFTER, SOON};
 use super::plan::{Component, Event, Plan, Step};
 use super::problem::{Halt, NOT_CARRIED_OUT, Problem, foreign_deployment};
-use super::reconciled::ReconciledSpec;
-use super::restore::RestorePoint;
-use super::restore_point::mode_of;
 use super::started_with;
 use super::stop::MOVED;
 use super::stopping::OTHER_STATE;
@@ -19,10 +16,12 @@ use super::version::refuse_old_version;
 use super::world::{HaMetadata, Job, JobManager, Pod};
 use api::deployment::FlinkDeploymentSpec;
 use api::job::{JobState, UpgradeMode};
+use api::reconciled::ReconciledSpec;
 use api::status::{JobManagerDeploymentStatus, LAST_STATE_PATH, ReconciliationState};
 use config::cluster::{is_high_availability_on, is_high_availability_readable};
 use config::options;
 use render::{Objects, RenderInput, Submission, render_cluster};
+use state::restore_point::RestorePoint;
 
 /// Longest pause while something takes its time to end.
 const GOING_MAX: Duration = Duration::from_secs(5);
@@ -269,7 +268,7 @@ impl Pass<'_> {
         is_first: bool,
         keeps_job_id: bool,
     ) -> Result<Plan, Halt> {
-        let mode = mode_of(&restore);
+        let mode = restore.upgrade_mode();
         let spec = self.spec.clone();
         refuse_old_version(&spec)?;
         let (job_id, objects) = self.prepare(&spec, self.generation, &restore, keeps_job_id)?;

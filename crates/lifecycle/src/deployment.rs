@@ -10,7 +10,6 @@ use super::application::Pass;
 use super::conditions::{READINESS_TIMEOUT, troubles};
 use super::diff::{SpecDiff, diff};
 use super::error_document::reason_of;
-use super::extension::verdict::VALIDATOR_UNAVAILABLE;
 use super::job;
 use super::kind::{JobStep, Kind};
 use super::lifecycle::{lifecycle_state, running_condition};
@@ -18,13 +17,14 @@ use super::memo::{Memo, Source};
 use super::notes::{Note, RESTART_ATTEMPTS, SCALED_TO};
 use super::plan::{Event, Plan, SnapshotStep, Step, Superseded};
 use super::problem::{Halt, VALIDATION_ERROR, invalid_configuration};
-use super::reconciled::{ReconciledSpec, deployed};
 use super::restart::Attempts;
 use super::stopping::may_be_cancelled;
 use super::world::{Bounds, PodProblem, Question, World};
+use crate::verdict::VALIDATOR_UNAVAILABLE;
 use api::DEPLOYMENT_FINALIZER;
 use api::deployment::{DeploymentMode, FlinkDeployment, FlinkDeploymentSpec};
 use api::job::JobState;
+use api::reconciled::{ReconciledSpec, deployed};
 use api::state_snapshot::JobKind;
 use api::status::{
     DeploymentStatus, JobManagerDeploymentStatus, JobStatusState, ReconciliationState,

@@ -2,15 +2,15 @@
 
 use serde_json::Value;
 
-use super::extension::subject::hide_secrets;
 use super::plan::{Component, Event};
-use super::reconciled::{StoredSpec, job_value, spec_value};
 use api::deployment::{DeploymentMode, FlinkConfiguration, FlinkDeploymentSpec, JobManagerSpec};
 use api::job::JobSpec;
+use api::reconciled::{StoredSpec, job_value, spec_value};
 use api::session_job::FlinkSessionJobSpec;
 use config::FlinkConfig;
 use config::options::PARALLELISM_OVERRIDES as OVERRIDES;
 use config::secret::{self, HIDDEN, hide_in, is_secret};
+use validation::extension::subject::hide_secrets;
 
 /// How a change is brought about; the greatest of all changes decides.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]

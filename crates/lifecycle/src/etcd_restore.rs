@@ -18,8 +18,8 @@ use super::job;
 use super::kind::{Kind, StatusOfJob};
 use super::pass::Pass;
 use super::problem::{Halt, Problem};
-use super::reconciled::StoredSpec;
 use super::world::{Job, JobWorld};
+use api::reconciled::StoredSpec;
 
 /// Machine-readable reason of the refusal.
 pub const WENT_BACK: &str = "RecordWentBack";

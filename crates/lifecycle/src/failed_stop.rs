@@ -15,9 +15,9 @@ use super::kind::{Kind, PlanOf, StatusOfJob};
 use super::pass::Pass;
 use super::plan::Plan;
 use super::problem::{Halt, Problem};
-use super::reconciled::Reconciled;
 use super::restart::Attempts;
 use super::world::JobWorld;
+use api::reconciled::Reconciled;
 
 impl<K: Kind> Pass<'_, K> {
     /// Counts a stop that failed; the problem that this pass ends with tells it.

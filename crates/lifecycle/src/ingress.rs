@@ -8,8 +8,8 @@ use super::application::Pass;
 use super::diff::SpecDiff;
 use super::plan::Step;
 use super::problem::Halt;
-use super::reconciled::ReconciledSpec;
 use api::deployment::{FlinkDeploymentSpec, IngressSpec};
+use api::reconciled::ReconciledSpec;
 use config::options;
 
 impl Pass<'_> {

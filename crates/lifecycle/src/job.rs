@@ -10,15 +10,15 @@ use jiff::{SignedDuration, Timestamp};
 use super::exceptions::{self, Scope};
 use super::plan::{Component, Event};
 use super::problem::{Halt, Problem};
-use super::reconciled::{Reconciled, StoredSpec};
-use super::references::is_same_location;
 use super::world::{Answer, Checkpoints, Failure, JobException, Stop, ToldExceptions};
 use api::job::{JobSpec, JobState, UpgradeMode};
+use api::reconciled::{Reconciled, StoredSpec};
 use api::status::{
     JobStatus, JobStatusState, LAST_STATE_PATH, ReconciliationStatus, Savepoint,
     SavepointFormatType, SavepointInfo, SnapshotTriggerType,
 };
 use config::{FlinkConfig, duration, options};
+use state::references::is_same_location;
 
 /// First pause after something outside failed, and the longest; each is half as long again.
 const RETRY_MIN: Duration = Duration::from_secs(5);

@@ -4,9 +4,9 @@ use jiff::Timestamp;
 
 use super::error_document::StoredError;
 use super::memo::{Memo, Source};
-use super::reconciled::StoredSpec;
 use api::deployment::FlinkDeploymentSpec;
 use api::job::JobState;
+use api::reconciled::StoredSpec;
 use api::session_job::{FlinkSessionJobSpec, SessionJobStatus};
 use api::status::{
     Condition, DeploymentStatus, JobManagerDeploymentStatus, JobStatusState, LifecycleState,

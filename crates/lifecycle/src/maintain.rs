@@ -11,12 +11,11 @@ use super::notes::REMOVED_UNSTARTED;
 use super::pauses::SOON;
 use super::plan::{Component, Event, Plan, Step};
 use super::problem::{Halt, Problem};
-use super::reconciled::ReconciledSpec;
 use super::restore::HighAvailability;
-use super::restore_point::mode_of;
 use super::rollback::Due;
 use super::version::refuse_old_version;
 use api::job::JobState;
+use api::reconciled::ReconciledSpec;
 use api::status::{JobManagerDeploymentStatus, JobStatusState};
 use config::{FlinkConfig, options};
 
@@ -205,7 +204,7 @@ impl Pass<'_> {
         self.note_restore(&restore, job_id);
         let mut recovered = last.clone();
         if let Some(job) = &mut recovered.spec.job {
-            job.upgrade_mode = mode_of(&restore);
+            job.upgrade_mode = restore.upgrade_mode();
         }
         self.store_last(recovered);
         if matches!(self.high_availability(&spec)?, HighAvailability::Unknown(_)) {

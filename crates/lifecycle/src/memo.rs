@@ -3,11 +3,11 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::reconciled::{CorruptSpec, Reconciled, StoredSpec};
-use super::validate::Violation;
 use api::deployment::FlinkDeploymentSpec;
 use api::job::UpgradeMode;
+use api::reconciled::{CorruptSpec, Reconciled, StoredSpec};
 use config::FlinkConfig;
+use validation::Violation;
 
 /// What runs, what is wanted, and what is rolled back to, in both views.
 const CONFIGS_MAX: usize = 6;

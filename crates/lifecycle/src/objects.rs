@@ -7,12 +7,12 @@ use super::notes::UNFINISHED_DEPLOYMENT;
 use super::pauses::SOON;
 use super::plan::{Plan, Step};
 use super::problem::{Halt, Problem};
-use super::reconciled::ReconciledSpec;
-use super::restore::RestorePoint;
 use api::deployment::FlinkDeploymentSpec;
 use api::job::JobState;
+use api::reconciled::ReconciledSpec;
 use config::cluster::{is_zookeeper_high_availability_on, zookeeper_out_of_reach};
 use config::options;
+use state::restore_point::RestorePoint;
 
 /// The way out where the API server refuses an object.
 const MEND: &str =

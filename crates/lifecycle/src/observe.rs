@@ -12,10 +12,10 @@ use super::notes::{REMOVED_UNSTARTED, REPLACED_DEPLOYMENT, STARTED_WITH, UNFINIS
 use super::pauses::SOON;
 use super::plan::{Component, Event, Step};
 use super::problem::{Halt, Problem, foreign_deployment};
-use super::reconciled::ReconciledSpec;
 use super::stopping::OTHER_STATE;
 use super::world::{Job, JobManager, JobWorld, Pod, PodProblem, Stop, UNSCHEDULABLE};
 use api::job::{JobState, UpgradeMode};
+use api::reconciled::ReconciledSpec;
 use api::status::{JobManagerDeploymentStatus, JobStatusState, ReconciliationState};
 
 /// A job that its JobManager does not list is reported as lost after this long: the list is empty

@@ -8,18 +8,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::blocker::Blocker;
-use super::extension::verdict::Hold;
 use super::job;
 use super::kind::{Kind, PlanOf, StatusOfJob};
 use super::pauses::SOON;
 use super::problem::{Halt, Problem, VALIDATION_ERROR};
-use super::reconciled::{CorruptSpec, Reconciled, StoredSpec};
 use super::restart::Attempts;
-use super::validate::Violation;
 use super::world::JobWorld;
+use crate::verdict::Hold;
 use api::CANARY_LABEL;
 use api::job::JobState;
+use api::reconciled::{CorruptSpec, Reconciled, StoredSpec};
 use api::status::ReconciliationState;
+use validation::Violation;
 
 /// Longest pause while something waits for a person.
 pub(super) const PROBLEM_INTERVAL_MAX: Duration = Duration::from_secs(15);

@@ -10,7 +10,7 @@ use api::status::{DeploymentStatus, JobStatusState, LifecycleState, Reconciliati
 
 use super::job;
 use super::kind::StatusOfJob;
-use super::reconciled::{Reconciled, StoredSpec};
+use api::reconciled::{Reconciled, StoredSpec};
 
 /// Where a `FlinkDeployment` or `FlinkSessionJob` stands; [`Phase::text`] says what each is.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -11,10 +11,10 @@ use api::status::{DeploymentStatus, SavepointFormatType, SnapshotTriggerType};
 use render::Objects;
 
 use super::blocker::Blocker;
-use super::restore::RestorePoint;
 use super::snapshot::{Request, trigger_type};
 use super::trigger::{Cause, SnapshotKind, notices_of};
 use super::world::{Bounds, DeploymentVersion};
+use state::restore_point::RestorePoint;
 
 /// Which part an event is about, in the Java operator's words; the first part of the event's name.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -10,10 +10,10 @@ use super::pass::Pass;
 use super::phase::Phase;
 use super::plan::Plan;
 use super::problem::Halt;
-use super::reconciled::Reconciled;
 use super::rules::{Rule, Wish};
 use super::world::JobWorld;
 use api::job::JobState;
+use api::reconciled::Reconciled;
 
 /// Why a pass ends at whose end the user is back at the spec that a rollback went to.
 pub(super) const RETURNED: &str = "the spec is the one that runs since the rollback";

@@ -12,14 +12,14 @@ use super::kind::{JobStep, Kind, PlanOf, StatusOfJob};
 use super::pass::Pass;
 use super::plan::{Component, Event, Plan, Superseded};
 use super::problem::{Halt, NOT_CARRIED_OUT, Problem};
-use super::reconciled::{Reconciled, StoredSpec, deployed};
-use super::restore::RestorePoint;
 use super::stop::Lazy;
 use super::upgrade::lazy;
 use super::world::{Checkpoints, Job, JobWorld};
 use api::job::{JobSpec, JobState, UpgradeMode};
+use api::reconciled::{Reconciled, StoredSpec, deployed};
 use api::status::{JobStatusState, LifecycleState, ReconciliationState, ReconciliationStatus};
 use config::{FlinkConfig, options};
+use state::restore_point::RestorePoint;
 
 /// Shortest pause between two looks at what rests: one resource must not keep others waiting.
 const INTERVAL_MIN: Duration = Duration::from_secs(1);

@@ -13,13 +13,13 @@ use super::pass::Pass;
 use super::pauses::SOON;
 use super::plan::Plan;
 use super::problem::Halt;
-use super::reconciled::ReconciledSpec;
-use super::references::is_checkpoint;
-use super::restore::RestorePoint;
 use super::world::JobWorld;
 use api::deployment::FlinkDeployment;
 use api::job::{JobState, UpgradeMode};
+use api::reconciled::ReconciledSpec;
 use api::status::{JobManagerDeploymentStatus, JobStatusState, LAST_STATE_PATH};
+use state::references::is_checkpoint;
+use state::restore_point::RestorePoint;
 
 /// How long a redeploy waits for statistics: some JobManagers never tell them, and what the user names is
 /// to be started.

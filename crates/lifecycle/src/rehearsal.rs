@@ -21,18 +21,18 @@ use serde::Serialize;
 
 use super::application::decide;
 use super::error_document::message_of;
-use super::extension::verdict::Validators;
 use super::memo::Memo;
 use super::plan::{Plan, Step};
-use super::restore::RestorePoint;
 use super::trigger::Memory;
 use super::world::{
     Checkpoints, CompletedState, Fact, Facts, Fresh, HaMetadata, Job, Question, Stop, World,
 };
+use crate::verdict::Validators;
 use api::DEPLOYMENT_FINALIZER;
 use api::deployment::FlinkDeployment;
 use api::status::{DeploymentStatus, JobStatusState, LAST_STATE_PATH};
 use config::OperatorConfig;
+use state::restore_point::RestorePoint;
 
 /// Passes that are made at most; the longest change takes six.
 pub const PASSES_MAX: usize = 16;

@@ -13,13 +13,13 @@ use super::application::Pass;
 use super::job;
 use super::plan::Plan;
 use super::problem::{Halt, Problem};
-use super::reconciled::ReconciledSpec;
-use super::references::is_same_location;
 use super::stop::StopDecision;
 use super::stopping::OTHER_STATE;
 use super::world::{Job, JobManager, JobWorld, Pod};
 use api::job::UpgradeMode;
+use api::reconciled::ReconciledSpec;
 use api::status::{JobManagerDeploymentStatus, JobStatusState};
+use state::references::is_same_location;
 
 /// A job that is listed as it was before its end for longer than this runs again.
 const RUNS_AGAIN_AFTER: SignedDuration = SignedDuration::from_mins(1);

@@ -16,10 +16,10 @@ use super::pass::Pass;
 use super::pauses::GOING;
 use super::plan::{Component, Event, Plan, Step};
 use super::problem::{Halt, Problem};
-use super::reconciled::ReconciledSpec;
 use super::stop::StopDecision;
 use super::world::JobWorld;
 use api::job::UpgradeMode;
+use api::reconciled::ReconciledSpec;
 use api::status::{JobManagerDeploymentStatus, JobStatusState, ReconciliationState};
 use config::options;
 

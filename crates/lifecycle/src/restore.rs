@@ -7,28 +7,7 @@ use api::job::UpgradeMode;
 use api::status::LAST_STATE_PATH;
 
 use super::world::HaMetadata;
-
-/// Where a job starts from.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub enum RestorePoint {
-    /// No state: asked for, or there never was any.
-    Empty,
-    /// A savepoint or retained checkpoint.
-    Path(String),
-    /// The newest checkpoint that HA metadata names; Flink finds it by the job id, which is kept.
-    HaMetadata,
-}
-
-impl RestorePoint {
-    /// A phrase for logs and plans.
-    pub fn describe(&self) -> String {
-        match self {
-            Self::Empty => "empty state".to_owned(),
-            Self::Path(path) => path.clone(),
-            Self::HaMetadata => "the latest checkpoint in HA metadata".to_owned(),
-        }
-    }
-}
+use state::restore_point::RestorePoint;
 
 /// High availability as far as a restore is concerned.
 #[derive(Clone, Debug, Eq, PartialEq)]

@@ -7,14 +7,15 @@ use super::kind::Lifecycle;
 use super::kind::{Kind, StatusOfJob};
 use super::pass::Pass;
 use super::problem::{Halt, Problem};
-use super::reconciled::{Reconciled, ReconciledSpec, StoredSpec};
-use super::restore::{HighAvailability, Refusal, RestoreFacts, RestorePoint, restore_point};
+use super::restore::{HighAvailability, Refusal, RestoreFacts, restore_point};
 use super::stop::{LOST, MOVED};
 use super::world::HaMetadata;
 use api::deployment::FlinkDeploymentSpec;
 use api::job::UpgradeMode;
+use api::reconciled::{Reconciled, ReconciledSpec, StoredSpec};
 use api::status::LAST_STATE_PATH;
 use config::cluster::is_high_availability_on;
+use state::restore_point::RestorePoint;
 
 /// Names the restore point, or says why not.
 fn point<Q>(facts: &RestoreFacts) -> Result<RestorePoint, Halt<Q>> {
@@ -22,15 +23,6 @@ fn point<Q>(facts: &RestoreFacts) -> Result<RestorePoint, Halt<Q>> {
         Refusal::NotYet(message) => Halt::cannot(message),
         Refusal::NeedsPerson(message) => Halt::problem(Problem::upgrade("RestoreFailed", message)),
     })
-}
-
-/// How a start from `restore` is noted.
-pub fn mode_of(restore: &RestorePoint) -> UpgradeMode {
-    match restore {
-        RestorePoint::Empty => UpgradeMode::Stateless,
-        RestorePoint::Path(_) => UpgradeMode::Savepoint,
-        RestorePoint::HaMetadata => UpgradeMode::LastState,
-    }
 }
 
 impl<K: Kind> Pass<'_, K> {

@@ -22,17 +22,16 @@ use super::pass::Pass;
 use super::pauses::{GOING, SOON};
 use super::plan::{Component, Event, Plan, Step};
 use super::problem::{Halt, Problem, foreign_deployment};
-use super::reconciled::{Reconciled, ReconciledSpec};
-use super::restore::RestorePoint;
-use super::restore_point::mode_of;
 use super::stop::StopDecision;
 use super::version::refuse_old_version;
 use super::world::{JobManager, JobWorld, PodProblem};
 use api::deployment::{FlinkDeployment, FlinkDeploymentSpec};
 use api::job::{JobState, UpgradeMode};
+use api::reconciled::{Reconciled, ReconciledSpec};
 use api::status::{JobManagerDeploymentStatus, JobStatusState, ReconciliationState};
 use config::cluster::is_high_availability_on;
 use config::options;
+use state::restore_point::RestorePoint;
 
 /// What the time of a rollback depends on, for any kind that is rolled back.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -376,7 +375,7 @@ impl application::Pass<'_> {
         }
         let mut last = last.clone();
         if let Some(job) = &mut last.spec.job {
-            job.upgrade_mode = mode_of(restore);
+            job.upgrade_mode = restore.upgrade_mode();
         }
         self.store_last(last);
         self.status.reconciliation_status.reconciliation_timestamp =

@@ -4,8 +4,8 @@
 use super::kind::{Kind, StatusOfJob};
 use super::pass::Pass;
 use super::plan::{Component, Event};
-use super::schedule::Schedule;
 use super::trigger::SnapshotKind;
+use validation::schedule::Schedule;
 
 impl<K: Kind> Pass<'_, K> {
     /// Warns when the spec is new to this operator and has a schedule that never fires.

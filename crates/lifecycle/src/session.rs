@@ -16,17 +16,17 @@ use super::pass::PROBLEM_INTERVAL_MAX;
 use super::pauses::{GOING, SOON};
 use super::plan::{Component, Event, Plan, Step};
 use super::problem::{Halt, Problem, foreign_deployment};
-use super::reconciled::ReconciledSpec;
-use super::restore::RestorePoint;
 use super::version::refuse_old_version;
 use super::world::{Job, JobManager};
 use api::job::UpgradeMode;
+use api::reconciled::ReconciledSpec;
 use api::status::{JobManagerDeploymentStatus, ReconciliationState, ReconciliationStatus};
 use api::version::FlinkVersion;
 use config::cluster::{
     is_high_availability_readable, is_zookeeper_high_availability_on, zookeeper_out_of_reach,
 };
 use config::options;
+use state::restore_point::RestorePoint;
 
 /// What is known of the jobs in a session cluster that is deleted.
 #[derive(Clone, Copy, Eq, PartialEq)]

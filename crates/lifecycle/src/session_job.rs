@@ -25,17 +25,17 @@ use std::time::Duration;
 use self::plan::{Plan, Step};
 use self::world::{Question, World};
 use super::diff::SpecDiff;
-use super::extension::verdict::Outcome;
 use super::kind::Lifecycle;
 use super::pass;
 use super::problem::{self, Problem, VALIDATION_ERROR};
 use super::reconcile::RETURNED;
-use super::reconciled::{ReconciledJob, running_spec};
-use super::validate::session_job::{SessionCluster, SessionJobInput, validate};
+use crate::verdict::Outcome;
 use api::deployment::FlinkDeployment;
+use api::reconciled::{ReconciledJob, running_spec};
 use api::session_job::FlinkSessionJob;
 use api::status::{JobManagerDeploymentStatus, ReconciliationState};
 use api::version::FlinkVersion;
+use validation::session_job::{SessionCluster, SessionJobInput, validate};
 
 /// Label with the name of the job's cluster, for selectors.
 pub const SESSION_LABEL: &str = "target.session";

@@ -15,9 +15,8 @@ use jiff::{SignedDuration, Timestamp};
 use self::world::{Job, Question, Target, Trigger, World};
 use super::blocker::Blocker;
 use super::error_document::{ErrorType, error_document, reason_of};
-use super::extension::verdict::{Hold, Outcome, VALIDATOR_UNAVAILABLE};
 use super::plan::{Component, Event};
-use super::validate::state_snapshot::{StateSnapshotInput, validate};
+use crate::verdict::{Hold, Outcome, VALIDATOR_UNAVAILABLE};
 use api::STATE_SNAPSHOT_FINALIZER;
 use api::state_snapshot::{
     FlinkStateSnapshotSpec, SavepointSpec, SnapshotState, StateSnapshotStatus,
@@ -25,6 +24,7 @@ use api::state_snapshot::{
 use api::status::{CheckpointType, JobStatusState, SavepointFormatType};
 use api::version::FlinkVersion;
 use config::options;
+use validation::state_snapshot::{StateSnapshotInput, validate};
 
 pub use self::labels::{LABEL_STATE, LABEL_TRIGGER_TYPE, LABEL_TYPE, trigger_type, type_label};
 

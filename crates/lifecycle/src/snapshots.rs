@@ -12,9 +12,7 @@ use super::kind::{Kind, PlanOf, StatusOfJob};
 use super::pass::Pass;
 use super::plan::{Component, Event, Plan, SnapshotStep, TakeSnapshot};
 use super::problem::Halt;
-use super::reconciled::{Reconciled, StoredSpec};
 use super::record::savepoint_directory;
-use super::references::{CLAIMED, claims, in_job, is_checkpoint, is_same_location};
 use super::snapshot::world::Trigger;
 use super::snapshot::{Request, Wanted};
 use super::trigger::{
@@ -23,9 +21,11 @@ use super::trigger::{
 use super::world::{Fact, JobWorld};
 use super::{job, legacy};
 use api::job::JobSpec;
+use api::reconciled::{Reconciled, StoredSpec};
 use api::state_snapshot::SnapshotState;
 use api::status::{JobStatus, JobStatusState, ReconciliationStatus, SnapshotTriggerType};
 use config::{FlinkConfig, options};
+use state::references::{CLAIMED, claims, in_job, is_checkpoint, is_same_location};
 
 /// How soon to look again after a snapshot was asked for: then the next one has its time.
 pub(super) const AFTER_TRIGGER: Duration = Duration::from_secs(5);

@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::references::is_checkpoint;
 use super::stopping::OTHER_STATE;
 use super::world::{Checkpoints, HaMetadata};
 use api::job::UpgradeMode;
 use api::status::{JobManagerDeploymentStatus, JobStatusState, LAST_STATE_PATH};
+use state::references::is_checkpoint;
 
 /// What is said when neither a JobManager nor HA metadata leads to the job's state.
 pub(super) const LOST: &str = "JobManager deployment is missing and HA metadata is not available \

@@ -15,14 +15,14 @@ use super::kind::{JobStep, Kind, PlanOf, StatusOfJob};
 use super::pass::Pass;
 use super::pauses::GOING;
 use super::problem::{Halt, Problem};
-use super::reconciled::{Reconciled, StoredSpec, deployed};
 use super::record::savepoint_directory;
-use super::references::{is_checkpoint, is_checkpoint_of};
 use super::world::{Answer, Job, JobWorld};
 use api::job::UpgradeMode;
+use api::reconciled::{Reconciled, StoredSpec, deployed};
 use api::status::{JobStatus, JobStatusState, ReconciliationState, SavepointFormatType};
 use config::option::ConfigOption;
 use config::{FlinkConfig, options};
+use state::references::{is_checkpoint, is_checkpoint_of};
 
 impl<K: Kind> Pass<'_, K> {
     /// Notes the trigger id, then asks Flink.

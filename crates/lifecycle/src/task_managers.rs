@@ -7,11 +7,11 @@ use super::notes::{REMOVED_UNSTARTED, Removed};
 use super::pauses::{GOING, OVERDUE_AFTER, SOON};
 use super::plan::{Component, Event, Plan, Step};
 use super::problem::{Halt, foreign_deployment};
-use super::reconciled::ReconciledSpec;
 use super::version::refuse_old_version;
 use super::world::{JobManager, TaskManagers};
 use api::deployment::{DeploymentMode, FlinkDeploymentSpec};
 use api::job::{JobState, UpgradeMode};
+use api::reconciled::ReconciledSpec;
 use api::status::{
     JobManagerDeploymentStatus, JobStatusState, ReconciliationState, TaskManagerInfo,
 };

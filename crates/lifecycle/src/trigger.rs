@@ -12,7 +12,6 @@ use jiff::{SignedDuration, Timestamp};
 use super::node_notice::{Answered, Notice};
 use super::plan::TakeSnapshot;
 use super::record::savepoint_directory;
-use super::schedule::Schedule;
 use super::snapshot::{LABEL_TRIGGER_TYPE, LABEL_TYPE, OVERDUE, backoff};
 use api::job::JobSpec;
 use api::state_snapshot::{
@@ -24,6 +23,7 @@ use api::version::FlinkVersion;
 use api::{NODE_NOTICES_ANNOTATION, TRIGGER_NONCE_ANNOTATION, TRIGGERED_BY_ANNOTATION};
 use config::option::ConfigOption;
 use config::{FlinkConfig, options};
+use validation::schedule::Schedule;
 
 /// Retries of a snapshot that the operator asks for: a checkpoint coordinator that is busy, or
 /// tasks that have not all started, must not use up a nonce.

@@ -14,9 +14,8 @@ use super::pass::PROBLEM_INTERVAL_MAX;
 use super::pauses::{GOING, SOON};
 use super::plan::{Component, Event, Plan, Step};
 use super::problem::{Halt, Problem};
-use super::reconciled::ReconciledSpec;
 use super::record::savepoint_directory;
-use super::restore::{HighAvailability, RestorePoint};
+use super::restore::HighAvailability;
 use super::stop::{
     Lazy, MOVED, NOT_RUNNING, Need, StopDecision, StopFacts, VANISHED, decide_stop, is_cancellable,
     may_have_ha_metadata,
@@ -25,11 +24,13 @@ use super::stopping::OTHER_STATE;
 use super::world::{Answer, HaMetadata, JobWorld};
 use api::deployment::FlinkDeploymentSpec;
 use api::job::{JobState, UpgradeMode};
+use api::reconciled::ReconciledSpec;
 use api::status::{
     JobManagerDeploymentStatus, JobStatusState, LAST_STATE_PATH, ReconciliationState,
 };
 use config::cluster;
 use config::options;
+use state::restore_point::RestorePoint;
 
 impl Pass<'_> {
     pub(super) fn stop(&mut self, last: &ReconciledSpec, diff: &SpecDiff) -> Result<Plan, Halt> {

@@ -5,9 +5,9 @@
 
 use super::application::Pass;
 use super::problem::{Halt, Problem};
-use super::validate::Violation;
 use api::deployment::FlinkDeploymentSpec;
 use api::version::FlinkVersion;
+use validation::Violation;
 
 /// Reason of the event, as the Java operator has it.
 pub(super) const UNSUPPORTED_VERSION: &str = "UnsupportedFlinkVersion";

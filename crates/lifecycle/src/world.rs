@@ -14,12 +14,12 @@ use jiff::tz::TimeZone;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::etcd_restore::WentBack;
-use super::extension::verdict::{Validators, Verdict};
 use super::kind::Kind;
 use super::memo::{Memo, Stored};
 use super::node_notice::Node;
 use super::snapshot::world::Trigger;
 use super::trigger::{KnownSnapshot, Memory};
+use crate::verdict::{Validators, Verdict};
 use api::deployment::FlinkDeployment;
 use api::status::DeploymentStatus;
 use config::{FlinkConfig, OperatorConfig};

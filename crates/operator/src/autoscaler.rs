@@ -14,6 +14,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use api::deployment::{FlinkConfiguration, FlinkDeployment, FlinkDeploymentSpec};
 use api::job::JobSpec;
+use api::reconciled::{StoredSpec, running_spec};
 use api::session_job::{FlinkSessionJob, FlinkSessionJobSpec, SessionJobStatus};
 use api::status::DeploymentStatus;
 use autoscaler::standing::Signs;
@@ -21,12 +22,9 @@ use clients::flink::Client;
 use config::cluster::{ResourceId, deploy_config};
 use config::session_job::{JobSpecs, job_config};
 use config::{FlinkConfig, OperatorConfig};
-use lifecycle::extension::verdict::Version;
-use lifecycle::reconciled::{StoredSpec, running_spec};
-use lifecycle::validate::session_job::{
-    SessionCluster, SessionJobInput, validate as validate_session_job,
-};
-use lifecycle::validate::{ValidationInput, validate};
+use lifecycle::verdict::Version;
+use validation::session_job::{SessionCluster, SessionJobInput, validate as validate_session_job};
+use validation::{ValidationInput, validate};
 
 use super::context::Context;
 use super::kind::Operated;

@@ -1,6 +1,6 @@
 //! Takes part in the election of a leader, and holds the lease while this process leads.
 //!
-//! [`lifecycle::lease`] says what to do; here it is done, and the [`Fence`] is kept open just as
+//! [`election::lease`] says what to do; here it is done, and the [`Fence`] is kept open just as
 //! long as that allows. When the lease is lost the fence is closed for good: a process that was
 //! deposed ends, and a new one starts clean, as `client-go`'s do.
 
@@ -21,8 +21,8 @@ use super::observe::tell;
 use clients::cluster;
 use clients::cluster::lease::{Holder, Leases, is_beaten, members, operates, seen};
 use clients::fence::{self, Fence};
-use lifecycle::lease::{Action, Candidate, Lost, Rules};
-use lifecycle::shard::{Roster, Tenure};
+use election::lease::{Action, Candidate, Lost, Rules};
+use election::shard::{Roster, Tenure};
 
 /// How long giving the lease back may take; who waits for it takes it then when it ends.
 const RELEASE_MAX: Duration = Duration::from_secs(3);

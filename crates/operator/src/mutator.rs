@@ -12,15 +12,15 @@ use futures::future::BoxFuture;
 use serde_json::Value;
 use tokio::time::Instant;
 
-pub use lifecycle::extension::subject::{Kind, Subject};
-pub use lifecycle::extension::verdict::FailurePolicy;
+pub use validation::extension::FailurePolicy;
+pub use validation::extension::subject::{Kind, Subject};
 
 use super::plugin::{Configured, Way, ask};
 use config::FlinkConfig;
 use config::plugin::{self, InvalidPlugin};
-use lifecycle::extension::cel::Rule;
-use lifecycle::extension::mutation::mutated;
-use lifecycle::extension::settings::{self, Source};
+use validation::extension::cel::Rule;
+use validation::extension::mutation::mutated;
+use validation::extension::settings::{self, Source};
 
 /// Somebody who changes objects before they are checked.
 pub trait Mutator: Send + Sync + 'static {

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use super::endpoint::Caller;
 use config::plugin::{InvalidPlugin, TIMEOUT};
-use lifecycle::extension::settings::{Plugin, Source};
-use lifecycle::extension::subject::{Kind, Subject};
-use lifecycle::extension::verdict::FailurePolicy;
+use validation::extension::FailurePolicy;
+use validation::extension::settings::{Plugin, Source};
+use validation::extension::subject::{Kind, Subject};
 
 /// A validator or mutator that the configuration names; its rule is an `R`.
 pub(super) struct Configured<R> {

@@ -10,7 +10,7 @@ use super::resource::Act;
 use api::state_snapshot::JobKind;
 use clients::cluster::{self, revisions};
 use lifecycle::plan::Superseded;
-use lifecycle::revision;
+use state::revision;
 
 impl<K: Operated> Act<'_, K> {
     /// Puts a superseded spec into the history, with the status of the job that ran by it.

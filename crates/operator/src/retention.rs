@@ -11,7 +11,7 @@ use super::observe::tell;
 use clients::cluster::leftovers;
 use clients::cluster::read::Scope;
 use config::options;
-use lifecycle::garbage::{Rules, garbage};
+use state::garbage::{Rules, garbage};
 
 /// Pause before each look. Leftovers are kept for days, so nothing is in a hurry.
 const PAUSE: Duration = Duration::from_hours(6);

@@ -28,7 +28,7 @@ use api::deployment::FlinkDeployment;
 use api::session_job::FlinkSessionJob;
 use config::namespaces::Namespaces;
 use config::options;
-use lifecycle::shard::shard_of;
+use election::shard::shard_of;
 
 /// How soon a watch that has shown what is there is noticed.
 const READY_LOOK: std::time::Duration = std::time::Duration::from_millis(50);

@@ -24,6 +24,7 @@ use super::snapshot::{index, of_job};
 use super::validator::{self, Judging, Kind};
 use api::SESSION_JOB_FINALIZER;
 use api::deployment::FlinkDeployment;
+use api::reconciled::session_cluster_of;
 use api::session_job::{FlinkSessionJob, FlinkSessionJobSpec, SessionJobStatus};
 use api::state_snapshot::JobKind;
 use api::status::{DeploymentStatus, LifecycleState};
@@ -32,15 +33,14 @@ use clients::flink::Client;
 use config::OperatorConfig;
 use lifecycle::audit;
 use lifecycle::etcd_restore::{self, Record, WentBack};
-use lifecycle::extension::verdict::Verdict;
 use lifecycle::memo::Memo;
 use lifecycle::plan::Component;
-use lifecycle::reconciled::session_cluster_of;
 use lifecycle::session_job::decide;
 use lifecycle::session_job::plan::{Plan, Step};
 use lifecycle::session_job::world::{Facts, FailedSubmission, Question, World};
 use lifecycle::snapshots::{are_held, keep_unasked, keep_undisposed};
 use lifecycle::trigger::SnapshotKind;
+use lifecycle::verdict::Verdict;
 use lifecycle::world::Fact;
 
 /// A decision asks for each fact at most once, and there are this many.

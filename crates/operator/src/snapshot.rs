@@ -29,10 +29,10 @@ use clients::flink::savepoints::{DisposalStatus, SavepointRequest, SavepointStat
 use clients::flink::{self, Client, new_trigger_id};
 use config::options;
 use lifecycle::audit;
-use lifecycle::extension::verdict::Verdict;
 use lifecycle::plan::Component;
 use lifecycle::snapshot::world::{Facts, Question, Trigger, World};
 use lifecycle::snapshot::{self, Plan, Request, Step, Wanted, decide};
+use lifecycle::verdict::Verdict;
 use lifecycle::world::Fact;
 
 /// A decision asks for each fact at most once, and there are this many.

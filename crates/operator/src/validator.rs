@@ -14,15 +14,15 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 
-pub use lifecycle::extension::subject::{Kind, Subject};
-pub use lifecycle::extension::verdict::FailurePolicy;
-pub use lifecycle::validate::Violation;
+pub use validation::Violation;
+pub use validation::extension::FailurePolicy;
+pub use validation::extension::subject::{Kind, Subject};
 
 use super::plugin::Configured;
 use config::FlinkConfig;
 use config::plugin::{self, InvalidPlugin};
 pub(super) use desk::{Desk, Judged, Judging};
-use lifecycle::extension::settings;
+use validation::extension::settings;
 
 /// Somebody who has a say in what may be deployed.
 pub trait Validator: Send + Sync + 'static {

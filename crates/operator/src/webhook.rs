@@ -30,8 +30,8 @@ use api::session_job::FlinkSessionJob;
 use api::state_snapshot::JobKind;
 use clients::cluster::apply::ObjectId;
 use clients::cluster::{self, read};
-use lifecycle::extension::subject::Kind;
 use lifecycle::world::Fact;
+use validation::extension::subject::Kind;
 
 /// The longest that looking something up may take.
 const LOOK_UP_MAX: Duration = Duration::from_secs(2);

@@ -3,8 +3,8 @@
 use api::deployment::FlinkDeployment;
 use config::OperatorConfig;
 use config::cluster::{ResourceId, deploy_config};
-use lifecycle::validate::{ValidationInput, Violation, validate};
 use render::{Objects, RenderInput, Submission, render_cluster};
+use validation::{ValidationInput, Violation, validate};
 
 /// The objects of a deployment that is accepted, or why it is not. Holds the laws of both: a
 /// refusal names a field, and what is accepted can be rendered, each time the same.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use api::deployment::{FlinkDeployment, FlinkDeploymentSpec};
 use api::job::{JobSpec, JobState, UpgradeMode};
+use api::reconciled::ReconciledSpec;
 use api::status::{
     DeploymentStatus, JobManagerDeploymentStatus, JobStatusState, ReconciliationState,
 };
@@ -14,11 +15,10 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use lifecycle::application::decide;
 use lifecycle::etcd_restore::WentBack;
-use lifecycle::extension::verdict::Validators;
 use lifecycle::memo::Memo;
 use lifecycle::phase::Phase;
 use lifecycle::plan::{Plan, Step};
-use lifecycle::reconciled::ReconciledSpec;
+use lifecycle::verdict::Validators;
 use lifecycle::world::{
     Checkpoints, Cluster, CompletedState, DeploymentVersion, Fact, Facts, Failure, Fresh,
     HaMetadata, Job, JobManager, JobMetrics, Pod, PodProblem, World,

@@ -24,6 +24,7 @@ use crate::cli::printer::Printer;
 use crate::cli::table::{self, NONE};
 use crate::cli::{complete, job_manager, operator_config};
 use api::deployment::FlinkDeployment;
+use api::reconciled::running_spec;
 use api::session_job::FlinkSessionJob;
 use autoscaler::advice;
 use autoscaler::cost::{Cost, Pods, slots};
@@ -40,7 +41,6 @@ use config::memory::MemorySize;
 use config::options::{TASK_MANAGER_CPU, TASK_MANAGER_PROCESS_MEMORY};
 use config::session_job::{JobSpecs, job_config};
 use config::{FlinkConfig, OperatorConfig};
-use lifecycle::reconciled::running_spec;
 
 /// Arguments of `autoscaler explain`.
 #[derive(Args)]

@@ -15,7 +15,7 @@ use config::options::{
     JOB_MANAGER_CPU, JOB_MANAGER_PROCESS_MEMORY, JOB_MANAGER_REPLICAS, TASK_MANAGER_CPU,
     TASK_MANAGER_PROCESS_MEMORY, TASK_SLOTS,
 };
-use lifecycle::validate::autoscaler_options;
+use validation::autoscaler_options;
 
 /// What options of the autoscaler begin with; on the command line it may be left out.
 const PREFIX: &str = "job.autoscaler.";

@@ -10,8 +10,8 @@ use api::session_job::FlinkSessionJobSpec;
 use clients::cluster::apply::ObjectId;
 use clients::cluster::read;
 use config::OperatorConfig;
-use lifecycle::validate::Violation;
-use lifecycle::validate::session_job::{SessionCluster, SessionJobInput, validate};
+use validation::Violation;
+use validation::session_job::{SessionCluster, SessionJobInput, validate};
 
 /// All violations. The cluster is the one that is sent together with the job, else the one that is
 /// there; its rules wait where there is none yet.

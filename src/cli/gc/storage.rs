@@ -11,10 +11,10 @@ use clients::cluster::users::Users;
 use clients::zookeeper::{self, Ensemble};
 use config::cluster::is_zookeeper_high_availability_on;
 use config::{FlinkConfig, OperatorConfig, options};
-use lifecycle::garbage::storage::{
+use state::garbage::storage::{
     Finding, Folder, Kind, Place, SAVEPOINT_PREFIX, View, is_uuid, names_in,
 };
-use lifecycle::garbage::{ClusterName, job_ids_in};
+use state::garbage::{ClusterName, job_ids_in};
 
 /// Folders that are read at the same time.
 const CONCURRENCY: usize = 8;

@@ -5,12 +5,12 @@ use clap::Args;
 
 use super::super::connection::Connection;
 use super::super::failure::Failure;
+use ::election::lease::{Lost, Rules};
+use ::election::shard::SHARDS_MAX;
 use clients::cluster::access::{self, Deed};
 use clients::cluster::lease;
 use clients::fence::Fence;
 use config::{FlinkConfig, options};
-use lifecycle::lease::{Lost, Rules};
-use lifecycle::shard::SHARDS_MAX;
 use operator::election::{self, Leadership, Settings, new_identity};
 use operator::run::Operator;
 use operator::sharding::{self, Sharding};

@@ -17,7 +17,7 @@ use config::plugin::InvalidPlugin;
 use config::reload::{began_with, changed, waits_for_restart, waits_in_stand_by};
 use config::reporter::Reporters;
 use config::{FlinkConfig, OperatorConfig, options};
-use lifecycle::lease::Rules;
+use election::lease::Rules;
 use metrics::Metrics;
 use operator::live::Live;
 use operator::run::{Operator, Watch};

@@ -28,11 +28,11 @@ use clients::cluster::read::{Scope, list_values, or_none};
 use clients::flink::access::{Access, Connector, Options};
 use config::namespaces::Namespaces;
 use config::{OperatorConfig, options};
-use lifecycle::blue_green;
 use operator::context::Context;
 use operator::install::values::Values;
 use operator::pass;
 use operator::preview::{self, Preview};
+use validation::lint::BLUE_GREEN;
 
 /// Resources that are looked at at the same time.
 const LOOKERS: usize = 16;
@@ -160,7 +160,7 @@ async fn look(resource: Value, context: &Context) -> Option<Finding> {
     let (kind, namespace, name) =
         (text("/kind"), text("/metadata/namespace"), text("/metadata/name"));
     if kind == "FlinkBlueGreenDeployment" {
-        let because = blue_green::MESSAGE.to_owned();
+        let because = BLUE_GREEN.to_owned();
         return Some(Finding { kind, namespace, name, steps: vec![], because, error: None });
     }
     let preview = match kind.as_str() {

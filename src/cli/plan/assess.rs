@@ -11,7 +11,7 @@ use clients::cluster::events::last_seen;
 use clients::flink::checkpoints::{Checkpoints, LastState};
 use clients::flink::jobs::JobDetails;
 use lifecycle::rehearsal::{Outcome, PLANNED_SAVEPOINT};
-use lifecycle::restore::RestorePoint;
+use state::restore_point::RestorePoint;
 
 /// Longer than this is no downtime of an upgrade, but of something else.
 const DOWNTIME_MAX_SECONDS: i64 = 3600;

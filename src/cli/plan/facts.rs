@@ -18,7 +18,7 @@ use clients::flink::access::Access;
 use clients::flink::checkpoints::Checkpoints;
 use clients::flink::jobs::JobDetails;
 use clients::flink::{self, Deadlines};
-use lifecycle::revision;
+use state::revision;
 
 /// A person waits: what the JobManager does not say in this time is left out.
 const PATIENCE: Duration = Duration::from_secs(5);

@@ -10,7 +10,7 @@ use crate::cli::printer::{BOLD, DIM, GREEN, RED, YELLOW, styled};
 use crate::cli::table;
 use clients::flink::checkpoints::Checkpoints;
 use lifecycle::rehearsal::Outcome;
-use lifecycle::restore::RestorePoint;
+use state::restore_point::RestorePoint;
 
 /// Characters of a value shown.
 const VALUE_WIDTH: usize = 120;

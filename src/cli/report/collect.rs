@@ -21,7 +21,7 @@ use clients::cluster::read::{self, Scope};
 use clients::cluster::{events, logs, pods};
 use clients::flink::Deadlines;
 use clients::flink::access::Access;
-use lifecycle::revision;
+use state::revision;
 
 /// Pods whose logs are read at most.
 const PODS_MAX: usize = 50;

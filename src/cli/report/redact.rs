@@ -6,7 +6,7 @@ pub(super) mod plain;
 use serde_json::Value;
 
 use config::secret::{HIDDEN, is_secret, shown};
-use lifecycle::extension::subject::hide_secrets;
+use validation::extension::subject::hide_secrets;
 
 /// Values in a Flink configuration of the REST API, and environment variables, stand beside their key.
 const NAMES: [&str; 2] = ["name", "key"];

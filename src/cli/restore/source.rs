@@ -9,7 +9,7 @@ use api::state_snapshot::{FlinkStateSnapshot, JobKind, SnapshotState};
 use clients::artifact::storage;
 use clients::cluster::{read, revisions};
 use lifecycle::error_document::message_of;
-use lifecycle::revision::{RestoreKind, Revision};
+use state::revision::{RestoreKind, Revision};
 
 /// Says that a snapshot is meant, whatever its name looks like.
 const SNAPSHOT: [&str; 4] =

@@ -16,8 +16,8 @@ use api::state_snapshot::FlinkStateSnapshot;
 use clients::artifact::storage::{self, Storage};
 use clients::cluster::read;
 use config::{FlinkConfig, OperatorConfig};
-use lifecycle::garbage::snapshots::job_of;
-use lifecycle::metadata::{self, Metadata, Operator, ParseError};
+use state::garbage::snapshots::job_of;
+use state::metadata::{self, Metadata, Operator, ParseError};
 
 /// The file that makes a folder a savepoint or a checkpoint.
 const METADATA: &str = "_metadata";

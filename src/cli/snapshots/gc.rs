@@ -17,14 +17,14 @@ use crate::cli::deployment;
 use crate::cli::gc;
 use crate::cli::printer::Printer;
 use crate::cli::table::{self, NONE};
+use api::reconciled::session_cluster_of;
 use api::session_job::FlinkSessionJob;
 use api::state_snapshot::FlinkStateSnapshot;
 use clients::artifact::storage::shown;
 use clients::cluster::read::Scope;
 use config::FlinkConfig;
-use lifecycle::garbage::snapshots::{self as decide, Facts, Finding, Loss, Rules};
-use lifecycle::reconciled::session_cluster_of;
-use lifecycle::references::claims;
+use state::garbage::snapshots::{self as decide, Facts, Finding, Loss, Rules};
+use state::references::claims;
 
 /// Arguments of `snapshots gc`.
 #[derive(Args)]

@@ -13,10 +13,10 @@ use api::status::{JobStatus, SnapshotTriggerType};
 use clients::cluster::read::{self, Scope};
 use clients::cluster::revisions;
 use lifecycle::error_document::message_of;
-use lifecycle::garbage::snapshots::job_of;
-use lifecycle::references::{Referrers, is_same_location};
-use lifecycle::revision::Revision;
 use lifecycle::snapshot::{trigger_type, type_label};
+use state::garbage::snapshots::job_of;
+use state::references::{Referrers, is_same_location};
+use state::revision::Revision;
 
 /// Where a snapshot was found.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]

@@ -3,11 +3,11 @@
 use api::crd;
 use api::manifest::Resource;
 use config::OperatorConfig;
-use lifecycle::validate::{session_job, state_snapshot};
 use serde_json::{Value, json};
 use testing::acceptance::accepted;
 use testing::choices::{Choices, another_seed};
 use testing::generated::{put, put_anywhere, read, spec_fields, wrong};
+use validation::{session_job, state_snapshot};
 
 use super::Server;
 use super::crds::{deployment, object};

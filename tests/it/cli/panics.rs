@@ -3,7 +3,7 @@
 use std::os::unix::process::ExitStatusExt;
 
 use kubectl_flink::cli;
-use lifecycle::extension::cel::Rule;
+use validation::extension::cel::Rule;
 
 use crate::support::program::other;
 

@@ -3,10 +3,10 @@
 use api::deployment::FlinkDeployment;
 use api::manifest::{self, Document, Resource};
 use config::OperatorConfig;
-use lifecycle::validate::{Violation, session_job, state_snapshot};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use testing::acceptance::accepted;
+use validation::{Violation, session_job, state_snapshot};
 
 use super::{Target, fuzz_text, kind_of};
 

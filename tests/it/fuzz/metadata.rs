@@ -1,6 +1,6 @@
 //! The `_metadata` files of savepoints and checkpoints, which Flink wrote, or somebody who says so.
 
-use lifecycle::metadata::parse;
+use state::metadata::parse;
 
 use super::{Target, fuzz, kind_of};
 

@@ -2,11 +2,11 @@
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use lifecycle::extension::cel::Rule;
-use lifecycle::extension::mutation::{difference, mutated};
-use lifecycle::extension::subject::{Kind, Subject};
-use lifecycle::schedule::Schedule;
 use serde_json::{Value, json};
+use validation::extension::cel::Rule;
+use validation::extension::mutation::{difference, mutated};
+use validation::extension::subject::{Kind, Subject};
+use validation::schedule::Schedule;
 
 use super::{Target, fuzz, fuzz_text, kind_of};
 

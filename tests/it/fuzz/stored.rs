@@ -2,6 +2,7 @@
 //! error documents, and whole objects with their statuses.
 
 use api::deployment::{FlinkDeployment, FlinkDeploymentSpec};
+use api::reconciled::{Reconciled, ReconciledSpec, StoredSpec, running_spec};
 use api::session_job::FlinkSessionJobSpec;
 use k8s_openapi::List;
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -9,7 +10,6 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use lifecycle::diff::diff;
 use lifecycle::error_document::{ErrorType, error_document, message_of, reason_of};
 use lifecycle::memo::Memo;
-use lifecycle::reconciled::{Reconciled, ReconciledSpec, StoredSpec, running_spec};
 use lifecycle::world::HaMetadata;
 use operator::high_availability::metadata_in;
 use std::fmt::Debug;

@@ -3,7 +3,7 @@
 //! Two laws bound them.
 //!
 //! 1. *Refuse only what is refused anyway.* A rule stands here only if validation refuses the
-//!    object whatever the operator's configuration says (rules D…, J…, S… of `lifecycle::validate`),
+//!    object whatever the operator's configuration says (rules D…, J…, S… of `validation`),
 //!    so no resource that the Java operator would run is turned away. Canary resources are never
 //!    validated, and a rule cannot see their label. They need no spec, so nothing is asked of a spec
 //!    that describes neither image, job nor process.

@@ -10,7 +10,7 @@ use url::{Host, Url};
 
 use super::error::Error;
 use super::request::Request;
-use lifecycle::validate::session_job::is_restricted;
+use validation::session_job::is_restricted;
 
 type Lookup = fn(String, u16) -> BoxFuture<'static, std::io::Result<Vec<SocketAddr>>>;
 

@@ -13,7 +13,7 @@ use kube::{Client, ResourceExt};
 
 use super::access::Deed;
 use super::{Error, Result};
-use lifecycle::{lease, shard};
+use election::{lease, shard};
 
 /// Says what the holder operates, so that an installation knows its own lease.
 pub const OPERATES: &str = "kubectl-flink/operates";

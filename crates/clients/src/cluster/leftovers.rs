@@ -13,10 +13,10 @@ use super::read::{self, Scope};
 use super::{Error, Result};
 use api::blue_green::FlinkBlueGreenDeployment;
 use api::deployment::FlinkDeployment;
+use api::reconciled::session_cluster_in;
 use api::session_job::FlinkSessionJob;
 use api::state_snapshot::FlinkStateSnapshot;
-use lifecycle::garbage::{ClusterName, Finding, FoundMap, Inventory, job_ids_in};
-use lifecycle::reconciled::session_cluster_in;
+use state::garbage::{ClusterName, Finding, FoundMap, Inventory, job_ids_in};
 
 /// Label that Flink and the operator put on what belongs to a cluster.
 pub(super) const MAPS: &str = "app,type=flink-native-kubernetes";

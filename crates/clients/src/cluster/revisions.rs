@@ -10,7 +10,7 @@ use super::apply::{self, Deletion, ObjectId, Propagation};
 use super::read::{self, Scope};
 use super::{Error, Result};
 use api::state_snapshot::JobKind;
-use lifecycle::revision::{self, Content, Revision};
+use state::revision::{self, Content, Revision};
 
 /// Revisions of a namespace that are looked through: 500 deployments with a full history.
 const ALL_MAX: usize = 5000;

@@ -15,14 +15,14 @@ use super::leftovers::{self, AUTOSCALER_MAPS, MAPS, name_of, optional, text};
 use super::read::{self, Scope};
 use api::blue_green::FlinkBlueGreenDeployment;
 use api::deployment::{FlinkConfiguration, FlinkDeployment};
+use api::reconciled::session_cluster_in;
 use api::session_job::FlinkSessionJob;
 use api::state_snapshot::FlinkStateSnapshot;
 use config::FlinkConfig;
 use config::file::{parse_config_yaml, parse_flink_conf};
-use lifecycle::garbage::ClusterName;
-use lifecycle::garbage::storage::{References, names_in};
-use lifecycle::reconciled::session_cluster_in;
-use lifecycle::references::claims;
+use state::garbage::ClusterName;
+use state::garbage::storage::{References, names_in};
+use state::references::claims;
 
 /// Name of the ConfigMap that a JobManager reads its configuration from, before the cluster's.
 const CONFIG_MAP: &str = "flink-config-";

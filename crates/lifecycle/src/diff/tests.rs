@@ -1,8 +1,8 @@
 use expect_test::{Expect, expect};
 use serde_json::json;
 
-use super::super::reconciled::ReconciledSpec;
 use super::*;
+use api::reconciled::ReconciledSpec;
 
 fn spec(value: Value) -> FlinkDeploymentSpec {
     serde_json::from_value(value).unwrap()

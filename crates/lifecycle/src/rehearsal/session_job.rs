@@ -8,12 +8,12 @@ use super::{
     step_text,
 };
 use crate::error_document::message_of;
-use crate::extension::verdict::Validators;
 use crate::memo::Memo;
 use crate::session_job::plan::{Plan, Step};
 use crate::session_job::world::{Facts, Question, Tried, World};
 use crate::session_job::{SESSION_LABEL, decide};
 use crate::trigger::Memory;
+use crate::verdict::Validators;
 use crate::world::{Fact, Stop};
 use api::SESSION_JOB_FINALIZER;
 use api::deployment::FlinkDeployment;

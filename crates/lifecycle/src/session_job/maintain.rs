@@ -8,10 +8,10 @@ use super::{Halt, Pass};
 use crate::error_document::LostJob;
 use crate::pauses::SOON;
 use crate::problem::Problem;
-use crate::reconciled::{ReconciledJob, deployed};
 use crate::rollback::Due;
 use crate::stop::StopDecision;
 use api::job::{JobState, UpgradeMode};
+use api::reconciled::{ReconciledJob, deployed};
 use api::status::{JobStatusState, ReconciliationState};
 use config::options;
 

@@ -13,12 +13,12 @@ use crate::job::{self, WithoutCheckpoint};
 use crate::pauses::SOON;
 use crate::plan::{Component, Event};
 use crate::problem::Problem;
-use crate::reconciled::ReconciledJob;
-use crate::restore::RestorePoint;
 use crate::world::{Checkpoints, Job, JobWorld};
 use api::job::{JobState, UpgradeMode};
+use api::reconciled::ReconciledJob;
 use api::status::{JobStatusState, ReconciliationState};
 use config::cluster::is_high_availability_on;
+use state::restore_point::RestorePoint;
 
 /// A job that was submitted less than this ago may be missing in a list that is a little old.
 const LIST_AGE_MAX: SignedDuration = SignedDuration::from_secs(10);

@@ -12,10 +12,10 @@ use crate::error_document::wording::{NOT_STABLE, ROLLED_BACK};
 use crate::kind::Kind;
 use crate::plan::{Component, Event};
 use crate::problem::Problem;
-use crate::reconciled::ReconciledJob;
 use crate::rollback::{Due, rolled_back};
 use crate::stop::StopDecision;
 use api::job::{JobState, UpgradeMode};
+use api::reconciled::ReconciledJob;
 use api::session_job::FlinkSessionJob;
 use api::status::{JobStatusState, ReconciliationState};
 

@@ -10,13 +10,12 @@ use super::{Halt, Pass};
 use crate::job;
 use crate::plan::{Component, Event};
 use crate::problem::Problem;
-use crate::reconciled::ReconciledJob;
-use crate::restore::RestorePoint;
-use crate::restore_point::mode_of;
 use api::job::JobState;
+use api::reconciled::ReconciledJob;
 use api::session_job::FlinkSessionJobSpec;
 use api::status::{JobStatusState, ReconciliationState};
 use config::session_job::submitted;
+use state::restore_point::RestorePoint;
 
 /// How soon to look again while a job is scheduled.
 pub(super) const STARTING: Duration = Duration::from_secs(1);
@@ -49,7 +48,7 @@ impl Pass<'_> {
         self.refuse_a_start_beside()?;
         let spec = self.spec.clone();
         let submission = self.prepare(&spec, &restore)?;
-        let mode = mode_of(&restore);
+        let mode = restore.upgrade_mode();
         self.store_before_deploy(mode, is_first);
         self.submit(submission);
         self.store_running(mode, is_first);
@@ -69,7 +68,7 @@ impl Pass<'_> {
         }
         self.refuse_a_start_beside()?;
         let submission = self.prepare(stable, restore)?;
-        let stored = |state| job::stored(&failed.spec, state, mode_of(restore), false);
+        let stored = |state| job::stored(&failed.spec, state, restore.upgrade_mode(), false);
         self.store_last(stored(JobState::Suspended));
         let reconciliation = &mut self.status.reconciliation_status;
         reconciliation.state = ReconciliationState::RollingBack;

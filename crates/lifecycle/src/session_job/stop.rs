@@ -11,16 +11,16 @@ use crate::job::{self, StopOutcome};
 use crate::kind::Kind;
 use crate::pauses::SOON;
 use crate::problem::Problem;
-use crate::reconciled::ReconciledJob;
 use crate::record::savepoint_directory;
-use crate::restore::RestorePoint;
 use crate::stop::{Lazy, Need, StopDecision, StopFacts, decide_stop};
 use crate::upgrade::lazy;
 use crate::world::{HaMetadata, JobWorld};
 use api::job::{JobState, UpgradeMode};
+use api::reconciled::ReconciledJob;
 use api::session_job::FlinkSessionJob;
 use api::status::{JobManagerDeploymentStatus, JobStatusState};
 use config::options;
+use state::restore_point::RestorePoint;
 
 impl Pass<'_> {
     pub(super) fn stop(&mut self, last: &ReconciledJob, diff: &SpecDiff) -> Result<Plan, Halt> {

@@ -17,12 +17,11 @@ use crate::blocker::give_up_at;
 use crate::error_document::reason_of;
 use crate::job;
 use crate::pauses::SOON;
-use crate::reconciled::ReconciledJob;
-use crate::restore::RestorePoint;
-use crate::restore_point::mode_of;
 use api::job::JobState;
+use api::reconciled::ReconciledJob;
 use api::status::{JobStatusState, ReconciliationState};
 use config::{duration, options};
+use state::restore_point::RestorePoint;
 
 /// Machine-readable reason of an error that tells that nothing can come of the submission on record.
 pub(super) const NOT_SUBMITTED: &str = "NotSubmitted";
@@ -145,7 +144,7 @@ impl Pass<'_> {
         let is_first = recorded.is_first_deployment();
         let restore =
             if is_first { self.first_restore_point() } else { self.next_restore_point(&recorded)? };
-        let wanted = self.stored(JobState::Suspended, mode_of(&restore), is_first);
+        let wanted = self.stored(JobState::Suspended, restore.upgrade_mode(), is_first);
         let mut reconciliation = self.status.reconciliation_status.clone();
         let wanted = job::store(&mut reconciliation, Some(&recorded), wanted);
         let path = match restore {

@@ -7,13 +7,13 @@ use jiff::tz::TimeZone;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use crate::etcd_restore::WentBack;
-use crate::extension::verdict::{Validators, Verdict, Version};
 use crate::kind::Kind;
 use crate::memo::{Memo, Stored};
 use crate::node_notice::Node;
 use crate::restart::Attempts;
 use crate::snapshot::world::Trigger;
 use crate::trigger::{KnownSnapshot, Memory};
+use crate::verdict::{Validators, Verdict, Version};
 use crate::world::{
     Answer, AnyQuestion, Bounds, Checkpoints, Fact, Failure, Fresh, Job, JobException, JobMetrics,
     JobWorld, Stop, ToldExceptions, job_world,

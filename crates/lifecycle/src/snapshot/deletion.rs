@@ -12,9 +12,9 @@ use super::{OVERDUE, Pass, Plan, Step};
 use crate::blocker::{Blocker, Reason, give_up_at};
 use crate::error_document::{ErrorType, error_document, message_of};
 use crate::plan::{Component, Event};
-use crate::references::{CLAIMED, is_checkpoint, is_same_location};
 use api::STATE_SNAPSHOT_FINALIZER;
 use api::state_snapshot::SnapshotState;
+use state::references::{CLAIMED, is_checkpoint, is_same_location};
 
 /// How long a deletion tries to dispose of the savepoint.
 const DISPOSAL_MAX: SignedDuration = SignedDuration::from_mins(10);

@@ -9,10 +9,11 @@ use serde_json::{Value, json};
 use super::world::Facts;
 use super::*;
 use crate::error_document::message_of;
-use crate::extension::verdict::{FailurePolicy, Opinion, Validators, Verdict};
-use crate::validate::Violation;
+use crate::verdict::{Opinion, Validators, Verdict};
 use crate::world::Fact;
 use api::state_snapshot::FlinkStateSnapshot;
+use validation::Violation;
+use validation::extension::FailurePolicy;
 
 /// A snapshot with the world around it; `pass` applies what a shell would store.
 struct Case {

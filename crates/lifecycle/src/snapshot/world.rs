@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
-use crate::extension::verdict::{Validators, Verdict, Version};
+use crate::verdict::{Validators, Verdict, Version};
 use crate::world::{Answer, Fact};
 use api::state_snapshot::FlinkStateSnapshot;
 use api::status::JobStatusState;

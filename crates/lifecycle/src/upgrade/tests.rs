@@ -5,9 +5,9 @@ use serde_json::json;
 
 use super::*;
 use crate::diff::{ChangeClass, diff};
-use crate::extension::verdict::Validators;
 use crate::memo::Memo;
 use crate::trigger::Memory;
+use crate::verdict::Validators;
 use crate::world::{Facts, Fresh, World};
 use api::deployment::FlinkDeployment;
 use api::status::DeploymentStatus;

@@ -32,6 +32,7 @@ use std::collections::BTreeMap;
 
 use api::deployment::FlinkDeploymentSpec;
 use api::job::{JobState, UpgradeMode};
+use api::reconciled::ReconciledSpec;
 use api::status::{
     DeploymentStatus, JobManagerDeploymentStatus, JobStatusState, ReconciliationState,
 };
@@ -42,13 +43,12 @@ use lifecycle::application::decide;
 use lifecycle::etcd_restore::WentBack;
 use lifecycle::memo::Memo;
 use lifecycle::plan::{Plan, Step};
-use lifecycle::reconciled::ReconciledSpec;
-use lifecycle::restore::RestorePoint;
 use lifecycle::world::{
     Bounds, Checkpoints, CompletedState, DeploymentVersion, Fact, Fresh, HaMetadata, Job,
     JobManager, JobMetrics, Pod, PodProblem, Stop, World,
 };
 use serde_json::json;
+use state::restore_point::RestorePoint;
 use testing::scene::{
     CHECKPOINT, HA, JOB_ID, NOW, SAVEPOINT, Scene, ago, by_default, check, created, deeds, error,
     given, job, job_manager, phases_of, pod, restored, started_without, told, told_step,

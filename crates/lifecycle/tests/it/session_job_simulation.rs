@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use api::deployment::FlinkDeployment;
 use api::job::{JobSpec, JobState, UpgradeMode};
+use api::reconciled::ReconciledJob;
 use api::session_job::{FlinkSessionJob, SessionJobStatus};
 use api::state_snapshot::{FlinkStateSnapshot, SnapshotState};
 use api::status::{
@@ -18,12 +19,9 @@ use config::OperatorConfig;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 use lifecycle::etcd_restore::{self, Record, WentBack};
-use lifecycle::extension::verdict::Validators;
 use lifecycle::memo::Memo;
 use lifecycle::notes::STARTED_WITH;
 use lifecycle::plan::SnapshotStep;
-use lifecycle::reconciled::ReconciledJob;
-use lifecycle::restore::RestorePoint;
 use lifecycle::session_job::decide;
 use lifecycle::session_job::identity;
 use lifecycle::session_job::plan::{Plan, Step, Submission};
@@ -32,10 +30,12 @@ use lifecycle::snapshot::trigger_type;
 use lifecycle::snapshot::world::Trigger;
 use lifecycle::snapshots::are_held;
 use lifecycle::trigger::{KnownSnapshot, Memory, SnapshotKind};
+use lifecycle::verdict::Validators;
 use lifecycle::world::{
     Bounds, Checkpoints, CompletedState, Fact, Failure, Fresh, Job, JobMetrics, Stop,
 };
 use serde_json::json;
+use state::restore_point::RestorePoint;
 
 use super::simulation::doubt::{Doubt, asks, tells_all};
 use super::simulation::{

@@ -21,21 +21,22 @@ use api::status::{
 use config::OperatorConfig;
 use jiff::{SignedDuration, Timestamp};
 use lifecycle::application::decide;
-use lifecycle::extension::verdict::{FailurePolicy, Opinion, Validators, Verdict};
 use lifecycle::legacy;
 use lifecycle::memo::Memo;
 use lifecycle::plan::{Plan, SnapshotStep, Step};
-use lifecycle::restore::RestorePoint;
 use lifecycle::snapshot::trigger_type;
 use lifecycle::snapshot::world::Trigger;
 use lifecycle::snapshots::are_held;
 use lifecycle::trigger::{Cause, KnownSnapshot, Memory, SnapshotKind};
+use lifecycle::verdict::{Opinion, Validators, Verdict};
 use lifecycle::world::{
     Bounds, Checkpoints, Cluster, CompletedState, DeploymentVersion, Fact, Facts, Failure, Fresh,
     HaMetadata, Job, JobManager, Pod, PodProblem, Question, Stop, TaskManagers, World,
 };
 use render::Objects;
 use serde_json::json;
+use state::restore_point::RestorePoint;
+use validation::extension::FailurePolicy;
 
 use super::support::phases::store_deployment;
 use doubt::{Doubt, asks};

@@ -6,9 +6,9 @@ use api::status::JobStatusState;
 use api::version::FlinkVersion;
 use config::OperatorConfig;
 use lifecycle::application::decide;
-use lifecycle::extension::verdict::{Validators, Verdict};
 use lifecycle::memo::Memo;
 use lifecycle::plan::{Plan, Step};
+use lifecycle::verdict::{Validators, Verdict};
 use lifecycle::world::{
     Cluster, Fact, Facts, Fresh, HaMetadata, Job, JobManager, Question, TaskManagers, World,
 };

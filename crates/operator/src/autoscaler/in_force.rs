@@ -11,6 +11,7 @@ use super::{Cluster, Scaled};
 use crate::context::Context;
 use crate::observe::tell;
 use api::deployment::{FlinkConfiguration, FlinkDeployment};
+use api::reconciled::{Reconciled, StoredSpec, running_spec};
 use autoscaler::advice;
 use autoscaler::effects::{self, tune_memory, with_parallelism};
 use autoscaler::state;
@@ -19,7 +20,6 @@ use clients::cluster::{self, autoscaler::Kept};
 use config::options::PARALLELISM_OVERRIDES;
 use config::options::autoscaler::{ENABLED, MEMORY_TUNING_ENABLED, VERTEX_EXCLUDE_IDS};
 use config::{FlinkConfig, OperatorConfig};
-use lifecycle::reconciled::{Reconciled, StoredSpec, running_spec};
 
 /// How a job stands to the autoscaler.
 pub(super) enum Switch {

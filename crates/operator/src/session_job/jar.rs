@@ -6,6 +6,7 @@ use kube::ResourceExt;
 
 use crate::observe::tell;
 use api::deployment::FlinkDeployment;
+use api::reconciled::running_spec;
 use api::session_job::FlinkSessionJob;
 use clients::artifact::{self, Request};
 use clients::flink::jars::{RunAnswer, RunRequest};
@@ -13,7 +14,6 @@ use clients::flink::{self, Client, Effect, patience};
 use config::cluster::ResourceId;
 use config::session_job::{JobSpecs, job_config};
 use config::{FlinkConfig, OperatorConfig};
-use lifecycle::reconciled::running_spec;
 use lifecycle::session_job::plan::Submission;
 use lifecycle::session_job::world::Arrival;
 

@@ -16,10 +16,10 @@ use api::state_snapshot::{FlinkStateSnapshot, JobKind};
 use api::status::JobStatus;
 use clients::cluster;
 use lifecycle::legacy;
-use lifecycle::revision::history_name;
 use lifecycle::snapshot::trigger_type;
 use lifecycle::snapshot::world::Trigger;
 use lifecycle::trigger::{Asker, KnownSnapshot, SnapshotKind, notices_of};
+use state::revision::history_name;
 
 /// From the watch: a snapshot that it has not shown yet makes a savepoint too many, never too few.
 pub(crate) fn snapshots(

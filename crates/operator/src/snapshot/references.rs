@@ -18,9 +18,9 @@ use api::state_snapshot::FlinkStateSnapshot;
 use clients::cluster::apply::ObjectId;
 use clients::cluster::read::{self, Scope};
 use clients::cluster::revisions;
-use lifecycle::references::{Referrers, Unread};
-use lifecycle::revision::Revision;
 use lifecycle::world::Fact;
+use state::references::{Referrers, Unread};
+use state::revision::Revision;
 
 /// Objects of a kind that cannot be read, and whose text is: each takes a request.
 const UNREADABLE_MAX: usize = 20;

@@ -8,6 +8,7 @@ use kube::ResourceExt;
 use crate::context::Context;
 use crate::observe::Subject;
 use api::deployment::FlinkDeployment;
+use api::reconciled::session_cluster_of;
 use api::session_job::FlinkSessionJob;
 use api::state_snapshot::{FlinkStateSnapshot, JobKind, JobReference};
 use api::status::{JobStatus, JobStatusState};
@@ -15,11 +16,10 @@ use clients::cluster;
 use clients::cluster::read;
 use clients::flink::Client;
 use config::{FlinkConfig, OperatorConfig, options};
-use lifecycle::reconciled::session_cluster_of;
 use lifecycle::record::savepoint_directory;
-use lifecycle::references::claims;
 use lifecycle::snapshot::world::{Job, Target};
 use lifecycle::world::Fact;
+use state::references::claims;
 
 /// Way to the job's JobManager.
 pub(crate) struct Found {

@@ -32,7 +32,7 @@ use clients::store::{self, Kept};
 use config::FlinkConfig;
 use config::options::autoscaler::ENABLED;
 use config::options::{SCHEDULER, TASK_MANAGER_CPU, TASK_MANAGER_PROCESS_MEMORY};
-use lifecycle::validate::autoscaler_options;
+use validation::autoscaler_options;
 
 /// How long measuring a job may take in all.
 const MEASURING_MAX: Duration = Duration::from_mins(1);

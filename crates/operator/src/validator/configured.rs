@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use super::{FailurePolicy, Kind, Subject, Validator, Violation};
 use crate::plugin::{Configured, Way, ask};
-use lifecycle::extension::judge::{RuleJudge, judge_by_rule};
+use validation::extension::judge::{RuleJudge, judge_by_rule};
 
 /// Most violations and characters of each that an endpoint's answer may have.
 const VIOLATIONS_MAX: usize = 100;

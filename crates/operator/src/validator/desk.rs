@@ -11,7 +11,7 @@ use tokio::task::AbortHandle;
 use super::panel::Panel;
 use super::{Kind, Subject, Validator};
 use crate::context::lock;
-use lifecycle::extension::verdict::{Remembered, Validators, Verdict, Version};
+use lifecycle::verdict::{Remembered, Validators, Verdict, Version};
 
 /// How long a pass waits for a verdict before it goes on without.
 const PATIENCE: Duration = Duration::from_millis(250);

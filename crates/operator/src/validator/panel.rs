@@ -7,7 +7,7 @@ use futures::future::join_all;
 use tokio::sync::Semaphore;
 
 use super::{Kind, Subject, Validator};
-use lifecycle::extension::verdict::Opinion;
+use lifecycle::verdict::Opinion;
 
 /// Resources that one validator is asked about at the same time.
 const CALLS_MAX: usize = 32;

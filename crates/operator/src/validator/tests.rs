@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::*;
 use crate::endpoint::fake::endpoint;
-use lifecycle::extension::verdict::{Opinion, Verdict, Version};
+use lifecycle::verdict::{Opinion, Verdict, Version};
 
 const TYPE: &str = "application/json";
 

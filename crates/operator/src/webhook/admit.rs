@@ -1,6 +1,6 @@
 //! What is said of a change before it is stored: a review and facts in, an answer out.
 //!
-//! Pure, and by the rules of `lifecycle::validate`: what is refused here is what the operator would
+//! Pure, and by the rules of `validation`: what is refused here is what the operator would
 //! refuse, only sooner and all at once. What leaves the spec as it is is never refused, so that a
 //! resource which became invalid can lose its finalizer, get a label, and go.
 
@@ -14,22 +14,23 @@ use serde_json::{Value, json};
 
 use crate::mutator::Mutated;
 use api::deployment::{FlinkConfiguration, FlinkDeployment};
+use api::reconciled::{ReconciledJob, ReconciledSpec, session_cluster_over};
 use api::session_job::{FlinkSessionJob, SessionJobStatus};
 use api::state_snapshot::FlinkStateSnapshot;
 use api::status::DeploymentStatus;
 use config::known::unknown_options;
 use config::{FlinkConfig, OperatorConfig};
 pub use jurisdiction::Jurisdiction;
-use lifecycle::extension::subject::{Kind, Subject};
-use lifecycle::extension::verdict::{FailurePolicy, Opinion};
-use lifecycle::reconciled::{ReconciledJob, ReconciledSpec, session_cluster_over};
 use lifecycle::session_job::SESSION_LABEL;
-use lifecycle::validate::session_job::{self, SessionCluster, SessionJobInput};
-use lifecycle::validate::state_snapshot::{self, StateSnapshotInput};
-use lifecycle::validate::{ValidationInput, Violation, validate};
+use lifecycle::verdict::Opinion;
 use lifecycle::version::allow_running_version;
 use lifecycle::world::Fact;
 pub use review::Review;
+use validation::extension::FailurePolicy;
+use validation::extension::subject::{Kind, Subject};
+use validation::session_job::{self, SessionCluster, SessionJobInput};
+use validation::state_snapshot::{self, StateSnapshotInput};
+use validation::{ValidationInput, Violation, validate};
 
 /// Violations that one answer tells.
 const VIOLATIONS_MAX: usize = 50;

@@ -1,8 +1,8 @@
 //! Upgrades that drop the state or go on from another, and cancels that never arrived.
 
 use super::*;
-use crate::restore::RestorePoint;
 use api::job::UpgradeMode;
+use state::restore_point::RestorePoint;
 
 #[test]
 fn a_stateless_upgrade_cancels_and_starts_empty() {

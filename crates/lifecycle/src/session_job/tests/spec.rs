@@ -1,7 +1,7 @@
 //! Specs that are not carried out, and how they are recorded.
 
 use super::*;
-use crate::reconciled::ReconciledSpec;
+use api::reconciled::ReconciledSpec;
 
 #[test]
 fn an_invalid_edit_does_not_touch_the_running_job() {
@@ -106,7 +106,7 @@ fn a_refused_edit_that_says_stateless_drops_no_state() {
     let by_rule: fn(&mut Case) = |case| case.job().parallelism = Some(-1);
     let by_validator: fn(&mut Case) = |case| {
         case.validators.has_any = true;
-        let violation = crate::validate::Violation::new("spec.job", "keeps its state");
+        let violation = validation::Violation::new("spec.job", "keeps its state");
         case.verdict = opinion(Ok(vec![violation]));
     };
     let by_silence: fn(&mut Case) = |case| {
@@ -175,8 +175,8 @@ fn a_canary_is_let_go() {
     assert_eq!(names(&case.pass()), ["remove-finalizer"]);
 }
 
-fn opinion(answer: Result<Vec<crate::validate::Violation>, String>) -> Fact<Verdict> {
-    let on_failure = crate::extension::verdict::FailurePolicy::Fail;
+fn opinion(answer: Result<Vec<validation::Violation>, String>) -> Fact<Verdict> {
+    let on_failure = validation::extension::FailurePolicy::Fail;
     let validator = "policy".to_owned();
     Fact::Known(Verdict::Given(vec![Opinion { validator, on_failure, answer }]))
 }
@@ -190,7 +190,7 @@ fn a_validator_outside_is_asked_about_changes_and_never_about_what_runs() {
 
     case.edit(|spec| spec.job.as_mut().unwrap().parallelism = Some(9));
     let job_id = case.status.job_status.job_id.clone();
-    let violation = crate::validate::Violation::new("spec.job.parallelism", "is too much");
+    let violation = validation::Violation::new("spec.job.parallelism", "is too much");
     case.verdict = opinion(Ok(vec![violation]));
     let plan = case.pass();
     assert!(case.asked.contains(&Question::Verdict));

@@ -6,10 +6,11 @@ use std::fs;
 use testing::sources::{Named, path, tests_below};
 
 /// Where tests are named by the rows that they show.
-const FOLDERS: [&str; 3] = [
+const FOLDERS: [&str; 4] = [
     "crates/lifecycle/tests/it/decisions",
     "crates/lifecycle/tests/it/simulation",
     "crates/lifecycle/src",
+    "crates/validation/src",
 ];
 
 /// What the ids of a table begin with, their digits, and the number of its rows.
@@ -86,7 +87,7 @@ fn ids(test: &Named) -> Vec<String> {
         found.extend((first..=number).map(|number| (letter, number)));
         is_range = false;
     }
-    let is_rule = test.file.starts_with("crates/lifecycle/src/validate");
+    let is_rule = test.file.starts_with("crates/validation/src");
     let is_section = test.file.starts_with("crates/lifecycle/tests/it/decisions");
     let id = |(letter, number): (char, u32)| match letter {
         _ if is_rule => format!("{}{number}", letter.to_ascii_uppercase()),
@@ -140,7 +141,7 @@ fn ids_are_found_in_names() {
     let ids =
         |file: &str, name: &str| ids(&Named { file: file.into(), name: name.to_owned() }).join(" ");
     let (decisions, rules) =
-        ("crates/lifecycle/tests/it/decisions/x.rs", "crates/lifecycle/src/validate/x/tests.rs");
+        ("crates/lifecycle/tests/it/decisions/x.rs", "crates/validation/src/x/tests.rs");
     assert_eq!(ids(decisions, "t18b_q03_a_suspend"), "t18 q03");
     assert_eq!(ids(decisions, "s13_3_an_unhealthy_job"), "13.");
     assert_eq!(ids(rules, "d09_to_d11_d13_x"), "D9 D10 D11 D13");

@@ -1,9 +1,10 @@
 //! Validators of the operator's configuration: what they say holds back changes, and nothing else.
 
 use lifecycle::error_document::reason_of;
-use lifecycle::extension::verdict::{FailurePolicy, Opinion, Remembered, Verdict, Version};
-use lifecycle::validate::Violation;
+use lifecycle::verdict::{Opinion, Remembered, Verdict, Version};
 use lifecycle::world::Question;
+use validation::Violation;
+use validation::extension::FailurePolicy;
 
 use super::*;
 

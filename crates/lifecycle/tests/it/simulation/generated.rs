@@ -6,9 +6,9 @@
 
 use api::crd;
 use api::manifest::Resource;
+use api::reconciled::ReconciledSpec;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use lifecycle::diff::{ChangeClass, diff};
-use lifecycle::reconciled::ReconciledSpec;
 use serde_json::Value;
 use testing::acceptance::accepted;
 use testing::generated::{

@@ -11,9 +11,9 @@ use config::cluster::high_availability_of;
 use config::file::{parse_config_yaml, parse_flink_conf};
 use config::{FlinkConfig, OperatorConfig};
 use lifecycle::application::decide;
-use lifecycle::extension::verdict::Validators;
 use lifecycle::memo::Memo;
 use lifecycle::plan::{Plan, Step};
+use lifecycle::verdict::Validators;
 use lifecycle::world::{
     Cluster, Fact, Facts, Fresh, HaMetadata, Job, JobManager, Pod, PodProblem, Question, World,
 };

@@ -1,7 +1,7 @@
 //! One job ran twice, or one change was taken for another.
 
 use api::job::UpgradeMode;
-use lifecycle::reconciled::ReconciledSpec;
+use api::reconciled::ReconciledSpec;
 use lifecycle::session_job::plan::{Plan, Step};
 use lifecycle::world::{Fact, JobManager};
 use testing::scene::{JOB_ID, SAVEPOINT, Scene, created, deeds, job, job_manager, told};

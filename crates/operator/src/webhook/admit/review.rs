@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{Answer, Change, Malformed, Wanted};
 use api::state_snapshot::{FlinkStateSnapshot, JobKind};
 use api::{CANARY_LABEL, GROUP};
-use lifecycle::extension::subject;
+use validation::extension::subject;
 
 /// The only version that there is.
 pub(super) const API_VERSION: &str = "admission.k8s.io/v1";

@@ -4,9 +4,9 @@ use serde_json::json;
 use super::*;
 use crate::run::Watch;
 use api::deployment::FlinkDeploymentSpec;
+use api::reconciled::Reconciled;
 use api::state_snapshot::JobKind;
 use config::label_selector::LabelSelector;
-use lifecycle::reconciled::Reconciled;
 
 fn deployment() -> Value {
     serde_json::from_str(include_str!("../../../../../tests/reviews/deployment.json")).unwrap()

@@ -10,12 +10,12 @@ use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::{Map, Value, json};
 
-use api::API_VERSION;
-use api::deployment::{FlinkDeployment, FlinkDeploymentSpec, JobManagerSpec, TaskManagerSpec};
-use api::job::{JobSpec, JobState};
-use api::resources::Resource;
-use api::session_job::{FlinkSessionJob, FlinkSessionJobSpec, SessionJobStatus};
-use api::status::{ReconciliationState, ReconciliationStatus};
+use crate::API_VERSION;
+use crate::deployment::{FlinkDeployment, FlinkDeploymentSpec, JobManagerSpec, TaskManagerSpec};
+use crate::job::{JobSpec, JobState};
+use crate::resources::Resource;
+use crate::session_job::{FlinkSessionJob, FlinkSessionJobSpec, SessionJobStatus};
+use crate::status::{ReconciliationState, ReconciliationStatus};
 
 /// How the text of a stored spec begins, in both operators.
 const START: &str = r#"{"spec":{"#;
@@ -146,7 +146,7 @@ impl<S: StoredSpec> Reconciled<S> {
     }
 
     /// Whether both are the same spec, in whatever form they were stored.
-    pub(super) fn says_the_same(&self, other: &Self) -> bool {
+    pub fn says_the_same(&self, other: &Self) -> bool {
         self.spec.to_value() == other.spec.to_value()
     }
 
@@ -284,7 +284,7 @@ pub fn spec_value(spec: &FlinkDeploymentSpec) -> Value {
 }
 
 /// A job with every field in the order of the Java operator, absent ones as null.
-pub(super) fn job_value(job: &JobSpec) -> Value {
+pub fn job_value(job: &JobSpec) -> Value {
     let JobSpec {
         jar_uri,
         parallelism,

@@ -1,6 +1,5 @@
 use super::*;
-use crate::memo::Memo;
-use api::status::DeploymentStatus;
+use crate::status::DeploymentStatus;
 
 /// Statuses that the Java operator left.
 const TAKEOVER: [&str; 6] = [
@@ -13,8 +12,8 @@ const TAKEOVER: [&str; 6] = [
 ];
 
 fn is_same(one: &str, other: &str) -> bool {
-    let memo: Memo = Memo::default();
-    memo.is_same(one, other)
+    let read = ReconciledSpec::parse;
+    matches!((read(one), read(other)), (Ok(one), Ok(other)) if one.says_the_same(&other))
 }
 
 fn stored_specs() -> Vec<String> {

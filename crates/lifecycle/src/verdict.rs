@@ -4,42 +4,20 @@
 //! never asked about again, so that at rest nobody is called. One that gives no answer holds the
 //! change back or is left out, as it is configured; it never touches what runs.
 
-use std::str::FromStr;
 use std::time::Duration;
 
 use jiff::Timestamp;
 
 use crate::job::pause_after;
 use crate::problem::Problem;
-use crate::validate::Violation;
 use crate::world::Fact;
+use validation::Violation;
+use validation::extension::FailurePolicy;
 
 /// Reason of an error that ends when the validator answers.
 pub const VALIDATOR_UNAVAILABLE: &str = "ValidatorUnavailable";
 /// A verdict that is still awaited wakes its resource; this is for one that got lost.
 const PENDING_LOOK: Duration = Duration::from_mins(2);
-
-/// What it means that a validator or mutator gives no answer.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub enum FailurePolicy {
-    /// The change waits until it does.
-    #[default]
-    Fail,
-    /// It has no say.
-    Ignore,
-}
-
-impl FromStr for FailurePolicy {
-    type Err = ();
-
-    fn from_str(text: &str) -> Result<Self, ()> {
-        match text.to_ascii_lowercase().as_str() {
-            "fail" => Ok(Self::Fail),
-            "ignore" => Ok(Self::Ignore),
-            _ => Err(()),
-        }
-    }
-}
 
 /// What was judged: a resource at a generation, and the session cluster of a session job at its.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]

@@ -2,7 +2,7 @@ use expect_test::{Expect, expect};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::validate::{lines, validate};
+use crate::{lines, validate};
 use config::OperatorConfig;
 
 /// A sound application; tests change what they are about.

@@ -10,4 +10,27 @@ pub mod judge;
 pub mod mutation;
 pub mod settings;
 pub mod subject;
-pub mod verdict;
+
+use std::str::FromStr;
+
+/// What it means that a validator or mutator gives no answer.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum FailurePolicy {
+    /// The change waits until it does.
+    #[default]
+    Fail,
+    /// It has no say.
+    Ignore,
+}
+
+impl FromStr for FailurePolicy {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        match text.to_ascii_lowercase().as_str() {
+            "fail" => Ok(Self::Fail),
+            "ignore" => Ok(Self::Ignore),
+            _ => Err(()),
+        }
+    }
+}

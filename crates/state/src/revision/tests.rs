@@ -37,11 +37,11 @@ fn content_is_stored_in_the_agreed_form() {
 #[test]
 fn the_job_is_on_record_where_the_path_of_its_checkpoint_is_not() {
     let of = |point| RestorePoint::of(&point, Some("1a2b"));
-    let last_state = serde_json::to_value(of(restore::RestorePoint::HaMetadata)).unwrap();
+    let last_state = serde_json::to_value(of(restore_point::RestorePoint::HaMetadata)).unwrap();
     let expected = json!({"kind": "last-state", "jobId": "1a2b", "upgradeMode": "last-state"});
     assert_eq!(last_state, expected);
-    let path = restore::RestorePoint::Path("s3://b/savepoint-1".to_owned());
-    assert_eq!([of(path).job_id, of(restore::RestorePoint::Empty).job_id], [None, None]);
+    let path = restore_point::RestorePoint::Path("s3://b/savepoint-1".to_owned());
+    assert_eq!([of(path).job_id, of(restore_point::RestorePoint::Empty).job_id], [None, None]);
 }
 
 #[test]

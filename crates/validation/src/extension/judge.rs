@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::cel::Rule;
 use super::subject::Subject;
-use crate::validate::Violation;
+use crate::Violation;
 
 /// A rule that is true for what is valid.
 #[derive(Debug)]

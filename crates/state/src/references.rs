@@ -3,10 +3,10 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::Value;
 
-use super::reconciled::ReconciledSpec;
 use super::revision::Revision;
 use api::deployment::FlinkDeployment;
 use api::job::JobSpec;
+use api::reconciled::ReconciledSpec;
 use api::session_job::FlinkSessionJob;
 use api::state_snapshot::FlinkStateSnapshot;
 use api::status::{JobStatus, ReconciliationStatus};

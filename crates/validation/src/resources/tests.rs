@@ -2,7 +2,7 @@ use expect_test::{Expect, expect};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::validate::lines;
+use crate::lines;
 
 #[track_caller]
 fn check(resources: Value, expected: Expect) {

@@ -8,12 +8,15 @@
 mod autoscaler;
 mod deployment;
 pub mod excluded_period;
+pub mod extension;
 mod jar_uri;
 mod kerberos;
+pub mod lint;
 pub mod memory_model;
 mod options_form;
 mod resources;
 pub mod rule;
+pub mod schedule;
 pub mod session_job;
 pub mod state_snapshot;
 
@@ -35,7 +38,7 @@ pub struct Violation {
 }
 
 impl Violation {
-    pub(super) fn new(path: impl Into<String>, message: impl Into<String>) -> Self {
+    pub fn new(path: impl Into<String>, message: impl Into<String>) -> Self {
         Self { path: path.into(), message: message.into() }
     }
 }

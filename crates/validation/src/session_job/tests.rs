@@ -2,7 +2,7 @@ use expect_test::{Expect, expect};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::validate::lines;
+use crate::lines;
 
 fn spec(value: Value) -> FlinkSessionJobSpec {
     serde_json::from_value(value).unwrap()

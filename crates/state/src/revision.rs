@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::restore;
+use super::restore_point;
 use api::deployment::FlinkConfiguration;
 use api::job::UpgradeMode;
 use api::state_snapshot::JobKind;
@@ -63,17 +63,17 @@ pub struct RestorePoint {
 
 impl RestorePoint {
     /// What `point`, which the job of this id left, is in the history.
-    pub fn of(point: &restore::RestorePoint, job_id: Option<&str>) -> Self {
+    pub fn of(point: &restore_point::RestorePoint, job_id: Option<&str>) -> Self {
         let (kind, path) = match point {
-            restore::RestorePoint::Empty => (RestoreKind::None, None),
-            restore::RestorePoint::HaMetadata => (RestoreKind::LastState, None),
-            restore::RestorePoint::Path(path) if path.contains("/chk-") => {
+            restore_point::RestorePoint::Empty => (RestoreKind::None, None),
+            restore_point::RestorePoint::HaMetadata => (RestoreKind::LastState, None),
+            restore_point::RestorePoint::Path(path) if path.contains("/chk-") => {
                 (RestoreKind::Checkpoint, Some(path.clone()))
             }
-            restore::RestorePoint::Path(path) => (RestoreKind::Savepoint, Some(path.clone())),
+            restore_point::RestorePoint::Path(path) => (RestoreKind::Savepoint, Some(path.clone())),
         };
         let job_id = job_id.filter(|_| kind == RestoreKind::LastState).map(str::to_owned);
-        Self { kind, path, job_id, upgrade_mode: super::restore_point::mode_of(point) }
+        Self { kind, path, job_id, upgrade_mode: point.upgrade_mode() }
     }
 }
 

@@ -1,7 +1,7 @@
 use expect_test::{Expect, expect};
 
 use super::*;
-use crate::validate::lines;
+use crate::lines;
 
 #[track_caller]
 fn check_options(entries: &[(&str, &str)], expected: Expect) {

@@ -2,10 +2,10 @@
 
 use std::str::FromStr;
 
+use super::FailurePolicy;
 use super::cel::Rule;
 use super::judge::RuleJudge;
 use super::subject::Kind;
-use super::verdict::FailurePolicy;
 use config::FlinkConfig;
 use config::option::OptionValue;
 use config::plugin::{Endpoint, InvalidPlugin, Options};

@@ -1,9 +1,9 @@
 //! Advice about a resource that the operator would take: it runs, and something will go wrong with it.
 //!
-//! Like the rules of [`super::validate`] these are pure, told all at once, and have codes that stay.
+//! Like the rules of [`crate`] these are pure, told all at once, and have codes that stay.
 
-use super::validate::Finding;
-use super::validate::rule::Rule;
+use crate::Finding;
+use crate::rule::Rule;
 use api::deployment::FlinkDeploymentSpec;
 use api::job::{JobSpec, UpgradeMode};
 use api::resources::{Resource, ResourceRequirements};
@@ -15,12 +15,17 @@ use config::option::ConfigOption;
 use config::secret::is_secret;
 use config::{FlinkConfig, OperatorConfig, options};
 
+/// What is said of a `FlinkBlueGreenDeployment`.
+pub const BLUE_GREEN: &str = "this operator does not operate FlinkBlueGreenDeployments yet: nothing is \
+     made of it, and a change of it has no effect. FlinkDeployments that it owns are operated each by \
+     itself. Leave its namespace to the Java operator, or use a FlinkDeployment instead";
+
 /// Flink's metaspace, overhead and network alone take half of it.
 const MEMORY_MIN: u64 = 1 << 30;
 
 /// What is to be said of every `FlinkBlueGreenDeployment`.
 pub fn blue_green() -> Finding {
-    Rule::NotOperated.found("kind", super::blue_green::MESSAGE)
+    Rule::NotOperated.found("kind", BLUE_GREEN)
 }
 
 /// Advice about a `FlinkDeployment`.

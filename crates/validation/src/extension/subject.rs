@@ -3,9 +3,9 @@
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::reconciled::{ReconciledJob, ReconciledSpec};
 use api::API_VERSION;
 use api::deployment::FlinkDeployment;
+use api::reconciled::{ReconciledJob, ReconciledSpec};
 use api::session_job::{FlinkSessionJob, SessionJobStatus};
 use api::state_snapshot::FlinkStateSnapshot;
 use api::status::DeploymentStatus;
