@@ -504,5 +504,14 @@ fn stated(text: Option<&String>) -> Option<&str> {
     text.map(String::as_str).filter(|text| !text.trim().is_empty())
 }
 
+/// Where savepoints go, when the user says so.
+pub fn savepoint_directory(config: &FlinkConfig) -> Option<String> {
+    config
+        .text_of(&options::SAVEPOINT_DIRECTORY)
+        .map(str::trim)
+        .filter(|directory| !directory.is_empty())
+        .map(str::to_owned)
+}
+
 #[cfg(test)]
 mod tests;

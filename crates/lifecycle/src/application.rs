@@ -5,16 +5,18 @@
 //! it finds.
 
 use super::diff::{ChangeClass, SpecDiff, diff};
+use super::event::Component;
 use super::kind::Lifecycle;
-use super::pass;
+use super::pass::DeploymentPass;
 use super::pauses::SOON;
-use super::plan::{Component, Plan};
+use super::plan::Plan;
 use super::problem::{Halt, Problem, VALIDATION_ERROR, foreign_deployment};
 use super::reconcile::RETURNED;
 use super::restore::HighAvailability;
+use super::verdict::outcome::Outcome;
 use super::version::{allow_running_version, refuse_old_version};
 use super::world::{Question, World};
-use crate::verdict::{Outcome, Version};
+use crate::verdict::Version;
 use api::deployment::{FlinkDeployment, FlinkDeploymentSpec};
 use api::job::{JobState, UpgradeMode};
 use api::reconciled::ReconciledSpec;
@@ -22,20 +24,17 @@ use config::cluster::{is_high_availability_readable, is_kubernetes_high_availabi
 use config::options;
 use state::restore_point::RestorePoint;
 
-/// One pass over a `FlinkDeployment`.
-pub(super) type Pass<'w> = pass::Pass<'w, FlinkDeployment>;
-
 /// Decides what to do with a `FlinkDeployment` now.
 ///
 /// # Errors
 /// The question to answer before the decision can be made.
 pub fn decide(world: &World<'_>) -> Result<Plan, Question> {
-    let mut pass = Pass::new(world);
+    let mut pass = DeploymentPass::new(world);
     let end = pass.run();
     pass.conclude(end)
 }
 
-impl Pass<'_> {
+impl DeploymentPass<'_> {
     /// Whether the job keeps no state, by a spec that is carried out. Observing comes first, and a spec
     /// that will be refused drops none.
     pub(super) fn is_stateless_in_force(&self) -> Result<bool, Halt> {
@@ -152,7 +151,7 @@ impl Pass<'_> {
 }
 
 impl Lifecycle for FlinkDeployment {
-    fn delete(pass: &mut Pass<'_>) -> Result<Plan, Halt> {
+    fn delete(pass: &mut DeploymentPass<'_>) -> Result<Plan, Halt> {
         pass.delete()
     }
 
@@ -160,41 +159,41 @@ impl Lifecycle for FlinkDeployment {
         corrupt_spec(reason)
     }
 
-    fn observe(pass: &mut Pass<'_>) -> Result<Option<Plan>, Halt> {
+    fn observe(pass: &mut DeploymentPass<'_>) -> Result<Option<Plan>, Halt> {
         pass.observe()?;
         if pass.last.is_some() { pass.delete_stopped_cluster() } else { Ok(None) }
     }
 
-    fn validate(pass: &mut Pass<'_>) -> Result<Option<Plan>, Halt> {
+    fn validate(pass: &mut DeploymentPass<'_>) -> Result<Option<Plan>, Halt> {
         let Outcome { violations, hold } = pass.judge()?;
         let because = pass.accept(&violations, hold, pass.violation_reason(VALIDATION_ERROR));
         Ok(because.map(|because| pass.finish(because, None)))
     }
 
-    fn settle_record(pass: &mut Pass<'_>) -> Result<Option<Plan>, Halt> {
+    fn settle_record(pass: &mut DeploymentPass<'_>) -> Result<Option<Plan>, Halt> {
         match (pass.last.clone(), pass.own.rerun.take()) {
             (Some(last), Some(message)) => pass.refuse_rerun(&last, message).map(Some),
             (Some(_) | None, _) => Ok(None),
         }
     }
 
-    fn deploy(pass: &mut Pass<'_>) -> Result<Plan, Halt> {
+    fn deploy(pass: &mut DeploymentPass<'_>) -> Result<Plan, Halt> {
         pass.first_deployment()
     }
 
     fn continue_stop(
-        pass: &mut Pass<'_>,
+        pass: &mut DeploymentPass<'_>,
         last: &ReconciledSpec,
         trigger_id: &str,
     ) -> Result<Plan, Halt> {
         pass.continue_stop(last, trigger_id)
     }
 
-    fn continue_cancel(pass: &mut Pass<'_>, last: &ReconciledSpec) -> Result<Plan, Halt> {
+    fn continue_cancel(pass: &mut DeploymentPass<'_>, last: &ReconciledSpec) -> Result<Plan, Halt> {
         pass.continue_cancel(last)
     }
 
-    fn start(pass: &mut Pass<'_>, last: &ReconciledSpec) -> Result<Plan, Halt> {
+    fn start(pass: &mut DeploymentPass<'_>, last: &ReconciledSpec) -> Result<Plan, Halt> {
         if pass.is_session() {
             pass.refuse_moved_jobs(last)?;
             return pass.start_session();
@@ -203,7 +202,7 @@ impl Lifecycle for FlinkDeployment {
     }
 
     fn continue_rollback(
-        pass: &mut Pass<'_>,
+        pass: &mut DeploymentPass<'_>,
         last: &ReconciledSpec,
         diff: &SpecDiff,
     ) -> Result<Plan, Halt> {
@@ -211,7 +210,7 @@ impl Lifecycle for FlinkDeployment {
     }
 
     fn finish_start(
-        pass: &mut Pass<'_>,
+        pass: &mut DeploymentPass<'_>,
         last: &ReconciledSpec,
         diff: &SpecDiff,
     ) -> Result<Option<Plan>, Halt> {
@@ -219,21 +218,27 @@ impl Lifecycle for FlinkDeployment {
     }
 
     fn apply_ignored(
-        pass: &mut Pass<'_>,
+        pass: &mut DeploymentPass<'_>,
         last: &ReconciledSpec,
         diff: &SpecDiff,
     ) -> Result<(), Halt> {
         pass.move_ingress(last, diff)
     }
 
-    fn maintain_or_roll_back(pass: &mut Pass<'_>, last: &ReconciledSpec) -> Result<Plan, Halt> {
+    fn maintain_or_roll_back(
+        pass: &mut DeploymentPass<'_>,
+        last: &ReconciledSpec,
+    ) -> Result<Plan, Halt> {
         match pass.roll_back_if_due(last)? {
             Some(plan) => Ok(plan),
             None => pass.maintain(last),
         }
     }
 
-    fn return_to_stable(pass: &mut Pass<'_>, last: &ReconciledSpec) -> Result<Option<Plan>, Halt> {
+    fn return_to_stable(
+        pass: &mut DeploymentPass<'_>,
+        last: &ReconciledSpec,
+    ) -> Result<Option<Plan>, Halt> {
         let runs = pass.deployed_spec(last);
         if diff(&runs, &pass.spec).class() != ChangeClass::Ignore {
             return Ok(None);
@@ -246,12 +251,12 @@ impl Lifecycle for FlinkDeployment {
         Ok(Some(pass.finish(RETURNED, Some(again))))
     }
 
-    fn refuse_version(pass: &Pass<'_>) -> Result<(), Halt> {
+    fn refuse_version(pass: &DeploymentPass<'_>) -> Result<(), Halt> {
         refuse_old_version(&pass.spec)
     }
 
     fn scale(
-        pass: &mut Pass<'_>,
+        pass: &mut DeploymentPass<'_>,
         last: &ReconciledSpec,
         diff: &SpecDiff,
     ) -> Result<Option<Plan>, Halt> {
@@ -265,16 +270,24 @@ impl Lifecycle for FlinkDeployment {
         pass.beside_ingress(ingress, |pass| pass.scale_in_place(last))
     }
 
-    fn redeploy(pass: &mut Pass<'_>, last: &ReconciledSpec, diff: &SpecDiff) -> Result<Plan, Halt> {
+    fn redeploy(
+        pass: &mut DeploymentPass<'_>,
+        last: &ReconciledSpec,
+        diff: &SpecDiff,
+    ) -> Result<Plan, Halt> {
         pass.redeploy_from_savepoint(last, diff)
     }
 
-    fn stop(pass: &mut Pass<'_>, last: &ReconciledSpec, diff: &SpecDiff) -> Result<Plan, Halt> {
+    fn stop(
+        pass: &mut DeploymentPass<'_>,
+        last: &ReconciledSpec,
+        diff: &SpecDiff,
+    ) -> Result<Plan, Halt> {
         if pass.is_session() { pass.replace_session(last, diff) } else { pass.stop(last, diff) }
     }
 
     fn metadata_left(
-        pass: &Pass<'_>,
+        pass: &DeploymentPass<'_>,
         last: &FlinkDeploymentSpec,
         next: &FlinkDeploymentSpec,
     ) -> Result<HighAvailability, Halt> {
@@ -282,7 +295,10 @@ impl Lifecycle for FlinkDeployment {
         pass.high_availability(next)
     }
 
-    fn refuse_edit_of_suspended(pass: &Pass<'_>, last: &ReconciledSpec) -> Result<(), Halt> {
+    fn refuse_edit_of_suspended(
+        pass: &DeploymentPass<'_>,
+        last: &ReconciledSpec,
+    ) -> Result<(), Halt> {
         if pass.last_mode() == UpgradeMode::LastState {
             pass.refuse_moved_metadata(&last.spec, &pass.spec)?;
         }

@@ -2,7 +2,7 @@
 //! event about it. Secrets in texts of others are hidden.
 
 use super::error_document::message_of;
-use super::plan::{Component, Event};
+use super::event::{Component, Event};
 use api::session_job::SessionJobStatus;
 use api::state_snapshot::StateSnapshotStatus;
 use api::status::{DeploymentStatus, LifecycleState};

@@ -18,6 +18,9 @@ const PATIENCE: Duration = Duration::from_mins(5);
 /// believes in it any more.
 const OVERDUE: Duration = Duration::from_mins(1);
 
+pub(super) const WITHOUT_SAVEPOINT: &str =
+    "set `kubernetes.operator.job.savepoint-on-deletion: false` to delete it without one";
+
 /// What kind of thing is waited for; part of the output for programs.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 pub enum Reason {

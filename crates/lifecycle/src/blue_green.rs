@@ -5,7 +5,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::{Value, json};
 
 use super::conditions::PROGRESSING;
-use super::plan::{Component, Event};
+use super::event::{Component, Event};
 use validation::lint::BLUE_GREEN;
 
 /// Reason of the event and of the condition.

@@ -8,11 +8,13 @@ use std::ops::ControlFlow;
 
 use jiff::Timestamp;
 
-use super::application::Pass;
+use super::blocker::WITHOUT_SAVEPOINT;
 use super::blocker::{Blocker, Reason, give_up_at, patience, savepoint_patience, told};
+use super::event::{Component, Event};
 use super::job::{self, StopOutcome};
+use super::pass::DeploymentPass;
 use super::pauses::{GOING, SOON};
-use super::plan::{Component, Event, Plan, Step};
+use super::plan::{Plan, Step};
 use super::problem::Halt;
 use super::session::Jobs;
 use super::stop::is_cancellable;
@@ -27,10 +29,8 @@ const GOES_ALL_THE_SAME: &str =
 /// What helps when Kubernetes does not remove something.
 const LOOK_AT_PODS: &str = "look why its pods do not end: their node may be lost, and a pod of a \
      lost node goes with `kubectl delete pod NAME --force`";
-pub(super) const WITHOUT_SAVEPOINT: &str =
-    "set `kubernetes.operator.job.savepoint-on-deletion: false` to delete it without one";
 
-impl Pass<'_> {
+impl DeploymentPass<'_> {
     pub(super) fn delete(&mut self) -> Result<Plan, Halt> {
         self.continue_deletion().map_err(|halt| told(&mut self.blocker, halt))
     }

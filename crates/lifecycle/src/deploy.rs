@@ -4,14 +4,15 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::application::Pass;
+use super::event::{Component, Event};
 use super::notes::{OF_ONE_CLUSTER, REPLACED_DEPLOYMENT, STARTING_JOB};
+use super::pass::DeploymentPass;
 use super::pauses::{GOING, OVERDUE_AFTER, SOON};
-use super::plan::{Component, Event, Plan, Step};
+use super::plan::{Plan, Step};
 use super::problem::{Halt, NOT_CARRIED_OUT, Problem, foreign_deployment};
 use super::started_with;
 use super::stop::MOVED;
-use super::stopping::OTHER_STATE;
+use super::stop::OTHER_STATE;
 use super::version::refuse_old_version;
 use super::world::{HaMetadata, Job, JobManager, Pod};
 use api::deployment::FlinkDeploymentSpec;
@@ -28,7 +29,7 @@ const GOING_MAX: Duration = Duration::from_secs(5);
 /// A pause is this part of the time that the end has taken.
 const GOING_LOOKS: u32 = 16;
 
-impl Pass<'_> {
+impl DeploymentPass<'_> {
     /// The job is stopped: start it from its restore point, or leave it suspended.
     pub(super) fn start_again(&mut self, last: &ReconciledSpec) -> Result<Plan, Halt> {
         let job_manager = self.read_job_manager()?.cloned();

@@ -6,21 +6,22 @@ use std::sync::Arc;
 
 use jiff::SignedDuration;
 
-use super::application::Pass;
+use super::attempts::Attempts;
 use super::conditions::{READINESS_TIMEOUT, troubles};
 use super::diff::{SpecDiff, diff};
 use super::error_document::reason_of;
+use super::event::Event;
 use super::job;
 use super::kind::{JobStep, Kind};
 use super::lifecycle::{lifecycle_state, running_condition};
 use super::memo::{Memo, Source};
 use super::notes::{Note, RESTART_ATTEMPTS, SCALED_TO};
-use super::plan::{Event, Plan, SnapshotStep, Step, Superseded};
+use super::pass::DeploymentPass;
+use super::plan::{Plan, SnapshotStep, Step, Superseded};
 use super::problem::{Halt, VALIDATION_ERROR, invalid_configuration};
-use super::restart::Attempts;
 use super::stopping::may_be_cancelled;
+use super::verdict::outcome::VALIDATOR_UNAVAILABLE;
 use super::world::{Bounds, PodProblem, Question, World};
-use crate::verdict::VALIDATOR_UNAVAILABLE;
 use api::DEPLOYMENT_FINALIZER;
 use api::deployment::{DeploymentMode, FlinkDeployment, FlinkDeploymentSpec};
 use api::job::JobState;
@@ -64,7 +65,7 @@ impl Kind for FlinkDeployment {
     type World<'w> = World<'w>;
     type Own = OfCluster;
 
-    fn observe_config(pass: &Pass<'_>) -> Result<Arc<FlinkConfig>, Halt> {
+    fn observe_config(pass: &DeploymentPass<'_>) -> Result<Arc<FlinkConfig>, Halt> {
         let status = &pass.status.reconciliation_status;
         let last = pass.last.as_ref().map(|last| deployed(status, last));
         let deployed = last.as_ref().map_or(&*pass.spec, |last| &last.spec);
@@ -73,14 +74,14 @@ impl Kind for FlinkDeployment {
         config.map_err(|error| Halt::problem(invalid_configuration(&error.to_string())))
     }
 
-    fn spec_stored(pass: &mut Pass<'_>, state: JobState) {
+    fn spec_stored(pass: &mut DeploymentPass<'_>, state: JobState) {
         pass.status.task_manager = match state {
             JobState::Running => pass.task_manager_info(),
             JobState::Suspended => pass.no_task_managers(),
         };
     }
 
-    fn settle(pass: &mut Pass<'_>) {
+    fn settle(pass: &mut DeploymentPass<'_>) {
         pass.status.lifecycle_state = Some(lifecycle_state(&pass.status, &pass.world.memo));
         let is_application = !pass.is_session();
         let before = std::mem::take(&mut pass.status.conditions);
@@ -92,7 +93,7 @@ impl Kind for FlinkDeployment {
             .splice(0..0, running_condition(&pass.status, &before, is_application, now));
     }
 
-    fn has_recovered(pass: &Pass<'_>) -> bool {
+    fn has_recovered(pass: &DeploymentPass<'_>) -> bool {
         let status = &pass.status;
         let error = status.error.as_deref().unwrap_or_default();
         let was_invalid = reason_of(error).as_deref() == Some(VALIDATION_ERROR)
@@ -106,7 +107,7 @@ impl Kind for FlinkDeployment {
         was_invalid || (was_late && is_running) || (is_up && is_settled)
     }
 
-    fn is_held_up(pass: &Pass<'_>) -> bool {
+    fn is_held_up(pass: &DeploymentPass<'_>) -> bool {
         let metadata = &pass.world.resource.metadata;
         let created = metadata.creation_timestamp.as_ref();
         let is_young =
@@ -129,28 +130,28 @@ impl Kind for FlinkDeployment {
         }
     }
 
-    fn is_answering(pass: &Pass<'_>) -> bool {
+    fn is_answering(pass: &DeploymentPass<'_>) -> bool {
         pass.status.job_manager_deployment_status == JobManagerDeploymentStatus::Ready
     }
 
-    fn is_job_over(pass: &Pass<'_>) -> bool {
+    fn is_job_over(pass: &DeploymentPass<'_>) -> bool {
         pass.status.job_status.state.is_some_and(JobStatusState::is_globally_terminal)
             || pass.status.job_manager_deployment_status == JobManagerDeploymentStatus::Missing
     }
 
-    fn may_be_cancelled(pass: &Pass<'_>, job_id: &str) -> Result<bool, Halt> {
+    fn may_be_cancelled(pass: &DeploymentPass<'_>, job_id: &str) -> Result<bool, Halt> {
         if pass.status.job_manager_deployment_status == JobManagerDeploymentStatus::Missing {
             return Ok(false);
         }
         Ok(may_be_cancelled(&pass.status.job_status, job_id, pass.world.jobs()?))
     }
 
-    fn flink_version(pass: &Pass<'_>) -> Option<FlinkVersion> {
+    fn flink_version(pass: &DeploymentPass<'_>) -> Option<FlinkVersion> {
         pass.last.as_ref().and_then(|last| last.spec.flink_version)
     }
 
     fn submit_config(
-        pass: &Pass<'_>,
+        pass: &DeploymentPass<'_>,
         spec: &FlinkDeploymentSpec,
     ) -> Result<Arc<FlinkConfig>, Halt> {
         pass.deploy_config(spec, pass.generation)
@@ -164,27 +165,27 @@ impl Kind for FlinkDeployment {
         one.flink_version != other.flink_version
     }
 
-    fn attempts(pass: &Pass<'_>) -> Option<Attempts> {
+    fn attempts(pass: &DeploymentPass<'_>) -> Option<Attempts> {
         RESTART_ATTEMPTS.get(&pass.status.cluster_info)
     }
 
-    fn note_attempts(pass: &mut Pass<'_>, attempts: Option<Attempts>) {
+    fn note_attempts(pass: &mut DeploymentPass<'_>, attempts: Option<Attempts>) {
         note(pass, &RESTART_ATTEMPTS, attempts);
     }
 
-    fn has_elastic_slots(pass: &Pass<'_>) -> bool {
+    fn has_elastic_slots(pass: &DeploymentPass<'_>) -> bool {
         pass.spec.mode.unwrap_or_default() == DeploymentMode::Native
     }
 
-    fn scaled_to(pass: &Pass<'_>) -> Option<i64> {
+    fn scaled_to(pass: &DeploymentPass<'_>) -> Option<i64> {
         SCALED_TO.get(&pass.status.cluster_info)
     }
 
-    fn note_scaling(pass: &mut Pass<'_>, generation: Option<i64>) {
+    fn note_scaling(pass: &mut DeploymentPass<'_>, generation: Option<i64>) {
         note(pass, &SCALED_TO, generation);
     }
 
-    fn maintain(pass: &mut Pass<'_>, last: &ReconciledSpec) -> Result<Plan, Halt> {
+    fn maintain(pass: &mut DeploymentPass<'_>, last: &ReconciledSpec) -> Result<Plan, Halt> {
         pass.maintain(last)
     }
 }
@@ -254,7 +255,7 @@ impl JobStep<FlinkDeployment> for Step {
     }
 }
 
-fn note<T>(pass: &mut Pass<'_>, note: &Note<T>, value: Option<T>) {
+fn note<T>(pass: &mut DeploymentPass<'_>, note: &Note<T>, value: Option<T>) {
     let info = &mut pass.status.cluster_info;
     match value {
         Some(value) => note.set(info, &value),
@@ -262,7 +263,7 @@ fn note<T>(pass: &mut Pass<'_>, note: &Note<T>, value: Option<T>) {
     }
 }
 
-impl Pass<'_> {
+impl DeploymentPass<'_> {
     pub(super) fn id(&self) -> ResourceId {
         ResourceId {
             namespace: self.world.namespace().to_owned(),

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::plan::{Component, Event};
+use super::event::{Component, Event};
 use api::deployment::{DeploymentMode, FlinkConfiguration, FlinkDeploymentSpec, JobManagerSpec};
 use api::job::JobSpec;
 use api::reconciled::{StoredSpec, job_value, spec_value};

@@ -8,8 +8,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::etcd_restore::WentBack;
-use super::restart::Attempts;
+use super::attempts::Attempts;
 
 mod older;
 
@@ -259,6 +258,18 @@ pub fn reason_of(error: &str) -> Option<String> {
 
 fn cut(text: &str) -> String {
     text.chars().take(FIELD_LENGTH_MAX).collect()
+}
+
+/// What is known of a job whose record went back.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct WentBack {
+    /// What happened, and what to do.
+    pub message: String,
+    /// The job that ran last, by what was known of it.
+    pub job_id: Option<String>,
+    /// `spec.job.savepointRedeployNonce` at that time: another one is a person's answer.
+    pub nonce: Option<i64>,
 }
 
 #[cfg(test)]

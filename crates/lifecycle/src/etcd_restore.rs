@@ -6,35 +6,22 @@
 //! the refusal for the next process. Where no process saw it, a session job that runs and is not on
 //! record tells it, by its id.
 
-use serde::{Deserialize, Serialize};
-
 use api::job::{JobSpec, UpgradeMode};
 use api::status::{JobStatus, ReconciliationStatus};
 
-use super::application;
+use super::error_document::WentBack;
 use super::error_document::wording::{BESIDE, END, NONE, SET_BACK, WITH_ID, WITH_NONCE};
 use super::error_document::{ErrorNote, StoredError};
 use super::job;
+use super::job_world::JobWorld;
 use super::kind::{Kind, StatusOfJob};
-use super::pass::Pass;
+use super::pass::{DeploymentPass, Pass};
 use super::problem::{Halt, Problem};
-use super::world::{Job, JobWorld};
+use super::world::Job;
 use api::reconciled::StoredSpec;
 
 /// Machine-readable reason of the refusal.
 pub const WENT_BACK: &str = "RecordWentBack";
-
-/// What is known of a job whose record went back.
-#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct WentBack {
-    /// What happened, and what to do.
-    pub message: String,
-    /// The job that ran last, by what was known of it.
-    pub job_id: Option<String>,
-    /// `spec.job.savepointRedeployNonce` at that time: another one is a person's answer.
-    pub nonce: Option<i64>,
-}
 
 impl WentBack {
     /// From the refusal that stands in `status.error`, by itself or as a cause of what is wrong
@@ -151,7 +138,7 @@ pub(super) fn refusal(set_back: WentBack) -> Problem {
     Problem { detail: Some(WENT_BACK.to_owned()), note, ..problem }
 }
 
-impl application::Pass<'_> {
+impl DeploymentPass<'_> {
     /// Refuses a start while the newest state of the job is not the one on record.
     pub(super) fn refuse_set_back_record(&self) -> Result<(), Halt> {
         if self.is_session() || self.job().upgrade_mode == UpgradeMode::Stateless {

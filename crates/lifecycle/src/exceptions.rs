@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::plan::{Component, Event};
+use super::event::{Component, Event};
 use super::world::{Job, JobException, ToldExceptions};
 use api::status::JobStatusState;
 

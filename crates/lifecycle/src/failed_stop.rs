@@ -6,17 +6,17 @@
 
 use std::time::Duration;
 
+use super::attempts::Attempts;
+use super::blocker::WITHOUT_SAVEPOINT;
 use super::blocker::{Blocker, Reason};
-use super::deletion::WITHOUT_SAVEPOINT;
 use super::error_document::wording::NOT_STOPPED;
 use super::error_document::{ErrorNote, Part, StoredError};
 use super::job;
+use super::job_world::JobWorld;
 use super::kind::{Kind, PlanOf, StatusOfJob};
 use super::pass::Pass;
 use super::plan::Plan;
 use super::problem::{Halt, Problem};
-use super::restart::Attempts;
-use super::world::JobWorld;
 use api::reconciled::Reconciled;
 
 impl<K: Kind> Pass<'_, K> {

@@ -1,8 +1,8 @@
 //! Whose HA metadata are removed: those of jobs on record, and no other's.
 
-use super::application::Pass;
 use super::job;
 use super::notes::{FORMER_JOBS, JobIds};
+use super::pass::DeploymentPass;
 use super::plan::Step;
 use super::problem::Halt;
 use api::deployment::FlinkDeploymentSpec;
@@ -11,7 +11,7 @@ use config::cluster::is_zookeeper_high_availability_on;
 /// Former jobs that are kept on record, the newest.
 const FORMER_MAX: usize = 16;
 
-impl Pass<'_> {
+impl DeploymentPass<'_> {
     /// Notes the job before this one, until its HA metadata is removed.
     pub(super) fn note_former_job(
         &mut self,

@@ -5,36 +5,10 @@
 
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
+use super::notes::{HealthInfo, HealthResult};
 use super::world::JobMetrics;
 use config::option::InvalidValue;
 use config::{FlinkConfig, options};
-
-/// What is remembered between two looks; times are milliseconds since the epoch.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct HealthInfo {
-    pub time_stamp: i64,
-    pub num_restarts: i64,
-    pub num_restarts_evaluation_time_stamp: i64,
-    pub num_completed_checkpoints: i64,
-    pub num_completed_checkpoints_increased_time_stamp: i64,
-    pub health_result: HealthResult,
-}
-
-/// The judgement.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
-pub struct HealthResult {
-    pub healthy: bool,
-    pub error: Option<String>,
-}
-
-impl Default for HealthResult {
-    fn default() -> Self {
-        Self { healthy: true, error: None }
-    }
-}
 
 /// What counts as healthy.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::trigger::{KnownSnapshot, SnapshotKind, open_max};
+use super::trigger::known::{KnownSnapshot, SnapshotKind};
+use super::trigger::open_max;
 use api::state_snapshot::SnapshotState;
 use api::status::{Savepoint, SnapshotTriggerType};
 use config::{FlinkConfig, OperatorConfig, options};

@@ -4,15 +4,15 @@
 //! it is wanted, the job goes on, and what is on record as running and as stable has it too: neither
 //! a recovery nor a rollback brings the former one back.
 
-use super::application::Pass;
 use super::diff::SpecDiff;
+use super::pass::DeploymentPass;
 use super::plan::Step;
 use super::problem::Halt;
 use api::deployment::{FlinkDeploymentSpec, IngressSpec};
 use api::reconciled::ReconciledSpec;
 use config::options;
 
-impl Pass<'_> {
+impl DeploymentPass<'_> {
     /// Puts a changed Ingress in place, and on record.
     pub(super) fn move_ingress(
         &mut self,

@@ -3,12 +3,10 @@
 //! Functions here change what they are given and answer the events or steps that follow from it;
 //! when to call them is each resource's own decision.
 
-use std::time::Duration;
-
 use jiff::{SignedDuration, Timestamp};
 
+use super::event::{Component, Event};
 use super::exceptions::{self, Scope};
-use super::plan::{Component, Event};
 use super::problem::{Halt, Problem};
 use super::world::{Answer, Checkpoints, Failure, JobException, Stop, ToldExceptions};
 use api::job::{JobSpec, JobState, UpgradeMode};
@@ -20,20 +18,10 @@ use api::status::{
 use config::{FlinkConfig, duration, options};
 use state::references::is_same_location;
 
-/// First pause after something outside failed, and the longest; each is half as long again.
-const RETRY_MIN: Duration = Duration::from_secs(5);
-const RETRY_MAX: Duration = Duration::from_mins(5);
-
 /// Flink's default of how long the adaptive scheduler waits for the first resources of a job.
 const RESOURCE_WAIT: SignedDuration = SignedDuration::from_mins(5);
 /// What it takes a JobManager to make a job and to give it up.
 const MADE_IN: SignedDuration = SignedDuration::from_secs(30);
-
-/// Pause after so many failures in a row.
-pub(super) fn pause_after(attempts: u32) -> Duration {
-    let factor = 1.5_f64.powi(i32::try_from(attempts.clamp(1, 20)).unwrap_or(20) - 1);
-    RETRY_MIN.mul_f64(factor).min(RETRY_MAX)
-}
 
 /// What became of a stop-with-savepoint.
 pub(super) enum StopOutcome {

@@ -4,14 +4,16 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::attempts::Attempts;
 use super::diff::SpecDiff;
 use super::error_document::LostJob;
+use super::event::Event;
+use super::job_world::JobWorld;
 use super::pass::Pass;
-use super::plan::{Event, Plan, SnapshotStep, Superseded};
+use super::plan::{Plan, SnapshotStep, Superseded};
 use super::problem::{Halt, Problem};
-use super::restart::Attempts;
 use super::restore::HighAvailability;
-use super::world::{AnyQuestion, Bounds, JobWorld};
+use super::world::{AnyQuestion, Bounds};
 use api::job::JobState;
 use api::reconciled::{Reconciled, StoredSpec};
 use api::state_snapshot::JobKind;

@@ -6,7 +6,7 @@
 
 use jiff::Timestamp;
 
-use super::trigger::{Cause, SnapshotKind};
+use super::trigger::known::{Cause, SnapshotKind};
 use api::status::{
     Checkpoint, CheckpointType, JobStatus, Savepoint, SavepointFormatType, SnapshotTriggerType,
 };

@@ -5,6 +5,7 @@
 //! state again. What a decision needs and nobody has looked up yet it asks for, see [`world`].
 
 pub mod application;
+pub mod attempts;
 pub mod audit;
 pub mod blocker;
 pub mod blue_green;
@@ -16,6 +17,7 @@ pub mod deployment;
 pub mod diff;
 pub mod error_document;
 pub mod etcd_restore;
+pub mod event;
 pub mod exceptions;
 mod failed_stop;
 mod former_jobs;
@@ -23,6 +25,7 @@ pub mod health;
 pub mod history;
 mod ingress;
 mod job;
+mod job_world;
 mod kind;
 pub mod legacy;
 pub mod lifecycle;

@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use jiff::SignedDuration;
 
-use super::application::Pass;
 use super::conditions::READINESS_TIMEOUT;
 use super::error_document::ErrorType;
+use super::event::{Component, Event};
 use super::notes::REMOVED_UNSTARTED;
+use super::pass::DeploymentPass;
 use super::pauses::SOON;
-use super::plan::{Component, Event, Plan, Step};
+use super::plan::{Plan, Step};
 use super::problem::{Halt, Problem};
 use super::restore::HighAvailability;
 use super::rollback::Due;
@@ -27,7 +28,7 @@ const START_LOOKS: u32 = 16;
 /// How long a JobManager that was removed for a change is not made again when the change is held up.
 const CHANGE_PATIENCE: SignedDuration = SignedDuration::from_mins(1);
 
-impl Pass<'_> {
+impl DeploymentPass<'_> {
     /// Nothing to change: recover, clean up, or rest.
     pub(super) fn maintain(&mut self, last: &ReconciledSpec) -> Result<Plan, Halt> {
         if self.is_session() {
@@ -178,7 +179,7 @@ impl Pass<'_> {
     }
 }
 
-impl Pass<'_> {
+impl DeploymentPass<'_> {
     /// The JobManager is lost although nothing asked for that: start the deployed spec again.
     fn recover(&mut self, last: &ReconciledSpec) -> Result<Plan, Halt> {
         if self.has_old_pods()? || self.has_ending_task_managers()? {

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::trigger::KnownSnapshot;
+use super::trigger::known::KnownSnapshot;
 
 /// Taints that are put on a node which is drained, shut down or taken back by its provider. Not
 /// among them are those of nodes that are gone already, and of mere candidates.

@@ -9,11 +9,10 @@ use std::fmt::{self, Display};
 use std::str::FromStr;
 
 use jiff::Timestamp;
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 
-use super::health::HealthInfo;
-use super::restart::Attempts;
+use super::attempts::Attempts;
 
 /// Id of the job whose JobManager is being made, until that is done. HA metadata names a checkpoint of
 /// this job only if the JobManager was made.
@@ -188,6 +187,31 @@ impl FromStr for Waiting {
 impl Display for Waiting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.generation, self.since)
+    }
+}
+
+/// What is remembered between two looks; times are milliseconds since the epoch.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct HealthInfo {
+    pub time_stamp: i64,
+    pub num_restarts: i64,
+    pub num_restarts_evaluation_time_stamp: i64,
+    pub num_completed_checkpoints: i64,
+    pub num_completed_checkpoints_increased_time_stamp: i64,
+    pub health_result: HealthResult,
+}
+
+/// The judgement.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct HealthResult {
+    pub healthy: bool,
+    pub error: Option<String>,
+}
+
+impl Default for HealthResult {
+    fn default() -> Self {
+        Self { healthy: true, error: None }
     }
 }
 

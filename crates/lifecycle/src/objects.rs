@@ -1,9 +1,9 @@
 //! Objects of a cluster that cannot be made: nothing is stopped for them. Those that were refused beside a
 //! JobManager that runs already are made later, and hold up no edit.
 
-use super::application::Pass;
 use super::diff::ChangeClass;
 use super::notes::UNFINISHED_DEPLOYMENT;
+use super::pass::DeploymentPass;
 use super::pauses::SOON;
 use super::plan::{Plan, Step};
 use super::problem::{Halt, Problem};
@@ -18,7 +18,7 @@ use state::restore_point::RestorePoint;
 const MEND: &str =
     "change the spec, or what refuses it (a quota, a policy, an object of this name)";
 
-impl Pass<'_> {
+impl DeploymentPass<'_> {
     /// A running job is not stopped for a spec whose objects cannot be made.
     pub(super) fn refuse_what_cannot_be_made(&self) -> Result<(), Halt> {
         if self.desired_state() == JobState::Running {

@@ -5,15 +5,17 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::application::Pass;
 use super::error_document::{ErrorType, JOB_NOT_FOUND};
+use super::event::{Component, Event};
 use super::job::{self, WithoutCheckpoint};
+use super::job_world::JobWorld;
 use super::notes::{REMOVED_UNSTARTED, REPLACED_DEPLOYMENT, STARTED_WITH, UNFINISHED_DEPLOYMENT};
+use super::pass::DeploymentPass;
 use super::pauses::SOON;
-use super::plan::{Component, Event, Step};
+use super::plan::Step;
 use super::problem::{Halt, Problem, foreign_deployment};
-use super::stopping::OTHER_STATE;
-use super::world::{Job, JobManager, JobWorld, Pod, PodProblem, Stop, UNSCHEDULABLE};
+use super::stop::OTHER_STATE;
+use super::world::{Job, JobManager, Pod, PodProblem, Stop, UNSCHEDULABLE};
 use api::job::{JobState, UpgradeMode};
 use api::reconciled::ReconciledSpec;
 use api::status::{JobManagerDeploymentStatus, JobStatusState, ReconciliationState};
@@ -41,7 +43,7 @@ const NAME_OF_RESULT: &str = "unknown";
 /// A job whose tasks are not all running after this long may lack TaskManagers.
 const TASKS_MISSING_MAX: SignedDuration = SignedDuration::from_secs(20);
 
-impl Pass<'_> {
+impl DeploymentPass<'_> {
     /// Brings the status up to date with the world.
     pub(super) fn observe(&mut self) -> Result<(), Halt> {
         let Some(last) = self.last.clone() else { return Ok(()) };

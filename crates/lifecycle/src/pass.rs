@@ -7,15 +7,16 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::attempts::Attempts;
 use super::blocker::Blocker;
 use super::job;
+use super::job_world::JobWorld;
 use super::kind::{Kind, PlanOf, StatusOfJob};
 use super::pauses::SOON;
 use super::problem::{Halt, Problem, VALIDATION_ERROR};
-use super::restart::Attempts;
-use super::world::JobWorld;
-use crate::verdict::Hold;
+use super::verdict::outcome::Hold;
 use api::CANARY_LABEL;
+use api::deployment::FlinkDeployment;
 use api::job::JobState;
 use api::reconciled::{CorruptSpec, Reconciled, StoredSpec};
 use api::status::ReconciliationState;
@@ -52,6 +53,9 @@ pub(super) struct Pass<'w, K: Kind> {
     pub(super) blocker: Option<Box<Blocker>>,
     pub(super) own: K::Own,
 }
+
+/// One pass over a `FlinkDeployment`.
+pub(super) type DeploymentPass<'w> = Pass<'w, FlinkDeployment>;
 
 impl<'w, K: Kind> Pass<'w, K> {
     pub(super) fn new(world: &'w K::World<'w>) -> Self {

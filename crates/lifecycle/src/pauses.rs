@@ -12,3 +12,13 @@ pub(super) const GOING: Duration = Duration::from_millis(500);
 
 /// Kubernetes kills a pod when its time to end is over; one that is there so much later does not go.
 pub(super) const OVERDUE_AFTER: SignedDuration = SignedDuration::from_secs(30);
+
+/// First pause after something outside failed, and the longest; each is half as long again.
+const RETRY_MIN: Duration = Duration::from_secs(5);
+const RETRY_MAX: Duration = Duration::from_mins(5);
+
+/// Pause after so many failures in a row.
+pub(super) fn pause_after(attempts: u32) -> Duration {
+    let factor = 1.5_f64.powi(i32::try_from(attempts.clamp(1, 20)).unwrap_or(20) - 1);
+    RETRY_MIN.mul_f64(factor).min(RETRY_MAX)
+}

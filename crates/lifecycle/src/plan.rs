@@ -11,70 +11,12 @@ use api::status::{DeploymentStatus, SavepointFormatType, SnapshotTriggerType};
 use render::Objects;
 
 use super::blocker::Blocker;
-use super::snapshot::{Request, trigger_type};
-use super::trigger::{Cause, SnapshotKind, notices_of};
+use super::event::Event;
+use super::snapshot::labels::trigger_type;
+use super::snapshot::request::Request;
+use super::trigger::known::{Cause, SnapshotKind, notices_of};
 use super::world::{Bounds, DeploymentVersion};
 use state::restore_point::RestorePoint;
-
-/// Which part an event is about, in the Java operator's words; the first part of the event's name.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Component {
-    Operator,
-    JobManagerDeployment,
-    Job,
-    Snapshot,
-}
-
-impl Component {
-    /// The word in the event.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Operator => "Operator",
-            Self::JobManagerDeployment => "JobManagerDeployment",
-            Self::Job => "Job",
-            Self::Snapshot => "Snapshot",
-        }
-    }
-}
-
-/// A Kubernetes event on the resource.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Event {
-    pub is_warning: bool,
-    pub reason: &'static str,
-    pub component: Component,
-    pub message: String,
-    /// Stands for the message where repeated events must fold into one although it differs.
-    pub key: Option<String>,
-    /// Details for programs.
-    pub annotations: BTreeMap<String, String>,
-}
-
-impl Event {
-    /// One that tells what went as it should.
-    pub fn normal(reason: &'static str, component: Component, message: impl Into<String>) -> Self {
-        Self {
-            is_warning: false,
-            reason,
-            component,
-            message: message.into(),
-            key: None,
-            annotations: BTreeMap::new(),
-        }
-    }
-
-    /// One that asks for attention.
-    pub fn warning(reason: &'static str, component: Component, message: impl Into<String>) -> Self {
-        Self {
-            is_warning: true,
-            reason,
-            component,
-            message: message.into(),
-            key: None,
-            annotations: BTreeMap::new(),
-        }
-    }
-}
 
 /// A spec that is superseded, with the state it left.
 #[derive(Clone, Debug, PartialEq)]

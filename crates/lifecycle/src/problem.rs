@@ -1,7 +1,7 @@
 //! What keeps a pass from its end: a question, something that cannot be read, or something that is wrong.
 
 use super::error_document::{Document, ErrorNote, ErrorType, Part};
-use super::plan::Component;
+use super::event::Component;
 use super::world::{AnyQuestion, Question};
 use config::option::InvalidValue;
 

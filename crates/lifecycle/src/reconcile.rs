@@ -5,13 +5,13 @@
 
 use super::diff::SpecDiff;
 use super::job;
+use super::job_world::JobWorld;
 use super::kind::{End, JobStep, Lifecycle, Maybe, PlanOf, StatusOfJob};
 use super::pass::Pass;
 use super::phase::Phase;
 use super::plan::Plan;
 use super::problem::Halt;
 use super::rules::{Rule, Wish};
-use super::world::JobWorld;
 use api::job::JobState;
 use api::reconciled::Reconciled;
 

@@ -7,14 +7,16 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::diff::SpecDiff;
 use super::error_document::{Document, ErrorNote, ErrorType, Part, StoredError, reason_of};
+use super::event::{Component, Event};
 use super::job;
+use super::job_world::JobWorld;
 use super::kind::{JobStep, Kind, PlanOf, StatusOfJob};
 use super::pass::Pass;
-use super::plan::{Component, Event, Plan, Superseded};
+use super::plan::{Plan, Superseded};
 use super::problem::{Halt, NOT_CARRIED_OUT, Problem};
 use super::stop::Lazy;
-use super::upgrade::lazy;
-use super::world::{Checkpoints, Job, JobWorld};
+use super::stop::lazy;
+use super::world::{Checkpoints, Job};
 use api::job::{JobSpec, JobState, UpgradeMode};
 use api::reconciled::{Reconciled, StoredSpec, deployed};
 use api::status::{JobStatusState, LifecycleState, ReconciliationState, ReconciliationStatus};
@@ -425,13 +427,4 @@ impl<K: Kind> Pass<'_, K> {
     pub(super) fn is_marked_deleting(&self) -> bool {
         self.status.lifecycle_state() == Some(LifecycleState::Deleting)
     }
-}
-
-/// Where savepoints go, when the user says so.
-pub fn savepoint_directory(config: &FlinkConfig) -> Option<String> {
-    config
-        .text_of(&options::SAVEPOINT_DIRECTORY)
-        .map(str::trim)
-        .filter(|directory| !directory.is_empty())
-        .map(str::to_owned)
 }

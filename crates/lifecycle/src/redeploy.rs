@@ -5,15 +5,14 @@ use std::ops::ControlFlow;
 
 use jiff::SignedDuration;
 
-use super::application;
 use super::job;
+use super::job_world::JobWorld;
 use super::kind::Kind;
 use super::notes::{REDEPLOY_WAITS, Waiting};
-use super::pass::Pass;
+use super::pass::{DeploymentPass, Pass};
 use super::pauses::SOON;
 use super::plan::Plan;
 use super::problem::Halt;
-use super::world::JobWorld;
 use api::deployment::FlinkDeployment;
 use api::job::{JobState, UpgradeMode};
 use api::reconciled::ReconciledSpec;
@@ -49,7 +48,7 @@ impl<K: Kind> Pass<'_, K> {
     }
 }
 
-impl application::Pass<'_> {
+impl DeploymentPass<'_> {
     /// The state of the job that a redeploy drops, or the plan that waits for its JobManager to tell. One
     /// that does not answer is not waited for: the redeploy may be the way out.
     pub(super) fn left_behind(

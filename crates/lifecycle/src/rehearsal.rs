@@ -23,7 +23,7 @@ use super::application::decide;
 use super::error_document::message_of;
 use super::memo::Memo;
 use super::plan::{Plan, Step};
-use super::trigger::Memory;
+use super::trigger::memory::Memory;
 use super::world::{
     Checkpoints, CompletedState, Fact, Facts, Fresh, HaMetadata, Job, Question, Stop, World,
 };

@@ -9,13 +9,14 @@ use std::ops::ControlFlow;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::application::Pass;
 use super::job;
+use super::job_world::JobWorld;
+use super::pass::DeploymentPass;
 use super::plan::Plan;
 use super::problem::{Halt, Problem};
+use super::stop::OTHER_STATE;
 use super::stop::StopDecision;
-use super::stopping::OTHER_STATE;
-use super::world::{Job, JobManager, JobWorld, Pod};
+use super::world::{Job, JobManager, Pod};
 use api::job::UpgradeMode;
 use api::reconciled::ReconciledSpec;
 use api::status::{JobManagerDeploymentStatus, JobStatusState};
@@ -26,7 +27,7 @@ const RUNS_AGAIN_AFTER: SignedDuration = SignedDuration::from_mins(1);
 /// Kubernetes tells times in whole seconds.
 const UNTIL: SignedDuration = SignedDuration::from_secs(1);
 
-impl Pass<'_> {
+impl DeploymentPass<'_> {
     /// Keeps in mind why what is listed of the job is not taken for what is on record: `job`, or that
     /// it is not there.
     pub(super) fn note_rerun(&mut self, job: Option<&Job>) -> Result<bool, Halt> {

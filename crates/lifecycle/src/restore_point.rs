@@ -1,11 +1,10 @@
 //! The restore point of every start there is: from what is on record, and by one function,
 //! [`restore_point`].
 
-use super::application;
 use super::job;
 use super::kind::Lifecycle;
 use super::kind::{Kind, StatusOfJob};
-use super::pass::Pass;
+use super::pass::{DeploymentPass, Pass};
 use super::problem::{Halt, Problem};
 use super::restore::{HighAvailability, Refusal, RestoreFacts, restore_point};
 use super::stop::{LOST, MOVED};
@@ -91,7 +90,7 @@ impl<K: Lifecycle> Pass<'_, K> {
     }
 }
 
-impl application::Pass<'_> {
+impl DeploymentPass<'_> {
     /// Of the last stable spec, after the job of the failed one was stopped as `stopped_as`.
     pub(super) fn rollback_restore_point(
         &self,

@@ -12,19 +12,20 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::application;
 use super::diff::{ChangeClass, SpecDiff};
 use super::error_document::wording::{NOT_BACK, NOT_STABLE, ROLLED_BACK};
 use super::error_document::{ErrorNote, ErrorType, StoredError, message_of};
+use super::event::{Component, Event};
+use super::job_world::JobWorld;
 use super::kind::{Kind, StatusOfJob};
 use super::notes::{REMOVED_UNSTARTED, STARTING_JOB};
-use super::pass::Pass;
+use super::pass::{DeploymentPass, Pass};
 use super::pauses::{GOING, SOON};
-use super::plan::{Component, Event, Plan, Step};
+use super::plan::{Plan, Step};
 use super::problem::{Halt, Problem, foreign_deployment};
 use super::stop::StopDecision;
 use super::version::refuse_old_version;
-use super::world::{JobManager, JobWorld, PodProblem};
+use super::world::{JobManager, PodProblem};
 use api::deployment::{FlinkDeployment, FlinkDeploymentSpec};
 use api::job::{JobState, UpgradeMode};
 use api::reconciled::{Reconciled, ReconciledSpec};
@@ -129,7 +130,7 @@ impl<K: Kind> Pass<'_, K> {
     }
 }
 
-impl application::Pass<'_> {
+impl DeploymentPass<'_> {
     /// Begins a rollback when it is time for one and the newest state can be carried over.
     pub(super) fn roll_back_if_due(&mut self, last: &ReconciledSpec) -> Result<Option<Plan>, Halt> {
         if self.rollback_due(last)? != Due::Now {

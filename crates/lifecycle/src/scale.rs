@@ -5,12 +5,13 @@
 
 use std::collections::BTreeMap;
 
+use super::event::{Component, Event};
+use super::job_world::JobWorld;
 use super::kind::{JobStep, Kind, PlanOf, StatusOfJob};
 use super::pass::Pass;
 use super::pauses::SOON;
-use super::plan::{Component, Event};
 use super::problem::Halt;
-use super::world::{Bounds, JobWorld};
+use super::world::Bounds;
 use api::reconciled::Reconciled;
 use api::status::{JobStatusState, ReconciliationState};
 use api::version::FlinkVersion;

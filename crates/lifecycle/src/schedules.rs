@@ -1,10 +1,10 @@
 //! Schedules of snapshots that cannot be read, said once per change of the spec: they never fire,
 //! and that is found out when a snapshot is missed.
 
+use super::event::{Component, Event};
 use super::kind::{Kind, StatusOfJob};
 use super::pass::Pass;
-use super::plan::{Component, Event};
-use super::trigger::SnapshotKind;
+use super::trigger::known::SnapshotKind;
 use validation::schedule::Schedule;
 
 impl<K: Kind> Pass<'_, K> {

@@ -8,13 +8,14 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::application::Pass;
 use super::blocker::{Blocker, Reason, cleanup_failed, give_up_at};
 use super::diff::SpecDiff;
+use super::event::{Component, Event};
 use super::notes::AWAY_SINCE;
+use super::pass::DeploymentPass;
 use super::pass::PROBLEM_INTERVAL_MAX;
 use super::pauses::{GOING, SOON};
-use super::plan::{Component, Event, Plan, Step};
+use super::plan::{Plan, Step};
 use super::problem::{Halt, Problem, foreign_deployment};
 use super::version::refuse_old_version;
 use super::world::{Job, JobManager};
@@ -40,7 +41,7 @@ pub(super) enum Jobs {
 /// Jobs named in one message.
 const JOBS_SHOWN: usize = 20;
 
-impl Pass<'_> {
+impl DeploymentPass<'_> {
     /// Whether there is no job. What was deployed decides: an edit that adds one is invalid.
     pub(super) fn is_session(&self) -> bool {
         self.last.as_ref().map_or(&*self.spec, |last| &last.spec).job.is_none()

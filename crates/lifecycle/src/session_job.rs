@@ -29,7 +29,7 @@ use super::kind::Lifecycle;
 use super::pass;
 use super::problem::{self, Problem, VALIDATION_ERROR};
 use super::reconcile::RETURNED;
-use crate::verdict::Outcome;
+use super::verdict::outcome::Outcome;
 use api::deployment::FlinkDeployment;
 use api::reconciled::{ReconciledJob, running_spec};
 use api::session_job::FlinkSessionJob;

@@ -5,18 +5,21 @@
 //! fails nothing: only Flink's own words do, or a time that has passed.
 
 mod deletion;
-mod labels;
+pub mod labels;
+pub mod request;
 pub mod world;
 
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
-use self::world::{Job, Question, Target, Trigger, World};
+use self::request::{Request, Wanted};
+use self::world::{Job, Question, Target, World};
 use super::blocker::Blocker;
 use super::error_document::{ErrorType, error_document, reason_of};
-use super::plan::{Component, Event};
-use crate::verdict::{Hold, Outcome, VALIDATOR_UNAVAILABLE};
+use super::event::{Component, Event};
+use super::verdict::outcome::{Hold, Outcome, VALIDATOR_UNAVAILABLE};
+use super::world::Trigger;
 use api::STATE_SNAPSHOT_FINALIZER;
 use api::state_snapshot::{
     FlinkStateSnapshotSpec, SavepointSpec, SnapshotState, StateSnapshotStatus,
@@ -25,8 +28,6 @@ use api::status::{CheckpointType, JobStatusState, SavepointFormatType};
 use api::version::FlinkVersion;
 use config::options;
 use validation::state_snapshot::{StateSnapshotInput, validate};
-
-pub use self::labels::{LABEL_STATE, LABEL_TRIGGER_TYPE, LABEL_TYPE, trigger_type, type_label};
 
 /// First pause after a failure; each is twice as long as the one before, up to [`BACKOFF_MAX`].
 const BACKOFF_MIN: Duration = Duration::from_secs(10);
@@ -61,21 +62,6 @@ pub enum Step {
         path: String,
     },
     RemoveFinalizer,
-}
-
-/// What to ask Flink for.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Request {
-    pub job_id: String,
-    pub trigger_id: String,
-    pub what: Wanted,
-}
-
-/// The kind of snapshot.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Wanted {
-    Savepoint { directory: String, format: SavepointFormatType },
-    Checkpoint(CheckpointType),
 }
 
 /// What to do now, why, and when to look again.

@@ -7,23 +7,24 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
+use super::event::{Component, Event};
 use super::history::{Limits, expired, expired_savepoints};
+use super::job_world::JobWorld;
 use super::kind::{Kind, PlanOf, StatusOfJob};
 use super::pass::Pass;
-use super::plan::{Component, Event, Plan, SnapshotStep, TakeSnapshot};
+use super::plan::{Plan, SnapshotStep, TakeSnapshot};
 use super::problem::Halt;
-use super::record::savepoint_directory;
-use super::snapshot::world::Trigger;
-use super::snapshot::{Request, Wanted};
-use super::trigger::{
-    Cause, JobFacts, KnownSnapshot, SnapshotKind, savepoint_format, upgrade_resource,
-};
-use super::world::{Fact, JobWorld};
+use super::snapshot::request::{Request, Wanted};
+use super::trigger::known::{Cause, KnownSnapshot, SnapshotKind};
+use super::trigger::{JobFacts, savepoint_format, upgrade_resource};
+use super::world::Fact;
+use super::world::Trigger;
 use super::{job, legacy};
 use api::job::JobSpec;
 use api::reconciled::{Reconciled, StoredSpec};
 use api::state_snapshot::SnapshotState;
 use api::status::{JobStatus, JobStatusState, ReconciliationStatus, SnapshotTriggerType};
+use config::cluster::savepoint_directory;
 use config::{FlinkConfig, options};
 use state::references::{CLAIMED, claims, in_job, is_checkpoint, is_same_location};
 

@@ -8,10 +8,11 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+use super::job_world::JobWorld;
 use super::kind::Kind;
 use super::pass::Pass;
 use super::problem::Halt;
-use super::world::{JobMetrics, JobWorld};
+use super::world::JobMetrics;
 use api::status::JobStatusState;
 use config::option::InvalidValue;
 use config::{FlinkConfig, options};

@@ -6,8 +6,8 @@
 
 use std::collections::BTreeMap;
 
-use super::application::Pass;
 use super::notes::STARTED_WITH;
+use super::pass::DeploymentPass;
 use super::problem::Halt;
 use api::deployment::FlinkDeploymentSpec;
 use config::FlinkConfig;
@@ -29,7 +29,7 @@ pub fn on_record(info: &BTreeMap<String, String>) -> Option<FlinkConfig> {
     Some(STARTED_WITH.get(info)?.into_iter().collect())
 }
 
-impl Pass<'_> {
+impl DeploymentPass<'_> {
     /// The options of high availability that what runs was started with, or what ran last; or why they
     /// are not known.
     pub(super) fn started_with(&self) -> Result<Result<FlinkConfig, String>, Halt> {

@@ -7,8 +7,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::stopping::OTHER_STATE;
-use super::world::{Checkpoints, HaMetadata};
+use super::world::{Answer, Checkpoints, HaMetadata};
 use api::job::UpgradeMode;
 use api::status::{JobManagerDeploymentStatus, JobStatusState, LAST_STATE_PATH};
 use state::references::is_checkpoint;
@@ -33,6 +32,11 @@ pub(super) const NOT_RUNNING: &str = "the job does not run, so its state cannot 
 pub(super) const VANISHED: &str = "Job Not Found: its JobManager does not know the job any more, and \
      there is no HA metadata of it. It is possible that the job has finished, as with a savepoint \
      that it was asked for, or terminally failed. Manual restore required";
+
+/// The way out where the newest state of a job cannot be had.
+pub(super) const OTHER_STATE: &str = "To go on without it, find the job's newest checkpoint or \
+     savepoint, set `spec.job.initialSavepointPath` to it and `spec.job.savepointRedeployNonce` to a \
+     new number";
 
 /// How a job is stopped.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -402,6 +406,13 @@ fn cancel(facts: &StopFacts) -> Result<Option<StopDecision>, Need> {
         Lazy::Unknown(reason) => Ok(Some(StopDecision::Wait(format!(
             "whether the job's checkpoints are retained when it is cancelled is not known: {reason}"
         )))),
+    }
+}
+
+pub(super) fn lazy<T: Clone>(answer: Answer<'_, T>) -> Lazy<T> {
+    match answer {
+        Ok(value) => Lazy::Known(value.clone()),
+        Err(reason) => Lazy::Unknown(reason.to_owned()),
     }
 }
 

@@ -11,15 +11,17 @@ use super::diff::{ChangeClass, SpecDiff};
 use super::error_document::wording::NOT_STOPPED;
 use super::failed_stop::not_stopped;
 use super::job::{self, StopOutcome};
+use super::job_world::JobWorld;
 use super::kind::{JobStep, Kind, PlanOf, StatusOfJob};
 use super::pass::Pass;
 use super::pauses::GOING;
 use super::problem::{Halt, Problem};
-use super::record::savepoint_directory;
-use super::world::{Answer, Job, JobWorld};
+use super::stop::OTHER_STATE;
+use super::world::{Answer, Job};
 use api::job::UpgradeMode;
 use api::reconciled::{Reconciled, StoredSpec, deployed};
 use api::status::{JobStatus, JobStatusState, ReconciliationState, SavepointFormatType};
+use config::cluster::savepoint_directory;
 use config::option::ConfigOption;
 use config::{FlinkConfig, options};
 use state::references::{is_checkpoint, is_checkpoint_of};
@@ -225,8 +227,3 @@ fn is_checkpoint_of_nobody(path: &str) -> bool {
     let is_id = |part: &str| part.len() == 32 && part.bytes().all(|byte| byte.is_ascii_hexdigit());
     is_checkpoint(path) && !path.split('/').any(is_id)
 }
-
-/// The way out where the newest state of a job cannot be had.
-pub(super) const OTHER_STATE: &str = "To go on without it, find the job's newest checkpoint or \
-     savepoint, set `spec.job.initialSavepointPath` to it and `spec.job.savepointRedeployNonce` to a \
-     new number";

@@ -1,13 +1,13 @@
 //! Records that the Java operator leaves in a status and this one never does, and which may mean either
 //! of two things.
 
-use super::application::Pass;
+use super::job_world::JobWorld;
+use super::pass::DeploymentPass;
 use super::problem::Halt;
+use super::stop::OTHER_STATE;
 use super::stop::StopDecision;
-use super::stopping::OTHER_STATE;
-use super::world::JobWorld;
 
-impl Pass<'_> {
+impl DeploymentPass<'_> {
     /// Why it is not known what a job started from that is stored as started without state: a path is on
     /// record beside it. The Java operator leaves that of an earlier start there, and starts a failed job
     /// again from one while the stored spec stays as it was.

@@ -1,11 +1,12 @@
 //! The TaskManagers of a standalone cluster: a Deployment of their own, which the operator makes,
 //! scales and removes. Native clusters have none; Flink starts their TaskManagers.
 
-use super::application::Pass;
 use super::diff::{ChangeClass, SpecDiff};
+use super::event::{Component, Event};
 use super::notes::{REMOVED_UNSTARTED, Removed};
+use super::pass::DeploymentPass;
 use super::pauses::{GOING, OVERDUE_AFTER, SOON};
-use super::plan::{Component, Event, Plan, Step};
+use super::plan::{Plan, Step};
 use super::problem::{Halt, foreign_deployment};
 use super::version::refuse_old_version;
 use super::world::{JobManager, TaskManagers};
@@ -18,7 +19,7 @@ use api::status::{
 use config::options;
 use render::names;
 
-impl Pass<'_> {
+impl DeploymentPass<'_> {
     /// Whether the operator runs the TaskManagers. What was deployed decides.
     pub(super) fn is_standalone(&self) -> bool {
         let spec = self.last.as_ref().map_or(&*self.spec, |last| &last.spec);

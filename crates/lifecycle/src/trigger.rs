@@ -3,25 +3,30 @@
 //! The same for deployments and session jobs. Where snapshots are resources one is created and its
 //! controller takes it; elsewhere Flink is asked directly and the job's status keeps the books.
 
-use std::collections::{BTreeMap, HashMap};
+pub mod known;
+pub mod memory;
+
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 
-use super::node_notice::{Answered, Notice};
+use self::known::{Asker, Cause, KnownSnapshot, SnapshotKind};
+use self::memory::Memory;
+use super::node_notice::Notice;
 use super::plan::TakeSnapshot;
-use super::record::savepoint_directory;
-use super::snapshot::{LABEL_TRIGGER_TYPE, LABEL_TYPE, OVERDUE, backoff};
+use super::snapshot::labels::{LABEL_TRIGGER_TYPE, LABEL_TYPE};
+use super::snapshot::{OVERDUE, backoff};
 use api::job::JobSpec;
 use api::state_snapshot::{
     CheckpointSpec, FlinkStateSnapshot, FlinkStateSnapshotSpec, JobKind, JobReference,
-    SavepointSpec, SnapshotState,
+    SavepointSpec,
 };
 use api::status::{JobStatus, JobStatusState, SavepointFormatType, SnapshotTriggerType};
 use api::version::FlinkVersion;
 use api::{NODE_NOTICES_ANNOTATION, TRIGGER_NONCE_ANNOTATION, TRIGGERED_BY_ANNOTATION};
-use config::option::ConfigOption;
+use config::cluster::savepoint_directory;
 use config::{FlinkConfig, options};
 use validation::schedule::Schedule;
 
@@ -32,152 +37,11 @@ const BACKOFF_LIMIT: i32 = 3;
 /// How soon to look again at a job whose periodic snapshot takes longer than its interval.
 const OPEN_INTERVAL: Duration = Duration::from_secs(10);
 
-/// A savepoint or a checkpoint.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub enum SnapshotKind {
-    Savepoint,
-    Checkpoint,
-}
-
-impl SnapshotKind {
-    /// Savepoints come first.
-    pub const ALL: [Self; 2] = [Self::Savepoint, Self::Checkpoint];
-
-    /// As in names of resources.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Savepoint => "savepoint",
-            Self::Checkpoint => "checkpoint",
-        }
-    }
-
-    /// The option with its schedule.
-    pub fn schedule_option(self) -> ConfigOption<String> {
-        match self {
-            Self::Savepoint => options::PERIODIC_SAVEPOINT_INTERVAL,
-            Self::Checkpoint => options::PERIODIC_CHECKPOINT_INTERVAL,
-        }
-    }
-
-    /// Of a resource.
-    pub fn of(snapshot: &FlinkStateSnapshot) -> Self {
-        if snapshot.spec.savepoint.is_some() { Self::Savepoint } else { Self::Checkpoint }
-    }
-
-    /// The nonce of `job` that asks for one.
-    pub fn nonce(self, job: &JobSpec) -> Option<i64> {
-        match self {
-            Self::Savepoint => job.savepoint_trigger_nonce,
-            Self::Checkpoint => job.checkpoint_trigger_nonce,
-        }
-    }
-
-    pub(super) fn set_nonce(self, job: &mut JobSpec, nonce: Option<i64>) {
-        match self {
-            Self::Savepoint => job.savepoint_trigger_nonce = nonce,
-            Self::Checkpoint => job.checkpoint_trigger_nonce = nonce,
-        }
-    }
-}
-
-/// A `FlinkStateSnapshot` of the job, as far as the job's decisions look at it.
-#[derive(Clone, Debug, PartialEq)]
-pub struct KnownSnapshot {
-    pub name: String,
-    pub uid: String,
-    /// The `resourceVersion` that it was seen in.
-    pub version: String,
-    pub kind: SnapshotKind,
-    pub trigger_type: SnapshotTriggerType,
-    pub state: SnapshotState,
-    pub created: Timestamp,
-    pub path: Option<String>,
-    /// The nonce that asked for it.
-    pub nonce: Option<i64>,
-    /// Whose nonce it was; absent of one that an operator before made.
-    pub asked_by: Option<Asker>,
-    /// Uids of the nodes whose going it was taken for.
-    pub notices: Vec<String>,
-    /// Its savepoint goes with it.
-    pub is_disposed_of: bool,
-    pub is_deleting: bool,
-}
-
-/// A spec that asked for a snapshot: of which job resource, and which generation.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Asker {
-    pub uid: String,
-    pub generation: i64,
-}
-
-impl Asker {
-    /// The one that a snapshot's annotation names.
-    pub fn of(snapshot: &FlinkStateSnapshot) -> Option<Self> {
-        let text = snapshot.metadata.annotations.as_ref()?.get(TRIGGERED_BY_ANNOTATION)?;
-        let (uid, generation) = text.rsplit_once('/')?;
-        Some(Self { uid: uid.to_owned(), generation: generation.parse().ok()? })
-    }
-}
-
-/// What this process knows of a job's snapshots beside the resources.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Memory {
-    /// When a periodic savepoint was asked for last; absent after a start of the operator.
-    pub savepoint: Option<Timestamp>,
-    /// The same for checkpoints.
-    pub checkpoint: Option<Timestamp>,
-    /// Nodes whose going a snapshot was asked for.
-    pub notices: Answered,
-    /// By their kind, the triggers of the status' own bookkeeping, with the nonce that asked: there may
-    /// be another one by the time that they end.
-    pub asked: HashMap<SnapshotKind, (String, i64)>,
-    /// When it was last seen that somebody else holds savepoints of the status' history, or may.
-    pub held: Option<Timestamp>,
-}
-
 impl Memory {
-    /// When a periodic one was asked for last.
-    pub fn of(&self, kind: SnapshotKind) -> Option<Timestamp> {
-        match kind {
-            SnapshotKind::Savepoint => self.savepoint,
-            SnapshotKind::Checkpoint => self.checkpoint,
-        }
-    }
-
-    /// Notes that a periodic one was asked for.
-    pub fn note(&mut self, kind: SnapshotKind, at: Timestamp) {
-        match kind {
-            SnapshotKind::Savepoint => self.savepoint = Some(at),
-            SnapshotKind::Checkpoint => self.checkpoint = Some(at),
-        }
-    }
-
     /// Notes which nonce asked for a snapshot.
     pub fn note_taken(&mut self, snapshot: &TakeSnapshot) {
         if let Cause::Manual { nonce } = snapshot.cause {
             self.asked.insert(snapshot.kind, (snapshot.request.trigger_id.clone(), nonce));
-        }
-    }
-
-    /// The nonce that asked for the snapshot with this trigger.
-    pub(super) fn nonce_of(&self, trigger_id: &str) -> Option<i64> {
-        self.asked.values().find(|(id, _)| id == trigger_id).map(|(_, nonce)| *nonce)
-    }
-}
-
-/// What asks for a snapshot.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Cause {
-    Manual { nonce: i64 },
-    Periodic,
-}
-
-impl Cause {
-    /// Its name in status and labels.
-    pub fn trigger_type(self) -> SnapshotTriggerType {
-        match self {
-            Self::Manual { .. } => SnapshotTriggerType::Manual,
-            Self::Periodic => SnapshotTriggerType::Periodic,
         }
     }
 }
@@ -361,14 +225,6 @@ impl JobFacts<'_> {
         resource.metadata.annotations = Some(BTreeMap::from([annotation]));
         Some(resource)
     }
-}
-
-/// Uids of the nodes whose going a snapshot was taken for.
-pub fn notices_of(snapshot: &FlinkStateSnapshot) -> Vec<String> {
-    let annotations = snapshot.metadata.annotations.as_ref();
-    let uids = annotations.and_then(|of| of.get(NODE_NOTICES_ANNOTATION));
-    let uids = uids.map(String::as_str).unwrap_or_default().split(',');
-    uids.map(str::trim).filter(|uid| !uid.is_empty()).map(str::to_owned).collect()
 }
 
 /// The longest that a snapshot takes which the operator asks for: so many tries, each as long as Flink

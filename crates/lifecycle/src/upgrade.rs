@@ -5,23 +5,25 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::application::Pass;
 use super::blocker::{give_up_at, savepoint_patience};
 use super::diff::SpecDiff;
+use super::event::{Component, Event};
 use super::job::{self, StopOutcome};
+use super::job_world::JobWorld;
 use super::notes::{LastStart, REMOVED_UNSTARTED, REPLACED_DEPLOYMENT, Removed, STARTING_JOB};
+use super::pass::DeploymentPass;
 use super::pass::PROBLEM_INTERVAL_MAX;
 use super::pauses::{GOING, SOON};
-use super::plan::{Component, Event, Plan, Step};
+use super::plan::{Plan, Step};
 use super::problem::{Halt, Problem};
-use super::record::savepoint_directory;
 use super::restore::HighAvailability;
+use super::stop::OTHER_STATE;
+use super::stop::lazy;
 use super::stop::{
     Lazy, MOVED, NOT_RUNNING, Need, StopDecision, StopFacts, VANISHED, decide_stop, is_cancellable,
     may_have_ha_metadata,
 };
-use super::stopping::OTHER_STATE;
-use super::world::{Answer, HaMetadata, JobWorld};
+use super::world::HaMetadata;
 use api::deployment::FlinkDeploymentSpec;
 use api::job::{JobState, UpgradeMode};
 use api::reconciled::ReconciledSpec;
@@ -29,10 +31,11 @@ use api::status::{
     JobManagerDeploymentStatus, JobStatusState, LAST_STATE_PATH, ReconciliationState,
 };
 use config::cluster;
+use config::cluster::savepoint_directory;
 use config::options;
 use state::restore_point::RestorePoint;
 
-impl Pass<'_> {
+impl DeploymentPass<'_> {
     pub(super) fn stop(&mut self, last: &ReconciledSpec, diff: &SpecDiff) -> Result<Plan, Halt> {
         if let Err(halt) = self.refuse_what_cannot_be_made() {
             return self.maintain_as_it_is(last, halt);
@@ -570,13 +573,6 @@ impl Pass<'_> {
             UpgradeMode::LastState => "removing the JobManager, HA metadata is kept",
         };
         Ok(self.finish(because, Some(GOING)))
-    }
-}
-
-pub(super) fn lazy<T: Clone>(answer: Answer<'_, T>) -> Lazy<T> {
-    match answer {
-        Ok(value) => Lazy::Known(value.clone()),
-        Err(reason) => Lazy::Unknown(reason.to_owned()),
     }
 }
 

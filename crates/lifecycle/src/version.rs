@@ -3,7 +3,7 @@
 //! A cluster of such a version, left by an older operator, is observed, suspended, saved and
 //! deleted like any other. Only its objects are not made any more.
 
-use super::application::Pass;
+use super::pass::DeploymentPass;
 use super::problem::{Halt, Problem};
 use api::deployment::FlinkDeploymentSpec;
 use api::version::FlinkVersion;
@@ -40,7 +40,7 @@ pub fn allow_running_version(
     }
 }
 
-impl Pass<'_> {
+impl DeploymentPass<'_> {
     /// Reason of the event about an invalid spec.
     pub(super) fn violation_reason(&self, otherwise: &'static str) -> &'static str {
         if too_old(&self.world.resource.spec).is_some() { UNSUPPORTED_VERSION } else { otherwise }

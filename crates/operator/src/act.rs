@@ -24,8 +24,9 @@ use clients::flink::savepoints::StopRequest;
 use clients::flink::{self, Effect};
 use clients::zookeeper;
 use config::{FlinkConfig, options};
+use lifecycle::event::{Component, Event};
 use lifecycle::notes::UNFINISHED_DEPLOYMENT;
-use lifecycle::plan::{Component, Event, Step, Superseded};
+use lifecycle::plan::{Step, Superseded};
 use lifecycle::world::{Bounds, DeploymentVersion};
 use render::names;
 

@@ -33,7 +33,8 @@ use clients::flink::access::Connector;
 use config::OperatorConfig;
 use lifecycle::plan::TakeSnapshot;
 use lifecycle::session_job::world::{FailedSubmission, Tried};
-use lifecycle::trigger::{Memory, SnapshotKind};
+use lifecycle::trigger::known::SnapshotKind;
+use lifecycle::trigger::memory::Memory;
 use lifecycle::world::{Fact, Job, JobException, ToldExceptions};
 use metrics::{Metrics, Now};
 

@@ -24,7 +24,7 @@ use super::kind::{Guarded, Kept, Newest, Operated};
 use super::observe::tell;
 use super::watching::is_refusal;
 use ::api::deployment::FlinkDeployment;
-use lifecycle::etcd_restore::WentBack;
+use lifecycle::error_document::WentBack;
 
 /// How often the store is looked at; a watch that fails has it looked at right away.
 const LOOK_EVERY: Duration = Duration::from_secs(5);

@@ -25,8 +25,8 @@ use tokio::sync::Notify;
 use super::context::{Context, lock, resource_version};
 use super::pass::{Again, Error};
 use super::scopes::shown;
-use lifecycle::etcd_restore::WentBack;
-use lifecycle::plan::Component;
+use lifecycle::error_document::WentBack;
+use lifecycle::event::Component;
 
 /// A resource, or what is wrong with it: one that cannot be read must not stop the watch of all.
 pub type Guarded<K> = DeserializeGuard<K>;

@@ -27,8 +27,8 @@ use ::api::deployment::FlinkDeployment;
 use ::api::session_job::FlinkSessionJob;
 use ::api::state_snapshot::JobKind;
 use config::options::node_notice::SNAPSHOT;
+use lifecycle::event::{self, Component};
 use lifecycle::node_notice::{self, Taint};
-use lifecycle::plan::{self, Component};
 
 /// Pods that one request lists, and how many requests are made for the pods of one cluster.
 const PAGE: u32 = 500;
@@ -290,9 +290,9 @@ async fn tell_of<K: Operated>(namespace: &str, name: &str, reason: &str, context
          and watch of nodes, as `rbac.nodes: true` of the installation does. {reason}",
         SNAPSHOT.key()
     );
-    let event = plan::Event {
+    let event = event::Event {
         key: Some("nodes".to_owned()),
-        ..plan::Event::warning("NodesUnreadable", Component::Operator, message)
+        ..event::Event::warning("NodesUnreadable", Component::Operator, message)
     };
     // An event that is not recorded is in the log, by who records it.
     let _recorded = Act::new(context, resource.clone()).record_event(event).await;

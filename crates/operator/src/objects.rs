@@ -13,7 +13,7 @@ use super::resource::Act;
 use api::deployment::FlinkDeployment;
 use clients::cluster;
 use clients::cluster::apply::{self, Deletion, ObjectId, Writer};
-use lifecycle::plan::{Component, Event};
+use lifecycle::event::{Component, Event};
 use render::{Objects, names};
 
 /// How an object is tried: the API server checks it and stores nothing.

@@ -37,7 +37,7 @@ use lifecycle::crash;
 use lifecycle::deployment::observed_config;
 use lifecycle::memo::Memo;
 use lifecycle::started_with::on_record;
-use lifecycle::trigger::SnapshotKind;
+use lifecycle::trigger::known::SnapshotKind;
 use lifecycle::verdict::{Verdict, Version};
 use lifecycle::world::{Cluster, Fact, Facts, HaMetadata, PodProblem, Question};
 use render::names;

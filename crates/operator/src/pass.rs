@@ -22,7 +22,7 @@ use api::API_VERSION;
 use clients::cluster;
 use clients::cluster::events::{self, EventRequest, EventType, Repeat};
 use lifecycle::audit;
-use lifecycle::plan::{Component, Event};
+use lifecycle::event::{Component, Event};
 
 /// How long the watch may lag behind our own writes before the resource is read instead.
 const CACHE_LAG_MAX: Duration = Duration::from_millis(200);

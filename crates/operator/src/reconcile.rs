@@ -22,9 +22,11 @@ use clients::flink::new_trigger_id;
 use config::OperatorConfig;
 use lifecycle::application::decide;
 use lifecycle::audit;
-use lifecycle::etcd_restore::{self, Record, WentBack};
+use lifecycle::error_document::WentBack;
+use lifecycle::etcd_restore::{self, Record};
+use lifecycle::event::Component;
 use lifecycle::memo::Memo;
-use lifecycle::plan::{Component, Plan, Step};
+use lifecycle::plan::{Plan, Step};
 use lifecycle::snapshots::{are_held, keep_unasked, keep_undisposed};
 use lifecycle::world::{Fact, Facts, Fresh, World};
 

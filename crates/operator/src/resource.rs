@@ -19,7 +19,7 @@ use clients::cluster::apply::{self, Writer};
 use clients::cluster::events::{self, EventRequest, EventType, Repeat};
 use config::OperatorConfig;
 use lifecycle::audit;
-use lifecycle::plan::Event;
+use lifecycle::event::Event;
 use metrics::Kind;
 
 /// Times that a status is written again after somebody changed another part of the resource.

@@ -32,14 +32,15 @@ use clients::cluster;
 use clients::flink::Client;
 use config::OperatorConfig;
 use lifecycle::audit;
-use lifecycle::etcd_restore::{self, Record, WentBack};
+use lifecycle::error_document::WentBack;
+use lifecycle::etcd_restore::{self, Record};
+use lifecycle::event::Component;
 use lifecycle::memo::Memo;
-use lifecycle::plan::Component;
 use lifecycle::session_job::decide;
 use lifecycle::session_job::plan::{Plan, Step};
 use lifecycle::session_job::world::{Facts, FailedSubmission, Question, World};
 use lifecycle::snapshots::{are_held, keep_unasked, keep_undisposed};
-use lifecycle::trigger::SnapshotKind;
+use lifecycle::trigger::known::SnapshotKind;
 use lifecycle::verdict::Verdict;
 use lifecycle::world::Fact;
 

@@ -29,11 +29,13 @@ use clients::flink::savepoints::{DisposalStatus, SavepointRequest, SavepointStat
 use clients::flink::{self, Client, new_trigger_id};
 use config::options;
 use lifecycle::audit;
-use lifecycle::plan::Component;
-use lifecycle::snapshot::world::{Facts, Question, Trigger, World};
-use lifecycle::snapshot::{self, Plan, Request, Step, Wanted, decide};
+use lifecycle::event::Component;
+use lifecycle::snapshot::request::{Request, Wanted};
+use lifecycle::snapshot::world::{Facts, Question, World};
+use lifecycle::snapshot::{self, Plan, Step, decide};
 use lifecycle::verdict::Verdict;
 use lifecycle::world::Fact;
+use lifecycle::world::Trigger;
 
 /// A decision asks for each fact at most once, and there are this many.
 const QUESTIONS_MAX: usize = 5;

@@ -14,7 +14,7 @@ use expect_test::Expect;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use lifecycle::application::decide;
-use lifecycle::etcd_restore::WentBack;
+use lifecycle::error_document::WentBack;
 use lifecycle::memo::Memo;
 use lifecycle::phase::Phase;
 use lifecycle::plan::{Plan, Step};
@@ -317,7 +317,7 @@ impl Scene {
             },
             told_exceptions: None,
             validators: self.validators.clone(),
-            periodic: lifecycle::trigger::Memory::default(),
+            periodic: lifecycle::trigger::memory::Memory::default(),
             zone: jiff::tz::TimeZone::UTC,
             facts,
             memo: Memo::default(),

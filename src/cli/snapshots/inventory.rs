@@ -13,7 +13,7 @@ use api::status::{JobStatus, SnapshotTriggerType};
 use clients::cluster::read::{self, Scope};
 use clients::cluster::revisions;
 use lifecycle::error_document::message_of;
-use lifecycle::snapshot::{trigger_type, type_label};
+use lifecycle::snapshot::labels::{trigger_type, type_label};
 use state::garbage::snapshots::job_of;
 use state::references::{Referrers, is_same_location};
 use state::revision::Revision;

@@ -3,7 +3,8 @@
 use api::status::{JobManagerDeploymentStatus, JobStatusState};
 use axum::http::Method;
 use k8s_openapi::api::core::v1::Pod;
-use lifecycle::plan::{Event, Plan, Step};
+use lifecycle::event::Event;
+use lifecycle::plan::{Plan, Step};
 use lifecycle::world::{Fact, JobException, JobManager};
 use operator::pods;
 use serde_json::{Value, json};

@@ -15,7 +15,7 @@ use serde_json::json;
 
 use super::apply::OPERATOR_MANAGER;
 use super::{Error, Result};
-use lifecycle::plan::Component;
+use lifecycle::event::Component;
 
 /// Characters of a message that are kept; longer ones are cut.
 const MESSAGE_LIMIT: usize = 4096;

@@ -3,7 +3,7 @@
 //! What is written today keeps to that wording, so that an older version of the operator can take over.
 
 use super::{ENDED_UNSEEN, ErrorNote, JOB_NOT_FOUND, LostJob};
-use crate::etcd_restore::WentBack;
+use crate::error_document::WentBack;
 
 /// The wording by which older versions know a fact.
 pub(crate) mod wording {

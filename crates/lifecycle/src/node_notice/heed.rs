@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use super::{Facts, Heed, Notice, told};
+use crate::event::{Component, Event};
+use crate::job_world::JobWorld;
 use crate::kind::{Kind, StatusOfJob};
 use crate::pass::Pass;
-use crate::plan::{Component, Event, SnapshotStep};
+use crate::plan::SnapshotStep;
 use crate::problem::Halt;
 use crate::snapshots::AFTER_TRIGGER;
-use crate::trigger::{KnownSnapshot, SnapshotKind};
-use crate::world::JobWorld;
+use crate::trigger::known::{KnownSnapshot, SnapshotKind};
 use api::job::JobSpec;
 use api::status::JobStatusState;
 use config::FlinkConfig;

@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::trigger::SnapshotKind;
+use crate::trigger::known::SnapshotKind;
 use api::state_snapshot::SnapshotState;
 use api::status::SnapshotTriggerType;
 

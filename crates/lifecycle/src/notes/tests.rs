@@ -1,7 +1,6 @@
 use expect_test::expect;
 
 use super::*;
-use crate::health::HealthResult;
 
 fn health() -> HealthInfo {
     HealthInfo {

@@ -12,7 +12,7 @@ use crate::memo::Memo;
 use crate::session_job::plan::{Plan, Step};
 use crate::session_job::world::{Facts, Question, Tried, World};
 use crate::session_job::{SESSION_LABEL, decide};
-use crate::trigger::Memory;
+use crate::trigger::memory::Memory;
 use crate::verdict::Validators;
 use crate::world::{Fact, Stop};
 use api::SESSION_JOB_FINALIZER;

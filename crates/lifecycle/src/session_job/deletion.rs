@@ -11,11 +11,11 @@ use jiff::Timestamp;
 use super::plan::{Plan, Step};
 use super::world::Tried;
 use super::{Halt, Pass};
+use crate::blocker::WITHOUT_SAVEPOINT;
 use crate::blocker::{Blocker, Reason, give_up_at, patience, savepoint_patience, told};
-use crate::deletion::WITHOUT_SAVEPOINT;
+use crate::event::{Component, Event};
 use crate::job::{self, StopOutcome};
 use crate::pauses::{GOING, SOON};
-use crate::plan::{Component, Event};
 use api::deployment::FlinkDeployment;
 use api::job::JobState;
 use api::status::{

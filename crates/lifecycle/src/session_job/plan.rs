@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::world::{Arrival, Tried};
-use crate::plan::{self, Event, SnapshotStep};
+use crate::event::Event;
+use crate::plan::{self, SnapshotStep};
 use crate::world::Bounds;
 use api::session_job::{FlinkSessionJobSpec, SessionJobStatus};
 use api::status::SavepointFormatType;

@@ -7,8 +7,9 @@ use super::plan::{Plan, Step, Submission};
 use super::submission::NOT_SUBMITTED;
 use super::world::FailedSubmission;
 use super::{Halt, Pass};
+use crate::event::{Component, Event};
 use crate::job;
-use crate::plan::{Component, Event};
+use crate::pauses::pause_after;
 use crate::problem::Problem;
 use api::job::JobState;
 use api::reconciled::ReconciledJob;
@@ -161,7 +162,7 @@ impl Pass<'_> {
         let is_same = self.status.job_status.job_id.as_ref() == Some(job_id)
             && *generation == self.generation;
         let waited = Duration::try_from(self.world.now.duration_since(*at)).unwrap_or_default();
-        let left = job::pause_after(*attempts).saturating_sub(waited);
+        let left = pause_after(*attempts).saturating_sub(waited);
         if !is_same || left.is_zero() {
             return None;
         }

@@ -23,14 +23,15 @@ use super::plan::Submission;
 use super::world::{Arrival, Facts, FailedSubmission, Tried};
 use super::*;
 use crate::error_document::JOB_NOT_FOUND;
-use crate::etcd_restore::WentBack;
+use crate::error_document::WentBack;
 use crate::memo::Memo;
 use crate::node_notice::Node;
 use crate::notes::STARTED_WITH;
 use crate::phase::Phase;
-use crate::snapshot::world::Trigger;
-use crate::trigger::{KnownSnapshot, Memory};
+use crate::trigger::known::KnownSnapshot;
+use crate::trigger::memory::Memory;
 use crate::verdict::{Opinion, Validators, Verdict};
+use crate::world::Trigger;
 use crate::world::{
     Bounds, Checkpoints, CompletedState, Fact, Failure, Fresh, Job, JobException, JobMetrics, Stop,
 };

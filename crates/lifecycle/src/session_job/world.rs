@@ -6,17 +6,19 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use crate::etcd_restore::WentBack;
+use crate::attempts::Attempts;
+use crate::error_document::WentBack;
+use crate::job_world::{JobWorld, job_world};
 use crate::kind::Kind;
 use crate::memo::{Memo, Stored};
 use crate::node_notice::Node;
-use crate::restart::Attempts;
-use crate::snapshot::world::Trigger;
-use crate::trigger::{KnownSnapshot, Memory};
+use crate::trigger::known::KnownSnapshot;
+use crate::trigger::memory::Memory;
 use crate::verdict::{Validators, Verdict, Version};
+use crate::world::Trigger;
 use crate::world::{
     Answer, AnyQuestion, Bounds, Checkpoints, Fact, Failure, Fresh, Job, JobException, JobMetrics,
-    JobWorld, Stop, ToldExceptions, job_world,
+    Stop, ToldExceptions,
 };
 use api::deployment::FlinkDeployment;
 use api::session_job::{FlinkSessionJob, FlinkSessionJobSpec, SessionJobStatus};

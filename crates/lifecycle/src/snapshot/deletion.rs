@@ -11,7 +11,7 @@ use super::world::{Question, Target};
 use super::{OVERDUE, Pass, Plan, Step};
 use crate::blocker::{Blocker, Reason, give_up_at};
 use crate::error_document::{ErrorType, error_document, message_of};
-use crate::plan::{Component, Event};
+use crate::event::{Component, Event};
 use api::STATE_SNAPSHOT_FINALIZER;
 use api::state_snapshot::SnapshotState;
 use state::references::{CLAIMED, is_checkpoint, is_same_location};

@@ -5,6 +5,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::verdict::{Validators, Verdict, Version};
+use crate::world::Trigger;
 use crate::world::{Answer, Fact};
 use api::state_snapshot::FlinkStateSnapshot;
 use api::status::JobStatusState;
@@ -51,21 +52,6 @@ pub struct Job {
     pub timeout: SignedDuration,
     /// Its runs take over, or go on using, the files that they were restored from.
     pub claims: bool,
-}
-
-/// How a triggered snapshot stands.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Trigger {
-    Pending,
-    Completed {
-        /// Absent: of a checkpoint that has left Flink's history.
-        path: Option<String>,
-    },
-    Failed {
-        message: String,
-    },
-    /// Flink does not know the trigger.
-    NotFound,
 }
 
 /// Everything that was looked up in this pass.

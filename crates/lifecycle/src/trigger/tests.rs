@@ -1,6 +1,7 @@
 use serde_json::json;
 
 use super::*;
+use api::state_snapshot::SnapshotState;
 use api::status::{CheckpointInfo, SavepointInfo};
 
 const START: &str = "2026-01-01T00:00:00Z";

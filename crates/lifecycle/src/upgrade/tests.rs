@@ -6,7 +6,7 @@ use serde_json::json;
 use super::*;
 use crate::diff::{ChangeClass, diff};
 use crate::memo::Memo;
-use crate::trigger::Memory;
+use crate::trigger::memory::Memory;
 use crate::verdict::Validators;
 use crate::world::{Facts, Fresh, World};
 use api::deployment::FlinkDeployment;
@@ -47,7 +47,7 @@ fn a_redeploy_without_a_path_takes_nothing_down() {
             facts: Facts::default(),
             memo: Memo::default(),
         };
-        let mut pass = Pass::new(&world);
+        let mut pass = DeploymentPass::new(&world);
         let mut last = ReconciledSpec::new(resource.spec.clone(), false);
         last.spec.job.as_mut().unwrap().savepoint_redeploy_nonce = None;
         let change = diff(&last.spec, &pass.spec);

@@ -288,3 +288,18 @@ pub struct ToldExceptions {
     /// [`Job::modified`] of a job all of whose exceptions until then were read.
     pub complete_at: Option<i64>,
 }
+
+/// How a triggered snapshot stands.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Trigger {
+    Pending,
+    Completed {
+        /// Absent: of a checkpoint that has left Flink's history.
+        path: Option<String>,
+    },
+    Failed {
+        message: String,
+    },
+    /// Flink does not know the trigger.
+    NotFound,
+}

@@ -40,7 +40,7 @@ use config::OperatorConfig;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use lifecycle::application::decide;
-use lifecycle::etcd_restore::WentBack;
+use lifecycle::error_document::WentBack;
 use lifecycle::memo::Memo;
 use lifecycle::plan::{Plan, Step};
 use lifecycle::world::{

@@ -18,7 +18,8 @@ use api::status::{
 use config::OperatorConfig;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
-use lifecycle::etcd_restore::{self, Record, WentBack};
+use lifecycle::error_document::WentBack;
+use lifecycle::etcd_restore::{self, Record};
 use lifecycle::memo::Memo;
 use lifecycle::notes::STARTED_WITH;
 use lifecycle::plan::SnapshotStep;
@@ -26,11 +27,12 @@ use lifecycle::session_job::decide;
 use lifecycle::session_job::identity;
 use lifecycle::session_job::plan::{Plan, Step, Submission};
 use lifecycle::session_job::world::{Arrival, Facts, FailedSubmission, Question, Tried, World};
-use lifecycle::snapshot::trigger_type;
-use lifecycle::snapshot::world::Trigger;
+use lifecycle::snapshot::labels::trigger_type;
 use lifecycle::snapshots::are_held;
-use lifecycle::trigger::{KnownSnapshot, Memory, SnapshotKind};
+use lifecycle::trigger::known::{KnownSnapshot, SnapshotKind};
+use lifecycle::trigger::memory::Memory;
 use lifecycle::verdict::Validators;
+use lifecycle::world::Trigger;
 use lifecycle::world::{
     Bounds, Checkpoints, CompletedState, Fact, Failure, Fresh, Job, JobMetrics, Stop,
 };

@@ -24,11 +24,12 @@ use lifecycle::application::decide;
 use lifecycle::legacy;
 use lifecycle::memo::Memo;
 use lifecycle::plan::{Plan, SnapshotStep, Step};
-use lifecycle::snapshot::trigger_type;
-use lifecycle::snapshot::world::Trigger;
+use lifecycle::snapshot::labels::trigger_type;
 use lifecycle::snapshots::are_held;
-use lifecycle::trigger::{Cause, KnownSnapshot, Memory, SnapshotKind};
+use lifecycle::trigger::known::{Cause, KnownSnapshot, SnapshotKind};
+use lifecycle::trigger::memory::Memory;
 use lifecycle::verdict::{Opinion, Validators, Verdict};
+use lifecycle::world::Trigger;
 use lifecycle::world::{
     Bounds, Checkpoints, Cluster, CompletedState, DeploymentVersion, Fact, Facts, Failure, Fresh,
     HaMetadata, Job, JobManager, Pod, PodProblem, Question, Stop, TaskManagers, World,

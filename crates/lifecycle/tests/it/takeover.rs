@@ -49,7 +49,7 @@ fn pass_by(operator: &OperatorConfig, resource: &FlinkDeployment, state: JobStat
             told_exceptions: None,
             // It must not matter to what runs.
             validators: Validators { has_any: true, remembered: None },
-            periodic: lifecycle::trigger::Memory::default(),
+            periodic: lifecycle::trigger::memory::Memory::default(),
             zone: jiff::tz::TimeZone::UTC,
             facts: facts.clone(),
             memo: Memo::default(),

@@ -4,7 +4,7 @@ use super::Scaled;
 use crate::context::Context;
 use crate::resource::Act;
 use autoscaler::events::Event;
-use lifecycle::plan::{self, Component};
+use lifecycle::event::{self, Component};
 
 /// Label that tells one set of changes from another.
 const PARALLELISM_LABEL: &str = "parallelismMap";
@@ -27,10 +27,10 @@ impl Trouble {
 /// An event of a cycle.
 pub(super) async fn tell_with<K: Scaled>(resource: &K, event: &Event, context: &Context) {
     let Event { is_warning, reason, message, key, interval: _, parallelism } = event;
-    let told = plan::Event {
+    let told = event::Event {
         is_warning: *is_warning,
         key: Some(key.clone()),
-        ..plan::Event::normal(reason, Component::Operator, message.clone())
+        ..event::Event::normal(reason, Component::Operator, message.clone())
     };
     let label = parallelism.map(|of| (PARALLELISM_LABEL.to_owned(), of.to_string()));
     Act::new(context, resource.clone()).count_event(told, label.into_iter().collect()).await;
@@ -40,7 +40,7 @@ pub(super) async fn tell_with<K: Scaled>(resource: &K, event: &Event, context: &
 pub(super) async fn tell_trouble<K: Scaled>(resource: &K, reason: &str, context: &Context) {
     tracing::warn!(reason, "the autoscaler does not decide");
     let message: String = reason.chars().take(REASON_MAX).collect();
-    let mut event = plan::Event::warning("AutoscalerError", Component::Operator, message.clone());
+    let mut event = event::Event::warning("AutoscalerError", Component::Operator, message.clone());
     event.key = Some(message);
     Act::new(context, resource.clone()).count_event(event, std::collections::BTreeMap::new()).await;
 }

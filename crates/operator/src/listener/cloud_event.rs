@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use lifecycle::plan::Event;
+use lifecycle::event::Event;
 
 /// The resource that something happened to.
 #[derive(Clone, Debug, Default, Eq, PartialEq, Serialize)]

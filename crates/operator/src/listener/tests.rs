@@ -3,7 +3,7 @@ use tokio::net::TcpListener;
 
 use super::*;
 use crate::endpoint::fake::endpoint;
-use lifecycle::plan::{Component, Event};
+use lifecycle::event::{Component, Event};
 
 const TYPE: &str = "application/cloudevents+json; charset=utf-8";
 

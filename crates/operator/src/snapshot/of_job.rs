@@ -16,9 +16,9 @@ use api::state_snapshot::{FlinkStateSnapshot, JobKind};
 use api::status::JobStatus;
 use clients::cluster;
 use lifecycle::legacy;
-use lifecycle::snapshot::trigger_type;
-use lifecycle::snapshot::world::Trigger;
-use lifecycle::trigger::{Asker, KnownSnapshot, SnapshotKind, notices_of};
+use lifecycle::snapshot::labels::trigger_type;
+use lifecycle::trigger::known::{Asker, KnownSnapshot, SnapshotKind, notices_of};
+use lifecycle::world::Trigger;
 use state::revision::history_name;
 
 /// From the watch: a snapshot that it has not shown yet makes a savepoint too many, never too few.

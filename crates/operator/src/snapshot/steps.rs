@@ -15,9 +15,10 @@ use clients::cluster;
 use clients::cluster::apply::{self, Deletion, ObjectId, Writer};
 use clients::cluster::read;
 use clients::flink::Client;
-use lifecycle::plan::{Component, Event, SnapshotStep};
-use lifecycle::snapshot::trigger_type;
-use lifecycle::trigger::SnapshotKind;
+use lifecycle::event::{Component, Event};
+use lifecycle::plan::SnapshotStep;
+use lifecycle::snapshot::labels::trigger_type;
+use lifecycle::trigger::known::SnapshotKind;
 
 /// How the steps on snapshots of one plan went.
 #[derive(Default)]

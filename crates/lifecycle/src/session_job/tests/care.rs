@@ -4,9 +4,9 @@ use jiff::SignedDuration;
 
 use super::*;
 use crate::plan::{SnapshotStep, TakeSnapshot};
-use crate::snapshot::Wanted;
+use crate::snapshot::request::Wanted;
 use crate::snapshots::are_held;
-use crate::trigger::{Cause, SnapshotKind};
+use crate::trigger::known::{Cause, SnapshotKind};
 use api::state_snapshot::{FlinkStateSnapshot, JobKind, SnapshotState};
 use api::status::{Savepoint, SavepointInfo, SnapshotTriggerType};
 

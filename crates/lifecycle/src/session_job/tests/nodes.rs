@@ -5,7 +5,7 @@ use jiff::SignedDuration;
 use super::*;
 use crate::node_notice::Taint;
 use crate::plan::SnapshotStep;
-use crate::trigger::SnapshotKind;
+use crate::trigger::known::SnapshotKind;
 use api::NODE_NOTICES_ANNOTATION;
 use api::state_snapshot::{FlinkStateSnapshot, SnapshotState};
 use api::status::SnapshotTriggerType;

@@ -44,7 +44,7 @@ fn question(scene: &Scene) -> Option<Question> {
         fresh: Fresh::default(),
         told_exceptions: None,
         validators: scene.validators.clone(),
-        periodic: lifecycle::trigger::Memory::default(),
+        periodic: lifecycle::trigger::memory::Memory::default(),
         zone: jiff::tz::TimeZone::UTC,
         facts: scene.answers(),
         memo: Memo::default(),

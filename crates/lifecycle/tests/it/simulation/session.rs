@@ -158,7 +158,7 @@ impl Session {
                 fresh: fresh.clone(),
                 told_exceptions: None,
                 validators: Validators::default(),
-                periodic: lifecycle::trigger::Memory::default(),
+                periodic: lifecycle::trigger::memory::Memory::default(),
                 zone: jiff::tz::TimeZone::UTC,
                 facts: facts.clone(),
                 memo: std::mem::take(&mut memo),

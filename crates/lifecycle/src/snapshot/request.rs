@@ -1,0 +1,18 @@
+//! A snapshot to ask Flink for.
+
+use api::status::{CheckpointType, SavepointFormatType};
+
+/// What to ask Flink for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Request {
+    pub job_id: String,
+    pub trigger_id: String,
+    pub what: Wanted,
+}
+
+/// The kind of snapshot.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Wanted {
+    Savepoint { directory: String, format: SavepointFormatType },
+    Checkpoint(CheckpointType),
+}
