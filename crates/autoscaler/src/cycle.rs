@@ -1,4 +1,4 @@
-//! One cycle of a job: a sample, an evaluation, judgements, and what is to be stored and told.
+//! One cycle of a job: a sample, an evaluation, decisions, and what is to be stored and told.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -15,7 +15,6 @@ use super::cost::{Cost, Pods, slots};
 use super::delayed::Delayed;
 use super::evaluate::{Evaluation, Unmeasured, evaluate};
 use super::events::{Disabled, Event};
-use super::judge::{Case, Judgement, judge};
 use super::memory::{Tuning, tune};
 use super::metric::{Evaluated, Metric};
 use super::past::{self, Past, Restarts, Scaling, VertexPast};
@@ -24,6 +23,7 @@ use super::rate::two_decimals;
 use super::sample::{Reading, Unscaled, sample};
 use super::settings::Settings;
 use super::topology::{Topology, VertexId};
+use super::vertex_scaler::{self, VertexDecision, VertexInput};
 use super::window::{self, Discarded, Samples};
 
 /// What is remembered of a job between two cycles.
@@ -143,7 +143,7 @@ pub struct Cycle {
     pub state: State,
     pub outcome: Outcome,
     pub evaluation: Option<Evaluation>,
-    pub judgements: BTreeMap<VertexId, Judgement>,
+    pub decisions: BTreeMap<VertexId, VertexDecision>,
     /// What is scaled now.
     pub scalings: BTreeMap<VertexId, Scaling>,
     /// Vertices whose parallelism stays the user's.
@@ -160,7 +160,7 @@ pub fn run(state: State, facts: &Facts<'_>) -> Cycle {
         state,
         outcome: Outcome::Balanced,
         evaluation: None,
-        judgements: BTreeMap::new(),
+        decisions: BTreeMap::new(),
         scalings: BTreeMap::new(),
         excluded: facts.settings.excluded_vertices.clone(),
         cost: None,
@@ -262,20 +262,20 @@ impl Cycle {
         evaluation: &mut Evaluation,
     ) -> Outcome {
         let Facts { now, zone, settings, topology, .. } = *facts;
-        self.judge(facts, unscaled, evaluation);
-        let changes = || self.judgements.iter().filter(|(_, judgement)| judgement.is_change());
+        self.decide_vertices(facts, unscaled, evaluation);
+        let changes = || self.decisions.iter().filter(|(_, decision)| decision.is_change());
         if changes().next().is_none() {
             return Outcome::Balanced;
         }
-        if !changes().any(|(_, judgement)| judgement.is_outside) {
+        if !changes().any(|(_, decision)| decision.is_outside) {
             return Outcome::WithinBounds;
         }
         let mut scalings = BTreeMap::new();
-        for (id, judgement) in changes() {
+        for (id, decision) in changes() {
             let Some(figures) = evaluation.vertices.get_mut(id) else { continue };
-            let recommended = Evaluated::of(f64::from(judgement.new));
+            let recommended = Evaluated::of(f64::from(decision.new));
             figures.set(Metric::RecommendedParallelism, recommended);
-            let Judgement { current, new, .. } = *judgement;
+            let VertexDecision { current, new, .. } = *decision;
             scalings.insert(id.clone(), Scaling { current, new, figures: figures.clone() });
         }
         let disabled = if let Some(why) = &settings.fixed_by
@@ -364,7 +364,7 @@ impl Cycle {
         Ok((changes, task_manager))
     }
 
-    fn judge(
+    fn decide_vertices(
         &mut self,
         facts: &Facts<'_>,
         unscaled: &BTreeMap<VertexId, Unscaled>,
@@ -376,7 +376,7 @@ impl Cycle {
         let nothing = VertexPast::new();
         for (id, vertex) in topology.vertices() {
             let Some(figures) = evaluation.vertices.get_mut(id) else { continue };
-            let case = Case {
+            let input = VertexInput {
                 id,
                 vertex,
                 figures,
@@ -386,17 +386,17 @@ impl Cycle {
                 now,
                 settings,
             };
-            let judgement = judge(&case, delayed);
-            if let Some(expected) = judgement.expected_rate {
+            let decision = vertex_scaler::decide(&input, delayed);
+            if let Some(expected) = decision.expected_rate {
                 figures.set(Metric::ExpectedProcessingRate, Evaluated::of(expected));
             }
-            if let Some(limited) = judgement.limited {
+            if let Some(limited) = decision.limited {
                 self.events.push(Event::limited(id, limited, settings));
             }
-            if let Some(ineffective) = judgement.ineffective {
+            if let Some(ineffective) = decision.ineffective {
                 self.events.push(Event::ineffective(id, ineffective, settings));
             }
-            self.judgements.insert(id.clone(), judgement);
+            self.decisions.insert(id.clone(), decision);
         }
     }
 

@@ -11,13 +11,13 @@ use config::options::autoscaler as options;
 use super::cost::Cost;
 use super::cycle::ConfigChanges;
 use super::feedback::Ineffective;
-use super::judge::Limited;
 use super::metric::Metric;
 use super::past::Scaling;
 use super::quota::Exceeded;
 use super::rate::two_decimals;
 use super::settings::Settings;
 use super::topology::VertexId;
+use super::vertex_scaler::Limited;
 
 /// Reason of the event that reports a decision, carried out or advised.
 pub const ADVISED: &str = "ScalingReport";

@@ -1,10 +1,10 @@
 //! The autoscaler: what a job measured goes in; parallelism, and the reason for each number, comes
 //! out.
 //!
-//! One [`cycle`] takes a sample, evaluates the samples of a window, judges every vertex and says
+//! One [`cycle`] takes a sample, evaluates the samples of a window, decides about each vertex and says
 //! what is to be stored. Rules and numbers are those of the Java operator's autoscaler, whose stored
 //! history is read and written ([`state`]). Where a figure is missing or absurd there is no decision,
-//! and the cycle says why: [`rate::Rate`] is never NaN, and judging takes nothing else.
+//! and the cycle says why: [`rate::Rate`] is never NaN, and decisions are made of nothing else.
 
 pub mod advice;
 pub mod align;
@@ -16,7 +16,6 @@ pub mod effects;
 pub mod evaluate;
 pub mod events;
 pub mod feedback;
-pub mod judge;
 pub mod memory;
 pub mod metric;
 pub mod names;
@@ -33,4 +32,5 @@ pub mod state;
 pub mod told;
 pub mod topology;
 pub mod trace;
+pub mod vertex_scaler;
 pub mod window;

@@ -31,7 +31,7 @@ impl Figure {
     }
 }
 
-/// A figure without which a vertex cannot be judged; just after a start it may not be there yet.
+/// A figure without which a vertex cannot be scaled; just after a start it may not be there yet.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("there is no metric for {0:?}")]
 pub struct Missing(pub Figure);

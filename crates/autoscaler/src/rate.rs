@@ -1,6 +1,6 @@
 //! Numbers as the Java operator computes them, and the type of those that may decide.
 
-/// What judging works with: not NaN, not negative. It may be infinite, as the rate of a vertex that
+/// A rate that may decide: neither NaN nor negative. It may be infinite, as the rate of a vertex that
 /// has nothing to do is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd)]
 pub struct Rate(f64);

@@ -6,9 +6,9 @@ use jiff::Timestamp;
 
 use super::cost::Cost;
 use super::cycle::{self, Cycle, Facts, Outcome, State};
-use super::judge::Judgement;
 use super::metric::Metric;
 use super::topology::{Topology, VertexId};
+use super::vertex_scaler::VertexDecision;
 
 /// One moment of a job.
 #[derive(Clone, Debug, PartialEq)]
@@ -35,7 +35,7 @@ pub struct Decision {
     /// Whether it is carried out, or why not.
     pub outcome: Outcome,
     /// Of the vertices that change.
-    pub changes: BTreeMap<VertexId, Judgement>,
+    pub changes: BTreeMap<VertexId, VertexDecision>,
     /// Memory that was tuned with it.
     pub config: BTreeMap<String, String>,
     /// What it costs, where it is known what pods request.
@@ -143,11 +143,11 @@ impl Tracer {
         if !is_decision {
             return;
         }
-        let moved = cycle.judgements.iter().filter(|(_, judgement)| judgement.is_change());
-        let changes: BTreeMap<VertexId, Judgement> =
-            moved.map(|(id, judgement)| (id.clone(), judgement.clone())).collect();
+        let moved = cycle.decisions.iter().filter(|(_, change)| change.is_change());
+        let changes: BTreeMap<VertexId, VertexDecision> =
+            moved.map(|(id, change)| (id.clone(), change.clone())).collect();
         let is_same = |last: &Decision| {
-            let numbers = |changes: &BTreeMap<VertexId, Judgement>| {
+            let numbers = |changes: &BTreeMap<VertexId, VertexDecision>| {
                 let numbers = changes.iter().map(|(id, of)| (id.clone(), (of.current, of.new)));
                 numbers.collect::<BTreeMap<_, _>>()
             };
@@ -214,8 +214,8 @@ pub fn subtask_hours(trace: &Trace) -> (f64, f64) {
 pub fn reversals(trace: &Trace) -> usize {
     let mut directions: BTreeMap<&VertexId, Vec<bool>> = BTreeMap::new();
     let scaled = trace.decisions.iter().filter(|decision| decision.outcome == Outcome::Scaled);
-    for (id, judgement) in scaled.flat_map(|decision| &decision.changes) {
-        directions.entry(id).or_default().push(judgement.new > judgement.current);
+    for (id, change) in scaled.flat_map(|decision| &decision.changes) {
+        directions.entry(id).or_default().push(change.new > change.current);
     }
     let turns = |ups: &Vec<bool>| ups.windows(2).filter(|pair| pair.first() != pair.last()).count();
     directions.values().map(turns).sum()

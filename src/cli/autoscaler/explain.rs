@@ -29,11 +29,11 @@ use api::session_job::FlinkSessionJob;
 use autoscaler::advice;
 use autoscaler::cost::{Cost, Pods, slots};
 use autoscaler::cycle::{self, Cycle, Facts};
-use autoscaler::judge::{Judgement, Step};
 use autoscaler::metric::{Figures, Metric};
 use autoscaler::quota::TaskManager;
 use autoscaler::settings::Settings;
 use autoscaler::state::Stored;
+use autoscaler::vertex_scaler::{Step, VertexDecision};
 use clients::flink::Deadlines;
 use clients::flink::scaling::{Measured, Names};
 use config::cluster::{ResourceId, deploy_config};
@@ -205,7 +205,7 @@ fn report(
         task_manager,
         pods: Pods::of(config, job.resource.is_session_job()),
     };
-    let Cycle { state, outcome, evaluation, judgements, cost, .. } =
+    let Cycle { state, outcome, evaluation, decisions, cost, .. } =
         cycle::run(stored.state, &facts);
     let as_it_is = || {
         let memory = state.config.overrides.get(TASK_MANAGER_PROCESS_MEMORY.key());
@@ -218,19 +218,19 @@ fn report(
     let none = Figures::default();
     let vertices = topology.in_order().map(|(id, vertex)| {
         let figures = evaluation.vertices.get(id).unwrap_or(&none);
-        let judgement = judgements.get(id);
-        let decider = judgement.and_then(Judgement::decider);
+        let decision = decisions.get(id);
+        let decider = decision.and_then(VertexDecision::decider);
         Vertex {
             id: id.to_string(),
             parallelism: vertex.parallelism,
             max_parallelism: vertex.max_parallelism,
-            recommended: judgement.map_or(vertex.parallelism, |of| of.new),
-            is_outside_of_bounds: judgement.is_some_and(|of| of.is_outside),
+            recommended: decision.map_or(vertex.parallelism, |of| of.new),
+            is_outside_of_bounds: decision.is_some_and(|of| of.is_outside),
             rule: decider.map(|step| step.rule.to_string()),
             number: decider.map(|step| Number(step.number)),
             rates: rates(figures),
-            steps: judgement.iter().flat_map(|of| of.steps.iter().map(told)).collect(),
-            waits_until: judgement.and_then(|of| of.waits_until),
+            steps: decision.iter().flat_map(|of| of.steps.iter().map(told)).collect(),
+            waits_until: decision.and_then(|of| of.waits_until),
         }
     });
     Ok(Report {

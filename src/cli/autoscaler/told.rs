@@ -8,9 +8,9 @@ use serde::Serialize;
 use crate::cli::table::{self, NONE};
 use autoscaler::cost::Cost;
 use autoscaler::cycle::Outcome;
-use autoscaler::judge::{Judgement, Rule, Step};
 use autoscaler::topology::VertexId;
 use autoscaler::trace::{Decision, Moment, Trace, reversals, subtask_hours};
+use autoscaler::vertex_scaler::{Rule, Step, VertexDecision};
 
 /// What people call vertices, by id.
 pub(super) type Names = BTreeMap<VertexId, String>;
@@ -52,7 +52,7 @@ struct ToldDecision<'a> {
     /// Why it is not carried out, if so.
     #[serde(skip_serializing_if = "Option::is_none")]
     prevented: Option<String>,
-    vertices: Vec<ToldJudgement<'a>>,
+    vertices: Vec<ToldVertex<'a>>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     configuration: &'a BTreeMap<String, String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -61,7 +61,7 @@ struct ToldDecision<'a> {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct ToldJudgement<'a> {
+struct ToldVertex<'a> {
     id: &'a VertexId,
     name: &'a str,
     from: u32,
@@ -133,13 +133,13 @@ impl<'a> Told<'a> {
 }
 
 fn told_decision<'a>(decision: &'a Decision, names: &'a Names) -> ToldDecision<'a> {
-    let vertices = decision.changes.iter().map(|(id, judgement)| ToldJudgement {
+    let vertices = decision.changes.iter().map(|(id, change)| ToldVertex {
         id,
         name: name(id, names),
-        from: judgement.current,
-        to: judgement.new,
-        decided_by: judgement.decider().map(|step| step.rule.to_string()),
-        steps: judgement
+        from: change.current,
+        to: change.new,
+        decided_by: change.decider().map(|step| step.rule.to_string()),
+        steps: change
             .steps
             .iter()
             .map(|Step { rule, number }| ToldStep {
@@ -147,7 +147,7 @@ fn told_decision<'a>(decision: &'a Decision, names: &'a Names) -> ToldDecision<'
                 number: number.is_finite().then_some(*number),
             })
             .collect(),
-        expected_rate: judgement.expected_rate.filter(|rate| rate.is_finite()),
+        expected_rate: change.expected_rate.filter(|rate| rate.is_finite()),
     });
     ToldDecision {
         at: decision.at,
@@ -204,16 +204,16 @@ pub(super) fn number(number: f64) -> String {
 pub(super) fn decisions(trace: &Trace, names: &Names) -> String {
     let mut rows = Vec::new();
     for decision in &trace.decisions {
-        for (id, judgement) in &decision.changes {
-            let of = |rule| step(judgement, rule).map_or_else(|| NONE.to_owned(), number);
-            let by = judgement.decider().map_or_else(
+        for (id, change) in &decision.changes {
+            let of = |rule| step(change, rule).map_or_else(|| NONE.to_owned(), number);
+            let by = change.decider().map_or_else(
                 || NONE.to_owned(),
                 |Step { rule, number }| format!("{rule}: {number}"),
             );
             rows.push(vec![
                 time(decision.at),
                 short_name(id, names),
-                format!("{} -> {}", judgement.current, judgement.new),
+                format!("{} -> {}", change.current, change.new),
                 of(Rule::Capacity),
                 of(Rule::ProcessingRate),
                 of(Rule::Factor),
@@ -227,16 +227,16 @@ pub(super) fn decisions(trace: &Trace, names: &Names) -> String {
     table::render(&headers, rows)
 }
 
-fn step(judgement: &Judgement, rule: Rule) -> Option<f64> {
-    judgement.steps.iter().find(|step| step.rule == rule).map(|step| step.number)
+fn step(change: &VertexDecision, rule: Rule) -> Option<f64> {
+    change.steps.iter().find(|step| step.rule == rule).map(|step| step.number)
 }
 
 /// Every rule that was asked, and its number.
 pub(super) fn steps(trace: &Trace, names: &Names) -> String {
     let mut rows = Vec::new();
     for decision in &trace.decisions {
-        for (id, judgement) in &decision.changes {
-            for Step { rule, number: of } in &judgement.steps {
+        for (id, change) in &decision.changes {
+            for Step { rule, number: of } in &change.steps {
                 let vertex = short_name(id, names);
                 rows.push(vec![time(decision.at), vertex, rule.to_string(), number(*of)]);
             }

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use autoscaler::cycle::{Cycle, Facts, Outcome, State, run};
-use autoscaler::judge::Rule;
 use autoscaler::metric::Metric;
 use autoscaler::past::restart_time;
 use autoscaler::quota::TaskManager;
 use autoscaler::sample::{Aggregate, Reading, VertexReading};
 use autoscaler::settings::{Settings, rest_timeout};
 use autoscaler::topology::{Counters, ShipStrategy, Topology, Vertex};
+use autoscaler::vertex_scaler::Rule;
 use config::FlinkConfig;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
@@ -113,7 +113,7 @@ impl Job {
 }
 
 fn new_parallelism(cycle: &Cycle) -> Vec<u32> {
-    cycle.judgements.values().map(|judgement| judgement.new).collect()
+    cycle.decisions.values().map(|decision| decision.new).collect()
 }
 
 #[track_caller]
@@ -215,7 +215,7 @@ fn flink_39299_alignment_never_turns_the_direction_round() {
         job.of_source.busy = all(rate);
         job.cycle(0, 0.0);
         let cycle = job.cycle(60, 6000.0);
-        cycle.judgements[&"source".into()].new
+        cycle.decisions[&"source".into()].new
     };
     for mode in ["EVENLY_SPREAD", "MAXIMIZE_UTILISATION"] {
         let options = [("scaling.key-group.partitions.adjust.mode", mode)];
@@ -261,7 +261,7 @@ fn flink_39743_the_expected_rate_is_that_of_the_parallelism_that_comes_out() {
     let figures = &cycle.evaluation.as_ref().unwrap().vertices[&"source".into()];
     let expected = figures.current(Metric::ExpectedProcessingRate);
     assert_eq!(expected.to_bits(), 125.0_f64.to_bits());
-    let decider = cycle.judgements[&"source".into()].decider().unwrap();
+    let decider = cycle.decisions[&"source".into()].decider().unwrap();
     assert_eq!(decider.rule, Rule::MaxParallelism);
 }
 

@@ -252,7 +252,7 @@ fn memory_pressure_keeps_from_scaling() {
     let (_, cycle) = decided(&threshold, gc);
     assert_eq!(cycle.outcome, Outcome::GcPressure(0.6));
     assert_eq!(cycle.events[0].key, "gcPressure");
-    assert_eq!(cycle.judgements, BTreeMap::new());
+    assert_eq!(cycle.decisions, BTreeMap::new());
     assert_eq!(decided(&[], gc).1.outcome, Outcome::Scaled, "the default admits all");
     let heap = |job: &mut Job| {
         job.processes.heap_used = aggregate(90.0);

@@ -42,7 +42,7 @@ fn a_job_that_was_never_scaled_would_have_been() {
     assert_eq!(first.outcome, Outcome::Scaled);
     let minute = Duration::try_from(first.at.duration_since(trace.moments[0].at)).unwrap();
     assert!((Duration::from_mins(21)..Duration::from_mins(27)).contains(&minute), "{minute:?}");
-    assert!(first.changes.values().all(|judgement| judgement.new > judgement.current));
+    assert!(first.changes.values().all(|decision| decision.new > decision.current));
     let last = trace.moments.last().unwrap();
     assert!(last.lag.unwrap() > 0.0 && last.decided[&"sink".into()] >= 3);
     assert!(last.coming_in.unwrap() > 2690.0 && last.processed.unwrap() < 1001.0);

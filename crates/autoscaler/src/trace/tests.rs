@@ -17,7 +17,7 @@ fn moment(minute: i64, ran: u32, decided: Option<u32>) -> Moment {
 }
 
 fn decision(minute: i64, current: u32, new: u32, outcome: Outcome) -> Decision {
-    let judgement = Judgement {
+    let decision = VertexDecision {
         current,
         new,
         is_outside: true,
@@ -27,7 +27,7 @@ fn decision(minute: i64, current: u32, new: u32, outcome: Outcome) -> Decision {
         limited: None,
         waits_until: None,
     };
-    let changes = [("a".into(), judgement)].into();
+    let changes = [("a".into(), decision)].into();
     Decision { at: at(minute), outcome, changes, config: BTreeMap::new(), cost: None }
 }
 

@@ -217,7 +217,7 @@ impl<K: Scaled> Turn<K> {
             state,
             outcome,
             evaluation,
-            judgements,
+            decisions,
             scalings,
             excluded,
             cost,
@@ -271,7 +271,7 @@ impl<K: Scaled> Turn<K> {
         if is_decision {
             tracing::info!(%outcome, changes = changes.join(", "), "the autoscaler decided");
         } else {
-            let judged = judgements.len();
+            let judged = decisions.len();
             tracing::debug!(%outcome, judged, "the autoscaler looked");
         }
         self.tell(&events, now, context).await;

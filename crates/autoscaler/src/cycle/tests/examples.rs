@@ -44,7 +44,7 @@ fn expected_rate(cycle: &Cycle) -> f64 {
 }
 
 fn computed(cycle: &Cycle) -> Vec<u32> {
-    cycle.judgements.values().map(|judgement| judgement.new).collect()
+    cycle.decisions.values().map(|decision| decision.new).collect()
 }
 
 fn overrides(cycle: &Cycle) -> Vec<u32> {
@@ -79,7 +79,7 @@ fn section_16_example_1_a_backlog_is_worked_off() {
     assert_eq!(cycle.outcome, Outcome::Scaled);
     assert_eq!(overrides(&cycle), [4, 4]);
     assert_eq!(expected_rate(&cycle), 2352.94);
-    let steps = &cycle.judgements[&"sink".into()].steps;
+    let steps = &cycle.decisions[&"sink".into()].steps;
     assert_eq!((steps[0].number, steps[2].number), (1875.0, 1875.0 / 588.235));
 
     job.settings.metrics_window = std::time::Duration::from_secs(2);
@@ -101,7 +101,7 @@ fn section_16_example_1_a_backlog_is_worked_off() {
     assert_eq!(cycle.outcome, Outcome::Scaled);
     assert_eq!(overrides(&cycle), [2, 2]);
     assert_eq!(expected_rate(&cycle), 900.0);
-    assert_eq!(cycle.judgements[&"sink".into()].steps[0].number, 550.0);
+    assert_eq!(cycle.decisions[&"sink".into()].steps[0].number, 550.0);
 
     job.running_since = at(5);
     let cycle = job.cycle(at(6), &example_1(0.0, 2000.0, 900.0, 1000.0, 2, 24));
@@ -158,7 +158,7 @@ fn section_16_example_3_a_source_that_does_not_tell_its_rate() {
     assert_eq!(figures.current(Metric::ScaleDownRateThreshold), 1250.0);
     assert_eq!(expected_rate(&cycle), 1000.0);
     assert_eq!(overrides(&cycle), [1]);
-    assert_eq!(cycle.judgements[&"source".into()].steps[2].number, 714.0 / 5000.0);
+    assert_eq!(cycle.decisions[&"source".into()].steps[2].number, 714.0 / 5000.0);
 
     let limited = example_3("0.6");
     assert_eq!(overrides(&limited), [2]);

@@ -102,11 +102,11 @@ proptest! {
                 let lowest = current.min(min);
                 let highest = current.max(max).min(current + room);
                 let id = VertexId::from(*id);
-                if let Some(judgement) = cycle.judgements.get(&id) {
-                    let new = judgement.new;
+                if let Some(decision) = cycle.decisions.get(&id) {
+                    let new = decision.new;
                     prop_assert!((lowest..=highest).contains(&new), "{id}: {lowest} {new} {highest}");
-                    prop_assert!(judgement.steps.iter().all(|step| !step.number.is_nan()));
-                    prop_assert!(judgement.expected_rate.is_none_or(|rate| !rate.is_nan()));
+                    prop_assert!(decision.steps.iter().all(|step| !step.number.is_nan()));
+                    prop_assert!(decision.expected_rate.is_none_or(|rate| !rate.is_nan()));
                 }
                 if let Some(decided) = cycle.state.overrides.get(&id) {
                     prop_assert!((lowest..=highest).contains(decided), "{id}: {decided}");

@@ -1,4 +1,5 @@
-//! What becomes of one vertex, step by step: each rule with the number that it made.
+//! Computes the parallelism of one vertex, as `JobVertexScaler` of the Java operator does, and keeps
+//! each rule that was applied with the number that it made.
 
 use std::fmt;
 use std::time::Duration;
@@ -16,7 +17,7 @@ use super::sample::Unscaled;
 use super::settings::Settings;
 use super::topology::{Vertex, VertexId};
 
-/// What a decision about a vertex consists of, in the order in which the rules are asked.
+/// The rules of a decision about a vertex, in the order in which they are applied.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Rule {
     /// `vertex.exclude.ids` names it.
@@ -80,7 +81,7 @@ impl fmt::Display for Rule {
     }
 }
 
-/// A rule that was asked, and the number that it made: a rate, a factor or a parallelism.
+/// A rule that was applied, and the number that it made: a rate, a factor or a parallelism.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Step {
     pub rule: Rule,
@@ -97,9 +98,9 @@ pub struct Limited {
     pub lower: u32,
 }
 
-/// What becomes of a vertex.
+/// The decision about one vertex.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Judgement {
+pub struct VertexDecision {
     pub current: u32,
     /// The current one where nothing changes.
     pub new: u32,
@@ -115,7 +116,7 @@ pub struct Judgement {
     pub waits_until: Option<Timestamp>,
 }
 
-impl Judgement {
+impl VertexDecision {
     pub fn is_change(&self) -> bool {
         self.new != self.current
     }
@@ -149,9 +150,9 @@ impl Judgement {
     }
 }
 
-/// What is known of a vertex.
+/// The facts that a decision about one vertex is made of.
 #[derive(Clone, Copy, Debug)]
-pub struct Case<'a> {
+pub struct VertexInput<'a> {
     pub id: &'a VertexId,
     pub vertex: &'a Vertex,
     pub figures: &'a Figures,
@@ -163,69 +164,69 @@ pub struct Case<'a> {
     pub settings: &'a Settings,
 }
 
-/// Judges a vertex.
-pub fn judge(case: &Case<'_>, delayed: &mut Delayed) -> Judgement {
-    let Case { id, vertex, figures, settings, .. } = *case;
+/// Decides the parallelism of a vertex.
+pub fn decide(input: &VertexInput<'_>, delayed: &mut Delayed) -> VertexDecision {
+    let VertexInput { id, vertex, figures, settings, .. } = *input;
     let current = vertex.parallelism;
-    let mut judgement = Judgement::unchanged(current);
+    let mut decision = VertexDecision::unchanged(current);
     if settings.excluded_vertices.contains(id) {
-        return judgement.keep(Rule::Excluded);
+        return decision.keep(Rule::Excluded);
     }
-    if let Some(unscaled) = case.unscaled {
-        return judgement.keep(Rule::Unscaled(unscaled));
+    if let Some(unscaled) = input.unscaled {
+        return decision.keep(Rule::Unscaled(unscaled));
     }
     let Some(rate) = Rate::new(figures.average(Metric::TrueProcessingRate)) else {
-        return judgement.keep(Rule::NoProcessingRate);
+        return decision.keep(Rule::NoProcessingRate);
     };
-    let needed = capacity(figures, settings.utilization_target, settings, Some(case.restart_time));
-    let Some(needed) = needed else { return judgement.keep(Rule::NoTargetRate) };
-    judgement.note(Rule::Capacity, needed.get());
-    judgement.note(Rule::ProcessingRate, rate.get());
-    let Some(factor) = case.factor(needed, rate, &mut judgement) else {
-        return judgement.keep(Rule::NoFactor);
+    let needed = capacity(figures, settings.utilization_target, settings, Some(input.restart_time));
+    let Some(needed) = needed else { return decision.keep(Rule::NoTargetRate) };
+    decision.note(Rule::Capacity, needed.get());
+    decision.note(Rule::ProcessingRate, rate.get());
+    let Some(factor) = input.factor(needed, rate, &mut decision) else {
+        return decision.keep(Rule::NoFactor);
     };
-    let target = case.within_limits(factor, &mut judgement);
-    let new = if target == current { current } else { case.aligned(target, &mut judgement) };
+    let target = input.within_limits(factor, &mut decision);
+    let new = if target == current { current } else { input.aligned(target, &mut decision) };
     if new == current {
         delayed.cancel(id);
-        return judgement;
+        return decision;
     }
-    judgement.expected_rate = Some(rate.get() / f64::from(current) * f64::from(new));
+    decision.expected_rate = Some(rate.get() / f64::from(current) * f64::from(new));
     let up = figures.current(Metric::ScaleUpRateThreshold);
     let down = figures.current(Metric::ScaleDownRateThreshold);
     let is_outside = rate.get() < up || rate.get() > down;
     if new > current {
         delayed.cancel(id);
-        judgement.ineffective = ineffective(case.past, current, rate.get(), settings);
-        if judgement.ineffective.is_some() && settings.is_ineffective_blocked {
-            return judgement.keep(Rule::Ineffective);
+        decision.ineffective = ineffective(input.past, current, rate.get(), settings);
+        if decision.ineffective.is_some() && settings.is_ineffective_blocked {
+            return decision.keep(Rule::Ineffective);
         }
-        judgement.new = new;
-        judgement.is_outside = is_outside;
-        return judgement;
+        decision.new = new;
+        decision.is_outside = is_outside;
+        return decision;
     }
-    case.scale_down(Recommended { at: case.now, parallelism: new, is_outside }, delayed, judgement)
+    input.scale_down(Recommended { at: input.now, parallelism: new, is_outside }, delayed, decision)
 }
 
-impl Case<'_> {
+impl VertexInput<'_> {
     /// By how much the parallelism is to change; nothing for two rates without a ratio.
-    fn factor(&self, needed: Rate, rate: Rate, judgement: &mut Judgement) -> Option<Rate> {
+    fn factor(&self, needed: Rate, rate: Rate, decision: &mut VertexDecision) -> Option<Rate> {
         let mut factor = needed.get() / rate.get();
         if let Some((min, observations)) = self.settings.observed_scalability {
             let coefficient = scaling_coefficient(self.past, min, observations);
-            judgement.note(Rule::ScalingCoefficient, coefficient);
+            decision.note(Rule::ScalingCoefficient, coefficient);
             factor /= coefficient;
         }
         let factor = Rate::new(factor)?.get();
-        judgement.note(Rule::Factor, factor);
+        decision.note(Rule::Factor, factor);
         let min = 1.0 - self.settings.scale_down_max_factor;
         let max = 1.0 + self.settings.scale_up_max_factor;
         if factor < min {
-            judgement.note(Rule::ScaleDownMaxFactor, min);
+            decision.note(Rule::ScaleDownMaxFactor, min);
             return Rate::new(min);
         }
         if factor > max {
-            judgement.note(Rule::ScaleUpMaxFactor, max);
+            decision.note(Rule::ScaleUpMaxFactor, max);
             return Rate::new(max);
         }
         Rate::new(factor)
@@ -236,10 +237,10 @@ impl Case<'_> {
         clippy::cast_sign_loss,
         reason = "a rate is not negative, and what is too large is at the limit"
     )]
-    fn within_limits(&self, factor: Rate, judgement: &mut Judgement) -> u32 {
+    fn within_limits(&self, factor: Rate, decision: &mut VertexDecision) -> u32 {
         let current = self.vertex.parallelism;
         let computed = (factor.get() * f64::from(current)).ceil().min(f64::from(i32::MAX)) as u32;
-        judgement.note(Rule::Computed, f64::from(computed));
+        decision.note(Rule::Computed, f64::from(computed));
         let (lower, upper) = self.limits();
         let max = self.vertex.max_parallelism;
         let (target, rule) = if computed > upper.min(max) {
@@ -250,7 +251,7 @@ impl Case<'_> {
         } else {
             return computed;
         };
-        judgement.note(rule, f64::from(target));
+        decision.note(rule, f64::from(target));
         target
     }
 
@@ -261,7 +262,7 @@ impl Case<'_> {
         (min_parallelism.min(current).max(1), max_parallelism.max(current))
     }
 
-    fn aligned(&self, target: u32, judgement: &mut Judgement) -> u32 {
+    fn aligned(&self, target: u32, decision: &mut VertexDecision) -> u32 {
         if !self.vertex.is_partitioned() {
             return target;
         }
@@ -272,10 +273,10 @@ impl Case<'_> {
         let to_align = align::Target { current, target, parts, max_parallelism, lower, upper };
         let aligned = align(&to_align, self.settings.alignment);
         if aligned.parallelism != target {
-            judgement.note(Rule::Alignment, f64::from(aligned.parallelism));
+            decision.note(Rule::Alignment, f64::from(aligned.parallelism));
         }
         if aligned.is_limited {
-            judgement.limited = Some(Limited {
+            decision.limited = Some(Limited {
                 expected: target,
                 actual: aligned.parallelism,
                 parts,
@@ -290,30 +291,30 @@ impl Case<'_> {
         &self,
         recommended: Recommended,
         delayed: &mut Delayed,
-        mut judgement: Judgement,
-    ) -> Judgement {
+        mut decision: VertexDecision,
+    ) -> VertexDecision {
         let interval = self.settings.scale_down_interval;
         let chosen = if interval.is_zero() {
             recommended
         } else {
             match delayed.recommend(self.id, recommended, interval) {
                 Answer::Until(time) => {
-                    judgement.waits_until = Some(time);
-                    return judgement.keep(Rule::ScaleDownInterval);
+                    decision.waits_until = Some(time);
+                    return decision.keep(Rule::ScaleDownInterval);
                 }
                 Answer::Now(chosen) => chosen,
             }
         };
-        if chosen.parallelism >= judgement.current {
+        if chosen.parallelism >= decision.current {
             // Recommended when the vertex had more than now: this is no reason to give it more.
-            return judgement.keep(Rule::ScaleDownMaximum);
+            return decision.keep(Rule::ScaleDownMaximum);
         }
         if chosen != recommended {
-            judgement.note(Rule::ScaleDownMaximum, f64::from(chosen.parallelism));
+            decision.note(Rule::ScaleDownMaximum, f64::from(chosen.parallelism));
         }
-        judgement.new = chosen.parallelism;
-        judgement.is_outside = chosen.is_outside;
-        judgement
+        decision.new = chosen.parallelism;
+        decision.is_outside = chosen.is_outside;
+        decision
     }
 }
 

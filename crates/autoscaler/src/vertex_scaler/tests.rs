@@ -57,7 +57,7 @@ impl Example {
         self
     }
 
-    fn judge_at(&self, minute: i64, delayed: &mut Delayed) -> Judgement {
+    fn decide_at(&self, minute: i64, delayed: &mut Delayed) -> VertexDecision {
         let settings = settings(&self.options);
         let inputs = match self.partitions {
             Some(_) => BTreeMap::new(),
@@ -89,7 +89,7 @@ impl Example {
         let (up, down) = (threshold(up, None), threshold(down, Some(restart_time)));
         figures.set(Metric::ScaleUpRateThreshold, up);
         figures.set(Metric::ScaleDownRateThreshold, down);
-        let case = Case {
+        let input = VertexInput {
             id: &"a".into(),
             vertex: &vertex,
             figures: &figures,
@@ -99,19 +99,19 @@ impl Example {
             now: at(minute),
             settings: &settings,
         };
-        judge(&case, delayed)
+        decide(&input, delayed)
     }
 
-    fn judge(&self) -> Judgement {
-        self.judge_at(0, &mut Delayed::default())
+    fn decide(&self) -> VertexDecision {
+        self.decide_at(0, &mut Delayed::default())
     }
 
     /// The new parallelism and whether the rate is out of bounds.
     #[track_caller]
-    fn gives(self, new: u32, is_outside: bool) -> Judgement {
-        let judgement = self.judge();
-        assert_eq!((judgement.new, judgement.is_outside), (new, is_outside), "{judgement:?}");
-        judgement
+    fn gives(self, new: u32, is_outside: bool) -> VertexDecision {
+        let decision = self.decide();
+        assert_eq!((decision.new, decision.is_outside), (new, is_outside), "{decision:?}");
+        decision
     }
 
     /// The same for all modes of alignment.
@@ -125,28 +125,28 @@ impl Example {
             (mode, "OFF", off),
             (adjust, "EVENLY_SPREAD", legacy),
         ] {
-            assert_eq!(self.clone().with(key, value).judge().new, new, "{value}");
+            assert_eq!(self.clone().with(key, value).decide().new, new, "{value}");
         }
     }
 }
 
-fn decider(judgement: &Judgement) -> (Rule, f64) {
-    let step = judgement.decider().unwrap();
+fn decider(decision: &VertexDecision) -> (Rule, f64) {
+    let step = decision.decider().unwrap();
     (step.rule, step.number)
 }
 
 #[test]
 fn section_16_example_2_half_of_it_is_enough() {
-    let judgement = example(10, 50.0, 100.0, "1.0").gives(5, true);
-    assert_eq!(decider(&judgement), (Rule::Computed, 5.0));
-    assert_eq!(judgement.expected_rate, Some(50.0));
+    let decision = example(10, 50.0, 100.0, "1.0").gives(5, true);
+    assert_eq!(decider(&decision), (Rule::Computed, 5.0));
+    assert_eq!(decision.expected_rate, Some(50.0));
     example(10, 50.0, 100.0, "1.0").hash().gives_in_modes(5, 5, 5, 5);
 }
 
 #[test]
 fn section_16_example_2_aligned_to_key_groups() {
-    let judgement = example(10, 50.0, 100.0, "0.8").hash().gives(8, false);
-    assert_eq!(decider(&judgement), (Rule::Alignment, 8.0));
+    let decision = example(10, 50.0, 100.0, "0.8").hash().gives(8, false);
+    assert_eq!(decider(&decision), (Rule::Alignment, 8.0));
     example(10, 50.0, 100.0, "0.8").hash().gives_in_modes(8, 8, 7, 8);
     example(10, 50.0, 100.0, "0.8").gives(7, false);
     example(10, 50.0, 100.0, "0.8").gives_in_modes(7, 7, 7, 7);
@@ -154,9 +154,9 @@ fn section_16_example_2_aligned_to_key_groups() {
 
 #[test]
 fn section_16_example_2_enough_as_it_is() {
-    let judgement = example(10, 80.0, 100.0, "0.8").gives(10, false);
-    assert!(!judgement.is_change());
-    assert_eq!(decider(&judgement), (Rule::Computed, 10.0));
+    let decision = example(10, 80.0, 100.0, "0.8").gives(10, false);
+    assert!(!decision.is_change());
+    assert_eq!(decider(&decision), (Rule::Computed, 10.0));
 }
 
 #[test]
@@ -171,8 +171,8 @@ fn section_16_example_2_up() {
 fn section_16_example_2_factors_are_limited() {
     let down = |factor| example(10, 10.0, 100.0, "1.0").with("scale-down.max-factor", factor);
     down("0.5").gives(5, true);
-    let judgement = down("0.6").gives(4, true);
-    let rules: Vec<_> = judgement.steps.iter().map(|step| step.rule).collect();
+    let decision = down("0.6").gives(4, true);
+    let rules: Vec<_> = decision.steps.iter().map(|step| step.rule).collect();
     assert_eq!(
         rules,
         [
@@ -194,19 +194,19 @@ fn section_16_example_2_factors_are_limited() {
 fn section_16_example_2_a_source_with_partitions() {
     let source = Example { partitions: Some(15), ..example(10, 200.0, 100.0, "1.0") };
     source.gives_in_modes(20, 20, 20, 15);
-    let legacy = source.with("scaling.key-group.partitions.adjust.mode", "EVENLY_SPREAD").judge();
+    let legacy = source.with("scaling.key-group.partitions.adjust.mode", "EVENLY_SPREAD").decide();
     let limited = Limited { expected: 20, actual: 15, parts: 15, upper: 200, lower: 1 };
     assert_eq!(legacy.limited, Some(limited));
 }
 
 #[test]
 fn limits_of_the_options() {
-    let judgement =
+    let decision =
         example(10, 1000.0, 100.0, "1.0").with("vertex.max-parallelism", "32").gives(32, true);
-    assert_eq!(decider(&judgement), (Rule::MaxParallelism, 32.0));
-    let judgement =
+    assert_eq!(decider(&decision), (Rule::MaxParallelism, 32.0));
+    let decision =
         example(10, 10.0, 100.0, "1.0").with("vertex.min-parallelism", "3").gives(3, true);
-    assert_eq!(decider(&judgement), (Rule::MinParallelism, 3.0));
+    assert_eq!(decider(&decision), (Rule::MinParallelism, 3.0));
     let of_job = Example { max_parallelism: 24, ..example(10, 1000.0, 100.0, "1.0") };
     assert_eq!(decider(&of_job.gives(24, true)), (Rule::JobMaxParallelism, 24.0));
 }
@@ -216,9 +216,9 @@ fn limits_move_nothing_by_themselves() {
     // More than the limit, and still too little.
     example(300, 6000.0, 100.0, "1.0").with("vertex.max-parallelism", "200").gives(300, false);
     // Less than the limit, and still too much.
-    let judgement =
+    let decision =
         example(2, 1.0, 100.0, "1.0").with("vertex.min-parallelism", "5").gives(2, false);
-    assert_eq!(decider(&judgement), (Rule::MinParallelism, 2.0));
+    assert_eq!(decider(&decision), (Rule::MinParallelism, 2.0));
     example(2, 1.0, 100.0, "1.0").with("vertex.min-parallelism", "0").gives(1, true);
 }
 
@@ -235,9 +235,9 @@ fn nothing_to_do_shrinks_step_by_step() {
 #[test]
 fn without_rates_there_is_no_decision() {
     let rule = |example: Example| {
-        let judgement = example.judge();
-        assert!(!judgement.is_change());
-        judgement.decider().unwrap().rule
+        let decision = example.decide();
+        assert!(!decision.is_change());
+        decision.decider().unwrap().rule
     };
     for rate in [f64::NAN, -5.0, f64::NEG_INFINITY] {
         assert_eq!(rule(example(4, 100.0, rate, "0.7")), Rule::NoProcessingRate, "{rate}");
@@ -255,18 +255,18 @@ fn a_target_utilization_of_nothing_takes_all_there_is() {
 
 #[test]
 fn excluded_vertices_stay() {
-    let judgement = example(4, 1000.0, 100.0, "0.7").with("vertex.exclude.ids", "b; a ").judge();
-    assert_eq!(decider(&judgement), (Rule::Excluded, 4.0));
+    let decision = example(4, 1000.0, 100.0, "0.7").with("vertex.exclude.ids", "b; a ").decide();
+    assert_eq!(decider(&decision), (Rule::Excluded, 4.0));
 }
 
 #[test]
 fn a_restart_has_to_be_caught_up_with() {
     // 100 / 0.5 + 100 * 300 / 600 = 250
-    let judgement = example(10, 100.0, 100.0, "0.5")
+    let decision = example(10, 100.0, 100.0, "0.5")
         .with("catch-up.duration", "10 min")
         .with("restart.time", "5 min")
         .gives(25, true);
-    assert_eq!(judgement.steps[0], Step { rule: Rule::Capacity, number: 250.0 });
+    assert_eq!(decision.steps[0], Step { rule: Rule::Capacity, number: 250.0 });
 }
 
 fn scaled_from(current: u32, new: u32, rate: f64, expected: f64) -> VertexPast {
@@ -283,8 +283,8 @@ fn an_ineffective_scale_up_is_told_and_blocks_where_asked() {
     let told = example.clone().gives(20, true);
     assert_eq!(told.ineffective, Some(Ineffective { expected: 100.0, actual: 5.0 }));
     let blocked = example.clone().with("scaling.effectiveness.detection.enabled", "true");
-    let judgement = blocked.clone().gives(10, false);
-    assert_eq!(decider(&judgement), (Rule::Ineffective, 10.0));
+    let decision = blocked.clone().gives(10, false);
+    assert_eq!(decider(&decision), (Rule::Ineffective, 10.0));
     blocked.with("scaling.effectiveness.threshold", "0.05").gives(20, true);
     // Down is not up.
     let down = Example { target: 50.0, ..example };
@@ -305,23 +305,23 @@ fn what_scales_badly_gets_more() {
     let past = past(&[(1, 100.0), (2, 160.0), (4, 200.0)]);
     let example = Example { past, ..example(4, 400.0, 200.0, "1.0") };
     example.clone().gives(8, true);
-    let judgement = example.with("observed-scalability.enabled", "true").gives(14, true);
+    let decision = example.with("observed-scalability.enabled", "true").gives(14, true);
     let coefficient = Step { rule: Rule::ScalingCoefficient, number: 0.59 };
-    assert_eq!(judgement.steps[2], coefficient);
+    assert_eq!(decision.steps[2], coefficient);
 }
 
 #[test]
 fn down_waits_and_takes_the_highest() {
     let mut delayed = Delayed::default();
-    let mut judge = |minute, target| {
+    let mut decide = |minute, target| {
         let example = example(10, target, 100.0, "1.0").with("scale-down.interval", "1 h");
-        example.judge_at(minute, &mut delayed)
+        example.decide_at(minute, &mut delayed)
     };
-    let first = judge(0, 30.0);
+    let first = decide(0, 30.0);
     assert_eq!(decider(&first), (Rule::ScaleDownInterval, 10.0));
     assert_eq!((first.new, first.waits_until), (10, Some(at(60))));
-    assert_eq!(judge(30, 70.0).new, 10);
-    let due = judge(60, 20.0);
+    assert_eq!(decide(30, 70.0).new, 10);
+    let due = decide(60, 20.0);
     assert_eq!(decider(&due), (Rule::ScaleDownMaximum, 7.0));
     assert_eq!(due.new, 7);
     // 70 of 100 was within bounds at that time, and that counts.
@@ -333,14 +333,14 @@ fn down_waits_and_takes_the_highest() {
 fn enough_or_up_ends_the_waiting() {
     for target in [100.0, 150.0] {
         let mut delayed = Delayed::default();
-        let judge = |minute, target, delayed: &mut Delayed| {
+        let decide = |minute, target, delayed: &mut Delayed| {
             let example = example(10, target, 100.0, "1.0").with("scale-down.interval", "1 h");
-            example.judge_at(minute, delayed)
+            example.decide_at(minute, delayed)
         };
-        judge(0, 30.0, &mut delayed);
-        judge(30, target, &mut delayed);
+        decide(0, 30.0, &mut delayed);
+        decide(30, target, &mut delayed);
         assert_eq!(delayed, Delayed::default());
-        assert_eq!(judge(60, 30.0, &mut delayed).new, 10);
+        assert_eq!(decide(60, 30.0, &mut delayed).new, 10);
     }
 }
 
@@ -348,17 +348,17 @@ fn enough_or_up_ends_the_waiting() {
 #[test]
 fn a_recommendation_of_earlier_is_no_reason_to_scale_up() {
     let mut delayed = Delayed::default();
-    let judge = |minute, current, delayed: &mut Delayed| {
+    let decide = |minute, current, delayed: &mut Delayed| {
         let rate = f64::from(current) * 10.0;
         let example = example(current, 30.0, rate, "1.0").with("scale-down.interval", "1 h");
-        example.judge_at(minute, delayed)
+        example.decide_at(minute, delayed)
     };
     let wide = |delayed: &mut Delayed| {
-        example(10, 80.0, 100.0, "1.0").with("scale-down.interval", "1 h").judge_at(20, delayed)
+        example(10, 80.0, 100.0, "1.0").with("scale-down.interval", "1 h").decide_at(20, delayed)
     };
-    judge(0, 10, &mut delayed);
+    decide(0, 10, &mut delayed);
     wide(&mut delayed);
-    let less = judge(61, 5, &mut delayed);
+    let less = decide(61, 5, &mut delayed);
     assert_eq!(decider(&less), (Rule::ScaleDownMaximum, 5.0));
     assert!(!less.is_change());
 }
@@ -388,15 +388,15 @@ proptest::proptest! {
             .with("vertex.min-parallelism", limits[min])
             .with("vertex.max-parallelism", limits[max])
             .with("scale-down.max-factor", ["0", "0.6", "3"][factor]);
-        let judgement = example.judge();
+        let decision = example.decide();
         let number = |text: &str| text.parse::<u32>().unwrap();
         let lower = number(limits[min]).min(current);
         let upper = number(limits[max]).max(current).min(max_parallelism.max(current));
-        proptest::prop_assert!((lower..=upper).contains(&judgement.new), "{judgement:?}");
-        proptest::prop_assert!(judgement.new > 0);
-        proptest::prop_assert!(judgement.steps.iter().all(|step| !step.number.is_nan()));
-        proptest::prop_assert!(judgement.decider().is_some());
+        proptest::prop_assert!((lower..=upper).contains(&decision.new), "{decision:?}");
+        proptest::prop_assert!(decision.new > 0);
+        proptest::prop_assert!(decision.steps.iter().all(|step| !step.number.is_nan()));
+        proptest::prop_assert!(decision.decider().is_some());
         let has_rate = Rate::new(Evaluated::average(rate).average).is_some();
-        proptest::prop_assert!(!judgement.is_change() || (has_rate && !target.is_nan()));
+        proptest::prop_assert!(!decision.is_change() || (has_rate && !target.is_nan()));
     }
 }
