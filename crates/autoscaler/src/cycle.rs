@@ -17,10 +17,10 @@ use super::evaluate::{Evaluation, Unmeasured, evaluate};
 use super::events::{Disabled, Event};
 use super::memory::{Tuning, tune};
 use super::metric::{Evaluated, Metric};
-use super::past::{self, Past, Restarts, Scaling, VertexPast};
 use super::quota::{self, Changes, Exceeded, TaskManager};
 use super::rate::two_decimals;
 use super::sample::{Reading, Unscaled, sample};
+use super::scaling_history::{self, Restarts, Scaling, ScalingHistory, VertexHistory};
 use super::settings::Settings;
 use super::topology::{Topology, VertexId};
 use super::vertex_scaler::{self, VertexDecision, VertexInput};
@@ -30,7 +30,7 @@ use super::window::{self, Discarded, Samples};
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct State {
     pub samples: Samples,
-    pub past: Past,
+    pub past: ScalingHistory,
     pub restarts: Restarts,
     /// Parallelism by vertex, as decided; it is in force until it is decided otherwise.
     pub overrides: BTreeMap<VertexId, u32>,
@@ -207,14 +207,14 @@ impl Cycle {
         self.excluded.extend(unscaled.keys().cloned());
         let window = window::add(samples, sample, now, running_since, settings);
         self.state.samples = window.samples;
-        past::trim(&mut self.state.past, now, settings);
-        past::trim_restarts(&mut self.state.restarts, now, settings);
+        scaling_history::trim(&mut self.state.past, now, settings);
+        scaling_history::trim_restarts(&mut self.state.restarts, now, settings);
         let State { samples, past, restarts, .. } = &mut self.state;
-        past::note_restart(restarts, past, topology, running_since);
+        scaling_history::note_restart(restarts, past, topology, running_since);
         if samples.len() < 2 {
             return Err(Outcome::TooFewSamples { have: samples.len() });
         }
-        let restart_time = past::restart_time(restarts, settings);
+        let restart_time = scaling_history::restart_time(restarts, settings);
         let mut evaluation =
             evaluate(samples, topology, settings, restart_time).map_err(Outcome::Unmeasured)?;
         let is_full = now >= window.full_at;
@@ -372,15 +372,15 @@ impl Cycle {
     ) {
         let Facts { now, settings, topology, .. } = *facts;
         let State { past, restarts, delayed, .. } = &mut self.state;
-        let restart_time = past::restart_time(restarts, settings);
-        let nothing = VertexPast::new();
+        let restart_time = scaling_history::restart_time(restarts, settings);
+        let nothing = VertexHistory::new();
         for (id, vertex) in topology.vertices() {
             let Some(figures) = evaluation.vertices.get_mut(id) else { continue };
             let input = VertexInput {
                 id,
                 vertex,
                 figures,
-                past: past.get(id).unwrap_or(&nothing),
+                history: past.get(id).unwrap_or(&nothing),
                 unscaled: unscaled.get(id).copied(),
                 restart_time,
                 now,

@@ -1,7 +1,7 @@
 //! What earlier scalings teach: whether they helped, and how well the vertex scales.
 
 use super::metric::Metric;
-use super::past::VertexPast;
+use super::scaling_history::VertexHistory;
 use super::settings::Settings;
 
 /// A scale-up that brought less than it should have.
@@ -15,12 +15,12 @@ pub struct Ineffective {
 /// Whether the last scaling of a vertex, if it was one up to `current`, brought too little. What
 /// cannot be compared counts as too little.
 pub fn ineffective(
-    past: &VertexPast,
+    history: &VertexHistory,
     current: u32,
     rate: f64,
     settings: &Settings,
 ) -> Option<Ineffective> {
-    let (_, last) = past.last_key_value()?;
+    let (_, last) = history.last_key_value()?;
     if last.new != current || !last.is_up() {
         return None;
     }
@@ -33,13 +33,13 @@ pub fn ineffective(
 
 /// How much of a linear growth the vertex was seen to reach, from the smallest coefficient that is
 /// believed up to 1; 1 as long as too little was seen.
-pub fn scaling_coefficient(past: &VertexPast, min: f64, observations: u32) -> f64 {
+pub fn scaling_coefficient(history: &VertexHistory, min: f64, observations: u32) -> f64 {
     const LINEAR: f64 = 1.0;
-    if past.is_empty() || u32::try_from(past.len()).unwrap_or(u32::MAX) < observations {
+    if history.is_empty() || u32::try_from(history.len()).unwrap_or(u32::MAX) < observations {
         return LINEAR;
     }
     let seen = || {
-        past.values().map(|scaling| {
+        history.values().map(|scaling| {
             let rate = scaling.figures.average(Metric::TrueProcessingRate);
             (f64::from(scaling.current), rate)
         })

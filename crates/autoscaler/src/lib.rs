@@ -19,12 +19,12 @@ pub mod feedback;
 pub mod memory;
 pub mod metric;
 pub mod names;
-pub mod past;
 pub mod quota;
 pub mod rate;
 pub mod record;
 pub mod replay;
 pub mod sample;
+pub mod scaling_history;
 pub mod settings;
 pub mod simulation;
 pub mod standing;
@@ -34,3 +34,9 @@ pub mod topology;
 pub mod trace;
 pub mod vertex_scaler;
 pub mod window;
+
+/// The former name of [`scaling_history`], which the tests of the lifecycle still import.
+#[doc(hidden)]
+pub mod past {
+    pub use crate::scaling_history::VertexHistory as VertexPast;
+}

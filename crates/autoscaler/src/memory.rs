@@ -10,8 +10,8 @@ use validation::memory_model::{TaskManagerMemory, task_manager_memory};
 use super::cycle::ConfigChanges;
 use super::evaluate::Evaluation;
 use super::metric::Metric;
-use super::past::Scaling;
 use super::rate::to_int;
+use super::scaling_history::Scaling;
 use super::settings::Settings;
 use super::topology::{ShipStrategy, Topology, VertexId};
 

@@ -11,9 +11,9 @@ use super::delayed::{Answer, Delayed, Recommended};
 use super::evaluate::capacity;
 use super::feedback::{Ineffective, ineffective, scaling_coefficient};
 use super::metric::{Figures, Metric};
-use super::past::VertexPast;
 use super::rate::Rate;
 use super::sample::Unscaled;
+use super::scaling_history::VertexHistory;
 use super::settings::Settings;
 use super::topology::{Vertex, VertexId};
 
@@ -156,7 +156,7 @@ pub struct VertexInput<'a> {
     pub id: &'a VertexId,
     pub vertex: &'a Vertex,
     pub figures: &'a Figures,
-    pub past: &'a VertexPast,
+    pub history: &'a VertexHistory,
     /// Why it is not scaled now.
     pub unscaled: Option<Unscaled>,
     pub restart_time: Duration,
@@ -197,7 +197,7 @@ pub fn decide(input: &VertexInput<'_>, delayed: &mut Delayed) -> VertexDecision 
     let is_outside = rate.get() < up || rate.get() > down;
     if new > current {
         delayed.cancel(id);
-        decision.ineffective = ineffective(input.past, current, rate.get(), settings);
+        decision.ineffective = ineffective(input.history, current, rate.get(), settings);
         if decision.ineffective.is_some() && settings.is_ineffective_blocked {
             return decision.keep(Rule::Ineffective);
         }
@@ -213,7 +213,7 @@ impl VertexInput<'_> {
     fn factor(&self, needed: Rate, rate: Rate, decision: &mut VertexDecision) -> Option<Rate> {
         let mut factor = needed.get() / rate.get();
         if let Some((min, observations)) = self.settings.observed_scalability {
-            let coefficient = scaling_coefficient(self.past, min, observations);
+            let coefficient = scaling_coefficient(self.history, min, observations);
             decision.note(Rule::ScalingCoefficient, coefficient);
             factor /= coefficient;
         }

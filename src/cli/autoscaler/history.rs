@@ -74,7 +74,7 @@ fn entries(stored: &Stored) -> Vec<Entry> {
     let mut entries: Vec<Entry> = state
         .past
         .iter()
-        .flat_map(|(id, past)| past.iter().map(move |(at, scaling)| (id, *at, scaling)))
+        .flat_map(|(id, history)| history.iter().map(move |(at, scaling)| (id, *at, scaling)))
         .map(|(id, at, scaling)| Entry {
             at,
             vertex: id.to_string(),

@@ -133,7 +133,7 @@ fn report(job: &Job, stored: Option<&Stored>) -> Report {
         last_change: state
             .past
             .get(id)
-            .and_then(|past| past.last_key_value())
+            .and_then(|history| history.last_key_value())
             .map(|(at, scaling)| Change { at: *at, from: scaling.current, to: scaling.new }),
         waits_since: state.delayed.0.get(id).map(|waiting| waiting.since),
     };
@@ -149,7 +149,12 @@ fn report(job: &Job, stored: Option<&Stored>) -> Report {
             first: times().next(),
             last: times().last(),
         },
-        last_scaling: state.past.values().filter_map(|past| past.keys().last()).max().copied(),
+        last_scaling: state
+            .past
+            .values()
+            .filter_map(|history| history.keys().last())
+            .max()
+            .copied(),
         cost: Cost::stored(kept),
         vertices: ids.into_iter().map(|id| (id.to_string(), vertex(id))).collect(),
         configuration: state.config.overrides.clone(),

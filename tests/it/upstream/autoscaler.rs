@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use autoscaler::cycle::{Cycle, Facts, Outcome, State, run};
 use autoscaler::metric::Metric;
-use autoscaler::past::restart_time;
 use autoscaler::quota::TaskManager;
 use autoscaler::sample::{Aggregate, Reading, VertexReading};
+use autoscaler::scaling_history::restart_time;
 use autoscaler::settings::{Settings, rest_timeout};
 use autoscaler::topology::{Counters, ShipStrategy, Topology, Vertex};
 use autoscaler::vertex_scaler::Rule;

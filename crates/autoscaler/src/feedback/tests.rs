@@ -4,11 +4,11 @@ use jiff::Timestamp;
 
 use super::*;
 use crate::metric::{Evaluated, Figures};
-use crate::past::Scaling;
+use crate::scaling_history::Scaling;
 use crate::settings::tests::settings;
 
 /// Scalings, oldest first: parallelism before and after, and the true rate before.
-fn past(scalings: &[(u32, u32, f64)]) -> VertexPast {
+fn history(scalings: &[(u32, u32, f64)]) -> VertexHistory {
     let scaling = |(at, (current, new, rate)): (i64, &(u32, u32, f64))| {
         let mut figures = Figures::default();
         figures.set(Metric::TrueProcessingRate, Evaluated::average(*rate));
@@ -23,7 +23,7 @@ fn past(scalings: &[(u32, u32, f64)]) -> VertexPast {
 #[test]
 fn section_5_2_a_scale_up_that_brought_too_little() {
     let settings = settings(&[]);
-    let from_1_to_2 = past(&[(1, 2, 100.0)]);
+    let from_1_to_2 = history(&[(1, 2, 100.0)]);
     // A tenth of the 100 that were expected is enough.
     assert_eq!(ineffective(&from_1_to_2, 2, 110.0, &settings), None);
     let found = ineffective(&from_1_to_2, 2, 109.0, &settings).unwrap();
@@ -34,21 +34,21 @@ fn section_5_2_a_scale_up_that_brought_too_little() {
 #[test]
 fn only_the_last_scaling_up_to_what_runs_counts() {
     let settings = settings(&[]);
-    assert_eq!(ineffective(&past(&[]), 2, 1.0, &settings), None);
-    assert_eq!(ineffective(&past(&[(1, 2, 100.0)]), 3, 1.0, &settings), None);
-    assert_eq!(ineffective(&past(&[(1, 2, 100.0), (2, 1, 200.0)]), 1, 1.0, &settings), None);
-    assert!(ineffective(&past(&[(9, 1, 1.0), (1, 2, 100.0)]), 2, 1.0, &settings).is_some());
+    assert_eq!(ineffective(&history(&[]), 2, 1.0, &settings), None);
+    assert_eq!(ineffective(&history(&[(1, 2, 100.0)]), 3, 1.0, &settings), None);
+    assert_eq!(ineffective(&history(&[(1, 2, 100.0), (2, 1, 200.0)]), 1, 1.0, &settings), None);
+    assert!(ineffective(&history(&[(9, 1, 1.0), (1, 2, 100.0)]), 2, 1.0, &settings).is_some());
 }
 
 #[test]
 fn what_cannot_be_compared_is_not_effective() {
     let settings = settings(&[]);
-    assert!(ineffective(&past(&[(1, 2, f64::NAN)]), 2, 100.0, &settings).is_some());
-    assert!(ineffective(&past(&[(1, 2, f64::INFINITY)]), 2, 100.0, &settings).is_some());
+    assert!(ineffective(&history(&[(1, 2, f64::NAN)]), 2, 100.0, &settings).is_some());
+    assert!(ineffective(&history(&[(1, 2, f64::INFINITY)]), 2, 100.0, &settings).is_some());
 }
 
 fn coefficient(scalings: &[(u32, u32, f64)]) -> f64 {
-    scaling_coefficient(&past(scalings), 0.5, 3)
+    scaling_coefficient(&history(scalings), 0.5, 3)
 }
 
 #[test]

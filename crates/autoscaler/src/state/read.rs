@@ -9,8 +9,8 @@ use serde::de::DeserializeOwned;
 use crate::cycle::ConfigChanges;
 use crate::delayed::{Delayed, Recommended, Waiting};
 use crate::metric::{Evaluated, Figures, Metric, Values};
-use crate::past::{Past, Restarts, Scaling};
 use crate::sample::Sample;
+use crate::scaling_history::{Restarts, Scaling, ScalingHistory};
 use crate::topology::VertexId;
 use crate::window::Samples;
 use config::structure::split_map;
@@ -112,7 +112,7 @@ fn compressed<T: DeserializeOwned>(value: &str) -> Result<Option<T>, String> {
     yaml(&decompress(value)?)
 }
 
-pub(super) fn history(value: &str) -> Result<Past, String> {
+pub(super) fn history(value: &str) -> Result<ScalingHistory, String> {
     let vertices: Option<BTreeMap<Text, BTreeMap<Text, ScalingText>>> = compressed(value)?;
     let scaling = |(time, of): (Text, ScalingText)| {
         let ScalingText { current_parallelism: current, new_parallelism: new, metrics } = of;

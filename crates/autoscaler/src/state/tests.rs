@@ -3,8 +3,8 @@ use jiff::SignedDuration;
 use super::*;
 use crate::cycle::ConfigChanges;
 use crate::metric::{Evaluated, Figures, Metric, Values};
-use crate::past::Scaling;
 use crate::sample::Sample;
+use crate::scaling_history::Scaling;
 
 const A: &str = "20ba6b65f97481d5570070de90e4e791";
 /// Only digits, as an id may be.
@@ -95,8 +95,8 @@ fn time(text: &str) -> Timestamp {
 fn section_10_what_the_java_operator_stored_is_read() {
     let Stored { state, set_aside, kept } = read(&stored()).unwrap();
     assert_eq!((set_aside.len(), kept.len()), (0, 0));
-    let past = &state.past[&B.into()];
-    let first = &past[&time("2023-11-14T22:14:20Z")];
+    let history = &state.past[&B.into()];
+    let first = &history[&time("2023-11-14T22:14:20Z")];
     assert_eq!((first.current, first.new), (1, 4));
     assert!(first.figures.average(Metric::TrueProcessingRate).is_infinite());
     assert_eq!(first.figures.0[&Metric::Load], Evaluated::average(0.85));

@@ -7,8 +7,8 @@ use jiff::Timestamp;
 use crate::cycle::ConfigChanges;
 use crate::delayed::Delayed;
 use crate::metric::Metric;
-use crate::past::{Past, Restarts};
 use crate::sample::Sample;
+use crate::scaling_history::{Restarts, ScalingHistory};
 use crate::topology::VertexId;
 use config::structure::join_map;
 
@@ -34,12 +34,12 @@ impl Yaml {
     }
 }
 
-pub(super) fn history(past: &Past) -> Option<String> {
-    if past.is_empty() {
+pub(super) fn history(history: &ScalingHistory) -> Option<String> {
+    if history.is_empty() {
         return None;
     }
     let mut yaml = Yaml::new();
-    for (id, scalings) in past {
+    for (id, scalings) in history {
         yaml.open(0, id.as_str(), scalings.is_empty());
         for (time, scaling) in scalings {
             yaml.open(2, &instant(*time), false);

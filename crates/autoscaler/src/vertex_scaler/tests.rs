@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::*;
 use crate::metric::Evaluated;
-use crate::past::Scaling;
+use crate::scaling_history::Scaling;
 use crate::settings::tests::settings;
 use crate::topology::{Counters, ShipStrategy};
 
@@ -17,7 +17,7 @@ struct Example {
     ship: ShipStrategy,
     partitions: Option<u32>,
     max_parallelism: u32,
-    past: VertexPast,
+    history: VertexHistory,
     options: Vec<(&'static str, &'static str)>,
     is_backlog: bool,
 }
@@ -30,7 +30,7 @@ fn example(current: u32, target: f64, rate: f64, utilization: &'static str) -> E
         ship: ShipStrategy::Rebalance,
         partitions: None,
         max_parallelism: 720,
-        past: VertexPast::new(),
+        history: VertexHistory::new(),
         options: vec![
             ("utilization.target", utilization),
             ("catch-up.duration", "0"),
@@ -93,7 +93,7 @@ impl Example {
             id: &"a".into(),
             vertex: &vertex,
             figures: &figures,
-            past: &self.past,
+            history: &self.history,
             unscaled: None,
             restart_time,
             now: at(minute),
@@ -269,7 +269,7 @@ fn a_restart_has_to_be_caught_up_with() {
     assert_eq!(decision.steps[0], Step { rule: Rule::Capacity, number: 250.0 });
 }
 
-fn scaled_from(current: u32, new: u32, rate: f64, expected: f64) -> VertexPast {
+fn scaled_from(current: u32, new: u32, rate: f64, expected: f64) -> VertexHistory {
     let mut figures = Figures::default();
     figures.set(Metric::TrueProcessingRate, Evaluated::average(rate));
     figures.set(Metric::ExpectedProcessingRate, Evaluated::of(expected));
@@ -278,8 +278,8 @@ fn scaled_from(current: u32, new: u32, rate: f64, expected: f64) -> VertexPast {
 
 #[test]
 fn an_ineffective_scale_up_is_told_and_blocks_where_asked() {
-    let past = scaled_from(5, 10, 100.0, 200.0);
-    let example = Example { past, ..example(10, 200.0, 105.0, "1.0") };
+    let history = scaled_from(5, 10, 100.0, 200.0);
+    let example = Example { history, ..example(10, 200.0, 105.0, "1.0") };
     let told = example.clone().gives(20, true);
     assert_eq!(told.ineffective, Some(Ineffective { expected: 100.0, actual: 5.0 }));
     let blocked = example.clone().with("scaling.effectiveness.detection.enabled", "true");
@@ -293,7 +293,7 @@ fn an_ineffective_scale_up_is_told_and_blocks_where_asked() {
 
 #[test]
 fn what_scales_badly_gets_more() {
-    let past = |scalings: &[(u32, f64)]| -> VertexPast {
+    let history = |scalings: &[(u32, f64)]| -> VertexHistory {
         (0..)
             .zip(scalings)
             .flat_map(|(minute, (current, rate))| {
@@ -302,8 +302,8 @@ fn what_scales_badly_gets_more() {
             })
             .collect()
     };
-    let past = past(&[(1, 100.0), (2, 160.0), (4, 200.0)]);
-    let example = Example { past, ..example(4, 400.0, 200.0, "1.0") };
+    let history = history(&[(1, 100.0), (2, 160.0), (4, 200.0)]);
+    let example = Example { history, ..example(4, 400.0, 200.0, "1.0") };
     example.clone().gives(8, true);
     let decision = example.with("observed-scalability.enabled", "true").gives(14, true);
     let coefficient = Step { rule: Rule::ScalingCoefficient, number: 0.59 };

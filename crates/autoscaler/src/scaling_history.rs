@@ -1,4 +1,4 @@
-//! What was scaled before, and how long the restarts took.
+//! The scaling history of a job: what was scaled before, and how long the restarts took.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -25,26 +25,26 @@ impl Scaling {
 }
 
 /// Scalings of one vertex by their time.
-pub type VertexPast = BTreeMap<Timestamp, Scaling>;
+pub type VertexHistory = BTreeMap<Timestamp, Scaling>;
 
 /// Scalings by vertex.
-pub type Past = BTreeMap<VertexId, VertexPast>;
+pub type ScalingHistory = BTreeMap<VertexId, VertexHistory>;
 
 /// When the job was scaled, and how long it took to run again, where that is known.
 pub type Restarts = BTreeMap<Timestamp, Option<SignedDuration>>;
 
-/// Forgets what is too old or too much. Vertices that the job has no more keep their past until it
+/// Forgets what is too old or too much. Vertices that the job has no more keep their history until it
 /// is too old: the graph may come back.
-pub fn trim(past: &mut Past, now: Timestamp, settings: &Settings) {
+pub fn trim(history: &mut ScalingHistory, now: Timestamp, settings: &Settings) {
     let from = earlier(now, settings.history_max_age);
-    past.retain(|_, of_vertex| {
+    history.retain(|_, of_vertex| {
         *of_vertex = of_vertex.split_off(&from);
         keep_newest(of_vertex, settings.history_max_count);
         !of_vertex.is_empty()
     });
 }
 
-/// The same for restarts, of which the last one always stays.
+/// Forgets restarts that are too old or too many. The last one always stays.
 pub fn trim_restarts(restarts: &mut Restarts, now: Timestamp, settings: &Settings) {
     let last = restarts.last_key_value().map(|(time, took)| (*time, *took));
     *restarts = restarts.split_off(&earlier(now, settings.history_max_age));
@@ -62,7 +62,7 @@ fn keep_newest<T>(entries: &mut BTreeMap<Timestamp, T>, max: u32) {
 /// ran, and not to when that was seen.
 pub fn note_restart(
     restarts: &mut Restarts,
-    past: &Past,
+    history: &ScalingHistory,
     topology: &Topology,
     running_since: Timestamp,
 ) {
@@ -71,7 +71,7 @@ pub fn note_restart(
     if last.get().is_some() || running_since < started {
         return;
     }
-    let mut scaled = past
+    let mut scaled = history
         .iter()
         .filter_map(|(id, of_vertex)| Some((topology.get(id)?, of_vertex.get(&started)?)))
         .peekable();

@@ -10,7 +10,7 @@ fn scaling(current: u32, new: u32) -> Scaling {
     Scaling { current, new, figures: Figures::default() }
 }
 
-fn hours(of_vertex: Option<&VertexPast>) -> Vec<i64> {
+fn hours(of_vertex: Option<&VertexHistory>) -> Vec<i64> {
     let times = of_vertex.into_iter().flat_map(BTreeMap::keys);
     times.map(|time| (time.as_second() - at(0).as_second()) / 3600).collect()
 }
@@ -32,17 +32,17 @@ fn topology(parallelism: u32) -> Topology {
 #[test]
 fn section_7_the_past_is_limited_by_age_and_count() {
     let of = |hours: &[i64]| hours.iter().map(|hour| (at(*hour), scaling(1, 2))).collect();
-    let mut past: Past = [
+    let mut history: ScalingHistory = [
         ("many".into(), of(&[10, 11, 12, 13])),
         ("old".into(), of(&[0, 5, 6])),
         ("gone".into(), of(&[0, 1])),
     ]
     .into();
-    trim(&mut past, at(29), &settings(&[]));
-    assert_eq!(hours(past.get(&"many".into())), [11, 12, 13]);
+    trim(&mut history, at(29), &settings(&[]));
+    assert_eq!(hours(history.get(&"many".into())), [11, 12, 13]);
     // A day ago is not too old.
-    assert_eq!(hours(past.get(&"old".into())), [5, 6]);
-    assert_eq!(past.get(&"gone".into()), None);
+    assert_eq!(hours(history.get(&"old".into())), [5, 6]);
+    assert_eq!(history.get(&"gone".into()), None);
 }
 
 #[test]
@@ -56,25 +56,25 @@ fn the_last_restart_always_stays() {
 
 #[test]
 fn a_restart_is_measured_once_the_job_runs_as_was_asked() {
-    let past: Past = [("a".into(), [(at(0), scaling(1, 2))].into())].into();
+    let history: ScalingHistory = [("a".into(), [(at(0), scaling(1, 2))].into())].into();
     let running_since = later(at(0), 65);
     let mut restarts: Restarts = [(at(0), None)].into();
-    note_restart(&mut restarts, &past, &topology(1), running_since);
+    note_restart(&mut restarts, &history, &topology(1), running_since);
     assert_eq!(restarts[&at(0)], None);
-    note_restart(&mut restarts, &past, &topology(2), at(-1));
+    note_restart(&mut restarts, &history, &topology(2), at(-1));
     assert_eq!(restarts[&at(0)], None, "the job has not restarted yet");
-    note_restart(&mut restarts, &past, &topology(2), running_since);
+    note_restart(&mut restarts, &history, &topology(2), running_since);
     assert_eq!(restarts[&at(0)], Some(SignedDuration::from_secs(65)));
     // It stays at the first measurement.
-    note_restart(&mut restarts, &past, &topology(2), at(5));
+    note_restart(&mut restarts, &history, &topology(2), at(5));
     assert_eq!(restarts[&at(0)], Some(SignedDuration::from_secs(65)));
 }
 
 #[test]
 fn without_its_scaling_a_restart_is_not_measured() {
     let mut restarts: Restarts = [(at(0), None)].into();
-    note_restart(&mut restarts, &Past::new(), &topology(2), at(1));
-    let elsewhere: Past = [("b".into(), [(at(0), scaling(1, 2))].into())].into();
+    note_restart(&mut restarts, &ScalingHistory::new(), &topology(2), at(1));
+    let elsewhere: ScalingHistory = [("b".into(), [(at(0), scaling(1, 2))].into())].into();
     note_restart(&mut restarts, &elsewhere, &topology(2), at(1));
     assert_eq!(restarts[&at(0)], None);
 }
