@@ -13,7 +13,9 @@ pub mod cost;
 pub mod cycle;
 pub mod delayed;
 pub mod effects;
+pub mod eligibility;
 pub mod evaluate;
+pub mod event_limiter;
 pub mod events;
 pub mod feedback;
 pub mod memory;
@@ -27,9 +29,7 @@ pub mod sample;
 pub mod scaling_history;
 pub mod settings;
 pub mod simulation;
-pub mod standing;
 pub mod state;
-pub mod told;
 pub mod topology;
 pub mod trace;
 pub mod vertex_scaler;
@@ -39,4 +39,10 @@ pub mod window;
 #[doc(hidden)]
 pub mod past {
     pub use crate::scaling_history::VertexHistory as VertexPast;
+}
+
+/// The former name of [`eligibility`], which the tests of the lifecycle still import.
+#[doc(hidden)]
+pub mod standing {
+    pub use crate::eligibility::{Signs, job_to_measure};
 }

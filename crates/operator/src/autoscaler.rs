@@ -17,7 +17,7 @@ use api::job::JobSpec;
 use api::reconciled::{StoredSpec, running_spec};
 use api::session_job::{FlinkSessionJob, FlinkSessionJobSpec, SessionJobStatus};
 use api::status::DeploymentStatus;
-use autoscaler::standing::Signs;
+use autoscaler::eligibility::Signs;
 use clients::flink::Client;
 use config::cluster::{ResourceId, deploy_config};
 use config::session_job::{JobSpecs, job_config};

@@ -11,8 +11,8 @@ use tokio_util::task::TaskTracker;
 
 use crate::context::{Context, lock};
 use autoscaler::cycle::ConfigChanges;
+use autoscaler::event_limiter::EventLimiter;
 use autoscaler::state::Stored;
-use autoscaler::told::Told;
 use autoscaler::topology::VertexId;
 use clients::cluster::autoscaler::Kept;
 use clients::flink::scaling::Names;
@@ -63,7 +63,7 @@ pub(super) struct Book {
     pub(super) begun: Option<Instant>,
     /// Held while what is stored changes.
     pub(super) gate: Arc<tokio::sync::Mutex<()>>,
-    pub(super) told: Told,
+    pub(super) event_limiter: EventLimiter,
 }
 
 /// What is in force, or why that is not known.
@@ -99,8 +99,8 @@ pub(super) struct Work {
 
 impl Book {
     pub(super) fn new(number: u64, in_force: Decided, work: Option<Work>) -> Self {
-        let (gate, told) = (Arc::default(), Told::default());
-        Self { number, in_force, work, begun: None, gate, told }
+        let (gate, event_limiter) = (Arc::default(), EventLimiter::default());
+        Self { number, in_force, work, begun: None, gate, event_limiter }
     }
 }
 
@@ -139,7 +139,8 @@ impl Autoscalers {
         let mut books = lock(&self.books);
         let mut book = Book::new(number, in_force, work);
         if let Some(former) = books.remove(uid) {
-            (book.gate, book.told, book.begun) = (former.gate, former.told, former.begun);
+            (book.gate, book.event_limiter, book.begun) =
+                (former.gate, former.event_limiter, former.begun);
         }
         books.insert(uid.to_owned(), book);
     }

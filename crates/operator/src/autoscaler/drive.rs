@@ -20,12 +20,12 @@ use api::status::JobStatus;
 use autoscaler::advice;
 use autoscaler::cost::{self, Pods};
 use autoscaler::cycle::{self, Cycle, Facts, Outcome, State};
+use autoscaler::eligibility::{Ineligible, job_to_measure};
 use autoscaler::evaluate::Evaluation;
 use autoscaler::events::Event;
 use autoscaler::metric::TOLD;
 use autoscaler::quota::TaskManager;
 use autoscaler::settings::{Settings, rest_timeout};
-use autoscaler::standing::{Hold, job_to_measure};
 use autoscaler::state;
 use autoscaler::window::later;
 use clients::cluster;
@@ -50,7 +50,7 @@ pub(crate) fn follow<K: Scaled>(
     let shared = context.autoscalers.context()?;
     let Switch::On(config) = switch(resource, cluster, operator) else { return None };
     let uid = resource.uid().unwrap_or_default();
-    let hold = |hold: Hold| {
+    let hold = |hold: Ineligible| {
         tracing::debug!(%hold, "the autoscaler holds");
         context.metrics.forget_scaling_figures(&uid);
     };
@@ -287,10 +287,10 @@ impl<K: Scaled> Turn<K> {
     async fn tell(&self, events: &[Event], now: Timestamp, context: &Context) {
         for event in events {
             let Event { key, interval, parallelism, .. } = event;
-            let is_told = context.autoscalers.with_same(&self.uid, self.number, |book| {
-                book.told.is_told(key, *interval, *parallelism, now)
+            let is_suppressed = context.autoscalers.with_same(&self.uid, self.number, |book| {
+                book.event_limiter.is_suppressed(key, *interval, *parallelism, now)
             });
-            if is_told != Some(true) {
+            if is_suppressed != Some(true) {
                 tell_with(&self.resource, event, context).await;
             }
         }

@@ -9,19 +9,19 @@ use super::job::Book;
 use super::view::JobView;
 use super::{Cluster, Shared};
 use api::status::JobStatusState;
-use autoscaler::told::Told;
+use autoscaler::event_limiter::EventLimiter;
 use clients::flink::jobs::{JobOverview, JobState};
 
 /// Jobs of a cluster that are looked after.
 const JOBS_MAX: usize = 1000;
 /// An error that stays the same is logged again after this time.
-const TOLD_AGAIN: std::time::Duration = std::time::Duration::from_mins(30);
+const REPEAT_INTERVAL: std::time::Duration = std::time::Duration::from_mins(30);
 
 /// Looks after the jobs of a cluster until the process is asked to stop.
 pub(super) async fn follow(cluster: Cluster, shared: Arc<Shared>) {
-    let (mut books, mut told) = (BTreeMap::new(), Told::default());
+    let (mut books, mut event_limiter) = (BTreeMap::new(), EventLimiter::default());
     loop {
-        turn(&cluster, &shared, &mut books, &mut told).await;
+        turn(&cluster, &shared, &mut books, &mut event_limiter).await;
         let pause = tokio::time::sleep(shared.settings.interval);
         if shared.stop.run_until_cancelled(pause).await.is_none() {
             return;
@@ -33,7 +33,7 @@ async fn turn(
     cluster: &Cluster,
     shared: &Shared,
     books: &mut BTreeMap<String, Book>,
-    told: &mut Told,
+    event_limiter: &mut EventLimiter,
 ) {
     let listing = shared.stop.run_until_cancelled(cluster.client.jobs_overview());
     let listed = match listing.await {
@@ -43,7 +43,7 @@ async fn turn(
             // Nothing is concluded about the jobs.
             let problem = error.to_string();
             let now = jiff::Timestamp::now();
-            if !told.is_told(&problem, Some(TOLD_AGAIN), None, now) {
+            if !event_limiter.is_suppressed(&problem, Some(REPEAT_INTERVAL), None, now) {
                 tracing::warn!(cluster = cluster.url, problem, "the jobs cannot be listed");
             }
             shared.view.unreachable(&cluster.url, problem);
@@ -56,7 +56,9 @@ async fn turn(
         |job: &JobOverview| !job.state.is_globally_terminal() || books.contains_key(&job.id);
     jobs.retain(of_interest);
     let skipped = jobs.len().saturating_sub(JOBS_MAX);
-    if skipped > 0 && !told.is_told("jobs", Some(TOLD_AGAIN), None, jiff::Timestamp::now()) {
+    if skipped > 0
+        && !event_limiter.is_suppressed("jobs", Some(REPEAT_INTERVAL), None, jiff::Timestamp::now())
+    {
         let cluster = &cluster.url;
         tracing::warn!(cluster, skipped, "only {JOBS_MAX} jobs of a cluster are looked after");
     }

@@ -17,11 +17,11 @@ use autoscaler::advice;
 use autoscaler::bounds::{Bounds, wanted};
 use autoscaler::cycle::{self, Cycle, Facts, Outcome};
 use autoscaler::evaluate::Evaluation;
+use autoscaler::event_limiter::EventLimiter;
 use autoscaler::events::{Disabled, Event};
 use autoscaler::quota::TaskManager;
 use autoscaler::settings::{Settings, rest_timeout, set_over};
 use autoscaler::state::{self, Stored, Written};
-use autoscaler::told::Told;
 use autoscaler::topology::{Topology, VertexId};
 use autoscaler::window::later;
 use clients::flink::Client;
@@ -41,7 +41,7 @@ const CONFIG_AGE_MAX: Duration = Duration::from_mins(5);
 /// How long a call to Flink may take unless the options say otherwise.
 const REQUEST_DEADLINE: Duration = Duration::from_secs(10);
 /// An error that stays the same is logged again after this time.
-const TOLD_AGAIN: Duration = Duration::from_mins(30);
+const REPEAT_INTERVAL: Duration = Duration::from_mins(30);
 
 /// What is known of a job.
 pub(super) struct Book {
@@ -52,7 +52,7 @@ pub(super) struct Book {
     work: Option<Work>,
     names: Names,
     config: Option<(Instant, FlinkConfig)>,
-    told: Told,
+    event_limiter: EventLimiter,
     seen: Seen,
 }
 
@@ -107,7 +107,7 @@ impl Book {
             work: None,
             names: Names::default(),
             config: None,
-            told: Told::default(),
+            event_limiter: EventLimiter::default(),
             seen: Seen::default(),
         }
     }
@@ -148,7 +148,7 @@ impl Book {
             }
         };
         self.seen.errors += 1;
-        if !self.told.is_told(&reason, Some(TOLD_AGAIN), None, now) {
+        if !self.event_limiter.is_suppressed(&reason, Some(REPEAT_INTERVAL), None, now) {
             tracing::warn!(cluster, job, reason, "the autoscaler does not decide");
         }
         self.seen.error = Some(reason);
@@ -195,7 +195,7 @@ impl Book {
 
     /// Tells something once in a while.
     fn remark(&mut self, text: &str) {
-        if !self.told.is_told(text, Some(TOLD_AGAIN), None, Timestamp::now()) {
+        if !self.event_limiter.is_suppressed(text, Some(REPEAT_INTERVAL), None, Timestamp::now()) {
             tracing::warn!(cluster = self.cluster, job = self.job_id, "{text}");
         }
     }
@@ -381,7 +381,7 @@ impl Book {
     fn tell(&mut self, events: &[Event], now: Timestamp) {
         for event in events {
             let Event { is_warning, reason, message, key, interval, parallelism } = event;
-            if self.told.is_told(key, *interval, *parallelism, now) {
+            if self.event_limiter.is_suppressed(key, *interval, *parallelism, now) {
                 continue;
             }
             let (cluster, job) = (&self.cluster, &self.job_id);

@@ -1,11 +1,11 @@
-//! Whether a job is to be measured and judged now.
+//! Decides if a job may be measured and scaled now.
 
 use api::job::{JobSpec, JobState};
 use api::status::{
     JobStatus, JobStatusState, LifecycleState, ReconciliationState, ReconciliationStatus,
 };
 
-/// What of a resource it depends on.
+/// The parts of a resource that decide about its eligibility.
 #[derive(Clone, Copy, Debug)]
 pub struct Signs<'a> {
     /// Of the spec.
@@ -18,9 +18,9 @@ pub struct Signs<'a> {
     pub is_deleting: bool,
 }
 
-/// Why nothing is decided about a job now.
+/// The reason that a job is neither measured nor scaled now.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
-pub enum Hold {
+pub enum Ineligible {
     #[error("there is no job")]
     NoJob,
     #[error("the resource is being deleted")]
@@ -41,25 +41,25 @@ pub enum Hold {
 ///
 /// # Errors
 /// Why it is left alone.
-pub fn job_to_measure<'a>(signs: &Signs<'a>) -> Result<&'a str, Hold> {
+pub fn job_to_measure<'a>(signs: &Signs<'a>) -> Result<&'a str, Ineligible> {
     let Signs { job, status, reconciliation, lifecycle, .. } = *signs;
-    let Some(job) = job else { return Err(Hold::NoJob) };
+    let Some(job) = job else { return Err(Ineligible::NoJob) };
     if signs.is_deleting {
-        return Err(Hold::Deleting);
+        return Err(Ineligible::Deleting);
     }
     if job.state == JobState::Suspended {
-        return Err(Hold::Suspended);
+        return Err(Ineligible::Suspended);
     }
     let has_spec = reconciliation.last_reconciled_spec.is_some();
     if !has_spec || signs.observed_generation != Some(signs.generation) {
-        return Err(Hold::NotReconciled);
+        return Err(Ineligible::NotReconciled);
     }
     if reconciliation.state != ReconciliationState::Deployed {
-        return Err(Hold::Moving);
+        return Err(Ineligible::Moving);
     }
     let id = status.job_id.as_deref().filter(|_| status.state == Some(JobStatusState::Running));
-    let Some(id) = id else { return Err(Hold::NotRunning) };
-    if lifecycle == Some(LifecycleState::Stable) { Ok(id) } else { Err(Hold::NotStable) }
+    let Some(id) = id else { return Err(Ineligible::NotRunning) };
+    if lifecycle == Some(LifecycleState::Stable) { Ok(id) } else { Err(Ineligible::NotStable) }
 }
 
 #[cfg(test)]
@@ -69,7 +69,7 @@ mod tests {
     /// A job that is to be measured, but for the change.
     fn check(
         change: impl FnOnce(&mut JobSpec, &mut JobStatus, &mut ReconciliationStatus),
-    ) -> Option<Hold> {
+    ) -> Option<Ineligible> {
         let (mut job, mut status) = (JobSpec::default(), JobStatus::default());
         status.job_id = Some("j".to_owned());
         status.state = Some(JobStatusState::Running);
@@ -105,13 +105,13 @@ mod tests {
 
     #[test]
     fn a_job_that_moves_is_left_alone() {
-        assert_eq!(check(|job, _, _| job.state = JobState::Suspended), Some(Hold::Suspended));
+        assert_eq!(check(|job, _, _| job.state = JobState::Suspended), Some(Ineligible::Suspended));
         for state in [
             ReconciliationState::Upgrading,
             ReconciliationState::RollingBack,
             ReconciliationState::RolledBack,
         ] {
-            assert_eq!(check(|_, _, of| of.state = state), Some(Hold::Moving));
+            assert_eq!(check(|_, _, of| of.state = state), Some(Ineligible::Moving));
         }
         for state in [
             JobStatusState::Created,
@@ -119,9 +119,15 @@ mod tests {
             JobStatusState::Reconciling,
             JobStatusState::Finished,
         ] {
-            assert_eq!(check(|_, status, _| status.state = Some(state)), Some(Hold::NotRunning));
+            assert_eq!(
+                check(|_, status, _| status.state = Some(state)),
+                Some(Ineligible::NotRunning)
+            );
         }
-        assert_eq!(check(|_, _, of| of.last_reconciled_spec = None), Some(Hold::NotReconciled));
+        assert_eq!(
+            check(|_, _, of| of.last_reconciled_spec = None),
+            Some(Ineligible::NotReconciled)
+        );
     }
 
     #[test]
@@ -136,10 +142,10 @@ mod tests {
         (status.job_id, status.state) = (Some("j".to_owned()), Some(JobStatusState::Running));
         let signs = signs(&job, &status, &reconciliation);
         let hold = |signs| job_to_measure(&signs).err();
-        assert_eq!(hold(Signs { generation: 3, ..signs }), Some(Hold::NotReconciled));
-        assert_eq!(hold(Signs { is_deleting: true, ..signs }), Some(Hold::Deleting));
-        assert_eq!(hold(Signs { job: None, ..signs }), Some(Hold::NoJob));
+        assert_eq!(hold(Signs { generation: 3, ..signs }), Some(Ineligible::NotReconciled));
+        assert_eq!(hold(Signs { is_deleting: true, ..signs }), Some(Ineligible::Deleting));
+        assert_eq!(hold(Signs { job: None, ..signs }), Some(Ineligible::NoJob));
         let lifecycle = Some(LifecycleState::Deployed);
-        assert_eq!(hold(Signs { lifecycle, ..signs }), Some(Hold::NotStable));
+        assert_eq!(hold(Signs { lifecycle, ..signs }), Some(Ineligible::NotStable));
     }
 }
