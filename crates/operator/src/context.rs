@@ -18,11 +18,11 @@ use super::kind::Kept;
 use super::listener::{Listener, Listeners};
 use super::live::Live;
 use super::nodes::Nodes;
+use super::request_slots::RequestSlots;
 use super::snapshot::index::ByJob;
 use super::transient_failures::TransientFailures;
 use super::validator::{Desk, Validator};
 use super::watch_freshness::{Sighting, Trust};
-use super::way::Ways;
 use api::deployment::FlinkDeployment;
 use api::session_job::FlinkSessionJob;
 use api::state_snapshot::FlinkStateSnapshot;
@@ -83,7 +83,7 @@ pub struct Context {
     pub(super) autoscalers: Autoscalers,
     pub(super) nodes: Nodes,
     /// Passes that wait for Flink and hold up no others.
-    pub(super) ways: Ways,
+    pub(super) request_slots: RequestSlots,
     told_exceptions: Mutex<HashMap<String, ToldExceptions>>,
     /// The newest that this process knows of JobManagers beside their watch, by the resource's uid.
     sightings: Mutex<HashMap<String, Sighting>>,
@@ -130,7 +130,7 @@ impl Context {
             session_jobs: Kept::default(),
             autoscalers: Autoscalers::default(),
             nodes: Nodes::default(),
-            ways: Ways::default(),
+            request_slots: RequestSlots::default(),
             told_exceptions: Mutex::default(),
             sightings: Mutex::default(),
             api_server_health: ApiServerHealth::default(),

@@ -19,9 +19,9 @@ use super::failures::Failures;
 use super::kind::{Feed, Guarded, Operated, Sight, woken};
 use super::observe::tell;
 use super::pass::{self, Again, reconcile, retry_after};
+use super::request_slots::{Cancellation, PassRun};
 use super::unlisted::Unlisted;
 use super::watching;
-use super::way::{Reins, Take};
 use clients::cluster;
 use config::options;
 use metrics::Sighting;
@@ -39,7 +39,7 @@ pub(super) struct Settings {
     pub(super) label_selector: Option<String>,
     /// Passes of one kind and scope at the same time.
     pub(super) concurrency: u16,
-    pub(super) reins: Reins,
+    pub(super) cancellation: Cancellation,
 }
 
 /// Runs the controller of a kind until it is asked to stop, once the API server has the kind.
@@ -47,7 +47,7 @@ pub(super) fn spawn<K: Operated>(feed: Feed<K>, settings: Settings) -> JoinHandl
     tokio::spawn(async move {
         let scope = feed.namespace.as_deref().unwrap_or("all namespaces");
         let name = format!("{} in {scope}", K::kind(&()));
-        let stop = settings.reins.stop.clone();
+        let stop = settings.cancellation.stop.clone();
         let _watched = settings.context.health.worker(name, stop.clone());
         tokio::select! {
             () = stop.cancelled() => return,
@@ -59,7 +59,7 @@ pub(super) fn spawn<K: Operated>(feed: Feed<K>, settings: Settings) -> JoinHandl
 
 async fn run<K: Operated>(feed: Feed<K>, settings: Settings) {
     let Feed { namespace, store, writer, wakes, is_listed } = feed;
-    let Settings { context, label_selector, concurrency, reins } = settings;
+    let Settings { context, label_selector, concurrency, cancellation } = settings;
     let mut config = watching::config();
     if let Some(selector) = &label_selector {
         config = config.labels(selector);
@@ -90,7 +90,7 @@ async fn run<K: Operated>(feed: Feed<K>, settings: Settings) {
         .applied_objects()
         .predicate_filter(what_wakes, PredicateConfig::default());
     let failures = Arc::new(Failures::of(store.clone()));
-    let (stop, seen) = (reins.stop.clone(), store.clone());
+    let (stop, seen) = (cancellation.stop.clone(), store.clone());
     // A controller waits for its first list before anything else, and would for ever where that
     // may not be read. Until then it has begun no pass, so that nothing is cut off.
     let has_nothing = async move {
@@ -102,18 +102,18 @@ async fn run<K: Operated>(feed: Feed<K>, settings: Settings) {
     let work = Controller::for_stream(stream, store)
         .with_config(Config::default().concurrency(concurrency))
         .reconcile_on(woken(wakes))
-        .graceful_shutdown_on(reins.stop.clone().cancelled_owned())
+        .graceful_shutdown_on(cancellation.stop.clone().cancelled_owned())
         .run(
             move |resource: Arc<Guarded<K>>, context: Arc<Context>| {
                 let (failures, of) = (Arc::clone(&failures), Arc::clone(&resource));
-                let take = Take {
+                let run = PassRun {
                     pass: reconcile(Arc::clone(&resource), Arc::clone(&context)),
                     end: move |ended| again(ended, &of, &failures),
                     resource,
                     context: Arc::clone(&context),
-                    reins: reins.clone(),
+                    cancellation: cancellation.clone(),
                 };
-                async move { Ok::<_, Infallible>(context.ways.take(take).await) }
+                async move { Ok::<_, Infallible>(context.request_slots.run(run).await) }
             },
             |_, never, _| match *never {},
             context,

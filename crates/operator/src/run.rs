@@ -18,12 +18,12 @@ use super::controller::{self, Settings};
 use super::etcd_restore;
 use super::nodes;
 use super::observe::tell;
+use super::request_slots::Cancellation;
 use super::resource::flush;
 use super::retention;
 use super::scopes::{FLUSH_MAX, Moved, Scope, Scopes, finish, shown, termination_timeout};
 use super::validator::{Judged, Kind};
 use super::vitals;
-use super::way::Reins;
 use api::deployment::FlinkDeployment;
 use api::session_job::FlinkSessionJob;
 use config::namespaces::Namespaces;
@@ -143,7 +143,7 @@ pub fn start_part(
         label_selector: label_selector.map(str::to_owned),
         // Scopes that are opened later have the same.
         concurrency: controller::concurrency(&context),
-        reins: Reins { stop: stop.clone(), ..Reins::default() },
+        cancellation: Cancellation { stop: stop.clone(), ..Cancellation::default() },
     };
     let mut scopes = Scopes::new(settings, wants_snapshots);
     let wanted = Wanted { watch: watch.clone(), part };
@@ -239,9 +239,9 @@ impl Operator {
         let end = Instant::now() + termination_timeout(&self.context);
         let mut is_orderly = self.scopes.finish(end).await;
         is_orderly &= finish(&mut self.tasks, end).await;
-        if tokio::time::timeout_at(end, self.context.ways.finish()).await.is_err() {
+        if tokio::time::timeout_at(end, self.context.request_slots.finish()).await.is_err() {
             is_orderly = false;
-            self.context.ways.abandon();
+            self.context.request_slots.abandon();
         }
         if tokio::time::timeout_at(end, self.context.autoscalers.finish()).await.is_err() {
             is_orderly = false;
@@ -267,7 +267,7 @@ impl Operator {
         for task in &self.tasks {
             task.abort();
         }
-        self.context.ways.abandon();
+        self.context.request_slots.abandon();
         self.context.autoscalers.abandon();
     }
 }

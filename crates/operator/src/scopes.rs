@@ -21,9 +21,9 @@ use super::context::{Context, lock, now};
 use super::controller::{self, Settings, api};
 use super::observe::tell;
 use super::pod_watch::follow_pods;
+use super::request_slots::Cancellation;
 use super::resource::flush;
 use super::watching;
-use super::way::Reins;
 use ::api::deployment::FlinkDeployment;
 use clients::cluster::workload::Workload;
 use config::options;
@@ -45,7 +45,7 @@ pub(super) struct Scopes {
 }
 
 struct Open {
-    reins: Reins,
+    cancellation: Cancellation,
     tasks: Vec<JoinHandle<()>>,
 }
 
@@ -77,7 +77,7 @@ impl Scopes {
         former
             .iter()
             .filter_map(|scope| opened.get(scope))
-            .for_each(|open| open.reins.stop.cancel());
+            .for_each(|open| open.cancellation.stop.cancel());
         let end = Instant::now() + termination_timeout(&self.settings.context);
         for scope in former {
             if let Some(open) = opened.get_mut(&scope) {
@@ -98,9 +98,9 @@ impl Scopes {
 
     fn open(&self, scope: &Scope) -> Open {
         let context = &self.settings.context;
-        let stop = self.settings.reins.stop.child_token();
-        let reins = Reins { stop: stop.clone(), ..Reins::default() };
-        let settings = Settings { reins: reins.clone(), ..self.settings.clone() };
+        let stop = self.settings.cancellation.stop.child_token();
+        let cancellation = Cancellation { stop: stop.clone(), ..Cancellation::default() };
+        let settings = Settings { cancellation: cancellation.clone(), ..self.settings.clone() };
         let labels = settings.label_selector.clone();
         let (reader, writer) = store();
         let clusters: Api<Workload> = api(context, scope.as_deref());
@@ -130,19 +130,19 @@ impl Scopes {
             let work = stop.clone().run_until_cancelled_owned(work);
             tasks.push(tokio::spawn(work.map(move |_| drop(watched))));
         }
-        Open { reins, tasks }
+        Open { cancellation, tasks }
     }
 
     /// Ends what was stopped: its passes until `end`.
     async fn close(&self, scope: &Scope, open: &mut Open, end: Instant) {
         let context = &self.settings.context;
-        let Open { reins, tasks } = open;
+        let Open { cancellation, tasks } = open;
         let mut is_orderly = finish(tasks, end).await;
-        reins.away.close();
-        if tokio::time::timeout_at(end, reins.away.wait()).await.is_err() {
+        cancellation.away.close();
+        if tokio::time::timeout_at(end, cancellation.away.wait()).await.is_err() {
             is_orderly = false;
-            reins.drop.cancel();
-            reins.away.wait().await;
+            cancellation.drop.cancel();
+            cancellation.away.wait().await;
         }
         if !is_orderly {
             let scope = shown(scope);
@@ -171,7 +171,7 @@ impl Scopes {
     pub(super) async fn finish(&mut self, end: Instant) -> bool {
         let mut is_orderly = true;
         for open in self.opened.get_mut().values() {
-            open.reins.stop.cancel();
+            open.cancellation.stop.cancel();
         }
         for open in self.opened.get_mut().values_mut() {
             is_orderly &= finish(&mut open.tasks, end).await;
@@ -182,7 +182,7 @@ impl Scopes {
     /// Drops whatever runs, where it is.
     pub(super) fn abandon(&mut self) {
         for open in self.opened.get_mut().values() {
-            open.reins.stop.cancel();
+            open.cancellation.stop.cancel();
             open.tasks.iter().for_each(JoinHandle::abort);
         }
     }

@@ -1,9 +1,10 @@
-//! A pass that waits for its JobManager makes way for others.
+//! Slots for passes that wait for a request to their JobManager.
 //!
-//! Passes of a kind run at the same time up to a bound. One whose JobManager does not answer leaves
-//! its place and goes on beside the others, so that a thousand JobManagers that accept connections
-//! and never answer hold up no other resource. It comes back to the API server in turn with the
-//! others of its like, and rests the longer the longer it waited.
+//! Passes of a kind run at the same time up to a bound. A pass whose JobManager does not answer leaves
+//! the slot of its controller and continues in a task of its own. A thousand JobManagers that accept
+//! connections and never answer therefore hold up no other resource. Few of these passes resume at the
+//! same time, because they then load the API server. The longer a pass waited, the longer is the pause
+//! before the next one.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -22,47 +23,47 @@ use super::kind::{Guarded, Operated};
 use super::pass::{self, Again};
 use clients::flink::patience::{self, Patience};
 
-/// Passes that wait for Flink beside those that have a place; beyond it they keep their places.
-const AWAY_MAX: usize = 2000;
-/// Passes that came back from waiting and work at the same time.
-const BACK_MAX: usize = 16;
-/// A pass that waited for Flink is followed by a rest so many times as long, or longer.
+/// Passes that may wait for Flink outside of their controllers. Any more keep the slots they have.
+const WAITING_MAX: usize = 2000;
+/// Passes that may work at the same time after they waited outside of their controllers.
+const RESUMED_MAX: usize = 16;
+/// The pause after a pass that waited for Flink is at least the time it waited, times this.
 const REST_FACTOR: u32 = 3;
-/// The longest rest for that reason.
+/// The longest pause for that reason.
 const REST_MAX: Duration = Duration::from_secs(30);
 
-/// The passes that have left their places.
-pub(super) struct Ways {
+/// The passes that have left the slots of their controllers, and the slots they use instead.
+pub(super) struct RequestSlots {
     away: Mutex<HashMap<String, Absence>>,
-    room: Arc<Semaphore>,
-    turns: Arc<Semaphore>,
+    wait_slots: Arc<Semaphore>,
+    resume_slots: Arc<Semaphore>,
     tasks: TaskTracker,
-    /// Nobody rests any more.
+    /// Ends all pauses.
     stop: CancellationToken,
-    /// Whatever runs is dropped, where it is.
+    /// Drops the passes that are away, wherever they are.
     drop: CancellationToken,
 }
 
-/// What the passes of one namespace are stopped with, or those of the whole cluster.
+/// Stops the passes of one namespace, or those of the whole cluster.
 #[derive(Clone, Default)]
-pub(super) struct Reins {
-    /// No pass begins any more.
+pub(super) struct Cancellation {
+    /// Lets no further pass begin.
     pub(super) stop: CancellationToken,
-    /// Those that are away are dropped, where they are.
+    /// Drops the passes that are away, wherever they are.
     pub(super) drop: CancellationToken,
-    /// Those that are away.
+    /// Waits for the passes that are away.
     pub(super) away: TaskTracker,
 }
 
-/// Where a resource is whose pass has left its place.
+/// The state of a resource whose pass has left its slot.
 enum Absence {
-    /// The pass goes on; whether another one was asked for meanwhile.
+    /// The pass continues. `is_wanted` says that another one was asked for meanwhile.
     Away { is_wanted: bool },
-    /// It has ended; cancelled by the next pass.
+    /// The pass has ended and its pause runs, which the next pass cancels.
     Resting(CancellationToken),
 }
 
-/// What comes after a pass that was away.
+/// The next step after a pass that was away.
 #[derive(Debug)]
 enum End {
     /// Another one, which was asked for meanwhile.
@@ -71,12 +72,12 @@ enum End {
     Nothing,
 }
 
-impl Default for Ways {
+impl Default for RequestSlots {
     fn default() -> Self {
         Self {
             away: Mutex::default(),
-            room: Arc::new(Semaphore::new(AWAY_MAX)),
-            turns: Arc::new(Semaphore::new(BACK_MAX)),
+            wait_slots: Arc::new(Semaphore::new(WAITING_MAX)),
+            resume_slots: Arc::new(Semaphore::new(RESUMED_MAX)),
             tasks: TaskTracker::new(),
             stop: CancellationToken::new(),
             drop: CancellationToken::new(),
@@ -84,53 +85,54 @@ impl Default for Ways {
     }
 }
 
-/// What a pass is made of that may leave its place: itself, and the pause after an error.
-pub(super) struct Take<K: Operated, P, E> {
+/// A pass that may leave its slot, and how its result becomes a pause.
+pub(super) struct PassRun<K: Operated, P, E> {
     pub(super) resource: Arc<Guarded<K>>,
     pub(super) context: Arc<Context>,
     pub(super) pass: P,
-    /// Told how the pass ended; says when to look again.
+    /// Takes the result of the pass and returns the time until the next one.
     pub(super) end: E,
-    pub(super) reins: Reins,
+    pub(super) cancellation: Cancellation,
 }
 
-impl Ways {
-    /// Makes a pass, to its end or until it waits for Flink. While it is away there is no other one
-    /// for the same resource.
-    pub(super) async fn take<K, P, E>(&self, take: Take<K, P, E>) -> Action
+impl RequestSlots {
+    /// Runs a pass to its end, or until it waits for Flink. While it is away, no other pass over the
+    /// same resource begins.
+    pub(super) async fn run<K, P, E>(&self, run: PassRun<K, P, E>) -> Action
     where
         K: Operated,
         P: Future<Output = Result<Again, pass::Error>> + Send + 'static,
         E: FnOnce(Result<Again, pass::Error>) -> Again + Send + 'static,
     {
-        let Take { resource, context, pass, end, reins } = take;
+        let PassRun { resource, context, pass, end, cancellation } = run;
         let uid = resource.uid().unwrap_or_default();
         if self.is_away(&uid) {
             return Action::await_change();
         }
-        let way = Arc::new(Way::new(Arc::clone(&self.room), Arc::clone(&self.turns)));
-        let patience: Arc<dyn Patience> = Arc::<Way>::clone(&way);
+        let slots =
+            Arc::new(PassSlots::new(Arc::clone(&self.wait_slots), Arc::clone(&self.resume_slots)));
+        let patience: Arc<dyn Patience> = Arc::<PassSlots>::clone(&slots);
         let mut task = AbortOnDropHandle::new(tokio::spawn(patience::with(patience, pass)));
         tokio::select! {
             biased;
             ended = &mut task => return action(end(joined(ended))),
-            () = way.left.notified() => {}
+            () = slots.left.notified() => {}
         }
         lock(&self.away).insert(uid.clone(), Absence::Away { is_wanted: false });
         let (dropped, shared) = (self.drop.clone(), Arc::clone(&context));
-        let Reins { stop, drop, away } = reins;
-        let pass = go_on(Gone { resource, context, task, way, end, stop });
+        let Cancellation { stop, drop, away } = cancellation;
+        let pass = continue_detached(DetachedPass { resource, context, task, slots, end, stop });
         self.tasks.spawn(away.track_future(async move {
             let pass = drop.run_until_cancelled_owned(pass);
             if dropped.run_until_cancelled_owned(pass).await.flatten().is_none() {
-                // Whoever operates its namespace again is not to wait for it.
-                lock(&shared.ways.away).remove(&uid);
+                // If the namespace is operated again, its first pass must not wait for this one.
+                lock(&shared.request_slots.away).remove(&uid);
             }
         }));
         Action::await_change()
     }
 
-    /// Whether a pass over the resource is away, which then knows that another one is wanted.
+    /// Returns `true` if a pass over the resource is away, and notes that another one is wanted.
     fn is_away(&self, uid: &str) -> bool {
         let mut away = lock(&self.away);
         match away.get_mut(uid) {
@@ -145,8 +147,8 @@ impl Ways {
         false
     }
 
-    /// Notes that the pass has ended, and says what comes then.
-    fn come_to_rest(&self, uid: &str, rests: bool) -> End {
+    /// Notes that the pass has ended, and returns the next step.
+    fn note_end(&self, uid: &str, rests: bool) -> End {
         let mut away = lock(&self.away);
         let is_wanted = matches!(away.get(uid), Some(Absence::Away { is_wanted: true }));
         if is_wanted || !rests {
@@ -158,7 +160,7 @@ impl Ways {
         End::Rest(rest)
     }
 
-    /// Waits for the passes that are away; none rests any more.
+    /// Waits for the passes that are away, and ends all pauses.
     pub(super) async fn finish(&self) {
         self.stop.cancel();
         self.tasks.close();
@@ -172,29 +174,29 @@ impl Ways {
     }
 }
 
-/// A pass that has left its place.
-struct Gone<K: Operated, E> {
+/// A pass that has left its slot.
+struct DetachedPass<K: Operated, E> {
     resource: Arc<Guarded<K>>,
     context: Arc<Context>,
     task: AbortOnDropHandle<Result<Again, pass::Error>>,
-    way: Arc<Way>,
+    slots: Arc<PassSlots>,
     end: E,
-    /// Its namespace is given up.
+    /// Cancelled when its namespace is no longer operated.
     stop: CancellationToken,
 }
 
-async fn go_on<K, E>(gone: Gone<K, E>)
+async fn continue_detached<K, E>(detached: DetachedPass<K, E>)
 where
     K: Operated,
     E: FnOnce(Result<Again, pass::Error>) -> Again + Send + 'static,
 {
-    let Gone { resource, context, task, way, end, stop } = gone;
+    let DetachedPass { resource, context, task, slots, end, stop } = detached;
     let again = end(joined(task.await));
-    let rest_min = way.end().saturating_mul(REST_FACTOR).min(REST_MAX);
+    let rest_min = slots.end().saturating_mul(REST_FACTOR).min(REST_MAX);
     let (uid, name) = (resource.uid().unwrap_or_default(), resource.name_any());
     let namespace = resource.namespace().unwrap_or_default();
     drop(resource);
-    match context.ways.come_to_rest(&uid, again.is_some()) {
+    match context.request_slots.note_end(&uid, again.is_some()) {
         End::Wanted => {}
         End::Nothing => return,
         End::Rest(rest) => tokio::select! {
@@ -215,64 +217,64 @@ fn joined(ended: Result<Result<Again, pass::Error>, JoinError>) -> Result<Again,
         Ok(ended) => ended,
         Err(error) => match error.try_into_panic() {
             Ok(panic) => std::panic::resume_unwind(panic),
-            // The runtime goes down.
+            // The task was cancelled, because the runtime shuts down.
             Err(_) => Ok(None),
         },
     }
 }
 
-/// The way of one pass: whether it waits for Flink, and what it holds.
-struct Way {
-    room: Arc<Semaphore>,
-    turns: Arc<Semaphore>,
+/// The slots that one pass holds, and how long it has waited for Flink.
+struct PassSlots {
+    wait_slots: Arc<Semaphore>,
+    resume_slots: Arc<Semaphore>,
     left: Notify,
     state: Mutex<State>,
 }
 
 #[derive(Default)]
 struct State {
-    /// Answers that are waited for, and since when.
+    /// The number of answers that the pass waits for. `since` is when it began to wait.
     waiting: usize,
     since: Option<Instant>,
     waited: Duration,
-    room: Option<OwnedSemaphorePermit>,
-    turn: Option<OwnedSemaphorePermit>,
+    wait_slot: Option<OwnedSemaphorePermit>,
+    resume_slot: Option<OwnedSemaphorePermit>,
 }
 
-impl Way {
-    fn new(room: Arc<Semaphore>, turns: Arc<Semaphore>) -> Self {
-        Self { room, turns, left: Notify::new(), state: Mutex::default() }
+impl PassSlots {
+    fn new(wait_slots: Arc<Semaphore>, resume_slots: Arc<Semaphore>) -> Self {
+        Self { wait_slots, resume_slots, left: Notify::new(), state: Mutex::default() }
     }
 
     fn state(&self) -> std::sync::MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The pass has ended: gives back what it held, and says how long it waited.
+    /// Gives the slots back at the end of the pass, and returns how long it waited.
     fn end(&self) -> Duration {
         let mut state = self.state();
-        state.room = None;
-        state.turn = None;
+        state.wait_slot = None;
+        state.resume_slot = None;
         state.waited
     }
 }
 
-impl Patience for Way {
+impl Patience for PassSlots {
     fn step_aside(&self) {
         let mut state = self.state();
         state.waiting += 1;
         state.since.get_or_insert_with(Instant::now);
-        state.turn = None;
-        if state.room.is_none() {
-            state.room = Arc::clone(&self.room).try_acquire_owned().ok();
-            if state.room.is_some() {
+        state.resume_slot = None;
+        if state.wait_slot.is_none() {
+            state.wait_slot = Arc::clone(&self.wait_slots).try_acquire_owned().ok();
+            if state.wait_slot.is_some() {
                 self.left.notify_one();
             }
         }
     }
 
     fn come_back(&self) -> BoxFuture<'_, ()> {
-        let needs_turn = {
+        let needs_slot = {
             let mut state = self.state();
             state.waiting = state.waiting.saturating_sub(1);
             if state.waiting == 0
@@ -280,13 +282,13 @@ impl Patience for Way {
             {
                 state.waited += since.elapsed();
             }
-            state.waiting == 0 && state.room.is_some() && state.turn.is_none()
+            state.waiting == 0 && state.wait_slot.is_some() && state.resume_slot.is_none()
         };
         async move {
-            if needs_turn {
-                // Never closed, so it is always had.
-                let turn = Arc::clone(&self.turns).acquire_owned().await.ok();
-                self.state().turn = turn;
+            if needs_slot {
+                // The semaphore is never closed, so this does not fail.
+                let slot = Arc::clone(&self.resume_slots).acquire_owned().await.ok();
+                self.state().resume_slot = slot;
             }
         }
         .boxed()
