@@ -209,7 +209,7 @@ pub async fn run(args: OperateArgs, global: &Global, printer: &Printer) -> anyho
         // Nobody can lose what nobody holds.
         (Err(_), None) => Ok(()),
     };
-    operator.tell_the_rest().await;
+    operator.report_the_rest().await;
     if args.until_stable && end.is_ok() {
         printer.note("all resources are STABLE or SUSPENDED");
     }

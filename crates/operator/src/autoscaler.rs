@@ -8,7 +8,7 @@
 mod books;
 mod drive;
 mod in_force;
-mod tell;
+mod report;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 

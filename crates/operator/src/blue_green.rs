@@ -68,7 +68,8 @@ pub(super) async fn follow(scope: Option<String>, labels: Option<String>, contex
             Err(_) => continue,
         };
         let (uid, generation) = (resource.uid(), resource.meta().generation);
-        if told.get(&uid) != Some(&generation) && tell_until_told(&resource, &kind, &context).await
+        if told.get(&uid) != Some(&generation)
+            && report_until_recorded(&resource, &kind, &context).await
         {
             told.insert(uid, generation);
         }
@@ -76,7 +77,11 @@ pub(super) async fn follow(scope: Option<String>, labels: Option<String>, contex
 }
 
 /// Whether nothing more is to be told: a version that is not the newest any more is followed by one.
-async fn tell_until_told(resource: &DynamicObject, kind: &ApiResource, context: &Context) -> bool {
+async fn report_until_recorded(
+    resource: &DynamicObject,
+    kind: &ApiResource,
+    context: &Context,
+) -> bool {
     let mut pause = watching::PAUSE_MIN;
     loop {
         let error = match say(resource, kind, context).await {

@@ -74,7 +74,7 @@ async fn run<K: Operated>(feed: Feed<K>, settings: Settings) {
     let (mut unlisted, listed) = (Unlisted::new(), store.clone());
     let stream = reflector(writer, seen)
         .inspect_ok(move |event| {
-            tell_others(event, &seen_by);
+            notify_others(event, &seen_by);
             for gone in unlisted.follow(event, &listed) {
                 lose_sight(&gone, &seen_by);
                 // Another of its name has come since.
@@ -196,7 +196,7 @@ fn what_wakes<K: Operated>(resource: &Guarded<K>) -> Option<u64> {
     Some(generation ^ finalizers.rotate_left(21) ^ labels.rotate_left(42) ^ (deletion << 63))
 }
 
-fn tell_others<K: Operated>(event: &watcher::Event<Guarded<K>>, context: &Context) {
+fn notify_others<K: Operated>(event: &watcher::Event<Guarded<K>>, context: &Context) {
     match event {
         watcher::Event::Apply(resource) => {
             context.rewinds.saw(resource_version(resource.meta()));

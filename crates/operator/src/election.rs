@@ -300,7 +300,7 @@ impl Election {
             }
             self.last = lease;
         }
-        self.tell_of_holder();
+        self.report_holder();
     }
 
     fn note_members(&self, lease: &Lease) {
@@ -310,7 +310,7 @@ impl Election {
     }
 
     /// Once for each holder that is waited for.
-    fn tell_of_holder(&mut self) {
+    fn report_holder(&mut self) {
         let holder = self.candidate.other_holder().map(str::to_owned);
         if holder == self.told {
             return;

@@ -121,7 +121,7 @@ impl Health {
     }
 
     /// What is told of the shards that this process operates, beside being ready.
-    pub(super) fn tell_shards(&self, shards: u16, held: &BTreeSet<u16>) {
+    pub(super) fn report_shards(&self, shards: u16, held: &BTreeSet<u16>) {
         let numbers: Vec<String> = held.iter().map(ToString::to_string).collect();
         let numbers = if numbers.is_empty() { "none".to_owned() } else { numbers.join(", ") };
         lock(&self.state).shards = Some(format!("shards held: {numbers} of {shards}"));

@@ -133,12 +133,12 @@ impl Nodes {
         let mut state = lock(&self.state);
         let is_new = !matches!(state.seen, Seen::Refused(_));
         state.seen = Seen::Refused(reason.to_owned());
-        let untold = state.askers.iter_mut().filter(|(_, is_told)| !**is_told);
-        let untold = untold.map(|(asker, is_told)| {
-            *is_told = true;
+        let uninformed = state.askers.iter_mut().filter(|(_, is_informed)| !**is_informed);
+        let uninformed = uninformed.map(|(asker, is_informed)| {
+            *is_informed = true;
             asker.clone()
         });
-        (is_new, untold.collect())
+        (is_new, uninformed.collect())
     }
 
     fn askers(&self) -> Vec<Asker> {
@@ -194,7 +194,7 @@ pub(super) async fn follow(context: Arc<Context>) {
                 News::Everybody => wake_askers(&context),
             },
             // What was seen last counts; the watch starts again by itself.
-            Err(error) if watching::is_refused(&error) => tell_refusal(&error, &context).await,
+            Err(error) if watching::is_refused(&error) => report_refusal(&error, &context).await,
             Err(_) => {}
         }
     }
@@ -264,25 +264,32 @@ pub(super) async fn of_pods(
 }
 
 /// Tells each job that asks, once, that nobody looks at nodes for it.
-async fn tell_refusal(error: &watcher::Error, context: &Context) {
+async fn report_refusal(error: &watcher::Error, context: &Context) {
     let reason = tell(error);
-    let (is_new, untold) = context.nodes.refuse(&reason);
+    let (is_new, uninformed) = context.nodes.refuse(&reason);
     if is_new {
         tracing::warn!(error = reason, "nodes may not be read: no job is told of those that go");
     }
-    for (kind, namespace, name) in untold {
+    for (kind, namespace, name) in uninformed {
         match kind {
             JobKind::FlinkDeployment => {
-                tell_of::<FlinkDeployment>(&namespace, &name, &reason, context).await;
+                report_unreadable_nodes::<FlinkDeployment>(&namespace, &name, &reason, context)
+                    .await;
             }
             JobKind::FlinkSessionJob => {
-                tell_of::<FlinkSessionJob>(&namespace, &name, &reason, context).await;
+                report_unreadable_nodes::<FlinkSessionJob>(&namespace, &name, &reason, context)
+                    .await;
             }
         }
     }
 }
 
-async fn tell_of<K: Operated>(namespace: &str, name: &str, reason: &str, context: &Context) {
+async fn report_unreadable_nodes<K: Operated>(
+    namespace: &str,
+    name: &str,
+    reason: &str,
+    context: &Context,
+) {
     let Some(cached) = K::kept(context).cached(namespace, name) else { return };
     let Ok(resource) = &cached.0 else { return };
     let message = format!(
@@ -341,12 +348,12 @@ mod tests {
     fn each_that_asks_is_told_once_that_nodes_may_not_be_read() {
         let nodes = Nodes::default();
         let _asked = nodes.known(ASKER);
-        let (is_new, untold) = nodes.refuse("forbidden");
-        assert_eq!((is_new, untold.len()), (true, 1));
+        let (is_new, uninformed) = nodes.refuse("forbidden");
+        assert_eq!((is_new, uninformed.len()), (true, 1));
         assert_eq!(nodes.known(ASKER), Err("forbidden".to_owned()));
         assert_eq!(nodes.refuse("forbidden"), (false, vec![]));
         let _asked = nodes.known((JobKind::FlinkSessionJob, "shop", "orders"));
-        let (is_new, untold) = nodes.refuse("forbidden");
-        assert_eq!((is_new, untold.len()), (false, 1), "one that came later");
+        let (is_new, uninformed) = nodes.refuse("forbidden");
+        assert_eq!((is_new, uninformed.len()), (false, 1), "one that came later");
     }
 }

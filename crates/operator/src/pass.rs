@@ -140,7 +140,7 @@ async fn pass<K: Operated>(resource: &Guarded<K>, context: &Context) -> Result<A
                 // What passes by itself is in the log alone, and a snapshot has an event of its own.
                 let has_event = matches!(error, act::Error::Snapshot { .. });
                 if !has_event && (is_told || !error.is_transient()) {
-                    tell_failure(error, known, context).await;
+                    report_failure(error, known, context).await;
                 }
             }
             if outcome.is_ok() {
@@ -198,7 +198,7 @@ async fn freshest<K: Operated>(
 }
 
 /// Tells its user what a plan stopped at.
-async fn tell_failure<K: Operated>(error: &act::Error, resource: &K, context: &Context) {
+async fn report_failure<K: Operated>(error: &act::Error, resource: &K, context: &Context) {
     let (reason, component) = K::FAILURE;
     let event = Event::warning(reason, component, tell(error));
     if let Err(error) = Act::new(context, resource.clone()).record_event(event).await {

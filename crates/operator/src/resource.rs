@@ -67,7 +67,7 @@ impl<'a, K: Operated> Act<'a, K> {
         self.context.metrics.metadata_written(&self.uid, !add);
         if !add {
             note(&audit::of_release(K::KIND == Kind::FlinkStateSnapshot));
-            self.tell_listeners(&Happening::Deleted { last: &self.stored });
+            self.notify_listeners(&Happening::Deleted { last: &self.stored });
         }
         self.remember();
         Ok(())
@@ -97,7 +97,7 @@ impl<'a, K: Operated> Act<'a, K> {
                     if let Some(line) = K::audit(&previous, status) {
                         note(&line);
                     }
-                    self.tell_listeners(&Happening::Status {
+                    self.notify_listeners(&Happening::Status {
                         previous: &previous,
                         current: status,
                     });
@@ -167,7 +167,7 @@ impl<'a, K: Operated> Act<'a, K> {
         match events::record(&self.context.client, &request).await {
             Ok(true) => {
                 note(&audit::of_event(&event));
-                self.tell_listeners(&Happening::Event(&event));
+                self.notify_listeners(&Happening::Event(&event));
             }
             Ok(false) => {}
             // An event tells what happens; it must not keep it from happening.
@@ -177,7 +177,7 @@ impl<'a, K: Operated> Act<'a, K> {
         }
     }
 
-    fn tell_listeners(&self, happening: &Happening<'_, K::Status>) {
+    fn notify_listeners(&self, happening: &Happening<'_, K::Status>) {
         let subject = || Subject {
             api_version: K::api_version(&()).into_owned(),
             kind: K::kind(&()).into_owned(),

@@ -183,7 +183,7 @@ impl Operator {
         let moved = self.scopes.set(&scopes).await;
         drop(wanted);
         for scope in scopes.iter().filter(|scope| moved.opened.contains(&shown(scope))) {
-            self.tell_unreadable(scope).await;
+            self.report_unreadable(scope).await;
         }
         moved
     }
@@ -201,7 +201,7 @@ impl Operator {
     }
 
     /// A watch tries again by itself; why it has nothing to show is told once.
-    async fn tell_unreadable(&self, scope: &Scope) {
+    async fn report_unreadable(&self, scope: &Scope) {
         let probe = controller::probe::<FlinkDeployment>(scope.as_deref(), &self.context);
         if let Ok(Err(error)) = tokio::time::timeout(PROBE_MAX, probe).await {
             let (scope, error) = (shown(scope), tell(&error));
@@ -228,7 +228,7 @@ impl Operator {
     /// Lets the passes that run come to their end, writes what is known and stops.
     pub async fn stop(mut self) {
         let _is_orderly = self.rest().await;
-        self.tell_the_rest().await;
+        self.report_the_rest().await;
     }
 
     /// Lets the passes that run come to their end, and writes what is known. What takes longer than
@@ -256,7 +256,7 @@ impl Operator {
     }
 
     /// Gives listeners what they were not told yet, for a while.
-    pub async fn tell_the_rest(self) {
+    pub async fn report_the_rest(self) {
         self.context.listeners.finish().await;
     }
 

@@ -251,7 +251,7 @@ impl Share {
         desks: &Desks,
         tenders: &[Tender],
     ) -> Infallible {
-        self.tell(operator);
+        self.report(operator);
         let mut namespaces = namespaces(self.client.clone(), operator);
         loop {
             self.step(operator, desks, tenders).await;
@@ -347,13 +347,13 @@ impl Share {
             let Part { shards, held, .. } = &self.part;
             let (opened, closed) = (moved.opened.len(), moved.closed.len());
             tracing::info!(?held, shards, opened, closed, "operating these shards from now on");
-            self.tell(operator);
+            self.report(operator);
         }
     }
 
-    fn tell(&self, operator: &Operator) {
+    fn report(&self, operator: &Operator) {
         let Part { shards, held, .. } = &self.part;
-        operator.context.health.tell_shards(*shards, held);
+        operator.context.health.report_shards(*shards, held);
         operator.context.metrics.shards_held(*shards, held);
     }
 }

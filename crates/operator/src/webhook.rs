@@ -272,12 +272,12 @@ mod tests {
         let turns = Arc::new(Semaphore::new(1));
         let permit = Arc::clone(&turns).acquire_owned().await.unwrap();
         let turn = Turn { until: Instant::now(), permits: Arc::new([permit]) };
-        let (go_on, told) = std::sync::mpsc::channel::<()>();
+        let (resume, told) = std::sync::mpsc::channel::<()>();
         let work = off_the_loop(&turn, move || told.recv().is_ok());
         assert!(tokio::time::timeout(Duration::from_millis(20), work).await.is_err());
         drop(turn);
         assert_eq!(turns.available_permits(), 0, "the work goes on");
-        go_on.send(()).unwrap();
+        resume.send(()).unwrap();
         let again = tokio::time::timeout(Duration::from_secs(20), turns.acquire());
         assert!(again.await.unwrap().is_ok());
     }

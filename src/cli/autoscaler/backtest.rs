@@ -88,13 +88,13 @@ fn replay_file(file: &Path, trial: &TrialFlags, printer: &Printer) -> anyhow::Re
     let missed = record.entries.iter().filter(|entry| entry.measured.is_err()).count();
     let count = record.entries.len();
     printer.line(format_args!("{job}: {count} measurements, {missed} of them failed"))?;
-    tell_set(trial, printer)?;
+    report_set(trial, printer)?;
     printer.line("")?;
-    tell_decisions(trial, &trace, names, printer)?;
+    report_decisions(trial, &trace, names, printer)?;
     printer.line("")?;
     printer.line(told::comparison(&trace, names))?;
     printer.line("")?;
-    tell_sums(&trace, "ran", printer)?;
+    report_sums(&trace, "ran", printer)?;
     printer.line("")?;
     printer.line(chart::terminal(&trace))?;
     Ok(())
@@ -112,7 +112,7 @@ fn interval(record: &Record) -> Duration {
 }
 
 /// Which options were tried.
-pub(super) fn tell_set(trial: &TrialFlags, printer: &Printer) -> anyhow::Result<()> {
+pub(super) fn report_set(trial: &TrialFlags, printer: &Printer) -> anyhow::Result<()> {
     for (key, value) in &trial.set {
         printer.line(format_args!("with {key}: {value}"))?;
     }
@@ -120,7 +120,7 @@ pub(super) fn tell_set(trial: &TrialFlags, printer: &Printer) -> anyhow::Result<
 }
 
 /// Decisions, and with `-o wide` all rules that led to them.
-pub(super) fn tell_decisions(
+pub(super) fn report_decisions(
     trial: &TrialFlags,
     trace: &Trace,
     names: &told::Names,
@@ -144,7 +144,7 @@ pub(super) fn tell_decisions(
 }
 
 /// What it all came to.
-pub(super) fn tell_sums(trace: &Trace, ran: &str, printer: &Printer) -> anyhow::Result<()> {
+pub(super) fn report_sums(trace: &Trace, ran: &str, printer: &Printer) -> anyhow::Result<()> {
     let (hours, decided) = subtask_hours(trace);
     printer.line(format_args!("hours of subtasks: {ran} {hours:.2}, decided {decided:.2}"))?;
     printer.line(format_args!("vertices that were moved to and fro: {}", reversals(trace)))?;

@@ -8,7 +8,7 @@ use clap::Args;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-use super::backtest::{tell_decisions, tell_set, tell_sums, write_svg};
+use super::backtest::{report_decisions, report_set, report_sums, write_svg};
 use super::chart;
 use super::recording::{Job, measurement};
 use super::told::{Names, Told, short_name, time};
@@ -117,12 +117,12 @@ pub(super) async fn run(
         return printer.value(&told, format);
     }
     printer.line(format_args!("{}: {} cycles simulated", model.name, trace.moments.len()))?;
-    tell_set(&trial, printer)?;
+    report_set(&trial, printer)?;
     printer.line("")?;
-    tell_decisions(&trial, &trace, &names, printer)?;
+    report_decisions(&trial, &trace, &names, printer)?;
     printer.line("")?;
     printer.line(convergence(&trace, &names))?;
-    tell_sums(&trace, "ran", printer)?;
+    report_sums(&trace, "ran", printer)?;
     printer.line("")?;
     printer.line(chart::terminal(&trace))?;
     Ok(())

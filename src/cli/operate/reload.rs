@@ -149,7 +149,7 @@ impl Reload {
                 }
             }
         }
-        self.tell_waiting();
+        self.report_waiting();
     }
 
     fn court(&self) -> anyhow::Result<Court> {
@@ -170,11 +170,11 @@ impl Reload {
                 self.metrics.configuration_confirmed();
             }
             News::Refused(why) => {
-                tell_refused(&why);
+                report_refused(&why);
                 self.metrics.configuration_refused();
             }
             News::Changed { config, remarks } => {
-                tell_changed(&self.in_force, &config, &remarks);
+                report_changed(&self.in_force, &config, &remarks);
                 self.in_force = config.clone();
                 self.live.replace(OperatorConfig::new(config));
                 self.metrics.configuration_applied();
@@ -205,7 +205,7 @@ impl Reload {
             let news = self.look().await;
             if self.take(news) {
                 self.move_to(operator).await;
-                self.tell_waiting();
+                self.report_waiting();
             }
         }
     }
@@ -278,7 +278,7 @@ impl Reload {
     }
 
     /// Once for each set of options that wait.
-    fn tell_waiting(&mut self) {
+    fn report_waiting(&mut self) {
         let waits = if self.watched.is_some() { waits_for_restart } else { waits_in_stand_by };
         let keys = waits(&self.at_start, &self.in_force);
         let mut waiting: Vec<String> = keys.into_iter().map(str::to_owned).collect();
@@ -341,7 +341,7 @@ fn problems(config: &FlinkConfig) -> Vec<String> {
     all
 }
 
-fn tell_changed(before: &FlinkConfig, after: &FlinkConfig, remarks: &[String]) {
+fn report_changed(before: &FlinkConfig, after: &FlinkConfig, remarks: &[String]) {
     for remark in remarks {
         tracing::warn!("{remark}");
     }
@@ -349,7 +349,7 @@ fn tell_changed(before: &FlinkConfig, after: &FlinkConfig, remarks: &[String]) {
     tracing::info!(changed = named(&keys), "another configuration is in force");
 }
 
-fn tell_refused(why: &str) {
+fn report_refused(why: &str) {
     tracing::error!(why, "the configuration files cannot be used: what was in force before stays");
 }
 

@@ -184,13 +184,13 @@ impl Runner<'_> {
         if let Some(job_id) = page.job_id.as_deref().filter(|_| !page.is_query)
             && !is("table.dml-sync", "true")
         {
-            self.tell_of_job(job_id);
+            self.report_job(job_id);
         }
         !is("execution.runtime-mode", "batch")
     }
 
     /// A job that writes goes on when the session ends, which nobody should find out by accident.
-    fn tell_of_job(&self, job_id: &str) {
+    fn report_job(&self, job_id: &str) {
         let Self { cluster, printer, .. } = self;
         printer.note(format_args!(
             "job {job_id} runs in `{cluster}`, also when this session has ended"

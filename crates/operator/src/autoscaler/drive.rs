@@ -13,7 +13,7 @@ use tracing::Instrument as _;
 
 use super::books::{Decided, InForce, Work};
 use super::in_force::{Switch, switch};
-use super::tell::{Trouble, tell_trouble, tell_with};
+use super::report::{Failure, report_event, report_failure};
 use super::{Cluster, Scaled};
 use crate::context::Context;
 use api::status::JobStatus;
@@ -74,8 +74,8 @@ pub(crate) fn follow<K: Scaled>(
         }
         Ok((_, Decided::Unknown { reason }, _)) => {
             let resource = resource.clone();
-            let told = async move { tell_trouble(&resource, &reason, &shared).await };
-            context.autoscalers.tasks.spawn(told.in_current_span());
+            let report = async move { report_failure(&resource, &reason, &shared).await };
+            context.autoscalers.tasks.spawn(report.in_current_span());
             // Somebody may have mended it: the next pass reads it again.
             context.autoscalers.with(&uid, |book| book.in_force = Decided::Unread);
             return Some(interval);
@@ -137,24 +137,24 @@ impl<K: Scaled> Turn<K> {
         let autoscalers = &context.autoscalers;
         match self.made(&mut work, context).await {
             Ok(made) => self.finish(made, work, context).await,
-            Err(trouble) => {
+            Err(failure) => {
                 autoscalers.with_same(&self.uid, self.number, |book| book.work = Some(work));
-                self.tell_failure(trouble, context).await;
+                self.report(failure, context).await;
             }
         }
     }
 
-    async fn made(&self, work: &mut Work, context: &Context) -> Result<Made, Trouble> {
-        let flink = self.flink.as_ref().map_err(|reason| Trouble::lasting(reason))?;
+    async fn made(&self, work: &mut Work, context: &Context) -> Result<Made, Failure> {
+        let flink = self.flink.as_ref().map_err(|reason| Failure::lasting(reason))?;
         let mut settings =
-            Settings::read(&self.config).map_err(|error| Trouble::lasting(&error.to_string()))?;
+            Settings::read(&self.config).map_err(|error| Failure::lasting(&error.to_string()))?;
         let now = Timestamp::now();
         let measuring = flink.measure(&self.job_id, &mut work.names);
         let measuring = context.autoscalers.stop.run_until_cancelled(measuring);
         let measured = match tokio::time::timeout(MEASURING_MAX, measuring).await {
             Ok(Some(measured)) => measured,
-            Ok(None) => return Err(Trouble::Quiet("the operator stops".to_owned())),
-            Err(_) => return Err(Trouble::lasting("measuring the job took longer than a minute")),
+            Ok(None) => return Err(Failure::Quiet("the operator stops".to_owned())),
+            Err(_) => return Err(Failure::lasting("measuring the job took longer than a minute")),
         };
         let Measured { running_since, topology, reading } =
             measured.map_err(|error| self.unmeasured(&error, &settings, now))?;
@@ -186,16 +186,16 @@ impl<K: Scaled> Turn<K> {
     }
 
     /// What a metric that is missing means: just after a start, nothing.
-    fn unmeasured(&self, error: &Unmeasured, settings: &Settings, now: Timestamp) -> Trouble {
+    fn unmeasured(&self, error: &Unmeasured, settings: &Settings, now: Timestamp) -> Failure {
         let is_young = self.started.is_none_or(|at| now < later(at, settings.stabilization));
         let reason = crate::observe::tell(error);
         match error {
-            Unmeasured::NotRunning(_) => Trouble::Quiet(reason),
-            other if other.is_of_a_start() && is_young => Trouble::Quiet(reason),
+            Unmeasured::NotRunning(_) => Failure::Quiet(reason),
+            other if other.is_of_a_start() && is_young => Failure::Quiet(reason),
             Unmeasured::Flink(_)
             | Unmeasured::Topology(_)
             | Unmeasured::Missing { .. }
-            | Unmeasured::NoProcessMetrics => Trouble::Lasting(reason),
+            | Unmeasured::NoProcessMetrics => Failure::Lasting(reason),
         }
     }
 
@@ -243,7 +243,7 @@ impl<K: Scaled> Turn<K> {
             // Whatever is stored now, it is read anew.
             autoscalers.forget(&self.uid);
             drop(gate);
-            return self.tell_failure(Trouble::lasting(&error), context).await;
+            return self.report(Failure::lasting(&error), context).await;
         }
         let in_force = InForce {
             parallelism: work.stored.state.overrides.clone(),
@@ -274,9 +274,9 @@ impl<K: Scaled> Turn<K> {
             let judged = decisions.len();
             tracing::debug!(%outcome, judged, "the autoscaler looked");
         }
-        self.tell(&events, now, context).await;
+        self.report_events(&events, now, context).await;
         if let Outcome::Invalid(invalid) = &outcome {
-            tell_trouble(&self.resource, &invalid.to_string(), context).await;
+            report_failure(&self.resource, &invalid.to_string(), context).await;
         }
         if is_decision {
             let namespace = self.resource.namespace().unwrap_or_default();
@@ -284,24 +284,24 @@ impl<K: Scaled> Turn<K> {
         }
     }
 
-    async fn tell(&self, events: &[Event], now: Timestamp, context: &Context) {
+    async fn report_events(&self, events: &[Event], now: Timestamp, context: &Context) {
         for event in events {
             let Event { key, interval, parallelism, .. } = event;
             let is_suppressed = context.autoscalers.with_same(&self.uid, self.number, |book| {
                 book.event_limiter.is_suppressed(key, *interval, *parallelism, now)
             });
             if is_suppressed != Some(true) {
-                tell_with(&self.resource, event, context).await;
+                report_event(&self.resource, event, context).await;
             }
         }
     }
 
-    async fn tell_failure(&self, trouble: Trouble, context: &Context) {
-        match trouble {
-            Trouble::Quiet(reason) => tracing::debug!(reason, "the job was not measured"),
-            Trouble::Lasting(reason) => {
+    async fn report(&self, failure: Failure, context: &Context) {
+        match failure {
+            Failure::Quiet(reason) => tracing::debug!(reason, "the job was not measured"),
+            Failure::Lasting(reason) => {
                 context.metrics.cycle_ended(&self.uid, Ended::Failed, || None);
-                tell_trouble(&self.resource, &reason, context).await;
+                report_failure(&self.resource, &reason, context).await;
             }
         }
     }

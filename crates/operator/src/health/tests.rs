@@ -28,11 +28,11 @@ fn one_that_waits_to_be_elected_is_ready() {
 fn one_that_shares_the_work_tells_its_part_once_it_is_ready() {
     let health = Health::default();
     let told = || health.readiness(fence::now()).1;
-    health.tell_shards(8, &BTreeSet::new());
+    health.report_shards(8, &BTreeSet::new());
     assert_eq!(told(), "ERROR\nit starts\n");
     health.operate();
     assert_eq!(told(), "OK\nshards held: none of 8\n");
-    health.tell_shards(8, &[1, 4].into());
+    health.report_shards(8, &[1, 4].into());
     assert_eq!(told(), "OK\nshards held: 1, 4 of 8\n");
 }
 

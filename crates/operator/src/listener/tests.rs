@@ -38,7 +38,7 @@ fn event(message: &str) -> Event {
     }
 }
 
-fn tell_event(listeners: &Listeners, message: &str) {
+fn report_event(listeners: &Listeners, message: &str) {
     let event = event(message);
     let happening: Happening<'_, Value> = Happening::Event(&event);
     listeners.tell(subject, &happening);
@@ -86,7 +86,7 @@ async fn events_and_statuses_are_posted_in_order_and_tried_again() {
     let (url, mut told) =
         endpoint(TYPE, [503, 202, 202].map(|status| (status, json!({}))).into()).await;
     let listeners = start(&[("audit.url", &url)]);
-    tell_event(&listeners, "first");
+    report_event(&listeners, "first");
     let (previous, current) = (json!({"lifecycleState": "DEPLOYED"}), json!({"error": null}));
     listeners.tell(subject, &Happening::Status { previous: &previous, current: &current });
     listeners.finish().await;
@@ -114,11 +114,11 @@ async fn a_hanging_listener_delays_nobody_and_its_queue_is_bounded() {
         ("deaf.timeout", "1 min"),
         ("good.url", &good_url),
     ]);
-    tell_event(&listeners, "heard");
+    report_event(&listeners, "heard");
     let heard = tokio::time::timeout(Duration::from_secs(10), told.recv()).await.unwrap();
     assert_eq!(heard.unwrap()["data"]["event"]["message"], "heard");
     for _ in 0..10 {
-        tell_event(&listeners, "dropped");
+        report_event(&listeners, "dropped");
     }
     let dropped = listeners.queues[0].dropped.load(Ordering::Relaxed);
     assert!((8..=9).contains(&dropped), "two wait, one may be on its way: {dropped}");
@@ -130,7 +130,7 @@ async fn a_program_reads_the_event_and_is_ended_when_it_hangs() {
     let file = folder.path().join("told");
     let command = format!("cp /dev/stdin {}", file.display());
     let listeners = start(&[("program.command", &command)]);
-    tell_event(&listeners, "read me");
+    report_event(&listeners, "read me");
     listeners.finish().await;
     let told: Value = serde_json::from_str(&std::fs::read_to_string(file).unwrap()).unwrap();
     assert_eq!(told["data"]["event"]["message"], "read me");

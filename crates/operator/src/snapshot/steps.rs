@@ -123,7 +123,7 @@ impl<K: Operated> Act<'_, K> {
                 | cluster::Error::Invalid { .. }
                 | cluster::Error::Rejected { .. }),
             ) => {
-                self.tell_refused(snapshot, &error).await?;
+                self.report_refused(snapshot, &error).await?;
                 match trigger_type(snapshot) {
                     SnapshotTriggerType::Manual => {
                         Err(Error::Snapshot { name: snapshot.name_any(), source: error })
@@ -153,7 +153,7 @@ impl<K: Operated> Act<'_, K> {
         Ok(found.is_some_and(|found| asked(&found) == asked(wanted)))
     }
 
-    async fn tell_refused(
+    async fn report_refused(
         &self,
         snapshot: &FlinkStateSnapshot,
         error: &cluster::Error,

@@ -145,10 +145,10 @@ fn options_that_wait_for_a_restart_are_told_until_they_are_taken_back() {
     let mut reload = Reload::new(None, &start, nobody(), Metrics::default()).unwrap();
     reload.watch().unwrap();
     reload.in_force = config("kubernetes.operator.reconcile.parallelism: 20\n");
-    reload.tell_waiting();
+    reload.report_waiting();
     assert_eq!(reload.waiting, ["kubernetes.operator.reconcile.parallelism"]);
     reload.in_force = start;
-    reload.tell_waiting();
+    reload.report_waiting();
     assert_eq!(reload.waiting, [""; 0]);
 }
 
@@ -189,7 +189,7 @@ async fn one_that_stands_by_says_what_waits_and_judges_by_what_is_new() {
     assert_eq!(is_allowed().await, false);
     assert_eq!(reload.waiting, ["kubernetes.operator.health.probe.port"]);
     reload.watch().unwrap();
-    reload.tell_waiting();
+    reload.report_waiting();
     assert_eq!(reload.waiting, ["kubernetes.operator.health.probe.port"], "it still does");
 }
 
@@ -198,7 +198,7 @@ fn other_namespaces_wait_for_a_restart_where_they_are_not_dynamic() {
     let mut reload = Reload::new(None, &FlinkConfig::new(), nobody(), Metrics::default()).unwrap();
     reload.watch().unwrap();
     reload.in_force = config("kubernetes.operator.watched.namespaces: shop\n");
-    reload.tell_waiting();
+    reload.report_waiting();
     assert_eq!(reload.waiting, ["kubernetes.operator.watched.namespaces"]);
 }
 

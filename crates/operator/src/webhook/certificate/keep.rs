@@ -31,7 +31,7 @@ const TRIES_MAX: usize = 5;
 /// each API server has to see it first.
 const TRUST_SETTLES: SignedDuration = SignedDuration::from_mins(1);
 /// The same trouble is told again after this time.
-const TELL_AGAIN: Duration = Duration::from_hours(1);
+const REPEAT_INTERVAL: Duration = Duration::from_hours(1);
 /// The operator's own certificate is renewed after this part of its life.
 const RENEWED_AFTER: f64 = 2.0 / 3.0;
 /// Somebody else's should have been renewed by now.
@@ -82,7 +82,7 @@ pub struct Keeper {
     in_use: Option<(Pair, Sound)>,
     /// What the API server is known to trust, and since when.
     trusted: Option<(Vec<u8>, Timestamp)>,
-    told: Option<(String, Instant)>,
+    reported: Option<(String, Instant)>,
 }
 
 impl Keeper {
@@ -93,7 +93,7 @@ impl Keeper {
         names: Vec<String>,
     ) -> (Self, watch::Receiver<Option<Arc<ServerConfig>>>) {
         let (tls, receiver) = watch::channel(None);
-        (Self { client, source, names, tls, in_use: None, trusted: None, told: None }, receiver)
+        (Self { client, source, names, tls, in_use: None, trusted: None, reported: None }, receiver)
     }
 
     /// Looks after it for ever.
@@ -101,8 +101,8 @@ impl Keeper {
         loop {
             let looked = tokio::time::timeout(LOOK_MAX, self.look(Timestamp::now())).await;
             match looked.unwrap_or(Err(Error::Late)) {
-                Ok(()) => self.tell_if_late(Timestamp::now()),
-                Err(error) => self.tell(&error.to_string()),
+                Ok(()) => self.report_if_late(Timestamp::now()),
+                Err(error) => self.report(&error.to_string()),
             }
             tokio::time::sleep(if self.in_use.is_some() { LOOK } else { RETRY }).await;
         }
@@ -186,26 +186,26 @@ impl Keeper {
     }
 
     /// Somebody else's certificate is somebody else's to renew.
-    fn tell_if_late(&mut self, now: Timestamp) {
+    fn report_if_late(&mut self, now: Timestamp) {
         match (&self.source, &self.in_use) {
             (Source::Folder(folder), Some((_, sound))) if now > sound.after(LATE_AFTER) => {
                 let (place, ends) = (folder.display(), sound.ends);
-                self.tell(&format!(
+                self.report(&format!(
                     "the certificate in `{place}` ends at {ends}, and nobody has renewed it yet"
                 ));
             }
-            (Source::Folder(_) | Source::Own { .. }, _) => self.told = None,
+            (Source::Folder(_) | Source::Own { .. }, _) => self.reported = None,
         }
     }
 
-    fn tell(&mut self, problem: &str) {
+    fn report(&mut self, problem: &str) {
         let is_known = self
-            .told
+            .reported
             .as_ref()
-            .is_some_and(|(told, at)| told == problem && at.elapsed() < TELL_AGAIN);
+            .is_some_and(|(reported, at)| reported == problem && at.elapsed() < REPEAT_INTERVAL);
         if !is_known {
             tracing::error!(problem, "the webhook's certificate needs a look");
-            self.told = Some((problem.to_owned(), Instant::now()));
+            self.reported = Some((problem.to_owned(), Instant::now()));
         }
     }
 }

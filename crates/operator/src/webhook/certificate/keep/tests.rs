@@ -78,9 +78,9 @@ async fn a_certificate_that_nobody_renews_is_told_before_its_end() {
     let source = Source::Folder(folder.path().to_owned());
     let (mut keeper, _tls) = Keeper::new(client(), source, names());
     keeper.look(now()).await.unwrap();
-    keeper.tell_if_late(days_later(300));
-    assert!(keeper.told.is_none());
-    keeper.tell_if_late(days_later(310));
-    let (told, _) = keeper.told.as_ref().unwrap();
-    assert!(told.contains("ends at 2027-05-04T00:00:00Z"), "{told}");
+    keeper.report_if_late(days_later(300));
+    assert!(keeper.reported.is_none());
+    keeper.report_if_late(days_later(310));
+    let (reported, _) = keeper.reported.as_ref().unwrap();
+    assert!(reported.contains("ends at 2027-05-04T00:00:00Z"), "{reported}");
 }

@@ -12,32 +12,32 @@ const PARALLELISM_LABEL: &str = "parallelismMap";
 const REASON_MAX: usize = 2048;
 
 /// Why there was no cycle.
-pub(super) enum Trouble {
+pub(super) enum Failure {
     /// It passes by itself, as just after a start.
     Quiet(String),
     Lasting(String),
 }
 
-impl Trouble {
+impl Failure {
     pub(super) fn lasting(reason: &str) -> Self {
         Self::Lasting(reason.to_owned())
     }
 }
 
 /// An event of a cycle.
-pub(super) async fn tell_with<K: Scaled>(resource: &K, event: &Event, context: &Context) {
+pub(super) async fn report_event<K: Scaled>(resource: &K, event: &Event, context: &Context) {
     let Event { is_warning, reason, message, key, interval: _, parallelism } = event;
-    let told = event::Event {
+    let event = event::Event {
         is_warning: *is_warning,
         key: Some(key.clone()),
         ..event::Event::normal(reason, Component::Operator, message.clone())
     };
     let label = parallelism.map(|of| (PARALLELISM_LABEL.to_owned(), of.to_string()));
-    Act::new(context, resource.clone()).count_event(told, label.into_iter().collect()).await;
+    Act::new(context, resource.clone()).count_event(event, label.into_iter().collect()).await;
 }
 
 /// What kept a cycle from being made.
-pub(super) async fn tell_trouble<K: Scaled>(resource: &K, reason: &str, context: &Context) {
+pub(super) async fn report_failure<K: Scaled>(resource: &K, reason: &str, context: &Context) {
     tracing::warn!(reason, "the autoscaler does not decide");
     let message: String = reason.chars().take(REASON_MAX).collect();
     let mut event = event::Event::warning("AutoscalerError", Component::Operator, message.clone());
