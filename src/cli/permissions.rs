@@ -8,7 +8,7 @@ mod table;
 
 use serde_json::{Value, json};
 
-use clients::cluster::access::Deed;
+use clients::cluster::access::Operation;
 
 pub use reference::reference;
 pub use table::{OFFLINE, all};
@@ -68,7 +68,7 @@ pub struct Needs {
 /// One right, with the commands that it is for.
 #[derive(Clone, Debug)]
 pub(super) struct Right {
-    pub(super) deed: Deed,
+    pub(super) operation: Operation,
     pub(super) is_cluster_wide: bool,
     pub(super) is_needed: bool,
     pub(super) commands: Vec<&'static str>,
@@ -105,10 +105,10 @@ fn rights(is_meant: impl Fn(&Needs) -> bool) -> Vec<Right> {
         for grant in &needs.grants {
             for verb in grant.verbs.iter().copied() {
                 let Grant { group, resource, subresource, is_cluster_wide, is_needed, .. } = *grant;
-                let deed = Deed { verb, group, resource, subresource };
+                let operation = Operation { verb, group, resource, subresource };
                 let known = rights
                     .iter_mut()
-                    .find(|it| it.deed == deed && it.is_cluster_wide == is_cluster_wide);
+                    .find(|it| it.operation == operation && it.is_cluster_wide == is_cluster_wide);
                 match known {
                     Some(known) => {
                         known.is_needed |= is_needed;
@@ -117,7 +117,7 @@ fn rights(is_meant: impl Fn(&Needs) -> bool) -> Vec<Right> {
                         }
                     }
                     None => rights.push(Right {
-                        deed,
+                        operation,
                         is_cluster_wide,
                         is_needed,
                         commands: vec![needs.command],
@@ -174,14 +174,14 @@ mod tests {
     fn a_right_is_asked_for_once_and_names_all_its_commands() {
         let rights = to_use();
         for (index, right) in rights.iter().enumerate() {
-            let same = rights
-                .iter()
-                .skip(index + 1)
-                .find(|it| it.deed == right.deed && it.is_cluster_wide == right.is_cluster_wide);
-            assert!(same.is_none(), "{}", right.deed.shown());
+            let same = rights.iter().skip(index + 1).find(|it| {
+                it.operation == right.operation && it.is_cluster_wide == right.is_cluster_wide
+            });
+            assert!(same.is_none(), "{}", right.operation.shown());
         }
-        let get =
-            rights.iter().find(|it| it.deed.shown() == "get flinkdeployments.flink.apache.org");
+        let get = rights
+            .iter()
+            .find(|it| it.operation.shown() == "get flinkdeployments.flink.apache.org");
         assert!(get.unwrap().commands.len() > 5 && get.unwrap().is_needed);
     }
 }

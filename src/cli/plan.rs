@@ -115,7 +115,7 @@ impl Plan {
     /// Whether something is started at its end.
     fn starts(&self) -> bool {
         let mut steps = self.passes.iter().flat_map(|pass| &pass.steps);
-        steps.any(|deed| matches!(deed.step, "create-cluster" | "submit-job"))
+        steps.any(|step| matches!(step.step, "create-cluster" | "submit-job"))
     }
 
     fn is_empty(&self) -> bool {

@@ -46,10 +46,10 @@ pub async fn of_deployment_deletion(
 pub async fn of_deployment(resource: FlinkDeployment, context: &Context) -> Result<Preview, Error> {
     let status = resource.status.clone().unwrap_or_default();
     let plan = reconcile::plan(&resource, &status, &context.operator(), context).await?;
-    let is_deed =
+    let is_operation =
         |step: &&plan::Step| !matches!(step, plan::Step::WriteStatus(_) | plan::Step::Event(_));
     Ok(Preview {
-        steps: plan.steps.iter().filter(is_deed).map(plan::Step::name).collect(),
+        steps: plan.steps.iter().filter(is_operation).map(plan::Step::name).collect(),
         error: news(status.error.as_deref(), plan.status.error.as_deref()),
         because: plan.because,
         blocker: plan.blocker.map(|blocker| *blocker),
@@ -75,9 +75,9 @@ pub async fn of_session_job(
     let cluster = session_job::session_cluster(&resource, context).await?;
     let cluster = cluster.as_ref().map(Arc::as_ref);
     let plan = session_job::plan(&resource, &status, cluster, &context.operator(), context).await?;
-    let is_deed = |step: &&Step| !matches!(step, Step::WriteStatus(_) | Step::Event(_));
+    let is_operation = |step: &&Step| !matches!(step, Step::WriteStatus(_) | Step::Event(_));
     Ok(Preview {
-        steps: plan.steps.iter().filter(is_deed).map(Step::name).collect(),
+        steps: plan.steps.iter().filter(is_operation).map(Step::name).collect(),
         error: news(status.error.as_deref(), plan.status.error.as_deref()),
         because: plan.because,
         blocker: plan.blocker.map(|blocker| *blocker),
@@ -100,11 +100,11 @@ pub async fn of_snapshot(
 ) -> Result<Preview, Error> {
     use lifecycle::snapshot::Step;
     let (_, _, plan) = snapshot::plan(&resource, context).await?;
-    let is_deed =
+    let is_operation =
         |step: &&Step| !matches!(step, Step::WriteStatus(_) | Step::Event(_) | Step::Mark { .. });
     let before = resource.status.as_ref().and_then(|status| status.error.as_deref());
     Ok(Preview {
-        steps: plan.steps.iter().filter(is_deed).map(snapshot::step_name).collect(),
+        steps: plan.steps.iter().filter(is_operation).map(snapshot::step_name).collect(),
         error: news(before, plan.status.error.as_deref()),
         because: plan.because,
         blocker: plan.blocker.map(|blocker| *blocker),

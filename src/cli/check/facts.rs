@@ -131,7 +131,7 @@ async fn rights(connection: &Connection, is_pre: bool) -> Vec<(Right, cluster::R
     stream::iter(wanted)
         .map(|right| async move {
             let namespace = if right.is_cluster_wide { "" } else { connection.namespace.as_str() };
-            let may = timely(access::may(&connection.client, namespace, right.deed)).await;
+            let may = timely(access::may(&connection.client, namespace, right.operation)).await;
             (right, may)
         })
         .buffered(REVIEWERS)

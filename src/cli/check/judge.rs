@@ -106,7 +106,7 @@ fn rights(facts: &Facts) -> Vec<Check> {
             Ok(true) => {}
             Ok(false) => {
                 let result = if right.is_needed { Result::Failed } else { Result::Warning };
-                let message = format!("may not {} in {}", right.deed.shown(), place(right));
+                let message = format!("may not {} in {}", right.operation.shown(), place(right));
                 checks.push(check(NAME, result, message).hint(format!(
                     "needed by: {}; docs/permissions.md has the rules to ask for",
                     right.commands.join(", ")

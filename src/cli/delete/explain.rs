@@ -20,7 +20,7 @@ use crate::cli::{deployment, operator_config, table};
 use api::blue_green::FlinkBlueGreenDeployment;
 use api::state_snapshot::FlinkStateSnapshot;
 use api::{DEPLOYMENT_FINALIZER, GROUP, SESSION_JOB_FINALIZER, STATE_SNAPSHOT_FINALIZER};
-use clients::cluster::access::{Deed, may};
+use clients::cluster::access::{Operation, may};
 use clients::cluster::apply::ObjectId;
 use clients::cluster::namespaces::{Termination, termination};
 use clients::cluster::{self, read};
@@ -35,25 +35,25 @@ const OPERATOR_PATIENCE: Duration = Duration::from_secs(30);
 const BLUE_GREEN_FINALIZER: &str = "flinkbluegreendeployments.flink.apache.org/finalizer";
 
 /// What the operator does in the deletion of a deployment or session job, and of a snapshot.
-const DEEDS: [Deed; 9] = [
-    deed("patch", GROUP, "flinkdeployments", None),
-    deed("update", GROUP, "flinkdeployments", Some("status")),
-    deed("patch", GROUP, "flinksessionjobs", None),
-    deed("list", GROUP, "flinksessionjobs", None),
-    deed("patch", GROUP, "flinkstatesnapshots", None),
-    deed("delete", "apps", "deployments", None),
-    deed("list", "", "pods", None),
-    deed("list", "", "configmaps", None),
-    deed("delete", "", "configmaps", None),
+const OPERATIONS: [Operation; 9] = [
+    operation("patch", GROUP, "flinkdeployments", None),
+    operation("update", GROUP, "flinkdeployments", Some("status")),
+    operation("patch", GROUP, "flinksessionjobs", None),
+    operation("list", GROUP, "flinksessionjobs", None),
+    operation("patch", GROUP, "flinkstatesnapshots", None),
+    operation("delete", "apps", "deployments", None),
+    operation("list", "", "pods", None),
+    operation("list", "", "configmaps", None),
+    operation("delete", "", "configmaps", None),
 ];
 
-const fn deed(
+const fn operation(
     verb: &'static str,
     group: &'static str,
     resource: &'static str,
     subresource: Option<&'static str>,
-) -> Deed {
-    Deed { verb, group, resource, subresource }
+) -> Operation {
+    Operation { verb, group, resource, subresource }
 }
 
 /// Something that keeps the resource from going.
@@ -122,7 +122,7 @@ struct Seen {
 
 struct Denied {
     account: String,
-    deeds: Vec<String>,
+    operations: Vec<String>,
 }
 
 /// Looks, explains and prints.
@@ -218,11 +218,12 @@ async fn denied(
     account: Option<&str>,
 ) -> Result<Option<Denied>, cluster::Error> {
     let Some(account) = account else { return Ok(None) };
-    let asked = DEEDS.map(|deed| may(&connection.client, &connection.namespace, deed));
+    let asked =
+        OPERATIONS.map(|operation| may(&connection.client, &connection.namespace, operation));
     let answers = futures::future::try_join_all(asked).await?;
-    let deeds = DEEDS.iter().zip(answers).filter(|(_, is_allowed)| !is_allowed);
-    let deeds = deeds.map(|(deed, _)| deed.shown()).collect();
-    Ok(Some(Denied { account: account.to_owned(), deeds }))
+    let operations = OPERATIONS.iter().zip(answers).filter(|(_, is_allowed)| !is_allowed);
+    let operations = operations.map(|(operation, _)| operation.shown()).collect();
+    Ok(Some(Denied { account: account.to_owned(), operations }))
 }
 
 /// Puts together what is known. Pure.
@@ -278,8 +279,8 @@ fn blockers(seen: &Seen, known: &Explanation, preview: Option<&Preview>) -> Vec<
         };
         blockers.push(Blocker::new("ForeignFinalizer", message, remedy));
     }
-    if let Some(denied) = seen.denied.as_ref().filter(|denied| !denied.deeds.is_empty()) {
-        let message = format!("`{}` may not {}", denied.account, denied.deeds.join(", "));
+    if let Some(denied) = seen.denied.as_ref().filter(|denied| !denied.operations.is_empty()) {
+        let message = format!("`{}` may not {}", denied.account, denied.operations.join(", "));
         let remedy = "give the account these rights; in a namespace that terminates its Role and \
              RoleBinding may be gone already: create them again in a ClusterRoleBinding";
         blockers.push(Blocker::new("Forbidden", message, remedy));

@@ -7,7 +7,7 @@ use super::super::connection::Connection;
 use super::super::failure::Failure;
 use ::election::lease::{Lost, Rules};
 use ::election::shard::SHARDS_MAX;
-use clients::cluster::access::{self, Deed};
+use clients::cluster::access::{self, Operation};
 use clients::cluster::lease;
 use clients::fence::Fence;
 use config::{FlinkConfig, options};
@@ -167,12 +167,13 @@ pub(super) async fn check_rights(
     settings: &Settings,
     shares_all_namespaces: bool,
 ) -> anyhow::Result<()> {
-    const LIST: Deed = Deed { verb: "list", group: "", resource: "namespaces", subresource: None };
+    const LIST: Operation =
+        Operation { verb: "list", group: "", resource: "namespaces", subresource: None };
     let Settings { namespace, .. } = settings;
-    for deed in lease::DEEDS {
-        let may = access::may(client, namespace, deed).await;
+    for operation in lease::OPERATIONS {
+        let may = access::may(client, namespace, operation).await;
         if !may.context("while looking up the rights to the lease")? {
-            let shown = deed.shown();
+            let shown = operation.shown();
             return Err(Failure::new(format!("may not {shown} in namespace `{namespace}`"))
                 .hint("leader election needs get, list, watch, create and update of leases there")
                 .into());

@@ -202,8 +202,12 @@ impl Runner<'_> {
     }
 
     /// What may fail without harm, as the gateway ends what nobody asks for.
-    pub(super) async fn leave(&self, what: &str, deed: impl Future<Output = Result<(), Error>>) {
-        match timeout(ENDING, deed).await {
+    pub(super) async fn leave(
+        &self,
+        what: &str,
+        operation: impl Future<Output = Result<(), Error>>,
+    ) {
+        match timeout(ENDING, operation).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => tracing::debug!(%error, "could not {what}"),
             Err(_) => tracing::debug!("could not {what} in time"),

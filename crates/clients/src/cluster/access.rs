@@ -1,4 +1,4 @@
-//! What the caller may do, as the API server sees it.
+//! Asks the API server which operations the caller may carry out.
 
 use k8s_openapi::api::authorization::v1::{
     ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec,
@@ -8,9 +8,9 @@ use kube::api::{Api, PostParams};
 
 use super::Result;
 
-/// One thing to do.
+/// An operation of the Kubernetes API, as RBAC grants it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Deed {
+pub struct Operation {
     pub verb: &'static str,
     /// Empty for the core group.
     pub group: &'static str,
@@ -18,7 +18,7 @@ pub struct Deed {
     pub subresource: Option<&'static str>,
 }
 
-impl Deed {
+impl Operation {
     /// `patch flinkdeployments.flink.apache.org/status`, as people and `kubectl auth can-i` say it.
     pub fn shown(&self) -> String {
         let mut text = format!("{} {}", self.verb, self.resource);
@@ -35,15 +35,15 @@ impl Deed {
 }
 
 /// Whether the caller may do this in the namespace; an answer without a verdict allows nothing.
-pub async fn may(client: &Client, namespace: &str, deed: Deed) -> Result<bool> {
+pub async fn may(client: &Client, namespace: &str, operation: Operation) -> Result<bool> {
     let review = SelfSubjectAccessReview {
         spec: SelfSubjectAccessReviewSpec {
             resource_attributes: Some(ResourceAttributes {
                 namespace: Some(namespace.to_owned()),
-                verb: Some(deed.verb.to_owned()),
-                group: Some(deed.group.to_owned()),
-                resource: Some(deed.resource.to_owned()),
-                subresource: deed.subresource.map(str::to_owned),
+                verb: Some(operation.verb.to_owned()),
+                group: Some(operation.group.to_owned()),
+                resource: Some(operation.resource.to_owned()),
+                subresource: operation.subresource.map(str::to_owned),
                 ..ResourceAttributes::default()
             }),
             non_resource_attributes: None,

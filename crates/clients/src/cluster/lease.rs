@@ -11,7 +11,7 @@ use kube::api::{Api, PostParams};
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Client, ResourceExt};
 
-use super::access::Deed;
+use super::access::Operation;
 use super::{Error, Result};
 use election::{lease, shard};
 
@@ -21,11 +21,11 @@ pub const OPERATES: &str = "kubectl-flink/operates";
 /// Who shares the work under the Lease of a number of shards.
 pub const MEMBERS: &str = "kubectl-flink/members";
 
-/// What is needed to take part.
-pub const DEEDS: [Deed; 3] = [deed("get"), deed("create"), deed("update")];
+/// The operations that taking part in the election needs.
+pub const OPERATIONS: [Operation; 3] = [operation("get"), operation("create"), operation("update")];
 
-const fn deed(verb: &'static str) -> Deed {
-    Deed { verb, group: "coordination.k8s.io", resource: "leases", subresource: None }
+const fn operation(verb: &'static str) -> Operation {
+    Operation { verb, group: "coordination.k8s.io", resource: "leases", subresource: None }
 }
 
 /// Who asks for the lease.

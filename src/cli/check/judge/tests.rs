@@ -3,7 +3,7 @@
 use expect_test::{Expect, expect};
 
 use super::*;
-use clients::cluster::access::Deed;
+use clients::cluster::access::Operation;
 
 fn installed(ready: i32) -> Installed {
     let name = "ops/operator".to_owned();
@@ -36,9 +36,13 @@ fn leading(holder: &str, age: i64) -> Leading {
 }
 
 fn right(is_needed: bool) -> Right {
-    let deed =
-        Deed { verb: "patch", group: api::GROUP, resource: "flinkdeployments", subresource: None };
-    Right { deed, is_cluster_wide: false, is_needed, commands: vec!["deploy", "suspend"] }
+    let operation = Operation {
+        verb: "patch",
+        group: api::GROUP,
+        resource: "flinkdeployments",
+        subresource: None,
+    };
+    Right { operation, is_cluster_wide: false, is_needed, commands: vec!["deploy", "suspend"] }
 }
 
 fn forbidden<T>() -> cluster::Result<T> {

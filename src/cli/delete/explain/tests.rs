@@ -106,7 +106,7 @@ fn a_terminating_namespace_and_missing_rights_are_named() {
     seen.termination = Some(Termination { messages: vec!["Some content remains".to_owned()] });
     seen.denied = Some(Denied {
         account: "system:serviceaccount:shop:operator".to_owned(),
-        deeds: vec!["patch flinkdeployments.flink.apache.org".to_owned()],
+        operations: vec!["patch flinkdeployments.flink.apache.org".to_owned()],
     });
     check(
         &seen,
