@@ -26,7 +26,7 @@ pub fn begin(now: Timestamp, settings: &Settings) -> Option<Timestamp> {
 /// understood is none.
 pub fn until(kept: &Data, now: Timestamp) -> Option<Timestamp> {
     let until: Timestamp = kept.get(KEY)?.parse().ok()?;
-    // What is later than any window could make it was not written by this program.
+    // A time later than any window allows was not written by this program.
     let longest = Duration::from_hours(24 * 365);
     (now < until && until <= later(now, longest)).then_some(until)
 }

@@ -4,7 +4,7 @@ use config::options::autoscaler::{AdjustMode, AlignmentMode};
 
 use super::settings::Alignment;
 
-/// What is to be aligned; none of the numbers is zero.
+/// The numbers that an alignment works with. None of them is zero.
 #[derive(Clone, Copy, Debug)]
 pub struct Target {
     pub current: u32,
@@ -18,7 +18,7 @@ pub struct Target {
     pub upper: u32,
 }
 
-/// What came of it.
+/// The result of an alignment.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Aligned {
     pub parallelism: u32,

@@ -13,9 +13,10 @@ pub struct Bounds {
     pub upper: u32,
 }
 
-/// What the job is to be asked for, all of its vertices named; nothing where it keeps to what was
-/// decided already. As the Java operator's standalone autoscaler does, a vertex that is moved gets 1
-/// as its lower bound: with too few slots the job runs with fewer rather than not at all.
+/// Returns the bounds to ask Flink for, with all vertices of the job. Returns nothing if the job
+/// keeps to the decision already. As in the Java operator's standalone autoscaler, a vertex that is
+/// moved gets 1 as its lower bound: with too few slots the job runs with fewer subtasks rather than
+/// not at all.
 pub fn wanted(
     current: &BTreeMap<VertexId, Bounds>,
     decided: &BTreeMap<VertexId, u32>,

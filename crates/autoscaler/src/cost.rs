@@ -1,5 +1,5 @@
-//! What a decision costs: what the pods of a job request before and after it, and what that is in
-//! money where prices are known.
+//! The cost of a decision: the requests of a job's pods before and after it, and their price where
+//! prices are known.
 //!
 //! TaskManagers are counted as Flink needs them: for each slot sharing group as many slots as its
 //! widest vertex has subtasks. What others in a cluster take, and nodes that stay half empty, are not
@@ -54,7 +54,7 @@ impl Prices {
         })
     }
 
-    /// What has no price costs nothing; without any price there is no telling.
+    /// A resource without a price costs nothing. Without any price the cost is unknown.
     fn per_hour(self, cpu_millis: u64, memory: MemorySize) -> Option<f64> {
         if self == Self::default() {
             return None;
@@ -66,7 +66,7 @@ impl Prices {
     }
 }
 
-/// What one pod requests.
+/// The requests of one pod.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Pod {
     pub cpu_millis: u64,
@@ -84,7 +84,8 @@ pub struct Pods {
 }
 
 impl Pods {
-    /// What the effective configuration has them request; nothing where it does not say.
+    /// Reads the requests from the effective configuration. Returns nothing if it does not state
+    /// them.
     pub fn of(config: &FlinkConfig, is_session_job: bool) -> Option<Self> {
         let slots = u32::try_from(config.get(&TASK_SLOTS).ok()?).ok().filter(|slots| *slots > 0)?;
         let cpu = config.find(&TASK_MANAGER_CPU).ok()?.filter(|cpu| *cpu > 0.0);
@@ -111,7 +112,7 @@ impl Pods {
         self
     }
 
-    /// What they request when the job takes so many slots.
+    /// The requests of all pods if the job takes this number of slots.
     pub fn request(&self, slots: u64, prices: Prices) -> Requested {
         let task_managers = slots.div_ceil(u64::from(self.slots_per_task_manager.max(1)));
         let sum = |of: fn(&Pod) -> u64| {
@@ -145,7 +146,7 @@ pub fn slots(topology: &Topology, parallelism: impl Fn(&VertexId, u32) -> u32) -
     widest.map(u64::from).fold(0, u64::saturating_add)
 }
 
-/// What the pods of a job request together.
+/// The requests of all pods of a job, added up.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Requested {
@@ -172,7 +173,7 @@ impl Cost {
         serde_json::to_string(self).unwrap_or_default()
     }
 
-    /// What is stored of the last decision; what cannot be understood is none.
+    /// Reads the stored cost of the last decision. A text that cannot be read counts as none.
     pub fn stored(kept: &Data) -> Option<Self> {
         let text = kept.get(KEY).filter(|text| text.len() <= TEXT_MAX)?;
         serde_json::from_str(text).ok()

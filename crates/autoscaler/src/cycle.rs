@@ -26,7 +26,7 @@ use super::topology::{Topology, VertexId};
 use super::vertex_scaler::{self, VertexDecision, VertexInput};
 use super::window::{self, Discarded, Samples};
 
-/// What is remembered of a job between two cycles.
+/// The state of a job that is kept between two cycles.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct State {
     pub samples: Samples,
@@ -45,7 +45,7 @@ pub struct ConfigChanges {
     pub removals: BTreeSet<String>,
 }
 
-/// What a cycle looks at.
+/// The facts that a cycle works with.
 #[derive(Clone, Copy, Debug)]
 pub struct Facts<'a> {
     pub now: Timestamp,
@@ -59,7 +59,7 @@ pub struct Facts<'a> {
     pub running_since: Timestamp,
     pub reading: &'a Reading,
     pub task_manager: TaskManager,
-    /// What the pods of the job request, where that is known.
+    /// The requests of the job's pods, where they are known.
     pub pods: Option<Pods>,
 }
 
@@ -86,13 +86,13 @@ pub enum Outcome {
     /// An option of Flink's, which tuning depends on.
     Invalid(InvalidValue),
     Quota(Exceeded),
-    /// The same was decided before, and the job does not run so yet.
+    /// This decision was made before, and the job does not run with it yet.
     AlreadyDecided,
     Scaled,
 }
 
 impl Outcome {
-    /// Whether a decision was due, and came out as no change.
+    /// True if a decision was due, and nothing was changed.
     pub fn is_balanced(&self) -> bool {
         match self {
             Self::GcPressure(_)
@@ -137,18 +137,18 @@ impl fmt::Display for Outcome {
     }
 }
 
-/// What came of a cycle.
+/// The result of a cycle.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cycle {
     pub state: State,
     pub outcome: Outcome,
     pub evaluation: Option<Evaluation>,
     pub decisions: BTreeMap<VertexId, VertexDecision>,
-    /// What is scaled now.
+    /// The vertices that this cycle scales.
     pub scalings: BTreeMap<VertexId, Scaling>,
     /// Vertices whose parallelism stays the user's.
     pub excluded: BTreeSet<VertexId>,
-    /// What the change that is due costs, carried out or not.
+    /// The cost of the change that is due, even if it is not carried out.
     pub cost: Option<Cost>,
     pub events: Vec<Event>,
     pub discarded: Option<Discarded>,
@@ -322,7 +322,8 @@ impl Cycle {
         Outcome::Scaled
     }
 
-    /// What the pods request before and after a change, with which `tuned` comes into force.
+    /// Compares the requests of the pods before and after a change. `tuned` is the configuration
+    /// that comes into force with it.
     fn cost(
         &self,
         facts: &Facts<'_>,
@@ -342,8 +343,8 @@ impl Cycle {
         })
     }
 
-    /// What is tuned with this decision, and what a TaskManager then takes. Recommendations are told
-    /// even where they are not carried out.
+    /// Tunes the configuration with this decision, and returns it with the size that a TaskManager
+    /// then has. Recommendations are reported even if they are not carried out.
     fn tune(
         &mut self,
         facts: &Facts<'_>,

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use super::topology::VertexId;
 use super::window::{earlier, later};
 
-/// What was recommended at one time.
+/// A recommendation, with the time at which it was made.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Recommended {
     pub at: Timestamp,
@@ -30,7 +30,7 @@ pub struct Waiting {
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Delayed(pub BTreeMap<VertexId, Waiting>);
 
-/// Whether to scale down now.
+/// Says if a vertex is scaled down now, or when.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Answer {
     Until(Timestamp),

@@ -1,7 +1,7 @@
-//! What was decided, put into the spec of a job: in memory, and never into the user's resource.
+//! Puts decisions into the spec of a job: in memory, and never into the user's resource.
 //!
-//! A change that is none is none to the text either, so that nothing is restarted for it. Where it
-//! is not known what is in force, what runs stays as it is.
+//! A decision that changes nothing leaves the text of the spec as it is, so that nothing is
+//! restarted for it. If the decision in force is unknown, the job keeps what it runs with.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,7 +19,7 @@ use super::topology::VertexId;
 /// Below it are all options that memory tuning sets.
 const MEMORY: &str = "taskmanager.memory.";
 
-/// What is in force of a job.
+/// The decision in force for a job.
 #[derive(Clone, Copy, Debug)]
 pub enum InForce<'a> {
     Known {
@@ -28,7 +28,7 @@ pub enum InForce<'a> {
         excluded: &'a BTreeSet<VertexId>,
         config: &'a ConfigChanges,
     },
-    /// What is stored cannot be understood.
+    /// The stored decision cannot be understood.
     Unknown,
 }
 

@@ -54,8 +54,8 @@ pub fn evaluate(
     Ok(evaluation)
 }
 
-/// What a vertex has to manage at a utilization; nothing where a rate is not known. With the time of
-/// a restart, also what piles up in it.
+/// The rate that a vertex has to reach at a utilization. Nothing if a rate is unknown. With the
+/// time of a restart, it includes the records that pile up in that time.
 pub fn capacity(
     figures: &Figures,
     utilization: f64,
@@ -254,7 +254,7 @@ impl View<'_> {
         }
     }
 
-    /// What the vertex could process if it were busy all the time.
+    /// The rate that the vertex would reach if it were busy all the time.
     fn true_rate(&self, id: &VertexId, busy: f64) -> f64 {
         let coming_in = self.rate_for_busy(id);
         let by_busy_time =

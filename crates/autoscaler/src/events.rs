@@ -1,4 +1,4 @@
-//! What is told of a cycle: events with the Java operator's reasons, keys and report.
+//! The events of a cycle, with the Java operator's reasons, keys and report.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -46,7 +46,7 @@ pub struct Event {
     pub message: String,
     /// Stands for the message where repeated events are to fold into one.
     pub key: String,
-    /// The same key is not told again within it, where it is set.
+    /// Within it, an event with this key is not repeated. Absent, the event is always sent.
     pub interval: Option<Duration>,
     /// With it, the interval holds only as long as this is the same.
     pub parallelism: Option<u32>,

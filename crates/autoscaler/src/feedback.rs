@@ -1,4 +1,4 @@
-//! What earlier scalings teach: whether they helped, and how well the vertex scales.
+//! Learns from earlier scalings: if they helped, and how well the vertex scales.
 
 use super::metric::Metric;
 use super::scaling_history::VertexHistory;
@@ -12,8 +12,8 @@ pub struct Ineffective {
     pub actual: f64,
 }
 
-/// Whether the last scaling of a vertex, if it was one up to `current`, brought too little. What
-/// cannot be compared counts as too little.
+/// Returns the shortfall of the last scaling of a vertex, if it was one up to `current` and brought
+/// too little. A gain that cannot be compared counts as too little.
 pub fn ineffective(
     history: &VertexHistory,
     current: u32,

@@ -1,4 +1,4 @@
-//! What TaskManagers could do with, from what they used: the configuration that gives them so much.
+//! Memory tuning: a configuration that gives TaskManagers memory according to what they used.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use super::scaling_history::Scaling;
 use super::settings::Settings;
 use super::topology::{ShipStrategy, Topology, VertexId};
 
-/// What tuning looks at.
+/// The facts that tuning works with.
 #[derive(Clone, Copy, Debug)]
 pub struct Tuning<'a> {
     /// The user's configuration, without what was tuned before.
@@ -28,7 +28,7 @@ pub struct Tuning<'a> {
     pub total: MemorySize,
 }
 
-/// What is left to be given out.
+/// The memory that is left to distribute.
 struct Budget(u64);
 
 impl Budget {

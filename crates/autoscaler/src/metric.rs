@@ -121,7 +121,7 @@ impl Evaluated {
 }
 
 impl PartialEq for Evaluated {
-    /// The same figures; what was not measured is the same as what was not measured.
+    /// Compares the figures. Two values that were not measured are equal.
     fn eq(&self, other: &Self) -> bool {
         let is_same = |one: f64, other: f64| one == other || (one.is_nan() && other.is_nan());
         is_same(self.current, other.current) && is_same(self.average, other.average)

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::sample::{Aggregate, VertexReading};
 
-/// What a metric of a vertex stands for.
+/// The meaning of a metric of a vertex.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub enum Figure {
     Busy,
@@ -36,10 +36,10 @@ impl Figure {
 #[error("there is no metric for {0:?}")]
 pub struct Missing(pub Figure);
 
-/// What is needed of a source.
+/// The figures that are needed of a source.
 const OF_SOURCE: &[Figure] =
     &[Figure::Busy, Figure::Backpressure, Figure::SourceInPerSecond, Figure::SourceIn];
-/// What is needed of a vertex that reads from others.
+/// The figures that are needed of a vertex that reads from others.
 const OF_OTHERS: &[Figure] = &[Figure::Busy];
 
 /// Metrics to read of a vertex, and what each stands for.
@@ -76,7 +76,7 @@ pub fn wanted(names: &[String], is_source: bool) -> Result<Wanted, Missing> {
     Ok(wanted)
 }
 
-/// What was read, by the figures that it stands for.
+/// Sorts the values that were read by the figures that they stand for.
 pub fn reading(
     wanted: &Wanted,
     metrics: impl IntoIterator<Item = (String, Aggregate)>,

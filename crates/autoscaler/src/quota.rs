@@ -7,7 +7,7 @@ use config::memory::MemorySize;
 use super::settings::Settings;
 use super::topology::{Topology, VertexId};
 
-/// What one TaskManager takes, as far as the resource says.
+/// The resources of one TaskManager, as far as they are known.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct TaskManager {
     pub cpu: Option<f64>,
@@ -30,9 +30,9 @@ pub enum Exceeded {
     UnknownMemory,
 }
 
-/// Whether a quota forbids the changes. As the Java operator counts: vertices that do not change are
-/// left out, and only full TaskManagers count. Where Flink does not tell slot sharing groups, nothing
-/// is compared.
+/// Returns the quota that the changes exceed, if there is one. As in the Java operator, vertices
+/// that do not change are left out, and only full TaskManagers count. If Flink does not report slot
+/// sharing groups, nothing is compared.
 pub fn exceeded(
     changes: &Changes,
     topology: &Topology,

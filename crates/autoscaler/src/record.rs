@@ -17,7 +17,7 @@ use super::quota::TaskManager;
 use super::sample::Reading;
 use super::topology::{Topology, Vertex, VertexId};
 
-/// What the first line calls itself.
+/// The name of the format, which stands in the first line.
 pub const FORMAT: &str = "kubectl-flink autoscaler record";
 /// Raised when an older reader would misunderstand what is written.
 pub const VERSION: u32 = 1;
@@ -36,7 +36,7 @@ const OPTIONS: [&str; 11] = [
     "taskmanager.network.memory.",
     "taskmanager.numberOfTaskSlots",
     "jobmanager.scheduler",
-    // What pods request.
+    // Options that the requests of pods depend on.
     "jobmanager.memory.",
     "kubernetes.jobmanager.cpu",
     "kubernetes.jobmanager.replicas",
@@ -44,7 +44,7 @@ const OPTIONS: [&str; 11] = [
     "kubernetes.taskmanager.memory.limit-factor",
 ];
 
-/// What was recorded.
+/// The first line of a recording, which describes the job.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Header {
@@ -62,7 +62,7 @@ pub struct Header {
     pub task_manager_cpu: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub task_manager_memory_bytes: Option<u64>,
-    /// What people call the vertices.
+    /// The names of the vertices, for people.
     pub vertex_names: BTreeMap<VertexId, String>,
 }
 
@@ -100,7 +100,7 @@ impl Header {
     }
 }
 
-/// What was read of a job at one moment.
+/// The readings of a job at one moment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Measurement {
     pub running_since: Timestamp,

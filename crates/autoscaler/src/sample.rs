@@ -86,7 +86,7 @@ pub struct ProcessReading {
     pub slots_available: Option<f64>,
 }
 
-/// What was read for one sample.
+/// The readings for one sample.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub struct Reading {
     /// Of all vertices that have not finished.
@@ -169,7 +169,7 @@ fn of_vertex(
     if let Some(busy) = busy.filter(|busy| busy.is_finite()) {
         set(Metric::Load, busy.max(0.0) / 1000.0);
     }
-    // What ran before does not count for a vertex that has finished.
+    // The earlier work of a vertex that has finished does not count.
     let counters = if vertex.is_finished { Counters::default() } else { vertex.counters };
     set(Metric::AccumulatedBusyTime, counters.busy);
     set(Metric::NumRecordsOut, counters.records_out);
@@ -196,7 +196,7 @@ fn of_vertex(
     values
 }
 
-/// What a source was seen to manage while it caught up; without a limit where nothing came in.
+/// The rate that a source reached while it caught up. Infinite if nothing came in.
 fn observed(
     id: &VertexId,
     rate: f64,

@@ -28,11 +28,11 @@ use model::{Model, VertexModel};
 /// Share of a second in which a vertex counts as busy when it has something to do in all of it.
 const BUSY_MAX: f64 = 1000.0;
 
-/// What came of a simulation.
+/// The result of a simulation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Simulated {
     pub trace: Trace,
-    /// What would have been recorded of the job.
+    /// The entries that a recording of the job would have.
     pub entries: Vec<Entry>,
 }
 
@@ -59,7 +59,7 @@ pub fn simulate(
     Ok(Simulated { trace: tracer.finish(), entries })
 }
 
-/// What a vertex did since its job started, and since the last look at it.
+/// The work of a vertex since its job started, and since the last look at it.
 #[derive(Clone, Copy, Debug, Default)]
 struct Progress {
     records_in: f64,
@@ -182,7 +182,7 @@ impl<'a> Job<'a> {
         Ok(Entry { at: now, measured: Ok(Measurement { running_since, topology, reading }) })
     }
 
-    /// What Flink would answer now.
+    /// The readings that Flink would return now.
     fn reading(&self) -> Reading {
         let seconds = self.seconds_since_look.max(1.0);
         let vertex = |(id, of): (&VertexId, &VertexModel)| {
@@ -224,7 +224,7 @@ impl<'a> Job<'a> {
             let each = model.vertices.get(id).map_or(0.0, |of| of.records_per_subtask);
             each * f64::from(parallelism.get(id).copied().unwrap_or(1))
         };
-        // What each vertex would get, if its sources read all that waits.
+        // The records that each vertex would get if its sources read everything that waits.
         let mut wanted: BTreeMap<&VertexId, f64> = BTreeMap::new();
         for (source, reached) in &self.reach {
             let waiting = self.lag.get(source).copied().unwrap_or_default();

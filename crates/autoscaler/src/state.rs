@@ -1,7 +1,7 @@
 //! A job's state as the Java operator stores it: the ConfigMap `autoscaler-NAME`, key by key.
 //!
-//! What is read and cannot be understood is set aside under another key with a reason, and never
-//! dropped: a newer operator may have written it. Parallelism that is in force is not guessed: when
+//! Data that cannot be understood is set aside under another key with a reason. It is never
+//! dropped, because a newer operator may have written it. Parallelism in force is not guessed: if
 //! it cannot be read, nothing is.
 
 mod read;
@@ -29,7 +29,7 @@ const PARALLELISM: &str = "parallelismOverrides";
 const CONFIG: &str = "configOverrides";
 const DELAYED: &str = "delayedScaleDown";
 
-/// What is added to the key of a value that was set aside.
+/// The suffix of the key under which a value is set aside.
 const ASIDE: &str = ".unreadable";
 
 /// Samples alone are stored when so large a part of a window has passed since the last time: each of
@@ -70,7 +70,7 @@ pub enum Unreadable {
     AgainSetAside { key: &'static str, kept_as: String, reason: String },
 }
 
-/// What is to be stored.
+/// The data to store.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Written {
     pub data: Data,
@@ -85,8 +85,8 @@ pub struct TooLarge {
     pub length: usize,
 }
 
-/// Whether a state has to be stored now: whatever decisions are made of, at once; samples that are
-/// measured anew if they are lost, from time to time.
+/// True if a state has to be stored now. Anything that decisions are made of is stored at once.
+/// Samples are stored from time to time, because they are measured anew if they are lost.
 pub fn is_due(
     before: &State,
     after: &State,

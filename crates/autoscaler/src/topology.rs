@@ -113,7 +113,7 @@ impl Vertex {
         self.inputs.is_empty()
     }
 
-    /// Whether records are spread by key, or read from partitions.
+    /// True if records are spread by key, or read from partitions.
     pub fn is_partitioned(&self) -> bool {
         self.partitions.is_some() || self.inputs.values().any(|ship| *ship == ShipStrategy::Hash)
     }

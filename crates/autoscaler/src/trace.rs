@@ -1,4 +1,4 @@
-//! What was decided of a job over some time, cycle by cycle, beside what it ran with.
+//! The decisions about a job over some time, cycle by cycle, beside the parallelism it ran with.
 
 use std::collections::BTreeMap;
 
@@ -16,9 +16,9 @@ pub struct Moment {
     pub at: Timestamp,
     /// How its cycle ended; an error says why there was none.
     pub outcome: Result<Outcome, String>,
-    /// What it runs with, as far as that is known.
+    /// The parallelism that the job runs with, as far as it is known.
     pub parallelism: BTreeMap<VertexId, u32>,
-    /// What was decided so far, where anything was.
+    /// The decisions so far, if there are any.
     pub decided: BTreeMap<VertexId, u32>,
     /// Records that wait in front of all sources.
     pub lag: Option<f64>,
@@ -32,13 +32,13 @@ pub struct Moment {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decision {
     pub at: Timestamp,
-    /// Whether it is carried out, or why not.
+    /// Says if the decision is carried out, or why not.
     pub outcome: Outcome,
     /// Of the vertices that change.
     pub changes: BTreeMap<VertexId, VertexDecision>,
     /// Memory that was tuned with it.
     pub config: BTreeMap<String, String>,
-    /// What it costs, where it is known what pods request.
+    /// The cost of the change, where the requests of the pods are known.
     pub cost: Option<Cost>,
 }
 
@@ -56,11 +56,11 @@ pub struct Change {
 pub struct Trace {
     pub moments: Vec<Moment>,
     pub decisions: Vec<Decision>,
-    /// What the job ran with, each time that it was something else.
+    /// The changes of the parallelism that the job ran with.
     pub changes: Vec<Change>,
 }
 
-/// What sources had read and had waiting at one time.
+/// The records that sources had read, and that waited for them, at one time.
 #[derive(Clone, Copy, Debug)]
 struct Counted {
     at: Timestamp,
@@ -136,7 +136,7 @@ impl Tracer {
         self.parallelism = now;
     }
 
-    /// What is told again and again, as while scaling is switched off, is one decision.
+    /// A decision that is repeated, as while scaling is switched off, counts once.
     fn note_decision(&mut self, at: Timestamp, cycle: &Cycle) {
         let is_decision =
             matches!(cycle.outcome, Outcome::Scaled | Outcome::Disabled(_) | Outcome::Quota(_));
@@ -172,7 +172,7 @@ fn parallelism(topology: &Topology) -> BTreeMap<VertexId, u32> {
     topology.vertices().iter().map(|(id, vertex)| (id.clone(), vertex.parallelism)).collect()
 }
 
-/// What the newest sample says of all sources together.
+/// Adds up the newest sample of all sources.
 fn counted(cycle: &Cycle, facts: &Facts<'_>) -> Option<Counted> {
     let sample = cycle.state.samples.get(&facts.now)?;
     let (mut read, mut lag) = (0.0, 0.0);

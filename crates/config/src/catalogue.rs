@@ -42,11 +42,11 @@ pub struct Known {
     pub former_keys: &'static [&'static str],
     pub default: Option<&'static str>,
     pub effect: Effect,
-    /// What it is, in a line.
+    /// A description in one line.
     pub description: &'static str,
-    /// What a value looks like.
+    /// The form of a value.
     pub expected: &'static str,
-    /// Whether its value in a configuration can be read.
+    /// Checks that its value in a configuration can be read.
     pub check: fn(&FlinkConfig) -> Result<(), InvalidValue>,
 }
 

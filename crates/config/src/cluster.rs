@@ -73,12 +73,12 @@ pub fn observe_config(
     Ok(config)
 }
 
-/// Whether a key steers the operator or its autoscaler and never reaches Flink.
+/// True if a key steers the operator or its autoscaler and never reaches Flink.
 pub fn is_for_operator(key: &str) -> bool {
     key.starts_with(OPERATOR_PREFIX) || key.starts_with(AUTOSCALER_PREFIX)
 }
 
-/// Whether Flink keeps metadata about its jobs outside of the JobManager.
+/// True if Flink keeps metadata about its jobs outside of the JobManager.
 pub fn is_high_availability_on(config: &FlinkConfig) -> bool {
     config
         .text_of(&options::HA_TYPE)
@@ -86,7 +86,7 @@ pub fn is_high_availability_on(config: &FlinkConfig) -> bool {
         .is_some_and(|kind| !kind.is_empty() && !kind.eq_ignore_ascii_case("none"))
 }
 
-/// Whether a key is about that, under any name that it has had.
+/// True if a key is about high availability, under any name that it has had.
 pub fn is_of_high_availability(key: &str) -> bool {
     key == "high-availability"
         || key.starts_with("high-availability.")
@@ -97,7 +97,7 @@ pub fn is_of_high_availability(key: &str) -> bool {
 pub const HIGH_AVAILABILITY: [&ConfigOption<String>; 3] =
     [&options::HA_TYPE, &options::ZOOKEEPER_QUORUM, &options::ZOOKEEPER_ROOT];
 
-/// What of the configuration says so, under the current names of the options.
+/// The options of high availability that are set, under their current names.
 pub fn high_availability_of(config: &FlinkConfig) -> FlinkConfig {
     let stated = HIGH_AVAILABILITY.into_iter().filter_map(|option| {
         let text = config.text_of(option)?;
@@ -106,7 +106,7 @@ pub fn high_availability_of(config: &FlinkConfig) -> FlinkConfig {
     stated.collect()
 }
 
-/// Whether the metadata is in ConfigMaps of the cluster's namespace.
+/// True if the metadata is in ConfigMaps of the cluster's namespace.
 pub fn is_kubernetes_high_availability_on(config: &FlinkConfig) -> bool {
     config.text_of(&options::HA_TYPE).is_some_and(|kind| {
         let kind = kind.trim();
@@ -115,7 +115,7 @@ pub fn is_kubernetes_high_availability_on(config: &FlinkConfig) -> bool {
     })
 }
 
-/// Whether the metadata is in `ZooKeeper`.
+/// True if the metadata is in `ZooKeeper`.
 pub fn is_zookeeper_high_availability_on(config: &FlinkConfig) -> bool {
     config.text_of(&options::HA_TYPE).is_some_and(|kind| {
         let kind = kind.trim();
@@ -125,8 +125,8 @@ pub fn is_zookeeper_high_availability_on(config: &FlinkConfig) -> bool {
     })
 }
 
-/// Whether a cluster with the one configuration finds the HA metadata that it left with the other.
-/// Its namespace and its id stay what they are. False where there are none.
+/// True if a cluster with the one configuration finds the HA metadata that it left with the other,
+/// under the same namespace and id. False if there is no metadata.
 pub fn is_metadata_shared(one: &FlinkConfig, other: &FlinkConfig) -> bool {
     if is_kubernetes_high_availability_on(one) {
         return is_kubernetes_high_availability_on(other);
@@ -176,7 +176,7 @@ pub fn zookeeper_out_of_reach(config: &FlinkConfig) -> Option<String> {
     })
 }
 
-/// Whether the metadata is where the operator can look for it and remove it.
+/// True if the operator can look for the metadata and remove it.
 pub fn is_high_availability_readable(config: &FlinkConfig) -> bool {
     is_kubernetes_high_availability_on(config) || is_zookeeper_high_availability_on(config)
 }
@@ -403,7 +403,7 @@ fn derive_for_job(
     Ok(())
 }
 
-/// What an application and a session job have in common.
+/// Derives the options that applications and session jobs have in common.
 pub(super) fn derive_for_any_job(
     config: &mut FlinkConfig,
     name: &str,

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-/// What a duration looks like, for messages.
+/// The form of a duration, for messages.
 pub const EXPECTED: &str = "a whole number and one of d, h, min, s, ms, us or ns, such as `30 s`";
 
 const NANOS_PER_MICRO: u128 = 1_000;

@@ -38,8 +38,8 @@ fn with_plain_line_ends(text: &str) -> String {
     text.replace("\r\n", "\n").replace('\r', "\n")
 }
 
-/// Whether a value comes back from `flink-conf.yaml` as it was written there: the format has no
-/// escapes, so a comment sign or a line break cuts it.
+/// True if a value comes back from `flink-conf.yaml` as it was written. The format has no escapes,
+/// so a comment sign or a line break cuts the value.
 pub fn survives_flink_conf(value: &str) -> bool {
     !value.contains(['#', '\n', '\r'])
 }

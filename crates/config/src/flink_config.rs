@@ -96,7 +96,7 @@ impl FlinkConfig {
         })
     }
 
-    /// Whether the option is set under any of its names, even to an empty text.
+    /// True if the option is set under any of its names, even to an empty text.
     pub fn is_set<T: OptionValue>(&self, option: &ConfigOption<T>) -> bool {
         self.find_entry(option).is_some() || self.find_map(option).is_some()
     }

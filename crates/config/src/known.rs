@@ -97,7 +97,7 @@ fn nearest(name: &str) -> Option<&'static str> {
     (likeness >= LIKENESS_MIN).then_some(best)
 }
 
-/// What tells options of the same prefix apart.
+/// The part of a key that tells options of the same prefix apart.
 fn stem(key: &str) -> &str {
     let key = key.strip_prefix(OPERATOR_PREFIX).unwrap_or(key);
     key.strip_prefix(AUTOSCALER_PREFIX).unwrap_or(key)

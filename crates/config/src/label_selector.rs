@@ -5,11 +5,11 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// What labels have to be like; nothing is asked of them by an empty one.
+/// The requirements on labels. An empty selector has none.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct LabelSelector(Vec<Requirement>);
 
-/// What one label has to be like.
+/// The requirement on one label.
 #[derive(Clone, Debug, Eq, PartialEq)]
 enum Requirement {
     Exists(String),

@@ -16,7 +16,7 @@ pub struct Layer {
     pub config: FlinkConfig,
 }
 
-/// What is in force of one option.
+/// The value that is in force for one option.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Effective {
     pub option: String,

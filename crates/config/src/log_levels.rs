@@ -1,4 +1,4 @@
-//! What of the operator's own log is written: a level for the operator, and for modules others.
+//! The levels of the operator's own log: one for the operator, and others for its modules.
 
 use super::option::OptionValue;
 

@@ -5,7 +5,7 @@
 
 use super::quantity;
 
-/// What a memory size looks like, for messages.
+/// The form of a memory size, for messages.
 pub const EXPECTED: &str =
     "a whole number and one of b, kb, mb, gb or tb, such as `2048 mb`, or a quantity such as `2Gi`";
 

@@ -31,7 +31,7 @@ impl OptionValue for Namespaces {
     }
 }
 
-/// Whether a namespace can have this name.
+/// True if a namespace can have this name.
 fn is_name(name: &str) -> bool {
     let is_inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     name.len() <= NAME_LENGTH_MAX

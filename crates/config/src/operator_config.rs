@@ -27,7 +27,7 @@ const JAVA_MODULE_OPTIONS: [&str; 15] = [
 
 const DEFAULTS: &str = "kubernetes.operator.default-configuration.";
 
-/// What the operator's files say, before any resource.
+/// The configuration in the operator's files, before any resource.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct OperatorConfig {
     pub base: FlinkConfig,
@@ -53,8 +53,8 @@ impl OperatorConfig {
         config
     }
 
-    /// What [`Self::defaults`] is made of, each layer laid over those before it. `base` is what
-    /// the base is made of.
+    /// The layers that make [`Self::defaults`], each laid over those before it. `base` has the
+    /// layers of the base.
     pub fn layers(
         &self,
         base: Vec<Layer>,
@@ -89,7 +89,7 @@ impl OperatorConfig {
     }
 }
 
-/// What stands before the defaults of a resource, in the order in which they count.
+/// The prefixes of the defaults of a resource, in the order in which they count.
 fn prefixes(
     namespace: Option<&str>,
     version: Option<FlinkVersion>,

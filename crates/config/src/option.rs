@@ -16,7 +16,7 @@ pub struct InvalidValue {
     /// The key as the user wrote it.
     pub key: String,
     pub value: String,
-    /// What would be right.
+    /// Describes a right value.
     pub expected: String,
 }
 
@@ -29,7 +29,7 @@ impl InvalidValue {
         Self { key: key.into(), value: value.into(), expected: expected.into() }
     }
 
-    /// The same without the value, where that may be a secret.
+    /// Hides the value, which may be a secret.
     #[must_use]
     pub fn hidden(self) -> Self {
         Self { value: "***".to_owned(), ..self }
@@ -38,9 +38,9 @@ impl InvalidValue {
 
 /// A type that an option can have.
 pub trait OptionValue: Sized {
-    /// What a value looks like, for messages.
+    /// The form of a value, for messages.
     const EXPECTED: &str;
-    /// Whether the value may also be written as keys below the option's own, as a map of YAML is.
+    /// True if the value may also be written as keys below the option's own, as a map of YAML is.
     const IS_MAP: bool = false;
 
     /// Reads a value in Flink's syntax.

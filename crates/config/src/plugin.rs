@@ -86,7 +86,7 @@ impl<'c> Options<'c> {
         self.config.get_text(&self.key(option)).map(str::trim)
     }
 
-    /// Whether nothing but a Java class, and what that reads, says what it is. The configuration may
+    /// True if a Java class, and the options that it reads, are all there is. The configuration may
     /// be shared with the Java operator.
     pub fn is_java_alone(&self) -> bool {
         self.text(CLASS).is_some() && self.text("url").or(self.text("command")).is_none()
@@ -132,8 +132,8 @@ impl<'c> Options<'c> {
     }
 }
 
-/// What is said about the Java classes of listeners, which have no effect. Unlike a validator that
-/// is not asked, a listener that is not told lets nothing wrong happen.
+/// The remarks on Java classes of listeners, which have no effect. Unlike a validator that is not
+/// asked, a listener that is not called lets nothing wrong happen.
 pub fn java_listeners(config: &FlinkConfig) -> Vec<String> {
     let prefix = format!("kubernetes.operator.plugins.{LISTENERS}.");
     let keys = config.below(&prefix).map(|(key, _)| key);

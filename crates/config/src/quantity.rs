@@ -21,7 +21,7 @@ pub fn parse_whole(text: &str) -> Option<u64> {
     i64::try_from(value).is_ok().then_some(value)
 }
 
-/// What the suffix multiplies by.
+/// The factor of a suffix.
 #[derive(Clone, Copy)]
 enum Scale {
     Binary(u32),

@@ -1,4 +1,4 @@
-//! What a new text of the operator's configuration changes, and what waits for a restart.
+//! The changes in a new text of the operator's configuration, and those that wait for a restart.
 //!
 //! A new default touches no running job: a spec is compared with the spec that was reconciled last,
 //! without the defaults below it. It counts for what is deployed next.
@@ -24,15 +24,16 @@ pub fn waits_for_restart<'c>(at_start: &'c FlinkConfig, now: &'c FlinkConfig) ->
     changed(at_start, now).into_iter().filter(|key| needs_restart(key, at_start)).collect()
 }
 
-/// The same for one that stands by: what is about the work itself is read when the work begins.
+/// The options that wait while a replica stands by. Options of the work itself are read when the
+/// work begins.
 pub fn waits_in_stand_by<'c>(at_start: &'c FlinkConfig, now: &'c FlinkConfig) -> Vec<&'c str> {
     let mut keys = waits_for_restart(at_start, now);
     keys.retain(|key| !begins_with_work(key));
     keys
 }
 
-/// What an operator that begins to work now has been started with: what was read before that stays
-/// as it was read.
+/// The configuration with which an operator that begins to work now has started: options that were
+/// read before keep the values that were read.
 pub fn began_with(at_start: &FlinkConfig, now: &FlinkConfig) -> FlinkConfig {
     let mut began = now.clone();
     for key in waits_in_stand_by(at_start, now) {
@@ -44,7 +45,7 @@ pub fn began_with(at_start: &FlinkConfig, now: &FlinkConfig) -> FlinkConfig {
     began
 }
 
-/// Whether the option is read when the operator begins to work, after it was elected.
+/// True if the option is read when the operator begins to work, after it was elected.
 fn begins_with_work(key: &str) -> bool {
     let is_plugin = key.strip_prefix(OPERATOR_PREFIX).is_some_and(|it| it.starts_with("plugins."));
     let read = [

@@ -51,8 +51,8 @@ pub struct Log {
     pub scopes: Scopes,
 }
 
-/// What names begin with where there are no labels. `<host>` and others stand for what a label
-/// would say.
+/// The beginnings of names where there are no labels. `<host>` and others stand for the values that
+/// labels would have.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Scopes {
     pub system: String,
@@ -89,8 +89,8 @@ pub struct Otlp {
 pub struct Prometheus {
     /// The first one that is free.
     pub ports: Vec<u16>,
-    /// Whether label values lose what Flink's reporter takes out of them, so that `my-shop` reads
-    /// `my_shop`.
+    /// True if label values lose the characters that Flink's reporter takes out of them, so that
+    /// `my-shop` reads `my_shop`.
     pub filters_label_values: bool,
 }
 

@@ -23,10 +23,10 @@ const PARTS: [&str; 19] = [
     "http-headers",
 ];
 
-/// What stands for a secret.
+/// The text that stands for a secret.
 pub const HIDDEN: &str = "******";
 
-/// Whether the value under `key` is to be hidden.
+/// True if the value under `key` must be hidden.
 pub fn is_secret(key: &str) -> bool {
     let key = key.to_lowercase();
     let is_headers = key.ends_with("artifacts.http.header")
@@ -44,7 +44,7 @@ pub fn is_secret(key: &str) -> bool {
         }
 }
 
-/// What people may see of a value: of one that is a secret, or has one in it, nothing.
+/// The text that people may see of a value. A value that is a secret, or contains one, is hidden.
 pub fn shown(key: &str, value: &str) -> String {
     let lower = value.to_lowercase();
     // `-Djavax.net.ssl.keyStorePassword=…` and the like, in options for programs.
@@ -53,7 +53,7 @@ pub fn shown(key: &str, value: &str) -> String {
     if hides { HIDDEN.to_owned() } else { value.to_owned() }
 }
 
-/// Whether somebody's name and password are in front of a host.
+/// True if a name and a password stand in front of a host.
 fn has_login(value: &str) -> bool {
     value.split("://").skip(1).any(|after| {
         let authority = after.split(['/', '?', ' ', ',', ';']).next().unwrap_or_default();

@@ -28,7 +28,7 @@ pub struct JobSpecs<'a> {
     pub current: &'a FlinkSessionJobSpec,
 }
 
-/// What a session job is submitted and looked at with.
+/// The configuration with which a session job is submitted and looked at.
 ///
 /// # Errors
 /// The value of a cluster or operator option that cannot be read.
@@ -60,8 +60,8 @@ pub fn job_config(specs: &JobSpecs<'_>) -> Result<FlinkConfig, InvalidValue> {
     Ok(config)
 }
 
-/// What of it goes to Flink with the job: nothing that only the operator reads, and neither id nor
-/// restore point, which the request itself names.
+/// The options that go to Flink with the job. Options that only the operator reads are left out,
+/// and so are the id and the restore point, which the request itself names.
 pub fn submitted(config: &FlinkConfig) -> BTreeMap<String, String> {
     let mut config = config.clone();
     config.unset(&options::SAVEPOINT_PATH);

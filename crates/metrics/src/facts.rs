@@ -1,4 +1,4 @@
-//! What metrics take from a status.
+//! The facts that metrics take from a status.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use api::status::{DeploymentStatus, JobManagerDeploymentStatus, LifecycleState};
 
 use super::Kind;
 
-/// What is counted of a resource.
+/// The facts about a resource that metrics count.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Facts {
     Deployment {
@@ -67,7 +67,7 @@ impl Facts {
     }
 }
 
-/// What is no number, or not finite, counts as none.
+/// Reads a number. A text that is no number, or not a finite one, counts as zero.
 fn number_of(info: &BTreeMap<String, String>, key: &str) -> f64 {
     let text = info.get(key).map_or("", |text| text.trim());
     text.parse().ok().filter(|number: &f64| number.is_finite()).unwrap_or_default()

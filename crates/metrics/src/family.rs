@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::Kind;
 use super::histogram::Summary;
 
-/// What a metric is about; part of its name.
+/// The subject of a metric, which is a part of its name.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Scope {
     /// The operator.
@@ -36,7 +36,7 @@ pub struct Point {
     pub value: Value,
 }
 
-/// What a value is of, as its scope says.
+/// The subject of a value, according to its scope.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Of {
     Operator,

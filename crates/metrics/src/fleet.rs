@@ -74,7 +74,7 @@ struct Pass {
 }
 
 impl Pass {
-    /// What it was and how it ended.
+    /// The kind of the pass, and how it ended.
     fn name(self, has_failed: bool) -> (&'static str, &'static str) {
         match (self.is_cleanup, has_failed) {
             (true, true) => ("cleanup", "failed"),
@@ -211,7 +211,7 @@ impl Fleet {
         self.note(uid, facts, now);
     }
 
-    /// What the resource is now.
+    /// Notes the present facts about the resource.
     fn note(&mut self, uid: &str, facts: Facts, now: Now) {
         let Some(known) = self.resources.get_mut(uid) else { return };
         let timed = match (&mut known.tracker, facts.lifecycle()) {

@@ -37,8 +37,8 @@ pub(super) struct Histogram {
     count: u64,
 }
 
-/// What is told of a histogram. It is put in order when it is told, which nobody who counts has to
-/// wait for.
+/// The published values of a histogram. They are sorted when they are read, so that nobody who
+/// counts has to wait for it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Summary {
     pub count: u64,
@@ -129,7 +129,7 @@ mod tests {
 
     #[test]
     fn quantiles_are_those_of_flink() {
-        // What commons-math's `Percentile` gives for 1 to 100.
+        // The results of commons-math's `Percentile` for 1 to 100.
         let expected = [50.5, 75.75, 95.95, 98.98, 99.99, 100.0];
         let summary = of((1..=100).map(f64::from), 1000);
         assert_eq!(summary.count, 100);

@@ -53,7 +53,7 @@ impl Kind {
         }
     }
 
-    /// Whether its resources have a lifecycle state.
+    /// True if its resources have a lifecycle state.
     fn has_lifecycle(self) -> bool {
         match self {
             Self::FlinkDeployment | Self::FlinkSessionJob => true,
@@ -71,7 +71,7 @@ pub struct Now {
     pub time: Timestamp,
 }
 
-/// What is counted.
+/// Selects the figures that are counted.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[allow(clippy::struct_excessive_bools, reason = "each is an option of its own")]
 pub struct Settings {
@@ -133,7 +133,7 @@ struct Inner {
     shards: Mutex<Vec<bool>>,
 }
 
-/// What is told of shards: each, and how many are held.
+/// The metrics of shards: each one, and the number of those that are held.
 fn shard_families(shards: &[bool]) -> Vec<Family> {
     if shards.is_empty() {
         return Vec::new();
@@ -151,14 +151,14 @@ fn shard_families(shards: &[bool]) -> Vec<Family> {
     ]
 }
 
-/// What became of the configuration files since the start.
+/// The outcomes of reading the configuration files since the start.
 #[derive(Debug, Default)]
 struct Reloads {
     /// How often another configuration came into force.
     applied: AtomicU64,
     /// How often one was refused.
     refused: AtomicU64,
-    /// What the files say now is refused: an earlier configuration is in force.
+    /// The present text of the files is refused, and an earlier configuration is in force.
     is_refused: AtomicBool,
 }
 
@@ -195,7 +195,7 @@ impl Metrics {
         self.0.as_ref().map(|inner| inner.flink.clone()).unwrap_or_default()
     }
 
-    /// Whether the process's own figures are wanted.
+    /// True if the process's own figures are wanted.
     pub fn wants_process(&self) -> bool {
         self.0.as_ref().is_some_and(|inner| inner.settings.process)
     }

@@ -80,7 +80,7 @@ const TIMED: [(LifecycleState, LifecycleState, Since, Transition); 12] = {
     ]
 };
 
-/// Whether a resource may stay in the state: its way there is over.
+/// True if a resource may stay in this state, because the transition to it is over.
 fn is_terminal(state: LifecycleState) -> bool {
     match state {
         LifecycleState::Suspended
@@ -96,7 +96,7 @@ fn is_terminal(state: LifecycleState) -> bool {
     }
 }
 
-/// What took how many seconds.
+/// A measured time in seconds.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Timed {
     State(LifecycleState, i64),

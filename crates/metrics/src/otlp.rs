@@ -14,7 +14,7 @@ const POINTS_MAX: usize = 1000;
 /// Sums are since `started`, not since the last body.
 const CUMULATIVE: u8 = 2;
 
-/// What is the same for every value.
+/// The properties that all values share.
 #[derive(Clone, Debug)]
 pub struct Source {
     pub identity: Identity,

@@ -5,7 +5,7 @@
 use super::family::{Family, Of, Point, Scope, Value};
 use super::number;
 
-/// What the kernel says of the process. What it does not say is absent.
+/// The kernel's readings of the process. Those that it does not give are absent.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Reading<'r> {
     /// `/proc/self/stat`
@@ -29,7 +29,7 @@ const RESIDENT_PAGES: usize = 24;
 /// The first one after the name.
 const FIRST: usize = 3;
 
-/// What is told of it.
+/// The metrics of the process.
 pub fn families(reading: &Reading<'_>) -> Vec<Family> {
     let Reading { stat, open_files, open_files_max, page_bytes, ticks_per_second, booted } =
         reading;

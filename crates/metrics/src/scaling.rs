@@ -1,4 +1,4 @@
-//! What the autoscaler tells of its jobs: how its cycles ended, and the figures of the last one.
+//! The metrics of the autoscaler by job: how its cycles ended, and the figures of the last one.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ pub struct Figure {
     pub average: Option<f64>,
 }
 
-/// What is counted of a job.
+/// The counts of a job.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Scaling {
     scalings: u64,
@@ -60,7 +60,7 @@ impl Scaling {
         }
     }
 
-    /// What was measured holds no more.
+    /// Clears the figures, because the last measurement is no longer true.
     pub(super) fn forget_figures(&mut self) {
         for figure in &mut self.figures {
             figure.current = f64::NAN;

@@ -18,7 +18,7 @@ use super::Identity;
 use super::family::{Family, Of, Point, Scope, Value};
 use super::histogram::QUANTILES;
 
-/// What [`encode`] makes.
+/// The content type of the text that [`encode`] makes.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// The text of all families; `size` is a guess of its length.
@@ -114,7 +114,8 @@ fn help_of(family: &Family) -> String {
     format!("{} (scope: {scope})", family.name)
 }
 
-/// What a name and, unless the reporter is told otherwise, a label value may not hold.
+/// Replaces characters that a name may not contain. Label values are treated in the same way,
+/// unless the reporter is configured otherwise.
 fn filtered(text: &str) -> Cow<'_, str> {
     let is_good = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, ':' | '_');
     if text.chars().all(is_good) {

@@ -8,7 +8,7 @@ use super::family::{Family, Value};
 use super::histogram::{Histogram, Room};
 use super::{Settings, number};
 
-/// What rates are over: that of Flink's meters.
+/// The time that rates are averaged over, as in Flink's meters.
 const MINUTE: u64 = 60;
 /// Seconds that are counted together, as Flink's meters do.
 const SLOT: u64 = 5;
@@ -135,7 +135,7 @@ impl Traffic {
         });
     }
 
-    /// What was counted, below `group`.
+    /// The metrics of the counts, below `group`.
     pub(super) fn families(&self, group: &str, now: Duration) -> Vec<Family> {
         let Some(state) = &self.0 else { return Vec::new() };
         let state = state.lock().unwrap_or_else(PoisonError::into_inner);

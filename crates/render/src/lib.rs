@@ -34,7 +34,7 @@ use config::option::InvalidValue;
 
 type TextMap = BTreeMap<String, String>;
 
-/// What the objects are made from.
+/// The input from which the objects are made.
 #[derive(Clone, Copy, Debug)]
 pub struct RenderInput<'a> {
     pub id: &'a ResourceId,
@@ -85,7 +85,8 @@ impl Objects {
         config_maps.iter().chain([deployment]).chain(task_managers).chain(services).chain(ingress)
     }
 
-    /// The same objects, ConfigMaps and Services owned by the JobManager Deployment with this uid.
+    /// Returns the objects with ConfigMaps and Services owned by the JobManager Deployment with
+    /// this uid.
     #[must_use]
     pub fn owned_by(mut self, deployment_uid: &str) -> Self {
         let owner = OwnerReference {
@@ -150,7 +151,7 @@ impl Mode {
     }
 }
 
-/// What every object is made from.
+/// The facts that every object is made from.
 struct Cluster<'a> {
     id: &'a ResourceId,
     spec: &'a FlinkDeploymentSpec,

@@ -117,7 +117,7 @@ impl Pod {
         self.lay_main(Container { volume_mounts: Some(vec![mount]), ..Container::default() })
     }
 
-    /// Whether the template mounts something at or below `path` in the main container.
+    /// True if the template mounts something at or below `path` in the main container.
     pub(super) fn has_mount_below(&self, path: &str) -> bool {
         let mounts = self.main.get("volumeMounts").and_then(Value::as_array);
         mounts.into_iter().flatten().filter_map(|mount| mount["mountPath"].as_str()).any(

@@ -16,13 +16,13 @@ use super::names::{self, MAIN_CONTAINER};
 use super::pod::{array, fields, object, quantities, variable};
 use super::{RenderError, owner, text_map};
 
-/// What tells the pods of gateways from others, with the name of the cluster.
+/// With the name of the cluster, these labels tell the pods of gateways from others.
 const NAME_LABEL: &str = "app.kubernetes.io/name";
 const INSTANCE_LABEL: &str = "app.kubernetes.io/instance";
 const NAME: &str = "flink-sql-gateway";
 /// User of Flink's images, for templates that name none: theirs starts as root to become that.
 const FLINK_USER: i64 = 9999;
-/// What one session needs; statements run in the cluster, and only plans are made here.
+/// The resources of one session. Statements run in the cluster, and only plans are made here.
 const CPU_REQUEST: &str = "100m";
 const CPU_LIMIT: &str = "2";
 const MEMORY: &str = "1Gi";
@@ -52,7 +52,7 @@ const SHARED_FIELDS: [&str; 13] = [
 const SHARED_CONTAINER_FIELDS: [&str; 7] =
     ["image", "imagePullPolicy", "command", "env", "envFrom", "volumeMounts", "securityContext"];
 
-/// What the pod is made from.
+/// The input from which the pod is made.
 #[derive(Clone, Copy, Debug)]
 pub struct GatewayInput<'a> {
     /// Name and uid of the `FlinkDeployment`.
@@ -181,7 +181,7 @@ fn shared(of: &Map<String, Value>, fields: &[&str]) -> Map<String, Value> {
     kept.map(|(field, value)| (field.clone(), value.clone())).collect()
 }
 
-/// What prepares volumes stays; what would run beside the JobManager does not.
+/// Removes the containers that would run beside the JobManager. Those that prepare volumes stay.
 fn without_sidecars(spec: &mut Map<String, Value>) -> Result<(), RenderError> {
     let containers = array(spec, "initContainers", "spec.template.spec.initContainers")?;
     containers.retain(|container| container["restartPolicy"] != "Always");

@@ -1,4 +1,4 @@
-//! What belongs to one submission, and what Flink's deployer writes into the configuration.
+//! The properties of one submission, and the options that Flink's deployer writes.
 
 use config::FlinkConfig;
 use config::cluster::{ResourceId, is_high_availability_on};
@@ -12,8 +12,8 @@ use super::{Cluster, Mode, RenderError};
 pub struct Submission {
     /// 32 hexadecimal digits, fixed before anything is created.
     pub job_id: String,
-    /// What to start from: a savepoint or checkpoint, or the marker that lets Flink fail when the
-    /// HA metadata is gone. Nothing: start empty, or from HA metadata where there is some.
+    /// The state to start from: a savepoint or checkpoint, or the marker that lets Flink fail if
+    /// the HA metadata is gone. Absent: start empty, or from HA metadata where there is some.
     pub savepoint_path: Option<String>,
     /// Separates the results of this run from those of earlier ones: a uuid.
     pub job_result_store_id: String,
@@ -87,7 +87,7 @@ pub(super) fn port(
     Ok((port != 0).then_some(port))
 }
 
-/// What makes Flink's entry point a native cluster.
+/// Writes the options that make Flink's entry point start a native cluster.
 pub(super) fn write_mode(cluster: &Cluster, config: &mut FlinkConfig) {
     if cluster.mode == Mode::Standalone {
         return;

@@ -73,8 +73,8 @@ fn vertices_wait_each_for_itself() {
     assert_eq!(delayed.recommend(&"a".into(), later, INTERVAL), Answer::Now(later));
 }
 
-/// What a stored queue looks like after a clock that went back does not matter: no panic, no answer
-/// from the future.
+/// A queue that was stored before the clock went back does no harm: no panic, and no answer from
+/// the future.
 #[test]
 fn an_empty_queue_answers_with_what_was_asked() {
     let waiting = Waiting { since: at(0), recommended: VecDeque::new() };

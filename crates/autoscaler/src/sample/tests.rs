@@ -43,7 +43,7 @@ fn counters(records_in: f64) -> Counters {
     Counters { records_in, records_out: 7.0, busy: 1234.0 }
 }
 
-/// What is measured of the source.
+/// The values that are measured of the source.
 fn of_source(counters: Counters, reading: VertexReading, earlier: &Samples) -> Values {
     of(counters, reading, earlier, &[]).0
 }

@@ -1,4 +1,4 @@
-//! What is simulated: from a small YAML file, or from the figures of a job that runs.
+//! The model of a job to simulate: from a small YAML file, or from the figures of a job that runs.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -249,7 +249,7 @@ impl Model {
         }
     }
 
-    /// What holds of a file and of flags that were laid over it.
+    /// Checks the bounds of a file, and of flags that were laid over it.
     ///
     /// # Errors
     /// For the first field that is out of bounds.

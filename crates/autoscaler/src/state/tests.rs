@@ -148,7 +148,7 @@ fn overrides_in_the_newer_form_are_read() {
     assert_eq!(read(&data).unwrap().state.overrides, [(A.into(), 2), (B.into(), 3)].into());
 }
 
-/// What is read of the data with this value, and what is then written.
+/// Checks that this value is set aside with this reason, and that the rest stays as it is.
 #[track_caller]
 fn sets_aside(key: &str, value: &str, reason: &str) {
     let mut data = stored();

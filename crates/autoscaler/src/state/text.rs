@@ -21,7 +21,8 @@ pub(super) fn compress(text: &str) -> String {
     STANDARD.encode(encoder.finish().unwrap_or_default())
 }
 
-/// What was compressed; a text that is none stands for itself, as very old operators wrote it.
+/// Decompresses a value. A text that is not compressed is taken as it is, because very old
+/// operators wrote it so.
 pub(super) fn decompress(value: &str) -> Result<String, String> {
     const GZIP: [u8; 2] = [0x1f, 0x8b];
     let compressed = match STANDARD.decode(value.trim()) {

@@ -114,7 +114,7 @@ impl Example {
         decision
     }
 
-    /// The same for all modes of alignment.
+    /// Checks the new parallelism in all modes of alignment.
     #[track_caller]
     fn gives_in_modes(&self, balanced: u32, evenly: u32, off: u32, legacy: u32) {
         let mode = "scaling.parallelism-alignment.mode";

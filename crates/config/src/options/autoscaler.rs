@@ -53,7 +53,7 @@ impl OptionValue for AlignmentMode {
     }
 }
 
-/// The same, as it was before [`AlignmentMode`].
+/// The older form of [`AlignmentMode`].
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum AdjustMode {
     EvenlySpread,

@@ -6,8 +6,8 @@ use super::{List, MapList, TextMap};
 use crate::memory::MemorySize;
 use crate::option::{ConfigOption, PullPolicy, ServiceExposedType};
 
-// What is read at each look at a cluster: with one that cannot be read the operator would lose sight
-// of all of them.
+// These options are read at each look at a cluster. If one could not be read, the operator would
+// lose sight of all clusters.
 options! {
     OF_EACH_LOOK =>
     /// Port of Flink's REST API.
@@ -46,8 +46,8 @@ flinks! {
     SAVEPOINT_DIRECTORY: String =
         "execution.checkpointing.savepoint-dir"
         formerly ["state.savepoints.dir", "savepoints.state.backend.fs.dir"];
-    /// What a job starts from. Flink prefers the second name where it knows it, so both are cleared
-    /// together.
+    /// The state that a job starts from. Flink prefers the second name where it knows it, so both
+    /// are cleared together.
     SAVEPOINT_PATH: String = "execution.savepoint.path" formerly ["execution.state-recovery.path"];
     SAVEPOINT_IGNORE_UNCLAIMED_STATE: bool =
         "execution.savepoint.ignore-unclaimed-state" or "false"

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::List;
 use crate::option::{ConfigOption, OptionValue};
 
-/// What is taken of a job whose node is about to go.
+/// The snapshot that is taken of a job whose node is about to go.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum NoticeSnapshot {
     Nothing,

@@ -1,4 +1,4 @@
-//! What the books tell: counts by namespace, times, and counts of each resource.
+//! The figures in the books: counts by namespace, times, and counts of each resource.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ const SNAPSHOT: [SnapshotState; 5] = [
     SnapshotState::Abandoned,
 ];
 
-/// What a resource is counted by.
+/// Selects the count of a resource.
 type CountOf = fn(&Counts) -> u32;
 
 /// A series is there once there is something to count, as in Java.

@@ -99,7 +99,7 @@ fn a_change_is_timed_once_whether_written_or_shown_first() {
     fleet.see(&sighting("a", 1, deployment(LifecycleState::Created)), at(1));
     fleet.status_written("a", 2, deployment(LifecycleState::Upgrading), at(5));
     fleet.status_written("a", 3, deployment(LifecycleState::Deployed), at(8));
-    // What was written comes back, late and in order.
+    // Earlier writes come back, late and in order.
     fleet.see(&sighting("a", 2, deployment(LifecycleState::Upgrading)), at(9));
     fleet.see(&sighting("a", 3, deployment(LifecycleState::Deployed)), at(9));
     fleet.see(&sighting("a", 4, deployment(LifecycleState::Stable)), at(20));

@@ -8,7 +8,7 @@ fn at(second: i64) -> Timestamp {
     Timestamp::from_second(1_767_225_600 + second).unwrap()
 }
 
-/// What the sightings, each with its second, bring to an end, in words.
+/// Describes the times that end with these sightings, each of which has its second.
 fn history(sightings: &[(LifecycleState, i64)]) -> Vec<String> {
     let mut sightings = sightings.iter();
     let (first, since) = *sightings.next().unwrap();

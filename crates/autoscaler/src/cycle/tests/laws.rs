@@ -115,7 +115,7 @@ proptest! {
         }
     }
 
-    /// The same facts decide the same.
+    /// Two cycles over equal facts have equal results.
     #[test]
     fn a_cycle_is_a_function_of_its_facts(world in worlds()) {
         let limits = [("vertex.min-parallelism", "1")];

@@ -31,7 +31,7 @@ impl Model {
         let mut all = vec![];
         for ((id, each, out), parallelism) in self.vertices.iter().zip(&self.parallelism) {
             let busy = 1000.0 * rate / (each * f64::from(*parallelism));
-            // What keeps it from reading all there is, is either itself or what comes after it.
+            // A vertex that does not read all there is is held back by itself or by those after it.
             let backpressure = if read < self.rate { 1000.0 - busy } else { 0.0 };
             all.push(Now {
                 id,
