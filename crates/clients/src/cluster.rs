@@ -33,7 +33,7 @@ use crate::fence::Closed;
 pub struct FieldCause {
     /// Path such as `spec.job.parallelism`; empty when the whole object is meant.
     pub field: String,
-    /// What the API server says about it.
+    /// The API server's own message.
     pub message: String,
 }
 
@@ -99,7 +99,7 @@ pub enum Error {
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {
-    /// Whether the same call may succeed later, unchanged.
+    /// True if the same call may succeed later, unchanged.
     pub fn is_transient(&self) -> bool {
         matches!(
             self,
@@ -111,7 +111,7 @@ impl Error {
         )
     }
 
-    /// Whether a write may have been stored although this error came back.
+    /// True if a write may have been stored although this error came back.
     pub fn is_outcome_unknown(&self) -> bool {
         match self {
             Self::Unavailable { status, .. } => !matches!(status, 403 | 429 | 503),
@@ -120,7 +120,7 @@ impl Error {
         }
     }
 
-    /// Whether the object is not there. A missing kind is not a missing object.
+    /// True if the object is not there. A missing kind is not a missing object.
     pub fn is_not_found(&self) -> bool {
         matches!(self, Self::NotFound { .. })
     }
@@ -170,7 +170,7 @@ impl From<kube::Error> for Error {
     }
 }
 
-/// What admission says while an API server does not know its namespaces and accounts yet.
+/// The message of admission while an API server does not know its namespaces and accounts yet.
 const NOT_READY: &str = "not yet ready to handle request";
 
 /// Sorts an answer of the API server by what a caller can do about it.

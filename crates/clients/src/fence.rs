@@ -1,4 +1,4 @@
-//! Whether this process may still write: open while it leads, closed for good once it may not.
+//! The fence around writes: open while this process leads, and closed for good once it may not.
 //!
 //! Two processes that operate the same resources would undo each other's upgrades. So each write,
 //! to the API server, Flink or ZooKeeper, is [guarded](Fence::guard) where it leaves the process:
@@ -93,14 +93,14 @@ impl Fence {
         Self { gate: Gate::new(NOT_YET), outer: None, parts: None }
     }
 
-    /// The same for work in `count` parts: what is written in a namespace needs the gate of its part
-    /// to be open, and this one. `part_of` answers numbers below `count`.
+    /// Closed until it is opened, for work in `count` parts. A write in a namespace also needs the
+    /// gate of its part to be open. `part_of` returns numbers below `count`.
     pub fn shut_in_parts(count: u16, part_of: fn(&str, u16) -> u16) -> Self {
         let gates = (0..count).map(|_| Mutex::new(Gate::new(NOT_YET))).collect();
         Self { parts: Some(Arc::new(Parts { gates, part_of })), ..Self::shut() }
     }
 
-    /// What counts for writes in this namespace, as long as the present holding of its part lasts.
+    /// The fence for writes in this namespace, as long as the present holding of its part lasts.
     #[must_use]
     pub fn of(&self, namespace: &str) -> Self {
         match &self.parts {
@@ -112,8 +112,8 @@ impl Fence {
         }
     }
 
-    /// What counts for this part, as long as the present holding of it lasts. One that there is not is
-    /// closed for good.
+    /// The fence for this part, as long as the present holding of it lasts. The fence of a part
+    /// that does not exist is closed for good.
     #[must_use]
     pub fn part(&self, number: u16) -> Self {
         let slot = self.parts.as_ref().and_then(|parts| parts.gates.get(usize::from(number)));

@@ -1,4 +1,4 @@
-//! What is outside of the process: one system each, and no policy.
+//! Clients of everything outside of the process: a module for each system, and no policy.
 //!
 //! Modules do not use each other, but for [`fence`]; `tests/it/layers.rs` holds them to it, and reads
 //! their names from here.

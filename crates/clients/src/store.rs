@@ -33,7 +33,7 @@ const DEADLINE: Duration = Duration::from_secs(10);
 /// Values by key.
 pub type Data = BTreeMap<String, String>;
 
-/// What is kept of one job.
+/// The stored data of one job.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Kept {
     /// Zero where nothing is stored yet.
@@ -72,7 +72,7 @@ pub trait Store: Send + Sync + 'static {
     /// For people; without secrets.
     fn name(&self) -> &str;
 
-    /// What is kept of a job; empty where nothing is.
+    /// Reads the data of a job. It is empty if nothing is stored.
     fn read<'a>(&'a self, job: &'a str) -> BoxFuture<'a, Result<Kept, Error>>;
 
     /// Keeps exactly these values of a job; answers its new revision.
@@ -104,7 +104,7 @@ pub async fn open(place: &Place) -> Result<Arc<dyn Store>, Error> {
     }
 }
 
-/// Whether a job's values may be stored.
+/// Checks that a job's values may be stored.
 fn check(job: &str, data: &Data) -> Result<(), Error> {
     let too_large = |problem: String| Err(Error::TooLarge { job: job.to_owned(), problem });
     let longest = data.keys().map(String::len).max().unwrap_or_default().max(job.len());

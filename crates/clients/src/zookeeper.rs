@@ -55,7 +55,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether the same call may succeed later, unchanged.
+    /// True if the same call may succeed later, unchanged.
     pub fn is_transient(&self) -> bool {
         match self {
             Self::Unreachable { .. } | Self::InUse { .. } => true,
@@ -99,7 +99,7 @@ pub async fn metadata(ensemble: &Ensemble, job_id: Option<&str>) -> Result<HaMet
     .await
 }
 
-/// Whether a JobManager, of whichever version, would find a job to run.
+/// True if a JobManager, of whichever version, would find a job to run.
 ///
 /// # Errors
 /// Nothing may be concluded then.
@@ -116,7 +116,7 @@ pub async fn has_graph(ensemble: &Ensemble) -> Result<bool, Error> {
 /// another namespace. No JobManager may start them, so that all graphs go.
 ///
 /// # Errors
-/// What was not removed yet is removed by the next try.
+/// The next try removes what is left.
 pub async fn delete(ensemble: &Ensemble, jobs: Option<&[String]>) -> Result<(), Error> {
     in_time(ensemble, async {
         let session = Session::open(ensemble).await?;
@@ -140,7 +140,7 @@ pub async fn delete(ensemble: &Ensemble, jobs: Option<&[String]>) -> Result<(), 
 /// job whose graph is removed: beside it only those of `jobs` go.
 ///
 /// # Errors
-/// What was not removed yet is removed by the next try.
+/// The next try removes what is left.
 pub async fn forget_job_graphs(ensemble: &Ensemble, jobs: &[String]) -> Result<(), Error> {
     in_time(ensemble, async {
         let session = Session::open(ensemble).await?;

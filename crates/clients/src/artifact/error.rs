@@ -74,7 +74,7 @@ const ACCESS_HINT: &str =
     "check the credentials in the configuration of the job or of the operator";
 
 impl Error {
-    /// Whether the same request may succeed later, unchanged.
+    /// True if the same request may succeed later, unchanged.
     pub fn is_transient(&self) -> bool {
         match self {
             Self::Unresolved { .. }

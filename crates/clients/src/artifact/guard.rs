@@ -18,7 +18,7 @@ type Lookup = fn(String, u16) -> BoxFuture<'static, std::io::Result<Vec<SocketAd
 #[derive(Clone, Copy)]
 pub(super) struct Guard {
     pub(super) lookup: Lookup,
-    /// Whether an address is refused.
+    /// Returns `true` for an address that is refused.
     pub(super) is_refused: fn(IpAddr) -> bool,
 }
 

@@ -66,7 +66,8 @@ pub(super) async fn connect(
     Ok((store, path))
 }
 
-/// What an object store's error means. Its text may hold what was signed, so little of it is shown.
+/// Translates an object store's error. Its text may contain what was signed, so little of it is
+/// shown.
 pub(super) fn failure(request: &Request, error: &object_store::Error) -> Error {
     match error {
         object_store::Error::NotFound { .. } => Error::not_found(request),

@@ -1,4 +1,4 @@
-//! What to fetch, and within which bounds.
+//! The artifact to fetch, and the bounds for fetching it.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -25,7 +25,7 @@ pub struct Request {
     pub uri: String,
     /// In lower case.
     pub allowed_schemes: Vec<String>,
-    /// Whether hosts must have public addresses only.
+    /// True if hosts must have public addresses only.
     pub refuses_private_addresses: bool,
     /// Sent to the host of the URI only, never to where it redirects.
     pub headers: BTreeMap<String, String>,

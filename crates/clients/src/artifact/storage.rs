@@ -236,7 +236,7 @@ async fn in_time<T>(work: impl Future<Output = Result<T, Error>>) -> Result<T, E
     tokio::time::timeout(TIME_MAX, work).await.unwrap_or(Err(Error::TimedOut))
 }
 
-/// What a jar's request says of how a store is reached; the bounds of jars are not used.
+/// The part of a jar's request that says how a store is reached. The bounds of jars are not used.
 fn request(uri: &str, operator: &FlinkConfig, job: &FlinkConfig) -> Request {
     Request {
         uri: uri.to_owned(),
@@ -265,7 +265,7 @@ pub async fn read_local(path: &std::path::Path) -> Result<Bytes, Error> {
     in_time(async {
         let file = tokio::fs::File::open(path).await.map_err(failed)?;
         let mut bytes = Vec::new();
-        // What is no file has no length before it is read.
+        // Something that is no file has no length before it is read.
         let read = file.take(READ_BYTES_MAX + 1).read_to_end(&mut bytes).await.map_err(failed)?;
         if read as u64 > READ_BYTES_MAX {
             return Err(Error::TooLarge { path: path.display().to_string() });

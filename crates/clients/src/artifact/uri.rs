@@ -1,4 +1,4 @@
-//! What a jar's URI says: its scheme, its file's name, and how it is shown.
+//! The URI of a jar: its scheme, the name of its file, and how it is shown.
 
 use percent_encoding::percent_decode_str;
 use url::Url;

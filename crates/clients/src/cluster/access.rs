@@ -34,7 +34,8 @@ impl Operation {
     }
 }
 
-/// Whether the caller may do this in the namespace; an answer without a verdict allows nothing.
+/// True if the caller may carry out the operation in the namespace. An answer without a verdict
+/// allows nothing.
 pub async fn may(client: &Client, namespace: &str, operation: Operation) -> Result<bool> {
     let review = SelfSubjectAccessReview {
         spec: SelfSubjectAccessReviewSpec {

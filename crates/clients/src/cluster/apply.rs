@@ -225,7 +225,7 @@ async fn metadata_after(
     Ok(stored.metadata)
 }
 
-/// What happens to the objects that the deleted one owns.
+/// Decides about the objects that the deleted one owns.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Propagation {
     /// They go first; the object stays visible until they are gone.

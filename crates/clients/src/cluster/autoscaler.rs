@@ -52,7 +52,7 @@ impl Kept {
         self.metadata.resource_version.is_some()
     }
 
-    /// Whether it was made for the resource with this uid, and not by a user who likes the name.
+    /// True if it was made for the resource with this uid, and not by a user who likes the name.
     pub fn is_of(&self, uid: &str) -> bool {
         let owners = self.metadata.owner_references.as_deref().unwrap_or_default();
         let component = self.metadata.labels.as_ref().and_then(|labels| labels.get("component"));
@@ -77,7 +77,7 @@ pub fn object_name(resource: &str) -> String {
     format!("{COMPONENT}-{resource}")
 }
 
-/// What is stored of a resource, if anything is.
+/// Reads the stored data of a resource, if there is any.
 pub async fn find(client: &Client, namespace: &str, resource: &str) -> Result<Option<Kept>> {
     let found: Option<ConfigMap> = read::get(client, namespace, &object_name(resource)).await?;
     Ok(found.map(|found| {

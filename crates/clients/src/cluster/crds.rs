@@ -30,7 +30,7 @@ pub enum Error {
     Watch { definition: String, source: kube::runtime::wait::Error },
 }
 
-/// What applying a definition did.
+/// The result of applying a definition.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Change {
     Created,
@@ -173,7 +173,7 @@ fn refuse_dropped_fields(
     Err(Error::WouldDropFields { definition: name(after).to_owned(), fields })
 }
 
-/// Whether `path` is a field of what stands at `parent`, at any depth.
+/// True if `path` is a field below `parent`, at any depth.
 fn is_below(path: &str, parent: &str) -> bool {
     path.strip_prefix(parent).is_some_and(|rest| rest.starts_with(['.', '[', '{']))
 }

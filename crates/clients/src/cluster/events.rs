@@ -24,7 +24,7 @@ const EVENTS_MAX: u32 = 1000;
 /// Times that a racing write of the same event is tried again.
 const ATTEMPTS: usize = 3;
 
-/// Whether something went as it should.
+/// The type of an event: something went as it should, or it did not.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum EventType {
     Normal,
@@ -51,7 +51,7 @@ pub enum Repeat {
     Once,
 }
 
-/// What to tell about an object.
+/// An event to record about an object.
 #[derive(Clone, Debug)]
 pub struct EventRequest {
     /// The object, with its uid.

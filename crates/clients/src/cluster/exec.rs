@@ -10,7 +10,7 @@ use super::Result;
 /// Bytes of each stream that wait for their reader; a slow one slows the command down.
 const STREAM_BYTES: usize = 32 * 1024;
 
-/// What to run, and where.
+/// The command to run, and where to run it.
 #[derive(Clone, Debug)]
 pub struct Request {
     pub namespace: String,
@@ -18,9 +18,9 @@ pub struct Request {
     pub container: String,
     /// The program and its arguments.
     pub command: Vec<String>,
-    /// Whether the command gets an input.
+    /// True if the command gets an input.
     pub has_input: bool,
-    /// Whether it gets a terminal, which has no stderr of its own.
+    /// True if it gets a terminal, which has no stderr of its own.
     pub has_terminal: bool,
 }
 
@@ -52,7 +52,7 @@ pub async fn start(client: &Client, request: &Request) -> Result<AttachedProcess
     Ok(pods.exec(pod, command.clone(), &params).await?)
 }
 
-/// What the last message says. The exit code is text in a cause of its own.
+/// Reads the last message. The exit code is text in a cause of its own.
 pub fn ending(status: Option<Status>) -> Ending {
     let Some(status) = status else { return Ending::Lost };
     if status.status.as_deref() == Some("Success") {

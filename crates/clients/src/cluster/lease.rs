@@ -115,7 +115,7 @@ fn spec(before: Option<LeaseSpec>, holder: &Holder, now: Timestamp) -> LeaseSpec
     }
 }
 
-/// What is decided on. The times in it only tell one renewal from another.
+/// Reduces a Lease to what decisions are made of. Its times only tell one renewal from another.
 pub fn seen(lease: &Lease) -> lease::Lease {
     let spec = lease.spec.clone().unwrap_or_default();
     let seconds = spec.lease_duration_seconds.and_then(|seconds| u64::try_from(seconds).ok());
@@ -127,7 +127,7 @@ pub fn seen(lease: &Lease) -> lease::Lease {
     }
 }
 
-/// What the holder said that it operates; nothing where it is another program.
+/// The holder's own text about what it operates. Nothing if the holder is another program.
 pub fn operates(lease: &Lease) -> Option<&str> {
     lease.annotations().get(OPERATES).map(String::as_str)
 }
@@ -137,7 +137,7 @@ pub fn members(lease: &Lease) -> BTreeMap<String, u64> {
     lease.annotations().get(MEMBERS).map(|text| shard::parse_roster(text)).unwrap_or_default()
 }
 
-/// Whether a write was refused because somebody else's came first.
+/// True if a write was refused because somebody else's came first.
 pub fn is_beaten(error: &Error) -> bool {
     matches!(error, Error::Conflict { .. } | Error::AlreadyExists { .. } | Error::NotFound { .. })
 }

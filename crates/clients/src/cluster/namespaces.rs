@@ -6,15 +6,15 @@ use kube::api::Api;
 
 use super::{Error, Result};
 
-/// What is known of a namespace that is on its way out.
+/// The facts about a namespace that is being deleted.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Termination {
-    /// What Kubernetes says that it waits for.
+    /// Kubernetes' messages about what the deletion waits for.
     pub messages: Vec<String>,
 }
 
-/// Whether the namespace is there. Who may write into it need not be allowed to read it, so one that
-/// may not be looked at counts as there.
+/// True if the namespace exists. A caller that may write into a namespace need not be allowed to
+/// read it, so one that may not be read counts as existing.
 pub async fn exists(client: &Client, name: &str) -> Result<bool> {
     let namespaces: Api<Namespace> = Api::all(client.clone());
     match namespaces.get_metadata(name).await.map_err(Error::from) {

@@ -53,7 +53,7 @@ pub async fn list(
     Ok(pods)
 }
 
-/// Whether the pod serves: it is ready, and not on its way out.
+/// True if the pod serves: it is ready, and not being deleted.
 pub fn is_ready(pod: &Pod) -> bool {
     let conditions = pod.status.as_ref().and_then(|status| status.conditions.as_ref());
     let mut conditions = conditions.into_iter().flatten();

@@ -1,4 +1,4 @@
-//! What a client hears: signs of life of its watches, and how its requests are answered.
+//! Signs of life that a client hears: from its watches, and from the answers to its requests.
 //!
 //! Of each watch: when it was last asked for, and when the API server last said something on it.
 //! A watch may be silent for an hour and be well: bookmarks, and the end that the API server gives
@@ -20,7 +20,7 @@ use tower::{BoxError, Layer, Service};
 use crate::fence;
 use metrics::traffic::Traffic;
 
-/// What is known of one watch; times are those of [`fence::now`].
+/// The signs of life of one watch. The times are those of [`fence::now`].
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Signs {
     /// It was asked for, or something came.

@@ -123,9 +123,10 @@ where
         .collect()
 }
 
-/// What a list of the kind came to, and none where the kind is not installed. That a list was not found
-/// does not say so: what stands in front of an API server answers the same when it has lost its way,
-/// and whoever refers to a savepoint must not be missed. The API server is asked which kinds it has.
+/// Returns the result of a list, and an empty one if the kind is not installed. An answer of "not
+/// found" does not prove that: a proxy in front of an API server also answers so when it has lost
+/// its target, and a reference to a savepoint must not be missed. So the API server is asked which
+/// kinds it has.
 ///
 /// # Errors
 /// Those of the list, and of asking.
@@ -286,7 +287,7 @@ impl Backoff for Retry {
     fn reset(&mut self) {}
 }
 
-/// What a watch over many objects tells.
+/// An item of a watch over many objects.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Seen {
     /// All that was told is to be forgotten: the objects follow again.

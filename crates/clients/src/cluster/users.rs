@@ -39,7 +39,7 @@ pub struct User {
 }
 
 impl User {
-    /// Whether anything of it names the place; rather once too often.
+    /// True if anything of it names the place. In doubt it is true.
     pub fn names_place(&self, uri: &str) -> bool {
         let path = uri.split_once(':').map_or(uri, |(_, path)| path);
         self.mentions(path.trim_matches('/'))
@@ -51,7 +51,7 @@ impl User {
     }
 }
 
-/// What was read.
+/// Everything that was read.
 #[derive(Clone, Debug, Default)]
 pub struct Users {
     pub users: BTreeMap<ClusterName, User>,

@@ -1,5 +1,5 @@
-//! What a webhook is registered with: the Secret of its certificate, and whom the API server trusts
-//! for it.
+//! The registration of a webhook: the Secret of its certificate, and whom the API server trusts for
+//! it.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -113,7 +113,7 @@ enum Trust {
     NoConfiguration,
 }
 
-/// The same for one configuration.
+/// Makes one configuration trust the authority.
 async fn trust_in(
     client: &Client,
     id: &ObjectId,

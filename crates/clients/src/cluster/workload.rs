@@ -22,7 +22,7 @@ pub struct Workload {
     pub status: Status,
 }
 
-/// What is read of its status.
+/// The part of its status that is read.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Status {

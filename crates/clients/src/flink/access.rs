@@ -57,7 +57,7 @@ pub enum Access {
     PortForward,
 }
 
-/// What the connector needs to know of the process.
+/// The settings that the connector takes from the process.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     pub access: Access,
@@ -182,13 +182,13 @@ impl Connector {
         })
     }
 
-    /// The same, with clients whose requests are counted.
+    /// Returns the connector with clients whose requests are counted in `traffic`.
     #[must_use]
     pub fn counted(self, traffic: Traffic) -> Self {
         Self { traffic, ..self }
     }
 
-    /// The same, with clients that change something only while `fence` is open.
+    /// Returns the connector with clients that change something only while `fence` is open.
     #[must_use]
     pub fn behind(self, fence: Fence) -> Self {
         Self { fence, ..self }
@@ -253,7 +253,7 @@ impl Connector {
     }
 }
 
-/// Whether this process runs inside the very cluster that `config` points to.
+/// True if this process runs inside the very cluster that `config` points to.
 ///
 /// A pod with a kubeconfig of another cluster is not inside: the same Service name may exist here
 /// too, and belong to another job.
@@ -325,7 +325,7 @@ impl Route {
         }
     }
 
-    /// Whether something listens: a connection to the port, or any answer of Flink's.
+    /// True if something listens: a connection to the port succeeds, or Flink gives any answer.
     pub(super) async fn is_up(&self, within: Duration) -> bool {
         if let Self::Direct(direct) = self {
             return direct.is_up(within).await;

@@ -250,16 +250,17 @@ pub struct Externalization {
 }
 
 impl CheckpointConfig {
-    /// Whether this is of a job without an execution graph: one that is being made, or that the
-    /// adaptive scheduler has no resources for, and one that ended so. Its statistics are empty then,
-    /// whatever the job had before (Flink's `ArchivedExecutionGraph.createSparseArchivedExecutionGraph`).
+    /// True if this is of a job without an execution graph: one that is being created, or that the
+    /// adaptive scheduler has no resources for, or that ended so. The statistics are empty then,
+    /// whatever the job had before (Flink's
+    /// `ArchivedExecutionGraph.createSparseArchivedExecutionGraph`).
     pub fn is_blank(&self) -> bool {
         self.checkpoint_storage == BLANK
     }
 }
 
 impl Externalization {
-    /// Whether the last checkpoint stays when the job is cancelled.
+    /// True if the last checkpoint stays when the job is cancelled.
     pub fn retains_on_cancellation(self) -> bool {
         self.enabled && !self.delete_on_cancellation
     }
@@ -401,7 +402,8 @@ impl Client {
     }
 }
 
-/// Whether Flink says that checkpointing is not enabled; its two endpoints have different words.
+/// True if Flink says that checkpointing is not enabled. Its two endpoints have different words for
+/// it.
 fn is_checkpointing_disabled(error: &Error) -> bool {
     matches!(error, Error::Refused { status: 404, .. })
         && error.says(|line| {

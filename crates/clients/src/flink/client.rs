@@ -96,7 +96,7 @@ pub(super) enum Payload {
     Multipart { content_type: String, body: Bytes },
 }
 
-/// What came back: any status, and a body inside the limit.
+/// An answer with any status, and a body inside the limit.
 #[derive(Debug)]
 pub(super) struct Answer {
     pub(super) status: u16,
@@ -104,7 +104,7 @@ pub(super) struct Answer {
 }
 
 impl Answer {
-    /// Whether it is Flink's error body.
+    /// True if the body is Flink's error body.
     pub(super) fn is_flinks(&self) -> bool {
         wire::errors(&self.body).is_some()
     }
@@ -161,7 +161,7 @@ impl Client {
         Ok(Self::new(route, deadlines, Triggers::default(), Fence::default(), Traffic::default()))
     }
 
-    /// The same, with calls that are tried once each.
+    /// Returns a client that tries each call once.
     #[must_use]
     pub fn without_retries(&self) -> Self {
         Self { is_retrying: false, ..self.clone() }
@@ -179,7 +179,7 @@ impl Client {
         self.deadlines
     }
 
-    /// Whether the REST endpoint answers at all, within a second; it says nothing about the job.
+    /// True if the REST endpoint answers at all, within a second. It says nothing about the job.
     pub async fn is_up(&self) -> bool {
         self.route.is_up(PROBE_DEADLINE).await
     }

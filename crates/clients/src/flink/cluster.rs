@@ -23,7 +23,7 @@ pub struct ClusterConfig {
     pub features: Features,
 }
 
-/// What the web server allows.
+/// The actions that the web server allows.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq)]
 #[serde(rename_all = "kebab-case")]
 pub struct Features {

@@ -47,7 +47,7 @@ pub enum Error {
 
 pub(super) type BoxError = Box<dyn StdError + Send + Sync>;
 
-/// What a failed call did to the cluster.
+/// The effect of a failed call on the cluster.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Effect {
     /// Nothing: it was not sent, or it was refused.
@@ -57,7 +57,7 @@ pub enum Effect {
 }
 
 impl Error {
-    /// Whether the same call may succeed later, unchanged.
+    /// True if the same call may succeed later, unchanged.
     pub fn is_transient(&self) -> bool {
         match self {
             Self::Unreachable { .. }
@@ -74,7 +74,7 @@ impl Error {
         }
     }
 
-    /// Whether the request may have been carried out all the same (not meant for GET).
+    /// Says if the request may have been carried out all the same. Not meant for GET.
     pub fn effect(&self) -> Effect {
         match self {
             Self::Unreachable { .. } | Self::Forbidden { .. } | Self::Invalid { .. } => {
@@ -156,7 +156,7 @@ impl Error {
         }
     }
 
-    /// Whether the request certainly did not get to Flink, or Flink had no leader to act on it.
+    /// True if the request certainly did not get to Flink, or Flink had no leader to act on it.
     pub(super) fn is_safe_to_repeat(&self) -> bool {
         match self {
             Self::Unreachable { .. } | Self::Timeout { sent_maybe: false, .. } => true,
@@ -165,7 +165,7 @@ impl Error {
         }
     }
 
-    /// Whether a GET is worth another try.
+    /// True if a GET is worth another try.
     pub(super) fn is_worth_asking_again(&self) -> bool {
         match self {
             Self::Unreachable { .. } | Self::Disconnected { .. } | Self::Timeout { .. } => true,
@@ -185,7 +185,7 @@ fn names_a_missing_job(line: &str) -> bool {
     })
 }
 
-/// What Flink says, in one line: without the wrappers that name no cause.
+/// Flink's message in one line, without the wrappers that name no cause.
 fn first_line(errors: &[String]) -> String {
     let line = errors.iter().flat_map(|text| text.lines()).map(str::trim).find(|line| {
         !matches!(*line, "" | "Internal server error." | "<Exception on server side:")

@@ -80,7 +80,7 @@ pub struct JobException {
     /// `host:port` of the TaskManager; 1.18 and newer.
     #[serde(default)]
     pub endpoint: Option<String>,
-    /// The same in older versions.
+    /// The location under the key of older versions.
     #[serde(default)]
     pub location: Option<String>,
     #[serde(default, deserialize_with = "null_as_default")]

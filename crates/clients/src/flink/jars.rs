@@ -29,7 +29,7 @@ pub struct RunRequest {
     pub configuration: BTreeMap<String, String>,
 }
 
-/// What came of running a jar.
+/// The result of running a jar.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum RunAnswer {
     Submitted {

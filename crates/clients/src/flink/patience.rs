@@ -1,6 +1,6 @@
-//! What else a task may do while Flink has not answered: a JobManager that accepts connections and
-//! never answers is waited for until the deadline, and whoever waits may hold something that others
-//! need.
+//! Lets a task give way while Flink has not answered. A JobManager that accepts connections and
+//! never answers is waited for until the deadline, and the task that waits may hold something that
+//! others need.
 
 use std::pin::pin;
 use std::sync::Arc;

@@ -13,7 +13,7 @@ use super::{
 /// By vertex id; a change has to name all of the job's vertices.
 pub type ResourceRequirements = BTreeMap<String, VertexRequirements>;
 
-/// What one vertex asks for.
+/// The requirements of one vertex.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct VertexRequirements {
     pub parallelism: ParallelismBounds,

@@ -55,7 +55,7 @@ pub enum SavepointStatus {
     TriggerLost,
 }
 
-/// What became of a stop-with-savepoint whose answer, or whose JobManager, was lost.
+/// The outcome of a stop-with-savepoint whose answer, or whose JobManager, was lost.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum StopOutcome {
     /// The JobManager still knows the trigger: this is how it stands.
@@ -88,7 +88,7 @@ struct StopBody<'a> {
     trigger: Trigger<'a>,
 }
 
-/// What Flink takes since 1.15; before, unknown fields are refused.
+/// The body that Flink takes since 1.15. Earlier versions refuse unknown fields.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Trigger<'a> {
@@ -270,7 +270,8 @@ impl Client {
         Ok(triggered.request_id)
     }
 
-    /// The same for Flink before 1.15, which chooses the trigger's id: ours goes on to stand for it.
+    /// Triggers on Flink before 1.15, which chooses the trigger's id. Our id stands for it from
+    /// then on.
     async fn trigger_old(
         &self,
         path: String,
@@ -320,7 +321,7 @@ pub(super) fn is_trigger_unknown(error: &Error) -> bool {
         })
 }
 
-/// What Flink says of a body with a field that it does not know.
+/// True if Flink refuses a body for a field that it does not know.
 fn is_of_old_format(line: &str) -> bool {
     line.contains("Request did not match expected format")
 }

@@ -1,4 +1,4 @@
-//! What the autoscaler needs to know of a job, in as few calls as it takes.
+//! Reads the facts about a job that the autoscaler needs, in as few calls as possible.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,7 +23,7 @@ const HEAP_USED: &str = "Status.JVM.Memory.Heap.Used";
 const MANAGED_USED: &str = "Status.Flink.Memory.Managed.Used";
 const METASPACE_USED: &str = "Status.JVM.Memory.Metaspace.Used";
 
-/// What was read of a job.
+/// The readings of a job.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Measured {
     pub running_since: Timestamp,
@@ -47,7 +47,7 @@ pub enum Unmeasured {
 }
 
 impl Unmeasured {
-    /// Whether it may pass by itself while a job starts.
+    /// True if the error may pass by itself while a job starts.
     pub fn is_of_a_start(&self) -> bool {
         match self {
             Self::Topology(unusable) => *unusable == Unusable::Empty,
@@ -95,7 +95,7 @@ impl Client {
         all_wanted.retain(|id, _| vertices.contains_key(id));
         for (id, vertex) in &mut vertices {
             let Some(listed) = found.get(id) else {
-                // What has finished is not read, and has its place.
+                // A vertex that has finished is not read, but has an entry.
                 all_wanted.entry(id.clone()).or_default();
                 continue;
             };

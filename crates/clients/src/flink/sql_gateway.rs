@@ -27,7 +27,8 @@ use super::wire;
 /// The port that a gateway listens on where nothing else is said.
 pub const PORT: u16 = 8083;
 
-/// What later versions of the protocol add is not used here, so that the oldest that is complete will do.
+/// The version of the protocol. Additions of later versions are not used, so that the oldest
+/// complete one is enough.
 const VERSION: &str = "V2";
 
 /// A gateway that speaks a protocol we know.
@@ -98,7 +99,7 @@ pub struct Row {
     pub fields: Vec<Value>,
 }
 
-/// What a row does to the result before it.
+/// The effect of a row on the result before it.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum Change {
@@ -227,7 +228,7 @@ impl Session {
     }
 }
 
-/// Whether the gateway does not know the session any more: it was idle for too long, or another gateway
+/// True if the gateway no longer knows the session: it was idle for too long, or another gateway
 /// answers now.
 pub fn is_session_lost(error: &Error) -> bool {
     error.says(|line| line.contains("Session '") && line.contains("' does not exist"))

@@ -26,7 +26,7 @@ impl Triggers {
         known.push_back((chosen.to_owned(), flinks.to_owned()));
     }
 
-    /// What Flink calls the trigger.
+    /// The id that Flink has for the trigger.
     pub(super) fn id_of(&self, chosen: &str) -> String {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let found = known.iter().rev().find(|(id, _)| id == chosen);

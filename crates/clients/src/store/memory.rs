@@ -1,4 +1,4 @@
-//! What is known, for as long as the process lives.
+//! A store in memory, which lasts as long as the process.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use percent_encoding::{AsciiSet, CONTROLS, NON_ALPHANUMERIC, utf8_percent_encode};
 use url::Url;
 
-/// What would end a path, or stand for something else in one.
+/// The characters that would end a path, or have a meaning of their own in one.
 const IN_PATH: &AsciiSet =
     &CONTROLS.add(b' ').add(b'"').add(b'#').add(b'%').add(b'?').add(b'`').add(b'<').add(b'>');
 
@@ -78,7 +78,7 @@ impl Place {
         url.map(Self::Sql).map_err(|error| InvalidPlace::Url(error.to_string()))
     }
 
-    /// The same, for somebody with this password.
+    /// Returns the place with this password, if it takes one.
     ///
     /// # Errors
     /// Where nobody has one.
@@ -95,7 +95,7 @@ impl Place {
         }
     }
 
-    /// Whether it takes a password.
+    /// True if the place takes a password.
     pub fn is_server(&self) -> bool {
         matches!(self, Self::Sql(url) if url.scheme() != "sqlite")
     }

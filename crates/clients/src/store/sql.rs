@@ -348,7 +348,7 @@ fn value(row: &AnyRow) -> Result<Value, sqlx::Error> {
     Ok(Value { key, text, damage })
 }
 
-/// What went wrong, in one line of bounded length.
+/// The error in one line of bounded length.
 fn problem(error: &sqlx::Error) -> String {
     let text = match error {
         sqlx::Error::Database(error) => Cow::Borrowed(error.message()),

@@ -1,4 +1,5 @@
-//! What every store keeps to, tried on each: memory and SQLite always, servers where there are some.
+//! The contract of every store, tried on each: memory and SQLite always, servers where there are
+//! some.
 
 use super::*;
 
@@ -36,7 +37,7 @@ async fn what_is_written_is_read(store: &dyn Store) {
     assert_eq!(store.write(&one, &kept(0, &values), at(0)).await.unwrap(), 1);
     assert_eq!(store.write(&other, &kept(0, &[("empty", "")]), at(0)).await.unwrap(), 1);
     assert_eq!(store.read(&one).await.unwrap(), kept(1, &values));
-    // What is not there any more goes.
+    // A key that is no longer given is removed.
     let fewer = [("parallelismOverrides", "a:1,b:2")];
     assert_eq!(store.write(&one, &kept(1, &fewer), at(1)).await.unwrap(), 2);
     assert_eq!(store.read(&one).await.unwrap(), kept(2, &fewer));
@@ -56,7 +57,7 @@ async fn of_two_writers_one_fails(store: &dyn Store) {
     let error = store.write(&job, &kept(1, &[("a", "4")]), at(0)).await.unwrap_err();
     assert!(error.to_string().contains(&job), "{error}");
     assert_eq!(store.read(&job).await.unwrap(), kept(2, &[("a", "3")]), "nothing was changed");
-    // What was removed meanwhile is not made again by somebody who knew it.
+    // A job that was removed meanwhile is not created again by a writer that knew it.
     store.remove(&job).await.unwrap();
     let error = store.write(&job, &kept(2, &[("a", "5")]), at(0)).await.unwrap_err();
     assert!(matches!(error, Error::Conflict { .. }), "{error}");
@@ -92,7 +93,7 @@ async fn what_is_old_is_trimmed(store: &dyn Store) {
     store.remove(&young).await.unwrap();
 }
 
-/// What only a database can have: rows that somebody else wrote, or cut short.
+/// Rows that only a database can have: written by somebody else, or cut short.
 async fn database_contract(place: &Place) {
     let Place::Sql(url) = place else { panic!("{place}") };
     let sql = Sql::open(url).await.unwrap();

@@ -40,7 +40,7 @@ fn request(uri: &str, options: &[(&str, &str)]) -> (Request, TempDir) {
     (Request::from_config(uri, &operator, &operator).unwrap(), folder)
 }
 
-/// What was fetched, and the folder that it is in.
+/// Fetches the URI, and returns the result with the folder that it is in.
 async fn fetch_with(uri: &str, options: &[(&str, &str)]) -> Result<(Fetched, TempDir), Error> {
     let (request, folder) = request(uri, options);
     let fetched = fetch(&request).await;

@@ -12,7 +12,7 @@ use config::FlinkConfig;
 pub(super) struct Names {
     /// Beginnings of keys, the one that counts most first.
     pub(super) prefixes: &'static [&'static str],
-    /// What follows them, with dots; hyphens count as dots.
+    /// The rest of the keys, with dots. Hyphens count as dots.
     pub(super) credentials: &'static [&'static str],
     pub(super) endpoint: &'static str,
 }
@@ -21,7 +21,7 @@ pub(super) struct Names {
 pub(super) struct Settings<'a> {
     config: &'a FlinkConfig,
     names: &'a Names,
-    /// Whether credentials of the operator's environment may be used.
+    /// True if credentials of the operator's environment may be used.
     pub(super) is_operators: bool,
 }
 
@@ -73,7 +73,7 @@ impl<'a> Settings<'a> {
     }
 }
 
-/// What is wrong with a job's credentials without `missing`.
+/// Describes a job's credentials that lack `missing`.
 pub(super) fn partial(missing: &str) -> String {
     format!(
         "the job's configuration has only a part of its credentials, and the operator's are not \

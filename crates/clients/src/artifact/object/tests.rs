@@ -46,7 +46,7 @@ struct Options<'a> {
     is_guarded: bool,
 }
 
-/// What was fetched, and the folder that it is in.
+/// Fetches the URI, and returns the result with the folder that it is in.
 async fn fetch_with(uri: &str, options: &Options<'_>) -> Result<(Fetched, TempDir), Error> {
     let folder = tempfile::tempdir().unwrap();
     let mut operator: FlinkConfig = [

@@ -94,7 +94,7 @@ pub(in crate::flink) struct Direct {
     http: Result<reqwest::Client, String>,
     /// Without a `/` at its end.
     base_url: String,
-    /// What to send as `Host` where the URL does not say it.
+    /// The `Host` to send where the URL does not say it.
     host: Option<HeaderValue>,
 }
 
@@ -152,7 +152,7 @@ impl Direct {
         Ok(Answer { status, body })
     }
 
-    /// Whether the port accepts a connection.
+    /// True if the port accepts a connection.
     pub(super) async fn is_up(&self, within: Duration) -> bool {
         let Some(address) = url::Url::parse(&self.base_url)
             .ok()

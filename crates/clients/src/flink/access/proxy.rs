@@ -41,7 +41,7 @@ impl Proxy {
             target.port
         );
         let mut headers = headers.clone();
-        // What authenticates at Flink is not what authenticates at the API server.
+        // The API server would take Flink's credentials for its own.
         headers.remove(header::AUTHORIZATION);
         Self { kubernetes, base_path, headers }
     }
@@ -102,7 +102,7 @@ fn own_words(answer: &Answer) -> Option<(u16, String)> {
     is_proxy_text.then(|| (answer.status, text.into_owned()))
 }
 
-/// What the API server's own words say about the request.
+/// Sorts an error of the request by the API server's own words.
 fn sort(call: &Call, code: u16, message: String) -> Error {
     // Said before anything was sent to the pod.
     const NOT_REACHED: [&str; 6] = [

@@ -29,12 +29,12 @@ pub(super) struct Secure {
 
 struct Kept {
     looked: Instant,
-    /// What was read; what is told of it is told once.
+    /// The files that were read last. A message about them is logged once.
     files: Option<Files>,
     client: Result<reqwest::Client, String>,
 }
 
-/// What the folder holds, in PEM; empty where there is no such file.
+/// The files of the folder, in PEM. A file that does not exist is empty.
 #[derive(Clone, Default, Eq, PartialEq)]
 struct Files {
     authority: Vec<u8>,

@@ -1,8 +1,8 @@
-//! What a stack trace of the SQL gateway says to a person. Pure.
+//! The cause in a stack trace of the SQL gateway, for a person. Pure.
 
 use crate::flink::Error;
 
-/// What stands before a cause.
+/// The text in front of a cause.
 const CAUSED_BY: &str = "Caused by: ";
 /// Lines of a message that are shown.
 const LINES_MAX: usize = 3;
@@ -48,7 +48,7 @@ fn is_message(line: &str) -> bool {
     !line.is_empty() && !FRAMES.contains(&line) && !is_end(line)
 }
 
-/// Whether the message ends before this line.
+/// True if the message ends before this line.
 fn is_end(line: &str) -> bool {
     let trimmed = line.trim_start();
     let is_frame = trimmed.starts_with("at ") && trimmed.ends_with(')');
